@@ -1,0 +1,87 @@
+"""Make digits.npz, words.txt.gz and SHA256SUMS from their sources. Nobody needs this to take the course.
+
+Run from the repository's root, in an environment of its own that has scikit-learn; README.md beside this file has
+the commands. The sources are checked before anything is written, and nothing is downloaded.
+"""
+
+import argparse
+import gzip
+import hashlib
+import re
+from pathlib import Path
+
+import numpy as np
+
+WORD_LIST = Path("usr/share/dict/american-english")  # inside the unpacked Debian package
+SOURCE_SHA256 = {  # of what scikit-learn 1.9.1 and wamerican 2020.12.07-2 hold
+    # the images as bytes, row by row, then the labels as bytes
+    "digits": "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826",
+    # the word list, as it is
+    "words": "9f513f1ceadb6a01c5485b7dbdfd5118dc66cd70b59cae2851292112d4066a32",
+}
+
+
+def expect(name, found):
+    """Stop unless the SHA-256 of the bytes `found` is that of the source the course was built from."""
+    sha256 = hashlib.sha256(found).hexdigest()
+    if sha256 != SOURCE_SHA256[name]:
+        raise SystemExit(f"The source of {name} is another one: SHA-256 {sha256}, expected {SOURCE_SHA256[name]}.")
+
+
+def read_digits():
+    """Return scikit-learn's digits: images uint8 (1797, 8, 8) in 0..16, labels uint8 (1797,)."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise SystemExit("scikit-learn is not installed in this Python: pip install scikit-learn") from None
+    source = load_digits()
+    images, labels = source.images.astype(np.uint8), source.target.astype(np.uint8)
+    if not np.array_equal(images, source.images):  # float64 there, but whole numbers
+        raise SystemExit("The pixels of scikit-learn's digits are not whole numbers in 0..255.")
+    expect("digits", images.tobytes() + labels.tobytes())
+    return images, labels
+
+
+def read_words(package):
+    """Return the words of the unpacked Debian package in the folder `package` that match [a-z]{2,14}, in its order."""
+    path = Path(package) / WORD_LIST
+    if not path.is_file():
+        raise SystemExit(f"{path} is missing: unpack the package there first, dpkg -x wamerican_2020.12.07-2_all.deb")
+    text = path.read_bytes()
+    expect("words", text)
+    return [word for word in text.decode("utf-8").splitlines() if re.fullmatch("[a-z]{2,14}", word)]
+
+
+def write_digits(path, images, labels):
+    """Write an .npz; numpy dates its members 1980-01-01, so the same arrays give the same bytes."""
+    np.savez_compressed(path, images=images, labels=labels)
+
+
+def write_words(path, words):
+    """Write one word a line, gzip. No name and no date in the header, so the same words give the same bytes."""
+    # GzipFile rather than gzip.compress: the latter's header byte for the system changed with Python 3.13.
+    with open(path, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as file:
+        file.write(("\n".join(words) + "\n").encode("ascii"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("package", help="folder into which wamerican_2020.12.07-2_all.deb was unpacked")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder to write to (default: data)")
+    args = parser.parse_args()
+    images, labels = read_digits()
+    words = read_words(args.package)
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    write_digits(args.out / "digits.npz", images, labels)
+    write_words(args.out / "words.txt.gz", words)
+    sums = [
+        f"{hashlib.sha256((args.out / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in ("digits.npz", "words.txt.gz")
+    ]
+    (args.out / "SHA256SUMS").write_bytes("".join(sums).encode("ascii"))  # bytes: the same line ends on every system
+    print("".join(sums), end="")
+
+
+if __name__ == "__main__":
+    main()

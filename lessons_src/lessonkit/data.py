@@ -1,0 +1,111 @@
+"""The two real data sets of the course: `digits()` and `words()`. Sources and licences: data/README.md.
+
+Nothing is downloaded. Each call reads its file again (about 0.02 s) and compares it with data/SHA256SUMS, so that a
+damaged download shows here and not as a strange loss; and each call returns fresh objects, so that an edit in place
+harms no later cell.
+"""
+
+import gzip
+import hashlib
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+FOLDER = Path(__file__).resolve().parents[2] / "data"
+SUMS = "SHA256SUMS"
+N_TEST = 500
+
+
+class DataFileError(RuntimeError):
+    """A file of data/ is missing or is not the one the course was written with. The message says how to restore it."""
+
+
+class DigitsSplit(NamedTuple):
+    """Standardised digits for training and testing, as `digits_split` returns them."""
+
+    x_train: torch.Tensor  # (1297, 8, 8) float32, in train standard deviations
+    y_train: torch.Tensor  # (1297,) int64
+    x_test: torch.Tensor  # (500, 8, 8) float32, in train standard deviations
+    y_test: torch.Tensor  # (500,) int64
+
+
+def _restore(*names):
+    """Return the sentence that says how to get the files `names` back."""
+    files = " ".join(f"{FOLDER.name}/{name}" for name in names)
+    return f"To restore, run in {FOLDER.parent}: git checkout -- {files}"
+
+
+def _read(name, purpose):
+    """Return the bytes of the file `name` in data/, or raise DataFileError naming it and its `purpose`."""
+    path = FOLDER / name
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        problem = "is missing"
+    except OSError as error:
+        problem = f"cannot be read ({type(error).__name__})"
+    raise DataFileError(f"{path} {problem}; expected {purpose}. {_restore(name)}")
+
+
+def _verified(name, purpose):
+    """Return the bytes of the file `name` in data/ once their SHA-256 is the one in data/SHA256SUMS."""
+    content = _read(name, purpose)
+    lines = _read(SUMS, "the SHA-256 of each data file").decode("ascii", errors="replace").splitlines()
+    expected = [line.split()[0] for line in lines if line.split()[1:] == [name]]
+    if len(expected) != 1:
+        raise DataFileError(f"{FOLDER / SUMS} has {len(expected)} lines for {name}; expected one. {_restore(SUMS)}")
+    found = hashlib.sha256(content).hexdigest()
+    if found != expected[0]:
+        # Either file may be the damaged one, so both are restored.
+        raise DataFileError(
+            f"{FOLDER / name} is damaged: {len(content)} bytes with SHA-256 {found}; expected {purpose}, "
+            f"SHA-256 {expected[0]}. {_restore(name, SUMS)}"
+        )
+    return content
+
+
+def digits():
+    """Return the 1,797 handwritten digits as (images, labels).
+
+    images: float32 (1797, 8, 8), whole numbers 0..16: how many of the 4x4 pixels behind each pixel carry ink.
+    labels: int64 (1797,), 0..9.
+    Source: E. Alpaydin and C. Kaynak (1998), Optical Recognition of Handwritten Digits, UCI (CC BY 4.0); its test set,
+    as scikit-learn bundles it.
+    Raises DataFileError if data/digits.npz is missing or damaged.
+    """
+    content = _verified("digits.npz", "1,797 images of 8x8 pixels and their labels")
+    with np.load(io.BytesIO(content)) as arrays:
+        images, labels = torch.from_numpy(arrays["images"]), torch.from_numpy(arrays["labels"])
+    return images.float(), labels.long()  # (1797, 8, 8), (1797,)
+
+
+def digits_split(split=0):
+    """Return a DigitsSplit (x_train, y_train, x_test, y_test): 1,297 digits to train on, 500 to test on.
+
+    split: a whole number. The order is torch.randperm(1797) with generator seed 1000 + split; the last 500 are the
+    test set. The same split holds the same images everywhere: the draw does not depend on the processor.
+    Both parts are standardised with two numbers, the mean and the standard deviation (divisor n - 1) of all train
+    pixels together. The test pixels have no say in them, as in real use. So x_train (1297, 8, 8) has mean 0 and
+    standard deviation 1, and x_test (500, 8, 8) only nearly.
+    Raises DataFileError if data/digits.npz is missing or damaged.
+    """
+    images, labels = digits()
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1000 + split))  # (1797,)
+    train, test = order[:-N_TEST], order[-N_TEST:]  # (1297,), (500,)
+    pixels = images[train].double()  # float64: the two numbers do not depend on the order of summation
+    mean, std = pixels.mean().item(), pixels.std().item()
+    x = (images - mean) / std  # (1797, 8, 8)
+    return DigitsSplit(x[train], labels[train], x[test], labels[test])
+
+
+def words():
+    """Return 63,240 English words as a new list of str: two to fourteen letters a to z, each once, in sorted order.
+
+    Source: SCOWL's American word list, from Debian's wamerican 2020.12.07-2 (data/LICENSE-SCOWL.txt).
+    Raises DataFileError if data/words.txt.gz is missing or damaged.
+    """
+    content = _verified("words.txt.gz", "63,240 words, one a line")
+    return gzip.decompress(content).decode("ascii").split()

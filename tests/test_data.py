@@ -1,0 +1,280 @@
+"""The data sets of the course: what they hold, and what a learner reads when a file is missing or damaged."""
+
+import gzip
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from lessonkit import data
+
+FILES = ("digits.npz", "words.txt.gz")
+LOADERS = {"digits.npz": data.digits, "words.txt.gz": data.words}
+SOURCE_FOLDER = data.FOLDER
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A copy of the data files that a test may damage; lessonkit.data reads it instead of the real ones."""
+    copy = tmp_path / "data"
+    copy.mkdir()
+    for name in (*FILES, "SHA256SUMS"):
+        shutil.copy(SOURCE_FOLDER / name, copy)
+    monkeypatch.setattr(data, "FOLDER", copy)
+    return copy
+
+
+def message(load):
+    """Return the text of the DataFileError that `load` must raise; nothing else may show below it."""
+    with pytest.raises(data.DataFileError) as caught:
+        load()
+    assert caught.value.__cause__ is None and caught.value.__context__ is None, "a second traceback would show"
+    return str(caught.value)
+
+
+# ---- digits ----
+
+
+def test_digits():
+    images, labels = data.digits()
+    assert images.shape == (1797, 8, 8) and images.dtype == torch.float32
+    assert labels.shape == (1797,) and labels.dtype == torch.int64
+    assert images.min() == 0 and images.max() == 16
+    assert torch.equal(images, images.round())
+    assert labels.bincount().tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+    assert labels[:10].tolist() == list(range(10))
+    assert images[0, 0].tolist() == [0, 0, 5, 13, 9, 1, 0, 0]
+    assert images.sum() == 561718  # exact in float32 up to 2**24
+
+
+def test_split_sizes_and_order():
+    split = data.digits_split()
+    assert split._fields == ("x_train", "y_train", "x_test", "y_test")
+    assert [tuple(part.shape) for part in split] == [(1297, 8, 8), (1297,), (500, 8, 8), (500,)]
+    assert [part.dtype for part in split] == [torch.float32, torch.int64] * 2
+
+    # The protocol of the course's experiments, written out a second time.
+    images, labels = data.digits()
+    order = torch.randperm(1797, generator=torch.Generator().manual_seed(1000))
+    assert torch.equal(torch.cat([split.y_train, split.y_test]), labels[order])
+    mean, std = images[order[:1297]].double().mean(), images[order[:1297]].double().std()
+    expected = (images[order].double() - mean) / std
+    # 6 float32 roundings of numbers below 3; float64 has none that count.
+    torch.testing.assert_close(torch.cat([split.x_train, split.x_test]).double(), expected, rtol=0, atol=1e-6)
+
+
+def test_split_uses_train_statistics_only():
+    split = data.digits_split()
+    assert abs(split.x_train.double().mean()) < 1e-6
+    assert abs(split.x_train.double().std() - 1) < 1e-6
+    # The test part differs by what 500 images happen to hold: 0.009 and 0.003 here.
+    assert abs(split.x_test.double().mean()) > 1e-3
+    assert abs(split.x_test.double().std() - 1) > 1e-3
+
+
+def test_splits_differ_and_repeat():
+    assert torch.equal(data.digits_split(3).x_test, data.digits_split(3).x_test)
+    assert not torch.equal(data.digits_split(3).y_test, data.digits_split(0).y_test)
+    state = torch.get_rng_state()
+    data.digits_split()
+    assert torch.equal(torch.get_rng_state(), state), "the split must leave the global generator alone"
+
+
+ORDER = """
+import hashlib, torch
+orders = [torch.randperm(1797, generator=torch.Generator().manual_seed(1000 + split)) for split in range(20)]
+print(hashlib.sha256(torch.stack(orders).numpy().astype("<i8").tobytes()).hexdigest())
+"""
+ORDER_SHA256 = "5a02ecabb8530441"
+
+
+def test_split_order_does_not_depend_on_the_processor():
+    """randperm draws one number after the other, without vector instructions; measured the same with avx2, avx512."""
+    env = {**os.environ, "ATEN_CPU_CAPABILITY": "default"}
+    run = subprocess.run([sys.executable, "-c", ORDER], env=env, capture_output=True, text=True, check=True)
+    assert run.stdout[:16] == ORDER_SHA256
+    orders = [torch.randperm(1797, generator=torch.Generator().manual_seed(1000 + split)) for split in range(20)]
+    assert hashlib.sha256(torch.stack(orders).numpy().astype("<i8").tobytes()).hexdigest()[:16] == ORDER_SHA256
+
+
+# ---- words ----
+
+
+def test_words():
+    words = data.words()
+    assert type(words) is list and len(words) == 63_240
+    assert all(type(word) is str and re.fullmatch("[a-z]{2,14}", word) for word in words)
+    assert words == sorted(set(words))
+    assert min(map(len, words)) == 2 and max(map(len, words)) == 14
+    assert words[0] == "aardvark" and words[-1] == "zygotes" and "normalize" in words
+
+
+def test_an_edit_in_place_harms_no_later_call():
+    images, labels = data.digits()
+    images.zero_()
+    labels.fill_(-1)
+    assert data.digits()[0].max() == 16 and data.digits()[1].min() == 0
+    split = data.digits_split()
+    before = [part.clone() for part in split]
+    for part in split:
+        part.zero_()
+    assert all(torch.equal(a, b) for a, b in zip(data.digits_split(), before, strict=True))
+    data.words().clear()
+    assert len(data.words()) == 63_240
+
+
+def test_parts_of_one_split_share_no_memory():
+    split = data.digits_split()
+    before = split.x_test.clone()
+    split.x_train.fill_(7)
+    assert torch.equal(split.x_test, before)
+
+
+# ---- missing and damaged files ----
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_missing_file(folder, name):
+    (folder / name).unlink()
+    text = message(LOADERS[name])
+    assert f"{folder / name} is missing" in text
+    assert ("63,240 words" if "words" in name else "1,797 images") in text
+    assert f"run in {folder.parent}: git checkout -- data/{name}" in text
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", ["empty", "cut", "one bit", "longer"])
+def test_damaged_file(folder, name, damage):
+    good = (folder / name).read_bytes()
+    one_bit = bytearray(good)
+    one_bit[len(good) // 2] ^= 1
+    bad = {"empty": b"", "cut": good[:-1], "one bit": bytes(one_bit), "longer": good + b"\n"}[damage]
+    (folder / name).write_bytes(bad)
+    text = message(LOADERS[name])
+    assert f"{folder / name} is damaged: {len(bad)} bytes" in text
+    assert hashlib.sha256(bad).hexdigest() in text and hashlib.sha256(good).hexdigest() in text
+    assert text.endswith(f"git checkout -- data/{name} data/SHA256SUMS")
+
+
+def test_split_passes_the_error_on(folder):
+    (folder / "digits.npz").unlink()
+    assert "digits.npz is missing" in message(data.digits_split)
+
+
+def test_file_that_cannot_be_read(folder):
+    (folder / "digits.npz").unlink()
+    (folder / "digits.npz").mkdir()
+    assert "cannot be read" in message(data.digits)
+
+
+def test_one_damaged_file_leaves_the_other_usable(folder):
+    (folder / "digits.npz").write_bytes(b"")
+    assert len(data.words()) == 63_240
+
+
+def test_missing_sums(folder):
+    (folder / "SHA256SUMS").unlink()
+    text = message(data.words)
+    assert f"{folder / 'SHA256SUMS'} is missing" in text and text.endswith("git checkout -- data/SHA256SUMS")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_sums_without_a_line_for_the_file(folder, name):
+    lines = (folder / "SHA256SUMS").read_text().splitlines()
+    (folder / "SHA256SUMS").write_text("\n".join(line for line in lines if name not in line))
+    text = message(LOADERS[name])
+    assert f"SHA256SUMS has 0 lines for {name}" in text and text.endswith("git checkout -- data/SHA256SUMS")
+
+
+def test_sums_with_two_lines_for_a_file_or_with_noise(folder):
+    sums = (folder / "SHA256SUMS").read_bytes()
+    (folder / "SHA256SUMS").write_bytes(sums + b"0  digits.npz\n")
+    assert "has 2 lines for digits.npz" in message(data.digits)
+    (folder / "SHA256SUMS").write_bytes(b"\xff\xfe\x00")
+    assert "has 0 lines for digits.npz" in message(data.digits)
+
+
+def test_sums_with_windows_line_ends(folder):
+    sums = (folder / "SHA256SUMS").read_bytes()
+    (folder / "SHA256SUMS").write_bytes(sums.replace(b"\n", b"\r\n"))
+    assert len(data.words()) == 63_240
+
+
+def test_the_error_is_a_runtime_error():
+    assert issubclass(data.DataFileError, RuntimeError)
+
+
+# ---- the folder itself ----
+
+
+def test_readme_sums_and_files_agree():
+    sums = dict(reversed(line.split()) for line in (SOURCE_FOLDER / "SHA256SUMS").read_text().splitlines())
+    assert set(sums) == set(FILES)
+    rows = [line for line in (SOURCE_FOLDER / "README.md").read_text(encoding="utf-8").splitlines() if "|" in line]
+    for name in FILES:
+        content = (SOURCE_FOLDER / name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == sums[name]
+        [row] = [row for row in rows if f"`{name}`" in row]
+        assert f"`{sums[name]}`" in row and f"{len(content):,} bytes" in row
+
+
+def test_folder_is_small_and_holds_the_notice():
+    assert sum((SOURCE_FOLDER / name).stat().st_size for name in FILES) < 250_000
+    notice = (SOURCE_FOLDER / "LICENSE-SCOWL.txt").read_text(encoding="utf-8")
+    assert "Copyright 2000-2011 by Kevin Atkinson" in notice and "Permission to use, copy, modify" in notice
+
+
+# ---- the script that made the files ----
+
+
+@pytest.fixture(scope="module")
+def make_data():
+    spec = importlib.util.spec_from_file_location("make_data", SOURCE_FOLDER / "make_data.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_packing_is_reproducible_and_keeps_the_contents(make_data, tmp_path):
+    """Twice the same bytes; the contents are compared rather than the committed bytes: compressors differ."""
+    images, labels = (part.numpy().astype(np.uint8) for part in data.digits())
+    for i in "ab":
+        make_data.write_digits(tmp_path / f"{i}.npz", images, labels)
+        make_data.write_words(tmp_path / f"{i}.gz", data.words())
+    for suffix in ("npz", "gz"):
+        assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
+    packed = (tmp_path / "a.gz").read_bytes()
+    assert packed[4:8] == bytes(4) and packed[3] == 0, "a date or a name in the gzip header"
+    assert gzip.decompress(packed) == gzip.decompress((SOURCE_FOLDER / "words.txt.gz").read_bytes())
+    with np.load(tmp_path / "a.npz") as new, np.load(SOURCE_FOLDER / "digits.npz") as old:
+        assert new.files == old.files == ["images", "labels"]
+        assert all(np.array_equal(new[key], old[key]) and new[key].dtype == old[key].dtype for key in old.files)
+
+
+def test_the_digits_are_those_of_the_source(make_data):
+    images, labels = (part.numpy().astype(np.uint8) for part in data.digits())
+    make_data.expect("digits", images.tobytes() + labels.tobytes())
+    with pytest.raises(SystemExit, match="source of digits is another one"):
+        make_data.expect("digits", labels.tobytes())
+
+
+def test_make_data_says_what_it_needs(make_data, tmp_path, monkeypatch):
+    with pytest.raises(SystemExit, match="american-english is missing: unpack"):
+        make_data.read_words(tmp_path)
+    (tmp_path / make_data.WORD_LIST).parent.mkdir(parents=True)
+    (tmp_path / make_data.WORD_LIST).write_text("another\nlist\n")
+    with pytest.raises(SystemExit, match="source of words is another one"):
+        make_data.read_words(tmp_path)
+
+    monkeypatch.setitem(sys.modules, "sklearn", types.ModuleType("sklearn"))  # has no datasets
+    monkeypatch.delitem(sys.modules, "sklearn.datasets", raising=False)
+    with pytest.raises(SystemExit, match="scikit-learn is not installed"):
+        make_data.read_digits()
