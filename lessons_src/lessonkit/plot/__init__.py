@@ -1,0 +1,30 @@
+"""Figures in one style for all lessons: the title is the conclusion, curves carry their names, nothing needs a legend.
+
+Every function shows a picture with a text alternative and, below it, a caption as real text. With `show=False` it
+shows nothing and returns the Picture instead: a widget takes its `.png`. Data may be torch tensors, NumPy arrays,
+numbers, or nested lists of those; gradients are detached here.
+"""
+
+from lessonkit.plot._charts import bars, heat, hist, images, lines, panels
+from lessonkit.plot._cubes import cubes, reduced
+from lessonkit.plot._house import COLORS, Picture, colors_for, end_label, figure, ink, mean_and_sd
+from lessonkit.plot._space import scatter3d
+
+__all__ = [
+    "COLORS",
+    "Picture",
+    "bars",
+    "colors_for",
+    "cubes",
+    "end_label",
+    "figure",
+    "heat",
+    "hist",
+    "images",
+    "ink",
+    "lines",
+    "mean_and_sd",
+    "panels",
+    "reduced",
+    "scatter3d",
+]

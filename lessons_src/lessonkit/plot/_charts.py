@@ -1,0 +1,451 @@
+"""Charts: lines, small multiples of them, bars, histograms, annotated matrices, strips of images."""
+
+import math
+
+import numpy as np
+from matplotlib import colors as mcolors
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from lessonkit.plot._house import (
+    GREY,
+    LABEL,
+    WIDE,
+    WIDTH,
+    array,
+    colors_for,
+    end_label,
+    estimator,
+    ink,
+    level_ylabel,
+    luminance,
+    mean_and_sd,
+    named,
+    need_words,
+    number,
+    publish,
+    short_number,
+    tint,
+    vertical_lines,
+    wrap,
+)
+
+# Lines
+
+_BAND = "Mean line and band"
+
+
+def lines(
+    x_values, curves, /, *, title="", x="", y="", caption="", alt="",
+    xlog=False, ylog=False, ylim=None, href=None, vref=None, markers=None, dots=(), colors=None, size=None, show=True,
+):  # fmt: skip
+    """Curves over a common x, each with its name at its end.
+
+    x_values: (n,) numbers, or n strings for categories. curves: {name: (n,) values}, or {name: (runs, n)}, drawn as
+    the mean line with a band of one sample standard deviation (ddof = 1), which the caption then says by itself; a
+    single run, (1, n), has no band.
+    xlog, ylog: logarithmic axes. ylim: (low, high). href, vref: {text: value}, dashed reference lines.
+    markers: mark each point; by default up to 12 of them. dots: names drawn as points without a line.
+    colors: {name: method or colour}. size: inches without the title.
+    A value that is not finite leaves a gap; a curve that ends so is marked and called "diverges". On a logarithmic
+    axis zero is a gap too, and a curve that ends there "reaches 0".
+    Raises ValueError for missing words, lengths that differ, nothing finite to draw, negative values on a log axis.
+    """
+    need_words("lines", title=title, x=x, y=y, caption=caption, alt=alt)
+    part = _Lines("plot.lines", x_values, curves, xlog, ylog, ylim, href, vref, markers, dots)
+    chosen = colors_for(list(curves), colors)
+
+    def build(fig):
+        ax = fig.subplots()
+        part.draw(ax, chosen, part.limits())
+        ax.set(xlabel=x, ylabel=y)
+        level_ylabel(ax, lift=18 if vref else 0)
+
+    caption = f"{caption} {estimator(_BAND, part.runs())}"
+    return publish(build, title=title, caption=caption, alt=alt, size=size or (WIDTH, 3.1), show=show)
+
+
+def panels(
+    parts, /, *, title="", x="", y="", caption="", alt="",
+    xlog=False, ylog=False, ylim=None, href=None, vref=None, markers=None, dots=(), colors=None, size=None, show=True,
+):  # fmt: skip
+    """Small multiples of `lines` beside each other, under one title.
+
+    parts: {panel title: (x_values, curves)}. y: one label, and the panels share their vertical axis; or a list with
+    a label for each panel, and each has its own. The other arguments are those of `lines` and hold for all panels; a
+    name has the same colour in each.
+    """
+    named(parts, "plot.panels")
+    labels = list(y) if isinstance(y, (list, tuple)) else [y]
+    if len(labels) not in (1, len(parts)):
+        raise ValueError(f"plot.panels got {len(labels)} labels in y= for {len(parts)} panels. Pass one, or one each.")
+    for label in labels:
+        need_words("panels", title=title, x=x, y=label, caption=caption, alt=alt)
+    drawn = []
+    for name, part in parts.items():
+        if not isinstance(part, (list, tuple)) or len(part) != 2:
+            raise ValueError(f"plot.panels: panel {name!r} is {part!r:.60}, expected a pair (x_values, {{name: y}}).")
+        drawn.append(_Lines(f"plot.panels, {name!r}", *part, xlog, ylog, ylim, href, vref, markers, dots))
+    chosen = colors_for(list(dict.fromkeys(curve for part in drawn for curve in part.curves)), colors)
+
+    def build(fig):
+        axes = fig.subplots(1, len(parts), sharex=len(labels) == 1, sharey=len(labels) == 1, squeeze=False)[0]
+        ranges = [part.limits() for part in drawn]
+        if len(labels) == 1:
+            ranges = [(min(low for low, _ in ranges), max(high for _, high in ranges))] * len(drawn)
+        lift = 18 if vref else 0
+        for ax, name, part, limits in zip(axes, parts, drawn, ranges, strict=True):
+            part.draw(ax, chosen, limits)
+            ax.set_title(name, loc="left", fontsize=13, fontweight="bold", color=ink(GREY), pad=28 + lift)
+            ax.set_xlabel(x)
+        for ax, label in zip(axes, labels, strict=False):
+            ax.set_ylabel(label)
+            level_ylabel(ax, lift)
+
+    runs = {}
+    for panel, part in zip(parts, drawn, strict=True):
+        for name, n in part.runs().items():
+            runs[name if runs.get(name, n) == n else f"{name}, {panel}"] = n
+    caption = f"{caption} {estimator(_BAND, runs)}"
+    return publish(build, title=title, caption=caption, alt=alt, size=size or (WIDE, 3.3), show=show)
+
+
+class _Lines:
+    """The data of one set of axes, checked, and how to draw them."""
+
+    def __init__(self, where, x_values, curves, xlog, ylog, ylim, href, vref, markers, dots):
+        self.where, self.xlog, self.ylog, self.ylim = where, xlog, ylog, ylim
+        self.href, self.vref, self.dots = href or {}, vref or {}, dots
+        self.categories = None
+        if isinstance(x_values, (list, tuple)) and all(isinstance(value, str) for value in x_values):
+            self.categories, x_values = x_values, range(len(x_values))
+        self.x = array(x_values, f"{where}: x")
+        if self.x.ndim != 1 or not len(self.x) or not np.isfinite(self.x).all():
+            raise ValueError(f"{where}: x has shape {self.x.shape}, expected (n,) finite numbers or n strings.")
+        if xlog and (self.x <= 0).any():
+            raise ValueError(f"{where}: x holds {self.x.min():g}, which xlog=True cannot show. Leave it out, or xlog.")
+        self.curves = {name: self._curve(name, values) for name, values in named(curves, where).items()}
+        if ylim and ylog and min(ylim) <= 0:
+            raise ValueError(f"{where}: ylim={ylim} reaches {min(ylim):g}, which ylog=True cannot show.")
+        for name in [dots] if isinstance(dots, str) else dots:
+            if isinstance(dots, str) or name not in self.curves:
+                raise ValueError(f"{where}: dots={dots!r}, expected a list of names out of {', '.join(self.curves)}.")
+        self.markers = len(self.x) <= 12 if markers is None else markers
+        for values, log in ((self.href, ylog), (self.vref, xlog)):
+            for text, value in values.items():
+                if not math.isfinite(value) or (log and value <= 0):
+                    raise ValueError(f"{where}: the reference {text!r} is at {value:g}, which this axis cannot show.")
+
+    def _curve(self, name, values):
+        """(mean, sd or None, runs, the word for how it ends) of one curve; what cannot be drawn is nan."""
+        runs = array(values, f"{self.where}: {name!r}")
+        if runs.ndim not in (1, 2) or runs.shape[-1] != len(self.x) or not len(runs):
+            raise ValueError(
+                f"{self.where}: {name!r} has shape {runs.shape} and x has {len(self.x)} values. "
+                f"Expected ({len(self.x)},), or (runs, {len(self.x)})."
+            )
+        if self.ylog and (runs < 0).any():
+            low = np.nanmin(runs)
+            raise ValueError(f"{self.where}: {name!r} holds {low:g}, below zero. Leave ylog out, or pass |y|.")
+        last = np.atleast_2d(runs)[:, -1]
+        lost = int((~np.isfinite(last)).sum())
+        end = f"{lost} of {len(last)} diverge" if len(last) > 1 else "diverges"
+        runs = np.atleast_2d(np.where(np.isfinite(runs), runs, np.nan))
+        mean, sd = mean_and_sd(runs)
+        if self.ylog:
+            if not lost and mean[-1] == 0:
+                lost, end = 1, "reaches 0"
+            mean[mean == 0] = np.nan
+        if not np.isfinite(mean).any():
+            raise ValueError(
+                f"{self.where}: {name!r} has no value to draw: at every x a run is nan or inf{', or 0' * self.ylog}. "
+                "Leave it out and say so in the caption, or end the curve where it still is finite."
+            )
+        return mean, sd if len(runs) > 1 else None, len(runs), end if lost else ""
+
+    def runs(self):
+        return {name: runs for name, (_, sd, runs, _) in self.curves.items() if sd is not None}
+
+    def limits(self):
+        """(low, high) of the vertical axis: ylim, or all means, bands and references with a little room."""
+        if self.ylim:
+            return self.ylim
+        seen = [list(self.href.values())]
+        for mean, sd, *_ in self.curves.values():
+            seen += [mean] if sd is None else [mean, mean - sd, mean + sd]
+        seen = np.concatenate(seen)
+        seen = seen[np.isfinite(seen) & ((seen > 0) if self.ylog else True)]
+        seen = np.log10(seen) if self.ylog else seen
+        low, high = seen.min(), seen.max()
+        if self.ylog:
+            room = 0.05 * (high - low) or 0.5
+            return 10.0 ** (low - room), 10.0 ** (high + room)
+        room, size = 0.05 * (high - low), max(abs(low), abs(high))
+        if room < 1e-6 * size:  # a constant: do not magnify its rounding errors
+            room = 0.1 * size
+        return low - (room or 1), high + (room or 1)
+
+    def draw(self, ax, colors, limits):
+        x = self.x
+        ax.set_xscale("log" if self.xlog else "linear")
+        ax.set_yscale("log" if self.ylog else "linear")
+        ax.set_ylim(limits)
+        low, high = sorted(limits)
+        for value in self.href.values():
+            ax.axhline(value, color=GREY, ls=(0, (5, 3)), lw=1.4, zorder=2)
+        vertical_lines(ax, self.vref)
+        for name, (mean, sd, _, end) in self.curves.items():
+            color = colors[name]
+            there = np.flatnonzero(np.isfinite(mean))
+            last = there[-1]
+            inside = bool((mean[there] >= low).all() and (mean[there] <= high).all())
+            if sd is not None:
+                foot = np.where(mean - sd > 0, mean - sd, low / 10) if self.ylog else mean - sd
+                ax.fill_between(x, foot, mean + sd, color=color, alpha=0.2, lw=0, zorder=1)
+            marker = "o" if self.markers or name in self.dots else ""
+            dash = "none" if name in self.dots else "-"
+            ax.plot(x, mean, color=color, ls=dash, marker=marker, clip_on=not inside, zorder=3)
+            # A value between two gaps has no line, the end of each curve is a dot, and that of a lost one a cross.
+            alone = [i for i in there if np.isfinite(mean[max(i - 1, 0) : i + 2]).sum() == 1]
+            ax.plot(x[alone], mean[alone], "o", ms=4, color=color, zorder=3)
+            mark = {"marker": "x", "ms": 11, "mew": 3} if end else {"marker": "o"}
+            if name not in self.dots:
+                ax.plot(x[last], mean[last], color=color, clip_on=not inside, zorder=4, **mark)
+            # a curve that leaves the picture is named where it leaves
+            end_label(ax, f"{name} ({end})" if end else name, x[last], min(max(mean[last], low), high), color)
+        ax.margins(x=0.02)
+        for text, value in self.href.items():
+            end_label(ax, text, ax.get_xlim()[1], min(max(value, low), high))
+        self._ticks(ax)
+
+    def _ticks(self, ax):
+        width = ax.get_subplotspec().get_position(ax.figure).width * ax.figure.get_figwidth()  # inches
+        if self.categories:
+            room = 0.85 * width / max(1, len(self.x) - 1)  # the labels at the ends may stick out
+            ax.set_xticks(self.x, [wrap(ax.figure, text, room, fontsize=11.5) for text in self.categories])
+        elif self.xlog and len(self.x) <= 10:  # a sweep: ticks where something was measured, as far as they have room
+            shown = []
+            for value in np.sort(self.x):
+                if not shown or math.log(value / shown[-1]) > 0.1 * math.log(self.x.max() / self.x.min()):
+                    shown.append(value)
+            ax.xaxis.set_major_locator(FixedLocator(shown))
+            ax.xaxis.set_minor_locator(NullLocator())
+            ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+        elif not self.xlog:
+            ax.xaxis.set_major_locator(MaxNLocator(min(6, round(1.6 * width)), integer=not (self.x % 1).any()))
+        if not self.ylog:
+            ax.yaxis.set_major_locator(MaxNLocator(5))
+
+
+# Bars
+
+
+def bars(
+    values, /, *, title="", x="", caption="", alt="", fmt=".3g", xlog=False, xlim=None, vref=None,
+    colors=None, size=None, show=True,
+):  # fmt: skip
+    """Horizontal bars with name and value.
+
+    values: {name: number}, or {name: (runs,) numbers}: mean, whisker of one sample standard deviation (ddof = 1)
+    and a dot for each run; the caption then says so by itself. x: what the length means, with its unit. fmt: format
+    of the printed values. vref: {text: value}, dashed lines. A bar needs a zero to start from: with xlog, or an xlim
+    that leaves zero out, the means are drawn as points.
+    Raises ValueError for missing words, values that are not finite, values that a log axis cannot show.
+    """
+    need_words("bars", title=title, x=x, caption=caption, alt=alt)
+    data = {}
+    for name, given in named(values, "plot.bars").items():
+        runs = np.atleast_1d(array(given, f"plot.bars: {name!r}"))
+        if runs.ndim != 1 or not len(runs) or not np.isfinite(runs).all():
+            raise ValueError(f"plot.bars: {name!r} is {str(given):.60}, expected a finite number, or one for each run.")
+        if xlog and (runs <= 0).any():
+            raise ValueError(f"plot.bars: {name!r} holds {runs.min():g}, which xlog=True cannot show. Leave xlog out.")
+        data[name] = runs
+    chosen = colors_for(list(data), colors)
+    from_zero = not xlog and (xlim is None or xlim[0] <= 0 <= xlim[1])
+
+    def build(fig):
+        ax = fig.subplots()
+        ax.set_xscale("log" if xlog else "linear")
+        for row, (name, runs) in enumerate(data.items()):
+            mean, sd = mean_and_sd(runs)
+            color, dark = chosen[name], ink(chosen[name])
+            if from_zero:
+                ax.barh(row, mean, height=0.62, color=tint(color, 0.55 if len(runs) > 1 else 0.9))
+            else:
+                ax.plot(mean, row, "o", ms=10, color=color)
+            end = mean
+            if len(runs) > 1:
+                ax.errorbar(mean, row, xerr=sd, color=dark, lw=2, capsize=5, capthick=2)
+                ax.plot(runs, row + np.linspace(-0.16, 0.16, len(runs)), "o", ms=5, color=color, mec="white", mew=0.8)
+                end = min(mean - sd, runs.min()) if mean < 0 else max(mean + sd, runs.max())
+            ax.annotate(
+                number(mean, fmt), (end, row), (-9 if mean < 0 else 9, 0), textcoords="offset points", va="center",
+                ha="right" if mean < 0 else "left", color=dark, **LABEL,
+            )  # fmt: skip
+        _name_rows(ax, range(len(data)), chosen)
+        if min(runs.mean() for runs in data.values()) < 0:  # room for the numbers left of the bars
+            low, high = ax.get_xlim()
+            ax.set_xlim(low - 0.14 * (high - low))
+        if from_zero:
+            ax.axvline(0, color=GREY, lw=1.2)
+            ax.xaxis.set_major_locator(MaxNLocator(6))
+        vertical_lines(ax, vref or {})
+        ax.set(xlabel=x, xlim=xlim, ylim=(len(data) - 0.45, -0.55))
+
+    several = {name: len(runs) for name, runs in data.items() if len(runs) > 1}
+    if several:
+        caption = f"{caption} {estimator('A dot for each run, mean and whisker', several)}"
+    size = size or (WIDTH, 0.9 + 0.46 * len(data))
+    return publish(build, title=title, caption=caption, alt=alt, size=size, show=show)
+
+
+def _name_rows(ax, places, colors):
+    """Names in their colours at the left of rows, in place of a vertical axis."""
+    ax.set_yticks(places, [wrap(ax.figure, name, 2.0, **LABEL) for name in colors])
+    for tick, color in zip(ax.get_yticklabels(), colors.values(), strict=True):
+        tick.set(color=ink(color), fontsize=LABEL["fontsize"], fontweight=LABEL["fontweight"])
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.grid(axis="y", visible=False)
+
+
+# Histograms
+
+
+def hist(
+    values, /, *, title="", x="", caption="", alt="", bins=40, xlim=None, curve=None, colors=None, size=None, show=True
+):
+    """Densities above each other, a row for each name, over one axis and the same bins.
+
+    values: {name: numbers of any shape}. Each row is scaled to its own peak, which the caption says by itself.
+    curve: (text, function of x), a density to compare with, dashed in each row.
+    Raises ValueError for missing words, no values, values that are not finite.
+    """
+    need_words("hist", title=title, x=x, caption=caption, alt=alt)
+    data = {name: array(v, f"plot.hist: {name!r}").ravel() for name, v in named(values, "plot.hist").items()}
+    for name, v in data.items():
+        if not len(v) or not np.isfinite(v).all():
+            lost = int((~np.isfinite(v)).sum())
+            raise ValueError(f"plot.hist: {name!r} has {lost} of {len(v)} values nan or inf. Drop them and say so.")
+    chosen = colors_for(list(data), colors)
+    every = np.concatenate(list(data.values()))
+    low, high = xlim or (every.min(), every.max())
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, bins + 1)
+
+    def build(fig):
+        ax = fig.subplots()
+        fine = np.linspace(low, high, 400)
+        for row, (name, v) in enumerate(data.items()):
+            density = np.histogram(v, edges, density=True)[0]
+            scale = 0.85 / density.max()
+            ax.stairs(row_top := -row + scale * density, edges, baseline=-row, fill=True, color=tint(chosen[name], 0.3))
+            ax.stairs(row_top, edges, baseline=-row, color=chosen[name], lw=2)
+            if curve:
+                ax.plot(fine, -row + scale * curve[1](fine), color="#2B2F33", ls=(0, (4, 2)), lw=1.6)
+        if curve:
+            end_label(ax, curve[0], high, float(0.85 * curve[1](fine)[-1]), "#2B2F33")
+        _name_rows(ax, 0.3 - np.arange(len(data)), chosen)
+        ax.xaxis.set_major_locator(MaxNLocator(6))
+        ax.set(xlabel=x, xlim=(low, high), ylim=(-len(data) + 0.98, 1.05))
+
+    caption = f"{caption} Each row is scaled to its own peak."
+    size = size or (WIDTH, 0.8 + 0.75 * len(data))
+    return publish(build, title=title, caption=caption, alt=alt, size=size, show=show)
+
+
+# Matrices and images
+
+
+def heat(
+    matrix, rows, columns, /, *, title="", x="", y="", caption="", alt="", fmt=".2f", texts=None,
+    diverging=False, limits=None, size=None, show=True,
+):  # fmt: skip
+    """A small matrix in colours with its numbers in the cells.
+
+    matrix: (R, C). rows, columns: R and C labels. x, y: what columns and rows are. fmt: format of the numbers; texts:
+    (R, C) strings to print in their place. diverging: colours centred at 0, blue above and vermilion below.
+    limits: (low, high) of the colours. A cell that is nan stays white, with its text.
+    Raises ValueError for missing words, shapes that differ, more than 400 cells.
+    """
+    need_words("heat", title=title, x=x, y=y, caption=caption, alt=alt)
+    matrix = array(matrix, "plot.heat: matrix")
+    if matrix.shape != (len(rows), len(columns)):
+        raise ValueError(
+            f"plot.heat: the matrix has shape {matrix.shape} and comes with {len(rows)} row and {len(columns)} column "
+            f"labels. Expected shape ({len(rows)}, {len(columns)})."
+        )
+    if matrix.size > 400:
+        raise ValueError(f"plot.heat: {matrix.size} cells leave no room for their numbers. Show a part of the matrix.")
+    if texts is None:
+        texts = [[number(value, fmt) for value in row] for row in matrix]
+    if [len(row) for row in texts] != [len(columns)] * len(rows):
+        raise ValueError(f"plot.heat: texts is not {len(rows)} rows of {len(columns)} strings.")
+    finite = matrix[np.isfinite(matrix)]
+    low, high = limits or ((finite.min(), finite.max()) if finite.size else (0, 1))
+    stops = ["#FFFFFF", "#BFD9EA", "#0072B2", "#003A5C"]
+    if diverging:
+        high = max(abs(low), abs(high))
+        low, stops = -high, ["#8A3D00", "#D55E00", "#FFFFFF", "#0072B2", "#00466E"]
+    paint = mcolors.LinearSegmentedColormap.from_list("house", stops).with_extremes(bad="#FFFFFF")
+    scale = mcolors.Normalize(low, high if high > low else low + 1)
+
+    def build(fig):
+        ax = fig.subplots()
+        ax.grid(visible=False)
+        ax.imshow(np.ma.masked_invalid(matrix), cmap=paint, norm=scale, aspect="auto")
+        ax.hlines(np.arange(1, len(rows)) - 0.5, -0.5, len(columns) - 0.5, color="white", lw=2)
+        ax.vlines(np.arange(1, len(columns)) - 0.5, -0.5, len(rows) - 0.5, color="white", lw=2)
+        for i, row in enumerate(texts):
+            for j, text in enumerate(row):
+                ground = paint(scale(matrix[i, j])) if np.isfinite(matrix[i, j]) else (1, 1, 1)
+                dark = luminance(ground[:3]) < 0.3
+                ax.text(j, i, text, ha="center", va="center", color="white" if dark else "#15191C")
+        ax.xaxis.tick_top()
+        ax.xaxis.set_label_position("top")
+        ax.set_xticks(range(len(columns)), columns)
+        ax.set_yticks(range(len(rows)), rows)
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        ax.set_xlabel(x, labelpad=7)
+        ax.set_ylabel(wrap(fig, y, max(1.0, 0.44 * len(rows))), labelpad=7)
+
+    longest = max(len(text) for row in [*texts, [str(c) for c in columns]] for text in row)
+    cell = max(0.72, 0.11 * longest + 0.16)
+    names = 0.8 + 0.1 * max(len(str(row)) for row in rows)
+    size = size or (min(WIDE, max(4.5, names + cell * len(columns))), 0.9 + 0.44 * len(rows))
+    return publish(build, title=title, caption=caption, alt=alt, size=size, show=show)
+
+
+def images(pictures, labels, /, *, title="", caption="", alt="", ncols=10, limits=None, size=None, show=True):
+    """Small grey images side by side, large values dark, all on one scale.
+
+    pictures: (N, H, W). labels: N texts, one below each. ncols: images in a row. limits: (white, black), by default
+    the smallest and the largest value of all.
+    Raises ValueError for missing words, another number of axes, labels that do not match.
+    """
+    need_words("images", title=title, caption=caption, alt=alt)
+    pictures = array(pictures, "plot.images: pictures")
+    if pictures.ndim != 3 or len(labels) != len(pictures) or not pictures.size:
+        raise ValueError(
+            f"plot.images: pictures have shape {pictures.shape} and come with {len(labels)} labels. "
+            "Expected (N, H, W) and N labels; squeeze a channel axis."
+        )
+    low, high = limits or (np.nanmin(pictures), np.nanmax(pictures))
+    ncols = min(ncols, len(pictures))
+    nrows = math.ceil(len(pictures) / ncols)
+
+    def build(fig):
+        axes = fig.subplots(nrows, ncols, squeeze=False).ravel()
+        for ax in axes:
+            ax.set_axis_off()
+        for ax, picture, label in zip(axes, pictures, labels, strict=False):
+            ax.imshow(picture, cmap="gray_r", vmin=low, vmax=high, interpolation="nearest")
+            ax.text(0.5, -0.06, label, transform=ax.transAxes, ha="center", va="top")
+
+    width = min(WIDTH, 1.2 * ncols)
+    height = pictures.shape[1] / pictures.shape[2] * width / ncols
+    lines = max(str(label).count("\n") + 1 for label in labels)
+    size = size or (max(width, 3.5), nrows * (height + 0.22 * lines + 0.1))
+    return publish(build, title=title, caption=caption, alt=alt, size=size, show=show)

@@ -1,0 +1,422 @@
+"""What all figures share: palette, words, data, the picture that is shown, the layout of titles and direct labels."""
+
+import io
+import re
+import sys
+
+import matplotlib.style
+import numpy as np
+from matplotlib import colors as mcolors
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter, ScalarFormatter
+from matplotlib.transforms import ScaledTranslation
+from PIL import Image
+
+# One colour a method in the whole course. The first six are Okabe & Ito's; the others were searched for so that every
+# pair stays apart for normal, protan and deutan eyes (tests/test_plot.py measures it).
+COLORS = {
+    "LayerNorm": "#0072B2",
+    "BatchNorm": "#D55E00",
+    "GroupNorm": "#009E73",
+    "RMSNorm": "#E69F00",
+    "InstanceNorm": "#CC79A7",
+    "DyT": "#56B4E9",
+    "softmax": "#550022",
+    "none": "#686868",
+    "Post-LN": "#882200",
+    "Post-LN + warm-up": "#005566",
+    "Pre-LN": "#221188",
+}
+_ALIASES = {
+    "ln": "LayerNorm",
+    "bn": "BatchNorm",
+    "gn": "GroupNorm",
+    "rms": "RMSNorm",
+    "in": "InstanceNorm",
+    "nonorm": "none",
+    "withoutnorm": "none",
+    "withoutanorm": "none",
+    "postlnwithwarmup": "Post-LN + warm-up",
+}
+GREY = "#5F6B73"  # axes, reference lines and everything that is not data
+
+DPI = 110  # pixels of the page for an inch; drawn twice as fine, for projectors and sharp screens
+WIDTH = 7.0  # inches of a plain figure: 770 pixels, which a notebook shows unscaled
+WIDE = 8.6  # of several panels
+STYLE = {
+    "font.family": "DejaVu Sans",  # ships with matplotlib: the same on every machine
+    "font.size": 12,
+    "axes.labelsize": 12,
+    "axes.labelcolor": "#2B2F33",
+    "axes.edgecolor": GREY,
+    "axes.linewidth": 1.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E4E8EB",
+    "grid.linewidth": 0.9,
+    "xtick.labelsize": 11.5,
+    "ytick.labelsize": 11.5,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": "#2B2F33",
+    "ytick.labelcolor": "#2B2F33",
+    "lines.linewidth": 2.4,
+    "lines.solid_capstyle": "round",
+    "lines.markersize": 6,
+    "text.color": "#15191C",
+}
+TITLE = {"fontsize": 14, "fontweight": "bold", "linespacing": 1.15}
+LABEL = {"fontsize": 12, "fontweight": "bold", "linespacing": 1.0}
+_END, _TOP = "end label", "top label"  # mark the texts that `_place_labels` moves
+
+_WORDS = {
+    "title": "the conclusion in one sentence, it stands above the picture",
+    "caption": "what is drawn, under which conditions, over how many runs; it stands below the picture as text",
+    "alt": "the picture in words for readers who cannot see it: what is drawn and what it shows",
+    "x": "the label of the horizontal axis, with its unit or what it counts",
+    "y": "the label of the vertical axis, with its unit or what it counts",
+    "z": "the label of the third axis or of the colours, with its unit or what it counts",
+}
+
+
+def need_words(function, **words):
+    """Refuse a missing or empty title, caption, alt text or axis label, and say what it is for."""
+    for name, text in words.items():
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"plot.{function} needs {name}=...: {_WORDS[name]}. It got {text!r}.")
+
+
+# Data
+
+
+def array(values, what):
+    """values (tensor, array, number, nested list of those) as a float64 array; `what` names it in errors."""
+    try:
+        return np.asarray(_plain(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{what} is no array of real numbers ({error}). Pass a tensor, an array or a list of equally long lists."
+        ) from None
+
+
+def _plain(values):
+    if hasattr(values, "detach"):
+        return values.detach().cpu().double().numpy()  # double: NumPy has no bfloat16
+    if isinstance(values, (list, tuple)):
+        return [_plain(v) for v in values]
+    return values
+
+
+def named(data, where):
+    """data if it is a dict that is not empty and whose keys are strings, or else a clear error."""
+    if not isinstance(data, dict) or not data or not all(isinstance(name, str) for name in data):
+        raise ValueError(f"{where} expects {{name: values}}, at least one name, names as strings; got {str(data):.80}.")
+    return data
+
+
+def mean_and_sd(runs):
+    """Mean and sample standard deviation (ddof = 1) over the first axis.
+
+    runs: (R, ...) values of R runs. Returns two arrays of shape (...); a point where any run is not finite is nan in
+    both, and the deviation of a single run is nan.
+    """
+    runs = array(runs, "runs")
+    runs = np.where(np.isfinite(runs), runs, np.nan)
+    with np.errstate(over="ignore"):  # the square of 1e200
+        sd = runs.std(0, ddof=1) if len(runs) > 1 else np.full(runs.shape[1:], np.nan)
+        return runs.mean(0), sd
+
+
+def estimator(what, runs):
+    """The caption's sentence on n and the estimator; runs: {name: number of runs}, only those drawn with a spread."""
+    if not runs:
+        return ""
+    counts = set(runs.values())
+    count = f"{counts.pop()} runs" if len(counts) == 1 else ", ".join(f"{n} ({name})" for name, n in runs.items())
+    return f"{what} of one sample standard deviation over n = {count}."
+
+
+def number(value, fmt):
+    """value in the format fmt: 3e-7 rather than 3e-07, a true minus sign, never minus zero."""
+    text = re.sub(r"e([+-])0*(?=\d)", r"e\1", format(value, fmt)).replace("e+", "e")
+    if not re.search("[1-9a-df-z]", text):
+        text = text.lstrip("-")
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def short_number(value):
+    """A number for a tick: 0.003, 128, or a power of ten as mathtext."""
+    text = f"{value + 0.0:g}"  # + 0.0 takes the sign from -0.0
+    if "e" not in text:
+        return text.replace("-", "\N{MINUS SIGN}")
+    factor, power = text.split("e")
+    factor = "" if factor == "1" else rf"{factor}\cdot"
+    return rf"${factor}10^{{{int(power)}}}$"
+
+
+# Colours
+
+
+def method(name):
+    """The key of COLORS that a name or its abbreviation stands for, or None."""
+    key = _key(name)
+    return _ALIASES.get(key) or {_key(known): known for known in COLORS}.get(key)
+
+
+def _key(name):
+    return re.sub(r"[^a-z0-9]", "", str(name).lower())
+
+
+def colors_for(names, colors=None):
+    """A colour for each name: {name: "#rrggbb"}.
+
+    Methods of the course keep theirs. `colors` maps further names to a method ("LayerNorm") or to any colour. The
+    others get what is left of the palette, in its order, and never LayerNorm's blue.
+    """
+    colors = colors or {}
+    for name in colors:
+        if name not in names:
+            raise ValueError(f"colors= names {name!r}, which is not drawn. Drawn are: {', '.join(names)}.")
+    chosen = {}
+    for name in names:
+        wish = colors.get(name, name)
+        if method(wish):
+            chosen[name] = COLORS[method(wish)]
+        elif name in colors:
+            if not mcolors.is_color_like(wish):
+                raise ValueError(f"colors= gives {wish!r} to {name!r}: neither a colour nor one of {list(COLORS)}.")
+            chosen[name] = mcolors.to_hex(wish)
+    left = [c for known, c in COLORS.items() if known != "LayerNorm" and c not in chosen.values()]
+    unknown = [name for name in names if name not in chosen]
+    if len(unknown) > len(left):
+        raise ValueError(f"{len(names)} names in one figure cannot be told apart. Draw fewer, or use plot.panels.")
+    chosen |= dict(zip(unknown, left, strict=False))
+    return {name: chosen[name] for name in names}
+
+
+def luminance(color):
+    """Relative luminance of a colour, 0 to 1 (WCAG 2)."""
+    c = np.array(mcolors.to_rgb(color))
+    return float(np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722])
+
+
+def ink(color):
+    """The colour darkened until text in it reads on white: a contrast of at least 4.5 to 1."""
+    rgb = np.array(mcolors.to_rgb(color))
+    while 1.05 / (luminance(rgb) + 0.05) < 4.5:
+        rgb = 0.96 * rgb
+    return mcolors.to_hex(rgb)
+
+
+def tint(color, share):
+    """The colour mixed with white; share 1 is the colour itself."""
+    return mcolors.to_hex(share * np.array(mcolors.to_rgb(color)) + (1 - share))
+
+
+# The picture
+
+
+class Picture:
+    """A figure as it is shown: `png` (bytes), `width` (pixels on the page), `alt` (the picture in words), `caption`."""
+
+    def __init__(self, png, width, alt, caption):
+        self.png, self.width, self.alt, self.caption = png, width, alt, caption
+
+    def _repr_png_(self):
+        return self.png, {"alt": self.alt, "width": self.width}
+
+    def __repr__(self):
+        return self.alt
+
+
+def publish(build, *, title, caption, alt, size, show=True):
+    """Draw build(fig) in the house style and show it, or return the Picture if show is False.
+
+    size: (width, height) in inches of the drawing; the lines of the title come on top of it.
+    """
+    # Captions and alternative texts may be written over several source lines.
+    alt, caption = " ".join(alt.split()), " ".join(caption.split())
+    # From matplotlib's own defaults, so that nobody's matplotlibrc changes a figure of the course.
+    with matplotlib.style.context(["default", STYLE]):
+        fig = Figure(figsize=size, dpi=2 * DPI)
+        canvas = FigureCanvasAgg(fig)
+        build(fig)
+        _plain_ticks(fig)
+        _make_room(fig)
+        _add_title(fig, title)
+        fig.draw_without_rendering()  # the layout engine places the axes
+        fig.set_layout_engine("none")
+        _place_labels(fig)
+        canvas.draw()
+        picture = Picture(_png(canvas), round(fig.get_figwidth() * DPI), alt, caption)
+    if not show:
+        return picture
+    ipython = sys.modules.get("IPython")  # a kernel has loaded it
+    if ipython is None or ipython.get_ipython() is None:
+        print(alt, caption, sep="\n")
+        return None
+    from IPython.display import display
+
+    display(picture)
+    display({"text/markdown": f"*{caption}*", "text/plain": caption}, raw=True)
+    return None
+
+
+def _png(canvas):
+    """The drawing as PNG in 256 colours: a third of the bytes, no difference to see, and nothing in it but pixels."""
+    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    file = io.BytesIO()
+    image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, "png")
+    return file.getvalue()
+
+
+def figure(draw, *, title="", caption="", alt="", size=(WIDTH, 3.3), ncols=1, sharey=False, show=True):
+    """Draw by hand in the house style.
+
+    draw: a function of one matplotlib Axes, or of a list of them if ncols > 1; it sets the axis labels itself and
+    names its curves with `end_label`. size: inches of the drawing without the title.
+    """
+    need_words("figure", title=title, caption=caption, alt=alt)
+
+    def build(fig):
+        axes = list(fig.subplots(1, ncols, sharey=sharey, squeeze=False)[0])
+        draw(axes if ncols > 1 else axes[0])
+        for ax in axes:
+            level_ylabel(ax)
+
+    return publish(build, title=title, caption=caption, alt=alt, size=size, show=show)
+
+
+# Titles and direct labels
+
+
+def level_ylabel(ax, lift=0):
+    """Write the label of the vertical axis above it, where it is read without tilting the head; lift in points."""
+    ax.yaxis.label.set(rotation=0, ha="left", va="bottom")
+    ax.yaxis.set_label_coords(0, 1, ax.transAxes + ScaledTranslation(0, (7 + lift) / 72, ax.figure.dpi_scale_trans))
+
+
+def measure(fig, text, **font):
+    """Width and height of a text in inches."""
+    probe = fig.text(0, 0, text, **font)
+    box = probe.get_window_extent()
+    probe.remove()
+    return box.width / fig.dpi, box.height / fig.dpi
+
+
+def wrap(fig, text, width, **font):
+    """Break a text into lines of at most `width` inches, between words and never inside $math$."""
+    lines = []
+    for word in re.findall(r"(?:\$[^$]*\$|\S)+", text):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and measure(fig, longer, **font)[0] <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return "\n".join(lines)
+
+
+def _add_title(fig, title):
+    """Set the title flush left on top and make the figure taller by its height."""
+    width, height = fig.get_size_inches()
+    text = wrap(fig, title, width - 0.2, **TITLE)
+    total = height + measure(fig, text, **TITLE)[1] + 0.2
+    fig.set_size_inches(width, total)
+    fig.text(0.1 / width, 1 - 0.1 / total, text, va="top", ha="left", **TITLE)
+    fig.set_layout_engine("constrained", rect=(0, 0, 1, height / total), w_pad=0.1, h_pad=0.06, wspace=0.04)
+
+
+def _plain_ticks(fig):
+    """No offset or factor of all ticks ("1e-5") in the corner: it is overlooked, and the axis label stands there."""
+    for ax in fig.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            if not isinstance(axis.get_major_formatter(), ScalarFormatter):
+                continue
+            if 1e-3 <= abs(axis.get_view_interval()).max() < 1e6:
+                axis.get_major_formatter().set_scientific(False)
+                axis.get_major_formatter().set_useOffset(False)
+            else:
+                axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+
+
+def end_label(ax, text, x, y, color=GREY):
+    """Name the curve that ends at (x, y) beside the axes; labels of one axes move apart until none overlaps another."""
+    text = wrap(ax.figure, text, 0.22 * ax.figure.get_figwidth(), **LABEL)
+    width = measure(ax.figure, text, **LABEL)[0]
+    leader = {"arrowstyle": "-", "color": color, "lw": 1.1, "relpos": (-0.05 / width, 0.5)}
+    leader |= {"shrinkA": 0, "shrinkB": 0, "patchA": None}  # matplotlib's own clipping takes a third of all time
+    beside = ax.transAxes + ScaledTranslation(0.2, 0, ax.figure.dpi_scale_trans)
+    ax.annotate(
+        text, (x, y), (1, 0.5), textcoords=beside, va="center", color=ink(color), annotation_clip=False,
+        arrowprops=leader, gid=_END, **LABEL,
+    )  # fmt: skip
+
+
+def vertical_lines(ax, lines):
+    """Dashed lines at {text: x}, each named above the axes."""
+    for text, x in lines.items():
+        ax.axvline(x, color=GREY, ls=(0, (5, 3)), lw=1.4, zorder=2)
+        ax.annotate(
+            text, (x, 1), (0.5, 1), xycoords=("data", "axes fraction"), textcoords="axes fraction", ha="center",
+            va="bottom", color=ink(GREY), gid=_TOP, **LABEL,
+        )  # fmt: skip
+
+
+def _make_room(fig):
+    """Make the figure tall enough for the labels beside its axes."""
+    for ax in fig.axes:
+        labels = [text for text in ax.texts if text.get_gid() == _END]
+        need = sum(_extent(label).height / fig.dpi + 0.02 for label in labels)
+        around = 1.5 if ax.get_title(loc="left") else 1.1  # ticks and axis labels, and a panel's title
+        fig.set_figheight(max(fig.get_figheight(), need + around))
+
+
+def _extent(label):
+    return Text.get_window_extent(label)  # of the text, without its leader
+
+
+def _place_labels(fig):
+    for ax in fig.axes:
+        box = ax.get_window_extent()
+        for gid in (_END, _TOP):
+            labels = [text for text in ax.texts if text.get_gid() == gid]
+            marks = [ax.transData.transform(label.xy) for label in labels]
+            extents = [_extent(label) for label in labels]
+            if gid == _END:
+                sizes = [extent.height + 0.02 * fig.dpi for extent in extents]
+                for label, y in zip(labels, spread([mark[1] for mark in marks], sizes, box.y0, box.y1), strict=True):
+                    label.set_position((1, (y - box.y0) / box.height))
+            else:
+                sizes = [extent.width + 0.12 * fig.dpi for extent in extents]
+                for label, x in zip(labels, spread([mark[0] for mark in marks], sizes, box.x0, box.x1), strict=True):
+                    label.set_position(((x - box.x0) / box.width, 1 + 0.04 * fig.dpi / box.height))
+
+
+def spread(centres, sizes, low, high):
+    """Move intervals apart as little as possible (least squares) until none overlaps another, inside low..high.
+
+    centres, sizes: one number an interval. Returns the new centres in the order given. Where they do not fit they
+    start at low.
+    """
+    order = sorted(range(len(centres)), key=lambda i: centres[i])
+    starts, used = [], 0.0  # of each interval, once all are packed from 0 on
+    for i in order:
+        starts.append(used)
+        used += sizes[i]
+    # Without the packed starts, "no overlap" reads "never decreasing": pool neighbours that decrease into their mean.
+    pools = []  # [sum of shifts, members]
+    for start, i in zip(starts, order, strict=True):
+        pools.append([centres[i] - sizes[i] / 2 - start, 1])
+        while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
+            total, members = pools.pop()
+            pools[-1][0] += total
+            pools[-1][1] += members
+    shifts = [total / members for total, members in pools for _ in range(members)]
+    placed = [0.0] * len(centres)
+    for shift, start, i in zip(shifts, starts, order, strict=True):
+        placed[i] = max(min(shift, high - used), low) + start + sizes[i] / 2
+    return placed

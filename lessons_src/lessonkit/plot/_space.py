@@ -1,0 +1,84 @@
+"""Points and curves in three dimensions."""
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+from mpl_toolkits.mplot3d import proj3d
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+from lessonkit.plot._house import GREY, WIDTH, array, colors_for, end_label, need_words, publish
+
+
+def scatter3d(
+    points, /, *, title="", x="", y="", z="", caption="", alt="", curves=None, sphere=None, plane=None,
+    view=(22, 35), limit=None, colors=None, size=None, show=True,
+):  # fmt: skip
+    """Sets of points, and curves, in a cube around the origin with equal scales.
+
+    points: {name: (n, 3)}, may be empty if curves are given. curves: {name: (n, 3)}, drawn as lines; repeat the first
+    point to close one. sphere: radius of a sphere around the origin, drawn as a wire frame. plane: its normal (3,);
+    the plane through the origin is drawn as a pale sheet. view: (elevation, azimuth) in degrees. limit: half the side
+    of the cube. colors: {name: method or colour}.
+    Raises ValueError for missing words, other shapes, values that are not finite.
+    """
+    need_words("scatter3d", title=title, x=x, y=y, z=z, caption=caption, alt=alt)
+    curves = curves or {}
+    sets = {**points, **curves}
+    if not sets or len(sets) < len(points) + len(curves):
+        raise ValueError("plot.scatter3d expects points or curves, {name: (n, 3)}, and no name in both.")
+    for name, values in sets.items():
+        values = sets[name] = array(values, f"plot.scatter3d: {name!r}")
+        if values.ndim != 2 or values.shape[1] != 3 or not len(values) or not np.isfinite(values).all():
+            raise ValueError(f"plot.scatter3d: {name!r} has shape {values.shape}, expected (n, 3) finite numbers.")
+    if plane is not None:
+        plane = array(plane, "plot.scatter3d: plane")
+        if plane.shape != (3,) or not plane.any() or not np.isfinite(plane).all():
+            raise ValueError(f"plot.scatter3d: plane={plane.tolist()}, expected the normal of a plane, three numbers.")
+    chosen = colors_for(list(sets), colors)
+    limit = limit or 1.05 * max([sphere or 0, *(abs(values).max() for values in sets.values())])
+
+    def build(fig):
+        ax = fig.add_subplot(projection="3d", computed_zorder=False)
+        ax.view_init(*view)
+        ax.set(xlim=(-limit, limit), ylim=(-limit, limit), zlim=(-limit, limit))
+        ax.set_box_aspect((1, 1, 1), zoom=1.15)
+        for axis, label in zip((ax.xaxis, ax.yaxis, ax.zaxis), (x, y, z), strict=True):
+            axis.set_label_text(label)
+            axis.set_pane_color("#F6F8F9")
+            axis.set_major_locator(MaxNLocator(3))
+        if plane is not None:
+            _sheet(ax, plane, limit)
+        if sphere:
+            _wire(ax, sphere)
+        for name, values in sets.items():
+            color = chosen[name]
+            if name in points:
+                ax.plot(*values.T, "o", ms=6, color=color, mec="white", mew=0.5, zorder=5)
+            else:
+                ax.plot(*values.T, color=color, lw=2.6, zorder=4)
+        project = ax.get_proj()
+        for name, values in sets.items():
+            flat = np.array(proj3d.proj_transform(*values.T, project))[:2]
+            right = flat[0].argmax()  # the labels stand on the right
+            end_label(ax, name, *flat[:, right], chosen[name])
+
+    return publish(build, title=title, caption=caption, alt=alt, size=size or (WIDTH, 4.4), show=show)
+
+
+def _wire(ax, radius):
+    """Circles of latitude and of longitude."""
+    t = np.linspace(0, 2 * np.pi, 73)
+    for angle in np.linspace(0, np.pi, 7)[:-1]:
+        ring = radius * np.array([np.sin(t) * np.cos(angle), np.sin(t) * np.sin(angle), np.cos(t)])
+        ax.plot(*ring, color=GREY, lw=0.7, alpha=0.45, zorder=2)
+    for angle in np.linspace(0, np.pi, 7)[1:-1]:
+        ring = [np.cos(t) * np.sin(angle), np.sin(t) * np.sin(angle), np.full_like(t, np.cos(angle))]
+        ax.plot(*(radius * np.array(ring)), color=GREY, lw=0.7, alpha=0.45, zorder=2)
+
+
+def _sheet(ax, normal, limit):
+    """A square sheet of the plane through the origin."""
+    first = np.cross(normal, np.eye(3)[abs(normal).argmin()])
+    second = np.cross(normal, first)
+    first, second = limit * first / np.linalg.norm(first), limit * second / np.linalg.norm(second)
+    corners = [first + second, first - second, -first - second, -first + second]
+    ax.add_collection3d(Poly3DCollection([corners], facecolor="#56B4E9", alpha=0.13, edgecolor=GREY, lw=0.7, zorder=1))
