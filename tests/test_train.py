@@ -1,0 +1,483 @@
+"""lessonkit.train: pairing, histories, and what a run does to the model, the optimizer and the random numbers."""
+
+import io
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lessonkit import train
+
+N, D, CLASSES = 23, 6, 3
+_g = torch.Generator().manual_seed(0)
+X = torch.randn(N, D, generator=_g)  # (N, D)
+Y = torch.randint(CLASSES, (N,), generator=_g)  # (N,)
+
+
+def linear():
+    return nn.Linear(D, CLASSES)
+
+
+def normed():
+    return nn.Sequential(nn.Linear(D, CLASSES), nn.LayerNorm(CLASSES))
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.1)
+
+
+def compare(models=None, **changes):
+    """Run train.compare on a small task with some arguments changed; a change to None leaves the argument out."""
+    arguments = dict(seeds=range(2), loss=F.cross_entropy, optimizer=sgd, data=(X, Y), epochs=3, batch_size=5)
+    arguments = {key: value for key, value in (arguments | changes).items() if value is not None}
+    return train.compare({"linear": linear} if models is None else models, **arguments)
+
+
+def in_steps(steps, **changes):
+    """The same, in steps: each batch is four random rows."""
+
+    def batches(generator):
+        rows = torch.randint(N, (4,), generator=generator)
+        return X[rows], Y[rows]
+
+    return compare(**{"data": None, "epochs": None, "batches": batches, "steps": steps, **changes})
+
+
+def batches_seen(make, seeds, **changes):
+    """Return the inputs of every training step, in order, with a model that makes `make()` and records what it gets."""
+    seen = []
+
+    def recording():
+        model = make()
+        model.register_forward_pre_hook(lambda module, args: seen.append(args[0].clone()) if module.training else None)
+        return model
+
+    compare({"recording": recording}, seeds=seeds, **changes)
+    return seen
+
+
+def equal(one, other):
+    return len(one) == len(other) and all(map(torch.equal, one, other))
+
+
+def hungry():
+    torch.rand(1000)  # draws more random numbers than the other models
+    return linear()
+
+
+# --- pairing -------------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_fixes_the_batches_whatever_the_model_draws():
+    seen = batches_seen(linear, [7])
+    assert len(seen) == 3 * 5
+    assert equal(seen, batches_seen(normed, [7])) and equal(seen, batches_seen(hungry, [7]))
+    assert equal(seen, batches_seen(linear, [3, 7])[15:]), "the seeds before it change nothing"
+    assert not equal(seen, batches_seen(linear, [8]))
+
+
+def test_batches_that_are_drawn_are_paired_too():
+    torch.manual_seed(1)
+    first = batches_seen(
+        linear, [7], data=None, epochs=None, steps=5, batches=lambda g: (torch.rand(4, D, generator=g), Y[:4])
+    )
+    torch.manual_seed(2)
+    second = batches_seen(
+        hungry, [7], data=None, epochs=None, steps=5, batches=lambda g: (torch.rand(4, D, generator=g), Y[:4])
+    )
+    assert len(first) == 5 and equal(first, second)
+
+
+def test_drawn_batches_do_not_repeat_the_numbers_of_the_initial_weights():
+    weights, drawn = [], []
+
+    class Gaussian(nn.Linear):
+        def reset_parameters(self):
+            nn.init.normal_(self.weight)
+            weights.append(self.weight.detach().clone())
+
+    def batches(generator):
+        drawn.append(torch.randn(CLASSES, D, generator=generator))
+        return X, Y
+
+    in_steps(1, models={"gaussian": lambda: Gaussian(D, CLASSES, bias=False)}, batches=batches, seeds=[7])
+    assert torch.equal(weights[0], torch.randn(CLASSES, D, generator=torch.Generator().manual_seed(7)))
+    assert not torch.isclose(drawn[0], weights[0]).any()
+
+
+def test_an_epoch_is_every_example_once_in_a_new_order():
+    seen = batches_seen(linear, [0])
+    assert [len(batch) for batch in seen] == [5, 5, 5, 5, 3] * 3
+    first, second = torch.cat(seen[:5]), torch.cat(seen[5:10])
+    assert not torch.equal(first, second)
+    for epoch in (first, second):
+        assert torch.equal(epoch.sort(0).values, X.sort(0).values)
+
+
+def test_inputs_and_targets_stay_together():
+    pairs = []
+    compare(loss=lambda output, y: pairs.append(y) or F.cross_entropy(output, y), seeds=[0], epochs=1)
+    rows = [torch.where((X == row).all(1))[0].item() for row in torch.cat(batches_seen(linear, [0], epochs=1))]
+    assert torch.equal(Y[rows], torch.cat(pairs))
+
+
+def test_drop_last_leaves_out_the_smaller_batch():
+    assert [len(batch) for batch in batches_seen(linear, [0], drop_last=True)] == [5] * 12
+    assert [len(batch) for batch in batches_seen(linear, [0], drop_last=True, batch_size=N)] == [N] * 3
+
+
+def test_models_that_draw_the_same_numbers_start_from_the_same_weights():
+    start = {}
+
+    def noting(name, make):
+        def noted():
+            model = make()
+            start.setdefault(name, []).append(next(model.parameters()).detach().clone())
+            return model
+
+        return noted
+
+    compare({name: noting(name, make) for name, make in {"none": linear, "LayerNorm": normed}.items()}, seeds=[4, 9])
+    assert equal(start["none"], start["LayerNorm"]) and not torch.equal(*start["none"])
+    torch.manual_seed(4)
+    assert torch.equal(start["none"][0], linear().weight)
+
+
+def test_two_runs_give_identical_histories_and_calls_may_be_split():
+    models = {"none": linear, "LayerNorm": normed}
+    settings = dict(seeds=[0, 1, 2], clip=1.0, evaluate={"first weight": lambda model: next(model.parameters())[0, 0]})
+    whole = compare(models, **settings)
+    again = compare(models, **settings)
+    split = {}
+    for name in reversed(models):
+        split |= compare({name: models[name]}, **settings)
+    for name in models:
+        for key, numbers in whole[name].items():
+            assert torch.equal(numbers, again[name][key]) and torch.equal(numbers, split[name][key]), (name, key)
+
+
+def test_the_global_random_numbers_are_left_alone():
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    compare()
+    with pytest.raises(ZeroDivisionError):
+        compare(evaluate={"broken": lambda model: 1 / 0})
+    assert torch.equal(torch.rand(3), expected)
+
+
+# --- histories -----------------------------------------------------------------------------------------------------
+
+
+def test_shapes_of_a_history_in_epochs():
+    history = compare({"a": linear, "b": normed}, seeds=[5, 6, 7, 8], evaluate={"one": lambda model: 1})
+    assert list(history) == ["a", "b"]
+    for columns in history.values():
+        assert {key: tuple(numbers.shape) for key, numbers in columns.items()} == {
+            "loss": (4, 3), "one": (4, 3), "diverged": (4,), "step": (3,),
+        }  # fmt: skip
+        assert columns["loss"].dtype == columns["one"].dtype == torch.float64
+        assert columns["step"].tolist() == [5, 10, 15] and columns["diverged"].tolist() == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"), [(None, [10]), (1, list(range(1, 11))), (4, [4, 8, 10]), (5, [5, 10]), (10, [10])]
+)
+def test_evaluations_of_a_run_in_steps(every, expected):
+    called = []
+    history = in_steps(10, every=every, evaluate={"calls": lambda model: called.append(0) or len(called)}, seeds=[0])
+    assert history["linear"]["step"].tolist() == expected
+    assert history["linear"]["calls"].tolist() == [list(range(1, len(expected) + 1))]
+
+
+def test_the_loss_is_the_mean_since_the_evaluation_before():
+    each = in_steps(10, every=1)["linear"]["loss"]  # (2, 10)
+    some = in_steps(10, every=4)["linear"]["loss"]  # (2, 3)
+    expected = torch.stack([each[:, :4].mean(1), each[:, 4:8].mean(1), each[:, 8:].mean(1)], dim=1)
+    assert torch.allclose(some, expected, rtol=1e-12, atol=0)  # the order of a float64 sum
+
+
+def test_a_run_is_the_loop_one_would_write():
+    models = {}
+    history = compare(seeds=[3], evaluate={"first weight": lambda model: model.weight[0, 0]}, keep=models)
+    batches = batches_seen(linear, [3])
+    torch.manual_seed(3)
+    model = linear()
+    optimizer = sgd(model.parameters())
+    losses = []
+    for batch in batches:
+        target = torch.stack([Y[torch.where((X == row).all(1))[0].item()] for row in batch])
+        loss = F.cross_entropy(model(batch), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert torch.equal(models["linear"][0].weight, model.weight)
+    assert history["linear"]["loss"][0, 2] == sum(losses[10:]) / 5
+    assert history["linear"]["first weight"][0, 2] == model.weight[0, 0].item()
+
+
+def test_keep_collects_the_trained_models():
+    models = {}
+    history = compare({"a": linear, "b": normed}, keep=models, evaluate={"bias": lambda m: list(m.parameters())[1][0]})
+    assert {name: len(kept) for name, kept in models.items()} == {"a": 2, "b": 2}
+    for name, kept in models.items():
+        assert not any(model.training for model in kept)
+        assert [list(model.parameters())[1][0].item() for model in kept] == history[name]["bias"][:, -1].tolist()
+
+
+# --- the step ------------------------------------------------------------------------------------------------------
+
+
+def test_the_schedule_multiplies_every_groups_rate_and_counts_from_one():
+    rates, asked = [], []
+
+    class Watching(torch.optim.SGD):
+        def step(self):
+            rates.append([group["lr"] for group in self.param_groups])
+            super().step()
+
+    def two_groups(parameters):
+        return Watching([{"params": parameters[:1], "lr": 0.5}, {"params": parameters[1:], "lr": 2.0}])
+
+    def warm_up(step):
+        asked.append(step)
+        return min(1, step / 4)
+
+    in_steps(6, optimizer=two_groups, schedule=warm_up, seeds=[0, 1])
+    assert asked == [1, 2, 3, 4, 5, 6] * 2
+    assert rates == [[0.5 * f, 2.0 * f] for f in (0.25, 0.5, 0.75, 1, 1, 1)] * 2
+    rates.clear()
+    in_steps(2, optimizer=two_groups, seeds=[0])
+    assert rates == [[0.5, 2.0]] * 2
+
+
+@pytest.mark.parametrize("clip", [0.01, 1e6, None])
+def test_the_gradient_is_clipped_to_a_norm(clip):
+    norms = []
+
+    class Watching(torch.optim.SGD):
+        def step(self):
+            gradients = [p.grad for group in self.param_groups for p in group["params"]]
+            norms.append(torch.cat([g.flatten() for g in gradients]).norm().item())
+            super().step()
+
+    in_steps(4, optimizer=lambda p: Watching(p, lr=0.1), clip=clip, seeds=[0])
+    if clip == 0.01:
+        assert all(abs(norm - 0.01) < 1e-6 for norm in norms)  # clip_grad_norm_ adds 1e-6 to the norm it divides by
+    else:
+        assert all(norm > 0.05 for norm in norms)
+
+
+def test_gradients_do_not_pile_up():
+    kept = {}
+    in_steps(3, batches=lambda generator: (X, Y), optimizer=lambda p: torch.optim.SGD(p, lr=0.0), seeds=[0], keep=kept)
+    model = kept["linear"][0]
+    (expected,) = torch.autograd.grad(F.cross_entropy(model(X), Y), model.bias)
+    assert torch.equal(model.bias.grad, expected)
+
+
+# --- train() and eval() --------------------------------------------------------------------------------------------
+
+
+def modes_seen(**changes):
+    """Return "train" or "eval" for each forward pass, and whether each had gradients."""
+    modes, gradients = [], []
+
+    def watched():
+        model = linear()
+        model.register_forward_pre_hook(
+            lambda module, args: (modes.append(module.training), gradients.append(torch.is_grad_enabled())) and None
+        )
+        return model
+
+    def forgetful(model):
+        model.train()
+        return model(X).mean()
+
+    measures = {"a": lambda model: model(X).mean(), "forgetful": forgetful, "b": lambda model: model(X).mean()}
+    in_steps(3, every=2, models={"watched": watched}, evaluate=measures, seeds=[0], **changes)
+    return modes, gradients
+
+
+def test_training_in_train_and_evaluation_in_eval_without_gradients():
+    modes, gradients = modes_seen()
+    # Two steps, three measures, one step, three measures; the one that calls train() itself does not spoil the next.
+    assert modes == [True, True, False, True, False, True, False, True, False]
+    assert gradients == [True, True, False, False, False, True, False, False, False]
+
+
+def test_forgetting_eval_is_an_option():
+    modes, gradients = modes_seen(eval_mode=False)
+    assert modes == [True] * 9 and gradients == [True, True, False, False, False, True, False, False, False]
+
+
+def test_running_statistics_move_only_when_eval_is_forgotten():
+    def batches_tracked(**changes):
+        kept = {}
+        model = lambda: nn.Sequential(nn.BatchNorm1d(D), nn.Linear(D, CLASSES))
+        in_steps(4, models={"bn": model}, evaluate={"out": lambda m: m(X).mean()}, keep=kept, every=1, **changes)
+        return kept["bn"][0][0].num_batches_tracked.item()
+
+    assert batches_tracked() == 4 and batches_tracked(eval_mode=False) == 8
+
+
+# --- divergence ----------------------------------------------------------------------------------------------------
+
+
+class Exploding(nn.Module):
+    """Gives nan from its fifth training step on, with the second seed only."""
+
+    made = 0
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(CLASSES, D))
+        self.bad, self.steps = Exploding.made % 2 == 1, 0
+        Exploding.made += 1
+
+    def forward(self, x):
+        self.steps += self.training
+        return F.linear(x, self.weight) * (math.inf if self.bad and self.steps >= 5 else 1)
+
+
+def test_a_diverging_run_is_recorded_and_stops_no_other():
+    Exploding.made = 0
+    evaluate = {"weight": lambda model: next(model.parameters())[0, 0]}
+    history = in_steps(8, models={"bad": Exploding, "good": linear}, seeds=range(4), every=2, evaluate=evaluate)
+    assert history["bad"]["diverged"].tolist() == [0, 5, 0, 5]
+    for key in ("loss", "weight"):
+        assert history["bad"][key].isnan().tolist() == [[False] * 4, [False, False, True, True]] * 2
+    assert history["good"]["diverged"].tolist() == [0] * 4 and history["good"]["loss"].isfinite().all()
+
+
+def test_weights_spoiled_by_the_last_step_are_divergence_too():
+    class Overflowing(torch.optim.SGD):
+        def step(self):
+            with torch.no_grad():
+                self.param_groups[0]["params"][0].fill_(math.inf)
+
+    accuracy = {"accuracy": lambda model: (model(X).argmax(1) == Y).double().mean()}
+    history = in_steps(1, optimizer=lambda p: Overflowing(p, lr=1.0), evaluate=accuracy)["linear"]
+    assert history["diverged"].tolist() == [1, 1] and history["accuracy"].isnan().all()
+
+
+def test_a_measure_may_be_infinite_without_divergence():
+    history = in_steps(2, evaluate={"limit": lambda model: math.inf})["linear"]
+    assert history["diverged"].tolist() == [0, 0] and history["limit"].tolist() == [[math.inf]] * 2
+
+
+# --- table ---------------------------------------------------------------------------------------------------------
+
+
+def columns(*rows):
+    numbers = torch.tensor(rows, dtype=torch.float64)
+    return {
+        "accuracy": numbers,
+        "diverged": torch.zeros(len(rows)).long(),
+        "step": torch.arange(1, numbers.shape[1] + 1),
+    }
+
+
+def test_table_prints_mean_sample_deviation_range_and_n(capsys):
+    history = {
+        "none": columns([0.0, 1.0], [0.0, 2.0], [0.0, 6.0]),
+        "LayerNorm": columns([9.0, 98.04], [9.0, math.nan], [9.0, math.inf]),
+        "BN": columns([1.0, math.nan]),
+    }
+    assert train.table(history, "accuracy") is None
+    assert capsys.readouterr().out.splitlines() == [
+        "accuracy: mean ± sample sd [min, max] over n seeds",
+        "none       3.0 ± 2.6 [1.0, 6.0]  n = 3 (step 2)",
+        "LayerNorm  98.0 ± - [98.0, 98.0]  n = 1, 2 more not finite (step 2)",
+        "BN         no finite run  n = 0, 1 more not finite (step 2)",
+    ]
+    train.table({"a": columns([-0.0001, 7], [-0.0002, 7])}, "accuracy", at=0, digits=3)
+    assert capsys.readouterr().out.splitlines()[1] == "a  0.000 ± 0.000 [0.000, 0.000]  n = 2 (step 1)"
+
+
+def test_a_history_fits_the_table(capsys):
+    train.table(compare(), "loss", digits=3)
+    out, err = capsys.readouterr()
+    assert "linear" in out and "n = 2 (step 15)" in out and err == ""
+
+
+@pytest.mark.parametrize("column", ["acuracy", "step", "diverged"])
+def test_table_names_the_columns_there_are(column):
+    with pytest.raises(ValueError, match=f"column is '{column}', expected one of accuracy for 'none'"):
+        train.table({"none": columns([1.0])}, column)
+
+
+# --- errors --------------------------------------------------------------------------------------------------------
+
+SHARED = linear()
+ERRORS = {
+    "no models": (dict(models={}), r"models is \{\}, expected at least one"),
+    "a model, not a function": (dict(models={"mlp": linear()}), r"models\['mlp'\] is Linear.*write lambda:"),
+    "no function": (dict(models={"mlp": 3}), r"models\['mlp'\] is 3, expected a function"),
+    "nothing returned": (dict(models={"mlp": lambda: None}), r"models\['mlp'\]\(\) is None.*Does its function return"),
+    "no parameters": (dict(models={"mlp": nn.ReLU}), r"models\['mlp'\]\(\) is ReLU\(\), expected a module with param"),
+    "the same model again": (dict(models={"mlp": lambda: SHARED}), r"is 'an old model', expected a new one"),
+    "one seed, not a list": (dict(seeds=4), r"seeds is 4, expected different whole numbers, like range\(4\)"),
+    "no seeds": (dict(seeds=[]), r"seeds is \[\], expected"),
+    "a seed twice": (dict(seeds=[1, 2, 1]), r"seeds is \[1, 2, 1\], expected different"),
+    "half a seed": (dict(seeds=[0.5]), r"seeds is \[0.5\]"),
+    "a negative seed": (dict(seeds=[-1]), r"seeds is \[-1\]"),
+    "neither epochs nor steps": (
+        dict(data=None, epochs=None),
+        r"source of batches is \[\], expected data and epochs, or",
+    ),
+    "data without epochs": (dict(epochs=None), r"source of batches is \['data'\], expected data and epochs"),
+    "epochs and steps": (dict(steps=3), r"is \['data', 'epochs', 'steps'\]"),
+    "both sources": (dict(steps=3, batches=lambda g: (X, Y)), r"is \['data', 'epochs', 'batches', 'steps'\]"),
+    "no epochs": (dict(epochs=0), "epochs is 0, expected a whole number, at least 1"),
+    "a broken epoch": (dict(epochs=1.5), "epochs is 1.5, expected a whole number"),
+    "no batch": (dict(batch_size=0), "batch_size is 0"),
+    "every 0 steps": (dict(every=0), "every is 0"),
+    "more than a run": (dict(every=16), "every is 16, expected at most 15"),
+    "batch larger than data": (
+        dict(batch_size=24, drop_last=True),
+        "batch_size is 24, expected at most 23.*drop_last=F",
+    ),
+    "targets missing": (dict(data=(X, Y[:20])), r"\(inputs, targets\) in data is \(23, 20\), expected as many"),
+    "a name of the history": (dict(evaluate={"loss": lambda m: 0}), r"evaluate is \['loss'\], expected other names"),
+    "a measure without return": (
+        dict(evaluate={"acc": lambda m: None}),
+        r"evaluate\['acc'\]\(model\) is None, expected",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_bad_arguments_are_named_with_what_was_expected(case):
+    changes, message = ERRORS[case]
+    with pytest.raises(ValueError, match="(?s)" + message):
+        compare(**changes)
+
+
+def test_a_batch_larger_than_the_data_is_all_of_it():
+    assert [len(batch) for batch in batches_seen(linear, [0], batch_size=100)] == [N] * 3
+
+
+# --- progress ------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_on_stderr_where_it_is_no_terminal(capfd):
+    compare()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_bar_reaches_its_end_even_if_runs_diverge(monkeypatch):
+    bars = []
+
+    class Recorded(train.tqdm):
+        def __init__(self, **settings):
+            super().__init__(**settings | {"disable": False, "file": io.StringIO()})
+            bars.append(self)
+
+    monkeypatch.setattr(train, "tqdm", Recorded)
+    Exploding.made = 0
+    in_steps(8, models={"bad": Exploding, "good": linear}, seeds=range(4))
+    assert [(bar.n, bar.total) for bar in bars] == [(64, 64)]
