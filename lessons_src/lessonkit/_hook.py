@@ -1,0 +1,93 @@
+"""What a notebook shows while exercises wait: one line instead of a traceback.
+
+A blank exercise raises YourTurn. The cells below it that need its result would fail with a NameError; the hook
+remembers which names a waiting cell would have bound and turns such a NameError into YourTurn as well.
+"""
+
+import ast
+import re
+
+
+class YourTurn(Exception):
+    """A part of the lesson that the learner has not written yet. Its text starts with the exercise: "3.1: ..."."""
+
+    @property
+    def exercise(self):
+        return str(self).partition(":")[0]
+
+    def _render_traceback_(self):
+        exercise, _, rest = str(self).partition(":")
+        return [f"Your turn: exercise {exercise}{' · ' + rest.strip() if rest.strip() else ''}"]
+
+
+waiting = {}  # name -> exercise that would have bound it
+
+
+def bound_names(source):
+    """Return the names that a cell binds at its top level, in source order; [] for a cell that does not parse."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # a %magic or !command: it binds nothing that a lesson relies on
+        return []
+    names = []
+
+    def visit(node):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.append(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names.extend((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            for child in ast.iter_child_nodes(node):
+                visit(child)
+
+    visit(tree)
+    return list(dict.fromkeys(names))
+
+
+def translate(error):
+    """Return the YourTurn behind error: itself, or the one for a name that a waiting cell would bind; else None."""
+    if isinstance(error, YourTurn):
+        return error
+    if not isinstance(error, NameError) or error.name not in waiting or "free variable" in str(error):
+        return None  # a free variable is a local of the learner's own function
+    where = "comes from a cell above that waits; answer the exercise, then run that cell again"
+    return YourTurn(f"{waiting[error.name]}: `{error.name}` {where}")
+
+
+def install():
+    """Install the hook into the running IPython shell; outside IPython do nothing. Installing twice changes nothing."""
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return
+    shell = get_ipython()
+    if shell is None or getattr(shell, "_lessonkit_hook", False):
+        return
+    shell._lessonkit_hook = True
+    cell = {"source": ""}
+
+    def before_cell(info):
+        cell["source"] = info.raw_cell or ""
+
+    def handler(shell, kind, error, traceback, tb_offset=None):
+        mine = translate(error)
+        if mine is None:  # a NameError of the learner's own
+            shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
+            return None
+        # A blank at top level names what it would have bound: "replace this line by your answer: a = ..."
+        for name in [*bound_names(cell["source"]), *re.findall(r"(\w+) = \.\.\.", str(error))]:
+            waiting.setdefault(name, mine.exercise)
+        lines = mine._render_traceback_()
+        shell._showtraceback(YourTurn, mine, lines)
+        return lines
+
+    def after_cell(result):
+        if result.success:  # what this cell has bound waits no longer
+            for name in bound_names(cell["source"]):
+                waiting.pop(name, None)
+
+    shell.events.register("pre_run_cell", before_cell)
+    shell.events.register("post_run_cell", after_cell)
+    shell.set_custom_exc((YourTurn, NameError), handler)

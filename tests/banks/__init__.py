@@ -1,0 +1,7 @@
+"""Answers that people give: one module a lesson, lesson_NN.py, each with a dictionary BANK.
+
+BANK = {"name of the check": {
+    "right": {"how it is written": answer, ...},             # at least three for a function or class
+    "wrong": {"what is wrong": (answer, "words that the message must contain"), ...},
+}}
+"""
