@@ -475,6 +475,24 @@ def test_scatter3d_with_all_it_has(drawn):
     plot.scatter3d({"softmax": 1e-3 * torch.eye(3)}, view=(60, 10), x="a", y="b", z="c", **WORDS, show=False)
 
 
+@pytest.mark.parametrize("view", [(22, 35), (5, 20), (15, 10), (60, 10), (30, 60), (12, 98), (20, -60), (25, 200)])
+def test_scatter3d_shows_every_label_from_every_side(view, drawn):
+    plot.scatter3d(
+        {"softmax": torch.eye(3), "LayerNorm": -1.5 * torch.eye(3)}, sphere=1.7, plane=(1, 1, 1), view=view,
+        x="first entry", y="second entry", z="third entry", **WORDS, show=False,
+    )  # fmt: skip
+    fig = drawn[0]
+    (ax,) = fig.axes
+    axes = (ax.xaxis, ax.yaxis, ax.zaxis)
+    sides = [axis.label.get_window_extent() for axis in axes]
+    ticks = [axis.get_tightbbox(fig.canvas.get_renderer()) for axis in axes]
+    names = [Text.get_window_extent(text) for text in ax.texts]
+    top = fig.texts[0].get_window_extent().y0  # of the room below the title
+    assert all(0 < b.x0 and b.x1 < fig.bbox.x1 and 0 < b.y0 and b.y1 < top for b in sides + ticks)
+    assert max(b.x1 for b in sides + ticks) < min(b.x0 for b in names)  # no name stands on an axis
+    assert ax.bbox.height > 0.75 * top  # and the cube is large: matplotlib draws it somewhat smaller than its axes
+
+
 def test_figure_by_hand(drawn):
     def draw(axes):
         for ax, level in zip(axes, (1, 2), strict=True):

@@ -9,8 +9,8 @@ def text(value, digits=4):
     value: number, bool, str, tensor or nested list of them.
     digits: decimals of floating-point numbers; whole numbers and bools are written in full.
     """
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().tolist()
+    if hasattr(value, "tolist"):  # a tensor, or a NumPy array or number
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
         inner = ", ".join(text(item, digits) for item in value)
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
@@ -27,9 +27,7 @@ def show(label, value, digits=4):
     digits: decimals. Print only digits that hold on every machine; assert the rest.
     """
     if isinstance(value, torch.Tensor) and value.dim() > 2:
-        raise ValueError(
-            f"show prints at most two axes, but {label!r} has shape {tuple(value.shape)}. Pick a slice, like {label}[0]."
-        )
+        raise ValueError(f"show prints at most two axes, but {label!r} has shape {tuple(value.shape)}. Pick a slice.")
     if isinstance(value, torch.Tensor) and value.dim() == 2:
         cells = [[text(item, digits) for item in row] for row in value.detach().cpu().tolist()]
         width = max((len(cell) for row in cells for cell in row), default=0)

@@ -1,4 +1,4 @@
-"""The machinery of the checks: run an answer and a reference on the same probes, compare what is observed, name the cause.
+"""The machinery of the checks: run an answer and a reference on the same probes, compare what is seen, name the cause.
 
 A check is a list of probes, a reference and a list of known mistakes. A probe runs an answer once and returns what can
 be observed: outputs, gradients, whether the input changed. The same probes run on the learner's answer, on the
@@ -11,6 +11,7 @@ import contextlib
 import functools
 import io
 import linecache
+import math
 import traceback
 import warnings
 from collections.abc import Callable
@@ -103,7 +104,9 @@ def in_float64(function):
     return precise
 
 
-def call(label, *args, returns=("the result",), gradient=True, tolerance=1e-9, exact_dtype=True, names=("x",), **kwargs):
+def call(
+    label, *args, returns=("the result",), gradient=True, tolerance=1e-9, exact_dtype=True, names=("x",), **kwargs
+):  # fmt: skip
     """Return a Probe that calls a function answer once.
 
     args, kwargs: the inputs; tensors are cloned for every call.
@@ -154,9 +157,9 @@ def _outputs(out, returns):
 
 
 def _gradients(seen, returns, watched):
-    """Return {"gradient of x": tensor or why there is none}; nothing if an output is no floating-point tensor."""
+    """Return {"gradient of x": tensor or why there is none}; nothing if an output is no float tensor on the CPU."""
     outputs = [seen.get(name) for name in returns]
-    if not all(isinstance(out, torch.Tensor) and out.is_floating_point() for out in outputs):
+    if not all(isinstance(out, torch.Tensor) and out.is_floating_point() and out.is_cpu for out in outputs):
         return {}
     leaves = {name: item for name, item in watched.items() if item.requires_grad}
     if not all(out.requires_grad for out in outputs):
@@ -186,7 +189,8 @@ def raised(error):
         if "ipykernel" in frame.filename or frame.filename.startswith("<ipython"):
             line = (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
             break
-    return Raised(type(error), str(error).strip().partition("\n")[0], line)
+    text = str(error).strip().partition("\n")[0] if error.args != (None,) else ""  # exit() gives None
+    return Raised(type(error), text, line)
 
 
 def observe(probe, answer):
@@ -212,8 +216,11 @@ def examine(answer, name, probes, reference, mistakes=(), tried=None, kind="func
     name: what the learner calls it. kind: "function" or "class", what the check takes.
     tried: what the probes cover, in plain words; without it the probes' labels are listed.
     """
+    _given(answer, name)
     if kind == "class" and not isinstance(answer, type):
         reject(f"check.{name} takes your class itself, not {_kind(answer)}: write the name without brackets.")
+    if kind == "function" and isinstance(answer, type) and not isinstance(reference, type):
+        reject(f"check.{name} takes your function itself, not a class.")
     if not callable(answer):
         reject(f"check.{name} takes your {kind} itself, not {_kind(answer)}: write check.{name}({name}), "
                f"without calling it first.")  # fmt: skip
@@ -229,8 +236,13 @@ def examine(answer, name, probes, reference, mistakes=(), tried=None, kind="func
         elsewhere = _other_device(answer, probes)
     if elsewhere:
         reject(*elsewhere)
-    print(f"Right: {name} agrees with a float64 reference on {len(probes)} inputs"
+    print(f"Right: {name} does what it should on {len(probes)} input{'s' if len(probes) > 1 else ''}"
           f" ({tried or ', '.join(probe.label for probe in probes)}).")  # fmt: skip
+
+
+def _given(answer, name):
+    if answer is ...:
+        reject(f"check.{name} got three dots: put your answer in their place.")
 
 
 def _cause(seen, right, probes, mistakes):
@@ -239,7 +251,8 @@ def _cause(seen, right, probes, mistakes):
     wrong_values = any(not _same(_values(a), _values(b), p) for a, b, p in zip(seen, right, probes, strict=True))
     for part in (everything, values_only) if wrong_values else (everything,):
         for mistake in mistakes:
-            if all(_same(part(a), part(_known(probe, mistake.answer)), probe) for a, probe in zip(seen, probes, strict=True)):
+            theirs = (_known(probe, mistake.answer) for probe in probes)
+            if all(_same(part(a), part(b), probe) for a, b, probe in zip(seen, theirs, probes, strict=True)):
                 return f"Probable cause: {mistake.cause}"
     return None
 
@@ -257,19 +270,40 @@ def problem(seen, right, probe):
     """Return (what is wrong, what it suggests or None) for the first observation that differs; None if all agree."""
     for what, value in seen.items():
         if isinstance(value, Raised) and value != right.get(what):
-            if what.startswith("gradient of"):
-                return f"{what} could not be computed ({value.kind.__name__}: {value.text}).", _GRADIENT
-            at = f", at `{value.line}`" if value.line else ""
-            return f"it raised {value.kind.__name__}{at}: {value.text}. {_inputs(probe)}", None
+            return _raised(what, value, right.get(what), probe)
         if what not in right:
-            return f"it returned {value}, expected {' and '.join(_outputs_of(right))}.", _returned(value)
-        found = _difference(what, value, right[what], probe)
+            error = next((item for item in right.values() if isinstance(item, Raised)), None)
+            if error:
+                return f"it raised no error, expected {_kind(error)}. {_inputs(probe)}".rstrip(), None
+            mine = value if isinstance(value, str) else _kind(value)
+            return f"it returned {mine}, expected {' and '.join(_outputs_of(right))}.", _returned(mine)
+        found = _difference(what, value, right[what], probe, alone=len(_outputs_of(right)) == 1)
         if found:
             return found
     missing = [what for what in right if what not in seen]
     if missing:
         return f"{missing[0]} is missing.", None
     return None
+
+
+def _raised(what, value, right, probe):
+    """Say which exception came, where it did, and which should have come instead, if one should."""
+    text = f": {_cut(value.text, 160)}" if value.text else ""
+    if what.startswith("gradient of"):
+        why = "An operation in place changed a tensor that the gradient needs." if "inplace" in value.text else None
+        return f"{what} could not be computed ({value.kind.__name__}{text}).", why
+    at = f", at `{_cut(value.line, 80)}`" if value.line else ""
+    instead = f" Expected {_kind(right)}." if isinstance(right, Raised) else ""
+    return f"it raised {_sentence(value.kind.__name__ + at + text)}{instead} {_inputs(probe)}".rstrip(), None
+
+
+def _cut(text, most):
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _sentence(text):
+    """Return text with a full stop, unless it ends in a mark of its own."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def _outputs_of(right):
@@ -280,24 +314,31 @@ _GRADIENT = ("Something cuts the way from the output back to the input: .detach(
              "torch.tensor(...) or NumPy.")  # fmt: skip
 
 
+_PARTLY = ("The values agree, the gradient does not: .detach(), .item() or torch.no_grad() on a part of the way, or a "
+           "wrong backward.")  # fmt: skip
+
+
 def _returned(value):
-    return "Is the return missing at the end?" if value in (None, "nothing (None)") else None
+    return "Is the return missing at the end?" if value == _kind(None) else None
 
 
-def _difference(what, value, right, probe):
+def _difference(what, value, right, probe, alone=True):
+    """Compare one observation. alone: whether it is the only output."""
     if not isinstance(right, torch.Tensor):
-        if _number_equals(value, right, probe.tolerance):
+        if _number_equals(value, right, probe.tolerance) or _alike(value, right):
             return None
         if value is None:
-            return f"it returned nothing (None), expected {_plain(right)}. {_inputs(probe)}".rstrip(), _returned(value)
-        if isinstance(value, torch.Tensor) or type(value) is not type(right) or value != right:
-            return f"{what}: yours is {_kind(value) if isinstance(value, torch.Tensor) else _plain(value)}, " \
-                   f"expected {_plain(right)}. {_inputs(probe)}".rstrip(), None  # fmt: skip
-        return None
+            said = f"it returned nothing (None), expected {_sentence(_plain(right))}"
+        else:
+            said = _two(what, value, right)
+        return f"{said} {_inputs(probe)}".rstrip(), _returned(_kind(value))
     if not isinstance(value, torch.Tensor):
         if what.startswith("gradient of"):
             return f"there is no {what}.", _GRADIENT
-        return f"it returned {_kind(value)}, expected a tensor of shape {tuple(right.shape)}.", _returned(value)
+        who, mine = "it returned" if alone else f"{what} is", _kind(value)
+        return f"{who} {mine}, expected a tensor of shape {tuple(right.shape)}.", _returned(mine) if alone else None
+    if value.device != right.device:
+        return f"{what} is on the device {value.device}, expected {right.device}.", None
     if what.endswith("after the call"):
         if value.shape != right.shape or not torch.equal(torch.nan_to_num(value), torch.nan_to_num(right)):
             return f"your code changed its input {what.split()[0]}.", (
@@ -305,21 +346,50 @@ def _difference(what, value, right, probe):
                 "Write x = x - mean, not x -= mean.")  # fmt: skip
         return None
     if value.shape != right.shape:
-        return f"{what} has shape {tuple(value.shape)}, expected {tuple(right.shape)}. {_inputs(probe)}", None
+        return f"{what} has shape {tuple(value.shape)}, expected {tuple(right.shape)}. {_inputs(probe)}".rstrip(), None
     if probe.exact_dtype and value.dtype != right.dtype:
         return f"{what} has dtype {value.dtype}, expected {right.dtype}.", (
-            "A conversion like .float() or torch.tensor(...) must be undone before the return: .to(x.dtype).")
+            "A conversion like .float() or torch.tensor(...) must be undone before the return: .to(x.dtype)."
+            if value.is_floating_point() else None)  # fmt: skip
     if right.numel() == 0 or _close(value, right, probe):
         return None
-    return _numbers(what, value, right, probe), None
+    hint = _PARTLY if what.startswith("gradient of") else None
+    return _numbers(what, value, right, probe), _not_finite(value, right) or hint
+
+
+def _alike(value, right):
+    try:
+        return type(value) is type(right) and bool(value == right)
+    except (RuntimeError, TypeError, ValueError):  # a list with tensors or arrays in it has no truth value
+        return False
+
+
+def _two(what, value, right):
+    """Say what two observations are that are no tensors, with their types if that is the difference."""
+    digits = _digits(value, right)
+    mine, theirs = (_number(x, digits) if type(x) is float else _kind(x, short=True) for x in (value, right))
+    if mine == theirs:
+        mine, theirs = f"{mine} ({type(value).__name__})", f"{theirs} ({type(right).__name__})"
+    return f"{what}: yours is {mine}, expected {_sentence(theirs)}"
+
+
+def _not_finite(value, right):
+    """Say where nan or inf comes from; not for a single number, which a check may have put together itself."""
+    if value.dim() == 0 or value.isfinite().all() or not right.isfinite().all():
+        return None
+    if value.isnan().any():
+        return "nan comes from 0/0, from inf - inf, or from the root of a negative number."
+    return "inf comes from a division by 0, or from a number that is too large for its dtype."
 
 
 def _number_equals(value, right, tolerance):
     """Whether a plain number, or a tensor of one, is a float right within tolerance."""
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
-    return type(right) is float and type(value) in (int, float) and (
-        abs(value - right) <= tolerance * max(1, abs(right)) or value == right or value != value and right != right)  # fmt: skip
+    if type(right) is not float or type(value) not in (int, float):
+        return False
+    both = value == right or value != value and right != right  # inf and nan as well
+    return both or abs(value - right) <= tolerance * max(1, abs(right))
 
 
 def _error(value, right):
@@ -337,56 +407,97 @@ def _close(value, right, probe):
 
 def _numbers(what, value, right, probe):
     """Say which row is most wrong, what it should be, and the input row it belongs to."""
-    if right.dim() == 0:
-        return f"{what} is {_plain(value)}, expected {_plain(right)}. {_inputs(probe)}"
     worst = int(_error(value, right).argmax())
-    place = [int(i) for i in torch.unravel_index(torch.tensor(worst), right.shape)]
-    row = tuple(place[:-1])
-    where = f"[{', '.join(map(str, row))}]" if row else ""
-    middle = place[-1]
-    return (f"{what}{where} is {_row(value[row], middle)}, expected {_row(right[row], middle)}. "
-            f"{_inputs(probe, row)}").rstrip()  # fmt: skip
+    place = tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), right.shape)) if right.dim() else ()
+    digits = _digits(value[place].item(), right[place].item())
+    where, row = (f"[{', '.join(map(str, place[:-1]))}]" if len(place) > 1 else ""), place[:-1]
+    return (f"{what}{where} is {_row(value[row], digits, place)}, expected {_row(right[row], digits, place)}. "
+            f"{_inputs(probe, right.shape, place)}").rstrip()  # fmt: skip
 
 
-def _row(tensor, middle=0, most=5):
-    """At most five numbers of a row, those around position middle, with as many digits as tell values apart."""
+def _digits(value, right):
+    """How many significant digits tell two numbers apart: 4 if they do, else one more than just enough."""
+    if type(value) is not float or type(right) is not float:
+        return 4
+    enough = next((digits for digits in range(4, 17) if f"{value:.{digits}g}" != f"{right:.{digits}g}"), 16)
+    return enough if enough == 4 else enough + 1
+
+
+def _number(value, digits=4):
+    """A float as it is if that is short (1, 0.5), else with so many significant digits (1.000, 0.3333)."""
+    if type(value) is not float or not math.isfinite(value):
+        return str(value)
+    if float(f"{value:.{digits}g}") == value:
+        return f"{value + 0.0:.{max(digits, 6)}g}"  # + 0.0: no minus sign before a zero
+    written = f"{value:#.{digits}g}"
+    return f"{value:.0f}" if "e" in written and 1 <= abs(value) < 1e6 else written.rstrip(".")
+
+
+def _row(tensor, digits=4, place=(0,), most=4):
+    """At most four numbers of a row, those around the last index of place; a single number without brackets."""
     if tensor.dim() == 0:
-        return _plain(tensor)
-    start = max(0, min(middle - most // 2, len(tensor) - most))
-    numbers = ", ".join(_plain(item) for item in tensor[start : start + most])
+        return _number(tensor.item(), digits)
+    start = max(0, min(place[-1] - most // 2, len(tensor) - most))
+    numbers = ", ".join(_number(item, digits) for item in tensor[start : start + most].tolist())
     return f"[{'…, ' if start else ''}{numbers}{', …' if start + most < len(tensor) else ''}]"
 
 
-def _inputs(probe, row=()):
-    """The inputs of a probe in short: small values in full, tensors with their shape and, if they have it, that row."""
-    parts = []
+def _inputs(probe, shape=(), place=()):
+    """The inputs of a probe in short: single values, shapes, and of the first tensor the row that an output belongs to.
+
+    shape, place: of the output and of the number in it that is most wrong.
+    """
+    parts, first = [], True
     for name, item in probe.shown.items():
         if not isinstance(item, torch.Tensor) or item.numel() == 1:
             parts.append(f"{name} = {_plain(item)}")
-        elif item.dim() == 1:
-            parts.append(f"{name} = {_row(item)}")
-        elif len(row) == item.dim() - 1:
-            inside = tuple(min(i, size - 1) for i, size in zip(row, item.shape, strict=False))
-            parts.append(f"{name}[{', '.join(map(str, inside))}] = {_row(item[inside])}")
+            continue
+        at = None  # the index of the row to show; None if the output's rows are not this tensor's
+        if item.dim() == 1:
+            at = ()
+        elif shape and item.shape[:-1] in (shape, shape[:-1]):
+            at = place[: item.dim() - 1]
+        if first and at is not None and item.numel():
+            where = f"[{', '.join(map(str, at))}]" if at else ""
+            row = item[at]
+            parts.append(f"{name}{where} = {_row(row, _spread_digits(row), place if item.shape == shape else (0,))}")
         else:
             parts.append(f"{name} of shape {tuple(item.shape)}")
+        first = False
     return f"In: {', '.join(parts)}." if parts else ""
+
+
+def _spread_digits(row):
+    """Significant digits that show how the numbers of a row differ, also where they lie close together."""
+    finite = row.detach().double()[row.isfinite()]
+    spread = finite.max() - finite.min() if len(finite) else 0
+    return 4 + (max(0, min(6, int(math.log10(finite.abs().max() / spread)))) if spread > 0 else 0)
 
 
 def _plain(value):
     if isinstance(value, torch.Tensor):
         value = value.item() if value.numel() == 1 else tuple(value.shape)
-    return f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return f"{value:.6g}" if isinstance(value, float) else _cut(repr(value), 100)
 
 
-def _kind(value):
+def _kind(value, short=False):
+    """What a value is, in words. short: the value itself, unless it is a tensor or nothing."""
     if value is None:
         return "nothing (None)"
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, Raised):
+        return f"{'an' if value.kind.__name__[0] in 'AEIOU' else 'a'} {value.kind.__name__}"
+    if type(value).__module__ == "numpy" and hasattr(value, "shape"):
+        return f"a NumPy array of shape {value.shape}" if value.shape else f"the NumPy number {value}"
+    if short or isinstance(value, (str, bool)):
+        return _plain(value)
+    if isinstance(value, (int, float)):
+        return f"the number {_plain(value)}"
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"
-    return f"{'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
+    name = "class" if isinstance(value, type) else type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 class _OneDevice(TorchDispatchMode):
@@ -407,7 +518,7 @@ def _other_device(answer, probes):
                 probe.elsewhere(answer)
     except YourTurn:
         raise
-    except Exception as error:  # .item() and the like fail on meta and work on a GPU: only a clash of devices counts
+    except (Exception, SystemExit) as error:  # .item() fails on meta and works on a GPU: only a clash of devices counts
         if "device" in str(error) and "cpu" in str(error):
             return ("With x on another device than the CPU it raises an error.",
                     "A tensor made inside stays on the CPU: give it device=x.device, or derive it from x.")  # fmt: skip
@@ -426,21 +537,29 @@ def values(answer, name, expected, causes=(), tolerance=None):
         within tolerance (absolute; required if a value is a float).
     causes: [(question, wrong value, why)]: what a known wrong value tells; question is None for a single value.
     """
+    _given(answer, name)
     single = not isinstance(expected, dict)
     expected = {None: expected} if single else expected
     given = {None: answer} if single else answer
     if not isinstance(given, dict):
-        reject(f"check.{name} takes a dictionary with the keys {', '.join(map(repr, expected))}, not {_kind(answer)}.")
+        reject(f"check.{name} takes a dictionary with a value for each of {len(expected)} keys, not {_kind(answer)}.")
     missing = [key for key in expected if key not in given]
     unknown = [key for key in given if key not in expected]
     if missing or unknown:
-        reject(f"{'These keys are missing: ' + ', '.join(map(repr, missing)) + '. ' if missing else ''}"
-               f"{'These are unknown: ' + ', '.join(map(repr, unknown)) + '.' if unknown else ''}".strip())  # fmt: skip
+        reject(f"{_listed('missing', missing)} {_listed('unknown', unknown)}".strip())
     for key, right in expected.items():
+        if given[key] is ...:
+            reject(f"{f'{key}: ' if key is not None else ''}put your answer in the place of the three dots.")
         if not _equal(given[key], right, tolerance):
             why = next((w for k, wrong, w in causes if k == key and _equal(given[key], wrong, tolerance)), None)
             reject(f"{f'{key}: ' if key is not None else ''}{_plain_value(given[key])} is not right.", why)
-    print(f"Right: {'all ' + str(len(expected)) + ' answers' if not single else name}.")
+    print(f"Right: {_plain(answer) if single else f'all {len(expected)} answers'}.")
+
+
+def _listed(what, keys):
+    """Say which keys are missing or unknown, at most two of them by name."""
+    more = f" and {len(keys) - 2} more" if len(keys) > 2 else ""
+    return f"{', '.join(map(repr, keys[:2]))}{more}: {what}." if keys else ""
 
 
 def _plain_value(value):
@@ -448,8 +567,8 @@ def _plain_value(value):
 
 
 def _equal(given, right, tolerance):
-    if isinstance(given, torch.Tensor) and given.numel() == 1:
-        given = given.item()
+    if not isinstance(given, (int, float)) and hasattr(given, "item") and getattr(given, "shape", None) in ((), (1,)):
+        given = given.item()  # a tensor or NumPy number
     if isinstance(right, tuple):
         return isinstance(given, (tuple, list)) and tuple(given) == right
     if isinstance(right, bool) or isinstance(given, bool):
@@ -463,9 +582,12 @@ def _equal(given, right, tolerance):
 
 def choice(answer, name, options):
     """Check a prediction: answer is one of the keys of options, whose value is None if right and else says why not."""
+    _given(answer, name)
     listed = ", ".join(map(repr, options))
-    if not isinstance(answer, str) or answer.strip().lower() not in options:
+    said = answer.strip().lower() if isinstance(answer, str) else None
+    chosen = next((option for option in options if option.lower() == said), None)
+    if chosen is None:
         reject(f"check.{name} takes one of {listed}, not {_plain_value(answer)}.")
-    if options[answer.strip().lower()] is not None:
-        reject(f"{answer!r} is not what happens.", options[answer.strip().lower()])
-    print(f"Right: {name}.")
+    if options[chosen] is not None:
+        reject(f"{chosen!r} is not what happens.", options[chosen])
+    print(f"Right: {chosen!r}.")

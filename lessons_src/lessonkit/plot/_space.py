@@ -1,7 +1,11 @@
 """Points and curves in three dimensions."""
 
+import itertools
+
 import numpy as np
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Bbox, ScaledTranslation
 from mpl_toolkits.mplot3d import proj3d
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
@@ -17,7 +21,7 @@ def scatter3d(
     points: {name: (n, 3)}, may be empty if curves are given. curves: {name: (n, 3)}, drawn as lines; repeat the first
     point to close one. sphere: radius of a sphere around the origin, drawn as a wire frame. plane: its normal (3,);
     the plane through the origin is drawn as a pale sheet. view: (elevation, azimuth) in degrees. limit: half the side
-    of the cube. colors: {name: method or colour}.
+    of the cube. colors: {name: method or colour}. size: (width, height) in inches, without the title; the cube fills it.
     Raises ValueError for missing words, other shapes, values that are not finite.
     """
     need_words("scatter3d", title=title, x=x, y=y, z=z, caption=caption, alt=alt)
@@ -40,7 +44,7 @@ def scatter3d(
         ax = fig.add_subplot(projection="3d", computed_zorder=False)
         ax.view_init(*view)
         ax.set(xlim=(-limit, limit), ylim=(-limit, limit), zlim=(-limit, limit))
-        ax.set_box_aspect((1, 1, 1), zoom=1.15)
+        ax.set_box_aspect((1, 1, 1))
         for axis, label in zip((ax.xaxis, ax.yaxis, ax.zaxis), (x, y, z), strict=True):
             axis.set_label_text(label)
             axis.set_pane_color("#F6F8F9")
@@ -60,8 +64,41 @@ def scatter3d(
             flat = np.array(proj3d.proj_transform(*values.T, project))[:2]
             right = flat[0].argmax()  # the labels stand on the right
             end_label(ax, name, *flat[:, right], chosen[name])
+        _fill(fig, ax, limit)
 
     return publish(build, title=title, caption=caption, alt=alt, size=size or (WIDTH, 4.4), show=show)
+
+
+def _fill(fig, ax, limit):
+    """Give the cube, with its ticks and axis labels, all the room that the names on its right leave.
+
+    matplotlib's layout engines do not know how far an axis label stands from its axis before it is drawn: they cut it.
+    """
+    names, gap = list(ax.texts), 0.25
+    renderer, inches = fig.canvas.get_renderer(), fig.dpi_scale_trans
+    beside = gap + max(Text.get_window_extent(text).width for text in names) / fig.dpi
+    width, height = fig.get_size_inches()
+    room = Bbox([[0.12, 0.1], [width - beside - 0.12, height - 0.05]])
+    cube = np.array(list(itertools.product((-limit, limit), repeat=3))).T
+    side, centre = min(room.size), (room.p0 + room.p1) / 2
+
+    def place(ax, renderer):  # in inches from the corner at the bottom: the title above makes the figure taller
+        return Bbox([centre - side / 2, centre + side / 2]).transformed(inches - fig.transFigure)
+
+    ax.set_in_layout(False)
+    ax.set_axes_locator(place)
+    for _ in range(3):  # ticks and labels keep their size, so one step is not enough
+        fig.draw_without_rendering()
+        corners = ax.transData.transform(np.array(proj3d.proj_transform(*cube, ax.get_proj()))[:2].T) / fig.dpi
+        core = Bbox([corners.min(0), corners.max(0)])
+        around = [axis.get_tightbbox(renderer).transformed(inches.inverted()) for axis in (ax.xaxis, ax.yaxis, ax.zaxis)]
+        drawn = Bbox.union([core, *around])
+        centre = centre + (room.p0 + room.p1 - drawn.p0 - drawn.p1) / 2
+        side *= min((room.size - drawn.size + core.size) / core.size)
+    fig.draw_without_rendering()
+    right = max(core.x1, *(axis.get_tightbbox(renderer).x1 / fig.dpi for axis in (ax.xaxis, ax.yaxis, ax.zaxis)))
+    for text in names:
+        text.anncoords = ax.transAxes + ScaledTranslation(right + gap - centre[0] - side / 2, 0, inches)
 
 
 def _wire(ax, radius):

@@ -1,0 +1,49 @@
+"""What nbval lets pass in a notebook and this course does not.
+
+nbval compares nothing in a cell that was never run, and a cell tagged raises-exception may raise anything, or nothing.
+So here:
+- a cell of a learner notebook may raise only YourTurn, or the very error that its twin in the solutions edition stores;
+- a cell of a solutions notebook has been run, and it raises if it is tagged raises-exception.
+"""
+
+import functools
+
+import nbformat
+import pytest
+
+
+@functools.cache
+def stored_errors(path):
+    """Return {cell id: (ename, evalue)} of the errors that a notebook stores."""
+    return {
+        cell.id: (out.ename, out.evalue)
+        for cell in nbformat.read(path, as_version=4).cells
+        for out in cell.get("outputs", [])
+        if out.output_type == "error"
+    }
+
+
+def refusal(path, cell, outputs):
+    """Return why a cell that was run just now is refused, None if it is not. outputs: what it has put out."""
+    raised = next(((out.ename, out.evalue) for out in outputs if out.output_type == "error"), None)
+    if path.parent.name == "notebooks" and raised and raised[0] != "YourTurn":
+        twin = path.parent / "solutions" / path.name
+        expected = stored_errors(twin).get(cell.id) if twin.exists() else None
+        if raised != expected:
+            return f"an untouched learner cell may raise only YourTurn, this one raised {raised[0]}: {raised[1]}"
+    if path.parent.name == "solutions":
+        if cell.execution_count is None:
+            return "this cell of a solutions notebook was never run, so nothing was compared. Build the lesson"
+        if not raised and "raises-exception" in cell.metadata.get("tags", []):
+            return "the cell is tagged raises-exception and does not raise"
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    result = yield
+    if getattr(item, "test_outputs", None) is not None:  # one of nbval's cells
+        reason = refusal(item.path, item.cell, item.test_outputs)
+        if reason:
+            item.raise_cell_error(reason)
+    return result

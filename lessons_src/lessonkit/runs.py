@@ -1,0 +1,218 @@
+"""Recorded runs: training that takes too long for a lesson is run once, written to data/runs/NAME.json, and loaded.
+
+The lesson keeps the function that makes the numbers, so a learner can read it, and run it with rerun=True. Records are
+written by `make runs`, which sets LESSON_RUNS=record; a test sets LESSON_RUNS=verify and runs one seed of each again.
+"""
+
+import datetime
+import functools
+import json
+import math
+import os
+import platform
+import re
+import time
+from pathlib import Path
+
+import torch
+from tqdm.auto import tqdm
+
+FOLDER = Path(__file__).resolve().parents[2] / "data" / "runs"
+
+
+class RunsError(RuntimeError):
+    """A record that is missing, belongs to another call, or that this machine does not reproduce. Says what to do."""
+
+
+def load_or_run(name, function, *, seeds, tolerance, rerun=False, **arguments):
+    """Return the recorded results of function(seed, **arguments) for every seed, or run it if rerun is True.
+
+    name: of the record, data/runs/NAME.json. function: returns a dictionary of numbers and (nested) lists of numbers,
+        with the same keys and lengths for every seed; it is called with torch's generator seeded by the seed.
+    seeds: whole numbers. arguments: what JSON can hold (numbers, strings, None, lists and dictionaries of them).
+    tolerance: how far a run on another machine may be from the record, as an absolute difference: one number for all
+        results, or a dictionary with one for each key.
+    Returns {key: float64 tensor (len(seeds), ...)}.
+    Raises RunsError if there is no record, or if it was made by another function, or with other arguments or seeds.
+    """
+    seeds = _whole(seeds)
+    mode, only = os.environ.get("LESSON_RUNS", "load"), os.environ.get("LESSON_RUNS_ONLY", "")
+    if mode not in ("load", "record", "verify"):
+        raise ValueError(f"LESSON_RUNS is {mode!r}, expected 'record', 'verify' or nothing. Unset it.")
+    if not re.fullmatch(r"[a-z0-9_]+", name):
+        raise ValueError(f"the record is called {name!r}, expected small letters, digits and '_' only.")
+    path = FOLDER / f"{name}.json"
+    call = {"name": name, "function": function.__name__, "arguments": _plain(arguments), "seeds": seeds}
+    run = functools.partial(_run, function, arguments, tolerance)
+    if mode != "load" and name not in (only.split(",") if only else [name]):  # another record's turn
+        return _stack(json.loads(path.read_text(encoding="utf-8"))["results"]) if path.exists() else {}
+    if mode == "record":
+        return _record(path, call | {"tolerance": tolerance}, run)
+    if rerun:
+        return _stack(run(seeds))
+    record = _load(path, call)
+    if mode == "verify":
+        _verify(path, record, run(seeds[:1])[0], tolerance)
+    return _stack(record["results"])
+
+
+def note(name):
+    """Return what a caption says about a record: "recorded on 2026-11-20 (8 seeds, CPU, torch 2.13.0)"."""
+    record = _read(FOLDER / f"{name}.json")
+    machine = record["machine"]
+    return f"recorded on {record['date']} ({len(record['seeds'])} seeds, {machine['cpu']}, torch {machine['torch']})"
+
+
+def _run(function, arguments, tolerance, seeds):
+    """Return a dictionary of floats and lists of floats for each seed, the same keys and shapes in all of them."""
+    results, shapes = [], []
+    for seed in tqdm(seeds, desc=function.__name__, unit="seed", leave=False, disable=None):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            found = function(seed, **arguments)
+        if not isinstance(found, dict) or not found:
+            raise RunsError(f"{function.__name__} returned {found!r}, expected a dictionary of numbers. Mend it.")
+        results.append({key: _numbers(function, key, value) for key, value in found.items()})
+        for key in found:
+            _allowed(tolerance, key)  # complain about a tolerance that is missing now, not after the last seed
+        try:
+            shapes.append({key: tuple(torch.tensor(value).shape) for key, value in results[-1].items()})
+        except ValueError:
+            raise RunsError(f"{function.__name__} returned lists whose rows differ in length. Mend it.") from None
+        if shapes[-1] != shapes[0]:
+            raise RunsError(f"{function.__name__} gave shapes {shapes[0]} for seed {seeds[0]}, but {shapes[-1]} for "
+                            f"seed {seed}. They must be the same.")  # fmt: skip
+    return results
+
+
+def _numbers(function, key, value):
+    """Return a result as floats and lists of floats, with 8 digits: float32 has no more."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_numbers(function, key, item) for item in value]
+    if not isinstance(value, (int, float)):
+        raise RunsError(f"{function.__name__} returned {key} = {value!r}, expected numbers. Convert it there.")
+    return float(f"{value:.8g}")
+
+
+def _stack(results):
+    return {key: torch.tensor([one[key] for one in map(_floats, results)], dtype=torch.float64) for key in results[0]}
+
+
+def _floats(value):
+    """Undo _text: JSON knows no nan and no infinity, so they are stored as strings."""
+    if isinstance(value, dict):
+        return {key: _floats(item) for key, item in value.items()}
+    return [_floats(item) for item in value] if isinstance(value, list) else float(value)
+
+
+def _text(value):
+    if isinstance(value, dict):
+        return {key: _text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_text(item) for item in value]
+    return value if math.isfinite(value) else str(value)
+
+
+def _whole(seeds):
+    seeds = list(seeds)
+    if not seeds or len(set(seeds)) < len(seeds) or not all(type(seed) is int and seed >= 0 for seed in seeds):
+        raise ValueError(f"seeds is {seeds}, expected different whole numbers, at least one: range(4) for four runs.")
+    return seeds
+
+
+def _plain(arguments):
+    """Return arguments as they come back from JSON (tuples become lists), so that they can be compared."""
+    for key, value in arguments.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError(f"the argument {key} = {value!r} cannot be written to a record. Pass numbers, strings, "
+                             "None, or lists of them; make the rest in the function.") from None  # fmt: skip
+    return json.loads(json.dumps(arguments))
+
+
+def _again(name):
+    return f"Record it with `make runs ARGS={name}`, or set rerun=True to run it here."
+
+
+def _read(path):
+    place = f"{path.parent.parent.name}/{path.parent.name}/{path.name}"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunsError(f"{place} is missing. {_again(path.stem)}") from None
+    except ValueError:
+        raise RunsError(f"{place} is damaged. To restore it: git checkout -- {place}") from None
+
+
+def _load(path, call):
+    record = _read(path)
+    for what in ("function", "seeds"):
+        if record[what] != call[what]:
+            raise RunsError(f"{path.name} was recorded with {what} = {record[what]}, this call has {what} = "
+                            f"{call[what]}. {_again(path.stem)}")  # fmt: skip
+    old, new = record["arguments"], call["arguments"]
+    for key in [*old, *new]:
+        if key not in old or key not in new or old[key] != new[key]:
+            was, is_ = (f"{key} = {side[key]!r}" if key in side else f"no {key}" for side in (old, new))
+            raise RunsError(f"{path.name} was recorded with {was}, this call has {is_}. {_again(path.stem)}")
+    return record
+
+
+def _record(path, call, run):
+    start = time.perf_counter()
+    results = run(call["seeds"])
+    head = call | {
+        "date": datetime.date.today().isoformat(),
+        "machine": {"cpu": _cpu(), "torch": torch.__version__, "threads": torch.get_num_threads()},
+    }
+    lines = [f'"{key}": {json.dumps(value, allow_nan=False)},' for key, value in head.items()]
+    rows = ",\n".join(json.dumps(_text(row), allow_nan=False) for row in results)  # a line a seed: diffs can be read
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(["{", *lines, '"results": [', rows, "]", "}"]) + "\n"
+    path.write_text(text, encoding="utf-8", newline="\n")
+    print(f"{path.name}: {len(results)} seeds recorded in {time.perf_counter() - start:.1f} s")
+    return _stack(results)
+
+
+def _cpu():
+    try:
+        names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:  # not Linux
+        names = []
+    return names[0].strip() if names else platform.processor() or platform.machine()
+
+
+def _allowed(tolerance, key):
+    if not isinstance(tolerance, dict):
+        return tolerance
+    if key not in tolerance:
+        raise ValueError(f"tolerance has no {key!r}, only {', '.join(map(repr, tolerance))}. Add it.")
+    return tolerance[key]
+
+
+def _verify(path, record, found, tolerance):
+    """Compare the first seed's recorded results with the ones found just now."""
+    recorded, seed = record["results"][0], record["seeds"][0]
+    if recorded.keys() != found.keys():
+        raise RunsError(f"{path.name} holds {', '.join(recorded)}, but {record['function']} returns {', '.join(found)}."
+                        f" {_again(path.stem)}")  # fmt: skip
+    worst = []
+    for key, value in found.items():
+        old = torch.tensor(_floats(recorded[key]), dtype=torch.float64)
+        new = torch.tensor(value, dtype=torch.float64)
+        if old.shape != new.shape:
+            raise RunsError(f"{path.name}: {key} has shape {tuple(old.shape)}, now it is {tuple(new.shape)}. "
+                            f"{_again(path.stem)}")  # fmt: skip
+        same = (old == new) | (old.isnan() & new.isnan())
+        gap = (old - new).abs().nan_to_num(math.inf).masked_fill(same, 0.0).flatten()
+        allowed = _allowed(tolerance, key)
+        if gap.numel() and gap.max() > allowed:
+            at = int(gap.argmax())
+            raise RunsError(f"{path.name}: seed {seed} gives {key} = {new.flatten()[at]:.6g} here, and the record says "
+                            f"{old.flatten()[at]:.6g} (number {at + 1} of {len(gap)}, tolerance {allowed:g}). If the "
+                            f"function was changed on purpose: {_again(path.stem)}")  # fmt: skip
+        worst.append(f"{key} within {gap.max() if gap.numel() else 0:.2g} of {allowed:g}")
+    print(f"{path.name}: seed {seed} agrees ({', '.join(worst)})")

@@ -1,0 +1,175 @@
+"""lessonkit's hook in a real kernel: what shows while exercises wait, and what stays as it is. One kernel for all."""
+
+import re
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from lessonkit import _hook
+from lessonkit._hook import YourTurn, bound_names
+from tests.machine import ROOT, machine
+
+WAITS = "Your turn: exercise 3.1 · "
+BLANK = WAITS + "replace this line by your answer"
+
+
+def above(name, exercise="3.1"):
+    text = "comes from a cell above that waits; answer the exercise, then run that cell again"
+    return f"Your turn: exercise {exercise} · `{name}` {text}"
+
+
+CELLS = [  # code, and what it must show: text on stdout, one line of YourTurn, or (error, words) with a traceback
+    ("""import torch
+from lessonkit import _hook, check, show
+from lessonkit.check.core import call, examine
+_hook.install()
+def graded(answer):
+    examine(answer, "same", [call("a row", torch.arange(3.0))], lambda x: x * 1.0)""", ""),
+    ("""def normalize(x):
+    raise check.YourTurn("3.1: replace this line by your answer")""", ""),
+    # what a blank returns is missing below, in every place where a name can stand
+    ("x_hat = normalize(1)", BLANK),
+    ("x_hat", above("x_hat")),
+    ("y = x_hat * 2", above("x_hat")),
+    ("z = (lambda: y)() + 1", above("y")),
+    ("print(f'{z}')", above("z")),
+    ("[z for _ in range(2)]", above("z")),
+    ("""def late():
+    return sum(z for _ in range(2))
+late()""", above("z")),
+    ("""class Holds:
+    value = y""", above("y")),
+    ("Holds()", above("Holds")),
+    ("z.shape[0]", above("z")),
+    # names that a waiting cell had bound before it waited are there, those after it wait
+    ("""a = 5
+b = normalize(a)
+c: int = 6
+import math as m
+def helper(): pass""", BLANK),
+    ("print(a)", "5\n"),
+    ("b", above("b")),
+    ("c", above("c")),
+    ("m.pi", above("m")),
+    ("helper()", above("helper")),
+    ("""for row, (first, *rest) in normalize(1):
+    last = row""", BLANK),
+    ("rest", above("rest")),
+    ("last", above("last")),
+    ("""with normalize(1) as opened:
+    pass""", BLANK),
+    ("opened", above("opened")),
+    ("print(named := normalize(1))", BLANK),
+    ("named", above("named")),
+    # a quiz: the blank stands at top level and says what it will bind
+    ('''# Exercise 3.2 · ●○○○○ · 2 min
+raise check.YourTurn("3.2: replace this line by your answer: guess = ..., reason = ...")''',
+     "Your turn: exercise 3.2 · replace this line by your answer: guess = ..., reason = ..."),
+    ("graded(guess)", above("guess", "3.2")),
+    ("show('reason', reason)", above("reason", "3.2")),
+    # checks let it through: the answer itself is blank, calls a blank, or reads a name that waits
+    ("graded(normalize)", BLANK),
+    ("graded(lambda x: normalize(x) + 1)", BLANK),
+    ("graded(lambda x: x + y)", above("y")),
+    # in torch's own machinery
+    ("""class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, dy):
+        raise check.YourTurn("3.3: replace this line by your answer")
+x = torch.ones(3, requires_grad=True)
+Twice.apply(x).sum().backward()""", "Your turn: exercise 3.3 · replace this line by your answer"),
+    ("torch.autograd.gradcheck(Twice.apply, torch.ones(3, dtype=torch.float64, requires_grad=True))",
+     "Your turn: exercise 3.3 · replace this line by your answer"),
+    ("graded(lambda x: Twice.apply(x) / 2)", "Your turn: exercise 3.3 · replace this line by your answer"),
+    ("torch.func.vmap(normalize)(torch.ones(2, 3))", BLANK),
+    ("torch.func.vmap(lambda row: row + x_hat)(torch.ones(2, 3))", above("x_hat")),
+    ("torch.func.jacrev(normalize)(torch.ones(2))", BLANK),
+    # errors of the learner's own stay what they are
+    ("print(undefined_name)", ("NameError", "print(undefined_name)")),
+    ("""def oops():
+    total = 1
+    return totl
+oops()""", ("NameError", "return totl")),
+    ("""def shadow():
+    print(y)
+    y = 1
+shadow()""", ("UnboundLocalError", "print(y)")),
+    ("""def outer():
+    def inner():
+        return y
+    inner()
+    y = 1
+outer()""", ("NameError", "return y")),
+    ("1 / 0", ("ZeroDivisionError", "1 / 0")),
+    ("x = = 1", ("SyntaxError", "invalid syntax")),
+    ("[][0]", ("IndexError", "[][0]")),
+    # a name that the learner has bound waits no longer
+    ("x_hat = 3", ""),
+    ("print(x_hat)", "3\n"),
+    ("del x_hat", ""),
+    ("x_hat", ("NameError", "x_hat")),
+    ("def normalize(x):\n    return x + 1", ""),
+    ("y, z = normalize(1), 4", ""),
+    ("del y\nprint(y)", ("NameError", "print(y)")),
+    ("print(normalize(z), late())", "5 8\n"),
+    # what a check says: one or two lines, no traceback
+    ("graded(lambda x: x * 1)", "Right: same does what it should on 1 input (a row).\n"),
+    ("graded(lambda x: x + 0.5)", ("NotYet", None)),
+    ("graded(lambda x: x.detach())", ("NotYet", None)),
+    ("graded(3)", ("NotYet", None)),
+    ("print('still here')", "still here\n"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """Return what each cell of CELLS put out, all run in one kernel."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code, _ in CELLS])
+    place = {"metadata": {"path": str(tmp_path_factory.mktemp("kernel"))}}
+    NotebookClient(notebook, allow_errors=True, resources=place).execute(env=machine.environment(ROOT))
+    return [cell.outputs for cell in notebook.cells]
+
+
+@pytest.mark.parametrize("number", range(len(CELLS)), ids=[code.splitlines()[0][:40] for code, _ in CELLS])
+def test_what_a_cell_shows(number, shown):
+    expected, outputs = CELLS[number][1], shown[number]
+    if expected == "":
+        assert outputs == []
+        return
+    (out,) = outputs
+    if isinstance(expected, tuple):
+        kind, words = expected
+        assert out.output_type == "error" and out.ename == kind, out
+        if words is None:  # NotYet
+            assert 1 <= len(out.traceback) <= 2 and out.traceback[0].startswith("Not yet. ")
+            assert "\n".join(out.traceback) == out.evalue and "Cell In" not in out.evalue
+        else:
+            text = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(out.traceback))
+            assert kind in text and words in text and "Cell In" in text and "lessonkit" not in text
+    elif expected.startswith("Your turn"):
+        assert (out.output_type, out.ename, out.traceback) == ("error", "YourTurn", [expected])
+        exercise, _, rest = expected.removeprefix("Your turn: exercise ").partition(" · ")
+        assert out.evalue == f"{exercise}: {rest}"
+    else:
+        assert (out.output_type, out.get("text")) == ("stream", expected)
+
+
+def test_installing_outside_a_notebook_does_nothing():
+    _hook.install()
+
+
+def test_a_turn_shows_one_line():
+    assert YourTurn("3.1: write it").exercise == "3.1"
+    assert YourTurn("3.1: write it")._render_traceback_() == ["Your turn: exercise 3.1 · write it"]
+    assert YourTurn("3.1")._render_traceback_() == ["Your turn: exercise 3.1"]
+
+
+def test_bound_names():
+    assert bound_names("a, (b, *c) = d = 1, (2, 3)\nx[0] = y.z = 1\nfor e in f: g += 1") == list("abcdeg")
+    code = "[h for h in i]\nlambda j: 1\ndef k(l):\n    m = 1\nclass N:\n    o = 1\nimport p.q, r as s"
+    assert bound_names(code) == ["k", "N", "p", "s"]
+    assert bound_names("%%time\nx = 1") == [] == bound_names("")

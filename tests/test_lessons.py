@@ -1,0 +1,468 @@
+"""The lessons themselves: their frame, their size, their exercises, links, figures and stored outputs."""
+
+import ast
+import csv
+import io
+import json
+import re
+import subprocess
+import tokenize
+from pathlib import Path
+
+import pytest
+
+from lessonkit import plot
+from tests.machine import ROOT, SOURCES, machine
+
+IDS = [path.stem for path in SOURCES]
+CACHE = {}
+TEACHING, DEFINITION, EXPORT, TO_WRITE = 12, 30, 30, 10  # lines of code
+
+
+def lesson(path):
+    if path not in CACHE:
+        CACHE[path] = machine.read(path)
+    return CACHE[path]
+
+
+def every_lesson(test):
+    return pytest.mark.parametrize("path", SOURCES, ids=IDS)(test)
+
+
+def none(path, problems):
+    """Fail with the problems, (cell, what) each, as lines "lesson:line: what" that an editor can jump to."""
+    if problems:
+        pytest.fail("\n".join(f"{path.name}:{cell.line}: {what}" for cell, what in problems), pytrace=False)
+
+
+def test_there_are_lessons():
+    assert IDS and [int(name[:2]) for name in IDS] == list(range(1, len(IDS) + 1)), "numbered from 1, without gaps"
+
+
+# ---------------------------------------------------------------------------------------------------------------- size
+
+
+def code_lines(source):
+    """Return the numbers of the lines that hold code: no blank lines, comments and docstrings."""
+    found = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+                              tokenize.ENDMARKER):  # fmt: skip
+            found |= set(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
+            found -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return found
+
+
+def test_code_lines():
+    source = '"""Doc."""\n# why\nx = [\n    1,  # one\n\n    2]\n'
+    source += 'def f():\n    """Do\n    it."""\n    return """a\nb"""\n'
+    assert code_lines(source) == {3, 4, 6, 7, 10, 11}
+
+
+@every_lesson
+def test_cells_are_short(path):
+    problems = []
+    for cell in lesson(path).code():
+        solution = machine.blank(lesson(path), cell)[1]
+        lines, body = len(code_lines(solution)), ast.parse(solution).body
+        one = len(body) == 1 and isinstance(body[0], (ast.FunctionDef, ast.ClassDef))
+        if "export" in cell.tags:
+            limit, why = EXPORT, "an export cell"
+        elif {"exercise", "check"} & set(cell.tags):
+            continue
+        else:
+            limit, why = (DEFINITION, "one definition") if one else (TEACHING, "a teaching cell")
+        if lines > limit:
+            problems.append((cell, f"{lines} lines of code, {why} has at most {limit}"))
+    none(path, problems)
+
+
+@every_lesson
+def test_learners_write_at_most_ten_lines(path):
+    problems = []
+    for cell in lesson(path).code("exercise"):
+        inside, marks = False, 0
+        within = set()
+        for number, line in enumerate(cell.source.splitlines(), 1):
+            if machine.BEGIN["code"].fullmatch(line.rstrip()):
+                inside, marks = True, marks + 1
+            elif machine.END["code"].fullmatch(line.rstrip()):
+                inside = False
+            elif inside:
+                within.add(number)
+        lines = len(within & code_lines(cell.source))
+        if not 1 <= lines <= TO_WRITE:
+            problems.append((cell, f"{lines} lines between the marks, expected 1 to {TO_WRITE}"))
+    none(path, problems)
+
+
+# --------------------------------------------------------------------------------------------------------------- frame
+
+
+def prose(path):
+    return [cell for cell in lesson(path).cells if cell.type == "markdown"]
+
+
+def headings(path):
+    """Return the second-level headings of a lesson, in order."""
+    return [line[3:] for cell in prose(path) for line in outside_fences(cell.source) if line.startswith("## ")]
+
+
+def outside_fences(source):
+    return re.sub(r"^```.*?^```", "", source, flags=re.MULTILINE | re.DOTALL).splitlines()
+
+
+def minutes(path):
+    """Return the learner's minutes for the core of a lesson, as its first cell says; 0 if it does not."""
+    found = re.findall(r"\(about (\d+) min", prose(path)[0].source)
+    return int(found[0]) if len(found) == 1 else 0
+
+
+@every_lesson
+def test_the_frame(path):
+    opening = prose(path)[0].source
+    for words in ("**What you'll do:**", "**You'll be able to**", "**You need:**"):
+        assert words in opening, f"the first cell lacks {words}"
+    assert 10 <= minutes(path) <= 50, "the first cell says how long the core takes: *(about 40 min)*"
+    assert headings(path)[-3:] == ["Take-away", "On your own", "Further reading"]
+    if int(path.stem[:2]) >= 3:
+        clinics = [title for title in headings(path) if "Clinic" in title]
+        assert len(clinics) == 1 and headings(path)[-4] == clinics[0], "one clinic case, just before the take-away"
+
+
+@every_lesson
+def test_sections_are_numbered_in_order(path):
+    numbered = [re.match(r"(\d+)\.(\d+) \S", title) for title in headings(path)[:-3]]
+    assert all(numbered), f"a section is called like '{int(path.stem[:2])}.1 Two numbers': {headings(path)}"
+    found = [(int(match[1]), int(match[2])) for match in numbered]
+    assert found == [(int(path.stem[:2]), n) for n in range(1, len(found) + 1)]
+
+
+# ----------------------------------------------------------------------------------------------------------- exercises
+
+
+def cards(path):
+    return [(cell, re.search(r"# Exercise (\d+)\.(\d+) · ([●○]{5}) · (\d+) min", cell.source))
+            for cell in lesson(path).code("exercise")]  # fmt: skip
+
+
+@every_lesson
+def test_exercises_and_their_cards(path):
+    found = cards(path)
+    assert 3 <= len(found) <= 6
+    number = int(path.stem[:2])
+    assert [(int(card[1]), int(card[2])) for _, card in found] == [(number, n) for n in range(1, len(found) + 1)]
+    problems = [(cell, f"difficulty {card[3]}, expected filled dots first") for cell, card in found
+                if not re.fullmatch("●+○*", card[3])]  # fmt: skip
+    problems += [(cell, f"{card[4]} min") for cell, card in found if not 1 <= int(card[4]) <= 20]
+    none(path, problems)
+    writing = sum(int(card[4]) for cell, card in found if "optional" not in cell.tags)
+    assert writing <= minutes(path), "the exercises alone take longer than the lesson says"
+
+
+@every_lesson
+def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
+    state, problems = None, []
+    for cell in lesson(path).code():
+        if "exercise" in cell.tags:
+            if state:
+                problems.append((state, "the next exercise comes before a check"))
+            state = cell
+        elif "check" in cell.tags:
+            if not re.search(r"^check\.[a-z]\w*\(.+\)$", cell.source, re.MULTILINE):
+                problems.append((cell, "a check cell calls check.NAME(...)"))
+            if "optional" in (state.tags if state else []) and "optional" not in cell.tags:
+                problems.append((cell, "the check of an optional exercise is optional too"))
+            state = None
+    none(path, problems + ([(state, "the last exercise has no check")] if state else []))
+
+
+@every_lesson
+def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
+    """Then every cell that depends on a blank can be told from an unbound name (see lessonkit's hook)."""
+    problems, bound = [], set()
+    for cell in lesson(path).code():
+        solution = machine.blank(lesson(path), cell)[1]
+        names = machine.names(solution)[1]
+        if "exercise" in cell.tags and re.search(r"^### BEGIN SOLUTION", cell.source, re.MULTILINE):
+            region = re.findall(r"^### BEGIN SOLUTION$(.*?)^### END SOLUTION$", cell.source, re.MULTILINE | re.DOTALL)
+            given = machine.names("\n".join(region))[1]
+            if given & bound:
+                problems.append((cell, f"the blank binds {', '.join(sorted(given & bound))}, as an earlier cell does"))
+            if not given:
+                problems.append((cell, "the blank stands at top level and binds no name"))
+            wanted = set(re.findall(r"(\w+) = \.\.\.", machine.blank(lesson(path), cell)[0]))
+            if given - wanted:
+                problems.append((cell, f"the learner is not told to bind {', '.join(sorted(given - wanted))}"))
+        bound |= names
+    none(path, problems)
+
+
+# ------------------------------------------------------------------------------------------------------ what is banned
+
+
+@every_lesson
+def test_no_catch_all_no_threads_no_semicolons(path):
+    problems = []
+    for cell in lesson(path).code():
+        for node in ast.walk(ast.parse(cell.source)):
+            if isinstance(node, ast.ExceptHandler):
+                kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+                caught = {ast.unparse(kind) if kind else "BaseException" for kind in kinds}
+                if caught & {"BaseException", "Exception", "NameError", "check.YourTurn"}:
+                    problems.append((cell, "'except' catches what says 'your turn'"))
+            for module in machine._modules(node):
+                if re.match(r"threading|concurrent|_thread|asyncio", module):
+                    problems.append((cell, f"imports {module}: what waits for an answer cannot say so from there"))
+        if re.search(r";\s*(#.*)?$", cell.source, re.MULTILINE):
+            problems.append((cell, "a line ends with ';', which nbval does not honour"))
+    none(path, problems)
+
+
+def files():
+    """Return the text files of the repository, those not committed yet included."""
+    command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    for name in filter(None, listed.split("\0")):
+        path = ROOT / name
+        if path.is_file():
+            try:
+                yield path, path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                assert path.suffix in (".npz", ".gz", ".png"), f"{name}: no text"
+
+
+# Written in pieces, so that this file is none of those it looks for.
+PRIVATE = re.compile("|".join([
+    r"work/" + "shared", r"\.\./" + "shared", "pypi" + r"\.org", "python" + "hosted", r"download\.py" + "torch",
+    r"(?<![\w.~}])/" + r"(home|root|Users|mnt|tmp|work)/\w", r"[A-Z]:\\" + "Users",
+]))  # fmt: skip
+
+
+def test_nothing_names_what_lies_outside_the_repository():
+    found = []
+    for path, text in files():
+        for number, line in enumerate(text.splitlines(), 1):
+            found += [f"{path.relative_to(ROOT)}:{number}: {match[0]}" for match in PRIVATE.finditer(line)]
+    assert not found
+
+
+def test_the_pattern_for_private_places():
+    for text in ("see /" + "work/" + "shared", "/" + "home/me/x", "https://" + "pypi" + ".org", "'/" + "root/x'"):
+        assert PRIVATE.search(text), text
+    for text in ("cp x work/mine.ipynb", "(../data/README.md)", "~/work", "python -m pip", "a/home/b"):
+        assert not PRIVATE.search(text), text
+
+
+# ------------------------------------------------------------------------------------------------------------- links
+
+LINK = re.compile(r"""\[(?:[^\[\]]|\[[^\]]*\])*\]\(<?([^)\s>]+)>?(?:\s+"[^"]*")?\)|\b(?:href|src)=["']([^"']+)["']""")
+
+
+def links(text):
+    text = re.sub(r"`[^`]*`", "", "\n".join(outside_fences(text)))
+    return [a or b for a, b in LINK.findall(text)]
+
+
+def anchors(text):
+    """Return the anchors of a text's headings, as JupyterLab makes them: blanks become hyphens."""
+    return {line.lstrip("#").strip().replace(" ", "-") for line in outside_fences(text) if line.startswith("#")}
+
+
+def broken(text, folder, exists):
+    """Return the links of a text that lead nowhere, seen from a folder. exists: whether there is such a file."""
+    found = []
+    for link in links(text):
+        target, _, anchor = link.partition("#")
+        if re.match(r"(https?|mailto|attachment):", target):
+            continue
+        there = (folder / target).resolve() if target else None
+        if there and not exists(there):
+            found.append(link)
+        elif anchor:
+            source = there and next((path for path in SOURCES if path.stem == there.stem), None)
+            whole = "\n".join(cell.source for cell in prose(source)) if source else there.read_text() if there else text
+            if anchor not in anchors(whole):
+                found.append(link)
+    return found
+
+
+@every_lesson
+@pytest.mark.parametrize("edition", ["learner", "solutions", "the learner's copy"])
+def test_links_lead_somewhere(path, edition):
+    folder = ROOT / {"learner": "notebooks", "solutions": "notebooks/solutions", "the learner's copy": "work"}[edition]
+    made = {folder / f"{source.stem}.ipynb" for source in SOURCES}  # in work/ once `make lab` has run
+    exists = lambda there: there in made if there.suffix == ".ipynb" else there.exists() and ROOT in there.parents
+    cells = machine.notebook(lesson(path), "solutions" if edition == "solutions" else "learner").cells
+    found = broken("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), folder, exists)
+    assert not found
+
+
+def test_links_of_the_other_texts():
+    texts = [(path, text) for path, text in files() if path.suffix == ".md"]
+    found = {path.relative_to(ROOT).as_posix(): broken(text, path.parent, Path.exists) for path, text in texts}
+    assert not {name: links for name, links in found.items() if links}
+
+
+def test_links():
+    text = "[a](b.md) ![c [d]](e.png \"f\") <a href='g#h'>i</a> `[j](k)` [l](<m>)\n```\n[n](o)\n```\n"
+    assert links(text) == ["b.md", "e.png", "g#h", "m"]
+    source = SOURCES[0].stem
+    text = f"[a]({source}.ipynb) [b]({source}.ipynb#no) [c](none.md) [d](#Here) [e](#There) [f](https://no)\n# Here\n"
+    exists = lambda there: there.stem == source
+    assert broken(text, ROOT / "work", exists) == [f"{source}.ipynb#no", "none.md", "#There"]
+    assert anchors("# 2 · Tiny\n## 2.1 Two numbers\n```\n# no\n```") == {"2-·-Tiny", "2.1-Two-numbers"}
+
+
+# ------------------------------------------------------------------------------------------------------------- outputs
+
+
+def built(path, edition="solutions"):
+    """Return pairs (cell of the source, cell of the stored notebook)."""
+    target = machine.target(lesson(path), edition)
+    assert target.exists(), f"run `make notebooks`: {target.relative_to(ROOT)} is missing"
+    stored = json.loads(target.read_text(encoding="utf-8"))["cells"]
+    assert [cell["id"] for cell in stored] == [cell.id for cell in lesson(path).cells], "run `make notebooks`"
+    return list(zip(lesson(path).cells, stored, strict=True))
+
+
+def words(out):
+    """Return all text of an output."""
+    return out.get("text", "") if isinstance(out.get("text", ""), str) else "".join(out["text"])
+
+
+def shown(cell):
+    """Return the text that a stored cell shows."""
+    texts = [words(out) + "".join(out.get("data", {}).get("text/plain", "")) for out in cell["outputs"]]
+    return "\n".join(texts)
+
+
+# Texts of errors that Python itself raises: they change with its version.
+PYTHONS = re.compile(
+    "positional argument|keyword argument|has no attribute|not subscriptable|not callable|has no len|"
+    "not iterable|unsupported operand|object is not|division by zero|is not defined|NoneType"
+)
+
+
+@every_lesson
+def test_stored_outputs(path):
+    problems, cells = [], built(path)
+    for at, (cell, stored) in enumerate(cells):
+        if cell.type != "code":
+            continue
+        if not stored["execution_count"]:
+            problems.append((cell, "was never run"))
+        kinds = {out["output_type"] for out in stored["outputs"]}
+        errors = [out for out in stored["outputs"] if out["output_type"] == "error"]
+        if errors and "raises-exception" not in cell.tags:
+            problems.append((cell, f"stores {errors[0]['ename']}"))
+        if PYTHONS.search("\n".join([shown(stored), *(out["evalue"] for out in errors)])):
+            problems.append((cell, "stores the text of an error of Python's own, which changes with its version"))
+        if any(out.get("name") == "stderr" for out in stored["outputs"]):
+            problems.append((cell, "stores stderr"))
+        if "timed" in cell.tags and kinds:
+            problems.append((cell, "is timed and stores an output"))
+        around = "\n".join(c.source for c, _ in cells[max(0, at - 2) : at + 4])
+        if re.search(r"\bnan\b", shown(stored)) and not re.search(r"\bnan\b|not a number|0/0|inf\b|float16", around):
+            problems.append((cell, "shows nan, and nothing around it speaks of nan"))
+    none(path, problems)
+
+
+@every_lesson
+def test_figures_have_words(path):
+    """The alternative text is stored with the picture and among the cell's options; the caption stands below it."""
+    problems = []
+    for cell, stored in built(path):
+        outputs = stored.get("outputs", [])
+        for at, out in enumerate(outputs):
+            if "image/png" not in out.get("data", {}):
+                continue
+            alt = out["metadata"].get("image/png", {}).get("alt", "")
+            below = outputs[at + 1].get("data", {}) if at + 1 < len(outputs) else {}
+            if len(alt) < 20 or "".join(out["data"].get("text/plain", "")) != alt:
+                problems.append((cell, f"the picture's text alternative is {alt!r}"))
+            elif not stored["metadata"].get("mystnb", {}).get("image", {}).get("alt"):
+                problems.append((cell, "the text alternative is not among the cell's options"))
+            if len("".join(below.get("text/markdown", ""))) < 20:
+                problems.append((cell, "the picture has no caption below it"))
+    none(path, problems)
+
+
+@every_lesson
+def test_every_widget_has_a_static_figure_below_it(path):
+    problems, code = [], [pair for pair in built(path) if pair[0].type == "code"]
+    for at, (cell, _) in enumerate(code):
+        if re.search(r"\bobserve\(", cell.source):
+            after = [out for _, later in code[at : at + 4] for out in later["outputs"]]
+            if not any("image/png" in out.get("data", {}) for out in after):
+                problems.append((cell, "a widget without a static figure below it"))
+        if re.search(r"\binteract(ive)?\(|\bOutput\(", cell.source):
+            problems.append((cell, "interact and Output leak what they print into the cell; use observe"))
+    none(path, problems)
+
+
+@every_lesson
+def test_figures_are_drawn_by_lessonkit(path):
+    problems = []
+    for cell in lesson(path).code():
+        for node in ast.walk(ast.parse(cell.source)):
+            if any(module.partition(".")[0] == "matplotlib" for module in machine._modules(node)):
+                problems.append((cell, "imports matplotlib; figures come from lessonkit.plot, in one style"))
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "plot" and node.attr not in plot.__all__:
+                problems.append((cell, f"plot has no {node.attr}"))
+    none(path, problems)
+
+
+@every_lesson
+def test_the_learner_edition_is_unrun_and_blank(path):
+    for cell, stored in built(path, "learner"):
+        assert not stored.get("outputs") and not stored.get("execution_count")
+        assert "".join(stored["source"]) == machine.blank(lesson(path), cell)[0], "run `make notebooks`"
+        if {"exercise", "check"} & set(cell.tags):
+            assert "raises-exception" in stored["metadata"]["tags"]
+
+
+# ----------------------------------------------------------------------------------------------- README and coverage
+
+if (ROOT / "README.md").exists():
+
+    @every_lesson
+    def test_the_readme_names_every_lesson(path):
+        lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+        rows = [line for line in lines if line.startswith("|") and f"{path.stem}.ipynb" in line]
+        assert len(rows) == 1, f"the table of lessons has {len(rows)} rows for {path.stem}"
+        assert re.search(rf"\| *{minutes(path)}\b", rows[0]), f"its minutes are {minutes(path)}"
+
+
+COVERAGE = ROOT / "tests/coverage.csv"
+ITEMS = [f"{seed}.{n}" for seed, many in enumerate((17, 14, 12, 8, 7)) for n in range(1, many + 1)] + [
+    f"{kind}{n}" for kind, numbers in {
+        "A": (1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 17, 18), "F": (1, 2, 4, 5, 6, 7, 8, 9, 10), "N": (1, 2, 5, 6),
+        "P": (1, 2, 3, 5, 6, 7, 8, 9, 10), "T": (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16),
+    }.items() for n in numbers
+]  # fmt: skip
+
+
+def coverage():
+    """Return the rows of coverage.csv: what five public tutorials say and people get wrong, and where it is settled."""
+    if not COVERAGE.exists():
+        return []
+    with COVERAGE.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_coverage_leads_to_sections_that_exist():
+    sections = {title.split()[0] for path in SOURCES for title in headings(path)[:-3]}
+    rows = coverage()
+    for row in rows:
+        assert list(row) == ["id", "sentence", "section"], row
+        assert row["id"] in ITEMS and len(row["sentence"]) > 20, row
+        assert all(section in sections for section in row["section"].split("; ") if section), row
+    assert len({row["id"] for row in rows}) == len(rows), "an item stands there once"
+
+
+def test_coverage_is_complete_once_the_last_lesson_is_in():
+    missing = set(ITEMS) - {row["id"] for row in coverage() if row["section"]}
+    assert not missing or "14_clinic" not in IDS

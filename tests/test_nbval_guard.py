@@ -1,0 +1,71 @@
+"""The root conftest.py refuses what nbval alone lets pass: errors planted in tiny notebooks, run as make test does."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TURN = "class YourTurn(Exception): pass\nraise YourTurn('3.1: write it')"
+DEMO = "raise ValueError('that is how it looks')"
+# id, code, tags, and the words with which the cell is refused (None: it passes)
+LEARNER = [
+    ("waits", TURN, ["exercise", "raises-exception"], None),
+    ("demo", DEMO, ["raises-exception"], None),
+    ("fine", "1 + 1", [], None),
+    ("answered", "2 + 2", ["check", "raises-exception"], None),
+    ("wrong-kind", "1 / 0", ["raises-exception"], "raised ZeroDivisionError"),
+    ("wrong-text", "raise ValueError('another text')", ["raises-exception"], "raised ValueError: another text"),
+    ("no-twin", DEMO, ["raises-exception"], "raised ValueError: that is how"),
+    ("interrupted", "raise KeyboardInterrupt", ["raises-exception"], "raised KeyboardInterrupt"),  # as after a timeout
+]
+SOLUTIONS = [
+    ("waits", "x = 1", ["exercise"], None),
+    ("demo", DEMO, ["raises-exception"], None),
+    ("wrong-text", "raise ValueError('one text')", ["raises-exception"], None),
+    ("quiet", "3 + 3", ["raises-exception"], "tagged raises-exception and does not raise"),
+    ("raises", "1 / 0", [], "caused an exception"),  # nbval's own refusal
+    ("stale", "print(4)", [], "outputs differ"),  # nbval's own refusal
+    ("never-run", "5 + 5", [], "never run"),
+    ("ignored", "print('any')", ["nbval-ignore-output"], None),
+]
+STORED = {
+    "demo": nbformat.v4.new_output("error", ename="ValueError", evalue="that is how it looks", traceback=[]),
+    "wrong-text": nbformat.v4.new_output("error", ename="ValueError", evalue="one text", traceback=[]),
+    "quiet": nbformat.v4.new_output("execute_result", {"text/plain": "6"}, execution_count=1),
+    "stale": nbformat.v4.new_output("stream", name="stdout", text="3\n"),
+}
+
+
+def write(path, rows, run):
+    cells = [nbformat.v4.new_code_cell(code, id=name, metadata={"tags": tags}) for name, code, tags, _ in rows]
+    for cell in cells:
+        if run and cell.id != "never-run":
+            cell.execution_count = 1
+            cell.outputs = [STORED[cell.id]] if cell.id in STORED else []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2", "--dist", "loadfile"]], ids=["serial", "two workers"])
+def test_planted_errors_are_found_and_only_they(workers, tmp_path):
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    write(tmp_path / "notebooks/03_toy.ipynb", LEARNER, run=False)
+    write(tmp_path / "notebooks/solutions/03_toy.ipynb", SOLUTIONS, run=True)
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout", "60", "-rA",
+               "--color=no", "-p", "no:cacheprovider", "-q", *workers, "notebooks"]  # fmt: skip
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120).stdout
+    for path, rows in (("notebooks", LEARNER), ("notebooks/solutions", SOLUTIONS)):
+        for number, (name, _, _, words) in enumerate(rows):
+            cell = rf"{path}/03_toy\.ipynb::Cell {number}\b"
+            if words is None:
+                assert re.search(rf"^PASSED .*{cell}", said, re.MULTILINE), f"{name} should pass\n{said}"
+            else:
+                assert re.search(rf"^FAILED .*{cell}", said, re.MULTILINE), f"{name} should fail\n{said}"
+                assert words in said
+    expected = sum(words is not None for _, _, _, words in LEARNER + SOLUTIONS)
+    assert f"{expected} failed" in said

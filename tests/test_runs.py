@@ -1,0 +1,200 @@
+"""Recorded runs: written once, loaded for the same call only, run again on demand, and still reproduced today."""
+
+import contextlib
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from lessonkit import runs
+from tests.machine import ROOT, SOURCES, machine
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "FOLDER", tmp_path / "data" / "runs")
+    monkeypatch.delenv("LESSON_RUNS", raising=False)
+    monkeypatch.delenv("LESSON_RUNS_ONLY", raising=False)
+    return tmp_path / "data" / "runs"
+
+
+@contextlib.contextmanager
+def mode(monkeypatch, value, only=""):
+    with monkeypatch.context() as inner:
+        inner.setenv("LESSON_RUNS", value)
+        inner.setenv("LESSON_RUNS_ONLY", only)
+        yield
+
+
+CALLS = []
+
+
+def sweep(seed, lr=0.1, sizes=(2, 3)):
+    CALLS.append(seed)
+    return {"accuracy": 90.0 + seed, "loss": [seed * lr, 1 / 3], "table": [[1, 2, 3], [4, 5, len(sizes)]]}
+
+
+def record(monkeypatch, function=sweep, name="toy", seeds=range(3), tolerance=0.01, **arguments):
+    with mode(monkeypatch, "record"):
+        return runs.load_or_run(name, function, seeds=seeds, tolerance=tolerance, **arguments)
+
+
+def test_a_record_is_written_and_loaded_without_a_run(folder, monkeypatch, capfd):
+    written = record(monkeypatch, lr=0.2, sizes=(4, 5))
+    assert re.fullmatch(r"toy.json: 3 seeds recorded in [\d.]+ s\n", capfd.readouterr().out)
+    CALLS.clear()
+    loaded = runs.load_or_run("toy", sweep, seeds=[0, 1, 2], tolerance=0.01, lr=0.2, sizes=[4, 5])
+    assert CALLS == [] and capfd.readouterr() == ("", "")
+    assert {key: tuple(value.shape) for key, value in loaded.items()} == {
+        "accuracy": (3,), "loss": (3, 2), "table": (3, 2, 3)}  # fmt: skip
+    assert all(value.dtype == torch.float64 for value in loaded.values())
+    assert all(torch.equal(loaded[key], written[key]) for key in written)
+    assert loaded["loss"][2].tolist() == [0.4, 0.33333333]  # 8 digits
+
+
+def test_a_record_says_where_it_comes_from_and_nothing_private(folder, monkeypatch):
+    record(monkeypatch, lr=0.2)
+    text = (folder / "toy.json").read_text()
+    found = json.loads(text)
+    assert list(found) == ["name", "function", "arguments", "seeds", "tolerance", "date", "machine", "results"]
+    assert (found["name"], found["function"], found["arguments"]) == ("toy", "sweep", {"lr": 0.2})
+    assert (found["seeds"], found["tolerance"], len(found["results"])) == ([0, 1, 2], 0.01, 3)
+    assert set(found["machine"]) == {"cpu", "torch", "threads"} and found["machine"]["torch"] == torch.__version__
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"])
+    assert sum('"accuracy"' in line for line in text.splitlines()) == 3, "one line a seed"
+    assert str(Path.home()) not in text and str(ROOT) not in text
+    assert re.fullmatch(r"recorded on [\d-]{10} \(3 seeds, .+, torch .+\)", runs.note("toy"))
+
+
+def test_nan_and_infinity_survive_and_the_file_is_json(folder, monkeypatch):
+    def diverges(seed):
+        return {"loss": [1.0, math.inf, -math.inf, math.nan], "step": float("nan")}
+
+    record(monkeypatch, diverges)
+    json.loads((folder / "toy.json").read_text(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    loaded = runs.load_or_run("toy", diverges, seeds=range(3), tolerance=0)
+    assert loaded["loss"][0].nan_to_num(7, 8, 9).tolist() == [1, 8, 9, 7] and loaded["step"].isnan().all()
+    with mode(monkeypatch, "verify"):
+        runs.load_or_run("toy", diverges, seeds=range(3), tolerance=0)
+
+
+@pytest.mark.parametrize("other, words", [
+    ({"lr": 0.3}, "recorded with lr = 0.2, this call has lr = 0.3"),
+    ({"sizes": [1]}, "recorded with no sizes, this call has sizes = [1]"),
+    ({"seeds": range(4)}, "recorded with seeds = [0, 1, 2], this call has seeds = [0, 1, 2, 3]"),
+    ({"function": lambda seed, lr: {}}, "recorded with function = sweep, this call has function = <lambda>"),
+])  # fmt: skip
+def test_another_call_than_the_recorded_one_is_refused(other, words, monkeypatch):
+    record(monkeypatch, lr=0.2)
+    call = {"function": sweep, "seeds": range(3), "lr": 0.2} | other
+    with pytest.raises(runs.RunsError) as caught:
+        runs.load_or_run("toy", tolerance=0, **call)
+    assert str(caught.value).startswith(f"toy.json was {words}. ")
+    assert "make runs ARGS=toy" in str(caught.value) and "rerun=True" in str(caught.value)
+
+
+def test_a_missing_and_a_damaged_record_say_how_to_get_them(folder, monkeypatch):
+    with pytest.raises(runs.RunsError, match=r"^data/runs/toy.json is missing. .*`make runs ARGS=toy`.*rerun=True"):
+        runs.load_or_run("toy", sweep, seeds=range(3), tolerance=0)
+    folder.mkdir(parents=True)
+    (folder / "toy.json").write_text("{")
+    with pytest.raises(runs.RunsError, match=r"^data/runs/toy.json is damaged. .*git checkout -- data/runs/toy.json"):
+        runs.load_or_run("toy", sweep, seeds=range(3), tolerance=0)
+
+
+def test_rerun_runs_every_seed_and_writes_nothing(folder, monkeypatch, capfd):
+    state = torch.random.get_rng_state()
+    CALLS.clear()
+    found = runs.load_or_run("toy", sweep, seeds=[5, 7], tolerance=0, rerun=True)
+    assert CALLS == [5, 7] and found["accuracy"].tolist() == [95, 97] and not folder.exists()
+    assert torch.equal(torch.random.get_rng_state(), state) and capfd.readouterr() == ("", "")
+
+
+def test_a_run_is_seeded(monkeypatch):
+    def draws(seed):
+        return {"x": torch.rand(3)}
+
+    first, again = (runs.load_or_run("x", draws, seeds=[4, 9], tolerance=0, rerun=True)["x"] for _ in range(2))
+    assert torch.equal(first, again) and not torch.equal(first[0], first[1])
+
+
+def test_verify_runs_the_first_seed_and_compares(monkeypatch, capfd):
+    record(monkeypatch, seeds=[2, 3])
+    capfd.readouterr()
+    CALLS.clear()
+    with mode(monkeypatch, "verify"):
+        runs.load_or_run("toy", sweep, seeds=[2, 3], tolerance={"accuracy": 0, "loss": 1e-7, "table": 0})
+        assert CALLS == [2]
+        assert capfd.readouterr().out.startswith("toy.json: seed 2 agrees (accuracy within 0 of 0, loss within ")
+
+        def drifted(seed):
+            return sweep(seed) | {"loss": [seed * 0.1, 0.5]}
+
+        drifted.__name__ = "sweep"
+        with pytest.raises(runs.RunsError) as caught:
+            runs.load_or_run("toy", drifted, seeds=[2, 3], tolerance=0.01)
+        words = "seed 2 gives loss = 0.5 here, and the record says 0.333333 (number 2 of 2, tolerance 0.01)"
+        assert words in str(caught.value)
+        runs.load_or_run("toy", drifted, seeds=[2, 3], tolerance=0.2)
+
+        for change, words in (
+            ({"loss": [math.nan, 0.5]}, "loss = nan"),
+            ({"loss": [1.0]}, "has shape (2,), now it is (1,)"),
+            ({"new": 1.0}, "returns accuracy, loss, table, new"),
+        ):
+            changed = lambda seed, change=change: sweep(seed) | change  # noqa: E731
+            changed.__name__ = "sweep"
+            with pytest.raises(runs.RunsError, match=re.escape(words)):
+                runs.load_or_run("toy", changed, seeds=[2, 3], tolerance=1.0)
+
+
+def test_only_the_named_records_are_written(folder, monkeypatch):
+    with mode(monkeypatch, "record", only="b,c"):
+        for name in "abc":
+            runs.load_or_run(name, sweep, seeds=[1], tolerance=0)
+    assert sorted(path.stem for path in folder.glob("*.json")) == ["b", "c"]
+
+
+@pytest.mark.parametrize("function, error, words", [
+    (lambda seed: None, runs.RunsError, "returned None, expected a dictionary of numbers"),
+    (lambda seed: {"a": "x"}, runs.RunsError, "returned a = 'x', expected numbers"),
+    (lambda seed: {"a": [0] * seed}, runs.RunsError, "shapes {'a': (0,)} for seed 0, but {'a': (1,)} for"),
+    (lambda seed: {"a": [[1], [1, 2]]}, runs.RunsError, "rows differ in length"),
+    (lambda seed: {"b": 1}, ValueError, "tolerance has no 'b', only 'a'"),
+])  # fmt: skip
+def test_results_that_cannot_be_recorded(function, error, words, monkeypatch):
+    with pytest.raises(error, match=re.escape(words)):
+        record(monkeypatch, function, tolerance={"a": 1})
+
+
+@pytest.mark.parametrize("call, words", [
+    ({"seeds": []}, "seeds is [], expected different whole numbers"),
+    ({"seeds": [1, 1]}, "seeds is [1, 1]"),
+    ({"seeds": [0.5]}, "seeds is [0.5]"),
+    ({"model": torch.nn.ReLU()}, "the argument model = ReLU() cannot be written to a record"),
+    ({"name": "../x"}, "the record is called '../x'"),
+])  # fmt: skip
+def test_calls_that_cannot_be_recorded(call, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        runs.load_or_run(**({"name": "toy", "function": sweep, "seeds": [1], "tolerance": 0} | call))
+
+
+def test_an_unknown_mode_is_refused(monkeypatch):
+    with mode(monkeypatch, "yes"), pytest.raises(ValueError, match="LESSON_RUNS is 'yes', expected"):
+        runs.load_or_run("toy", sweep, seeds=[1], tolerance=0)
+
+
+# ---------------------------------------------------------------------------------------------- the course's records
+
+def test_every_record_belongs_to_one_lesson_and_is_there():
+    named = [name for lesson in machine.everything() for name in machine.recorded(lesson)[0]]
+    assert len(named) == len(set(named)), "a record is made in one place"
+    assert set(named) == {path.stem for path in (ROOT / "data/runs").glob("*.json")}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=[path.stem for path in SOURCES])
+def test_one_seed_of_every_record_is_reproduced(path):
+    machine.record([machine.read(path)], [], "verify")
