@@ -1,0 +1,124 @@
+"""What lesson 4 builds: LayerNorm, layer_norm.
+
+Made by build.py from lessons_src/lessons/04_affine_and_module.py: edit the lesson, not this file.
+"""
+
+from numbers import Integral
+
+from torch import nn
+import torch
+
+
+def _sizes(normalized_shape):
+    """Return normalized_shape as a tuple of whole numbers: 4 becomes (4,), [3, 4] becomes (3, 4)."""
+    try:
+        sizes = (normalized_shape,) if isinstance(normalized_shape, Integral) else tuple(normalized_shape)
+        whole = all(isinstance(size, Integral) for size in sizes)
+    except TypeError:
+        whole = False
+    if not whole:
+        raise TypeError(
+            f"normalized_shape is {normalized_shape!r}, expected a whole number or several: 4, (3, 4) or x.shape[1:]."
+        )
+    if not sizes:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            "but got normalized_shape = []. To normalize the last axis of x, write x.shape[-1]."
+        )
+    if min(sizes) < 0:
+        raise RuntimeError(
+            f"normalized_shape = {list(sizes)} holds a negative size. It lists the sizes of the last axes, "
+            "not their numbers: for the last axis of x, write x.shape[-1]."
+        )
+    return tuple(int(size) for size in sizes)
+
+
+def _check_inputs(x, sizes, weight, bias):
+    """Raise the errors that PyTorch raises: wrong kind of argument, wrong shape, mixed types, no floating point."""
+    for name, tensor in (("x", x), ("weight", weight), ("bias", bias)):
+        if not isinstance(tensor, torch.Tensor) and (name == "x" or tensor is not None):
+            raise TypeError(f"{name} is of type {type(tensor).__name__}, expected a tensor. Write torch.tensor({name}).")
+    if tuple(x.shape[-len(sizes) :]) != sizes:
+        wanted = ", ".join(map(str, sizes))
+        raise RuntimeError(
+            f"Given normalized_shape=[{wanted}], expected input with shape [*, {wanted}], but got input of size "
+            f"{list(x.shape)}. The last axes of x are normalized: write their sizes, or move the axes you mean to the "
+            "end with x.movedim."
+        )
+    for name, tensor in (("weight", weight), ("bias", bias)):
+        if tensor is not None and tuple(tensor.shape) != sizes:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(tensor.shape)} and normalized_shape = {list(sizes)}. Give one number to each normalized element."
+            )
+    types = {tensor.dtype for tensor in (weight, bias) if tensor is not None}
+    half = x.dtype in (torch.float16, torch.bfloat16)
+    if types and types != {x.dtype} and not (half and types == {torch.float32}):
+        found = ", ".join(sorted(str(t).removeprefix("torch.") for t in types))
+        raise RuntimeError(
+            f"mixed dtype: x is {str(x.dtype).removeprefix('torch.')}, weight and bias are {found}. Expected one type "
+            "for all, or float32 parameters with float16 or bfloat16 x. Convert x with x.to(weight.dtype), or the layer."
+        )
+    if x.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        raise NotImplementedError(f"layer_norm is not implemented for {x.dtype}. Convert x first, with x.float().")
+
+
+def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """LayerNorm over the last axes of x, as F.layer_norm does it.
+
+    x: (..., *normalized_shape), float16, bfloat16, float32 or float64, in any memory order; it may be empty.
+    normalized_shape: an int, a list, a tuple or a torch.Size.
+    weight, bias: tensors of shape normalized_shape, or None for each that is not wanted.
+    eps: added to the biased variance, under the root.
+    Returns a contiguous tensor of x's shape and dtype. Half precision is computed in float32 and rounded once, at
+    the end. Rows are centered twice, which keeps float32 exact to a few units (measured to offset 1e7).
+    Raises TypeError, RuntimeError or NotImplementedError where PyTorch does.
+    """
+    sizes = _sizes(normalized_shape)
+    _check_inputs(x, sizes, weight, bias)
+    axes = tuple(range(-len(sizes), 0))
+    x = x.contiguous()  # a transposed x gives a result in plain order, as PyTorch's
+    c = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
+    c = c - c.mean(axes, keepdim=True)
+    c = c - c.mean(axes, keepdim=True)  # what rounding left of the mean
+    var = (c * c).mean(axes, keepdim=True)
+    y = c / torch.sqrt(var + eps)
+    y = y if weight is None else y * weight
+    y = y if bias is None else y + bias
+    return y.to(x.dtype)
+
+
+class LayerNorm(nn.Module):
+    """Layer Normalization with a learned gain and bias: takes the place of torch.nn.LayerNorm.
+
+    normalized_shape: sizes of the last axes that are normalized together; an int, a list, a tuple or a torch.Size.
+    eps: added to the biased variance. elementwise_affine=False: neither gain nor bias. bias=False: a gain alone.
+    weight, bias: Parameters of shape normalized_shape that start at 1 and 0, or registered None.
+    """
+
+    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
+        super().__init__()
+        self.normalized_shape = _sizes(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+            parameter = None
+            if wanted:
+                parameter = nn.Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype))
+            self.register_parameter(name, parameter)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Set the gain to 1 and the bias to 0, where there are any."""
+        for name, parameter in self.named_parameters():
+            nn.init.constant_(parameter, 1.0 if name == "weight" else 0.0)
+
+    def forward(self, x):
+        """x: (..., *normalized_shape). Returns a tensor of x's shape and dtype."""
+        return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self):
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+            f"bias={self.bias is not None}"
+        )
