@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import _device_constructors
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -500,6 +502,24 @@ def _kind(value, short=False):
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
+class _Factories(TorchFunctionMode):
+    """Notice code that makes a tensor out of nothing or moves one to the CPU: only such code can leave x's device."""
+
+    made = False
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function in _device_constructors() or function in (torch.from_numpy, torch.Tensor.cpu, torch.Tensor.numpy):
+            self.made = True
+        return function(*args, **kwargs or {})
+
+    def watch(self, answer):
+        def watched(*args, **kwargs):
+            with self:
+                return answer(*args, **kwargs)
+
+        return watched
+
+
 class _OneDevice(TorchDispatchMode):
     """Refuse an operation on the CPU and on meta together; some, like a matrix product, would let it pass."""
 
@@ -512,9 +532,16 @@ class _OneDevice(TorchDispatchMode):
 
 def _other_device(answer, probes):
     """Call answer on the meta device, which no CPU tensor may meet; return (what, cause) if it cannot leave the CPU."""
+    chosen = [probe for probe in probes if probe.elsewhere][:2]
     try:
+        if not isinstance(answer, type):  # torch loads its meta device for two seconds: not without a reason
+            factories = _Factories()
+            for probe in chosen:
+                probe.run(factories.watch(answer))
+            if not factories.made:
+                return None
         with _OneDevice():
-            for probe in [probe for probe in probes if probe.elsewhere][:2]:
+            for probe in chosen:
                 probe.elsewhere(answer)
     except YourTurn:
         raise

@@ -1,0 +1,36 @@
+"""The README: its figure is one of the course's, and its commands are the Makefile's."""
+
+import base64
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def figures():
+    """Yield the PNG bytes of every figure in the solutions edition."""
+    for path in sorted((ROOT / "notebooks/solutions").glob("*.ipynb")):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            for out in cell.get("outputs", []):
+                if "image/png" in out.get("data", {}):
+                    yield base64.b64decode("".join(out["data"]["image/png"]))
+
+
+def test_its_figure_is_one_of_the_course():
+    (path,) = re.findall(r"!\[[^]]+\]\(([^)]+\.png)\)", TEXT)
+    shown = (ROOT / path).read_bytes()
+    assert shown in figures(), f"{path} is no figure of the course any more: save the new one there"
+
+
+def test_every_make_target_it_names_exists():
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"`?make ([a-z]+)", TEXT))
+    assert {"lab", "test", "notebooks", "check", "runs"} <= named
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named), named
+
+
+def test_windows_runs_the_same_tests_as_make():
+    command = re.search(r"-m pytest .*", (ROOT / "Makefile").read_text())[0].replace(" -q", "").replace(" $(ARGS)", "")
+    assert command in TEXT.replace("\\", "/")
