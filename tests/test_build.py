@@ -796,3 +796,5 @@ def test_unknown_records_and_computed_names_are_refused(records, capsys):
     assert capsys.readouterr().err == "no lesson records 'three'. There are: one, two.\n"
     edit(records / "lessons_src/lessons/02_tiny.py", '"two", train', 'f"t{rate}", train')
     refused(lambda: machine.recorded(machine.everything(records)[0]), 34, "from an expression", "Write the name there")
+    edit(records / "lessons_src/lessons/02_tiny.py", "one = runs.load_or_run", "one = load_or_run")
+    refused(lambda: machine.recorded(machine.everything(records)[0]), 22, "load_or_run", "write runs.load_or_run")

@@ -507,7 +507,7 @@ CAUSES = [("means", 12, "That is every entry."), ("factor", 0.5, "Half is for D 
 @pytest.mark.parametrize("change, message", [
     ({}, None),
     ({"means": 6.0, "shape": [2, 1], "factor": 0.7501, "which": " Rows "}, None),
-    ({"means": torch.tensor(6), "shape": torch.Size([2, 1]), "factor": torch.tensor(0.75)}, None),
+    ({"means": torch.tensor([[6]]), "shape": torch.Size([2, 1]), "factor": torch.tensor(0.75)}, None),
     ({"means": torch.tensor([6]).numpy()[0], "factor": torch.tensor([0.75]).numpy()[0]}, None),
     ({"means": 12}, "means: 12 is not right.\nThat is every entry."),
     ({"means": 7}, "means: 7 is not right."),

@@ -122,10 +122,10 @@ def test_empty_transposed_constant_and_zero_rows():
     assert torch.equal(x, before)
 
 
-def test_layer_norm_is_rms_norm_of_the_centred_row():
+def test_layer_norm_is_rms_norm_of_the_centered_row():
     x = draw(5, 7)
-    centred = x - x.mean(-1, keepdim=True)
-    assert (RMSNorm(7, eps=1e-5).double()(centred) - F.layer_norm(x, (7,))).abs().max() < 1e-12
+    centered = x - x.mean(-1, keepdim=True)
+    assert (RMSNorm(7, eps=1e-5).double()(centered) - F.layer_norm(x, (7,))).abs().max() < 1e-12
 
 
 def test_vmap_and_half_overflow():

@@ -447,22 +447,20 @@ ITEMS = [f"{seed}.{n}" for seed, many in enumerate((17, 14, 12, 8, 7)) for n in 
 
 def coverage():
     """Return the rows of coverage.csv: what five public tutorials say and people get wrong, and where it is settled."""
-    if not COVERAGE.exists():
-        return []
     with COVERAGE.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_coverage_leads_to_sections_that_exist():
-    sections = {title.split()[0] for path in SOURCES for title in headings(path)[:-3]}
-    rows = coverage()
-    for row in rows:
-        assert list(row) == ["id", "sentence", "section"], row
-        assert row["id"] in ITEMS and len(row["sentence"]) > 20, row
-        assert all(section in sections for section in row["section"].split("; ") if section), row
-    assert len({row["id"] for row in rows}) == len(rows), "an item stands there once"
+if COVERAGE.exists() or "14_clinic" in IDS:
 
+    def test_coverage_leads_to_sections_that_exist():
+        sections = {title.split()[0] for path in SOURCES for title in headings(path)[:-3]}
+        for row in coverage():
+            assert list(row) == ["id", "sentence", "section"] and len(row["sentence"]) > 10, row
+            assert set(filter(None, row["section"].split("; "))) <= sections, row
 
-def test_coverage_is_complete_once_the_last_lesson_is_in():
-    missing = set(ITEMS) - {row["id"] for row in coverage() if row["section"]}
-    assert not missing or "14_clinic" not in IDS
+    def test_coverage_has_every_item_once():
+        assert sorted(row["id"] for row in coverage()) == sorted(ITEMS)
+
+    def test_every_item_is_settled_once_the_last_lesson_is_in():
+        assert "14_clinic" not in IDS or all(row["section"] for row in coverage())

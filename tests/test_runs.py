@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,43 @@ def test_an_unknown_mode_is_refused(monkeypatch):
 
 
 # ---------------------------------------------------------------------------------------------- the course's records
+
+LESSON = '''# %% [markdown]
+# # 1 · Tiny
+
+# %%
+from lessonkit import runs
+
+# %% tags=["exercise"]
+# Exercise 1.1 · ●○○○○ · 5 min
+def train(seed, rate):
+    ### BEGIN SOLUTION
+    return {"loss": [rate * seed, float("nan")]}
+    ### END SOLUTION
+
+# %%
+found = runs.load_or_run("tiny", train, seeds=[3, 4], tolerance=1e-6, rate=0.5)
+'''
+
+
+def test_a_lesson_records_and_verifies(tmp_path, capfd):
+    kit = tmp_path / "lessons_src/lessonkit"
+    kit.mkdir(parents=True)
+    (kit / "__init__.py").write_text("")
+    shutil.copy(runs.__file__, kit)
+    path = tmp_path / "lessons_src/lessons/01_tiny.py"
+    path.parent.mkdir()
+    path.write_text(LESSON)
+    machine.record([machine.read(path)], [])
+    assert json.loads((tmp_path / "data/runs/tiny.json").read_text())["results"][1] == {"loss": [2.0, "nan"]}
+    machine.record([machine.read(path)], [], "verify")
+    out = capfd.readouterr().out
+    assert "tiny.json: 2 seeds recorded in" in out and "tiny.json: seed 3 agrees" in out
+    path.write_text(LESSON.replace("rate * seed", "rate + seed"))
+    with pytest.raises(machine.LessonError, match="01_tiny.py: its recorded runs failed"):
+        machine.record([machine.read(path)], [], "verify")
+    assert "seed 3 gives loss = 3.5 here, and the record says 1.5" in capfd.readouterr().err
+
 
 def test_every_record_belongs_to_one_lesson_and_is_there():
     named = [name for lesson in machine.everything() for name in machine.recorded(lesson)[0]]

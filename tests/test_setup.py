@@ -39,7 +39,8 @@ def make(root, *arguments, **environment):
 @pytest.mark.parametrize("version", [(3, 10, 1), (3, 15, 0), (2, 7, 18)])
 def test_a_wrong_python_stops_with_its_version_and_the_way_out(checkout, version):
     fake = checkout.parent / "fakepython"
-    fake.write_text(f'#!/bin/sh\nexec {sys.executable} -c "import sys; sys.version_info = {version}; exec(sys.argv[1])" "$2"\n')
+    pretend = f"import sys; sys.version_info = {version}; exec(sys.argv[1])"
+    fake.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{pretend}" "$2"\n')
     fake.chmod(0o755)
     done = make(checkout, "lab", f"PYTHON={fake}")
     assert done.returncode != 0 and f"is {version[0]}.{version[1]}." in done.stderr and "3.11 to 3.14" in done.stderr

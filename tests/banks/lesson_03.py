@@ -35,9 +35,9 @@ def row_by_row(x, eps=1e-5):
 
 
 def as_a_norm(x, eps=1e-5):
-    centred = x - x.mean(-1, keepdim=True)
+    centered = x - x.mean(-1, keepdim=True)
     D = x.shape[-1]
-    return math.sqrt(D) * centred / torch.sqrt(centred.square().sum(-1, keepdim=True) + D * eps)
+    return math.sqrt(D) * centered / torch.sqrt(centered.square().sum(-1, keepdim=True) + D * eps)
 
 
 def to_a_power(x, eps=1e-5):
@@ -160,8 +160,8 @@ def guesses(layer):
 
 
 def two_passes(x):
-    centred = x - x.mean(-1, keepdim=True)
-    return centred.square().mean(-1, keepdim=True)
+    centered = x - x.mean(-1, keepdim=True)
+    return centered.square().mean(-1, keepdim=True)
 
 
 def shifted(x):
@@ -175,8 +175,8 @@ def shifted_by_a_detached_entry(x):
 
 
 def corrected(x):
-    centred = x - x.mean(-1, keepdim=True)
-    return centred.square().mean(-1, keepdim=True) - centred.mean(-1, keepdim=True).square()
+    centered = x - x.mean(-1, keepdim=True)
+    return centered.square().mean(-1, keepdim=True) - centered.mean(-1, keepdim=True).square()
 
 
 def welford(x, use_new_mean=True, divide=True):
@@ -216,8 +216,8 @@ def shifted_by_the_whole_mean(x):
 
 
 def shifted_by_half(x):
-    centred = x - x[..., :1]
-    return centred.square().mean(-1, keepdim=True)
+    centered = x - x[..., :1]
+    return centered.square().mean(-1, keepdim=True)
 
 
 def whole_mean(x):
@@ -285,14 +285,14 @@ def sum_rounded_again(x, eps=1e-8):
     return (x - x.mean(-1, keepdim=True)) / torch.sqrt(inside)
 
 
-def centred_in_half(x, eps=1e-8):
+def centered_in_half(x, eps=1e-8):
     var = x.float().var(-1, correction=0, keepdim=True)
     return ((x - x.mean(-1, keepdim=True)) / torch.sqrt(var + eps)).to(x.dtype)
 
 
-def centred_then_widened(x, eps=1e-8):
-    centred = (x - x.mean(-1, keepdim=True)).float()
-    return (centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+def centered_then_widened(x, eps=1e-8):
+    centered = (x - x.mean(-1, keepdim=True)).float()
+    return (centered / torch.sqrt(centered.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
 
 
 def widened_at_the_end(x, eps=1e-8):
@@ -334,7 +334,7 @@ BANK = {
             "rsqrt and var_mean": with_rsqrt,
             "the library": with_layer_norm,
             "row by row": row_by_row,
-            "by the norm of the centred row": as_a_norm,
+            "by the norm of the centered row": as_a_norm,
             "a power": to_a_power,
         },
         "wrong": {
@@ -367,9 +367,9 @@ BANK = {
             "first axis": (along(0), "first axis"),
             "axis 1": (along(1), "axis 1"),
             "the whole tensor": (along(None), "whole tensor"),
-            "not centred": (lambda x, eps=1e-5: x / torch.sqrt(moments(x)[1] + eps), "mean is not subtracted"),
+            "not centered": (lambda x, eps=1e-5: x / torch.sqrt(moments(x)[1] + eps), "mean is not subtracted"),
             "RMSNorm": (lambda x, eps=1e-5: x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps), "mean is not subtracted"),
-            "only centred": (lambda x, eps=1e-5: x - x.mean(-1, keepdim=True), "not divided"),
+            "only centered": (lambda x, eps=1e-5: x - x.mean(-1, keepdim=True), "not divided"),
             "mean of squares": (
                 lambda x, eps=1e-5: (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.square().mean(-1, keepdim=True) + eps),
                 "mean of the squares",
@@ -526,7 +526,7 @@ BANK = {
                 lambda x: (lambda k: one_pass_variance(x / k) * k**2)(x.abs().amax(-1, keepdim=True)),
                 "Subtract instead",
             ),
-            "one factor centred": (lambda x: ((x - x.mean(-1, keepdim=True)) * x).mean(-1, keepdim=True), "one factor only"),
+            "one factor centered": (lambda x: ((x - x.mean(-1, keepdim=True)) * x).mean(-1, keepdim=True), "one factor only"),
             "with eps": (lambda x: two_passes(x) + 1e-5, "no place"),
         },
     },
@@ -561,8 +561,8 @@ BANK = {
             "stays float32": (stays_wide, "dtype"),
             "the variance rounded back": (variance_rounded_again, "rounded back"),
             "variance plus eps rounded back": (sum_rounded_again, "rounded back"),
-            "centred in half": (centred_in_half, "mean"),
-            "centred in half, then widened": (centred_then_widened, "mean"),
+            "centered in half": (centered_in_half, "mean"),
+            "centered in half, then widened": (centered_then_widened, "mean"),
             "widened at the end": (widened_at_the_end, "rounded back"),
             "in bfloat16": (in_bfloat16, "bfloat16"),
             "one pass": (one_pass_in_float32, "E[x^2]"),

@@ -457,9 +457,7 @@ BANK = {
             "PyTorch's attention": right_pytorch,
             "nn.Softmax": pool_with(nn.Softmax(dim=1)),
             "sample by sample": lambda x, query: torch.stack([(F.softmax(s @ query, 0) * s).sum(0) for s in x]),
-            "products by hand": lambda x, query: (
-                F.softmax((x * query[:, 0]).sum(-1), -1).unsqueeze(-1) * x
-            ).sum(1),
+            "products by hand": lambda x, query: (F.softmax((x * query[:, 0]).sum(-1), -1).unsqueeze(-1) * x).sum(1),
         },
         "wrong": {
             "unchanged": (broken_pool, "still"),

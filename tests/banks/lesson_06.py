@@ -53,6 +53,15 @@ def one_pass(x):
     return x.mean(others(x)), (x**2).mean(others(x)) - x.mean(others(x)) ** 2
 
 
+def averaged_over_samples(x):
+    return (x.mean(0), x.var(0, correction=0)) if x.dim() == 2 else (x.mean((0, 2)), x.var(-1, correction=0).mean(0))
+
+
+def divided_by_rows(x):
+    mean = x.sum(others(x), keepdim=True) / len(x)
+    return mean.flatten(), ((x - mean) ** 2).sum(others(x)) / len(x)
+
+
 CHANNEL_STATS = {
     "right": {
         "transpose and flatten": right_transposed,
@@ -79,6 +88,13 @@ CHANNEL_STATS = {
         "swapped": (lambda x: torch.var_mean(x, others(x), correction=0), "swapped"),
         "one pass": (one_pass, "loses digits"),
         "not centred": (lambda x: (x.mean(others(x)), (x**2).mean(others(x))), "not subtracted"),
+        "sums over B": (divided_by_rows, "has B * T entries"),
+        "(1, C)": (lambda x: tuple(s[None] for s in right_axes(x)), "(1, C)"),
+        "var is (C, 1)": (lambda x: (right_axes(x)[0], right_axes(x)[1][:, None]), "Squeeze both"),
+        "variances averaged over B": (averaged_over_samples, "variances of the samples"),
+        "eps added": (lambda x: (right_axes(x)[0], right_axes(x)[1] + 1e-5), "eps is not part"),
+        "float32": (lambda x: right_axes(x.float()), "dtype"),
+        "stacked": (lambda x: torch.stack(right_axes(x)), "expected mean and var"),
         "detached": (lambda x: tuple(s.detach() for s in right_axes(x)), "gradient"),
         "only for (B, C)": (lambda x: right_axes(x) if x.dim() == 2 else None, "return"),
         "only the mean": (lambda x: x.mean(others(x)), "expected mean and var"),
@@ -145,6 +161,38 @@ def updates(rule, grad=False):
                 self.running_var = rule(self.running_var, var, m, n)
 
     return Wrong
+
+
+class OwnMomentum(RightPlain):
+    """Overlooks that m is there already."""
+
+    def update(self, mean, var, n):
+        self.newest()
+        with torch.no_grad():
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.copy_((1 - self.momentum) * self.running_var + self.momentum * var * n / (n - 1))
+
+
+class SwappedArguments(RightPlain):
+    def update(self, mean, var, n):
+        super().update(var, mean, n)
+
+
+class MeanUnbiased(RightPlain):
+    def update(self, mean, var, n):
+        super().update(mean * n / (n - 1), var, n)
+
+
+class CountedTwice(RightPlain):
+    def update(self, mean, var, n):
+        self.num_batches_tracked += 1
+        super().update(mean, var, n)
+
+
+class NotPersistent(RightPlain):
+    def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
+        super().__init__(num_features, momentum, device, dtype)
+        self.register_buffer("running_var", self._buffers.pop("running_var"), persistent=False)
 
 
 def unbiased(new, n):
@@ -257,6 +305,23 @@ RUNNING = {
         "a sum": (updates(lambda old, new, m, n: old + m * unbiased(new, n)), "without end"),
         "only the newest": (updates(lambda old, new, m, n: unbiased(new, n)), "running_mean"),
         "never updated": (updates(lambda old, new, m, n: old), "do not change"),
+        "self.momentum for m": (OwnMomentum, "use m"),
+        "the mean unbiased too": (MeanUnbiased, "mean has no factor"),
+        "n / n - 1": (
+            updates(lambda old, new, m, n: (1 - m) * old + (m * new if n is None else m * new * n / n - 1)),
+            "brackets",
+        ),
+        "n / n - 1 inside": (
+            updates(lambda old, new, m, n: (1 - m) * old + m * (new if n is None else new * n / n - 1)),
+            "brackets",
+        ),
+        "running_var forgotten": (
+            updates(lambda old, new, m, n: (1 - m) * old + m * new if n is None else old),
+            "running_var does not change",
+        ),
+        "swapped": (SwappedArguments, "swapped"),
+        "counted twice": (CountedTwice, "num_batches_tracked"),
+        "not persistent": (NotPersistent, "state_dict()"),
         "the counter is no buffer": (NoCounter, "num_batches_tracked"),
         "other names": (OtherNames, "running_mean"),
         "dtype forgotten": (NoDtype, "dtype is not handed on"),
@@ -500,12 +565,54 @@ def doubly_unbiased(self, mean, var, n):
 
 class RowsForEntries(RightStepByStep):
     def update(self, mean, var, n):
-        rows = self.rows
-        m = self.newest()
-        assign(self, m, 1 - m, mean, var * rows / (rows - 1) if rows > 1 else var * float("nan"))
+        super().update(mean, var, self.rows)
 
     def forward(self, x):
         self.rows = len(x)
+        return super().forward(x)
+
+
+class TurnedRound(Given):
+    """The exercise's two decisions, the first the wrong way round."""
+
+    own = False
+
+    def forward(self, x):
+        shape, n = self.shape(x), x.numel() // x.shape[1]
+        if self.training == self.own:
+            refuse_one(x)
+            mean, var = right_axes(x)
+        else:
+            mean, var = self.running_mean, self.running_var
+        if self.training or self.own:
+            self.update(mean, var, n)
+        return self.scaled((x - mean.view(shape)) / torch.sqrt(var.view(shape) + self.eps), shape)
+
+
+class OwnUpdate(TurnedRound):
+    """Updates in both modes with whatever normalizes."""
+
+    own = True
+
+
+class RunningWithoutAny(Given):
+    """Right but for track_running_stats=False in eval()."""
+
+    def forward(self, x):
+        shape, n = self.shape(x), x.numel() // x.shape[1]
+        if self.training:
+            refuse_one(x)
+            mean, var = right_axes(x)
+            if self.running_mean is not None:
+                self.update(mean, var, n)
+        else:
+            mean, var = self.running_mean, self.running_var
+        return self.scaled((x - mean.view(shape)) / torch.sqrt(var.view(shape) + self.eps), shape)
+
+
+class AssertsForOne(RightStepByStep):
+    def forward(self, x):
+        assert not self.training or x.numel() > x.shape[1]
         return super().forward(x)
 
 
@@ -697,6 +804,10 @@ BATCH_NORM = {
         "an error for one sample in eval": (ErrorForOneInEval, "refused in eval()"),
         "an error for one long row": (ErrorForOneRow, "several time steps"),
         "track_running_stats=False": (Untracked, "in both modes"),
+        "track_running_stats=False in eval()": (RunningWithoutAny, "in both modes"),
+        "modes turned round": (TurnedRound, "wrong way round"),
+        "updated in eval() with themselves": (OwnUpdate, "with their own values"),
+        "an assert for a batch of one": (AssertsForOne, "'AssertionError', expected 'ValueError'"),
         "four axes accepted": (FourAxes, "axis"),
         "everything at once": (TextbookStandalone, "under torch.no_grad()"),
         "changes its input": (InPlace, "changed its input"),
@@ -738,6 +849,14 @@ REDUCED_AXES = {
         "BN reduces the channels": (but(0, 1), "that BatchNorm keeps"),
         "BN as LN": (but(0, (1, 2)), "LayerNorm"),
         "BN, wrong layout": (but(0, (0, 1)), "That keeps T"),
+        "BN reduces everything": (but(0, (0, 1, 2)), "one mean would be left"),
+        "BN reduces everything on images": (but(1, (0, 1, 2, 3)), "one mean would be left"),
+        "BN, (B, C) for images": (but(1, (0, 1)), "keeps the pixels"),
+        "IN reduces the channels": (but(2, 1), "keeps apart"),
+        "IN reduces the batch": (but(2, 0), "the instance"),
+        "GN, groups of 2": (but(4, 24), "Groups OF 2"),
+        "three vectors": (but(5, 18), "single number"),
+        "parameters counted too": (but(5, 25), "not buffers"),
         "BN keeps pixels": (but(1, (0,)), "pixel"),
         "BN as IN on images": (but(1, (2, 3)), "pools the images"),
         "BN as LN on images": (but(1, (-1, -2, -3)), "LayerNorm([C, H, W])"),
@@ -813,6 +932,14 @@ REGIONS = {
         ),
         "regions averaged": (lambda x, norm: norm(x.mean(1)).unsqueeze(1).expand_as(x), "averaged away"),
         "always eval": (lambda x, norm: right_transpose(x, norm.eval()), "the result"),
+        "axes 0 and 1": (lambda x, norm: norm(x.transpose(0, 1)).transpose(0, 1), "running_mean should contain"),
+        "back to another order": (lambda x, norm: norm(x.transpose(1, 2)).permute(2, 0, 1), "shape"),
+        "instances": (
+            lambda x, norm: F.instance_norm(x.transpose(1, 2), weight=norm.weight, bias=norm.bias).transpose(1, 2),
+            "the result",
+        ),
+        "flat, not back": (lambda x, norm: norm(x.flatten(0, 1)), "shape (20, 8)"),
+        "detached": (lambda x, norm: right_transpose(x, norm).detach(), "gradient"),
         "buffers forgotten": (
             lambda x, norm: F.batch_norm(
                 x.transpose(1, 2), None, None, norm.weight, norm.bias, True, 0.1, norm.eps
@@ -880,6 +1007,19 @@ POOLED = {
         ),
         "not one number per channel": (lambda m, v, n: (m.mean(), v.mean()), "shape"),
         "only the mean": (lambda m, v, n: m.mean(0), "expected mean and var"),
+        "mean unweighted": (lambda m, v, n: (m.mean(0), right_moments(m, v, n)[1]), "in mean"),
+        "between with torch.var": (
+            lambda m, v, n: (right_moments(m, v, n)[0], (weigh(m, v, n) * v).sum(0) + m.var(0)),
+            "(means - mean)^2 by the share",
+        ),
+        "between unweighted": (
+            lambda m, v, n: (right_moments(m, v, n)[0], (weigh(m, v, n) * v).sum(0) + m.var(0, correction=0)),
+            "(means - mean)^2 by the share",
+        ),
+        "square of the mean left in": (
+            lambda m, v, n: (right_moments(m, v, n)[0], (weigh(m, v, n) * (v + m**2)).sum(0)),
+            "subtract mean^2",
+        ),
         "first device": (lambda m, v, n: (m[0], v[0]), "mean"),
     },
 }

@@ -42,15 +42,15 @@ def last_row_wins(dy, x_hat):
 def steps(dy, x, weight, eps=1e-5):
     D = x.shape[-1]
     mean = x.mean(-1, keepdim=True)
-    centred = x - mean
-    rstd = torch.rsqrt((centred * centred).mean(-1, keepdim=True) + eps)
+    centered = x - mean
+    rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps)
     d_x_hat = dy * weight
-    d_rstd = (d_x_hat * centred).sum(-1, keepdim=True)
+    d_rstd = (d_x_hat * centered).sum(-1, keepdim=True)
     d_var = d_rstd * -0.5 * rstd**3
-    d_centred = d_x_hat * rstd + d_var * 2 * centred / D
-    d_mean = -d_centred.sum(-1, keepdim=True)
-    d_x = d_centred + d_mean / D
-    return d_x_hat, d_rstd, d_var, d_centred, d_mean, d_x
+    d_centered = d_x_hat * rstd + d_var * 2 * centered / D
+    d_mean = -d_centered.sum(-1, keepdim=True)
+    d_x = d_centered + d_mean / D
+    return d_x_hat, d_rstd, d_var, d_centered, d_mean, d_x
 
 
 def steps_otherwise(dy, x, weight, eps=1e-5):
@@ -60,18 +60,18 @@ def steps_otherwise(dy, x, weight, eps=1e-5):
     h = weight * dy
     d_rstd = torch.einsum("...d,...d->...", h, x - mean).unsqueeze(-1)
     d_var = -d_rstd / (2 * (var + eps) ** 1.5)
-    d_centred = h / std + (x - mean) * (2 / D) * d_var
+    d_centered = h / std + (x - mean) * (2 / D) * d_var
     d_mean = -h.sum(-1, keepdim=True) / std  # the path through the variance adds nothing
-    return [h, d_rstd, d_var, d_centred, d_mean, d_centred - d_centred.mean(-1, keepdim=True)]
+    return [h, d_rstd, d_var, d_centered, d_mean, d_centered - d_centered.mean(-1, keepdim=True)]
 
 
 def steps_by_autograd(dy, x, weight, eps=1e-5):
     mean = x.mean(-1, keepdim=True)
-    centred = x - mean
-    var = (centred**2).mean(-1, keepdim=True)
+    centered = x - mean
+    var = (centered**2).mean(-1, keepdim=True)
     rstd = (var + eps) ** -0.5
-    x_hat = centred * rstd
-    names = [x_hat, rstd, var, centred, mean, x]
+    x_hat = centered * rstd
+    names = [x_hat, rstd, var, centered, mean, x]
     if not x.requires_grad:
         return steps(dy, x, weight, eps)
     return torch.autograd.grad(x_hat * weight, names, dy, create_graph=True)
@@ -83,17 +83,17 @@ def stepwise(line, change):
     def answer(dy, x, weight, eps=1e-5):
         D = x.shape[-1]
         mean = m(x)
-        centred = x - mean
-        var = m(centred**2)
+        centered = x - mean
+        var = m(centered**2)
         rstd = 1 / torch.sqrt(var + eps)
-        v = dict(dy=dy, x=x, weight=weight, D=D, mean=mean, centred=centred, var=var, rstd=rstd, x_hat=centred * rstd)
+        v = dict(dy=dy, x=x, weight=weight, D=D, mean=mean, centered=centered, var=var, rstd=rstd, x_hat=centered * rstd)
         right = {
             "d_x_hat": lambda v: v["dy"] * v["weight"],
-            "d_rstd": lambda v: total(v["d_x_hat"] * v["centred"]),
+            "d_rstd": lambda v: total(v["d_x_hat"] * v["centered"]),
             "d_var": lambda v: v["d_rstd"] * -0.5 * v["rstd"] ** 3,
-            "d_centred": lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centred"] / v["D"],
-            "d_mean": lambda v: -total(v["d_centred"]),
-            "d_x": lambda v: v["d_centred"] + v["d_mean"] / v["D"],
+            "d_centered": lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centered"] / v["D"],
+            "d_mean": lambda v: -total(v["d_centered"]),
+            "d_x": lambda v: v["d_centered"] + v["d_mean"] / v["D"],
         }
         for name, formula in right.items():
             v[name] = (change if name == line else formula)(v)
@@ -129,8 +129,8 @@ def in_steps(dy, x, mean, rstd, weight):
     D = x.shape[-1]
     h = dy * weight
     d_var = -0.5 * rstd**3 * total(h * (x - mean))
-    d_centred = h * rstd + 2 / D * (x - mean) * d_var
-    dx = d_centred - m(d_centred)
+    d_centered = h * rstd + 2 / D * (x - mean) * d_var
+    dx = d_centered - m(d_centered)
     return [dx, (dy * (x - mean) * rstd).sum_to_size(weight.shape), dy.sum_to_size(weight.shape)]
 
 
@@ -349,6 +349,21 @@ def with_eps(eps):
     return backward_is(backward)
 
 
+def hands(arguments):
+    """NewStyle that hands other arguments to layer_norm_backward: (dy, x, mean, var, eps, weight) -> five."""
+
+    def backward(ctx, dy):
+        x, weight = ctx.saved_tensors
+        mean = m(x)
+        return *closed(*arguments(dy, x, mean, m((x - mean) ** 2), ctx.eps, weight)), None
+
+    return backward_is(backward)
+
+
+def unknown_name(ctx, dy):
+    return no_such_name  # noqa: F821
+
+
 def detaches(ctx, dy):
     x, weight = ctx.saved_tensors
     mean, rstd = statistics(x.detach(), ctx.eps)
@@ -435,6 +450,8 @@ BANK = {
             "no dy": (lambda dy, x_hat: (over_rows(x_hat), over_rows(dy)), "lacks dy"),
             "x_hat in both": (lambda dy, x_hat: (over_rows(dy * x_hat),) * 2, "only added"),
             "sum, then multiply": (lambda dy, x_hat: (over_rows(dy) * over_rows(x_hat), over_rows(dy)), "Multiply first"),
+            "a mean for dbias": (lambda dy, x_hat: (over_rows(dy * x_hat), dy.flatten(0, -2).mean(0)), "dbias is a mean"),
+            "x_hat twice": (lambda dy, x_hat: (over_rows(dy * x_hat**2), over_rows(dy)), "twice"),
             "last row": (last_row_wins, "last row"),
             "first row": (each(lambda t: t.flatten(0, -2)[0]), "first row"),
             "one of two": (lambda dy, x_hat: over_rows(dy * x_hat), "expected dweight and dbias"),
@@ -453,42 +470,74 @@ BANK = {
             "no gain": (stepwise("d_x_hat", lambda v: v["dy"] * 1), "the gain is missing"),
             "divided by the gain": (stepwise("d_x_hat", lambda v: v["dy"] / v["weight"]), "divided by the gain"),
             "gain times x_hat": (stepwise("d_x_hat", lambda v: v["weight"] * v["x_hat"]), "dy is missing"),
-            "x_hat for centred": (stepwise("d_rstd", lambda v: total(v["d_x_hat"] * v["x_hat"])), "not x_hat"),
-            "x for centred": (stepwise("d_rstd", lambda v: total(v["d_x_hat"] * v["x"])), "x - mean, not x"),
-            "a mean in d_rstd": (stepwise("d_rstd", lambda v: m(v["d_x_hat"] * v["centred"])), "summed, not averaged"),
-            "d_rstd not summed": (stepwise("d_rstd", lambda v: v["d_x_hat"] * v["centred"]), "Sum the parts"),
-            "dy in d_rstd": (stepwise("d_rstd", lambda v: total(v["dy"] * v["centred"])), "not at x_hat"),
-            "d_rstd without keepdim": (stepwise("d_rstd", lambda v: (v["d_x_hat"] * v["centred"]).sum(-1)), "raised"),
+            "x_hat for centered": (stepwise("d_rstd", lambda v: total(v["d_x_hat"] * v["x_hat"])), "not x_hat"),
+            "x for centered": (stepwise("d_rstd", lambda v: total(v["d_x_hat"] * v["x"])), "x - mean, not x"),
+            "a mean in d_rstd": (stepwise("d_rstd", lambda v: m(v["d_x_hat"] * v["centered"])), "summed, not averaged"),
+            "d_rstd not summed": (stepwise("d_rstd", lambda v: v["d_x_hat"] * v["centered"]), "Sum the parts"),
+            "dy in d_rstd": (stepwise("d_rstd", lambda v: total(v["dy"] * v["centered"])), "not at x_hat"),
+            "d_rstd without keepdim": (stepwise("d_rstd", lambda v: (v["d_x_hat"] * v["centered"]).sum(-1)), "raised"),
             "the sign of d_var": (stepwise("d_var", lambda v: v["d_rstd"] * 0.5 * v["rstd"] ** 3), "sign"),
             "rstd not cubed": (stepwise("d_var", lambda v: v["d_rstd"] * -0.5 * v["rstd"]), "power"),
             "rstd squared": (stepwise("d_var", lambda v: v["d_rstd"] * -0.5 * v["rstd"] ** 2), "power"),
             "no half": (stepwise("d_var", lambda v: v["d_rstd"] * -v["rstd"] ** 3), "0.5"),
             "no eps": (stepwise("d_var", lambda v: v["d_rstd"] * -0.5 * v["var"] ** -1.5), "eps is missing"),
             "no chain": (stepwise("d_var", lambda v: -0.5 * v["rstd"] ** 3), "d_rstd, is missing"),
-            "no path through var": (stepwise("d_centred", lambda v: v["d_x_hat"] * v["rstd"]), "through var is missing"),
-            "overwritten": (stepwise("d_centred", lambda v: v["d_var"] * 2 * v["centred"] / v["D"]), "overwritten"),
-            "no 2": (stepwise("d_centred", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * v["centred"] / v["D"]), "the 2"),
-            "no 1 / D": (stepwise("d_centred", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centred"]), "1 / D"),
+            "no path through var": (stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"]), "through var is missing"),
+            "overwritten": (stepwise("d_centered", lambda v: v["d_var"] * 2 * v["centered"] / v["D"]), "overwritten"),
+            "no 2": (stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * v["centered"] / v["D"]), "the 2"),
+            "no 1 / D": (stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centered"]), "1 / D"),
             "Bessel": (
-                stepwise("d_centred", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centred"] / (v["D"] - 1)),
+                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centered"] / (v["D"] - 1)),
                 "D - 1",
             ),
             "the square of x_hat": (
-                stepwise("d_centred", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["x_hat"] / v["D"]),
-                "2 * centred",
+                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["x_hat"] / v["D"]),
+                "2 * centered",
             ),
-            "the sign of d_mean": (stepwise("d_mean", lambda v: total(v["d_centred"])), "sign"),
-            "1 / D twice": (stepwise("d_mean", lambda v: -m(v["d_centred"])), "next line"),
-            "d_mean not summed": (stepwise("d_mean", lambda v: -v["d_centred"]), "Sum the parts"),
-            "no path through the mean": (stepwise("d_x", lambda v: v["d_centred"] * 1), "through the mean is missing"),
-            "d_mean whole": (stepwise("d_x", lambda v: v["d_centred"] + v["d_mean"]), "1 / D"),
-            "minus twice": (stepwise("d_x", lambda v: v["d_centred"] - v["d_mean"] / v["D"]), "is added"),
+            "the sign of d_mean": (stepwise("d_mean", lambda v: total(v["d_centered"])), "sign"),
+            "1 / D twice": (stepwise("d_mean", lambda v: -m(v["d_centered"])), "next line"),
+            "d_mean not summed": (stepwise("d_mean", lambda v: -v["d_centered"]), "Sum the parts"),
+            "no path through the mean": (stepwise("d_x", lambda v: v["d_centered"] * 1), "through the mean is missing"),
+            "d_mean whole": (stepwise("d_x", lambda v: v["d_centered"] + v["d_mean"]), "1 / D"),
+            "minus twice": (stepwise("d_x", lambda v: v["d_centered"] - v["d_mean"] / v["D"]), "is added"),
             "only through the mean": (
-                stepwise("d_x", lambda v: v["d_mean"] / v["D"] + torch.zeros_like(v["x"])), "through centred is missing"),
+                stepwise("d_x", lambda v: v["d_mean"] / v["D"] + torch.zeros_like(v["x"])), "through centered is missing"),
+            "dy and x_hat in d_rstd": (stepwise("d_rstd", lambda v: total(v["dy"] * v["x_hat"])), "dy arrives at y"),
+            "rstd in d_rstd": (stepwise("d_rstd", lambda v: total(v["d_x_hat"] * v["rstd"])), "the other factor"),
+            "rows summed in d_rstd": (
+                stepwise("d_rstd", lambda v: (v["d_x_hat"] * v["centered"]).sum(0, keepdim=True)), "over the rows"),
+            "all summed in d_rstd": (stepwise("d_rstd", lambda v: (v["d_x_hat"] * v["centered"]).sum()), "one number"),
+            "minus in d_rstd": (stepwise("d_rstd", lambda v: -total(v["d_x_hat"] * v["centered"])), "No minus"),
+            "rstd to minus 3": (stepwise("d_var", lambda v: v["d_rstd"] * -0.5 * v["rstd"] ** -3), "power"),
+            "rstd to 1.5": (stepwise("d_var", lambda v: v["d_rstd"] * -0.5 * v["rstd"] ** 1.5), "already"),
+            "minus 1.5": (stepwise("d_var", lambda v: v["d_rstd"] * -1.5 * v["rstd"] ** 3), "old power"),
+            "minus in d_centered": (
+                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] - v["d_var"] * 2 * v["centered"] / v["D"]),
+                "both parts are added",
+            ),
+            "dy in d_centered": (
+                stepwise("d_centered", lambda v: v["dy"] * v["rstd"] + v["d_var"] * 2 * v["centered"] / v["D"]),
+                "not at x_hat",
+            ),
+            "no rstd in d_centered": (
+                stepwise("d_centered", lambda v: v["d_x_hat"] + v["d_var"] * 2 * v["centered"] / v["D"]), "multiplied by rstd"),
+            "no d_var in d_centered": (
+                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + 2 * v["centered"] / v["D"]), "d_var is missing"),
+            "x in d_centered": (
+                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["x"] / v["D"]), "not of x"),
+            "all divided by D": (
+                stepwise("d_centered", lambda v: (v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centered"]) / v["D"]),
+                "brackets",
+            ),
+            "h in d_mean": (stepwise("d_mean", lambda v: -total(v["d_x_hat"])), "not d_x_hat"),
+            "rows summed in d_mean": (stepwise("d_mean", lambda v: -v["d_centered"].sum(0)), "over the rows"),
+            "h in d_x": (stepwise("d_x", lambda v: v["d_x_hat"] + v["d_mean"] / v["D"]), "not d_x_hat"),
+            "D - 1 in d_x": (stepwise("d_x", lambda v: v["d_centered"] + v["d_mean"] / (v["D"] - 1)), "not by D - 1"),
+            "times D": (stepwise("d_x", lambda v: v["d_centered"] + v["d_mean"] * v["D"]), "divide by D"),
             "five of six": (lambda *a: steps(*a)[:5], "expected d_x_hat"),
             "two lines so far": (only(2), "d_x_hat, d_rstd: right so far. d_var is still None"),
             "two lines, the second wrong": (
-                lambda *a: (*stepwise("d_rstd", lambda v: m(v["d_x_hat"] * v["centred"]))(*a)[:2], None, None, None, None),
+                lambda *a: (*stepwise("d_rstd", lambda v: m(v["d_x_hat"] * v["centered"]))(*a)[:2], None, None, None, None),
                 "summed, not averaged",
             ),
             "two lines wrong": (
@@ -544,14 +593,27 @@ BANK = {
             "all divided by D": (
                 dx_is(lambda n, h, r, *_: r / n.shape[-1] * (h - total(h) - n * total(h * n))), "Only the two sums"),
             "y for x_hat": (dx_is(lambda n, h, r, dy, w, *_: r * (h - m(h) - n * w * m(h * n * w))), "y stands where"),
-            "centred twice": (
+            "centered twice": (
                 dx_is(lambda n, h, r, dy, w, x, mu: r * (h - m(h) - (x - mu) * m(h * (x - mu)))), "where x_hat belongs, twice"),
             "x for x_hat": (dx_is(lambda n, h, r, dy, w, x, mu: r * (h - m(h) - x * m(h * x))), "holds x where"),
-            "not centred": (lambda dy, x, mean, rstd, weight: closed(dy, x, 0.0, rstd, weight), "mean is not subtracted"),
+            "not centered": (lambda dy, x, mean, rstd, weight: closed(dy, x, 0.0, rstd, weight), "mean is not subtracted"),
             "one x_hat short": (dx_is(lambda n, h, r, *_: r * (h - m(h) - m(h * n))), "second x_hat"),
             "no mean in the variance term": (dx_is(lambda n, h, r, *_: r * (h - m(h) - n * h * n)), "one number a row"),
             "product of means": (dx_is(lambda n, h, r, *_: r * (h - m(h) - n * m(h) * m(n))), "variance term is missing"),
             "no rstd": (dx_is(lambda n, h, r, *_: h - m(h) - n * m(h * n)), "in front is missing"),
+            "rstd squared": (dx_is(lambda n, h, r, *_: r**2 * (h - m(h) - n * m(h * n))), "squared in front"),
+            "rstd cubed in front": (dx_is(lambda n, h, r, *_: r**3 * (h - m(h) - n * m(h * n))), "cubed in front"),
+            "doubled": (dx_is(lambda n, h, r, *_: r * (h - m(h) - 2 * n * m(h * n))), "doubled"),
+            "halved": (dx_is(lambda n, h, r, *_: r * (h - m(h) - n * m(h * n) / 2)), "halved"),
+            "the other way": (dx_is(lambda n, h, r, *_: -r * (h - m(h) - n * m(h * n))), "sign of the whole"),
+            "gain out of the mean": (
+                dx_is(lambda n, h, r, dy, w, *_: r * (h - w * m(dy) - n * m(h * n))), "out of the mean term"),
+            "unbiased anew": (
+                lambda dy, x, mean, rstd, weight: closed(dy, x, mean, 1 / x.std(-1, keepdim=True), weight), "unbiased variance"),
+            "dx last": (lambda *a: (lambda dx, dw, db: (dw, db, dx))(*closed(*a)), "first output is dweight"),
+            "h for weight and bias": (
+                params(lambda dy, n, h: over_rows(h * n), lambda dy, n, h: over_rows(h)), "on its way to x_hat"),
+            "dweight without dy": (params(lambda dy, n, h: over_rows(n)), "lacks dy"),
             "rstd on one term": (dx_is(lambda n, h, r, *_: r * h - m(h) - n * m(h * n)), "first term only"),
             "rstd cubed": (dx_is(lambda n, h, r, *_: r * (h - m(h)) - r**3 * n * m(h * n)), "cubed"),
             "plus": (dx_is(lambda n, h, r, *_: r * (h + m(h) + n * m(h * n))), "terms are added"),
@@ -638,7 +700,23 @@ BANK = {
             "hides x_hat on ctx": (HidesXHat, "x_hat is saved as well"),
             "no None for eps": (returns(lambda dx, dw, db, e: (dx, dw, db)), "return None"),
             "dx alone": (returns(lambda dx, dw, db, e: dx), "dx alone"),
+            "a list": (returns(lambda dx, dw, db, e: [dx, dw, db, None]), "or a list"),
             "swapped": (returns(lambda dx, dw, db, e: (dx, db, dw, None)), "in the order"),
+            "a tuple in the tuple": (returns(lambda dx, dw, db, e: ((dx, dw, db), None)), "A star"),
+            "0 for eps": (returns(lambda dx, dw, db, e: (dx, dw, db, 0.0)), "is no tensor"),
+            "sqrt for rstd": (hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, (var + eps).sqrt(), w)), "got sqrt"),
+            "the variance for rstd": (hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, var, w)), "got the variance"),
+            "var + eps for rstd": (hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, var + eps, w)), "got var + eps"),
+            "eps outside": (hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, 1 / (var**0.5 + eps), w)), "outside the root"),
+            "unbiased": (
+                hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, torch.rsqrt(x.var(-1, keepdim=True) + eps), w)),
+                "is unbiased",
+            ),
+            "mean and rstd swapped": (
+                hands(lambda dy, x, mean, var, eps, w: (dy, x, (var + eps) ** -0.5, mean, w)), "mean and rstd are swapped"),
+            "dy and x swapped": (
+                hands(lambda dy, x, mean, var, eps, w: (x, dy, mean, (var + eps) ** -0.5, w)), "dy and x are swapped"),
+            "a name that is not there": (backward_is(unknown_name), "NameError"),
             "no dx": (returns(lambda dx, dw, db, e: (None, dw, db, None)), "x gets no gradient"),
             "only dx": (returns(lambda dx, dw, db, e: (dx, None, None, None)), "weight and bias get no gradient"),
             "returns nothing": (backward_is(lambda ctx, dy: None), "gradient"),
@@ -663,6 +741,9 @@ BANK = {
             "no gain": (three(0, 0, 0), "gain is gone"),
             "gain twice": (three(1, 1, 1, "gain"), "twice"),
             "first term": (three(1, 0, 0), "first term only"),
+            "not in the first term": (three(0, 1, 1), "missing in the first term"),
+            "still in front": (three(0, 1, 1, "gain"), "still stands in front"),
+            "a factor D": (lambda dy, x_hat, rstd, weight: mended(dy, x_hat, rstd, weight) * dy.shape[-1], "factor D"),
             "not in the mean term": (three(1, 0, 1), "missing in the mean term"),
             "not in the variance term": (three(1, 1, 0), "missing in the variance term"),
             "mean gain": (lambda dy, x_hat, rstd, weight: three(0, 0, 0, weight.mean())(dy, x_hat, rstd, weight), "no cure"),

@@ -170,6 +170,14 @@ class AsInLlama(Module):
         return self.weight * wide.to(x.dtype)
 
 
+class GainFirst(Module):
+    def compute(self, x, axes):
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        wide = wide if self.weight is None else wide * self.weight
+        eps = torch.finfo(wide.dtype).eps if self.eps is None else self.eps
+        return (wide / torch.sqrt((wide * wide).mean(axes, keepdim=True) + eps)).to(x.dtype)
+
+
 class NoReturn(Module):
     def compute(self, x, axes):
         x / torch.sqrt((x * x).mean(axes, keepdim=True))
@@ -180,7 +188,7 @@ def default(value):
 
 
 INVARIANT = {"a": True, "b": False, "c": False, "d": True, "e": False, "f": True}
-LOST = {"patient": 1, "rms": 2, "after": 2}
+TOKENS = {"patient": 1, "rms": 2, "after": 2}
 
 # --------------------------------------------------------------------------------------------- 8.6 mended_tokens
 
@@ -289,6 +297,27 @@ BANK = {
                 moves(below=lambda p, D, eps: ((p * p).sum() + D * eps).sqrt()),
                 "one length for all",
             ),
+            "P @ x": (
+                lambda x, eps=1e-5: (
+                    x.shape[-1] ** 0.5
+                    * (p := (torch.eye(x.shape[-1], dtype=x.dtype, device=x.device) - 1 / x.shape[-1]) @ x)
+                    / torch.sqrt((p * p).sum(-1, keepdim=True) + x.shape[-1] * eps)
+                ),
+                "wrong side",
+            ),
+            "x scaled by the length of P x": (
+                lambda x, eps=1e-5: x / torch.sqrt(x.var(-1, keepdim=True, correction=0) + eps),
+                "x itself is scaled",
+            ),
+            "mean of the squares, D eps": (
+                moves(above=lambda D: 1, below=lambda p, D, eps: ((p * p).mean(-1, keepdim=True) + D * eps).sqrt()),
+                "it is the variance",
+            ),
+            "absolute values": (
+                moves(below=lambda p, D, eps: p.abs().sum(-1, keepdim=True) + D * eps),
+                "another length",
+            ),
+            "sqrt(D) in float32": (moves(above=lambda D: torch.sqrt(torch.tensor(float(D)))), "without a dtype"),
             "without keepdim": (moves(below=lambda p, D, eps: ((p * p).sum(-1) + D * eps).sqrt()), "keepdim"),
             "eps written in": (lambda x, eps=1e-5: the_library(x), "argument eps"),
             "P in float32": (float32_matrix, "float32"),
@@ -317,7 +346,7 @@ BANK = {
             "the library": FromTheLibrary,
         },
         "wrong": {
-            "centred": (wrong(centre=lambda x, axes: x - x.mean(axes, keepdim=True)), "mean is subtracted"),
+            "centered": (wrong(centre=lambda x, axes: x - x.mean(axes, keepdim=True)), "mean is subtracted"),
             "variance": (wrong(square=lambda x, axes: x.var(axes, correction=0, keepdim=True)), "variance stands"),
             "unbiased variance": (wrong(square=lambda x, axes: x.var(axes, keepdim=True)), "deviation is divided by"),
             "eps outside": (wrong(root=lambda s, eps: s.sqrt() + eps), "under the root"),
@@ -326,6 +355,24 @@ BANK = {
             "square of the mean": (wrong(square=lambda x, axes: x.mean(axes, keepdim=True) ** 2), "square of the mean"),
             "multiplied": (wrong(root=lambda s, eps: (s + eps).rsqrt()), "do not multiply"),
             "no eps": (wrong(root=lambda s, eps: s.sqrt()), "eps is not used"),
+            "all in float64, with its eps": (wrong(widen=lambda x: x.double()), "computed in float64"),
+            "length": (
+                wrong(root=lambda s, eps: s.sqrt() + eps, square=lambda x, axes: (x * x).sum(axes, keepdim=True)),
+                "length of the row",
+            ),
+            "absolute values": (
+                wrong(root=lambda s, eps: s + eps, square=lambda x, axes: x.abs().mean(axes, keepdim=True)),
+                "absolute values",
+            ),
+            "eps as a lower limit": (wrong(root=lambda s, eps: s.clamp(min=eps).sqrt()), "lower limit"),
+            "sum over the last size": (
+                wrong(square=lambda x, axes: (x * x).sum(axes, keepdim=True) / x.shape[-1]),
+                "last size alone",
+            ),
+            "gain first": (GainFirst, "before it is normalized"),
+            "gain added": (wrong(gain=lambda layer, y: y if layer.weight is None else y + layer.weight), "gain is added"),
+            "gain divided by": (wrong(gain=lambda layer, y: y if layer.weight is None else y / layer.weight), "divided by"),
+            "1e-6 written in": (wrong(eps_of=lambda layer, x, wide: 1e-6), "written into the formula"),
             "last axis only": (wrong(axes_of=lambda x, axes: -1), "only the last axis"),
             "all but the first": (wrong(axes_of=lambda x, axes: tuple(range(1, x.dim()))), "every axis but the first"),
             "all axes": (wrong(axes_of=lambda x, axes: tuple(range(x.dim()))), "all axes"),
@@ -370,7 +417,8 @@ BANK = {
             "d": (INVARIANT | {"d": False}, "common positive factor"),
             "e": (INVARIANT | {"e": True}, "Only BatchNorm"),
             "f": (INVARIANT | {"f": False}, "each case by itself"),
-            "words": (INVARIANT | {"a": "yes"}, "not right"),
+            "words": (INVARIANT | {"a": "yes"}, "True or False"),
+            "numbers": ({key: int(value) for key, value in INVARIANT.items()}, "True or False"),
             "one missing": ({k: v for k, v in INVARIANT.items() if k != "f"}, "missing"),
             "a list": (list(INVARIANT.values()), "dictionary"),
         },
@@ -382,6 +430,8 @@ BANK = {
             "matrix_norm, a number": lambda weight, lr: lr / torch.linalg.matrix_norm(weight).item() ** 2,
             "step by step": lambda weight, lr: (lr / weight.norm()) / weight.norm(),
             "trace": lambda weight, lr: lr / torch.trace(weight @ weight.T),
+            "a NumPy number": lambda weight, lr: lr / (weight.numpy() ** 2).sum(),
+            "a tensor of one number": lambda weight, lr: (lr / weight.norm() ** 2).reshape(1),
         },
         "wrong": {
             "once": (lambda weight, lr: lr / weight.norm(), "one factor"),
@@ -395,23 +445,30 @@ BANK = {
             ),
             "fourth power": (lambda weight, lr: lr / weight.norm() ** 4, "fourth power"),
             "rows": (lambda weight, lr: lr / weight.norm(dim=1) ** 2, "each row"),
+            "columns": (lambda weight, lr: lr / weight.norm(dim=0) ** 2, "each column"),
+            "entries": (lambda weight, lr: lr / weight**2, "each entry"),
+            "third power": (lambda weight, lr: lr / weight.norm() ** 3, "third power"),
+            "root of the length": (lambda weight, lr: lr / weight.norm() ** 0.5, "root of |W|"),
+            "one plus": (lambda weight, lr: lr / (1 + weight.norm() ** 2), "There is no 1"),
+            "variance": (lambda weight, lr: lr / weight.var(), "variance of the entries"),
+            "minus": (lambda weight, lr: -lr / weight.norm() ** 2, "is positive"),
             "lr unchanged": (lambda weight, lr: lr, "lr itself"),
             "lr forgotten": (lambda weight, lr: 1 / weight.norm() ** 2, "lr is not used"),
             "the lesson's number": (lambda weight, lr: 0.5, "example"),
             "nothing": (lambda weight, lr: None, "return"),
         },
     },
-    "lost": {
-        "right": {"numbers": LOST},
+    "different_tokens": {
+        "right": {"numbers": TOKENS},
         "wrong": {
-            "patient: sign": (LOST | {"patient": 2}, "also in sign"),
-            "patient: all": (LOST | {"patient": 1000}, "minus its own mean"),
-            "patient: none": (LOST | {"patient": 0}, "equal to the bias"),
-            "rms: one": (LOST | {"rms": 1}, "subtracts nothing"),
-            "rms: all": (LOST | {"rms": 1000}, "whatever the size"),
-            "after: one": (LOST | {"after": 1}, "another token"),
-            "after: all": (LOST | {"after": 1000}, "common factor"),
-            "after: entries": (LOST | {"after": 5}, "not their entries"),
+            "patient: sign": (TOKENS | {"patient": 2}, "also in sign"),
+            "patient: all": (TOKENS | {"patient": 1000}, "minus its own mean"),
+            "patient: none": (TOKENS | {"patient": 0}, "equal to the bias"),
+            "rms: one": (TOKENS | {"rms": 1}, "subtracts nothing"),
+            "rms: all": (TOKENS | {"rms": 1000}, "whatever the size"),
+            "after: one": (TOKENS | {"after": 1}, "another token"),
+            "after: all": (TOKENS | {"after": 1000}, "common factor"),
+            "after: entries": (TOKENS | {"after": 5}, "not their entries"),
             "one missing": ({"patient": 1, "rms": 2}, "missing"),
         },
     },

@@ -594,8 +594,8 @@ def _plain_value(value):
 
 
 def _equal(given, right, tolerance):
-    if not isinstance(given, (int, float)) and hasattr(given, "item") and getattr(given, "shape", None) in ((), (1,)):
-        given = given.item()  # a tensor or NumPy number
+    if hasattr(given, "item") and math.prod(given.shape) == 1:  # a tensor or NumPy array of one number
+        given = given.item()
     if isinstance(right, tuple):
         return isinstance(given, (tuple, list)) and tuple(given) == right
     if isinstance(right, bool) or isinstance(given, bool):

@@ -20,7 +20,7 @@ def _moments(x, axis=-1, correction=0):
     return x.mean(axis, keepdim=True), x.var(axis, correction=correction, keepdim=True)
 
 
-def _centred(x):
+def _centered(x):
     return x - x.mean(-1, keepdim=True)
 
 
@@ -52,7 +52,7 @@ _PROBES = [
     call("eps = 1e-12 on rows of spread 1e-4", 1e-4 * _draw(35, 2, 5), eps=1e-12),
     call("a row with one large entry", torch.eye(32, dtype=torch.float64)[:2]),  # comes out at sqrt(31): no clamp survives
     call("float32 rows", _draw(36, 3, 16, dtype=torch.float32), tolerance=1e-5),
-    # Exact in float32, and so are its mean and centred squares; the difference of squares is 2.0 and 0.0, not 1.25.
+    # Exact in float32, and so are its mean and centered squares; the difference of squares is 2.0 and 0.0, not 1.25.
     # PyTorch's own gradient at such offsets is right to about 1e-4.
     call("float32 rows with offset 4096 and 8192", _rows([4096, 4097, 4098, 4099], [8192, 8193, 8194, 8195], dtype=torch.float32),
          tolerance=1e-3),
@@ -115,19 +115,19 @@ _MISTAKES = [
         lambda x, eps=1e-5: x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps))],
     Mistake("the sign is turned: x - mean, not mean - x.", lambda x, eps=1e-5: (_moments(x)[0] - x) / torch.sqrt(_moments(x)[1] + eps)),
     *[Mistake("the squared distances are summed. The variance is their mean: divide by D.", f) for f in (
-        lambda x, eps=1e-5: _centred(x) / torch.sqrt(_centred(x).square().sum(-1, keepdim=True) + eps),
-        lambda x, eps=1e-5: F.normalize(_centred(x), dim=-1, eps=eps))],
+        lambda x, eps=1e-5: _centered(x) / torch.sqrt(_centered(x).square().sum(-1, keepdim=True) + eps),
+        lambda x, eps=1e-5: F.normalize(_centered(x), dim=-1, eps=eps))],
     Mistake("the root of eps is added to the deviation. Add eps itself to the variance, and take the root of the sum.",
             _over(lambda var, eps: var.sqrt() + eps**0.5)),
     Mistake("eps is added twice. Once is enough: to the variance, under the root.",
             _over(lambda var, eps: torch.sqrt(var + eps) + eps)),
     *[Mistake("under the root stands the deviation. The variance belongs there: std is its root already.", f) for f in (
         _over(lambda var, eps: torch.sqrt(var.sqrt() + eps)),
-        lambda x, eps=1e-5: _centred(x) / torch.sqrt(x.std(-1, correction=0, keepdim=True) + eps))],
+        lambda x, eps=1e-5: _centered(x) / torch.sqrt(x.std(-1, correction=0, keepdim=True) + eps))],
     Mistake("mean and var are swapped: mean_and_var returns the mean first.",
             lambda x, eps=1e-5: (x - _moments(x)[1]) / torch.sqrt(_moments(x)[0] + eps)),
     Mistake("eps is added to the numerator. Add it to the variance, under the root.",
-            lambda x, eps=1e-5: (_centred(x) + eps) / _moments(x)[1].sqrt()),
+            lambda x, eps=1e-5: (_centered(x) + eps) / _moments(x)[1].sqrt()),
     Mistake("all axes but the first are reduced. For (B, T, C) that mixes the tokens of a sentence: reduce axis -1 only.",
             lambda x, eps=1e-5: F.layer_norm(x, x.shape[1:] or x.shape, eps=eps)),
     Mistake("the row is centered, but not divided by the root of (variance + eps).",
@@ -286,8 +286,8 @@ def _why_one(found, eps, row):
 
 
 def _two_passes(x):
-    centred = x - x.mean(-1, keepdim=True)
-    return (centred * centred).mean(-1, keepdim=True)
+    centered = x - x.mean(-1, keepdim=True)
+    return (centered * centered).mean(-1, keepdim=True)
 
 
 def _welford(x, same_mean=False, divide=True):
@@ -304,7 +304,7 @@ _OFFSETS = torch.tensor([1e4, -3e3, 2.0, 0.0], dtype=torch.float64).unsqueeze(-1
 _VARIANCE_PROBES = [
     call("rows of random numbers", 3 * _draw(41, 2, 3, 5) - 1),
     call("rows with different offsets", _OFFSETS / 100 + _draw(42, 4, 6)),
-    # Exact in float32, like their mean and centred squares; E[x^2] - E[x]^2 gives 1.25, 2.0, 0.0.
+    # Exact in float32, like their mean and centered squares; E[x^2] - E[x]^2 gives 1.25, 2.0, 0.0.
     call("the rows 0, 1, 2, 3 plus 0, 4096, 8192",
          _rows([0, 1, 2, 3], [4096, 4097, 4098, 4099], [8192, 8193, 8194, 8195], dtype=torch.float32), tolerance=1e-4),  # Welford's gradient is off by 1e-5
     call("a float32 row without spread, offset 10000", _rows([10000] * 8, dtype=torch.float32), tolerance=1e-6),
@@ -438,9 +438,9 @@ def _root_in_float32(x, eps=1e-8):
     return ((x - x.mean(-1, keepdim=True)) / torch.sqrt(_moments(x.float())[1] + eps)).to(x.dtype)
 
 
-def _centred_in_half(x, eps=1e-8):
-    centred = (x - x.mean(-1, keepdim=True)).float()
-    return (centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+def _centered_in_half(x, eps=1e-8):
+    centered = (x - x.mean(-1, keepdim=True)).float()
+    return (centered / torch.sqrt(centered.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
 
 
 _TRAVELS = ("a larger eps stops the nan and changes the function: eps belongs to the weights. Keep it, and compute in float32, "
@@ -473,7 +473,7 @@ _HALF_MISTAKES = [
     Mistake("eps is added to the deviation, and the variance is divided by D - 1: eps under the root, correction=0.",
             _wide(lambda x, eps: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps))),
     Mistake("x - mean is rounded back to x's dtype, and the root too. Stay in float32 up to the last step.",
-            lambda x, eps=1e-8: _centred(x.float()).to(x.dtype) / torch.sqrt(_two_passes(x.float()) + eps).to(x.dtype)),
+            lambda x, eps=1e-8: _centered(x.float()).to(x.dtype) / torch.sqrt(_two_passes(x.float()) + eps).to(x.dtype)),
     Mistake("the number 1e-8 is written into the formula. Use the argument eps.",
             lambda x, eps=1e-8: _wide(_broken)(x, 1e-8)),
     Mistake("the default of eps has become 1e-5. Leave it at 1e-8, with which the weights were trained.",
@@ -481,7 +481,7 @@ _HALF_MISTAKES = [
     *[Mistake("nan_to_num hides the nan; rows with little or much spread are still wrong. Compute in float32.", f) for f in (
         lambda x, eps=1e-8: _broken(x, eps).nan_to_num(), lambda x, eps=1e-8: _broken(x, eps).nan_to_num(0.0, 0.0, 0.0))],
     *[Mistake(_ROUNDED, f) for f in (_variance_rounded, _variance_rounded_and_kept, _sum_rounded)],
-    *[Mistake(_MEAN, f) for f in (_root_in_float32, _centred_in_half)],
+    *[Mistake(_MEAN, f) for f in (_root_in_float32, _centered_in_half)],
     Mistake("bfloat16 does not overflow here, but it has only 3 digits. Compute in float32.", _wide(_broken, _BRAIN)),
     Mistake("E[x^2] - E[x]^2 loses digits in float32 as well. Subtract the mean, then square.",
             _wide(lambda x, eps: (x - x.mean(-1, keepdim=True)) / torch.sqrt(_one_pass(x) + eps))),

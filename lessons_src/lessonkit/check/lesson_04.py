@@ -261,9 +261,10 @@ def _viewed(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return _affine((c / torch.sqrt((c * c).mean(-1, keepdim=True) + eps)).view(x.shape), weight, bias)
 
 
+_INT = "an int is not understood as normalized_shape. Turn it into a tuple first: 4 becomes (4,)."
+
 _ARGUMENTS = [
-    Mistake("an int is not understood as normalized_shape. Turn it into a tuple first: 4 becomes (4,).",
-            _works_for(tuple, list, torch.Size)),
+    Mistake(_INT, _works_for(tuple, list, torch.Size)),
     Mistake("a list is not understood as normalized_shape: no list equals a torch.Size. Use tuple(normalized_shape).",
             _works_for(int, tuple, torch.Size)),
     Mistake("only tuples are understood as normalized_shape. Make 4, [3, 4] and (3, 4) into tuples first.",
@@ -655,6 +656,11 @@ def _function(answer):
     return _changed(function=lambda self, x, weight, bias: answer(x, self.normalized_shape, weight, bias, self.eps))
 
 
+def _in_a_module(mistakes):
+    """Return mistakes of a function as mistakes of the module that calls it."""
+    return [Mistake(mistake.cause, _function(mistake.answer)) for mistake in mistakes]
+
+
 def _all_registered(self, name, value):
     """affine=False only skips the multiplication: the parameters are there all the same."""
     self.register_parameter(name, nn.Parameter(torch.ones(self.normalized_shape) if name == self.NAMES[0]
@@ -774,9 +780,8 @@ _STRUCTURE = [
             _changed(make=_made(shape=lambda shape: (1,)), function=_of_any_shape)),
     Mistake("the parameters have the last size only. Their shape is the whole normalized_shape.",
             _changed(make=_made(shape=lambda shape: shape[-1:]), function=_of_any_shape)),
-    Mistake("an int is not understood as normalized_shape. Turn it into a tuple first: 4 becomes (4,).", _Asserting),
-    Mistake("an int is not understood as normalized_shape. Turn it into a tuple first: 4 becomes (4,).",
-            _changed(sizes=lambda self, n: tuple(n))),
+    Mistake(_INT, _Asserting),
+    Mistake(_INT, _changed(sizes=lambda self, n: tuple(n))),
 ]  # fmt: skip
 
 _STRUCTURE_PROBES = [
@@ -788,6 +793,7 @@ _STRUCTURE_PROBES = [
 _START = [
     Mistake("the gain starts at 0, so the layer gives 0 whatever comes in. A gain starts at 1, a bias at 0.",
             _changed(make=_made(gain=torch.zeros))),
+    Mistake("the bias starts at 1. A gain starts at 1, a bias at 0.", _changed(make=_made(offset=torch.ones))),
     Mistake("the parameters have requires_grad=False, so they are never trained.",
             _changed(register=_untrained)),
     Mistake("all layers share one pair of parameters. Make them in __init__, not in the body of the class.", _Shared),
@@ -840,15 +846,9 @@ _VALUES = [
     Mistake(_NO_SHAPE, _changed(function=_by_weight)),
     Mistake("statistics of training are kept and used in eval(), as BatchNorm does. LayerNorm always uses its input's.",
             _changed(function=_running)),
-    *(Mistake(mistake.cause, _function(mistake.answer)) for mistake in _FORMULA),
-]  # fmt: skip
+] + _in_a_module(_FORMULA)  # fmt: skip
 
-_PRECISION = [
-    Mistake("the variance is computed as E[x²] - E[x]², which cancels when the mean is large. Subtract the mean first.",
-            _function(_widened(_variant(variance=_one_pass)))),
-    Mistake("half precision is not widened: squares over 65,504 overflow in float16. Compute in float32, and go back "
-            "to x's dtype at the end.", _function(_variant())),
-]  # fmt: skip
+_PRECISION = _in_a_module(_NUMBERS)
 
 _VALUE_PROBES = [
     _computed("a (4, 5) tensor", (4, 5), 5),
@@ -993,9 +993,7 @@ _CLINIC = [
             _with_defaults(elementwise_affine=False)),
     Mistake("the default of eps is not PyTorch's, which is 1e-5.", _with_defaults(eps=1e-6)),
     Mistake("the default of eps is not PyTorch's, which is 1e-5.", _with_defaults(eps=1e-8)),
-    Mistake("the gain starts at 0, so the layer gives 0 whatever comes in. A gain starts at 1, a bias at 0.",
-            _changed(make=_made(gain=torch.zeros))),
-    Mistake("the bias starts at 1. A gain starts at 1, a bias at 0.", _changed(make=_made(offset=torch.ones))),
+    *_START,
     Mistake(_CALLED, _changed(__call__=_called_instead)),
     Mistake(_ORDINARY, _changed(register=_registered(nn.Parameter))),
     Mistake(_ABSENT, _changed(register=_only_if_wanted)),

@@ -402,6 +402,7 @@ _ACROSS = ("the weights are normalized across the batch: axis 0 (which F.softmax
            "and dim is left out). The tokens are axis 1.")  # fmt: skip
 _AVERAGE = "that is the mean of the tokens. The query must decide their weights."
 
+
 def _exponentials(scores, largest, total):
     e = (scores - largest(scores)).exp()
     return e / total(e)

@@ -39,6 +39,16 @@ def _mean_of_variances(x):
     return x.mean(_others(x)), over_batch.mean(-1) if x.dim() == 3 else over_batch
 
 
+def _mean_of_sample_variances(x):
+    return x.mean(_others(x)), x.var(-1, correction=0).mean(0) if x.dim() == 3 else x.var(0, correction=0)
+
+
+def _divided_by_rows(x):
+    mean = x.sum(_others(x)) / len(x)
+    from_mean = x - mean.view((1, -1, 1)[: x.dim()])
+    return mean, (from_mean**2).sum(_others(x)) / len(x)
+
+
 _CHANNEL_PROBES = [
     call("a matrix (B, C) = (5, 3)", 2 + _draw(1, 5, 3) * torch.tensor([1.0, 3, 10]).double(), returns=("mean", "var")),
     call("a square matrix", _draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double() + 1, returns=("mean", "var")),
@@ -81,6 +91,15 @@ _CHANNEL_MISTAKES = [
     Mistake("E[x^2] - E[x]^2 loses digits when the mean is large beside the spread. Subtract the mean first.",
             lambda x: (x.mean(_others(x)), (x * x).mean(_others(x)) - x.mean(_others(x)) ** 2)),
     Mistake("the mean is not subtracted before squaring.", lambda x: (x.mean(_others(x)), (x * x).mean(_others(x)))),
+    Mistake("the sums are divided by B. A channel of (B, C, T) has B * T entries.", _divided_by_rows),
+    Mistake("the mean and the variance have the shape (1, C). Wanted is (C,): the reduced axes go away.",
+            lambda x: tuple(s[None] for s in _channel()(x))),
+    Mistake("mean is right, but var has the shape (C, 1). Squeeze both.",
+            lambda x: (_channel()(x)[0], _channel()(x)[1][:, None])),
+    Mistake("the variances of the samples are averaged. The samples differ in their means as well: take the variance "
+            "over B and T together.", _mean_of_sample_variances),
+    Mistake("eps is not part of the variance. It comes in when something is divided.",
+            lambda x: (_channel()(x)[0], _channel()(x)[1] + 1e-5)),
 ]  # fmt: skip
 
 
@@ -160,6 +179,27 @@ class _Running(nn.Module):
         else:
             with torch.no_grad():
                 self.running_mean.copy_(new_mean), self.running_var.copy_(new_var)
+
+
+class _Updated(_Running):
+    """An update written as one rule: (running_mean, running_var), m, momentum, mean, var, n -> the two new values."""
+
+    rule = None
+
+    def update(self, mean, var, n):
+        self.num_batches_tracked += 1
+        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+        with torch.no_grad():
+            new = self.rule((self.running_mean, self.running_var), m, self.momentum, mean, var, n)
+            self.running_mean.copy_(new[0]), self.running_var.copy_(new[1])
+
+
+def _rule(cause, rule):
+    return Mistake(cause, _variant(_Updated, rule=staticmethod(rule)))
+
+
+def _mix(m, old, new):
+    return (1 - m) * old + m * new
 
 
 def _variant(base, **switches):
@@ -261,6 +301,20 @@ _START_MISTAKES = [
 _UPDATE_MISTAKES = [
     Mistake("momentum is the other way round. In PyTorch it is the weight of the NEWEST batch; the old value keeps "
             "1 - momentum.", _variant(_Running, reverse=True)),
+    _rule("use m, the line above has made it: with momentum=None it is 1 / num_batches_tracked, and self.momentum is no "
+          "number.", lambda old, m, momentum, mean, var, n: (
+              _mix(momentum, old[0], mean), _mix(momentum, old[1], var * n / (n - 1)))),
+    _rule("the mean has no factor n / (n - 1). Only the variance has a biased and an unbiased form.",
+          lambda old, m, momentum, mean, var, n: (
+              _mix(m, old[0], mean * n / (n - 1)), _mix(m, old[1], var * n / (n - 1)))),
+    _rule("var * n / n - 1 subtracts 1 at the end. Write the brackets: var * n / (n - 1).",
+          lambda old, m, momentum, mean, var, n: (_mix(m, old[0], mean), (1 - m) * old[1] + m * var * n / n - 1)),
+    _rule("var * n / n - 1 subtracts 1 at the end. Write the brackets: var * n / (n - 1).",
+          lambda old, m, momentum, mean, var, n: (_mix(m, old[0], mean), _mix(m, old[1], var * n / n - 1))),
+    _rule("running_var does not change. It follows the same formula as running_mean, with var * n / (n - 1).",
+          lambda old, m, momentum, mean, var, n: (_mix(m, old[0], mean), old[1])),
+    _rule("mean and var are swapped.", lambda old, m, momentum, mean, var, n: (
+              _mix(m, old[0], var), _mix(m, old[1], mean * n / (n - 1)))),
     Mistake("the biased variance goes into the buffer. PyTorch stores the unbiased one: var * n / (n - 1).",
             _variant(_Running, biased=True)),
     Mistake("momentum is the other way round, and the variance is stored as it comes: the newest batch has the weight "
@@ -300,6 +354,7 @@ class _Layer(nn.Module):
     axes, correction, outside, detached, switch = staticmethod(_others), 0, False, (), "training"
     after_update, stored, reverse, in_eval, keep_graph, register, refuse = False, "unbiased", False, False, False, True, "entries"
     affine_axis, count, never, counted, untracked = 1, "all", False, False, True
+    untracked_raises = TypeError
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
         super().__init__()
@@ -326,7 +381,7 @@ class _Layer(nn.Module):
         if self.refuse == "zero" and self.training and entries == 1:
             raise ZeroDivisionError("n - 1 is 0")
         if self.running_mean is None and not self.untracked:
-            raise TypeError("running_mean is None")
+            raise self.untracked_raises("running_mean is None")
         if live:
             axes = self.axes(x)
             mean, var = x.mean(axes, keepdim=True), x.var(axes, correction=self.correction, keepdim=True)
@@ -356,13 +411,34 @@ class _Layer(nn.Module):
         n = x.shape[0] if self.count == "batch" else x.numel() // x.shape[1]
         mean, var = x.mean(axes), x.var(axes, correction=0)
         if self.stored == "unbiased":
-            var = var * n / (n - 1) if n > 1 else var * float("nan")
+            var = var * n / (n - 1)  # of tensors: infinite or no number for n = 1, and no error
         elif self.stored == "twice":
             var = var * (n / (n - 1)) ** 2
         with torch.set_grad_enabled(self.keep_graph and torch.is_grad_enabled()):
             shape = self.running_mean.shape
             self.running_mean = old * self.running_mean + m * (mean.reshape(shape) if mean.numel() == shape[0] else mean)
             self.running_var = old * self.running_var + m * (var.reshape(shape) if var.numel() == shape[0] else var)
+
+
+class _Turned(_Layer):
+    """The modes the wrong way round; with own=True the right way, but in eval() the buffers take in themselves."""
+
+    own = False
+
+    def forward(self, x):
+        shape, n = (1, -1, 1)[: x.dim()], x.numel() // x.shape[1]
+        batch = self.training if self.own else not self.training
+        if batch and n == 1:
+            raise ValueError("one value per channel")
+        mean, var = (x.mean(_others(x)), x.var(_others(x), correction=0)) if batch else (self.running_mean, self.running_var)
+        if self.training or self.own:
+            self.num_batches_tracked += 1
+            m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+            with torch.no_grad():
+                self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
+                self.running_var.copy_((1 - m) * self.running_var + m * var * n / (n - 1))
+        y = (x - mean.view(shape)) / (var.view(shape) + self.eps).sqrt()
+        return y * self.weight.view(shape) + self.bias.view(shape)
 
 
 def _made(cls, C, seed=0, dtype=torch.float64, **options):
@@ -441,6 +517,8 @@ _TRAINING_MISTAKES = [
             "buffers are updated without a gradient.", _variant(_Layer, detached=("mean", "var"))),
     Mistake("the gradient does not pass through the mean.", _variant(_Layer, detached=("mean",))),
     Mistake("the gradient does not pass through the variance.", _variant(_Layer, detached=("var",))),
+    Mistake("the modes are the wrong way round: train() uses the running statistics. There a batch is normalized with its "
+            "own mean and variance.", _Turned),
     Mistake("training uses the running statistics. In train() a batch is normalized with its own mean and variance.",
             _variant(_Layer, switch="running")),
     Mistake("training uses the running statistics, just updated. In train() a batch is normalized with its own mean and "
@@ -523,7 +601,9 @@ _EVALUATION_MISTAKES = [
           ("the buffers are updated in eval(): test data leak into the layer. Update them only in train().",
            dict(in_eval=True)),
       )],
-    Mistake("a single sample is refused in eval() as well. It needs no neighbours there: refuse it only where the batch's "
+    Mistake("the buffers are updated in eval() too, with their own values. Update them only in train().",
+            _variant(_Turned, own=True)),
+    Mistake("a single sample is refused in eval() as well. It needs no neighbors there: refuse it only where the batch's "
             "own statistics are used.", _variant(_Layer, refuse="always")),
 ]  # fmt: skip
 
@@ -607,6 +687,8 @@ _MODULE_MISTAKES = [
             "division.", _variant(_Layer, refuse="zero")),
     Mistake("without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is "
             "nothing to update.", _variant(_Layer, untracked=False)),
+    Mistake("without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is "
+            "nothing to update.", _variant(_Layer, untracked=False, untracked_raises=AttributeError)),
 ]  # fmt: skip
 
 
@@ -643,12 +725,17 @@ def reduced_axes(answer):
         (bn3, (2,), "That is one mean for each sample and channel: InstanceNorm."),
         (bn3, (1,), "Axis 1 is the channels: the axis that BatchNorm keeps."),
         (bn3, (1, 2), "That is LayerNorm([C, T]): a mean for each sample."),
+        (bn3, (0, 1, 2), "Then one mean would be left for everything. BatchNorm keeps the channels."),
+        (bn4, (0, 1, 2, 3), "Then one mean would be left for everything. BatchNorm keeps the channels."),
+        (bn4, (0, 1), "That keeps the pixels. BatchNorm keeps the channels, axis 1, and reduces all others."),
         (bn4, (0,), "Then every pixel would have a mean of its own. BatchNorm keeps the channels only."),
         (bn4, (1,), "Axis 1 is the channels: the axis that BatchNorm keeps."),
         (bn4, (1, 2, 3), "That is LayerNorm([C, H, W]): a mean for each image."),
         (bn4, (2, 3), "That is one mean for each image and channel: InstanceNorm. BatchNorm pools the images too."),
         (inst, (0, 2, 3), "That is BatchNorm. InstanceNorm keeps every sample (the instance) apart as well."),
         (inst, (1, 2, 3), "That is LayerNorm([C, H, W]). InstanceNorm keeps the channels apart as well."),
+        (inst, (1,), "Axis 1 is the channels, which InstanceNorm keeps apart. It reduces the pixels: H and W."),
+        (inst, (0,), "Axis 0 is the batch: InstanceNorm keeps every sample (the instance) apart."),
         (inst, (0, 1), "Those are the axes it keeps."),
         (layer, (1,), "That is one mean for each pixel. normalized_shape names three axes: C, H and W."),
         (layer, (0,), "Axis 0 is the batch, which LayerNorm never reduces: it keeps that axis alone."),
@@ -658,11 +745,15 @@ def reduced_axes(answer):
         (group, 2, "Each of the 8 samples has its own 2 groups."),
         (group, 12, "2 groups for each of 8 samples: a group pools its channels and all pixels."),
         (group, 8, "That would be one group. With 2, each sample has two means."),
+        (group, 24, "Groups OF 2 channels would give that. Here the 6 channels form 2 groups of 3."),
         (group, 48, "That is one for each sample and channel: InstanceNorm. A group pools 3 channels."),
         (group, 320, "The pixels are pooled too: 8 samples times 2 groups."),
         (group, 60, "That is how many entries share a mean. Asked is how many means come out."),
         (buffers, 12, "The two vectors are right. One number more is counted: num_batches_tracked."),
         (buffers, 2, "Two vectors of 6 numbers each, and one number that counts the batches."),
+        (buffers, 18, "The count of batches is a single number, not one for each channel."),
+        (buffers, 24, "weight and bias are parameters, not buffers."),
+        (buffers, 25, "weight and bias are parameters, not buffers."),
         (buffers, 3, "Three buffers, but two of them are vectors of 6 numbers."),
         (buffers, 6, "A running mean and a running variance, each with 6 numbers, and the count of batches."),
         (buffers, 0, "That is LayerNorm. BatchNorm must remember something for evaluation."),
@@ -787,6 +878,14 @@ def _pool_with(mean_share=True, between=True, inner=True, correction=0, root=Fal
     return pool
 
 
+def _plain_between(correction):
+    def pool(means, variances, counts):
+        within = _pool(means, variances, counts)[1] - _pool(means, 0 * variances, counts)[1]
+        return _pool(means, variances, counts)[0], within + means.var(0, correction=correction)
+
+    return pool
+
+
 _POOL_PROBES = [
     call("two devices with means -2 and +2", torch.tensor([[-2.0], [2]]).double(), torch.tensor([[1.0], [1.1]]).double(),
          torch.tensor([16, 16]), names=("means", "variances", "counts"), returns=("mean", "var")),
@@ -800,6 +899,14 @@ _POOL_MISTAKES = [
     Mistake("only the variances are averaged. The devices differ in their means, and that is spread as well: add "
             "(means - mean)^2 before you average.", _pool_with(between=False)),
     Mistake("every device has the same weight. Weigh each by its share of the rows.", _pool_with(mean_share=False)),
+    Mistake("the devices' means have the same weight in mean. Weigh each by its share of the rows.",
+            lambda means, variances, counts: (means.mean(0), _pool(means, variances, counts)[1])),
+    *[Mistake("in the spread between the devices every device has the same weight, or it is divided by K - 1. Weigh "
+              "(means - mean)^2 by the share of the rows.", _plain_between(correction)) for correction in (0, 1)],
+    Mistake("the mean of the squares still holds the square of the mean: subtract mean^2.",
+            lambda means, variances, counts: (_pool(means, variances, counts)[0],
+                                              _pool(means, variances + means**2, counts)[1]
+                                              - _pool(means, 0 * variances, counts)[1])),
     Mistake("every device has the same weight, and only the variances are averaged. Weigh by rows, and add "
             "(means - mean)^2.", _pool_with(mean_share=False, between=False)),
     Mistake("only the distances between the means are counted. The spread inside each device belongs to it as well.",

@@ -72,6 +72,9 @@ def gain_and_bias_gradients(answer):
         Mistake("dweight lacks x_hat. The weight multiplies x_hat, so that is its derivative.",
                 lambda dy, x: (_rows(dy), _rows(dy))),
         Mistake("dweight lacks dy: the gradient that arrives multiplies everything.", lambda dy, x: (_rows(x), _rows(dy))),
+        Mistake("dbias is a mean over the rows. Every row adds its part to the loss: sum.",
+                lambda dy, x: (_rows(dy * x), dy.reshape(-1, dy.shape[-1]).mean(0))),
+        Mistake("x_hat is multiplied in twice: dweight is the sum of dy * x_hat.", lambda dy, x: (_rows(dy * x * x), _rows(dy))),
         Mistake("dbias carries x_hat. The bias is only added: its derivative is 1.",
                 lambda dy, x: (_rows(dy * x), _rows(dy * x))),
         Mistake("the sums are multiplied. Multiply first, then sum: dy * x_hat differs from row to row.",
@@ -86,26 +89,26 @@ def gain_and_bias_gradients(answer):
 
 # ---- Line by line ----------------------------------------------------------------------------------------------------
 
-_STEPS = ("d_x_hat", "d_rstd", "d_var", "d_centred", "d_mean", "d_x")
+_STEPS = ("d_x_hat", "d_rstd", "d_var", "d_centered", "d_mean", "d_x")
 
 
 def _in_steps(**changed):
     """Return backward_in_steps with some lines replaced: name -> function of a namespace of all that is known so far."""
     lines = {
         "d_x_hat": lambda s: s.dy * s.weight,
-        "d_rstd": lambda s: _s(s.d_x_hat * s.centred),
+        "d_rstd": lambda s: _s(s.d_x_hat * s.centered),
         "d_var": lambda s: -0.5 * s.rstd**3 * s.d_rstd,
-        "d_centred": lambda s: s.d_x_hat * s.rstd + 2 / s.D * s.centred * s.d_var,
-        "d_mean": lambda s: -_s(s.d_centred),
-        "d_x": lambda s: s.d_centred + s.d_mean / s.D,
+        "d_centered": lambda s: s.d_x_hat * s.rstd + 2 / s.D * s.centered * s.d_var,
+        "d_mean": lambda s: -_s(s.d_centered),
+        "d_x": lambda s: s.d_centered + s.d_mean / s.D,
     } | changed
 
     def answer(dy, x, weight, eps=1e-5):
         mean = _m(x)
-        s = SimpleNamespace(dy=dy, x=x, weight=weight, eps=eps, D=x.shape[-1], mean=mean, centred=x - mean)
-        s.var = _m(s.centred * s.centred)
+        s = SimpleNamespace(dy=dy, x=x, weight=weight, eps=eps, D=x.shape[-1], mean=mean, centered=x - mean)
+        s.var = _m(s.centered * s.centered)
         s.rstd = torch.rsqrt(s.var + eps)
-        s.x_hat = s.centred * s.rstd
+        s.x_hat = s.centered * s.rstd
         for name in _STEPS:
             setattr(s, name, lines[name](s))
         return tuple(getattr(s, name) for name in _STEPS)
@@ -118,44 +121,76 @@ _LINES = [  # (line, cause, formula)
      lambda s: s.dy),
     ("d_x_hat", "dy is divided by the gain. The derivative of weight * x_hat is weight.", lambda s: s.dy / s.weight),
     ("d_x_hat", "the gain multiplies x_hat there, and dy is missing.", lambda s: s.weight * s.x_hat),
-    ("d_rstd", "x_hat = centred * rstd, so the factor is centred, not x_hat.", lambda s: _s(s.d_x_hat * s.x_hat)),
+    ("d_rstd", "x_hat = centered * rstd, so the factor is centered, not x_hat.", lambda s: _s(s.d_x_hat * s.x_hat)),
     ("d_rstd", "the factor is x - mean, not x.", lambda s: _s(s.d_x_hat * s.x)),
     ("d_rstd", "one rstd serves the whole row: its parts are summed, not averaged.",
-     lambda s: _m(s.d_x_hat * s.centred)),
+     lambda s: _m(s.d_x_hat * s.centered)),
     ("d_rstd", "one rstd serves the whole row. Sum the parts over the last axis, with keepdim=True.",
-     lambda s: s.d_x_hat * s.centred),
-    ("d_rstd", "dy arrives at y, not at x_hat: use d_x_hat, which has the gain in it.", lambda s: _s(s.dy * s.centred)),
+     lambda s: s.d_x_hat * s.centered),
+    ("d_rstd", "dy arrives at y, not at x_hat: use d_x_hat, which has the gain in it.", lambda s: _s(s.dy * s.centered)),
+    ("d_rstd", "x_hat = centered * rstd, so the factor is centered. (And dy arrives at y: use d_x_hat.)",
+     lambda s: _s(s.dy * s.x_hat)),
+    ("d_rstd", "x_hat = centered * rstd: the derivative by rstd is the other factor, centered.",
+     lambda s: _s(s.d_x_hat * s.rstd)),
+    ("d_rstd", "you sum over the rows (axis 0). Each row has an rstd of its own: sum over the last axis, with keepdim=True.",
+     lambda s: (s.d_x_hat * s.centered).sum(0, keepdim=True)),
+    ("d_rstd", "everything is summed into one number. Each row has an rstd of its own: sum over the last axis, keepdim=True.",
+     lambda s: (s.d_x_hat * s.centered).sum()),
+    ("d_rstd", "the sign: x_hat grows with rstd where centered is positive. No minus here.", lambda s: -_s(s.d_x_hat * s.centered)),
     ("d_var", "the sign. A larger variance makes rstd smaller: -0.5 * rstd**3.", lambda s: 0.5 * s.rstd**3 * s.d_rstd),
     ("d_var", "the power. The derivative of u ** -0.5 is -0.5 * u ** -1.5, and that is -0.5 * rstd**3.",
      lambda s: -0.5 * s.rstd * s.d_rstd),
     ("d_var", "the power. The derivative of u ** -0.5 is -0.5 * u ** -1.5, and that is -0.5 * rstd**3.",
      lambda s: -0.5 * s.rstd**2 * s.d_rstd),
+    ("d_var", "the power. The derivative of u ** -0.5 is -0.5 * u ** -1.5, and that is -0.5 * rstd**3.",
+     lambda s: -0.5 * s.rstd**-3 * s.d_rstd),
+    ("d_var", "the power. u ** -1.5 is rstd**3, for rstd is u ** -0.5 already.", lambda s: -0.5 * s.rstd**1.5 * s.d_rstd),
+    ("d_var", "the factor is the old power, -0.5. (The new one, -1.5, is in rstd**3.)", lambda s: -1.5 * s.rstd**3 * s.d_rstd),
     ("d_var", "the factor 0.5 of the power rule is missing.", lambda s: -(s.rstd**3) * s.d_rstd),
     ("d_var", "eps is missing: the power rule acts on var + eps. rstd**3 has it inside.",
      lambda s: -0.5 * s.var**-1.5 * s.d_rstd),
     ("d_var", "the gradient that arrives, d_rstd, is missing.", lambda s: -0.5 * s.rstd**3),
-    ("d_centred", "centred is used twice, in x_hat and in var. The part through var is missing.",
+    ("d_centered", "centered is used twice, in x_hat and in var. The part through var is missing.",
      lambda s: s.d_x_hat * s.rstd),
-    ("d_centred", "centred is used twice, in x_hat and in var. The part through x_hat is missing (was it overwritten?).",
-     lambda s: 2 / s.D * s.centred * s.d_var),
-    ("d_centred", "the 2 of the square is missing.", lambda s: s.d_x_hat * s.rstd + s.centred * s.d_var / s.D),
-    ("d_centred", "var is a mean, so each entry gets 1 / D of its gradient.",
-     lambda s: s.d_x_hat * s.rstd + 2 * s.centred * s.d_var),
-    ("d_centred", "var divides by D, not by D - 1.", lambda s: s.d_x_hat * s.rstd + 2 / (s.D - 1) * s.centred * s.d_var),
-    ("d_centred", "the square's derivative is 2 * centred, not 2 * x_hat.",
+    ("d_centered", "centered is used twice, in x_hat and in var. The part through x_hat is missing (was it overwritten?).",
+     lambda s: 2 / s.D * s.centered * s.d_var),
+    ("d_centered", "the 2 of the square is missing.", lambda s: s.d_x_hat * s.rstd + s.centered * s.d_var / s.D),
+    ("d_centered", "var is a mean, so each entry gets 1 / D of its gradient.",
+     lambda s: s.d_x_hat * s.rstd + 2 * s.centered * s.d_var),
+    ("d_centered", "var divides by D, not by D - 1.", lambda s: s.d_x_hat * s.rstd + 2 / (s.D - 1) * s.centered * s.d_var),
+    ("d_centered", "the square's derivative is 2 * centered, not 2 * x_hat.",
      lambda s: s.d_x_hat * s.rstd + 2 / s.D * s.x_hat * s.d_var),
-    ("d_mean", "the sign. The mean is subtracted: centred = x - mean.", lambda s: _s(s.d_centred)),
+    ("d_centered", "both parts are added: the minus stands in d_var already.",
+     lambda s: s.d_x_hat * s.rstd - 2 / s.D * s.centered * s.d_var),
+    ("d_centered", "dy arrives at y, not at x_hat: use d_x_hat, which has the gain in it.",
+     lambda s: s.dy * s.rstd + 2 / s.D * s.centered * s.d_var),
+    ("d_centered", "x_hat = centered * rstd, so d_x_hat is multiplied by rstd.",
+     lambda s: s.d_x_hat + 2 / s.D * s.centered * s.d_var),
+    ("d_centered", "d_var is missing in the part through var: the gradient that arrives multiplies the derivative.",
+     lambda s: s.d_x_hat * s.rstd + 2 / s.D * s.centered),
+    ("d_centered", "the square is that of centered, not of x.", lambda s: s.d_x_hat * s.rstd + 2 / s.D * s.x * s.d_var),
+    ("d_centered", "only the part through var is divided by D: the brackets close too late.",
+     lambda s: (s.d_x_hat * s.rstd + 2 * s.centered * s.d_var) / s.D),
+    ("d_mean", "what arrives at centered is d_centered, not d_x_hat.", lambda s: -_s(s.d_x_hat)),
+    ("d_mean", "you sum over the rows (axis 0). Each row has a mean of its own: sum over the last axis, with keepdim=True.",
+     lambda s: -s.d_centered.sum(0, keepdim=True)),
+    ("d_mean", "you sum over the rows (axis 0). Each row has a mean of its own: sum over the last axis, with keepdim=True.",
+     lambda s: -s.d_centered.sum(0)),
+    ("d_mean", "the sign. The mean is subtracted: centered = x - mean.", lambda s: _s(s.d_centered)),
     ("d_mean", "one mean serves the whole row: its parts are summed. (The 1 / D comes in the next line, from mean to x.)",
-     lambda s: -_m(s.d_centred)),
+     lambda s: -_m(s.d_centered)),
     ("d_mean", "one mean serves the whole row. Sum the parts over the last axis, with keepdim=True.",
-     lambda s: -s.d_centred),
-    ("d_x", "x is used twice, in centred and in the mean. The part through the mean is missing.",
-     lambda s: s.d_centred),
+     lambda s: -s.d_centered),
+    ("d_x", "x is used twice, in centered and in the mean. The part through the mean is missing.",
+     lambda s: s.d_centered),
     ("d_x", "the mean takes 1 / D of each entry, so each entry gets 1 / D of its gradient.",
-     lambda s: s.d_centred + s.d_mean),
+     lambda s: s.d_centered + s.d_mean),
+    ("d_x", "x = mean + centered: its first part is d_centered, not d_x_hat.", lambda s: s.d_x_hat + s.d_mean / s.D),
+    ("d_x", "the mean divides by D, not by D - 1.", lambda s: s.d_centered + s.d_mean / (s.D - 1)),
+    ("d_x", "the mean takes 1 / D of each entry: divide by D.", lambda s: s.d_centered + s.d_mean * s.D),
     ("d_x", "the part through the mean is added: its minus stands in d_mean already.",
-     lambda s: s.d_centred - s.d_mean / s.D),
-    ("d_x", "x is used twice, in centred and in the mean. The part through centred is missing (was it overwritten?).",
+     lambda s: s.d_centered - s.d_mean / s.D),
+    ("d_x", "x is used twice, in centered and in the mean. The part through centered is missing (was it overwritten?).",
      lambda s: s.d_mean / s.D + 0 * s.x),
 ]  # fmt: skip
 
@@ -198,7 +233,7 @@ _STEP_MISTAKES = {
 
 
 def backward_in_steps(answer):
-    """Check a function (dy, x, weight, eps) -> (d_x_hat, d_rstd, d_var, d_centred, d_mean, d_x) (lesson 7)."""
+    """Check a function (dy, x, weight, eps) -> (d_x_hat, d_rstd, d_var, d_centered, d_mean, d_x) (lesson 7)."""
     whole = len(_STEPS)
     seen = observe(_STEP_PROBES[whole][0], answer)
     if all(name in seen for name in _STEPS):  # line by line: the first wrong one is named, whatever follows it
@@ -343,6 +378,18 @@ _DX = [
             _backward(dx=lambda s: s.rstd * (s.h - _m(s.h) - s.x_hat * (s.h * s.x_hat)))),
     Mistake("the factor rstd in front is missing.",
             _backward(dx=lambda s: s.h - _m(s.h) - s.x_hat * _m(s.h * s.x_hat))),
+    Mistake("rstd is squared in front. Once is enough: x_hat has its own rstd inside.",
+            _backward(dx=lambda s: s.rstd**2 * (s.h - _m(s.h) - s.x_hat * _m(s.h * s.x_hat)))),
+    Mistake("rstd is cubed in front. That power belongs to the derivative by the variance alone.",
+            _backward(dx=lambda s: s.rstd**3 * (s.h - _m(s.h) - s.x_hat * _m(s.h * s.x_hat)))),
+    Mistake("the variance term is doubled. The 2 of the square and the 1/2 of the root cancel.",
+            _backward(dx=lambda s: s.rstd * (s.h - _m(s.h) - 2 * s.x_hat * _m(s.h * s.x_hat)))),
+    Mistake("the variance term is halved. The 2 of the square and the 1/2 of the root cancel.",
+            _backward(dx=lambda s: s.rstd * (s.h - _m(s.h) - 0.5 * s.x_hat * _m(s.h * s.x_hat)))),
+    Mistake("the sign of the whole dx is turned around.",
+            _backward(dx=lambda s: -s.rstd * (s.h - _m(s.h) - s.x_hat * _m(s.h * s.x_hat)))),
+    Mistake("the gain is taken out of the mean term: mean(h) = mean(dy * weight), for the gain differs along the row.",
+            _backward(dx=lambda s: s.rstd * (s.h - s.weight * _m(s.dy) - s.x_hat * _m(s.h * s.x_hat)))),
     Mistake("rstd stands in front of the first term only: it multiplies all three.",
             _backward(dx=lambda s: s.rstd * s.h - _m(s.h) - s.x_hat * _m(s.h * s.x_hat))),
     Mistake("rstd is cubed in the variance term: two of the three are in x_hat already.",
@@ -363,6 +410,9 @@ _DX = [
             _given(rstd=lambda x, mean, rstd: _stats(x, 1e-5)[1])),
     Mistake("the statistics are computed anew without eps. The given rstd knows which eps the forward pass had.",
             _given(rstd=lambda x, mean, rstd: _stats(x, 0.0)[1])),
+    Mistake("the statistics are computed anew, with the unbiased variance. Use the given rstd.",
+            _given(rstd=lambda x, mean, rstd: 1 / x.std(-1, keepdim=True))),
+    Mistake("the first output is dweight: return (dx, dweight, dbias).", _backward(dx=lambda s: _rows(s.dy * s.x_hat))),
     Mistake("the means run over the rows (axis 0), as in BatchNorm. LayerNorm's run over the features, axis -1.",
             _backward(dx=lambda s: s.rstd * (s.h - s.h.mean(0, keepdim=True)
                                              - s.x_hat * (s.h * s.x_hat).mean(0, keepdim=True)))),
@@ -397,6 +447,9 @@ _PARAMETERS = [
     Mistake("dweight is not summed over the rows: (D,), like weight.", _backward(dweight=lambda s: s.dy * s.x_hat)),
     Mistake("dweight is summed over the first axis only. Sum over all axes but the last.",
             _backward(dweight=lambda s: (s.dy * s.x_hat).sum(0))),
+    Mistake("dweight and dbias use h. What arrives at weight and bias is dy: h is on its way to x_hat.",
+            _backward(dweight=lambda s: _rows(s.h * s.x_hat), dbias=lambda s: _rows(s.h))),
+    Mistake("dweight lacks dy: the gradient that arrives multiplies everything.", _backward(dweight=lambda s: _rows(s.x_hat))),
     Mistake("dweight uses h. The weight multiplies x_hat, and dy arrives there: sum dy * x_hat.",
             _backward(dweight=lambda s: _rows(s.h * s.x_hat))),
     Mistake("dweight uses x, not x_hat. The weight multiplies x_hat.", _backward(dweight=lambda s: _rows(s.dy * s.x))),
@@ -484,6 +537,8 @@ def _error(error):
         return "refused by @once_differentiable"
     if "does not require grad" in found.text:
         return "no gradient"
+    if "a gradient different than None" in found.text:
+        return "a gradient for an input that is no tensor"
     return found
 
 
@@ -504,7 +559,7 @@ def _applied(label, seed, *shape, eps=1e-5, tolerance=1e-9, dtype=torch.float64,
         try:
             found = torch.autograd.grad(y, wanted, dy, allow_unused=True)
         except Exception as error:
-            return {"y": y.detach(), "gradient of x": _error(error)}
+            return {"dy after the call": dy, "y": y.detach(), "gradient of x": _error(error)}
         found = ["no gradient" if item is None else item for item in found]
         return {"dy after the call": dy, "y": y.detach()} | {f"gradient of {n}": g for n, g in zip(_IN, found, strict=False)}
 
@@ -558,12 +613,13 @@ def _kept(label, seed, *shape):
     return Probe(label, run, {})
 
 
-def _function(keep=("x", "weight"), stats="anew", result=None, eps_in_backward=None, forward=None, wrap=None):
+def _function(keep=("x", "weight"), stats="anew", result=None, eps_in_backward=None, forward=None, wrap=None, hands=None):
     """Return an autograd.Function; the arguments are one thing each that can be wrong with it.
 
     keep: what is saved. stats: "anew" (from x, on the tape), "constant" (those of the forward pass), "x_hat" (it too).
     result: (dx, dweight, dbias) -> what backward returns. eps_in_backward: used instead of the given one.
     forward: (x, weight, bias, eps) -> y. wrap: decorator of backward.
+    hands: (dy, x, mean, var, eps, weight) -> the five arguments of layer_norm_backward.
     """
 
     class Answer(torch.autograd.Function):
@@ -585,7 +641,10 @@ def _function(keep=("x", "weight"), stats="anew", result=None, eps_in_backward=N
                 x, mean, rstd = known["x_hat"], 0.0, known["rstd"]
                 grads = _backward(dx=lambda s: _backward()(dy, x, 0.0, 1.0, weight)[0] * rstd)(dy, x, 0.0, 1.0, weight)
                 return *grads, None
-            grads = _backward()(dy, x, mean, rstd, weight)
+            given = (dy, x, mean, rstd, weight)
+            if hands:
+                given = hands(dy, x, mean, _m((x - mean) ** 2), ctx.eps, weight)
+            grads = _backward()(*given)
             return (*grads, None) if result is None else result(*grads)
 
         backward = staticmethod(wrap(backward) if wrap else backward)
@@ -612,8 +671,27 @@ _FUNCTION = [
             _function(wrap=torch.autograd.function.once_differentiable)),
     Mistake("backward returns three gradients, and forward took four inputs. For eps, which needs none, return None.",
             _function(result=lambda dx, dw, db: (dx, dw, db))),
-    Mistake("backward returns dx alone. One gradient for each input of forward: dx, dweight, dbias, None.",
+    Mistake("backward returns one value (dx alone, or a list). It returns four, one for each input: dx, dweight, dbias, None.",
             _function(result=lambda dx, dw, db: dx)),
+    Mistake("the three gradients are still in one tuple. A star takes them out: return *gradients, None.",
+            _function(result=lambda dx, dw, db: ((dx, dw, db), None))),
+    Mistake("backward returns a gradient for eps. It is no tensor and needs none: return None in its place.",
+            _function(result=lambda dx, dw, db: (dx, dw, db, 0.0))),
+    Mistake("layer_norm_backward takes rstd, 1 / sqrt(var + eps), and got sqrt(var + eps).",
+            _function(hands=lambda dy, x, mean, var, eps, w: (dy, x, mean, torch.sqrt(var + eps), w))),
+    Mistake("layer_norm_backward takes rstd, 1 / sqrt(var + eps), and got the variance.",
+            _function(hands=lambda dy, x, mean, var, eps, w: (dy, x, mean, var, w))),
+    Mistake("layer_norm_backward takes rstd, 1 / sqrt(var + eps), and got var + eps.",
+            _function(hands=lambda dy, x, mean, var, eps, w: (dy, x, mean, var + eps, w))),
+    Mistake("eps stands outside the root. rstd = 1 / sqrt(var + eps).",
+            _function(hands=lambda dy, x, mean, var, eps, w: (dy, x, mean, 1 / (var.sqrt() + eps), w))),
+    Mistake("the variance is unbiased (D - 1). The forward pass divides by D, and so must backward: mean_and_var(x).",
+            _function(hands=lambda dy, x, mean, var, eps, w:
+                      (dy, x, mean, torch.rsqrt(var * x.shape[-1] / (x.shape[-1] - 1) + eps), w))),
+    Mistake("mean and rstd are swapped: layer_norm_backward(dy, x, mean, rstd, weight).",
+            _function(hands=lambda dy, x, mean, var, eps, w: (dy, x, torch.rsqrt(var + eps), mean, w))),
+    Mistake("dy and x are swapped: layer_norm_backward(dy, x, mean, rstd, weight).",
+            _function(hands=lambda dy, x, mean, var, eps, w: (x, dy, mean, torch.rsqrt(var + eps), w))),
     Mistake("dweight and dbias are swapped. The gradients come in the order of forward's inputs: x, weight, bias, eps.",
             _function(result=lambda dx, dw, db: (dx, db, dw, None))),
     Mistake("x gets no gradient: backward returns None in its place.", _function(result=lambda dx, dw, db: (None, dw, db, None))),
@@ -673,6 +751,11 @@ def mended_gradient(answer):
         Mistake("the gain is gone. It belongs into h = dy * weight.", dx(h=plain)),
         Mistake("the gain is there twice: before the means and, still, behind them.", dx(after=lambda s: s.weight)),
         Mistake("the gain is in the first term only: h takes the place of dy in all three.", dx(second=plain, third=plain)),
+        Mistake("the gain is missing in the first term: h takes the place of dy in all three.", dx(first=plain)),
+        Mistake("the gain still stands in front. In the sums it is right; put it into the first term as well, and take it off there.",
+                dx(first=plain, after=lambda s: s.weight)),
+        Mistake("a factor D is left over: D * h and the two sums are divided by D together.",
+                dx(after=lambda s: s.dy.shape[-1])),
         Mistake("the gain is missing in the mean term: mean(h).", dx(second=plain)),
         Mistake("the gain is missing in the variance term: mean(h * x_hat).", dx(third=plain)),
         Mistake("the gain's mean is no cure: each feature has its own gain, and it belongs into h.",

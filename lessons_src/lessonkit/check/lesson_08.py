@@ -61,6 +61,7 @@ _MOVES_PROBES = [
     call("eps = 0.25", _draw(14, 2, 3, 4), 0.25, names=("x", "eps")),
     call("eps = 0", 0.01 * _draw(15, 3, 8), eps=0.0),
     call("a row of equal numbers", torch.full((2, 4), 3.0, dtype=torch.float64)),  # P is exact in binary for D = 4
+    call("as many rows as features", _draw(17, 5, 5)),  # tells P @ x from a lost axis: elsewhere both raise
     # x @ P loses what PyTorch's kernel does not: at an offset of 1 float32 keeps six digits
     call("float32 rows", 1 + _draw(16, 3, 16, dtype=torch.float32), tolerance=2e-5),
 ]  # fmt: skip
@@ -101,6 +102,17 @@ _MOVES = [
     Mistake("the sign is turned round: P = I - 11^T / D, not 11^T / D - I.", _two_moves(project=_times(lambda eye, D: 1 / D - eye))),
     Mistake("that is the projection onto 1, what is to be removed. P = I - 11^T / D.",
             _two_moves(project=lambda x: x.mean(-1, keepdim=True).expand_as(x))),
+    Mistake("P stands on the wrong side. The rows lie along the last axis of x, so it is x @ P (P is symmetric).",
+            _two_moves(project=lambda x: (torch.eye(x.shape[-1]).to(x) - 1 / x.shape[-1]) @ x)),
+    Mistake("x itself is scaled. The length is that of P x, but P x must stand above the fraction line, too.",
+            lambda x, eps=1e-5: x.shape[-1] ** 0.5 * x / torch.sqrt(_squares(x - x.mean(-1, keepdim=True)) + x.shape[-1] * eps)),
+    *[Mistake("the squared length is divided by D, so that it is the variance: eps and the radius must not have a D there.", f) for f in (
+        _two_moves(radius=lambda D: 1, length=lambda p, D, eps: torch.sqrt(_squares(p) / D + D * eps)),
+        _two_moves(length=lambda p, D, eps: torch.sqrt(_squares(p) / D + D * eps)))],
+    Mistake("the sum of the absolute values is another length. Square, sum and take the root.",
+            _two_moves(length=lambda p, D, eps: p.abs().sum(-1, keepdim=True) + D * eps)),
+    Mistake("torch.tensor(...) without a dtype is float32. Write the number D**0.5 itself.",
+            _two_moves(radius=lambda D: torch.tensor(float(D)).sqrt())),
     Mistake("D is taken from the first axis. It is the number of features, x.shape[-1].",
             lambda x, eps=1e-5: x @ (torch.eye(x.shape[0]) - 1 / x.shape[0]).to(x)),
     Mistake("one length for all rows together. Each row has its own: .sum(-1, keepdim=True).",
@@ -283,6 +295,23 @@ _FORMULA = [
             _scaled_by(lambda x, axes, eps: torch.sqrt(x.mean(axes, keepdim=True) ** 2 + eps))),
     Mistake("divide by the root of (mean square + eps), do not multiply.",
             _variant(normalized=lambda self, x, axes, eps: x * torch.sqrt(_mean_square(x, axes) + eps))),
+    Mistake("float32 and half types are computed in float64 here, and eps=None takes the machine epsilon of that. Widen to "
+            "torch.promote_types(x.dtype, torch.float32).", _variant(wide=lambda self, x: x.double())),
+    Mistake("the length of the row is divided by: that is sqrt(D) times the root mean square. Take the mean of the squares, plus eps, and the root.",
+            _scaled_by(lambda x, axes, eps: torch.sqrt((x * x).sum(axes, keepdim=True)) + eps)),
+    Mistake("the mean of the absolute values is another measure. Square, take the mean, add eps, take the root.",
+            _scaled_by(lambda x, axes, eps: x.abs().mean(axes, keepdim=True) + eps)),
+    Mistake("eps is a lower limit here. Add it to the mean square.",
+            _scaled_by(lambda x, axes, eps: torch.sqrt(_mean_square(x, axes).clamp(min=eps)))),
+    Mistake("the sum is divided by the last size alone. normalized_shape may name more axes: take .mean(axes, keepdim=True).",
+            _scaled_by(lambda x, axes, eps: torch.sqrt((x * x).sum(axes, keepdim=True) / x.shape[-1] + eps))),
+    Mistake("the row is multiplied by the gain before it is normalized. Normalize first.",
+            _variant(normalized=lambda self, x, axes, eps: (z := x if self.weight is None else x * self.weight)
+                     / torch.sqrt(_mean_square(z, axes) + eps), affine=lambda self, y: y)),
+    Mistake("the gain is added. Multiply by it.", _variant(affine=lambda self, y: y if self.weight is None else y + self.weight)),
+    Mistake("the gain is divided by. Multiply by it.", _variant(affine=lambda self, y: y if self.weight is None else y / self.weight)),
+    *[Mistake(f"{value:g} is written into the formula. Use self.eps, and the machine epsilon where that is None.",
+              _variant(epsilon=lambda self, x, wide, value=value: value)) for value in (1e-5, 1e-6, 1e-8)],
     Mistake("the root of eps is added: eps stands under the root already, as it is.",
             _scaled_by(lambda x, axes, eps: torch.sqrt(_mean_square(x, axes) + eps * eps))),
     Mistake("eps is not used. Add it to the mean square, under the root.", _scaled_by(lambda x, axes, eps: torch.sqrt(_mean_square(x, axes)))),
@@ -325,7 +354,7 @@ _FORMULA = [
 def rms_norm_module(answer):
     """Check a class like nn.RMSNorm(normalized_shape, eps=None, elementwise_affine=True, device, dtype) (lesson 8)."""
     stages = [_MODULE_PROBES[:5], _MODULE_PROBES[5:9], _MODULE_PROBES[9:]]
-    for probes in stages:  # a mistake is recognised by what it does in its own stage, whatever the rest does
+    for probes in stages:  # a mistake is recognized by what it does in its own stage, whatever the rest does
         with quiet():
             examine(answer, "rms_norm_module", probes, _Reference, _FORMULA, kind="class")
     examine(answer, "rms_norm_module", _MODULE_PROBES, _Reference, kind="class",
@@ -344,6 +373,8 @@ def rms_invariant(answer):
         ("b", True, "That adds the same number to each entry of a. LayerNorm would forget it; RMSNorm does not subtract a mean."),
         ("c", True, "That multiplies one entry of a by 3. The factor must be common to all entries."),
         ("e", True, "That adds W times the vector to a: another number for each entry. Only BatchNorm forgets that."),
+        *[(key, said, "Answer with True or False, without quotes.")
+          for key in "abcdef" for said in (0, 1, "true", "false", "yes", "no", "same", "changes")],
     ])  # fmt: skip
 
 
@@ -357,8 +388,8 @@ def _rate(weight, lr):
 def _rated(label, weight, lr):
     def run(answer):
         found = answer(weight.clone(), lr)
-        several = isinstance(found, torch.Tensor) and found.numel() != 1
-        return {"the result": f"a tensor of shape {tuple(found.shape)}" if several else found}
+        one = hasattr(found, "item") and tuple(getattr(found, "shape", ())) in ((), (1,), (1, 1))
+        return {"the result": found.item() if one else found}  # a tensor or NumPy number is shown as the number it is
 
     return Probe(label, run, {"weight": weight, "lr": lr}, tolerance=1e-6)
 
@@ -387,6 +418,17 @@ _RATES = [
             lambda weight, lr: lr / weight.square().sum(1)),
     Mistake("each row got its own rate. The norm forgets the scale of the whole matrix: one length, one rate.",
             lambda weight, lr: lr / weight.square().sum(1, keepdim=True)),
+    Mistake("each column got its own rate. The norm forgets the scale of the whole matrix: one length, one rate.",
+            lambda weight, lr: lr / weight.square().sum(0)),
+    Mistake("each entry got its own rate. Sum the squares of all entries first: one length, one rate.",
+            lambda weight, lr: lr / weight.square()),
+    Mistake("that is |W| to the third power. It stands twice below the fraction line: smaller gradient, longer arrow.",
+            lambda weight, lr: lr / weight.norm() ** 3),
+    Mistake("that divides by the root of |W|. It is |W|^2, the sum of the squares without a root.", lambda weight, lr: lr / weight.norm() ** 0.5),
+    Mistake("that is 1 + |W|^2. There is no 1: the rate is lr itself where |W| = 1.", lambda weight, lr: lr / (1 + weight.square().sum())),
+    *[Mistake("the variance of the entries is not |W|^2: take the sum of their squares.",
+              lambda weight, lr, k=k: lr / weight.var(correction=k)) for k in (0, 1)],
+    Mistake("a learning rate is positive: the minus sign belongs to the step.", lambda weight, lr: -lr / weight.square().sum()),
     Mistake("lr is not used.", lambda weight, lr: 1 / weight.square().sum()),
     Mistake("that is lr itself: the direction moves less, the longer W is.", lambda weight, lr: lr),
     Mistake("those are the settings of the lesson's example. Use the arguments.", lambda weight, lr: 0.5),
@@ -401,9 +443,9 @@ def effective_learning_rate(answer):
 # --------------------------------------------------------------------------------------------------------- clinic
 
 
-def lost(answer):
+def different_tokens(answer):
     """Check how many different tokens three normalized features can give, as a dictionary of counts (lesson 8)."""
-    values(answer, "lost", {"patient": 1, "rms": 2, "after": 2}, [
+    values(answer, "different_tokens", {"patient": 1, "rms": 2, "after": 2}, [
         ("patient", 2, "With one feature the mean is the feature itself: x - mean is 0 for every x, also in sign."),
         ("patient", 0, "Count the tokens that come out: they are all equal, and equal to the bias."),
         ("patient", 1000, "One number minus its own mean is 0, whatever it was."),

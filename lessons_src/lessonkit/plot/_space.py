@@ -21,7 +21,7 @@ def scatter3d(
     points: {name: (n, 3)}, may be empty if curves are given. curves: {name: (n, 3)}, drawn as lines; repeat the first
     point to close one. sphere: radius of a sphere around the origin, drawn as a wire frame. plane: its normal (3,);
     the plane through the origin is drawn as a pale sheet. view: (elevation, azimuth) in degrees. limit: half the side
-    of the cube. colors: {name: method or colour}. size: (width, height) in inches, without the title; the cube fills it.
+    of the cube. colors: {name: method or colour}. size: (width, height) in inches without the title; the cube fills it.
     Raises ValueError for missing words, other shapes, values that are not finite.
     """
     need_words("scatter3d", title=title, x=x, y=y, z=z, caption=caption, alt=alt)
@@ -76,6 +76,7 @@ def _fill(fig, ax, limit):
     """
     names, gap = list(ax.texts), 0.25
     renderer, inches = fig.canvas.get_renderer(), fig.dpi_scale_trans
+    axes = (ax.xaxis, ax.yaxis, ax.zaxis)
     beside = gap + max(Text.get_window_extent(text).width for text in names) / fig.dpi
     width, height = fig.get_size_inches()
     room = Bbox([[0.12, 0.1], [width - beside - 0.12, height - 0.05]])
@@ -91,12 +92,12 @@ def _fill(fig, ax, limit):
         fig.draw_without_rendering()
         corners = ax.transData.transform(np.array(proj3d.proj_transform(*cube, ax.get_proj()))[:2].T) / fig.dpi
         core = Bbox([corners.min(0), corners.max(0)])
-        around = [axis.get_tightbbox(renderer).transformed(inches.inverted()) for axis in (ax.xaxis, ax.yaxis, ax.zaxis)]
+        around = [axis.get_tightbbox(renderer).transformed(inches.inverted()) for axis in axes]
         drawn = Bbox.union([core, *around])
         centre = centre + (room.p0 + room.p1 - drawn.p0 - drawn.p1) / 2
         side *= min((room.size - drawn.size + core.size) / core.size)
     fig.draw_without_rendering()
-    right = max(core.x1, *(axis.get_tightbbox(renderer).x1 / fig.dpi for axis in (ax.xaxis, ax.yaxis, ax.zaxis)))
+    right = max(core.x1, *(axis.get_tightbbox(renderer).x1 / fig.dpi for axis in axes))
     for text in names:
         text.anncoords = ax.transAxes + ScaledTranslation(right + gap - centre[0] - side / 2, 0, inches)
 
