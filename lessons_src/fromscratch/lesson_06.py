@@ -29,6 +29,7 @@ class RunningStatistics(nn.Module):
     def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
         super().__init__()
         self.momentum = momentum
+        # Your part, first half: register running_mean and running_var, with the given device and dtype.
         self.register_buffer("running_mean", torch.zeros(num_features, device=device, dtype=dtype))
         self.register_buffer("running_var", torch.ones(num_features, device=device, dtype=dtype))
         self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
@@ -37,6 +38,7 @@ class RunningStatistics(nn.Module):
         """Take in a batch: its mean (C,), its BIASED variance (C,), and n > 1, the entries of each channel."""
         self.num_batches_tracked += 1
         m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+        # Your part, second half: update both buffers with the weight m, without recording gradients.
         with torch.no_grad():  # the buffers are no part of the loss
             self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
             self.running_var.copy_((1 - m) * self.running_var + m * var * n / (n - 1))
@@ -65,6 +67,8 @@ class BatchNorm1d(RunningStatistics):
         if x.dim() not in (2, 3) or x.shape[1] != self.num_features:
             raise ValueError(f"expected (B, {self.num_features}) or (B, {self.num_features}, T), got {tuple(x.shape)}")
         n = x.numel() // self.num_features  # entries of each channel
+        # Your part: bind mean and var, both (C,), to what normalizes x. Call self.update(mean, var, n) where it is due.
+        # Raise a ValueError for n == 1 where the batch's own statistics are used.
         if self.training or self.running_mean is None:
             if n == 1:
                 raise ValueError(f"a batch needs more than one entry per channel, got shape {tuple(x.shape)}")

@@ -154,16 +154,13 @@ show("variances of LayerNorm", y.var(-1, correction=0))
 
 # %%
 cell_566 = {
-    "softmax, sum of row 0": [1.00],
-    "LayerNorm, sum of row 0": [0.00],
+    "softmax, sum of row 0": [1.00], "LayerNorm, sum of row 0": [0.00],
     "softmax": [
         [0.1511, 0.1768, 0.2551, 0.2218, 0.1951], [0.2221, 0.2242, 0.2417, 0.1868, 0.1252],
-        [0.1455, 0.3037, 0.2042, 0.1322, 0.2145],
-    ],
+        [0.1455, 0.3037, 0.2042, 0.1322, 0.2145]],
     "LayerNorm": [
         [-1.4612, -0.5941, 1.4379, 0.6639, -0.0465], [0.5510, 0.5900, 0.9076, -0.1802, -1.8685],
-        [-0.9192, 1.5546, 0.2206, -1.2413, 0.3852],
-    ],
+        [-0.9192, 1.5546, 0.2206, -1.2413, 0.3852]],
     "softmax, means": [0.2000, 0.2000, 0.2000], "softmax, variances": [0.0013, 0.0017, 0.0037],
     "LayerNorm, means": [0.0, 0.0, 0.0], "LayerNorm, variances": [0.9997, 0.9998, 0.9999],
 }
@@ -379,7 +376,7 @@ norm_paths = torch.cat([normalize(a * v) for v in inputs])  # (2400, 3)
 
 # %%
 plot.scatter3d(
-    {}, curves={**shapes, "softmax(a x)": softmax_paths, "LayerNorm(a x)": norm_paths},
+    {}, curves={"LayerNorm(a x)": norm_paths, **shapes, "softmax(a x)": softmax_paths},  # what is in front comes last
     colors={**pale, "softmax(a x)": "softmax", "LayerNorm(a x)": "LayerNorm"},
     sphere=math.sqrt(3), plane=(1, 1, 1), view=(20, 15), limit=1.75, x="entry 1", y="entry 2", z="entry 3",
     title="Softmax ends in a triangle, LayerNorm on a circle",
@@ -387,7 +384,7 @@ plot.scatter3d(
     "corner; LayerNorm (eps = 1e-5, before gain and bias) runs straight to the circle, where the plane of sum 0 cuts the sphere, "
     "and stays there.",
     alt="A sphere cut by a tilted plane in a large circle, and a small triangle in front of the plane and parallel to it. From the "
-    "middle of the triangle six curves bend to its corners, two to each. From the centre of the circle six straight spokes run to "
+    "middle of the triangle six curves bend to its corners, two to each. From the center of the circle six straight spokes run to "
     "its rim.",
 )
 

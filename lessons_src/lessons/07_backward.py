@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 7 · The backward pass: what a gradient loses on its way through LayerNorm
 #
-# **What you'll do:** derive LayerNorm's gradient line by line, fold it into one formula, and build an `autograd.Function` that may be differentiated twice. On the way you meet gradients that are wrong and pass their tests. *(about 50 min, without the two optional parts of 7.7 and 7.8)*
+# **What you'll do:** derive LayerNorm's gradient line by line, fold it into one formula, and build an `autograd.Function` that may be differentiated twice. On the way you meet gradients that are wrong and pass their tests. *(about 50 min, without the parts marked optional)*
 #
 # **You'll be able to**
 # - write the backward line of each forward line, and compare it with autograd;
@@ -24,30 +24,30 @@ from lessonkit import check, plot, show  # sets torch to one thread (LESSON_THRE
 # ## 7.1 What arrives, and what it meets first
 #
 # The layers behind LayerNorm hand it $dy = \partial L/\partial y$: how much the loss $L$ grows when an entry of the output grows.
-# We want the same for everything that went in: $dx$, $d\gamma$ (of the gain, `weight`) and $d\beta$ (of the `bias`). We write `d_name` for $\partial L/\partial\,$`name`; it always has the shape of `name`.
+# We want the same for what went in: $dx$, $d\gamma$ (of the gain, `weight`) and $d\beta$ (of the `bias`). In code, `d_name` is $\partial L/\partial\,$`name`; it has the shape of `name`.
 #
 # Two rules are all it takes:
 #
 # 1. **What is used twice collects twice.** A value that goes to several places gets a gradient from each, and they are added.
 # 2. **Copies are summed.** If the forward pass spread one number over many places (broadcasting), rule 1 says: sum over those places.
 #
-# Here is the forward pass in single steps. Everything it computes is kept, so that we can ask for its gradient later.
+# Here is the forward pass in single steps. It returns every value on the way, so that we can ask for the gradient of each.
 
 # %%
 def forward_in_steps(x, weight, bias, eps):
     """LayerNorm over the last axis of x (..., D). Returns all values on the way, by name."""
     mean = x.mean(-1, keepdim=True)  # (..., 1)
-    centred = x - mean  # (..., D)
-    var = (centred * centred).mean(-1, keepdim=True)  # (..., 1)
+    centered = x - mean  # (..., D)
+    var = (centered * centered).mean(-1, keepdim=True)  # (..., 1)
     rstd = (var + eps) ** -0.5  # (..., 1) the reciprocal of the standard deviation, with eps
-    x_hat = centred * rstd  # (..., D)
+    x_hat = centered * rstd  # (..., D)
     y = x_hat * weight + bias  # (..., D)
-    return dict(mean=mean, centred=centred, var=var, rstd=rstd, x_hat=x_hat, y=y)
+    return dict(mean=mean, centered=centered, var=var, rstd=rstd, x_hat=x_hat, y=y)
 
 
 # %% [markdown]
-# The example is made so that you can check every number by hand, and so that a computer makes no rounding error in it:
-# with $\epsilon = 1$ the roots come out even. ($\epsilon$ is huge on purpose. You will see where it stays.) The gain, the bias and $dy$ are anything but ones and zeros.
+# In this example you can check every number by hand, and no operation has to round: with $\epsilon = 1$ the roots come out even.
+# ($\epsilon$ is huge on purpose. You will see where it stays.)
 
 # %%
 eps = 1.0
@@ -61,7 +61,7 @@ for name in ("var", "rstd", "x_hat"):
     show(name, forward[name])
 
 # %% [markdown]
-# The first line that the gradient meets is the last one of the forward pass, $y = \hat x\,\gamma + \beta$.
+# The gradient first meets the last line of the forward pass, $y = \hat x\,\gamma + \beta$.
 # There is **one** $\gamma$ for all rows: broadcasting copied it to each of them.
 #
 # **Predict:** the shapes of $d\gamma$ and $d\beta$, and over which axes they are sums.
@@ -72,7 +72,7 @@ def gain_and_bias_gradients(dy, x_hat):
     """The gradients of weight and bias in y = x_hat * weight + bias.
 
     dy, x_hat: (..., D), with at least one axis before the last, such as (B, D) or (B, T, D).
-    Returns (dweight, dbias), both (D,), the shape of weight and bias.
+    Returns (dweight, dbias), both (D,), the shape of weight and bias. Tensor operations only.
     """
     ### BEGIN SOLUTION
     rows = tuple(range(dy.dim() - 1))  # all axes but the last
@@ -91,29 +91,30 @@ check.gain_and_bias_gradients(gain_and_bias_gradients)
 #
 # </details>
 #
-# And $dx$? A row of $x$ feeds its own row of $y$ and no other: nothing was copied from row to row, so nothing is summed over rows. What mixes, inside a row, are the features.
+# And $dx$? A row of $x$ feeds its own row of $y$ and no other. Nothing was copied from row to row, so nothing is summed over rows.
 #
 # ## 7.2 The six lines, backwards
 #
-# This is how a row travels. `centred` and `x` are used twice:
+# This is how a row travels. `x` and `centered` are used twice:
 #
 # ```
-# x ──┬─────────── centred ──┬──────────────── x_hat ──── y
+# x ──┬────────── centered ──┬──────────────── x_hat ──── y
 #     └── mean ──────┘       └── var ── rstd ────┘
 # ```
 #
-# Walk from right to left. Each line hands its gradient on to what it was computed from, times the derivative in the third column ($c$ is `centred`, $r$ is `rstd`, $v$ is `var`):
+# Walk from right to left. Each line hands its gradient on to what it was computed from, times the derivative in the third column ($c$ is `centered`, $r$ `rstd`, $v$ `var`, $\mu$ `mean`):
 #
 # | forward line | hands on to | derivative |
 # |---|---|---|
 # | `y = x_hat * weight + bias` | `x_hat` | $\partial y_i/\partial \hat x_i = \gamma_i$ |
-# | `x_hat = centred * rstd` | `rstd`, `centred` | $\partial \hat x_i/\partial r = c_i$, $\quad\partial \hat x_i/\partial c_i = r$ |
+# | `x_hat = centered * rstd` | `rstd`, `centered` | $\partial \hat x_i/\partial r = c_i$, $\quad\partial \hat x_i/\partial c_i = r$ |
 # | `rstd = (var + eps) ** -0.5` | `var` | $\partial r/\partial v = -\tfrac12\,(v+\epsilon)^{-3/2} = -\tfrac12\,r^3$ |
-# | `var = (centred * centred).mean()` | `centred`, for the second time | $\partial v/\partial c_i = 2c_i/D$ |
-# | `centred = x - mean` | `mean`, `x` | $\partial c_i/\partial \mu = -1$, $\quad\partial c_i/\partial x_i = 1$ |
+# | `var = (centered * centered).mean()` | `centered`, for the second time | $\partial v/\partial c_i = 2c_i/D$ |
+# | `centered = x - mean` | `mean`, `x` | $\partial c_i/\partial \mu = -1$, $\quad\partial c_i/\partial x_i = 1$ |
 # | `mean = x.mean()` | `x`, for the second time | $\partial \mu/\partial x_j = 1/D$ |
 #
-# `rstd` and `mean` are one number a row and were copied to its $D$ places: by rule 2 their gradients are sums over the row. `centred` and `x` collect two parts each, by rule 1.
+# `rstd` and `mean` are one number a row, copied to its $D$ places: by rule 2 their gradients are sums over the row. `centered` and `x` collect two parts each, by rule 1.
+# (`var` goes to `rstd`, one number to one number: nothing to sum.)
 
 # %% tags=["exercise"] id="ex-7-2"
 # Exercise 7.2 · ●●●○○ · 8 min
@@ -122,22 +123,23 @@ def backward_in_steps(dy, x, weight, eps=1e-5):
     """The gradient at every step of LayerNorm, from y back to x.
 
     dy, x: (..., D); weight: (D,).
-    Returns (d_x_hat, d_rstd, d_var, d_centred, d_mean, d_x): d_rstd, d_var, d_mean of shape (..., 1), the others (..., D).
+    Returns (d_x_hat, d_rstd, d_var, d_centered, d_mean, d_x): d_rstd, d_var, d_mean of shape (..., 1), the others (..., D).
+    Tensor operations only.
     """
     D = x.shape[-1]
     mean = x.mean(-1, keepdim=True)  # (..., 1)
-    centred = x - mean  # (..., D)
-    rstd = ((centred * centred).mean(-1, keepdim=True) + eps) ** -0.5  # (..., 1)
-    d_x_hat = d_rstd = d_var = d_centred = d_mean = d_x = None
+    centered = x - mean  # (..., D)
+    rstd = ((centered * centered).mean(-1, keepdim=True) + eps) ** -0.5  # (..., 1)
+    d_x_hat = d_rstd = d_var = d_centered = d_mean = d_x = None
     ### BEGIN SOLUTION
     d_x_hat = dy * weight  # (..., D)
-    d_rstd = (d_x_hat * centred).sum(-1, keepdim=True)  # (..., 1)
+    d_rstd = (d_x_hat * centered).sum(-1, keepdim=True)  # (..., 1)
     d_var = d_rstd * -0.5 * rstd**3  # (..., 1)
-    d_centred = d_x_hat * rstd + d_var * 2 * centred / D  # (..., D) its two uses
-    d_mean = -d_centred.sum(-1, keepdim=True)  # (..., 1)
-    d_x = d_centred + d_mean / D  # (..., D) its two uses
+    d_centered = d_x_hat * rstd + d_var * 2 * centered / D  # (..., D) its two uses
+    d_mean = -d_centered.sum(-1, keepdim=True)  # (..., 1)
+    d_x = d_centered + d_mean / D  # (..., D) its two uses
     ### END SOLUTION
-    return d_x_hat, d_rstd, d_var, d_centred, d_mean, d_x
+    return d_x_hat, d_rstd, d_var, d_centered, d_mean, d_x
 
 
 # %% tags=["check"]
@@ -146,12 +148,12 @@ check.backward_in_steps(backward_in_steps)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Line 1: `d_x_hat = dy * weight`. Line 2 multiplies what arrives at `x_hat` by `centred` and sums over the row: `(…).sum(-1, keepdim=True)`.
+# Line 1: `d_x_hat = dy * weight`. Line 2 multiplies what arrives at `x_hat` by `centered` and sums over the row: `(…).sum(-1, keepdim=True)`.
 # Line 4 has two parts with a plus between them: `d_x_hat` times `rstd`, and `d_var` times the derivative of the variance. Line 6 has two parts as well.
 #
 # </details>
 #
-# Autograd records the forward pass on a *tape* and walks it in the same way. We ask it for the gradient at every step, and compare all six.
+# Autograd records the forward pass (on a *tape*, as one says) and walks it backwards in the same way. We compare all six steps.
 
 # %%
 def compare(name, ours, autograd):
@@ -161,7 +163,7 @@ def compare(name, ours, autograd):
     print(f"{name:10} {'exact' if torch.equal(ours, autograd) else 'close'}   largest difference {gap:.0e}")
 
 
-STEPS = ("x_hat", "rstd", "var", "centred", "mean", "x")
+STEPS = ("x_hat", "rstd", "var", "centered", "mean", "x")
 
 
 def by_autograd(dy, x, weight, bias, eps):
@@ -191,7 +193,7 @@ for name, ours, autograd in zip(STEPS, backward_in_steps(rdy, rx, rw), by_autogr
 # %% [markdown]
 # ### A path that carries nothing
 #
-# `d_mean` sums `d_centred` over the row, and `d_centred` holds two parts. So two streams reach the mean: one from $\hat x$, and one that came **through the variance**.
+# `d_centered` has two parts, so `d_mean` collects two: one straight from $\hat x$, and one **through the variance**.
 #
 # **Predict:** how much comes through the variance to the mean?
 
@@ -201,12 +203,12 @@ about_c = ((x - c) ** 2).mean(-1, keepdim=True)  # (B, 1) the variance, if c is 
 show("derivative of the variance by the mean", torch.autograd.grad(about_c.sum(), c)[0])
 
 # %% [markdown]
-# Nothing: $\partial v/\partial\mu = -\frac2D\sum_i (x_i-\mu) = 0$, whatever the row. There is a reason one can see:
-# the mean is **the** point from which the mean squared distance is smallest, and at the bottom of a valley the slope is zero.
+# Nothing: $\partial v/\partial\mu = -\frac2D\sum_i (x_i-\mu) = 0$, whatever the row.
+# The mean is **the** point from which the mean squared distance is smallest, and at the bottom of a valley the slope is zero.
 #
 # ## 7.3 Three paths, one formula
 #
-# Now we put the six lines into one. Write $h_i = dy_i\,\gamma_i$ for what arrives at $\hat x_i$. From $h$ three paths lead to $x_j$:
+# Now the six lines in one. Write $h_i = dy_i\,\gamma_i$ for what arrives at $\hat x_i$. From $h$ three paths lead to $x_j$:
 #
 # **Straight on**, through $c_j$. $\hat x_j = c_j\,r$, so
 # $$r\,h_j .$$
@@ -214,10 +216,10 @@ show("derivative of the variance by the mean", torch.autograd.grad(about_c.sum()
 # **Through the mean.** Each $x_j$ moves $\mu$ by $1/D$, and $\mu$ moves every $\hat x_i$ by $-r$:
 # $$\tfrac1D \sum_i (-r)\,h_i \;=\; -\,r\;\mathrm{mean}(h) .$$
 #
-# **Through the variance.** $x_j$ moves $v$ by $2c_j/D$, $v$ moves $r$ by $-\tfrac12 r^3$, and $r$ moves every $\hat x_i$ by $c_i$. Then $c = \hat x/r$ is put in twice:
+# **Through the variance.** $x_j$ moves $v$ by $2c_j/D$, $v$ moves $r$ by $-\tfrac12 r^3$, and $r$ moves every $\hat x_i$ by $c_i$. In the last step $c = \hat x/r$ is put in twice:
 # $$\tfrac{2c_j}{D}\cdot\bigl(-\tfrac12 r^3\bigr)\sum_i h_i\,c_i \;=\; -\,r^3 c_j \cdot \tfrac1D\sum_i h_i\,c_i \;=\; -\,r\;\hat x_j\;\mathrm{mean}(h\,\hat x) .$$
 #
-# (The fourth, through the variance to the mean, carries nothing.) Their sum is the whole backward pass:
+# (The fourth path, through the variance to the mean, carries nothing.) The sum is the whole backward pass:
 #
 # $$dx = r\,\bigl(h - \mathrm{mean}(h) - \hat x\;\mathrm{mean}(h\,\hat x)\bigr), \qquad h = dy\,\gamma$$
 # $$d\gamma = \sum_{\text{rows}} dy\,\hat x, \qquad d\beta = \sum_{\text{rows}} dy$$
@@ -255,7 +257,7 @@ check.layer_norm_backward(layer_norm_backward)
 #
 # </details>
 #
-# The check knows more than fifty ways to get this wrong, some of them from public code. Here it is against autograd, on the numbers that need no rounding:
+# The check knows more than sixty ways to get this wrong, some of them from public code. Here is yours beside autograd, on the numbers that need no rounding:
 
 # %%
 leaves = [t.clone().requires_grad_() for t in (x, weight, bias)]
@@ -267,28 +269,28 @@ for name, ours, theirs in zip(("dx", "dweight", "dbias"), closed_form, autograd,
 # %% [markdown]
 # ### Two sums to check any LayerNorm gradient
 #
-# From the formula follow two identities, each one line of algebra, using $\mathrm{mean}(\hat x) = 0$ and $\mathrm{mean}(\hat x^2) = v/(v+\epsilon)$:
+# Two identities follow from the formula, each in one line, with $\mathrm{mean}(\hat x) = 0$ and $\mathrm{mean}(\hat x^2) = v/(v+\epsilon)$:
 #
 # $$\sum_i dx_i = 0 \qquad\qquad \sum_i dx_i\,(x_i-\mu) = \epsilon\,r^2 \sum_i h_i\,\hat x_i$$
 #
-# The first holds for every $\epsilon$. The second is 0 at $\epsilon = 0$, and nearly 0 wherever $v \gg \epsilon$; in our example $\epsilon$ is 1, and it is not.
+# Both hold for every $\epsilon$. The second sum is 0 at $\epsilon = 0$, and nearly 0 wherever $v \gg \epsilon$; in our example $\epsilon$ is 1, and it is not.
 
 # %%
 dx = tape[-1]  # (B, D) autograd's
 h, x_hat, rstd = dy * weight, forward["x_hat"], forward["rstd"]
 show("sum of dx                      ", dx.sum(-1))
-show("sum of dx * (x - mean)         ", (dx * forward["centred"]).sum(-1))
+show("sum of dx * (x - mean)         ", (dx * forward["centered"]).sum(-1))
 show("eps * rstd**2 * sum of h * x_hat", (eps * rstd**2).squeeze(-1) * (h * x_hat).sum(-1))
 
 # %% [markdown]
-# Why must it be so? Add the same number to a whole row, and LayerNorm's output does not change: there is nothing to gain in that direction, so no gradient points there. The same for stretching the row, at $\epsilon = 0$.
+# Why must it be so? Add the same number to a whole row, and the output stays as it is: nothing is won in that direction, so no gradient points there. The same for stretching the row, at $\epsilon = 0$.
 #
-# So the two sums are a test that needs no reference: you can print them in the middle of a training run. A missing term, a wrong divisor, a wrong axis, a misplaced gain break one of them.
-# Of the wrong $dx$ that the check above knows, two kinds escape: a gain that is forgotten altogether, and a wrong factor in front.
+# The two sums are a test that needs no reference: you can print them in the middle of a training run. A missing term, a wrong divisor, a wrong axis, a misplaced gain break one of them.
+# Of the wrong $dx$ that our tests know, two kinds escape: a gain that is forgotten altogether, and a wrong factor in front.
 #
 # ## 7.4 The Jacobian, and the two directions it lacks
 #
-# [Lesson 5](05_softmax.ipynb) counted the null directions of LayerNorm's Jacobian and found two. The formula says why. Written as a matrix that acts on $h$ (one row, before gain and bias), it is
+# [Lesson 5](05_softmax.ipynb) counted the null directions of LayerNorm's Jacobian (the matrix of all $\partial\hat x_i/\partial x_j$ of one row) and found two at $\epsilon = 0$. The formula says why. As a matrix that acts on $h$, it is
 #
 # $$J = r\,\Bigl(I - \tfrac1D\,\mathbf 1\mathbf 1^\top - \tfrac1D\,\hat x\,\hat x^\top\Bigr)$$
 #
@@ -296,10 +298,10 @@ show("eps * rstd**2 * sum of h * x_hat", (eps * rstd**2).squeeze(-1) * (h * x_ha
 #
 # - to $\mathbf 1$: $\;r(\mathbf 1 - \mathbf 1 - 0) = 0$, for every $\epsilon$;
 # - to $\hat x$: $\;r(\hat x - 0 - \hat x\,\tfrac{v}{v+\epsilon}) = r\,\tfrac{\epsilon}{v+\epsilon}\,\hat x$, which is 0 at $\epsilon = 0$;
-# - to anything that stands at right angles to both: $\;r$ times itself, unchanged.
+# - to anything at right angles to both: $\;r$ times itself.
 #
 # So $D-2$ singular values are $r$, one is $r\,\epsilon/(v+\epsilon)$, one is 0. **The backward pass takes two parts off the gradient (the second one entirely only at $\epsilon = 0$), and multiplies the rest by $r$.**
-# That factor can be large: $r \le 1/\sqrt\epsilon$, which is 316 for $\epsilon = 10^{-5}$ and a constant row.
+# That factor can be large: $r \le 1/\sqrt\epsilon$, and a constant row reaches it (316 for $\epsilon = 10^{-5}$).
 
 # %%
 row = torch.tensor([2.0, -1.0, 0.5, 3.0, 0.0], dtype=torch.float64)  # (D,) the row of lesson 5
@@ -315,24 +317,25 @@ for small in (0.0, 0.1):
     show("           eps / (var + eps)     ", small / (var + small))
 
 # %% [markdown]
-# $J$ is symmetric, so the two directions are lost on both ways: forward, a shift or a stretch of $x$ does not reach $y$; backward, no gradient comes out along them.
-# With three features, two lost directions leave one, and the whole backward pass fits into a picture.
+# $J$ is symmetric, so at $\epsilon = 0$ the two directions are lost both ways: forward, a small shift or stretch of $x$ does not reach $\hat x$; backward, no gradient comes out along them.
+#
+# ### In a picture (optional, 3 min)
+#
+# With three features, two lost directions leave one.
 #
 # **Predict:** forty random gradients arrive at one row of three features. What do the forty that leave have in common?
 
-# %%
+# %% tags=["optional"]
 row = torch.tensor([0.0, 1.0, 4.0], dtype=torch.float64)  # (D,) = (3,)
 x_hat3 = F.layer_norm(row, (3,), eps=0.0)  # (3,)
-back = torch.func.vjp(lambda v: F.layer_norm(v, (3,), eps=0.0), row)[1]  # the backward pass at this row
-g = torch.Generator().manual_seed(74)
-arriving = torch.randn(40, 3, dtype=torch.float64, generator=g)  # (N, 3)
-leaving = torch.stack([back(h3)[0] for h3 in arriving])  # (N, 3)
-leaving = leaving * row.std(correction=0)  # (N, 3) divided by rstd: compare directions, not sizes
+J3 = torch.func.jacrev(lambda v: F.layer_norm(v, (3,), eps=0.0))(row)  # (3, 3)
+arriving = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(74))  # (N, 3)
+leaving = arriving @ J3 * row.std(correction=0)  # (N, 3) divided by rstd: compare directions, not sizes
 tangent = torch.linalg.cross(x_hat3, torch.ones(3, dtype=torch.float64)) / 3**0.5  # (3,) at right angles to x_hat and 1
-off = leaving - torch.outer(leaving @ tangent, tangent) / (tangent @ tangent)  # (N, 3) what is not along the tangent
-assert off.abs().max() < 1e-12  # rounding of numbers of order 1 in float64
+assert leaving.sum(-1).abs().max() < 1e-12  # nothing along 1; float64, numbers of order 1
+assert (leaving @ x_hat3).abs().max() < 1e-12  # nothing along x_hat
 
-# %%
+# %% tags=["optional"]
 angle = torch.linspace(0, 6.2832, 100, dtype=torch.float64)[:, None]  # (100, 1)
 circle = torch.cos(angle) * x_hat3 + torch.sin(angle) * tangent  # (100, 3) all normalized rows of three features
 plot.scatter3d(
@@ -342,16 +345,16 @@ plot.scatter3d(
     title="Only the part of a gradient along the circle leaves", x="feature 1", y="feature 2", z="feature 3",
     caption="Three features, eps = 0, no gain and bias. The circle (radius √3) holds all normalized rows. Drawn from one of them: 40 "
     "random gradients h, and what the backward pass makes of each, dx / rstd. Both are shortened by the factor 0.6.",
-    alt="A circle in the plane of zero sum. Forty grey points scatter in all directions around one point of the circle. The forty "
+    alt="A circle in the plane of zero sum. Forty gray points scatter in all directions around one point of the circle. The forty "
     "blue points, the gradients that leave, lie on one straight line through that point, the tangent of the circle.",
 )
 
 # %% [markdown]
-# They lie on one line, the tangent: a normalized row can only move **along** the circle of lesson 5, so the part of the gradient that asks for anything else is taken off.
+# They lie on one line, the tangent. A normalized row can only move **along** the circle of lesson 5; whatever asks for another motion is taken off.
 #
 # ## 7.5 Leave a term out
 #
-# People do leave terms out, mostly without wanting to: statistics computed under `torch.no_grad()`, or detached, are constants for autograd
+# It is easily done: statistics computed under `torch.no_grad()`, or detached, are constants for autograd
 # (a well-known course builds its BatchNorm that way). There are four variants, and the three terms say what each one costs.
 
 # %%
@@ -390,16 +393,21 @@ for cut in ((), ("mean",), ("rstd",), ("mean", "rstd")):
 # | held constant | what is left of $dx$ | what is lost |
 # |---|---|---|
 # | nothing | $r(h - \mathrm{mean}(h) - \hat x\,\mathrm{mean}(h\hat x))$ | |
-# | the mean | $r(h - \hat x\,\mathrm{mean}(h\hat x))$ | the gradient is not re-centred: its row mean is $r\,\mathrm{mean}(h)$ |
+# | the mean | $r(h - \hat x\,\mathrm{mean}(h\hat x))$ | the gradient is not re-centered: its row mean is $r\,\mathrm{mean}(h)$ |
 # | the deviation | $r(h - \mathrm{mean}(h))$ | the gradient is not re-scaled: the part along $\hat x$ stays |
 # | both | $r\,h$ | both: LayerNorm is gone from the backward pass |
 #
-# Each cut removes exactly one term. Xu et al. (2019) prove the corresponding statement on the mean and the variance of the gradient (without gain and bias), and report
-# that networks trained with both cuts, their *DetachNorm*, end up worse. That is their measurement, not ours.
+# Each statistic that is held constant takes exactly one term away. Xu et al. (2019) prove the corresponding statements on the mean and the variance of the gradient (without gain and bias), and
+# report that networks trained with both cuts, their *DetachNorm*, end up worse than with the full gradient. That is their measurement, not ours.
 #
-# How large is the error? It depends on what arrives. For a **random** $h$ in $D$ dimensions, each of the two directions carries about $1/D$ of its squared length.
+# How large is the error? It depends on what arrives. For a **random** $h$, each of the two directions carries about $1/D$ of its squared length: the wider the layer, the better the mistake hides. So test with **few features**.
+# But real gradients are not random. If $h$ points along $\mathbf 1$ or along $\hat x$, the right $dx$ is (nearly) zero and the cut one is not: then the relative error has no bound.
+#
+# ### In wide layers (optional, 3 min)
+#
+# The relative error of $dx$ on random gradients, for rows of 4 to 1,024 features:
 
-# %%
+# %% tags=["optional"]
 widths = [4, 8, 16, 32, 64, 128, 256, 512, 1024]
 cuts = {"mean constant": ("mean",), "deviation constant": ("rstd",), "both constant": ("mean", "rstd")}
 errors = {name: [] for name in cuts}  # {name: (runs, widths)}
@@ -413,31 +421,40 @@ for seed in range(10):
             right = gradient((), ex, edy, ew)  # (B, D)
             errors[name][-1].append(((gradient(cut, ex, edy, ew) - right).norm() / right.norm()).item())
 
-# %%
+# %% tags=["optional"]
 both = torch.tensor(errors["both constant"])  # (runs, widths)
-assert both[:, 0].min() > 0.4 and both[:, -1].max() < 0.07  # 60 other seeds: at least 0.60 at D = 4, 0.037 to 0.054 at 1024
+assert both[:, 0].min() > 0.4 and both[:, -1].max() < 0.07  # 90 other seeds: at least 0.60 at D = 4, 0.035 to 0.054 at 1024
 plot.lines(
     widths, {name: 100 * torch.tensor(runs) for name, runs in errors.items()}, xlog=True, ylog=True,
     title="On random gradients, a missing term hides in wide layers",
     x="features in a row, D", y="error of dx (%)", colors={"both constant": "Post-LN", "mean constant": "RMSNorm"},
     caption="Relative error of dx, ‖wrong − right‖ / ‖right‖, 32 rows, random gain and random upstream gradient, float64, eps = 1e-5. "
-    "It falls like 1/√D for one missing term and √2/√D for two.",
-    alt="Three falling straight lines on logarithmic axes. With both statistics held constant the error falls from about 100 "
-    "percent at 4 features to 4 percent at 1024. Each alone is lower by the square root of 2, and the two coincide.",
+    "It falls about like 1/√D for one missing term and √2/√D for two.",
+    alt="Three falling, nearly straight lines on logarithmic axes. With both statistics held constant the error falls from about 100 "
+    "percent at 4 features to 4 percent at 1024. Each alone is lower by the square root of 2, and the two nearly coincide.",
 )
 
 # %% [markdown]
-# With 1,024 features the completely cut gradient is 4 % off, an error that one does not see in a loss curve.
-# But real gradients are not random. If what arrives points along $\mathbf 1$ or along $\hat x$, the right $dx$ is (nearly) zero and the cut one is not: then the relative error has no bound.
+# With 1,024 features the gradient without both terms is about 4 % off. Our guess (we did not train with it): a loss curve alone would not give that away.
 #
 # ## 7.6 Losses that are blind
 #
-# "I compared my gradient with autograd's, and it passed." Under which loss? Take a layer as it is created, with **gain 1 and bias 0**, so that $h = dy$.
-# Then $L = \sum y$ sends $h = 1$ everywhere, and $L = \sum y^2$ sends $h = 2y = 2\hat x$. Put both into the formula of 7.3, and into the formula with a term missing.
+# "I compared my gradient with autograd's, and it passed." Under which loss? A new layer has **gain 1 and bias 0**, so $h = dy$.
+# Then $L = \sum y$ sends $h = 1$ everywhere, and $L = \sum y^2$ sends $h = 2y = 2\hat x$. Put both into the formula of 7.3, with all its terms and with one missing.
 
 # %% tags=["exercise"] id="ex-7-4"
 # Exercise 7.4 · ●●○○○ · 4 min
-# At gain 1 and bias 0: does comparing dx with the right one, under this loss, show the fault? True or False, before you run anything.
+# At gain 1 and bias 0: does comparing dx with the right one, under this loss, show the fault?
+# Copy these lines, and put True or False for each `...`, before you run anything:
+# blind_losses = {
+#     "y.sum(), mean term missing": ...,
+#     "y.sum(), variance term missing": ...,
+#     "(y**2).sum(), mean term missing": ...,
+#     "(y**2).sum(), variance term missing": ...,
+#     "(y * random).sum(), mean term missing": ...,
+#     "(y * random).sum(), variance term missing": ...,
+#     "(y * random).sum(), gain forgotten": ...,
+# }
 ### BEGIN SOLUTION
 blind_losses = {
     "y.sum(), mean term missing": True,
@@ -456,8 +473,6 @@ check.blind_losses(blind_losses)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `blind_losses` is a dictionary with these seven keys: `"y.sum(), mean term missing"`, `"y.sum(), variance term missing"`, `"(y**2).sum(), mean term missing"`, `"(y**2).sum(), variance term missing"`,
-# `"(y * random).sum(), mean term missing"`, `"(y * random).sum(), variance term missing"`, `"(y * random).sum(), gain forgotten"`.
 # A missing term can be seen only if it is not zero: for $h = 1$ look at $\mathrm{mean}(h\hat x)$, for $h = 2\hat x$ at $\mathrm{mean}(h)$. And what is `dy * weight` when the gain is 1?
 #
 # </details>
@@ -492,14 +507,15 @@ for setting, (gain, shift) in gains.items():
         print(f"  {name:20} no mean term {verdict['mean']:10} no variance term {verdict['rstd']}")
 
 # %% [markdown]
-# At gain 1, `y.sum()` lets a missing variance term pass and `(y**2).sum()` a missing mean term. That is no accident. The sum of a normalized row and the sum of its squares are constants (the second up to $\epsilon$), so **their right gradient is zero**, and a wrong one is zero too if the term that it lacks is zero.
-# Two threads in PyTorch's tracker are this and nothing else: in 63541 the gradient of `.sum()` is reported missing, and in 141425 a right formula fails `allclose` in float32, because with squares both sides are hardly more than rounding errors around zero.
+# At gain 1, `y.sum()` lets a missing variance term pass and `(y**2).sum()` a missing mean term. The reason: the sum of a normalized row and the sum of its squares are constants (the second up to $\epsilon$).
+# So **the right gradient is zero**, and the wrong one is zero as well where the term that it lacks is zero. (Thread 63541 in PyTorch's tracker reports that very zero as a bug.)
 #
 # So test with `(y * random).sum()`, **random gains**, and few features.
 #
 # ## 7.7 A function of your own, and its second derivative
 #
-# `torch.autograd.Function` puts a hand-written backward pass in place of autograd's. The natural way is to save what the backward pass needs:
+# `torch.autograd.Function` puts a hand-written backward pass in place of autograd's: `forward` saves in `ctx` (the context) what `backward` will need, and `backward` returns one gradient for each input.
+# The natural way is to save what the formula names:
 
 # %%
 class SavedStatistics(torch.autograd.Function):
@@ -519,7 +535,7 @@ class SavedStatistics(torch.autograd.Function):
 
 # %% [markdown]
 # `gradcheck` compares a gradient with finite differences: nudge an input, see what the output does. (Use float64; in float32 the nudge drowns in rounding.)
-# `gradgradcheck` does the same with the gradient **of the gradient**, which gradient penalties, Hessian-vector products and some kinds of meta-learning need.
+# `gradgradcheck` does the same with the gradient **of the gradient**, which a loss needs that holds a gradient itself (a gradient penalty, for one).
 
 # %%
 g = torch.Generator().manual_seed(77)
@@ -530,31 +546,12 @@ print("first derivative right: ", once)
 print("second derivative right:", twice)
 
 # %% [markdown]
-# No error, no warning, a wrong number. **Why?** To differentiate a second time, autograd records what `backward` computes. It sees `dy`, `x` and `weight`, which are connected to the inputs. It also sees
-# `mean` and `rstd`; but they came out of `forward`, where nothing was recorded. They are plain numbers to it, and the paths from $x$ through $\mu$ and $r$ are missing.
-# It is the mistake of 7.5, one level up, and this time width hides nothing:
-
-# %%
-def second(layer, D, seed):
-    """The gradient, in x, of a weighted sum of dx."""
-    g = torch.Generator().manual_seed(seed)
-    v, dy, weights = (torch.randn(3, D, dtype=torch.float64, generator=g) for _ in range(3))  # (B, D) each
-    v, w = v.requires_grad_(), torch.randn(D, dtype=torch.float64, generator=g)  # (B, D), (D,)
-    dx = torch.autograd.grad(layer(v, w, w), v, dy, create_graph=True)[0]  # (B, D)
-    return torch.autograd.grad((dx * weights).sum(), v)[0]  # (B, D)
-
-
-right = [second(lambda v, w, b: layer_norm(v, v.shape[-1:], w, b), 768, seed) for seed in range(5)]
-
-# %%
-saved = [second(lambda v, w, b: SavedStatistics.apply(v, w, b, 1e-5), 768, seed) for seed in range(5)]
-off = [((a - b).norm() / b.norm()).item() for a, b in zip(saved, right, strict=True)]
-assert min(off) > 0.1  # 40 other seeds: 0.18 to 0.94
-print("with 768 features, every second derivative is off by more than 10 %")
-
-# %% [markdown]
-# Three ways out: forbid it (`@once_differentiable` turns the wrong number into an error), save the statistics as *outputs* of the function, or **compute them anew from the saved $x$ in `backward`**, where they are recorded.
-# The third costs a pass over $x$, and keeps nothing but $x$ and the gain. (`setup_context` below is the newer place for saving; `torch.func` needs it.)
+# No error, no warning, a wrong number. **Why?** To differentiate a second time, autograd records what `backward` computes. `dy`, `x` and `weight` are connected to the inputs.
+# `mean` and `rstd` are not: they came out of `forward`, where nothing was recorded. To autograd they are plain numbers, and the paths from $x$ through $\mu$ and $r$ are missing.
+# It is the mistake of 7.5, one level up.
+#
+# Three ways out: forbid it (`@once_differentiable` turns the wrong number into an error), make the statistics *outputs* of the function with gradients of their own, or **compute them anew from the saved $x$ in `backward`**, where they are recorded.
+# We take the third. It costs a pass over $x$, and keeps nothing but $x$ and the gain. (`setup_context` is the newer place for saving; `torch.func` needs it.)
 
 # %% tags=["exercise", "export"] id="ex-7-5"
 # Exercise 7.5 · ●●●●○ · 7 min
@@ -605,10 +602,66 @@ assert gradcheck(mine, (*arguments, 1e-5)) and gradgradcheck(mine, (*arguments, 
 print("first and second derivative right")
 
 # %% [markdown]
-# ### Optional: and a third time
+# ### What is kept
 #
-# What holds for two derivatives holds for all, because autograd sees everything. PyTorch's fused layer has a hand-written second derivative, which is right.
-# **Predict:** and the third? Autograd gets it by differentiating that formula, in which the statistics are saved numbers.
+# Between forward and backward, autograd keeps what the backward pass will need, often a large part of the memory in training.
+# A hook (a function that autograd calls for each tensor it keeps) lets us count those of $x$'s size, besides $x$ itself.
+
+# %%
+def kept(layer, v):
+    """The number of tensors of v's size that layer(v) keeps for its backward pass, besides v."""
+    storages = set()
+
+    def pack(tensor):
+        if tensor.numel() >= v.numel():
+            storages.add(tensor.untyped_storage().data_ptr())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        y = layer(v)  # held until we have counted, so that no storage is used again
+    assert y.requires_grad
+    return len(storages - {v.untyped_storage().data_ptr()})
+
+
+# %%
+v = torch.randn(3, 7, 64, generator=torch.Generator().manual_seed(79)).requires_grad_()  # (B, T, D)
+w64, b64 = torch.ones(64, requires_grad=True), torch.zeros(64, requires_grad=True)  # (D,) each
+print("layer_norm of lesson 4 keeps", kept(lambda t: layer_norm(t, (64,), w64, b64), v))
+print("F.layer_norm keeps          ", kept(lambda t: F.layer_norm(t, (64,), w64, b64), v))
+
+# %%
+print("LayerNormFunction keeps     ", kept(lambda t: LayerNormFunction.apply(t, w64, b64, 1e-5), v))
+
+# %% [markdown]
+# Autograd on plain operations goes line by line, and keeps the centered row and $\hat x$. The closed form needs neither.
+# In GPT-2 small, with 25 norms over 768 features, one such tensor for each norm takes $25 \cdot 1024 \cdot 768 \cdot 4$ bytes = 79 MB for one sequence of 1,024 tokens in float32.
+# (PyTorch's layer also saves mean and rstd, two numbers a row: so it need not compute them twice.)
+#
+# ### In wide layers, and a third time (optional, 4 min)
+#
+# Does width hide this mistake too, as it hides the one of 7.5? We differentiate twice with 768 features, on plain operations and with `SavedStatistics`:
+
+# %% tags=["optional"]
+def second(layer, D, seed):
+    """The gradient, in x, of a weighted sum of dx."""
+    g = torch.Generator().manual_seed(seed)
+    v, dy, weights = (torch.randn(3, D, dtype=torch.float64, generator=g) for _ in range(3))  # (B, D) each
+    v, w = v.requires_grad_(), torch.randn(D, dtype=torch.float64, generator=g)  # (B, D), (D,)
+    dx = torch.autograd.grad(layer(v, w, w), v, dy, create_graph=True)[0]  # (B, D)
+    return torch.autograd.grad((dx * weights).sum(), v)[0]  # (B, D)
+
+
+right = [second(lambda v, w, b: layer_norm(v, v.shape[-1:], w, b), 768, seed) for seed in range(5)]
+
+# %% tags=["optional"]
+saved = [second(lambda v, w, b: SavedStatistics.apply(v, w, b, 1e-5), 768, seed) for seed in range(5)]
+off = [((a - b).norm() / b.norm()).item() for a, b in zip(saved, right, strict=True)]
+assert min(off) > 0.1  # 65 other seeds: 0.17 to 0.94
+print("with 768 features, every second derivative is off by more than 10 %")
+
+# %% [markdown]
+# It does not. And what holds for two derivatives holds for all: computed anew, the statistics are seen by autograd every time.
+# PyTorch's fused layer has a hand-written second derivative, which is right. **Predict:** and its third? Autograd gets it by differentiating that formula, in which the statistics are saved numbers.
 
 # %% tags=["optional"]
 def derivatives(layer):
@@ -638,47 +691,21 @@ show("LayerNormFunction", ours)
 torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)  # float64: 16 digits, a few lost in three derivatives
 
 # %% [markdown]
-# The third derivative of `F.layer_norm` is silently wrong in PyTorch 2.13 (reported as issue 175754), and yours is right.
-#
-# ### What is kept
-#
-# Between forward and backward, autograd keeps what the backward pass will need, and in training that can be a large part of the memory.
-# Hooks on saved tensors tell us what is kept. We count the tensors of $x$'s size, without $x$ itself, which its owner keeps anyway.
+# The third derivative of `F.layer_norm` is silently wrong in PyTorch 2.13.0 (reported there as issue 175754), and yours is right. To know who is right, no autograd is needed: finite differences of the output alone.
 
-# %%
-def kept(layer, v):
-    """The number of tensors of v's size that layer(v) keeps for its backward pass, besides v."""
-    storages = set()
-
-    def pack(tensor):
-        if tensor.numel() >= v.numel():
-            storages.add(tensor.untyped_storage().data_ptr())
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        y = layer(v)  # held until we have counted, so that no storage is used again
-    assert y.requires_grad
-    return len(storages - {v.untyped_storage().data_ptr()})
-
-
-# %%
-v = torch.randn(3, 7, 64, generator=torch.Generator().manual_seed(79)).requires_grad_()  # (B, T, D)
-w64, b64 = torch.ones(64, requires_grad=True), torch.zeros(64, requires_grad=True)  # (D,) each
-print("layer_norm of lesson 4 keeps", kept(lambda t: layer_norm(t, (64,), w64, b64), v))
-print("F.layer_norm keeps          ", kept(lambda t: F.layer_norm(t, (64,), w64, b64), v))
-
-# %%
-print("LayerNormFunction keeps     ", kept(lambda t: LayerNormFunction.apply(t, w64, b64, 1e-5), v))
+# %% tags=["optional"]
+g = torch.Generator().manual_seed(78)  # the draws of `derivatives`
+v, direction, weights = (torch.randn(2, 5, dtype=torch.float64, generator=g) for _ in range(3))  # (B, D) each
+at = lambda k: (layer_norm(v + 0.01 * k * direction, (5,), gain, shift) * weights).sum()  # k steps of 0.01 along direction
+third = ((at(-3) - at(3)) / 8 + at(2) - at(-2) - 13 / 8 * (at(1) - at(-1))) / 0.01**3  # central, of fourth order
+show("third derivative by finite differences", third, 2)
+torch.testing.assert_close(third, plain[2], rtol=1e-3, atol=0)  # what is left is of the order of 0.01**4 times a 7th derivative
 
 # %% [markdown]
-# Autograd on plain operations keeps the centred row and $\hat x$, because it differentiates line by line. The closed form needs neither.
-# In GPT-2 small, with its 25 norms over 768 features, each tensor that is kept costs $25 \cdot 1024 \cdot 768 \cdot 4$ bytes = 79 MB for one sequence of 1,024 tokens in float32.
-# (PyTorch's layer also saves mean and rstd, two numbers a row, and is spared the pass over $x$ that yours takes to compute them.)
+# ## 7.8 Far from zero, in float32 (optional, 6 min)
 #
-# ## 7.8 Optional: far from zero, in float32
-#
-# The closed form is not just shorter. Two formulas that are equal on paper need not be equal in float32.
-# PyTorch's CPU kernel multiplies the formula out, to $dx = r\,h + b\,x + c$ with two numbers $b$, $c$ a row: no $x-\mu$ in it. Far from zero, $b\,x$ and $c$ are large and nearly cancel.
+# Two formulas that are equal on paper need not be equal in float32.
+# PyTorch's CPU kernel multiplies ours out, to $dx = r\,h + b\,x + c$ with two numbers $b$, $c$ a row: no $x-\mu$ in it. Far from zero, $b\,x$ and $c$ are large and nearly cancel.
 # **Predict:** whose gradient is closer to the truth (the same, computed in float64) for a row of spread 1 around 1,000?
 
 # %% tags=["optional"]
@@ -714,14 +741,14 @@ def closed(v, dy, w):
     return layer_norm_backward(dy, v, mean, torch.rsqrt(var + 1e-5), w)[0]
 
 
-def centred_twice(v, dy, w):
+def centered_twice(v, dy, w):
     v = v.detach().requires_grad_()
     return torch.autograd.grad(LayerNormFunction.apply(v, w, w, 1e-5), v, dy)[0]
 
 
-closed_error, function_error = run_all(closed), run_all(centred_twice)
-assert (kernel_error / closed_error)[:, 2:].min() > 1.5  # 24 other seeds: 2.6 to 7.5 from offset 100 on
-assert function_error.max() < 3e-7  # 24 other seeds: below 8e-8 at every offset; float32 resolves 6e-8
+closed_error, function_error = run_all(closed), run_all(centered_twice)
+assert (kernel_error / closed_error)[:, 2:].min() > 1.5  # 36 other seeds: 2.6 to 7.5 from offset 100 on
+assert function_error.max() < 3e-7  # 36 other seeds: below 8e-8 at every offset; float32 resolves 6e-8
 
 # %% tags=["optional"]
 plot.lines(
@@ -730,14 +757,14 @@ plot.lines(
     title="Subtract the mean, twice, and the gradient keeps its digits",
     x="offset of a row of spread 1", y="relative error of dx",
     caption="float32, 32 rows of 1024 features, random gain and upstream gradient; the truth in float64 from the same numbers. The closed "
-    "form uses x − mean; LayerNormFunction centres the row once more before. One thread, torch 2.13.",
+    "form uses x − mean; LayerNormFunction centers the row once more before. One thread, torch 2.13.",
     alt="Three curves over the offset, on logarithmic axes. PyTorch's kernel and the closed form both rise from 1e-7 to about "
     "1e-3 and 2e-4 at an offset of 100,000, the kernel about five times higher. LayerNormFunction stays at 7e-8.",
 )
 
 # %% [markdown]
-# From an offset of 100 on, the closed form is about five times closer than the kernel on these rows (three times with 256 features). And it still loses digits, for a reason that has nothing to do with the formula: the **mean** is rounded to float32, and around 100,000 the steps are 0.008 wide.
-# $x - \mu$ is then off by the same small number in the whole row. Centring the row a second time removes it (the differences themselves were exact), and `LayerNormFunction` stays at the resolution of float32.
+# From an offset of 100 on, the closed form is four to five times closer than the kernel on average (2.6 to 7.5 times in single runs). And it still loses digits, for another reason: the **mean** is rounded to float32, and around 100,000 the steps are 0.008 wide.
+# $x - \mu$ is then off by the same small number in the whole row. Centering the row a second time removes it (the differences themselves were exact), and `LayerNormFunction` stays at the resolution of float32.
 # `layer_norm` of lesson 4 does the same on the way forward.
 #
 # ## 7.9 Clinic: right at the start, wrong after training
@@ -753,7 +780,7 @@ def patient(dy, x_hat, rstd, weight):
 
 
 # %% [markdown]
-# We do what 7.6 recommends, `(y * random).sum()`. First on the layer as it is created, then with the gain that it may have after training.
+# We do what 7.6 recommends, `(y * random).sum()`: first on the layer as it is created, then with a random gain, as training may leave it.
 
 # %%
 mean, var = mean_and_var(sx)  # (B, 1) each; sx, sdy, sw: the rows, the upstream gradient and the gain of 7.5
@@ -764,25 +791,11 @@ for setting, gain in (("gain 1", torch.ones(6, dtype=torch.float64)), ("random g
     show("sum of dx", theirs.sum(-1), 2)
 
 # %% [markdown]
-# At gain 1 nothing is wrong, and every new network starts there. The mistake grows as the gains leave 1, and width hides it once more.
-
-# %%
-found = []
-for seed in range(5):
-    g = torch.Generator().manual_seed(seed)
-    wx, wdy = (torch.randn(32, 768, dtype=torch.float64, generator=g) for _ in range(2))  # (B, D) each
-    ww = 1 + 0.1 * torch.randn(768, dtype=torch.float64, generator=g)  # (D,) gains around 1
-    mean, var = mean_and_var(wx)  # (B, 1) each
-    right, rstd = gradient((), wx, wdy, ww), torch.rsqrt(var + 1e-5)  # (B, D), (B, 1)
-    found.append(((patient(wdy, (wx - mean) * rstd, rstd, ww) - right).norm() / right.norm()).item())
-assert 0.004 < min(found) and max(found) < 0.012  # 40 other seeds: 0.0062 to 0.0086
-
-# %% [markdown]
-# With 768 features and gains spread by 0.1 around 1, $dx$ is off by about 0.7 % on random gradients. Nobody sees that in a loss curve.
+# At gain 1 nothing is wrong, and there `nn.LayerNorm` starts. The mistake grows as the gains leave 1.
 #
 # **Find it:** which of the two sums of 7.3 raises the alarm, and what in the formula moves when the gain does?
 #
-# **Explain it:** the formula is not nonsense. It is taken from somewhere, and there it is right. The same code, with the rows and the columns exchanged:
+# **Explain it:** somewhere else this formula is right. The same code, with rows and columns exchanged:
 
 # %%
 g = torch.Generator().manual_seed(80)
@@ -821,27 +834,45 @@ check.mended_gradient(mended_gradient)
 #
 # </details>
 #
-# The test that would have found it at once: random gains. (The mistake is an easy one. In 2020 PyTorch's own LayerNorm had a wrong gradient on the path for `create_graph=True`, and its reviewer asked whether the tests had ever used a gain other than 1: pull request 41595.)
+# The test that would have found it at once: random gains. (The slip is an easy one. In 2020 PyTorch's own LayerNorm had a wrong gradient on the path for `create_graph=True`,
+# and a reviewer asked whether the tests had left out gains other than 1: pull request 41595.)
+#
+# ### How far off is the patient? (optional, 2 min)
+#
+# With 768 features, and gains that have moved a little away from 1:
+
+# %% tags=["optional"]
+found = []
+for seed in range(5):
+    g = torch.Generator().manual_seed(seed)
+    wx, wdy = (torch.randn(32, 768, dtype=torch.float64, generator=g) for _ in range(2))  # (B, D) each
+    ww = 1 + 0.1 * torch.randn(768, dtype=torch.float64, generator=g)  # (D,) gains around 1
+    mean, var = mean_and_var(wx)  # (B, 1) each
+    right, rstd = gradient((), wx, wdy, ww), torch.rsqrt(var + 1e-5)  # (B, D), (B, 1)
+    found.append(((patient(wdy, (wx - mean) * rstd, rstd, ww) - right).norm() / right.norm()).item())
+assert 0.004 < min(found) and max(found) < 0.012  # 70 other seeds: 0.0062 to 0.0086
+
+# %% [markdown]
+# With gains spread by 0.1 around 1, $dx$ is off by 0.6 to 0.9 % on random gradients. It takes a test to find that: we would not trust ourselves to see it in a loss curve.
 #
 # ## Take-away
 #
 # - Backwards, line by line: what is used twice collects twice, what was copied is summed. Each step can be compared with autograd.
-# - $dx = r\,(h - \mathrm{mean}(h) - \hat x\,\mathrm{mean}(h\hat x))$ with $h = dy\,\gamma$: straight on, through the mean, through the variance. The path through the variance to the mean carries nothing. $d\gamma$ and $d\beta$ are summed over rows because all rows share $\gamma$ and $\beta$.
+# - $dx = r\,(h - \mathrm{mean}(h) - \hat x\,\mathrm{mean}(h\hat x))$ with $h = dy\,\gamma$: straight on, through the mean, through the variance. $d\gamma$ and $d\beta$ are summed over rows, because all rows share $\gamma$ and $\beta$.
 # - No gradient leaves along $\mathbf 1$, and none along $\hat x$ at $\epsilon = 0$; the rest is multiplied by $r$. So $\sum dx = 0$ always, and $\sum dx\,(x-\mu) = \epsilon r^2\sum h\hat x$.
 # - Test with random gains, random upstream gradients and few features. At gain 1, `y.sum()` cannot see a missing variance term, `(y**2).sum()` a missing mean term, and nothing sees a misplaced gain.
-# - A backward pass may keep $x$ alone. If it keeps the statistics as numbers, its second derivative is silently wrong; computed anew from $x$, every derivative is right.
+# - Of $x$'s size, a backward pass need keep nothing but $x$. If it keeps the statistics as numbers, its second derivative is silently wrong; computed anew from $x$, every derivative is right.
 #
 # ## On your own
 #
 # 1. RMSNorm divides by $\sqrt{\mathrm{mean}(x^2)+\epsilon}$ and subtracts nothing. Which of the three paths are left? Write its $dx$, and check it with `gradcheck`.
-# 2. Use `layer_norm_backward` to differentiate a BatchNorm. What must be exchanged, and where does the gain go?
-# 3. Save $y$ instead of $x$, and recover $\hat x = (y-\beta)/\gamma$ in the backward pass. Which gain breaks it?
-# 4. For a batch of one row and $D = 2$: what is $dx$ at $\epsilon = 0$, whatever arrives? Count the directions of 7.4. ([Lesson 8](08_geometry.ipynb) draws it.)
+# 2. Save $y$ instead of $x$, and recover $\hat x = (y-\beta)/\gamma$ in the backward pass. Which gain breaks it?
+# 3. For a batch of one row and $D = 2$: what is $dx$ at $\epsilon = 0$, whatever arrives? Count the directions of 7.4. ([Lesson 8](08_geometry.ipynb) draws it.)
 #
 # ## Further reading
 #
 # - Ba, Kiros & Hinton (2016), *Layer Normalization*, section 5: the invariances that the null directions come from.
-# - Xu, Sun, Zhang, Zhao & Lin (2019), *Understanding and Improving Layer Normalization*: the theorem on re-centred and re-scaled gradients, and *DetachNorm*.
-# - A. Karpathy, *llm.c*, `doc/layernorm`: forward and backward on the way to C, with the question what to keep (the derivation is left to you; now you have it); and *makemore* part 4, which compares every intermediate of a BatchNorm with autograd.
-# - PyTorch's documentation, "Extending PyTorch" and "Double Backward with Custom Functions": what may be saved, and why intermediates may not.
+# - Xu, Sun, Zhang, Zhao & Lin (2019), *Understanding and Improving Layer Normalization*: the theorem on re-centered and re-scaled gradients, and *DetachNorm*.
+# - A. Karpathy, *llm.c*, `doc/layernorm`: forward and backward on the way to C, with the question what to keep (it gives the formula; you have the derivation); and *makemore* part 4, which compares every intermediate of a BatchNorm with autograd.
+# - PyTorch's documentation and tutorials, "Extending PyTorch" and "Double Backward with Custom Functions": what may be saved, and what intermediates need.
 # - `torch/_decomp/decompositions.py`, `native_layer_norm_backward`: PyTorch's own backward pass in readable Python.

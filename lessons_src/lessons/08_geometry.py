@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 8 · Geometry: a projection and a sphere
 #
-# **What you'll do:** see LayerNorm as two moves in space, derive from them everything that it keeps, forgets and cannot tell apart, and take one of the moves away: that is RMSNorm. *(about 45 min)*
+# **What you'll do:** see LayerNorm as two moves in space, derive from them everything that it keeps, forgets and cannot tell apart, and take one of the moves away: that is RMSNorm. *(about 50 min)*
 #
 # **You'll be able to**
 # - write LayerNorm without a mean and without a variance: project, then scale to a radius;
@@ -91,7 +91,7 @@ assert (faded < 7**0.5).all()  # eps > 0: inside, always
 show("length / sqrt(D), eps = 0", [length.min() / 7**0.5, length.max() / 7**0.5])
 
 # %% [markdown]
-# With $\epsilon > 0$ the length is $\sqrt{D\,v/(v+\epsilon)}$: strictly inside. No single number can exceed $\sqrt{D-1}$ ([lesson 3](03_epsilon.ipynb) proved it); the rows that reach it are those with one spike:
+# With $\epsilon > 0$ the length is $\sqrt{D\,v/(v+\epsilon)}$: strictly inside. No single number can exceed $\sqrt{D-1}$ ([lesson 3](03_epsilon.ipynb) proved it); at $\epsilon = 0$, the rows that reach it are those with one spike, a number above $D-1$ equal ones:
 
 # %%
 one_hot = torch.zeros(7, dtype=torch.float64)  # (D,)
@@ -128,7 +128,7 @@ def on_its_way(step, eps=0.0):
 # %% [markdown]
 # Move the first slider from 0 to 3 to follow the rows, and the second to see what $\epsilon$ does. (Both need a running kernel; the picture below them stands still.)
 
-# %% tags=["nbval-ignore-output"]
+# %%
 step = widgets.FloatSlider(value=1.5, min=0, max=3, step=0.25, description="moves", continuous_update=False)
 epsilon = widgets.FloatLogSlider(value=1e-5, min=-5, max=2, step=1, description="epsilon", readout_format=".0e")
 picture = widgets.Image(format="png", width=620)
@@ -141,9 +141,10 @@ def redraw(change=None):
         sphere=3**0.5, plane=[1, 1, 1], view=(5, 72), limit=2.5, size=(7, 5), colors={"rows": "LayerNorm", "circle": "none"},
         x="feature 1", y="feature 2", z="feature 3", title=f"After {step.value:g} of three moves", show=False,
         caption="Project, scale, then gain and bias.", alt="Rows on their way to the circle and the ellipse.",
-    ).png  # fmt: skip
+    ).png
 
 
+# %% tags=["nbval-ignore-output"]
 step.observe(redraw, "value")
 epsilon.observe(redraw, "value")
 redraw()
@@ -158,12 +159,9 @@ plot.scatter3d(
     colors={"rows": "none", "projected": "DyT", "scaled": "LayerNorm", "circle": "LayerNorm", "one row's way": "softmax", "gain and bias": "BatchNorm"},
     title="LayerNorm: down onto a plane, out to a circle",
     x="feature 1", y="feature 2", z="feature 3",
-    caption="Nine rows of three features at ε = 0: grey as they come, light blue projected onto the plane of zero "
-    "sum, dark blue scaled to radius √3. Gain and bias take the circle to the ellipse. Wire frame: the sphere of radius √3.",
-    alt="A sphere cut by a plane through its centre. Scattered grey points lie off the plane; light blue points are "
-    "their feet on the plane; dark blue points lie on a circle, where plane and sphere meet. A line follows one row through "
-    "these three stations. An ellipse, tilted and shifted, is where gain and bias take the circle.",
-)  # fmt: skip
+    caption="Nine rows of three features at ε = 0: gray as they come, light blue projected onto the plane of zero sum, dark blue scaled to radius √3. Gain and bias take the circle to the ellipse. Wire frame: the sphere of radius √3.",
+    alt="A sphere cut by a plane through its center. Scattered gray points lie off the plane; light blue points are their feet on the plane; dark blue points lie on a circle, where plane and sphere meet. A line follows one row through these three stations. An ellipse, tilted and shifted, is where gain and bias take the circle.",
+)
 
 # %% [markdown]
 # It lies in a plane, but hardly ever in one through the origin. For gains that are not 0, all outputs satisfy $\sum_i (y_i - \beta_i)/\gamma_i = 0$, and the origin does so only if $\sum_i \beta_i/\gamma_i = 0$. On that plane $\sum_i \big((y_i - \beta_i)/\gamma_i\big)^2 = D$ at $\epsilon = 0$ (less for $\epsilon > 0$). In $D$ dimensions: an ellipsoid, flat in one direction.
@@ -192,7 +190,7 @@ show("one feature", F.layer_norm(torch.tensor([[5.0], [-0.2]]), (1,)))
 #
 # ## 8.3 A second time
 #
-# A row that lies in the plane and on the sphere is where it should be. So at $\epsilon = 0$, before gain and bias, a second LayerNorm does nothing: $\operatorname{LN}(\operatorname{LN}(x)) = \operatorname{LN}(x)$.
+# A row that lies in the plane and on the sphere is where it should be. So at $\epsilon = 0$, before gain and bias, a second LayerNorm does nothing (the word for that is **idempotent**): $\operatorname{LN}(\operatorname{LN}(x)) = \operatorname{LN}(x)$.
 #
 # **Predict:** is that true with $\epsilon = 10^{-5}$, for a row of deviation 1? And for one of 0.001?
 
@@ -209,7 +207,7 @@ assert (F.layer_norm(once, (6,), eps=0.0) - once).abs().max() < 1e-14  # eps = 0
 
 # %% [markdown]
 # The first row is home after one pass (its deviation is $0.999995$). The second comes out at 0.30, and a second pass more than triples it; from $10^{-6}$ it takes three.
-# Nets do stack two norms, without meaning to: PyTorch's `nn.Transformer`, for example, puts a final norm behind layers that (by default) end in one already. For well-spread rows and fresh gains and biases that costs nothing but time.
+# Nets do stack two norms, without meaning to: PyTorch's `nn.Transformer`, for example, puts a final norm behind layers that (by default) end in one already. For well-spread rows, and while gains are 1 and biases 0, that costs nothing but time.
 #
 # ## 8.4 What gets through: the spectrum of the Jacobian
 #
@@ -217,7 +215,7 @@ assert (F.layer_norm(once, (6,), eps=0.0) - once).abs().max() < 1e-14  # eps = 0
 #
 # $$J = r\,\big(P - \tfrac1D\,\hat x\hat x^\top\big)$$
 #
-# It is symmetric, so three short computations say everything about it:
+# It is symmetric, so it stretches the row by a fixed factor along each of $D$ directions at right angles to one another. Those factors, here called slopes, are its **eigenvalues**; all of them together are its **spectrum**. Three short computations find them:
 # - **along $\mathbf 1$:** $P\mathbf 1 = 0$ and $\hat x^\top\mathbf 1 = 0$, so $J\mathbf 1 = 0$. A shift of the row is not seen.
 # - **along $\hat x$:** $\|\hat x\|^2 = D\,v/(v+\epsilon)$, so $J\hat x = r\,\big(1 - \tfrac{v}{v+\epsilon}\big)\hat x = r\,\tfrac{\epsilon}{v+\epsilon}\,\hat x$. A stretch of the row is not seen at $\epsilon = 0$, and seen a little else.
 # - **along the other $D-2$ directions,** at right angles to both: $J u = r\,u$. They pass, multiplied by $r$.
@@ -250,10 +248,8 @@ plot.lines(
     title="Shift is always forgotten, stretch only while ε is small beside the variance",
     x="ε in units of the row's variance v", y="slope, in units of 1/σ",
     caption="The three eigenvalues of the Jacobian of LayerNorm before gain and bias: r, r·ε/(v+ε) and 0, with r = 1/√(v+ε), for D ≥ 3.",
-    alt="Three curves over eps on a logarithmic axis. The slope of the D minus 2 other directions is 1 and falls once eps "
-    "exceeds a tenth of the variance. The slope along x hat rises from 0 to 0.385 at twice the variance and then falls, "
-    "close to the first. The slope along the ones is 0.",
-)  # fmt: skip
+    alt="Three curves over eps on a logarithmic axis. The slope of the D minus 2 other directions is 1 and falls once eps exceeds a tenth of the variance. The slope along x hat rises from 0 to 0.385 at twice the variance and then falls, close to the first. The slope along the ones is 0.",
+)
 
 # %% [markdown]
 # On the right, where $\epsilon$ outweighs the variance, both curves become one: the layer is $Px/\sqrt\epsilon$ there, a linear map that forgets the shift alone.
@@ -264,7 +260,7 @@ plot.lines(
 #
 # $$\operatorname{LN}(a\,x + b\,\mathbf 1) = \operatorname{LN}(x).$$
 #
-# Different rows, one output. No gain and no bias can pull them apart again, so **LayerNorm can never be the identity**. BatchNorm can: in training mode it divides a feature by *one* number and subtracts *one* number for all samples of a batch, and $\gamma = \sqrt{v+\epsilon}$, $\beta = \mu$ undo just that.
+# Different rows, one output. No gain and no bias can pull them apart again, so **LayerNorm cannot be the identity** on all rows (nor with $\epsilon > 0$: the shift stays lost). BatchNorm can: in training mode it subtracts *one* number from a feature and divides it by *one* number, the same for all samples of a batch. For that batch, $\gamma = \sqrt{v+\epsilon}$ and $\beta = \mu$ undo just that.
 
 # %%
 g = torch.Generator().manual_seed(84)
@@ -277,7 +273,7 @@ undone = F.batch_norm(x, None, None, (var + 1e-5).sqrt(), mean, training=True, e
 assert (undone - x).abs().max() < 1e-13  # BatchNorm as the identity
 
 # %% [markdown]
-# For the same reason LayerNorm cannot be folded into the layer *before* it when a net is deployed, as BatchNorm can. The factor $1/\sqrt{v+\epsilon}$ is another one for each row: the rows $[0,1,2,3]$ and $[0,10,20,30]$ need 0.894 and 0.0894. Only gain and bias can be folded, into a linear layer *after* it.
+# When a net is deployed, BatchNorm (in evaluation mode) can be folded into the linear layer *before* it: it is a fixed factor and a fixed shift for each feature. LayerNorm cannot. Its factor $1/\sqrt{v+\epsilon}$ is another one for each row: the rows $[0,1,2,3]$ and $[0,10,20,30]$ need 0.894 and 0.0894. Parts of it can: the projection is linear and fits into the layer before ($PW$ in place of $W$), gain and bias fit into a linear layer *after* it. The scaling stays.
 #
 # ## 8.5 RMSNorm: the sphere without the projection
 #
@@ -295,9 +291,13 @@ def rms(x, weight, eps=1e-6):
     return x_hat * weight  # (..., D)
 
 
+# %%
+g = torch.Generator().manual_seed(83)
+x = torch.randn(8, 5, dtype=torch.float64, generator=g)  # (B, D)
+weight = torch.randn(5, dtype=torch.float64, generator=g)  # (D,)
 assert (rms(x, weight) - F.rms_norm(x, (5,), weight, eps=1e-6)).abs().max() < 1e-12  # float64
-centred = x - x.mean(-1, keepdim=True)  # (B, D)
-assert (rms(centred, weight) - F.layer_norm(x, (5,), weight, eps=1e-6)).abs().max() < 1e-12  # LN = RMSNorm after P
+centered = x - x.mean(-1, keepdim=True)  # (B, D)
+assert (rms(centered, weight) - F.layer_norm(x, (5,), weight, eps=1e-6)).abs().max() < 1e-12  # LN = RMSNorm after P
 show("RMSNorm of [5, 5, 5]", rms(torch.full((3,), 5.0), torch.ones(3)))
 show("LayerNorm of [5, 5, 5]", F.layer_norm(torch.full((3,), 5.0), (3,)))
 
@@ -371,7 +371,7 @@ assert (layer(x) - theirs(x)).abs().max() < 2e-6  # float32, numbers up to 5
 # ## 8.6 The invariance table
 #
 # A norm sits behind a linear layer, $a = Wx$. Change the weights or the data in some regular way: does the output of the norm change? Table 1 of the LayerNorm paper answers for three norms and six changes.
-# We compute all of it. **WeightNorm** is the odd one out: it divides each weight vector (each row of $W$) by its length and never looks at the data.
+# We compute all of it, for a linear layer without a bias. **WeightNorm** is the odd one out: it divides each weight vector (each row of $W$) by its length and never looks at the data.
 
 # %%
 norms = {  # x (N, D), W (H, D) -> (N, H), all at eps = 0, before gain and bias
@@ -382,6 +382,7 @@ norms = {  # x (N, D), W (H, D) -> (N, H), all at eps = 0, before gain and bias
 }
 
 
+# %%
 def changes(x, W, g):
     """Return the six changes of the table, {name: (x, W)}; all factors are positive."""
     vector, shift = torch.randn(2, W.shape[1], dtype=W.dtype, generator=g)  # (D,) each
@@ -390,7 +391,7 @@ def changes(x, W, g):
     return {
         "W × 3": (x, 3 * W), "one vector\nadded to all\nrows of W": (x, W + vector), "one row\nof W × 3": (x, one_row * W),
         "all data × 3": (3 * x, W), "all data\nshifted": (x + shift, W), "one case × 3": (one_case * x, W),
-    }  # fmt: skip
+    }
 
 
 # %% [markdown]
@@ -429,6 +430,8 @@ said = {
     "LayerNorm": "yes yes no yes no yes",
     "RMSNorm": "yes no no yes no yes",
 }
+
+# %%
 g = torch.Generator().manual_seed(86)
 x, W = torch.randn(9, 4, dtype=torch.float64, generator=g), torch.randn(5, 4, dtype=torch.float64, generator=g)
 table = {}
@@ -444,18 +447,15 @@ plot.heat(
     texts=[["same" if change < 1e-12 else "changes" for change in moved] for moved in table.values()], limits=(0, 1.6),
     title="Each norm is blind to changes of its own",
     x="what is done to weights or data", y="norm", size=(8.6, 3.4),
-    caption="Does the output of the norm stay the same (to 1e-12, float64)? ε = 0, before gain and bias, positive factors, "
-    "BatchNorm in training mode. 9 cases, 4 inputs, 5 units.",
-    alt="A table of four norms and six changes. Scaling the whole matrix changes none. Adding one vector to all rows of W leaves LayerNorm "
-    "alone the same; scaling one row leaves BatchNorm and WeightNorm the same; scaling all data all but WeightNorm; "
-    "shifting all data BatchNorm alone; scaling one case LayerNorm and RMSNorm.",
-)  # fmt: skip
+    caption="Does the output of the norm stay the same (to 1e-12, float64)? ε = 0, before gain and bias, positive factors, BatchNorm in training mode. 9 cases, 4 inputs, 5 units.",
+    alt="A table of four norms and six changes. Scaling the whole matrix changes none. Adding one vector to all rows of W leaves LayerNorm alone the same; scaling one row leaves BatchNorm and WeightNorm the same; scaling all data all but WeightNorm; shifting all data BatchNorm alone; scaling one case LayerNorm and RMSNorm.",
+)
 
 # %% [markdown]
 # Read the two norms of this lesson by their geometry. Both forget a common factor of $a$, so everything that multiplies all of $a$ is invisible: $W\times3$, all data, one case. LayerNorm also forgets a shift of all entries of $a$, and that is column two.
 #
 # Two traps in that table:
-# - **Re-centring adds *one* vector $\delta$ to all rows of $W$.** Then each $a_h$ gains the same number, $\delta\cdot x$. Another vector for each row is another matrix. Nor does "all data shifted" do it: that adds another number to each $a_h$.
+# - **Re-centering adds *one* vector $\delta$ to all rows of $W$.** Then each $a_h$ gains the same number, $\delta\cdot x$. Another vector for each row is another matrix. Nor does "all data shifted" do it: that adds another number to each $a_h$.
 # - **$\epsilon$ must be 0.** With PyTorch's default, a small $W$ is enough to break a "yes".
 
 # %%
@@ -500,8 +500,10 @@ batch = torch.arange(64)
 loss, gradient = loss_and_gradient(W, V, batch)  # number, (32, 64)
 cosine = (W * gradient).sum() / (W.norm() * gradient.norm())
 assert abs(cosine) < 1e-13 and gradient.sum(0).abs().max() < 1e-13  # float64; both are 0 in exact arithmetic
-per_row = (W * gradient).sum(1)  # (32,) not 0 row by row: only the whole matrix is free to grow
+per_row = (W * gradient).sum(1)  # (32,) not 0 row by row: scaling one row alone is seen
 assert per_row.abs().max() > 1e3 * per_row.sum().abs()
+
+# %%
 for c in (0.1, 10.0, 1000.0):
     scaled_loss, scaled = loss_and_gradient(c * W, V, batch)
     assert abs(scaled_loss - loss) < 1e-13 and (c * scaled - gradient).abs().max() < 1e-12
@@ -510,7 +512,7 @@ for c in (0.1, 10.0, 1000.0):
 # %% [markdown]
 # A step of **plain SGD** (no weight decay, no momentum) goes at right angles to $W$. Pythagoras: $\|W_{t+1}\|^2 = \|W_t\|^2 + \eta^2\|\nabla L\|^2$ with learning rate $\eta$. The norm of $W$ can only grow.
 #
-# And what counts for the loss is the *direction* $w = W/\|W\|$ alone. In one step $W$ turns by about $\eta\,\|\nabla L(W)\|/\|W\|$, and $\nabla L(W) = \nabla L(w)/\|W\|$. So the direction moves as if it had unit length and an **effective learning rate**.
+# And what counts for the loss is the *direction* $w = W/\|W\|$ alone. In one step $W$ turns by an angle of about $\eta\,\|\nabla L(W)\|/\|W\|$ (step over length, in radians), and $\nabla L(W) = \nabla L(w)/\|W\|$. So the direction moves as if it had unit length and an **effective learning rate**.
 
 # %% tags=["exercise"] id="ex-8-4"
 # Exercise 8.4 · ●●○○○ · 5 min
@@ -564,10 +566,10 @@ def train(c, lr, seed, eps=0.0, steps=100):
 seeds = range(5)
 plain, tenfold, slow = (
     [train(c, lr, seed) for seed in seeds] for c, lr in [(1, 0.5), (10, 50.0), (10, 0.5)]
-)  # fmt: skip
+)
 for (a, lengths), (b, _), (late, late_lengths) in zip(plain, tenfold, slow, strict=True):
     assert (a - b).abs().max() < 1e-12  # float64, eps = 0; 4e-16 is the worst of 16 seeds
-    assert late[-10:].mean() - a[-10:].mean() > 0.8  # 1.26 is the least of 16 seeds
+    assert late[-10:].mean() - a[-10:].mean() > 0.8  # 1.2 is the least of 26 seeds
     assert (lengths.diff() > 0).all() and late_lengths[-1] / late_lengths[0] < 1.001
 print(f"the losses of (W, 0.5) and (10 W, 50) agree to the last digits in {len(plain)} of {len(plain)} seeds")
 
@@ -580,9 +582,8 @@ plot.lines(
     title="Ten times the weights and a hundred times the rate: the same run",
     x="step of plain SGD", y="training loss",
     caption="Digits, W → LayerNorm (ε = 0) → ReLU → fixed output layer, batch 64, float64, no momentum, no weight decay. Dots: the mean of the same 5 seeds, every ninth step.",
-    alt="Three loss curves over 100 steps. From W at rate 0.5 the loss falls from 2.4 to 0.7; the dots of ten times W at "
-    "rate 50 lie exactly on it. From ten times W at rate 0.5 the loss only falls to 2.1.",
-)  # fmt: skip
+    alt="Three loss curves over 100 steps. From W at rate 0.5 the loss falls from 2.4 to 0.7; the dots of ten times W at rate 50 lie exactly on it. From ten times W at rate 0.5 the loss only falls to 2.1.",
+)
 
 # %% [markdown]
 # The two runs are one run. With the same rate, ten times the weights learn a hundred times more slowly.
@@ -596,9 +597,50 @@ for seed, (_, lengths) in zip(seeds, plain, strict=True):
     print(f"seed {seed}: |W| from {lengths[0]:.2f} to {lengths[-1]:.2f}, effective rate down to {100 * share:.0f} %")
 
 # %% [markdown]
-# Three conditions. **Weight decay** pulls $\|W\|$ back, so before a norm it is a way to hold the effective rate up, not a limit on what the net can compute. **Adam** takes steps that do not shrink with the gradient (its own $\epsilon$ aside), so its effective rate falls with $1/\|W\|$ and not its square. And **eps of the norm must be 0**, or small beside the variance of $Wx$.
+# ### Other optimizers
 #
-# What does $\epsilon$ do? Compare $(W, \eta)$ with $(cW, c^2\eta)$ again, now for PyTorch's $10^{-5}$ as well.
+# All that was plain SGD. What changes with others, still at $\epsilon = 0$ in the norm:
+# - **Weight decay** $\lambda$ adds $\lambda W$ to the gradient, which pulls $\|W\|$ back. The output does not see the length of $W$, so before a norm this is no limit on what the net can compute. It holds the effective rate up.
+# - **Momentum** steps along a mean of past gradients, no longer at right angles to $W$: Pythagoras is lost, the equality of two runs is not.
+# - **Adam** divides by the gradient's own size, entry by entry, so its steps do not shrink when the gradient does. Only the longer way around is left: its effective rate falls with $1/\|W\|$, not with its square.
+#
+# **Predict:** which settings of learning rate and decay make a run from $10\,W$ equal to one from $W$, for SGD with both, and for Adam?
+
+# %%
+def train_with(optimizer, c, steps=50):
+    """Train from c times the weights of seed 0, eps = 0; optimizer: [W] -> a torch optimizer. (losses (steps,), |W|)."""
+    g = torch.Generator().manual_seed(0)
+    W = nn.Parameter(c * torch.randn(32, 64, dtype=torch.float64, generator=g) / 8)  # (H, D)
+    V = torch.randn(10, 32, dtype=torch.float64, generator=g) / 32**0.5  # (10, H)
+    rule, losses = optimizer([W]), []
+    for _ in range(steps):
+        loss, W.grad = loss_and_gradient(W, V, torch.randint(len(X), (64,), generator=g))
+        rule.step(), losses.append(loss)
+    return torch.tensor(losses, dtype=torch.float64), W.norm().item()
+
+
+# %%
+def sgd(c, decay, momentum=0.9):
+    return train_with(lambda W: torch.optim.SGD(W, 0.1 * c**2, momentum=momentum, weight_decay=decay / c**2), c)
+
+
+def adam(c):  # its own eps as good as 0; not 0, because some pixels are always blank and have no gradient
+    return train_with(lambda W: torch.optim.Adam(W, 0.01 * c, eps=1e-30), c)
+
+
+assert (sgd(10, 0.01)[0] - sgd(1, 0.01)[0]).abs().max() < 1e-12  # rate times 100, decay over 100
+assert (adam(10)[0] - adam(1)[0]).abs().max() < 1e-12  # rate times 10; 9e-16 is the worst of 6 seeds for both
+assert sgd(1, 0.1, momentum=0)[1] < sgd(1, 0.0, momentum=0)[1]  # decay shortens W
+print("one run each: SGD from 10 W with 100 lr and decay / 100, Adam from 10 W with 10 lr")
+
+# %% [markdown]
+# With decay, $(W, \eta, \lambda)$ and $(cW, c^2\eta, \lambda/c^2)$ are one run; with Adam, $(W, \eta)$ and $(cW, c\,\eta)$.
+#
+# ### And eps?
+#
+# So far the $\epsilon$ of the norm was 0. It must be 0, or small beside the variance of $Wx$.
+#
+# Compare $(W, \eta)$ with $(cW, c^2\eta)$ in plain SGD again, now for PyTorch's $10^{-5}$ as well.
 
 # %%
 factors = [1e-4, 1e-3, 1e-2, 1e-1, 10.0, 100.0]
@@ -614,7 +656,7 @@ def gaps(eps):
 
 
 exact, default = gaps(0.0), gaps(1e-5)  # (4, 6) each
-assert exact.max() < 1e-12  # 9e-16 is the worst of 12 seeds; with eps 0.88 is the least at c <= 0.001, 6e-6 at c >= 10
+assert exact.max() < 1e-12  # 9e-16 is the worst of 12 seeds; with eps 0.86 is the least at c <= 0.001, 5e-6 to 5e-3 at c >= 10 (22 seeds)
 assert default[:, :2].min() > 0.3 and 1e-8 < default[:, 4:].min() and default[:, 4:].max() < 0.02
 
 # %%
@@ -623,17 +665,16 @@ plot.lines(
     title="With ε, the size of the weights counts again",
     x="factor c on the weights (and c² on the learning rate)", y="largest difference of the loss in 60 steps",
     caption="Runs from cW with rate 0.5 c² against W with rate 0.5, the net and data of the last figure, the worst of 4 seeds.",
-    alt="Two lines on logarithmic axes. At eps 0 the difference is some 1e-16 for all factors. At eps 1e-5 it is below one thousandth for "
-    "large weights and rises to about 1 once the weights are a thousandth of their size.",
-)  # fmt: skip
+    alt="Two lines on logarithmic axes. At eps 0 the difference is some 1e-16 for all factors. At eps 1e-5 it is far below a hundredth for large weights and rises to about 1 once the weights are a thousandth of their size.",
+)
 
 # %% [markdown]
-# At the usual size of weights $\epsilon$ shifts the losses by a thousandth or less. At a thousandth, $Wx$ has a variance below $\epsilon$, the norm fades out (8.4), and the argument is void.
+# At the usual size of weights or more ($Wx$ has a variance near 1) $\epsilon$ moves the losses by less than a hundredth. At a thousandth, $Wx$ has a variance below $\epsilon$, the norm fades out (8.4), and the argument is void.
 #
 # ## 8.8 Clinic: features that never arrive
 #
-# A recommender reads $K$ numbers for each sample (price, age, …), already standardised over the training set. Each is to become a *token* of $E$ numbers. Someone adds "a LayerNorm for each feature", as is done for embeddings.
-# The patient is modelled on a public library for recommendation, whose authors wrote, when they found it, that it may have cost their published experiments accuracy (Transformers4Rec, pull request 151). The same thing was reported to PyTorch as a bug of LayerNorm (pytorch#108956).
+# A recommender reads $K$ numbers for each sample (price, age, …), already standardized over the training set. Each is to become a *token* of $E$ numbers. Someone adds "a LayerNorm for each feature", as is done for embeddings.
+# The patient is modelled on a public library for recommendation. One of its authors wrote, on finding it, that it might have cost the experiments of their paper accuracy (Transformers4Rec, pull request 151). The same thing was reported to PyTorch as a bug of LayerNorm (pytorch#108956).
 
 # %%
 def clinic_tokens(x, weight, bias):
@@ -647,21 +688,22 @@ x, weight, bias = (torch.randn(*shape, generator=g) for shape in [(4, 3), (3, 5)
 print("output:", tuple(clinic_tokens(x, weight, bias).shape), "no error, no nan, no warning")
 
 # %% [markdown]
-# Find out what is lost, here and in two mends that come to mind. Geometry answers without a run.
+# How much gets through, here and in two mends that come to mind? Geometry answers without a run.
 
 # %% tags=["exercise"] id="ex-8-5"
 # Exercise 8.5 · ●●○○○ · 4 min
-# A feature takes 1,000 different values, none of them 0, some of either sign; eps = 0 where that makes a difference.
-# How many different tokens can come out? lost = {"patient": ..., "rms": ..., "after": ...}, three whole numbers.
+# One feature takes 1,000 different values, none of them 0, some of either sign. eps is positive, but negligible.
+# How many different tokens come out for it? The weights are random.
+# different_tokens = {"patient": ..., "rms": ..., "after": ...}, three whole numbers
 # patient  the function above
 # rms      RMSNorm in place of LayerNorm: F.rms_norm(x.unsqueeze(-1), (1,)) * weight + bias
 # after    LayerNorm over the E numbers: F.layer_norm(x.unsqueeze(-1) * weight, (E,)) + bias, with E = 5
 ### BEGIN SOLUTION
-lost = {"patient": 1, "rms": 2, "after": 2}
+different_tokens = {"patient": 1, "rms": 2, "after": 2}
 ### END SOLUTION
 
 # %% tags=["check"]
-check.lost(lost)
+check.different_tokens(different_tokens)
 
 # %% [markdown]
 # <details><summary>Hint</summary>
@@ -670,18 +712,18 @@ check.lost(lost)
 #
 # </details>
 #
-# Now mend it. There is more than one way, and the check takes any that keeps every value apart.
+# Now mend it. There is more than one way, and the check takes any that keeps every value apart (it tries 24, and two tokens count as different if they are more than a thousandth of the largest distance apart).
 
 # %% tags=["exercise"] id="ex-8-6"
 # Exercise 8.6 · ●●○○○ · 5 min
 def mended_tokens(x, weight, bias):
-    """Turn each of K standardised numbers into a token, so that different values give different tokens.
+    """Turn each of K standardized numbers into a token, so that different values give different tokens.
 
     x: (B, K) float tensor. weight, bias: (K, E), both learned, both used. Returns (B, K, E).
     The token of a feature depends on that feature alone, and a sample on no other sample.
     """
     ### BEGIN SOLUTION
-    return x.unsqueeze(-1) * weight + bias  # they are standardised already, over the data set: no norm is needed
+    return x.unsqueeze(-1) * weight + bias  # they are standardized already, over the data set: no norm is needed
     ### END SOLUTION
 
 
@@ -709,9 +751,9 @@ for name, tokens in {"patient": clinic_tokens, "yours": mended_tokens}.items():
 #
 # - LayerNorm is a projection onto the plane of zero sum and a scaling to the radius $\sqrt D$ ($\epsilon = 0$; inside it for $\epsilon > 0$). Gain and bias make an ellipsoid of the sphere.
 # - Rows that differ by a shift or, at $\epsilon = 0$, by a positive factor give the same output: $\operatorname{LN}(ax + b\mathbf 1) = \operatorname{LN}(x)$. Where $\epsilon$ outweighs the variance, only the shift is forgotten. One feature gives 0, two give a sign.
-# - RMSNorm scales and does not project: LayerNorm is RMSNorm of the centred row. Its default $\epsilon$ is that of the type it computes in.
+# - RMSNorm scales and does not project: LayerNorm is RMSNorm of the centered row. Its default $\epsilon$ is that of the type it computes in.
 # - The table: a norm over features does not see $W\times c$ or one case $\times c$, at $\epsilon = 0$; LayerNorm alone does not see one vector added to all rows of $W$.
-# - Before a norm the effective learning rate of plain SGD is $\eta/\|W\|^2$, and $\|W\|$ grows by itself: $(W, \eta)$ and $(cW, c^2\eta)$ are one run.
+# - Before a norm at $\epsilon = 0$ the effective learning rate of plain SGD is $\eta/\|W\|^2$, and $\|W\|$ grows by itself: $(W, \eta)$ and $(cW, c^2\eta)$ are one run. For Adam they are $(W, \eta)$ and $(cW, c\,\eta)$.
 #
 # ## On your own
 #
@@ -723,7 +765,7 @@ for name, tokens in {"patient": clinic_tokens, "yours": mended_tokens}.items():
 # ## Further reading
 #
 # - Ba, Kiros & Hinton (2016), *Layer Normalization*, Table 1 (invariances) and section 5.2 (how the norm of the weights acts as a learning rate).
-# - Zhang & Sennrich (2019), *Root Mean Square Layer Normalization*, eq. 4, and section 4 on what it keeps invariant.
-# - Brody, Alon & Yahav (2023), *On the Expressivity Role of LayerNorm in Transformers' Attention*: projection and scaling, and what each does for attention ([lesson 11](11_transformer.ipynb) tries it).
-# - van Laarhoven (2017), *L2 Regularization versus Batch and Weight Normalization*: the effective learning rate, and what weight decay does to it.
+# - Zhang & Sennrich (2019), *Root Mean Square Layer Normalization*: the definition, what it keeps invariant, and what that does to the gradient.
+# - Brody, Alon & Yahav (2023), *On the Expressivity Role of LayerNorm in Transformers' Attention*: projection and scaling, and what each does for attention (lesson 11 tries it).
+# - van Laarhoven (2017), *L2 Regularization versus Batch and Weight Normalization*: the effective learning rate, what weight decay does to it, and why Adam removes that only in part.
 # - Transformers4Rec, pull request 151, and pytorch#108956: the clinic's case. pytorch#188375: with one feature, PyTorch's CPU kernel gives the gain a gradient that should be 0.
