@@ -631,7 +631,10 @@ def recorded(lesson):
     for cell in lesson.code():
         for node in _parse(lesson, cell):
             called = [(ast.unparse(call.func), call) for call in ast.walk(node) if isinstance(call, ast.Call)]
-            loads = [call for name, call in called if name == "runs.load_or_run"]
+            loads = [call for name, call in called if name.endswith("load_or_run")]
+            for name, call in called:
+                if name.endswith("load_or_run") and name != "runs.load_or_run":
+                    lesson.fail(cell.line + call.lineno, f"the call of {name}. Import runs and write runs.load_or_run.")
             for call in loads:
                 if not call.args or not isinstance(getattr(call.args[0], "value", None), str):
                     lesson.fail(cell.line + call.lineno, "runs.load_or_run gets its name from an expression. Write the "
