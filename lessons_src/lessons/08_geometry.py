@@ -156,7 +156,7 @@ plot.scatter3d(
     {"rows": cloud, "projected": on_its_way(1), "scaled": on_its_way(2)},
     curves={"circle": circle, "one row's way": way, "gain and bias": circle * weight + bias},
     sphere=3**0.5, plane=[1, 1, 1], view=(5, 72), limit=2.5, size=(7, 5),
-    colors={"rows": "none", "projected": "DyT", "scaled": "LayerNorm", "circle": "LayerNorm", "one row's way": "softmax", "gain and bias": "BatchNorm"},
+    colors={"rows": "none", "projected": "DyT", "scaled": "LayerNorm", "circle": "LayerNorm", "one row's way": "softmax", "gain and bias": "InstanceNorm"},
     title="LayerNorm: down onto a plane, out to a circle",
     x="feature 1", y="feature 2", z="feature 3",
     caption="Nine rows of three features at ε = 0: gray as they come, light blue projected onto the plane of zero sum, dark blue scaled to radius √3. Gain and bias take the circle to the ellipse. Wire frame: the sphere of radius √3.",
@@ -243,7 +243,7 @@ r = (1 + eps).rsqrt()  # (61,)
 assert abs(eps[(r * eps / (1 + eps)).argmax()] - 2) < 0.3  # the bump is at eps = 2 v, and 0.385 high
 plot.lines(
     eps, {"D − 2 other directions": r, "along x̂ (stretch)": r * eps / (1 + eps), "along 1 (shift)": 0 * eps}, xlog=True,
-    colors={"D − 2 other directions": "LayerNorm", "along x̂ (stretch)": "BatchNorm", "along 1 (shift)": "none"},
+    colors={"D − 2 other directions": "LayerNorm", "along x̂ (stretch)": "InstanceNorm", "along 1 (shift)": "none"},
     vref={"ε = v": 1.0},
     title="Shift is always forgotten, stretch only while ε is small beside the variance",
     x="ε in units of the row's variance v", y="slope, in units of 1/σ",
@@ -578,7 +578,7 @@ plot.lines(
     range(100),
     {"10 W, lr 0.5": torch.stack([loss for loss, _ in slow]), "W, lr 0.5": torch.stack([loss for loss, _ in plain]),
      "10 W, lr 50": torch.stack([loss for loss, _ in tenfold]).mean(0).where(torch.arange(100) % 9 == 0, torch.nan)},
-    colors={"10 W, lr 0.5": "BatchNorm", "W, lr 0.5": "LayerNorm", "10 W, lr 50": "none"}, dots=["10 W, lr 50"],
+    colors={"10 W, lr 0.5": "InstanceNorm", "W, lr 0.5": "LayerNorm", "10 W, lr 50": "none"}, dots=["10 W, lr 50"],
     title="Ten times the weights and a hundred times the rate: the same run",
     x="step of plain SGD", y="training loss",
     caption="Digits, W → LayerNorm (ε = 0) → ReLU → fixed output layer, batch 64, float64, no momentum, no weight decay. Dots: the mean of the same 5 seeds, every ninth step.",
@@ -661,7 +661,7 @@ assert default[:, :2].min() > 0.3 and 1e-8 < default[:, 4:].min() and default[:,
 
 # %%
 plot.lines(
-    factors, {"ε = 1e-5": default.amax(0), "ε = 0": exact.amax(0)}, xlog=True, ylog=True, colors={"ε = 1e-5": "BatchNorm", "ε = 0": "LayerNorm"},
+    factors, {"ε = 1e-5": default.amax(0), "ε = 0": exact.amax(0)}, xlog=True, ylog=True, colors={"ε = 1e-5": "InstanceNorm", "ε = 0": "LayerNorm"},
     title="With ε, the size of the weights counts again",
     x="factor c on the weights (and c² on the learning rate)", y="largest difference of the loss in 60 steps",
     caption="Runs from cW with rate 0.5 c² against W with rate 0.5, the net and data of the last figure, the worst of 4 seeds.",

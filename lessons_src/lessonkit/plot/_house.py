@@ -29,6 +29,11 @@ COLORS = {
     "Post-LN + warm-up": "#005566",
     "Pre-LN": "#221188",
 }
+# The order in which names that are no method get a colour: first those of methods that are seldom in a figure.
+_SPARE = (
+    "InstanceNorm", "GroupNorm", "Post-LN", "DyT", "Pre-LN", "Post-LN + warm-up", "RMSNorm", "softmax", "BatchNorm",
+    "none",
+)  # fmt: skip
 _ALIASES = {
     "ln": "LayerNorm",
     "bn": "BatchNorm",
@@ -175,7 +180,7 @@ def colors_for(names, colors=None):
     """A colour for each name: {name: "#rrggbb"}.
 
     Methods of the course keep theirs. `colors` maps further names to a method ("LayerNorm") or to any colour. The
-    others get what is left of the palette, in its order, and never LayerNorm's blue.
+    others get what is left of the palette, BatchNorm's orange late and never LayerNorm's blue.
     """
     colors = colors or {}
     for name in colors:
@@ -190,7 +195,7 @@ def colors_for(names, colors=None):
             if not mcolors.is_color_like(wish):
                 raise ValueError(f"colors= gives {wish!r} to {name!r}: neither a colour nor one of {list(COLORS)}.")
             chosen[name] = mcolors.to_hex(wish)
-    left = [c for known, c in COLORS.items() if known != "LayerNorm" and c not in chosen.values()]
+    left = [COLORS[known] for known in _SPARE if COLORS[known] not in chosen.values()]
     unknown = [name for name in names if name not in chosen]
     if len(unknown) > len(left):
         raise ValueError(f"{len(names)} names in one figure cannot be told apart. Draw fewer, or use plot.panels.")
