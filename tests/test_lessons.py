@@ -464,3 +464,21 @@ if COVERAGE.exists() or "14_clinic" in IDS:
 
     def test_every_item_is_settled_once_the_last_lesson_is_in():
         assert "14_clinic" not in IDS or all(row["section"] for row in coverage())
+
+
+def numbers_in(node):
+    """Return how many number literals an expression holds; a minus in front belongs to its number."""
+    return sum(isinstance(n, ast.Constant) and type(n.value) in (int, float) for n in ast.walk(node))
+
+
+def test_all_114_numbers_of_the_public_notebook_are_reproduced():
+    printed = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign) and re.fullmatch(r"cell_56\d", ast.unparse(node.targets[0])):
+                name = ast.unparse(node.targets[0])
+                printed[name] = numbers_in(node.value)
+                used = re.findall(rf"\b{name}\b", path.read_text(encoding="utf-8"))
+                assert len(used) > 1, f"{path.name} lists {name} and compares nothing with it"
+    assert printed == {"cell_561": 22, "cell_562": 4, "cell_563": 16, "cell_565": 28, "cell_566": 44}
+    assert sum(printed.values()) == 114
