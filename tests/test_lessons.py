@@ -482,3 +482,23 @@ def test_all_114_numbers_of_the_public_notebook_are_reproduced():
                 assert len(used) > 1, f"{path.name} lists {name} and compares nothing with it"
     assert printed == {"cell_561": 22, "cell_562": 4, "cell_563": 16, "cell_565": 28, "cell_566": 44}
     assert sum(printed.values()) == 114
+
+
+@every_lesson
+def test_what_a_widget_reads_is_not_bound_anew_below_it(path):
+    """A callback runs when the learner moves the slider, after the last cell: its names must still mean the same."""
+    cells = [cell.source for cell in machine.read(path).code()]
+    functions = {
+        node.name: ast.unparse(node)
+        for source in cells for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)
+    }  # fmt: skip
+    for number, source in enumerate(cells):
+        waiting, needed = re.findall(r"\.observe\((\w+),", source), set()
+        while waiting:
+            name = waiting.pop()
+            if name not in needed:
+                needed.add(name)
+                waiting += machine.names(functions[name])[0] if name in functions else []
+        for later in cells[number + 1 :]:
+            again = needed & machine.names(later)[1]
+            assert not again, f"{path.name}: a widget's callback reads {sorted(again)}, bound anew below. Rename one."

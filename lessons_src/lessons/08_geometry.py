@@ -113,14 +113,14 @@ around = lambda angle: angle.cos()[:, None] * u + angle.sin()[:, None] * w  # (n
 circle = 3**0.5 * around(torch.linspace(0, 2 * torch.pi, 61))  # (61, 3)
 cloud = torch.tensor([0.7, 2.4, 1.0] * 3)[:, None] * around(torch.linspace(0.2, 5.8, 9))  # (B, 3) near and far
 cloud = cloud + torch.tensor([[1.4], [0.5], [1.0]] * 3)  # (B, 3) lifted off the plane
-weight, bias = torch.tensor([1.3, 0.5, 0.8]), torch.tensor([0.3, 0.7, 0.9])  # (3,) each
+weight3, bias3 = torch.tensor([1.3, 0.5, 0.8]), torch.tensor([0.3, 0.7, 0.9])  # (3,) each
 
 
 def on_its_way(step, eps=0.0):
     """Where the cloud is after `step` of three moves (a fraction is on the way): project, scale, gain and bias."""
     flat = cloud - cloud.mean(-1, keepdim=True)  # (B, 3)
     y = F.layer_norm(cloud, (3,), eps=eps)  # (B, 3)
-    stations = [cloud, flat, y, y * weight + bias]
+    stations = [cloud, flat, y, y * weight3 + bias3]
     before = min(int(step), 2)
     return torch.lerp(stations[before], stations[before + 1], step - before)  # (B, 3)
 
@@ -137,7 +137,7 @@ picture = widgets.Image(format="png", width=620)
 def redraw(change=None):
     """Draw the cloud after the moves that the slider asks for."""
     picture.value = plot.scatter3d(
-        {"rows": on_its_way(step.value, epsilon.value)}, curves={"circle": circle, "ellipse": circle * weight + bias},
+        {"rows": on_its_way(step.value, epsilon.value)}, curves={"circle": circle, "ellipse": circle * weight3 + bias3},
         sphere=3**0.5, plane=[1, 1, 1], view=(5, 72), limit=2.5, size=(7, 5), colors={"rows": "LayerNorm", "circle": "none"},
         x="feature 1", y="feature 2", z="feature 3", title=f"After {step.value:g} of three moves", show=False,
         caption="Project, scale, then gain and bias.", alt="Rows on their way to the circle and the ellipse.",
@@ -154,7 +154,7 @@ widgets.VBox([step, epsilon, picture])
 way = torch.stack([cloud[0], on_its_way(1)[0], on_its_way(2)[0]])  # (3, 3) three stations of one row
 plot.scatter3d(
     {"rows": cloud, "projected": on_its_way(1), "scaled": on_its_way(2)},
-    curves={"circle": circle, "one row's way": way, "gain and bias": circle * weight + bias},
+    curves={"circle": circle, "one row's way": way, "gain and bias": circle * weight3 + bias3},
     sphere=3**0.5, plane=[1, 1, 1], view=(5, 72), limit=2.5, size=(7, 5),
     colors={"rows": "none", "projected": "DyT", "scaled": "LayerNorm", "circle": "LayerNorm", "one row's way": "softmax", "gain and bias": "InstanceNorm"},
     title="LayerNorm: down onto a plane, out to a circle",
@@ -168,7 +168,7 @@ plot.scatter3d(
 
 # %%
 y = on_its_way(3).double()  # (B, 3)
-undone = (y - bias) / weight  # (B, 3)
+undone = (y - bias3) / weight3  # (B, 3)
 assert undone.sum(-1).abs().max() < 1e-5 and (undone.square().sum(-1) - 3).abs().max() < 1e-5  # y came in float32
 assert y.sum(-1).abs().max() > 1  # the plane of zero sum is gone
 
