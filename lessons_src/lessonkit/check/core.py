@@ -27,7 +27,8 @@ from lessonkit import _hook
 from lessonkit._hook import YourTurn
 
 __all__ = [
-    "Mistake", "NotYet", "Probe", "YourTurn", "call", "choice", "examine", "in_float64", "quiet", "reject", "values",
+    "Mistake", "NotYet", "Probe", "YourTurn", "call", "choice", "draw", "examine", "in_float64", "quiet", "refusing",
+    "reject", "values",
 ]  # fmt: skip
 
 
@@ -104,6 +105,28 @@ def in_float64(function):
         return tuple(o.to(x.dtype) for o in out) if isinstance(out, tuple) else out.to(x.dtype)
 
     return precise
+
+
+def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
+    """Return Gaussian numbers of a shape from a generator of their own, drawn in float64, then cast to dtype."""
+    generator = torch.Generator().manual_seed(seed)
+    return (mean + scale * torch.randn(*shape, dtype=torch.float64, generator=generator)).to(dtype)
+
+
+def refusing(call_answer):
+    """Return a Probe's run: whether call_answer(answer) raises an error, and none by assert, which python -O skips."""
+
+    def run(answer):
+        try:
+            call_answer(answer)
+        except AssertionError:
+            return {"the outcome": "an assert"}
+        except Exception as error:
+            raised(error)  # lets YourTurn through
+            return {"the outcome": "an error"}
+        return {"the outcome": "no error"}
+
+    return run
 
 
 def call(

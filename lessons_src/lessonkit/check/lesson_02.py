@@ -4,11 +4,7 @@ import math
 
 import torch
 
-from lessonkit.check.core import Mistake, call, choice, examine, in_float64, values  # noqa: F401
-
-
-def _draw(seed, *shape, dtype=torch.float64):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+from lessonkit.check.core import Mistake, call, draw, examine, in_float64, values
 
 
 def _moments(axis=-1, correction=0, keepdim=True):
@@ -17,13 +13,13 @@ def _moments(axis=-1, correction=0, keepdim=True):
 
 _PROBES = [
     call("the row 0, 1, 2, 3", torch.tensor([0.0, 1, 2, 3], dtype=torch.float64), returns=("mean", "var")),
-    call("a matrix", 2 + 3 * _draw(1, 3, 5), returns=("mean", "var")),
-    call("a square matrix", _draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double(), returns=("mean", "var")),
-    call("a batch of sequences", _draw(3, 2, 3, 4) - 1, returns=("mean", "var")),
-    call("rows of one feature", _draw(4, 3, 1), returns=("mean", "var")),
+    call("a matrix", 2 + 3 * draw(1, 3, 5), returns=("mean", "var")),
+    call("a square matrix", draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double(), returns=("mean", "var")),
+    call("a batch of sequences", draw(3, 2, 3, 4) - 1, returns=("mean", "var")),
+    call("rows of one feature", draw(4, 3, 1), returns=("mean", "var")),
     # float32, a row of spread 1 around 100: two passes lose nothing, E[x^2] - E[x]^2 loses 1e4 times 2^-24
-    call("float32 rows around 100", (100 + _draw(5, 6, 64)).float(), returns=("mean", "var"), tolerance=2e-6),
-    call("rows of bfloat16", _draw(6, 3, 8, dtype=torch.bfloat16), returns=("mean", "var"), tolerance=2e-2),
+    call("float32 rows around 100", (100 + draw(5, 6, 64)).float(), returns=("mean", "var"), tolerance=2e-6),
+    call("rows of bfloat16", draw(6, 3, 8, dtype=torch.bfloat16), returns=("mean", "var"), tolerance=2e-2),
 ]  # fmt: skip
 
 

@@ -5,11 +5,19 @@ import math
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, NotYet, Probe, call, examine, in_float64, observe, raised, reject, values
-
-
-def _draw(seed, *shape, dtype=torch.float64):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+from lessonkit.check.core import (
+    Mistake,
+    NotYet,
+    Probe,
+    call,
+    draw,
+    examine,
+    in_float64,
+    observe,
+    raised,
+    reject,
+    values,
+)
 
 
 def _rows(*rows, dtype=torch.float64):
@@ -44,14 +52,14 @@ _normalize = _over(_under_the_root)
 # ------------------------------------------------------------------------------------------------------ normalize
 
 _PROBES = [
-    call("rows of spread 0.001", 1e-3 * _draw(32, 2, 3, 5)),  # first: here eps shows in the message
-    call("rows of random numbers", 1 + 2 * _draw(31, 3, 6)),
-    call("a row of spread 1e-5", 1e-5 * _draw(33, 7)),
+    call("rows of spread 0.001", 1e-3 * draw(32, 2, 3, 5)),  # first: here eps shows in the message
+    call("rows of random numbers", 1 + 2 * draw(31, 3, 6)),
+    call("a row of spread 1e-5", 1e-5 * draw(33, 7)),
     call("a row without spread", _rows([3.0] * 8, [1, 2, 3, 4, 5, 6, 7, 8])),  # exact in binary: x - mean is 0
-    call("eps = 0.25", _draw(34, 4, 3), 0.25, names=("x", "eps")),
-    call("eps = 1e-12 on rows of spread 1e-4", 1e-4 * _draw(35, 2, 5), eps=1e-12),
+    call("eps = 0.25", draw(34, 4, 3), 0.25, names=("x", "eps")),
+    call("eps = 1e-12 on rows of spread 1e-4", 1e-4 * draw(35, 2, 5), eps=1e-12),
     call("a row with one large entry", torch.eye(32, dtype=torch.float64)[:2]),  # comes out at sqrt(31): no clamp survives
-    call("float32 rows", _draw(36, 3, 16, dtype=torch.float32), tolerance=1e-5),
+    call("float32 rows", draw(36, 3, 16, dtype=torch.float32), tolerance=1e-5),
     # Exact in float32, and so are its mean and centered squares; the difference of squares is 2.0 and 0.0, not 1.25.
     # PyTorch's own gradient at such offsets is right to about 1e-4.
     call("float32 rows with offset 4096 and 8192", _rows([4096, 4097, 4098, 4099], [8192, 8193, 8194, 8195], dtype=torch.float32),
@@ -302,15 +310,15 @@ def _welford(x, same_mean=False, divide=True):
 _OFFSETS = torch.tensor([1e4, -3e3, 2.0, 0.0], dtype=torch.float64).unsqueeze(-1)
 
 _VARIANCE_PROBES = [
-    call("rows of random numbers", 3 * _draw(41, 2, 3, 5) - 1),
-    call("rows with different offsets", _OFFSETS / 100 + _draw(42, 4, 6)),
+    call("rows of random numbers", 3 * draw(41, 2, 3, 5) - 1),
+    call("rows with different offsets", _OFFSETS / 100 + draw(42, 4, 6)),
     # Exact in float32, like their mean and centered squares; E[x^2] - E[x]^2 gives 1.25, 2.0, 0.0.
     call("the rows 0, 1, 2, 3 plus 0, 4096, 8192",
          _rows([0, 1, 2, 3], [4096, 4097, 4098, 4099], [8192, 8193, 8194, 8195], dtype=torch.float32), tolerance=1e-4),  # Welford's gradient is off by 1e-5
     call("a float32 row without spread, offset 10000", _rows([10000] * 8, dtype=torch.float32), tolerance=1e-6),
     # Welford's chain, the least exact of the right ways, is off by 1e-3 of the variance here; E[x^2] - E[x]^2 by 10.
-    call("float32 rows of spread 1 with offsets up to 10000", (_OFFSETS + _draw(43, 4, 96)).float(), tolerance=5e-3),
-    call("float32 rows of spread 0.01 around 100", (100 + 0.01 * _draw(44, 5, 32)).float(), tolerance=2e-6),  # 2 % of 1e-4
+    call("float32 rows of spread 1 with offsets up to 10000", (_OFFSETS + draw(43, 4, 96)).float(), tolerance=5e-3),
+    call("float32 rows of spread 0.01 around 100", (100 + 0.01 * draw(44, 5, 32)).float(), tolerance=2e-6),  # 2 % of 1e-4
 ]  # fmt: skip
 
 _VARIANCE_MISTAKES = [
@@ -395,13 +403,13 @@ _HALF_PROBES = [
     # x - mean reaches 98,256 here, more than float16 can hold, and the result is 1.73 at most.
     call("a float16 row of 65504 and three times -65504", _rows([65504, -65504, -65504, -65504], dtype=_HALF), tolerance=2e-3,
          gradient=False),
-    call("float16 rows of spread 1", _draw(51, 3, 8, dtype=_HALF), tolerance=2e-3),
+    call("float16 rows of spread 1", draw(51, 3, 8, dtype=_HALF), tolerance=2e-3),
     call("a bfloat16 row of zeros", _rows([0.0] * 8, dtype=_BRAIN), tolerance=1e-2),  # 1e-2: a step of bfloat16 is 1.6e-2 at 2
     # F.layer_norm is a right answer, but on this row its gradient is off by 3 % (the mean it saves is bfloat16): values only.
     call("a bfloat16 row around 50", _rows(_QUARTERS, dtype=_BRAIN), tolerance=1e-2, gradient=False),
     call("a float16 row of zeros with BERT's eps = 1e-12", _rows([0.0] * 8, dtype=_HALF), eps=1e-12, gradient=False),
-    call("float16 rows with eps = 0.25", _draw(52, 3, 8, dtype=_HALF), 0.25, names=("x", "eps"), tolerance=2e-3),
-    call("float32 rows of spread 0.001", 1e-3 * _draw(53, 3, 8, dtype=torch.float32), tolerance=1e-5),
+    call("float16 rows with eps = 0.25", draw(52, 3, 8, dtype=_HALF), 0.25, names=("x", "eps"), tolerance=2e-3),
+    call("float32 rows of spread 0.001", 1e-3 * draw(53, 3, 8, dtype=torch.float32), tolerance=1e-5),
     call("float32 rows with offset 4096", _rows([4096, 4097, 4098, 4099], [4096, 4099, 4100, 4105], dtype=torch.float32),
          tolerance=1e-3),
 ]  # fmt: skip

@@ -6,13 +6,9 @@ import math
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, call, choice, examine, in_float64, values
+from lessonkit.check.core import Mistake, call, choice, draw, examine, in_float64, values
 
 INF = math.inf
-
-
-def _draw(seed, *shape, dtype=torch.float64):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def _rows(*rows, dtype=torch.float64):
@@ -26,17 +22,17 @@ _NARROW, _HALF = torch.float32, torch.float16
 _SOFTMAX_PROBES = [
     # 1e-12: float64 rounds at 1e-16, logarithms of rows around 900 cost three digits more
     call("the row 1, 2, 3", torch.tensor([1.0, 2, 3], dtype=torch.float64), tolerance=1e-12),
-    call("a matrix", 2 * _draw(1, 3, 5), tolerance=1e-12),
-    call("a square matrix", 2 * _draw(2, 4, 4), tolerance=1e-12),
-    call("a batch of sequences", 2 * _draw(3, 2, 3, 4), tolerance=1e-12),
+    call("a matrix", 2 * draw(1, 3, 5), tolerance=1e-12),
+    call("a square matrix", 2 * draw(2, 4, 4), tolerance=1e-12),
+    call("a batch of sequences", 2 * draw(3, 2, 3, 4), tolerance=1e-12),
     call("two rows far apart", _rows([0, 1, 2], [-900, -899, -897.5]), tolerance=1e-12),
     call("the float32 row 0, 50, 100", _rows([0, 50, 100], dtype=_NARROW), tolerance=1e-6),
     # float32 numbers around 200 lie 1.5e-5 apart: so coarse is a logarithm of the sum
     call("two float32 rows 200 apart", _rows([0, 1, 2], [-200, -199, -197.5], dtype=_NARROW), tolerance=2e-5),
     call("a float32 row with one large entry", _rows([0, -1, 0.5, 1, 200], dtype=_NARROW), tolerance=1e-6),
-    call("float32 rows around 200", 200 + _draw(4, 3, 4, dtype=_NARROW), tolerance=2e-5),
+    call("float32 rows around 200", 200 + draw(4, 3, 4, dtype=_NARROW), tolerance=2e-5),
     # float16 numbers around 40 lie 0.03 apart: a logarithm of the sum is off by up to 0.016, its exponential by 1.6 %
-    call("float16 rows around 40", 40 + _draw(5, 3, 4, dtype=_HALF), tolerance=2e-2),
+    call("float16 rows around 40", 40 + draw(5, 3, 4, dtype=_HALF), tolerance=2e-2),
     call("a row with a masked entry, -inf", _rows([0.5, -INF, 1, 2.5]), tolerance=1e-12),
 ]
 
@@ -269,10 +265,10 @@ _SHARES = F.softmax(torch.tensor([2.0, -1, 0.5, 3], dtype=torch.float64), -1)
 _JACOBIAN_PROBES = [
     call("one row of 4 shares", _SHARES, names=("p",), gradient=False),
     call("shares 0.5, 0.25, 0.25", torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64), names=("p",), gradient=False),
-    call("a batch of 2 rows", F.softmax(_draw(11, 2, 3), -1), names=("p",), gradient=False),
-    call("a square batch, 4 rows of 4", F.softmax(_draw(12, 4, 4), -1), names=("p",), gradient=False),
-    call("a batch of sequences, (2, 3, 4)", F.softmax(_draw(13, 2, 3, 4), -1), names=("p",), gradient=False),
-    call("a float32 batch", F.softmax(_draw(14, 3, 5, dtype=_NARROW), -1), names=("p",), gradient=False, tolerance=1e-6),
+    call("a batch of 2 rows", F.softmax(draw(11, 2, 3), -1), names=("p",), gradient=False),
+    call("a square batch, 4 rows of 4", F.softmax(draw(12, 4, 4), -1), names=("p",), gradient=False),
+    call("a batch of sequences, (2, 3, 4)", F.softmax(draw(13, 2, 3, 4), -1), names=("p",), gradient=False),
+    call("a float32 batch", F.softmax(draw(14, 3, 5, dtype=_NARROW), -1), names=("p",), gradient=False, tolerance=1e-6),
 ]  # fmt: skip
 
 
@@ -384,13 +380,13 @@ def _pooled(label, x, query, tolerance=1e-5):  # scores of order 10 in float32, 
 
 
 _POOL_PROBES = [
-    _pooled("x (2, 3, 4)", _draw(21, 2, 3, 4, dtype=_NARROW), _draw(22, 4, 1, dtype=_NARROW)),
-    _pooled("x (3, 3, 3)", _draw(23, 3, 3, 3, dtype=_NARROW), _draw(24, 3, 1, dtype=_NARROW)),
-    _pooled("a batch of one, (1, 5, 3)", _draw(25, 1, 5, 3, dtype=_NARROW), _draw(26, 3, 1, dtype=_NARROW)),
+    _pooled("x (2, 3, 4)", draw(21, 2, 3, 4, dtype=_NARROW), draw(22, 4, 1, dtype=_NARROW)),
+    _pooled("x (3, 3, 3)", draw(23, 3, 3, 3, dtype=_NARROW), draw(24, 3, 1, dtype=_NARROW)),
+    _pooled("a batch of one, (1, 5, 3)", draw(25, 1, 5, 3, dtype=_NARROW), draw(26, 3, 1, dtype=_NARROW)),
     # float32 scores around 200 lie 1.5e-5 apart, and the gradient of query is of order 20
-    _pooled("scores around 200 and around -200", _rows([[20]], [[-20]], dtype=_NARROW) + _draw(29, 2, 3, 4, dtype=_NARROW),
+    _pooled("scores around 200 and around -200", _rows([[20]], [[-20]], dtype=_NARROW) + draw(29, 2, 3, 4, dtype=_NARROW),
             _rows([5], [2], [1], [2], dtype=_NARROW), 2e-3),
-    _pooled("float64 and a long query", _draw(27, 2, 4, 3), 6 * _draw(28, 3, 1), 1e-9),
+    _pooled("float64 and a long query", draw(27, 2, 4, 3), 6 * draw(28, 3, 1), 1e-9),
 ]  # fmt: skip
 
 

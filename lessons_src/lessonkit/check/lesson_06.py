@@ -6,12 +6,7 @@ import io
 import torch
 from torch import nn
 
-from lessonkit.check.core import Mistake, Probe, call, examine, in_float64, raised, reject, values
-
-
-def _draw(seed, *shape, dtype=torch.float64):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
+from lessonkit.check.core import Mistake, Probe, call, draw, examine, in_float64, raised, reject, values
 
 # ------------------------------------------------------------------------------------ 6.1: statistics of channels
 
@@ -50,13 +45,13 @@ def _divided_by_rows(x):
 
 
 _CHANNEL_PROBES = [
-    call("a matrix (B, C) = (5, 3)", 2 + _draw(1, 5, 3) * torch.tensor([1.0, 3, 10]).double(), returns=("mean", "var")),
-    call("a square matrix", _draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double() + 1, returns=("mean", "var")),
-    call("(B, C, T) = (2, 3, 5)", _draw(3, 2, 3, 5) * torch.tensor([[1.0], [4], [9]]).double() - 1,
+    call("a matrix (B, C) = (5, 3)", 2 + draw(1, 5, 3) * torch.tensor([1.0, 3, 10]).double(), returns=("mean", "var")),
+    call("a square matrix", draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double() + 1, returns=("mean", "var")),
+    call("(B, C, T) = (2, 3, 5)", draw(3, 2, 3, 5) * torch.tensor([[1.0], [4], [9]]).double() - 1,
          returns=("mean", "var")),
-    call("(B, C, T) = (4, 4, 4)", _draw(4, 4, 4, 4) + torch.arange(4.0).double()[:, None], returns=("mean", "var")),
+    call("(B, C, T) = (4, 4, 4)", draw(4, 4, 4, 4) + torch.arange(4.0).double()[:, None], returns=("mean", "var")),
     # float32, spread 1 around 100: two passes lose nothing, E[x^2] - E[x]^2 loses 1e4 times 2^-24
-    call("float32 channels around 100", (100 + _draw(5, 64, 6)).float(), returns=("mean", "var"), tolerance=2e-6),
+    call("float32 channels around 100", (100 + draw(5, 64, 6)).float(), returns=("mean", "var"), tolerance=2e-6),
 ]  # fmt: skip
 
 _CHANNEL_MISTAKES = [
@@ -228,7 +223,7 @@ def _run_updates(momentum):
     def run(cls):
         made = cls(3, momentum=momentum, dtype=torch.float64)
         for seed, n in ((11, 4), (12, 9), (13, 2)):
-            made.update(5 + _draw(seed, 3), 2 + _draw(seed + 20, 3).abs(), n)
+            made.update(5 + draw(seed, 3), 2 + draw(seed + 20, 3).abs(), n)
         return {**_buffers(made), "num_batches_tracked": int(made.num_batches_tracked)}
 
     return run
@@ -236,7 +231,7 @@ def _run_updates(momentum):
 
 def _run_graph(cls):
     made = cls(3, dtype=torch.float64)
-    mean = _draw(14, 3).requires_grad_()
+    mean = draw(14, 3).requires_grad_()
     made.update(mean * 2, mean * mean, 5)
     return {"running_mean.requires_grad": made.running_mean.requires_grad,
             "running_var.requires_grad": made.running_var.requires_grad, **_buffers(made)}  # fmt: skip
@@ -244,7 +239,7 @@ def _run_graph(cls):
 
 def _run_conversion(cls):
     made = cls(3, dtype=torch.float64).float()
-    made.update(_draw(15, 3).float(), _draw(16, 3).float() ** 2, 5)
+    made.update(draw(15, 3).float(), draw(16, 3).float() ** 2, 5)
     return {"running_mean.dtype of one converted by .float()": str(made.running_mean.dtype),
             "running_var.dtype of one converted by .float()": str(made.running_var.dtype)}  # fmt: skip
 
@@ -446,8 +441,8 @@ def _made(cls, C, seed=0, dtype=torch.float64, **options):
     layer = cls(C, dtype=dtype, **options)
     if options.get("affine", True):
         with torch.no_grad():
-            layer.weight.copy_(1 + 0.5 * _draw(seed + 50, C))
-            layer.bias.copy_(_draw(seed + 60, C))
+            layer.weight.copy_(1 + 0.5 * draw(seed + 50, C))
+            layer.bias.copy_(draw(seed + 60, C))
     return layer.train()
 
 
@@ -455,8 +450,8 @@ def _filled(cls, C, **options):
     """A layer with random running statistics as well."""
     layer = _made(cls, C, **options)
     with torch.no_grad():
-        layer.running_mean.copy_(3 + _draw(71, C))
-        layer.running_var.copy_(0.5 + _draw(72, C) ** 2)
+        layer.running_mean.copy_(3 + draw(71, C))
+        layer.running_var.copy_(0.5 + draw(72, C) ** 2)
     return layer
 
 
@@ -471,7 +466,7 @@ def _seen(layer, x):
     leaves = {"x": x, **{name: p for name, p in (("weight", layer.weight), ("bias", layer.bias)) if p is not None}}
     if not y.requires_grad:
         return seen | {f"gradient of {name}": "no gradient" for name in leaves}
-    loss = (y * _draw(99, *y.shape).to(y.dtype)).sum()
+    loss = (y * draw(99, *y.shape).to(y.dtype)).sum()
     try:
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     except Exception as error:
@@ -482,8 +477,8 @@ def _seen(layer, x):
 
 
 _SPREADS = torch.tensor([1.0, 0.001, 20, 3], dtype=torch.float64)  # 0.001: where eps sits shows
-_MATRIX = 5 * _draw(81, 4) + _SPREADS * _draw(82, 6, 4)  # (B, C)
-_SERIES = _draw(83, 4)[:, None] + _SPREADS[:, None] * _draw(84, 3, 4, 5)  # (B, C, T)
+_MATRIX = 5 * draw(81, 4) + _SPREADS * draw(82, 6, 4)  # (B, C)
+_SERIES = draw(83, 4)[:, None] + _SPREADS[:, None] * draw(84, 3, 4, 5)  # (B, C, T)
 
 
 def _run_training(x, **options):
@@ -543,7 +538,7 @@ def _run_steps(*shapes, **options):
     def run(cls):
         layer = _made(cls, 4, **options)
         for seed, shape in enumerate(shapes):
-            layer(2 + _SPREADS.view((1, -1, 1)[: len(shape)]) * _draw(seed + 90, *shape))
+            layer(2 + _SPREADS.view((1, -1, 1)[: len(shape)]) * draw(seed + 90, *shape))
         return {**_buffers(layer), "num_batches_tracked": int(layer.num_batches_tracked)}
 
     return run
@@ -644,8 +639,8 @@ def _run_one(cls):
 
 def _run_shapes(cls):
     return {
-        "input with 1 axis": _outcome(lambda: _made(cls, 4)(_draw(1, 4))),
-        "input with 4 axes": _outcome(lambda: _made(cls, 4)(_draw(1, 3, 4, 2, 2))),
+        "input with 1 axis": _outcome(lambda: _made(cls, 4)(draw(1, 4))),
+        "input with 4 axes": _outcome(lambda: _made(cls, 4)(draw(1, 3, 4, 2, 2))),
     }
 
 
@@ -782,12 +777,12 @@ def _axes(value, key, expected):
 def _norm(features, dtype):
     norm = nn.BatchNorm1d(features, dtype=torch.float64)
     with torch.no_grad():
-        norm.weight.copy_(1 + 0.5 * _draw(31, features)), norm.bias.copy_(_draw(32, features))
+        norm.weight.copy_(1 + 0.5 * draw(31, features)), norm.bias.copy_(draw(32, features))
     return norm.to(dtype)
 
 
 def _run_regions(shape, seed, dtype=torch.float64, training=True):
-    x = (_draw(seed, *shape) * (1 + torch.arange(shape[2]).double()) + 3 * _draw(seed + 1, shape[2])).to(dtype)
+    x = (draw(seed, *shape) * (1 + torch.arange(shape[2]).double()) + 3 * draw(seed + 1, shape[2])).to(dtype)
 
     def run(answer):
         norm, leaf = _norm(shape[2], dtype).train(training), x.clone().requires_grad_()
@@ -795,7 +790,7 @@ def _run_regions(shape, seed, dtype=torch.float64, training=True):
         y = answer(given, norm)
         seen = {"x after the call": given.detach(), "the result": y}
         if isinstance(y, torch.Tensor) and y.is_floating_point():
-            loss = (y * _draw(33, *y.shape).to(y.dtype)).sum()
+            loss = (y * draw(33, *y.shape).to(y.dtype)).sum()
             cut = not y.requires_grad
             grad = None if cut else torch.autograd.grad(loss, leaf, allow_unused=True)[0]
             seen["gradient of x"] = "no gradient" if grad is None else grad
@@ -889,9 +884,9 @@ def _plain_between(correction):
 _POOL_PROBES = [
     call("two devices with means -2 and +2", torch.tensor([[-2.0], [2]]).double(), torch.tensor([[1.0], [1.1]]).double(),
          torch.tensor([16, 16]), names=("means", "variances", "counts"), returns=("mean", "var")),
-    call("three devices with 8, 4 and 20 rows", _draw(41, 3, 5), _draw(42, 3, 5) ** 2,
+    call("three devices with 8, 4 and 20 rows", draw(41, 3, 5), draw(42, 3, 5) ** 2,
          torch.tensor([8, 4, 20]), names=("means", "variances", "counts"), returns=("mean", "var")),
-    call("three devices with the same mean", _draw(43, 1, 2).expand(3, 2).clone(), _draw(44, 3, 2) ** 2,
+    call("three devices with the same mean", draw(43, 1, 2).expand(3, 2).clone(), draw(44, 3, 2) ** 2,
          torch.tensor([16, 8, 8]), names=("means", "variances", "counts"), returns=("mean", "var")),
 ]  # fmt: skip
 

@@ -9,12 +9,19 @@ from types import SimpleNamespace
 
 import torch
 
-from lessonkit.check.core import Mistake, Probe, call, examine, in_float64, observe, problem, raised, reject, values
-
-
-def _draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
-    generator = torch.Generator().manual_seed(seed)
-    return (mean + scale * torch.randn(*shape, dtype=torch.float64, generator=generator)).to(dtype)
+from lessonkit.check.core import (
+    Mistake,
+    Probe,
+    call,
+    draw,
+    examine,
+    in_float64,
+    observe,
+    problem,
+    raised,
+    reject,
+    values,
+)
 
 
 def _m(item):
@@ -42,11 +49,11 @@ def gain_and_bias_gradients(answer):
     """Check a function dy, x_hat (..., D) -> (dweight, dbias), both (D,) (lesson 7)."""
     names, returns = ("dy", "x_hat"), ("dweight", "dbias")
     probes = [
-        call("3 rows of 5", _draw(1, 3, 5), _draw(2, 3, 5), names=names, returns=returns),
-        call("2 sentences of 3 tokens of 4 channels", _draw(3, 2, 3, 4), _draw(4, 2, 3, 4), names=names, returns=returns),
-        call("4 rows of 4", _draw(5, 4, 4), _draw(6, 4, 4), names=names, returns=returns),
-        call("a batch of one row", _draw(7, 1, 6), _draw(8, 1, 6), names=names, returns=returns),
-        call("float32 rows", _draw(9, 5, 7).float(), _draw(10, 5, 7).float(), names=names, returns=returns,
+        call("3 rows of 5", draw(1, 3, 5), draw(2, 3, 5), names=names, returns=returns),
+        call("2 sentences of 3 tokens of 4 channels", draw(3, 2, 3, 4), draw(4, 2, 3, 4), names=names, returns=returns),
+        call("4 rows of 4", draw(5, 4, 4), draw(6, 4, 4), names=names, returns=returns),
+        call("a batch of one row", draw(7, 1, 6), draw(8, 1, 6), names=names, returns=returns),
+        call("float32 rows", draw(9, 5, 7).float(), draw(10, 5, 7).float(), names=names, returns=returns,
              tolerance=1e-5),  # a sum of 5 products rounded to 24 bits
     ]  # fmt: skip
 
@@ -197,7 +204,7 @@ _LINES = [  # (line, cause, formula)
 
 def _steps_probe(count, label, seed, *shape, eps=1e-5, dtype=torch.float64, mean=0.0, **more):
     """Return a Probe of the first count lines."""
-    given = _draw(seed, *shape), _draw(seed + 1, *shape, scale=2, mean=mean), _draw(seed + 2, shape[-1])
+    given = draw(seed, *shape), draw(seed + 1, *shape, scale=2, mean=mean), draw(seed + 2, shape[-1])
     return call(label, *(item.to(dtype) for item in given), eps, names=("dy", "x", "weight", "eps"),
                 returns=_STEPS[:count], **more)  # fmt: skip
 
@@ -269,8 +276,8 @@ _RETURNS = ("dx", "dweight", "dbias")
 
 def _total(returns, label, seed, *shape, scale=1.0, mean=0.0, eps=1e-5, dtype=torch.float64, tolerance=1e-9, x=None):
     """Return a Probe of a backward function: its values, and in float64 the total derivative of their weighted sum."""
-    dy, weight = _draw(seed, *shape, dtype=dtype), _draw(seed + 1, shape[-1], mean=0.5, dtype=dtype)
-    x = _draw(seed + 2, *shape, scale=scale, mean=mean, dtype=dtype) if x is None else x
+    dy, weight = draw(seed, *shape, dtype=dtype), draw(seed + 1, shape[-1], mean=0.5, dtype=dtype)
+    x = draw(seed + 2, *shape, scale=scale, mean=mean, dtype=dtype) if x is None else x
     plain = call(label, dy, x, *_stats(x, eps), weight, names=_NAMES, returns=returns, gradient=False, tolerance=tolerance)
 
     def run(answer):
@@ -292,7 +299,7 @@ def _second(answer, leaves, eps, seed):
         out = [out] if isinstance(out, torch.Tensor) else out
         if not all(item.requires_grad for item in out):
             return {f"gradient of {name}": "no gradient" for name in leaves}
-        loss = sum((item * _draw(seed + 3 + i, *item.shape)).sum() for i, item in enumerate(out))
+        loss = sum((item * draw(seed + 3 + i, *item.shape)).sum() for i, item in enumerate(out))
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     except Exception as error:
         return {"gradient of dy": raised(error)}
@@ -524,8 +531,8 @@ _IN = ("x", "weight", "bias")
 
 
 def _inputs(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
-    return (_draw(seed, *shape, scale=scale, mean=mean, dtype=dtype), _draw(seed + 1, shape[-1], mean=0.5, dtype=dtype),
-            _draw(seed + 2, shape[-1], dtype=dtype))  # fmt: skip
+    return (draw(seed, *shape, scale=scale, mean=mean, dtype=dtype), draw(seed + 1, shape[-1], mean=0.5, dtype=dtype),
+            draw(seed + 2, shape[-1], dtype=dtype))  # fmt: skip
 
 
 def _error(error):
@@ -545,7 +552,7 @@ def _error(error):
 def _applied(label, seed, *shape, eps=1e-5, tolerance=1e-9, dtype=torch.float64, only_x=False, **more):
     """Return a Probe of an autograd.Function: y and the gradients of sum(y * random)."""
     given = _inputs(seed, *shape, dtype=dtype, **more)
-    weights = _draw(seed + 3, *shape, dtype=dtype)
+    weights = draw(seed + 3, *shape, dtype=dtype)
 
     def run(answer):
         leaves = [item.clone().requires_grad_(i == 0 or not only_x) for i, item in enumerate(given)]
@@ -569,7 +576,7 @@ def _applied(label, seed, *shape, eps=1e-5, tolerance=1e-9, dtype=torch.float64,
 def _twice(label, seed, *shape):
     """Return a Probe of the second derivative: gradients of sum(dx * random) + sum(dweight * random)."""
     given = _inputs(seed, *shape)
-    dy, v, u = _draw(seed + 3, *shape), _draw(seed + 4, *shape), _draw(seed + 5, shape[-1])
+    dy, v, u = draw(seed + 3, *shape), draw(seed + 4, *shape), draw(seed + 5, shape[-1])
 
     def run(answer):
         leaves = [item.clone().requires_grad_() for item in given]
@@ -730,9 +737,9 @@ def mended_gradient(answer):
     """Check a function (dy, x_hat, rstd, weight) -> dx, the mended patient of the clinic (lesson 7)."""
 
     def probe(label, seed, *shape, dtype=torch.float64, **more):
-        x = _draw(seed, *shape)
+        x = draw(seed, *shape)
         mean, rstd = _stats(x, 1e-5)
-        given = _draw(seed + 1, *shape), (x - mean) * rstd, rstd, _draw(seed + 2, shape[-1], mean=0.5)
+        given = draw(seed + 1, *shape), (x - mean) * rstd, rstd, draw(seed + 2, shape[-1], mean=0.5)
         return call(label, *(item.to(dtype) for item in given),
                     names=("dy", "x_hat", "rstd", "weight"), returns=("dx",), **more)  # fmt: skip
 

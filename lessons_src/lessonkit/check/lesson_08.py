@@ -9,19 +9,16 @@ from lessonkit.check.core import (
     NotYet,
     Probe,
     call,
+    draw,
     examine,
     in_float64,
     observe,
     quiet,
     raised,
+    refusing,
     reject,
     values,
 )
-
-
-def _draw(seed, *shape, dtype=torch.float64):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
 
 # ---------------------------------------------------------------------------------------------- project_and_scale
 
@@ -55,15 +52,15 @@ def _times(matrix):
 
 
 _MOVES_PROBES = [
-    call("rows of spread 0.001", 1e-3 * _draw(11, 2, 3, 5)),
-    call("rows with offset 3", 3 + 2 * _draw(12, 4, 6)),
-    call("one row", _draw(13, 7)),
-    call("eps = 0.25", _draw(14, 2, 3, 4), 0.25, names=("x", "eps")),
-    call("eps = 0", 0.01 * _draw(15, 3, 8), eps=0.0),
+    call("rows of spread 0.001", 1e-3 * draw(11, 2, 3, 5)),
+    call("rows with offset 3", 3 + 2 * draw(12, 4, 6)),
+    call("one row", draw(13, 7)),
+    call("eps = 0.25", draw(14, 2, 3, 4), 0.25, names=("x", "eps")),
+    call("eps = 0", 0.01 * draw(15, 3, 8), eps=0.0),
     call("a row of equal numbers", torch.full((2, 4), 3.0, dtype=torch.float64)),  # P is exact in binary for D = 4
-    call("as many rows as features", _draw(17, 5, 5)),  # tells P @ x from a lost axis: elsewhere both raise
+    call("as many rows as features", draw(17, 5, 5)),  # tells P @ x from a lost axis: elsewhere both raise
     # x @ P loses what PyTorch's kernel does not: at an offset of 1 float32 keeps six digits
-    call("float32 rows", 1 + _draw(16, 3, 16, dtype=torch.float32), tolerance=2e-5),
+    call("float32 rows", 1 + draw(16, 3, 16, dtype=torch.float32), tolerance=2e-5),
 ]  # fmt: skip
 
 _NO_D = "eps stands beside the squared length here, which is D times the variance: D * eps."
@@ -193,7 +190,7 @@ class _Reference(_Right):
 def _filled(layer, seed=21):
     with torch.no_grad():
         for i, parameter in enumerate(layer.parameters()):
-            parameter.copy_(_draw(seed + i, *parameter.shape))
+            parameter.copy_(draw(seed + i, *parameter.shape))
     return layer
 
 
@@ -213,7 +210,7 @@ def _computed(label, x, size, tolerance=1e-9, parameters=None, **options):
             if not y.requires_grad:
                 return seen | {f"gradient of {name}": "no gradient" for name in names}
             found = torch.autograd.grad(
-                (y * _draw(29, *y.shape)).sum(), [given, *layer.parameters()], allow_unused=True
+                (y * draw(29, *y.shape)).sum(), [given, *layer.parameters()], allow_unused=True
             )
             for name, gradient in zip(names, found, strict=True):
                 seen[f"gradient of {name}"] = "no gradient" if gradient is None else gradient
@@ -230,31 +227,21 @@ def _parameters(cls):
 
 
 def _refusing(x, size):
-    def run(cls):
-        try:
-            cls(size)(x)
-        except AssertionError:
-            return {"the outcome": "an assert"}
-        except Exception as error:
-            raised(error)  # lets YourTurn through
-            return {"the outcome": "an error"}
-        return {"the outcome": "no error"}
-
-    return run
+    return refusing(lambda cls: cls(size)(x))
 
 
 _MODULE_PROBES = [
-    _computed("float64 rows with mean 3, eps = 0.1", 3 + _draw(22, 4, 5), 5, eps=0.1),
-    _computed("a (2, 3, 4) tensor with normalized_shape (3, 4), eps = 0.01", _draw(23, 2, 3, 4), (3, 4), eps=0.01),
-    _computed("a (2, 3, 4) tensor without elementwise_affine", 2 * _draw(24, 2, 3, 4), [4], eps=1e-3, elementwise_affine=False),
-    _computed("tiny float64 rows (1e-8), eps=None", 1e-8 * _draw(25, 3, 6), 6),
-    _computed("tiny float64 rows (1e-8), eps = 0", 1e-8 * _draw(26, 3, 6), 6, eps=0.0),
+    _computed("float64 rows with mean 3, eps = 0.1", 3 + draw(22, 4, 5), 5, eps=0.1),
+    _computed("a (2, 3, 4) tensor with normalized_shape (3, 4), eps = 0.01", draw(23, 2, 3, 4), (3, 4), eps=0.01),
+    _computed("a (2, 3, 4) tensor without elementwise_affine", 2 * draw(24, 2, 3, 4), [4], eps=1e-3, elementwise_affine=False),
+    _computed("tiny float64 rows (1e-8), eps=None", 1e-8 * draw(25, 3, 6), 6),
+    _computed("tiny float64 rows (1e-8), eps = 0", 1e-8 * draw(26, 3, 6), 6, eps=0.0),
     # eps decides at rows of 1e-3: every other default changes the second digit, float32 rounds in the seventh
-    _computed("small float32 rows (0.001), eps=None", 1e-3 * _draw(27, 3, 6, dtype=torch.float32), 6, tolerance=2e-6),
+    _computed("small float32 rows (0.001), eps=None", 1e-3 * draw(27, 3, 6, dtype=torch.float32), 6, tolerance=2e-6),
     # half a unit in the last place of float16 (bfloat16) is 2**-11 (2**-8) of the largest value; twice that is allowed
-    _computed("small float16 rows (0.001), eps=None", (1e-3 * _draw(28, 3, 6)).half(), 6, tolerance=2**-10),
-    _computed("float16 rows of size 300", (300 * _draw(31, 3, 6)).half(), 6, tolerance=2**-10),
-    _computed("bfloat16 rows with a float32 gain", _draw(32, 3, 6, dtype=torch.bfloat16), 6, tolerance=2**-7, parameters=torch.float32),
+    _computed("small float16 rows (0.001), eps=None", (1e-3 * draw(28, 3, 6)).half(), 6, tolerance=2**-10),
+    _computed("float16 rows of size 300", (300 * draw(31, 3, 6)).half(), 6, tolerance=2**-10),
+    _computed("bfloat16 rows with a float32 gain", draw(32, 3, 6, dtype=torch.bfloat16), 6, tolerance=2**-7, parameters=torch.float32),
     Probe("a fresh layer", _parameters),
     Probe("x of shape (2, 3, 4) with normalized_shape 5", _refusing(torch.ones(2, 3, 4), 5)),
     Probe("x of shape (2, 3, 4) with normalized_shape 1", _refusing(torch.ones(2, 3, 4), 1)),
@@ -396,9 +383,9 @@ def _rated(label, weight, lr):
 
 _RATE_PROBES = [
     _rated("a weight of length 10", torch.tensor([[6.0, 0, 0], [0, -8, 0]], dtype=torch.float64), 50.0),
-    _rated("a random weight", 0.3 * _draw(41, 4, 7), 0.5),
-    _rated("a small weight", 1e-2 * _draw(42, 5, 3), 0.1),
-    _rated("float32 weights", _draw(43, 3, 8, dtype=torch.float32), 1.0),
+    _rated("a random weight", 0.3 * draw(41, 4, 7), 0.5),
+    _rated("a small weight", 1e-2 * draw(42, 5, 3), 0.1),
+    _rated("float32 weights", draw(43, 3, 8, dtype=torch.float32), 1.0),
 ]
 
 _RATES = [
@@ -459,8 +446,8 @@ def different_tokens(answer):
 
 
 _GRID = torch.tensor([k / 4 for k in range(-12, 13) if k], dtype=torch.float64)  # 24 values, without 0
-_TOKEN_WEIGHT, _TOKEN_BIAS = _draw(51, 3, 5), _draw(52, 3, 5)  # (K, E)
-_SAMPLES = _draw(53, 4, 3)  # (B, K)
+_TOKEN_WEIGHT, _TOKEN_BIAS = draw(51, 3, 5), draw(52, 3, 5)  # (K, E)
+_SAMPLES = draw(53, 4, 3)  # (B, K)
 
 
 def _different(tokens):
@@ -507,7 +494,7 @@ def _reached(answer):
     tokens = answer(*(leaf.clone() for leaf in leaves))
     found = [None] * 3
     if tokens.requires_grad:
-        found = torch.autograd.grad((tokens * _draw(54, *tokens.shape)).sum(), leaves, allow_unused=True)
+        found = torch.autograd.grad((tokens * draw(54, *tokens.shape)).sum(), leaves, allow_unused=True)
     names = [n for n, f in zip(("x", "weight", "bias"), found, strict=True) if f is not None and f.abs().max() > 1e-9]
     return {"what the gradient reaches": ", ".join(names) or "nothing"}
 
