@@ -79,6 +79,16 @@ def test_tolerance_is_relative_to_the_largest_expected_number():
     assert said(lambda x: center(x) + 5.0, probes=probes)
 
 
+def test_a_layer_that_returns_a_single_number_hears_of_its_shape():
+    class Layer(torch.nn.Module):
+        def forward(self, x):
+            return x.sum()
+
+    probe = core.call_layer("3 rows of 5", lambda cls: cls(), draw(3, 5), {})
+    with pytest.raises(NotYet, match=r"shape \(\).*expected.*\(3, 5\)"):
+        core.in_stages(Layer, "layer", [([probe], [])], torch.nn.Identity, "{answer.__name__}, {count} inputs")
+
+
 @pytest.mark.parametrize("x", [draw(0, 5), draw(), torch.arange(6).reshape(2, 3), torch.tensor([True, False])],
                          ids=["empty", "0-d", "int", "bool"])  # fmt: skip
 def test_inputs_and_outputs_of_every_kind(x, capfd):

@@ -27,8 +27,8 @@ from lessonkit import _hook
 from lessonkit._hook import YourTurn
 
 __all__ = [
-    "Mistake", "NotYet", "Probe", "YourTurn", "call", "choice", "draw", "examine", "in_float64", "quiet", "refusing",
-    "reject", "values",
+    "Mistake", "NotYet", "Probe", "YourTurn", "call", "call_layer", "choice", "draw", "examine", "filled", "gradients",
+    "in_float64", "in_stages", "quiet", "refusing", "reject", "values",
 ]  # fmt: skip
 
 
@@ -90,6 +90,7 @@ def quiet():
         yield
 
 
+@functools.lru_cache(64)  # one wrapper a function, so that _known finds its results again
 def in_float64(function):
     """Return function computed in float64: floating-point tensors go in as float64, outputs come back in x's dtype.
 
@@ -110,7 +111,15 @@ def in_float64(function):
 def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
     """Return Gaussian numbers of a shape from a generator of their own, drawn in float64, then cast to dtype."""
     generator = torch.Generator().manual_seed(seed)
-    return (mean + scale * torch.randn(*shape, dtype=torch.float64, generator=generator)).to(dtype)
+    return (mean + scale * torch.randn(shape, dtype=torch.float64, generator=generator)).to(dtype)
+
+
+def filled(layer, seed):
+    """Give every parameter of a layer random values, in order; return the layer."""
+    with torch.no_grad():
+        for i, parameter in enumerate(layer.parameters()):
+            parameter.copy_(draw(seed + i, *parameter.shape))
+    return layer
 
 
 def refusing(call_answer):
@@ -195,13 +204,42 @@ def _gradients(seen, returns, watched):
         weights = torch.randn(out.shape, dtype=torch.float64, generator=generator)
         loss = loss + (out * weights.to(out.dtype)).sum()
     try:
-        found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        return gradients(loss, leaves)
     except Exception as error:
         return {f"gradient of {next(iter(leaves), 'x')}": raised(error)}
+
+
+def gradients(loss, leaves):
+    """Return {"gradient of NAME": the gradient of loss, or that there is none}; leaves: {NAME: tensor}."""
+    found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     return {
         f"gradient of {name}": "no gradient" if value is None else value.detach()
         for name, value in zip(leaves, found, strict=True)
     }
+
+
+def call_layer(label, make, x, shown, tolerance=1e-9, parameters=None):
+    """Return a Probe: output and gradients of a layer with random parameters; gradients only if x is float64.
+
+    make: the learner's class -> layer. shown: its arguments, for the message. parameters: their dtype, else x's.
+    """
+
+    def run(cls):
+        layer = filled(make(cls).to(parameters or x.dtype), 21)
+        given = x.clone().requires_grad_()
+        try:
+            y = layer(given)
+        except Exception as error:
+            return {"the output": raised(error)}
+        seen = {"the output": y.detach() if isinstance(y, torch.Tensor) else y}
+        if not isinstance(y, torch.Tensor) or x.dtype != torch.float64:
+            return seen
+        leaves = {"x": given, **dict(layer.named_parameters())}
+        if not y.requires_grad:
+            return seen | {f"gradient of {name}": "no gradient" for name in leaves}
+        return seen | gradients((y * draw(29, *y.shape)).sum(), leaves)
+
+    return Probe(label, run, {"x": x, **shown}, tolerance)
 
 
 def raised(error):
@@ -241,6 +279,27 @@ def examine(answer, name, probes, reference, mistakes=(), tried=None, kind="func
     name: what the learner calls it. kind: "function" or "class", what the check takes.
     tried: what the probes cover, in plain words; without it the probes' labels are listed.
     """
+    _compare(answer, name, probes, reference, mistakes, kind)
+    print(f"Right: {name} does what it should on {len(probes)} input{'s' if len(probes) > 1 else ''}"
+          f" ({tried or ', '.join(probe.label for probe in probes)}).")  # fmt: skip
+
+
+def in_stages(answer, name, stages, reference, right, kind="class"):
+    """Examine answer stage by stage; print one line if all are right, raise NotYet for the first that fails if not.
+
+    A mistake is recognized by what it does in its own stage, whatever the rest of the answer does. So of two mistakes
+    at once each gets its cause, one after the other.
+
+    stages: [(probes, mistakes)].
+    right: the line for a right answer, with {answer.__name__} and {count}, the number of probes, to be filled in.
+    """
+    for probes, mistakes in stages:
+        _compare(answer, name, probes, reference, mistakes, kind)
+    print(f"Right: {right.format(answer=answer, count=sum(len(probes) for probes, _ in stages))}.")
+
+
+def _compare(answer, name, probes, reference, mistakes, kind):
+    """Raise NotYet if answer does not do what reference does on all probes."""
     _given(answer, name)
     if kind == "class" and not isinstance(answer, type):
         reject(f"check.{name} takes your class itself, not {_kind(answer)}: write the name without brackets.")
@@ -261,8 +320,6 @@ def examine(answer, name, probes, reference, mistakes=(), tried=None, kind="func
         elsewhere = _other_device(answer, probes)
     if elsewhere:
         reject(*elsewhere)
-    print(f"Right: {name} does what it should on {len(probes)} input{'s' if len(probes) > 1 else ''}"
-          f" ({tried or ', '.join(probe.label for probe in probes)}).")  # fmt: skip
 
 
 def _given(answer, name):

@@ -10,25 +10,22 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, Probe, call, examine, in_float64, quiet, raised, refusing, values
+from lessonkit.check.core import (
+    Mistake,
+    Probe,
+    call,
+    draw,
+    examine,
+    filled,
+    gradients,
+    in_float64,
+    in_stages,
+    raised,
+    refusing,
+    values,
+)
 
 NAMES = ("x", "normalized_shape", "weight", "bias", "eps")
-
-
-def _numbers(*shape, seed, scale=1.0, mean=0.0, dtype=torch.float64):
-    generator = torch.Generator().manual_seed(seed)
-    return (scale * torch.randn(shape, dtype=torch.float64, generator=generator) + mean).to(dtype)
-
-
-def _in_stages(answer, name, stages, reference, kind, tried):
-    """Examine answer stage by stage, then print one line for all stages together.
-
-    stages: [(probes, mistakes)]. Only the first stage that fails is reported.
-    """
-    for probes, mistakes in stages:
-        with quiet():  # its "Right" line is not the last word yet
-            examine(answer, name, probes, reference, mistakes, kind=kind)
-    examine(answer, name, [probe for probes, _ in stages for probe in probes], reference, tried=tried, kind=kind)
 
 
 # ---- The function ----------------------------------------------------------------------------------------------------
@@ -156,8 +153,8 @@ _FORMULA = [
 
 def _rows(label, shape, size, seed, eps=(), scale=1.0, mean=0.0, dtype=torch.float64, params=None, **options):
     """Return a Probe: a call with random x, weight and bias. params: their dtype. eps: () or (eps,)."""
-    x = _numbers(*shape, seed=seed, scale=scale, mean=mean, dtype=dtype)
-    weight, bias = (_numbers(*_sizes(size), seed=seed + i, dtype=params or dtype) for i in (1, 2))
+    x = draw(seed, *shape, scale=scale, mean=mean, dtype=dtype)
+    weight, bias = (draw(seed + i, *_sizes(size), dtype=params or dtype) for i in (1, 2))
     return call(label, x, size, weight, bias, *eps, names=NAMES, **options)
 
 
@@ -198,18 +195,18 @@ def _refusal(label, shown, *args):
 
 def _vmapped(answer):
     """Map the answer over the second axis of a (2, 3, 4) tensor."""
-    x, weight, bias = _numbers(2, 3, 4, seed=41), _numbers(4, seed=42), _numbers(4, seed=43)
+    x, weight, bias = draw(41, 2, 3, 4), draw(42, 4), draw(43, 4)
     one = lambda rows: answer(rows, (4,), weight, bias)  # noqa: E731
     y = torch.func.vmap(one, in_dims=1, out_dims=1, randomness="different")(x)  # an answer may draw numbers
     return {"the result": y}
 
 
 def _twice_differentiated(answer):
-    x, weight = (t.requires_grad_() for t in (_numbers(3, 5, seed=44), _numbers(5, seed=45)))
-    y = answer(x, (5,), weight, _numbers(5, seed=46))
-    first = torch.autograd.grad((y * _numbers(3, 5, seed=47)).sum(), x, create_graph=True)[0]
+    x, weight = (t.requires_grad_() for t in (draw(44, 3, 5), draw(45, 5)))
+    y = answer(x, (5,), weight, draw(46, 5))
+    first = torch.autograd.grad((y * draw(47, 3, 5)).sum(), x, create_graph=True)[0]
     try:
-        second = torch.autograd.grad((first * _numbers(3, 5, seed=48)).sum(), [x, weight])
+        second = torch.autograd.grad((first * draw(48, 3, 5)).sum(), [x, weight])
     except RuntimeError as error:
         return {"gradient of the gradient": raised(error)}
     return dict(zip(("gradient of the gradient", "gradient of the gradient in weight"), second, strict=True))
@@ -279,16 +276,15 @@ _SHAPE_PROBES = [
 ]
 
 _NONE_PROBES = [
-    call("no weight and no bias", _numbers(3, 5, seed=27, mean=1), (5,), names=NAMES),
-    call("a weight and no bias", _numbers(3, 5, seed=28, mean=1), (5,), _numbers(5, seed=29), names=NAMES),
-    call("a bias and no weight", _numbers(3, 5, seed=30, mean=1), (5,), None, _numbers(5, seed=31), names=NAMES),
-    call("eps given by its name", _numbers(3, 5, seed=28, mean=1), (5,), weight=_numbers(5, seed=29), eps=0.1,
-         names=NAMES),
-]  # fmt: skip
+    call("no weight and no bias", draw(27, 3, 5, mean=1), (5,), names=NAMES),
+    call("a weight and no bias", draw(28, 3, 5, mean=1), (5,), draw(29, 5), names=NAMES),
+    call("a bias and no weight", draw(30, 3, 5, mean=1), (5,), None, draw(31, 5), names=NAMES),
+    call("eps given by its name", draw(28, 3, 5, mean=1), (5,), weight=draw(29, 5), eps=0.1, names=NAMES),
+]
 
 _MEMORY_PROBES = [
-    call("a transposed tensor", _numbers(4, 3, 2, seed=32, mean=1).transpose(0, 2), (3, 4), _numbers(3, 4, seed=33),
-         _numbers(3, 4, seed=34), names=NAMES),
+    call("a transposed tensor", draw(32, 4, 3, 2, mean=1).transpose(0, 2), (3, 4), draw(33, 3, 4),
+         draw(34, 3, 4), names=NAMES),
     _rows("an empty batch", (0, 4), (4,), 34),
 ]  # fmt: skip
 
@@ -336,8 +332,8 @@ _NUMBERS = [
 
 def _cancelling():
     """Return x, its size, weight and bias: one bfloat16 row whose x_hat * weight is of order 50, and y of order 1."""
-    x, weight = _numbers(1, 6, seed=63, mean=20, dtype=torch.bfloat16), _numbers(6, seed=64, scale=50)
-    bias = _numbers(6, seed=65) - F.layer_norm(x.double(), (6,), weight)[0]
+    x, weight = draw(63, 1, 6, mean=20, dtype=torch.bfloat16), draw(64, 6, scale=50)
+    bias = draw(65, 6) - F.layer_norm(x.double(), (6,), weight)[0]
     return x, (6,), weight.float(), bias.float()
 
 
@@ -378,11 +374,10 @@ _REFUSALS = [
 ]  # fmt: skip
 
 _REFUSAL_PROBES = [
-    _refusal("x of shape (2, 3, 4) with normalized_shape=(5,)", {"x": torch.zeros(2, 3, 4)}, _numbers(2, 3, 4, seed=1),
-             (5,)),
-    _refusal("x of shape (2, 4) with normalized_shape=(1,)", {"x": torch.zeros(2, 4)}, _numbers(2, 4, seed=1), (1,)),
+    _refusal("x of shape (2, 3, 4) with normalized_shape=(5,)", {"x": torch.zeros(2, 3, 4)}, draw(1, 2, 3, 4), (5,)),
+    _refusal("x of shape (2, 4) with normalized_shape=(1,)", {"x": torch.zeros(2, 4)}, draw(1, 2, 4), (1,)),
     _refusal("normalized_shape=(4,) with a weight of shape (1,)", {"x": torch.zeros(2, 4), "weight": torch.zeros(1)},
-             _numbers(2, 4, seed=1), (4,), _numbers(1, seed=2)),
+             draw(1, 2, 4), (4,), draw(2, 1)),
     _refusal("whole numbers (int64)", {"x": torch.zeros(2, 4).long()}, torch.arange(8).view(2, 4), (4,)),
 ]  # fmt: skip
 
@@ -434,19 +429,12 @@ def layer_norm(answer):
         (_TRANSFORM_PROBES, _TRANSFORMS),
         (_REFUSAL_PROBES, _REFUSALS),
     ]
-    _in_stages(answer, "layer_norm", stages, in_float64(_layer_norm), "function",
-               "shapes, options, four number types, second derivative, vmap, bad arguments")  # fmt: skip
+    in_stages(answer, "layer_norm", stages, in_float64(_layer_norm), kind="function",
+              right="layer_norm does what it should on {count} inputs (shapes, options, four number types, "
+                    "second derivative, vmap, bad arguments)")  # fmt: skip
 
 
 # ---- The module ------------------------------------------------------------------------------------------------------
-
-
-def _fill(layer, seed=71):
-    """Give every parameter of a layer random values, in order; return the layer."""
-    with torch.no_grad():
-        for i, parameter in enumerate(layer.parameters()):
-            parameter.copy_(_numbers(*parameter.shape, seed=seed + i))
-    return layer
 
 
 def _shapes(layer):
@@ -481,7 +469,7 @@ def _start(cls):
 def _separate(cls):
     """Two layers of one class must not share their numbers."""
     one, other = cls(5), cls(5)
-    _fill(one)
+    filled(one, 71)
     return {f"{name} of a second layer after the first was trained": p.detach().clone()
             for name, p in other.named_parameters()}  # fmt: skip
 
@@ -489,19 +477,15 @@ def _separate(cls):
 def _computed(label, shape, size, tolerance=1e-9, dtype=torch.float64, scale=1.0, mean=0.5, seed=72, **options):
     """Return a Probe: output and gradients of a layer with random parameters on a random tensor."""
 
-    x = _numbers(*shape, seed=seed, scale=scale, mean=mean, dtype=dtype)
+    x = draw(seed, *shape, scale=scale, mean=mean, dtype=dtype)
 
     def run(cls):
-        layer = _fill(cls(size, **options).to(dtype))
+        layer = filled(cls(size, **options).to(dtype), 71)
         given = x.clone().requires_grad_()
         y = layer(given)
         seen = {"the output": y}
         if isinstance(y, torch.Tensor) and y.requires_grad and dtype == torch.float64:
-            weights = _numbers(*y.shape, seed=73)
-            found = torch.autograd.grad((y * weights).sum(), [given, *layer.parameters()], allow_unused=True)
-            names = ["x", *(name for name, _ in layer.named_parameters())]
-            for name, gradient in zip(names, found, strict=True):
-                seen[f"gradient of {name}"] = "no gradient" if gradient is None else gradient
+            seen |= gradients((y * draw(73, *y.shape)).sum(), {"x": given, **dict(layer.named_parameters())})
         return seen
 
     return Probe(label, run, {"x": x}, tolerance)
@@ -509,7 +493,7 @@ def _computed(label, shape, size, tolerance=1e-9, dtype=torch.float64, scale=1.0
 
 def _after_training(cls):
     """Ten steps of SGD that should move both parameters."""
-    layer, x, dy = cls(5).double(), _numbers(4, 5, seed=74), _numbers(4, 5, seed=75)
+    layer, x, dy = cls(5).double(), draw(74, 4, 5), draw(75, 4, 5)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     for _ in range(10):
         optimizer.zero_grad()
@@ -521,8 +505,8 @@ def _after_training(cls):
 def _modes(cls):
     layer = cls(5).double()
     for seed in (76, 77):
-        layer.train()(_numbers(8, 5, seed=seed, mean=3))
-    return {"the output in eval()": layer.eval()(_numbers(3, 5, seed=78)).detach()}
+        layer.train()(draw(seed, 8, 5, mean=3))
+    return {"the output in eval()": layer.eval()(draw(78, 3, 5)).detach()}
 
 
 def _off(cls):
@@ -567,16 +551,16 @@ def _hooked(cls):
 
 
 def _from_torch(cls):
-    theirs = _fill(nn.LayerNorm((3, 4)))
+    theirs = filled(nn.LayerNorm((3, 4)), 71)
     mine = cls((3, 4))
     mine.load_state_dict(theirs.state_dict())
-    return {"the output with PyTorch's parameters": mine(_numbers(2, 3, 4, seed=80, dtype=torch.float32)).detach()}
+    return {"the output with PyTorch's parameters": mine(draw(80, 2, 3, 4, dtype=torch.float32)).detach()}
 
 
 def _to_torch(cls):
     theirs = nn.LayerNorm((3, 4))
-    theirs.load_state_dict(_fill(cls((3, 4))).state_dict())
-    return {"PyTorch's output with your parameters": theirs(_numbers(2, 3, 4, seed=80, dtype=torch.float32)).detach()}
+    theirs.load_state_dict(filled(cls((3, 4)), 71).state_dict())
+    return {"PyTorch's output with your parameters": theirs(draw(80, 2, 3, 4, dtype=torch.float32)).detach()}
 
 
 def _bare_to_torch(cls):
@@ -900,8 +884,9 @@ def layer_norm_module(answer):
         *(([probe], _PRECISION) for probe in _PRECISION_PROBES),
         (_EXCHANGE_PROBES, _EXCHANGE),
     ]
-    _in_stages(answer, "layer_norm_module", stages, _Reference, "class",
-               "parameters, options, values, gradients, state_dict both ways, hooks, eval()")  # fmt: skip
+    in_stages(answer, "layer_norm_module", stages, _Reference,
+              "layer_norm_module does what it should on {count} inputs (parameters, options, values, gradients, "
+              "state_dict both ways, hooks, eval())")  # fmt: skip
 
 
 # ---- Image layouts and the clinic ------------------------------------------------------------------------------------

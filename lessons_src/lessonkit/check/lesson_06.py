@@ -1,12 +1,21 @@
 """Checks of lesson 6: BatchNorm step by step, the axes of four norms, BatchNorm on sequences, several devices."""
 
-import contextlib
-import io
-
 import torch
 from torch import nn
 
-from lessonkit.check.core import Mistake, Probe, call, draw, examine, in_float64, raised, reject, values
+from lessonkit.check.core import (
+    Mistake,
+    Probe,
+    call,
+    draw,
+    examine,
+    gradients,
+    in_float64,
+    in_stages,
+    raised,
+    reject,
+    values,
+)
 
 # ------------------------------------------------------------------------------------ 6.1: statistics of channels
 
@@ -104,19 +113,7 @@ def channel_stats(answer):
             tried="(B, C) and (B, C, T), float32 and float64, gradients")  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------ classes, in stages
-
-
-def _in_stages(answer, name, stages, tried):
-    """Examine a class in stages, each (probes, reference, mistakes); print one line if all are right.
-
-    A mistake is recognised within its stage. So of two mistakes at once each gets its cause, one after the other, and
-    a class that lacks something unrelated still hears about the formula first.
-    """
-    for probes, reference, mistakes in stages:
-        with contextlib.redirect_stdout(io.StringIO()):  # one "Right" at the end
-            examine(answer, name, probes, reference, mistakes, kind="class")
-    print(f"Right: {answer.__name__} {tried}.")
+# ------------------------------------------------------------------------------------ 6.2: running statistics
 
 
 def _outcome(attempt):
@@ -135,9 +132,6 @@ def _value(item):
 
 def _buffers(layer):
     return {name: _value(getattr(layer, name, "missing")) for name in ("running_mean", "running_var")}
-
-
-# ------------------------------------------------------------------------------------ 6.2: running statistics
 
 
 class _Running(nn.Module):
@@ -334,10 +328,13 @@ _UPDATE_MISTAKES = [
 
 def running_statistics(answer):
     """Check a class that keeps running_mean, running_var and num_batches_tracked as buffers (lesson 6)."""
-    _in_stages(answer, "running_statistics", [(_REGISTERED_PROBES, _Running, _REGISTERED_MISTAKES),
-                                                (_START_PROBES, _Running, _START_MISTAKES),
-                                                (_UPDATE_PROBES, _Running, _UPDATE_MISTAKES)],
-               "keeps its buffers as nn.BatchNorm1d does (three momenta, names, dtypes, no graph)")  # fmt: skip
+    stages = [
+        (_REGISTERED_PROBES, _REGISTERED_MISTAKES),
+        (_START_PROBES, _START_MISTAKES),
+        (_UPDATE_PROBES, _UPDATE_MISTAKES),
+    ]
+    in_stages(answer, "running_statistics", stages, _Running,
+              "{answer.__name__} keeps its buffers as nn.BatchNorm1d does (three momenta, names, dtypes, no graph)")  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ 6.3: the layer
@@ -468,12 +465,9 @@ def _seen(layer, x):
         return seen | {f"gradient of {name}": "no gradient" for name in leaves}
     loss = (y * draw(99, *y.shape).to(y.dtype)).sum()
     try:
-        found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        return seen | gradients(loss, leaves)
     except Exception as error:
         return seen | {"gradient of x": raised(error)}
-    return seen | {
-        f"gradient of {name}": "no gradient" if grad is None else grad for name, grad in zip(leaves, found, strict=True)
-    }
 
 
 _SPREADS = torch.tensor([1.0, 0.001, 20, 3], dtype=torch.float64)  # 0.001: where eps sits shows
@@ -690,14 +684,14 @@ _MODULE_MISTAKES = [
 def batch_norm(answer):
     """Check a class BatchNorm1d against nn.BatchNorm1d: forward, buffers, evaluation, module (lesson 6)."""
     stages = [
-        (_TRAINING_PROBES, nn.BatchNorm1d, _TRAINING_MISTAKES),
-        (_BUFFER_PROBES, nn.BatchNorm1d, _BUFFER_MISTAKES),
-        (_EVALUATION_PROBES, nn.BatchNorm1d, _EVALUATION_MISTAKES),
-        (_MODULE_PROBES, nn.BatchNorm1d, _MODULE_MISTAKES),
+        (_TRAINING_PROBES, _TRAINING_MISTAKES),
+        (_BUFFER_PROBES, _BUFFER_MISTAKES),
+        (_EVALUATION_PROBES, _EVALUATION_MISTAKES),
+        (_MODULE_PROBES, _MODULE_MISTAKES),
     ]
-    count = sum(len(probes) for probes, _, _ in stages)
-    _in_stages(answer, "batch_norm", stages,
-               f"does what nn.BatchNorm1d does in {count} trials (training, buffers, evaluation, state_dict, errors)")  # fmt: skip
+    in_stages(answer, "batch_norm", stages, nn.BatchNorm1d,
+              "{answer.__name__} does what nn.BatchNorm1d does in {count} trials (training, buffers, evaluation, "
+              "state_dict, errors)")  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ 6.4: which axes
@@ -791,9 +785,7 @@ def _run_regions(shape, seed, dtype=torch.float64, training=True):
         seen = {"x after the call": given.detach(), "the result": y}
         if isinstance(y, torch.Tensor) and y.is_floating_point():
             loss = (y * draw(33, *y.shape).to(y.dtype)).sum()
-            cut = not y.requires_grad
-            grad = None if cut else torch.autograd.grad(loss, leaf, allow_unused=True)[0]
-            seen["gradient of x"] = "no gradient" if grad is None else grad
+            seen |= gradients(loss, {"x": leaf}) if y.requires_grad else {"gradient of x": "no gradient"}
         return seen | {"norm.running_mean": norm.running_mean.clone(), "norm.running_var": norm.running_var.clone()}
 
     def elsewhere(answer):

@@ -9,12 +9,12 @@ from lessonkit.check.core import (
     NotYet,
     Probe,
     call,
+    call_layer,
     draw,
     examine,
     in_float64,
+    in_stages,
     observe,
-    quiet,
-    raised,
     refusing,
     reject,
     values,
@@ -187,36 +187,8 @@ class _Reference(_Right):
         return super().normalized(x.double(), axes, eps)
 
 
-def _filled(layer, seed=21):
-    with torch.no_grad():
-        for i, parameter in enumerate(layer.parameters()):
-            parameter.copy_(draw(seed + i, *parameter.shape))
-    return layer
-
-
 def _computed(label, x, size, tolerance=1e-9, parameters=None, **options):
-    """Return a Probe: output and gradients of a layer with a random gain; parameters: their dtype, else x's."""
-
-    def run(cls):
-        layer = _filled(cls(size, **options).to(parameters or x.dtype))
-        given = x.clone().requires_grad_()
-        try:
-            y = layer(given)
-        except Exception as error:
-            return {"the output": raised(error)}
-        seen = {"the output": y.detach() if isinstance(y, torch.Tensor) else y}
-        if isinstance(y, torch.Tensor) and x.dtype == torch.float64:
-            names = ["x", *(name for name, _ in layer.named_parameters())]
-            if not y.requires_grad:
-                return seen | {f"gradient of {name}": "no gradient" for name in names}
-            found = torch.autograd.grad(
-                (y * draw(29, *y.shape)).sum(), [given, *layer.parameters()], allow_unused=True
-            )
-            for name, gradient in zip(names, found, strict=True):
-                seen[f"gradient of {name}"] = "no gradient" if gradient is None else gradient
-        return seen
-
-    return Probe(label, run, {"x": x, **options}, tolerance)
+    return call_layer(label, lambda cls: cls(size, **options), x, options, tolerance, parameters)
 
 
 def _parameters(cls):
@@ -340,12 +312,10 @@ _FORMULA = [
 
 def rms_norm_module(answer):
     """Check a class like nn.RMSNorm(normalized_shape, eps=None, elementwise_affine=True, device, dtype) (lesson 8)."""
-    stages = [_MODULE_PROBES[:5], _MODULE_PROBES[5:9], _MODULE_PROBES[9:]]
-    for probes in stages:  # a mistake is recognized by what it does in its own stage, whatever the rest does
-        with quiet():
-            examine(answer, "rms_norm_module", probes, _Reference, _FORMULA, kind="class")
-    examine(answer, "rms_norm_module", _MODULE_PROBES, _Reference, kind="class",
-            tried="one and two axes, no gain, eps given, 0 and None, four number types, gradients, bad arguments")  # fmt: skip
+    stages = [(probes, _FORMULA) for probes in (_MODULE_PROBES[:5], _MODULE_PROBES[5:9], _MODULE_PROBES[9:])]
+    in_stages(answer, "rms_norm_module", stages, _Reference,
+              "rms_norm_module does what it should on {count} inputs (one and two axes, no gain, eps given, 0 and None, "
+              "four number types, gradients, bad arguments)")  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- rms_invariant

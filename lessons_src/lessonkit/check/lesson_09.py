@@ -233,6 +233,7 @@ _NORMS_PROBES = [
 def _insert(
     place="after", sizes=lambda layer, C, before, after: (C, *after), follow=(nn.Conv2d, nn.MaxPool2d), norms=nn.Conv2d,
     settings=("kernel_size", "stride", "padding", "dilation"), keep=lambda layer: True, one=False, ready=nn.Sequential,
+    resize=lambda layer, size, given: _shape(size, **given),
 ):  # fmt: skip
     """Return a with_norms; the arguments are its mistakes."""
 
@@ -241,8 +242,7 @@ def _insert(
         for layer in net:
             before = size
             if isinstance(layer, follow):
-                given = {name: getattr(layer, name) for name in settings}
-                size = _shape(size, given.pop("kernel_size"), **given)
+                size = resize(layer, size, {name: getattr(layer, name) for name in settings})
             if keep(layer):
                 layers.append(layer)
             if isinstance(layer, norms):
@@ -293,7 +293,8 @@ _NORMS_MISTAKES = [
     Mistake("H and W are swapped.", _insert(sizes=lambda layer, C, before, after: (C, *after[::-1]))),
     Mistake("the channels come last. Call norm(C, H, W).", _insert(sizes=lambda layer, C, before, after: (*after, C))),
     Mistake("pooling does not always halve the image: let conv_output_shape compute it from the layer's settings.",
-            lambda net, norm, size: _halved(net, norm, size)),
+            _insert(resize=lambda layer, size, given: tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d)
+                    else _shape(size, **given))),
     Mistake("norm gets the size only, without the channels: call norm(C, H, W).",
             _insert(sizes=lambda layer, C, before, after: after)),
     Mistake("norm gets one tuple: call norm(C, H, W), with a star before the size.",
@@ -307,7 +308,8 @@ _NORMS_MISTAKES = [
     Mistake("only kernel_size and stride are handed to conv_output_shape: padding and dilation count as well.",
             _insert(settings=("kernel_size", "stride"))),
     Mistake("dilation and padding change places. Hand them on by name.",
-            lambda net, norm, size: _swapped(net, norm, size)),
+            _insert(resize=lambda layer, size, given: _shape(
+                size, **given | {"padding": layer.dilation, "dilation": layer.padding}))),
     Mistake("pooling layers get a norm, too. Only convolutions do.", _insert(norms=(nn.Conv2d, nn.MaxPool2d))),
     Mistake("layers that are neither convolution nor pooling get lost: append every layer.",
             _insert(keep=lambda layer: isinstance(layer, (nn.Conv2d, nn.MaxPool2d)))),
@@ -324,29 +326,6 @@ _NORMS_MISTAKES = [
     Mistake("no norm was put in: the net comes back as it was.", lambda net, norm, size: net),
     Mistake("no norm was put in: the net comes back as it was.", lambda net, norm, size: nn.Sequential(*net)),
 ]  # fmt: skip
-
-
-def _swapped(net, norm, size):
-    layers = []
-    for layer in net:
-        layers.append(layer)
-        if isinstance(layer, (nn.Conv2d, nn.MaxPool2d)):
-            size = _shape(size, layer.kernel_size, layer.stride, layer.dilation, layer.padding)
-        if isinstance(layer, nn.Conv2d):
-            layers.append(norm(layer.out_channels, *size))
-    return nn.Sequential(*layers)
-
-
-def _halved(net, norm, size):
-    layers = []
-    for layer in net:
-        layers.append(layer)
-        if isinstance(layer, nn.Conv2d):
-            size = _shape(size, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
-            layers.append(norm(layer.out_channels, *size))
-        elif isinstance(layer, nn.MaxPool2d):
-            size = tuple(n // 2 for n in size)
-    return nn.Sequential(*layers)
 
 
 def with_norms(answer):

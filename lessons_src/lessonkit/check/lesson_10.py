@@ -1,25 +1,24 @@
 """Checks of lesson 10: LayerNorm inside recurrent cells, masked sequences, a tagger that read ahead."""
 
-import contextlib
-import io
 import zlib
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, Probe, call, choice, draw, examine, in_float64, raised, refusing
-
-
-def _in_stages(answer, name, stages, tried):
-    """Examine a class in stages, each (probes, reference, mistakes); print one line if all are right.
-
-    A mistake is recognized within its stage, whatever the rest does.
-    """
-    for probes, reference, mistakes in stages:
-        with contextlib.redirect_stdout(io.StringIO()):  # one "Right" at the end
-            examine(answer, name, probes, reference, mistakes, kind="class")
-    print(f"Right: {answer.__name__} {tried}.")
+from lessonkit.check.core import (
+    Mistake,
+    Probe,
+    call,
+    choice,
+    draw,
+    examine,
+    gradients,
+    in_float64,
+    in_stages,
+    raised,
+    refusing,
+)
 
 
 def _layer_norm(row, weight=None, bias=None):
@@ -35,12 +34,7 @@ def _with_gradients(outputs, leaves):
     if cut:
         return seen | {f"gradient of {name}": "no gradient" for name in leaves}
     loss = sum((out * draw(90 + n, *out.shape).to(out.dtype)).sum() for n, out in enumerate(outputs.values()))
-    found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-    gradients = (value if value is None else value.detach() for value in found)
-    return seen | {
-        f"gradient of {name}": "no gradient" if value is None else value
-        for name, value in zip(leaves, gradients, strict=True)
-    }
+    return seen | gradients(loss, leaves)
 
 
 def _pair(out):
@@ -294,6 +288,7 @@ def _each_gate(self, row):
 
 
 _NAMES = "The names and sizes in __init__ were given: keep them."
+_CELL_RIGHT = "{answer.__name__} does what it should (from_input, step, calls, gradients, refusals)"
 
 _GRU_INPUT_MISTAKES = [
     Mistake("nothing is normalized: gates_ih and new_ih belong on the products.",
@@ -400,12 +395,12 @@ _GRU_CALL_PROBES = [
 def gru_cell(answer):
     """Check a class (input_size, hidden_size) with from_input, step and forward: a GRU with four norms (lesson 10)."""
     stages = [
-        (_GRU_NAME_PROBES, _GRU, [Mistake(_NAMES, nn.GRUCell)]),
-        (_GRU_INPUT_PROBES, _GRU, _GRU_INPUT_MISTAKES),
-        (_GRU_STEP_PROBES, _GRU, _GRU_STEP_MISTAKES),
-        (_GRU_CALL_PROBES, _GRU, []),
+        (_GRU_NAME_PROBES, [Mistake(_NAMES, nn.GRUCell)]),
+        (_GRU_INPUT_PROBES, _GRU_INPUT_MISTAKES),
+        (_GRU_STEP_PROBES, _GRU_STEP_MISTAKES),
+        (_GRU_CALL_PROBES, []),
     ]
-    _in_stages(answer, "gru_cell", stages, "does what it should (from_input, step, calls, gradients, refusals)")
+    in_stages(answer, "gru_cell", stages, _GRU, _CELL_RIGHT)
 
 
 class _LSTM(_Cell):
@@ -527,12 +522,12 @@ _LSTM_CALL_PROBES = [
 def lstm_cell(answer):
     """Check a class (input_size, hidden_size) with from_input, step and forward: an LSTM with three norms (lesson 10)."""
     stages = [
-        (_GRU_NAME_PROBES, _LSTM, [Mistake(_NAMES, nn.LSTMCell)]),
-        (_LSTM_INPUT_PROBES, _LSTM, _LSTM_INPUT_MISTAKES),
-        (_LSTM_STEP_PROBES, _LSTM, _LSTM_STEP_MISTAKES),
-        (_LSTM_CALL_PROBES, _LSTM, []),
+        (_GRU_NAME_PROBES, [Mistake(_NAMES, nn.LSTMCell)]),
+        (_LSTM_INPUT_PROBES, _LSTM_INPUT_MISTAKES),
+        (_LSTM_STEP_PROBES, _LSTM_STEP_MISTAKES),
+        (_LSTM_CALL_PROBES, []),
     ]
-    _in_stages(answer, "lstm_cell", stages, "does what it should (from_input, step, calls, gradients, refusals)")
+    in_stages(answer, "lstm_cell", stages, _LSTM, _CELL_RIGHT)
 
 
 # ------------------------------------------------------------------------------------ 10.5: masks
@@ -718,6 +713,6 @@ _TAG_MISTAKES = [
 
 def mended_tagger(answer):
     """Check a class (input_size, hidden_size): a GRU read batch first, and a LayerNorm over its H features (lesson 10)."""
-    stages = [(_TAG_NAME_PROBES, _Tagger, _TAG_NAME_MISTAKES), (_TAG_PROBES, _Tagger, _TAG_MISTAKES)]
-    _in_stages(answer, "mended_tagger", stages,
-               "keeps samples and steps apart (values, gradients, several lengths)")  # fmt: skip
+    stages = [(_TAG_NAME_PROBES, _TAG_NAME_MISTAKES), (_TAG_PROBES, _TAG_MISTAKES)]
+    in_stages(answer, "mended_tagger", stages, _Tagger,
+              "{answer.__name__} keeps samples and steps apart (values, gradients, several lengths)")  # fmt: skip

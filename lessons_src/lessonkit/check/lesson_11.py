@@ -31,11 +31,6 @@ def _norm2(x):
 _PARTS = (_attend, _mlp, _norm1, _norm2)
 
 
-def _block(change):
-    """Return change, a function of (x, attend, mlp, norm1, norm2), as an answer."""
-    return lambda x, attend, mlp, norm1, norm2: change(x, attend, mlp, norm1, norm2)
-
-
 def _right_block(x, a, m, n1, n2):
     x = x + a(n1(x))
     return x + m(n2(x))
@@ -86,54 +81,54 @@ _STREAM = (
 
 _BLOCK_MISTAKES = [
     Mistake("that is Post-LN: the norms stand behind the sums. In Pre-LN each stands on its branch, before the function.",
-            _block(_post)),
-    Mistake(_STREAM, _block(_in_the_stream)),
-    Mistake(_STREAM, _block(_then_mlp(_HALVES["stream"], _HALVES["stream"]))),
-    Mistake("no norm is used.", _block(_then_mlp(_HALVES["no norm"], _HALVES["no norm"]))),
+            _post),
+    Mistake(_STREAM, _in_the_stream),
+    Mistake(_STREAM, _then_mlp(_HALVES["stream"], _HALVES["stream"])),
+    Mistake("no norm is used.", _then_mlp(_HALVES["no norm"], _HALVES["no norm"])),
     Mistake("both skips are missing: add x to what each function returns.",
-            _block(_then_mlp(_HALVES["skip"], _HALVES["skip"]))),
-    Mistake("the skip around the attention is missing.", _block(_then_mlp(_HALVES["skip"]))),
-    Mistake("the skip around the MLP is missing.", _block(_then_mlp(_pre, _HALVES["skip"]))),
-    Mistake("the norm before the attention is missing.", _block(_then_mlp(_HALVES["no norm"]))),
-    Mistake("the norm before the MLP is missing.", _block(_then_mlp(_pre, _HALVES["no norm"]))),
+            _then_mlp(_HALVES["skip"], _HALVES["skip"])),
+    Mistake("the skip around the attention is missing.", _then_mlp(_HALVES["skip"])),
+    Mistake("the skip around the MLP is missing.", _then_mlp(_pre, _HALVES["skip"])),
+    Mistake("the norm before the attention is missing.", _then_mlp(_HALVES["no norm"])),
+    Mistake("the norm before the MLP is missing.", _then_mlp(_pre, _HALVES["no norm"])),
     Mistake("the norms stand on the outputs of the functions. In Pre-LN they stand on the inputs.",
-            _block(_then_mlp(_HALVES["behind"], _HALVES["behind"]))),
+            _then_mlp(_HALVES["behind"], _HALVES["behind"])),
     Mistake("each norm is used twice, on the input and on the output of its function. In Pre-LN it stands on the input.",
-            _block(_then_mlp(_HALVES["both ends"], _HALVES["both ends"]))),
+            _then_mlp(_HALVES["both ends"], _HALVES["both ends"])),
     Mistake("each norm is used twice, before the function and behind the sum. In Pre-LN nothing stands behind the sum.",
-            _block(_then_mlp(_HALVES["last"], _HALVES["last"]))),
-    Mistake("the second half is Post-LN, the first is Pre-LN.", _block(_then_mlp(_pre, _HALVES["post"]))),
+            _then_mlp(_HALVES["last"], _HALVES["last"])),
+    Mistake("the second half is Post-LN, the first is Pre-LN.", _then_mlp(_pre, _HALVES["post"])),
     Mistake("the MLP starts from the block's input: attention and MLP stand in parallel. It starts from the sum "
-            "behind the attention.", _block(_parallel)),
+            "behind the attention.", _parallel),
     Mistake("the second skip starts at the block's input. It starts at the sum behind the attention: overwrite x, or "
-            "give that sum a name and use it twice.", _block(_long_skip)),
-    Mistake("norm1 is used twice, and norm2 never.", _block(lambda x, a, m, n1, n2: _right_block(x, a, m, n1, n1))),
-    Mistake("norm2 is used twice, and norm1 never.", _block(lambda x, a, m, n1, n2: _right_block(x, a, m, n2, n2))),
+            "give that sum a name and use it twice.", _long_skip),
+    Mistake("norm1 is used twice, and norm2 never.", lambda x, a, m, n1, n2: _right_block(x, a, m, n1, n1)),
+    Mistake("norm2 is used twice, and norm1 never.", lambda x, a, m, n1, n2: _right_block(x, a, m, n2, n2)),
     Mistake("norm1 and norm2 are swapped: norm1 belongs to the attention.",
-            _block(lambda x, a, m, n1, n2: _right_block(x, a, m, n2, n1))),
+            lambda x, a, m, n1, n2: _right_block(x, a, m, n2, n1)),
     Mistake("the MLP comes first. The order is attention, then MLP.",
-            _block(lambda x, a, m, n1, n2: _right_block(x, m, a, n2, n1))),
+            lambda x, a, m, n1, n2: _right_block(x, m, a, n2, n1)),
     Mistake("the MLP comes first. The order is attention, then MLP (and norm1 belongs to the attention).",
-            _block(lambda x, a, m, n1, n2: _right_block(x, m, a, n1, n2))),
-    Mistake("the first half is Post-LN, the second is Pre-LN.", _block(_then_mlp(_HALVES["post"]))),
-    Mistake("the first " + _STREAM.removeprefix("the "), _block(_then_mlp(_HALVES["stream"]))),
+            lambda x, a, m, n1, n2: _right_block(x, m, a, n1, n2)),
+    Mistake("the first half is Post-LN, the second is Pre-LN.", _then_mlp(_HALVES["post"])),
+    Mistake("the first " + _STREAM.removeprefix("the "), _then_mlp(_HALVES["stream"])),
     Mistake("the second skip starts behind the norm. It starts at the sum: with h for that sum, h + mlp(norm2(h)).",
-            _block(_then_mlp(_pre, _HALVES["stream"]))),
+            _then_mlp(_pre, _HALVES["stream"])),
     Mistake("norm1 stands on the output of the attention. In Pre-LN it stands on the input.",
-            _block(_then_mlp(_HALVES["behind"]))),
+            _then_mlp(_HALVES["behind"])),
     Mistake("norm2 stands on the output of the MLP. In Pre-LN it stands on the input.",
-            _block(_then_mlp(_pre, _HALVES["behind"]))),
+            _then_mlp(_pre, _HALVES["behind"])),
     Mistake("norm2 is used twice, on the input and on the output of the MLP. In Pre-LN it stands on the input.",
-            _block(_then_mlp(_pre, _HALVES["both ends"]))),
+            _then_mlp(_pre, _HALVES["both ends"])),
     Mistake("the skip around the attention is missing, and the second one starts at the block's input. Give the sum "
             "x + attend(norm1(x)) a name and go on with that.",
-            _block(lambda x, a, m, n1, n2: x + m(n2(a(n1(x)))))),
+            lambda x, a, m, n1, n2: x + m(n2(a(n1(x))))),
     Mistake("x is added twice: it is in the sum behind the attention already.",
-            _block(lambda x, a, m, n1, n2: x + _right_block(x, a, m, n1, n2))),
+            lambda x, a, m, n1, n2: x + _right_block(x, a, m, n1, n2)),
     Mistake("the norms are not those that are handed in: call norm1 and norm2.",
-            _block(lambda x, a, m, n1, n2: _right_block(x, a, m, *[lambda h: F.layer_norm(h, h.shape[-1:])] * 2))),
-    Mistake("the MLP half is missing.", _block(lambda x, a, m, n1, n2: x + a(n1(x)))),
-    Mistake("the attention half is missing.", _block(lambda x, a, m, n1, n2: x + m(n2(x)))),
+            lambda x, a, m, n1, n2: _right_block(x, a, m, *[lambda h: F.layer_norm(h, h.shape[-1:])] * 2)),
+    Mistake("the MLP half is missing.", lambda x, a, m, n1, n2: x + a(n1(x))),
+    Mistake("the attention half is missing.", lambda x, a, m, n1, n2: x + m(n2(x))),
 ]  # fmt: skip
 
 

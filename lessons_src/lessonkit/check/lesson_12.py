@@ -1,13 +1,21 @@
 """Checks of lesson 12: RMSNorm told from its relatives, GroupNorm, twins, centered writers, choosing, QK-norm mended."""
 
-import contextlib
-import io
-
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, Probe, call, draw, examine, in_float64, raised, refusing, values
+from lessonkit.check.core import (
+    Mistake,
+    Probe,
+    call,
+    call_layer,
+    draw,
+    examine,
+    in_float64,
+    in_stages,
+    refusing,
+    values,
+)
 
 # ------------------------------------------------------------------------------------------------------- rms_norm
 
@@ -67,8 +75,8 @@ _RMS_MISTAKES = [
             _divided(lambda x, eps: torch.sqrt(_square(x) + eps), center=True)),
     Mistake("x is divided by its deviation. RMSNorm takes the root of the mean of the squares.",
             _divided(lambda x, eps: torch.sqrt(x.var(-1, keepdim=True) + eps))),
-    *[Mistake("eps is added to the root mean square. Add it to the mean square, under the root.",
-              _divided(lambda x, eps: torch.sqrt(_square(x)) + eps))],
+    Mistake("eps is added to the root mean square. Add it to the mean square, under the root.",
+            _divided(lambda x, eps: torch.sqrt(_square(x)) + eps)),
     Mistake("the sum of the squares stands under the root, so that rows get length 1: ScaleNorm with g = 1. Take their mean.",
             _divided(lambda x, eps: torch.sqrt((x * x).sum(-1, keepdim=True) + eps))),
     *[Mistake("x is divided by its length, sqrt(D) times too much. RMSNorm takes the root of the MEAN of the squares.", f) for f in (
@@ -82,8 +90,8 @@ _RMS_MISTAKES = [
     Mistake("eps is not used.", _divided(lambda x, eps: torch.sqrt(_square(x)))),
     *[Mistake(f"eps is {value:g} whatever is asked for. Use the argument.", _divided(lambda x, eps, v=value: torch.sqrt(_square(x) + v)))
       for value in (1e-5, 1e-6, 1e-8, 1e-12)],
-    *[Mistake("eps is that of nn.RMSNorm's default, the machine epsilon of the type. Hand the argument eps on.", f) for f in (
-        lambda x, weight, eps=1e-5: F.rms_norm(x, (x.shape[-1],), weight),)],
+    Mistake("eps is that of nn.RMSNorm's default, the machine epsilon of the type. Hand the argument eps on.",
+            lambda x, weight, eps=1e-5: F.rms_norm(x, (x.shape[-1],), weight)),
     Mistake("the gain is not used.", lambda x, weight, eps=1e-5: _rms(x, 1.0, eps)),
     Mistake("the gain multiplies before the row is normalized. Normalize first.",
             lambda x, weight, eps=1e-5: _rms(x * weight, 1.0, eps)),
@@ -93,8 +101,8 @@ _RMS_MISTAKES = [
             _divided(lambda x, eps: torch.sqrt((x * x).mean() + eps))),
     Mistake("the row stands beside zeros: their mean is not 0, and the mean square is halved. Take -x for the second half.",
             _beside(torch.zeros_like)),
-    *[Mistake("all 2 D numbers are returned. Keep the first D.", f) for f in (
-        lambda x, weight, eps=1e-5: _beside(lambda x: -x, lambda y, D: y)(x, torch.cat([weight, weight]), eps),)],
+    Mistake("all 2 D numbers are returned. Keep the first D.",
+            lambda x, weight, eps=1e-5: _beside(lambda x: -x, lambda y, D: y)(x, torch.cat([weight, weight]), eps)),
     Mistake("the second half is kept, which is the negative. Keep the first: [..., :D].",
             _beside(lambda x: -x, lambda y, D: y[..., D:])),
     Mistake("the variance of [x, -x] is divided by 2 D - 1. F.layer_norm divides by 2 D.",
@@ -187,35 +195,9 @@ class _GroupReference(_Group):
         return x.double()
 
 
-def _filled(layer, seed=21):
-    with torch.no_grad():
-        for i, parameter in enumerate(layer.parameters()):
-            parameter.copy_(draw(seed + i, *parameter.shape))
-    return layer
-
-
 def _grouped(label, x, groups, channels, tolerance=1e-9, parameters=None, **options):
-    """Return a Probe: output and gradients of a layer with random parameters; parameters: their dtype, else x's."""
-
-    def run(cls):
-        layer = _filled(cls(groups, channels, **options).to(parameters or x.dtype))
-        given = x.clone().requires_grad_()
-        try:
-            y = layer(given)
-        except Exception as error:
-            return {"the output": raised(error)}
-        seen = {"the output": y.detach() if isinstance(y, torch.Tensor) else y}
-        if isinstance(y, torch.Tensor) and x.dtype == torch.float64:
-            names = ["x", *(name for name, _ in layer.named_parameters())]
-            if not y.requires_grad:
-                return seen | {f"gradient of {name}": "no gradient" for name in names}
-            leaves = [given, *layer.parameters()]
-            found = torch.autograd.grad((y * draw(29, *y.shape)).sum(), leaves, allow_unused=True)
-            for name, gradient in zip(names, found, strict=True):
-                seen[f"gradient of {name}"] = "no gradient" if gradient is None else gradient
-        return seen
-
-    return Probe(label, run, {"x": x, "num_groups": groups, "num_channels": channels, **options}, tolerance)
+    shown = {"num_groups": groups, "num_channels": channels, **options}
+    return call_layer(label, lambda cls: cls(groups, channels, **options), x, shown, tolerance, parameters)
 
 
 def _unlike(seed, *shape, dtype=torch.float64):
@@ -418,23 +400,13 @@ _GROUP_EMPTY = [
 ]  # fmt: skip
 
 
-def _in_stages(answer, name, stages, reference, tried):
-    """Examine a class in stages, each (probes, mistakes); print one line if all are right.
-
-    A mistake is recognized by what it does in its own stage, whatever the rest does.
-    """
-    for probes, mistakes in stages:
-        with contextlib.redirect_stdout(io.StringIO()):
-            examine(answer, name, probes, reference, mistakes, kind="class")
-    print(f"Right: {answer.__name__} does what it should ({tried}).")
-
-
 def group_norm(answer):
     """Check a class with the constructor of nn.GroupNorm (lesson 12)."""
     stages = [(_GROUP_VALUES, _GROUP_MISTAKES), (_GROUP_OPTIONS, _GROUP_ABSENT),
               (_GROUP_TYPES, _GROUP_NARROW), (_GROUP_REST, _GROUP_EMPTY)]  # fmt: skip
-    _in_stages(answer, "group_norm", stages, _GroupReference,
-               "2 to 5 axes, 1 to C groups, options, half precision, gradients, an empty batch")  # fmt: skip
+    in_stages(answer, "group_norm", stages, _GroupReference,
+              "{answer.__name__} does what it should (2 to 5 axes, 1 to C groups, options, half precision, gradients, "
+              "an empty batch)")  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- same_function
@@ -700,11 +672,10 @@ _LOGIT_MISTAKES = [
             _logits_variant(normalized=lambda self, q, k: (self.norm_q(q), k))),
     Mistake("only the keys are normalized. Large queries make large logits just as well.",
             _logits_variant(normalized=lambda self, q, k: (q, self.norm_k(k)))),
-    *[Mistake("the norm acts on the logits. They are bounded then, but each row loses its level and its size: another function. "
-              "Normalize q and k.", f) for f in (
-        _logits_variant(make=lambda self, d: None, forward=lambda self, q, k: F.layer_norm(q @ k.mT, q.shape[-2:-1])),)],
-    *[Mistake("without the division by sqrt(d) the bound is d.", f) for f in (
-        _logits_variant(product=lambda self, q, k: q @ k.mT),)],
+    Mistake("the norm acts on the logits. They are bounded then, but each row loses its level and its size: another function. "
+            "Normalize q and k.",
+            _logits_variant(make=lambda self, d: None, forward=lambda self, q, k: F.layer_norm(q @ k.mT, q.shape[-2:-1]))),
+    Mistake("without the division by sqrt(d) the bound is d.", _logits_variant(product=lambda self, q, k: q @ k.mT)),
     Mistake("the keys are not transposed: k.mT has shape (B, H, d, T).", _logits_variant(product=lambda self, q, k: q @ k / 8**0.5)),
     Mistake("the sign is turned round.", _logits_variant(product=lambda self, q, k: -(q @ k.mT) / 8**0.5)),
     Mistake("the softmax is applied already. Return the logits.", _logits_variant(forward=lambda self, q, k: _Logits.forward(self, q, k).softmax(-1))),

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, Probe, YourTurn, call, draw, examine, quiet, raised, reject
+from lessonkit.check.core import Mistake, Probe, YourTurn, call, draw, examine, filled, gradients, quiet, raised, reject
 
 # ------------------------------------------------------------------------------------------- case 1: pixels
 
@@ -92,11 +92,7 @@ def repaired_pixels(answer):
 
 
 def _norm(C, seed, **options):
-    layer = nn.LayerNorm(C, **options).double()
-    with torch.no_grad():
-        for n, parameter in enumerate(layer.parameters()):
-            parameter.copy_(draw(seed + n, C))
-    return layer
+    return filled(nn.LayerNorm(C, **options).double(), seed)
 
 
 def _average(before=True, after=False, count=lambda y, m: m.sum(1), add=0, change=lambda y, m, norm: y):
@@ -366,10 +362,8 @@ def _with_block(label, *, silent=False, scale=1.0, seed=41):
         seen = {"x after the call": copy.detach(), "the output": y}
         if not isinstance(y, torch.Tensor) or y.shape != x.shape:
             return seen
-        wanted = [leaf, *(() if silent else block.parameters())]
-        found = torch.autograd.grad((y * draw(seed + 90, *y.shape)).sum(), wanted, allow_unused=True)
-        names = ["x", *[name for name, _ in block.named_parameters()]]
-        return seen | {f"gradient of {n}": "no gradient" if g is None else g for n, g in zip(names, found, strict=not silent)}
+        leaves = {"x": leaf, **({} if silent else dict(block.named_parameters()))}
+        return seen | gradients((y * draw(seed + 90, *y.shape)).sum(), leaves)
 
     return Probe(label, run, {"x": x})
 
@@ -740,9 +734,8 @@ def _with_trail(label, x, decay=0.5, eps=1e-5, tolerance=1e-6, fresh=False, grad
         seen = {"x after the call": copy.detach(), "the output": y}
         if not gradient or not isinstance(y, torch.Tensor) or y.shape != x.shape or y.dtype != x.dtype:
             return seen
-        found = torch.autograd.grad((y * draw(73, *y.shape).to(y.dtype)).sum(), [leaf, layer.weight, layer.bias], allow_unused=True)
-        return seen | {f"gradient of {n}": "no gradient" if g is None else g
-                       for n, g in zip(("x", "weight", "bias"), found, strict=True)}  # fmt: skip
+        leaves = {"x": leaf, "weight": layer.weight, "bias": layer.bias}
+        return seen | gradients((y * draw(73, *y.shape).to(y.dtype)).sum(), leaves)
 
     return Probe(label, run, {"x": x, "decay": decay, "eps": eps}, tolerance)
 
