@@ -4,7 +4,8 @@ For each shape and number of threads, one round runs every candidate once, in ch
 the machine meets all of them; the median over the rounds is kept. Inputs are float32. Outputs are allocated by the
 candidates, as in real use; glibc is told to keep freed memory, because fresh pages cost every candidate more than the
 work itself.
-Where memory allows, a last part times the loops alone, with preallocated outputs, on tensors beyond the last cache.
+Two more parts: at which size storing past the caches begins to pay, if every result is read at once by whoever comes
+next; and, where memory allows, the loops alone, with preallocated outputs, on tensors beyond the last cache.
 
 Run it on a machine that does nothing else: python lessons_src/bench.py [--rounds 31] [--threads 1 2]
 """
@@ -33,27 +34,18 @@ from fromscratch import lesson_13 as lesson  # noqa: E402
 
 FILE = Path(__file__).resolve().parents[1] / "data/bench.csv"
 SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
+READ = [341, 683, 1365, 2731, 4096]  # rows of 768 numbers: 1, 2, 4, 8, 12 MB
 COLUMNS = """
     date machine cpu cores torch numba threads rows D preallocated what rounds forward_ms both_ms
 """.split()
-
-
-def line_by_line(x, weight, bias, eps=1e-5):
-    c = x - x.mean(-1, keepdim=True)
-    return c * torch.rsqrt((c * c).mean(-1, keepdim=True) + eps) * weight + bias
-
-
-def with_var(x, weight, bias, eps=1e-5):
-    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
-    return (x - mean) / torch.sqrt(var + eps) * weight + bias
 
 
 def layers(D):
     return {
         "fused": lambda x, w, b: lesson.fused_layer_norm(x, (D,), w, b),
         "F.layer_norm": lambda x, w, b: F.layer_norm(x, (D,), w, b),
-        "centered squares": line_by_line,
-        "x.var": with_var,
+        "centered squares": lesson.line_by_line,
+        "x.var": lesson.with_var,
     }
 
 
@@ -66,9 +58,9 @@ def forward_and_backward(layer, x, dy, weight, bias):
     return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
 
 
-def copied(y, x):
+def copied(copy, x):
     start = time.perf_counter()
-    y.copy_(x)
+    copy(x)
     ms = 1e3 * (time.perf_counter() - start)
     return ms, ms
 
@@ -77,12 +69,26 @@ def preallocated(tensors):
     """Forward and backward of the loops alone."""
     x, dy, weight, bias, y, dx, mean, rstd, sums = tensors
     start = time.perf_counter()
-    lesson.on_rows(lesson.forward_overlapped, len(x), x, weight, bias, 1e-5, y, mean, rstd)
+    lesson.on_rows(lesson.forward_past_caches, len(x), x, weight, bias, 1e-5, y, mean, rstd)
     middle = time.perf_counter()
     sums.zero_()
-    lesson.on_rows(lesson.backward_rows, len(x), dy, x, mean, rstd, weight, dx, sums[0], sums[1])
+    lesson.on_rows(lesson.backward_past_caches, len(x), dy, x, mean, rstd, weight, dx, sums[0], sums[1])
     sums.sum(1)
     return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
+
+
+def read_at_once(large, x, dy, weight, bias):
+    """The fused layer, stored past the caches from `large` numbers on; y and dx are each read once (their sums)."""
+    usual, lesson.LARGE = lesson.LARGE, large
+    try:
+        start = time.perf_counter()
+        y = lesson.fused_layer_norm(x, x.shape[-1], weight, bias)
+        y.detach().sum()
+        middle = time.perf_counter()
+        torch.autograd.grad(y, (x, weight, bias), dy)[0].sum()
+        return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
+    finally:
+        lesson.LARGE = usual
 
 
 def medians(candidates, rounds, warm=2):
@@ -101,15 +107,30 @@ def medians(candidates, rounds, warm=2):
     return {name: tuple(statistics.median(column) for column in zip(*runs, strict=True)) for name, runs in seen.items()}
 
 
-def measure(rows, D, rounds):
+def draw(rows, D):
+    """x (rows, D), dy (rows, D), weight (D,), bias (D,); gradients are wanted of all but dy."""
     g = torch.Generator().manual_seed(13)
     x, dy = (torch.randn(rows, D, generator=g) for _ in range(2))
     weight, bias = (torch.randn(D, generator=g).requires_grad_() for _ in range(2))
-    y, leaf = torch.empty_like(x), x.detach().requires_grad_()
-    candidates = {"copy": lambda: copied(y, x)}
+    return x.requires_grad_(), dy, weight, bias
+
+
+def measure(rows, D, rounds):
+    leaf, dy, weight, bias = draw(rows, D)
+    x, y = leaf.detach(), torch.empty(rows, D)
+
+    candidates = {"copy": lambda: copied(y.copy_, x)}
+    if torch.get_num_threads() == 1:
+        candidates["copy past the caches"] = lambda: copied(lambda x: lesson.copy_past(x.numpy(), y.numpy()), x)
     for name, layer in layers(D).items():
         candidates[name] = lambda layer=layer: forward_and_backward(layer, leaf, dy, weight, bias)
     return medians(candidates, rounds)
+
+
+def measure_read(rows, D, rounds):
+    given = draw(rows, D)
+    ways = {"ordinary stores, read": math.inf, "past the caches, read": 0}
+    return medians({name: lambda large=large: read_at_once(large, *given) for name, large in ways.items()}, rounds)
 
 
 def measure_large(rows, D, rounds):
@@ -119,7 +140,7 @@ def measure_large(rows, D, rounds):
     y, dx, rstd = torch.zeros_like(x), torch.zeros_like(x), torch.zeros(rows)
     mean, sums = torch.zeros(rows, dtype=torch.float64), torch.zeros(2, math.ceil(rows / lesson.ROWS_A_BLOCK), D)
     tensors = x, dy, weight, bias, y, dx, mean, rstd, sums
-    return medians({"copy": lambda: copied(y, x), "fused": lambda: preallocated(tensors)}, rounds, warm=1)
+    return medians({"copy": lambda: copied(y.copy_, x), "fused": lambda: preallocated(tensors)}, rounds, warm=1)
 
 
 def last_cache():
@@ -177,6 +198,14 @@ def main():
         means = [math.exp(statistics.fmean(math.log(ratio[k]) for ratio in ratios)) for k in (0, 1)]
         print(f"geometric mean of F.layer_norm / fused: forward {means[0]:.2f}, forward and backward {means[1]:.2f}")
     D = 768
+    for threads in arguments.threads:
+        torch.set_num_threads(threads)
+        print(f"\n{threads} thread{'s' * (threads > 1)}, results read at once; ordinary stores / past the caches:")
+        for rows in READ:
+            found = measure_read(rows, D, arguments.rounds)
+            keep(found, threads=threads, rows=rows, D=D, preallocated="no")
+            ratio = [a / b for a, b in zip(*found.values(), strict=True)]
+            print(f"{rows:>7} x{D:>5}: forward {ratio[0]:.2f}, forward and backward {ratio[1]:.2f}", flush=True)
     rows = math.ceil(4.2 * last_cache() / (4 * 4 * D))  # x, y, dy, dx together: more than four times the last cache
     if memory() > 1.5 * 16 * rows * D:
         for threads in arguments.threads:

@@ -1,4 +1,4 @@
-"""What lesson 11 builds: Attention, Block, CharGPT, attention.
+"""What lesson 11 builds: Attention, Block, CharGPT, attention, encode.
 
 Made by build.py from lessons_src/lessons/11_transformer.py: edit the lesson, not this file.
 """
@@ -64,6 +64,17 @@ class Block(nn.Module):
     def forward(self, x):
         x = self.after1(x + self.attend(self.before1(x)))  # (B, T, C)
         return self.after2(x + self.mlp(self.before2(x)))  # (B, T, C)
+
+
+def encode(words, T=16):
+    """Words as numbers: a to z are 1 to 26, and 0 stands for the start, the end and the rest of the row.
+
+    Returns x (N, T), the word behind a 0, and y (N, T), what comes next; -100 marks places without a question.
+    """
+    rows = [[0, *(ord(letter) - 96 for letter in word)] for word in words]
+    x = [row + [0] * (T - len(row)) for row in rows]
+    y = [row[1:] + [0] + [-100] * (T - len(row)) for row in rows]
+    return torch.tensor(x), torch.tensor(y)
 
 
 class CharGPT(nn.Module):

@@ -1,4 +1,4 @@
-"""What lesson 13 builds: FusedLayerNorm, LOOPS, ROWS_A_BLOCK, backward_rows, forward_overlapped, forward_rows, fused_layer_norm, on_rows, standardize.
+"""What lesson 13 builds: FusedLayerNorm, LARGE, LOOPS, PIECE, ROWS_A_BLOCK, backward_past_caches, backward_rows, copy_past, forward_past_caches, forward_rows, fused_layer_norm, line_by_line, on_rows, standardize, with_var.
 
 Made by build.py from lessons_src/lessons/13_speed.py: edit the lesson, not this file.
 """
@@ -11,6 +11,7 @@ import os
 
 from fromscratch import layer_norm_backward
 from fromscratch import mean_and_var
+from llvmlite import ir
 from numba import carray
 from numba import cfunc
 from numba import njit
@@ -20,6 +21,19 @@ from numba.extending import intrinsic
 import numba
 import numpy as np
 import torch
+
+
+def line_by_line(x, weight, bias, eps=1e-5):
+    """LayerNorm over the last axis of x (..., D), in seven lines."""
+    c = x - x.mean(-1, keepdim=True)  # (..., D)
+    var = (c * c).mean(-1, keepdim=True)  # (..., 1)
+    return c * torch.rsqrt(var + eps) * weight + bias  # (..., D)
+
+
+def with_var(x, weight, bias, eps=1e-5):
+    """The same with x.var."""
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)  # (..., 1) each
+    return (x - mean) / torch.sqrt(var + eps) * weight + bias  # (..., D)
 
 
 def _keep_compiled():
@@ -34,7 +48,7 @@ def _keep_compiled():
 
 
 LOOPS = dict(nogil=True, error_model="numpy", cache=_keep_compiled(), fastmath={"reassoc", "contract", "nsz"})
-ROWS_A_BLOCK = 256
+ROWS_A_BLOCK = 64
 
 
 @njit(nogil=True, error_model="numpy", fastmath=False)
@@ -69,29 +83,6 @@ def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
 
 
 @njit(**LOOPS)
-def forward_overlapped(x, weight, bias, eps, y, mean, rstd, start, stop):
-    """forward_rows, with the first loop over row r + 1 inside the third loop over row r. Same arguments, same results."""
-    D = x.shape[1]
-    number = x.dtype.type
-    total = number(0)
-    for i in range(D if start < stop else 0):
-        total += x[start, i]
-    for r in range(start, stop):
-        near, sum_c, sum_cc = number(total / D), number(0), number(0)
-        for i in range(D):
-            c = x[r, i] - near
-            sum_c += c
-            sum_cc += c * c
-        rest = number(sum_c / D)
-        scale = number(1 / np.sqrt(sum_cc / D - rest * rest + eps))
-        mean[r], rstd[r] = np.float64(near) + rest, scale
-        after, total = min(r + 1, stop - 1), number(0)  # behind the last row there is nothing: it adds itself up again
-        for i in range(D):
-            total += x[after, i]
-            y[r, i] = standardize(x[r, i], near, rest, scale) * weight[i] + bias[i]
-
-
-@njit(**LOOPS)
 def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     """Gradients of the rows start, …, stop - 1: written into dx, added to the sums of each row's block.
 
@@ -117,6 +108,124 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
             dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - standardize(x[r, i], near, rest, scale) * mean_hx)
 
 
+PIECE = 64  # numbers: whole cache lines, in float32 and in float64
+
+
+@intrinsic
+def _at(typing, address):
+    """The memory at an address, for carray."""
+    return types.voidptr(types.int64), lambda context, builder, _, items: builder.inttoptr(items[0], cgutils.voidptr_t)
+
+
+@intrinsic
+def _room_for_a_piece(typing):
+    """Memory for PIECE numbers on the stack. The compiler sees that no array lies there, and need not look out for it."""
+
+    def code(context, builder, *_):
+        room = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), PIECE))
+        room.align = 64
+        return builder.bitcast(room, cgutils.voidptr_t)
+
+    return types.voidptr(), code
+
+
+@intrinsic
+def _move_past(typing, room, offset, address):
+    """Copy the 32 bytes at room + offset to an address, a multiple of 32, past the caches."""
+
+    def code(context, builder, _, items):
+        eight = ir.VectorType(ir.FloatType(), 8).as_pointer()
+        source = builder.bitcast(builder.gep(items[0], [items[1]]), eight)
+        store = builder.store(builder.load(source, align=32), builder.inttoptr(items[2], eight), align=32)
+        store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        return context.get_dummy_value()
+
+    return types.void(types.voidptr, types.int64, types.int64), code
+
+
+@intrinsic
+def _all_is_written(typing):
+    """Wait until what was stored past the caches is there for every thread."""
+
+    def code(context, builder, *_):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
+@njit(nogil=True, error_model="numpy", fastmath=False)
+def _write_past(room, size, address):
+    for offset in range(0, size, 32):
+        _move_past(room, offset, address + offset)
+
+
+@njit(nogil=True)
+def copy_past(x, y):
+    """Copy x into y past the caches: arrays of one size and dtype, a multiple of 32 bytes, at addresses that are, too."""
+    _write_past(_at(x.ctypes.data), x.nbytes, y.ctypes.data)
+    _all_is_written()
+
+
+@njit(**LOOPS)
+def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
+    """forward_rows for large tensors. D: a multiple of PIECE; start: of ROWS_A_BLOCK; y's address: of 32 bytes."""
+    D, number = x.shape[1], x.dtype.type
+    pieces = D // PIECE
+    x_in, weight_in, bias_in = x.reshape(len(x), pieces, PIECE), weight.reshape(pieces, PIECE), bias.reshape(pieces, PIECE)
+    room = _room_for_a_piece()
+    piece = carray(room, (PIECE,), number)
+    total = number(0)
+    for r in range(start, stop):
+        if r % ROWS_A_BLOCK == 0:  # no row before it has added it up; so too between blocks, that no digit depends on the threads
+            total = number(0)
+            for i in range(D):
+                total += x[r, i]
+        near, sum_c, sum_cc = number(total / D), number(0), number(0)
+        for i in range(D):
+            c = x[r, i] - near
+            sum_c += c
+            sum_cc += c * c
+        rest = number(sum_c / D)
+        scale = number(1 / np.sqrt(sum_cc / D - rest * rest + eps))
+        mean[r], rstd[r] = np.float64(near) + rest, scale
+        after, total = min(r + 1, stop - 1), number(0)  # behind the last row there is nothing: it adds itself up again
+        for k in range(pieces):
+            for i in range(PIECE):
+                total += x_in[after, k, i]
+                piece[i] = standardize(x_in[r, k, i], near, rest, scale) * weight_in[k, i] + bias_in[k, i]
+            _write_past(room, piece.nbytes, y.ctypes.data + (r * pieces + k) * piece.nbytes)
+    _all_is_written()
+
+
+@njit(**LOOPS)
+def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
+    """backward_rows for large tensors. D: a multiple of PIECE; dx's address: of 32 bytes."""
+    D, number = x.shape[1], x.dtype.type
+    pieces = D // PIECE
+    dy_in, x_in, weight_in = dy.reshape(len(x), pieces, PIECE), x.reshape(len(x), pieces, PIECE), weight.reshape(pieces, PIECE)
+    room = _room_for_a_piece()
+    piece = carray(room, (PIECE,), number)
+    for r in range(start, stop):
+        near, scale, block = number(mean[r]), rstd[r], r // ROWS_A_BLOCK
+        rest = number(mean[r] - near)
+        sum_h, sum_hx = number(0), number(0)
+        for i in range(D):
+            x_hat = standardize(x[r, i], near, rest, scale)
+            h = dy[r, i] * weight[i]
+            sum_h += h
+            sum_hx += h * x_hat
+            dweight[block, i] += dy[r, i] * x_hat
+            dbias[block, i] += dy[r, i]
+        mean_h, mean_hx = number(sum_h / D), number(sum_hx / D)
+        for k in range(pieces):
+            for i in range(PIECE):
+                x_hat = standardize(x_in[r, k, i], near, rest, scale)
+                piece[i] = scale * (dy_in[r, k, i] * weight_in[k, i] - mean_h - x_hat * mean_hx)
+            _write_past(room, piece.nbytes, dx.ctypes.data + (r * pieces + k) * piece.nbytes)
+    _all_is_written()
+
+
 def _torchs_openmp():
     """Return (GOMP_parallel, omp_get_thread_num, omp_get_num_threads) of the OpenMP that torch uses, or three None."""
     for path in sorted((Path(torch.__file__).parent / "lib").glob("lib*omp*")):  # libgomp on Linux, libomp elsewhere
@@ -133,12 +242,6 @@ def _torchs_openmp():
 _parallel, _my_number, _count = _torchs_openmp()
 
 
-@intrinsic
-def _at(typing, address):
-    """The memory at an address, for carray."""
-    return types.voidptr(types.int64), lambda context, builder, _, items: builder.inttoptr(items[0], cgutils.voidptr_t)
-
-
 @njit(nogil=True, error_model="numpy", fastmath=False)
 def _my_rows(rows):
     """start, stop of the thread that asks: whole blocks, no row twice, none left out."""
@@ -148,7 +251,7 @@ def _my_rows(rows):
 
 @functools.cache
 def _for_c(kernel, number):
-    """Return a C function that runs forward_overlapped or backward_rows on the calling thread's rows.
+    """Return a C function that runs a kernel, one of the four above, on the calling thread's rows.
 
     number: np.float32 or np.float64. The function's argument points to whole numbers: rows, D, and the address of each
     argument of the kernel.
@@ -172,12 +275,12 @@ def _for_c(kernel, number):
         start, stop = _my_rows(rows)
         kernel(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop)
 
-    in_c = backward if kernel is backward_rows else forward
+    in_c = backward if kernel in (backward_rows, backward_past_caches) else forward
     return cfunc(types.void(types.CPointer(types.int64)))(in_c)
 
 
 def on_rows(kernel, rows, *arguments):
-    """Call forward_overlapped or backward_rows(*arguments, start, stop) for all rows, in as many threads as torch uses.
+    """Call kernel(*arguments, start, stop), one of the four above, for all rows, in as many threads as torch uses.
 
     arguments: tensors, handed on without a copy, and eps; the first is of size (rows, D).
     With fewer than 2**15 numbers, which one thread handles in microseconds, one is used.
@@ -193,6 +296,14 @@ def on_rows(kernel, rows, *arguments):
     _parallel(ctypes.c_void_p(function.address), ctypes.c_void_p(given.data_ptr()), count, 0)
 
 
+LARGE = 2**20  # numbers: 4 MB in float32
+
+
+def _goes_past(out):
+    """Whether out (rows, D) is written past the caches: it is large, and made of whole pieces."""
+    return out.numel() >= LARGE and out.shape[1] % PIECE == 0 and out.data_ptr() % 32 == 0
+
+
 class FusedLayerNorm(torch.autograd.Function):
     """FusedLayerNorm.apply(x, weight, bias, eps): LayerNorm of a contiguous (rows, D) tensor; weight, bias: (D,)."""
 
@@ -201,7 +312,7 @@ class FusedLayerNorm(torch.autograd.Function):
         rows = len(x)
         y, rstd = torch.empty_like(x), x.new_empty(rows)  # (rows, D), (rows,)
         mean = x.new_empty(rows, dtype=torch.float64)  # (rows,)
-        on_rows(forward_overlapped, rows, x, weight, bias, eps, y, mean, rstd)
+        on_rows(forward_past_caches if _goes_past(y) else forward_rows, rows, x, weight, bias, eps, y, mean, rstd)
         ctx.save_for_backward(x, weight, mean, rstd)
         ctx.eps = eps
         return y
@@ -214,9 +325,10 @@ class FusedLayerNorm(torch.autograd.Function):
             return *layer_norm_backward(dy, x, mean, torch.rsqrt(var + ctx.eps), weight), None
         rows, D = x.shape
         dx, sums = torch.empty_like(x), x.new_empty(2, math.ceil(rows / ROWS_A_BLOCK), D)  # (rows, D), (2, blocks, D)
-        sums.numpy().fill(0)  # small: NumPy's one thread is done before several have met
-        on_rows(backward_rows, rows, dy.contiguous(), x, mean, rstd, weight, dx, sums[0], sums[1])
-        dweight, dbias = torch.from_numpy(sums.numpy().sum(1))  # (D,) each
+        sums.zero_()
+        kernel = backward_past_caches if _goes_past(dx) else backward_rows
+        on_rows(kernel, rows, dy.contiguous(), x, mean, rstd, weight, dx, sums[0], sums[1])
+        dweight, dbias = sums.sum(1)  # (D,) each
         return dx, dweight, dbias, None
 
 

@@ -167,7 +167,7 @@ def backward(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     D = x.shape[1]
     number = x.dtype.type
     for r in range(start, stop):
-        near, block = number(mean[r]), r // 256
+        near, block = number(mean[r]), r // 64
         rest = number(mean[r] - near)
         sum_h, sum_hx = number(0), number(0)
         for i in range(D):
@@ -192,8 +192,8 @@ def backward_with_sums(dy, x, mean, rstd, weight, dx, dweight, dbias, start, sto
             g = dy[r, i]
             a += g * weight[i]
             b += g * weight[i] * x_hat
-            dweight[r // 256, i] += g * x_hat
-            dbias[r // 256, i] += g
+            dweight[r // 64, i] += g * x_hat
+            dbias[r // 64, i] += g
         for i in range(D):
             x_hat = (x[r, i] - mean[r]) * rstd[r]
             dx[r, i] = rstd[r] / D * (D * dy[r, i] * weight[i] - a - x_hat * b)
@@ -208,8 +208,8 @@ def backward_backwards(dy, x, mean, rstd, weight, dx, dweight, dbias, start, sto
         h = [g * weight[i] for i, (_, g) in enumerate(kept)]
         mean_h, mean_hx = sum(h) / D, sum(a * b for a, (b, _) in zip(h, kept, strict=True)) / D
         for i, (x_hat, g) in enumerate(kept):
-            dbias[r // 256][i] += g
-            dweight[r // 256][i] += g * x_hat
+            dbias[r // 64][i] += g
+            dweight[r // 64][i] += g * x_hat
             dx[r, i] = (h[i] - (mean_h + x_hat * mean_hx)) * rstd[r]
 
 
@@ -217,7 +217,7 @@ def backward_is(x_hat=None, h=None, dx=None, dweight=None, dbias=None, means=Non
     def answer(dy, x, mean, rstd, weight, dx_, dw, db, start, stop):
         D = x.shape[1]
         for r in rows(x, start, stop) if rows else range(start, stop):
-            k, at = rstd[r], r // 256 if block is None else block
+            k, at = rstd[r], r // 64 if block is None else block
             xs = [x_hat(x[r, i], mean[r], k) if x_hat else (x[r, i] - mean[r]) * k for i in range(D)]
             gs = [dy[r, i] for i in range(D)]
             hs = [h(g, w) if h else g * w for g, w in zip(gs, weight, strict=True)]
@@ -244,8 +244,8 @@ def second_loop(h=None, x_hat=None, sum_h=None, sum_hx=None, gain=None):
                 last_x_hat, last_h = (x[r, i] - mean[r]) * rstd[r], dy[r, i] * weight[i]
                 a += dy[r, i] if sum_h else last_h
                 b += (dy[r, i] if sum_hx else last_h) * last_x_hat
-                dweight[r // 256, i] += dy[r, i] * last_x_hat
-                dbias[r // 256, i] += dy[r, i]
+                dweight[r // 64, i] += dy[r, i] * last_x_hat
+                dbias[r // 64, i] += dy[r, i]
             for i in range(D):
                 now = last_h if h else dy[r, i] * (1 if gain == "missing" else weight[i])
                 at = last_x_hat if x_hat else (x[r, i] - mean[r]) * rstd[r]
@@ -261,8 +261,8 @@ def sums_apart(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     )
     for r in range(start, stop):
         for i in range(x.shape[1]):
-            dweight[r // 256, i] += dy[r, i] * (x[r, i] - mean[r]) * rstd[r]
-            dbias[r // 256, i] += dy[r, i]
+            dweight[r // 64, i] += dy[r, i] * (x[r, i] - mean[r]) * rstd[r]
+            dbias[r // 64, i] += dy[r, i]
 
 
 def dx_in_two_goes(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
@@ -270,8 +270,8 @@ def dx_in_two_goes(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     for r in range(start, stop):
         for i in range(D):
             dx[r, i] = dy[r, i] * weight[i]
-            dweight[r // 256, i] += dy[r, i] * (x[r, i] - mean[r]) * rstd[r]
-            dbias[r // 256, i] += dy[r, i]
+            dweight[r // 64, i] += dy[r, i] * (x[r, i] - mean[r]) * rstd[r]
+            dbias[r // 64, i] += dy[r, i]
         a = sum(dx[r, i] for i in range(D)) / D
         c = sum(dx[r, i] * (x[r, i] - mean[r]) * rstd[r] for i in range(D)) / D
         for i in range(D):
