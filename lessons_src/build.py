@@ -331,7 +331,8 @@ def digest(lesson):
         if path.exists():
             waiting |= _reached(path, root, text) - files
     for path in (root / "data").rglob("*"):  # digits.npz serves digits_split() as well; runs/NAME.json its "NAME"
-        if path.is_file() and path.suffix != ".md" and re.search(rf"\b{re.escape(path.name.partition('.')[0])}", text):
+        name = re.escape(path.name.partition(".")[0])
+        if path.is_file() and path.suffix != ".md" and re.search(rf"\b{name}(?![A-Za-z])", text):
             files.add(path)
     whole = hashlib.sha256()
     for path in sorted(files):

@@ -56,11 +56,14 @@ def load_or_run(name, function, *, seeds, tolerance, rerun=False, **arguments):
     return _stack(record["results"])
 
 
-def note(name):
-    """Return what a caption says about a record: "recorded on 2026-11-20 (8 seeds, CPU, torch 2.13.0)"."""
+def note(name, made=None):
+    """Return what a caption says about a record: "recorded on 2026-11-20 (8 seeds, CPU, torch 2.13.0)".
+
+    made: what to say instead of the number of seeds, where a seed of the record stands for a setting as well.
+    """
     record = _read(FOLDER / f"{name}.json")
-    machine = record["machine"]
-    return f"recorded on {record['date']} ({len(record['seeds'])} seeds, {machine['cpu']}, torch {machine['torch']})"
+    made, machine = made or f"{len(record['seeds'])} seeds", record["machine"]
+    return f"recorded on {record['date']} ({made}, {machine['cpu']}, torch {machine['torch']})"
 
 
 def _run(function, arguments, tolerance, seeds):

@@ -205,7 +205,7 @@ print("your block is the course's")
 # Three helpers turn words into numbers. Rows have 16 places, for words of up to 14 letters.
 
 
-# %%
+# %% tags=["export"]
 def encode(words, T=16):
     """Words as numbers: a to z are 1 to 26, and 0 stands for the start, the end and the rest of the row.
 
@@ -217,6 +217,7 @@ def encode(words, T=16):
     return torch.tensor(x), torch.tensor(y)
 
 
+# %%
 for name, numbers in zip("xy", encode(["norm"], T=6), strict=True):
     show(name, numbers)
 
@@ -358,7 +359,7 @@ def gpt_run(run, settings):
 # %%
 recorded = runs.load_or_run("transformer_gpt", gpt_run, seeds=range(76), tolerance=0.1, settings=settings)
 curves = recorded["validation"].view(19, 4, 6)  # (settings, seeds, evaluations)
-note = runs.note("transformer_gpt").replace("76 seeds", "4 seeds a setting")
+note = runs.note("transformer_gpt", "4 seeds a setting")
 steps = range(25, 151, 25)
 
 # %% [markdown]

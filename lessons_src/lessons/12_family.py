@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import CharGPT, RMSNorm, layer_norm
+from fromscratch import CharGPT, RMSNorm, encode, layer_norm
 from lessonkit import check, data, plot, runs, show  # sets torch to one thread (LESSON_THREADS)
 
 # %% [markdown]
@@ -637,16 +637,6 @@ class DyT(nn.Module):
 
 
 # %%
-def encoded(words):
-    """Words as numbers: tokens (B, 16), 0 and then the letters; targets (B, 16), the letters, 0 and then -100."""
-    tokens, targets = torch.zeros(len(words), 16, dtype=torch.long), torch.full((len(words), 16), -100)
-    for i, word in enumerate(words):
-        codes = torch.tensor([ord(letter) - 96 for letter in word])
-        tokens[i, 1 : len(word) + 1], targets[i, : len(word)], targets[i, len(word)] = codes, codes, 0
-    return tokens, targets
-
-
-# %%
 def gpt_run(seed, norms, steps, lr, every):
     """Train one GPT: its norm is norms[seed % len(norms)], its weights and batches are those of seed // len(norms).
 
@@ -662,11 +652,11 @@ def gpt_run(seed, norms, steps, lr, every):
     g, losses = torch.Generator().manual_seed(1_000_000 + number), []
     for _ in range(steps):
         chosen = torch.randint(len(words) - 2000, (32,), generator=g).tolist()
-        value = loss(encoded([words[order[i]] for i in chosen]))
+        value = loss(encode([words[order[i]] for i in chosen]))  # lesson 11: tokens and targets
         optimizer.zero_grad(), value.backward(), optimizer.step()
         losses.append(value.item())
     with torch.no_grad():
-        unseen = loss(encoded([words[i] for i in order[-2000:]]))
+        unseen = loss(encode([words[i] for i in order[-2000:]]))
     return {"loss": torch.tensor(losses).view(-1, every).mean(1), "unseen": unseen}
 
 
@@ -687,7 +677,7 @@ plot.lines(
     [20 * part + 10 for part in range(10)], loss, ylim=(2.2, 3.1), markers=False,
     href={"symbol frequencies": 2.94}, title="Three norms, one GPT: no difference, and a small one",
     x="step", y="training loss (nats)",
-    caption=f"Means over 20 steps each, {runs.note('gpt_norms')}: 18 runs, 6 for each norm. 12 blocks, width 32, rate 0.003 without warm-up.",
+    caption=f"Means over 20 steps each, {runs.note('gpt_norms', '6 seeds for each norm')}. 12 blocks, width 32, rate 0.003 without warm-up.",
     alt="Three falling curves from about 3.0 to 2.35. LayerNorm and RMSNorm lie on each other. DyT starts a little lower, meets them after about 70 steps, and ends a little higher.",
 )
 

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import CharGPT, LayerNorm, mean_and_var  # lessons 11, 4 and 2: the course's own solutions
+from fromscratch import CharGPT, LayerNorm, encode, mean_and_var  # of lessons 11, 4, 11, 2: the course's own solutions
 from lessonkit import check, data, plot, show, train  # sets torch to one thread (LESSON_THREADS)
 
 # %% [markdown]
@@ -818,11 +818,7 @@ check.trail_norm(TrailNorm)
 
 # %% tags=["optional"]
 words = data.words()[::8]  # every eighth of 63,240 words
-tokens = torch.zeros(len(words), 16, dtype=torch.long)  # (words, T) 0, then the letters, then zeros
-targets = torch.full((len(words), 16), -100)  # (words, T) the letters, then 0; -100 is left out of the loss
-for row, word in enumerate(words):
-    letters = torch.tensor([ord(letter) - 96 for letter in word])  # a is 1
-    tokens[row, 1 : len(word) + 1], targets[row, : len(word)], targets[row, len(word)] = letters, letters, 0
+tokens, targets = encode(words)  # (words, T) each: 0 and the letters; the letters and 0, then -100, which the loss leaves out
 order = torch.randperm(len(words), generator=torch.Generator().manual_seed(149))
 held, rest = order[:256], order[256:]  # 256 words are kept for validation
 
@@ -936,6 +932,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | biased variance | the variance divided by D, which LayerNorm uses; the unbiased one is divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Divide-by-D-or-by-D-−-1?) |
 # | brightness | the number that is added to every standardized pixel of an image | [9.7](09_cnn.ipynb#9.7-A-dim-picture,-and-a-bright-one) |
 # | buffers | tensors of a layer that are saved and moved with it, and not trained | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
+# | cache line | the piece of memory, 64 bytes on most processors, that is fetched and written back as one | [13.5](13_speed.ipynb#13.5-The-backward-pass:-two-loops-over-a-row) |
 # | causal | seeing no later tokens: an output depends on its own token and on those before it | [11.1](11_transformer.ipynb#11.1-Attention-in-twelve-lines) |
 # | cell | in an LSTM: the second state, which only gates touch | [10.5](10_rnn.ipynb#10.5-An-LSTM-cell) |
 # | channels | the features of a pixel or of a step of a sequence | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
@@ -975,6 +972,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | mean | the sum of a row's numbers, divided by their number | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | momentum | in BatchNorm: the weight of the newest batch in the running statistics | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
 # | nan | not a number: the result of 0/0 and of its like, which spreads to all that touches it | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
+# | non-temporal store | a store that goes past the caches, so that nothing is fetched before | [13.5](13_speed.ipynb#13.5-The-backward-pass:-two-loops-over-a-row) |
 # | normalize | subtract the mean, divide by the root of the variance (plus eps) | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | normalized_shape | the sizes of the trailing axes that are normalized together | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
 # | null direction | a direction in which a small step changes no output | [5.6](05_softmax.ipynb#5.6-The-same-numbers-in-the-derivatives) |
