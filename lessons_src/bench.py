@@ -49,13 +49,25 @@ def layers(D):
     }
 
 
-def forward_and_backward(layer, x, dy, weight, bias):
-    """Return (milliseconds forward, milliseconds forward and backward)."""
-    start = time.perf_counter()
-    y = layer(x, weight, bias)
-    middle = time.perf_counter()
-    torch.autograd.grad(y, (x, weight, bias), dy)
-    return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
+def forward_and_backward(layer, x, dy, weight, bias, large=lesson.LARGE, read=False):
+    """Return (milliseconds forward, milliseconds forward and backward).
+
+    large: numbers from which on the fused layer stores past the caches. read: whether y and dx are read at once (their
+    sums), as by whoever comes next.
+    """
+    usual, lesson.LARGE = lesson.LARGE, large
+    try:
+        start = time.perf_counter()
+        y = layer(x, weight, bias)
+        if read:
+            y.detach().sum()
+        middle = time.perf_counter()
+        dx, *_ = torch.autograd.grad(y, (x, weight, bias), dy)
+        if read:
+            dx.sum()
+        return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
+    finally:
+        lesson.LARGE = usual
 
 
 def copied(copy, x):
@@ -63,6 +75,14 @@ def copied(copy, x):
     copy(x)
     ms = 1e3 * (time.perf_counter() - start)
     return ms, ms
+
+
+def copies(x, y):
+    """Candidates that copy x into y: PyTorch's copy, and with one thread the copy past the caches."""
+    found = {"copy": lambda: copied(y.copy_, x)}
+    if torch.get_num_threads() == 1:
+        found["copy past the caches"] = lambda: copied(lambda x: lesson.copy_past(x.numpy(), y.numpy()), x)
+    return found
 
 
 def preallocated(tensors):
@@ -75,20 +95,6 @@ def preallocated(tensors):
     lesson.on_rows(lesson.backward_past_caches, len(x), dy, x, mean, rstd, weight, dx, sums[0], sums[1])
     sums.sum(1)
     return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
-
-
-def read_at_once(large, x, dy, weight, bias):
-    """The fused layer, stored past the caches from `large` numbers on; y and dx are each read once (their sums)."""
-    usual, lesson.LARGE = lesson.LARGE, large
-    try:
-        start = time.perf_counter()
-        y = lesson.fused_layer_norm(x, x.shape[-1], weight, bias)
-        y.detach().sum()
-        middle = time.perf_counter()
-        torch.autograd.grad(y, (x, weight, bias), dy)[0].sum()
-        return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
-    finally:
-        lesson.LARGE = usual
 
 
 def medians(candidates, rounds, warm=2):
@@ -119,18 +125,21 @@ def measure(rows, D, rounds):
     leaf, dy, weight, bias = draw(rows, D)
     x, y = leaf.detach(), torch.empty(rows, D)
 
-    candidates = {"copy": lambda: copied(y.copy_, x)}
-    if torch.get_num_threads() == 1:
-        candidates["copy past the caches"] = lambda: copied(lambda x: lesson.copy_past(x.numpy(), y.numpy()), x)
+    candidates = copies(x, y)
     for name, layer in layers(D).items():
         candidates[name] = lambda layer=layer: forward_and_backward(layer, leaf, dy, weight, bias)
+    fused = layers(D)["fused"]
+    candidates["fused, ordinary stores"] = lambda: forward_and_backward(fused, leaf, dy, weight, bias, math.inf)
     return medians(candidates, rounds)
 
 
 def measure_read(rows, D, rounds):
-    given = draw(rows, D)
-    ways = {"ordinary stores, read": math.inf, "past the caches, read": 0}
-    return medians({name: lambda large=large: read_at_once(large, *given) for name, large in ways.items()}, rounds)
+    given, torchs, fused = draw(rows, D), layers(D)["F.layer_norm"], layers(D)["fused"]
+    ways = {"F.layer_norm": (torchs, 0), "ordinary stores": (fused, math.inf), "past the caches": (fused, 0)}
+    return medians({
+        f"{name}, read": lambda layer=layer, large=large: forward_and_backward(layer, *given, large, read=True)
+        for name, (layer, large) in ways.items()
+    }, rounds)  # fmt: skip
 
 
 def measure_large(rows, D, rounds):
@@ -140,7 +149,8 @@ def measure_large(rows, D, rounds):
     y, dx, rstd = torch.zeros_like(x), torch.zeros_like(x), torch.zeros(rows)
     mean, sums = torch.zeros(rows, dtype=torch.float64), torch.zeros(2, math.ceil(rows / lesson.ROWS_A_BLOCK), D)
     tensors = x, dy, weight, bias, y, dx, mean, rstd, sums
-    return medians({"copy": lambda: copied(y.copy_, x), "fused": lambda: preallocated(tensors)}, rounds, warm=1)
+    candidates = {"fused": lambda: preallocated(tensors), **copies(x, y)}
+    return medians(candidates, rounds, warm=1)
 
 
 def last_cache():
@@ -183,38 +193,40 @@ def main():
     for threads in arguments.threads:
         torch.set_num_threads(threads)
         print(f"\n{threads} thread{'s' * (threads > 1)}, median of {arguments.rounds} interleaved rounds; A / B:")
-        print("forward alone / forward and backward. F.layer_norm, centered, x.var: their time over that of fused.")
-        print("   rows x D   copy ms      fused ms    F.layer_norm   centered    x.var   fused: copies")
+        print("forward alone / forward and backward. F.layer_norm, centered, x.var, ordinary (the fused loops with")
+        print("ordinary stores): their time over that of fused.")
+        print("   rows x D   copy ms      fused ms    F.layer_norm   centered    x.var   ordinary   fused: copies")
         ratios = []
         for rows, D in SHAPES:
             found = measure(rows, D, arguments.rounds)
             keep(found, threads=threads, rows=rows, D=D, preallocated="no")
             mine, torchs, copy = found["fused"], found["F.layer_norm"], found["copy"][0]
             ratios.append([torchs[k] / mine[k] for k in (0, 1)])
-            slow = [found[name][1] / mine[1] for name in ("centered squares", "x.var")]
+            slow = [found[name][1] / mine[1] for name in ("centered squares", "x.var", "fused, ordinary stores")]
             print(f"{rows:>7} x{D:>5} {copy:7.2f} {mine[0]:6.2f} /{mine[1]:6.2f} ", end="")
             print(f"{ratios[-1][0]:6.2f} /{ratios[-1][1]:5.2f}", end="")
-            print(f"{slow[0]:11.1f} {slow[1]:8.1f} {mine[1] / copy:12.2f}", flush=True)
+            print(f"{slow[0]:11.1f} {slow[1]:8.1f} {slow[2]:10.2f} {mine[1] / copy:15.2f}", flush=True)
         means = [math.exp(statistics.fmean(math.log(ratio[k]) for ratio in ratios)) for k in (0, 1)]
         print(f"geometric mean of F.layer_norm / fused: forward {means[0]:.2f}, forward and backward {means[1]:.2f}")
     D = 768
     for threads in arguments.threads:
         torch.set_num_threads(threads)
-        print(f"\n{threads} thread{'s' * (threads > 1)}, results read at once; ordinary stores / past the caches:")
+        print(f"\n{threads} thread{'s' * (threads > 1)}, results read at once: times over that past the caches")
         for rows in READ:
             found = measure_read(rows, D, arguments.rounds)
             keep(found, threads=threads, rows=rows, D=D, preallocated="no")
-            ratio = [a / b for a, b in zip(*found.values(), strict=True)]
-            print(f"{rows:>7} x{D:>5}: forward {ratio[0]:.2f}, forward and backward {ratio[1]:.2f}", flush=True)
+            torchs, ordinary, past = (both for _, both in found.values())
+            print(f"{rows:>7} x{D:>5}: ordinary {ordinary / past:.2f}, F.layer_norm {torchs / past:.2f}", flush=True)
     rows = math.ceil(4.2 * last_cache() / (4 * 4 * D))  # x, y, dy, dx together: more than four times the last cache
     if memory() > 1.5 * 16 * rows * D:
         for threads in arguments.threads:
             torch.set_num_threads(threads)
             found = measure_large(rows, D, max(5, arguments.rounds // 3))
             keep(found, threads=threads, rows=rows, D=D, preallocated="yes", rounds=max(5, arguments.rounds // 3))
-            share = found["fused"][1] / (2.5 * found["copy"][0])
             print(f"\n{rows} x {D} beyond the last cache, preallocated, {threads} thread{'s' * (threads > 1)}:")
-            print(f"forward and backward take {share:.2f} times the floor of 2.5 copies", flush=True)
+            for name in found.keys() - {"fused"}:
+                share = found["fused"][1] / (2.5 * found[name][0])
+                print(f"forward and backward take {share:.2f} times 2.5 x {name}", flush=True)
     else:
         print("\nthe part beyond the last cache is left out: too little free memory")
     with open(arguments.out, "w", encoding="utf-8", newline="") as file:

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -117,7 +118,7 @@ def test_input_is_untouched_and_only_x_of_its_size_is_kept():
 
 @pytest.mark.parametrize("rows, D, offset", [
     *[(rows, D, offset) for rows, D in [(512, 768), (2048, 256), (4096, 64), (128, 4096)] for offset in (0, 1e5)],
-    *[(rows, D, offset) for rows, D in [(1366, 768), (16384, 64)] for offset in (0, 1e5)],  # past the caches
+    *[(rows, D, offset) for rows, D in [(2731, 768), (32768, 64)] for offset in (0, 1e5)],  # past the caches
     *[(250, 777, offset) for offset in (10, 100, 1e3, 1e4)],
 ])  # fmt: skip
 @pytest.mark.parametrize("count", [1, 2])
@@ -169,7 +170,7 @@ def kernels(monkeypatch):
 
 
 @pytest.mark.parametrize("rows, D, past", [
-    (16384, 64, True), (1366, 768, True), (16383, 64, False), (16384, 65, False), (16384, 96, False),
+    (32768, 64, True), (2731, 768, True), (32767, 64, False), (32768, 65, False), (32768, 96, False),
 ])  # fmt: skip
 def test_large_tensors_of_whole_pieces_are_written_past_the_caches(rows, D, past, kernels):
     given = draw(15, (rows, D), (rows, D), (D,), (D,))
@@ -192,7 +193,7 @@ def test_both_derivatives_past_the_caches(past_the_caches, kernels):
     assert set(kernels) == {"forward_past_caches", "backward_past_caches"}
 
 
-def test_no_memory_but_the_results_is_written(past_the_caches):
+def test_no_memory_but_the_results_is_written():
     memory = torch.full((4, 64), 7.0)
     x = draw(18, (2, 64), dtype=torch.float32)[0]
     ones, mean, rstd = torch.ones(64), torch.empty(2, dtype=torch.float64), torch.empty(2)
@@ -201,19 +202,51 @@ def test_no_memory_but_the_results_is_written(past_the_caches):
     assert (memory[0] == 7).all() and (memory[3] == 7).all()
 
 
+@pytest.mark.parametrize("shift, right", [(0, True), (16, True), (8, False), (1, False)])
+def test_only_whole_cache_lines_go_past_the_caches(shift, right):
+    memory = torch.empty(lesson.LARGE + 16)
+    assert lesson._goes_past(memory[shift : shift + lesson.LARGE].view(-1, 64)) is right
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="looks for instructions of x86 processors")
+@pytest.mark.parametrize("name", ["copy_past", "forward_past_caches", "backward_past_caches"])
+def test_the_compiler_writes_non_temporal_stores_and_a_fence(name, past_the_caches):
+    given = draw(19, (2, 64), (2, 64), (64,), (64,), dtype=torch.float32)
+    everything(fused_layer_norm, *given), lesson.copy_past(given[0].numpy(), given[1].numpy())  # compiled by now
+    kernel = getattr(lesson, name).py_func
+    fresh = lesson.njit(**{key: value for key, value in lesson.LOOPS.items() if key != "cache"})(kernel)
+    fresh.compile(getattr(lesson, name).signatures[0])
+    code = "".join(fresh.inspect_asm().values())
+    assert "movntps" in code and ("mfence" in code or "lock" in code)
+
+
+def test_copy_past_copies_and_refuses_what_would_write_elsewhere():
+    x, y = torch.arange(24.0).numpy(), torch.zeros(40).numpy()
+    lesson.copy_past(x, y[:24])
+    assert (y[:24] == x).all() and (y[24:] == 0).all()
+    for a, b in ((x[:9], y[:9]), (x[:8], y), (x[:8], y[1:9])):
+        with pytest.raises(ValueError, match="copy_past takes"):
+            lesson.copy_past(a, b)
+    with pytest.raises(ValueError, match="contiguous"):
+        lesson.copy_past(x[::3], y[:8])
+    assert (y[24:] == 0).all()
+
+
 # ---- threads ----
 
 
 @pytest.mark.parametrize("rows, D", [
     (4096, 16), (1000, 64), (513, 512), (255, 1024), (1, 40_000),
-    (1400, 768), (16500, 64),  # past the caches
+    (2800, 768), (33000, 64),  # past the caches
 ])  # fmt: skip
-def test_two_threads_give_the_same_bits(rows, D, two_threads):
+def test_any_number_of_threads_gives_the_same_bits(rows, D, two_threads):
     given = draw(10, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=3)
-    double = everything(fused_layer_norm, *given)
-    torch.set_num_threads(1)
-    for one, two in zip(everything(fused_layer_norm, *given), double, strict=True):
-        assert torch.equal(one, two)
+    found = {}
+    for count in (1, 2, 3, 5):
+        torch.set_num_threads(count)
+        found[count] = everything(fused_layer_norm, *given)
+    for count in (2, 3, 5):
+        assert all(map(torch.equal, found[1], found[count])), f"{count} threads give other bits"
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -292,10 +325,11 @@ def test_numba_is_imported_late_and_its_cache_lies_outside_the_repository(tmp_pa
 
 
 @pytest.mark.skipif(not lesson.LOOPS["cache"], reason="nothing can be kept on this machine")
-def test_loops_are_kept_where_the_cache_is_and_nowhere_else():
-    given = draw(14, (3, 5), (3, 5), (5,), (5,))
-    agree(everything(fused_layer_norm, *given), everything(F.layer_norm, *given), 1e-9)  # compiled by now
-    for kernel in (lesson.forward_rows, lesson.backward_rows):
+def test_loops_are_kept_where_the_cache_is_and_nowhere_else(past_the_caches):
+    for D in (5, 64):
+        given = draw(14, (3, D), (3, D), (D,), (D,))
+        agree(everything(fused_layer_norm, *given), everything(F.layer_norm, *given), 1e-9)  # compiled by now
+    for kernel in (lesson.forward_rows, lesson.backward_rows, lesson.forward_past_caches, lesson.backward_past_caches):
         assert list(Path(kernel.stats.cache_path).glob(f"lesson_13.{kernel.__name__}-*.nbi"))
     assert not [path for path in Path(lesson.__file__).parent.rglob("*") if path.suffix in (".nbi", ".nbc")]
 

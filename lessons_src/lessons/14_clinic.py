@@ -932,6 +932,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | biased variance | the variance divided by D, which LayerNorm uses; the unbiased one is divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Divide-by-D-or-by-D-−-1?) |
 # | brightness | the number that is added to every standardized pixel of an image | [9.7](09_cnn.ipynb#9.7-A-dim-picture,-and-a-bright-one) |
 # | buffers | tensors of a layer that are saved and moved with it, and not trained | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
+# | cache | small, fast memory close to the processor, for what was used last | [13.1](13_speed.ipynb#13.1-What-has-to-be-moved) |
 # | cache line | the piece of memory, 64 bytes on most processors, that is fetched and written back as one | [13.5](13_speed.ipynb#13.5-The-backward-pass:-two-loops-over-a-row) |
 # | causal | seeing no later tokens: an output depends on its own token and on those before it | [11.1](11_transformer.ipynb#11.1-Attention-in-twelve-lines) |
 # | cell | in an LSTM: the second state, which only gates touch | [10.5](10_rnn.ipynb#10.5-An-LSTM-cell) |
