@@ -22,7 +22,6 @@ import torch
 from numba import njit
 from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional as F
-from torch.utils.benchmark import Timer
 
 from fromscratch import layer_norm_backward, mean_and_var  # lessons 7 and 2
 from lessonkit import check, data, plot, show  # sets torch to one thread (LESSON_THREADS)
@@ -111,6 +110,9 @@ def with_var(x, weight, bias, eps=1e-5):
 # A single timing says little: the first calls load code, and other programs take their share. `torch.utils.benchmark.Timer` repeats a call and gives the **median**. (What such a cell prints is different every time, so it is not kept in this notebook. Run it yourself.)
 
 # %% tags=["timed"]
+from torch.utils.benchmark import Timer  # where CUDA's compiler is installed and no GPU is, this import says so
+
+
 def median_ms(function):
     """Milliseconds of function(), median over about 0.2 s."""
     return Timer("f()", globals={"f": function}).blocked_autorange(min_run_time=0.2).median * 1e3
@@ -344,9 +346,9 @@ check.backward_rows(backward_rows)
 #
 # </details>
 #
-# ### Past the caches (given; optional, 6 min)
+# ### Past the caches (given)
 #
-# (On a first reading, run these cells and go on at 13.6. All you need to know there: `forward_past_caches` and `backward_past_caches` do the same as your loops, faster for large tensors.)
+# (This takes 6 minutes more than the 50. On a first reading, run the cells and go on at 13.6. All you need to know there: `forward_past_caches` and `backward_past_caches` do the same as your loops, faster for large tensors.)
 #
 # Your loops make one trip to memory. Are 2.5 copies then the end? No: **a copy moves more than we counted.**
 # Memory comes in pieces, each a **cache line**, of 64 bytes on most processors. To store one number of $y$, the processor first fetches the cache line in which it stands (if no cache has it), since the rest of the line must stay as it is. A loop that then overwrites the whole line has fetched it in vain. So for each number of a large copy, three words are moved: read $x$, read $y$, write $y$. (Not everywhere: some processors, many of Arm's among them, notice such a loop and leave the fetch out.)
