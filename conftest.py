@@ -4,12 +4,22 @@ nbval compares nothing in a cell that was never run, and a cell tagged raises-ex
 So here:
 - a cell of a learner notebook may raise only YourTurn, or the very error that its twin in the solutions edition stores;
 - a cell of a solutions notebook has been run, and it raises if it is tagged raises-exception.
+
+And in which order the files are run.
 """
 
 import functools
 
 import nbformat
 import pytest
+
+
+def pytest_configure(config):
+    config.option.loadscopereorder = False  # pytest-xdist would begin with the files of many tests, and these are quick
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name != "test_runs.py")  # few tests that train: not last, on one worker alone
 
 
 @functools.cache
