@@ -130,8 +130,8 @@ def test_float32_is_no_further_from_the_truth_than_pytorch(rows, D, offset, coun
     for mine, theirs, right in zip(fused, pytorchs, truth, strict=True):
         mine, theirs = ((item - right).norm() / right.norm() for item in (mine, theirs))
         assert mine < 5e-7  # a few times 2^-24 = 6e-8
-        # In fact at most 1.01 times, and up to 40,000 times smaller. (Loops compiled for SSE2 alone, with no product and
-        # sum in one instruction, come to 1.3 times at D = 4096 and offset 0.)
+        # In fact at most 1.01 times, and up to 40,000 times smaller. (Loops compiled for SSE2 alone, without
+        # fused multiply-add, come to 1.3 times at D = 4096 and offset 0.)
         assert mine < 1.1 * theirs
 
 
