@@ -31,6 +31,7 @@ import torch  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from fromscratch import lesson_13 as lesson  # noqa: E402
+from lessonkit import runs  # noqa: E402
 
 FILE = Path(__file__).resolve().parents[1] / "data/bench.csv"
 SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
@@ -123,19 +124,20 @@ def draw(rows, D):
 
 def measure(rows, D, rounds):
     leaf, dy, weight, bias = draw(rows, D)
-    x, y = leaf.detach(), torch.empty(rows, D)
-
-    candidates = copies(x, y)
-    for name, layer in layers(D).items():
+    candidates, ways = copies(leaf.detach(), torch.empty(rows, D)), layers(D)
+    for name, layer in ways.items():
         candidates[name] = lambda layer=layer: forward_and_backward(layer, leaf, dy, weight, bias)
-    fused = layers(D)["fused"]
-    candidates["fused, ordinary stores"] = lambda: forward_and_backward(fused, leaf, dy, weight, bias, math.inf)
+    candidates["fused, ordinary stores"] = lambda: forward_and_backward(ways["fused"], leaf, dy, weight, bias, math.inf)
     return medians(candidates, rounds)
 
 
 def measure_read(rows, D, rounds):
-    given, torchs, fused = draw(rows, D), layers(D)["F.layer_norm"], layers(D)["fused"]
-    ways = {"F.layer_norm": (torchs, 0), "ordinary stores": (fused, math.inf), "past the caches": (fused, 0)}
+    given, layer = draw(rows, D), layers(D)
+    ways = {
+        "F.layer_norm": (layer["F.layer_norm"], 0),
+        "ordinary stores": (layer["fused"], math.inf),
+        "past the caches": (layer["fused"], 0),
+    }
     return medians({
         f"{name}, read": lambda layer=layer, large=large: forward_and_backward(layer, *given, large, read=True)
         for name, (layer, large) in ways.items()
@@ -143,9 +145,7 @@ def measure_read(rows, D, rounds):
 
 
 def measure_large(rows, D, rounds):
-    g = torch.Generator().manual_seed(14)
-    x, dy = (torch.randn(rows, D, generator=g) for _ in range(2))
-    weight, bias = (torch.randn(D, generator=g) for _ in range(2))
+    x, dy, weight, bias = (item.detach() for item in draw(rows, D))
     y, dx, rstd = torch.zeros_like(x), torch.zeros_like(x), torch.zeros(rows)
     mean, sums = torch.zeros(rows, dtype=torch.float64), torch.zeros(2, math.ceil(rows / lesson.ROWS_A_BLOCK), D)
     tensors = x, dy, weight, bias, y, dx, mean, rstd, sums
@@ -166,14 +166,6 @@ def memory():
         return 0
 
 
-def cpu():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=31)
@@ -181,7 +173,7 @@ def main():
     parser.add_argument("--out", type=Path, default=FILE)
     arguments = parser.parse_args()
     common = dict(
-        date=datetime.date.today().isoformat(), machine=f"{platform.system()} {platform.machine()}", cpu=cpu(),
+        date=datetime.date.today().isoformat(), machine=f"{platform.system()} {platform.machine()}", cpu=runs._cpu(),
         cores=os.cpu_count(), torch=torch.__version__, numba=numba.__version__, rounds=arguments.rounds,
     )  # fmt: skip
     table = []
@@ -224,8 +216,9 @@ def main():
             found = measure_large(rows, D, max(5, arguments.rounds // 3))
             keep(found, threads=threads, rows=rows, D=D, preallocated="yes", rounds=max(5, arguments.rounds // 3))
             print(f"\n{rows} x {D} beyond the last cache, preallocated, {threads} thread{'s' * (threads > 1)}:")
-            for name in found.keys() - {"fused"}:
-                share = found["fused"][1] / (2.5 * found[name][0])
+            fused = found.pop("fused")
+            for name, (copy, _) in found.items():
+                share = fused[1] / (2.5 * copy)
                 print(f"forward and backward take {share:.2f} times 2.5 x {name}", flush=True)
     else:
         print("\nthe part beyond the last cache is left out: too little free memory")
