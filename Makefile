@@ -19,6 +19,7 @@ lab: $(READY)
 
 test: $(READY)
 	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check --quiet .
 	@$(RUN) lessons_src/build.py --check
 	@$(RUN) -m pytest -q -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 120 tests notebooks $(ARGS)
 
@@ -27,6 +28,7 @@ notebooks: $(READY)
 
 check: $(READY)
 	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check --quiet .
 	@$(RUN) lessons_src/build.py --check
 	@$(RUN) -m pytest -q -n 2 --dist loadfile tests $(ARGS)
 

@@ -138,10 +138,13 @@ def measure_read(rows, D, rounds):
         "ordinary stores": (layer["fused"], math.inf),
         "past the caches": (layer["fused"], 0),
     }
-    return medians({
-        f"{name}, read": lambda layer=layer, large=large: forward_and_backward(layer, *given, large, read=True)
-        for name, (layer, large) in ways.items()
-    }, rounds)  # fmt: skip
+    return medians(
+        {
+            f"{name}, read": lambda layer=layer, large=large: forward_and_backward(layer, *given, large, read=True)
+            for name, (layer, large) in ways.items()
+        },
+        rounds,
+    )
 
 
 def measure_large(rows, D, rounds):
@@ -173,9 +176,14 @@ def main():
     parser.add_argument("--out", type=Path, default=FILE)
     arguments = parser.parse_args()
     common = dict(
-        date=datetime.date.today().isoformat(), machine=f"{platform.system()} {platform.machine()}", cpu=runs._cpu(),
-        cores=os.cpu_count(), torch=torch.__version__, numba=numba.__version__, rounds=arguments.rounds,
-    )  # fmt: skip
+        date=datetime.date.today().isoformat(),
+        machine=f"{platform.system()} {platform.machine()}",
+        cpu=runs._cpu(),
+        cores=os.cpu_count(),
+        torch=torch.__version__,
+        numba=numba.__version__,
+        rounds=arguments.rounds,
+    )
     table = []
 
     def keep(found, **setting):

@@ -99,8 +99,11 @@ def read(path):
         lesson.fail(1, "a lesson starts with '# %% [markdown]' on its first line. Remove what stands before it.")
     notebook = jupytext.reads(text, fmt="py:percent")
     if len(notebook.cells) != len(starts):
-        lesson.fail(1, f"{len(starts)} '# %%' lines, but jupytext sees {len(notebook.cells)} cells. "
-                       "Look for a '# %%' inside a string, or for '# In[1]:'.")  # fmt: skip
+        lesson.fail(
+            1,
+            f"{len(starts)} '# %%' lines, but jupytext sees {len(notebook.cells)} cells. "
+            "Look for a '# %%' inside a string, or for '# In[1]:'.",
+        )
     seen = {}
     for raw, line in zip(notebook.cells, starts, strict=True):
         cell = _cell(lesson, raw, line)
@@ -119,8 +122,11 @@ def _options(lesson, number, line):
     """Refuse a line that begins a cell and is not in our form, or has wrong tags or a wrong id."""
     found = CELL.fullmatch(line)
     if not found:
-        lesson.fail(number, f"{line!r} is not how a cell begins. Write '# %%' or '# %% [markdown]' and, where they are "
-                            'needed, tags=["check"] and then id="ex-3-1".')  # fmt: skip
+        lesson.fail(
+            number,
+            f"{line!r} is not how a cell begins. Write '# %%' or '# %% [markdown]' and, where they are "
+            'needed, tags=["check"] and then id="ex-3-1".',
+        )
     tags = re.findall('"([^"]*)"', found["tags"] or "")
     for tag in tags:
         if tag not in TAGS:
@@ -174,7 +180,7 @@ def blank(lesson, cell):
         lesson.fail(region[1], "BEGIN SOLUTION is never closed. Add END SOLUTION with the same indentation.")
     marked = len(solution) != len(cell.source.splitlines())
     if marked and cell.type == "code" and "exercise" not in cell.tags:
-        lesson.fail(cell.line, "a solution stands between marks, but the cell has no tag. Add tags=[\"exercise\"].")
+        lesson.fail(cell.line, 'a solution stands between marks, but the cell has no tag. Add tags=["exercise"].')
     if "exercise" in cell.tags and not marked:
         lesson.fail(cell.line, "an exercise without a solution. Put ### BEGIN SOLUTION and ### END SOLUTION round it.")
     return "\n".join(learner), "\n".join(solution)
@@ -228,8 +234,10 @@ def _parse(lesson, cell):
     try:
         return ast.parse(cell.source).body
     except SyntaxError as error:
-        lesson.fail(cell.line + (error.lineno or 1), f"Python cannot read this line: {error.msg}. Mend it; %magics and "
-                                                     "!commands have no place in a lesson.")  # fmt: skip
+        lesson.fail(
+            cell.line + (error.lineno or 1),
+            f"Python cannot read this line: {error.msg}. Mend it; %magics and !commands have no place in a lesson.",
+        )
 
 
 def exported(lesson):
@@ -252,19 +260,27 @@ def exported(lesson):
         if name in home or name not in known and hasattr(builtins, name):
             continue
         if name not in known:
-            lesson.fail(line, f"the export cell reads {name!r}, which no import statement and no export cell of this "
-                              "lesson binds. Import it at the top of the lesson, or export it too.")  # fmt: skip
+            lesson.fail(
+                line,
+                f"the export cell reads {name!r}, which no import statement and no export cell of this "
+                "lesson binds. Import it at the top of the lesson, or export it too.",
+            )
         if FORBIDDEN.match(known[name][0].split()[1]):
-            lesson.fail(line, f"the export cell reads {name!r} from '{known[name][0]}'. Do without: exports need torch "
-                              "only.")  # fmt: skip
+            lesson.fail(
+                line, f"the export cell reads {name!r} from '{known[name][0]}'. Do without: exports need torch only."
+            )
         needed.append(known[name][0])
     if not body:
         return "", {}
     public = {name: home[name] for name in sorted(home) if not name.startswith("_")}
-    groups = [sorted(line for line in needed if (line.split()[1].partition(".")[0] in kind) == keep)
-              for kind, keep in ((sys.stdlib_module_names, True), (sys.stdlib_module_names, False))]  # fmt: skip
-    head = (f'"""What lesson {int(lesson.number)} builds: {", ".join(public)}.\n\n'
-            f'Made by build.py from lessons_src/lessons/{lesson.path.name}: edit the lesson, not this file.\n"""')
+    groups = [
+        sorted(line for line in needed if (line.split()[1].partition(".")[0] in kind) == keep)
+        for kind, keep in ((sys.stdlib_module_names, True), (sys.stdlib_module_names, False))
+    ]
+    head = (
+        f'"""What lesson {int(lesson.number)} builds: {", ".join(public)}.\n\n'
+        f'Made by build.py from lessons_src/lessons/{lesson.path.name}: edit the lesson, not this file.\n"""'
+    )
     top = "\n\n".join([head, *("\n".join(group) for group in groups if group)])
     return "\n\n\n".join([top, *body]) + "\n", public
 
@@ -296,8 +312,11 @@ def package(lessons):
             if name not in home:
                 lesson.fail(line, f"no lesson exports {name!r}. Correct the name, or export it in an earlier lesson.")
             if home[name][-2:] >= lesson.number:
-                lesson.fail(line, f"{name!r} is exported by lesson {home[name][-2:]}, which is not an earlier one. "
-                                  "Define it here, or export it earlier.")  # fmt: skip
+                lesson.fail(
+                    line,
+                    f"{name!r} is exported by lesson {home[name][-2:]}, which is not an earlier one. "
+                    "Define it here, or export it earlier.",
+                )
     rows = sorted(home.items(), key=lambda item: item[::-1])
     table = "".join(f'    "{name}": "{module}",\n' for name, module in rows)
     files["__init__.py"] = (
@@ -309,7 +328,7 @@ def package(lessons):
         "__all__ = sorted(_HOME)\n\n\n"
         "def __getattr__(name):\n"
         "    if name not in _HOME:\n"
-        '        raise AttributeError(f"fromscratch has no {name!r}; the lessons export: {\', \'.join(__all__)}")\n'
+        "        raise AttributeError(f\"fromscratch has no {name!r}; the lessons export: {', '.join(__all__)}\")\n"
         '    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)\n\n\n'
         "def __dir__():\n"
         "    return __all__\n"
@@ -362,8 +381,11 @@ def _reached(path, root, lesson_text):
 def _defining(wanted, folder):
     """Return the modules lesson_NN.py of a folder that define one of the wanted names at top level."""
     define = re.compile(r"^(?:def|class) (\w+)|^(\w+) =", re.MULTILINE)
-    return {path for path in folder.glob("lesson_*.py")
-            if wanted & {a or b for a, b in define.findall(path.read_text(encoding="utf-8"))}}  # fmt: skip
+    return {
+        path
+        for path in folder.glob("lesson_*.py")
+        if wanted & {a or b for a, b in define.findall(path.read_text(encoding="utf-8"))}
+    }
 
 
 # ---------------------------------------------------------------------------------------------------- notebooks
@@ -383,10 +405,12 @@ def notebook(lesson, edition):
         make = nbformat.v4.new_code_cell if cell.type == "code" else nbformat.v4.new_markdown_cell
         cells.append(make(source, id=cell.id, metadata={"tags": tags} if tags else {}))
     made = nbformat.v4.new_notebook(cells=cells)
-    made.metadata = nbformat.from_dict({
-        "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    })  # fmt: skip
+    made.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
     return made
 
 
@@ -402,19 +426,28 @@ def execute(lesson, made, folder):
         if os.name == "posix":  # keeps the kernel's warning about TCP out of the log
             config.KernelManager.transport, config.KernelManager.ip = "ipc", f"{sockets}/kernel"
         client = NotebookClient(
-            made, timeout=TIMEOUT, kernel_name="python3", allow_errors=True, record_timing=False, coalesce_streams=True,
-            store_widget_state=False, resources={"metadata": {"path": str(folder)}}, config=config,
+            made,
+            timeout=TIMEOUT,
+            kernel_name="python3",
+            allow_errors=True,
+            record_timing=False,
+            coalesce_streams=True,
+            store_widget_state=False,
+            resources={"metadata": {"path": str(folder)}},
+            config=config,
             on_cell_start=lambda cell, cell_index: started.update({cell_index: time.perf_counter()}),
             on_cell_executed=lambda cell, cell_index, execute_reply: seconds.update(
-                {cell_index: time.perf_counter() - started[cell_index]}),
-        )  # fmt: skip
+                {cell_index: time.perf_counter() - started[cell_index]}
+            ),
+        )
         try:
             client.execute(env=environment(lesson.root))
         except CellTimeoutError:
             lesson.fail(lesson.cells[max(started)].line, f"the cell ran for more than {TIMEOUT} s. Make it smaller.")
         except DeadKernelError:
-            lesson.fail(lesson.cells[max(started)].line, "the kernel died in this cell. Look for an exit, or too much "
-                                                         "memory.")  # fmt: skip
+            lesson.fail(
+                lesson.cells[max(started)].line, "the kernel died in this cell. Look for an exit, or too much memory."
+            )
     return seconds
 
 
@@ -432,8 +465,11 @@ def _place(cell, source):
     """Return the line of the source at which a run solutions cell raised, as far as its traceback tells."""
     shown = "\n".join(line for out in cell.outputs if out.output_type == "error" for line in out.traceback)
     found = re.search(r"Cell In\[\d+\], line (\d+)", re.sub(r"\x1b\[[\d;]*m", "", shown))
-    kept = [number for number, line in enumerate(source.source.splitlines(), source.line + 1)
-            if not BEGIN["code"].fullmatch(line.rstrip()) and not END["code"].fullmatch(line.rstrip())]  # fmt: skip
+    kept = [
+        number
+        for number, line in enumerate(source.source.splitlines(), source.line + 1)
+        if not BEGIN["code"].fullmatch(line.rstrip()) and not END["code"].fullmatch(line.rstrip())
+    ]
     return kept[int(found[1]) - 1] if found and int(found[1]) <= len(kept) else source.line
 
 
@@ -446,8 +482,10 @@ def _clean(lesson, cell, source):
         if out.output_type == "stream" and out.name == "stderr":
             lesson.fail(source.line, f"the cell writes to stderr: {out.text.strip()[:300]!r}. Mend its cause.")
         if re.search(r"\d%\||\dit \[", data.get("text/plain", "")) and "nbval-ignore-output" not in tags:
-            lesson.fail(source.line, "the cell shows a progress bar. Add the tag nbval-ignore-output: then none of "
-                                     "it is stored.")  # fmt: skip
+            lesson.fail(
+                source.line,
+                "the cell shows a progress bar. Add the tag nbval-ignore-output: then none of it is stored.",
+            )
         if WIDGET in data:
             if "nbval-ignore-output" in tags:
                 continue  # a progress bar: its stored text would stay at 0 %
@@ -457,8 +495,9 @@ def _clean(lesson, cell, source):
         out.get("metadata", {}).pop("execution", None)
         shown = [out.get("text", ""), out.get("evalue", ""), *(data[kind] for kind in data if "image" not in kind)]
         if re.search(r"\b0x[0-9a-f]{6,}", json.dumps(shown)) and "nbval-ignore-output" not in tags:
-            lesson.fail(source.line, "the output holds a memory address, which differs in every run. Show something "
-                                     "else.")  # fmt: skip
+            lesson.fail(
+                source.line, "the output holds a memory address, which differs in every run. Show something else."
+            )
         alt = out.get("metadata", {}).get("image/png", {}).get("alt")
         if alt:  # for the web site, where the text must stand among the cell's options
             cell.metadata["mystnb"] = {"image": {"alt": alt}}
@@ -496,8 +535,11 @@ def build(lesson, say=print):
         raised = errors(cell)
         if raised and raised[0][0] != "YourTurn" and raised != errors(twin):
             what = f"{raised[0][0]}: {raised[0][1][:300]}"
-            lesson.fail(source.line, f"in the untouched learner edition the cell raises {what}. Only 'your turn' "
-                                     "may show: let it depend on the blank through a plain name.")  # fmt: skip
+            lesson.fail(
+                source.line,
+                f"in the untouched learner edition the cell raises {what}. Only 'your turn' "
+                "may show: let it depend on the blank through a plain name.",
+            )
         _clean(lesson, cell, source)
         tags = cell.metadata.get("tags", [])
         if (raised or {"exercise", "check"} & set(tags)) and "raises-exception" not in tags:
@@ -508,8 +550,10 @@ def build(lesson, say=print):
     whole, texts = digest(lesson), {}
     for edition, made in (("solutions", solutions), ("learner", learner)):
         made.metadata["lesson"] = {
-            "source": lesson.path.relative_to(lesson.root).as_posix(), "digest": whole, "cells": fingerprint(made)
-        }  # fmt: skip
+            "source": lesson.path.relative_to(lesson.root).as_posix(),
+            "digest": whole,
+            "cells": fingerprint(made),
+        }
         made.metadata["language_info"] = {"name": "python"}
         nbformat.validate(made)
         texts[edition] = json.dumps(made, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
@@ -524,8 +568,11 @@ def _report(lesson, seconds, total, made, say):
     first = next((sum(seconds[j] for j in seconds if j <= i) for i, c in enumerate(made.cells) if c.get("outputs")), 0)
     training = "training " if lesson.number in TRAINING else ""
     line = f"{lesson.stem}: {total:.1f} s, slowest cell {seconds[slowest]:.1f} s, first output after {first:.1f} s"
-    for value, limit in ((total, BUDGET[f"{training}lesson"]), (seconds[slowest], BUDGET[f"{training}cell"]),
-                         (first, BUDGET["first output"])):  # fmt: skip
+    for value, limit in (
+        (total, BUDGET[f"{training}lesson"]),
+        (seconds[slowest], BUDGET[f"{training}cell"]),
+        (first, BUDGET["first output"]),
+    ):
         line += f"  OVER BUDGET ({value:.1f} > {limit} s)" if value > limit else ""
     say(line)
 
@@ -604,8 +651,9 @@ def _reason(lesson, edition, whole):
         mark = old["metadata"]["lesson"]["digest"]
     except (ValueError, KeyError, TypeError, AttributeError):
         return "was not made by build.py"
-    should = [(c.id, c.cell_type, c.source, set(c.metadata.get("tags", ())) - raises)
-              for c in notebook(lesson, edition).cells]  # fmt: skip
+    should = [
+        (c.id, c.cell_type, c.source, set(c.metadata.get("tags", ())) - raises) for c in notebook(lesson, edition).cells
+    ]
     if is_ != should:
         return f"its cells are not those of {lesson.path.name}"
     if run and edition == "learner":
@@ -638,8 +686,11 @@ def recorded(lesson):
                     lesson.fail(cell.line + call.lineno, f"the call of {name}. Import runs and write runs.load_or_run.")
             for call in loads:
                 if not call.args or not isinstance(getattr(call.args[0], "value", None), str):
-                    lesson.fail(cell.line + call.lineno, "runs.load_or_run gets its name from an expression. Write the "
-                                                         "name there, in quotes: others look for it.")  # fmt: skip
+                    lesson.fail(
+                        cell.line + call.lineno,
+                        "runs.load_or_run gets its name from an expression. Write the "
+                        "name there, in quotes: others look for it.",
+                    )
                 records.append(call.args[0].value)
             plain = isinstance(node, ast.Assign) and all(name.startswith(("data.", "range")) for name, _ in called)
             plain = plain and {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)} <= known

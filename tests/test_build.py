@@ -81,7 +81,7 @@ CELLS = {  # what is wrong: (source after the title's two lines, line, words, wa
     "exercise without marks": (BLANK + "    return 1\n", 3, "an exercise without a solution", "### BEGIN SOLUTION"),
     "exercise without card": ('# %% tags=["exercise"]\n' + BEGIN + END, 3, "without its card", "'# Exercise 3.1 ·"),
     "card misspelt": (BLANK.replace("min", "minutes") + BEGIN + END, 3, "without its card", "'# Exercise 3.1 ·"),
-}  # fmt: skip
+}
 HEADS = {  # what is wrong: (the whole source, line, words, way out)
     "header": ("# ---\n# jupytext: x\n# ---\n" + TITLE, 1, "on its first line", "Remove what stands before it"),
     "blank first line": ("\n" + TITLE, 1, "on its first line", "Remove what stands before it"),
@@ -127,7 +127,7 @@ EXPORTS = {  # what is wrong: (source of lesson 2 after the title's two lines, l
     "private import": ("# %%\nfrom fromscratch import _private\n", 4, "no lesson exports '_private'", "Correct"),
     "module import": ("# %%\nfrom fromscratch.lesson_01 import early\n", 4, "hides what it uses", "Write 'from"),
     "package import": ("# %%\nimport fromscratch\n", 4, "hides what it uses", "Write 'from fromscratch import'"),
-}  # fmt: skip
+}
 ONE = "# %% [markdown]\n# # 1 · One\n" + EXPORT + "early = 1\n_private = 2\n"
 THREE = "# %% [markdown]\n# # 3 · Three\n" + EXPORT + "late = 1\n"
 
@@ -153,8 +153,13 @@ ADDRESS, BAR = "holds a memory address", "shows a progress bar"
 UNTOUCHED = "in the untouched learner edition the cell raises"
 RUNS = {  # id of the cell: (tags, code, line within the cell, words, way out)
     "raises": ("", "x = 1\ny = 2\nx / 0\n", 3, "the cell raises ZeroDivisionError: division by zero", None),
-    "raises-between-marks": ('"exercise"', CARD + "if True:\n" + BEGIN + "    x = 1\n" + END + "1 / 0\n",
-                             6, "the cell raises ZeroDivisionError", None),
+    "raises-between-marks": (
+        '"exercise"',
+        CARD + "if True:\n" + BEGIN + "    x = 1\n" + END + "1 / 0\n",
+        6,
+        "the cell raises ZeroDivisionError",
+        None,
+    ),
     "no-python": ("", "x = 1\nreturn x\n", 2, "the cell raises SyntaxError", None),
     "does-not-raise": ('"raises-exception"', "1 + 1\n", 0, "raises-exception and does not raise", "Remove the tag"),
     "stderr": ("", "import sys\nprint('help', file=sys.stderr)\n", 0, "writes to stderr: 'help'", "Mend its cause"),
@@ -164,12 +169,27 @@ RUNS = {  # id of the cell: (tags, code, line within the cell, words, way out)
     "raised-address": ('"raises-exception"', "raise ValueError(object())\n", 0, ADDRESS, "Show something else"),
     "bar": ("", TQDM + "for _ in tqdm(range(3)): pass\n", 0, BAR, "nbval-ignore-output"),
     "endless-bar": ("", TQDM + "tqdm(iter([1]), desc='x').close()\n", 0, BAR, "nbval-ignore-output"),
-    "container": ('"exercise"', CARD + "kept = {}\ndef f():\n" + BEGIN + "    return 1\n" + END
-                  + "try:\n    kept['f'] = f()\nexcept check.YourTurn:\n    pass\n", 0, None, None),
+    "container": (
+        '"exercise"',
+        CARD
+        + "kept = {}\ndef f():\n"
+        + BEGIN
+        + "    return 1\n"
+        + END
+        + "try:\n    kept['f'] = f()\nexcept check.YourTurn:\n    pass\n",
+        0,
+        None,
+        None,
+    ),
     "reads-container": ("", "kept['f']\n", 0, f"{UNTOUCHED} KeyError", "through a plain name"),
-    "learner-syntax": ('"exercise"', CARD + "x = [\n" + BEGIN + "1\n" + END + "]\n",
-                       0, f"{UNTOUCHED} SyntaxError", "through a plain name"),
-}  # fmt: skip
+    "learner-syntax": (
+        '"exercise"',
+        CARD + "x = [\n" + BEGIN + "1\n" + END + "]\n",
+        0,
+        f"{UNTOUCHED} SyntaxError",
+        "through a plain name",
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +197,7 @@ def ran(tmp_path_factory):
     """Return what a kernel answers to the cells of RUNS: {edition: {id: outputs}}. Two kernels for all of them."""
     text = TITLE + "# %%\n" + TURN
     for name, (tags, code, *_) in RUNS.items():
-        text += f"# %% tags=[{tags}] id=\"{name}\"\n{code}".replace("tags=[] ", "")
+        text += f'# %% tags=[{tags}] id="{name}"\n{code}'.replace("tags=[] ", "")
     root = tmp_path_factory.mktemp("ran")
     read = lesson(root, text)
     found = {}
@@ -191,7 +211,7 @@ def ran(tmp_path_factory):
 @pytest.mark.parametrize("wrong", [name for name in RUNS if RUNS[name][3]])
 def test_a_wrong_output_is_refused_and_nothing_written(wrong, ran, tmp_path, monkeypatch):
     tags, code, within, what, way_out = RUNS[wrong]
-    read = lesson(tmp_path, TITLE + f"# %%\n1\n# %% tags=[{tags}] id=\"{wrong}\"\n{code}".replace("tags=[] ", ""))
+    read = lesson(tmp_path, TITLE + f'# %%\n1\n# %% tags=[{tags}] id="{wrong}"\n{code}'.replace("tags=[] ", ""))
     answers = iter([ran["solutions"], ran["learner"]])
 
     def execute(read, made, folder):
@@ -331,7 +351,7 @@ ipywidgets.IntSlider(value=4)
 # %%
 1 + 1
 '''  # noqa: E501
-LIGHT = '''# %% [markdown]
+LIGHT = """# %% [markdown]
 # # 3 · Light
 
 # %%
@@ -347,7 +367,7 @@ def dumps(x):
 
 def fourth(x):
     return quarter(x)
-'''
+"""
 KIT = {  # a lessonkit without torch, whose import takes a second; _hook.py and check/__init__.py are the real ones
     "__init__.py": "from lessonkit import _hook\nfrom lessonkit.numbers import show\n\n_hook.install()\n",
     "numbers.py": "import math\n\n\ndef show(label, value):\n    print(f'{label} = {value}')\n",
@@ -385,8 +405,12 @@ def built(tmp_path_factory):
     builds = []
     for _ in range(2):
         assert machine.main(["02"], root) == 0
-        builds.append({edition: machine.target(machine.everything(root)[0], edition).read_bytes()
-                       for edition in ("learner", "solutions")})  # fmt: skip
+        builds.append(
+            {
+                edition: machine.target(machine.everything(root)[0], edition).read_bytes()
+                for edition in ("learner", "solutions")
+            }
+        )
         shutil.copytree(root / "notebooks", root / "first", dirs_exist_ok=True)
         shutil.rmtree(root / "notebooks")
     (root / "first").rename(root / "notebooks")
@@ -417,7 +441,9 @@ def test_built_twice_byte_identical(built):
 
 def test_the_learner_gets_one_statement_for_a_solution(editions):
     source = cell(editions["learner"], "class Scale").source
-    assert source == '''# Exercise 2.1 · ●●○○○ · 5 min
+    assert (
+        source
+        == '''# Exercise 2.1 · ●●○○○ · 5 min
 class Scale(ABC):
     """Twice x."""
 
@@ -429,11 +455,13 @@ class Scale(ABC):
 
     def extra_repr(self):
         return "twice"'''
+    )
     inner = next(node for node in ast.walk(ast.parse(source)) if getattr(node, "name", "") == "twice")
     assert [type(node) for node in inner.body] == [ast.Raise]
     assert "Exercise 2.2" in editions["learner"].cells[7].source
     assert editions["learner"].cells[7].source.splitlines()[1] == (  # with the name that the check below takes
-        'raise check.YourTurn("2.2: replace this line by your answer: secret_answer = ...")')  # fmt: skip
+        'raise check.YourTurn("2.2: replace this line by your answer: secret_answer = ...")'
+    )
     assert cell(editions["learner"], "Why twice?").source == "Why twice?\n\n*Your answer:*\n\nAnd on."
 
 
@@ -454,10 +482,14 @@ def test_the_learner_edition_has_no_outputs_and_may_wait(editions):
     assert all(not c.get("outputs") and c.get("execution_count") is None for c in learner.cells)
     raises = {c.source.splitlines()[0] for c in learner.cells if "raises-exception" in c.metadata.get("tags", [])}
     assert raises == {
-        "# Exercise 2.1 · ●●○○○ · 5 min", "check.scale(Scale)", "doubled = Scale()([1, 1, 1])",
-        "also = [item for item in doubled]", "# Exercise 2.2 · ●○○○○ · 2 min", "check.answer(secret_answer)",
+        "# Exercise 2.1 · ●●○○○ · 5 min",
+        "check.scale(Scale)",
+        "doubled = Scale()([1, 1, 1])",
+        "also = [item for item in doubled]",
+        "# Exercise 2.2 · ●○○○○ · 2 min",
+        "check.answer(secret_answer)",
         'raise ValueError("that is how it looks")',
-    }  # fmt: skip
+    }
 
 
 def test_the_solutions_edition_was_run(editions):
@@ -469,7 +501,10 @@ def test_the_solutions_edition_was_run(editions):
     assert cell(solutions, "sum(doubled)").outputs[0].data == {"text/plain": "6.0"}
     error = cell(solutions, "raise ValueError").outputs[0]
     assert (error.ename, error.evalue, error.traceback) == (
-        "ValueError", "that is how it looks", ["ValueError: that is how it looks"])  # fmt: skip
+        "ValueError",
+        "that is how it looks",
+        ["ValueError: that is how it looks"],
+    )
 
 
 def test_timed_cells_store_nothing_and_are_not_compared(editions):
@@ -494,7 +529,10 @@ def test_pictures_carry_their_text_twice_and_widgets_no_state(editions, built):
 def test_metadata_is_fixed(editions):
     for edition, notebook in editions.items():
         assert notebook.metadata.kernelspec == {
-            "display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}  # fmt: skip
+            "display_name": "Python 3 (ipykernel)",
+            "language": "python",
+            "name": "python3",
+        }
         assert notebook.metadata.language_info == {"name": "python"}
         assert set(notebook.metadata) == {"kernelspec", "language_info", "lesson"}
         assert set(notebook.metadata.lesson) == {"cells", "digest", "source"}
@@ -523,7 +561,10 @@ def test_fromscratch_has_the_solution_and_only_the_imports_it_needs(built):
     assert "secret_local" in text and "Exercise" not in text and "SOLUTION" not in text and "def _half" in text
     light = (built[0] / "lessons_src/fromscratch/lesson_03.py").read_text()
     assert [line for line in light.splitlines() if "import" in line] == [
-        "from collections import OrderedDict", "import json as js", "from fromscratch import quarter"]  # fmt: skip
+        "from collections import OrderedDict",
+        "import json as js",
+        "from fromscratch import quarter",
+    ]
 
 
 def test_fromscratch_loads_lazily_and_names_what_there_is(built):
@@ -593,12 +634,22 @@ TEXTS = {  # what was changed: (file, old text, new text, files that are stale, 
     "data": ("data/json.npz", "numbers", "others", BOTH, DEPENDS),
     "requirements": ("requirements.txt", "torch", "torch==2", BOTH, DEPENDS),
     "build.py": ("lessons_src/build.py", "import ast", "import  ast", BOTH, DEPENDS),
-    "edited module": ("lessons_src/fromscratch/lesson_03.py", "dumps(x)", "dumps(y)",
-                      ["lessons_src/fromscratch/lesson_03.py"], EXPORTS_DIFFER),
-    "edited package": ("lessons_src/fromscratch/__init__.py", "LIMIT", "LIMITS",
-                       ["lessons_src/fromscratch/__init__.py"], EXPORTS_DIFFER),
+    "edited module": (
+        "lessons_src/fromscratch/lesson_03.py",
+        "dumps(x)",
+        "dumps(y)",
+        ["lessons_src/fromscratch/lesson_03.py"],
+        EXPORTS_DIFFER,
+    ),
+    "edited package": (
+        "lessons_src/fromscratch/__init__.py",
+        "LIMIT",
+        "LIMITS",
+        ["lessons_src/fromscratch/__init__.py"],
+        EXPORTS_DIFFER,
+    ),
     "no JSON": (LEARNER[0], "{", "<", LEARNER, "was not made by build.py"),
-}  # fmt: skip
+}
 CELLS_BY_HAND = {  # what was changed by hand: (file, change of the notebook, why)
     "a cell": (LEARNER, lambda n: n["cells"][1].update(source="import os"), CELLS_DIFFER),
     "a cell more": (SOLUTIONS, lambda n: n["cells"].append(n["cells"][1]), CELLS_DIFFER),
@@ -611,11 +662,17 @@ FILES = {  # what was done: (how, file that is stale, why)
     "a notebook is missing": (lambda c: (c / LEARNER[0]).unlink(), LEARNER, "is missing"),
     "a module is missing": (lambda c: (c / MODULE).unlink(), [MODULE], EXPORTS_DIFFER),
     "a new record": (lambda c: (c / "data/runs/quarter.json").write_bytes(b"{}"), BOTH, DEPENDS),
-    "orphan notebook": (lambda c: shutil.copy(c / BOTH[1], c / "notebooks/01_old.ipynb"),
-                        ["notebooks/01_old.ipynb"], ORPHAN),
-    "orphan module": (lambda c: shutil.copy(c / MODULE, c / "lessons_src/fromscratch/lesson_09.py"),
-                      ["lessons_src/fromscratch/lesson_09.py"], ORPHAN),
-}  # fmt: skip
+    "orphan notebook": (
+        lambda c: shutil.copy(c / BOTH[1], c / "notebooks/01_old.ipynb"),
+        ["notebooks/01_old.ipynb"],
+        ORPHAN,
+    ),
+    "orphan module": (
+        lambda c: shutil.copy(c / MODULE, c / "lessons_src/fromscratch/lesson_09.py"),
+        ["lessons_src/fromscratch/lesson_09.py"],
+        ORPHAN,
+    ),
+}
 
 
 def find_stale(course, how, files, words, capsys):
@@ -748,13 +805,13 @@ def answer():
 for rate in RATES:
     both = runs.load_or_run("two", train, seeds=[0], tolerance=0.1, rate=rate)
 '''
-STUB = '''import json, os, sys
+STUB = """import json, os, sys
 def load_or_run(name, function, *, seeds, tolerance, **arguments):
     mode, only = os.environ["LESSON_RUNS"], os.environ["LESSON_RUNS_ONLY"]
     print(json.dumps([mode, only, name, [function(seed, **arguments)["loss"] for seed in seeds]]))
     if name == os.environ.get("BREAK"):
         sys.exit(3)
-'''
+"""
 
 
 @pytest.fixture

@@ -37,18 +37,26 @@ def verdict(name, answer, capfd):
     return None
 
 
-@pytest.mark.parametrize("name, how, answer", [
-    pytest.param(name, how, answer, id=f"{name}-{how}")
-    for name, bank in EXERCISES for how, answer in bank["right"].items()
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, how, answer",
+    [
+        pytest.param(name, how, answer, id=f"{name}-{how}")
+        for name, bank in EXERCISES
+        for how, answer in bank["right"].items()
+    ],
+)
 def test_right_answers_pass(name, how, answer, capfd):
     assert verdict(name, answer, capfd) is None
 
 
-@pytest.mark.parametrize("name, answer, words", [
-    pytest.param(name, answer, words, id=f"{name}-{what}")
-    for name, bank in EXERCISES for what, (answer, words) in bank["wrong"].items()
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, answer, words",
+    [
+        pytest.param(name, answer, words, id=f"{name}-{what}")
+        for name, bank in EXERCISES
+        for what, (answer, words) in bank["wrong"].items()
+    ],
+)
 def test_wrong_answers_are_rejected_with_their_cause(name, answer, words, capfd):
     said = verdict(name, answer, capfd)
     assert said is not None, "a wrong answer was accepted"
@@ -103,12 +111,16 @@ def takes_tensors(answer):
     return next(iter(inspect.signature(answer).parameters), "") in ("x", "dy")
 
 
-@pytest.mark.parametrize("name, right, wrap", [
-    pytest.param(name, next(iter(bank["right"].values())), wrap, id=f"{name}-{what}")
-    for name, bank in FUNCTIONS if takes_tensors(next(iter(bank["right"].values())))
-    for what, wrap in GENERIC.items()
-    if what not in bank.get("generic_exceptions", ())
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, right, wrap",
+    [
+        pytest.param(name, next(iter(bank["right"].values())), wrap, id=f"{name}-{what}")
+        for name, bank in FUNCTIONS
+        if takes_tensors(next(iter(bank["right"].values())))
+        for what, wrap in GENERIC.items()
+        if what not in bank.get("generic_exceptions", ())
+    ],
+)
 def test_what_nobody_listed_is_rejected(name, right, wrap, capfd):
     assert verdict(name, wrap(right), capfd) is not None
 

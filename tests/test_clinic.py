@@ -36,8 +36,11 @@ def linked(cell):
 
 def test_every_misconception_is_in_the_index_with_the_section_that_settles_it():
     index = {holds: linked(where) for _, holds, where in table("The Clinic's index of misconceptions")}
-    wanted = {row["sentence"]: sorted(filter(None, row["section"].split("; ")))
-              for row in coverage() if re.match("[A-Z]", row["id"])}  # fmt: skip
+    wanted = {
+        row["sentence"]: sorted(filter(None, row["section"].split("; ")))
+        for row in coverage()
+        if re.match("[A-Z]", row["id"])
+    }
     assert index == wanted
 
 

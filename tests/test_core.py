@@ -60,7 +60,9 @@ def test_a_right_answer_gets_one_line(capfd):
     assert capfd.readouterr() == (
         "Right: toy does what it should on 2 inputs (3 rows of 5, one long row).\n"
         "Right: toy does what it should on 2 inputs (everything).\n"
-        "Right: toy does what it should on 1 input (3 rows of 5).\n", "")  # fmt: skip
+        "Right: toy does what it should on 1 input (3 rows of 5).\n",
+        "",
+    )
 
 
 def test_tuples_and_lists_of_outputs_and_modules_are_right():
@@ -89,8 +91,11 @@ def test_a_layer_that_returns_a_single_number_hears_of_its_shape():
         core.in_stages(Layer, "layer", [([probe], [])], torch.nn.Identity, "{answer.__name__}, {count} inputs")
 
 
-@pytest.mark.parametrize("x", [draw(0, 5), draw(), torch.arange(6).reshape(2, 3), torch.tensor([True, False])],
-                         ids=["empty", "0-d", "int", "bool"])  # fmt: skip
+@pytest.mark.parametrize(
+    "x",
+    [draw(0, 5), draw(), torch.arange(6).reshape(2, 3), torch.tensor([True, False])],
+    ids=["empty", "0-d", "int", "bool"],
+)
 def test_inputs_and_outputs_of_every_kind(x, capfd):
     def same(x):
         return x.clone()
@@ -107,40 +112,61 @@ def test_integers_and_bools_are_shown_as_they_are():
     x = torch.tensor([[3, 1, 2], [5, 4, 6]])
     ints = [call("whole numbers", x)]
     assert first(lambda x: x.argsort(-1) + 1, probes=ints, reference=lambda x: x.argsort(-1)) == (
-        "On whole numbers: the result[0] is [2, 3, 1], expected [1, 2, 0]. In: x[0] = [3, 1, 2].")  # fmt: skip
+        "On whole numbers: the result[0] is [2, 3, 1], expected [1, 2, 0]. In: x[0] = [3, 1, 2]."
+    )
     assert first(lambda x: x > 3, probes=ints, reference=lambda x: x > 2).startswith(
-        "On whole numbers: the result[0] is [False, False, False], expected [True, False, False]. In: x[0] = [3,")
+        "On whole numbers: the result[0] is [False, False, False], expected [True, False, False]. In: x[0] = [3,"
+    )
     assert first(lambda x: x.sum(), probes=ints, reference=lambda x: x.max()) == (
-        "On whole numbers: the result is 21, expected 6. In: x of shape (2, 3).")  # fmt: skip
+        "On whole numbers: the result is 21, expected 6. In: x of shape (2, 3)."
+    )
 
 
 # ---------------------------------------------------------------------------------------------- wrong, and how it reads
 
 WRONG = {  # what: (answer, the message after "On 3 rows of 5: ", with the suggestion after a line break)
-    "None": (lambda x: None, "it returned nothing (None), expected a tensor of shape (3, 5).\n"
-             "Is the return missing at the end?"),
+    "None": (
+        lambda x: None,
+        "it returned nothing (None), expected a tensor of shape (3, 5).\nIs the return missing at the end?",
+    ),
     "a list": (lambda x: x.tolist(), "it returned a list of 3, expected a tensor of shape (3, 5)."),
     "a number": (lambda x: 3.5, "it returned the number 3.5, expected a tensor of shape (3, 5)."),
     "a string": (lambda x: "done", "it returned 'done', expected a tensor of shape (3, 5)."),
-    "NumPy": (lambda x: x.detach().numpy(), "it returned a NumPy array of shape (3, 5), expected a tensor "
-              "of shape (3, 5)."),
+    "NumPy": (
+        lambda x: x.detach().numpy(),
+        "it returned a NumPy array of shape (3, 5), expected a tensor of shape (3, 5).",
+    ),
     "a module": (lambda x: torch.nn.ReLU(), "it returned a ReLU, expected a tensor of shape (3, 5)."),
     "a pair": (moments, "it returned a tuple of 2, expected a tensor of shape (3, 5)."),
     "a shape": (lambda x: x.mean(-1), "the result has shape (3,), expected (3, 5). In: x of shape (3, 5)."),
-    "float32": (lambda x: center(x).float(), "the result has dtype torch.float32, expected torch.float64.\n"
-                "A conversion like .float() or torch.tensor(...) must be undone before the return: .to(x.dtype)."),
+    "float32": (
+        lambda x: center(x).float(),
+        "the result has dtype torch.float32, expected torch.float64.\n"
+        "A conversion like .float() or torch.tensor(...) must be undone before the return: .to(x.dtype).",
+    ),
     "int": (lambda x: center(x).long(), "the result has dtype torch.int64, expected torch.float64."),
     "meta": (lambda x: center(x).to("meta"), "the result is on the device meta, expected cpu."),
-    "in place": (lambda x: x.sub_(x.mean(-1, keepdim=True)), "your code changed its input x.\n"
-                 "An operation in place (+=, *=, or a name that ends in _) works on the caller's tensor. "
-                 "Write x = x - mean, not x -= mean."),
-    "detached": (lambda x: center(x).detach(), "there is no gradient of x.\nSomething cuts the way from the output "
-                 "back to the input: .detach(), .data, .item(), torch.no_grad(), torch.tensor(...) or NumPy."),
+    "in place": (
+        lambda x: x.sub_(x.mean(-1, keepdim=True)),
+        "your code changed its input x.\n"
+        "An operation in place (+=, *=, or a name that ends in _) works on the caller's tensor. "
+        "Write x = x - mean, not x -= mean.",
+    ),
+    "detached": (
+        lambda x: center(x).detach(),
+        "there is no gradient of x.\nSomething cuts the way from the output "
+        "back to the input: .detach(), .data, .item(), torch.no_grad(), torch.tensor(...) or NumPy.",
+    ),
     "of something else": (lambda x: torch.ones(3, 5, dtype=x.dtype, requires_grad=True), "the result[0] is "),
-    "an error": (lambda x: x.mean(-1, what=4), "it raised TypeError: mean() got an unexpected "
-                 "keyword argument 'what'. In: x of shape (3, 5)."),
-    "a full stop": (lambda x: x.numpy(), "it raised RuntimeError: Can't call numpy() on Tensor that requires grad. "
-                    "Use tensor.detach().numpy() instead. In: x of shape (3, 5)."),
+    "an error": (
+        lambda x: x.mean(-1, what=4),
+        "it raised TypeError: mean() got an unexpected keyword argument 'what'. In: x of shape (3, 5).",
+    ),
+    "a full stop": (
+        lambda x: x.numpy(),
+        "it raised RuntimeError: Can't call numpy() on Tensor that requires grad. "
+        "Use tensor.detach().numpy() instead. In: x of shape (3, 5).",
+    ),
     "an error without text": (lambda x: [][x], "it raised TypeError: "),
     "exit": (lambda x: sys.exit(), "it raised SystemExit. In: x of shape (3, 5)."),
     "exit with a number": (lambda x: sys.exit(3), "it raised SystemExit: 3. In: x of shape (3, 5)."),
@@ -149,13 +175,16 @@ WRONG = {  # what: (answer, the message after "On 3 rows of 5: ", with the sugge
     "no argument": (lambda: 3, "it raised TypeError: <lambda>() takes 0 positional arguments but 1 was given."),
     "endless": (lambda x: endless(x), "it raised RecursionError: maximum recursion depth exceeded"),
     "nan": (lambda x: center(x) * float("nan"), "the result[0] is [nan, nan, nan, nan, …], expected ["),
-    "its result": (draw(3, 5), "check.toy takes your function itself, not a tensor of shape (3, 5): write "
-                   "check.toy(toy), without calling it first."),
+    "its result": (
+        draw(3, 5),
+        "check.toy takes your function itself, not a tensor of shape (3, 5): write "
+        "check.toy(toy), without calling it first.",
+    ),
     "a number for a function": (3, "check.toy takes your function itself, not the number 3: write check.toy(toy), "),
     "None for a function": (None, "check.toy takes your function itself, not nothing (None): write check.toy(toy), "),
     "a class for a function": (torch.nn.ReLU, "check.toy takes your function itself, not a class."),
     "three dots": (..., "check.toy got three dots: put your answer in their place."),
-}  # fmt: skip
+}
 
 
 def assert_false():
@@ -177,10 +206,12 @@ def test_an_output_among_several_is_named():
     pair = first(lambda x: (x.mean(-1, keepdim=True), None), **OF_PAIRS)
     assert pair == "On 3 rows of 5: var is nothing (None), expected a tensor of shape (3, 1)."
     assert said(lambda x: moments(x)[0], **OF_PAIRS) == [
-        "Not yet. On 3 rows of 5: it returned a tensor of shape (3, 1), expected mean and var."]  # fmt: skip
+        "Not yet. On 3 rows of 5: it returned a tensor of shape (3, 1), expected mean and var."
+    ]
     assert said(lambda x: None, **OF_PAIRS) == [
         "Not yet. On 3 rows of 5: it returned nothing (None), expected mean and var.",
-        "Is the return missing at the end?"]  # fmt: skip
+        "Is the return missing at the end?",
+    ]
     assert "it returned a tuple of 3, expected mean and var." in first(lambda x: (*moments(x), 1), **OF_PAIRS)
     assert "there is no gradient of x" in first(lambda x: (moments(x)[0], moments(x)[1].detach()), **OF_PAIRS)
 
@@ -197,10 +228,12 @@ def test_numbers_are_of_the_row_that_is_most_wrong_and_so_is_the_input():
 
     assert first(wrong, probes=probes) == (
         "On squares: the result[1, 2] is [-63.5, -22.5, 20.5, 67.5], expected [-63.5, -22.5, 20.5, 65.5]. "
-        "In: x[1, 2] = [400, 441, 484, 529].")  # fmt: skip
+        "In: x[1, 2] = [400, 441, 484, 529]."
+    )
     assert first(lambda x: x.mean(-1) + (x.sum(-1) > 1800), probes=probes, reference=lambda x: x.mean(-1)) == (
         "On squares: the result[1] is [183.5, 307.5, 464.5], expected [183.5, 307.5, 463.5]. "
-        "In: x[1, 2] = [400, 441, 484, 529].")  # fmt: skip
+        "In: x[1, 2] = [400, 441, 484, 529]."
+    )
 
 
 def test_a_long_row_is_shown_around_the_number_that_is_wrong():
@@ -210,21 +243,25 @@ def test_a_long_row_is_shown_around_the_number_that_is_wrong():
     x = torch.arange(40.0, dtype=torch.float64)
     assert first(wrong, probes=[call("0 to 39", x)]) == (
         "On 0 to 39: the result is […, 8.5, 9.5, 11.5, 11.5, …], expected […, 8.5, 9.5, 10.5, 11.5, …]. "
-        "In: x = […, 28, 29, 30, 31, …].")  # fmt: skip
+        "In: x = […, 28, 29, 30, 31, …]."
+    )
 
 
-@pytest.mark.parametrize("mine, right, message", [
-    (1.00001, 1.0, "is 1.00001, expected 1."),
-    (1 / 3, 0.3334, "is 0.3333, expected 0.3334."),
-    (1 / 3, 1 / 3 + 1e-7, "is 0.33333333, expected 0.33333343."),
-    (999.71054, 999.71053, "is 999.71054, expected 999.71053."),
-    (1000.0, 999.0, "is 1000, expected 999."),
-    (12345.678, 0.0, "is 12346, expected 0."),
-    (2e-9, 1e-9 / 3, "is 2e-09, expected 3.333e-10."),
-    (-0.0001, 0.0001, "is -0.0001, expected 0.0001."),
-    (float("inf"), 2 / 3, "is inf, expected 0.6667."),
-    (float("inf"), float("-inf"), "is inf, expected -inf."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "mine, right, message",
+    [
+        (1.00001, 1.0, "is 1.00001, expected 1."),
+        (1 / 3, 0.3334, "is 0.3333, expected 0.3334."),
+        (1 / 3, 1 / 3 + 1e-7, "is 0.33333333, expected 0.33333343."),
+        (999.71054, 999.71053, "is 999.71054, expected 999.71053."),
+        (1000.0, 999.0, "is 1000, expected 999."),
+        (12345.678, 0.0, "is 12346, expected 0."),
+        (2e-9, 1e-9 / 3, "is 2e-09, expected 3.333e-10."),
+        (-0.0001, 0.0001, "is -0.0001, expected 0.0001."),
+        (float("inf"), 2 / 3, "is inf, expected 0.6667."),
+        (float("inf"), float("-inf"), "is inf, expected -inf."),
+    ],
+)
 def test_digits_are_as_many_as_tell_the_numbers_apart(mine, right, message):
     exact = {"tolerance": 0.0, "gradient": False}
     probe = [call("it", torch.ones((), dtype=torch.float64), **exact)]
@@ -330,7 +367,8 @@ def test_an_expected_error():
         return center(x) if x.dim() > 1 else {}["axes"]
 
     assert first(other, probes=probes, reference=picky).startswith(
-        "On a vector: it raised KeyError: 'axes'. Expected a ValueError. In: x = [")  # fmt: skip
+        "On a vector: it raised KeyError: 'axes'. Expected a ValueError. In: x = ["
+    )
 
 
 def test_errors_inside_an_observation():
@@ -348,34 +386,39 @@ def test_errors_inside_an_observation():
     probes = [Probe("odd input", attempt)]
     assert said(right, probes=probes, reference=right) == []
     assert first(lambda n: n, probes=probes, reference=right) == (
-        "On odd input: a negative number: yours is 'no error', expected a ValueError.")  # fmt: skip
+        "On odd input: a negative number: yours is 'no error', expected a ValueError."
+    )
 
 
 # ------------------------------------------------------------------------------------------------ what is no tensor
 
 
-@pytest.mark.parametrize("mine, right, message", [
-    ((3, 4), (3, 5), "its size: yours is (3, 4), expected (3, 5)."),
-    ([3, 4], (3, 4), "its size: yours is [3, 4], expected (3, 4)."),
-    (torch.Size([3]), (3,), "its size: yours is torch.Size([3]), expected (3,)."),
-    (True, 1, "its size: yours is True, expected 1."),
-    ("a", "b", "its size: yours is 'a', expected 'b'."),
-    (None, "b", "it returned nothing (None), expected 'b'."),
-    (draw(2, 3), "b", "its size: yours is a tensor of shape (2, 3), expected 'b'."),
-    ([draw(2)], [draw(2)], "its size: yours is [tensor("),
-    (0.1, 0.2, "its size: yours is 0.1, expected 0.2."),
-    (13.4, 13.397459621556141, "its size: yours is 13.4, expected 13.3975."),
-    ("1", 1.0, "its size: yours is '1', expected 1."),
-    (float("nan"), 0.5, "its size: yours is nan, expected 0.5."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "mine, right, message",
+    [
+        ((3, 4), (3, 5), "its size: yours is (3, 4), expected (3, 5)."),
+        ([3, 4], (3, 4), "its size: yours is [3, 4], expected (3, 4)."),
+        (torch.Size([3]), (3,), "its size: yours is torch.Size([3]), expected (3,)."),
+        (True, 1, "its size: yours is True, expected 1."),
+        ("a", "b", "its size: yours is 'a', expected 'b'."),
+        (None, "b", "it returned nothing (None), expected 'b'."),
+        (draw(2, 3), "b", "its size: yours is a tensor of shape (2, 3), expected 'b'."),
+        ([draw(2)], [draw(2)], "its size: yours is [tensor("),
+        (0.1, 0.2, "its size: yours is 0.1, expected 0.2."),
+        (13.4, 13.397459621556141, "its size: yours is 13.4, expected 13.3975."),
+        ("1", 1.0, "its size: yours is '1', expected 1."),
+        (float("nan"), 0.5, "its size: yours is nan, expected 0.5."),
+    ],
+)
 def test_other_observations(mine, right, message):
     probes = [Probe("a layer", lambda answer: {"its size": answer()})]
     assert first(lambda: mine, probes=probes, reference=lambda: right).startswith(f"On a layer: {message}")
 
 
-@pytest.mark.parametrize("mine, right", [
-    (1, 1.0), (1.0 + 1e-12, 1.0), (torch.tensor(1.0), 1.0), (float("nan"), float("nan")), ((2, 3), (2, 3)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "mine, right",
+    [(1, 1.0), (1.0 + 1e-12, 1.0), (torch.tensor(1.0), 1.0), (float("nan"), float("nan")), ((2, 3), (2, 3))],
+)
 def test_other_observations_that_agree(mine, right):
     probes = [Probe("a layer", lambda answer: {"its size": answer()})]
     assert said(lambda: mine, probes=probes, reference=lambda: right) == []
@@ -387,7 +430,8 @@ def test_the_same_value_of_another_type_says_so():
 
     probes = [Probe("a layer", lambda answer: {"name": answer()})]
     assert first(lambda: Text("a"), probes=probes, reference=lambda: "a") == (
-        "On a layer: name: yours is 'a' (Text), expected 'a' (str).")  # fmt: skip
+        "On a layer: name: yours is 'a' (Text), expected 'a' (str)."
+    )
 
 
 class Layer(torch.nn.Module):
@@ -479,7 +523,8 @@ def test_another_device():
     assert said(lambda x: center(x) + torch.zeros(1, dtype=x.dtype, device=x.device)) == []
     assert said(lambda x: center(x) + torch.zeros(1, dtype=x.dtype)) == [
         "Not yet. With x on another device than the CPU it raises an error.",
-        "A tensor made inside stays on the CPU: give it device=x.device, or derive it from x."]  # fmt: skip
+        "A tensor made inside stays on the CPU: give it device=x.device, or derive it from x.",
+    ]
     assert said(lambda x: center(x) if x.sum().item() < 1e9 else x) == [], ".item() fails on meta but works on a GPU"
     assert said(lambda x: center(x) if x.device.type == "cpu" else sys.exit()) == []
 
@@ -514,40 +559,49 @@ SIZES = {"means": 6, "shape": (2, 1), "biased": True, "factor": 0.75, "which": "
 CAUSES = [("means", 12, "That is every entry."), ("factor", 0.5, "Half is for D = 2."), ("shape", (2,), "Say keepdim.")]
 
 
-@pytest.mark.parametrize("change, message", [
-    ({}, None),
-    ({"means": 6.0, "shape": [2, 1], "factor": 0.7501, "which": " Rows "}, None),
-    ({"means": torch.tensor([[6]]), "shape": torch.Size([2, 1]), "factor": torch.tensor(0.75)}, None),
-    ({"means": torch.tensor([6]).numpy()[0], "factor": torch.tensor([0.75]).numpy()[0]}, None),
-    ({"means": 12}, "means: 12 is not right.\nThat is every entry."),
-    ({"means": 7}, "means: 7 is not right."),
-    ({"means": True}, "means: True is not right."),
-    ({"means": "6"}, "means: '6' is not right."),
-    ({"means": ...}, "means: put your answer in the place of the three dots."),
-    ({"means": None}, "means: None is not right."),
-    ({"means": draw(2)}, "means: a tensor of shape (2,) is not right."),
-    ({"shape": (2,)}, "shape: (2,) is not right.\nSay keepdim."),
-    ({"shape": 2}, "shape: 2 is not right."),
-    ({"biased": 1}, "biased: 1 is not right.\nThe answer is one of Python's two words True and False."),
-    ({"factor": 0.5004}, "factor: 0.5004 is not right.\nHalf is for D = 2."),
-    ({"factor": float("nan")}, "factor: nan is not right."),
-    ({"which": "columns"}, "which: 'columns' is not right."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({}, None),
+        ({"means": 6.0, "shape": [2, 1], "factor": 0.7501, "which": " Rows "}, None),
+        ({"means": torch.tensor([[6]]), "shape": torch.Size([2, 1]), "factor": torch.tensor(0.75)}, None),
+        ({"means": torch.tensor([6]).numpy()[0], "factor": torch.tensor([0.75]).numpy()[0]}, None),
+        ({"means": 12}, "means: 12 is not right.\nThat is every entry."),
+        ({"means": 7}, "means: 7 is not right."),
+        ({"means": True}, "means: True is not right."),
+        ({"means": "6"}, "means: '6' is not right."),
+        ({"means": ...}, "means: put your answer in the place of the three dots."),
+        ({"means": None}, "means: None is not right."),
+        ({"means": draw(2)}, "means: a tensor of shape (2,) is not right."),
+        ({"shape": (2,)}, "shape: (2,) is not right.\nSay keepdim."),
+        ({"shape": 2}, "shape: 2 is not right."),
+        ({"biased": 1}, "biased: 1 is not right.\nThe answer is one of Python's two words True and False."),
+        ({"factor": 0.5004}, "factor: 0.5004 is not right.\nHalf is for D = 2."),
+        ({"factor": float("nan")}, "factor: nan is not right."),
+        ({"which": "columns"}, "which: 'columns' is not right."),
+    ],
+)
 def test_values(change, message, capfd):
     said = quiz(values, SIZES | change, "sizes", SIZES, CAUSES, tolerance=1e-3)
     assert said == (message and f"Not yet. {message}")
     assert capfd.readouterr() == ("" if message else "Right: all 5 answers.\n", "")
 
 
-@pytest.mark.parametrize("answer, message", [
-    ([6, 12], "check.sizes takes a dictionary with a value for each of 5 keys, not a list of 2."),
-    (6, "check.sizes takes a dictionary with a value for each of 5 keys, not the number 6."),
-    (None, "check.sizes takes a dictionary with a value for each of 5 keys, not nothing (None)."),
-    (..., "check.sizes got three dots: put your answer in their place."),
-    ({}, "'means', 'shape' and 3 more: missing."),
-    (SIZES | {"mean": 6}, "'mean': unknown."),
-    ({"mean" if key == "means" else key: value for key, value in SIZES.items()}, "'means': missing. 'mean': unknown."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "answer, message",
+    [
+        ([6, 12], "check.sizes takes a dictionary with a value for each of 5 keys, not a list of 2."),
+        (6, "check.sizes takes a dictionary with a value for each of 5 keys, not the number 6."),
+        (None, "check.sizes takes a dictionary with a value for each of 5 keys, not nothing (None)."),
+        (..., "check.sizes got three dots: put your answer in their place."),
+        ({}, "'means', 'shape' and 3 more: missing."),
+        (SIZES | {"mean": 6}, "'mean': unknown."),
+        (
+            {"mean" if key == "means" else key: value for key, value in SIZES.items()},
+            "'means': missing. 'mean': unknown.",
+        ),
+    ],
+)
 def test_values_in_another_form(answer, message):
     assert quiz(values, answer, "sizes", SIZES, CAUSES, tolerance=1e-3) == f"Not yet. {message}"
 
@@ -559,16 +613,19 @@ def test_a_single_value(capfd):
     assert capfd.readouterr().out == "Right: 4.\nRight: inf.\n"
 
 
-@pytest.mark.parametrize("answer, message", [
-    ("nan", None),
-    (" NaN ", None),
-    ("zeros", "'zeros' is not what happens.\n0/0 is no number."),
-    ("one", "check.guess takes one of 'nan', 'zeros', not 'one'."),
-    (0, "check.guess takes one of 'nan', 'zeros', not 0."),
-    (None, "check.guess takes one of 'nan', 'zeros', not None."),
-    (..., "check.guess got three dots: put your answer in their place."),
-    (draw(3), "check.guess takes one of 'nan', 'zeros', not a tensor of shape (3,)."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "answer, message",
+    [
+        ("nan", None),
+        (" NaN ", None),
+        ("zeros", "'zeros' is not what happens.\n0/0 is no number."),
+        ("one", "check.guess takes one of 'nan', 'zeros', not 'one'."),
+        (0, "check.guess takes one of 'nan', 'zeros', not 0."),
+        (None, "check.guess takes one of 'nan', 'zeros', not None."),
+        (..., "check.guess got three dots: put your answer in their place."),
+        (draw(3), "check.guess takes one of 'nan', 'zeros', not a tensor of shape (3,)."),
+    ],
+)
 def test_choice(answer, message, capfd):
     said = quiz(choice, answer, "guess", {"nan": None, "zeros": "0/0 is no number."})
     assert said == (message and f"Not yet. {message}")

@@ -100,8 +100,10 @@ def test_only_what_needs_a_gradient():
 
 def test_vmap_and_jacrev():
     x, weight, bias = draw(9, (3, 5), (5,), (5,))
-    jacobians = [torch.func.vmap(torch.func.jacrev(layer))(x) for layer in (
-        lambda row: apply(row, weight, bias, 1e-5), lambda row: F.layer_norm(row, (5,), weight, bias))]  # fmt: skip
+    jacobians = [
+        torch.func.vmap(torch.func.jacrev(layer))(x)
+        for layer in (lambda row: apply(row, weight, bias, 1e-5), lambda row: F.layer_norm(row, (5,), weight, bias))
+    ]
     torch.testing.assert_close(*jacobians, rtol=1e-12, atol=1e-12)
 
 

@@ -46,10 +46,17 @@ def assert_same(ours, theirs, tolerance):
         torch.testing.assert_close(mine, torchs, atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("momentum, affine, track, eps", [
-    (0.1, True, True, 1e-5), (0.7, True, True, 0.1), (None, True, True, 1e-5), (0.0, False, True, 1e-5),
-    (1.0, False, False, 1e-3), (0.1, True, False, 1e-5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "momentum, affine, track, eps",
+    [
+        (0.1, True, True, 1e-5),
+        (0.7, True, True, 0.1),
+        (None, True, True, 1e-5),
+        (0.0, False, True, 1e-5),
+        (1.0, False, False, 1e-3),
+        (0.1, True, False, 1e-5),
+    ],
+)
 def test_six_steps_and_evaluation(momentum, affine, track, eps):
     ours, theirs = pair(momentum=momentum, affine=affine, track_running_stats=track, eps=eps)
     for number, shape in enumerate(itertools.chain(SHAPES, SHAPES[:1])):

@@ -65,28 +65,31 @@ def test_sizes_may_come_as_tuple_list_or_torch_size(size):
     assert found == (6, 3) and type(found) is tuple and all(type(n) is int for n in found)
 
 
-@pytest.mark.parametrize("settings, words", [
-    (((2, 2), 5), "does not fit"),
-    (((2, 2), 5, 3), "does not fit"),  # the bare formula gives 0 here
-    (((8, 2), 3), "does not fit"),
-    (((8, 8), 5, 1, 0, 2), "does not fit"),
-    (((8, 6), 0), "kernel_size"),
-    (((8, 6), 3, 0), "stride"),
-    (((8, 6), 3, 1, -1), "padding"),
-    (((8, 6), 3, 1, 0, 0), "dilation"),
-    (((0, 6), 1), "size"),
-    (((8, 6), (3, 3, 3)), "kernel_size"),
-    (((8, 6), 3, (1,)), "stride"),
-    (((), 3), "size"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        (((2, 2), 5), "does not fit"),
+        (((2, 2), 5, 3), "does not fit"),  # the bare formula gives 0 here
+        (((8, 2), 3), "does not fit"),
+        (((8, 8), 5, 1, 0, 2), "does not fit"),
+        (((8, 6), 0), "kernel_size"),
+        (((8, 6), 3, 0), "stride"),
+        (((8, 6), 3, 1, -1), "padding"),
+        (((8, 6), 3, 1, 0, 0), "dilation"),
+        (((0, 6), 1), "size"),
+        (((8, 6), (3, 3, 3)), "kernel_size"),
+        (((8, 6), 3, (1,)), "stride"),
+        (((), 3), "size"),
+    ],
+)
 def test_impossible_settings_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         conv_output_shape(*settings)
 
 
-@pytest.mark.parametrize("settings", [
-    ((8.0, 6), 3), ((8, 6), 3.0), ((8, 6), 3, 1, "same"), ((8, 6), 3, None), (8, 3), ((8, 6), 3, 1, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings", [((8.0, 6), 3), ((8, 6), 3.0), ((8, 6), 3, 1, "same"), ((8, 6), 3, None), (8, 3), ((8, 6), 3, 1, True)]
+)
 def test_what_is_no_whole_number_is_refused(settings):
     with pytest.raises(TypeError, match="whole number"):
         conv_output_shape(*settings)

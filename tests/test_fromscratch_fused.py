@@ -116,11 +116,14 @@ def test_input_is_untouched_and_only_x_of_its_size_is_kept():
     assert len(large) == 1 and large[0].data_ptr() == x.data_ptr() and torch.equal(x, before)
 
 
-@pytest.mark.parametrize("rows, D, offset", [
-    *[(rows, D, offset) for rows, D in [(512, 768), (2048, 256), (4096, 64), (128, 4096)] for offset in (0, 1e5)],
-    *[(rows, D, offset) for rows, D in [(2731, 768), (32768, 64)] for offset in (0, 1e5)],  # past the caches
-    *[(250, 777, offset) for offset in (10, 100, 1e3, 1e4)],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rows, D, offset",
+    [
+        *[(rows, D, offset) for rows, D in [(512, 768), (2048, 256), (4096, 64), (128, 4096)] for offset in (0, 1e5)],
+        *[(rows, D, offset) for rows, D in [(2731, 768), (32768, 64)] for offset in (0, 1e5)],  # past the caches
+        *[(250, 777, offset) for offset in (10, 100, 1e3, 1e4)],
+    ],
+)
 @pytest.mark.parametrize("count", [1, 2])
 def test_float32_is_no_further_from_the_truth_than_pytorch(rows, D, offset, count, two_threads):
     torch.set_num_threads(count)  # PyTorch adds up dweight and dbias in one piece for each thread
@@ -171,9 +174,9 @@ def kernels(monkeypatch):
     return called
 
 
-@pytest.mark.parametrize("rows, D, past", [
-    (32768, 64, True), (2731, 768, True), (32767, 64, False), (32768, 65, False), (32768, 96, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rows, D, past", [(32768, 64, True), (2731, 768, True), (32767, 64, False), (32768, 65, False), (32768, 96, False)]
+)
 def test_large_tensors_of_whole_pieces_are_written_past_the_caches(rows, D, past, kernels):
     given = draw(15, (rows, D), (rows, D), (D,), (D,))
     agree(everything(fused_layer_norm, *given), everything(F.layer_norm, *given), 1e-9)
@@ -237,10 +240,18 @@ def test_copy_past_copies_and_refuses_what_would_write_elsewhere():
 # ---- threads ----
 
 
-@pytest.mark.parametrize("rows, D", [
-    (4096, 16), (1000, 64), (513, 512), (255, 1024), (1, 40_000),
-    (2800, 768), (33000, 64),  # past the caches
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rows, D",
+    [
+        (4096, 16),
+        (1000, 64),
+        (513, 512),
+        (255, 1024),
+        (1, 40_000),
+        (2800, 768),
+        (33000, 64),  # past the caches
+    ],
+)
 def test_any_number_of_threads_gives_the_same_bits(rows, D, two_threads):
     given = draw(10, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=3)
     found = {}
@@ -373,10 +384,13 @@ def test_workers_that_finish_are_heard(tmp_path):
     assert run_workers()(WORKER, str(tmp_path), "works") == ["done 0", "done 1"]
 
 
-@pytest.mark.parametrize("how, limit, words", [
-    ("dies", 30, "worker 1 failed: ValueError: no more"),
-    ("sleeps", 1.5, "worker 0 was not done after 1.5 s and was ended"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "how, limit, words",
+    [
+        ("dies", 30, "worker 1 failed: ValueError: no more"),
+        ("sleeps", 1.5, "worker 0 was not done after 1.5 s and was ended"),
+    ],
+)
 def test_a_worker_that_fails_ends_the_run_and_leaves_no_process(tmp_path, how, limit, words):
     start = time.monotonic()
     with pytest.raises(RuntimeError, match=words):

@@ -87,10 +87,15 @@ def test_attributes_and_arguments():
         assert repr(GroupNorm(2, 6, **options)).startswith(repr(nn.GroupNorm(2, 6))[: len("GroupNorm(2, 6, eps=1e-05")])
 
 
-@pytest.mark.parametrize("x", [
-    numbers(2, 6, 4, 3, seed=4).to(memory_format=torch.channels_last), numbers(6, 2, 5, seed=4).transpose(0, 1),
-    numbers(2, 12, 5, seed=4)[:, ::2], numbers(1, 6, 5, seed=4).expand(3, 6, 5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "x",
+    [
+        numbers(2, 6, 4, 3, seed=4).to(memory_format=torch.channels_last),
+        numbers(6, 2, 5, seed=4).transpose(0, 1),
+        numbers(2, 12, 5, seed=4)[:, ::2],
+        numbers(1, 6, 5, seed=4).expand(3, 6, 5),
+    ],
+)
 def test_memory_order(x):
     assert gap(filled(GroupNorm(2, 6).double())(x), filled(nn.GroupNorm(2, 6).double())(x)) < 1e-12
 
@@ -103,10 +108,17 @@ def kind(call):
         return type(error)
 
 
-@pytest.mark.parametrize("x", [
-    torch.zeros(6), torch.zeros(2, 4, 5), torch.zeros(2, 6, 5).double(), torch.zeros(2, 6, 5).half(),
-    torch.zeros(2, 6, 5).bfloat16(),
-], ids=lambda x: f"{tuple(x.shape)} {x.dtype}")  # fmt: skip
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.zeros(6),
+        torch.zeros(2, 4, 5),
+        torch.zeros(2, 6, 5).double(),
+        torch.zeros(2, 6, 5).half(),
+        torch.zeros(2, 6, 5).bfloat16(),
+    ],
+    ids=lambda x: f"{tuple(x.shape)} {x.dtype}",
+)
 @pytest.mark.parametrize("parameters", [torch.float32, torch.float16, torch.float64], ids=str)
 def test_what_may_meet_is_pytorchs(x, parameters):
     mine, theirs = GroupNorm(2, 6, dtype=parameters), nn.GroupNorm(2, 6, dtype=parameters)

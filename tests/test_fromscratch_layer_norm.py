@@ -47,11 +47,26 @@ def kind(call):
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("shape, size", [
-    ((6, 5), 5), ((6, 5), [5]), ((2, 3, 4), (3, 4)), ((2, 3, 4, 5), torch.Size([3, 4, 5])),
-    ((2, 3, 4), torch.Size([4])), ((7,), 7), ((3, 4), (3, 4)), ((2, 3, 1), 1), ((5, 4), np.int64(4)),
-    ((2, 3, 4), np.array([3, 4])), ((0, 5), 5), ((2, 0, 5), 5), ((3, 0), 0), ((2, 3, 0), (3, 0)),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "shape, size",
+    [
+        ((6, 5), 5),
+        ((6, 5), [5]),
+        ((2, 3, 4), (3, 4)),
+        ((2, 3, 4, 5), torch.Size([3, 4, 5])),
+        ((2, 3, 4), torch.Size([4])),
+        ((7,), 7),
+        ((3, 4), (3, 4)),
+        ((2, 3, 1), 1),
+        ((5, 4), np.int64(4)),
+        ((2, 3, 4), np.array([3, 4])),
+        ((0, 5), 5),
+        ((2, 0, 5), 5),
+        ((3, 0), 0),
+        ((2, 3, 0), (3, 0)),
+    ],
+    ids=str,
+)
 def test_values_and_gradients(shape, size, dtype):
     sizes = tuple(np.atleast_1d(size).tolist())
     x, dy = numbers(*shape, seed=1, dtype=dtype), numbers(*shape, seed=2, dtype=dtype)
@@ -75,14 +90,17 @@ def test_each_parameter_may_be_missing(has_weight, has_bias, eps):
     assert gap(layer_norm(x, 4, eps=eps, **options), F.layer_norm(x, (4,), eps=eps, **options)) < 1e-12
 
 
-@pytest.mark.parametrize("x, size", [
-    (numbers(4, 3, 2).transpose(0, 2), (3, 4)),
-    (numbers(4, 3, 2).transpose(0, 2), 4),
-    (numbers(6, 8)[:, ::2], 4),
-    (numbers(2, 3, 4, 5).to(memory_format=torch.channels_last), (3, 4, 5)),
-    (numbers(1, 4).expand(3, 4), 4),
-    (numbers(4, 1).expand(4, 3).t(), (3, 4)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "x, size",
+    [
+        (numbers(4, 3, 2).transpose(0, 2), (3, 4)),
+        (numbers(4, 3, 2).transpose(0, 2), 4),
+        (numbers(6, 8)[:, ::2], 4),
+        (numbers(2, 3, 4, 5).to(memory_format=torch.channels_last), (3, 4, 5)),
+        (numbers(1, 4).expand(3, 4), 4),
+        (numbers(4, 1).expand(4, 3).t(), (3, 4)),
+    ],
+)
 def test_memory_order(x, size):
     theirs = F.layer_norm(x, (size,) if isinstance(size, int) else size)
     ours = layer_norm(x, size)
@@ -375,7 +393,10 @@ def test_the_module_beside_pytorchs(options, size, dtype):
     described = [[(name, p.shape, p.dtype) for name, p in layer.named_parameters()] for layer in (ours, theirs)]
     assert described[0] == described[1] and list(ours.state_dict()) == list(theirs.state_dict())
     assert (ours.normalized_shape, ours.eps, ours.elementwise_affine) == (
-        theirs.normalized_shape, theirs.eps, theirs.elementwise_affine)  # fmt: skip
+        theirs.normalized_shape,
+        theirs.eps,
+        theirs.elementwise_affine,
+    )
     x, dy = numbers(5, 2, 3, 4, seed=91, dtype=dtype), numbers(5, 2, 3, 4, seed=92, dtype=dtype)
     exact = copy.deepcopy(theirs).double()
     results = []

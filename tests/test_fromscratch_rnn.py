@@ -89,8 +89,14 @@ def bare(cls, plain):
     cell = cls(plain.input_size, plain.hidden_size).to(plain.weight_ih.dtype)
     norms = {name: layer for name, layer in cell.named_children()}
     cut = 2 * plain.hidden_size
-    parts = {"gates_ih": plain.bias_ih[:cut], "new_ih": plain.bias_ih[cut:], "gates_hh": plain.bias_hh[:cut],
-             "new_hh": plain.bias_hh[cut:], "norm_ih": plain.bias_ih, "norm_hh": plain.bias_hh}  # fmt: skip
+    parts = {
+        "gates_ih": plain.bias_ih[:cut],
+        "new_ih": plain.bias_ih[cut:],
+        "gates_hh": plain.bias_hh[:cut],
+        "new_hh": plain.bias_hh[cut:],
+        "norm_ih": plain.bias_ih,
+        "norm_hh": plain.bias_hh,
+    }
     for name in norms:
         setattr(cell, name, nn.Identity() if name == "norm_c" else Shift(parts[name]))
     cell.weight_ih, cell.weight_hh = plain.weight_ih, plain.weight_hh
@@ -123,12 +129,18 @@ def test_pytorchs_matrices_load_as_they_are(cls):
 
 NAMES = {
     LayerNormGRUCell: {"weight_ih": (18, 4), "weight_hh": (18, 6)}
-    | {f"{norm}.{kind}": (12 if norm.startswith("gates") else 6,)
-       for norm in ("gates_ih", "gates_hh", "new_ih", "new_hh") for kind in ("weight", "bias")},
+    | {
+        f"{norm}.{kind}": (12 if norm.startswith("gates") else 6,)
+        for norm in ("gates_ih", "gates_hh", "new_ih", "new_hh")
+        for kind in ("weight", "bias")
+    },
     LayerNormLSTMCell: {"weight_ih": (24, 4), "weight_hh": (24, 6)}
-    | {f"{norm}.{kind}": (6 if norm == "norm_c" else 24,)
-       for norm in ("norm_ih", "norm_hh", "norm_c") for kind in ("weight", "bias")},
-}  # fmt: skip
+    | {
+        f"{norm}.{kind}": (6 if norm == "norm_c" else 24,)
+        for norm in ("norm_ih", "norm_hh", "norm_c")
+        for kind in ("weight", "bias")
+    },
+}
 
 
 @pytest.mark.parametrize("cls", CELLS)
@@ -212,12 +224,15 @@ def test_gradients(cls):
 
 
 @pytest.mark.parametrize("cls", CELLS)
-@pytest.mark.parametrize("x, h, words", [
-    ((3, 5), (3, 6), r"x has shape \(3, 5\), expected \(\.\.\., 4\): input_size=4"),
-    ((3, 4), (3, 5), r"h has shape \(3, 5\), expected \(3, 6\) for x \(3, 4\)"),
-    ((3, 4), (2, 6), r"h has shape \(2, 6\), expected \(3, 6\)"),
-    ((3, 4), (6,), r"h has shape \(6,\), expected \(3, 6\)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "x, h, words",
+    [
+        ((3, 5), (3, 6), r"x has shape \(3, 5\), expected \(\.\.\., 4\): input_size=4"),
+        ((3, 4), (3, 5), r"h has shape \(3, 5\), expected \(3, 6\) for x \(3, 4\)"),
+        ((3, 4), (2, 6), r"h has shape \(2, 6\), expected \(3, 6\)"),
+        ((3, 4), (6,), r"h has shape \(6,\), expected \(3, 6\)"),
+    ],
+)
 def test_sizes_that_do_not_fit_are_refused(cls, x, h, words):
     state = (torch.zeros(h), torch.zeros(h)) if cls is LayerNormLSTMCell else torch.zeros(h)
     with pytest.raises(RuntimeError, match=words):

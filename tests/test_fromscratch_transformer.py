@@ -26,15 +26,20 @@ def filled(module, seed=1):
 def theirs(block, place):
     """nn.TransformerEncoderLayer with the weights of block."""
     C = block.attend.out.out_features
-    layer = nn.TransformerEncoderLayer(C, block.attend.heads, 4 * C, dropout=0.0, batch_first=True,
-                                       norm_first=place == "pre").double()  # fmt: skip
+    layer = nn.TransformerEncoderLayer(
+        C, block.attend.heads, 4 * C, dropout=0.0, batch_first=True, norm_first=place == "pre"
+    ).double()
     norms = (block.before1, block.before2) if place == "pre" else (block.after1, block.after2)
     with torch.no_grad():
         layer.self_attn.in_proj_weight.copy_(block.attend.qkv.weight)
         layer.self_attn.in_proj_bias.copy_(block.attend.qkv.bias)
     layer.self_attn.out_proj.load_state_dict(block.attend.out.state_dict())
-    for mine, other in ((block.mlp[0], layer.linear1), (block.mlp[2], layer.linear2), (norms[0], layer.norm1),
-                        (norms[1], layer.norm2)):  # fmt: skip
+    for mine, other in (
+        (block.mlp[0], layer.linear1),
+        (block.mlp[2], layer.linear2),
+        (norms[0], layer.norm1),
+        (norms[1], layer.norm2),
+    ):
         other.load_state_dict(mine.state_dict())
     return layer
 
@@ -119,8 +124,9 @@ def test_the_same_seed_gives_all_places_the_same_weights():
     for place in ("pre", "post", None):
         torch.manual_seed(5)
         gpt = CharGPT(layers=3, place=place)
-        weights[place] = [p for module in gpt.modules() if isinstance(module, (nn.Linear, nn.Embedding))
-                          for p in module.parameters()]  # fmt: skip
+        weights[place] = [
+            p for module in gpt.modules() if isinstance(module, (nn.Linear, nn.Embedding)) for p in module.parameters()
+        ]
     for place in ("post", None):
         assert all(torch.equal(a, b) for a, b in zip(weights["pre"], weights[place], strict=True))
     linear = CharGPT().blocks[0].mlp[0]

@@ -20,14 +20,20 @@ def above(name, exercise="3.1"):
 
 
 CELLS = [  # code, and what it must show: text on stdout, one line of YourTurn, or (error, words) with a traceback
-    ("""import torch
+    (
+        """import torch
 from lessonkit import _hook, check, show
 from lessonkit.check.core import call, examine
 _hook.install()
 def graded(answer):
-    examine(answer, "same", [call("a row", torch.arange(3.0))], lambda x: x * 1.0)""", ""),
-    ("""def normalize(x):
-    raise check.YourTurn("3.1: replace this line by your answer")""", ""),
+    examine(answer, "same", [call("a row", torch.arange(3.0))], lambda x: x * 1.0)""",
+        "",
+    ),
+    (
+        """def normalize(x):
+    raise check.YourTurn("3.1: replace this line by your answer")""",
+        "",
+    ),
     # what a blank returns is missing below, in every place where a name can stand
     ("x_hat = normalize(1)", BLANK),
     ("x_hat", above("x_hat")),
@@ -35,37 +41,54 @@ def graded(answer):
     ("z = (lambda: y)() + 1", above("y")),
     ("print(f'{z}')", above("z")),
     ("[z for _ in range(2)]", above("z")),
-    ("""def late():
+    (
+        """def late():
     return sum(z for _ in range(2))
-late()""", above("z")),
-    ("""class Holds:
-    value = y""", above("y")),
+late()""",
+        above("z"),
+    ),
+    (
+        """class Holds:
+    value = y""",
+        above("y"),
+    ),
     ("Holds()", above("Holds")),
     ("z.shape[0]", above("z")),
     # names that a waiting cell had bound before it waited are there, those after it wait
-    ("""a = 5
+    (
+        """a = 5
 b = normalize(a)
 c: int = 6
 import math as m
-def helper(): pass""", BLANK),
+def helper(): pass""",
+        BLANK,
+    ),
     ("print(a)", "5\n"),
     ("b", above("b")),
     ("c", above("c")),
     ("m.pi", above("m")),
     ("helper()", above("helper")),
-    ("""for row, (first, *rest) in normalize(1):
-    last = row""", BLANK),
+    (
+        """for row, (first, *rest) in normalize(1):
+    last = row""",
+        BLANK,
+    ),
     ("rest", above("rest")),
     ("last", above("last")),
-    ("""with normalize(1) as opened:
-    pass""", BLANK),
+    (
+        """with normalize(1) as opened:
+    pass""",
+        BLANK,
+    ),
     ("opened", above("opened")),
     ("print(named := normalize(1))", BLANK),
     ("named", above("named")),
     # a quiz: the blank stands at top level and says what it will bind
-    ('''# Exercise 3.2 · ●○○○○ · 2 min
-raise check.YourTurn("3.2: replace this line by your answer: guess = ..., reason = ...")''',
-     "Your turn: exercise 3.2 · replace this line by your answer: guess = ..., reason = ..."),
+    (
+        """# Exercise 3.2 · ●○○○○ · 2 min
+raise check.YourTurn("3.2: replace this line by your answer: guess = ..., reason = ...")""",
+        "Your turn: exercise 3.2 · replace this line by your answer: guess = ..., reason = ...",
+    ),
     ("graded(guess)", above("guess", "3.2")),
     ("show('reason', reason)", above("reason", "3.2")),
     # checks let it through: the answer itself is blank, calls a blank, or reads a name that waits
@@ -73,7 +96,8 @@ raise check.YourTurn("3.2: replace this line by your answer: guess = ..., reason
     ("graded(lambda x: normalize(x) + 1)", BLANK),
     ("graded(lambda x: x + y)", above("y")),
     # in torch's own machinery
-    ("""class Twice(torch.autograd.Function):
+    (
+        """class Twice(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         return x * 2
@@ -81,29 +105,42 @@ raise check.YourTurn("3.2: replace this line by your answer: guess = ..., reason
     def backward(ctx, dy):
         raise check.YourTurn("3.3: replace this line by your answer")
 x = torch.ones(3, requires_grad=True)
-Twice.apply(x).sum().backward()""", "Your turn: exercise 3.3 · replace this line by your answer"),
-    ("torch.autograd.gradcheck(Twice.apply, torch.ones(3, dtype=torch.float64, requires_grad=True))",
-     "Your turn: exercise 3.3 · replace this line by your answer"),
+Twice.apply(x).sum().backward()""",
+        "Your turn: exercise 3.3 · replace this line by your answer",
+    ),
+    (
+        "torch.autograd.gradcheck(Twice.apply, torch.ones(3, dtype=torch.float64, requires_grad=True))",
+        "Your turn: exercise 3.3 · replace this line by your answer",
+    ),
     ("graded(lambda x: Twice.apply(x) / 2)", "Your turn: exercise 3.3 · replace this line by your answer"),
     ("torch.func.vmap(normalize)(torch.ones(2, 3))", BLANK),
     ("torch.func.vmap(lambda row: row + x_hat)(torch.ones(2, 3))", above("x_hat")),
     ("torch.func.jacrev(normalize)(torch.ones(2))", BLANK),
     # errors of the learner's own stay what they are
     ("print(undefined_name)", ("NameError", "print(undefined_name)")),
-    ("""def oops():
+    (
+        """def oops():
     total = 1
     return totl
-oops()""", ("NameError", "return totl")),
-    ("""def shadow():
+oops()""",
+        ("NameError", "return totl"),
+    ),
+    (
+        """def shadow():
     print(y)
     y = 1
-shadow()""", ("UnboundLocalError", "print(y)")),
-    ("""def outer():
+shadow()""",
+        ("UnboundLocalError", "print(y)"),
+    ),
+    (
+        """def outer():
     def inner():
         return y
     inner()
     y = 1
-outer()""", ("NameError", "return y")),
+outer()""",
+        ("NameError", "return y"),
+    ),
     ("1 / 0", ("ZeroDivisionError", "1 / 0")),
     ("x = = 1", ("SyntaxError", "invalid syntax")),
     ("[][0]", ("IndexError", "[][0]")),
@@ -122,7 +159,7 @@ outer()""", ("NameError", "return y")),
     ("graded(lambda x: x.detach())", ("NotYet", None)),
     ("graded(3)", ("NotYet", None)),
     ("print('still here')", "still here\n"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

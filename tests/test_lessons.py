@@ -46,8 +46,14 @@ def code_lines(source):
     """Return the numbers of the lines that hold code: no blank lines, comments and docstrings."""
     found = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
-                              tokenize.ENDMARKER):  # fmt: skip
+        if token.type not in (
+            tokenize.COMMENT,
+            tokenize.NL,
+            tokenize.NEWLINE,
+            tokenize.INDENT,
+            tokenize.DEDENT,
+            tokenize.ENDMARKER,
+        ):
             found |= set(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
@@ -144,8 +150,10 @@ def test_sections_are_numbered_in_order(path):
 
 
 def cards(path):
-    return [(cell, re.search(r"# Exercise (\d+)\.(\d+) · ([●○]{5}) · (\d+) min", cell.source))
-            for cell in lesson(path).code("exercise")]  # fmt: skip
+    return [
+        (cell, re.search(r"# Exercise (\d+)\.(\d+) · ([●○]{5}) · (\d+) min", cell.source))
+        for cell in lesson(path).code("exercise")
+    ]
 
 
 @every_lesson
@@ -154,8 +162,11 @@ def test_exercises_and_their_cards(path):
     assert 3 <= len(found) <= 6
     number = int(path.stem[:2])
     assert [(int(card[1]), int(card[2])) for _, card in found] == [(number, n) for n in range(1, len(found) + 1)]
-    problems = [(cell, f"difficulty {card[3]}, expected filled dots first") for cell, card in found
-                if not re.fullmatch("●+○*", card[3])]  # fmt: skip
+    problems = [
+        (cell, f"difficulty {card[3]}, expected filled dots first")
+        for cell, card in found
+        if not re.fullmatch("●+○*", card[3])
+    ]
     problems += [(cell, f"{card[4]} min") for cell, card in found if not 1 <= int(card[4]) <= 20]
     none(path, problems)
     writing = sum(int(card[4]) for cell, card in found if "optional" not in cell.tags)
@@ -235,10 +246,19 @@ def files():
 
 
 # Written in pieces, so that this file is none of those it looks for.
-PRIVATE = re.compile("|".join([
-    r"work/" + "shared", r"\.\./" + "shared", "pypi" + r"\.org", "python" + "hosted", r"download\.py" + "torch",
-    r"(?<![\w.~}])/" + r"(home|root|Users|mnt|tmp|work)/\w", r"[A-Z]:\\" + "Users",
-]))  # fmt: skip
+PRIVATE = re.compile(
+    "|".join(
+        [
+            r"work/" + "shared",
+            r"\.\./" + "shared",
+            "pypi" + r"\.org",
+            "python" + "hosted",
+            r"download\.py" + "torch",
+            r"(?<![\w.~}])/" + r"(home|root|Users|mnt|tmp|work)/\w",
+            r"[A-Z]:\\" + "Users",
+        ]
+    )
+)
 
 
 def test_nothing_names_what_lies_outside_the_repository():
@@ -438,11 +458,16 @@ if (ROOT / "README.md").exists():
 
 COVERAGE = ROOT / "tests/coverage.csv"
 ITEMS = [f"{seed}.{n}" for seed, many in enumerate((17, 14, 12, 8, 7)) for n in range(1, many + 1)] + [
-    f"{kind}{n}" for kind, numbers in {
-        "A": (1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 17, 18), "F": (1, 2, 4, 5, 6, 7, 8, 9, 10), "N": (1, 2, 5, 6),
-        "P": (1, 2, 3, 5, 6, 7, 8, 9, 10), "T": (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16),
-    }.items() for n in numbers
-]  # fmt: skip
+    f"{kind}{n}"
+    for kind, numbers in {
+        "A": (1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 17, 18),
+        "F": (1, 2, 4, 5, 6, 7, 8, 9, 10),
+        "N": (1, 2, 5, 6),
+        "P": (1, 2, 3, 5, 6, 7, 8, 9, 10),
+        "T": (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16),
+    }.items()
+    for n in numbers
+]
 
 
 def coverage():
@@ -490,8 +515,10 @@ def test_what_a_widget_reads_is_not_bound_anew_below_it(path):
     cells = [cell.source for cell in machine.read(path).code()]
     functions = {
         node.name: ast.unparse(node)
-        for source in cells for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)
-    }  # fmt: skip
+        for source in cells
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef)
+    }
     for number, source in enumerate(cells):
         waiting, needed = re.findall(r"\.observe\((\w+),", source), set()
         while waiting:

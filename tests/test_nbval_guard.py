@@ -58,8 +58,22 @@ def test_planted_errors_are_found_and_only_they(workers, tmp_path):
     (tmp_path / "rfc3987_syntax.py").write_text("raise ImportError\n")
     write(tmp_path / "notebooks/03_toy.ipynb", LEARNER, run=False)
     write(tmp_path / "notebooks/solutions/03_toy.ipynb", SOLUTIONS, run=True)
-    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout", "60", "-rA",
-               "--color=no", "-p", "no:cacheprovider", "-q", *workers, "notebooks"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbval",
+        "--nbval-current-env",
+        "--nbval-cell-timeout",
+        "60",
+        "-rA",
+        "--color=no",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        *workers,
+        "notebooks",
+    ]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120).stdout
     for path, rows in (("notebooks", LEARNER), ("notebooks/solutions", SOLUTIONS)):
         for number, (name, _, _, words) in enumerate(rows):

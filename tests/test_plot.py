@@ -196,13 +196,16 @@ def test_band_is_drawn_where_the_statistic_says(drawn):
         assert heights.min() == pytest.approx(mean[i] - sd[i]) and heights.max() == pytest.approx(mean[i] + sd[i])
 
 
-@pytest.mark.parametrize("runs, sentence", [
-    ({"a": (4, 8)}, " Mean line and band of one sample standard deviation over n = 4 runs."),
-    ({"a": (4, 8), "b": (4, 8)}, " Mean line and band of one sample standard deviation over n = 4 runs."),
-    ({"a": (4, 8), "b": (3, 8)}, " Mean line and band of one sample standard deviation over n = 4 (a), 3 (b)."),
-    ({"a": (8,)}, ""),
-    ({"a": (1, 8)}, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "runs, sentence",
+    [
+        ({"a": (4, 8)}, " Mean line and band of one sample standard deviation over n = 4 runs."),
+        ({"a": (4, 8), "b": (4, 8)}, " Mean line and band of one sample standard deviation over n = 4 runs."),
+        ({"a": (4, 8), "b": (3, 8)}, " Mean line and band of one sample standard deviation over n = 4 (a), 3 (b)."),
+        ({"a": (8,)}, ""),
+        ({"a": (1, 8)}, ""),
+    ],
+)
 def test_caption_states_n_and_estimator(runs, sentence, drawn):
     curves = {name: torch.rand(shape) for name, shape in runs.items()}
     parts = {"left": (x8, curves), "right": (x8, {"c": x8})}
@@ -225,23 +228,38 @@ def test_bars_state_n_and_estimator(drawn):
     assert any(list(x) == [1.0, 2.0, 4.0] for x in points)
 
 
-@pytest.mark.parametrize("value, fmt, text", [
-    (-0.0001, ".2f", "0.00"), (-0.0, "g", "0"), (-1.5, ".1f", "\N{MINUS SIGN}1.5"), (3e-7, ".0e", "3e\N{MINUS SIGN}7"),
-    (-2e12, ".0e", "\N{MINUS SIGN}2e12"), (0.0, ".1e", "0.0e0"), (math.nan, ".2f", "nan"), (-0.00001, ".1%", "0.0%"),
-    (-math.inf, ".1f", "\N{MINUS SIGN}inf"), (100, ".3g", "100"), (1e10, ".0e", "1e10"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, fmt, text",
+    [
+        (-0.0001, ".2f", "0.00"),
+        (-0.0, "g", "0"),
+        (-1.5, ".1f", "\N{MINUS SIGN}1.5"),
+        (3e-7, ".0e", "3e\N{MINUS SIGN}7"),
+        (-2e12, ".0e", "\N{MINUS SIGN}2e12"),
+        (0.0, ".1e", "0.0e0"),
+        (math.nan, ".2f", "nan"),
+        (-0.00001, ".1%", "0.0%"),
+        (-math.inf, ".1f", "\N{MINUS SIGN}inf"),
+        (100, ".3g", "100"),
+        (1e10, ".0e", "1e10"),
+    ],
+)
 def test_numbers(value, fmt, text):
     assert _house.number(value, fmt) == text
 
 
-@pytest.mark.parametrize("values", [
-    torch.tensor([1, 2, 3], dtype=torch.bfloat16),
-    torch.tensor([1.0, 2.0, 3.0], requires_grad=True),
-    [torch.tensor(1.0, requires_grad=True), torch.tensor(2), torch.tensor(3.0, dtype=torch.half)],
-    np.array([1, 2, 3], dtype=np.float32),
-    (1, 2.0, np.float64(3)),
-    range(1, 4),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "values",
+    [
+        torch.tensor([1, 2, 3], dtype=torch.bfloat16),
+        torch.tensor([1.0, 2.0, 3.0], requires_grad=True),
+        [torch.tensor(1.0, requires_grad=True), torch.tensor(2), torch.tensor(3.0, dtype=torch.half)],
+        np.array([1, 2, 3], dtype=np.float32),
+        (1, 2.0, np.float64(3)),
+        range(1, 4),
+    ],
+    ids=str,
+)
 def test_data_of_any_kind(values):
     assert _house.array(values, "values").tolist() == [1.0, 2.0, 3.0]
     assert _house.array([values, values], "values").shape == (2, 3)
@@ -446,8 +464,15 @@ def test_hist_rows(drawn):
 
 def test_heat_numbers_and_their_ink(drawn):
     m = [[-1.0, 0.001, 1.0], [math.nan, -0.0001, 0.5]]
-    plot.heat(m, ["a", "b"], [1, 2, 3], diverging=True, x="column", y="a label longer than this matrix is high", **{
-        **WORDS, "show": False})  # fmt: skip
+    plot.heat(
+        m,
+        ["a", "b"],
+        [1, 2, 3],
+        diverging=True,
+        x="column",
+        y="a label longer than this matrix is high",
+        **{**WORDS, "show": False},
+    )
     cells = drawn[0].axes[0].texts
     assert [t.get_text() for t in cells] == ["\N{MINUS SIGN}1.00", "0.00", "1.00", "nan", "0.00", "0.50"]
     assert [t.get_color() for t in cells] == ["white", "#15191C", "white", "#15191C", "#15191C", "white"]
@@ -468,9 +493,16 @@ def test_images_in_rows(drawn):
 def test_scatter3d_with_all_it_has(drawn):
     circle = torch.tensor([[math.cos(t), math.sin(t), 0] for t in np.linspace(0, 6.28, 40)])
     plot.scatter3d(
-        {"softmax": torch.eye(3), "LayerNorm": circle}, curves={"circle": circle}, sphere=1.7, plane=(1, 1, 1),
-        x="first", y="second", z="third", **WORDS, show=False,
-    )  # fmt: skip
+        {"softmax": torch.eye(3), "LayerNorm": circle},
+        curves={"circle": circle},
+        sphere=1.7,
+        plane=(1, 1, 1),
+        x="first",
+        y="second",
+        z="third",
+        **WORDS,
+        show=False,
+    )
     assert sorted(labels(drawn[0])) == ["LayerNorm", "circle", "softmax"]
     plot.scatter3d({"softmax": 1e-3 * torch.eye(3)}, view=(60, 10), x="a", y="b", z="c", **WORDS, show=False)
 
@@ -478,9 +510,16 @@ def test_scatter3d_with_all_it_has(drawn):
 @pytest.mark.parametrize("view", [(22, 35), (5, 20), (15, 10), (60, 10), (30, 60), (12, 98), (20, -60), (25, 200)])
 def test_scatter3d_shows_every_label_from_every_side(view, drawn):
     plot.scatter3d(
-        {"softmax": torch.eye(3), "LayerNorm": -1.5 * torch.eye(3)}, sphere=1.7, plane=(1, 1, 1), view=view,
-        x="first entry", y="second entry", z="third entry", **WORDS, show=False,
-    )  # fmt: skip
+        {"softmax": torch.eye(3), "LayerNorm": -1.5 * torch.eye(3)},
+        sphere=1.7,
+        plane=(1, 1, 1),
+        view=view,
+        x="first entry",
+        y="second entry",
+        z="third entry",
+        **WORDS,
+        show=False,
+    )
     fig = drawn[0]
     (ax,) = fig.axes
     axes = (ax.xaxis, ax.yaxis, ax.zaxis)
@@ -563,17 +602,20 @@ def blue_faces(fig):
     return sum(any(np.allclose(c, light * blue) for light in (1, 0.97, 0.9)) for c in colors), len(colors)
 
 
-@pytest.mark.parametrize("shape, over, groups, blue, faces", [
-    # front + top + side
-    ({"B": 2, "C": 5}, "C", {}, 5, 10),
-    ({"B": 2, "C": 5}, "B", {}, 2, 10),
-    ({"B": 2, "T": 3, "C": 4}, "C", {}, 4 + 4 + 1, 12 + 8 + 6),
-    ({"B": 2, "T": 3, "C": 4}, "B", {}, 1 + 2 + 0, 26),
-    ({"B": 2, "T": 3, "C": 4}, "BTC", {}, 26, 26),
-    ({"B": 2, "C": 4, "H": 3, "W": 5}, "CHW", {}, 15 + 20 + 12, 2 * 47),
-    ({"B": 2, "C": 4, "H": 3, "W": 5}, "BHW", {}, 2 * (15 + 5 + 3), 2 * 47),
-    ({"B": 2, "C": 4, "H": 3, "W": 5}, "CHW", {"C": 2}, 15 + 10 + 6, 2 * 47),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape, over, groups, blue, faces",
+    [
+        # front + top + side
+        ({"B": 2, "C": 5}, "C", {}, 5, 10),
+        ({"B": 2, "C": 5}, "B", {}, 2, 10),
+        ({"B": 2, "T": 3, "C": 4}, "C", {}, 4 + 4 + 1, 12 + 8 + 6),
+        ({"B": 2, "T": 3, "C": 4}, "B", {}, 1 + 2 + 0, 26),
+        ({"B": 2, "T": 3, "C": 4}, "BTC", {}, 26, 26),
+        ({"B": 2, "C": 4, "H": 3, "W": 5}, "CHW", {}, 15 + 20 + 12, 2 * 47),
+        ({"B": 2, "C": 4, "H": 3, "W": 5}, "BHW", {}, 2 * (15 + 5 + 3), 2 * 47),
+        ({"B": 2, "C": 4, "H": 3, "W": 5}, "CHW", {"C": 2}, 15 + 10 + 6, 2 * 47),
+    ],
+)
 def test_cubes_shade_exactly_one_group(shape, over, groups, blue, faces, drawn):
     plot.cubes({"one": {"shape": shape, "over": over, "groups": groups}}, **WORDS, show=False)
     assert blue_faces(drawn[0]) == (blue, faces)
@@ -601,52 +643,64 @@ def test_many_cubes_and_a_fixed_size(drawn):
 LN = "LayerNorm"
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: plot.lines(x8, {}, **LINES), r"at least one name.*got \{\}"),
-    (lambda: plot.lines(x8, x8, **LINES), "expects {name: values}"),
-    (lambda: plot.lines(x8, {3: x8}, **LINES), "names as strings"),
-    (lambda: plot.lines(x8, {LN: x8[:5]}, **LINES), r"'LayerNorm' has shape \(5,\) and x has 8 values"),
-    (lambda: plot.lines(x8, {LN: torch.zeros(4, 7)}, **LINES), r"\(4, 7\).*\(runs, 8\)"),
-    (lambda: plot.lines(x8, {LN: torch.zeros(0, 8)}, **LINES), r"shape \(0, 8\)"),
-    (lambda: plot.lines(x8, {LN: [[1, 2], [3]]}, **LINES), "'LayerNorm' is no array of real numbers"),
-    (lambda: plot.lines(x8, {LN: ["a"] * 8}, **LINES), "no array of real numbers"),
-    (lambda: plot.lines(x8, {LN: None}, **LINES), "no array of real numbers|shape"),
-    (lambda: plot.lines(torch.tensor(1.0), {LN: x8}, **LINES), r"x has shape \(\)"),
-    (lambda: plot.lines([], {LN: []}, **LINES), r"x has shape \(0,\)"),
-    (lambda: plot.lines([0, math.nan], {LN: [1, 2]}, **LINES), "finite numbers"),
-    (lambda: plot.lines(x8, {LN: [math.nan] * 8}, **LINES), "'LayerNorm' has no value to draw.*Leave it out"),
-    (lambda: plot.lines(x8, {LN: 0 * x8}, ylog=True, **LINES), "nan or inf, or 0"),
-    (lambda: plot.lines(x8, {LN: x8 - 3}, ylog=True, **LINES), "'LayerNorm' holds -3, below zero. Leave ylog out"),
-    (lambda: plot.lines(x8, {LN: x8}, xlog=True, **LINES), "x holds 0, which xlog=True cannot show"),
-    (lambda: plot.lines(x8, {LN: x8}, ylog=True, href={"zero": 0}, **LINES), "reference 'zero' is at 0"),
-    (lambda: plot.lines(x8, {LN: x8}, ylog=True, ylim=(0, 9), **LINES), r"ylim=\(0, 9\) reaches 0, which ylog"),
-    (lambda: plot.lines(x8, {LN: x8}, vref={"end": math.inf}, **LINES), "reference 'end' is at inf"),
-    (lambda: plot.lines(x8, {LN: x8}, dots="LayerNorm", **LINES), "expected a list of names"),
-    (lambda: plot.lines(x8, {LN: x8}, dots=["LN"], **LINES), "names out of LayerNorm"),
-    (lambda: plot.panels({"left": x8}, **LINES), r"panel 'left' is .* expected a pair"),
-    (lambda: plot.panels({"left": (x8, {LN: x8[:2]})}, **LINES), "plot.panels, 'left': 'LayerNorm' has shape"),
-    (lambda: plot.panels({"left": (x8, {LN: x8})}, **{**LINES, "y": ["a", "b"]}), "2 labels in y= for 1 panels"),
-    (lambda: plot.panels({"left": (x8, {LN: x8})}, **{**LINES, "y": [""]}), "needs y="),
-    (lambda: plot.bars({LN: math.nan}, x="x", **WORDS), "'LayerNorm' is nan, expected a finite number"),
-    (lambda: plot.bars({LN: []}, x="x", **WORDS), "expected a finite number"),
-    (lambda: plot.bars({LN: -1}, x="x", xlog=True, **WORDS), "holds -1, which xlog"),
-    (lambda: plot.hist({LN: [1, math.inf]}, x="x", **WORDS), "1 of 2 values nan or inf"),
-    (lambda: plot.hist({LN: []}, x="x", **WORDS), "'LayerNorm' has 0 of 0"),
-    (lambda: plot.heat(torch.eye(2), "ab", "abc", x="x", y="y", **WORDS), r"shape \(2, 2\) .*Expected shape \(2, 3\)"),
-    (lambda: plot.heat(torch.eye(21), range(21), range(21), x="x", y="y", **WORDS), "441 cells"),
-    (lambda: plot.heat(torch.eye(2), "ab", "ab", texts=[["a"]], x="x", y="y", **WORDS), "2 rows of 2 strings"),
-    (lambda: plot.images(torch.zeros(2, 1, 3, 4), "ab", **WORDS), "squeeze a channel axis"),
-    (lambda: plot.images(pictures, "abc", **WORDS), "3 labels"),
-    (lambda: plot.cubes({"a": {"shape": {"B": 2}}}, **WORDS), r"expected dict\(shape="),
-    (lambda: plot.cubes({"a": {"shape": {"B": 9}, "over": "B"}}, **WORDS), "1 to 4 axes of 1 to 8 cells"),
-    (lambda: plot.cubes({"a": {"shape": dict.fromkeys("ABCDE", 2), "over": "B"}}, **WORDS), "1 to 4 axes"),
-    (lambda: plot.cubes({"a": {"shape": {"B": 2}, "over": "D"}}, **WORDS), "axis 'D' is not one of B"),
-    (lambda: plot.cubes({"a": {"shape": {"C": 3}, "over": "C", "groups": {"C": 2}}}, **WORDS), "its 3 divisible by 2"),
-    (lambda: plot.cubes({"a" * 90: {"shape": {"C": 3}, "over": "C"}}, **WORDS), "too wide"),
-    (lambda: plot.scatter3d({}, x="x", y="y", z="z", **WORDS), "expects points or curves"),
-    (lambda: plot.scatter3d({"a": torch.ones(4)}, x="x", y="y", z="z", **WORDS), r"'a' has shape \(4,\)"),
-    (lambda: plot.scatter3d({"a": torch.eye(3)}, plane=(0, 0, 0), x="x", y="y", z="z", **WORDS), "normal of a plane"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: plot.lines(x8, {}, **LINES), r"at least one name.*got \{\}"),
+        (lambda: plot.lines(x8, x8, **LINES), "expects {name: values}"),
+        (lambda: plot.lines(x8, {3: x8}, **LINES), "names as strings"),
+        (lambda: plot.lines(x8, {LN: x8[:5]}, **LINES), r"'LayerNorm' has shape \(5,\) and x has 8 values"),
+        (lambda: plot.lines(x8, {LN: torch.zeros(4, 7)}, **LINES), r"\(4, 7\).*\(runs, 8\)"),
+        (lambda: plot.lines(x8, {LN: torch.zeros(0, 8)}, **LINES), r"shape \(0, 8\)"),
+        (lambda: plot.lines(x8, {LN: [[1, 2], [3]]}, **LINES), "'LayerNorm' is no array of real numbers"),
+        (lambda: plot.lines(x8, {LN: ["a"] * 8}, **LINES), "no array of real numbers"),
+        (lambda: plot.lines(x8, {LN: None}, **LINES), "no array of real numbers|shape"),
+        (lambda: plot.lines(torch.tensor(1.0), {LN: x8}, **LINES), r"x has shape \(\)"),
+        (lambda: plot.lines([], {LN: []}, **LINES), r"x has shape \(0,\)"),
+        (lambda: plot.lines([0, math.nan], {LN: [1, 2]}, **LINES), "finite numbers"),
+        (lambda: plot.lines(x8, {LN: [math.nan] * 8}, **LINES), "'LayerNorm' has no value to draw.*Leave it out"),
+        (lambda: plot.lines(x8, {LN: 0 * x8}, ylog=True, **LINES), "nan or inf, or 0"),
+        (lambda: plot.lines(x8, {LN: x8 - 3}, ylog=True, **LINES), "'LayerNorm' holds -3, below zero. Leave ylog out"),
+        (lambda: plot.lines(x8, {LN: x8}, xlog=True, **LINES), "x holds 0, which xlog=True cannot show"),
+        (lambda: plot.lines(x8, {LN: x8}, ylog=True, href={"zero": 0}, **LINES), "reference 'zero' is at 0"),
+        (lambda: plot.lines(x8, {LN: x8}, ylog=True, ylim=(0, 9), **LINES), r"ylim=\(0, 9\) reaches 0, which ylog"),
+        (lambda: plot.lines(x8, {LN: x8}, vref={"end": math.inf}, **LINES), "reference 'end' is at inf"),
+        (lambda: plot.lines(x8, {LN: x8}, dots="LayerNorm", **LINES), "expected a list of names"),
+        (lambda: plot.lines(x8, {LN: x8}, dots=["LN"], **LINES), "names out of LayerNorm"),
+        (lambda: plot.panels({"left": x8}, **LINES), r"panel 'left' is .* expected a pair"),
+        (lambda: plot.panels({"left": (x8, {LN: x8[:2]})}, **LINES), "plot.panels, 'left': 'LayerNorm' has shape"),
+        (lambda: plot.panels({"left": (x8, {LN: x8})}, **{**LINES, "y": ["a", "b"]}), "2 labels in y= for 1 panels"),
+        (lambda: plot.panels({"left": (x8, {LN: x8})}, **{**LINES, "y": [""]}), "needs y="),
+        (lambda: plot.bars({LN: math.nan}, x="x", **WORDS), "'LayerNorm' is nan, expected a finite number"),
+        (lambda: plot.bars({LN: []}, x="x", **WORDS), "expected a finite number"),
+        (lambda: plot.bars({LN: -1}, x="x", xlog=True, **WORDS), "holds -1, which xlog"),
+        (lambda: plot.hist({LN: [1, math.inf]}, x="x", **WORDS), "1 of 2 values nan or inf"),
+        (lambda: plot.hist({LN: []}, x="x", **WORDS), "'LayerNorm' has 0 of 0"),
+        (
+            lambda: plot.heat(torch.eye(2), "ab", "abc", x="x", y="y", **WORDS),
+            r"shape \(2, 2\) .*Expected shape \(2, 3\)",
+        ),
+        (lambda: plot.heat(torch.eye(21), range(21), range(21), x="x", y="y", **WORDS), "441 cells"),
+        (lambda: plot.heat(torch.eye(2), "ab", "ab", texts=[["a"]], x="x", y="y", **WORDS), "2 rows of 2 strings"),
+        (lambda: plot.images(torch.zeros(2, 1, 3, 4), "ab", **WORDS), "squeeze a channel axis"),
+        (lambda: plot.images(pictures, "abc", **WORDS), "3 labels"),
+        (lambda: plot.cubes({"a": {"shape": {"B": 2}}}, **WORDS), r"expected dict\(shape="),
+        (lambda: plot.cubes({"a": {"shape": {"B": 9}, "over": "B"}}, **WORDS), "1 to 4 axes of 1 to 8 cells"),
+        (lambda: plot.cubes({"a": {"shape": dict.fromkeys("ABCDE", 2), "over": "B"}}, **WORDS), "1 to 4 axes"),
+        (lambda: plot.cubes({"a": {"shape": {"B": 2}, "over": "D"}}, **WORDS), "axis 'D' is not one of B"),
+        (
+            lambda: plot.cubes({"a": {"shape": {"C": 3}, "over": "C", "groups": {"C": 2}}}, **WORDS),
+            "its 3 divisible by 2",
+        ),
+        (lambda: plot.cubes({"a" * 90: {"shape": {"C": 3}, "over": "C"}}, **WORDS), "too wide"),
+        (lambda: plot.scatter3d({}, x="x", y="y", z="z", **WORDS), "expects points or curves"),
+        (lambda: plot.scatter3d({"a": torch.ones(4)}, x="x", y="y", z="z", **WORDS), r"'a' has shape \(4,\)"),
+        (
+            lambda: plot.scatter3d({"a": torch.eye(3)}, plane=(0, 0, 0), x="x", y="y", z="z", **WORDS),
+            "normal of a plane",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -50,7 +50,10 @@ def test_a_record_is_written_and_loaded_without_a_run(folder, monkeypatch, capfd
     loaded = runs.load_or_run("toy", sweep, seeds=[0, 1, 2], tolerance=0.01, lr=0.2, sizes=[4, 5])
     assert CALLS == [] and capfd.readouterr() == ("", "")
     assert {key: tuple(value.shape) for key, value in loaded.items()} == {
-        "accuracy": (3,), "loss": (3, 2), "table": (3, 2, 3)}  # fmt: skip
+        "accuracy": (3,),
+        "loss": (3, 2),
+        "table": (3, 2, 3),
+    }
     assert all(value.dtype == torch.float64 for value in loaded.values())
     assert all(torch.equal(loaded[key], written[key]) for key in written)
     assert loaded["loss"][2].tolist() == [0.4, 0.33333333]  # 8 digits
@@ -83,12 +86,15 @@ def test_nan_and_infinity_survive_and_the_file_is_json(folder, monkeypatch):
         runs.load_or_run("toy", diverges, seeds=range(3), tolerance=0)
 
 
-@pytest.mark.parametrize("other, words", [
-    ({"lr": 0.3}, "recorded with lr = 0.2, this call has lr = 0.3"),
-    ({"sizes": [1]}, "recorded with no sizes, this call has sizes = [1]"),
-    ({"seeds": range(4)}, "recorded with seeds = [0, 1, 2], this call has seeds = [0, 1, 2, 3]"),
-    ({"function": lambda seed, lr: {}}, "recorded with function = sweep, this call has function = <lambda>"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "other, words",
+    [
+        ({"lr": 0.3}, "recorded with lr = 0.2, this call has lr = 0.3"),
+        ({"sizes": [1]}, "recorded with no sizes, this call has sizes = [1]"),
+        ({"seeds": range(4)}, "recorded with seeds = [0, 1, 2], this call has seeds = [0, 1, 2, 3]"),
+        ({"function": lambda seed, lr: {}}, "recorded with function = sweep, this call has function = <lambda>"),
+    ],
+)
 def test_another_call_than_the_recorded_one_is_refused(other, words, monkeypatch):
     record(monkeypatch, lr=0.2)
     call = {"function": sweep, "seeds": range(3), "lr": 0.2} | other
@@ -160,25 +166,31 @@ def test_only_the_named_records_are_written(folder, monkeypatch):
     assert sorted(path.stem for path in folder.glob("*.json")) == ["b", "c"]
 
 
-@pytest.mark.parametrize("function, error, words", [
-    (lambda seed: None, runs.RunsError, "returned None, expected a dictionary of numbers"),
-    (lambda seed: {"a": "x"}, runs.RunsError, "returned a = 'x', expected numbers"),
-    (lambda seed: {"a": [0] * seed}, runs.RunsError, "shapes {'a': (0,)} for seed 0, but {'a': (1,)} for"),
-    (lambda seed: {"a": [[1], [1, 2]]}, runs.RunsError, "rows differ in length"),
-    (lambda seed: {"b": 1}, ValueError, "tolerance has no 'b', only 'a'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function, error, words",
+    [
+        (lambda seed: None, runs.RunsError, "returned None, expected a dictionary of numbers"),
+        (lambda seed: {"a": "x"}, runs.RunsError, "returned a = 'x', expected numbers"),
+        (lambda seed: {"a": [0] * seed}, runs.RunsError, "shapes {'a': (0,)} for seed 0, but {'a': (1,)} for"),
+        (lambda seed: {"a": [[1], [1, 2]]}, runs.RunsError, "rows differ in length"),
+        (lambda seed: {"b": 1}, ValueError, "tolerance has no 'b', only 'a'"),
+    ],
+)
 def test_results_that_cannot_be_recorded(function, error, words, monkeypatch):
     with pytest.raises(error, match=re.escape(words)):
         record(monkeypatch, function, tolerance={"a": 1})
 
 
-@pytest.mark.parametrize("call, words", [
-    ({"seeds": []}, "seeds is [], expected different whole numbers"),
-    ({"seeds": [1, 1]}, "seeds is [1, 1]"),
-    ({"seeds": [0.5]}, "seeds is [0.5]"),
-    ({"model": torch.nn.ReLU()}, "the argument model = ReLU() cannot be written to a record"),
-    ({"name": "../x"}, "the record is called '../x'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        ({"seeds": []}, "seeds is [], expected different whole numbers"),
+        ({"seeds": [1, 1]}, "seeds is [1, 1]"),
+        ({"seeds": [0.5]}, "seeds is [0.5]"),
+        ({"model": torch.nn.ReLU()}, "the argument model = ReLU() cannot be written to a record"),
+        ({"name": "../x"}, "the record is called '../x'"),
+    ],
+)
 def test_calls_that_cannot_be_recorded(call, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         runs.load_or_run(**({"name": "toy", "function": sweep, "seeds": [1], "tolerance": 0} | call))
@@ -191,7 +203,7 @@ def test_an_unknown_mode_is_refused(monkeypatch):
 
 # ---------------------------------------------------------------------------------------------- the course's records
 
-LESSON = '''# %% [markdown]
+LESSON = """# %% [markdown]
 # # 1 · Tiny
 
 # %%
@@ -206,7 +218,7 @@ def train(seed, rate):
 
 # %%
 found = runs.load_or_run("tiny", train, seeds=[3, 4], tolerance=1e-6, rate=0.5)
-'''
+"""
 
 
 def test_a_lesson_records_and_verifies(tmp_path, capfd):

@@ -176,8 +176,11 @@ def test_shapes_of_a_history_in_epochs():
     assert list(history) == ["a", "b"]
     for columns in history.values():
         assert {key: tuple(numbers.shape) for key, numbers in columns.items()} == {
-            "loss": (4, 3), "one": (4, 3), "diverged": (4,), "step": (3,),
-        }  # fmt: skip
+            "loss": (4, 3),
+            "one": (4, 3),
+            "diverged": (4,),
+            "step": (3,),
+        }
         assert columns["loss"].dtype == columns["one"].dtype == torch.float64
         assert columns["step"].tolist() == [5, 10, 15] and columns["diverged"].tolist() == [0] * 4
 

@@ -83,8 +83,10 @@ def _run(function, arguments, tolerance, seeds):
         except ValueError:
             raise RunsError(f"{function.__name__} returned lists whose rows differ in length. Mend it.") from None
         if shapes[-1] != shapes[0]:
-            raise RunsError(f"{function.__name__} gave shapes {shapes[0]} for seed {seeds[0]}, but {shapes[-1]} for "
-                            f"seed {seed}. They must be the same.")  # fmt: skip
+            raise RunsError(
+                f"{function.__name__} gave shapes {shapes[0]} for seed {seeds[0]}, but {shapes[-1]} for "
+                f"seed {seed}. They must be the same."
+            )
     return results
 
 
@@ -131,8 +133,10 @@ def _plain(arguments):
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError):
-            raise ValueError(f"the argument {key} = {value!r} cannot be written to a record. Pass numbers, strings, "
-                             "None, or lists of them; make the rest in the function.") from None  # fmt: skip
+            raise ValueError(
+                f"the argument {key} = {value!r} cannot be written to a record. Pass numbers, strings, "
+                "None, or lists of them; make the rest in the function."
+            ) from None
     return json.loads(json.dumps(arguments))
 
 
@@ -154,8 +158,10 @@ def _load(path, call):
     record = _read(path)
     for what in ("function", "seeds"):
         if record[what] != call[what]:
-            raise RunsError(f"{path.name} was recorded with {what} = {record[what]}, this call has {what} = "
-                            f"{call[what]}. {_again(path.stem)}")  # fmt: skip
+            raise RunsError(
+                f"{path.name} was recorded with {what} = {record[what]}, this call has {what} = "
+                f"{call[what]}. {_again(path.stem)}"
+            )
     old, new = record["arguments"], call["arguments"]
     for key in [*old, *new]:
         if key not in old or key not in new or old[key] != new[key]:
@@ -200,22 +206,27 @@ def _verify(path, record, found, tolerance):
     """Compare the first seed's recorded results with the ones found just now."""
     recorded, seed = record["results"][0], record["seeds"][0]
     if recorded.keys() != found.keys():
-        raise RunsError(f"{path.name} holds {', '.join(recorded)}, but {record['function']} returns {', '.join(found)}."
-                        f" {_again(path.stem)}")  # fmt: skip
+        raise RunsError(
+            f"{path.name} holds {', '.join(recorded)}, but {record['function']} returns {', '.join(found)}."
+            f" {_again(path.stem)}"
+        )
     worst = []
     for key, value in found.items():
         old = torch.tensor(_floats(recorded[key]), dtype=torch.float64)
         new = torch.tensor(value, dtype=torch.float64)
         if old.shape != new.shape:
-            raise RunsError(f"{path.name}: {key} has shape {tuple(old.shape)}, now it is {tuple(new.shape)}. "
-                            f"{_again(path.stem)}")  # fmt: skip
+            raise RunsError(
+                f"{path.name}: {key} has shape {tuple(old.shape)}, now it is {tuple(new.shape)}. {_again(path.stem)}"
+            )
         same = (old == new) | (old.isnan() & new.isnan())
         gap = (old - new).abs().nan_to_num(math.inf).masked_fill(same, 0.0).flatten()
         allowed = _allowed(tolerance, key)
         if gap.numel() and gap.max() > allowed:
             at = int(gap.argmax())
-            raise RunsError(f"{path.name}: seed {seed} gives {key} = {new.flatten()[at]:.6g} here, and the record says "
-                            f"{old.flatten()[at]:.6g} (number {at + 1} of {len(gap)}, tolerance {allowed:g}). If the "
-                            f"function was changed on purpose: {_again(path.stem)}")  # fmt: skip
+            raise RunsError(
+                f"{path.name}: seed {seed} gives {key} = {new.flatten()[at]:.6g} here, and the record says "
+                f"{old.flatten()[at]:.6g} (number {at + 1} of {len(gap)}, tolerance {allowed:g}). If the "
+                f"function was changed on purpose: {_again(path.stem)}"
+            )
         worst.append(f"{key} within {gap.max() if gap.numel() else 0:.2g} of {allowed:g}")
     print(f"{path.name}: seed {seed} agrees ({', '.join(worst)})")

@@ -12,10 +12,24 @@ from tqdm.auto import tqdm
 
 
 def compare(
-    models, *, seeds, loss, optimizer, schedule=None, clip=None,
-    data=None, epochs=None, batch_size=64, drop_last=False, batches=None, steps=None,
-    evaluate=None, every=None, eval_mode=True, keep=None,
-):  # fmt: skip
+    models,
+    *,
+    seeds,
+    loss,
+    optimizer,
+    schedule=None,
+    clip=None,
+    data=None,
+    epochs=None,
+    batch_size=64,
+    drop_last=False,
+    batches=None,
+    steps=None,
+    evaluate=None,
+    every=None,
+    eval_mode=True,
+    keep=None,
+):
     """Train every model once per seed and return the histories.
 
     models: dict, name -> function without arguments that makes a fresh model.

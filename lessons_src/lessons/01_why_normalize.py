@@ -21,7 +21,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, data, plot, show, train  # sets torch to one thread (LESSON_THREADS)
+from lessonkit import (
+    check,
+    data,
+    plot,
+    show,
+    train,
+)  # sets torch to one thread (LESSON_THREADS)
 
 images, labels = data.digits()  # (1797, 8, 8), (1797,)
 show("one image, ink in each of its 8 x 8 pixels", images[3].int())
@@ -36,6 +42,7 @@ show("one image, ink in each of its 8 x 8 pixels", images[3].int())
 # Before training the weights are random. All we choose is their scale, the **gain** $g$:
 # each weight is drawn with standard deviation $g/\sqrt D$, where $D$ is the number of inputs.
 # No biases yet. The size of a signal is its **rms**, the root of the mean of its squares.
+
 
 # %%
 def rms(h):
@@ -81,7 +88,9 @@ check.fading(fading)
 
 # %%
 split = data.digits_split(0)
-x = split.x_train[:40].flatten(1).double()  # (B, D) = (40, 64), in float64: it holds 1e-300 to 1e300
+x = (
+    split.x_train[:40].flatten(1).double()
+)  # (B, D) = (40, 64), in float64: it holds 1e-300 to 1e300
 
 
 def layer_norm(z):
@@ -97,7 +106,9 @@ nets = {
     "gain 2,\nLayerNorm": deep(x, 2.0, norm=layer_norm),
 }
 layers = [0, 1, 2, 5, 10, 20, 35, 50]
-rows = torch.stack([torch.stack([signals[layer][5] for layer in layers]) for signals in nets.values()])  # (4, 8, 64)
+rows = torch.stack(
+    [torch.stack([signals[layer][5] for layer in layers]) for signals in nets.values()]
+)  # (4, 8, 64)
 
 
 # %% tags=["hide-input"]
@@ -120,7 +131,8 @@ def strips(rows, names, columns):
 
 # %%
 plot.figure(
-    strips(rows, list(nets), ["input", *[f"layer {layer}" for layer in layers[1:]]]), size=(7, 3.4),
+    strips(rows, list(nets), ["input", *[f"layer {layer}" for layer in layers[1:]]]),
+    size=(7, 3.4),
     title="The scale of the weights decides whether a digit gets through; a norm takes that decision away",
     caption="One digit and its 64 numbers in seven of fifty random ReLU layers (width 64, no biases, one draw of the weights). "
     "Gain 1 fades to nothing, gain 1.41 stays in range, gain 2 burns; LayerNorm before each ReLU keeps gain 2 in range.",
@@ -140,6 +152,7 @@ plot.figure(
 #
 # Let us measure: the size of the signal after fifty layers, as a multiple of its size at the input.
 
+
 # %% tags=["nbval-ignore-output"]
 def rms_after(gain):
     """The signal's size after 50 ReLU layers of width 64, divided by its size at the input."""
@@ -154,6 +167,7 @@ for gain in (0.5, 1.0, 2.0, 3.0):
 #
 # **Your search.** Write a function that calls `rms_after` for several gains and returns one at which the signal lives.
 # The check brings `rms_after` functions of other nets, so measure, do not guess.
+
 
 # %% tags=["exercise"] id="ex-1-2"
 # Exercise 1.2 · ●●●○○ · 7 min
@@ -189,23 +203,39 @@ check.find_gain(find_gain)
 # %% tags=["nbval-ignore-output"]
 found = find_gain(rms_after)
 show("a gain that survives", found, 2)
-assert 1.25 < found < 1.65  # sqrt(2) times 100 ** (1/50) = 1.10, up or down, and a little for the draw of the weights
+assert (
+    1.25 < found < 1.65
+)  # sqrt(2) times 100 ** (1/50) = 1.10, up or down, and a little for the draw of the weights
 
 # %% [markdown]
 # **Slide** the gain from 1.3 to 1.6 and watch the gray curve tip over. The blue one has LayerNorm. (The slider needs a running kernel. The figure after it does not.)
 
 # %% tags=["nbval-ignore-output"]
-slider = widgets.FloatSlider(value=1.3, min=0.5, max=3.0, step=0.05, description="gain", continuous_update=False)
+slider = widgets.FloatSlider(
+    value=1.3, min=0.5, max=3.0, step=0.05, description="gain", continuous_update=False
+)
 picture = widgets.Image(format="png", width=640)
 
 
 def redraw(change=None):
     """Draw the sizes of the signals in all layers for the gain of the slider."""
-    curves = {"none": deep(x, slider.value), "LayerNorm": deep(x, slider.value, norm=layer_norm)}
+    curves = {
+        "none": deep(x, slider.value),
+        "LayerNorm": deep(x, slider.value, norm=layer_norm),
+    }
     sizes = {name: [rms(h) for h in signals] for name, signals in curves.items()}
     picture.value = plot.lines(
-        range(51), sizes, ylog=True, ylim=(1e-9, 1e9), markers=False, show=False,
-        title=f"Gain {slider.value:.2f}", x="layer", y="rms of the signal", caption="-", alt="-",
+        range(51),
+        sizes,
+        ylog=True,
+        ylim=(1e-9, 1e9),
+        markers=False,
+        show=False,
+        title=f"Gain {slider.value:.2f}",
+        x="layer",
+        y="rms of the signal",
+        caption="-",
+        alt="-",
     ).png
 
 
@@ -221,11 +251,20 @@ widgets.VBox([slider, picture])
 # %%
 gains = [0.5 + 0.25 * i for i in range(11)]  # 0.5 to 3
 sizes = {
-    name: [[rms(deep(x, gain, norm, seed=seed)[-1]) / rms(x) for gain in gains] for seed in range(4)]  # (4, 11)
+    name: [
+        [rms(deep(x, gain, norm, seed=seed)[-1]) / rms(x) for gain in gains]
+        for seed in range(4)
+    ]  # (4, 11)
     for name, norm in {"none": None, "LayerNorm": layer_norm}.items()
 }
 plot.lines(
-    gains, sizes, ylog=True, markers=True, href={"size of the input": 1.0}, x="gain of the weights", y="rms at layer 50 / rms of the input",
+    gains,
+    sizes,
+    ylog=True,
+    markers=True,
+    href={"size of the input": 1.0},
+    x="gain of the weights",
+    y="rms at layer 50 / rms of the input",
     title="Without a norm only gains near 1.4 live; with LayerNorm every gain does",
     caption="Fifty random ReLU layers of width 64, 40 digits, four draws of the weights. With LayerNorm before each ReLU: 0.7 at every gain.",
     alt="Signal size at layer 50 over the gain, on a logarithmic axis. Without a norm it climbs over more than thirty orders of magnitude and crosses 1 near "
@@ -233,9 +272,13 @@ plot.lines(
 )
 
 # %%
-assert all(0.5 < size < 0.9 for run in sizes["LayerNorm"] for size in run)  # 50 other draws: 0.64 to 0.73
+assert all(
+    0.5 < size < 0.9 for run in sizes["LayerNorm"] for size in run
+)  # 50 other draws: 0.64 to 0.73
 assert all(run[0] < 1e-15 and run[-1] > 1e12 for run in sizes["none"])
-alive = [gain for i, gain in enumerate(gains) if all(0.01 < run[i] < 100 for run in sizes["none"])]
+alive = [
+    gain for i, gain in enumerate(gains) if all(0.01 < run[i] < 100 for run in sizes["none"])
+]
 print("without a norm it lives, in all four draws, at", alive)
 
 # %% [markdown]
@@ -265,6 +308,7 @@ print(f"fifty layers at gain 1: {0.5**25:.0e}")
 # At width 64 the measured gains come out a little higher, 1.44 in the middle of 50 draws: the rule speaks of the average over draws, and a few lucky draws lift that average above what most of them get.
 #
 # Code rarely says "gain". It gives a standard deviation, and $g = \text{std} \cdot \sqrt D$. Write the rule as a function:
+
 
 # %% tags=["exercise"] id="ex-1-3"
 # Exercise 1.3 · ●●○○○ · 5 min
@@ -302,13 +346,17 @@ recipes = {
     "normal, std 0.02": nn.init.normal_(torch.empty(256, 256), std=0.02, generator=rng),
     "nn.Linear's own": nn.init.kaiming_uniform_(torch.empty(256, 256), a=5**0.5, generator=rng),
     "Xavier": nn.init.xavier_normal_(torch.empty(256, 256), generator=rng),
-    "Kaiming, for ReLU": nn.init.kaiming_normal_(torch.empty(256, 256), nonlinearity="relu", generator=rng),
+    "Kaiming, for ReLU": nn.init.kaiming_normal_(
+        torch.empty(256, 256), nonlinearity="relu", generator=rng
+    ),
     "normal, std 1": nn.init.normal_(torch.empty(256, 256), generator=rng),
 }
 for name, W in recipes.items():
     gain = W.std().item() * 256**0.5
     print(f"{name:18} gain {gain:4.2g}: {rms_after(gain):.1g} of the signal is left")
-    assert 0.005 < rms_after(gain) / (gain / 2**0.5) ** 50 < 50  # the rule is an average; one draw of the weights strays
+    assert (
+        0.005 < rms_after(gain) / (gain / 2**0.5) ** 50 < 50
+    )  # the rule is an average; one draw of the weights strays
 
 # %%
 for name, W in recipes.items():
@@ -325,6 +373,7 @@ for name, W in recipes.items():
 #
 # **Predict:** the gradient's size at layer 0, at gain 1, if it is 1 at layer 50.
 
+
 # %%
 def gradient_sizes(signals):
     """The rms of d loss / d signal for each signal, for a loss that weighs the last one at random."""
@@ -335,19 +384,37 @@ def gradient_sizes(signals):
 
 # %%
 start = x.clone().requires_grad_()  # (B, 64), a copy that autograd follows
-choices = {"gain 1": (1.0, None), "gain 1.41": (2**0.5, None), "gain 2": (2.0, None), "LayerNorm": (2.0, layer_norm)}
-runs = {name: [deep(start, *choice, seed=seed) for seed in range(4)] for name, choice in choices.items()}
+choices = {
+    "gain 1": (1.0, None),
+    "gain 1.41": (2**0.5, None),
+    "gain 2": (2.0, None),
+    "LayerNorm": (2.0, layer_norm),
+}
+runs = {
+    name: [deep(start, *choice, seed=seed) for seed in range(4)]
+    for name, choice in choices.items()
+}
 forward = {name: [[rms(h) for h in signals] for signals in four] for name, four in runs.items()}
-back = {name: [gradient_sizes(signals)[::-1] for signals in four] for name, four in runs.items()}
-assert max(run[50] for run in back["gain 1"]) < 1e-6 and min(run[50] for run in back["gain 2"]) > 1e5
-assert all(0.005 < size < 200 for run in back["gain 1.41"] + back["LayerNorm"] for size in run)  # 50 other draws: 0.03 to 6
+back = {
+    name: [gradient_sizes(signals)[::-1] for signals in four] for name, four in runs.items()
+}
+assert (
+    max(run[50] for run in back["gain 1"]) < 1e-6
+    and min(run[50] for run in back["gain 2"]) > 1e5
+)
+assert all(
+    0.005 < size < 200 for run in back["gain 1.41"] + back["LayerNorm"] for size in run
+)  # 50 other draws: 0.03 to 6
 
 # %%
 plot.panels(
     {"signal": (range(51), forward), "gradient": (range(51), back)},
-    ylog=True, markers=False, colors={"gain 1": "#A0A0A0", "gain 1.41": "#777777", "gain 2": "#444444"},
+    ylog=True,
+    markers=False,
+    colors={"gain 1": "#A0A0A0", "gain 1.41": "#777777", "gain 2": "#444444"},
     title="Where the signal dies or burns, the gradient does too",
-    x="layers passed", y="rms",
+    x="layers passed",
+    y="rms",
     caption="Left: the signal, on the way from the input to layer 50. Right: gradient of a random loss, on its way back from layer 50 to the input. "
     "LayerNorm at gain 2. Width 64, 40 digits.",
     alt="Two panels on logarithmic axes that look alike. At gain 1 signal and gradient fall to 1e-8 after 50 layers, at gain 2 both rise to 1e7; "
@@ -373,6 +440,7 @@ show("F.layer_norm", F.layer_norm(five, (5,)))
 # %% [markdown]
 # The mean is 2, the distances from it are -2, -2, -2, -2, 8. Their squares 4, 4, 4, 4, 64 have the mean 16, so $\sigma = 4$.
 # The result has mean 0 and rms 1. But it does not stay between -1 and 1, and it is not bell-shaped: two numbers were set, the shape is what it was.
+
 
 # %% tags=["exercise"] id="ex-1-4"
 # Exercise 1.4 · ●●○○○ · 4 min
@@ -416,6 +484,7 @@ for gain in (0.001, 1.0, 1000.0):
 # This is **exact** but for rounding, not an average, as long as there are no biases.
 # `F.layer_norm` does the same to each row of a batch, up to a tiny $\epsilon$ under the root that [lesson 3](03_epsilon.ipynb) explains.
 
+
 # %%
 def exact_norm(z):
     """LayerNorm without epsilon."""
@@ -425,7 +494,9 @@ def exact_norm(z):
 reference = deep(x, 1.0, exact_norm)[-1]  # (B, 64)
 for weights, inputs in ((3.0, 1.0), (0.01, 1.0), (1.0, 2.0)):
     same = deep(inputs * x, weights, exact_norm)[-1]  # (B, 64)
-    assert (same - reference).abs().max() < 1e-9  # float64 rounding, 1e-16 a step, carried through fifty layers
+    assert (
+        same - reference
+    ).abs().max() < 1e-9  # float64 rounding, 1e-16 a step, carried through fifty layers
 print("same signal at layer 50 for weights x 3, weights x 0.01, input x 2")
 
 # %% [markdown]
@@ -438,6 +509,7 @@ print("same signal at layer 50 for weights x 3, weights x 0.01, input x 2")
 # `nn.LayerNorm(64)` is our operation as a module. It also learns a gain and a bias for each feature, which start at 1 and 0 and have nothing to do with the gain of the weights ([lesson 4](04_affine_and_module.ipynb)).
 #
 # **Predict:** where does LayerNorm help?
+
 
 # %%
 def mlp(depth, scale, norm=False):
@@ -461,33 +533,51 @@ def accuracy(model):
 def train_all(models):
     """Train each model from three seeds for three epochs with Adam. Return the histories."""
     return train.compare(
-        models, seeds=range(3), data=(split.x_train.flatten(1), split.y_train), epochs=3, batch_size=64, loss=F.cross_entropy,
-        optimizer=lambda parameters: torch.optim.Adam(parameters, lr=1e-3, fused=True),  # fused: the same rule, twice as fast here
+        models,
+        seeds=range(3),
+        data=(split.x_train.flatten(1), split.y_train),
+        epochs=3,
+        batch_size=64,
+        loss=F.cross_entropy,
+        optimizer=lambda parameters: torch.optim.Adam(
+            parameters, lr=1e-3, fused=True
+        ),  # fused: the same rule, twice as fast here
         evaluate={"accuracy": accuracy},
     )
 
 
 # %% tags=["nbval-ignore-output"]
 scales = [0.1, 1.0, 3.0]
-plain = train_all({scale: lambda scale=scale: mlp(8, scale) for scale in scales})  # scale=scale: each function keeps its own
+plain = train_all(
+    {scale: lambda scale=scale: mlp(8, scale) for scale in scales}
+)  # scale=scale: each function keeps its own
 normed = train_all({scale: lambda scale=scale: mlp(8, scale, norm=True) for scale in scales})
 final = {
-    name: torch.stack([history[scale]["accuracy"][:, -1] for scale in scales], dim=1)  # (3 seeds, 3 scales)
+    name: torch.stack(
+        [history[scale]["accuracy"][:, -1] for scale in scales], dim=1
+    )  # (3 seeds, 3 scales)
     for name, history in {"none": plain, "LayerNorm": normed}.items()
 }
 
 # %%
 plot.lines(
-    scales, final, xlog=True, ylim=(0, 100), href={"chance": 10.0},
+    scales,
+    final,
+    xlog=True,
+    ylim=(0, 100),
+    href={"chance": 10.0},
     title="Here LayerNorm helps where the weights start at a wrong scale, and only there",
-    x="scale of the first weights, in units of Kaiming's", y="test accuracy (%)",
+    x="scale of the first weights, in units of Kaiming's",
+    y="test accuracy (%)",
     caption="Eight layers of width 64 on the 8 x 8 digits, 1,297 to train and 500 to test, Adam at 0.001, three epochs, tuned for nobody.",
     alt="Test accuracy over the scale of the first weights. Without a norm about 10 percent at 0.1, 90 at 1 and 55 at 3; with LayerNorm about 90, 90 and 75.",
 )
 
 # %%
 gap = dict(zip(scales, (final["LayerNorm"] - final["none"]).mean(0).tolist(), strict=True))
-assert gap[0.1] > 50 and gap[3.0] > 5  # 28 other pairs of runs: 81 and 19 points on average, sd 4 and 6
+assert (
+    gap[0.1] > 50 and gap[3.0] > 5
+)  # 28 other pairs of runs: 81 and 19 points on average, sd 4 and 6
 assert abs(gap[1.0]) < 5  # 28 other pairs: -0.3 points on average, sd 2
 print("better at a tenth and at three times; at Kaiming's own scale no difference")
 
@@ -503,11 +593,18 @@ print("better at a tenth and at three times; at Kaiming's own scale no differenc
 # **It does not keep different things different.** Ten digits, fifty layers, Kaiming's gain, without and with LayerNorm:
 
 # %%
-ten = torch.stack([split.x_train[split.y_train == digit][0] for digit in range(10)]).flatten(1).double()  # (10, 64)
+ten = (
+    torch.stack([split.x_train[split.y_train == digit][0] for digit in range(10)])
+    .flatten(1)
+    .double()
+)  # (10, 64)
 rows = [ten, deep(ten, 2**0.5)[-1], deep(ten, 2**0.5, layer_norm)[-1]]
-rows = 8 * F.normalize(torch.stack(rows), dim=-1)  # (3, 10, 64), each picture of rms 1, so that one gray scale fits
+rows = 8 * F.normalize(
+    torch.stack(rows), dim=-1
+)  # (3, 10, 64), each picture of rms 1, so that one gray scale fits
 plot.figure(
-    strips(rows, ["input", "layer 50,\nno norm", "layer 50,\nLayerNorm"], range(10)), size=(7, 2.3),
+    strips(rows, ["input", "layer 50,\nno norm", "layer 50,\nLayerNorm"], range(10)),
+    size=(7, 2.3),
     title="After fifty layers ten digits are almost one picture, with LayerNorm too",
     caption="Gain 1.41, one draw of the weights, each picture divided by its rms, so that only its direction is seen.",
     alt="Three rows of ten images. The first shows the digits 0 to 9. The second and the third show ten pictures each that look almost alike.",
@@ -518,6 +615,7 @@ plot.figure(
 #
 # We measure directions by the cosine of the angle between the vectors of two digits: 1 for the same direction.
 # Two unrelated vectors have $1/\pi = 0.32$ on average after a ReLU (of Gaussian numbers), and not 0, because nothing in them is negative.
+
 
 # %%
 def cosine(h):
@@ -533,16 +631,28 @@ def batch_norm(z):
 
 # %%
 norms = {"none": None, "LayerNorm": layer_norm, "BatchNorm": batch_norm}
-runs = {name: [deep(start, 2**0.5, norm, seed=seed) for seed in range(4)] for name, norm in norms.items()}
-cosines = {name: [[cosine(h) for h in signals] for signals in four] for name, four in runs.items()}
-assert all(run[-1] > 0.85 for run in cosines["none"] + cosines["LayerNorm"])  # 50 other draws: 0.91 and more
+runs = {
+    name: [deep(start, 2**0.5, norm, seed=seed) for seed in range(4)]
+    for name, norm in norms.items()
+}
+cosines = {
+    name: [[cosine(h) for h in signals] for signals in four] for name, four in runs.items()
+}
+assert all(
+    run[-1] > 0.85 for run in cosines["none"] + cosines["LayerNorm"]
+)  # 50 other draws: 0.91 and more
 assert all(run[-1] < 0.5 for run in cosines["BatchNorm"])  # 50 other draws: 0.31 to 0.34
 
 # %%
 plot.lines(
-    range(51), cosines, ylim=(0, 1.05), markers=False, href={"unrelated: 1/π": 0.318},
+    range(51),
+    cosines,
+    ylim=(0, 1.05),
+    markers=False,
+    href={"unrelated: 1/π": 0.318},
     title="LayerNorm leaves all digits nearly parallel; BatchNorm keeps them apart",
-    x="layer", y="mean cosine between digits",
+    x="layer",
+    y="mean cosine between digits",
     caption="40 digits, width 64, gain 1.41. Near-parallel signals differ little in what the last layer can read off them.",
     alt="The mean cosine between digits over 50 layers. Without a norm and with LayerNorm it rises from about 0.5 to above 0.97; with BatchNorm it falls to 0.32 in the first layer and stays there.",
 )
@@ -555,9 +665,13 @@ plot.lines(
 # %%
 gradients = {name: [gradient_sizes(signals) for signals in four] for name, four in runs.items()}
 plot.lines(
-    range(50), {name: [sizes[:0:-1] for sizes in four] for name, four in gradients.items()}, ylog=True, markers=False,
+    range(50),
+    {name: [sizes[:0:-1] for sizes in four] for name, four in gradients.items()},
+    ylog=True,
+    markers=False,
     title="BatchNorm's gradient explodes in a deep plain net, by a factor of 1.2 a layer",
-    x="layers passed, on the way back from layer 50", y="rms of the gradient",
+    x="layers passed, on the way back from layer 50",
+    y="rms of the gradient",
     caption="The nets of the last figure. Tuning the first weights cannot prevent it (Yang et al. 2019).",
     alt="Gradient size over the layers passed on the way back, on a logarithmic axis. Without a norm and with LayerNorm it stays near 1; with BatchNorm it rises from 1 to above 10,000.",
 )
@@ -566,9 +680,16 @@ plot.lines(
 # A forward signal of the right size is no guarantee for the way back. The factors per layer:
 
 # %%
-factors = {name: [(sizes[1] / sizes[50]) ** (1 / 49) for sizes in four] for name, four in gradients.items()}
-assert all(1.17 < factor < 1.29 for factor in factors["BatchNorm"])  # 50 other draws: 1.22 to 1.25
-assert all(0.9 < factor < 1.1 for factor in factors["none"] + factors["LayerNorm"])  # 50 other draws: 0.94 to 1.04
+factors = {
+    name: [(sizes[1] / sizes[50]) ** (1 / 49) for sizes in four]
+    for name, four in gradients.items()
+}
+assert all(
+    1.17 < factor < 1.29 for factor in factors["BatchNorm"]
+)  # 50 other draws: 1.22 to 1.25
+assert all(
+    0.9 < factor < 1.1 for factor in factors["none"] + factors["LayerNorm"]
+)  # 50 other draws: 0.94 to 1.04
 show("BatchNorm, four draws of the weights", factors["BatchNorm"], 1)
 
 # %% [markdown]
@@ -578,16 +699,22 @@ show("BatchNorm, four draws of the weights", factors["BatchNorm"], 1)
 # **Predict:** which of these four nets learns best?
 
 # %% tags=["nbval-ignore-output"]
-history = train_all({
-    "gain 0.58, no norm": lambda: mlp(20, 6**-0.5),
-    "gain 0.58, LayerNorm": lambda: mlp(20, 6**-0.5, norm=True),
-    "gain 1.41, LayerNorm": lambda: mlp(20, 1.0, norm=True),
-    "gain 1.41, no norm": lambda: mlp(20, 1.0),
-})
+history = train_all(
+    {
+        "gain 0.58, no norm": lambda: mlp(20, 6**-0.5),
+        "gain 0.58, LayerNorm": lambda: mlp(20, 6**-0.5, norm=True),
+        "gain 1.41, LayerNorm": lambda: mlp(20, 1.0, norm=True),
+        "gain 1.41, no norm": lambda: mlp(20, 1.0),
+    }
+)
 train.table(history, "accuracy")
 mean = {name: columns["accuracy"][:, -1].mean().item() for name, columns in history.items()}
-assert mean["gain 0.58, no norm"] < 20 < mean["gain 0.58, LayerNorm"]  # 28 other runs: 9 and 58 on average
-assert mean["gain 1.41, LayerNorm"] < mean["gain 1.41, no norm"] + 20  # 28 other pairs: 2 points less on average, sd 9
+assert (
+    mean["gain 0.58, no norm"] < 20 < mean["gain 0.58, LayerNorm"]
+)  # 28 other runs: 9 and 58 on average
+assert (
+    mean["gain 1.41, LayerNorm"] < mean["gain 1.41, no norm"] + 20
+)  # 28 other pairs: 2 points less on average, sd 9
 
 # %% [markdown]
 # At the scale of PyTorch's default weights the plain net stays at chance, 10 %. LayerNorm gets somewhere: between 23 and 78 % in 28 other runs of ours.

@@ -63,7 +63,9 @@ show("its variance", (x_hat**2).mean())
 # **Predict:** the shape of `x.mean(-1)`, and that of `x - x.mean(-1)`.
 
 # %%
-x = torch.tensor([[0.0, 1.0, 2.0, 3.0], [10.0, 10.0, 30.0, 30.0], [-1.0, 0.0, 0.0, 5.0]])  # (B, D) = (3, 4)
+x = torch.tensor(
+    [[0.0, 1.0, 2.0, 3.0], [10.0, 10.0, 30.0, 30.0], [-1.0, 0.0, 0.0, 5.0]]
+)  # (B, D) = (3, 4)
 mean = x.mean(-1)  # (B,)
 try:
     x - mean
@@ -92,6 +94,7 @@ show("row means, right", right.mean(-1))
 # %% [markdown]
 # No error, and rows whose mean is not 0. Equal sizes hide a wrong axis.
 # That is why every axis of an example in this course has a size of its own.
+
 
 # %% tags=["exercise", "export"] id="ex-2-1"
 # Exercise 2.1 · ●●○○○ · 6 min
@@ -134,12 +137,15 @@ biased = row.var(correction=0)
 unbiased = row.var()  # correction=1 by default
 show("divided by D    ", (row - row.mean()) / biased.sqrt())
 show("divided by D - 1", (row - row.mean()) / unbiased.sqrt())
-show("LayerNorm says  ", F.layer_norm(row, (4,)))  # PyTorch's own; (4,) is the size of what it normalizes
+show(
+    "LayerNorm says  ", F.layer_norm(row, (4,))
+)  # PyTorch's own; (4,) is the size of what it normalizes
 
 # %% [markdown]
 # The rows differ by the factor $\sqrt{(D-1)/D}$, here $\sqrt{3/4} = 0.866$. It depends on nothing but $D$.
 # ($D$ is a convention: a network could learn with $D-1$ as well, because the factor is the same for every row and the next weights can make up for it.
 # But weights trained with one are off by that factor in a layer that uses the other.)
+
 
 # %% tags=["exercise"] id="ex-2-2"
 # Exercise 2.2 · ●●○○○ · 4 min
@@ -170,14 +176,20 @@ for D in widths.int().tolist():
     g = torch.Generator().manual_seed(D)
     sample = torch.randn(D, dtype=torch.float64, generator=g)  # (D,)
     measured.append(100 * (1 - sample.std(correction=0) / sample.std()))
-for m, D in zip(measured, widths.tolist(), strict=True):  # what is left, squared, is the ratio of the variances
+for m, D in zip(
+    measured, widths.tolist(), strict=True
+):  # what is left, squared, is the ratio of the variances
     assert abs((1 - m / 100) ** 2 - (1 - 1 / D)) < 1e-12  # float64
 
 # %%
 plot.lines(
-    widths, {"D − 1 for D": measured}, xlog=True, markers=True,
+    widths,
+    {"D − 1 for D": measured},
+    xlog=True,
+    markers=True,
     title="The unbiased variance makes short rows too small",
-    x="features in a row, D", y="too small by (%)",
+    x="features in a row, D",
+    y="too small by (%)",
     caption="One random row per width, in float64. 29.3 % at D = 2, 13.4 % at D = 4, 0.78 % at D = 64, 0.07 % at D = 768: "
     "on wide layers the mistake is invisible, on a test row of four features it is not.",
     alt="A falling curve: the error of dividing by D minus 1 is 29 percent for 2 features, 13 percent for 4, "
@@ -205,7 +217,9 @@ plot.cubes(
     {
         "(B, D), over D": dict(shape=dict(B=3, D=5), over=("D",)),
         "(B, T, C), over C": dict(shape=dict(B=2, T=3, C=4), over=("C",)),
-        "(B, C, H, W), over C, H, W": dict(shape=dict(B=2, C=3, H=4, W=5), over=("C", "H", "W")),
+        "(B, C, H, W), over C, H, W": dict(
+            shape=dict(B=2, C=3, H=4, W=5), over=("C", "H", "W")
+        ),
     },
     title="One block, one mean: LayerNorm never reaches into another sample",
     caption="The dark blue cells share one mean and one variance; so does every other block of one shade. Below each shape: how many means come out.",
@@ -259,11 +273,18 @@ check.how_many(how_many)
 # Choose a layout, select the axes to reduce (several with Ctrl or Cmd), and watch the cube and the shapes. It needs a running kernel; the figure below it does not.
 
 # %%
-layouts = {"(B, D)": dict(B=3, D=5), "(B, T, C)": dict(B=2, T=3, C=4), "(B, C, H, W)": dict(B=2, C=3, H=4, W=5)}
+layouts = {
+    "(B, D)": dict(B=3, D=5),
+    "(B, T, C)": dict(B=2, T=3, C=4),
+    "(B, C, H, W)": dict(B=2, C=3, H=4, W=5),
+}
 layout = widgets.Dropdown(options=list(layouts), value="(B, T, C)", description="layout")
-axes = widgets.SelectMultiple(options=["B", "T", "C"], value=["C"], description="reduce", rows=4)
+axes = widgets.SelectMultiple(
+    options=["B", "T", "C"], value=["C"], description="reduce", rows=4
+)
 picture = widgets.Image(format="png", width=640)
 report = widgets.Label()
+
 
 # %%
 def draw(change=None):
@@ -272,7 +293,11 @@ def draw(change=None):
     kept, count, entries = plot.reduced(shape, over)
     drawn = plot.cubes(
         {f"{layout.value}, over {', '.join(over) or 'nothing'}": dict(shape=shape, over=over)},
-        title=f"{count} means of {entries} entries", caption="as chosen", alt="as chosen", size=(7, 3), show=False,
+        title=f"{count} means of {entries} entries",
+        caption="as chosen",
+        alt="as chosen",
+        size=(7, 3),
+        show=False,
     )
     picture.value = drawn.png
     report.value = f"mean and variance: shape {kept} with keepdim, {count} of each"
@@ -293,7 +318,10 @@ widgets.VBox([widgets.HBox([layout, axes]), report, picture])
 # %%
 sequence = dict(B=2, T=3, C=4)
 plot.cubes(
-    {f"over {', '.join(over)}": dict(shape=sequence, over=over) for over in [("C",), ("T", "C"), ("B",), ("B", "T")]},
+    {
+        f"over {', '.join(over)}": dict(shape=sequence, over=over)
+        for over in [("C",), ("T", "C"), ("B",), ("B", "T")]
+    },
     title="Four choices for a sequence: only over C does every token stand alone",
     caption="A tensor (B, T, C) = (2, 3, 4). Over C: LayerNorm as language models use it. Over T, C: one mean a sentence. "
     "Over B, or over B and T as BatchNorm does (lesson 6): samples are mixed.",
@@ -328,18 +356,24 @@ print("over T, C: the first four tokens change:", bool((per_sentence[:, :4] != 0
 
 # %%
 g = torch.Generator().manual_seed(26)
-skewed = -torch.rand(4000, dtype=torch.float64, generator=g).log()  # (D,) exponential distribution
+skewed = -torch.rand(
+    4000, dtype=torch.float64, generator=g
+).log()  # (D,) exponential distribution
 after = F.layer_norm(skewed, (4000,))  # (D,)
 skewness = [(((v - v.mean()) / v.std(correction=0)) ** 3).mean() for v in (skewed, after)]
 assert abs(skewness[0] - skewness[1]) < 1e-9  # the same number: float64 rounding is 1e-14
 assert skewness[1] > 1.5  # 2 for the exponential distribution itself
 
 # %%
-bell = torch.randn(4000, dtype=torch.float64, generator=torch.Generator().manual_seed(27))  # (D,)
+bell = torch.randn(
+    4000, dtype=torch.float64, generator=torch.Generator().manual_seed(27)
+)  # (D,)
 plot.hist(
     {"before": skewed, "after LayerNorm": after, "a Gaussian": bell},
     title="Normalizing moves and stretches a row; it does not make it Gaussian",
-    x="value", xlim=(-4, 6), colors={"before": "none", "after LayerNorm": "LayerNorm"},
+    x="value",
+    xlim=(-4, 6),
+    colors={"before": "none", "after LayerNorm": "LayerNorm"},
     caption="4,000 exponentially distributed numbers as one row, before and after, beside 4,000 Gaussian ones. The skewness is the same before and after.",
     alt="Three histograms. The exponential row keeps its sharp left edge and its long right tail after normalizing; a Gaussian row is symmetric.",
 )
@@ -364,7 +398,9 @@ show("normalized spike", (spike - mean) / var.sqrt())  # its largest entry is sq
 # %%
 g = torch.Generator().manual_seed(123)
 batch = torch.rand(2, 5, generator=g)  # (B, D)
-bound = 1 / math.sqrt(5)  # what nn.Linear(5, 6) does: weights and biases uniform in [-bound, bound]
+bound = 1 / math.sqrt(
+    5
+)  # what nn.Linear(5, 6) does: weights and biases uniform in [-bound, bound]
 weight = nn.init.kaiming_uniform_(torch.empty(6, 5), a=math.sqrt(5), generator=g)  # (6, 5)
 bias = torch.empty(6).uniform_(-bound, bound, generator=g)  # (6,)
 out = torch.relu(F.linear(batch, weight, bias))  # (B, 6)
@@ -383,15 +419,22 @@ show("normalized", normalized)
 
 # %%
 cell_561 = {
-    "batch": [[0.2961, 0.5166, 0.2517, 0.6886, 0.0740], [0.8665, 0.1366, 0.1025, 0.1841, 0.7264]],
+    "batch": [
+        [0.2961, 0.5166, 0.2517, 0.6886, 0.0740],
+        [0.8665, 0.1366, 0.1025, 0.1841, 0.7264],
+    ],
     "out": [[0.0, 0.0, 0.4091, 0.6587, 0.3914, 0.0], [0.0, 0.0, 0.1902, 0.3182, 0.6486, 0.0]],
 }
 cell_562 = {"mean": [[0.2432], [0.1928]], "var": [[0.0799], [0.0670]]}
 cell_563 = {
-    "normalized": [[-0.8603, -0.8603, 0.5869, 1.4698, 0.5242, -0.8603], [-0.7450, -0.7450, -0.0102, 0.4844, 1.7608, -0.7450]],
+    "normalized": [
+        [-0.8603, -0.8603, 0.5869, 1.4698, 0.5242, -0.8603],
+        [-0.7450, -0.7450, -0.0102, 0.4844, 1.7608, -0.7450],
+    ],
     "mean": [[0.0], [0.0]],
     "var": [[1.0], [1.0]],
 }
+
 
 # %%
 def agree(ours, printed):
@@ -404,7 +447,11 @@ agree(mean, cell_562["mean"]), agree(var, cell_562["var"])
 agree(normalized, cell_563["normalized"])
 agree(normalized.mean(-1, keepdim=True), cell_563["mean"])
 agree(normalized.var(-1, keepdim=True), cell_563["var"])
-count = sum(torch.tensor(numbers).numel() for cell in (cell_561, cell_562, cell_563) for numbers in cell.values())
+count = sum(
+    torch.tensor(numbers).numel()
+    for cell in (cell_561, cell_562, cell_563)
+    for numbers in cell.values()
+)
 print(f"all {count} numbers of cells 561 to 563 agree")
 
 # %% [markdown]
@@ -433,7 +480,9 @@ check.biased_variance(biased_variance)
 show("biased variance", normalized.var(-1, correction=0))
 ratio = F.layer_norm(out.double(), (6,), eps=0.0) / normalized.double()  # (B, 6)
 show("LayerNorm / notebook", ratio[0])
-assert (ratio - math.sqrt(6 / 5)).abs().max() < 1e-4  # float32 rounding of the smallest entry, -0.0102
+assert (
+    ratio - math.sqrt(6 / 5)
+).abs().max() < 1e-4  # float32 rounding of the smallest entry, -0.0102
 assert (F.layer_norm(out, (6,)) - normalized).abs().max() > 0.16  # not a matter of rounding
 
 # %% [markdown]

@@ -59,6 +59,7 @@ show("LayerNorm  ", F.layer_norm(almost, (4,)))
 # Ba, Kiros & Hinton (2016) write no $\epsilon$ at all. PyTorch computes $(x-\mu)\,/\,\sqrt{\sigma^2+\epsilon}$ with $\epsilon = 10^{-5}$.
 # Tutorials often print $(x-\mu)\,/\,(\sigma+\epsilon)$, and PyTorch's docstring helps them along: it calls `eps` "a value added to the denominator". At $\sigma = 1$ they differ in the sixth digit.
 
+
 # %% tags=["exercise", "export"] id="ex-3-1"
 # Exercise 3.1 · ●●○○○ · 5 min
 def normalize(x, eps=1e-5):
@@ -95,9 +96,13 @@ outside = [(s * row / (s + 1e-5)).std(correction=0) for s in spread]
 
 # %%
 plot.lines(
-    spread, {"added to σ": outside, "under the root": inside}, xlog=True, colors={"under the root": "LayerNorm"},
+    spread,
+    {"added to σ": outside, "under the root": inside},
+    xlog=True,
+    colors={"under the root": "LayerNorm"},
     title="Below σ = 0.03 the two formulas part",
-    x="σ of the row", y="σ of the output",
+    x="σ of the row",
+    y="σ of the output",
     caption="One row of 512 numbers in float64, stretched to 60 spreads; ε = 1e-5 in both formulas.",
     alt="Two curves of the output's spread over the spread of the row. Both are 1 from 0.1 on. Under the root it falls to "
     "one half near 0.002 and to 0.003 at 1e-5; added to sigma it is still one half at 1e-5.",
@@ -111,7 +116,9 @@ plot.lines(
 tiny = 1e-3 * row  # (D,) sigma is 0.001
 wrong = (tiny - tiny.mean()) / (tiny.std(correction=0) + 1e-5)  # (D,)
 ratio = wrong.std(correction=0) / F.layer_norm(tiny, (512,)).std(correction=0)
-assert abs(ratio - 3.28) < 0.01  # sqrt(v + eps) / (sigma + eps) at sigma = 1e-3, whatever the row
+assert (
+    abs(ratio - 3.28) < 0.01
+)  # sqrt(v + eps) / (sigma + eps) at sigma = 1e-3, whatever the row
 show("times too large at sigma = 0.001", ratio, digits=2)
 
 # %% [markdown]
@@ -122,16 +129,27 @@ show("times too large at sigma = 0.001", ratio, digits=2)
 
 # %%
 layers = {
-    "no eps      ": lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, correction=0, keepdim=True),
-    "eps outside ": lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + 1e-5),
+    "no eps      ": lambda x: (
+        (x - x.mean(-1, keepdim=True)) / x.std(-1, correction=0, keepdim=True)
+    ),
+    "eps outside ": lambda x: (
+        (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + 1e-5)
+    ),
     "returns x   ": lambda x: x,
     "F.layer_norm": lambda x: F.layer_norm(x, (4,)),
 }
-zeros, sample = torch.zeros(2, 3, 4), 1e-3 * torch.tensor([[0.0, 1.0, 2.0, 3.0]])  # (B, T, C) and (B, C) = (1, 4)
-right = 1e-3 * torch.tensor([[-1.5, -0.5, 0.5, 1.5]]) / (1.25e-6 + 1e-5) ** 0.5  # (1, 4) by hand: variance 1.25e-6
+zeros, sample = (
+    torch.zeros(2, 3, 4),
+    1e-3 * torch.tensor([[0.0, 1.0, 2.0, 3.0]]),
+)  # (B, T, C) and (B, C) = (1, 4)
+right = (
+    1e-3 * torch.tensor([[-1.5, -0.5, 0.5, 1.5]]) / (1.25e-6 + 1e-5) ** 0.5
+)  # (1, 4) by hand: variance 1.25e-6
 for name, layer in layers.items():
     same = torch.allclose(layer(sample), right, rtol=0, atol=1e-6)  # float32, numbers below 1
-    print(f"{name}  shape on zeros: {layer(zeros).shape == zeros.shape}   values at little spread: {same}")
+    print(
+        f"{name}  shape on zeros: {layer(zeros).shape == zeros.shape}   values at little spread: {same}"
+    )
 
 # %% [markdown]
 # The first test lets everything pass, even the layer that answers zeros with nothing but `nan`. A right shape says nothing about the values.
@@ -164,6 +182,7 @@ for s in (1.0, 0.1, 0.01, 0.001):
 #
 # **Predict:** the largest slope at a constant row, for PyTorch's $\epsilon = 10^{-5}$ and for BERT's $10^{-12}$.
 
+
 # %%
 def slope(layer, x):
     """Return the spectral norm of layer's Jacobian at the row x (D,)."""
@@ -172,7 +191,10 @@ def slope(layer, x):
 
 
 for s, eps in [(1.0, 1e-5), (0.01, 1e-5), (0.0, 1e-5), (0.0, 1e-12)]:
-    found = slope(lambda x, eps=eps: F.layer_norm(x, (16,), eps=eps), s * row[:16] / row[:16].std(correction=0))
+    found = slope(
+        lambda x, eps=eps: F.layer_norm(x, (16,), eps=eps),
+        s * row[:16] / row[:16].std(correction=0),
+    )
     assert abs(found * (s**2 + eps) ** 0.5 - 1) < 1e-6  # 1 / sqrt(v + eps), in float64
     show(f"sigma {s}, eps {eps:.0e}: largest slope", found, digits=1)
 
@@ -239,7 +261,9 @@ for name, eps in others.items():
     factors = []
     for s in (1.0, 0.03, 0.001):
         y = F.layer_norm(s * row, (512,), eps=eps)
-        factors.append((y.std(correction=0) / F.layer_norm(s * row, (512,)).std(correction=0)).item())
+        factors.append(
+            (y.std(correction=0) / F.layer_norm(s * row, (512,)).std(correction=0)).item()
+        )
     show(f"{name:10}: times PyTorch's output at sigma 1, 0.03, 0.001", factors)
 
 # %% [markdown]
@@ -252,7 +276,9 @@ for name, eps in others.items():
 # Move $\epsilon$ and watch five rows of different spread. (It needs a running kernel; the picture below it stands still.)
 
 # %%
-slider = widgets.FloatLogSlider(value=1e-5, min=-12, max=-1, step=1, description="epsilon", readout_format=".0e")
+slider = widgets.FloatLogSlider(
+    value=1e-5, min=-12, max=-1, step=1, description="epsilon", readout_format=".0e"
+)
 table = widgets.HTML()
 
 
@@ -271,16 +297,27 @@ redraw()
 widgets.VBox([slider, table])
 
 # %%
-defaults = {"BERT, 1e-12": 1e-12, "Flax, timm, 1e-6": 1e-6, "PyTorch, 1e-5": 1e-5, "Keras, 1e-3": 1e-3}
+defaults = {
+    "BERT, 1e-12": 1e-12,
+    "Flax, timm, 1e-6": 1e-6,
+    "PyTorch, 1e-5": 1e-5,
+    "Keras, 1e-3": 1e-3,
+}
 curves = {
-    name: [F.layer_norm(s * row, (512,), eps=eps).std(correction=0) for s in spread] for name, eps in defaults.items()
+    name: [F.layer_norm(s * row, (512,), eps=eps).std(correction=0) for s in spread]
+    for name, eps in defaults.items()
 }
 
 # %%
 plot.lines(
-    spread, curves, xlog=True, colors={"PyTorch, 1e-5": "LayerNorm"}, vref={"σ = 0.02": 0.02},
+    spread,
+    curves,
+    xlog=True,
+    colors={"PyTorch, 1e-5": "LayerNorm"},
+    vref={"σ = 0.02": 0.02},
     title="The larger epsilon is, the more spread a row needs",
-    x="σ of the row", y="σ of the output",
+    x="σ of the row",
+    y="σ of the output",
     caption="The row of the last figure under four defaults. A row comes out with spread 0.71 where its variance equals ε. "
     "Dashed: the spread of an embedding drawn with BERT's initializer range, 0.02.",
     alt="Four rising curves from 0 to 1. With 1e-12 every row comes out with spread 1; with 1e-6, 1e-5 and 1e-3 rows "
@@ -289,6 +326,7 @@ plot.lines(
 
 # %% [markdown]
 # You have inherited a trained layer, and nobody wrote down its $\epsilon$. The layer itself can tell you: feed it a row of your choice.
+
 
 # %% tags=["exercise"] id="ex-3-3"
 # Exercise 3.3 · ●●●○○ · 7 min
@@ -300,7 +338,9 @@ def find_eps(layer):
     Returns eps as a number. It may be anything from 1e-12 to 1e-3; one percent of error is fine.
     """
     ### BEGIN SOLUTION
-    x = 1e-8 * torch.tensor([[-3.0, -1.0, 1.0, 3.0]], dtype=torch.float64)  # (1, D): eps must outweigh its variance
+    x = 1e-8 * torch.tensor(
+        [[-3.0, -1.0, 1.0, 3.0]], dtype=torch.float64
+    )  # (1, D): eps must outweigh its variance
     v = x.var(correction=0)
     return (v / layer(x).var(correction=0) - v).item()  # the output has variance v / (v + eps)
     ### END SOLUTION
@@ -332,8 +372,12 @@ for eps in (1e-8, 1e-5):
     ours = (x - mean) / torch.sqrt(var + eps)  # (N, B, T, C)
     agree[eps] = torch.isclose(ours, theirs).flatten(1).all(1).double().mean().item()
     worst = (ours - theirs).abs().max().item()
-    print(f"eps {eps:.0e}: allclose says yes in {100 * agree[eps]:.1f} %, worst difference {worst:.1e}")
-assert 0.005 < agree[1e-8] < 0.10 and 0.90 < agree[1e-5] < 0.995  # 2.5 to 4 % and 96 to 98 % over five seeds
+    print(
+        f"eps {eps:.0e}: allclose says yes in {100 * agree[eps]:.1f} %, worst difference {worst:.1e}"
+    )
+assert (
+    0.005 < agree[1e-8] < 0.10 and 0.90 < agree[1e-5] < 0.995
+)  # 2.5 to 4 % and 96 to 98 % over five seeds
 
 # %% [markdown]
 # `allclose` accepts the wrong $\epsilon$ now and then, and now and then rejects the right one, which differs by rounding only:
@@ -348,8 +392,10 @@ assert 0.005 < agree[1e-8] < 0.10 and 0.90 < agree[1e-5] < 0.995  # 2.5 to 4 % a
 for kind in (torch.float16, torch.bfloat16, torch.float32):
     info = torch.finfo(kind)
     kept = [torch.tensor(value, dtype=kind).item() for value in (1e-5, 1e-8, 1e-12)]
-    print(f"{str(kind)[6:]:8}  largest {info.max:.1e}  next after 1: 1 + {info.eps:.1e}  "
-          f"1e-5, 1e-8, 1e-12 become {', '.join(f'{value:.1e}' for value in kept)}")
+    print(
+        f"{str(kind)[6:]:8}  largest {info.max:.1e}  next after 1: 1 + {info.eps:.1e}  "
+        f"1e-5, 1e-8, 1e-12 become {', '.join(f'{value:.1e}' for value in kept)}"
+    )
 
 # %% [markdown]
 # (6.6e+04 is 6.6 · 10⁴, and 0.0e+00 is 0.)
@@ -370,7 +416,9 @@ for _ in range(768):
 show("768 ones, added one by one in bfloat16", total)
 show("the same by torch.sum", torch.ones(768, dtype=torch.bfloat16).sum())
 
-quarters = torch.tensor([50 + 0.25 * i for i in range(16)], dtype=torch.bfloat16)  # (D,) all exact
+quarters = torch.tensor(
+    [50 + 0.25 * i for i in range(16)], dtype=torch.bfloat16
+)  # (D,) all exact
 show("mean of the quarters", quarters.mean(), digits=3)
 
 # %% [markdown]
@@ -385,7 +433,9 @@ by_hand = (quarters - mean) / torch.sqrt(var + 1e-5)  # (D,)
 inside = F.layer_norm(quarters, (16,))  # (D,) bfloat16 in and out, float32 inside
 show("largest error, all in bfloat16", (by_hand - exact).abs().max(), digits=3)
 show("largest error, F.layer_norm   ", (inside - exact).abs().max(), digits=3)
-assert (inside - exact).abs().max() <= 2**-8  # half a step of bfloat16 between 1 and 2: one rounding, of the result
+assert (
+    inside - exact
+).abs().max() <= 2**-8  # half a step of bfloat16 between 1 and 2: one rounding, of the result
 
 # %% [markdown]
 # ### Autocast (optional, 2 min)
@@ -398,9 +448,18 @@ x, weight = torch.randn(3, 8, generator=g), torch.randn(6, 8, generator=g)  # (B
 with torch.autocast("cpu", dtype=torch.bfloat16):
     h = F.linear(x, weight)  # (B, 6)
     after_linear, on_input = F.layer_norm(h, (6,)), F.layer_norm(x, (8,))  # (B, 6), (B, 8)
-print("linear:", h.dtype, " LayerNorm of that:", after_linear.dtype, " LayerNorm of float32:", on_input.dtype)
+print(
+    "linear:",
+    h.dtype,
+    " LayerNorm of that:",
+    after_linear.dtype,
+    " LayerNorm of float32:",
+    on_input.dtype,
+)
 exact = F.layer_norm(h.double(), (6,))  # (B, 6)
-assert (after_linear - exact).abs().max() <= 2**-7  # half a step of bfloat16 between 2 and 4: float32 inside
+assert (
+    after_linear - exact
+).abs().max() <= 2**-7  # half a step of bfloat16 between 2 and 4: float32 inside
 
 # %% [markdown]
 # The CPU's autocast leaves LayerNorm alone: bfloat16 in, bfloat16 out. On CUDA it is different: PyTorch's documentation lists `layer_norm` among the operations that autocast to **float32**, so that the output is float32 there (not run here).
@@ -414,6 +473,7 @@ assert (after_linear - exact).abs().max() <= 2**-7  # half a step of bfloat16 be
 #
 # **Predict:** the variance of 0, 1, 2, 3 is 1.25, and adding 8,192 to all four changes nothing. What does each formula say in float32?
 
+
 # %%
 def one_pass(x):
     """E[x^2] - E[x]^2 over the last axis: (..., D) -> (..., 1)."""
@@ -423,13 +483,16 @@ def one_pass(x):
 for k in (0, 1024, 2048, 4096, 8192):
     shifted = torch.tensor([0.0, 1.0, 2.0, 3.0]) + k  # (D,) exact in float32
     two_passes = mean_and_var(shifted)[1].item()
-    print(f"{k:5} + [0, 1, 2, 3]: one pass {one_pass(shifted).item():.2f}, two passes {two_passes:.2f}")
+    print(
+        f"{k:5} + [0, 1, 2, 3]: one pass {one_pass(shifted).item():.2f}, two passes {two_passes:.2f}"
+    )
 
 # %% [markdown]
 # $8192^2 \approx 6.7\cdot10^7$, and from there on float32 moves in steps of 8: a variance of 1.25 falls through the grid.
 # What is lost depends on the mean in units of the deviation: a few times $(\mu/\sigma)^2 \cdot 2^{-24}$ of the variance.
 #
 # A third way runs through the row once and keeps the mean up to date: **Welford's** algorithm (1962). It has a name for being stable.
+
 
 # %%
 def welford(x):
@@ -470,12 +533,18 @@ def worst_errors(offset, seed):
 
 # %%
 offsets, seeds = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5], range(5)
-errors = torch.tensor([[worst_errors(k, seed) for k in offsets] for seed in seeds])  # (seeds, offsets, ways)
+errors = torch.tensor(
+    [[worst_errors(k, seed) for k in offsets] for seed in seeds]
+)  # (seeds, offsets, ways)
 plot.lines(
-    offsets, {name: errors[:, :, i] for i, name in enumerate(ways)}, xlog=True, ylog=True,
+    offsets,
+    {name: errors[:, :, i] for i, name in enumerate(ways)},
+    xlog=True,
+    ylog=True,
     colors={"F.layer_norm": "LayerNorm"},
     title="Far from zero, two passes beat Welford, and one pass is lost",
-    x="mean of the rows (their σ is 1)", y="largest relative error of the variance",
+    x="mean of the rows (their σ is 1)",
+    y="largest relative error of the variance",
     caption="float32 rows of 768 numbers, the worst of 64 rows, against float64.",
     alt="Four lines on logarithmic axes that rise with the mean. At 10,000 the one-pass formula is wrong by 30 times the variance, Welford by "
     "one in a thousand, PyTorch's layer norm by two in ten thousand and two passes by two in a million.",
@@ -510,7 +579,9 @@ assert (welford(x) > 0).all() and (mean_and_var(x)[1] > 0).all()
 # %% tags=["optional"]
 x = torch.randn(64, 768, generator=torch.Generator().manual_seed(37)) + 1e5  # (B, D)
 exact = mean_and_var(x.double())[1]  # (B, 1)
-assert ((x.var(-1, correction=0, keepdim=True) - exact).abs() / exact).max() < 1.2e-7  # one rounding, of the result
+assert (
+    (x.var(-1, correction=0, keepdim=True) - exact).abs() / exact
+).max() < 1.2e-7  # one rounding, of the result
 assert ((welford(x) - exact).abs() / exact).max() > 1e-3  # 5e-3 to 2e-2 over 24 seeds
 
 # %% [markdown]
@@ -522,6 +593,7 @@ assert ((welford(x) - exact).abs() / exact).max() > 1e-3  # 5e-3 to 2e-2 over 24
 # by section 3.3 none lies farther than $\sqrt{D-1}$ deviations from the mean, so whatever the offset was, what is squared is about as small as the spread allows.
 # (At worst, if that entry is the one far out, a few times $D \cdot 2^{-24}$ of the variance is lost: some $10^{-4}$ for 768 features.)
 
+
 # %% tags=["exercise"] id="ex-3-4"
 # Exercise 3.4 · ●●○○○ · 6 min
 def stable_variance(x):
@@ -532,7 +604,9 @@ def stable_variance(x):
     """
     ### BEGIN SOLUTION
     shifted = x - x[..., :1]  # (..., D): as small as the spread
-    return shifted.square().mean(-1, keepdim=True) - shifted.mean(-1, keepdim=True) ** 2  # (..., 1)
+    return (
+        shifted.square().mean(-1, keepdim=True) - shifted.mean(-1, keepdim=True) ** 2
+    )  # (..., 1)
     ### END SOLUTION
 
 
@@ -561,6 +635,7 @@ print(f"largest relative error of yours at a mean of 100,000: {error:.0e}")
 #
 # This layer is modeled on one in public notes. Weights were trained with it, in float32, without trouble. To save memory the model was turned into float16.
 
+
 # %%
 def clinic_norm(x, eps=1e-8):
     """The patient: (..., D) -> (..., D)."""
@@ -570,7 +645,9 @@ def clinic_norm(x, eps=1e-8):
 
 
 rows = torch.tensor([[0.0, 0, 0, 0], [-3, -1, 1, 3], [-3, -1, 1, 3]])  # (B, D)
-rows = rows * torch.tensor([[1.0], [2**-15], [256]])  # (B, D): zeros, tiny, large; all exact in float16
+rows = rows * torch.tensor(
+    [[1.0], [2**-15], [256]]
+)  # (B, D): zeros, tiny, large; all exact in float16
 show("float32", clinic_norm(rows))
 show("float16", clinic_norm(rows.half()))
 
@@ -599,6 +676,7 @@ check.half_diagnosis(half_diagnosis)
 #
 # The first row has a history: PyTorch's own layer returned `nan` for it in 2020 (pytorch#41527: on a GPU, in float16, with $\epsilon = 10^{-12}$), and a public speech toolkit mended that by raising every $\epsilon$ to $10^{-5}$.
 # That stops the `nan`. It also changes the function for rows of little spread (section 3.4), and the weights were trained with another $\epsilon$.
+
 
 # %% tags=["exercise"] id="ex-3-6"
 # Exercise 3.6 · ●●●○○ · 6 min

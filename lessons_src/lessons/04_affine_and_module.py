@@ -37,14 +37,18 @@ from lessonkit import check, plot, show  # sets torch to one thread (LESSON_THRE
 # **Predict:** after gain and bias, is the mean of each row still 0?
 
 # %%
-x = torch.tensor([[0.0, 1.0, 2.0, 3.0], [10.0, 10.0, 30.0, 30.0], [-1.0, 0.0, 0.0, 5.0]])  # (B, D) = (3, 4)
+x = torch.tensor(
+    [[0.0, 1.0, 2.0, 3.0], [10.0, 10.0, 30.0, 30.0], [-1.0, 0.0, 0.0, 5.0]]
+)  # (B, D) = (3, 4)
 weight = torch.tensor([2.0, 1.0, 0.5, -1.0])  # (D,)
 bias = torch.tensor([0.0, 0.0, 3.0, 1.0])  # (D,)
 y = normalize(x) * weight + bias  # (B, D)
 show("y", y)
 show("mean of each row", y.mean(-1))
 show("by PyTorch", F.layer_norm(x, (4,), weight, bias))
-assert (y - F.layer_norm(x, (4,), weight, bias)).abs().max() < 1e-6  # numbers of order 1 in float32
+assert (
+    y - F.layer_norm(x, (4,), weight, bias)
+).abs().max() < 1e-6  # numbers of order 1 in float32
 
 # %% [markdown]
 # No. "Mean 0 and variance 1" is said of $\hat x$, before gain and bias, and even there the variance is $v/(v+\epsilon)$ (lesson 3).
@@ -56,25 +60,39 @@ assert (y - F.layer_norm(x, (4,), weight, bias)).abs().max() < 1e-6  # numbers o
 
 # %% tags=["optional"]
 cell_565 = {
-    "batch": [[0.2961, 0.5166, 0.2517, 0.6886, 0.0740], [0.8665, 0.1366, 0.1025, 0.1841, 0.7264]],
+    "batch": [
+        [0.2961, 0.5166, 0.2517, 0.6886, 0.0740],
+        [0.8665, 0.1366, 0.1025, 0.1841, 0.7264],
+    ],
     "mean": [[0.3654], [0.4032]],
     "var": [[0.0460], [0.1057]],
-    "normalized": [[-0.3229, 0.7049, -0.5302, 1.5069, -1.3587], [1.4247, -0.8199, -0.9248, -0.6739, 0.9940]],
+    "normalized": [
+        [-0.3229, 0.7049, -0.5302, 1.5069, -1.3587],
+        [1.4247, -0.8199, -0.9248, -0.6739, 0.9940],
+    ],
     "mean after": [[0.0], [0.0]],
     "var after": [[0.9998], [0.9999]],
 }
 
 # %% tags=["optional"]
-g = torch.Generator().manual_seed(123)  # its own generator: the numbers stay, whatever other cells draw
+g = torch.Generator().manual_seed(
+    123
+)  # its own generator: the numbers stay, whatever other cells draw
 batch = torch.rand(2, 5, generator=g)  # (B, D)
 scale, shift = torch.ones(5), torch.zeros(5)  # (D,)
 normalized = normalize(batch) * scale + shift  # (B, D)
-ours = {"batch": batch, "mean": batch.mean(-1, keepdim=True), "var": batch.var(-1, correction=0, keepdim=True)}
+ours = {
+    "batch": batch,
+    "mean": batch.mean(-1, keepdim=True),
+    "var": batch.var(-1, correction=0, keepdim=True),
+}
 ours |= {"normalized": normalized, "mean after": normalized.mean(-1, keepdim=True)}
 ours |= {"var after": normalized.var(-1, correction=0, keepdim=True)}
 for name, printed in cell_565.items():
     torch.testing.assert_close(ours[name], torch.tensor(printed), atol=6e-5, rtol=0)
-assert (ours["var after"] - ours["var"] / (ours["var"] + 1e-5)).abs().max() < 1e-6  # v / (v + eps), float32 rounding
+assert (
+    ours["var after"] - ours["var"] / (ours["var"] + 1e-5)
+).abs().max() < 1e-6  # v / (v + eps), float32 rounding
 print("all 28 numbers of cell 565 agree")
 
 # %% [markdown]
@@ -167,6 +185,7 @@ except RuntimeError as error:
 # %% [markdown]
 # Write it first without any extras: a tuple comes in, a gain and a bias come in, all of one floating-point type.
 
+
 # %% tags=["exercise"] id="ex-4-1"
 # Exercise 4.1 · ●●○○○ · 6 min
 def short_layer_norm(x, normalized_shape, weight, bias, eps=1e-5):
@@ -228,6 +247,7 @@ show("F.layer_norm", F.layer_norm(half, (5,)))
 # float32 keeps seven digits. The mean of a row around 10,000 is rounded to steps of about 0.001, and a mean that is 0.0003 off makes *every* centered value 0.0003 off.
 # The mend is one more line: **center the centered row once more.** Where `x` is within a factor of two of the mean, `x - mean` is computed without any rounding. So what the mean of `c` is away from 0 is what the first mean was off by.
 
+
 # %%
 def once(x, eps=1e-5):
     """The eight lines, over the last axis."""
@@ -251,18 +271,32 @@ def distance(norm, offset, seed):
 
 
 offsets = [0, 1, 10, 100, 1000, 10000]
-norms = {"centered once": once, "F.layer_norm": lambda x: F.layer_norm(x, (64,)), "centered twice": twice}
-errors = {name: [[distance(norm, o, seed) for o in offsets] for seed in range(8)] for name, norm in norms.items()}
+norms = {
+    "centered once": once,
+    "F.layer_norm": lambda x: F.layer_norm(x, (64,)),
+    "centered twice": twice,
+}
+errors = {
+    name: [[distance(norm, o, seed) for o in offsets] for seed in range(8)]
+    for name, norm in norms.items()
+}
 at_10_000 = {name: torch.tensor(runs)[:, -1] for name, runs in errors.items()}  # (8,) each
-assert at_10_000["centered twice"].max() < 3e-6  # a few units of float32; 2e-7 to 4e-7 in 64 seeds
-assert min(at_10_000["F.layer_norm"].min(), at_10_000["centered once"].min()) > 2e-4  # 1e-3 to 2e-3
+assert (
+    at_10_000["centered twice"].max() < 3e-6
+)  # a few units of float32; 2e-7 to 4e-7 in 64 seeds
+assert (
+    min(at_10_000["F.layer_norm"].min(), at_10_000["centered once"].min()) > 2e-4
+)  # 1e-3 to 2e-3
 
 # %%
 plot.lines(
-    [str(o) for o in offsets], errors, ylog=True,
+    [str(o) for o in offsets],
+    errors,
+    ylog=True,
     colors={"F.layer_norm": "LayerNorm", "centered once": "none", "centered twice": "#5B2A86"},
     title="Centering twice keeps the error where it is without an offset",
-    x="offset added to rows of spread 1", y="largest error",
+    x="offset added to rows of spread 1",
+    y="largest error",
     caption="Distance from float64 on the same float32 rows, 64 × 64 numbers, 8 seeds. At offset 10,000 PyTorch and the eight lines are one to two thousandths off; the second centering keeps the error below a millionth.",
     alt="Three curves over the offset on a logarithmic axis. Centering once and F.layer_norm rise together from 4e-7 to 2e-3, from offset 10 on about ten times for each tenfold offset. Centering twice stays between 3e-7 and 4e-7.",
 )
@@ -273,7 +307,9 @@ plot.lines(
 
 # %%
 for D in (5, 7, 8, 100):
-    assert (twice(torch.full((2, D), 100.1)) == 0).all()  # what is left of the mean is a few units, and their mean is exact
+    assert (
+        twice(torch.full((2, D), 100.1)) == 0
+    ).all()  # what is left of the mean is a few units, and their mean is exact
 print("constant rows give 0")
 
 # %% [markdown]
@@ -283,11 +319,16 @@ print("constant rows give 0")
 # They are long and hold no mathematics. Run them, skim them, and look at what they say in the cell behind them.
 # (`Integral` stands for all kinds of whole numbers, Python's and NumPy's.) Each error says which value came, what was expected, and what to write instead. The types, and most of the beginnings, are PyTorch's own, so code that catches its errors catches ours.
 
+
 # %% tags=["export"]
 def _sizes(normalized_shape):
     """Return normalized_shape as a tuple of whole numbers: 4 becomes (4,), [3, 4] becomes (3, 4)."""
     try:
-        sizes = (normalized_shape,) if isinstance(normalized_shape, Integral) else tuple(normalized_shape)
+        sizes = (
+            (normalized_shape,)
+            if isinstance(normalized_shape, Integral)
+            else tuple(normalized_shape)
+        )
         whole = all(isinstance(size, Integral) for size in sizes)
     except TypeError:
         whole = False
@@ -313,7 +354,9 @@ def _check_inputs(x, sizes, weight, bias):
     """Raise the errors that PyTorch raises: wrong kind of argument, wrong shape, mixed types, no floating point."""
     for name, tensor in (("x", x), ("weight", weight), ("bias", bias)):
         if not isinstance(tensor, torch.Tensor) and (name == "x" or tensor is not None):
-            raise TypeError(f"{name} is of type {type(tensor).__name__}, expected a tensor. Write torch.tensor({name}).")
+            raise TypeError(
+                f"{name} is of type {type(tensor).__name__}, expected a tensor. Write torch.tensor({name})."
+            )
     if tuple(x.shape[-len(sizes) :]) != sizes:
         wanted = ", ".join(map(str, sizes))
         raise RuntimeError(
@@ -336,7 +379,9 @@ def _check_inputs(x, sizes, weight, bias):
             "for all, or float32 parameters with float16 or bfloat16 x. Convert x with x.to(weight.dtype), or the layer."
         )
     if x.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        raise NotImplementedError(f"layer_norm is not implemented for {x.dtype}. Convert x first, with x.float().")
+        raise NotImplementedError(
+            f"layer_norm is not implemented for {x.dtype}. Convert x first, with x.float()."
+        )
 
 
 # %% [markdown]
@@ -349,6 +394,7 @@ for x, size, gain in [(images, 3, None), (images, -1, None), (images, 5, torch.o
         _check_inputs(x, _sizes(size), gain, None)
     except RuntimeError as refused:
         print(f"normalized_shape={size}: {refused}")
+
 
 # %% tags=["exercise", "export"] id="ex-4-2"
 # Exercise 4.2 · ●●●○○ · 8 min
@@ -398,14 +444,23 @@ check.layer_norm(layer_norm)
 g = torch.Generator().manual_seed(44)
 x = torch.randn(2, 3, 4, dtype=torch.float64, generator=g, requires_grad=True)  # (B, C, D)
 weight, bias = torch.randn(2, 4, dtype=torch.float64, generator=g)  # (D,) each
-assert torch.autograd.gradgradcheck(lambda x: layer_norm(x, 4, weight, bias), x)  # second derivative, numerically
-mapped = torch.func.vmap(lambda rows: layer_norm(rows, 4, weight, bias), in_dims=1, out_dims=1)(x)  # (B, C, D)
+assert torch.autograd.gradgradcheck(
+    lambda x: layer_norm(x, 4, weight, bias), x
+)  # second derivative, numerically
+mapped = torch.func.vmap(lambda rows: layer_norm(rows, 4, weight, bias), in_dims=1, out_dims=1)(
+    x
+)  # (B, C, D)
 assert (mapped - F.layer_norm(x, (4,), weight, bias)).abs().max() < 1e-12
 print("second derivative and vmap: right")
 
 # %% tags=["nbval-ignore-output"]
-for name, norm in {"F.layer_norm": lambda x: F.layer_norm(x, (64,)), "yours": lambda x: layer_norm(x, 64)}.items():
-    print(f"{name:13} offset 0: {distance(norm, 0, 0):.0e}   offset 10,000: {distance(norm, 10_000, 0):.0e}")
+for name, norm in {
+    "F.layer_norm": lambda x: F.layer_norm(x, (64,)),
+    "yours": lambda x: layer_norm(x, 64),
+}.items():
+    print(
+        f"{name:13} offset 0: {distance(norm, 0, 0):.0e}   offset 10,000: {distance(norm, 10_000, 0):.0e}"
+    )
 
 # %% [markdown]
 # If yours is one or two thousandths off at offset 10,000, like PyTorch's, it is right as well; the second centering makes it better.
@@ -422,7 +477,14 @@ for name, norm in {"F.layer_norm": lambda x: F.layer_norm(x, (64,)), "yours": la
 
 # %%
 bare = nn.LayerNorm(4, elementwise_affine=False)
-print("parameters:", list(bare.parameters()), "  state_dict:", dict(bare.state_dict()), "  weight:", bare.weight)
+print(
+    "parameters:",
+    list(bare.parameters()),
+    "  state_dict:",
+    dict(bare.state_dict()),
+    "  weight:",
+    bare.weight,
+)
 try:
     bare.weight = torch.ones(4)  # a plain tensor, which no optimizer would see
 except TypeError as refused:
@@ -436,7 +498,9 @@ except TypeError as refused:
 # **Predict:** what becomes of a gain and a bias that are handed to the constructor?
 
 # %%
-layer = nn.LayerNorm(3, 1e-5, torch.tensor(2.0), torch.tensor(0.5))  # meant: a gain of 2, a bias of 0.5
+layer = nn.LayerNorm(
+    3, 1e-5, torch.tensor(2.0), torch.tensor(0.5)
+)  # meant: a gain of 2, a bias of 0.5
 show("weight", layer.weight)
 show("bias", layer.bias)
 
@@ -446,6 +510,7 @@ show("bias", layer.bias)
 # `elementwise_affine=False` means neither gain nor bias, whatever `bias` says.
 #
 # Most of the class is given. Two places are yours: register one parameter or `None` in the loop, and write `forward`.
+
 
 # %% tags=["exercise", "export"] id="ex-4-3"
 # Exercise 4.3 · ●●●○○ · 7 min
@@ -457,16 +522,29 @@ class LayerNorm(nn.Module):
     weight, bias: Parameters of shape normalized_shape that start at 1 and 0, or registered None.
     """
 
-    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        normalized_shape,
+        eps=1e-5,
+        elementwise_affine=True,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         self.normalized_shape = _sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+        for name, wanted in (
+            ("weight", elementwise_affine),
+            ("bias", elementwise_affine and bias),
+        ):
             ### BEGIN SOLUTION
             parameter = None
             if wanted:
-                parameter = nn.Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype))
+                parameter = nn.Parameter(
+                    torch.empty(self.normalized_shape, device=device, dtype=dtype)
+                )
             self.register_parameter(name, parameter)
             ### END SOLUTION
         self.reset_parameters()
@@ -506,7 +584,10 @@ check.layer_norm_module(LayerNorm)
 # %%
 g = torch.Generator().manual_seed(52)
 theirs, own = nn.LayerNorm((3, 4)), LayerNorm((3, 4))
-nn.init.normal_(theirs.weight, generator=g), nn.init.normal_(theirs.bias, generator=g)  # as if trained
+(
+    nn.init.normal_(theirs.weight, generator=g),
+    nn.init.normal_(theirs.bias, generator=g),
+)  # as if trained
 own.load_state_dict(theirs.state_dict())  # PyTorch to us; every name and shape must fit
 theirs.load_state_dict(own.state_dict())  # and back
 x = torch.randn(2, 3, 4, generator=g)  # (B, *normalized_shape)
@@ -519,14 +600,25 @@ print(theirs)
 
 # %%
 options = {
-    "(3, 4)": {}, "bias=False": {"bias": False}, "elementwise_affine=False": {"elementwise_affine": False},
-    "dtype=float64": {"dtype": torch.float64}, "device=meta": {"device": "meta"},
+    "(3, 4)": {},
+    "bias=False": {"bias": False},
+    "elementwise_affine=False": {"elementwise_affine": False},
+    "dtype=float64": {"dtype": torch.float64},
+    "device=meta": {"device": "meta"},
 }
 for name, option in options.items():
     mine, torchs = LayerNorm((3, 4), **option), nn.LayerNorm((3, 4), **option)
-    described = [[(key, p.shape, p.dtype, p.device) for key, p in layer.named_parameters()] for layer in (mine, torchs)]
+    described = [
+        [(key, p.shape, p.dtype, p.device) for key, p in layer.named_parameters()]
+        for layer in (mine, torchs)
+    ]
     assert described[0] == described[1]
-    print(f"{name:25}", ", ".join(f"{key} {tuple(shape)} {dtype} {where}" for key, shape, dtype, where in described[0]))
+    print(
+        f"{name:25}",
+        ", ".join(
+            f"{key} {tuple(shape)} {dtype} {where}" for key, shape, dtype, where in described[0]
+        ),
+    )
 
 # %% [markdown]
 # ### Call the layer, not its forward
@@ -555,11 +647,15 @@ g = torch.Generator().manual_seed(45)
 x = 2 + torch.randn(8, 5, generator=g)  # (B, D) mean 2
 layer, batchnorm = nn.LayerNorm(5), nn.BatchNorm1d(5)
 assert torch.equal(layer.train()(x), layer.eval()(x)) and not list(layer.buffers())
-assert (batchnorm.train()(x) - batchnorm.eval()(x)).abs().max() > 0.5  # its running statistics have seen one batch
+assert (
+    batchnorm.train()(x) - batchnorm.eval()(x)
+).abs().max() > 0.5  # its running statistics have seen one batch
 no_bias, rms = nn.LayerNorm(5, bias=False), nn.RMSNorm(5, eps=1e-5)
 assert (no_bias(x) - rms(x)).abs().max() > 0.5  # two layers
 centered = x - x.mean(-1, keepdim=True)  # (B, D)
-assert (no_bias(x) - rms(centered)).abs().max() < 1e-5  # LayerNorm is RMSNorm of the centered row; float32 rounding
+assert (
+    no_bias(x) - rms(centered)
+).abs().max() < 1e-5  # LayerNorm is RMSNorm of the centered row; float32 rounding
 print("LayerNorm: the same in train() and eval(); bias=False is not RMSNorm")
 
 # %% [markdown]
@@ -650,9 +746,13 @@ plot.cubes(
 
 # %%
 g = torch.Generator().manual_seed(46)
-x = torch.randn(2, 3, 4, 5, generator=g) * torch.tensor([1.0, 3.0, 9.0]).view(3, 1, 1)  # (B, C, H, W) unlike channels
+x = torch.randn(2, 3, 4, 5, generator=g) * torch.tensor([1.0, 3.0, 9.0]).view(
+    3, 1, 1
+)  # (B, C, H, W) unlike channels
 gain, shift = torch.randn(2, 3, generator=g)  # (C,) each
-whole = F.layer_norm(x, (3, 4, 5), gain.view(3, 1, 1).expand(3, 4, 5), shift.view(3, 1, 1).expand(3, 4, 5))
+whole = F.layer_norm(
+    x, (3, 4, 5), gain.view(3, 1, 1).expand(3, 4, 5), shift.view(3, 1, 1).expand(3, 4, 5)
+)
 pixel = F.layer_norm(x.movedim(1, -1), (3,), gain, shift).movedim(-1, 1)  # (B, C, H, W)
 group = F.group_norm(x, 1, gain, shift)  # (B, C, H, W)
 assert (whole - group).abs().max() < 1e-5  # one formula, float32 rounding
@@ -671,7 +771,12 @@ try:
 except RuntimeError as refused:
     print(refused)
 per_pixel = nn.LayerNorm(3)(larger.movedim(1, -1)).movedim(-1, 1)  # (B, C, H, W)
-print("per pixel:", tuple(per_pixel.shape), "  GroupNorm(1, C):", tuple(nn.GroupNorm(1, 3)(larger).shape))
+print(
+    "per pixel:",
+    tuple(per_pixel.shape),
+    "  GroupNorm(1, C):",
+    tuple(nn.GroupNorm(1, 3)(larger).shape),
+)
 
 # %% [markdown]
 # And one trap. `nn.LayerNorm(C)` on a channels-first image takes the **last** axis, the width. If the width differs from C it raises; if it happens to equal C, nothing is said.
@@ -691,7 +796,9 @@ print("no error, and the width was normalized")
 g = torch.Generator().manual_seed(53)
 vectors = torch.randn(2, 6, generator=g)  # (N, C)
 sequence = torch.randn(2, 6, 5, generator=g)  # (N, C, L)
-assert (F.group_norm(vectors, 1) - F.layer_norm(vectors, (6,))).abs().max() < 1e-5  # one formula, float32 rounding
+assert (
+    F.group_norm(vectors, 1) - F.layer_norm(vectors, (6,))
+).abs().max() < 1e-5  # one formula, float32 rounding
 per_step = F.layer_norm(sequence.movedim(1, -1), (6,)).movedim(-1, 1)  # (N, C, L) LayerNorm(C)
 assert (F.group_norm(sequence, 1) - per_step).abs().max() > 0.1
 print("GroupNorm(1, C) is LayerNorm(C) on vectors, and not on sequences")
@@ -704,7 +811,9 @@ print("GroupNorm(1, C) is LayerNorm(C) on vectors, and not on sequences")
 # %% tags=["optional"]
 g = torch.Generator().manual_seed(48)
 x = torch.randn(2, 3, 4, 5, generator=g)  # (B, C, H, W)
-y, mean, rstd = torch.native_layer_norm(x, (4, 5), None, None, 1e-5)  # x's shape, and twice (B, C, 1, 1)
+y, mean, rstd = torch.native_layer_norm(
+    x, (4, 5), None, None, 1e-5
+)  # x's shape, and twice (B, C, 1, 1)
 assert torch.equal(y, F.layer_norm(x, (4, 5)))  # the same operator
 print("y:", tuple(y.shape), "  mean:", tuple(mean.shape), "  rstd:", tuple(rstd.shape))
 
@@ -741,12 +850,15 @@ print(*lines[start - 1 : start + 6], sep="\n")
 # One table over shapes, types and options. Both layers get the same random parameters and the same random gradient from above (the *upstream* gradient), `dy`. The judge is neither of them but `nn.LayerNorm` in float64.
 # Three helpers come first: compute everything that a layer gives, measure a distance, and do both for two layers.
 
+
 # %%
 def results(layer, x, dy):
     """[y, dx, and the gradients of the layer's parameters], in float64."""
     x = x.clone().requires_grad_()
     y = layer(x)
-    return [t.detach().double() for t in (y, *torch.autograd.grad(y, [x, *layer.parameters()], dy))]
+    return [
+        t.detach().double() for t in (y, *torch.autograd.grad(y, [x, *layer.parameters()], dy))
+    ]
 
 
 def farthest(ours, exact):
@@ -759,12 +871,17 @@ def farthest(ours, exact):
 def compare(cls, shape, size, dtype, offset=0.0, parameters=None, **options):
     """Largest error of cls and of nn.LayerNorm, output and gradients, with the same random parameters."""
     g = torch.Generator().manual_seed(49)
-    x, dy = torch.randn(2, *shape, dtype=torch.float64, generator=g)  # (..., *normalized_shape) each
+    x, dy = torch.randn(
+        2, *shape, dtype=torch.float64, generator=g
+    )  # (..., *normalized_shape) each
     x, dy = (x + offset).to(dtype), dy.to(dtype)
     theirs = nn.LayerNorm(size, **options).to(parameters or dtype)
     for parameter in theirs.parameters():
         nn.init.normal_(parameter, generator=g)
-    own, exact = cls(size, **options).to(parameters or dtype), nn.LayerNorm(size, **options).double()
+    own, exact = (
+        cls(size, **options).to(parameters or dtype),
+        nn.LayerNorm(size, **options).double(),
+    )
     own.load_state_dict(theirs.state_dict())  # PyTorch to us
     exact.load_state_dict(own.state_dict())  # and back
     wanted = results(exact, x.double(), dy.double())
@@ -775,25 +892,43 @@ def compare(cls, shape, size, dtype, offset=0.0, parameters=None, **options):
 # The tolerances are some units in the last place of each type, times the largest value. At offset 10,000 PyTorch itself needs a wider one.
 
 # %%
-tolerances = {torch.float64: 1e-12, torch.float32: 5e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+tolerances = {
+    torch.float64: 1e-12,
+    torch.float32: 5e-6,
+    torch.float16: 2e-3,
+    torch.bfloat16: 2e-2,
+}
 cases = [
-    ((6, 5), 5, torch.float64, {}), ((2, 3, 4), [3, 4], torch.float64, {"bias": False}),
-    ((2, 3, 4, 5), (3, 4, 5), torch.float64, {"eps": 0.1}), ((7,), 7, torch.float64, {"elementwise_affine": False}),
-    ((6, 5), 5, torch.float32, {}), ((2, 3, 4), torch.Size([4]), torch.float32, {"bias": False}),
-    ((2, 3, 4, 5), (4, 5), torch.float32, {"eps": 1e-3}), ((0, 5), 5, torch.float32, {}),
-    ((8, 64), 64, torch.float32, {"elementwise_affine": False}), ((8, 64), 64, torch.float32, {"offset": 1e4}),
-    ((6, 5), 5, torch.float16, {}), ((2, 3, 4), (3, 4), torch.float16, {"parameters": torch.float32}),
-    ((6, 5), 5, torch.bfloat16, {}), ((2, 3, 4), 4, torch.bfloat16, {"parameters": torch.float32, "bias": False}),
+    ((6, 5), 5, torch.float64, {}),
+    ((2, 3, 4), [3, 4], torch.float64, {"bias": False}),
+    ((2, 3, 4, 5), (3, 4, 5), torch.float64, {"eps": 0.1}),
+    ((7,), 7, torch.float64, {"elementwise_affine": False}),
+    ((6, 5), 5, torch.float32, {}),
+    ((2, 3, 4), torch.Size([4]), torch.float32, {"bias": False}),
+    ((2, 3, 4, 5), (4, 5), torch.float32, {"eps": 1e-3}),
+    ((0, 5), 5, torch.float32, {}),
+    ((8, 64), 64, torch.float32, {"elementwise_affine": False}),
+    ((8, 64), 64, torch.float32, {"offset": 1e4}),
+    ((6, 5), 5, torch.float16, {}),
+    ((2, 3, 4), (3, 4), torch.float16, {"parameters": torch.float32}),
+    ((6, 5), 5, torch.bfloat16, {}),
+    ((2, 3, 4), 4, torch.bfloat16, {"parameters": torch.float32, "bias": False}),
 ]
 
 # %%
-print(f"{'x':13} {'normalized_shape':17} {'type':9} {'state_dict':11} {'y, gradients':13} option")
+print(
+    f"{'x':13} {'normalized_shape':17} {'type':9} {'state_dict':11} {'y, gradients':13} option"
+)
 for shape, size, dtype, options in cases:
     own, theirs = compare(LayerNorm, shape, size, dtype, **options)
     tolerance = 0.02 if "offset" in options else tolerances[dtype]
     assert own < tolerance and theirs < tolerance
-    option = ", ".join(f"{name}={value}".replace("torch.", "") for name, value in options.items())
-    print(f"{shape!s:13} {size!s:17} {str(dtype)[6:]:9} {'both ways':11} {f'< {tolerance:.0e}':13} {option}".rstrip())
+    option = ", ".join(
+        f"{name}={value}".replace("torch.", "") for name, value in options.items()
+    )
+    print(
+        f"{shape!s:13} {size!s:17} {str(dtype)[6:]:9} {'both ways':11} {f'< {tolerance:.0e}':13} {option}".rstrip()
+    )
 print(f"{len(cases)} rows: both layers equal the float64 reference within the tolerance")
 
 # %% [markdown]
@@ -805,6 +940,7 @@ print(f"{len(cases)} rows: both layers equal the float64 reference within the to
 # A layer put together from two that are public. On rows of spread 1 it agrees with PyTorch within a thousandth. Three things are wrong with it.
 #
 # **Predict:** read it and find them, before you run the examination below.
+
 
 # %%
 class FoundNorm(nn.Module):
@@ -833,14 +969,21 @@ print("agrees with nn.LayerNorm on rows of spread 1, within 0.001")
 # %%
 bare = FoundNorm((3, 4), elementwise_affine=False)
 bare(x.requires_grad_()).sum().backward()
-print("parameters:", sum(p.numel() for p in bare.parameters()), "  their gradients:", [p.grad for p in bare.parameters()])
+print(
+    "parameters:",
+    sum(p.numel() for p in bare.parameters()),
+    "  their gradients:",
+    [p.grad for p in bare.parameters()],
+)
 try:
     FoundNorm((3, 4)).load_state_dict(nn.LayerNorm((3, 4)).state_dict())
 except RuntimeError as refused:
     print(str(refused).replace("\n\t", "\n  "))
 small = 1e-3 * x.detach()  # (B, *normalized_shape) spread 0.001
 ratio = FoundNorm((3, 4))(small).std() / nn.LayerNorm((3, 4))(small).std()
-assert 2.5 < ratio < 4.5  # sqrt(v + 1e-5) / sqrt(v + 1e-8) at v = 1e-6 is 3.3; rows of 12 numbers scatter around it
+assert (
+    2.5 < ratio < 4.5
+)  # sqrt(v + 1e-5) / sqrt(v + 1e-8) at v = 1e-6 is 3.3; rows of 12 numbers scatter around it
 print("small spread: about three times too large")
 
 # %% [markdown]
@@ -849,6 +992,7 @@ print("small spread: about three times too large")
 # 3. $\epsilon = 10^{-8}$, fixed. It is no "small detail" on rows whose variance is not far above $10^{-5}$, and in plain float16 it is zero (lesson 3).
 #
 # The notes that one of the two comes from call its output the same as PyTorch's, and on ordinary rows it nearly is. Mend it.
+
 
 # %% tags=["exercise"] id="ex-4-5"
 # Exercise 4.5 · ●●●○○ · 6 min
@@ -865,8 +1009,12 @@ class MendedNorm(nn.Module):
         super().__init__()
         self.normalized_shape, self.eps = tuple(normalized_shape), eps
         affine = elementwise_affine
-        self.register_parameter("weight", nn.Parameter(torch.ones(self.normalized_shape)) if affine else None)
-        self.register_parameter("bias", nn.Parameter(torch.zeros(self.normalized_shape)) if affine else None)
+        self.register_parameter(
+            "weight", nn.Parameter(torch.ones(self.normalized_shape)) if affine else None
+        )
+        self.register_parameter(
+            "bias", nn.Parameter(torch.zeros(self.normalized_shape)) if affine else None
+        )
 
     def forward(self, x):
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)

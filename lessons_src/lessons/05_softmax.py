@@ -58,7 +58,9 @@ show("row sums of LayerNorm", y.sum(-1))
 weight = torch.tensor([0.5, 1.0, 2.0, 1.0, 1.5])  # (D,) as training might leave them
 bias = torch.tensor([0.1, 0.0, -0.2, 0.3, 0.0])  # (D,)
 out = y * weight + bias  # (B, D)
-assert torch.allclose(out.sum(-1), (y * weight).sum(-1) + bias.sum(), atol=1e-5)  # float32, ten numbers of order 1
+assert torch.allclose(
+    out.sum(-1), (y * weight).sum(-1) + bias.sum(), atol=1e-5
+)  # float32, ten numbers of order 1
 show("row sums after gain and bias", out.sum(-1))
 
 # %% [markdown]
@@ -107,6 +109,7 @@ for name, c in {"mean": row.mean(), "smallest": row.min(), "largest": row.max()}
 #
 # It has to be the largest **of each row**. With one maximum for the whole batch, a float32 row that lies 200 below it becomes 0/0.
 
+
 # %% tags=["exercise"] id="ex-5-1"
 # Exercise 5.1 · ●●○○○ · 7 min
 def softmax(x):
@@ -144,7 +147,9 @@ check.softmax(softmax)
 g = torch.Generator().manual_seed(123)
 bound = 1 / math.sqrt(5)
 torch.rand(2, 5, generator=g)
-nn.init.kaiming_uniform_(torch.empty(6, 5), a=math.sqrt(5), generator=g)  # nn.Linear(5, 6): its weights
+nn.init.kaiming_uniform_(
+    torch.empty(6, 5), a=math.sqrt(5), generator=g
+)  # nn.Linear(5, 6): its weights
 torch.empty(6).uniform_(-bound, bound, generator=g)  # and its bias
 batch = torch.rand(3, 5, generator=g)  # (B, D)
 p, y = F.softmax(batch, -1), normalize(batch)  # (B, D) each
@@ -154,20 +159,28 @@ show("variances of LayerNorm", y.var(-1, correction=0))
 
 # %%
 cell_566 = {
-    "softmax, sum of row 0": [1.00], "LayerNorm, sum of row 0": [0.00],
+    "softmax, sum of row 0": [1.00],
+    "LayerNorm, sum of row 0": [0.00],
     "softmax": [
-        [0.1511, 0.1768, 0.2551, 0.2218, 0.1951], [0.2221, 0.2242, 0.2417, 0.1868, 0.1252],
-        [0.1455, 0.3037, 0.2042, 0.1322, 0.2145]],
+        [0.1511, 0.1768, 0.2551, 0.2218, 0.1951],
+        [0.2221, 0.2242, 0.2417, 0.1868, 0.1252],
+        [0.1455, 0.3037, 0.2042, 0.1322, 0.2145],
+    ],
     "LayerNorm": [
-        [-1.4612, -0.5941, 1.4379, 0.6639, -0.0465], [0.5510, 0.5900, 0.9076, -0.1802, -1.8685],
-        [-0.9192, 1.5546, 0.2206, -1.2413, 0.3852]],
-    "softmax, means": [0.2000, 0.2000, 0.2000], "softmax, variances": [0.0013, 0.0017, 0.0037],
-    "LayerNorm, means": [0.0, 0.0, 0.0], "LayerNorm, variances": [0.9997, 0.9998, 0.9999],
+        [-1.4612, -0.5941, 1.4379, 0.6639, -0.0465],
+        [0.5510, 0.5900, 0.9076, -0.1802, -1.8685],
+        [-0.9192, 1.5546, 0.2206, -1.2413, 0.3852],
+    ],
+    "softmax, means": [0.2000, 0.2000, 0.2000],
+    "softmax, variances": [0.0013, 0.0017, 0.0037],
+    "LayerNorm, means": [0.0, 0.0, 0.0],
+    "LayerNorm, variances": [0.9997, 0.9998, 0.9999],
 }
 
 # %% [markdown]
 # These are its numbers, as it prints them. Rounding to four decimals can move a number by 5e-5, half of the last digit. We allow 6e-5, for a reason that comes below.
 # That still tells the conventions apart: with $\epsilon = 10^{-6}$ some entry is 2.3e-4 off, without $\epsilon$ 2.5e-4.
+
 
 # %%
 def agree(ours, label):
@@ -177,10 +190,17 @@ def agree(ours, label):
 
 for name, ours in [("softmax", p), ("LayerNorm", y), ("LayerNorm", F.layer_norm(batch, (5,)))]:
     agree(ours, name), agree(ours.sum(-1)[:1], f"{name}, sum of row 0")
-    agree(ours.mean(-1), f"{name}, means"), agree(ours.var(-1, correction=0), f"{name}, variances")
+    (
+        agree(ours.mean(-1), f"{name}, means"),
+        agree(ours.var(-1, correction=0), f"{name}, variances"),
+    )
 for eps in (1e-6, 0.0):  # other conventions are told apart
     assert (normalize(batch, eps) - torch.tensor(cell_566["LayerNorm"])).abs().max() > 2e-4
-print("all", sum(torch.tensor(numbers).numel() for numbers in cell_566.values()), "numbers of cell 566 agree")
+print(
+    "all",
+    sum(torch.tensor(numbers).numel() for numbers in cell_566.values()),
+    "numbers of cell 566 agree",
+)
 
 # %% [markdown]
 # The variances 0.9997, 0.9998, 0.9999 are $\sigma^2/(\sigma^2+\epsilon)$: these rows have little spread, and $\epsilon = 10^{-5}$ shows.
@@ -194,9 +214,15 @@ print("all", sum(torch.tensor(numbers).numel() for numbers in cell_566.values())
 exact = normalize(batch.double())[2, 3]  # float64: 16 digits
 near = exact.float()  # the float32 number next to it
 far = torch.nextafter(near, torch.tensor(-2.0))  # and its neighbor
-for name, number in {"float64": exact, "nearest float32": near, "the next float32": far}.items():
+for name, number in {
+    "float64": exact,
+    "nearest float32": near,
+    "the next float32": far,
+}.items():
     print(f"{name:16}  {number.item():.8f}  prints as  {number.item():.4f}")
-assert all((v[2, 3] - exact).abs() < 6e-7 for v in (y, F.layer_norm(batch, (5,))))  # five steps of float32 at 1.24
+assert all(
+    (v[2, 3] - exact).abs() < 6e-7 for v in (y, F.layer_norm(batch, (5,)))
+)  # five steps of float32 at 1.24
 
 # %% [markdown]
 # Nobody. The value, computed in float64, is $-1.24124989$: a hair from $-1.24125$, the middle between two printed numbers. And float32 has no numbers between $-1.24124992$ and $-1.24125004$. Two right programs, rounded in a different order, may land on either side.
@@ -245,8 +271,12 @@ for f_name, f in functions.items():
     for c_name, change in changes.items():
         words = set()
         for seed in range(5):
-            rows = torch.randn(6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))  # (6, D)
-            same, negated = (torch.allclose(f(change(rows)), sign * f(rows), atol=1e-12) for sign in (1, -1))
+            rows = torch.randn(
+                6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+            )  # (6, D)
+            same, negated = (
+                torch.allclose(f(change(rows)), sign * f(rows), atol=1e-12) for sign in (1, -1)
+            )
             words.add("same" if same else "negated" if negated else "changed")
         print(f"{f_name}({c_name}):", *words)
 
@@ -276,13 +306,21 @@ for eps in (0.0, 1e-5, 1e-3):
 row = torch.tensor([1.0, 2.0, 3.5, 4.0], dtype=torch.float64)  # (D,)
 a = torch.logspace(-4, 2, 121, dtype=torch.float64)[:, None]  # (121, 1)
 entries = [f"x = {v:g}" for v in row.tolist()]
-curves = {"softmax(a x)": F.softmax(a * row, -1), "LayerNorm(a x), eps = 1e-5": normalize(a * row)}  # (121, D) each
+curves = {
+    "softmax(a x)": F.softmax(a * row, -1),
+    "LayerNorm(a x), eps = 1e-5": normalize(a * row),
+}  # (121, D) each
 
 # %%
 plot.panels(
-    {name: (a[:, 0], dict(zip(entries, values.T, strict=True))) for name, values in curves.items()},
+    {
+        name: (a[:, 0], dict(zip(entries, values.T, strict=True)))
+        for name, values in curves.items()
+    },
     title="A factor turns softmax from uniform to argmax; LayerNorm ignores it, down to where eps takes over",
-    x="factor a = 1/T", y=["share", "normalized entry"], xlog=True,
+    x="factor a = 1/T",
+    y=["share", "normalized entry"],
+    xlog=True,
     caption="One row of four entries, multiplied by a. Softmax: four shares of 1/4 on the left, one share of 1 on the right. "
     "LayerNorm: constant where the standard deviation of the row, 1.19 a, is far above the root of eps, 0.003.",
     alt="Two panels over a factor from 0.0001 to 100. Left: four softmax shares start together at one quarter and part around "
@@ -294,6 +332,7 @@ plot.panels(
 # In between softmax says how *sure* the row is, and it reads that off the scale. LayerNorm throws the scale away.
 #
 # The shares answer to differences alone: $p_1 / p_2 = e^{(x_1 - x_2)/T}$.
+
 
 # %% tags=["exercise"] id="ex-5-3"
 # Exercise 5.3 · ●●○○○ · 4 min
@@ -336,28 +375,55 @@ show("shares", shares)
 
 # %%
 turn = torch.linspace(0, 2 * math.pi, 121, dtype=torch.float64)  # (121,)
-across = torch.tensor([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]], dtype=torch.float64)  # (2, 3) both in the plane of sum 0
+across = torch.tensor(
+    [[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]], dtype=torch.float64
+)  # (2, 3) both in the plane of sum 0
 across = across / across.norm(dim=-1, keepdim=True)  # (2, 3) and of length 1
 around = turn.cos()[:, None] * across[0] + turn.sin()[:, None] * across[1]  # (121, 3)
 shapes = {"triangle": torch.eye(3)[[0, 1, 2, 0]], "circle": math.sqrt(3) * around}
-pale = {"triangle": "#B58A99", "circle": "#7FB8D9"}  # the outputs themselves have the strong colors
-cloud = torch.randn(60, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(55))  # (60, 3)
-assert torch.allclose(normalize(cloud, eps=0.0).norm(dim=-1), torch.tensor(3.0).double().sqrt(), rtol=1e-12)
-assert (normalize(cloud).norm(dim=-1) < math.sqrt(3)).all() and normalize(cloud).sum(-1).abs().max() < 1e-12
+pale = {
+    "triangle": "#B58A99",
+    "circle": "#7FB8D9",
+}  # the outputs themselves have the strong colors
+cloud = torch.randn(
+    60, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(55)
+)  # (60, 3)
+assert torch.allclose(
+    normalize(cloud, eps=0.0).norm(dim=-1), torch.tensor(3.0).double().sqrt(), rtol=1e-12
+)
+assert (normalize(cloud).norm(dim=-1) < math.sqrt(3)).all() and normalize(cloud).sum(
+    -1
+).abs().max() < 1e-12
+
 
 # %%
 def draw(change=None):
     """Redraw both outputs for the chosen factor."""
-    outputs = {"softmax": F.softmax(factor.value * cloud, -1), "LayerNorm": normalize(factor.value * cloud)}
+    outputs = {
+        "softmax": F.softmax(factor.value * cloud, -1),
+        "LayerNorm": normalize(factor.value * cloud),
+    }
     drawn = plot.scatter3d(
-        outputs, curves=shapes, colors=pale, view=(20, 15), limit=1.75, x="entry 1", y="entry 2", z="entry 3",
-        title=f"a = {factor.value:.4g}", caption="as chosen", alt="as chosen", show=False,
+        outputs,
+        curves=shapes,
+        colors=pale,
+        view=(20, 15),
+        limit=1.75,
+        x="entry 1",
+        y="entry 2",
+        z="entry 3",
+        title=f"a = {factor.value:.4g}",
+        caption="as chosen",
+        alt="as chosen",
+        show=False,
     )
     picture.value = drawn.png
 
 
 # %%
-factor = widgets.FloatLogSlider(value=1.0, min=-4, max=2, step=0.25, description="a", continuous_update=False)
+factor = widgets.FloatLogSlider(
+    value=1.0, min=-4, max=2, step=0.25, description="a", continuous_update=False
+)
 picture = widgets.Image(format="png", width=640)
 factor.observe(draw, "value")
 draw()
@@ -370,15 +436,28 @@ widgets.VBox([factor, picture])
 angles = torch.tensor([10.0, 70, 130, 190, 250, 310]) * math.pi / 180  # (6,)
 inputs = angles.cos()[:, None] * across[0] + angles.sin()[:, None] * across[1]  # (6, 3)
 a = torch.logspace(-4, 3, 200, dtype=torch.float64)  # (200,)
-a = torch.cat([a, a.flip(0)])[:, None]  # (400, 1) out and back, so that the six paths are one line
+a = torch.cat([a, a.flip(0)])[
+    :, None
+]  # (400, 1) out and back, so that the six paths are one line
 softmax_paths = torch.cat([F.softmax(a * v, -1) for v in inputs])  # (2400, 3)
 norm_paths = torch.cat([normalize(a * v) for v in inputs])  # (2400, 3)
 
 # %%
 plot.scatter3d(
-    {}, curves={"LayerNorm(a x)": norm_paths, **shapes, "softmax(a x)": softmax_paths},  # what is in front comes last
+    {},
+    curves={
+        "LayerNorm(a x)": norm_paths,
+        **shapes,
+        "softmax(a x)": softmax_paths,
+    },  # what is in front comes last
     colors={**pale, "softmax(a x)": "softmax", "LayerNorm(a x)": "LayerNorm"},
-    sphere=math.sqrt(3), plane=(1, 1, 1), view=(20, 15), limit=1.75, x="entry 1", y="entry 2", z="entry 3",
+    sphere=math.sqrt(3),
+    plane=(1, 1, 1),
+    view=(20, 15),
+    limit=1.75,
+    x="entry 1",
+    y="entry 2",
+    z="entry 3",
     title="Softmax ends in a triangle, LayerNorm on a circle",
     caption="Six inputs of three entries, multiplied by a from 0.0001 to 1000: softmax runs from the middle of the triangle to a "
     "corner; LayerNorm (eps = 1e-5, before gain and bias) runs straight to the circle, where the plane of sum 0 cuts the sphere, "
@@ -406,6 +485,7 @@ plot.scatter3d(
 # Both in one line: the matrix with $p$ on its diagonal and 0 elsewhere, minus the matrix of all products $p_i\,p_j$,
 #
 # $$J = \mathrm{diag}(p) - p\,p^\top$$
+
 
 # %% tags=["exercise"] id="ex-5-4"
 # Exercise 5.4 · ●●●○○ · 8 min
@@ -438,7 +518,9 @@ check.softmax_jacobian(softmax_jacobian)
 row = torch.tensor([2.0, -1.0, 0.5, 3.0, 0.0], dtype=torch.float64)  # (D,)
 automatic = torch.func.jacrev(lambda v: F.softmax(v, -1))(row)  # (D, D)
 p = F.softmax(row, -1)  # (D,)
-torch.testing.assert_close(torch.diag(p) - torch.outer(p, p), automatic, atol=1e-14, rtol=0)  # float64, entries below 1
+torch.testing.assert_close(
+    torch.diag(p) - torch.outer(p, p), automatic, atol=1e-14, rtol=0
+)  # float64, entries below 1
 show("J", automatic)
 show("J times (1, 1, 1, 1, 1)", automatic.sum(-1))
 
@@ -456,15 +538,22 @@ layers = {
     "LayerNorm, eps = 0": lambda v: normalize(v, eps=0.0),
     "LayerNorm, eps = 0.1": lambda v: normalize(v, eps=0.1),
 }
-singular = {name: torch.linalg.svdvals(torch.func.jacrev(layer)(row)) for name, layer in layers.items()}  # (D,) each
+singular = {
+    name: torch.linalg.svdvals(torch.func.jacrev(layer)(row)) for name, layer in layers.items()
+}  # (D,) each
 for name, values in singular.items():
     show(f"{name:20} singular values", values)
     show(f"{'':20} rank", int((values > 1e-12).sum()))  # zeros come out as 1e-17, in float64
 
 # %%
 plot.heat(
-    torch.stack(list(singular.values())), list(singular), ["1st", "2nd", "3rd", "4th", "5th"],
-    title="Softmax forgets one direction, LayerNorm two (at eps = 0)", x="singular value of the Jacobian", y="layer", fmt=".4f",
+    torch.stack(list(singular.values())),
+    list(singular),
+    ["1st", "2nd", "3rd", "4th", "5th"],
+    title="Softmax forgets one direction, LayerNorm two (at eps = 0)",
+    x="singular value of the Jacobian",
+    y="layer",
+    fmt=".4f",
     caption="The row 2, -1, 0.5, 3, 0 (D = 5), float64. Softmax: rank 4. LayerNorm before gain and bias: rank 3 at eps = 0, its "
     "three values all equal to 1/sigma. With eps the fourth is small instead of 0.",
     alt="A table of five singular values for three layers. Softmax has four above zero and one zero. LayerNorm at eps 0 has "
@@ -478,12 +567,23 @@ plot.heat(
 # %%
 for seed in range(5):
     for D in range(3, 9):
-        v = torch.randn(D, dtype=torch.float64, generator=torch.Generator().manual_seed(10 * D + seed))  # (D,)
-        J_soft, J_norm = (torch.func.jacrev(layers[name])(v) for name in ("softmax", "LayerNorm, eps = 0"))
-        s_soft, s_norm = torch.linalg.svdvals(J_soft), torch.linalg.svdvals(J_norm) * v.std(correction=0)  # (D,)
-        assert (s_soft > 1e-12).sum() == D - 1 and (s_norm > 1e-12).sum() == D - 2  # zeros: below 1e-15
+        v = torch.randn(
+            D, dtype=torch.float64, generator=torch.Generator().manual_seed(10 * D + seed)
+        )  # (D,)
+        J_soft, J_norm = (
+            torch.func.jacrev(layers[name])(v) for name in ("softmax", "LayerNorm, eps = 0")
+        )
+        s_soft, s_norm = (
+            torch.linalg.svdvals(J_soft),
+            torch.linalg.svdvals(J_norm) * v.std(correction=0),
+        )  # (D,)
+        assert (s_soft > 1e-12).sum() == D - 1 and (
+            s_norm > 1e-12
+        ).sum() == D - 2  # zeros: below 1e-15
         assert (s_norm[: D - 2] - 1).abs().max() < 1e-12  # the others are all 1 / sigma
-        assert J_soft.sum(-1).abs().max() < 1e-14 and J_norm.sum(-1).abs().max() < 1e-12  # the shift
+        assert (
+            J_soft.sum(-1).abs().max() < 1e-14 and J_norm.sum(-1).abs().max() < 1e-12
+        )  # the shift
         assert (J_norm @ (v - v.mean())).abs().max() < 1e-12  # the scale
 print("30 rows of 3 to 8 features: rank D - 1 and rank D - 2")
 
@@ -499,6 +599,7 @@ print("30 rows of 3 to 8 features: rank D - 1 and rank D - 2")
 # The matrices are `gain * randn / sqrt(D)`, with the gain of [lesson 1](01_why_normalize.ipynb): on average they multiply the length of a difference by the gain.
 #
 # **Predict:** at a uniform row, $p_i = 1/D$, all singular values of softmax but one are $1/D$ (put it into $\mathrm{diag}(p) - pp^\top$). With $D = 64$ and a gain of $\sqrt 2$, by how much does one layer shrink a difference?
+
 
 # %%
 def through(norm, gain, seed, depth=12, D=64):
@@ -516,17 +617,32 @@ def through(norm, gain, seed, depth=12, D=64):
 
 
 # %%
-norms = {"LayerNorm": normalize, "softmax": lambda v: F.softmax(v, -1), "D times softmax": lambda v: 64 * F.softmax(v, -1)}
-spreads = {name: torch.stack([through(f, math.sqrt(2), seed)[0] for seed in range(8)]) for name, f in norms.items()}  # (8, 12)
+norms = {
+    "LayerNorm": normalize,
+    "softmax": lambda v: F.softmax(v, -1),
+    "D times softmax": lambda v: 64 * F.softmax(v, -1),
+}
+spreads = {
+    name: torch.stack([through(f, math.sqrt(2), seed)[0] for seed in range(8)])
+    for name, f in norms.items()
+}  # (8, 12)
 step = spreads["softmax"][:, 3] / spreads["softmax"][:, 2]  # (8,) from layer 3 to layer 4
 assert (step / (math.sqrt(2) / 64) - 1).abs().max() < 0.1  # sqrt(2) / 64 = 0.022; 8 seeds
-assert spreads["LayerNorm"].min() > 0.9 and spreads["D times softmax"].min() > 0.8 and spreads["softmax"][:, -1].max() < 1e-14
+assert (
+    spreads["LayerNorm"].min() > 0.9
+    and spreads["D times softmax"].min() > 0.8
+    and spreads["softmax"][:, -1].max() < 1e-14
+)
 
 # %%
 plot.lines(
-    range(1, 13), spreads, ylog=True, colors={"D times softmax": "#B07A8C"},
+    range(1, 13),
+    spreads,
+    ylog=True,
+    colors={"D times softmax": "#B07A8C"},
     title="Eleven softmax layers make all inputs look alike",
-    x="layer", y="spread of the samples",
+    x="layer",
+    y="spread of the samples",
     caption="Random weights of gain 1.41, width 64, 100 random inputs, float64. Spread: distance of the samples from their mean, "
     "relative to their size.",
     alt="Over twelve layers LayerNorm and D times softmax stay near 1. Softmax falls by a factor of 45 a layer and ends at 1e-16, "
@@ -541,16 +657,25 @@ plot.lines(
 
 # %%
 gains = [0.25, 0.5, 1.0, 2.0, 4.0]
-grads = {name: torch.tensor([[through(f, gain, seed)[1] for gain in gains] for seed in range(5)]) for name, f in norms.items()}
+grads = {
+    name: torch.tensor([[through(f, gain, seed)[1] for gain in gains] for seed in range(5)])
+    for name, f in norms.items()
+}
 g_norm, g_times = grads["LayerNorm"], grads["D times softmax"]  # (5, 5) each
 assert (g_norm / g_norm[:, :1] - 1).abs().max() < 1e-2  # eps = 1e-5 beside a variance of 0.06
-assert (g_times.max(-1).values / g_times.min(-1).values).min() > 1e5 and grads["softmax"].max() < 1e-10
+assert (g_times.max(-1).values / g_times.min(-1).values).min() > 1e5 and grads[
+    "softmax"
+].max() < 1e-10
 
 # %%
 plot.lines(
-    gains, {name: values.log10() for name, values in grads.items()}, xlog=True, colors={"D times softmax": "#B07A8C"},
+    gains,
+    {name: values.log10() for name, values in grads.items()},
+    xlog=True,
+    colors={"D times softmax": "#B07A8C"},
     title="Only LayerNorm ignores the size of the weights before it",
-    x="gain of the weights", y="log10 of the gradient at the input",
+    x="gain of the weights",
+    y="log10 of the gradient at the input",
     caption="The same twelve layers; size of the gradient at the input relative to the gradient at the output. 0 means equal, "
     "-8 a hundred million times smaller.",
     alt="Over gains from 0.25 to 4 LayerNorm's gradient stays near 1. Through softmax it is below 1e-13 everywhere. Through D times "
@@ -588,17 +713,30 @@ for seed in range(20):
     scores, value = torch.randn(500, 8, generator=g), torch.rand(500, 8, generator=g)  # (B, T)
     for name, w in {"softmax": F.softmax(scores, -1), "LayerNorm": normalize(scores)}.items():
         out = (w * value).sum(-1)  # (B,)
-        outside[name].append(((out < value.amin(-1) - 1e-6) | (out > value.amax(-1) + 1e-6)).float().mean().item())
+        outside[name].append(
+            ((out < value.amin(-1) - 1e-6) | (out > value.amax(-1) + 1e-6))
+            .float()
+            .mean()
+            .item()
+        )
     negative.append((normalize(scores) < 0).float().mean().item())
 print(f"negative LayerNorm weights: {100 * min(negative):.0f} to {100 * max(negative):.0f} %")
-print(f"outputs outside all values: {100 * min(outside['LayerNorm']):.0f} to {100 * max(outside['LayerNorm']):.0f} % over 20 seeds")
-assert 0.45 < min(negative) < max(negative) < 0.55 and min(outside["LayerNorm"]) > 0.5 and max(outside["softmax"]) == 0
+print(
+    f"outputs outside all values: {100 * min(outside['LayerNorm']):.0f} to {100 * max(outside['LayerNorm']):.0f} % over 20 seeds"
+)
+assert (
+    0.45 < min(negative) < max(negative) < 0.55
+    and min(outside["LayerNorm"]) > 0.5
+    and max(outside["softmax"]) == 0
+)
 
 # %% [markdown]
 # An average with shares (a *convex combination*) never leaves the range of its values; this one does more often than not (8 tokens, random scores and values). And a mask breaks it: a score of $-\infty$, "do not look here", is a share of exactly 0.
 
 # %%
-masked = torch.tensor([2.0, 0.0, -1.0, -math.inf, -math.inf])  # (T,) the last two tokens are padding
+masked = torch.tensor(
+    [2.0, 0.0, -1.0, -math.inf, -math.inf]
+)  # (T,) the last two tokens are padding
 show("softmax  ", F.softmax(masked, -1))
 show("LayerNorm", normalize(masked))
 
@@ -607,6 +745,7 @@ show("LayerNorm", normalize(masked))
 #
 # A layer pools the tokens of a sentence into one vector: a learned query scores each token, softmax makes weights, the output is the weighted average.
 # This slip stood in several public repositories. The code runs, and the shapes are right.
+
 
 # %%
 def attention_pool(x, query):
@@ -643,6 +782,7 @@ pool_diagnosis = "axis"
 
 # %% tags=["check"]
 check.pool_diagnosis(pool_diagnosis)
+
 
 # %% tags=["exercise"] id="ex-5-6"
 # Exercise 5.6 · ●●○○○ · 5 min

@@ -17,7 +17,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import mean_and_var, normalize
-from lessonkit import check, data, plot, show, train  # sets torch to one thread (LESSON_THREADS)
+from lessonkit import (
+    check,
+    data,
+    plot,
+    show,
+    train,
+)  # sets torch to one thread (LESSON_THREADS)
 
 # %% [markdown]
 # ## 6.1 The other axis
@@ -28,7 +34,9 @@ from lessonkit import check, data, plot, show, train  # sets torch to one thread
 # **Predict:** which of the two makes sense for this table? And in which of them does a person's result depend on the other three?
 
 # %%
-people = torch.tensor([[160.0, 25, 36], [172, 61, 41], [181, 40, 44], [191, 34, 47]])  # (B, C) = (4, 3)
+people = torch.tensor(
+    [[160.0, 25, 36], [172, 61, 41], [181, 40, 44], [191, 34, 47]]
+)  # (B, C) = (4, 3)
 show("LayerNorm", F.layer_norm(people, (3,)), 2)
 show("BatchNorm", F.batch_norm(people, None, None, training=True), 2)
 
@@ -54,11 +62,14 @@ plot.cubes(
 
 # %%
 by_columns = normalize(people.T).T  # (C, B) -> (B, C)
-assert torch.allclose(by_columns, F.batch_norm(people, None, None, training=True), atol=1e-5)  # float32, numbers near 190
+assert torch.allclose(
+    by_columns, F.batch_norm(people, None, None, training=True), atol=1e-5
+)  # float32, numbers near 190
 
 # %% [markdown]
 # For a batch of series, (B, C, T), a channel has $B \cdot T$ entries: all samples and all time steps count.
 # PyTorch's BatchNorm always keeps **axis 1** and reduces every other one.
+
 
 # %% tags=["exercise", "export"] id="ex-6-1"
 # Exercise 6.1 · ●●○○○ · 5 min
@@ -93,7 +104,9 @@ check.channel_stats(channel_stats)
 # %%
 taller = people.clone()
 taller[3, 0] = 250
-batch_change = F.batch_norm(taller, None, None, training=True) - F.batch_norm(people, None, None, training=True)  # (B, C)
+batch_change = F.batch_norm(taller, None, None, training=True) - F.batch_norm(
+    people, None, None, training=True
+)  # (B, C)
 row_change = F.layer_norm(taller, (3,)) - F.layer_norm(people, (3,))  # (B, C)
 show("BatchNorm, change of the first person", batch_change[0], 2)
 show("LayerNorm, change of the first person", row_change[0], 2)
@@ -109,7 +122,9 @@ assert (row_change[:3] == 0).all()  # bit for bit: a row is computed from that r
 g = torch.Generator().manual_seed(62)
 x = torch.randn(5, 4, generator=g).requires_grad_()  # (B, C)
 upstream = torch.randn(4, generator=g)  # (C,)
-(F.batch_norm(x, None, None, training=True)[0] * upstream).sum().backward()  # a loss of row 0 alone
+(
+    F.batch_norm(x, None, None, training=True)[0] * upstream
+).sum().backward()  # a loss of row 0 alone
 batch_rows = (x.grad != 0).any(-1)  # (B,)
 x.grad = None
 (F.layer_norm(x, (4,))[0] * upstream).sum().backward()
@@ -120,10 +135,13 @@ print("rows with a gradient, LayerNorm:", (x.grad != 0).any(-1).tolist())
 # How much do the neighbors matter? Take one sample whose feature is 1.5, and neighbors from a Gaussian with mean 0 and deviation 1.
 # Draw the neighbors anew a thousand times and look at what BatchNorm makes of the 1.5.
 
+
 # %%
 def with_neighbors(B):
     """1,000 batches of B samples; the first sample is always 1.5. Returns its 1,000 outputs."""
-    batches = torch.randn(B, 1000, generator=torch.Generator().manual_seed(B))  # (B, draws): each column is one batch
+    batches = torch.randn(
+        B, 1000, generator=torch.Generator().manual_seed(B)
+    )  # (B, draws): each column is one batch
     batches[0] = 1.5
     return F.batch_norm(batches, None, None, training=True)[0]  # (draws,)
 
@@ -132,8 +150,12 @@ outputs = {f"batch of {B}": with_neighbors(B) for B in (2, 8, 32, 128)}
 
 # %%
 plot.hist(
-    outputs, title="The smaller the batch, the more the neighbors decide",
-    x="what BatchNorm makes of the same 1.5", xlim=(-2, 3), bins=50, colors={name: "BatchNorm" for name in outputs},
+    outputs,
+    title="The smaller the batch, the more the neighbors decide",
+    x="what BatchNorm makes of the same 1.5",
+    xlim=(-2, 3),
+    bins=50,
+    colors={name: "BatchNorm" for name in outputs},
     caption="1,000 draws of the neighbors for each batch size. With infinitely many neighbors the output would be 1.5. "
     "In a batch of two it is −1 or 1, whichever neighbor comes.",
     alt="Four histograms. For a batch of two only the values minus one and one occur; for 8, 32 and 128 the outputs gather "
@@ -146,7 +168,10 @@ plot.hist(
 # **Predict:** and a batch of one?
 
 # %%
-show("a batch of two", F.batch_norm(torch.tensor([[3.0, -5.0], [3.5, 70.0]]), None, None, training=True))
+show(
+    "a batch of two",
+    F.batch_norm(torch.tensor([[3.0, -5.0], [3.5, 70.0]]), None, None, training=True),
+)
 try:
     F.batch_norm(people[:1], None, None, training=True)
 except ValueError as error:
@@ -185,6 +210,7 @@ show("0.9 + 0.1 unbiased", 0.9 + 0.1 * people.var(0))
 # The running statistics are **buffers**: tensors that belong to the layer, are saved in its `state_dict` and moved with it, but that no optimizer trains.
 # `self.register_buffer(name, tensor)` makes one.
 
+
 # %% tags=["exercise", "export"] id="ex-6-2"
 # Exercise 6.2 · ●●●○○ · 8 min
 class RunningStatistics(nn.Module):
@@ -199,8 +225,12 @@ class RunningStatistics(nn.Module):
         self.momentum = momentum
         # Your part, first half: register running_mean and running_var, with the given device and dtype.
         ### BEGIN SOLUTION
-        self.register_buffer("running_mean", torch.zeros(num_features, device=device, dtype=dtype))
-        self.register_buffer("running_var", torch.ones(num_features, device=device, dtype=dtype))
+        self.register_buffer(
+            "running_mean", torch.zeros(num_features, device=device, dtype=dtype)
+        )
+        self.register_buffer(
+            "running_var", torch.ones(num_features, device=device, dtype=dtype)
+        )
         ### END SOLUTION
         self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
 
@@ -230,6 +260,7 @@ check.running_statistics(RunningStatistics)
 # **Predict:** other libraries write the formula with the roles of $m$ and $1 - m$ swapped, and use $m = 0.9$ or $0.99$.
 # What happens if such a number is given to PyTorch?
 
+
 # %%
 def follow(momentum, C=200, B=8, steps=60):
     """C running means, fed with batches of B numbers around 5. Returns (steps, C)."""
@@ -242,14 +273,24 @@ def follow(momentum, C=200, B=8, steps=60):
 
 
 paths = {m: follow(m) for m in (0.1, 0.9)}
-for m, path in paths.items():  # in units of one batch mean's deviation; theory for many steps: sqrt(m / (2 - m))
+for (
+    m,
+    path,
+) in (
+    paths.items()
+):  # in units of one batch mean's deviation; theory for many steps: sqrt(m / (2 - m))
     assert abs(path[-1].std() / (2 / 8**0.5) - (m / (2 - m)) ** 0.5) < 0.2
 
 # %%
 plot.lines(
-    list(range(1, 61)), {f"momentum {m}": path[:, 0] for m, path in paths.items()}, markers=False,
-    colors={"momentum 0.1": "BatchNorm", "momentum 0.9": "none"}, href={"true mean": 5}, title="Momentum 0.9 remembers one batch",
-    x="training batches seen", y="running mean of one channel",
+    list(range(1, 61)),
+    {f"momentum {m}": path[:, 0] for m, path in paths.items()},
+    markers=False,
+    colors={"momentum 0.1": "BatchNorm", "momentum 0.9": "none"},
+    href={"true mean": 5},
+    title="Momentum 0.9 remembers one batch",
+    x="training batches seen",
+    y="running mean of one channel",
     caption="Batches of 8 numbers with mean 5 and deviation 2; both layers see the same batches. With 0.1 the buffer needs "
     "about 30 batches to arrive and is calm then; with 0.9 it follows every batch.",
     alt="Two curves. With momentum 0.1 the running mean climbs from 0 to 5 within some 30 batches and stays near it; "
@@ -265,6 +306,7 @@ plot.lines(
 # Now put it together. The constructor is given; it takes what `nn.BatchNorm1d` takes.
 # Your part is the decision: which statistics normalize this input, and are the buffers updated?
 
+
 # %% tags=["exercise", "export"] id="ex-6-3"
 # Exercise 6.3 · ●●●○○ · 10 min
 class BatchNorm1d(RunningStatistics):
@@ -277,25 +319,40 @@ class BatchNorm1d(RunningStatistics):
     """
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
+        self,
+        num_features,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
     ):
         super().__init__(num_features, momentum, device, dtype)
         self.num_features, self.eps, kind = num_features, eps, dict(device=device, dtype=dtype)
-        self.register_parameter("weight", nn.Parameter(torch.ones(num_features, **kind)) if affine else None)
-        self.register_parameter("bias", nn.Parameter(torch.zeros(num_features, **kind)) if affine else None)
+        self.register_parameter(
+            "weight", nn.Parameter(torch.ones(num_features, **kind)) if affine else None
+        )
+        self.register_parameter(
+            "bias", nn.Parameter(torch.zeros(num_features, **kind)) if affine else None
+        )
         if not track_running_stats:
             self.running_mean = self.running_var = self.num_batches_tracked = None
 
     def forward(self, x):
         if x.dim() not in (2, 3) or x.shape[1] != self.num_features:
-            raise ValueError(f"expected (B, {self.num_features}) or (B, {self.num_features}, T), got {tuple(x.shape)}")
+            raise ValueError(
+                f"expected (B, {self.num_features}) or (B, {self.num_features}, T), got {tuple(x.shape)}"
+            )
         n = x.numel() // self.num_features  # entries of each channel
         # Your part: bind mean and var, both (C,), to what normalizes x. Call self.update(mean, var, n) where it is due.
         # Raise a ValueError for n == 1 where the batch's own statistics are used.
         ### BEGIN SOLUTION
         if self.training or self.running_mean is None:
             if n == 1:
-                raise ValueError(f"a batch needs more than one entry per channel, got shape {tuple(x.shape)}")
+                raise ValueError(
+                    f"a batch needs more than one entry per channel, got shape {tuple(x.shape)}"
+                )
             mean, var = channel_stats(x)  # (C,)
         else:
             mean, var = self.running_mean, self.running_var  # (C,)
@@ -321,13 +378,16 @@ check.batch_norm(BatchNorm1d)
 #
 # The real test is a training run. Ours and PyTorch's see the same five batches and take the same SGD steps; the batches have different sizes, and the upstream gradients are random.
 
+
 # %%
 def five_steps(layer):
     """Train the layer on five batches. Returns the last output, the last gradient of x, and the state_dict."""
     g = torch.Generator().manual_seed(64)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     for B, T in [(6, 5), (2, 3), (4, 1), (1, 7), (3, 4)]:
-        x = (3 + 2 * torch.randn(B, 4, T, generator=g, dtype=torch.float64)).requires_grad_()  # (B, C, T)
+        x = (
+            3 + 2 * torch.randn(B, 4, T, generator=g, dtype=torch.float64)
+        ).requires_grad_()  # (B, C, T)
         y = layer(x)
         optimizer.zero_grad()
         (y * torch.randn(y.shape, generator=g, dtype=torch.float64)).sum().backward()
@@ -358,6 +418,7 @@ for name, tensor in theirs.state_dict().items():
 #
 # **Predict:** how does the gap fall when the batch gets four times as large?
 
+
 # %%
 def gap(B, seed, C=64):
     """Root mean square of BatchNorm(training) - BatchNorm(evaluation) for batches of B rows, mean 1, deviation 2."""
@@ -368,7 +429,9 @@ def gap(B, seed, C=64):
     bn.eval()
     for _ in range(20):
         x = 1 + 2 * torch.randn(B, C, generator=g)  # (B, C)
-        in_training = F.batch_norm(x, None, None, training=True)  # (B, C), leaves the buffers alone
+        in_training = F.batch_norm(
+            x, None, None, training=True
+        )  # (B, C), leaves the buffers alone
         squares.append((in_training - bn(x)).square().mean())
     return torch.stack(squares).mean().sqrt().item()
 
@@ -377,17 +440,30 @@ def gap(B, seed, C=64):
 sizes = [2, 4, 8, 16, 32, 64, 128]
 measured = torch.tensor([[gap(B, seed) for B in sizes] for seed in range(8)])  # (seeds, sizes)
 scaled = measured.mean(0) * torch.tensor(sizes).sqrt()  # (sizes,)
-assert (scaled > 1.2).all() and (scaled < 1.45).all()  # seen: 1.25 to 1.39, means over 8 to 16 seeds
-ln, x = nn.LayerNorm(64), 1 + 2 * torch.randn(8, 64, generator=torch.Generator().manual_seed(65))  # (B, C)
+assert (scaled > 1.2).all() and (
+    scaled < 1.45
+).all()  # seen: 1.25 to 1.39, means over 8 to 16 seeds
+ln, x = (
+    nn.LayerNorm(64),
+    1 + 2 * torch.randn(8, 64, generator=torch.Generator().manual_seed(65)),
+)  # (B, C)
 assert torch.equal(ln.train()(x), ln.eval()(x)) and not list(ln.buffers())
 
 # %%
 plot.lines(
     [str(B) for B in sizes],
-    {"BatchNorm": measured, "1.26 / √B": 1.26 / torch.tensor(sizes).sqrt(), "LayerNorm": torch.zeros(len(sizes))},
+    {
+        "BatchNorm": measured,
+        "1.26 / √B": 1.26 / torch.tensor(sizes).sqrt(),
+        "LayerNorm": torch.zeros(len(sizes)),
+    },
     title="BatchNorm changes in evaluation, LayerNorm does not",
-    x="batch size B", y="root mean square of training − evaluation", ylim=(-0.05, 1.1),
-    dots=("1.26 / √B",), markers=False, colors={"1.26 / √B": "none"},
+    x="batch size B",
+    y="root mean square of training − evaluation",
+    ylim=(-0.05, 1.1),
+    dots=("1.26 / √B",),
+    markers=False,
+    colors={"1.26 / √B": "none"},
     caption="64 channels of Gaussian data with mean 1 and deviation 2. BatchNorm's outputs have deviation 1, so 1 on this axis "
     "is as large as the signal itself.",
     alt="BatchNorm's gap falls from about 0.98 at batch size 2 to 0.11 at 128, along 1.26 over the root of the batch size. "
@@ -492,7 +568,10 @@ def in_torch(norm, layout):
     """PyTorch's module for a norm and a layout, with its defaults."""
     kind, C = "2d" if layout == "BCHW" else "1d", size["C"]
     shape = [size[axis] for axis in over[layout]["LayerNorm"]]
-    make = {"LayerNorm": lambda: nn.LayerNorm(shape), "GroupNorm": lambda: nn.GroupNorm(size["G"], C)}
+    make = {
+        "LayerNorm": lambda: nn.LayerNorm(shape),
+        "GroupNorm": lambda: nn.GroupNorm(size["G"], C),
+    }
     return make[norm]() if norm in make else getattr(nn, norm + kind)(C)
 
 
@@ -503,10 +582,15 @@ for layout, norms in over.items():
     x = torch.randn([size[axis] for axis in layout], generator=g) * 3 + 1
     for norm, axes in norms.items():
         module, move = in_torch(norm, layout), layout == "BTC" and norm != "LayerNorm"
-        theirs = module(x.transpose(1, 2)).transpose(1, 2) if move else module(x)  # PyTorch wants C on axis 1
+        theirs = (
+            module(x.transpose(1, 2)).transpose(1, 2) if move else module(x)
+        )  # PyTorch wants C on axis 1
         ours, means = by_hand(x, layout, axes)
         assert (ours - theirs).abs().max() < 1e-5  # float32, numbers of order 1
-        count = [sum(t.numel() for t in tensors) for tensors in (module.parameters(), module.buffers())]
+        count = [
+            sum(t.numel() for t in tensors)
+            for tensors in (module.parameters(), module.buffers())
+        ]
         print(f"{norm:12}  {layout:6}  {axes:7}  {means:5}  {count[0]:10}  {count[1]:7}")
 
 # %% [markdown]
@@ -525,15 +609,22 @@ for layout, norms in over.items():
 
 # %%
 g = torch.Generator().manual_seed(67)
-x, W, b = [torch.randn(*s, generator=g, dtype=torch.float64) for s in ((16, 5), (6, 5), (6,))]  # (B, D), (C, D), (C,)
+x, W, b = [
+    torch.randn(*s, generator=g, dtype=torch.float64) for s in ((16, 5), (6, 5), (6,))
+]  # (B, D), (C, D), (C,)
 norms = {
     "BatchNorm": lambda h: F.batch_norm(h, None, None, training=True),
     "InstanceNorm": lambda h: F.instance_norm(h.T[None]),  # (1, C, T): one series of 16 steps
     "LayerNorm": lambda h: F.layer_norm(h, (6,)),
 }
-effect = {name: (norm(F.linear(x, W, b)) - norm(F.linear(x, W))).abs().max() for name, norm in norms.items()}
+effect = {
+    name: (norm(F.linear(x, W, b)) - norm(F.linear(x, W))).abs().max()
+    for name, norm in norms.items()
+}
 for name, largest in effect.items():
-    print(f"the bias changes the output of {name}:", bool(largest > 1e-12))  # float64: below is rounding
+    print(
+        f"the bias changes the output of {name}:", bool(largest > 1e-12)
+    )  # float64: below is rounding
 
 # %% [markdown]
 # BatchNorm and InstanceNorm subtract a number from each feature, and the whole bias goes with it: write `nn.Linear(..., bias=False)` before them.
@@ -543,8 +634,12 @@ for name, largest in effect.items():
 # %%
 plain = F.layer_norm(F.linear(x, W), (6,))  # (B, C)
 assert (F.layer_norm(F.linear(x, W, b), (6,)) - plain).abs().max() > 0.1
-assert (F.layer_norm(F.linear(x, W, b - b.mean()), (6,)) - F.layer_norm(F.linear(x, W, b), (6,))).abs().max() < 1e-12
-assert (F.layer_norm(F.linear(x, W) + 3.0, (6,)) - plain).abs().max() < 1e-12  # one number for all features: gone
+assert (
+    F.layer_norm(F.linear(x, W, b - b.mean()), (6,)) - F.layer_norm(F.linear(x, W, b), (6,))
+).abs().max() < 1e-12
+assert (
+    F.layer_norm(F.linear(x, W) + 3.0, (6,)) - plain
+).abs().max() < 1e-12  # one number for all features: gone
 
 # %% [markdown]
 # One condition: this is about *training* a BatchNorm network. In a trained one the bias also sits in `running_mean`; take it out of the layer alone and evaluation is off by it.
@@ -558,9 +653,13 @@ for tensor in (*linear.parameters(), bn.weight, bn.bias, bn.running_mean):
     nn.init.normal_(tensor, generator=g)
 nn.init.uniform_(bn.running_var, 0.5, 2.0, generator=g)
 factor = bn.weight / torch.sqrt(bn.running_var + bn.eps)  # (C,)
-folded = F.linear(x, linear.weight * factor[:, None], (linear.bias - bn.running_mean) * factor + bn.bias)  # (B, C)
+folded = F.linear(
+    x, linear.weight * factor[:, None], (linear.bias - bn.running_mean) * factor + bn.bias
+)  # (B, C)
 assert (folded - bn.eval()(linear(x))).abs().max() < 1e-12  # float64, numbers of order 1
-assert (bn(F.linear(x, linear.weight)) - bn(linear(x))).abs().max() > 0.1  # without its bias, evaluation is off
+assert (
+    bn(F.linear(x, linear.weight)) - bn(linear(x))
+).abs().max() > 0.1  # without its bias, evaluation is off
 
 # %% [markdown]
 # For LayerNorm that is impossible: its factor $1/\sigma$ is another one for every row, and only known when the row is there. (Its gain and bias alone can go into a linear layer *after* it: section 4.2.)
@@ -579,7 +678,11 @@ assert torch.equal(torch.cat(alone), together)
 product, products = torch.cat([linear(x[i : i + 1]) for i in range(33)]), linear(x)  # (B, D)
 assert (product - products).abs().max() < 1e-4  # sums of 100 products of order 1 in float32
 print("LayerNorm  equal bit for bit:", True)
-print("nn.Linear  equal bit for bit:", torch.equal(product, products), "(on the machine that ran this)")
+print(
+    "nn.Linear  equal bit for bit:",
+    torch.equal(product, products),
+    "(on the machine that ran this)",
+)
 
 # %% [markdown]
 # So "LayerNorm makes a network independent of the batch" is true in mathematics and true for the norm, but not promised for the network around it.
@@ -601,13 +704,16 @@ norms = {
 for name, norm in norms.items():
     parts = torch.cat([norm(part) for part in batch.split(4)])  # (B, C), eight parts of 4 rows
     differ = (parts - norm(batch)).square().mean().sqrt().item()
-    assert differ > 0.4 if name == "BatchNorm" else differ == 0  # seen over 29 seeds: 0.55 to 0.65
+    assert (
+        differ > 0.4 if name == "BatchNorm" else differ == 0
+    )  # seen over 29 seeds: 0.55 to 0.65
     print(f"{name}: eight parts of 4 agree with one batch of 32: {differ == 0}")
 
 # %% [markdown]
 # To agree, the devices must combine their statistics. Public notes say that the average and the variance have to be combined, and leave open how.
 #
 # **Predict:** two devices with 16 rows each. One has mean −2, the other +2, both have variance 1. What is the variance of all 32 rows?
+
 
 # %% tags=["exercise", "optional"] id="ex-6-5"
 # Exercise 6.5 · ●●●○○ · 6 min
@@ -647,6 +753,7 @@ check.pooled_stats(pooled_stats)
 #
 # **Predict:** where does the jolted network end up, beside the plain one or beside BatchNorm?
 
+
 # %% tags=["optional"]
 class Jolt(nn.Module):
     """In training: a random factor and a random shift for each unit, new at every step. In evaluation: nothing."""
@@ -670,22 +777,39 @@ def network(*makers):
 digits, norm = data.digits_split(0), lambda: nn.BatchNorm1d(64)
 x_test, y_test = digits.x_test.flatten(1), digits.y_test  # (500, 64), (500,)
 history = train.compare(
-    {"none": network, "BatchNorm": lambda: network(norm), "BatchNorm + jolts": lambda: network(norm, Jolt)},
-    seeds=range(4), data=(digits.x_train.flatten(1), digits.y_train), epochs=5, batch_size=64, drop_last=True,
-    loss=F.cross_entropy, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
-    evaluate={"accuracy": lambda model: 100 * (model(x_test).argmax(-1) == y_test).float().mean()},
+    {
+        "none": network,
+        "BatchNorm": lambda: network(norm),
+        "BatchNorm + jolts": lambda: network(norm, Jolt),
+    },
+    seeds=range(4),
+    data=(digits.x_train.flatten(1), digits.y_train),
+    epochs=5,
+    batch_size=64,
+    drop_last=True,
+    loss=F.cross_entropy,
+    optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    evaluate={
+        "accuracy": lambda model: 100 * (model(x_test).argmax(-1) == y_test).float().mean()
+    },
 )
 
 # %% tags=["optional"]
-accuracy = {name: run["accuracy"][:, -1] for name, run in history.items()}  # (seeds,) each, after the last epoch
+accuracy = {
+    name: run["accuracy"][:, -1] for name, run in history.items()
+}  # (seeds,) each, after the last epoch
 assert accuracy["none"].max() < 40  # seen over 16 seeds: at most 12.4
 assert accuracy["BatchNorm"].min() > 90  # at least 95.6
 assert accuracy["BatchNorm + jolts"].min() > 88  # at least 95.2
 
 # %% tags=["optional"]
 plot.bars(
-    accuracy, title="Jolted at every step, BatchNorm still trains",
-    x="test accuracy after 5 epochs (%)", xlim=(0, 110), fmt=".0f", colors={"BatchNorm + jolts": "BatchNorm"},
+    accuracy,
+    title="Jolted at every step, BatchNorm still trains",
+    x="test accuracy after 5 epochs (%)",
+    xlim=(0, 110),
+    fmt=".0f",
+    colors={"BatchNorm + jolts": "BatchNorm"},
     caption="Six-layer network on 8 × 8 digits, SGD with learning rate 0.1, PyTorch's default initialization.",
     alt="Three bars. Without a norm the network stays near ten percent, which is chance; with BatchNorm it reaches about 97 "
     "or 98 percent, with BatchNorm and jolts a point less.",
@@ -706,7 +830,9 @@ plot.bars(
 
 # %%
 g = torch.Generator().manual_seed(71)
-features = torch.randn(16, 5, 8, generator=g) * torch.arange(1.0, 9.0)  # (B, R, D): feature d has deviation d
+features = torch.randn(16, 5, 8, generator=g) * torch.arange(
+    1.0, 9.0
+)  # (B, R, D): feature d has deviation d
 try:
     nn.BatchNorm1d(8)(features)
 except RuntimeError as error:
@@ -720,9 +846,13 @@ except RuntimeError as error:
 # %%
 patient = nn.BatchNorm1d(5)
 out = patient(features)  # (B, R, D)
-print("length of running_mean:", len(patient.running_mean), "for", features.shape[-1], "features")
+print(
+    "length of running_mean:", len(patient.running_mean), "for", features.shape[-1], "features"
+)
 spread = out.flatten(0, 1).std(0)  # (D,)
-assert spread[0] < 0.5 and spread[7] > 1.2  # in theory d / sqrt(mean of the squares) = 0.20 and 1.58
+assert (
+    spread[0] < 0.5 and spread[7] > 1.2
+)  # in theory d / sqrt(mean of the squares) = 0.20 and 1.58
 try:
     patient(features[:, :4])
 except RuntimeError as error:
@@ -733,6 +863,7 @@ except RuntimeError as error:
 # Nothing is normalized that was meant to be, and images with four regions stop the program. If R and D happen to be equal, there is not even an error to silence.
 #
 # **Mend it.** BatchNorm *can* be used on sequences; the claim that it cannot, because axis 1 is time, confuses the layout with the layer.
+
 
 # %% tags=["exercise"] id="ex-6-6"
 # Exercise 6.6 · ●●○○○ · 4 min
@@ -761,11 +892,18 @@ check.normalize_regions(normalize_regions)
 # %%
 real = features.transpose(1, 2)  # (B, D, R)
 padded = F.pad(real, (0, 5))  # (B, D, 2R), zeros behind each sequence
-batch_gap = F.batch_norm(padded, None, None, training=True)[..., :5] - F.batch_norm(real, None, None, training=True)
+batch_gap = F.batch_norm(padded, None, None, training=True)[..., :5] - F.batch_norm(
+    real, None, None, training=True
+)
 token_gap = F.layer_norm(padded.mT, (8,))[:, :5] - F.layer_norm(real.mT, (8,))  # (B, R, D)
-assert batch_gap.abs().max() > 0.5 and (token_gap == 0).all()  # half of the entries are zeros: the deviation shrinks
+assert (
+    batch_gap.abs().max() > 0.5 and (token_gap == 0).all()
+)  # half of the entries are zeros: the deviation shrinks
 print("padding changes the real entries, BatchNorm:", bool((batch_gap != 0).any()))
-print("padding changes the real entries, LayerNorm over the features:", bool((token_gap != 0).any()))
+print(
+    "padding changes the real entries, LayerNorm over the features:",
+    bool((token_gap != 0).any()),
+)
 
 # %% [markdown]
 # That is the objection to BatchNorm on sequences that holds, together with small batches, and with recurrent networks whose statistics differ from step to step ([lesson 10](10_rnn.ipynb)).

@@ -33,6 +33,7 @@ from lessonkit import check, plot, show  # sets torch to one thread (LESSON_THRE
 #
 # Here is the forward pass in single steps. It returns every value on the way, so that we can ask for the gradient of each.
 
+
 # %%
 def forward_in_steps(x, weight, bias, eps):
     """LayerNorm over the last axis of x (..., D). Returns all values on the way, by name."""
@@ -53,7 +54,10 @@ def forward_in_steps(x, weight, bias, eps):
 eps = 1.0
 x = [[7, 1, 2, 2, 2, 4, 3, 3], [7, -5, -3, -3, 3, -5, -1, -1], [2, 2, 2, 2, 2, 2, 2, 2]]
 dy = [[1, -2, 0, 3, 1, -1, 2, 0], [2, 0, -1, 1, -3, 1, 0, 4], [0, 1, -1, 2, 0, -2, 1, 3]]
-x, dy = torch.tensor(x, dtype=torch.float64), torch.tensor(dy, dtype=torch.float64)  # (B, D) = (3, 8) each
+x, dy = (
+    torch.tensor(x, dtype=torch.float64),
+    torch.tensor(dy, dtype=torch.float64),
+)  # (B, D) = (3, 8) each
 weight = torch.tensor([1, -2, 0.5, 3, 1, -1, 2, 0.5], dtype=torch.float64)  # (D,)
 bias = torch.tensor([0.5, -1, 2, 0, 1, -0.5, 3, 1], dtype=torch.float64)  # (D,)
 forward = forward_in_steps(x, weight, bias, eps)
@@ -65,6 +69,7 @@ for name in ("var", "rstd", "x_hat"):
 # There is **one** $\gamma$ for all rows: broadcasting copied it to each of them.
 #
 # **Predict:** the shapes of $d\gamma$ and $d\beta$, and over which axes they are sums.
+
 
 # %% tags=["exercise"] id="ex-7-1"
 # Exercise 7.1 · ●●○○○ · 4 min
@@ -116,6 +121,7 @@ check.gain_and_bias_gradients(gain_and_bias_gradients)
 # `rstd` and `mean` are one number a row, copied to its $D$ places: by rule 2 their gradients are sums over the row. `centered` and `x` collect two parts each, by rule 1.
 # (`var` goes to `rstd`, one number to one number: nothing to sum.)
 
+
 # %% tags=["exercise"] id="ex-7-2"
 # Exercise 7.2 · ●●●○○ · 8 min
 # Write one line, run the check below, write the next.
@@ -155,12 +161,17 @@ check.backward_in_steps(backward_in_steps)
 #
 # Autograd records the forward pass (on a *tape*, as one says) and walks it backwards in the same way. We compare all six steps.
 
+
 # %%
 def compare(name, ours, autograd):
     """Print whether two gradients are exactly equal, or close, and their largest difference."""
     gap = (ours - autograd).abs().max().item()
-    assert gap < 1e-11, f"{name} differs by {gap}"  # float64 carries 16 digits; the numbers here are below 1000
-    print(f"{name:10} {'exact' if torch.equal(ours, autograd) else 'close'}   largest difference {gap:.0e}")
+    assert gap < 1e-11, (
+        f"{name} differs by {gap}"
+    )  # float64 carries 16 digits; the numbers here are below 1000
+    print(
+        f"{name:10} {'exact' if torch.equal(ours, autograd) else 'close'}   largest difference {gap:.0e}"
+    )
 
 
 STEPS = ("x_hat", "rstd", "var", "centered", "mean", "x")
@@ -185,9 +196,13 @@ for name, ours, autograd in zip(STEPS, by_hand, tape, strict=True):
 
 # %% tags=["nbval-ignore-output"]
 g = torch.Generator().manual_seed(72)
-rx, rdy = (torch.randn(2, 3, 5, dtype=torch.float64, generator=g) for _ in range(2))  # (B, T, D) each
+rx, rdy = (
+    torch.randn(2, 3, 5, dtype=torch.float64, generator=g) for _ in range(2)
+)  # (B, T, D) each
 rw, rb = (torch.randn(5, dtype=torch.float64, generator=g) for _ in range(2))  # (D,) each
-for name, ours, autograd in zip(STEPS, backward_in_steps(rdy, rx, rw), by_autograd(rdy, rx, rw, rb, 1e-5), strict=True):
+for name, ours, autograd in zip(
+    STEPS, backward_in_steps(rdy, rx, rw), by_autograd(rdy, rx, rw, rb, 1e-5), strict=True
+):
     compare("d_" + name, ours, autograd)
 
 # %% [markdown]
@@ -198,7 +213,9 @@ for name, ours, autograd in zip(STEPS, backward_in_steps(rdy, rx, rw), by_autogr
 # **Predict:** how much comes through the variance to the mean?
 
 # %%
-c = x.mean(-1, keepdim=True).requires_grad_()  # (B, 1) the point that the squared distances are taken from
+c = x.mean(
+    -1, keepdim=True
+).requires_grad_()  # (B, 1) the point that the squared distances are taken from
 about_c = ((x - c) ** 2).mean(-1, keepdim=True)  # (B, 1) the variance, if c is the mean
 show("derivative of the variance by the mean", torch.autograd.grad(about_c.sum(), c)[0])
 
@@ -225,6 +242,7 @@ show("derivative of the variance by the mean", torch.autograd.grad(about_c.sum()
 # $$d\gamma = \sum_{\text{rows}} dy\,\hat x, \qquad d\beta = \sum_{\text{rows}} dy$$
 #
 # The means run over the features of a row. $\epsilon$ appears nowhere but inside $r$ and $\hat x$: the formula holds for every $\epsilon$ as it stands.
+
 
 # %% tags=["exercise", "export"] id="ex-7-3"
 # Exercise 7.3 · ●●●○○ · 6 min
@@ -305,10 +323,15 @@ show("eps * rstd**2 * sum of h * x_hat", (eps * rstd**2).squeeze(-1) * (h * x_ha
 
 # %%
 row = torch.tensor([2.0, -1.0, 0.5, 3.0, 0.0], dtype=torch.float64)  # (D,) the row of lesson 5
-one, identity = torch.ones(5, dtype=torch.float64), torch.eye(5, dtype=torch.float64)  # (D,), (D, D)
+one, identity = (
+    torch.ones(5, dtype=torch.float64),
+    torch.eye(5, dtype=torch.float64),
+)  # (D,), (D, D)
 mean, var = mean_and_var(row)  # (1,) each
 for small in (0.0, 0.1):
-    automatic = torch.func.jacrev(lambda v, e=small: F.layer_norm(v, (5,), eps=e))(row)  # (D, D)
+    automatic = torch.func.jacrev(lambda v, e=small: F.layer_norm(v, (5,), eps=e))(
+        row
+    )  # (D, D)
     r = torch.rsqrt(var + small)  # (1,)
     n = (row - mean) * r  # (D,) x_hat
     J = r * (identity - torch.outer(one, one) / 5 - torch.outer(n, n) / 5)  # (D, D)
@@ -329,20 +352,34 @@ for small in (0.0, 0.1):
 row = torch.tensor([0.0, 1.0, 4.0], dtype=torch.float64)  # (D,) = (3,)
 x_hat3 = F.layer_norm(row, (3,), eps=0.0)  # (3,)
 J3 = torch.func.jacrev(lambda v: F.layer_norm(v, (3,), eps=0.0))(row)  # (3, 3)
-arriving = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(74))  # (N, 3)
-leaving = arriving @ J3 * row.std(correction=0)  # (N, 3) divided by rstd: compare directions, not sizes
-tangent = torch.linalg.cross(x_hat3, torch.ones(3, dtype=torch.float64)) / 3**0.5  # (3,) at right angles to x_hat and 1
+arriving = torch.randn(
+    40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(74)
+)  # (N, 3)
+leaving = (
+    arriving @ J3 * row.std(correction=0)
+)  # (N, 3) divided by rstd: compare directions, not sizes
+tangent = (
+    torch.linalg.cross(x_hat3, torch.ones(3, dtype=torch.float64)) / 3**0.5
+)  # (3,) at right angles to x_hat and 1
 assert leaving.sum(-1).abs().max() < 1e-12  # nothing along 1; float64, numbers of order 1
 assert (leaving @ x_hat3).abs().max() < 1e-12  # nothing along x_hat
 
 # %% tags=["optional"]
 angle = torch.linspace(0, 6.2832, 100, dtype=torch.float64)[:, None]  # (100, 1)
-circle = torch.cos(angle) * x_hat3 + torch.sin(angle) * tangent  # (100, 3) all normalized rows of three features
+circle = (
+    torch.cos(angle) * x_hat3 + torch.sin(angle) * tangent
+)  # (100, 3) all normalized rows of three features
 plot.scatter3d(
     {"what arrives": x_hat3 + 0.6 * arriving, "what leaves": x_hat3 + 0.6 * leaving},
-    curves={"normalized rows": circle}, plane=(1, 1, 1), view=(22, 60), limit=2.6,
+    curves={"normalized rows": circle},
+    plane=(1, 1, 1),
+    view=(22, 60),
+    limit=2.6,
     colors={"what arrives": "none", "what leaves": "LayerNorm", "normalized rows": "#2B2F33"},
-    title="Only the part of a gradient along the circle leaves", x="feature 1", y="feature 2", z="feature 3",
+    title="Only the part of a gradient along the circle leaves",
+    x="feature 1",
+    y="feature 2",
+    z="feature 3",
     caption="Three features, eps = 0, no gain and bias. The circle (radius √3) holds all normalized rows. Drawn from one of them: 40 "
     "random gradients h, and what the backward pass makes of each, dx / rstd. Both are shortened by the factor 0.6.",
     alt="A circle in the plane of zero sum. Forty gray points scatter in all directions around one point of the circle. The forty "
@@ -357,6 +394,7 @@ plot.scatter3d(
 # It is easily done: statistics computed under `torch.no_grad()`, or detached, are constants for autograd
 # (a well-known course builds its BatchNorm that way). There are four variants, and the three terms say what each one costs.
 
+
 # %%
 def layer_norm_cut(x, weight, bias, cut=(), eps=1e-5):
     """LayerNorm whose backward pass takes what `cut` names ("mean", "rstd") for constants. The output is right."""
@@ -370,7 +408,9 @@ def layer_norm_cut(x, weight, bias, cut=(), eps=1e-5):
 def gradient(cut, x, dy, weight):
     """dx of sum(y * dy), with some of the statistics cut off."""
     x = x.clone().requires_grad_()
-    return torch.autograd.grad(layer_norm_cut(x, weight, torch.zeros_like(weight), cut), x, dy)[0]
+    return torch.autograd.grad(layer_norm_cut(x, weight, torch.zeros_like(weight), cut), x, dy)[
+        0
+    ]
 
 
 # %% [markdown]
@@ -385,7 +425,9 @@ h, rstd = sdy * sw, torch.rsqrt(var + 1e-5)  # (B, D), (B, 1)
 for cut in ((), ("mean",), ("rstd",), ("mean", "rstd")):
     cut_dx = gradient(cut, sx, sdy, sw)  # (B, D)
     along_1 = cut_dx.mean(-1) / (rstd * h).mean(-1)  # (B,) what is left of the part along 1
-    along_x = (cut_dx * (sx - mean)).sum(-1) / (rstd * h * (sx - mean)).sum(-1)  # (B,) and of the part along x_hat
+    along_x = (cut_dx * (sx - mean)).sum(-1) / (rstd * h * (sx - mean)).sum(
+        -1
+    )  # (B,) and of the part along x_hat
     print(f"constant: {' and '.join(cut) or 'nothing':13}", end=" ")
     show("left along 1 and along x_hat", torch.stack([along_1[0], along_x[0]]))
 
@@ -409,25 +451,40 @@ for cut in ((), ("mean",), ("rstd",), ("mean", "rstd")):
 
 # %% tags=["optional"]
 widths = [4, 8, 16, 32, 64, 128, 256, 512, 1024]
-cuts = {"mean constant": ("mean",), "deviation constant": ("rstd",), "both constant": ("mean", "rstd")}
+cuts = {
+    "mean constant": ("mean",),
+    "deviation constant": ("rstd",),
+    "both constant": ("mean", "rstd"),
+}
 errors = {name: [] for name in cuts}  # {name: (runs, widths)}
 for seed in range(10):
     for name, cut in cuts.items():
         errors[name].append([])
         for D in widths:
             g = torch.Generator().manual_seed(1000 * seed + D)
-            ex, edy = (torch.randn(32, D, dtype=torch.float64, generator=g) for _ in range(2))  # (B, D) each
+            ex, edy = (
+                torch.randn(32, D, dtype=torch.float64, generator=g) for _ in range(2)
+            )  # (B, D) each
             ew = 1 + 0.5 * torch.randn(D, dtype=torch.float64, generator=g)  # (D,)
             right = gradient((), ex, edy, ew)  # (B, D)
-            errors[name][-1].append(((gradient(cut, ex, edy, ew) - right).norm() / right.norm()).item())
+            errors[name][-1].append(
+                ((gradient(cut, ex, edy, ew) - right).norm() / right.norm()).item()
+            )
 
 # %% tags=["optional"]
 both = torch.tensor(errors["both constant"])  # (runs, widths)
-assert both[:, 0].min() > 0.4 and both[:, -1].max() < 0.07  # 90 other seeds: at least 0.60 at D = 4, 0.035 to 0.054 at 1024
+assert (
+    both[:, 0].min() > 0.4 and both[:, -1].max() < 0.07
+)  # 90 other seeds: at least 0.60 at D = 4, 0.035 to 0.054 at 1024
 plot.lines(
-    widths, {name: 100 * torch.tensor(runs) for name, runs in errors.items()}, xlog=True, ylog=True,
+    widths,
+    {name: 100 * torch.tensor(runs) for name, runs in errors.items()},
+    xlog=True,
+    ylog=True,
     title="On random gradients, a missing term hides in wide layers",
-    x="features in a row, D", y="error of dx (%)", colors={"both constant": "Post-LN", "mean constant": "RMSNorm"},
+    x="features in a row, D",
+    y="error of dx (%)",
+    colors={"both constant": "Post-LN", "mean constant": "RMSNorm"},
     caption="Relative error of dx, ‖wrong − right‖ / ‖right‖, 32 rows, random gain and random upstream gradient, float64, eps = 1e-5. "
     "It falls about like 1/√D for one missing term and √2/√D for two.",
     alt="Three falling, nearly straight lines on logarithmic axes. With both statistics held constant the error falls from about 100 "
@@ -480,7 +537,9 @@ check.blind_losses(blind_losses)
 # Now by experiment, with the wrong gradients of 7.5 and a strict tolerance:
 
 # %%
-random = torch.randn(2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(76))  # (B, D)
+random = torch.randn(
+    2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(76)
+)  # (B, D)
 losses = {
     "y.sum()": lambda y: y.sum(),
     "(y**2).sum()": lambda y: (y**2).sum(),
@@ -494,17 +553,27 @@ def passes(loss, weight, bias, cut):
     grads = []
     for what in (cut, ()):
         leaf = sx.clone().requires_grad_()
-        grads.append(torch.autograd.grad(loss(layer_norm_cut(leaf, weight, bias, what)), leaf)[0])  # (B, D)
+        grads.append(
+            torch.autograd.grad(loss(layer_norm_cut(leaf, weight, bias, what)), leaf)[0]
+        )  # (B, D)
     return torch.allclose(*grads, rtol=1e-9, atol=1e-9)  # float64: 16 digits
 
 
 # %%
-gains = {"gain 1, bias 0": (torch.ones(6), torch.zeros(6)), "random gain and bias": (sw, sdy[0])}
+gains = {
+    "gain 1, bias 0": (torch.ones(6), torch.zeros(6)),
+    "random gain and bias": (sw, sdy[0]),
+}
 for setting, (gain, shift) in gains.items():
     print(setting)
     for name, loss in losses.items():
-        verdict = {cut: "passes" if passes(loss, gain, shift, (cut,)) else "is caught" for cut in ("mean", "rstd")}
-        print(f"  {name:20} no mean term {verdict['mean']:10} no variance term {verdict['rstd']}")
+        verdict = {
+            cut: "passes" if passes(loss, gain, shift, (cut,)) else "is caught"
+            for cut in ("mean", "rstd")
+        }
+        print(
+            f"  {name:20} no mean term {verdict['mean']:10} no variance term {verdict['rstd']}"
+        )
 
 # %% [markdown]
 # At gain 1, `y.sum()` lets a missing variance term pass and `(y**2).sum()` a missing mean term. The reason: the sum of a normalized row and the sum of its squares are constants (the second up to $\epsilon$).
@@ -516,6 +585,7 @@ for setting, (gain, shift) in gains.items():
 #
 # `torch.autograd.Function` puts a hand-written backward pass in place of autograd's: `forward` saves in `ctx` (the context) what `backward` will need, and `backward` returns one gradient for each input.
 # The natural way is to save what the formula names:
+
 
 # %%
 class SavedStatistics(torch.autograd.Function):
@@ -539,7 +609,10 @@ class SavedStatistics(torch.autograd.Function):
 
 # %%
 g = torch.Generator().manual_seed(77)
-arguments = [torch.randn(shape, dtype=torch.float64, generator=g).requires_grad_() for shape in ((2, 5), (5,), (5,))]
+arguments = [
+    torch.randn(shape, dtype=torch.float64, generator=g).requires_grad_()
+    for shape in ((2, 5), (5,), (5,))
+]
 once = gradcheck(SavedStatistics.apply, (*arguments, 1e-5))
 twice = gradgradcheck(SavedStatistics.apply, (*arguments, 1e-5), raise_exception=False)
 print("first derivative right: ", once)
@@ -552,6 +625,7 @@ print("second derivative right:", twice)
 #
 # Three ways out: forbid it (`@once_differentiable` turns the wrong number into an error), make the statistics *outputs* of the function with gradients of their own, or **compute them anew from the saved $x$ in `backward`**, where they are recorded.
 # We take the third. It costs a pass over $x$, and keeps nothing but $x$ and the gain. (`setup_context` is the newer place for saving; `torch.func` needs it.)
+
 
 # %% tags=["exercise", "export"] id="ex-7-5"
 # Exercise 7.5 · ●●●●○ · 7 min
@@ -577,8 +651,12 @@ class LayerNormFunction(torch.autograd.Function):
     def backward(ctx, dy):
         """dy: (..., D). Returns one gradient for each input of forward, None for eps."""
         x, weight = ctx.saved_tensors
-        x = x.to(torch.promote_types(x.dtype, torch.float32))  # half precision is computed in float32
-        x = x - x.mean(-1, keepdim=True)  # where a row lies changes nothing; far from 0 it costs digits (7.8)
+        x = x.to(
+            torch.promote_types(x.dtype, torch.float32)
+        )  # half precision is computed in float32
+        x = x - x.mean(
+            -1, keepdim=True
+        )  # where a row lies changes nothing; far from 0 it costs digits (7.8)
         ### BEGIN SOLUTION
         mean, var = mean_and_var(x)  # (..., 1) each
         rstd = torch.rsqrt(var + ctx.eps)  # (..., 1)
@@ -607,6 +685,7 @@ print("first and second derivative right")
 # Between forward and backward, autograd keeps what the backward pass will need, often a large part of the memory in training.
 # A hook (a function that autograd calls for each tensor it keeps) lets us count those of $x$'s size, besides $x$ itself.
 
+
 # %%
 def kept(layer, v):
     """The number of tensors of v's size that layer(v) keeps for its backward pass, besides v."""
@@ -624,13 +703,18 @@ def kept(layer, v):
 
 
 # %%
-v = torch.randn(3, 7, 64, generator=torch.Generator().manual_seed(79)).requires_grad_()  # (B, T, D)
+v = torch.randn(
+    3, 7, 64, generator=torch.Generator().manual_seed(79)
+).requires_grad_()  # (B, T, D)
 w64, b64 = torch.ones(64, requires_grad=True), torch.zeros(64, requires_grad=True)  # (D,) each
 print("layer_norm of lesson 4 keeps", kept(lambda t: layer_norm(t, (64,), w64, b64), v))
 print("F.layer_norm keeps          ", kept(lambda t: F.layer_norm(t, (64,), w64, b64), v))
 
 # %%
-print("LayerNormFunction keeps     ", kept(lambda t: LayerNormFunction.apply(t, w64, b64, 1e-5), v))
+print(
+    "LayerNormFunction keeps     ",
+    kept(lambda t: LayerNormFunction.apply(t, w64, b64, 1e-5), v),
+)
 
 # %% [markdown]
 # Autograd on plain operations goes line by line, and keeps the centered row and $\hat x$. The closed form needs neither.
@@ -641,20 +725,27 @@ print("LayerNormFunction keeps     ", kept(lambda t: LayerNormFunction.apply(t, 
 #
 # Does width hide this mistake too, as it hides the one of 7.5? We differentiate twice with 768 features, on plain operations and with `SavedStatistics`:
 
+
 # %% tags=["optional"]
 def second(layer, D, seed):
     """The gradient, in x, of a weighted sum of dx."""
     g = torch.Generator().manual_seed(seed)
-    v, dy, weights = (torch.randn(3, D, dtype=torch.float64, generator=g) for _ in range(3))  # (B, D) each
+    v, dy, weights = (
+        torch.randn(3, D, dtype=torch.float64, generator=g) for _ in range(3)
+    )  # (B, D) each
     v, w = v.requires_grad_(), torch.randn(D, dtype=torch.float64, generator=g)  # (B, D), (D,)
     dx = torch.autograd.grad(layer(v, w, w), v, dy, create_graph=True)[0]  # (B, D)
     return torch.autograd.grad((dx * weights).sum(), v)[0]  # (B, D)
 
 
-right = [second(lambda v, w, b: layer_norm(v, v.shape[-1:], w, b), 768, seed) for seed in range(5)]
+right = [
+    second(lambda v, w, b: layer_norm(v, v.shape[-1:], w, b), 768, seed) for seed in range(5)
+]
 
 # %% tags=["optional"]
-saved = [second(lambda v, w, b: SavedStatistics.apply(v, w, b, 1e-5), 768, seed) for seed in range(5)]
+saved = [
+    second(lambda v, w, b: SavedStatistics.apply(v, w, b, 1e-5), 768, seed) for seed in range(5)
+]
 off = [((a - b).norm() / b.norm()).item() for a, b in zip(saved, right, strict=True)]
 assert min(off) > 0.1  # 65 other seeds: 0.17 to 0.94
 print("with 768 features, every second derivative is off by more than 10 %")
@@ -663,11 +754,14 @@ print("with 768 features, every second derivative is off by more than 10 %")
 # It does not. And what holds for two derivatives holds for all: computed anew, the statistics are seen by autograd every time.
 # PyTorch's fused layer has a hand-written second derivative, which is right. **Predict:** and its third? Autograd gets it by differentiating that formula, in which the statistics are saved numbers.
 
+
 # %% tags=["optional"]
 def derivatives(layer):
     """First, second and third derivative of a weighted sum of layer(v), along a fixed direction."""
     g = torch.Generator().manual_seed(78)
-    v, direction, weights = (torch.randn(2, 5, dtype=torch.float64, generator=g) for _ in range(3))  # (B, D) each
+    v, direction, weights = (
+        torch.randn(2, 5, dtype=torch.float64, generator=g) for _ in range(3)
+    )  # (B, D) each
     v = v.requires_grad_()
     value, found = (layer(v) * weights).sum(), []
     for _ in range(3):
@@ -683,23 +777,35 @@ fused = derivatives(lambda v: F.layer_norm(v, (5,), gain, shift))
 show("plain operations ", plain)
 show("F.layer_norm     ", fused)
 assert abs(fused[:2] - plain[:2]).max() < 1e-9  # the first and the second are right
-assert abs(fused[2] - plain[2]) > 0.1 * abs(plain[2])  # torch 2.13.0. Does this fail? Then PyTorch has mended issue 175754
+assert abs(fused[2] - plain[2]) > 0.1 * abs(
+    plain[2]
+)  # torch 2.13.0. Does this fail? Then PyTorch has mended issue 175754
 
 # %% tags=["optional"]
 ours = derivatives(lambda v: LayerNormFunction.apply(v, gain, shift, 1e-5))
 show("LayerNormFunction", ours)
-torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)  # float64: 16 digits, a few lost in three derivatives
+torch.testing.assert_close(
+    ours, plain, rtol=1e-9, atol=1e-9
+)  # float64: 16 digits, a few lost in three derivatives
 
 # %% [markdown]
 # The third derivative of `F.layer_norm` is silently wrong in PyTorch 2.13.0 (reported there as issue 175754), and yours is right. To know who is right, no autograd is needed: finite differences of the output alone.
 
 # %% tags=["optional"]
 g = torch.Generator().manual_seed(78)  # the draws of `derivatives`
-v, direction, weights = (torch.randn(2, 5, dtype=torch.float64, generator=g) for _ in range(3))  # (B, D) each
-at = lambda k: (layer_norm(v + 0.01 * k * direction, (5,), gain, shift) * weights).sum()  # k steps of 0.01 along direction
-third = ((at(-3) - at(3)) / 8 + at(2) - at(-2) - 13 / 8 * (at(1) - at(-1))) / 0.01**3  # central, of fourth order
+v, direction, weights = (
+    torch.randn(2, 5, dtype=torch.float64, generator=g) for _ in range(3)
+)  # (B, D) each
+at = lambda k: (
+    layer_norm(v + 0.01 * k * direction, (5,), gain, shift) * weights
+).sum()  # k steps of 0.01 along direction
+third = (
+    (at(-3) - at(3)) / 8 + at(2) - at(-2) - 13 / 8 * (at(1) - at(-1))
+) / 0.01**3  # central, of fourth order
 show("third derivative by finite differences", third, 2)
-torch.testing.assert_close(third, plain[2], rtol=1e-3, atol=0)  # what is left is of the order of 0.01**4 times a 7th derivative
+torch.testing.assert_close(
+    third, plain[2], rtol=1e-3, atol=0
+)  # what is left is of the order of 0.01**4 times a 7th derivative
 
 # %% [markdown]
 # ## 7.8 Far from zero, in float32 (optional, 6 min)
@@ -707,6 +813,7 @@ torch.testing.assert_close(third, plain[2], rtol=1e-3, atol=0)  # what is left i
 # Two formulas that are equal on paper need not be equal in float32.
 # PyTorch's CPU kernel multiplies ours out, to $dx = r\,h + b\,x + c$ with two numbers $b$, $c$ a row: no $x-\mu$ in it. Far from zero, $b\,x$ and $c$ are large and nearly cancel.
 # **Predict:** whose gradient is closer to the truth (the same, computed in float64) for a row of spread 1 around 1,000?
+
 
 # %% tags=["optional"]
 def dx_error(dx, sample, dy, weight):
@@ -719,13 +826,18 @@ offsets = [1, 10, 100, 1e3, 1e4, 1e5]
 samples = []  # (runs, offsets) of (x, dy, weight)
 for seed in range(8):
     g = torch.Generator().manual_seed(seed)
-    noise, dy_s, w_s = (torch.randn(shape, generator=g) for shape in ((32, 1024), (32, 1024), (1024,)))  # float32
+    noise, dy_s, w_s = (
+        torch.randn(shape, generator=g) for shape in ((32, 1024), (32, 1024), (1024,))
+    )  # float32
     samples.append([(noise + offset, dy_s, 1 + 0.5 * w_s) for offset in offsets])
+
 
 # %% tags=["optional"]
 def run_all(dx_of):
     """The error of dx_of(x, dy, weight) for every seed and offset."""
-    return torch.tensor([[dx_error(dx_of(*sample), *sample) for sample in run] for run in samples])  # (runs, offsets)
+    return torch.tensor(
+        [[dx_error(dx_of(*sample), *sample) for sample in run] for run in samples]
+    )  # (runs, offsets)
 
 
 def kernel(v, dy, w):
@@ -734,6 +846,7 @@ def kernel(v, dy, w):
 
 
 kernel_error = run_all(kernel)
+
 
 # %% tags=["optional"]
 def closed(v, dy, w):
@@ -747,15 +860,27 @@ def centered_twice(v, dy, w):
 
 
 closed_error, function_error = run_all(closed), run_all(centered_twice)
-assert (kernel_error / closed_error)[:, 2:].min() > 1.5  # 36 other seeds: 2.6 to 7.5 from offset 100 on
-assert function_error.max() < 3e-7  # 36 other seeds: below 8e-8 at every offset; float32 resolves 6e-8
+assert (kernel_error / closed_error)[
+    :, 2:
+].min() > 1.5  # 36 other seeds: 2.6 to 7.5 from offset 100 on
+assert (
+    function_error.max() < 3e-7
+)  # 36 other seeds: below 8e-8 at every offset; float32 resolves 6e-8
 
 # %% tags=["optional"]
 plot.lines(
-    offsets, {"PyTorch's CPU kernel": kernel_error, "closed form": closed_error, "LayerNormFunction": function_error},
-    xlog=True, ylog=True, colors={"LayerNormFunction": "LayerNorm"},
+    offsets,
+    {
+        "PyTorch's CPU kernel": kernel_error,
+        "closed form": closed_error,
+        "LayerNormFunction": function_error,
+    },
+    xlog=True,
+    ylog=True,
+    colors={"LayerNormFunction": "LayerNorm"},
     title="Subtract the mean, twice, and the gradient keeps its digits",
-    x="offset of a row of spread 1", y="relative error of dx",
+    x="offset of a row of spread 1",
+    y="relative error of dx",
     caption="float32, 32 rows of 1024 features, random gain and upstream gradient; the truth in float64 from the same numbers. The closed "
     "form uses x − mean; LayerNormFunction centers the row once more before. One thread, torch 2.13.",
     alt="Three curves over the offset, on logarithmic axes. PyTorch's kernel and the closed form both rise from 1e-7 to about "
@@ -771,6 +896,7 @@ plot.lines(
 #
 # **The patient** is the LayerNorm of a language model written in NumPy, from a public repository. This is its backward pass (in PyTorch's words; the formula is unchanged):
 
+
 # %%
 def patient(dy, x_hat, rstd, weight):
     """dx of LayerNorm, as the patient computes it. dy, x_hat: (..., D); rstd: (..., 1); weight: (D,)."""
@@ -783,11 +909,19 @@ def patient(dy, x_hat, rstd, weight):
 # We do what 7.6 recommends, `(y * random).sum()`: first on the layer as it is created, then with a random gain, as training may leave it.
 
 # %%
-mean, var = mean_and_var(sx)  # (B, 1) each; sx, sdy, sw: the rows, the upstream gradient and the gain of 7.5
+mean, var = mean_and_var(
+    sx
+)  # (B, 1) each; sx, sdy, sw: the rows, the upstream gradient and the gain of 7.5
 rstd = torch.rsqrt(var + 1e-5)  # (B, 1)
 for setting, gain in (("gain 1", torch.ones(6, dtype=torch.float64)), ("random gain", sw)):
-    right, theirs = gradient((), sx, sdy, gain), patient(sdy, (sx - mean) * rstd, rstd, gain)  # (B, D) each
-    print(f"{setting:12} agrees with autograd: {torch.allclose(right, theirs, rtol=1e-9, atol=1e-9)!s:6}", end="")
+    right, theirs = (
+        gradient((), sx, sdy, gain),
+        patient(sdy, (sx - mean) * rstd, rstd, gain),
+    )  # (B, D) each
+    print(
+        f"{setting:12} agrees with autograd: {torch.allclose(right, theirs, rtol=1e-9, atol=1e-9)!s:6}",
+        end="",
+    )
     show("sum of dx", theirs.sum(-1), 2)
 
 # %% [markdown]
@@ -802,7 +936,9 @@ g = torch.Generator().manual_seed(80)
 bx, bdy = (torch.randn(7, 4, dtype=torch.float64, generator=g) for _ in range(2))  # (B, C) each
 bw = torch.randn(4, dtype=torch.float64, generator=g)  # (C,)
 leaf = bx.clone().requires_grad_()
-right = torch.autograd.grad(F.batch_norm(leaf, None, None, bw, training=True), leaf, bdy)[0]  # (B, C)
+right = torch.autograd.grad(F.batch_norm(leaf, None, None, bw, training=True), leaf, bdy)[
+    0
+]  # (B, C)
 mean, var = mean_and_var(bx.T)  # (C, 1) each
 rstd = torch.rsqrt(var + 1e-5)  # (C, 1)
 theirs = patient(bdy.T, (bx.T - mean) * rstd, rstd, bw[:, None]).T  # (B, C)
@@ -811,6 +947,7 @@ print("agrees with BatchNorm's gradient:", torch.allclose(right, theirs, rtol=1e
 # %% [markdown]
 # It is BatchNorm's backward pass. There the means run over the batch, and along the batch the gain is **one** number, which may be taken out of the means.
 # In LayerNorm the means run over the features, and each feature has its own gain.
+
 
 # %% tags=["exercise"] id="ex-7-6"
 # Exercise 7.6 · ●●○○○ · 4 min
@@ -845,11 +982,15 @@ check.mended_gradient(mended_gradient)
 found = []
 for seed in range(5):
     g = torch.Generator().manual_seed(seed)
-    wx, wdy = (torch.randn(32, 768, dtype=torch.float64, generator=g) for _ in range(2))  # (B, D) each
+    wx, wdy = (
+        torch.randn(32, 768, dtype=torch.float64, generator=g) for _ in range(2)
+    )  # (B, D) each
     ww = 1 + 0.1 * torch.randn(768, dtype=torch.float64, generator=g)  # (D,) gains around 1
     mean, var = mean_and_var(wx)  # (B, 1) each
     right, rstd = gradient((), wx, wdy, ww), torch.rsqrt(var + 1e-5)  # (B, D), (B, 1)
-    found.append(((patient(wdy, (wx - mean) * rstd, rstd, ww) - right).norm() / right.norm()).item())
+    found.append(
+        ((patient(wdy, (wx - mean) * rstd, rstd, ww) - right).norm() / right.norm()).item()
+    )
 assert 0.004 < min(found) and max(found) < 0.012  # 70 other seeds: 0.0062 to 0.0086
 
 # %% [markdown]

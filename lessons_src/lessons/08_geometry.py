@@ -53,6 +53,7 @@ assert ((P @ P - P).abs().max() < 1e-6) and (P.T == P).all()  # float32 numbers 
 #
 # At $\epsilon = 0$ every row ends at distance $\sqrt D$ from the origin. That is all of LayerNorm, before gain and bias: **project, then scale to the radius $\sqrt D$**. Write it so; mean and variance are not needed.
 
+
 # %% tags=["exercise"] id="ex-8-1"
 # Exercise 8.1 · ●●○○○ · 5 min
 def project_and_scale(x, eps=1e-5):
@@ -108,10 +109,17 @@ assert F.layer_norm(x, (7,), eps=0.0).abs().max() <= 6**0.5 + 1e-12  # rounding
 # **Predict:** does the ellipse still lie in a plane through the origin?
 
 # %%
-u, w = torch.tensor([1.0, -1.0, 0.0]) / 2**0.5, torch.tensor([1.0, 1.0, -2.0]) / 6**0.5  # (3,) each, sum 0, length 1
-around = lambda angle: angle.cos()[:, None] * u + angle.sin()[:, None] * w  # (n,) -> (n, 3) on the circle of radius 1
+u, w = (
+    torch.tensor([1.0, -1.0, 0.0]) / 2**0.5,
+    torch.tensor([1.0, 1.0, -2.0]) / 6**0.5,
+)  # (3,) each, sum 0, length 1
+around = lambda angle: (
+    angle.cos()[:, None] * u + angle.sin()[:, None] * w
+)  # (n,) -> (n, 3) on the circle of radius 1
 circle = 3**0.5 * around(torch.linspace(0, 2 * torch.pi, 61))  # (61, 3)
-cloud = torch.tensor([0.7, 2.4, 1.0] * 3)[:, None] * around(torch.linspace(0.2, 5.8, 9))  # (B, 3) near and far
+cloud = torch.tensor([0.7, 2.4, 1.0] * 3)[:, None] * around(
+    torch.linspace(0.2, 5.8, 9)
+)  # (B, 3) near and far
 cloud = cloud + torch.tensor([[1.4], [0.5], [1.0]] * 3)  # (B, 3) lifted off the plane
 weight3, bias3 = torch.tensor([1.3, 0.5, 0.8]), torch.tensor([0.3, 0.7, 0.9])  # (3,) each
 
@@ -129,18 +137,33 @@ def on_its_way(step, eps=0.0):
 # Move the first slider from 0 to 3 to follow the rows, and the second to see what $\epsilon$ does. (Both need a running kernel; the picture below them stands still.)
 
 # %%
-step = widgets.FloatSlider(value=1.5, min=0, max=3, step=0.25, description="moves", continuous_update=False)
-epsilon = widgets.FloatLogSlider(value=1e-5, min=-5, max=2, step=1, description="epsilon", readout_format=".0e")
+step = widgets.FloatSlider(
+    value=1.5, min=0, max=3, step=0.25, description="moves", continuous_update=False
+)
+epsilon = widgets.FloatLogSlider(
+    value=1e-5, min=-5, max=2, step=1, description="epsilon", readout_format=".0e"
+)
 picture = widgets.Image(format="png", width=620)
 
 
 def redraw(change=None):
     """Draw the cloud after the moves that the slider asks for."""
     picture.value = plot.scatter3d(
-        {"rows": on_its_way(step.value, epsilon.value)}, curves={"circle": circle, "ellipse": circle * weight3 + bias3},
-        sphere=3**0.5, plane=[1, 1, 1], view=(5, 72), limit=2.5, size=(7, 5), colors={"rows": "LayerNorm", "circle": "none"},
-        x="feature 1", y="feature 2", z="feature 3", title=f"After {step.value:g} of three moves", show=False,
-        caption="Project, scale, then gain and bias.", alt="Rows on their way to the circle and the ellipse.",
+        {"rows": on_its_way(step.value, epsilon.value)},
+        curves={"circle": circle, "ellipse": circle * weight3 + bias3},
+        sphere=3**0.5,
+        plane=[1, 1, 1],
+        view=(5, 72),
+        limit=2.5,
+        size=(7, 5),
+        colors={"rows": "LayerNorm", "circle": "none"},
+        x="feature 1",
+        y="feature 2",
+        z="feature 3",
+        title=f"After {step.value:g} of three moves",
+        show=False,
+        caption="Project, scale, then gain and bias.",
+        alt="Rows on their way to the circle and the ellipse.",
     ).png
 
 
@@ -151,14 +174,29 @@ redraw()
 widgets.VBox([step, epsilon, picture])
 
 # %%
-way = torch.stack([cloud[0], on_its_way(1)[0], on_its_way(2)[0]])  # (3, 3) three stations of one row
+way = torch.stack(
+    [cloud[0], on_its_way(1)[0], on_its_way(2)[0]]
+)  # (3, 3) three stations of one row
 plot.scatter3d(
     {"rows": cloud, "projected": on_its_way(1), "scaled": on_its_way(2)},
     curves={"circle": circle, "one row's way": way, "gain and bias": circle * weight3 + bias3},
-    sphere=3**0.5, plane=[1, 1, 1], view=(5, 72), limit=2.5, size=(7, 5),
-    colors={"rows": "none", "projected": "DyT", "scaled": "LayerNorm", "circle": "LayerNorm", "one row's way": "softmax", "gain and bias": "InstanceNorm"},
+    sphere=3**0.5,
+    plane=[1, 1, 1],
+    view=(5, 72),
+    limit=2.5,
+    size=(7, 5),
+    colors={
+        "rows": "none",
+        "projected": "DyT",
+        "scaled": "LayerNorm",
+        "circle": "LayerNorm",
+        "one row's way": "softmax",
+        "gain and bias": "InstanceNorm",
+    },
     title="LayerNorm: down onto a plane, out to a circle",
-    x="feature 1", y="feature 2", z="feature 3",
+    x="feature 1",
+    y="feature 2",
+    z="feature 3",
     caption="Nine rows of three features at ε = 0: gray as they come, light blue projected onto the plane of zero sum, dark blue scaled to radius √3. Gain and bias take the circle to the ellipse. Wire frame: the sphere of radius √3.",
     alt="A sphere cut by a plane through its center. Scattered gray points lie off the plane; light blue points are their feet on the plane; dark blue points lie on a circle, where plane and sphere meet. A line follows one row through these three stations. An ellipse, tilted and shifted, is where gain and bias take the circle.",
 )
@@ -169,7 +207,9 @@ plot.scatter3d(
 # %%
 y = on_its_way(3).double()  # (B, 3)
 undone = (y - bias3) / weight3  # (B, 3)
-assert undone.sum(-1).abs().max() < 1e-5 and (undone.square().sum(-1) - 3).abs().max() < 1e-5  # y came in float32
+assert (
+    undone.sum(-1).abs().max() < 1e-5 and (undone.square().sum(-1) - 3).abs().max() < 1e-5
+)  # y came in float32
 assert y.sum(-1).abs().max() > 1  # the plane of zero sum is gone
 
 # %% [markdown]
@@ -195,7 +235,9 @@ show("one feature", F.layer_norm(torch.tensor([[5.0], [-0.2]]), (1,)))
 # **Predict:** is that true with $\epsilon = 10^{-5}$, for a row of deviation 1? And for one of 0.001?
 
 # %%
-row = torch.tensor([-1.0, -1.0, -1.0, -1.0, 2.0, 2.0], dtype=torch.float64) / 2**0.5  # (D,) mean 0, deviation 1
+row = (
+    torch.tensor([-1.0, -1.0, -1.0, -1.0, 2.0, 2.0], dtype=torch.float64) / 2**0.5
+)  # (D,) mean 0, deviation 1
 for s in (1.0, 0.001, 1e-6):
     out, passes = s * row, []
     for _ in range(4):
@@ -203,7 +245,9 @@ for s in (1.0, 0.001, 1e-6):
         passes.append(out.std(correction=0))
     show(f"deviation {s}: after 1, 2, 3, 4 passes", passes)
 once = F.layer_norm(row, (6,), eps=0.0)
-assert (F.layer_norm(once, (6,), eps=0.0) - once).abs().max() < 1e-14  # eps = 0: a second pass is rounding
+assert (
+    F.layer_norm(once, (6,), eps=0.0) - once
+).abs().max() < 1e-14  # eps = 0: a second pass is rounding
 
 # %% [markdown]
 # The first row is home after one pass (its deviation is $0.999995$). The second comes out at 0.30, and a second pass more than triples it; from $10^{-6}$ it takes three.
@@ -231,7 +275,9 @@ for share in (0.0, 0.1, 1.0, 10.0):
     spectrum = torch.linalg.eigvalsh((J + J.T) / 2).flip(0) * v.sqrt()  # (D,)
     r = (v + eps).rsqrt()
     expected = torch.stack([*[r] * 4, r * eps / (v + eps), 0 * r]) * v.sqrt()  # (D,)
-    assert (J - J.T).abs().max() < 1e-12 and (spectrum - expected).abs().max() < 1e-12  # float64
+    assert (J - J.T).abs().max() < 1e-12 and (
+        spectrum - expected
+    ).abs().max() < 1e-12  # float64
     show(f"eps = {share:4} v: slopes times sigma", spectrum, digits=3)
 
 # %% [markdown]
@@ -240,13 +286,26 @@ for share in (0.0, 0.1, 1.0, 10.0):
 # %%
 eps = torch.logspace(-4, 1, 61, dtype=torch.float64)  # (61,) in units of the variance
 r = (1 + eps).rsqrt()  # (61,)
-assert abs(eps[(r * eps / (1 + eps)).argmax()] - 2) < 0.3  # the bump is at eps = 2 v, and 0.385 high
+assert (
+    abs(eps[(r * eps / (1 + eps)).argmax()] - 2) < 0.3
+)  # the bump is at eps = 2 v, and 0.385 high
 plot.lines(
-    eps, {"D − 2 other directions": r, "along x̂ (stretch)": r * eps / (1 + eps), "along 1 (shift)": 0 * eps}, xlog=True,
-    colors={"D − 2 other directions": "LayerNorm", "along x̂ (stretch)": "InstanceNorm", "along 1 (shift)": "none"},
+    eps,
+    {
+        "D − 2 other directions": r,
+        "along x̂ (stretch)": r * eps / (1 + eps),
+        "along 1 (shift)": 0 * eps,
+    },
+    xlog=True,
+    colors={
+        "D − 2 other directions": "LayerNorm",
+        "along x̂ (stretch)": "InstanceNorm",
+        "along 1 (shift)": "none",
+    },
     vref={"ε = v": 1.0},
     title="Shift is always forgotten, stretch only while ε is small beside the variance",
-    x="ε in units of the row's variance v", y="slope, in units of 1/σ",
+    x="ε in units of the row's variance v",
+    y="slope, in units of 1/σ",
     caption="The three eigenvalues of the Jacobian of LayerNorm before gain and bias: r, r·ε/(v+ε) and 0, with r = 1/√(v+ε), for D ≥ 3.",
     alt="Three curves over eps on a logarithmic axis. The slope of the D minus 2 other directions is 1 and falls once eps exceeds a tenth of the variance. The slope along x hat rises from 0 to 0.385 at twice the variance and then falls, close to the first. The slope along the ones is 0.",
 )
@@ -267,9 +326,13 @@ g = torch.Generator().manual_seed(84)
 x = torch.randn(8, 5, dtype=torch.float64, generator=g)  # (B, D)
 weight, bias = torch.randn(2, 5, dtype=torch.float64, generator=g)  # (D,) each
 ln = lambda x: F.layer_norm(x, (5,), weight, bias, eps=0.0)  # any gain and bias
-assert (ln(3 * x + 7) - ln(x)).abs().max() < 1e-13  # a = 3, b = 7: the same output, up to rounding
+assert (
+    ln(3 * x + 7) - ln(x)
+).abs().max() < 1e-13  # a = 3, b = 7: the same output, up to rounding
 var, mean = torch.var_mean(x, 0, correction=0)  # (D,) each
-undone = F.batch_norm(x, None, None, (var + 1e-5).sqrt(), mean, training=True, eps=1e-5)  # (B, D)
+undone = F.batch_norm(
+    x, None, None, (var + 1e-5).sqrt(), mean, training=True, eps=1e-5
+)  # (B, D)
 assert (undone - x).abs().max() < 1e-13  # BatchNorm as the identity
 
 # %% [markdown]
@@ -282,6 +345,7 @@ assert (undone - x).abs().max() < 1e-13  # BatchNorm as the identity
 # $$\operatorname{RMSNorm}(x) = \sqrt D\,\frac{x}{\sqrt{\|x\|^2 + D\,\epsilon}} = \frac{x}{\sqrt{\operatorname{mean}(x^2) + \epsilon}}$$
 #
 # Three lines, and a last one for the gain. (There is no bias.) Zhang & Sennrich proposed it in 2019; many large language models use it, the Llama family among them.
+
 
 # %%
 def rms(x, weight, eps=1e-6):
@@ -297,7 +361,9 @@ x = torch.randn(8, 5, dtype=torch.float64, generator=g)  # (B, D)
 weight = torch.randn(5, dtype=torch.float64, generator=g)  # (D,)
 assert (rms(x, weight) - F.rms_norm(x, (5,), weight, eps=1e-6)).abs().max() < 1e-12  # float64
 centered = x - x.mean(-1, keepdim=True)  # (B, D)
-assert (rms(centered, weight) - F.layer_norm(x, (5,), weight, eps=1e-6)).abs().max() < 1e-12  # LN = RMSNorm after P
+assert (
+    rms(centered, weight) - F.layer_norm(x, (5,), weight, eps=1e-6)
+).abs().max() < 1e-12  # LN = RMSNorm after P
 show("RMSNorm of [5, 5, 5]", rms(torch.full((3,), 5.0), torch.ones(3)))
 show("LayerNorm of [5, 5, 5]", F.layer_norm(torch.full((3,), 5.0), (3,)))
 
@@ -305,6 +371,7 @@ show("LayerNorm of [5, 5, 5]", F.layer_norm(torch.full((3,), 5.0), (3,)))
 # LayerNorm *is* RMSNorm after a projection. RMSNorm keeps the direction $\mathbf 1$; it forgets length alone. By the argument of 8.4, its Jacobian $r\,(I - \tfrac1D\hat x\hat x^\top)$ has the slope $r$ in $D-1$ directions, and $r\,\epsilon/(\operatorname{mean}(x^2)+\epsilon)$ along $x$.
 #
 # Now a module that can take the place of `nn.RMSNorm`, half precision included. One thing differs from `nn.LayerNorm`: the default `eps=None`. PyTorch 2.13 then takes the machine epsilon of the type it computes in, `torch.finfo(...).eps`: that of float32 ($1.2\cdot10^{-7}$) for float32 *and for both half types*, which it computes in float32, and that of float64 ($2.2\cdot10^{-16}$) for float64.
+
 
 # %% tags=["exercise", "export"] id="ex-8-2"
 # Exercise 8.2 · ●●●○○ · 7 min
@@ -316,25 +383,47 @@ class RMSNorm(nn.Module):
     weight: Parameter of shape normalized_shape that starts at 1, or None without elementwise_affine.
     """
 
-    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
+    def __init__(
+        self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None
+    ):
         super().__init__()
-        sizes = (normalized_shape,) if isinstance(normalized_shape, Integral) else tuple(normalized_shape)
+        sizes = (
+            (normalized_shape,)
+            if isinstance(normalized_shape, Integral)
+            else tuple(normalized_shape)
+        )
         if not sizes or min(sizes) < 0:
-            raise RuntimeError(f"normalized_shape is {normalized_shape!r}, expected sizes, like x.shape[-1].")
-        self.normalized_shape, self.eps, self.elementwise_affine = sizes, eps, elementwise_affine
-        weight = nn.Parameter(torch.ones(sizes, device=device, dtype=dtype)) if elementwise_affine else None
+            raise RuntimeError(
+                f"normalized_shape is {normalized_shape!r}, expected sizes, like x.shape[-1]."
+            )
+        self.normalized_shape, self.eps, self.elementwise_affine = (
+            sizes,
+            eps,
+            elementwise_affine,
+        )
+        weight = (
+            nn.Parameter(torch.ones(sizes, device=device, dtype=dtype))
+            if elementwise_affine
+            else None
+        )
         self.register_parameter("weight", weight)
 
     def reset_parameters(self):
         if self.weight is not None:
             nn.init.ones_(self.weight)
 
-    def forward(self, x):  # (..., *normalized_shape) in, the same shape and dtype out; computed in float32 at least
+    def forward(
+        self, x
+    ):  # (..., *normalized_shape) in, the same shape and dtype out; computed in float32 at least
         axes = tuple(range(-len(self.normalized_shape), 0))
         if tuple(x.shape[axes[0] :]) != self.normalized_shape:
-            raise RuntimeError(f"x has shape {tuple(x.shape)}, expected (*, {str(self.normalized_shape)[1:]}.")
+            raise RuntimeError(
+                f"x has shape {tuple(x.shape)}, expected (*, {str(self.normalized_shape)[1:]}."
+            )
         if not x.is_floating_point():
-            raise NotImplementedError(f"RMSNorm is not implemented for {x.dtype}. Convert x first, with x.float().")
+            raise NotImplementedError(
+                f"RMSNorm is not implemented for {x.dtype}. Convert x first, with x.float()."
+            )
         ### BEGIN SOLUTION
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
         eps = torch.finfo(wide.dtype).eps if self.eps is None else self.eps
@@ -375,7 +464,9 @@ assert (layer(x) - theirs(x)).abs().max() < 2e-6  # float32, numbers up to 5
 
 # %%
 norms = {  # x (N, D), W (H, D) -> (N, H), all at eps = 0, before gain and bias
-    "BatchNorm": lambda x, W: F.layer_norm((x @ W.T).T, x.shape[:1], eps=0.0).T,  # LayerNorm along the batch axis
+    "BatchNorm": lambda x, W: (
+        F.layer_norm((x @ W.T).T, x.shape[:1], eps=0.0).T
+    ),  # LayerNorm along the batch axis
     "WeightNorm": lambda x, W: x @ F.normalize(W, dim=1).T,
     "LayerNorm": lambda x, W: F.layer_norm(x @ W.T, W.shape[:1], eps=0.0),
     "RMSNorm": lambda x, W: F.rms_norm(x @ W.T, W.shape[:1], eps=0.0),
@@ -389,8 +480,12 @@ def changes(x, W, g):
     one_row, one_case = torch.ones_like(W[:, :1]), torch.ones_like(x[:, :1])  # (H, 1), (N, 1)
     one_row[2], one_case[1] = 3.0, 3.0
     return {
-        "W × 3": (x, 3 * W), "one vector\nadded to all\nrows of W": (x, W + vector), "one row\nof W × 3": (x, one_row * W),
-        "all data × 3": (3 * x, W), "all data\nshifted": (x + shift, W), "one case × 3": (one_case * x, W),
+        "W × 3": (x, 3 * W),
+        "one vector\nadded to all\nrows of W": (x, W + vector),
+        "one row\nof W × 3": (x, one_row * W),
+        "all data × 3": (3 * x, W),
+        "all data\nshifted": (x + shift, W),
+        "one case × 3": (one_case * x, W),
     }
 
 
@@ -433,20 +528,36 @@ said = {
 
 # %%
 g = torch.Generator().manual_seed(86)
-x, W = torch.randn(9, 4, dtype=torch.float64, generator=g), torch.randn(5, 4, dtype=torch.float64, generator=g)
+x, W = (
+    torch.randn(9, 4, dtype=torch.float64, generator=g),
+    torch.randn(5, 4, dtype=torch.float64, generator=g),
+)
 table = {}
 for name, norm in norms.items():
-    moved = [(norm(*changed) - norm(x, W)).abs().max().item() for changed in changes(x, W, g).values()]
+    moved = [
+        (norm(*changed) - norm(x, W)).abs().max().item()
+        for changed in changes(x, W, g).values()
+    ]
     for change, answer in zip(moved, said[name].split(), strict=True):
-        assert change < 1e-12 if answer == "yes" else change > 0.1  # 1e-15 and 0.3 are the worst of 24 seeds
+        assert (
+            change < 1e-12 if answer == "yes" else change > 0.1
+        )  # 1e-15 and 0.3 are the worst of 24 seeds
     table[name] = moved
 
 # %%
 plot.heat(
-    [[float(change < 1e-12) for change in moved] for moved in table.values()], list(norms), list(changes(x, W, g)),
-    texts=[["same" if change < 1e-12 else "changes" for change in moved] for moved in table.values()], limits=(0, 1.6),
+    [[float(change < 1e-12) for change in moved] for moved in table.values()],
+    list(norms),
+    list(changes(x, W, g)),
+    texts=[
+        ["same" if change < 1e-12 else "changes" for change in moved]
+        for moved in table.values()
+    ],
+    limits=(0, 1.6),
     title="Each norm is blind to changes of its own",
-    x="what is done to weights or data", y="norm", size=(8.6, 3.4),
+    x="what is done to weights or data",
+    y="norm",
+    size=(8.6, 3.4),
     caption="Does the output of the norm stay the same (to 1e-12, float64)? ε = 0, before gain and bias, positive factors, BatchNorm in training mode. 9 cases, 4 inputs, 5 units.",
     alt="A table of four norms and six changes. Scaling the whole matrix changes none. Adding one vector to all rows of W leaves LayerNorm alone the same; scaling one row leaves BatchNorm and WeightNorm the same; scaling all data all but WeightNorm; shifting all data BatchNorm alone; scaling one case LayerNorm and RMSNorm.",
 )
@@ -461,12 +572,18 @@ plot.heat(
 # %%
 g = torch.Generator().manual_seed(87)
 layer_norm = norms["LayerNorm"]
-each_row = torch.randn(5, 4, dtype=torch.float64, generator=g)  # (H, D): a vector of its own for each row
-assert (layer_norm(x, W + each_row) - layer_norm(x, W)).abs().max() > 0.1  # 1.2 is the least of 24 seeds
+each_row = torch.randn(
+    5, 4, dtype=torch.float64, generator=g
+)  # (H, D): a vector of its own for each row
+assert (
+    layer_norm(x, W + each_row) - layer_norm(x, W)
+).abs().max() > 0.1  # 1.2 is the least of 24 seeds
 small = 1e-3 * W  # (H, D)
 with_eps = lambda W: F.layer_norm(x @ W.T, (5,))  # eps = 1e-5
 assert (with_eps(3 * small) - with_eps(small)).abs().max() > 0.1  # 0.5 is the least of 24 seeds
-assert (with_eps(small + each_row[0]) - with_eps(small)).abs().max() < 1e-9  # a shift stays invisible at any eps
+assert (
+    with_eps(small + each_row[0]) - with_eps(small)
+).abs().max() < 1e-9  # a shift stays invisible at any eps
 
 # %% [markdown]
 # The last line is 8.4 once more: $\epsilon$ spoils the scaling, never the shift.
@@ -499,7 +616,9 @@ V = torch.randn(10, 32, dtype=torch.float64, generator=g) / 32**0.5  # (10, H)
 batch = torch.arange(64)
 loss, gradient = loss_and_gradient(W, V, batch)  # number, (32, 64)
 cosine = (W * gradient).sum() / (W.norm() * gradient.norm())
-assert abs(cosine) < 1e-13 and gradient.sum(0).abs().max() < 1e-13  # float64; both are 0 in exact arithmetic
+assert (
+    abs(cosine) < 1e-13 and gradient.sum(0).abs().max() < 1e-13
+)  # float64; both are 0 in exact arithmetic
 per_row = (W * gradient).sum(1)  # (32,) not 0 row by row: scaling one row alone is seen
 assert per_row.abs().max() > 1e3 * per_row.sum().abs()
 
@@ -514,6 +633,7 @@ for c in (0.1, 10.0, 1000.0):
 #
 # And what counts for the loss is the *direction* $w = W/\|W\|$ alone. In one step $W$ turns by an angle of about $\eta\,\|\nabla L(W)\|/\|W\|$ (step over length, in radians), and $\nabla L(W) = \nabla L(w)/\|W\|$. So the direction moves as if it had unit length and an **effective learning rate**.
 
+
 # %% tags=["exercise"] id="ex-8-4"
 # Exercise 8.4 · ●●○○○ · 5 min
 def effective_learning_rate(weight, lr):
@@ -523,7 +643,9 @@ def effective_learning_rate(weight, lr):
     lr: learning rate of plain SGD. Returns a number: lr itself where |weight| = 1.
     """
     ### BEGIN SOLUTION
-    return lr / (weight * weight).sum()  # once for the smaller gradient, once for the longer way around
+    return (
+        lr / (weight * weight).sum()
+    )  # once for the smaller gradient, once for the longer way around
     ### END SOLUTION
 
 
@@ -546,6 +668,7 @@ print("the effective rates of (W, 0.5) and (10 W, 50) are equal")
 
 # %% [markdown]
 # **Predict:** train from $W$ with learning rate 0.5, and from $10\,W$ with learning rate 50. How far apart are the losses after 100 steps? And from $10\,W$ with learning rate 0.5?
+
 
 # %%
 def train(c, lr, seed, eps=0.0, steps=100):
@@ -571,16 +694,25 @@ for (a, lengths), (b, _), (late, late_lengths) in zip(plain, tenfold, slow, stri
     assert (a - b).abs().max() < 1e-12  # float64, eps = 0; 4e-16 is the worst of 16 seeds
     assert late[-10:].mean() - a[-10:].mean() > 0.8  # 1.2 is the least of 26 seeds
     assert (lengths.diff() > 0).all() and late_lengths[-1] / late_lengths[0] < 1.001
-print(f"the losses of (W, 0.5) and (10 W, 50) agree to the last digits in {len(plain)} of {len(plain)} seeds")
+print(
+    f"the losses of (W, 0.5) and (10 W, 50) agree to the last digits in {len(plain)} of {len(plain)} seeds"
+)
 
 # %%
 plot.lines(
     range(100),
-    {"10 W, lr 0.5": torch.stack([loss for loss, _ in slow]), "W, lr 0.5": torch.stack([loss for loss, _ in plain]),
-     "10 W, lr 50": torch.stack([loss for loss, _ in tenfold]).mean(0).where(torch.arange(100) % 9 == 0, torch.nan)},
-    colors={"10 W, lr 0.5": "InstanceNorm", "W, lr 0.5": "LayerNorm", "10 W, lr 50": "none"}, dots=["10 W, lr 50"],
+    {
+        "10 W, lr 0.5": torch.stack([loss for loss, _ in slow]),
+        "W, lr 0.5": torch.stack([loss for loss, _ in plain]),
+        "10 W, lr 50": torch.stack([loss for loss, _ in tenfold])
+        .mean(0)
+        .where(torch.arange(100) % 9 == 0, torch.nan),
+    },
+    colors={"10 W, lr 0.5": "InstanceNorm", "W, lr 0.5": "LayerNorm", "10 W, lr 50": "none"},
+    dots=["10 W, lr 50"],
     title="Ten times the weights and a hundred times the rate: the same run",
-    x="step of plain SGD", y="training loss",
+    x="step of plain SGD",
+    y="training loss",
     caption="Digits, W → LayerNorm (ε = 0) → ReLU → fixed output layer, batch 64, float64, no momentum, no weight decay. Dots: the mean of the same 5 seeds, every ninth step.",
     alt="Three loss curves over 100 steps. From W at rate 0.5 the loss falls from 2.4 to 0.7; the dots of ten times W at rate 50 lie exactly on it. From ten times W at rate 0.5 the loss only falls to 2.1.",
 )
@@ -594,7 +726,9 @@ plot.lines(
 for seed, (_, lengths) in zip(seeds, plain, strict=True):
     share = (lengths[0] / lengths[-1]).square().item()
     assert 0.7 < share < 0.9  # 0.79 to 0.85 over 16 seeds
-    print(f"seed {seed}: |W| from {lengths[0]:.2f} to {lengths[-1]:.2f}, effective rate down to {100 * share:.0f} %")
+    print(
+        f"seed {seed}: |W| from {lengths[0]:.2f} to {lengths[-1]:.2f}, effective rate down to {100 * share:.0f} %"
+    )
 
 # %% [markdown]
 # ### Other optimizers
@@ -605,6 +739,7 @@ for seed, (_, lengths) in zip(seeds, plain, strict=True):
 # - **Adam** divides by the gradient's own size, entry by entry, so its steps do not shrink when the gradient does. Only the longer way around is left: its effective rate falls with $1/\|W\|$, not with its square.
 #
 # **Predict:** which settings of learning rate and decay make a run from $10\,W$ equal to one from $W$, for SGD with both, and for Adam?
+
 
 # %%
 def train_with(optimizer, c, steps=50):
@@ -621,15 +756,24 @@ def train_with(optimizer, c, steps=50):
 
 # %%
 def sgd(c, decay, momentum=0.9):
-    return train_with(lambda W: torch.optim.SGD(W, 0.1 * c**2, momentum=momentum, weight_decay=decay / c**2), c)
+    return train_with(
+        lambda W: torch.optim.SGD(W, 0.1 * c**2, momentum=momentum, weight_decay=decay / c**2),
+        c,
+    )
 
 
-def adam(c):  # its own eps as good as 0; not 0, because some pixels are always blank and have no gradient
+def adam(
+    c,
+):  # its own eps as good as 0; not 0, because some pixels are always blank and have no gradient
     return train_with(lambda W: torch.optim.Adam(W, 0.01 * c, eps=1e-30), c)
 
 
-assert (sgd(10, 0.01)[0] - sgd(1, 0.01)[0]).abs().max() < 1e-12  # rate times 100, decay over 100
-assert (adam(10)[0] - adam(1)[0]).abs().max() < 1e-12  # rate times 10; 9e-16 is the worst of 6 seeds for both
+assert (
+    sgd(10, 0.01)[0] - sgd(1, 0.01)[0]
+).abs().max() < 1e-12  # rate times 100, decay over 100
+assert (
+    adam(10)[0] - adam(1)[0]
+).abs().max() < 1e-12  # rate times 10; 9e-16 is the worst of 6 seeds for both
 assert sgd(1, 0.1, momentum=0)[1] < sgd(1, 0.0, momentum=0)[1]  # decay shortens W
 print("one run each: SGD from 10 W with 100 lr and decay / 100, Adam from 10 W with 10 lr")
 
@@ -651,19 +795,33 @@ def gaps(eps):
     rows = []
     for seed in range(4):
         base = train(1, 0.5, seed, eps, steps=60)[0]
-        rows.append([(train(c, 0.5 * c * c, seed, eps, steps=60)[0] - base).abs().max() for c in factors])
+        rows.append(
+            [
+                (train(c, 0.5 * c * c, seed, eps, steps=60)[0] - base).abs().max()
+                for c in factors
+            ]
+        )
     return torch.tensor(rows, dtype=torch.float64)
 
 
 exact, default = gaps(0.0), gaps(1e-5)  # (4, 6) each
-assert exact.max() < 1e-12  # 9e-16 is the worst of 12 seeds; with eps 0.86 is the least at c <= 0.001, 5e-6 to 5e-3 at c >= 10 (22 seeds)
-assert default[:, :2].min() > 0.3 and 1e-8 < default[:, 4:].min() and default[:, 4:].max() < 0.02
+assert (
+    exact.max() < 1e-12
+)  # 9e-16 is the worst of 12 seeds; with eps 0.86 is the least at c <= 0.001, 5e-6 to 5e-3 at c >= 10 (22 seeds)
+assert (
+    default[:, :2].min() > 0.3 and 1e-8 < default[:, 4:].min() and default[:, 4:].max() < 0.02
+)
 
 # %%
 plot.lines(
-    factors, {"ε = 1e-5": default.amax(0), "ε = 0": exact.amax(0)}, xlog=True, ylog=True, colors={"ε = 1e-5": "InstanceNorm", "ε = 0": "LayerNorm"},
+    factors,
+    {"ε = 1e-5": default.amax(0), "ε = 0": exact.amax(0)},
+    xlog=True,
+    ylog=True,
+    colors={"ε = 1e-5": "InstanceNorm", "ε = 0": "LayerNorm"},
     title="With ε, the size of the weights counts again",
-    x="factor c on the weights (and c² on the learning rate)", y="largest difference of the loss in 60 steps",
+    x="factor c on the weights (and c² on the learning rate)",
+    y="largest difference of the loss in 60 steps",
     caption="Runs from cW with rate 0.5 c² against W with rate 0.5, the net and data of the last figure, the worst of 4 seeds.",
     alt="Two lines on logarithmic axes. At eps 0 the difference is some 1e-16 for all factors. At eps 1e-5 it is far below a hundredth for large weights and rises to about 1 once the weights are a thousandth of their size.",
 )
@@ -676,6 +834,7 @@ plot.lines(
 # A recommender reads $K$ numbers for each sample (price, age, …), already standardized over the training set. Each is to become a *token* of $E$ numbers. Someone adds "a LayerNorm for each feature", as is done for embeddings.
 # The patient is modeled on a public library for recommendation. One of its authors wrote, on finding it, that it might have cost the experiments of their paper accuracy (Transformers4Rec, pull request 151). The same thing was reported to PyTorch as a bug of LayerNorm (pytorch#108956).
 
+
 # %%
 def clinic_tokens(x, weight, bias):
     """The patient: x (B, K), weight and bias (K, E) -> tokens (B, K, E)."""
@@ -684,7 +843,9 @@ def clinic_tokens(x, weight, bias):
 
 
 g = torch.Generator().manual_seed(89)
-x, weight, bias = (torch.randn(*shape, generator=g) for shape in [(4, 3), (3, 5), (3, 5)])  # (B, K), (K, E), (K, E)
+x, weight, bias = (
+    torch.randn(*shape, generator=g) for shape in [(4, 3), (3, 5), (3, 5)]
+)  # (B, K), (K, E), (K, E)
 print("output:", tuple(clinic_tokens(x, weight, bias).shape), "no error, no nan, no warning")
 
 # %% [markdown]
@@ -714,6 +875,7 @@ check.different_tokens(different_tokens)
 #
 # Now mend it. There is more than one way, and the check takes any that keeps every value apart (it tries 24, and two tokens count as different if they are more than a thousandth of the largest distance apart).
 
+
 # %% tags=["exercise"] id="ex-8-6"
 # Exercise 8.6 · ●●○○○ · 5 min
 def mended_tokens(x, weight, bias):
@@ -723,7 +885,9 @@ def mended_tokens(x, weight, bias):
     The token of a feature depends on that feature alone, and a sample on no other sample.
     """
     ### BEGIN SOLUTION
-    return x.unsqueeze(-1) * weight + bias  # they are standardized already, over the data set: no norm is needed
+    return (
+        x.unsqueeze(-1) * weight + bias
+    )  # they are standardized already, over the data set: no norm is needed
     ### END SOLUTION
 
 
@@ -741,8 +905,13 @@ check.mended_tokens(mended_tokens)
 # %%
 values = torch.linspace(-3, 3, 13).unsqueeze(-1).expand(13, 3)  # (B, K)
 for name, tokens in {"patient": clinic_tokens, "yours": mended_tokens}.items():
-    apart = torch.pdist(tokens(values, weight, bias)[:, 0])  # (78,) distances of the tokens of feature 0
-    show(f"{name}: pairs of 13 values that give the same token, of 78", (apart < 1e-4).sum().item())
+    apart = torch.pdist(
+        tokens(values, weight, bias)[:, 0]
+    )  # (78,) distances of the tokens of feature 0
+    show(
+        f"{name}: pairs of 13 values that give the same token, of 78",
+        (apart < 1e-4).sum().item(),
+    )
 
 # %% [markdown]
 # The loss will not tell you about such a fault: the other features carry the net. Ask of every norm **how many numbers it reduces over**: one kills, two leave a sign.

@@ -21,7 +21,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNorm, RMSNorm
-from lessonkit import check, data, plot, runs, show, train  # sets torch to one thread (LESSON_THREADS)
+from lessonkit import (
+    check,
+    data,
+    plot,
+    runs,
+    show,
+    train,
+)  # sets torch to one thread (LESSON_THREADS)
 
 # %% [markdown]
 # ## 11.1 Attention in twelve lines
@@ -40,7 +47,9 @@ def attention(q, k, v, causal=True):
     Returns (..., T, d).
     """
     T, d = q.shape[-2:]
-    scores = q @ k.transpose(-1, -2) / math.sqrt(d)  # (..., T, T) a row for each token that asks
+    scores = (
+        q @ k.transpose(-1, -2) / math.sqrt(d)
+    )  # (..., T, T) a row for each token that asks
     if causal:
         future = torch.ones(T, T, dtype=torch.bool, device=q.device).triu(1)  # (T, T)
         scores = scores.masked_fill(future, -math.inf)
@@ -64,9 +73,13 @@ show("not causal", attention(q, k, v, causal=False), digits=1)
 g = torch.Generator().manual_seed(111)
 q, k, v = torch.randn(3, 2, 4, 6, 8, generator=g)  # (B, heads, T, d) each
 y = attention(q, k, v)  # (B, heads, T, d)
-assert (y - F.scaled_dot_product_attention(q, k, v, is_causal=True)).abs().max() < 1e-5  # float32, numbers of order 1
+assert (
+    y - F.scaled_dot_product_attention(q, k, v, is_causal=True)
+).abs().max() < 1e-5  # float32, numbers of order 1
 k[..., -1, :], v[..., -1, :] = 5.0, 5.0
-assert (attention(q, k, v)[..., :-1, :] - y[..., :-1, :]).abs().max() < 1e-6  # the past does not see the last token
+assert (
+    attention(q, k, v)[..., :-1, :] - y[..., :-1, :]
+).abs().max() < 1e-6  # the past does not see the last token
 print("as PyTorch computes it, and nothing looks ahead")
 
 # %% [markdown]
@@ -110,6 +123,7 @@ class Attention(nn.Module):
 # In **Post-LN** the norm stands behind the sum, on the way that everything takes. In **Pre-LN** it stands on the branch, and the skip stays clean: what a block adds is never touched again. That way through all blocks is called the **residual stream**.
 # In both, LayerNorm takes its statistics over the C features of one token: B · T means. Nothing is averaged over letters or words.
 
+
 # %% tags=["exercise"] id="ex-11-1"
 # Exercise 11.1 · ●●○○○ · 5 min
 def pre_ln(x, attend, mlp, norm1, norm2):
@@ -135,6 +149,7 @@ check.pre_ln(pre_ln)
 # </details>
 #
 # Now one half of a block, with the place as an argument. `None` means no norm at all: we need it as a control.
+
 
 # %% tags=["exercise"] id="ex-11-2"
 # Exercise 11.2 · ●●○○○ · 5 min
@@ -181,9 +196,15 @@ class Block(nn.Module):
         if place not in ("pre", "post", None):
             raise ValueError(f"place is {place!r}, expected 'pre', 'post' or None.")
         self.attend = Attention(width, heads, causal)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width))
-        self.before1, self.before2 = (norm(width) if place == "pre" else nn.Identity() for _ in range(2))
-        self.after1, self.after2 = (norm(width) if place == "post" else nn.Identity() for _ in range(2))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width)
+        )
+        self.before1, self.before2 = (
+            norm(width) if place == "pre" else nn.Identity() for _ in range(2)
+        )
+        self.after1, self.after2 = (
+            norm(width) if place == "post" else nn.Identity() for _ in range(2)
+        )
 
     def forward(self, x):
         x = self.after1(x + self.attend(self.before1(x)))  # (B, T, C)
@@ -263,7 +284,9 @@ class CharGPT(nn.Module):
     biases, embeddings with N(0, 1). forward: tokens (B, T) -> logits (B, T, symbols).
     """
 
-    def __init__(self, symbols=27, context=16, width=32, heads=4, layers=12, norm=LayerNorm, place="pre"):
+    def __init__(
+        self, symbols=27, context=16, width=32, heads=4, layers=12, norm=LayerNorm, place="pre"
+    ):
         super().__init__()
         self.embed = nn.Embedding(symbols, width)
         self.position = nn.Embedding(context, width)
@@ -286,8 +309,19 @@ class CharGPT(nn.Module):
 gpt = CharGPT()
 tokens, _ = batch(torch.Generator().manual_seed(113), size=2)  # (B, T)
 norms = [module for module in gpt.modules() if isinstance(module, LayerNorm)]
-print("logits:", tuple(gpt(tokens).shape), "  parameters:", sum(p.numel() for p in gpt.parameters()), end="  ")
-print("of which in", len(norms), "norms:", sum(p.numel() for norm in norms for p in norm.parameters()))
+print(
+    "logits:",
+    tuple(gpt(tokens).shape),
+    "  parameters:",
+    sum(p.numel() for p in gpt.parameters()),
+    end="  ",
+)
+print(
+    "of which in",
+    len(norms),
+    "norms:",
+    sum(p.numel() for norm in norms for p in norm.parameters()),
+)
 
 # %% [markdown]
 # One percent of the parameters sits in the norms.
@@ -307,16 +341,27 @@ def nats(logits, y):
 def validation(model):
     """Nats a character on 300 words that no model trains on."""
     *_, x, y = corpus()
-    logits = torch.cat([model(some) for some in x.split(100)])  # (N, T, symbols) a hundred words at a time: faster
+    logits = torch.cat(
+        [model(some) for some in x.split(100)]
+    )  # (N, T, symbols) a hundred words at a time: faster
     return nats(logits, y).item()
 
 
 def study(models, seeds, rate=3e-3, warm_up=0, steps=150, keep=None):
     """Train each model on `steps` batches of 32 words; warm_up: the steps in which the learning rate rises linearly."""
     return train.compare(
-        models, seeds=seeds, loss=nats, batches=batch, steps=steps, every=25, evaluate={"validation": validation},
-        optimizer=lambda parameters: torch.optim.Adam(parameters, lr=rate, betas=(0.9, 0.98), fused=True),
-        schedule=(lambda step: min(1.0, step / warm_up)) if warm_up else None, keep=keep,
+        models,
+        seeds=seeds,
+        loss=nats,
+        batches=batch,
+        steps=steps,
+        every=25,
+        evaluate={"validation": validation},
+        optimizer=lambda parameters: torch.optim.Adam(
+            parameters, lr=rate, betas=(0.9, 0.98), fused=True
+        ),
+        schedule=(lambda step: min(1.0, step / warm_up)) if warm_up else None,
+        keep=keep,
     )
 
 
@@ -325,15 +370,24 @@ def study(models, seeds, rate=3e-3, warm_up=0, steps=150, keep=None):
 
 # %%
 settings = [  # place, norm, learning rate, warm-up steps, what starts with a std of 0.02, final norm
-    ["pre", "LayerNorm", 3e-3, 0, "nothing", True], ["post", "LayerNorm", 3e-3, 0, "nothing", True],
-    ["post", "LayerNorm", 3e-3, 75, "nothing", True], [None, "LayerNorm", 3e-3, 0, "nothing", True],
-    ["pre", "RMSNorm", 3e-3, 0, "nothing", True], ["pre", "LayerNorm", 3e-3, 0, "nothing", False],
-    ["post", "LayerNorm", 3e-3, 0, "linears", True], ["post", "LayerNorm", 3e-3, 0, "embeddings", True],
-    ["post", "LayerNorm", 3e-3, 0, "both", True], ["pre", "LayerNorm", 3e-3, 0, "both", True],
-    ["pre", "LayerNorm", 3e-4, 0, "nothing", True], ["post", "LayerNorm", 3e-4, 0, "nothing", True],
-    ["post", "LayerNorm", 3e-4, 75, "nothing", True], ["pre", "LayerNorm", 1e-3, 0, "nothing", True],
-    ["post", "LayerNorm", 1e-3, 0, "nothing", True], ["post", "LayerNorm", 1e-3, 75, "nothing", True],
-    ["pre", "LayerNorm", 1e-2, 0, "nothing", True], ["post", "LayerNorm", 1e-2, 0, "nothing", True],
+    ["pre", "LayerNorm", 3e-3, 0, "nothing", True],
+    ["post", "LayerNorm", 3e-3, 0, "nothing", True],
+    ["post", "LayerNorm", 3e-3, 75, "nothing", True],
+    [None, "LayerNorm", 3e-3, 0, "nothing", True],
+    ["pre", "RMSNorm", 3e-3, 0, "nothing", True],
+    ["pre", "LayerNorm", 3e-3, 0, "nothing", False],
+    ["post", "LayerNorm", 3e-3, 0, "linears", True],
+    ["post", "LayerNorm", 3e-3, 0, "embeddings", True],
+    ["post", "LayerNorm", 3e-3, 0, "both", True],
+    ["pre", "LayerNorm", 3e-3, 0, "both", True],
+    ["pre", "LayerNorm", 3e-4, 0, "nothing", True],
+    ["post", "LayerNorm", 3e-4, 0, "nothing", True],
+    ["post", "LayerNorm", 3e-4, 75, "nothing", True],
+    ["pre", "LayerNorm", 1e-3, 0, "nothing", True],
+    ["post", "LayerNorm", 1e-3, 0, "nothing", True],
+    ["post", "LayerNorm", 1e-3, 75, "nothing", True],
+    ["pre", "LayerNorm", 1e-2, 0, "nothing", True],
+    ["post", "LayerNorm", 1e-2, 0, "nothing", True],
     ["post", "LayerNorm", 1e-2, 75, "nothing", True],
 ]
 
@@ -357,7 +411,9 @@ def gpt_run(run, settings):
 
 
 # %%
-recorded = runs.load_or_run("transformer_gpt", gpt_run, seeds=range(76), tolerance=0.1, settings=settings)
+recorded = runs.load_or_run(
+    "transformer_gpt", gpt_run, seeds=range(76), tolerance=0.1, settings=settings
+)
 curves = recorded["validation"].view(19, 4, 6)  # (settings, seeds, evaluations)
 note = runs.note("transformer_gpt", "4 seeds a setting")
 steps = range(25, 151, 25)
@@ -369,10 +425,14 @@ steps = range(25, 151, 25)
 
 # %%
 plot.lines(
-    steps, {"A": curves[2], "B": curves[3].clamp(max=100), "C": curves[0], "D": curves[1]}, ylim=(2.2, 3.6),
-    href={"letter frequencies": unigram}, colors={"A": "#7A5C00", "B": "#3D6B35", "C": "#8C3B7A", "D": "#444444"},
+    steps,
+    {"A": curves[2], "B": curves[3].clamp(max=100), "C": curves[0], "D": curves[1]},
+    ylim=(2.2, 3.6),
+    href={"letter frequencies": unigram},
+    colors={"A": "#7A5C00", "B": "#3D6B35", "C": "#8C3B7A", "D": "#444444"},
     title="One of them never gets past the letter frequencies",
-    x="training step", y="nats a character",
+    x="training step",
+    y="nats a character",
     caption=f"Validation loss on 300 words; {note}. B lies above the picture from its first point on.",
     alt="Four loss curves over 150 training steps, the lowest first. C falls from 2.7 to below 2.4. A starts as high as D and ends near 2.6. D stays at 2.95, where a dashed line marks the entropy of the letter frequencies. B is above the picture.",
 )
@@ -406,15 +466,23 @@ post = study({"Post-LN": lambda: CharGPT(place="post")}, seeds=range(4), steps=1
 train.table(post, "validation", digits=2)
 
 # %% tags=["nbval-ignore-output"]
-warm = study({"Post-LN + warm-up": lambda: CharGPT(place="post")}, seeds=range(4), warm_up=75, steps=100)
+warm = study(
+    {"Post-LN + warm-up": lambda: CharGPT(place="post")}, seeds=range(4), warm_up=75, steps=100
+)
 train.table(warm, "validation", digits=2)
 
 # %%
-live = {name: history["validation"] for name, history in (pre | post | warm).items()}  # (seeds, evaluations) each
+live = {
+    name: history["validation"] for name, history in (pre | post | warm).items()
+}  # (seeds, evaluations) each
 plot.lines(
-    steps[:4], live, href={"letter frequencies": unigram}, ylim=(2.2, 3.1),
+    steps[:4],
+    live,
+    href={"letter frequencies": unigram},
+    ylim=(2.2, 3.1),
     title="Post-LN stays at the letter frequencies; after a warm-up it learns, behind Pre-LN",
-    x="training step", y="nats a character",
+    x="training step",
+    y="nats a character",
     caption="Validation loss on 300 words, live runs: 12 layers, Xavier's initial weights, Adam at 0.003, 32 words a step, four seeds, no run stopped early.",
     alt="Three loss curves over 100 steps. Pre-LN falls at once and ends near 2.42. Post-LN stays at the dashed line of the letter frequencies. Post-LN with warm-up starts at that line, too, then falls and ends near 2.65, half-way to Pre-LN.",
 )
@@ -422,8 +490,12 @@ plot.lines(
 # %%
 end = {name: values[:, -1] for name, values in live.items()}  # (seeds,) each
 mean = {name: values.mean().item() for name, values in end.items()}
-assert mean["Post-LN"] > unigram - 0.15  # 0.05 below it at most, in the means of four sets of four seeds
-assert mean["Pre-LN"] < 2.55 and mean["Post-LN"] - mean["Pre-LN"] > 0.3  # 2.41 to 2.42, and 0.48 to 0.53, in these sets
+assert (
+    mean["Post-LN"] > unigram - 0.15
+)  # 0.05 below it at most, in the means of four sets of four seeds
+assert (
+    mean["Pre-LN"] < 2.55 and mean["Post-LN"] - mean["Pre-LN"] > 0.3
+)  # 2.41 to 2.42, and 0.48 to 0.53, in these sets
 assert mean["Post-LN"] - mean["Post-LN + warm-up"] > 0.1  # 0.25 to 0.33 in these sets
 assert (end["Post-LN + warm-up"] > end["Pre-LN"]).all()  # by 0.1 or more in 16 pairs
 print("what the title says holds for these four seeds")
@@ -433,8 +505,14 @@ print("what the title says holds for these four seeds")
 # With warm-up it has only just reached its full rate at step 75, and is on its way down. The recorded runs go further: after 150 steps warm-up has recovered most of the gap to Pre-LN in the mean, not all of it.
 
 # %%
-last = curves[:3, :, -1].mean(1)  # (3,) Pre-LN, Post-LN, Post-LN + warm-up, means of the recorded runs
-show("share of the gap that warm-up recovers", (last[1] - last[2]) / (last[1] - last[0]), digits=2)
+last = curves[:3, :, -1].mean(
+    1
+)  # (3,) Pre-LN, Post-LN, Post-LN + warm-up, means of the recorded runs
+show(
+    "share of the gap that warm-up recovers",
+    (last[1] - last[2]) / (last[1] - last[0]),
+    digits=2,
+)
 
 # %% [markdown]
 # ## 11.5 When Post-LN does not fail
@@ -442,11 +520,15 @@ show("share of the gap that warm-up recovers", (last[1] - last[2]) / (last[1] - 
 # "Post-LN needs warm-up" is half a sentence. Here are three changes, each enough alone, under which it trains without. First: six layers in place of twelve, for 75 steps.
 
 # %% tags=["nbval-ignore-output"]
-six = study({"Post-LN, 6 layers": lambda: CharGPT(layers=6, place="post")}, seeds=range(4), steps=75)
+six = study(
+    {"Post-LN, 6 layers": lambda: CharGPT(layers=6, place="post")}, seeds=range(4), steps=75
+)
 train.table(six, "validation", digits=2)
 
 # %%
-assert six["Post-LN, 6 layers"]["validation"][:, -1].max() < unigram - 0.1  # 2.5 to 2.7 in 8 seeds
+assert (
+    six["Post-LN, 6 layers"]["validation"][:, -1].max() < unigram - 0.1
+)  # 2.5 to 2.7 in 8 seeds
 print("six layers: trained, without warm-up")
 
 # %% [markdown]
@@ -455,9 +537,16 @@ print("six layers: trained, without warm-up")
 # %%
 final = curves[:, :, -1]  # (settings, seeds)
 small = {"Post-LN, Xavier": final[1], "Post-LN, small embeddings": final[7]}
-small |= {"Post-LN, small linears": final[6], "Post-LN, both small": final[8], "Pre-LN, both small": final[9]}
+small |= {
+    "Post-LN, small linears": final[6],
+    "Post-LN, both small": final[8],
+    "Pre-LN, both small": final[9],
+}
 plot.bars(
-    small, vref={"letter frequencies": unigram}, xlim=(2.2, 3.1), fmt=".2f",
+    small,
+    vref={"letter frequencies": unigram},
+    xlim=(2.2, 3.1),
+    fmt=".2f",
     colors={name: "Pre-LN" if "Pre" in name else "Post-LN" for name in small},
     title="Small linear layers rescue Post-LN, small embeddings do not",
     x="nats a character after 150 steps",
@@ -466,7 +555,9 @@ plot.bars(
 )
 
 # %%
-assert final[6].max() < 2.4 and final[8].max() < 2.4 < 2.75 < final[7].min()  # loaded, so the same everywhere
+assert (
+    final[6].max() < 2.4 and final[8].max() < 2.4 < 2.75 < final[7].min()
+)  # loaded, so the same everywhere
 assert (final[9] - final[8] > 0.09).all()  # (seeds,) paired: Pre-LN behind Post-LN
 
 # %% [markdown]
@@ -476,18 +567,29 @@ assert (final[9] - final[8] > 0.09).all()  # (seeds,) paired: Pre-LN behind Post
 
 # %%
 rates = [3e-4, 1e-3, 3e-3, 1e-2]
-rows = {"Pre-LN": [10, 13, 0, 16], "Post-LN": [11, 14, 1, 17], "Post-LN + warm-up": [12, 15, 2, 18]}
+rows = {
+    "Pre-LN": [10, 13, 0, 16],
+    "Post-LN": [11, 14, 1, 17],
+    "Post-LN + warm-up": [12, 15, 2, 18],
+}
 by_rate = {name: final[row].T for name, row in rows.items()}  # (seeds, rates) each
 plot.lines(
-    rates, by_rate, xlog=True, href={"letter frequencies": unigram}, ylim=(2.2, 3.1),
+    rates,
+    by_rate,
+    xlog=True,
+    href={"letter frequencies": unigram},
+    ylim=(2.2, 3.1),
     title="Post-LN trains at small rates; at 0.01 even warm-up fails",
-    x="learning rate", y="nats a character after 150 steps",
+    x="learning rate",
+    y="nats a character after 150 steps",
     caption=f"Validation loss, 12 layers, Xavier; warm-up over the first 75 of 150 steps; {note}.",
     alt="Three curves over four learning rates. Pre-LN goes from 2.54 at 0.0003 to 2.36 at 0.003 and 2.39 at 0.01. Post-LN starts at 2.62, reaches 2.51 at 0.001, and lies at the letter frequencies, 2.94, from 0.003 on. With warm-up it goes from 2.70 over 2.51 to 2.57 at 0.003, and lies at 2.93 at 0.01.",
 )
 
 # %%
-assert by_rate["Post-LN"][:, :2].max() < 2.65 and by_rate["Post-LN"][:, 2:].min() > unigram - 0.2
+assert (
+    by_rate["Post-LN"][:, :2].max() < 2.65 and by_rate["Post-LN"][:, 2:].min() > unigram - 0.2
+)
 assert by_rate["Post-LN + warm-up"][:, 3].mean() > unigram - 0.1
 
 # %% [markdown]
@@ -498,6 +600,7 @@ assert by_rate["Post-LN + warm-up"][:, 3].mean() > unigram - 0.1
 #
 # Xiong et al. (2020) look at the net before training. Their Theorem 1 bounds the gradient of the last MLP weight from above: in Pre-LN the bound shrinks with the number of layers L as $1/\sqrt{L}$, in Post-LN it does not depend on L.
 # A bound is not a value, so we measure. And the theorem is about a simpler net, so that one comes first: attention that averages over all tokens, square weights drawn with Xavier's variance, the loss of one token.
+
 
 # %%
 def place_half(x, place, norm, function):
@@ -510,11 +613,16 @@ def toy(place, L, seed, d=128, T=16, symbols=64):
     g = torch.Generator().manual_seed(seed)
     norm = LayerNorm(d)
     weights = torch.randn(L, 4, d, d, generator=g) / d**0.5  # Xavier's variance, 2 / (d + d)
-    x, head = torch.randn(T, d, generator=g), torch.randn(d, symbols, generator=g) * (2 / (d + symbols)) ** 0.5
+    x, head = (
+        torch.randn(T, d, generator=g),
+        torch.randn(d, symbols, generator=g) * (2 / (d + symbols)) ** 0.5,
+    )
     last = weights[-1, 3].clone().requires_grad_()
     for i, (V, O, W1, W2) in enumerate(weights):
         W2 = last if i == L - 1 else W2
-        x = place_half(x, place, norm, lambda z, V=V, O=O: (z @ V @ O).mean(0, keepdim=True))  # (T, d)
+        x = place_half(
+            x, place, norm, lambda z, V=V, O=O: (z @ V @ O).mean(0, keepdim=True)
+        )  # (T, d)
         x = place_half(x, place, norm, lambda z, W1=W1, W2=W2: (z @ W1).relu() @ W2)  # (T, d)
     out = norm(x) if place == "pre" else x  # (T, d)
     F.cross_entropy(out[:1] @ head, torch.zeros(1, dtype=torch.long)).backward()
@@ -534,17 +642,33 @@ def gpt_gradients(place, layers, seed):
 # %%
 depths, few = [2, 4, 8, 16, 32, 64], [2, 8, 32]
 names = {"Pre-LN": "pre", "Post-LN": "post"}
-toys = {name: [[toy(place, L, seed) for L in depths] for seed in range(8)] for name, place in names.items()}
-theory = {name: torch.tensor(runs_)[:, :, 0] for name, runs_ in toys.items()}  # (seeds, depths) each
-stream = {name: torch.tensor(runs_)[:, :, 1] for name, runs_ in toys.items()}  # (seeds, depths) each
-made = {name: [[gpt_gradients(place, L, seed) for L in few] for seed in range(4)] for name, place in names.items()}
-both = {name: torch.tensor(runs_) for name, runs_ in made.items()}  # (seeds, few, 2) each, first and last block
+toys = {
+    name: [[toy(place, L, seed) for L in depths] for seed in range(8)]
+    for name, place in names.items()
+}
+theory = {
+    name: torch.tensor(runs_)[:, :, 0] for name, runs_ in toys.items()
+}  # (seeds, depths) each
+stream = {
+    name: torch.tensor(runs_)[:, :, 1] for name, runs_ in toys.items()
+}  # (seeds, depths) each
+made = {
+    name: [[gpt_gradients(place, L, seed) for L in few] for seed in range(4)]
+    for name, place in names.items()
+}
+both = {
+    name: torch.tensor(runs_) for name, runs_ in made.items()
+}  # (seeds, few, 2) each, first and last block
 practice = {name: gradients[..., 1] for name, gradients in both.items()}  # (seeds, few) each
 
 # %%
 plot.panels(
     {"Theorem's net, width 128": (depths, theory), "CharGPT, width 32": (few, practice)},
-    xlog=True, ylog=True, ylim=(0.1, 10), y="gradient of the last MLP weight", x="layers L",
+    xlog=True,
+    ylog=True,
+    ylim=(0.1, 10),
+    y="gradient of the last MLP weight",
+    x="layers L",
     title="Pre-LN's last gradient shrinks with depth, Post-LN's does not",
     caption="Gradient norm of the last block's second MLP weight before the first step.",
     alt="Two panels with logarithmic axes. Left, in the setting of the theorem: Post-LN is flat near 7.5 from 2 to 64 layers, Pre-LN falls along a straight line from 6 to 1. Right, in the GPT: Post-LN rises from 0.6 to 1.2, Pre-LN falls from 0.4 to 0.2.",
@@ -555,18 +679,28 @@ root = theory["Pre-LN"].mean(0) * torch.tensor(depths).sqrt()  # (depths,)
 assert root.max() / root.min() < 1.5  # 1.1 to 1.25 in eight sets of 8 seeds
 flat = theory["Post-LN"].mean(0)  # (depths,)
 assert flat.max() / flat.min() < 1.4  # 1.06 to 1.18 in these sets
-assert theory["Pre-LN"].mean(0)[0] / theory["Pre-LN"].mean(0)[-1] > 4  # 5.5 to 6.6 in these sets: the root of 32 is 5.7
-ratio = practice["Post-LN"] / practice["Pre-LN"]  # (seeds, few) paired: the same weights and words
-assert (ratio[:, 0] < ratio[:, -1]).all() and (ratio[:, -1] > 2).all()  # 1.4 to 1.8 at 2 layers, 3.5 to 11 at 32
+assert (
+    theory["Pre-LN"].mean(0)[0] / theory["Pre-LN"].mean(0)[-1] > 4
+)  # 5.5 to 6.6 in these sets: the root of 32 is 5.7
+ratio = (
+    practice["Post-LN"] / practice["Pre-LN"]
+)  # (seeds, few) paired: the same weights and words
+assert (ratio[:, 0] < ratio[:, -1]).all() and (
+    ratio[:, -1] > 2
+).all()  # 1.4 to 1.8 at 2 layers, 3.5 to 11 at 32
 
 # %% [markdown]
 # The theorem's two directions show, in its own setting and in our GPT. What follows from it is less than is often told. It bounds the *last* block's gradient before step one; it does not say that a large rate must fail.
 # And a picture that is often told, "Post-LN's gradients fade towards the input", is not what we find in nets of this size. Compare the first block with the last, at 32 layers:
 
 # %%
-first = {name: gradients[:, -1, 0] / gradients[:, -1, 1] for name, gradients in both.items()}  # (seeds,) each
+first = {
+    name: gradients[:, -1, 0] / gradients[:, -1, 1] for name, gradients in both.items()
+}  # (seeds,) each
 assert (first["Pre-LN"] > 1).all()  # 1.8 to 4 in 14 nets: larger near the input
-assert (first["Post-LN"] > 0.05).all()  # 0.2 to 6 in 22 nets; a loss of 20 percent a layer would leave 0.001
+assert (
+    first["Post-LN"] > 0.05
+).all()  # 0.2 to 6 in 22 nets; a loss of 20 percent a layer would leave 0.001
 print("Pre-LN: larger in the first block than in the last; Post-LN: scattered around one size")
 
 # %% [markdown]
@@ -577,10 +711,15 @@ print("Pre-LN: larger in the first block than in the last; Post-LN: scattered ar
 # %%
 L = torch.tensor(depths)
 plot.lines(
-    depths, {name: stream[name] for name in ("Pre-LN", "Post-LN")} | {"1 + 3L/2": 1 + 1.5 * L, "1 + L/2": 1 + 0.5 * L},
-    xlog=True, ylog=True, colors={"1 + 3L/2": "none", "1 + L/2": "none"},
+    depths,
+    {name: stream[name] for name in ("Pre-LN", "Post-LN")}
+    | {"1 + 3L/2": 1 + 1.5 * L, "1 + L/2": 1 + 0.5 * L},
+    xlog=True,
+    ylog=True,
+    colors={"1 + 3L/2": "none", "1 + L/2": "none"},
     title="Pre-LN's stream grows with depth, between the bounds",
-    x="layers L", y="mean square of the stream",
+    x="layers L",
+    y="mean square of the stream",
     caption="Mean of |x|²/d over 16 tokens behind the last block, before training, in the setting of the theorem.",
     alt="Two curves between two gray lines on logarithmic axes. Pre-LN grows from 2 at 2 layers to 90 at 64 layers, between 1 + L/2 and 1 + 3L/2. Post-LN stays at 1.",
 )
@@ -597,7 +736,9 @@ assert inside.all()  # with 10 percent for the error of a mean over 8 seeds
 
 # %%
 show("without the final norm, nats higher by", final[5] - final[0], digits=2)  # (seeds,) paired
-assert ((final[5] - final[0]) > 0.02).all() and (final[5] < 2.5).all()  # 0.04 to 0.09, paired, loaded
+assert ((final[5] - final[0]) > 0.02).all() and (
+    final[5] < 2.5
+).all()  # 0.04 to 0.09, paired, loaded
 
 # %% [markdown]
 # It trains without, and ends 0.06 nats higher, in all four pairs by at least 0.04. Not a failure, but a price; how high it is with more layers was not measured here.
@@ -617,7 +758,9 @@ def encoder(width, heads, layers, norm_first):
     width, heads, layers: whole numbers. norm_first: whether the blocks are Pre-LN.
     Returns the module: nn.TransformerEncoder(layer, number, norm=module or None, enable_nested_tensor=False).
     """
-    layer = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first)
+    layer = nn.TransformerEncoderLayer(
+        width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first
+    )
     ### BEGIN SOLUTION
     final = nn.LayerNorm(width) if norm_first else None
     return nn.TransformerEncoder(layer, layers, norm=final, enable_nested_tensor=False)
@@ -657,7 +800,12 @@ assert gap.abs().max() < 0.05  # loaded: at most 0.006
 # Exercise 11.5 · ●●○○○ · 3 min
 # How many norms does each model have? ("BERT base": the encoder with its embeddings)
 ### BEGIN SOLUTION
-norm_counts = {"GPT-2 small": 25, "BERT base": 25, "Llama 7B": 65, "the Transformer of 2017": 30}
+norm_counts = {
+    "GPT-2 small": 25,
+    "BERT base": 25,
+    "Llama 7B": 65,
+    "the Transformer of 2017": 30,
+}
 ### END SOLUTION
 
 # %% tags=["check", "optional"]
@@ -677,11 +825,18 @@ check.norm_counts(norm_counts)
 
 # %%
 model = CharGPT()
-norms = [p for module in model.modules() if isinstance(module, LayerNorm) for p in module.parameters()]
+norms = [
+    p
+    for module in model.modules()
+    if isinstance(module, LayerNorm)
+    for p in module.parameters()
+]
 biases = [module.bias for module in model.modules() if isinstance(module, nn.Linear)]
 spared = {id(p) for p in norms + biases}
-groups = [{"params": [p for p in model.parameters() if id(p) not in spared], "weight_decay": 0.01},
-          {"params": norms + biases, "weight_decay": 0.0}]
+groups = [
+    {"params": [p for p in model.parameters() if id(p) not in spared], "weight_decay": 0.01},
+    {"params": norms + biases, "weight_decay": 0.0},
+]
 assert spared == {id(p) for p in model.parameters() if p.dim() == 1}
 optimizer = torch.optim.AdamW(groups, lr=1e-3)
 print("decayed tensors:", len(groups[0]["params"]), "  spared:", len(groups[1]["params"]))
@@ -692,6 +847,7 @@ print("decayed tensors:", len(groups[0]["params"]), "  spared:", len(groups[1]["
 # ## 11.9 What the model writes (optional, 4 min)
 #
 # The Pre-LN model that you trained on 100 batches writes words, letter by letter: start with 0, draw the next symbol, go on until it draws 0.
+
 
 # %% tags=["optional", "nbval-ignore-output"]
 def sample(model, generator):
@@ -716,12 +872,22 @@ with torch.no_grad():
 
 # %%
 images, *_ = data.digits_split(0)
-patches = images[:5].view(5, 4, 2, 4, 2).transpose(2, 3).reshape(5, 16, 4)  # (B, T, pixels of a patch)
+patches = (
+    images[:5].view(5, 4, 2, 4, 2).transpose(2, 3).reshape(5, 16, 4)
+)  # (B, T, pixels of a patch)
 torch.manual_seed(115)
 embed, block, final = nn.Linear(4, 32), Block(32, heads=4, causal=False), LayerNorm(32)
 tokens = embed(patches) + torch.randn(16, 32)  # (B, T, C) what a patch shows + where it lies
 y = final(block(tokens))  # (B, T, C)
-print("images", tuple(images[:5].shape), " patches", tuple(patches.shape), " tokens", tuple(y.shape), end="  ")
+print(
+    "images",
+    tuple(images[:5].shape),
+    " patches",
+    tuple(patches.shape),
+    " tokens",
+    tuple(y.shape),
+    end="  ",
+)
 print("means in one norm:", tuple(y.mean(-1, keepdim=True).shape))
 assert y.mean(-1).abs().max() < 1e-5  # a mean for each patch of each image, and none across
 
@@ -732,7 +898,9 @@ assert y.mean(-1).abs().max() < 1e-5  # a mean for each patch of each image, and
 # %%
 order = torch.randperm(16, generator=torch.Generator().manual_seed(116))
 x = embed(patches)  # (B, T, C) no positions
-assert (block(x[:, order]) - block(x)[:, order]).abs().max() < 1e-5  # float32, numbers of order 1
+assert (
+    block(x[:, order]) - block(x)[:, order]
+).abs().max() < 1e-5  # float32, numbers of order 1
 print("shuffled in, shuffled out")
 
 # %% [markdown]
@@ -761,11 +929,20 @@ print("raw: the sixth key is never first;  behind LayerNorm: each key is first f
 # Code as it is found, in PyTorch itself: `nn.Transformer`, the model of 2017, with its defaults. Someone counts the norms: six encoder and six decoder layers should have 30.
 
 # %%
-found = nn.Transformer(8, 2, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=16, dropout=0.0, batch_first=True)
+found = nn.Transformer(
+    8,
+    2,
+    num_encoder_layers=6,
+    num_decoder_layers=6,
+    dim_feedforward=16,
+    dropout=0.0,
+    batch_first=True,
+)
 print("norms:", sum(isinstance(module, nn.LayerNorm) for module in found.modules()))
 
 # %% [markdown]
 # Two too many. Which? A norm is superfluous, before training, if what goes *in* is normalized already. Write that test; a helper then asks it at every norm of a model.
+
 
 # %% tags=["exercise"] id="ex-11-6"
 # Exercise 11.6 · ●●●○○ · 6 min
@@ -799,9 +976,15 @@ def norms_in_a_row(model, *inputs):
     names = []
 
     def ask(name):
-        return lambda module, given: names.append(name) if already_normalized(given[0]) else None
+        return lambda module, given: (
+            names.append(name) if already_normalized(given[0]) else None
+        )
 
-    hooks = [m.register_forward_pre_hook(ask(name)) for name, m in model.named_modules() if isinstance(m, nn.LayerNorm)]
+    hooks = [
+        m.register_forward_pre_hook(ask(name))
+        for name, m in model.named_modules()
+        if isinstance(m, nn.LayerNorm)
+    ]
     try:
         model(*inputs)
     finally:
@@ -812,7 +995,10 @@ def norms_in_a_row(model, *inputs):
 
 # %%
 g = torch.Generator().manual_seed(118)
-source, target = 3 * torch.randn(2, 5, 8, generator=g), 3 * torch.randn(2, 4, 8, generator=g)  # (B, T, C)
+source, target = (
+    3 * torch.randn(2, 5, 8, generator=g),
+    3 * torch.randn(2, 4, 8, generator=g),
+)  # (B, T, C)
 norms_in_a_row(found, source, target)
 
 # %% [markdown]

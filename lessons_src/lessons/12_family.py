@@ -28,6 +28,7 @@ from lessonkit import check, data, plot, runs, show  # sets torch to one thread 
 # Whatever a norm is called, ask it two questions: **over which axes** does it take its statistics, and **is the mean subtracted**?
 # The rest is one formula, before gain and bias:
 
+
 # %%
 def norm(x, axes, center=True, eps=0.0):
     """Normalize x over the given axes; center=False leaves the mean where it is."""
@@ -43,7 +44,9 @@ family = {
     "LayerNorm": lambda x, **k: norm(x, 1, **k),  # each token over its channels
     "RMSNorm": lambda x, **k: norm(x, 1, center=False, **k),
     "GroupNorm, 1 group": lambda x, **k: norm(x, (1, 2), **k),
-    "GroupNorm, 2 groups": lambda x, **k: norm(x.unflatten(1, (2, -1)), (2, 3), **k).flatten(1, 2),
+    "GroupNorm, 2 groups": lambda x, **k: norm(x.unflatten(1, (2, -1)), (2, 3), **k).flatten(
+        1, 2
+    ),
     "InstanceNorm": lambda x, **k: norm(x, 2, **k),
     "BatchNorm": lambda x, **k: norm(x, (0, 2), **k),  # in training
 }
@@ -52,12 +55,17 @@ family = {
 g = torch.Generator().manual_seed(121)
 x = 1 + 2 * torch.randn(3, 6, 5, dtype=torch.float64, generator=g)  # (B, C, T)
 theirs = {
-    "LayerNorm": F.layer_norm(x.mT, (6,)).mT, "RMSNorm": F.rms_norm(x.mT, (6,), eps=1e-5).mT,
-    "GroupNorm, 1 group": F.group_norm(x, 1), "GroupNorm, 2 groups": F.group_norm(x, 2),
-    "InstanceNorm": F.instance_norm(x), "BatchNorm": F.batch_norm(x, None, None, training=True),
+    "LayerNorm": F.layer_norm(x.mT, (6,)).mT,
+    "RMSNorm": F.rms_norm(x.mT, (6,), eps=1e-5).mT,
+    "GroupNorm, 1 group": F.group_norm(x, 1),
+    "GroupNorm, 2 groups": F.group_norm(x, 2),
+    "InstanceNorm": F.instance_norm(x),
+    "BatchNorm": F.batch_norm(x, None, None, training=True),
 }
 for name, function in family.items():
-    assert (function(x, eps=1e-5) - theirs[name]).abs().max() < 1e-12  # float64, numbers of order 1
+    assert (
+        function(x, eps=1e-5) - theirs[name]
+    ).abs().max() < 1e-12  # float64, numbers of order 1
 print("six functions of PyTorch, one formula")
 
 # %% [markdown]
@@ -67,6 +75,7 @@ print("six functions of PyTorch, one formula")
 #
 # **Predict:** each token of each sample is multiplied by a positive factor of its own. Which of the six do not notice?
 
+
 # %%
 def changed(x, g):
     """Eight changes of x (B, C, T), {name: changed x}; all factors are positive."""
@@ -75,10 +84,14 @@ def changed(x, g):
     others, later = x.clone(), x.clone()
     others[1:], later[..., 3:] = add(*x[1:].shape), add(*x[..., 3:].shape)
     return {
-        "sample\n+ number": x + add(len(x), 1, 1), "sample\n× factor": x * factor(len(x), 1, 1),
-        "token\n+ number": x + add(len(x), 1, x.shape[2]), "token\n× factor": x * factor(len(x), 1, x.shape[2]),
-        "channel\n+ number": x + add(*x.shape[:2], 1), "channel\n× factor": x * factor(*x.shape[:2], 1),
-        "other\nsamples": others, "later\ntokens": later,
+        "sample\n+ number": x + add(len(x), 1, 1),
+        "sample\n× factor": x * factor(len(x), 1, 1),
+        "token\n+ number": x + add(len(x), 1, x.shape[2]),
+        "token\n× factor": x * factor(len(x), 1, x.shape[2]),
+        "channel\n+ number": x + add(*x.shape[:2], 1),
+        "channel\n× factor": x * factor(*x.shape[:2], 1),
+        "other\nsamples": others,
+        "later\ntokens": later,
     }
 
 
@@ -88,30 +101,52 @@ def fingerprint(function, x, g):
     y, moved = function(x), {}
     for name, other in changed(x, g).items():
         gap = (function(other) - y).abs()
-        gap = gap[:1] if name.startswith("other") else gap[..., :3] if name.startswith("later") else gap
+        gap = (
+            gap[:1]
+            if name.startswith("other")
+            else gap[..., :3]
+            if name.startswith("later")
+            else gap
+        )
         moved[name] = gap.max().item()
     return moved
 
 
 g = torch.Generator().manual_seed(122)
-rows = {name: fingerprint(f, x, g) for name, f in family.items()} | {"tanh(x / 2)": fingerprint(lambda x: torch.tanh(x / 2), x, g)}
-blind = {name: [gap < 1e-12 for gap in row.values()] for name, row in rows.items()}  # float64: less is rounding
+rows = {name: fingerprint(f, x, g) for name, f in family.items()} | {
+    "tanh(x / 2)": fingerprint(lambda x: torch.tanh(x / 2), x, g)
+}
+blind = {
+    name: [gap < 1e-12 for gap in row.values()] for name, row in rows.items()
+}  # float64: less is rounding
 
 # %%
 said = {  # 1: the output stays the same
-    "LayerNorm": "11110011", "RMSNorm": "01010011", "GroupNorm, 1 group": "11000010", "GroupNorm, 2 groups": "11000010",
-    "InstanceNorm": "11001110", "BatchNorm": "00000000", "tanh(x / 2)": "00000011",
+    "LayerNorm": "11110011",
+    "RMSNorm": "01010011",
+    "GroupNorm, 1 group": "11000010",
+    "GroupNorm, 2 groups": "11000010",
+    "InstanceNorm": "11001110",
+    "BatchNorm": "00000000",
+    "tanh(x / 2)": "00000011",
 }
 for name, row in rows.items():
     assert blind[name] == [digit == "1" for digit in said[name]]
-    assert all(gap > 1e-4 for gap, same in zip(row.values(), blind[name], strict=True) if not same)  # 0.01 at least in 60 seeds
+    assert all(
+        gap > 1e-4 for gap, same in zip(row.values(), blind[name], strict=True) if not same
+    )  # 0.01 at least in 60 seeds
 
 # %%
 plot.heat(
-    [[float(same) for same in row] for row in blind.values()], list(blind), list(rows["LayerNorm"]),
-    texts=[["same" if same else "changes" for same in row] for row in blind.values()], limits=(0, 1.6), size=(8.6, 4.2),
+    [[float(same) for same in row] for row in blind.values()],
+    list(blind),
+    list(rows["LayerNorm"]),
+    texts=[["same" if same else "changes" for same in row] for row in blind.values()],
+    limits=(0, 1.6),
+    size=(8.6, 4.2),
     title="Each norm forgets what it subtracts and divides by, and nothing else",
-    x="what is done to x: each sample, token or channel of a sample gets its own", y="norm over (B, C, T)",
+    x="what is done to x: each sample, token or channel of a sample gets its own",
+    y="norm over (B, C, T)",
     caption="Does the output stay the same (to 1e-12, float64)? ε = 0, before gain and bias, positive factors; B = 3, C = 6, T = 5. LayerNorm and RMSNorm over the channels of each token. For the last two columns the output looked at is that of what was not changed.",
     alt="A table of seven functions and eight changes. LayerNorm does not see numbers added to or factors on tokens; RMSNorm only no factors; GroupNorm neither on whole samples; InstanceNorm neither on channels; BatchNorm sees all of it. Only LayerNorm, RMSNorm and tanh are untouched by other samples and later tokens.",
 )
@@ -134,6 +169,7 @@ plot.heat(
 #
 # You have a library whose only norm is `F.layer_norm`. Get RMSNorm out of it: which row, made from $x$, has mean 0 and the mean square of $x$ for its variance?
 # (The check looks at numbers only. If you prefer to write the formula, do.)
+
 
 # %% tags=["exercise"] id="ex-12-1"
 # Exercise 12.1 · ●●○○○ · 4 min
@@ -166,12 +202,16 @@ check.rms_norm(rms_norm)
 
 # %%
 g = torch.Generator().manual_seed(123)
-z = norm(torch.randn(4, 512, dtype=torch.float64, generator=g), -1)  # (B, D) mean 0, deviation 1
+z = norm(
+    torch.randn(4, 512, dtype=torch.float64, generator=g), -1
+)  # (B, D) mean 0, deviation 1
 for mean in (0.0, 0.1, 1.0, 10.0):
     cosine = F.cosine_similarity(norm(z + mean, -1), norm(z + mean, -1, center=False))  # (B,)
     assert (cosine - (1 + mean**2) ** -0.5).abs().max() < 1e-12  # v = 1, float64
     show(f"mean {mean:4} deviations: cosine", cosine[0])
-assert (F.layer_norm(z + 10, (512,)) - F.rms_norm(z, (512,), eps=1e-5)).abs().max() < 1e-12  # LN(x) = RMSNorm(x - mean)
+assert (
+    F.layer_norm(z + 10, (512,)) - F.rms_norm(z, (512,), eps=1e-5)
+).abs().max() < 1e-12  # LN(x) = RMSNorm(x - mean)
 
 # %% [markdown]
 # Rows whose mean is small beside their deviation get nearly the same from both. That is where RMSNorm loses little by saving the mean; whether it is so in your network, you can measure.
@@ -185,7 +225,11 @@ assert (F.layer_norm(z + 10, (512,)) - F.rms_norm(z, (512,), eps=1e-5)).abs().ma
 # %%
 row = 1e-3 * torch.tensor([1.0, -1.0, 1.0, 1.0])  # (D,) root mean square 0.001
 for eps in (None, 1e-6, 1e-5):
-    show(f"eps = {eps}: root mean square of the output", F.rms_norm(row, (4,), eps=eps).square().mean().sqrt(), 3)
+    show(
+        f"eps = {eps}: root mean square of the output",
+        F.rms_norm(row, (4,), eps=eps).square().mean().sqrt(),
+        3,
+    )
 
 # %% [markdown]
 # $s/\sqrt{s^2+\epsilon}$ with $s = 0.001$: 0.945, 0.707, 0.302. A factor of three, for a default that nobody wrote down. On rows of size 1 nothing shows.
@@ -193,6 +237,7 @@ for eps in (None, 1e-6, 1e-5):
 # ### ScaleNorm is RMSNorm with one gain
 #
 # $\|x\| = \sqrt{D}\cdot$ root mean square. So ScaleNorm is RMSNorm at $\epsilon = 0$ whose gains are all $g/\sqrt D$, exactly, wherever $\|x\| \ge \epsilon$. (Its $\epsilon$ is a floor, not a summand; $g$ starts at $\sqrt D$ in the paper, so both start alike.)
+
 
 # %%
 def scale_norm(x, g, eps=1e-5):
@@ -219,6 +264,7 @@ assert (scale_norm(x, 1.9) - F.rms_norm(x, (7,), gains, eps=0.0)).abs().max() < 
 #
 # Both have a gain and a bias for each *channel* (InstanceNorm only with `affine=True`), and both are the arithmetic of lesson 4 on another cut of the tensor. So build one from it: `layer_norm` is imported above, and does not care what its last axis means.
 
+
 # %% tags=["exercise", "export"] id="ex-12-2"
 # Exercise 12.2 · ●●●○○ · 8 min
 class GroupNorm(nn.Module):
@@ -229,28 +275,57 @@ class GroupNorm(nn.Module):
     Other channel counts are refused, also without affine (where PyTorch lets them pass).
     """
 
-    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
+    def __init__(
+        self,
+        num_groups,
+        num_channels,
+        eps=1e-5,
+        affine=True,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
-            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups}).")
-        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        one, zero = (torch.full((num_channels,), float(k), device=device, dtype=dtype) for k in (1, 0))
+            raise ValueError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})."
+            )
+        self.num_groups, self.num_channels, self.eps, self.affine = (
+            num_groups,
+            num_channels,
+            eps,
+            affine,
+        )
+        one, zero = (
+            torch.full((num_channels,), float(k), device=device, dtype=dtype) for k in (1, 0)
+        )
         self.register_parameter("weight", nn.Parameter(one) if affine else None)
         self.register_parameter("bias", nn.Parameter(zero) if affine and bias else None)
 
     def forward(self, x):
         if x.dim() < 2 or x.shape[1] != self.num_channels:
-            raise RuntimeError(f"x has shape {tuple(x.shape)}, expected (B, {self.num_channels}, ...).")
+            raise RuntimeError(
+                f"x has shape {tuple(x.shape)}, expected (B, {self.num_channels}, ...)."
+            )
         if x.numel() == self.num_groups:
-            raise ValueError(f"x of shape {tuple(x.shape)} has one number for each group, which would become 0.")
+            raise ValueError(
+                f"x of shape {tuple(x.shape)} has one number for each group, which would become 0."
+            )
         if not x.is_floating_point():
-            raise NotImplementedError(f"GroupNorm is not implemented for {x.dtype}. Convert x first, with x.float().")
+            raise NotImplementedError(
+                f"GroupNorm is not implemented for {x.dtype}. Convert x first, with x.float()."
+            )
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
         if self.weight is not None and self.weight.dtype not in (x.dtype, wide.dtype):
-            raise RuntimeError(f"mixed dtype: x is {x.dtype}, weight is {self.weight.dtype}. Convert one of them.")
+            raise RuntimeError(
+                f"mixed dtype: x is {x.dtype}, weight is {self.weight.dtype}. Convert one of them."
+            )
         # Your part: normalize wide, (B, C, ...), then gain and bias where they are not None. Bind the result to y.
         ### BEGIN SOLUTION
-        groups = wide.unflatten(1, (self.num_groups, -1)).flatten(2)  # (B, G, C/G * H * W): a row for each group
+        groups = wide.unflatten(1, (self.num_groups, -1)).flatten(
+            2
+        )  # (B, G, C/G * H * W): a row for each group
         y = layer_norm(groups, groups.shape[-1], eps=self.eps).reshape(x.shape)  # (B, C, ...)
         beside = (-1,) + (1,) * (x.dim() - 2)  # (C, 1, 1) for images: beside axis 1 of x
         y = y if self.weight is None else y * self.weight.view(beside)
@@ -276,7 +351,9 @@ check.group_norm(GroupNorm)
 # %%
 mine, theirs = GroupNorm(3, 6), nn.GroupNorm(3, 6)
 g = torch.Generator().manual_seed(135)
-theirs.load_state_dict({"weight": torch.randn(6, generator=g), "bias": torch.randn(6, generator=g)})
+theirs.load_state_dict(
+    {"weight": torch.randn(6, generator=g), "bias": torch.randn(6, generator=g)}
+)
 mine.load_state_dict(theirs.state_dict())
 x = 2 + 3 * torch.randn(2, 6, 5, 4, generator=g)  # (B, C, H, W)
 assert (mine(x) - theirs(x)).abs().max() < 1e-5  # float32, numbers of order 1
@@ -315,23 +392,34 @@ check.same_function(same_function)
 
 # %%
 g = torch.Generator().manual_seed(125)
-x = torch.randn(1, 6, 5, 4, generator=g) * torch.arange(1.0, 7.0).view(6, 1, 1) + torch.arange(6.0).view(6, 1, 1)  # (1, C, H, W)
+x = torch.randn(1, 6, 5, 4, generator=g) * torch.arange(1.0, 7.0).view(6, 1, 1) + torch.arange(
+    6.0
+).view(6, 1, 1)  # (1, C, H, W)
 on_images = {
-    "GroupNorm(1, C)": F.group_norm(x, 1), "LayerNorm([C, H, W])": F.layer_norm(x, x.shape[1:]),
-    "LayerNorm per pixel": F.layer_norm(x.movedim(1, -1), (6,)).movedim(-1, 1), "GroupNorm(3, C)": F.group_norm(x, 3),
-    "GroupNorm(C, C)": F.group_norm(x, 6), "InstanceNorm": F.instance_norm(x),
+    "GroupNorm(1, C)": F.group_norm(x, 1),
+    "LayerNorm([C, H, W])": F.layer_norm(x, x.shape[1:]),
+    "LayerNorm per pixel": F.layer_norm(x.movedim(1, -1), (6,)).movedim(-1, 1),
+    "GroupNorm(3, C)": F.group_norm(x, 3),
+    "GroupNorm(C, C)": F.group_norm(x, 6),
+    "InstanceNorm": F.instance_norm(x),
     "BatchNorm, B = 1": F.batch_norm(x, None, None, training=True),
 }
-apart = torch.stack([torch.stack([(a - b).abs().max() for b in on_images.values()]) for a in on_images.values()])  # (7, 7)
+apart = torch.stack(
+    [torch.stack([(a - b).abs().max() for b in on_images.values()]) for a in on_images.values()]
+)  # (7, 7)
 twins = apart < 1e-5  # float32 rounding; 0.7 is the least of the others in 24 seeds
 assert twins.sum() == 7 + 2 + 6 and (apart[~twins] > 0.1).all()
 
 # %%
 plot.heat(
-    apart, list(on_images), ["GN(1, C)", "LN\n[C, H, W]", "LN\nper pixel", "GN(3, C)", "GN(C, C)", "IN", "BN,\nB = 1"],
-    texts=[["=" if same else "≠" for same in row] for row in twins], size=(8.6, 4.2),
+    apart,
+    list(on_images),
+    ["GN(1, C)", "LN\n[C, H, W]", "LN\nper pixel", "GN(3, C)", "GN(C, C)", "IN", "BN,\nB = 1"],
+    texts=[["=" if same else "≠" for same in row] for row in twins],
+    size=(8.6, 4.2),
     title="Seven names, four functions",
-    x="the same norms, abbreviated", y="norm",
+    x="the same norms, abbreviated",
+    y="norm",
     caption="= : the outputs agree up to float32 rounding; ≠ : they do not, and the bluer, the larger the largest difference. One image of 6 × 5 × 4 numbers, no gain and bias, ε = 1e-5.",
     alt="A symmetric table of seven norms. GroupNorm with one group equals LayerNorm over C, H and W. GroupNorm with C groups, InstanceNorm and BatchNorm on a batch of one are equal. LayerNorm per pixel and GroupNorm with three groups equal only themselves.",
 )
@@ -342,7 +430,9 @@ plot.heat(
 # %%
 g = torch.Generator().manual_seed(136)
 x = torch.randn(3, 6, 5, dtype=torch.float64, generator=g)  # (B, C, T)
-assert (F.group_norm(x, 1) - F.layer_norm(x.mT, (6,)).mT).abs().max() > 0.1  # e: 0.9 is the least in 30 seeds
+assert (
+    F.group_norm(x, 1) - F.layer_norm(x.mT, (6,)).mT
+).abs().max() > 0.1  # e: 0.9 is the least in 30 seeds
 first = x[:, :, 0]  # (B, C) one step: nothing is left to pool but its channels
 assert (F.group_norm(first, 1) - F.layer_norm(first, (6,))).abs().max() < 1e-12  # float64
 rows = first - first.mean(1, keepdim=True)  # (B, C) mean 0
@@ -359,6 +449,7 @@ assert (F.layer_norm(rows, (6,)) - F.rms_norm(rows, (6,), eps=1e-5)).abs().max()
 # The idea takes one line. In a Pre-LN net nobody ever sees the mean of the residual stream, because every reader looks through a LayerNorm. So keep it at 0 from the start: **center whatever is written to the stream.** On rows of mean 0, LayerNorm *is* RMSNorm (12.3, f).
 #
 # Who writes? The token embedding, the position embedding, and the last linear layer of each branch. The output of a linear layer $Wh + b$ has mean 0 for every $h$ if each *column* of $W$ and the vector $b$ have.
+
 
 # %% tags=["exercise"] id="ex-12-4"
 # Exercise 12.4 · ●●○○○ · 5 min
@@ -386,6 +477,7 @@ check.centered(centered)
 
 # %% [markdown]
 # Both together, on lesson 11's `CharGPT`. First a helper for the folding, then the conversion; it calls your `centered`.
+
 
 # %%
 def without_bias(old, reader):
@@ -461,23 +553,32 @@ other_eps = to_rms(net)
 for module in other_eps.modules():
     if isinstance(module, RMSNorm):
         module.eps = None
-assert (other_eps(tokens) - logits).abs().max() > 1e-7  # 3e-5 to 1e-4: small, for the stream is large here
-assert (to_rms(net, ["final norm"])(tokens) - logits).abs().max() < 1e-12 * logits.abs().max()  # LayerNorm may stay
+assert (
+    other_eps(tokens) - logits
+).abs().max() > 1e-7  # 3e-5 to 1e-4: small, for the stream is large here
+assert (
+    to_rms(net, ["final norm"])(tokens) - logits
+).abs().max() < 1e-12 * logits.abs().max()  # LayerNorm may stay
 
 # %% [markdown]
 # Each writer counts. The last line says: once the stream has mean 0, a LayerNorm that was left standing does no harm either.
 #
 # **Predict:** converted exactly, and then trained on. Do the two nets stay the same function?
 
+
 # %% tags=["optional"]
 def column_sums(model):
     """Largest sum of a column in the gradient of a layer that writes to the stream."""
     targets = torch.randint(27, (8 * 16,), generator=torch.Generator().manual_seed(134))
     loss = F.cross_entropy(model(tokens).flatten(0, 1), targets)
-    return torch.autograd.grad(loss, model.blocks[0].mlp[2].weight)[0].sum(0).abs().max()  # over the C outputs
+    return (
+        torch.autograd.grad(loss, model.blocks[0].mlp[2].weight)[0].sum(0).abs().max()
+    )  # over the C outputs
 
 
-assert column_sums(net) < 1e-10 < 1e-6 < column_sums(converted)  # float64: 2e-16 and 0.02 in 20 seeds
+assert (
+    column_sums(net) < 1e-10 < 1e-6 < column_sums(converted)
+)  # float64: 2e-16 and 0.02 in 20 seeds
 print("columns of the gradient sum to 0, Pre-LN:", True, " Pre-RMSNorm:", False)
 
 # %% [markdown]
@@ -488,6 +589,7 @@ print("columns of the gradient sum to 0, Pre-LN:", True, " Pre-RMSNorm:", False)
 # An attention logit is $q\cdot k/\sqrt d$, and nothing bounds it. If queries and keys grow threefold, logits grow ninefold. The softmax behind them then puts all weight on one key, and its gradient vanishes ([lesson 5](05_softmax.ipynb)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023). The mend: normalize queries and keys, head by head.
 #
 # $$\text{logit} = \operatorname{LN}(q)\cdot\operatorname{LN}(k)\,/\sqrt d$$
+
 
 # %%
 def qk_logits(q, k, gain_q=1.0, gain_k=1.0, eps=1e-6):
@@ -510,12 +612,17 @@ q, k = torch.randn(2, 512, 64, dtype=torch.float64, generator=g)  # (T, d) each
 gain_q, gain_k = torch.randn(2, 64, dtype=torch.float64, generator=g)  # (d,) each
 assert qk_logits(30 * q, 30 * k).abs().max() < 8  # sqrt(64); 4.1 to 4.8 in 16 seeds
 assert qk_logits(q, k, gain_q, gain_k).abs().max() < 8 * (gain_q * gain_k).abs().max()
-assert (qk_logits(q, q, eps=0.0).diagonal() - 8).abs().max() < 1e-12  # reached where the key is the query
-assert (30 * q @ (30 * k).mT / 8).abs().max() > 3000  # without the norm; 4,100 to 4,900 in 16 seeds
+assert (
+    qk_logits(q, q, eps=0.0).diagonal() - 8
+).abs().max() < 1e-12  # reached where the key is the query
+assert (
+    30 * q @ (30 * k).mT / 8
+).abs().max() > 3000  # without the norm; 4,100 to 4,900 in 16 seeds
 print("|logit| <= 8, whatever the inputs' size")
 
 # %% [markdown]
 # Not at all. What does the softmax make of it? Its **entropy** says over how many keys the attention is spread: $\ln 512 = 6.24$ for all alike, 0 for a single one.
+
 
 # %%
 def entropies(logits_of, scales, seed):
@@ -529,14 +636,21 @@ def entropies(logits_of, scales, seed):
 scales = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
 plain = [entropies(lambda q, k: q @ k.mT / 8, scales, seed) for seed in range(4)]
 normed = [entropies(qk_logits, scales, seed) for seed in range(4)]
-assert max(row[-1] for row in plain) < 0.1 and min(min(row) for row in normed) > 5.5  # 0.01 and 5.7 in 8 seeds
+assert (
+    max(row[-1] for row in plain) < 0.1 and min(min(row) for row in normed) > 5.5
+)  # 0.01 and 5.7 in 8 seeds
 
 # %%
 plot.lines(
-    scales, {"QK-norm": normed, "plain": plain}, xlog=True, colors={"QK-norm": "LayerNorm", "plain": "none"},
-    href={"all 512 keys alike": 6.238, "one key": 0.0}, ylim=(-0.4, 6.8),
+    scales,
+    {"QK-norm": normed, "plain": plain},
+    xlog=True,
+    colors={"QK-norm": "LayerNorm", "plain": "none"},
+    href={"all 512 keys alike": 6.238, "one key": 0.0},
+    ylim=(-0.4, 6.8),
     title="Large queries and keys: plain attention collapses",
-    x="size of queries and keys", y="entropy of the attention (nats)",
+    x="size of queries and keys",
+    y="entropy of the attention (nats)",
     caption="512 random queries and keys of 64 numbers. QK-norm without gains.",
     alt="Two curves over the size of queries and keys. With QK-norm the entropy stays at 5.7. Plain attention is at 6.2 for small ones, 5.7 at size 1, 0.7 at size 3 and near 0 from size 10 on.",
 )
@@ -550,7 +664,9 @@ plot.lines(
 # That is plenty for $d = 64$. An older form normalizes to length 1 without the $\sqrt d$ (Henry et al., 2020). By itself that would leave logits in $\pm1$, and over 512 keys no weight could exceed $e^2/(e^2+511) = 0.014$. So it multiplies by a learned number $g$.
 
 # %% tags=["optional"]
-logit = torch.tensor([1.0] + 511 * [-1.0])  # (T,) the best case: one key at +1, all others at -1
+logit = torch.tensor(
+    [1.0] + 511 * [-1.0]
+)  # (T,) the best case: one key at +1, all others at -1
 show("largest weight, length 1", logit.softmax(0)[0], 3)
 show("largest weight, length sqrt(64)", (8 * logit).softmax(0)[0], 3)
 
@@ -583,16 +699,28 @@ rows = torch.cat([x_i[:, None], others.expand(161, 63)], dim=-1)  # (161, D)
 y_i = F.layer_norm(rows, (D,), eps=0.0)[:, 0]  # (161,)
 t = x_i - m
 exact = (D - 1) ** 0.5 * t / (t**2 + D * v).sqrt()  # (161,)
-tanh = (D - 1) ** 0.5 * torch.tanh(t / (D * v).sqrt())  # (161,) the same slope at t = 0, the same limits
+tanh = (D - 1) ** 0.5 * torch.tanh(
+    t / (D * v).sqrt()
+)  # (161,) the same slope at t = 0, the same limits
 assert (y_i - exact).abs().max() < 1e-12  # float64
-assert 0.072 < (exact - tanh).abs().max() / (D - 1) ** 0.5 < 0.0738  # 0.0737 at best, whatever D and v
+assert (
+    0.072 < (exact - tanh).abs().max() / (D - 1) ** 0.5 < 0.0738
+)  # 0.0737 at best, whatever D and v
 
 # %%
 plot.lines(
-    x_i, {"tanh": tanh, "exact curve": exact, "LayerNorm": torch.where(torch.arange(161) % 8 == 0, y_i, torch.nan)},
-    dots=["LayerNorm"], colors={"tanh": "DyT", "exact curve": "InstanceNorm", "LayerNorm": "LayerNorm"},
-    href={"√(D − 1)": 63**0.5}, title="One coordinate of LayerNorm is an S, and nearly a tanh",
-    x="the coordinate that is moved", y="its output",
+    x_i,
+    {
+        "tanh": tanh,
+        "exact curve": exact,
+        "LayerNorm": torch.where(torch.arange(161) % 8 == 0, y_i, torch.nan),
+    },
+    dots=["LayerNorm"],
+    colors={"tanh": "DyT", "exact curve": "InstanceNorm", "LayerNorm": "LayerNorm"},
+    href={"√(D − 1)": 63**0.5},
+    title="One coordinate of LayerNorm is an S, and nearly a tanh",
+    x="the coordinate that is moved",
+    y="its output",
     caption="A row of 64 numbers; 63 of them stand still. Dots: F.layer_norm at ε = 0. The exact curve goes through all of them; a tanh of the same slope and limits is off by up to 7.4 % of the limit √(D − 1).",
     alt="An S-shaped curve from minus 7.9 to plus 7.9. The dots of LayerNorm lie on the exact curve. The tanh has the same slope in the middle, lies a little outside of it, and reaches the limits sooner.",
 )
@@ -602,6 +730,7 @@ plot.lines(
 # - **keeps** level and size of a row, as far as the tanh resolves them; **drops** nothing exactly, and differences among large numbers in practice;
 # - **used in** the authors' Vision Transformers, diffusion models and language models, with $\alpha$ chosen by size for the latter;
 # - **the gradient:** each number for itself. The Jacobian is diagonal, so a gradient is neither centered nor made orthogonal to the row, as LayerNorm does at $\epsilon = 0$ ([lesson 7](07_backward.ipynb)).
+
 
 # %%
 def dyt(x, alpha=0.5, weight=1.0, bias=0.0):
@@ -613,8 +742,12 @@ g = torch.Generator().manual_seed(128)
 x, dy = torch.randn(2, 6, dtype=torch.float64, generator=g)  # (D,) each
 J = torch.func.jacrev(dyt)(x)  # (D, D)
 assert (J - J.diag().diag()).abs().max() == 0  # diagonal
-assert (dy @ torch.func.jacrev(lambda x: F.layer_norm(x, (6,)))(x)).sum().abs() < 1e-12  # LayerNorm's gradient sums to 0
-assert (dy @ J).sum().abs() > 1e-3 and (dyt(100 * x) - dyt(x)).abs().max() > 0.1  # DyT's does not; it sees the size
+assert (
+    dy @ torch.func.jacrev(lambda x: F.layer_norm(x, (6,)))(x)
+).sum().abs() < 1e-12  # LayerNorm's gradient sums to 0
+assert (dy @ J).sum().abs() > 1e-3 and (
+    dyt(100 * x) - dyt(x)
+).abs().max() > 0.1  # DyT's does not; it sees the size
 
 # %% [markdown]
 # ### Does it train?
@@ -623,6 +756,7 @@ assert (dy @ J).sum().abs() > 1e-3 and (dyt(100 * x) - dyt(x)).abs().max() > 0.1
 #
 # **Predict:** which ends lower, LayerNorm or DyT, and by how much? A guess among the 27 symbols by their frequencies has a loss of 2.94 nats.
 
+
 # %%
 class DyT(nn.Module):
     """Dynamic tanh with a learned width: x (..., width) -> the same shape."""
@@ -630,7 +764,10 @@ class DyT(nn.Module):
     def __init__(self, width, alpha=0.5):
         super().__init__()
         self.alpha = nn.Parameter(torch.tensor(alpha))
-        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.weight, self.bias = (
+            nn.Parameter(torch.ones(width)),
+            nn.Parameter(torch.zeros(width)),
+        )
 
     def forward(self, x):
         return self.weight * torch.tanh(self.alpha * x) + self.bias
@@ -646,9 +783,13 @@ def gpt_run(seed, norms, steps, lr, every):
     words = data.words()
     order = torch.randperm(len(words), generator=torch.Generator().manual_seed(7)).tolist()
     torch.manual_seed(number)
-    model = CharGPT(norm={"LayerNorm": nn.LayerNorm, "RMSNorm": nn.RMSNorm, "DyT": DyT}[norms[which]])
+    model = CharGPT(
+        norm={"LayerNorm": nn.LayerNorm, "RMSNorm": nn.RMSNorm, "DyT": DyT}[norms[which]]
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr, betas=(0.9, 0.98), fused=True)
-    loss = lambda batch: F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten(), ignore_index=-100)
+    loss = lambda batch: F.cross_entropy(
+        model(batch[0]).flatten(0, 1), batch[1].flatten(), ignore_index=-100
+    )
     g, losses = torch.Generator().manual_seed(1_000_000 + number), []
     for _ in range(steps):
         chosen = torch.randint(len(words) - 2000, (32,), generator=g).tolist()
@@ -663,20 +804,39 @@ def gpt_run(seed, norms, steps, lr, every):
 # %%
 norms = ["DyT", "LayerNorm", "RMSNorm"]
 history = runs.load_or_run(
-    "gpt_norms", gpt_run, seeds=range(18), tolerance=0.08, rerun=False, norms=norms, steps=200, lr=3e-3, every=20
+    "gpt_norms",
+    gpt_run,
+    seeds=range(18),
+    tolerance=0.08,
+    rerun=False,
+    norms=norms,
+    steps=200,
+    lr=3e-3,
+    every=20,
 )
 loss = {name: history["loss"][i::3] for i, name in enumerate(norms)}  # (6, 10) each
 unseen = {name: history["unseen"][i::3] for i, name in enumerate(norms)}  # (6,) each
 assert all(2.2 < values.mean() < 2.5 for values in unseen.values())
-gaps = {name: unseen[name] - unseen["LayerNorm"] for name in ("RMSNorm", "DyT")}  # (6,) same weights, same batches
-assert gaps["RMSNorm"].abs().max() < 0.03 and gaps["DyT"].min() > 0 and 0.01 < gaps["DyT"].mean() < 0.1
+gaps = {
+    name: unseen[name] - unseen["LayerNorm"] for name in ("RMSNorm", "DyT")
+}  # (6,) same weights, same batches
+assert (
+    gaps["RMSNorm"].abs().max() < 0.03
+    and gaps["DyT"].min() > 0
+    and 0.01 < gaps["DyT"].mean() < 0.1
+)
 assert (loss["DyT"][:, 0] < loss["LayerNorm"][:, 0]).all()  # in the first 20 steps DyT is ahead
 
 # %%
 plot.lines(
-    [20 * part + 10 for part in range(10)], loss, ylim=(2.2, 3.1), markers=False,
-    href={"symbol frequencies": 2.94}, title="Three norms, one GPT: no difference, and a small one",
-    x="step", y="training loss (nats)",
+    [20 * part + 10 for part in range(10)],
+    loss,
+    ylim=(2.2, 3.1),
+    markers=False,
+    href={"symbol frequencies": 2.94},
+    title="Three norms, one GPT: no difference, and a small one",
+    x="step",
+    y="training loss (nats)",
     caption=f"Means over 20 steps each, {runs.note('gpt_norms', '6 seeds for each norm')}. 12 blocks, width 32, rate 0.003 without warm-up.",
     alt="Three falling curves from about 3.0 to 2.35. LayerNorm and RMSNorm lie on each other. DyT starts a little lower, meets them after about 70 steps, and ends a little higher.",
 )
@@ -684,7 +844,9 @@ plot.lines(
 # %% tags=["nbval-ignore-output"]
 print("loss on unseen words minus LayerNorm's, same seed: mean ± sample sd")
 for name, gap in gaps.items():
-    print(f"{name:8} {gap.mean():+.3f} ± {gap.std():.3f}  [{gap.min():+.3f}, {gap.max():+.3f}]  n = {len(gap)}")
+    print(
+        f"{name:8} {gap.mean():+.3f} ± {gap.std():.3f}  [{gap.min():+.3f}, {gap.max():+.3f}]  n = {len(gap)}"
+    )
 
 # %% [markdown]
 # RMSNorm: **no difference**, as in lesson 11 (11.8); in pairs of the same seed the two are about 0.01 apart at most, now this way, now that. DyT: lower in the first steps, and in the end two to five hundredths **behind**, in each of the six seeds and of four more. (Asserted above, the sizes with margins.)
@@ -704,6 +866,7 @@ for name, gap in gaps.items():
 #
 # **DeepNorm** (Wang et al., 2022) sets $\alpha = (2N)^{1/4}$ and $\beta = (8N)^{-1/4}$ for $N$ layers of an encoder or a decoder alone ($\beta$ on the feed-forward, value and output weights, not on queries and keys). It is a Post-LN in disguise: LayerNorm forgets a common factor, so $\operatorname{LN}_\epsilon(\alpha x + f) = \operatorname{LN}_{\epsilon/\alpha^2}(x + f/\alpha)$. The branch is turned down, that is all. It keeps and drops what Post-LN does: after each sublayer the size of the stream is forgotten.
 
+
 # %% tags=["optional"]
 def ln(x, eps=1e-5):
     return F.layer_norm(x, x.shape[-1:], eps=eps)
@@ -713,11 +876,14 @@ g = torch.Generator().manual_seed(129)
 x, f = torch.randn(2, 4, 6, dtype=torch.float64, generator=g)  # (B, D) each
 for N in (6, 24, 100):
     alpha, beta = (2 * N) ** 0.25, (8 * N) ** -0.25
-    assert (ln(alpha * x + f) - ln(x + f / alpha, 1e-5 / alpha**2)).abs().max() < 1e-12  # float64
+    assert (
+        ln(alpha * x + f) - ln(x + f / alpha, 1e-5 / alpha**2)
+    ).abs().max() < 1e-12  # float64
     show(f"N = {N}: alpha, beta", [alpha, beta], 2)
 
 # %% [markdown]
 # What does it buy? The paper's aim is that **one step of the optimizer moves the network's output by an amount that does not grow with depth**. That can be measured on stacks of feed-forward branches.
+
 
 # %% tags=["optional"]
 def stack(place, weights, x, alpha):
@@ -736,29 +902,48 @@ def update(place, N, seed, D=64, lr=0.1):
     """Root mean square of what one step of SGD changes in the output of a new stack of N layers."""
     g = torch.Generator().manual_seed(seed)
     alpha, beta = ((2 * N) ** 0.25, (8 * N) ** -0.25) if place == "DeepNorm" else (1.0, 1.0)
-    weights = [(beta * (2 / D) ** 0.5 * torch.randn(2, D, D, generator=g)).requires_grad_() for _ in range(2 * N)]
-    x, V = torch.randn(32, D, generator=g), torch.randn(D, 10, generator=g) / D**0.5  # (B, D), (D, 10)
+    weights = [
+        (beta * (2 / D) ** 0.5 * torch.randn(2, D, D, generator=g)).requires_grad_()
+        for _ in range(2 * N)
+    ]
+    x, V = (
+        torch.randn(32, D, generator=g),
+        torch.randn(D, 10, generator=g) / D**0.5,
+    )  # (B, D), (D, 10)
     before = stack(place, weights, x, alpha)  # (B, D)
     loss = F.cross_entropy(before @ V, torch.randint(10, (32,), generator=g))
     gradients = torch.autograd.grad(loss, weights)
     with torch.no_grad():
-        after = stack(place, [W - lr * dW for W, dW in zip(weights, gradients, strict=True)], x, alpha)
+        after = stack(
+            place, [W - lr * dW for W, dW in zip(weights, gradients, strict=True)], x, alpha
+        )
     return (after - before).square().mean().sqrt().item()
 
 
 # %% tags=["optional"]
 depths, places = [4, 8, 16, 32, 64], ["Post-LN", "Pre-LN", "Peri-LN", "DeepNorm"]
-moved = {place: torch.tensor([[update(place, N, seed) for N in depths] for seed in range(4)]) for place in places}  # (4, 5)
+moved = {
+    place: torch.tensor([[update(place, N, seed) for N in depths] for seed in range(4)])
+    for place in places
+}  # (4, 5)
 mean = {place: table.mean(0) for place, table in moved.items()}  # (5,)
-assert (mean["DeepNorm"] < 0.06).all() and mean["DeepNorm"].max() / mean["DeepNorm"].min() < 1.5  # 0.034 to 0.038 in 8 seeds
-assert mean["Post-LN"].min() > 0.3 and mean["Pre-LN"][-1] > 1.7 * mean["Pre-LN"][0]  # 0.52; 2.5 times
+assert (mean["DeepNorm"] < 0.06).all() and mean["DeepNorm"].max() / mean[
+    "DeepNorm"
+].min() < 1.5  # 0.034 to 0.038 in 8 seeds
+assert (
+    mean["Post-LN"].min() > 0.3 and mean["Pre-LN"][-1] > 1.7 * mean["Pre-LN"][0]
+)  # 0.52; 2.5 times
 assert mean["Peri-LN"][-1] > 1.7 * mean["Peri-LN"][0]  # 2.9 times
 
 # %% tags=["optional"]
 plot.lines(
-    [str(N) for N in depths], moved, ylim=(0, 1.15), colors={"Peri-LN": "GroupNorm", "DeepNorm": "InstanceNorm"},
+    [str(N) for N in depths],
+    moved,
+    ylim=(0, 1.15),
+    colors={"Peri-LN": "GroupNorm", "DeepNorm": "InstanceNorm"},
     title="DeepNorm: a step that does not grow with depth",
-    x="layers N (two sublayers each)", y="change of the output in one step",
+    x="layers N (two sublayers each)",
+    y="change of the output in one step",
     caption="Root mean square; the outputs have size 1. New stacks of feed-forward branches, width 64, Kaiming weights (times β in DeepNorm), SGD with rate 0.1 on random labels. The same rate for all; nothing is tuned.",
     alt="Four curves over depth from 4 to 64 layers. Post-LN lies between 0.6 and 1, Pre-LN and Peri-LN rise from about 0.2 to above 0.4. DeepNorm stays below 0.04 at all depths.",
 )
@@ -767,6 +952,7 @@ plot.lines(
 # Post-LN's single step replaces most of the output; Pre-LN's and Peri-LN's steps grow with depth; DeepNorm's does not. Read it with care: DeepNorm's step is also twenty times smaller, partly because of $\beta$, so at another rate another picture. What holds here is the *flatness*.
 #
 # **Peri-LN** (Kim et al., 2025) puts a norm on both sides of the branch. It forgets the **size of the branch's output**: each sublayer adds a row of size 1 (times the gain), never a huge one. And in backward? Let the hidden units of a branch become 100 times larger.
+
 
 # %% tags=["optional"]
 def gradient_of_W2(c, peri):
@@ -781,7 +967,9 @@ def gradient_of_W2(c, peri):
 
 for place, peri in (("Pre-LN", False), ("Peri-LN", True)):
     ratio = gradient_of_W2(100.0, peri) / gradient_of_W2(1.0, peri)  # (8, 6)
-    assert (ratio[ratio.isfinite()] - (1 if peri else 100)).abs().max() < 1e-6  # float64; a dead unit gives 0/0
+    assert (
+        ratio[ratio.isfinite()] - (1 if peri else 100)
+    ).abs().max() < 1e-6  # float64; a dead unit gives 0/0
     print(f"{place}: hidden units times 100, gradient times {1 if peri else 100}")
 
 # %% [markdown]
@@ -796,13 +984,17 @@ for place, peri in (("Pre-LN", False), ("Peri-LN", True)):
 # DiT (Peebles & Xie, 2023) adds a gate on the branch and starts $s$, $b$ and the gate at 0: adaLN-Zero. Keeps and drops what LayerNorm does: $\hat x$ is the same.
 # Two statements: for a *fixed* $c$ it is LayerNorm with gain $1+s$ and bias $b$; and at the start each block is the identity, bit for bit.
 
+
 # %% tags=["optional"]
 class AdaLNZero(nn.Module):
     """x (B, T, D) and a condition c (B, K) -> x + gate * branch((1 + scale) * LN(x) + shift)."""
 
     def __init__(self, D, K):
         super().__init__()
-        self.branch, self.listen = nn.Sequential(nn.Linear(D, 4 * D), nn.ReLU(), nn.Linear(4 * D, D)), nn.Linear(K, 3 * D)
+        self.branch, self.listen = (
+            nn.Sequential(nn.Linear(D, 4 * D), nn.ReLU(), nn.Linear(4 * D, D)),
+            nn.Linear(K, 3 * D),
+        )
         nn.init.zeros_(self.listen.weight), nn.init.zeros_(self.listen.bias)
 
     def modulate(self, x, c):
@@ -816,11 +1008,17 @@ class AdaLNZero(nn.Module):
 
 # %% tags=["optional"]
 g = torch.Generator().manual_seed(131)
-x, c, dy = (torch.randn(*s, generator=g) for s in ((2, 3, 6), (2, 4), (2, 3, 6)))  # (B, T, D), (B, K), (B, T, D)
+x, c, dy = (
+    torch.randn(*s, generator=g) for s in ((2, 3, 6), (2, 4), (2, 3, 6))
+)  # (B, T, D), (B, K), (B, T, D)
 block = AdaLNZero(6, 4)
 assert torch.equal(block(x, c), x)  # the identity
 (block(x, c) * dy).sum().backward()
-learns = {name: bool(p.grad.abs().max() > 0) for name, p in block.named_parameters() if "weight" in name}
+learns = {
+    name: bool(p.grad.abs().max() > 0)
+    for name, p in block.named_parameters()
+    if "weight" in name
+}
 print("has a gradient at the start:", learns)
 nn.init.normal_(block.listen.weight, generator=g)
 shift, scale, _ = block.listen(c[:1]).squeeze(0).chunk(3)  # (D,) each
@@ -862,7 +1060,14 @@ assert (block.modulate(x, c[:1].expand(2, 4))[0] - fixed).abs().max() < 1e-5  # 
 # e  In a long run the largest attention logits grow and grow. The residual stream is normalized already.
 # f  An image classifier of convolutions, 256 images a device. At inference the norm must cost nothing.
 ### BEGIN SOLUTION
-choices = {"a": "GroupNorm", "b": "InstanceNorm", "c": "RMSNorm", "d": "LayerNorm", "e": "QK-norm", "f": "BatchNorm"}
+choices = {
+    "a": "GroupNorm",
+    "b": "InstanceNorm",
+    "c": "RMSNorm",
+    "d": "LayerNorm",
+    "e": "QK-norm",
+    "f": "BatchNorm",
+}
 ### END SOLUTION
 
 # %% tags=["check"]
@@ -879,6 +1084,7 @@ check.choices(choices)
 #
 # A public collection of attention modules offers QK-norm in four lines. Here it is with the logits behind it, for q and k of shape (B, H, T, d): H heads, d numbers in each.
 
+
 # %%
 def patient_logits(q, k):
     """The patient: attention logits of normalized queries and keys, (B, H, T, d) twice -> (B, H, T, T)."""
@@ -892,12 +1098,20 @@ def patient_logits(q, k):
 
 # %%
 g = torch.Generator().manual_seed(132)
-q, k = torch.randn(2, 2, 3, 5, 8, generator=g) * torch.tensor([1.0, 3.0, 30.0]).view(3, 1, 1)  # (B, H, T, d): unlike heads
+q, k = torch.randn(2, 2, 3, 5, 8, generator=g) * torch.tensor([1.0, 3.0, 30.0]).view(
+    3, 1, 1
+)  # (B, H, T, d): unlike heads
 before = patient_logits(q, k)  # (B, H, T, T)
 others, later = q.clone(), q.clone()
 others[1].fill_(100.0), later[:, :, 4].fill_(100.0)
-print("sample 0 notices sample 1:", not torch.allclose(patient_logits(others, k)[0], before[0], rtol=1e-3))
-print("steps 0 to 3 notice step 4:", not torch.allclose(patient_logits(later, k)[:, :, :4], before[:, :, :4], rtol=1e-3))
+print(
+    "sample 0 notices sample 1:",
+    not torch.allclose(patient_logits(others, k)[0], before[0], rtol=1e-3),
+)
+print(
+    "steps 0 to 3 notice step 4:",
+    not torch.allclose(patient_logits(later, k)[:, :, :4], before[:, :, :4], rtol=1e-3),
+)
 print("a logit above sqrt(d):", bool(before.abs().max() > 8**0.5))
 
 # %% [markdown]
@@ -905,6 +1119,7 @@ print("a logit above sqrt(d):", bool(before.abs().max() > 8**0.5))
 # And a second fault hides behind the first: the layers are made anew at **every call**. Their gains, $B\cdot H\cdot T\cdot d$ of them, belong to no module, reach no optimizer and never learn. Made once with that shape, the layer would refuse every other batch size.
 #
 # **Mend it**, as a module. Any norm that makes the bound true is right.
+
 
 # %% tags=["exercise"] id="ex-12-6"
 # Exercise 12.6 · ●●○○○ · 6 min
@@ -943,8 +1158,13 @@ check.qk_logits_module(QKLogits)
 # %%
 mended = QKLogits(8)
 after = mended(q, k)  # (B, H, T, T)
-assert torch.allclose(mended(others, k)[0], after[0], atol=1e-5)  # numbers of order 1 in float32
-assert torch.allclose(mended(later, k)[:, :, :4], after[:, :, :4], atol=1e-5) and after.abs().max() < 8**0.5 + 1e-5
+assert torch.allclose(
+    mended(others, k)[0], after[0], atol=1e-5
+)  # numbers of order 1 in float32
+assert (
+    torch.allclose(mended(later, k)[:, :, :4], after[:, :, :4], atol=1e-5)
+    and after.abs().max() < 8**0.5 + 1e-5
+)
 print("parameters that an optimizer gets:", [tuple(p.shape) for p in mended.parameters()])
 
 # %% [markdown]

@@ -77,6 +77,7 @@ check.words_moved(words)
 # Words become seconds through the bandwidth of your memory, the bytes that it moves in a second. You need not look that up: **a copy** also reads $N$ words and writes $N$ words. So where the memory sets the pace, a forward pass takes about as long as `y.copy_(x)`, or longer.
 # With a backward pass it is $2 + 3 = 5$ words, the time of **2.5 copies**. These are our floors, if a word read costs what a word written costs. (Does it? The last part of 13.5 comes back to that.)
 
+
 # %%
 def megabytes(rows, D, words):
     return rows * D * 4 * words / 1e6  # float32: 4 bytes a word
@@ -91,6 +92,7 @@ show("moved by the seven lines, MB        ", megabytes(4096, 1024, 12), 1)
 #
 # Here are the two ways of writing it line by line: with centered squares, as above, and with `x.var`.
 # **Predict:** `x.var` reads $x$ once and writes no squares, so that this version moves 10 words instead of 12. Is it the faster one?
+
 
 # %% tags=["export"]
 def line_by_line(x, weight, bias, eps=1e-5):
@@ -110,21 +112,30 @@ def with_var(x, weight, bias, eps=1e-5):
 # A single timing says little: the first calls load code, and other programs take their share. `torch.utils.benchmark.Timer` repeats a call and gives the **median**. (What such a cell prints is different every time, so it is not kept in this notebook. Run it yourself.)
 
 # %% tags=["timed"]
-from torch.utils.benchmark import Timer  # where CUDA's compiler is installed and no GPU is, this import says so
+from torch.utils.benchmark import (
+    Timer,
+)  # where CUDA's compiler is installed and no GPU is, this import says so
 
 
 def median_ms(function):
     """Milliseconds of function(), median over about 0.2 s."""
-    return Timer("f()", globals={"f": function}).blocked_autorange(min_run_time=0.2).median * 1e3
+    return (
+        Timer("f()", globals={"f": function}).blocked_autorange(min_run_time=0.2).median * 1e3
+    )
 
 
 g = torch.Generator().manual_seed(130)
 x, y = torch.randn(4096, 1024, generator=g), torch.empty(4096, 1024)  # (B, D) each
 weight, bias = torch.randn(1024, generator=g), torch.randn(1024, generator=g)  # (D,) each
 copy = median_ms(lambda: y.copy_(x))
-layers = {"F.layer_norm": lambda: F.layer_norm(x, (1024,), weight, bias),
-          "centered squares": lambda: line_by_line(x, weight, bias), "x.var": lambda: with_var(x, weight, bias)}  # fmt: skip
-print(f"a copy: {copy:.2f} ms, {megabytes(4096, 1024, 2) / copy:.0f} GB/s; forward passes in copies:")
+layers = {
+    "F.layer_norm": lambda: F.layer_norm(x, (1024,), weight, bias),
+    "centered squares": lambda: line_by_line(x, weight, bias),
+    "x.var": lambda: with_var(x, weight, bias),
+}
+print(
+    f"a copy: {copy:.2f} ms, {megabytes(4096, 1024, 2) / copy:.0f} GB/s; forward passes in copies:"
+)
 print({name: round(median_ms(layer) / copy, 1) for name, layer in layers.items()})
 
 # %% [markdown]
@@ -134,6 +145,7 @@ print({name: round(median_ms(layer) / copy, 1) for name, layer in layers.items()
 # ## 13.3 Loops that a compiler reads
 #
 # To fuse the lines we write them as loops over single numbers. In plain Python that is hopeless: the interpreter spends far more time on each step than the arithmetic takes. **Numba** compiles such a function to machine code when it is first called with some types of arguments.
+
 
 # %%
 @njit
@@ -151,7 +163,9 @@ row = np.random.default_rng(0).standard_normal(1_000_000).astype(np.float32)  # 
 for total in (total_in_order, total_in_any_order):
     start = time.perf_counter()
     total(row)
-    print(f"first call, with compilation: {1e3 * (time.perf_counter() - start):.0f} ms", end="; ")
+    print(
+        f"first call, with compilation: {1e3 * (time.perf_counter() - start):.0f} ms", end="; "
+    )
     print(f"later calls: {median_ms(lambda: total(row)):.3f} ms")  # noqa: B023
 
 # %% [markdown]
@@ -164,7 +178,9 @@ for total in (total_in_order, total_in_any_order):
 row = np.full(1_000_000, 0.1, np.float32)  # (D,)
 show("a million times 0.1, one by one", float(total_in_order(row)), 0)
 exact = row.sum(dtype=np.float64)
-assert abs(total_in_any_order(row) - exact) < 0.5 * abs(total_in_order(row) - exact)  # at least four partial sums
+assert abs(total_in_any_order(row) - exact) < 0.5 * abs(
+    total_in_order(row) - exact
+)  # at least four partial sums
 
 # %% [markdown]
 # 958 too much, one percent. In any order it is closer to the truth (how close depends on the width of the registers).
@@ -192,15 +208,24 @@ from numba.extending import intrinsic
 def _keep_compiled():
     """Keep compiled loops on disk, in NUMBA_CACHE_DIR or ~/.cache, never beside the sources. Returns whether it can."""
     try:
-        folder = Path(numba.config.CACHE_DIR or Path.home() / ".cache" / "layernorm-from-scratch")
+        folder = Path(
+            numba.config.CACHE_DIR or Path.home() / ".cache" / "layernorm-from-scratch"
+        )
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # nowhere to write, or no home
         return False
     numba.config.CACHE_DIR = str(folder)
-    return os.access(folder, os.W_OK) and __name__ != "__main__"  # what stands in a notebook is compiled anew
+    return (
+        os.access(folder, os.W_OK) and __name__ != "__main__"
+    )  # what stands in a notebook is compiled anew
 
 
-LOOPS = dict(nogil=True, error_model="numpy", cache=_keep_compiled(), fastmath={"reassoc", "contract", "nsz"})
+LOOPS = dict(
+    nogil=True,
+    error_model="numpy",
+    cache=_keep_compiled(),
+    fastmath={"reassoc", "contract", "nsz"},
+)
 ROWS_A_BLOCK = 64
 
 
@@ -223,6 +248,7 @@ def standardize(value, near, rest, rstd):
 # **Second loop:** add up $c = x - \text{near}$ and $c^2$. The mean of $c$ is `rest`, which near lacks; the variance is $\mathrm{mean}(c^2) - \text{rest}^2$. Is that not the one-pass formula, of which lesson 3 warned? It is, but for numbers whose mean is nearly 0: what is subtracted is tiny.
 #
 # **Third loop:** write $y$.
+
 
 # %% tags=["exercise", "export"] id="ex-13-2"
 # Exercise 13.2 · ●●●○○ · 9 min
@@ -288,6 +314,7 @@ sum_of_ones = "16,777,216"
 # %% tags=["check"]
 check.sum_of_ones(sum_of_ones)
 
+
 # %%
 @njit(fastmath=False)
 def add_ones(count):
@@ -304,6 +331,7 @@ print(f"in one float32: {one_sum:,.0f}; in blocks of 64, added in float64: {in_b
 # %% [markdown]
 # At $2^{24} = 16{,}777{,}216$ float32 can no longer hold the next odd number: adding 1 changes nothing, and the sum stands still. With numbers other than 1, digits are lost long before that.
 # So we add within **blocks of 64 rows**, each block into sums of its own, and add up the block sums at the end (in 13.6, with PyTorch's `sum`, which adds in parts itself, so that float32 will do). That has a second use: a thread that works on whole blocks never writes where another thread does. And the result does not depend on the number of threads.
+
 
 # %% tags=["exercise", "export"] id="ex-13-4"
 # Exercise 13.4 · ●●●●○ · 10 min
@@ -331,7 +359,11 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
             dbias[block, i] += dy[r, i]
         mean_h, mean_hx = number(sum_h / D), number(sum_hx / D)
         for i in range(D):
-            dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - standardize(x[r, i], near, rest, scale) * mean_hx)
+            dx[r, i] = scale * (
+                dy[r, i] * weight[i]
+                - mean_h
+                - standardize(x[r, i], near, rest, scale) * mean_hx
+            )
         ### END SOLUTION
 
 
@@ -365,7 +397,9 @@ PIECE = 64  # numbers: whole cache lines, in float32 and in float64
 @intrinsic
 def _at(typing, address):
     """The memory at an address, for carray."""
-    return types.voidptr(types.int64), lambda context, builder, _, items: builder.inttoptr(items[0], cgutils.voidptr_t)
+    return types.voidptr(types.int64), lambda context, builder, _, items: builder.inttoptr(
+        items[0], cgutils.voidptr_t
+    )
 
 
 @intrinsic
@@ -388,8 +422,12 @@ def _move_past(typing, room, offset, address):
     def code(context, builder, _, items):
         eight = ir.VectorType(ir.FloatType(), 8).as_pointer()
         source = builder.bitcast(builder.gep(items[0], [items[1]]), eight)
-        store = builder.store(builder.load(source, align=32), builder.inttoptr(items[2], eight), align=32)
-        store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        store = builder.store(
+            builder.load(source, align=32), builder.inttoptr(items[2], eight), align=32
+        )
+        store.set_metadata(
+            "nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
+        )
         return context.get_dummy_value()
 
     return types.void(types.voidptr, types.int64, types.int64), code
@@ -416,16 +454,25 @@ def _write_past(room, size, address):
 def copy_past(x, y):
     """Copy x into y past the caches: contiguous arrays of one dtype and size, whole multiples of 32 bytes, addresses too."""
     if not (x.flags.c_contiguous and y.flags.c_contiguous) or x.nbytes != y.nbytes:
-        raise ValueError("copy_past takes two contiguous arrays of one size. Make one: np.ascontiguousarray(x).")
+        raise ValueError(
+            "copy_past takes two contiguous arrays of one size. Make one: np.ascontiguousarray(x)."
+        )
     if (x.nbytes | x.ctypes.data | y.ctypes.data) % 32:
-        raise ValueError("copy_past takes addresses and sizes that are multiples of 32 bytes. Use y[:] = x.")
+        raise ValueError(
+            "copy_past takes addresses and sizes that are multiples of 32 bytes. Use y[:] = x."
+        )
     _write_past(_at(x.ctypes.data), x.nbytes, y.ctypes.data)
     _all_is_written()
 
 
 # %% tags=["timed"]
-ordinary, past = median_ms(lambda: y.copy_(x)), median_ms(lambda: copy_past(x.numpy(), y.numpy()))
-print(f"a copy takes {ordinary:.2f} ms, past the caches {past:.2f} ms: {ordinary / past:.2f} times faster")
+ordinary, past = (
+    median_ms(lambda: y.copy_(x)),
+    median_ms(lambda: copy_past(x.numpy(), y.numpy())),
+)
+print(
+    f"a copy takes {ordinary:.2f} ms, past the caches {past:.2f} ms: {ordinary / past:.2f} times faster"
+)
 
 # %% [markdown]
 # Two words instead of three: a factor of 1.5, if words were all. (It depends on the processor. 13.7 shows what ours does.)
@@ -438,18 +485,25 @@ print(f"a copy takes {ordinary:.2f} ms, past the caches {past:.2f} ms: {ordinary
 # - what you write to `y[r, i]` or `dx[r, i]` goes to a piece of 64 numbers, which then is stored past the caches;
 # - in the forward pass, the loop that writes row $r$ also adds up row $r+1$ (your first loop). While your second and third loop work in the cache, the memory has less to do. Here reading goes on while row $r$ is written.
 
+
 # %% tags=["export"]
 @njit(**LOOPS)
 def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
     """forward_rows for large tensors. D: a multiple of PIECE; start: of ROWS_A_BLOCK; y's address: of 64 bytes."""
     D, number = x.shape[1], x.dtype.type
     pieces = D // PIECE
-    x_in, weight_in, bias_in = x.reshape(len(x), pieces, PIECE), weight.reshape(pieces, PIECE), bias.reshape(pieces, PIECE)
+    x_in, weight_in, bias_in = (
+        x.reshape(len(x), pieces, PIECE),
+        weight.reshape(pieces, PIECE),
+        bias.reshape(pieces, PIECE),
+    )
     room = _room_for_a_piece()
     piece = carray(room, (PIECE,), number)
     total = number(0)
     for r in range(start, stop):
-        if r % ROWS_A_BLOCK == 0:  # no row before it has added it up; so too between blocks, that no digit depends on the threads
+        if (
+            r % ROWS_A_BLOCK == 0
+        ):  # no row before it has added it up; so too between blocks, that no digit depends on the threads
             total = number(0)
             for i in range(D):
                 total += x[r, i]
@@ -461,11 +515,17 @@ def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
         rest = number(sum_c / D)
         scale = number(1 / np.sqrt(sum_cc / D - rest * rest + eps))
         mean[r], rstd[r] = np.float64(near) + rest, scale
-        after, total = min(r + 1, stop - 1), number(0)  # behind the last row there is nothing: it adds itself up again
+        after, total = (
+            min(r + 1, stop - 1),
+            number(0),
+        )  # behind the last row there is nothing: it adds itself up again
         for k in range(pieces):
             for i in range(PIECE):
                 total += x_in[after, k, i]
-                piece[i] = standardize(x_in[r, k, i], near, rest, scale) * weight_in[k, i] + bias_in[k, i]
+                piece[i] = (
+                    standardize(x_in[r, k, i], near, rest, scale) * weight_in[k, i]
+                    + bias_in[k, i]
+                )
             _write_past(room, piece.nbytes, y.ctypes.data + (r * pieces + k) * piece.nbytes)
     _all_is_written()
 
@@ -476,7 +536,11 @@ def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, s
     """backward_rows for large tensors. D: a multiple of PIECE; dx's address: of 64 bytes."""
     D, number = x.shape[1], x.dtype.type
     pieces = D // PIECE
-    dy_in, x_in, weight_in = dy.reshape(len(x), pieces, PIECE), x.reshape(len(x), pieces, PIECE), weight.reshape(pieces, PIECE)
+    dy_in, x_in, weight_in = (
+        dy.reshape(len(x), pieces, PIECE),
+        x.reshape(len(x), pieces, PIECE),
+        weight.reshape(pieces, PIECE),
+    )
     room = _room_for_a_piece()
     piece = carray(room, (PIECE,), number)
     for r in range(start, stop):
@@ -509,8 +573,13 @@ gain, shift = rng.standard_normal((2, 128), dtype=np.float32)  # (D,) each
 
 # %%
 results = []
-for forward, backward in ((forward_rows, backward_rows), (forward_past_caches, backward_past_caches)):
-    out, dx = torch.empty(2, 300, 128).numpy()  # (B, D) each; PyTorch's tensors start at a multiple of 64 bytes
+for forward, backward in (
+    (forward_rows, backward_rows),
+    (forward_past_caches, backward_past_caches),
+):
+    out, dx = torch.empty(
+        2, 300, 128
+    ).numpy()  # (B, D) each; PyTorch's tensors start at a multiple of 64 bytes
     sums = np.zeros((2, 5, 128), np.float32)  # dweight and dbias, five blocks each
     means, rstds = np.empty(300), np.empty(300, np.float32)  # (B,) each
     forward(rows, gain, shift, 1e-5, out, means, rstds, 0, 300)
@@ -530,13 +599,22 @@ print("your loops and those for large tensors agree")
 #
 # All this was tried on Linux only. Where PyTorch's library has no `GOMP_parallel` (we expect that on Windows, and have not tried macOS), one thread does all rows: the same numbers, without the gain of a second core.
 
+
 # %% tags=["export"]
 def _torchs_openmp():
     """Return (GOMP_parallel, omp_get_thread_num, omp_get_num_threads) of the OpenMP that torch uses, or three None."""
-    for path in sorted((Path(torch.__file__).parent / "lib").glob("lib*omp*")):  # libgomp on Linux, libomp elsewhere
+    for path in sorted(
+        (Path(torch.__file__).parent / "lib").glob("lib*omp*")
+    ):  # libgomp on Linux, libomp elsewhere
         try:
-            library = ctypes.CDLL(str(path))  # torch has loaded it: this is that library, not a second one
-            parallel, number, count = library.GOMP_parallel, library.omp_get_thread_num, library.omp_get_num_threads
+            library = ctypes.CDLL(
+                str(path)
+            )  # torch has loaded it: this is that library, not a second one
+            parallel, number, count = (
+                library.GOMP_parallel,
+                library.omp_get_thread_num,
+                library.omp_get_num_threads,
+            )
         except (OSError, AttributeError):
             continue
         number.argtypes, count.argtypes = (), ()
@@ -565,19 +643,47 @@ def _for_c(kernel, number):
 
     def forward(given):
         rows, D = given[0], given[1]
-        x, y = carray(_at(given[2]), (rows, D), number), carray(_at(given[6]), (rows, D), number)
+        x, y = (
+            carray(_at(given[2]), (rows, D), number),
+            carray(_at(given[6]), (rows, D), number),
+        )
         weight, bias = carray(_at(given[3]), (D,), number), carray(_at(given[4]), (D,), number)
-        mean, rstd = carray(_at(given[7]), (rows,), np.float64), carray(_at(given[8]), (rows,), number)
+        mean, rstd = (
+            carray(_at(given[7]), (rows,), np.float64),
+            carray(_at(given[8]), (rows,), number),
+        )
         start, stop = _my_rows(rows)
-        kernel(x, weight, bias, carray(_at(given[5]), (1,), np.float64)[0], y, mean, rstd, start, stop)
+        kernel(
+            x,
+            weight,
+            bias,
+            carray(_at(given[5]), (1,), np.float64)[0],
+            y,
+            mean,
+            rstd,
+            start,
+            stop,
+        )
 
     def backward(given):
         rows, D = given[0], given[1]
-        dy, x = carray(_at(given[2]), (rows, D), number), carray(_at(given[3]), (rows, D), number)
-        mean, rstd = carray(_at(given[4]), (rows,), np.float64), carray(_at(given[5]), (rows,), number)
-        weight, dx = carray(_at(given[6]), (D,), number), carray(_at(given[7]), (rows, D), number)
+        dy, x = (
+            carray(_at(given[2]), (rows, D), number),
+            carray(_at(given[3]), (rows, D), number),
+        )
+        mean, rstd = (
+            carray(_at(given[4]), (rows,), np.float64),
+            carray(_at(given[5]), (rows,), number),
+        )
+        weight, dx = (
+            carray(_at(given[6]), (D,), number),
+            carray(_at(given[7]), (rows, D), number),
+        )
         blocks = math.ceil(rows / ROWS_A_BLOCK)
-        dweight, dbias = carray(_at(given[8]), (blocks, D), number), carray(_at(given[9]), (blocks, D), number)
+        dweight, dbias = (
+            carray(_at(given[8]), (blocks, D), number),
+            carray(_at(given[9]), (blocks, D), number),
+        )
         start, stop = _my_rows(rows)
         kernel(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop)
 
@@ -595,9 +701,15 @@ def on_rows(kernel, rows, *arguments):
     x = arguments[0]
     count = torch.get_num_threads() if x.numel() >= 2**15 and _parallel else 1
     if count == 1:
-        arrays = [item.detach().numpy() if isinstance(item, torch.Tensor) else item for item in arguments]
+        arrays = [
+            item.detach().numpy() if isinstance(item, torch.Tensor) else item
+            for item in arguments
+        ]
         return kernel(*arrays, 0, rows)
-    tensors = [item if isinstance(item, torch.Tensor) else torch.tensor([item], dtype=torch.float64) for item in arguments]
+    tensors = [
+        item if isinstance(item, torch.Tensor) else torch.tensor([item], dtype=torch.float64)
+        for item in arguments
+    ]
     given = torch.tensor([rows, x.shape[1], *(item.data_ptr() for item in tensors)])
     function = _for_c(kernel, np.float32 if x.dtype == torch.float32 else np.float64)
     _parallel(ctypes.c_void_p(function.address), ctypes.c_void_p(given.data_ptr()), count, 0)
@@ -623,7 +735,17 @@ class FusedLayerNorm(torch.autograd.Function):
         rows = len(x)
         y, rstd = torch.empty_like(x), x.new_empty(rows)  # (rows, D), (rows,)
         mean = x.new_empty(rows, dtype=torch.float64)  # (rows,)
-        on_rows(forward_past_caches if _goes_past(y) else forward_rows, rows, x, weight, bias, eps, y, mean, rstd)
+        on_rows(
+            forward_past_caches if _goes_past(y) else forward_rows,
+            rows,
+            x,
+            weight,
+            bias,
+            eps,
+            y,
+            mean,
+            rstd,
+        )
         ctx.save_for_backward(x, weight, mean, rstd)
         ctx.eps = eps
         return y
@@ -635,7 +757,10 @@ class FusedLayerNorm(torch.autograd.Function):
             mean, var = mean_and_var(x)  # (rows, 1) each
             return *layer_norm_backward(dy, x, mean, torch.rsqrt(var + ctx.eps), weight), None
         rows, D = x.shape
-        dx, sums = torch.empty_like(x), x.new_empty(2, math.ceil(rows / ROWS_A_BLOCK), D)  # (rows, D), (2, blocks, D)
+        dx, sums = (
+            torch.empty_like(x),
+            x.new_empty(2, math.ceil(rows / ROWS_A_BLOCK), D),
+        )  # (rows, D), (2, blocks, D)
         sums.zero_()
         kernel = backward_past_caches if _goes_past(dx) else backward_rows
         on_rows(kernel, rows, dy.contiguous(), x, mean, rstd, weight, dx, sums[0], sums[1])
@@ -651,15 +776,27 @@ def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for shapes that do not fit
     and for other devices. May be differentiated more than once, the second time on plain operations.
     """
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = (
+        (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    )
     if x.dtype not in (torch.float32, torch.float64):
-        raise TypeError(f"fused_layer_norm takes float32 and float64, but x is {x.dtype}. Convert it: x.float().")
+        raise TypeError(
+            f"fused_layer_norm takes float32 and float64, but x is {x.dtype}. Convert it: x.float()."
+        )
     if x.device.type != "cpu":
-        raise ValueError(f"fused_layer_norm works on the CPU, but x is on {x.device}. Use F.layer_norm there.")
+        raise ValueError(
+            f"fused_layer_norm works on the CPU, but x is on {x.device}. Use F.layer_norm there."
+        )
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
-        raise ValueError(f"normalized_shape {shape} must be what x's shape ends with, but x has {tuple(x.shape)}.")
+        raise ValueError(
+            f"normalized_shape {shape} must be what x's shape ends with, but x has {tuple(x.shape)}."
+        )
     for name, item in (("weight", weight), ("bias", bias)):
-        if item is not None and (tuple(item.shape), item.dtype, item.device) != (shape, x.dtype, x.device):
+        if item is not None and (tuple(item.shape), item.dtype, item.device) != (
+            shape,
+            x.dtype,
+            x.device,
+        ):
             raise ValueError(
                 f"{name} must have shape {shape}, dtype and device of x ({x.dtype}, {x.device}), but has "
                 f"{tuple(item.shape)}, {item.dtype}, {item.device}."
@@ -676,26 +813,46 @@ def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 # %%
 g = torch.Generator().manual_seed(131)
-v = torch.randn(3, 5, 4, dtype=torch.float64, generator=g).transpose(1, 2).requires_grad_()  # (3, 4, 5)
-w, b = (torch.randn(4, 5, dtype=torch.float64, generator=g).requires_grad_() for _ in range(2))  # (4, 5) each
+v = (
+    torch.randn(3, 5, 4, dtype=torch.float64, generator=g).transpose(1, 2).requires_grad_()
+)  # (3, 4, 5)
+w, b = (
+    torch.randn(4, 5, dtype=torch.float64, generator=g).requires_grad_() for _ in range(2)
+)  # (4, 5) each
 dy = torch.randn(3, 4, 5, dtype=torch.float64, generator=g)  # (3, 4, 5)
-fused_y, torch_y = fused_layer_norm(v, (4, 5), w, b), F.layer_norm(v, (4, 5), w, b)  # (3, 4, 5) each
+fused_y, torch_y = (
+    fused_layer_norm(v, (4, 5), w, b),
+    F.layer_norm(v, (4, 5), w, b),
+)  # (3, 4, 5) each
 
 # %%
-for ours, theirs in zip(torch.autograd.grad(fused_y, (v, w, b), dy), torch.autograd.grad(torch_y, (v, w, b), dy), strict=True):
+for ours, theirs in zip(
+    torch.autograd.grad(fused_y, (v, w, b), dy),
+    torch.autograd.grad(torch_y, (v, w, b), dy),
+    strict=True,
+):
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)  # float64: 16 digits
 torch.testing.assert_close(fused_y, torch_y, rtol=1e-10, atol=1e-10)
-print("first derivative: ", gradcheck(lambda v, w, b: fused_layer_norm(v, (4, 5), w, b), (v, w, b)))
-print("second derivative:", gradgradcheck(lambda v, w, b: fused_layer_norm(v, (4, 5), w, b), (v, w, b)))
+print(
+    "first derivative: ",
+    gradcheck(lambda v, w, b: fused_layer_norm(v, (4, 5), w, b), (v, w, b)),
+)
+print(
+    "second derivative:",
+    gradgradcheck(lambda v, w, b: fused_layer_norm(v, (4, 5), w, b), (v, w, b)),
+)
 
 # %% [markdown]
 # And does it keep its digits far from zero, where `near + rest` was meant to help? The truth is computed in float64 from the same float32 numbers.
+
 
 # %%
 def dx_error(layer, offset, seed):
     """Relative error of dx in float32 for rows of spread 1 around offset."""
     g = torch.Generator().manual_seed(seed)
-    v, dy, w = (torch.randn(shape, generator=g) for shape in ((256, 768), (256, 768), (768,)))  # float32
+    v, dy, w = (
+        torch.randn(shape, generator=g) for shape in ((256, 768), (256, 768), (768,))
+    )  # float32
     found = []
     for dtype in (torch.float32, torch.float64):
         leaf = (v + offset).to(dtype).requires_grad_()  # (B, D), rounded to float32 first
@@ -706,16 +863,27 @@ def dx_error(layer, offset, seed):
 
 # %%
 offsets = [1, 10, 100, 1e3, 1e4, 1e5]
-fused_error = torch.tensor([[dx_error(fused_layer_norm, offset, seed) for offset in offsets] for seed in range(4)])
+fused_error = torch.tensor(
+    [[dx_error(fused_layer_norm, offset, seed) for offset in offsets] for seed in range(4)]
+)
 
 # %%
-torch_error = torch.tensor([[dx_error(F.layer_norm, offset, seed) for offset in offsets] for seed in range(4)])
+torch_error = torch.tensor(
+    [[dx_error(F.layer_norm, offset, seed) for offset in offsets] for seed in range(4)]
+)
 assert fused_error.max() < 3e-7  # float32 resolves 6e-8
-assert (torch_error / fused_error)[:, 1:].min() > 1.2  # from offset 10 on; at 1 both are at the resolution
+assert (torch_error / fused_error)[
+    :, 1:
+].min() > 1.2  # from offset 10 on; at 1 both are at the resolution
 plot.lines(
-    offsets, {"F.layer_norm": torch_error, "fused_layer_norm": fused_error}, xlog=True, ylog=True,
+    offsets,
+    {"F.layer_norm": torch_error, "fused_layer_norm": fused_error},
+    xlog=True,
+    ylog=True,
     colors={"F.layer_norm": "none", "fused_layer_norm": "LayerNorm"},
-    title="Two numbers for the mean keep the gradient's digits", x="offset of a row of spread 1", y="relative error of dx",
+    title="Two numbers for the mean keep the gradient's digits",
+    x="offset of a row of spread 1",
+    y="relative error of dx",
     caption="float32, 256 rows of 768 features, random gain and upstream gradient, no bias; four seeds; the truth in float64 from the "
     "same numbers. torch 2.13, CPU.",
     alt="Two curves over the offset on logarithmic axes. The error of F.layer_norm rises from 1e-7 at offset 1 to about 1e-3 at "
@@ -727,6 +895,7 @@ plot.lines(
 #
 # First on your machine, forward and backward, in copies; last, your loops alone, nothing past the caches. (13.1 counted 2.5 copies; with all fetches it is 2.3 for ordinary stores, 1.7 past the caches.)
 
+
 # %%
 def forward_and_backward(layer, x, dy, weight, bias):
     torch.autograd.grad(layer(x, weight, bias), (x, weight, bias), dy)
@@ -735,8 +904,12 @@ def forward_and_backward(layer, x, dy, weight, bias):
 # %% tags=["timed"]
 dy = torch.randn(4096, 1024, generator=torch.Generator().manual_seed(132))  # (B, D)
 leaves = [t.detach().requires_grad_() for t in (x, weight, bias)]  # the x of 13.2
-ways = {"fused": lambda x, w, b: fused_layer_norm(x, (1024,), w, b), "F.layer_norm": lambda x, w, b: F.layer_norm(x, (1024,), w, b),
-        "centered squares": line_by_line, "x.var": with_var}  # fmt: skip
+ways = {
+    "fused": lambda x, w, b: fused_layer_norm(x, (1024,), w, b),
+    "F.layer_norm": lambda x, w, b: F.layer_norm(x, (1024,), w, b),
+    "centered squares": line_by_line,
+    "x.var": with_var,
+}
 copy = median_ms(lambda: y.copy_(x))
 for name, way in ways.items():
     ms = median_ms(lambda: forward_and_backward(way, leaves[0], dy, *leaves[1:]))  # noqa: B023
@@ -756,27 +929,58 @@ first = bench[0]
 print(f"{first['date']}, {first['cpu']}, torch {first['torch']}, numba {first['numba']}")
 
 # %%
-shapes = list(dict.fromkeys((row["rows"], row["D"]) for row in bench if row["preallocated"] == "no" and row["what"] == "copy"))
-names = {"x.var": "x.var", "centered squares": "centered squares", "F.layer_norm": "F.layer_norm", "fused": "fused_layer_norm"}
+shapes = list(
+    dict.fromkeys(
+        (row["rows"], row["D"])
+        for row in bench
+        if row["preallocated"] == "no" and row["what"] == "copy"
+    )
+)
+names = {
+    "x.var": "x.var",
+    "centered squares": "centered squares",
+    "F.layer_norm": "F.layer_norm",
+    "fused": "fused_layer_norm",
+}
 
 
 def in_copies(what, threads):
     """Forward and backward, in copies, for each shape."""
-    ms = {(row["rows"], row["D"], row["what"]): float(row["both_ms"]) for row in bench if row["threads"] == threads}
+    ms = {
+        (row["rows"], row["D"], row["what"]): float(row["both_ms"])
+        for row in bench
+        if row["threads"] == threads
+    }
     return [ms[*shape, what] / ms[*shape, "copy"] for shape in shapes]
 
 
 def ms_of(what, threads):
     """{rows: milliseconds forward and backward}."""
-    return {int(row["rows"]): float(row["both_ms"]) for row in bench if row["threads"] == threads and row["what"] == what}
+    return {
+        int(row["rows"]): float(row["both_ms"])
+        for row in bench
+        if row["threads"] == threads and row["what"] == what
+    }
 
 
 # %%
 plot.lines(
-    [f"{rows} × {D}" for rows, D in shapes], {name: in_copies(what, "1") for what, name in names.items()}, ylog=True,
-    ylim=(1, 50), href={"2.5 copies": 2.5, "1.7 past caches": 5 / 3}, size=(8.6, 4), dots=list(names.values()),
-    colors={"fused_layer_norm": "LayerNorm", "F.layer_norm": "none", "x.var": "BatchNorm", "centered squares": "RMSNorm"},
-    title="Fused: a few copies; line by line: many times as many", x="rows × features", y="time in copies",
+    [f"{rows} × {D}" for rows, D in shapes],
+    {name: in_copies(what, "1") for what, name in names.items()},
+    ylog=True,
+    ylim=(1, 50),
+    href={"2.5 copies": 2.5, "1.7 past caches": 5 / 3},
+    size=(8.6, 4),
+    dots=list(names.values()),
+    colors={
+        "fused_layer_norm": "LayerNorm",
+        "F.layer_norm": "none",
+        "x.var": "BatchNorm",
+        "centered squares": "RMSNorm",
+    },
+    title="Fused: a few copies; line by line: many times as many",
+    x="rows × features",
+    y="time in copies",
     caption=f"Forward and backward, float32, one thread; median of {first['rounds']} interleaved rounds on {first['cpu']}, {first['date']} "
     "(make bench). For all of them, MALLOC_* variables make the C library keep freed memory, so that page faults stay out.",
     alt="For each of five shapes four points on a logarithmic axis of time in copies: x.var and centered squares lie far above, "
@@ -790,13 +994,37 @@ plot.lines(
 others = ("F.layer_norm", "centered squares", "x.var")
 for threads in ("1", "2"):
     fused = in_copies("fused", threads)
-    ratios = {what: [theirs / ours for theirs, ours in zip(in_copies(what, threads), fused, strict=True)] for what in others}
-    print(f"{threads} thread(s)              ", "".join(f"{rows + ' × ' + D:>13}" for rows, D in shapes), "   mean")
+    ratios = {
+        what: [
+            theirs / ours for theirs, ours in zip(in_copies(what, threads), fused, strict=True)
+        ]
+        for what in others
+    }
+    print(
+        f"{threads} thread(s)              ",
+        "".join(f"{rows + ' × ' + D:>13}" for rows, D in shapes),
+        "   mean",
+    )
     for what, found in ratios.items():
-        print(f"{what + ' / fused':24}", "".join(f"{ratio:13.2f}" for ratio in found), f"{math.prod(found) ** (1 / len(found)):7.2f}")
+        print(
+            f"{what + ' / fused':24}",
+            "".join(f"{ratio:13.2f}" for ratio in found),
+            f"{math.prod(found) ** (1 / len(found)):7.2f}",
+        )
     print(f"{'fused / copy':24}", "".join(f"{copies:13.2f}" for copies in fused))
-    yours = [theirs / ours for theirs, ours in zip(in_copies("F.layer_norm", threads), in_copies("fused, ordinary stores", threads), strict=True)]
-    print(f"{'F.layer_norm / ordinary':24}", "".join(f"{ratio:13.2f}" for ratio in yours), f"{math.prod(yours) ** (1 / len(yours)):7.2f}")
+    yours = [
+        theirs / ours
+        for theirs, ours in zip(
+            in_copies("F.layer_norm", threads),
+            in_copies("fused, ordinary stores", threads),
+            strict=True,
+        )
+    ]
+    print(
+        f"{'F.layer_norm / ordinary':24}",
+        "".join(f"{ratio:13.2f}" for ratio in yours),
+        f"{math.prod(yours) ** (1 / len(yours)):7.2f}",
+    )
 
 # %% [markdown]
 # (The mean is the geometric one, as is usual for ratios.) A ratio above 1 says that `fused_layer_norm` took less time. Between the two fused kernels it depends on the shape and the machine, so do not carry these digits over to yours: run `make bench`.
@@ -804,12 +1032,20 @@ for threads in ("1", "2"):
 # What do the stores past the caches bring, and what do they cost? The copy first, at the five shapes. Then, for more and more rows of 768, PyTorch's layer, your loops (ordinary stores) and the loops past the caches, where $y$ and $dx$ are read at once by somebody (here, by a sum). How many times longer than past the caches do the others take, forward and backward?
 
 # %%
-print("copy / copy past the caches:", *(f"{1 / copies:.2f}" for copies in in_copies("copy past the caches", "1")))
+print(
+    "copy / copy past the caches:",
+    *(f"{1 / copies:.2f}" for copies in in_copies("copy past the caches", "1")),
+)
 for threads in ("1", "2"):
     print(f"\n{threads} thread(s), results read at once      ordinary stores   F.layer_norm")
-    torchs, ordinary = ms_of("F.layer_norm, read", threads), ms_of("ordinary stores, read", threads)
+    torchs, ordinary = (
+        ms_of("F.layer_norm, read", threads),
+        ms_of("ordinary stores, read", threads),
+    )
     for rows, past in ms_of("past the caches, read", threads).items():
-        print(f"{megabytes(rows, 768, 1):25.1f} MB {ordinary[rows] / past:22.2f} {torchs[rows] / past:14.2f}")
+        print(
+            f"{megabytes(rows, 768, 1):25.1f} MB {ordinary[rows] / past:22.2f} {torchs[rows] / past:14.2f}"
+        )
 
 # %% [markdown]
 # Ordinary stores are as good or better up to 4 MB; from 8 MB on, those past the caches are. So `fused_layer_norm` uses these from $2^{21}$ numbers on (`LARGE`). That is a choice made for our machine; on a processor with other caches another limit may be better.
@@ -819,11 +1055,17 @@ for threads in ("1", "2"):
 
 # %%
 for threads in ("1", "2"):
-    large = {row["what"]: row for row in bench if row["preallocated"] == "yes" and row["threads"] == threads}
+    large = {
+        row["what"]: row
+        for row in bench
+        if row["preallocated"] == "yes" and row["threads"] == threads
+    }
     if large:  # left out by make bench where memory is short
         for copy in [name for name in ("copy", "copy past the caches") if name in large]:
             floor = 2.5 * float(large[copy]["both_ms"])
-            print(f"{large['copy']['rows']} × {large['copy']['D']}, {threads} thread(s): {float(large['fused']['both_ms']) / floor:.2f} times 2.5 x {copy}")
+            print(
+                f"{large['copy']['rows']} × {large['copy']['D']}, {threads} thread(s): {float(large['fused']['both_ms']) / floor:.2f} times 2.5 x {copy}"
+            )
 
 # %% [markdown]
 # The floor of 13.1 is the line with the ordinary copy. The fused loops may come below it, since they fetch nothing in vain; the copy past the caches is their like.
@@ -837,7 +1079,9 @@ for threads in ("1", "2"):
 
 # %% tags=["timed", "optional"]
 large, out = torch.ones(4096, 4096), torch.ones(4096, 4096)  # 67 MB each
-print(f"copy into memory at hand: {median_ms(lambda: out.copy_(large)):.1f} ms; into fresh memory: {median_ms(lambda: large.clone()):.1f} ms")
+print(
+    f"copy into memory at hand: {median_ms(lambda: out.copy_(large)):.1f} ms; into fresh memory: {median_ms(lambda: large.clone()):.1f} ms"
+)
 
 # %% [markdown]
 # **Threads on small tensors.** To hand work to a second thread and to wait for it takes time, however small the work is. For a tensor of 16 rows that can be more than the work itself, and far more if other programs use the second core.
@@ -846,7 +1090,10 @@ print(f"copy into memory at hand: {median_ms(lambda: out.copy_(large)):.1f} ms; 
 few, many = torch.randn(16, 64), torch.randn(4096, 1024)  # (B, D) each
 for count in (1, 2):
     torch.set_num_threads(count)
-    print(f"{count} thread(s): 16 rows {1e3 * median_ms(lambda: F.layer_norm(few, (64,))):.1f} µs, ", end="")
+    print(
+        f"{count} thread(s): 16 rows {1e3 * median_ms(lambda: F.layer_norm(few, (64,))):.1f} µs, ",
+        end="",
+    )
     print(f"4096 rows {median_ms(lambda: F.layer_norm(many, (1024,))):.2f} ms")
 torch.set_num_threads(1)
 
@@ -861,11 +1108,17 @@ import shutil
 TRY_COMPILE = False  # set to True
 compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
 if not TRY_COMPILE or compiler is None:
-    print("skipped:", "no C++ compiler was found" if compiler is None else "TRY_COMPILE is False")
+    print(
+        "skipped:", "no C++ compiler was found" if compiler is None else "TRY_COMPILE is False"
+    )
 else:
     compiled = torch.compile(line_by_line)
-    torch.testing.assert_close(compiled(x, weight, bias), F.layer_norm(x, (1024,), weight, bias), rtol=1e-4, atol=1e-4)
-    print(f"seven lines, compiled: {median_ms(lambda: compiled(x, weight, bias)) / median_ms(lambda: y.copy_(x)):.1f} copies")
+    torch.testing.assert_close(
+        compiled(x, weight, bias), F.layer_norm(x, (1024,), weight, bias), rtol=1e-4, atol=1e-4
+    )
+    print(
+        f"seven lines, compiled: {median_ms(lambda: compiled(x, weight, bias)) / median_ms(lambda: y.copy_(x)):.1f} copies"
+    )
 
 # %% [markdown]
 # ## 13.8 Several processes (optional, 8 min)
@@ -873,6 +1126,7 @@ else:
 # Large batches are split over several processes, each with a part of the rows. **Predict:** what must they tell each other, for LayerNorm and for BatchNorm?
 #
 # Two workers, each with half of a batch of 32 rows. They meet through a file and talk through *gloo*, PyTorch's library for processes on CPUs. `all_reduce` adds a tensor up over all workers and leaves the sum with each.
+
 
 # %% tags=["optional"]
 def statistics_of_all(mine):
@@ -899,7 +1153,11 @@ def normalize_own_rows(batch, mine, rows):
     whole = F.batch_norm(batch, None, None, training=True)[rows]  # (B/2, C)
     for name, y, right in (
         ("BatchNorm, own rows only", F.batch_norm(mine, None, None, training=True), whole),
-        ("BatchNorm, mean of variances", (mine - mean) / torch.sqrt(mean_of_vars / 2 + 1e-5), whole),
+        (
+            "BatchNorm, mean of variances",
+            (mine - mean) / torch.sqrt(mean_of_vars / 2 + 1e-5),
+            whole,
+        ),
         ("BatchNorm, count, sum, squares", (mine - mean) / torch.sqrt(var + 1e-5), whole),
         ("LayerNorm, own rows only", F.layer_norm(mine, (5,)), F.layer_norm(batch, (5,))[rows]),
     ):
@@ -908,6 +1166,7 @@ def normalize_own_rows(batch, mine, rows):
 
 # %% [markdown]
 # These two functions are the idea. The third starts them in a worker: worker `rank` (0 or 1) gets its half of the rows.
+
 
 # %% tags=["optional"]
 def worker(rank, store, *arguments):
@@ -918,8 +1177,16 @@ def worker(rank, store, *arguments):
 
     if "dies" in arguments and rank == 1:
         raise SystemExit("worker 1 gives up")
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2, timeout=datetime.timedelta(seconds=30))
-    batch = torch.randn(32, 5, generator=torch.Generator().manual_seed(133), dtype=torch.float64)  # (B, C)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{store}",
+        rank=rank,
+        world_size=2,
+        timeout=datetime.timedelta(seconds=30),
+    )
+    batch = torch.randn(
+        32, 5, generator=torch.Generator().manual_seed(133), dtype=torch.float64
+    )  # (B, C)
     batch += 4 * torch.arange(2).repeat_interleave(16)[:, None]  # the halves lie apart
     rows = slice(16 * rank, 16 * rank + 16)
     normalize_own_rows(batch, batch[rows], rows)
@@ -940,9 +1207,15 @@ import subprocess
 import sys
 import tempfile
 
-HEAD = "import sys\nimport torch\nfrom torch.nn import functional as F\ntorch.set_num_threads(1)\n"
+HEAD = (
+    "import sys\nimport torch\nfrom torch.nn import functional as F\ntorch.set_num_threads(1)\n"
+)
 FOOT = "worker(int(sys.argv[1]), *sys.argv[2:])\n"
-SCRIPT = HEAD + "".join(map(inspect.getsource, (statistics_of_all, normalize_own_rows, worker))) + FOOT
+SCRIPT = (
+    HEAD
+    + "".join(map(inspect.getsource, (statistics_of_all, normalize_own_rows, worker)))
+    + FOOT
+)
 
 
 # %% tags=["optional"]
@@ -951,8 +1224,12 @@ def run_workers(script, *arguments, limit=60):
     with tempfile.TemporaryDirectory() as folder:
         path, store = Path(folder, "worker.py"), str(Path(folder, "store"))
         path.write_text(script, encoding="utf-8")
-        start = lambda rank: subprocess.Popen([sys.executable, str(path), str(rank), store, *arguments], text=True,
-                                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+        start = lambda rank: subprocess.Popen(
+            [sys.executable, str(path), str(rank), store, *arguments],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         workers, end = [], time.monotonic() + limit
         try:
             workers.append(start(0))
@@ -966,9 +1243,13 @@ def run_workers(script, *arguments, limit=60):
             said = [w.communicate()[0].strip() for w in workers]
     for rank, (code, text) in enumerate(zip(codes, said, strict=True)):
         if code:
-            raise RuntimeError(f"worker {rank} failed: {text.splitlines()[-1] if text else f'code {code}'}")
+            raise RuntimeError(
+                f"worker {rank} failed: {text.splitlines()[-1] if text else f'code {code}'}"
+            )
     if None in codes:
-        raise RuntimeError(f"worker {codes.index(None)} was not done after {limit} s and was ended")
+        raise RuntimeError(
+            f"worker {codes.index(None)} was not done after {limit} s and was ended"
+        )
     return said
 
 
@@ -993,6 +1274,7 @@ except RuntimeError as error:
 #
 # **The patient** is the first half of a GPU kernel, as it has stood in public code more than once. A GPU reads a row in one piece whose width must be a power of two. So a row of $D$ features is read with a width of at least $D$, and what lies beyond its end is read as 0:
 
+
 # %%
 def patient(x, width):
     """Mean and variance of the rows of x (..., D), read in one piece of width >= D. Returns two tensors (..., 1)."""
@@ -1006,10 +1288,13 @@ def patient(x, width):
 # %% [markdown]
 # Its tests were: $D$ = 512 and 1024, and $D$ = 700 with numbers from `torch.randn`. All passed.
 
+
 # %%
 def variance_ratio(D, offset):
     """The patient's variance over the true one, for a row around offset."""
-    v = offset + torch.randn(1, D, dtype=torch.float64, generator=torch.Generator().manual_seed(D))  # (1, D)
+    v = offset + torch.randn(
+        1, D, dtype=torch.float64, generator=torch.Generator().manual_seed(D)
+    )  # (1, D)
     return (patient(v, 1024)[1] / v.var(correction=0)).item()
 
 
@@ -1019,6 +1304,7 @@ for D in (1024, 700):
 
 # %% [markdown]
 # **Find it:** the mean is right. What do the 324 numbers that do not exist add to the variance? It depends on the mean of the row, and `torch.randn` has none.
+
 
 # %% tags=["exercise"] id="ex-13-5"
 # Exercise 13.5 · ●●○○○ · 5 min
@@ -1052,7 +1338,9 @@ check.mended_statistics(mended_statistics)
 # %%
 excess = (1024 - 700) / 700 * 3**2  # mean 3, up to the mean of the row's noise
 show("expected ratio at D = 700, rows around 3", 1 + excess, 1)
-assert abs(variance_ratio(700, 3) / (1 + excess) - 1) < 0.25  # a mean of 700 numbers is off by 0.04, their variance by 5 %
+assert (
+    abs(variance_ratio(700, 3) / (1 + excess) - 1) < 0.25
+)  # a mean of 700 numbers is off by 0.04, their variance by 5 %
 
 # %% [markdown]
 # The slip was reported for widely used kernels (Liger-Kernel, issue 518; the tutorial of Triton, issue 9838). The test that finds it: rows **away from zero** and a $D$ that is **no power of two**.

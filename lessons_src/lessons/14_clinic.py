@@ -18,8 +18,19 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import CharGPT, LayerNorm, encode, mean_and_var  # of lessons 11, 4, 11, 2: the course's own solutions
-from lessonkit import check, data, plot, show, train  # sets torch to one thread (LESSON_THREADS)
+from fromscratch import (
+    CharGPT,
+    LayerNorm,
+    encode,
+    mean_and_var,
+)  # of lessons 11, 4, 11, 2: the course's own solutions
+from lessonkit import (
+    check,
+    data,
+    plot,
+    show,
+    train,
+)  # sets torch to one thread (LESSON_THREADS)
 
 # %% [markdown]
 # ## 14.1 The cases so far
@@ -67,8 +78,12 @@ moved[:, 0, 0] += 10  # one feature of sample 0
 for size in ((5,), (3, 5)):
     layer = nn.LayerNorm(size)
     change = (layer(moved) - layer(x))[:, 1:].abs().max()  # the other samples
-    assert (change == 0) == (size == (5,)) and (size == (5,) or change > 0.3)  # one formula for B · C numbers
-    print(f"LayerNorm({size}): other samples changed: {bool(change > 0)}, parameters: {sum(p.numel() for p in layer.parameters())}")
+    assert (change == 0) == (size == (5,)) and (
+        size == (5,) or change > 0.3
+    )  # one formula for B · C numbers
+    print(
+        f"LayerNorm({size}): other samples changed: {bool(change > 0)}, parameters: {sum(p.numel() for p in layer.parameters())}"
+    )
 
 # %% [markdown]
 # With the batch in it, the layer mixes samples, has a gain for each place in the batch, and refuses every other batch size. The batch axis never belongs into `normalized_shape`.
@@ -76,6 +91,7 @@ for size in ((5,), (3, 5)):
 # ## 14.2 Case one: every size fits
 #
 # **The symptom.** A network for images normalizes the C channels of each pixel. To see what channel 1 contributes, someone sets its gain and its bias to 0. Channel 1 should come out as zeros. Instead *all* channels come out with diagonal stripes of zeros.
+
 
 # %%
 def patient_pixels(x, weight, bias):
@@ -88,13 +104,18 @@ def patient_pixels(x, weight, bias):
 
 digit = torch.as_tensor(data.digits_split(0).x_train[3]).float()  # (H, W) = (8, 8)
 x = torch.stack([digit, digit.T, digit.flip(0)]).unsqueeze(0)  # (B, C, H, W) = (1, 3, 8, 8)
-gain, shift = torch.tensor([1.0, 0.0, 1.0]), torch.tensor([3.0, 0.0, 3.0])  # (C,) each: channel 1 is off
+gain, shift = (
+    torch.tensor([1.0, 0.0, 1.0]),
+    torch.tensor([3.0, 0.0, 3.0]),
+)  # (C,) each: channel 1 is off
 out = patient_pixels(x, gain, shift)  # (B, C, H, W)
 assert (out.flatten()[1::3] == 0).all() and (out[0, 1] != 0).any()
 
 # %%
 plot.images(
-    [*(x[0] - x.min()), *out[0]], ["in, 0", "in, 1", "in, 2", "out, 0", "out, 1", "out, 2"], ncols=6,
+    [*(x[0] - x.min()), *out[0]],
+    ["in, 0", "in, 1", "in, 2", "out, 0", "out, 1", "out, 2"],
+    ncols=6,
     title="Channel 1 was switched off, and every channel has stripes",
     caption="Three channels of 8 × 8 pixels (a digit, mirrored in two ways), before and after the patient; large is dark, 0 is white. The other two channels have bias 3. With 8 columns and 3 channels every third pixel is white, one place further in each row.",
     alt="Six small images. The three inputs are digits. In each of the three outputs every third pixel is white, along diagonals.",
@@ -106,6 +127,7 @@ plot.images(
 # **The tool: a footprint.** Take one output and ask autograd which inputs it depends on.
 #
 # **Predict:** which inputs should output [0, 1, 2, 3] depend on, channel 1 of the pixel in row 2, column 3? Which will the patient name?
+
 
 # %%
 def footprint(layer, shape, output):
@@ -124,6 +146,7 @@ print("depends on", footprint(patient_pixels, (1, 3, 4, 5), (0, 1, 2, 3)))
 # `reshape` moves no number. It cuts the one long row in memory into other pieces: here C neighbors of a row of pixels, which are then taken for the channels of a pixel. That always works, because the number of numbers is the same.
 #
 # **Mend it.**
+
 
 # %% tags=["exercise"] id="ex-14-1"
 # Exercise 14.1 · ●●○○○ · 4 min
@@ -160,6 +183,7 @@ print("depends on", footprint(repaired_pixels, (1, 3, 4, 5), (0, 1, 2, 3)))
 #
 # **The symptom.** An encoder turns a sentence into one vector: the average of its tokens, each normalized. Sentences in a batch are padded to one length. A test makes sure that padding changes nothing. The test is green, the model is trained, and afterwards the vector of a sentence depends on how long the *other* sentences in its batch are.
 
+
 # %%
 def patient_average(x, mask, norm):
     """Average of the real tokens behind a norm. x: (B, T, C); mask: (B, T), True for real tokens. Returns (B, C)."""
@@ -170,7 +194,10 @@ def patient_average(x, mask, norm):
 def padding_shows(average, norm):
     """Largest change of a sentence's vector when five tokens of padding are put behind its three."""
     g = torch.Generator().manual_seed(143)
-    x, mask = torch.randn(1, 8, 4, generator=g), torch.arange(8).unsqueeze(0) < 3  # (B, T, C), (B, T)
+    x, mask = (
+        torch.randn(1, 8, 4, generator=g),
+        torch.arange(8).unsqueeze(0) < 3,
+    )  # (B, T, C), (B, T)
     return (average(x, mask, norm) - average(x[:, :3], mask[:, :3], norm)).abs().max().item()
 
 
@@ -182,11 +209,18 @@ def padding_shows(average, norm):
 # %%
 new, trained = nn.LayerNorm(4), nn.LayerNorm(4)
 g = torch.Generator().manual_seed(144)
-nn.init.normal_(trained.weight, generator=g), nn.init.normal_(trained.bias, generator=g)  # as training may leave them
-print("padding shows, new layer:    ", padding_shows(patient_average, new) > 1e-6)  # float32 rounding is 1e-7
+(
+    nn.init.normal_(trained.weight, generator=g),
+    nn.init.normal_(trained.bias, generator=g),
+)  # as training may leave them
+print(
+    "padding shows, new layer:    ", padding_shows(patient_average, new) > 1e-6
+)  # float32 rounding is 1e-7
 print("padding shows, trained layer:", padding_shows(patient_average, trained) > 1e-6)
 extra = 5 / 3 * trained.bias  # (C,)
-assert abs(padding_shows(patient_average, trained) - extra.abs().max().item()) < 1e-5  # float32, numbers of order 1
+assert (
+    abs(padding_shows(patient_average, trained) - extra.abs().max().item()) < 1e-5
+)  # float32, numbers of order 1
 
 # %% [markdown]
 # **Find and explain.** $\operatorname{LN}(0) = \gamma \odot 0 + \beta = \beta$. While $\beta = 0$ the padding stays 0 by luck. Once $\beta$ has been learned, each of the $T - n$ tokens of padding adds $\beta$ to the sum:
@@ -194,6 +228,7 @@ assert abs(padding_shows(patient_average, trained) - extra.abs().max().item()) <
 # It is true that padding cannot change what LayerNorm does to a real token. What LayerNorm does to the padding is another matter.
 #
 # **Mend it.** A repair must not move the fault elsewhere: real tokens keep their bias, every sentence is divided by *its* number of tokens, and whatever numbers stand in the padding count for nothing.
+
 
 # %% tags=["exercise"] id="ex-14-2"
 # Exercise 14.2 · ●●○○○ · 4 min
@@ -225,13 +260,18 @@ check.repaired_average(repaired_average)
 #
 # **The symptom.** A small Pre-LN net on the digits of lesson 9. Its author has read that GPT-2 draws its weights with deviation 0.02, and does that. After three epochs (SGD, learning rate 0.1) it reads a third of the digits (a fifth to a half, by the seed); the net on the next desk, with the same architecture and the same data, reads nine in ten.
 
+
 # %%
 class Branch(nn.Module):
     """x + MLP(LN(x)) on rows of D features."""
 
     def __init__(self, D):
         super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(D), nn.Linear(D, 2 * D), nn.Linear(2 * D, D)
+        self.norm, self.up, self.down = (
+            nn.LayerNorm(D),
+            nn.Linear(D, 2 * D),
+            nn.Linear(2 * D, D),
+        )
 
     def forward(self, x):
         return x + self.down(F.relu(self.up(self.norm(x))))
@@ -240,7 +280,13 @@ class Branch(nn.Module):
 # %%
 def digit_net(init):
     """A net for 8 x 8 images, initialized by init(net)."""
-    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), *[Branch(64) for _ in range(4)], nn.LayerNorm(64), nn.Linear(64, 10))
+    net = nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(64, 64),
+        *[Branch(64) for _ in range(4)],
+        nn.LayerNorm(64),
+        nn.Linear(64, 10),
+    )
     init(net)
     return net
 
@@ -269,6 +315,7 @@ for layer in net:
 # The gradients of the weights behind a gain, and of those in front of it, shrink by about the same factor. (Adam, which rescales each gradient, hides much of it: 89 % against 97 % at rate 0.001, eight seeds each, measured when this lesson was written.)
 #
 # **Predict:** the author's rule of thumb for a mend is "only parameters with more than one axis". For which norm of this course does it fail?
+
 
 # %% tags=["exercise"] id="ex-14-3"
 # Exercise 14.3 · ●●●○○ · 6 min
@@ -302,10 +349,17 @@ check.repaired_init(repaired_init)
 
 # %% tags=["nbval-ignore-output"]
 settings = dict(
-    seeds=range(4), loss=F.cross_entropy, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
-    data=(split.x_train, split.y_train), epochs=3,
-    evaluate={"accuracy": lambda net: (net(split.x_test).argmax(1) == split.y_test).float().mean().item() * 100},
-)  # fmt: skip
+    seeds=range(4),
+    loss=F.cross_entropy,
+    optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    data=(split.x_train, split.y_train),
+    epochs=3,
+    evaluate={
+        "accuracy": lambda net: (
+            (net(split.x_test).argmax(1) == split.y_test).float().mean().item() * 100
+        )
+    },
+)
 whisper = train.compare({"all parameters drawn": lambda: digit_net(patient_init)}, **settings)
 
 # %% tags=["nbval-ignore-output"]
@@ -315,13 +369,17 @@ mended = train.compare({"norms left alone": lambda: digit_net(repaired_init)}, *
 train.table(whisper | mended, "accuracy")
 
 # %%
-worst, best = mended["norms left alone"]["accuracy"][:, -1].min(), whisper["all parameters drawn"]["accuracy"][:, -1].max()
+worst, best = (
+    mended["norms left alone"]["accuracy"][:, -1].min(),
+    whisper["all parameters drawn"]["accuracy"][:, -1].max(),
+)
 assert worst - best > 15  # points; 20 other seeds: 21 to 54 % against 80 to 98 %
 
 # %% [markdown]
 # ## 14.5 Case four: Pre-LN by name
 #
 # **The symptom.** In a Pre-LN net the *residual stream*, what runs from block to block and only gets added to, grows with depth ([lesson 11](11_transformer.ipynb)). In this one it does not grow. And a trick that its author wants to use, to start each block as the identity by setting the last layer of each branch to 0, does not give the identity.
+
 
 # %%
 class PatientBlock(nn.Module):
@@ -330,7 +388,10 @@ class PatientBlock(nn.Module):
     def __init__(self, D):
         super().__init__()
         self.norm1, self.mix = nn.LayerNorm(D), nn.Linear(D, D)
-        self.norm2, self.mlp = nn.LayerNorm(D), nn.Sequential(nn.Linear(D, 2 * D), nn.ReLU(), nn.Linear(2 * D, D))
+        self.norm2, self.mlp = (
+            nn.LayerNorm(D),
+            nn.Sequential(nn.Linear(D, 2 * D), nn.ReLU(), nn.Linear(2 * D, D)),
+        )
 
     def forward(self, x):
         x = self.norm1(x)
@@ -344,6 +405,7 @@ class PatientBlock(nn.Module):
 # **The tool: a silent branch.** Set all Linear layers to 0. Whatever the branches are, they now add nothing, and what is left of the block is its skeleton.
 #
 # **Predict:** what does a Pre-LN block with silent branches do to $x$? What does this one do?
+
 
 # %%
 def skeleton(block, x):
@@ -369,7 +431,11 @@ show("skeleton", skeleton(PatientBlock(4), x))
 # %%
 torch.manual_seed(146)
 blocks = nn.Sequential(*[PatientBlock(6) for _ in range(4)]).double()
-branches = [(norm, f) for block in blocks for norm, f in ((block.norm1, block.mix), (block.norm2, block.mlp))]
+branches = [
+    (norm, f)
+    for block in blocks
+    for norm, f in ((block.norm1, block.mix), (block.norm2, block.mlp))
+]
 x = 5 * torch.randn(3, 6, dtype=torch.float64)  # (B, D)
 z = branches[0][0](x)  # the norm at the beginning
 for (_, f), (norm, _) in zip(branches[:-1], branches[1:], strict=True):
@@ -377,6 +443,7 @@ for (_, f), (norm, _) in zip(branches[:-1], branches[1:], strict=True):
 z = z + branches[-1][1](z)  # no norm at the end
 assert (z - blocks(x)).abs().max() < 1e-12  # the same sums in the same order
 print("four blocks of the patient are Post-LN")
+
 
 # %% tags=["exercise"] id="ex-14-4"
 # Exercise 14.4 · ●●○○○ · 4 min
@@ -412,6 +479,7 @@ show("skeleton", skeleton(RepairedBlock(4), x))
 #
 # A test is a function that takes a *class*, builds layers from it as from `nn.LayerNorm`, and returns `True` if they pass. Two helpers first. `trial` gives a layer **random gains and biases** (cases 14.3 and 7.9), and computes the right answer **in float64**, on the same numbers.
 
+
 # %% id="trial"
 def draw(*shape, dtype=torch.float64):
     """The same random numbers of a shape every time."""
@@ -424,7 +492,9 @@ def trial(cls, x, size=None, eps=1e-5):
     size = size or x.shape[-1:]
     layer = cls(size if len(size) > 1 else size[0], eps=eps).to(x.dtype)
     g = torch.Generator().manual_seed(148)
-    known = [nn.init.normal_(p, generator=g).double() for p in layer.parameters()]  # gain, then bias, whatever their names
+    known = [
+        nn.init.normal_(p, generator=g).double() for p in layer.parameters()
+    ]  # gain, then bias, whatever their names
     right = F.layer_norm(x.double(), size, *known, eps=eps)
     return layer(x), right
 
@@ -433,7 +503,9 @@ def trial(cls, x, size=None, eps=1e-5):
 def close(cls, x, tolerance, **options):
     """Whether a layer has the right shape and type on x, and the right values."""
     y, right = trial(cls, x, **options)
-    return y.shape == x.shape and y.dtype == x.dtype and bool((y - right).abs().max() <= tolerance)
+    return (
+        y.shape == x.shape and y.dtype == x.dtype and bool((y - right).abs().max() <= tolerance)
+    )
 
 
 def parameters(layer):
@@ -443,6 +515,7 @@ def parameters(layer):
 
 # %% [markdown]
 # Seven of the tests are given. Each is an *input*, and the input is what matters: read which fault it is made for.
+
 
 # %% id="seven"
 def names(cls):
@@ -488,16 +561,25 @@ def layout(cls):
 # %% [markdown]
 # Are they enough? Here are twenty faulty layers, made from one right layer in parts, each with one or two parts replaced. (Skim the next seven cells; the names say what is wrong.)
 
+
 # %%
 class Sound(nn.Module):
     """A right LayerNorm in parts, so that one part can be replaced."""
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True):
         super().__init__()
-        self.sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.sizes = (
+            (normalized_shape,)
+            if isinstance(normalized_shape, int)
+            else tuple(normalized_shape)
+        )
         self.eps, self.axes = eps, tuple(range(-len(self.sizes), 0))
-        self.register_parameter("weight", nn.Parameter(torch.ones(self.sizes)) if elementwise_affine else None)
-        self.register_parameter("bias", nn.Parameter(torch.zeros(self.sizes)) if elementwise_affine else None)
+        self.register_parameter(
+            "weight", nn.Parameter(torch.ones(self.sizes)) if elementwise_affine else None
+        )
+        self.register_parameter(
+            "bias", nn.Parameter(torch.zeros(self.sizes)) if elementwise_affine else None
+        )
 
     def forward(self, x):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -522,7 +604,7 @@ def over(axes):
     return dict(
         mean=lambda s, x: x.mean(axes(x.dim()), keepdim=True),
         var=lambda s, x: x.var(axes(x.dim()), correction=0, keepdim=True),
-    )  # fmt: skip
+    )
 
 
 # %%
@@ -531,21 +613,33 @@ formula = {
     "eps added to σ": dict(normalize=lambda s, x: (x - s.mean(x)) / (s.var(x).sqrt() + s.eps)),
     "eps left out": dict(normalize=lambda s, x: (x - s.mean(x)) / s.var(x).sqrt()),
     "mean left out": dict(mean=lambda s, x: 0.0),
-    "bias before gain": dict(affine=lambda s, y: y if s.weight is None else (y + s.bias) * s.weight),
+    "bias before gain": dict(
+        affine=lambda s, y: y if s.weight is None else (y + s.bias) * s.weight
+    ),
     "float32 whatever comes": dict(forward=lambda s, x: s.affine(s.normalize(x.float()))),
 }
 
 # %%
 hidden = {
-    "over the batch": over(lambda n: 0), "over axis 1": over(lambda n: 1),
-    "over time and features": over(lambda n: tuple(range(1, n))), "last axis only": over(lambda n: -1),
-    "one-pass variance": dict(var=lambda s, x: x.square().mean(s.axes, keepdim=True) - s.mean(x).square()),
+    "over the batch": over(lambda n: 0),
+    "over axis 1": over(lambda n: 1),
+    "over time and features": over(lambda n: tuple(range(1, n))),
+    "last axis only": over(lambda n: -1),
+    "one-pass variance": dict(
+        var=lambda s, x: x.square().mean(s.axes, keepdim=True) - s.mean(x).square()
+    ),
     "variance detached": dict(var=lambda s, x: Sound.var(s, x).detach()),
     "computed in half": dict(forward=lambda s, x: s.affine(s.normalize(x))),
-    "root, then squared": dict(normalize=lambda s, x: (x - s.mean(x)) / torch.sqrt(s.var(x).sqrt() ** 2 + s.eps)),
-    "eps not passed on": dict(normalize=lambda s, x: (x - s.mean(x)) / torch.sqrt(s.var(x) + 1e-5)),
-    "needs one piece": dict(forward=lambda s, x: Sound.forward(s, x.view(-1, *s.sizes)).view(x.shape)),
-}  # fmt: skip
+    "root, then squared": dict(
+        normalize=lambda s, x: (x - s.mean(x)) / torch.sqrt(s.var(x).sqrt() ** 2 + s.eps)
+    ),
+    "eps not passed on": dict(
+        normalize=lambda s, x: (x - s.mean(x)) / torch.sqrt(s.var(x) + 1e-5)
+    ),
+    "needs one piece": dict(
+        forward=lambda s, x: Sound.forward(s, x.view(-1, *s.sizes)).view(x.shape)
+    ),
+}
 
 
 # %%
@@ -584,12 +678,18 @@ def in_place(s, x):
 
 # %%
 life = {
-    "other names": dict(__init__=renamed, affine=lambda s, y: y if s.gain is None else y * s.gain + s.shift),
-    "gain not registered": dict(__init__=unregistered, affine=lambda s, y: y if s.bias is None else y * s.gain + s.bias),
+    "other names": dict(
+        __init__=renamed, affine=lambda s, y: y if s.gain is None else y * s.gain + s.shift
+    ),
+    "gain not registered": dict(
+        __init__=unregistered, affine=lambda s, y: y if s.bias is None else y * s.gain + s.bias
+    ),
     "running variance": dict(__init__=running, var=running_variance),
     "overwrites its input": dict(forward=in_place),
 }
-faulty = {name: type("Faulty", (Sound,), parts) for name, parts in (life | formula | hidden).items()}
+faulty = {
+    name: type("Faulty", (Sound,), parts) for name, parts in (life | formula | hidden).items()
+}
 print(len(faulty), "faulty layers")
 
 
@@ -605,11 +705,18 @@ def passes(test, cls):
 # %%
 def chart(tests):
     """For each faulty layer a row: 1 where a test finds it, else nan."""
-    found = [[float("nan") if passes(test, cls) else 1.0 for test in tests] for cls in faulty.values()]
+    found = [
+        [float("nan") if passes(test, cls) else 1.0 for test in tests]
+        for cls in faulty.values()
+    ]
     return torch.tensor(found)  # (faults, tests)
 
 
-assert all(passes(test, cls) for test in (names, rows, axes, half, constant, options, layout) for cls in (Sound, nn.LayerNorm))
+assert all(
+    passes(test, cls)
+    for test in (names, rows, axes, half, constant, options, layout)
+    for cls in (Sound, nn.LayerNorm)
+)
 seven = chart([names, rows, axes, half, constant, options, layout])  # (20, 7)
 unseen = [name for name, row in zip(faulty, seven, strict=True) if row.isnan().all()]
 print("seen by none:", ", ".join(unseen))
@@ -617,14 +724,22 @@ assert len(unseen) == 4
 
 # %%
 plot.heat(
-    seven, list(faulty), ["names", "rows", "axes", "half", "constant", "options", "layout"], texts=[[""] * 7] * len(faulty),
-    title="Seven tests leave four faults unseen", x="test", y="fault", limits=(0, 2), size=(8.4, 8),
+    seven,
+    list(faulty),
+    ["names", "rows", "axes", "half", "constant", "options", "layout"],
+    texts=[[""] * 7] * len(faulty),
+    title="Seven tests leave four faults unseen",
+    x="test",
+    y="fault",
+    limits=(0, 2),
+    size=(8.4, 8),
     caption="Dark: the test finds the fault. Twenty layers, each with one fault. Running variance, overwritten input, one-pass variance and a detached variance pass all seven tests.",
     alt="A grid of twenty faults and seven tests. Eleven faults are found by options, eight by rows; four rows of the grid are empty.",
 )
 
 # %% [markdown]
 # Four layers pass all seven tests. Write the three tests that find them. For each, ask what the seven inputs have in common that hides the fault. A test may not cry wolf either: PyTorch's own layer has to pass, and it is not exact where the numbers are large (lesson 4: off by about 0.002 at offset 10,000).
+
 
 # %% tags=["exercise"] id="ex-14-5"
 # Exercise 14.5 · ●●●●○ · 10 min
@@ -652,7 +767,11 @@ def again(cls):
     first = layer(x.clone()).clone()
     used = x.clone()
     layer(used), layer(10 * x)
-    return torch.equal(used, x) and torch.equal(layer(x.clone()), first) and torch.equal(layer.eval()(x), first)
+    return (
+        torch.equal(used, x)
+        and torch.equal(layer(x.clone()), first)
+        and torch.equal(layer.eval()(x), first)
+    )
     ### END SOLUTION
 
 
@@ -695,12 +814,21 @@ first = full.isnan().int().argmin(1)  # (20,) where each fault is found first
 marked = torch.where(torch.arange(10) == first[:, None], 2.0, full)
 assert set(first.tolist()) == set(range(10)) and not full.isnan().all(1).any()
 for column, test in enumerate(ten):
-    print(f"{test.__name__:9} finds {int((full[:, column] == 1).sum()):2} of 20, first to find {int((first == column).sum())}")
+    print(
+        f"{test.__name__:9} finds {int((full[:, column] == 1).sum()):2} of 20, first to find {int((first == column).sum())}"
+    )
 
 # %%
 plot.heat(
-    marked, list(faulty), [test.__name__ for test in ten], texts=[["1st" if m == 2 else "" for m in row] for row in marked],
-    title="Each of the ten finds a fault that none before it finds", x="test, in the order to run them", y="fault", limits=(0, 3), size=(9.8, 8),
+    marked,
+    list(faulty),
+    [test.__name__ for test in ten],
+    texts=[["1st" if m == 2 else "" for m in row] for row in marked],
+    title="Each of the ten finds a fault that none before it finds",
+    x="test, in the order to run them",
+    y="fault",
+    limits=(0, 3),
+    size=(9.8, 8),
     caption="Dark: the test finds the fault, 1st: no earlier test does. Twenty layers, each with one fault.",
     alt="A grid of twenty faults and ten tests. Every column has at least one cell marked 1st; names and rows have the most.",
 )
@@ -716,6 +844,7 @@ plot.heat(
 # That can be measured. For each fault, count the faults (itself among them) that fail first at the same test.
 #
 # **Predict:** in this order it is 3.5 on average. And backwards?
+
 
 # %%
 def suspects(order):
@@ -773,6 +902,7 @@ show("suspects, 500 random orders, mean", sum(shuffled) / 500, digits=1)
 #
 # (write $x_{sd} - \mu_t$ as $(x_{sd} - m_s) + (m_s - \mu_t)$; the mixed term sums to 0). Lesson 6 needed the same sum for [several devices](06_batchnorm.ipynb).
 
+
 # %% tags=["exercise", "optional"] id="ex-14-6"
 # Exercise 14.6 · ●●●●● · 20 min
 class TrailNorm(nn.Module):
@@ -791,7 +921,9 @@ class TrailNorm(nn.Module):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # (..., T, D)
         mean, var = mean_and_var(wide)  # (..., T, 1) each
         t = torch.arange(x.shape[-2], device=x.device)  # (T,)
-        w = (self.decay ** (t[:, None] - t).clamp(min=0).to(wide.dtype)).tril()  # (T, T) column s, row t
+        w = (
+            self.decay ** (t[:, None] - t).clamp(min=0).to(wide.dtype)
+        ).tril()  # (T, T) column s, row t
         w = w / w.sum(-1, keepdim=True)  # (T, T)
         mu = w @ mean  # (..., T, 1)
         v = w @ var + (w * (mean.mT - mu) ** 2).sum(-1, keepdim=True)  # (..., T, 1)
@@ -818,7 +950,9 @@ check.trail_norm(TrailNorm)
 
 # %% tags=["optional"]
 words = data.words()[::8]  # every eighth of 63,240 words
-tokens, targets = encode(words)  # (words, T) each: 0 and the letters; the letters and 0, then -100, which the loss leaves out
+tokens, targets = encode(
+    words
+)  # (words, T) each: 0 and the letters; the letters and 0, then -100, which the loss leaves out
 order = torch.randperm(len(words), generator=torch.Generator().manual_seed(149))
 held, rest = order[:256], order[256:]  # 256 words are kept for validation
 
@@ -831,6 +965,7 @@ def batch(g):
 
 # %% [markdown]
 # Two losses on words that the net has not seen. One gives the net the whole word at once, as training does. The other gives it, for each letter, only what comes before, as when it *writes*. For a causal net the two are the same number.
+
 
 # %% tags=["optional"]
 def cross_entropy(logits, wanted):
@@ -852,6 +987,7 @@ def prefix(net):
 # %% [markdown]
 # Your norm gets two opponents. One is LayerNorm. The other is the version of a colleague who has read the page in a hurry, and takes mean and variance over *all* tokens of the word.
 
+
 # %% tags=["optional", "nbval-ignore-output"]
 class HurriedNorm(nn.LayerNorm):
     """One mean and one variance for all T x D numbers of a sample."""
@@ -862,9 +998,14 @@ class HurriedNorm(nn.LayerNorm):
 
 # fused=True is the same Adam with all parameters in one kernel, which saves a sixth of the time here.
 recipe = dict(
-    seeds=range(4), loss=cross_entropy, optimizer=lambda p: torch.optim.Adam(p, lr=3e-3, fused=True), batches=batch, steps=150,
-    every=150, evaluate={"whole word": whole, "prefix": prefix},
-)  # fmt: skip
+    seeds=range(4),
+    loss=cross_entropy,
+    optimizer=lambda p: torch.optim.Adam(p, lr=3e-3, fused=True),
+    batches=batch,
+    steps=150,
+    every=150,
+    evaluate={"whole word": whole, "prefix": prefix},
+)
 plain = train.compare({"LayerNorm": lambda: CharGPT(layers=2, norm=nn.LayerNorm)}, **recipe)
 
 # %% tags=["optional", "nbval-ignore-output"]
@@ -878,18 +1019,38 @@ train.table(plain | hurried, "whole word", digits=3)
 train.table(plain | hurried, "prefix", digits=3)
 
 # %% tags=["optional"]
-end = {name: {key: history[key][:, -1] for key in ("whole word", "prefix")} for name, history in (plain | hurried).items()}
-assert (end["LayerNorm"]["prefix"] - end["LayerNorm"]["whole word"]).abs().max() < 1e-4  # causal: one number, float32 rounding
-assert (end["HurriedNorm"]["prefix"] - end["HurriedNorm"]["whole word"]).min() > 0.05  # 20 other seeds: 0.15 to 0.90
-assert (end["LayerNorm"]["whole word"] - end["HurriedNorm"]["whole word"]).min() > 0.03  # 20 other seeds: 0.06 to 0.22
-assert (end["HurriedNorm"]["prefix"] - end["LayerNorm"]["prefix"]).mean() > 0.03  # 20 other seeds: 0.01 to 0.71, 0.2 in the mean
+end = {
+    name: {key: history[key][:, -1] for key in ("whole word", "prefix")}
+    for name, history in (plain | hurried).items()
+}
+assert (
+    end["LayerNorm"]["prefix"] - end["LayerNorm"]["whole word"]
+).abs().max() < 1e-4  # causal: one number, float32 rounding
+assert (
+    end["HurriedNorm"]["prefix"] - end["HurriedNorm"]["whole word"]
+).min() > 0.05  # 20 other seeds: 0.15 to 0.90
+assert (
+    end["LayerNorm"]["whole word"] - end["HurriedNorm"]["whole word"]
+).min() > 0.03  # 20 other seeds: 0.06 to 0.22
+assert (
+    end["HurriedNorm"]["prefix"] - end["LayerNorm"]["prefix"]
+).mean() > 0.03  # 20 other seeds: 0.01 to 0.71, 0.2 in the mean
 
 # %% tags=["optional", "nbval-ignore-output"]
 plot.bars(
-    {f"{name}, {key}": columns[key] for name, columns in end.items() for key in ("whole word", "prefix")},
+    {
+        f"{name}, {key}": columns[key]
+        for name, columns in end.items()
+        for key in ("whole word", "prefix")
+    },
     title="The norm that wins with the whole word in sight loses when it has to write",
-    x="validation loss (nats a letter)", xlim=(2.0, 3.0),
-    colors={f"{name}, {key}": color for name, color in (("LayerNorm", "LayerNorm"), ("HurriedNorm", "none")) for key in ("whole word", "prefix")},
+    x="validation loss (nats a letter)",
+    xlim=(2.0, 3.0),
+    colors={
+        f"{name}, {key}": color
+        for name, color in (("LayerNorm", "LayerNorm"), ("HurriedNorm", "none"))
+        for key in ("whole word", "prefix")
+    },
     caption="Two blocks, 150 steps, batch 16, four paired seeds, 256 words that were not trained on. For the causal net the two losses are one number.",
     alt="Four points with whiskers. LayerNorm is at 2.42 with the whole word and with the prefix; HurriedNorm at 2.24 with the whole word and near 2.66 with the prefix.",
 )
@@ -909,7 +1070,9 @@ train.table(plain | own, "prefix", digits=3)
 # %% tags=["optional"]
 trail = own["TrailNorm"]
 assert (trail["prefix"] - trail["whole word"])[:, -1].abs().max() < 1e-4  # causal as well
-difference = trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]  # (4,) paired: same words, same initial weights
+difference = (
+    trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]
+)  # (4,) paired: same words, same initial weights
 assert difference.abs().max() < 0.05  # 20 other seeds: -0.009 to 0.007
 print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the four pairs")
 

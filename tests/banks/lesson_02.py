@@ -78,9 +78,15 @@ BANK = {
             "axis 1": (lambda x: moments(min(1, x.dim() - 1))(x), "axis 1"),
             "the whole tensor": (lambda x: (x.mean(), x.var(correction=0)), "one mean for the whole tensor"),
             "all but the batch": (lambda x: moments(tuple(range(1, x.dim())) or 0)(x), "mixes the tokens"),
-            "standard deviation": (lambda x: (x.mean(-1, keepdim=True), x.std(-1, correction=0, keepdim=True)), "the root"),
+            "standard deviation": (
+                lambda x: (x.mean(-1, keepdim=True), x.std(-1, correction=0, keepdim=True)),
+                "the root",
+            ),
             "torch.std": (lambda x: (x.mean(-1, keepdim=True), x.std(-1, keepdim=True)), "no root"),
-            "mean of squares": (lambda x: (x.mean(-1, keepdim=True), (x**2).mean(-1, keepdim=True)), "before you square"),
+            "mean of squares": (
+                lambda x: (x.mean(-1, keepdim=True), (x**2).mean(-1, keepdim=True)),
+                "before you square",
+            ),
             "sum of squares": (
                 lambda x: (x.mean(-1, keepdim=True), (x - x.mean(-1, keepdim=True)).pow(2).sum(-1, keepdim=True)),
                 "take their mean",
@@ -96,7 +102,10 @@ BANK = {
             ),
             "median": (lambda x: (x.median(-1, keepdim=True)[0], x.var(-1, correction=0, keepdim=True)), "median"),
             "mean without keepdim": (lambda x: (x.mean(-1), right_means(x)[1]), "missing in the mean"),
-            "variance without keepdim": (lambda x: (right_means(x)[0], x.var(-1, correction=0)), "missing in the variance"),
+            "variance without keepdim": (
+                lambda x: (right_means(x)[0], x.var(-1, correction=0)),
+                "missing in the variance",
+            ),
             "True by position": (lambda x: (x.mean(-1, True), x.var(-1, True)), "unbiased=True, not keepdim"),
             "averaged, then squared": (
                 lambda x: (right_means(x)[0], (x - right_means(x)[0]).mean(-1, keepdim=True) ** 2),
@@ -111,7 +120,10 @@ BANK = {
                 "number of rows",
             ),
             "divided by 4": (
-                lambda x: (x.sum(-1, keepdim=True) / 4, ((x - x.sum(-1, keepdim=True) / 4) ** 2).sum(-1, keepdim=True) / 4),
+                lambda x: (
+                    x.sum(-1, keepdim=True) / 4,
+                    ((x - x.sum(-1, keepdim=True) / 4) ** 2).sum(-1, keepdim=True) / 4,
+                ),
                 "by 4 on every input",
             ),
             "unbiased, scaled back": (
@@ -140,9 +152,9 @@ BANK = {
             "powers": lambda D: 100 - 100 * (1 - 1 / D) ** 0.5,
             "torch": lambda D: 100 * (1 - torch.tensor((D - 1) / D, dtype=torch.float64).sqrt()).item(),
             "torch in float32": lambda D: 100 * (1 - torch.tensor((D - 1) / D).sqrt()),
-            "measured in float32": lambda D: (
-                (lambda v: 100 * (1 - v.std(correction=0) / v.std()))(torch.arange(float(D))).item()
-            ),
+            "measured in float32": lambda D: (lambda v: 100 * (1 - v.std(correction=0) / v.std()))(
+                torch.arange(float(D))
+            ).item(),
             "measured on a row": lambda D: (
                 100 * (1 - (lambda v: v.std(correction=0) / v.std())(torch.arange(D, dtype=torch.float64))).item()
             ),

@@ -128,7 +128,9 @@ def from_the_slope(layer):
 
 def from_a_random_row(layer):
     row = 1e-7 * torch.randn(2, 64, dtype=torch.float64)
-    return ((row - row.mean(-1, keepdim=True)) / layer(row)).square().mean().item() - row.var(-1, correction=0).mean().item()
+    return ((row - row.mean(-1, keepdim=True)) / layer(row)).square().mean().item() - row.var(
+        -1, correction=0
+    ).mean().item()
 
 
 def found(rule, row=None):
@@ -368,26 +370,39 @@ BANK = {
             "axis 1": (along(1), "axis 1"),
             "the whole tensor": (along(None), "whole tensor"),
             "not centered": (lambda x, eps=1e-5: x / torch.sqrt(moments(x)[1] + eps), "mean is not subtracted"),
-            "RMSNorm": (lambda x, eps=1e-5: x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps), "mean is not subtracted"),
+            "RMSNorm": (
+                lambda x, eps=1e-5: x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps),
+                "mean is not subtracted",
+            ),
             "only centered": (lambda x, eps=1e-5: x - x.mean(-1, keepdim=True), "not divided"),
             "mean of squares": (
-                lambda x, eps=1e-5: (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.square().mean(-1, keepdim=True) + eps),
+                lambda x, eps=1e-5: (
+                    (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.square().mean(-1, keepdim=True) + eps)
+                ),
                 "mean of the squares",
             ),
             "one pass": (one_pass, "loses"),
             "nan to num": (lambda x, eps=1e-5: by_hand(x, 0.0).nan_to_num(), "nan_to_num"),
             "brackets forgotten": (lambda x, eps=1e-5: x - moments(x)[0] / torch.sqrt(moments(x)[1] + eps), "brackets"),
-            "eps in the numerator": (lambda x, eps=1e-5: (x - moments(x)[0] + eps) / torch.sqrt(moments(x)[1] + eps), "numerator"),
+            "eps in the numerator": (
+                lambda x, eps=1e-5: (x - moments(x)[0] + eps) / torch.sqrt(moments(x)[1] + eps),
+                "numerator",
+            ),
             "a clamp at 3": (lambda x, eps=1e-5: by_hand(x, eps).clamp(-3, 3), "one large entry"),
             "mean - x": (lambda x, eps=1e-5: -by_hand(x, eps), "sign"),
             "sum of squares": (
-                lambda x, eps=1e-5: (x - moments(x)[0]) / ((x - moments(x)[0]).pow(2).sum(-1, keepdim=True) + eps).sqrt(),
+                lambda x, eps=1e-5: (
+                    (x - moments(x)[0]) / ((x - moments(x)[0]).pow(2).sum(-1, keepdim=True) + eps).sqrt()
+                ),
                 "divide by D",
             ),
             "F.normalize": (lambda x, eps=1e-5: F.normalize(x - moments(x)[0], dim=-1, eps=eps), "divide by D"),
             "the root of eps": (scaled(lambda var, eps: var.sqrt() + eps**0.5), "root of eps"),
             "eps twice": (scaled(lambda var, eps: (var + eps).sqrt() + eps), "twice"),
-            "the deviation under the root": (scaled(lambda var, eps: (var.sqrt() + eps).sqrt()), "stands the deviation"),
+            "the deviation under the root": (
+                scaled(lambda var, eps: (var.sqrt() + eps).sqrt()),
+                "stands the deviation",
+            ),
             "swapped": (lambda x, eps=1e-5: (x - moments(x)[1]) / (moments(x)[0] + eps).sqrt(), "swapped"),
             "all but the batch": (along(None), "axis -1"),
             "F.layer_norm over x.shape[1:]": (
@@ -408,7 +423,13 @@ BANK = {
         "right": {
             "numbers": NUMBERS,
             "whole numbers": {"a": 0.5, "b": 0.9, "c": 0, "d": 100, "e": 4},
-            "formulas": {"a": 1e-5 / 2e-5, "b": 9e-5 / (9e-5 + 1e-5), "c": 0.0, "d": 1 / math.sqrt(1e-4), "e": math.sqrt(16)},
+            "formulas": {
+                "a": 1e-5 / 2e-5,
+                "b": 9e-5 / (9e-5 + 1e-5),
+                "c": 0.0,
+                "d": 1 / math.sqrt(1e-4),
+                "e": math.sqrt(16),
+            },
         },
         "wrong": {
             "a: one": (NUMBERS | {"a": 1.0}, "v + eps"),
@@ -501,7 +522,10 @@ BANK = {
             "in float64, rounded too early": (lambda x: in_doubles(x).half().to(x.dtype), "expected"),
             "the pair": (lambda x: (x.mean(-1, keepdim=True), two_passes(x)), "tuple"),
             "detached": (lambda x: two_passes(x.detach()), "gradient"),
-            "sums": (lambda x: ((x * x).sum(-1, keepdim=True) - x.sum(-1, keepdim=True) ** 2 / x.shape[-1]) / x.shape[-1], "nearly equal"),
+            "sums": (
+                lambda x: ((x * x).sum(-1, keepdim=True) - x.sum(-1, keepdim=True) ** 2 / x.shape[-1]) / x.shape[-1],
+                "nearly equal",
+            ),
             "float64 too late": (
                 lambda x: ((x**2).mean(-1, keepdim=True).double() - x.mean(-1, keepdim=True).double() ** 2).to(x.dtype),
                 "rounded before",
@@ -526,7 +550,10 @@ BANK = {
                 lambda x: (lambda k: one_pass_variance(x / k) * k**2)(x.abs().amax(-1, keepdim=True)),
                 "Subtract instead",
             ),
-            "one factor centered": (lambda x: ((x - x.mean(-1, keepdim=True)) * x).mean(-1, keepdim=True), "one factor only"),
+            "one factor centered": (
+                lambda x: ((x - x.mean(-1, keepdim=True)) * x).mean(-1, keepdim=True),
+                "one factor only",
+            ),
             "with eps": (lambda x: two_passes(x) + 1e-5, "no place"),
         },
     },
@@ -571,7 +598,8 @@ BANK = {
             "the library's default": (library_default, "1e-5"),
             "two roundings too many": (
                 lambda x, eps=1e-8: (
-                    (x.float() - x.float().mean(-1, keepdim=True)).to(x.dtype) / (two_passes(x.float()) + eps).sqrt().to(x.dtype)
+                    (x.float() - x.float().mean(-1, keepdim=True)).to(x.dtype)
+                    / (two_passes(x.float()) + eps).sqrt().to(x.dtype)
                 ),
                 "and the root too",
             ),
@@ -581,12 +609,14 @@ BANK = {
             ),
             "only eps is float32": (
                 lambda x, eps=1e-8: (
-                    ((x - x.mean(-1, keepdim=True)) / torch.sqrt(two_passes(x) + torch.tensor([eps]))).to(x.dtype)
-                ),
+                    (x - x.mean(-1, keepdim=True)) / torch.sqrt(two_passes(x) + torch.tensor([eps]))
+                ).to(x.dtype),
                 "eps is float32 now",
             ),
             "eps outside, unbiased": (
-                lambda x, eps=1e-8: (lambda w: ((w - w.mean(-1, keepdim=True)) / (w.std(-1, keepdim=True) + eps)).to(x.dtype))(x.float()),
+                lambda x, eps=1e-8: (
+                    lambda w: ((w - w.mean(-1, keepdim=True)) / (w.std(-1, keepdim=True) + eps)).to(x.dtype)
+                )(x.float()),
                 "correction=0",
             ),
             ".half() at the end": (lambda x, eps=1e-8: by_hand(x.float(), eps).half(), "dtype"),

@@ -311,14 +311,23 @@ FORMULA = {
     "one axis of several": (dict(axes=lambda x, shape: -len(shape)), "one axis is normalized"),
     "range(-k, -1)": (dict(axes=lambda x, shape: tuple(range(-len(shape), -1))), "ends before the last axis"),
     "the axes in front": (dict(axes=lambda x, shape: tuple(range(x.dim() - len(shape)))), "axes in front"),
-    "axes looked up by size": (dict(axes=lambda x, shape: [i for i, n in enumerate(x.shape) if n in shape]), "(4, 3, 4)"),
+    "axes looked up by size": (
+        dict(axes=lambda x, shape: [i for i, n in enumerate(x.shape) if n in shape]),
+        "(4, 3, 4)",
+    ),
     "the mean of x twice": (dict(statistics=mean_twice), "subtracted twice"),
-    "squares summed": (dict(statistics=lambda x, axes: (
-        centered(x, axes)[0], centered(x, axes)[0].square().sum(axes, keepdim=True))), "squares are summed"),
-    "squares of x": (dict(statistics=lambda x, axes: (
-        centered(x, axes)[0], x.square().mean(axes, keepdim=True))), "squares of x are averaged"),
-    "variance of the last axis": (dict(statistics=lambda x, axes: (
-        centered(x, axes)[0], centered(x, axes)[0].square().mean(-1, keepdim=True))), "the variance over the last alone"),
+    "squares summed": (
+        dict(statistics=lambda x, axes: (centered(x, axes)[0], centered(x, axes)[0].square().sum(axes, keepdim=True))),
+        "squares are summed",
+    ),
+    "squares of x": (
+        dict(statistics=lambda x, axes: (centered(x, axes)[0], x.square().mean(axes, keepdim=True))),
+        "squares of x are averaged",
+    ),
+    "variance of the last axis": (
+        dict(statistics=lambda x, axes: (centered(x, axes)[0], centered(x, axes)[0].square().mean(-1, keepdim=True))),
+        "the variance over the last alone",
+    ),
     "eps behind the division": (dict(scale=lambda c, var, eps: c / var.sqrt() + eps), "behind the division"),
     "eps squared": (dict(scale=lambda c, var, eps: c / (var + eps**2).sqrt()), "eps is squared"),
     "eps as a floor": (dict(scale=lambda c, var, eps: c / var.clamp(min=eps).sqrt()), "a floor"),
@@ -329,10 +338,16 @@ FORMULA = {
     "no affine part": (dict(affine=lambda y, w, b: y), "are not used"),
     "bias forgotten": (dict(affine=lambda y, w, b: gain_and_bias(y, w, None)), "bias is not added"),
     "one plus weight": (dict(affine=lambda y, w, b: gain_and_bias(y, None if w is None else 1 + w, b)), "1 + weight"),
-    "one gain for all": (dict(affine=lambda y, w, b: gain_and_bias(
-        y, None if w is None else w.flatten()[0], None if b is None else b.flatten()[0])), "one number each"),
+    "one gain for all": (
+        dict(
+            affine=lambda y, w, b: gain_and_bias(
+                y, None if w is None else w.flatten()[0], None if b is None else b.flatten()[0]
+            )
+        ),
+        "one number each",
+    ),
     "all in float32": (dict(affine=lambda y, w, b: gain_and_bias(y.float().to(y.dtype), w, b)), "In: x"),
-}  # fmt: skip
+}
 
 
 def short_lecture_20(x, normalized_shape, weight, bias, eps=1e-5):
@@ -700,15 +715,19 @@ BANK = {
             "var_mean, addcmul": short_var_mean,
             "flattened": short_flattened,
             "F.layer_norm": lambda x, normalized_shape, weight, bias, eps=1e-5: F.layer_norm(
-                x, normalized_shape, weight, bias, eps),
+                x, normalized_shape, weight, bias, eps
+            ),
         },
-        "wrong": {what: (one_step(**parts), words) for what, (parts, words) in FORMULA.items()} | {
+        "wrong": {what: (one_step(**parts), words) for what, (parts, words) in FORMULA.items()}
+        | {
             "Lecture 20": (short_lecture_20, "only the last axis"),
             "Annotated Transformer": (annotated_transformer, "three at once"),
             "no keepdim": (lambda x, n, w, b, eps=1e-5: (x - x.mean(-1)) / (x.var(-1) + eps) * w + b, "it raised"),
             "in place": (in_place, "changed its input"),
-            "NumPy": (lambda x, n, w, b, eps=1e-5: torch.from_numpy(
-                short_centered_squares(x, n, w, b, eps).detach().numpy()), "gradient"),
+            "NumPy": (
+                lambda x, n, w, b, eps=1e-5: torch.from_numpy(short_centered_squares(x, n, w, b, eps).detach().numpy()),
+                "gradient",
+            ),
             "no eps argument": (lambda x, n, w, b: short_centered_squares(x, n, w, b), "it raised TypeError"),
         },
     },
@@ -716,17 +735,22 @@ BANK = {
         "right": {
             "centered twice": own(statistics=centered_twice),
             "centered once": own(),
-            "centered twice, x.var": own(statistics=lambda x, axes: (
-                centered_twice(x, axes)[0], x.var(axes, correction=0, keepdim=True))),
+            "centered twice, x.var": own(
+                statistics=lambda x, axes: (centered_twice(x, axes)[0], x.var(axes, correction=0, keepdim=True))
+            ),
             "in float64": lambda x, n, weight=None, bias=None, eps=1e-5: own()(
-                x.double(), checked(x, n, weight, bias)[0], *(p if p is None else p.double() for p in (weight, bias)),
-                eps).to(x.dtype),
+                x.double(),
+                checked(x, n, weight, bias)[0],
+                *(p if p is None else p.double() for p in (weight, bias)),
+                eps,
+            ).to(x.dtype),
             "F.layer_norm": by_pytorch,
             "native_layer_norm": by_pytorch_kernel,
             "flattened, var_mean": whole_flattened,
             "ones and zeros for None": no_autocast_type,
         },
-        "wrong": {what: (own(**parts), words) for what, (parts, words) in FORMULA.items()} | {
+        "wrong": {what: (own(**parts), words) for what, (parts, words) in FORMULA.items()}
+        | {
             "notes by Rico": (notes_by_rico, "fixed at 1e-8"),
             "the article": (article, "two at once: axis 1"),
             "labml, annotated": (annotated_by_labml, "int"),
@@ -745,8 +769,12 @@ BANK = {
             "float32 comes out": (own(narrow=False), "x's dtype"),
             "centered in half": (centered_in_half, "centered in half precision"),
             "rounded before the gain": (gain_in_half, "rounded more than once"),
-            "if weight": (lambda x, n, weight=None, bias=None, eps=1e-5: own()(
-                x, n, weight if weight else None, bias if bias else None, eps), "ambiguous"),
+            "if weight": (
+                lambda x, n, weight=None, bias=None, eps=1e-5: own()(
+                    x, n, weight if weight else None, bias if bias else None, eps
+                ),
+                "ambiguous",
+            ),
             "assert": (assertions, "assert is not a check"),
             "nothing refused": (nothing_refused, "nothing is refused"),
             "scalar gain accepted": (scalar_gain_passes, "shape (1,)"),
@@ -789,21 +817,34 @@ BANK = {
             "dtype ignored": (with_init(without_kind(False)), "dtype is ignored"),
             "device and dtype ignored": (with_init(without_kind(True)), "device and dtype are ignored"),
             "eps before affine": (OtherOrder, "layer.eps"),
-            "eps not handed on": (with_function(lambda x, n, w, b, eps: F.layer_norm(x, n, w, b)), "eps is not handed on in forward"),
+            "eps not handed on": (
+                with_function(lambda x, n, w, b, eps: F.layer_norm(x, n, w, b)),
+                "eps is not handed on in forward",
+            ),
             "eps 1e-8": (with_function(own(eps_is=1e-8)), "fixed at 1e-8"),
             "unbiased": (with_function(own(statistics=unbiased)), "divides by D - 1"),
             "eps outside": (with_function(own(scale=outside)), "eps is added to the deviation"),
             "one pass": (with_function(own(statistics=one_pass)), "cancels"),
             "the last axis only": (with_function(own(axes=lambda x, shape: -1)), "only the last axis"),
-            "all but the batch": (with_function(own(axes=lambda x, shape: tuple(range(1, x.dim())))), "all but the first"),
+            "all but the batch": (
+                with_function(own(axes=lambda x, shape: tuple(range(1, x.dim())))),
+                "all but the first",
+            ),
             "the batch axis": (with_function(own(axes=lambda x, shape: 0)), "batch axis"),
             "axis 1 (the article)": (with_function(article), "axis 1"),
             "in float16": (with_function(own(wide=False)), "half precision"),
-            "the parameters unused": (with_function(lambda x, n, w, b, eps: F.layer_norm(x, n, eps=eps)), "are not used"),
-            "None multiplied": (with_function(
-                lambda x, n, w, b, eps: F.layer_norm(x, n, eps=eps) * w + b), "leaves out what is None"),
-            "detached parameters": (with_function(
-                lambda x, n, w, b, eps: F.layer_norm(x, n, w.data, None if b is None else b.data, eps)), "no gradient"),
+            "the parameters unused": (
+                with_function(lambda x, n, w, b, eps: F.layer_norm(x, n, eps=eps)),
+                "are not used",
+            ),
+            "None multiplied": (
+                with_function(lambda x, n, w, b, eps: F.layer_norm(x, n, eps=eps) * w + b),
+                "leaves out what is None",
+            ),
+            "detached parameters": (
+                with_function(lambda x, n, w, b, eps: F.layer_norm(x, n, w.data, None if b is None else b.data, eps)),
+                "no gradient",
+            ),
             "running statistics": (RunningStatistics, "BatchNorm"),
             "no super().__init__()": (NoSuper, "Module.__init__()"),
             "notes by Rico": (NotesByRico, "an int is not understood"),
@@ -853,8 +894,14 @@ BANK = {
             "another default of eps": (MendedWithOtherEps, "default of eps"),
             "eps not used": (clinic("weight", "bias", bare=True, eps=1e-5), "eps is not handed on in forward"),
             "the shape of weight": (type("ByWeight", (MendedPlain,), {"forward": by_weight}), "has no shape"),
-            "bias not used": (type("NoBias", (MendedPlain,), {"forward": lambda self, x: F.layer_norm(
-                x, self.normalized_shape, self.weight, None, self.eps)}), "the bias is not used"),
+            "bias not used": (
+                type(
+                    "NoBias",
+                    (MendedPlain,),
+                    {"forward": lambda self, x: F.layer_norm(x, self.normalized_shape, self.weight, None, self.eps)},
+                ),
+                "the bias is not used",
+            ),
             "gain starts at 0": (mended_start(0.0, 0.0), "gain starts at 0"),
             "bias starts at 1": (mended_start(1.0, 1.0), "bias starts at 1"),
             "__call__": (MendedByCall, "__call__ is overridden"),
@@ -863,4 +910,4 @@ BANK = {
             "notes by Rico": (NotesByRico, "still to mend: with elementwise_affine=False the parameters"),
         },
     },
-}  # fmt: skip
+}

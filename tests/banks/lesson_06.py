@@ -33,10 +33,7 @@ def right_channel_by_channel(x):
 
 
 def channel(axes, correction=0, keepdim=False):
-    return lambda x: (
-        x.mean(axes(x), keepdim=keepdim),
-        x.var(axes(x), correction=correction, keepdim=keepdim),
-    )
+    return lambda x: (x.mean(axes(x), keepdim=keepdim), x.var(axes(x), correction=correction, keepdim=keepdim))
 
 
 def reshaped(x):
@@ -397,7 +394,9 @@ class RightTorch(nn.BatchNorm1d):
 class RightStandalone(nn.Module):
     """Channels to the end, and no class in between."""
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+    def __init__(
+        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
+    ):
         super().__init__()
         self.eps, self.momentum, self.affine, self.track = eps, momentum, affine, track_running_stats
         new = dict(device=device, dtype=dtype)
@@ -495,7 +494,9 @@ class GradSwitch(Given):
 class TextbookStandalone(nn.Module):
     """The switch by gradient mode, the biased variance, no counter, plain attributes: all at once."""
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+    def __init__(
+        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
+    ):
         super().__init__()
         self.eps, self.momentum = eps, momentum
         self.weight = nn.Parameter(torch.ones(num_features, dtype=dtype, device=device))
@@ -765,9 +766,9 @@ BATCH_NORM = {
         ),
         "InstanceNorm for (B, C, T)": (
             wrong_forward(
-                lambda x: (x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True))
-                if x.dim() == 3
-                else right_axes(x)
+                lambda x: (
+                    (x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)) if x.dim() == 3 else right_axes(x)
+                )
             ),
             "InstanceNorm",
         ),
@@ -981,16 +982,17 @@ def weigh(means, variances, counts):
 
 
 POOLED = {
-    "right": {"law of total variance": right_moments, "mean of squares": right_squares, "two at a time": right_pairwise},
+    "right": {
+        "law of total variance": right_moments,
+        "mean of squares": right_squares,
+        "two at a time": right_pairwise,
+    },
     "wrong": {
         "variances averaged": (
             lambda m, v, n: ((weigh(m, v, n) * m).sum(0), (weigh(m, v, n) * v).sum(0)),
             "differ in their means",
         ),
-        "equal weights": (
-            lambda m, v, n: (m.mean(0), (v + (m - m.mean(0)) ** 2).mean(0)),
-            "share of the rows",
-        ),
+        "equal weights": (lambda m, v, n: (m.mean(0), (v + (m - m.mean(0)) ** 2).mean(0)), "share of the rows"),
         "plain means of both": (lambda m, v, n: (m.mean(0), v.mean(0)), "Weigh by rows"),
         "between only": (
             lambda m, v, n: (right_moments(m, v, n)[0], right_moments(m, 0 * v, n)[1]),
@@ -1001,10 +1003,7 @@ POOLED = {
             "divided by n - 1",
         ),
         "deviation": (lambda m, v, n: (right_moments(m, v, n)[0], right_moments(m, v, n)[1].sqrt()), "root"),
-        "sums": (
-            lambda m, v, n: tuple(s * n.sum() for s in right_moments(m, v, n)),
-            "not divided",
-        ),
+        "sums": (lambda m, v, n: tuple(s * n.sum() for s in right_moments(m, v, n)), "not divided"),
         "not one number per channel": (lambda m, v, n: (m.mean(), v.mean()), "shape"),
         "only the mean": (lambda m, v, n: m.mean(0), "expected mean and var"),
         "mean unweighted": (lambda m, v, n: (m.mean(0), right_moments(m, v, n)[1]), "in mean"),

@@ -86,7 +86,9 @@ def stepwise(line, change):
         centered = x - mean
         var = m(centered**2)
         rstd = 1 / torch.sqrt(var + eps)
-        v = dict(dy=dy, x=x, weight=weight, D=D, mean=mean, centered=centered, var=var, rstd=rstd, x_hat=centered * rstd)
+        v = dict(
+            dy=dy, x=x, weight=weight, D=D, mean=mean, centered=centered, var=var, rstd=rstd, x_hat=centered * rstd
+        )
         right = {
             "d_x_hat": lambda v: v["dy"] * v["weight"],
             "d_rstd": lambda v: total(v["d_x_hat"] * v["centered"]),
@@ -286,7 +288,9 @@ class ByAutograd(torch.autograd.Function):
     def backward(ctx, dy):
         again = torch.is_grad_enabled()
         with torch.enable_grad():
-            x, weight, bias = (t if again and t.requires_grad else t.detach().requires_grad_() for t in ctx.saved_tensors)
+            x, weight, bias = (
+                t if again and t.requires_grad else t.detach().requires_grad_() for t in ctx.saved_tensors
+            )
             y = plain_forward(x, weight, bias, ctx.eps)
             return *torch.autograd.grad(y, (x, weight, bias), dy, create_graph=again), None
 
@@ -449,8 +453,14 @@ BANK = {
             "no x_hat": (lambda dy, x_hat: (over_rows(dy), over_rows(dy)), "lacks x_hat"),
             "no dy": (lambda dy, x_hat: (over_rows(x_hat), over_rows(dy)), "lacks dy"),
             "x_hat in both": (lambda dy, x_hat: (over_rows(dy * x_hat),) * 2, "only added"),
-            "sum, then multiply": (lambda dy, x_hat: (over_rows(dy) * over_rows(x_hat), over_rows(dy)), "Multiply first"),
-            "a mean for dbias": (lambda dy, x_hat: (over_rows(dy * x_hat), dy.flatten(0, -2).mean(0)), "dbias is a mean"),
+            "sum, then multiply": (
+                lambda dy, x_hat: (over_rows(dy) * over_rows(x_hat), over_rows(dy)),
+                "Multiply first",
+            ),
+            "a mean for dbias": (
+                lambda dy, x_hat: (over_rows(dy * x_hat), dy.flatten(0, -2).mean(0)),
+                "dbias is a mean",
+            ),
             "x_hat twice": (lambda dy, x_hat: (over_rows(dy * x_hat**2), over_rows(dy)), "twice"),
             "last row": (last_row_wins, "last row"),
             "first row": (each(lambda t: t.flatten(0, -2)[0]), "first row"),
@@ -479,15 +489,26 @@ BANK = {
             "the sign of d_var": (stepwise("d_var", lambda v: v["d_rstd"] * 0.5 * v["rstd"] ** 3), "sign"),
             "rstd not cubed": (stepwise("d_var", lambda v: v["d_rstd"] * -0.5 * v["rstd"]), "power"),
             "rstd squared": (stepwise("d_var", lambda v: v["d_rstd"] * -0.5 * v["rstd"] ** 2), "power"),
-            "no half": (stepwise("d_var", lambda v: v["d_rstd"] * -v["rstd"] ** 3), "0.5"),
+            "no half": (stepwise("d_var", lambda v: v["d_rstd"] * -(v["rstd"] ** 3)), "0.5"),
             "no eps": (stepwise("d_var", lambda v: v["d_rstd"] * -0.5 * v["var"] ** -1.5), "eps is missing"),
             "no chain": (stepwise("d_var", lambda v: -0.5 * v["rstd"] ** 3), "d_rstd, is missing"),
-            "no path through var": (stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"]), "through var is missing"),
+            "no path through var": (
+                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"]),
+                "through var is missing",
+            ),
             "overwritten": (stepwise("d_centered", lambda v: v["d_var"] * 2 * v["centered"] / v["D"]), "overwritten"),
-            "no 2": (stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * v["centered"] / v["D"]), "the 2"),
-            "no 1 / D": (stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centered"]), "1 / D"),
+            "no 2": (
+                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * v["centered"] / v["D"]),
+                "the 2",
+            ),
+            "no 1 / D": (
+                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centered"]),
+                "1 / D",
+            ),
             "Bessel": (
-                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centered"] / (v["D"] - 1)),
+                stepwise(
+                    "d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centered"] / (v["D"] - 1)
+                ),
                 "D - 1",
             ),
             "the square of x_hat": (
@@ -501,11 +522,15 @@ BANK = {
             "d_mean whole": (stepwise("d_x", lambda v: v["d_centered"] + v["d_mean"]), "1 / D"),
             "minus twice": (stepwise("d_x", lambda v: v["d_centered"] - v["d_mean"] / v["D"]), "is added"),
             "only through the mean": (
-                stepwise("d_x", lambda v: v["d_mean"] / v["D"] + torch.zeros_like(v["x"])), "through centered is missing"),
+                stepwise("d_x", lambda v: v["d_mean"] / v["D"] + torch.zeros_like(v["x"])),
+                "through centered is missing",
+            ),
             "dy and x_hat in d_rstd": (stepwise("d_rstd", lambda v: total(v["dy"] * v["x_hat"])), "dy arrives at y"),
             "rstd in d_rstd": (stepwise("d_rstd", lambda v: total(v["d_x_hat"] * v["rstd"])), "the other factor"),
             "rows summed in d_rstd": (
-                stepwise("d_rstd", lambda v: (v["d_x_hat"] * v["centered"]).sum(0, keepdim=True)), "over the rows"),
+                stepwise("d_rstd", lambda v: (v["d_x_hat"] * v["centered"]).sum(0, keepdim=True)),
+                "over the rows",
+            ),
             "all summed in d_rstd": (stepwise("d_rstd", lambda v: (v["d_x_hat"] * v["centered"]).sum()), "one number"),
             "minus in d_rstd": (stepwise("d_rstd", lambda v: -total(v["d_x_hat"] * v["centered"])), "No minus"),
             "rstd to minus 3": (stepwise("d_var", lambda v: v["d_rstd"] * -0.5 * v["rstd"] ** -3), "power"),
@@ -520,11 +545,17 @@ BANK = {
                 "not at x_hat",
             ),
             "no rstd in d_centered": (
-                stepwise("d_centered", lambda v: v["d_x_hat"] + v["d_var"] * 2 * v["centered"] / v["D"]), "multiplied by rstd"),
+                stepwise("d_centered", lambda v: v["d_x_hat"] + v["d_var"] * 2 * v["centered"] / v["D"]),
+                "multiplied by rstd",
+            ),
             "no d_var in d_centered": (
-                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + 2 * v["centered"] / v["D"]), "d_var is missing"),
+                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + 2 * v["centered"] / v["D"]),
+                "d_var is missing",
+            ),
             "x in d_centered": (
-                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["x"] / v["D"]), "not of x"),
+                stepwise("d_centered", lambda v: v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["x"] / v["D"]),
+                "not of x",
+            ),
             "all divided by D": (
                 stepwise("d_centered", lambda v: (v["d_x_hat"] * v["rstd"] + v["d_var"] * 2 * v["centered"]) / v["D"]),
                 "brackets",
@@ -537,11 +568,19 @@ BANK = {
             "five of six": (lambda *a: steps(*a)[:5], "expected d_x_hat"),
             "two lines so far": (only(2), "d_x_hat, d_rstd: right so far. d_var is still None"),
             "two lines, the second wrong": (
-                lambda *a: (*stepwise("d_rstd", lambda v: m(v["d_x_hat"] * v["centered"]))(*a)[:2], None, None, None, None),
+                lambda *a: (
+                    *stepwise("d_rstd", lambda v: m(v["d_x_hat"] * v["centered"]))(*a)[:2],
+                    None,
+                    None,
+                    None,
+                    None,
+                ),
                 "summed, not averaged",
             ),
             "two lines wrong": (
-                lambda *a: (*stepwise("d_var", lambda v: v["d_rstd"] * 0.5 * v["rstd"] ** 3)(*a)[:5], a[0] * 3), "the sign"),
+                lambda *a: (*stepwise("d_var", lambda v: v["d_rstd"] * 0.5 * v["rstd"] ** 3)(*a)[:5], a[0] * 3),
+                "the sign",
+            ),
             "nothing written": (lambda *a: (None,) * 6, "d_x_hat is still None"),
         },
     },
@@ -558,48 +597,85 @@ BANK = {
             "no mean term": (dx_is(lambda n, h, r, *_: r * (h - n * m(h * n))), "mean term is missing"),
             "statistics under no_grad": (detached_statistics, "constants"),
             "gain applied after": (
-                dx_is(lambda n, h, r, dy, w, *_: w * r * (dy - m(dy) - n * m(dy * n))), "as in BatchNorm"),
+                dx_is(lambda n, h, r, dy, w, *_: w * r * (dy - m(dy) - n * m(dy * n))),
+                "as in BatchNorm",
+            ),
             "D - 1": (
                 dx_is(lambda n, h, r, *_: r * (h - m(h) - n * (h * n).sum(-1, keepdim=True) / (n.shape[-1] - 1))),
                 "This variance is biased",
             ),
-            "x - mean for x_hat": (dx_is(lambda n, h, r, dy, w, x, mu: r * (h - m(h) - n * m(h * (x - mu)))), "factor rstd"),
+            "x - mean for x_hat": (
+                dx_is(lambda n, h, r, dy, w, x, mu: r * (h - m(h) - n * m(h * (x - mu)))),
+                "factor rstd",
+            ),
             "means over the rows": (
                 params(lambda dy, n, h: (dy * n).flatten(0, -2).mean(0), lambda dy, n, h: dy.flatten(0, -2).mean(0)),
                 "means over the rows",
             ),
             "weight and bias swapped": (
-                params(lambda dy, n, h: over_rows(dy), lambda dy, n, h: over_rows(dy * n)), "swapped"),
+                params(lambda dy, n, h: over_rows(dy), lambda dy, n, h: over_rows(dy * n)),
+                "swapped",
+            ),
             "rstd for the variance": (
                 lambda dy, x, mean, rstd, weight: closed(dy, x, mean, 1 / torch.sqrt(rstd + 1e-5), weight),
                 "taken for the variance",
             ),
-            "axes 0 and 1": (params(lambda dy, n, h: (dy * n).sum((0, 1)), lambda dy, n, h: dy.sum((0, 1))), "axes 0 and 1"),
+            "axes 0 and 1": (
+                params(lambda dy, n, h: (dy * n).sum((0, 1)), lambda dy, n, h: dy.sum((0, 1))),
+                "axes 0 and 1",
+            ),
             # the others
             "no variance term": (dx_is(lambda n, h, r, *_: r * (h - m(h))), "variance term is missing"),
             "constants by hand": (dx_is(lambda n, h, r, *_: r * h), "constants"),
             "no gain": (dx_is(lambda n, h, r, dy, *_: r * (dy - m(dy) - n * m(dy * n))), "gain is missing in dx"),
             "gain twice": (dx_is(lambda n, h, r, dy, w, *_: w * r * (h - m(h) - n * m(h * n))), "twice"),
-            "gain in the first term": (dx_is(lambda n, h, r, dy, *_: r * (h - m(dy) - n * m(dy * n))), "first term only"),
-            "gain not in the third": (dx_is(lambda n, h, r, dy, *_: r * (h - m(h) - n * m(dy * n))), "inside the variance term"),
-            "gain not in the second": (dx_is(lambda n, h, r, dy, *_: r * (h - m(dy) - n * m(h * n))), "inside the mean term"),
+            "gain in the first term": (
+                dx_is(lambda n, h, r, dy, *_: r * (h - m(dy) - n * m(dy * n))),
+                "first term only",
+            ),
+            "gain not in the third": (
+                dx_is(lambda n, h, r, dy, *_: r * (h - m(h) - n * m(dy * n))),
+                "inside the variance term",
+            ),
+            "gain not in the second": (
+                dx_is(lambda n, h, r, dy, *_: r * (h - m(dy) - n * m(h * n))),
+                "inside the mean term",
+            ),
             "D - 1 in both": (
-                dx_is(lambda n, h, r, *_: r * (h - total(h) / (n.shape[-1] - 1) - n * total(h * n) / (n.shape[-1] - 1))),
+                dx_is(
+                    lambda n, h, r, *_: r * (h - total(h) / (n.shape[-1] - 1) - n * total(h * n) / (n.shape[-1] - 1))
+                ),
                 "both terms divide by D - 1",
             ),
             "sums": (dx_is(lambda n, h, r, *_: r * (h - total(h) - n * total(h * n))), "sums where means"),
-            "a sum in the mean term": (dx_is(lambda n, h, r, *_: r * (h - total(h) - n * m(h * n))), "mean term is a sum"),
-            "a sum in the variance term": (dx_is(lambda n, h, r, *_: r * (h - m(h) - n * total(h * n))), "variance term is a sum"),
+            "a sum in the mean term": (
+                dx_is(lambda n, h, r, *_: r * (h - total(h) - n * m(h * n))),
+                "mean term is a sum",
+            ),
+            "a sum in the variance term": (
+                dx_is(lambda n, h, r, *_: r * (h - m(h) - n * total(h * n))),
+                "variance term is a sum",
+            ),
             "all divided by D": (
-                dx_is(lambda n, h, r, *_: r / n.shape[-1] * (h - total(h) - n * total(h * n))), "Only the two sums"),
+                dx_is(lambda n, h, r, *_: r / n.shape[-1] * (h - total(h) - n * total(h * n))),
+                "Only the two sums",
+            ),
             "y for x_hat": (dx_is(lambda n, h, r, dy, w, *_: r * (h - m(h) - n * w * m(h * n * w))), "y stands where"),
             "centered twice": (
-                dx_is(lambda n, h, r, dy, w, x, mu: r * (h - m(h) - (x - mu) * m(h * (x - mu)))), "where x_hat belongs, twice"),
+                dx_is(lambda n, h, r, dy, w, x, mu: r * (h - m(h) - (x - mu) * m(h * (x - mu)))),
+                "where x_hat belongs, twice",
+            ),
             "x for x_hat": (dx_is(lambda n, h, r, dy, w, x, mu: r * (h - m(h) - x * m(h * x))), "holds x where"),
-            "not centered": (lambda dy, x, mean, rstd, weight: closed(dy, x, 0.0, rstd, weight), "mean is not subtracted"),
+            "not centered": (
+                lambda dy, x, mean, rstd, weight: closed(dy, x, 0.0, rstd, weight),
+                "mean is not subtracted",
+            ),
             "one x_hat short": (dx_is(lambda n, h, r, *_: r * (h - m(h) - m(h * n))), "second x_hat"),
             "no mean in the variance term": (dx_is(lambda n, h, r, *_: r * (h - m(h) - n * h * n)), "one number a row"),
-            "product of means": (dx_is(lambda n, h, r, *_: r * (h - m(h) - n * m(h) * m(n))), "variance term is missing"),
+            "product of means": (
+                dx_is(lambda n, h, r, *_: r * (h - m(h) - n * m(h) * m(n))),
+                "variance term is missing",
+            ),
             "no rstd": (dx_is(lambda n, h, r, *_: h - m(h) - n * m(h * n)), "in front is missing"),
             "rstd squared": (dx_is(lambda n, h, r, *_: r**2 * (h - m(h) - n * m(h * n))), "squared in front"),
             "rstd cubed in front": (dx_is(lambda n, h, r, *_: r**3 * (h - m(h) - n * m(h * n))), "cubed in front"),
@@ -607,12 +683,18 @@ BANK = {
             "halved": (dx_is(lambda n, h, r, *_: r * (h - m(h) - n * m(h * n) / 2)), "halved"),
             "the other way": (dx_is(lambda n, h, r, *_: -r * (h - m(h) - n * m(h * n))), "sign of the whole"),
             "gain out of the mean": (
-                dx_is(lambda n, h, r, dy, w, *_: r * (h - w * m(dy) - n * m(h * n))), "out of the mean term"),
+                dx_is(lambda n, h, r, dy, w, *_: r * (h - w * m(dy) - n * m(h * n))),
+                "out of the mean term",
+            ),
             "unbiased anew": (
-                lambda dy, x, mean, rstd, weight: closed(dy, x, mean, 1 / x.std(-1, keepdim=True), weight), "unbiased variance"),
+                lambda dy, x, mean, rstd, weight: closed(dy, x, mean, 1 / x.std(-1, keepdim=True), weight),
+                "unbiased variance",
+            ),
             "dx last": (lambda *a: (lambda dx, dw, db: (dw, db, dx))(*closed(*a)), "first output is dweight"),
             "h for weight and bias": (
-                params(lambda dy, n, h: over_rows(h * n), lambda dy, n, h: over_rows(h)), "on its way to x_hat"),
+                params(lambda dy, n, h: over_rows(h * n), lambda dy, n, h: over_rows(h)),
+                "on its way to x_hat",
+            ),
             "dweight without dy": (params(lambda dy, n, h: over_rows(n)), "lacks dy"),
             "rstd on one term": (dx_is(lambda n, h, r, *_: r * h - m(h) - n * m(h * n)), "first term only"),
             "rstd cubed": (dx_is(lambda n, h, r, *_: r * (h - m(h)) - r**3 * n * m(h * n)), "cubed"),
@@ -626,40 +708,61 @@ BANK = {
                 "as in BatchNorm",
             ),
             "means over axis 1": (
-                dx_is(lambda n, h, r, *_: r * (h - h.mean(1, keepdim=True) - n * (h * n).mean(1, keepdim=True))), "axis 1"),
-            "means over everything": (dx_is(lambda n, h, r, *_: r * (h - h.mean() - n * (h * n).mean())), "whole tensor"),
+                dx_is(lambda n, h, r, *_: r * (h - h.mean(1, keepdim=True) - n * (h * n).mean(1, keepdim=True))),
+                "axis 1",
+            ),
+            "means over everything": (
+                dx_is(lambda n, h, r, *_: r * (h - h.mean() - n * (h * n).mean())),
+                "whole tensor",
+            ),
             "no keepdim": (loses_keepdim, "raised"),
             "dx summed": (dx_is(lambda n, h, r, *_: over_rows(r * (h - m(h) - n * m(h * n)))), "Each row of x"),
             "h for dx": (dx_is(lambda n, h, *_: h * 1), "gradient at x_hat"),
             "not summed": (params(lambda dy, n, h: dy * n, lambda dy, n, h: dy * 1), "not summed over the rows"),
             "first axis": (params(lambda dy, n, h: (dy * n).sum(0), lambda dy, n, h: dy.sum(0)), "first axis only"),
-            "over the features": (params(lambda dy, n, h: (dy * n).sum(-1), lambda dy, n, h: dy.sum(-1)), "over the features"),
+            "over the features": (
+                params(lambda dy, n, h: (dy * n).sum(-1), lambda dy, n, h: dy.sum(-1)),
+                "over the features",
+            ),
             "single numbers": (params(lambda dy, n, h: (dy * n).sum(), lambda dy, n, h: dy.sum()), "single numbers"),
             "only the last row": (a_loop_that_overwrites, "last row"),
             "dweight not summed": (params(lambda dy, n, h: dy * n), "dweight is not summed"),
             "dweight with h": (params(lambda dy, n, h: over_rows(h * n)), "dweight uses h"),
             "dweight without x_hat": (params(lambda dy, n, h: over_rows(dy)), "lacks x_hat"),
             "dweight with x": (
-                lambda dy, x, mean, rstd, weight: (closed(dy, x, mean, rstd, weight)[0], over_rows(dy * x), over_rows(dy)),
+                lambda dy, x, mean, rstd, weight: (
+                    closed(dy, x, mean, rstd, weight)[0],
+                    over_rows(dy * x),
+                    over_rows(dy),
+                ),
                 "dweight uses x, not",
             ),
             "dweight with x - mean": (
                 lambda dy, x, mean, rstd, weight: (
-                    closed(dy, x, mean, rstd, weight)[0], over_rows(dy * (x - mean)), over_rows(dy)),
+                    closed(dy, x, mean, rstd, weight)[0],
+                    over_rows(dy * (x - mean)),
+                    over_rows(dy),
+                ),
                 "dweight uses x - mean",
             ),
             "dbias with h": (params(dbias=lambda dy, n, h: over_rows(h)), "dbias uses h"),
             "dbias not summed": (params(dbias=lambda dy, n, h: dy * 1), "dbias is not summed"),
             "no gain, and means over the rows": (
                 lambda dy, x, mean, rstd, weight: (
-                    closed(dy, x, mean, rstd, torch.ones_like(weight))[0], (dy * x).mean(0), dy.mean(0)),
+                    closed(dy, x, mean, rstd, torch.ones_like(weight))[0],
+                    (dy * x).mean(0),
+                    dy.mean(0),
+                ),
                 "gain is missing in dx",
             ),
             "two of three": (lambda *a: closed(*a)[:2], "expected dx and dweight and dbias"),
             "dx alone": (lambda *a: closed(*a)[0], "expected dx and dweight and dbias"),
             "in place": (works_in_place, "changed its input x"),
             "arguments swapped": (swapped_arguments, "expected"),
-            "detached rstd": (lambda dy, x, mean, rstd, weight: closed(dy, x, mean, rstd.detach(), weight), "gradient of"),
+            "detached rstd": (
+                lambda dy, x, mean, rstd, weight: closed(dy, x, mean, rstd.detach(), weight),
+                "gradient of",
+            ),
             "under no_grad": (torch.no_grad()(closed), "gradient"),
             "float32 only": (lambda *a: tuple(t.double() for t in closed(*(t.float() for t in a))), "expected"),
         },
@@ -694,7 +797,9 @@ BANK = {
             "saved statistics": (SavesStatistics, "constants for the second derivative"),
             "detached statistics": (backward_is(detaches), "or detached"),
             "once_differentiable": (
-                backward_is(torch.autograd.function.once_differentiable(NewStyle.backward)), "once_differentiable"),
+                backward_is(torch.autograd.function.once_differentiable(NewStyle.backward)),
+                "once_differentiable",
+            ),
             "under no_grad": (backward_is(torch.no_grad()(NewStyle.backward)), "without a tape"),
             "saves x_hat": (SavesXHat, "instead of x"),
             "hides x_hat on ctx": (HidesXHat, "x_hat is saved as well"),
@@ -705,17 +810,30 @@ BANK = {
             "a tuple in the tuple": (returns(lambda dx, dw, db, e: ((dx, dw, db), None)), "A star"),
             "0 for eps": (returns(lambda dx, dw, db, e: (dx, dw, db, 0.0)), "is no tensor"),
             "sqrt for rstd": (hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, (var + eps).sqrt(), w)), "got sqrt"),
-            "the variance for rstd": (hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, var, w)), "got the variance"),
-            "var + eps for rstd": (hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, var + eps, w)), "got var + eps"),
-            "eps outside": (hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, 1 / (var**0.5 + eps), w)), "outside the root"),
+            "the variance for rstd": (
+                hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, var, w)),
+                "got the variance",
+            ),
+            "var + eps for rstd": (
+                hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, var + eps, w)),
+                "got var + eps",
+            ),
+            "eps outside": (
+                hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, 1 / (var**0.5 + eps), w)),
+                "outside the root",
+            ),
             "unbiased": (
                 hands(lambda dy, x, mean, var, eps, w: (dy, x, mean, torch.rsqrt(x.var(-1, keepdim=True) + eps), w)),
                 "is unbiased",
             ),
             "mean and rstd swapped": (
-                hands(lambda dy, x, mean, var, eps, w: (dy, x, (var + eps) ** -0.5, mean, w)), "mean and rstd are swapped"),
+                hands(lambda dy, x, mean, var, eps, w: (dy, x, (var + eps) ** -0.5, mean, w)),
+                "mean and rstd are swapped",
+            ),
             "dy and x swapped": (
-                hands(lambda dy, x, mean, var, eps, w: (x, dy, mean, (var + eps) ** -0.5, w)), "dy and x are swapped"),
+                hands(lambda dy, x, mean, var, eps, w: (x, dy, mean, (var + eps) ** -0.5, w)),
+                "dy and x are swapped",
+            ),
             "a name that is not there": (backward_is(unknown_name), "NameError"),
             "no dx": (returns(lambda dx, dw, db, e: (None, dw, db, None)), "x gets no gradient"),
             "only dx": (returns(lambda dx, dw, db, e: (dx, None, None, None)), "weight and bias get no gradient"),
@@ -731,11 +849,7 @@ BANK = {
         },
     },
     "mended_gradient": {
-        "right": {
-            "h first": mended,
-            "sums": mended_sums,
-            "by exercise 7.3": mended_by_7_3,
-        },
+        "right": {"h first": mended, "sums": mended_sums, "by exercise 7.3": mended_by_7_3},
         "wrong": {
             "the patient": (patient, "that is the patient"),
             "no gain": (three(0, 0, 0), "gain is gone"),
@@ -746,19 +860,27 @@ BANK = {
             "a factor D": (lambda dy, x_hat, rstd, weight: mended(dy, x_hat, rstd, weight) * dy.shape[-1], "factor D"),
             "not in the mean term": (three(1, 0, 1), "missing in the mean term"),
             "not in the variance term": (three(1, 1, 0), "missing in the variance term"),
-            "mean gain": (lambda dy, x_hat, rstd, weight: three(0, 0, 0, weight.mean())(dy, x_hat, rstd, weight), "no cure"),
+            "mean gain": (
+                lambda dy, x_hat, rstd, weight: three(0, 0, 0, weight.mean())(dy, x_hat, rstd, weight),
+                "no cure",
+            ),
             "divided": (lambda dy, x_hat, rstd, weight: mended(dy / weight, x_hat, rstd, weight**0), "divided by"),
             "gain in x_hat": (lambda dy, x_hat, rstd, weight: mended(dy, x_hat * weight, rstd, weight), "x_hat too"),
             "no mean term": (
-                lambda dy, x_hat, rstd, weight: rstd * (dy * weight - x_hat * m(dy * weight * x_hat)), "mean term is missing"),
+                lambda dy, x_hat, rstd, weight: rstd * (dy * weight - x_hat * m(dy * weight * x_hat)),
+                "mean term is missing",
+            ),
             "no variance term": (
-                lambda dy, x_hat, rstd, weight: rstd * (dy * weight - m(dy * weight)), "variance term is missing"),
+                lambda dy, x_hat, rstd, weight: rstd * (dy * weight - m(dy * weight)),
+                "variance term is missing",
+            ),
             "no rstd": (lambda dy, x_hat, rstd, weight: mended(dy, x_hat, rstd, weight) / rstd, "rstd is missing"),
             "over the batch": (
-                lambda dy, x_hat, rstd, weight: rstd * (dy * weight - (dy * weight).mean(0)
-                                                        - x_hat * (dy * weight * x_hat).mean(0)),
+                lambda dy, x_hat, rstd, weight: (
+                    rstd * (dy * weight - (dy * weight).mean(0) - x_hat * (dy * weight * x_hat).mean(0))
+                ),
                 "expected",
             ),
         },
     },
-}  # fmt: skip
+}

@@ -40,8 +40,11 @@ def with_norm(x, eps=1e-5):
     return D**0.5 * p / torch.hypot(length, torch.full_like(length, (D * eps) ** 0.5))
 
 
-def moves(matrix=lambda D: torch.eye(D) - 1 / D, below=lambda p, D, eps: ((p * p).sum(-1, keepdim=True) + D * eps).sqrt(),
-          above=lambda D: D**0.5):  # fmt: skip
+def moves(
+    matrix=lambda D: torch.eye(D) - 1 / D,
+    below=lambda p, D, eps: ((p * p).sum(-1, keepdim=True) + D * eps).sqrt(),
+    above=lambda D: D**0.5,
+):
     """The four lines with one thing changed."""
 
     def project_and_scale(x, eps=1e-5):
@@ -145,10 +148,16 @@ class FromTheLibrary(nn.RMSNorm):
     pass
 
 
-def wrong(root=lambda s, eps: (s + eps).sqrt(), square=lambda x, axes: (x * x).mean(axes, keepdim=True),
-          centre=lambda x, axes: x, axes_of=lambda x, axes: axes, widen=lambda x: x.to(torch.promote_types(x.dtype, torch.float32)),
-          eps_of=lambda layer, x, wide: torch.finfo(wide.dtype).eps if layer.eps is None else layer.eps,
-          gain=lambda layer, y: y if layer.weight is None else y * layer.weight, back=lambda y, x: y.to(x.dtype)):  # fmt: skip
+def wrong(
+    root=lambda s, eps: (s + eps).sqrt(),
+    square=lambda x, axes: (x * x).mean(axes, keepdim=True),
+    centre=lambda x, axes: x,
+    axes_of=lambda x, axes: axes,
+    widen=lambda x: x.to(torch.promote_types(x.dtype, torch.float32)),
+    eps_of=lambda layer, x, wide: torch.finfo(wide.dtype).eps if layer.eps is None else layer.eps,
+    gain=lambda layer, y: y if layer.weight is None else y * layer.weight,
+    back=lambda y, x: y.to(x.dtype),
+):
     """A class whose forward differs in one part."""
 
     class RMSNorm(Module):
@@ -370,8 +379,14 @@ BANK = {
                 "last size alone",
             ),
             "gain first": (GainFirst, "before it is normalized"),
-            "gain added": (wrong(gain=lambda layer, y: y if layer.weight is None else y + layer.weight), "gain is added"),
-            "gain divided by": (wrong(gain=lambda layer, y: y if layer.weight is None else y / layer.weight), "divided by"),
+            "gain added": (
+                wrong(gain=lambda layer, y: y if layer.weight is None else y + layer.weight),
+                "gain is added",
+            ),
+            "gain divided by": (
+                wrong(gain=lambda layer, y: y if layer.weight is None else y / layer.weight),
+                "divided by",
+            ),
             "1e-6 written in": (wrong(eps_of=lambda layer, x, wide: 1e-6), "written into the formula"),
             "last axis only": (wrong(axes_of=lambda x, axes: -1), "only the last axis"),
             "all but the first": (wrong(axes_of=lambda x, axes: tuple(range(1, x.dim()))), "every axis but the first"),

@@ -76,7 +76,9 @@ def refusing_only(condition, error=ValueError):
 
 
 def asserting(size, kernel_size, stride=1, padding=0, dilation=1):
-    out = [(L + 2 * p - d * (k - 1) - 1) // s + 1 for L, k, s, p, d in rows(size, kernel_size, stride, padding, dilation)]
+    out = [
+        (L + 2 * p - d * (k - 1) - 1) // s + 1 for L, k, s, p, d in rows(size, kernel_size, stride, padding, dilation)
+    ]
     assert min(out) >= 1, "does not fit"
     return tuple(out)
 
@@ -93,8 +95,11 @@ def returns_early(size, kernel_size, stride=1, padding=0, dilation=1):
 
 
 def ask_pytorch_for_two_axes(size, kernel_size, stride=1, padding=0, dilation=1):
-    return tuple(F.conv2d(torch.zeros(1, 1, *size), torch.zeros(1, 1, *axes(kernel_size, 2)), None, stride, padding,
-                          dilation).shape[2:])  # fmt: skip
+    return tuple(
+        F.conv2d(
+            torch.zeros(1, 1, *size), torch.zeros(1, 1, *axes(kernel_size, 2)), None, stride, padding, dilation
+        ).shape[2:]
+    )
 
 
 CONV_OUTPUT_SHAPE = {
@@ -128,12 +133,18 @@ CONV_OUTPUT_SHAPE = {
             refusing_only(lambda L, k, s, p, d, out: d * (k - 1) + 1 > L),
             "without its padding",
         ),
-        "dilation forgotten in the refusal": (refusing_only(lambda L, k, s, p, d, out: k > L + 2 * p), "reaches further"),
+        "dilation forgotten in the refusal": (
+            refusing_only(lambda L, k, s, p, d, out: k > L + 2 * p),
+            "reaches further",
+        ),
         "a just fitting kernel refused": (
             refusing_only(lambda L, k, s, p, d, out: d * (k - 1) + 1 >= L + 2 * p),
             "just fits",
         ),
-        "d * k in the refusal": (refusing_only(lambda L, k, s, p, d, out: d * k > L + 2 * p), "dilated kernel that fits"),
+        "d * k in the refusal": (
+            refusing_only(lambda L, k, s, p, d, out: d * k > L + 2 * p),
+            "dilated kernel that fits",
+        ),
         "off by one in the refusal": (refusing_only(lambda L, k, s, p, d, out: d * (k - 1) > L + 2 * p), "off by one"),
         "a RuntimeError": (refusing_only(lambda L, k, s, p, d, out: out < 1, RuntimeError), "ValueError"),
         "an assert": (asserting, "ValueError"),
@@ -294,11 +305,7 @@ def changes_the_list(net, norm, size):
 
 
 WITH_NORMS = {
-    "right": {
-        "isinstance": right_isinstance,
-        "a dry run": right_dry_run,
-        "two branches": right_two_branches,
-    },
+    "right": {"isinstance": right_isinstance, "a dry run": right_dry_run, "two branches": right_two_branches},
     "wrong": {
         "behind the ReLU": (after_relu, "behind the activation"),
         "before the convolution": (
@@ -341,19 +348,19 @@ WITH_NORMS = {
         "kernel and stride": (without("padding", "dilation"), "only kernel_size and stride"),
         "norms after pools": (
             variant(
-                lambda m, b, a, norm: [m, norm(m.out_channels if is_conv(m) else 1, *a)]
-                if isinstance(m, (nn.Conv2d, nn.MaxPool2d))
-                else [m]
+                lambda m, b, a, norm: (
+                    [m, norm(m.out_channels if is_conv(m) else 1, *a)]
+                    if isinstance(m, (nn.Conv2d, nn.MaxPool2d))
+                    else [m]
+                )
             ),
             "pooling layers get a norm",
         ),
         "others lost": (
             variant(
-                lambda m, b, a, norm: [m, norm(m.out_channels, *a)]
-                if is_conv(m)
-                else [m]
-                if isinstance(m, nn.MaxPool2d)
-                else []
+                lambda m, b, a, norm: (
+                    [m, norm(m.out_channels, *a)] if is_conv(m) else [m] if isinstance(m, nn.MaxPool2d) else []
+                )
             ),
             "neither convolution nor pooling",
         ),
@@ -396,7 +403,10 @@ RIGHT = {"run A": "norm over the batch axis", "run B": "sigmoid before cross-ent
 DIAGNOSIS = {
     "right": {"right": RIGHT},
     "wrong": {
-        "A and C exchanged": (RIGHT | {"run A": "eval() forgotten", "run C": "norm over the batch axis"}, "calling eval() would mend"),
+        "A and C exchanged": (
+            RIGHT | {"run A": "eval() forgotten", "run C": "norm over the batch axis"},
+            "calling eval() would mend",
+        ),
         "C as A": (RIGHT | {"run C": "norm over the batch axis"}, "eval() would not help"),
         "A a sigmoid": (RIGHT | {"run A": "sigmoid before cross-entropy"}, "1.46"),
         "C a sigmoid": (RIGHT | {"run C": "sigmoid before cross-entropy"}, "1.46"),
@@ -531,26 +541,18 @@ SMALL_CNN = {
         "log_softmax": (small(head=staticmethod(lambda x: F.log_softmax(x, dim=1))), "log_softmax"),
         "ReLU at the end": (small(head=staticmethod(torch.relu)), "behind dense"),
         "no ReLU": (
-            small(
-                forward=lambda self, x: self.dense(
-                    self.norm2(self.conv2(self.norm1(self.conv1(x)))).flatten(1)
-                )
-            ),
+            small(forward=lambda self, x: self.dense(self.norm2(self.conv2(self.norm1(self.conv1(x)))).flatten(1))),
             "no ReLU",
         ),
         "no second ReLU": (
             small(
-                forward=lambda self, x: self.dense(
-                    self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x))))).flatten(1)
-                )
+                forward=lambda self, x: self.dense(self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x))))).flatten(1))
             ),
             "second ReLU is missing",
         ),
         "no first ReLU": (
             small(
-                forward=lambda self, x: self.dense(
-                    F.relu(self.norm2(self.conv2(self.norm1(self.conv1(x))))).flatten(1)
-                )
+                forward=lambda self, x: self.dense(F.relu(self.norm2(self.conv2(self.norm1(self.conv1(x))))).flatten(1))
             ),
             "first ReLU is missing",
         ),
@@ -582,7 +584,9 @@ SMALL_CNN = {
         "H and W swapped": (small(norm=lambda self, C, size: nn.LayerNorm([C, *size[::-1]])), "swapped"),
         "no super().__init__()": (NoSuper, "AttributeError"),
         "classes fixed": (
-            type("SmallCNN", (RightSizes,), {"__init__": lambda self, size, classes=10: RightSizes.__init__(self, size)}),
+            type(
+                "SmallCNN", (RightSizes,), {"__init__": lambda self, size, classes=10: RightSizes.__init__(self, size)}
+            ),
             "dense.weight",
         ),
         "an instance": (RightSizes((9, 7)), "takes your class itself"),

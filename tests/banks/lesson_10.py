@@ -101,7 +101,12 @@ def gru_step(mix=None, candidate=None, gate=None, swap=False):
 
     def step(self, part, h):
         H, from_h = self.hidden_size, h @ self.weight_hh.T
-        x_gates, x_new, h_gates, h_new = part[..., : 2 * H], part[..., 2 * H :], from_h[..., : 2 * H], from_h[..., 2 * H :]
+        x_gates, x_new, h_gates, h_new = (
+            part[..., : 2 * H],
+            part[..., 2 * H :],
+            from_h[..., : 2 * H],
+            from_h[..., 2 * H :],
+        )
         gates = gate(self, x_gates, h_gates) if gate else torch.sigmoid(x_gates + self.gates_hh(h_gates))
         r, z = gates.chunk(2, -1)[::-1] if swap else gates.chunk(2, -1)
         n = candidate(self, x_new, h_new, r, h) if candidate else torch.tanh(x_new + r * self.new_hh(h_new))
@@ -318,7 +323,10 @@ BANK = {
         "right": {"F.layer_norm": step_short, "by hand": step_by_hand, "one product": step_one_product},
         "wrong": {
             "outside": (lambda x, h, W, U, w, b: ln(torch.tanh(x @ W.T + h @ U.T), w, b), "behind the tanh"),
-            "the old state": (lambda x, h, W, U, w, b: torch.tanh(x @ W.T + ln(h, w, b) @ U.T), "old state is normalized"),
+            "the old state": (
+                lambda x, h, W, U, w, b: torch.tanh(x @ W.T + ln(h, w, b) @ U.T),
+                "old state is normalized",
+            ),
             "U h alone": (lambda x, h, W, U, w, b: torch.tanh(x @ W.T + ln(h @ U.T, w, b)), "only U h"),
             "W x alone": (lambda x, h, W, U, w, b: torch.tanh(ln(x @ W.T, w, b) + h @ U.T), "only W x"),
             "separately": (lambda x, h, W, U, w, b: torch.tanh(ln(x @ W.T, w, b) + ln(h @ U.T, w, b)), "separately"),
@@ -326,18 +334,27 @@ BANK = {
             "no norm": (lambda x, h, W, U, w, b: torch.tanh(x @ W.T + h @ U.T), "plain step"),
             "no gain": (lambda x, h, W, U, w, b: torch.tanh(ln(x @ W.T + h @ U.T)), "gain and bias are not used"),
             "swapped": (lambda x, h, W, U, w, b: torch.tanh(ln(x @ W.T + h @ U.T, b, w)), "swapped"),
-            "the batch": (lambda x, h, W, U, w, b: torch.tanh(
-                F.batch_norm(x @ W.T + h @ U.T, None, None, w, b, training=True)), "batch is normalized"),
+            "the batch": (
+                lambda x, h, W, U, w, b: torch.tanh(F.batch_norm(x @ W.T + h @ U.T, None, None, w, b, training=True)),
+                "batch is normalized",
+            ),
             "unbiased": (step_std(1, True), "divides by H - 1"),
             "eps outside": (step_std(0, False), "added to the deviation"),
             "x.std() + eps": (step_std(1, False), "divides by H - 1, and eps"),
             "x forgotten": (lambda x, h, W, U, w, b: torch.tanh(ln(h @ U.T, w, b)), "x is not used"),
-            "RMSNorm": (lambda x, h, W, U, w, b: torch.tanh(F.rms_norm(x @ W.T + h @ U.T, w.shape, w, 1e-5) + b), "RMSNorm"),
-            "both axes": (lambda x, h, W, U, w, b: torch.tanh(
-                F.layer_norm(x @ W.T + h @ U.T, (len(x), len(w))) * w + b), "whole batch"),
+            "RMSNorm": (
+                lambda x, h, W, U, w, b: torch.tanh(F.rms_norm(x @ W.T + h @ U.T, w.shape, w, 1e-5) + b),
+                "RMSNorm",
+            ),
+            "both axes": (
+                lambda x, h, W, U, w, b: torch.tanh(F.layer_norm(x @ W.T + h @ U.T, (len(x), len(w))) * w + b),
+                "whole batch",
+            ),
             "not transposed": (lambda x, h, W, U, w, b: torch.tanh(ln(x @ W.T + h @ U, w, b)), "not transposed"),
-            "a new state in place": (lambda x, h, W, U, w, b: torch.tanh(ln(x @ W.T + h.mul_(1.0) @ U.T + h.zero_(), w, b)),
-                                     "changed its input"),
+            "a new state in place": (
+                lambda x, h, W, U, w, b: torch.tanh(ln(x @ W.T + h.mul_(1.0) @ U.T + h.zero_(), w, b)),
+                "changed its input",
+            ),
         },
     },
     "gradient_guess": {
@@ -358,41 +375,78 @@ BANK = {
             "one expression": gru(gru_step()),
         },
         "wrong": {
-            "not normalized": (gru(from_input=gru_input(lambda s, a, b: torch.cat([a, b], -1))), "nothing is normalized"),
-            "the candidate not": (gru(from_input=gru_input(lambda s, a, b: torch.cat([s.gates_ih(a), b], -1))),
-                                  "candidate's part is not normalized"),
-            "the state's norms": (gru(from_input=gru_input(lambda s, a, b: torch.cat([s.gates_hh(a), s.new_hh(b)], -1))),
-                                  "norms of the state"),
-            "the wrong way round": (gru(from_input=gru_input(lambda s, a, b: torch.cat([s.new_ih(b), s.gates_ih(a)], -1))),
-                                    "candidate comes first"),
+            "not normalized": (
+                gru(from_input=gru_input(lambda s, a, b: torch.cat([a, b], -1))),
+                "nothing is normalized",
+            ),
+            "the candidate not": (
+                gru(from_input=gru_input(lambda s, a, b: torch.cat([s.gates_ih(a), b], -1))),
+                "candidate's part is not normalized",
+            ),
+            "the state's norms": (
+                gru(from_input=gru_input(lambda s, a, b: torch.cat([s.gates_hh(a), s.new_hh(b)], -1))),
+                "norms of the state",
+            ),
+            "the wrong way round": (
+                gru(from_input=gru_input(lambda s, a, b: torch.cat([s.new_ih(b), s.gates_ih(a)], -1))),
+                "candidate comes first",
+            ),
             "no gains": (gru(from_input=gru_input(lambda s, a, b: torch.cat([ln(a), ln(b)], -1))), "gain and bias"),
             "3H at once": (gru(from_input=gru_input(lambda s, a, b: ln(torch.cat([a, b], -1)))), "all 3H columns"),
             "a pair": (gru(from_input=gru_input(lambda s, a, b: (s.gates_ih(a), s.new_ih(b)))), "returned as a pair"),
             "x normalized": (gru(from_input=lambda s, x: ln(x) @ s.weight_ih.T), "x itself is normalized"),
-            "sigmoid too early": (gru(from_input=gru_input(lambda s, a, b: torch.cat(
-                [s.gates_ih(a).sigmoid(), s.new_ih(b)], -1))), "sigmoid comes too early"),
+            "sigmoid too early": (
+                gru(from_input=gru_input(lambda s, a, b: torch.cat([s.gates_ih(a).sigmoid(), s.new_ih(b)], -1))),
+                "sigmoid comes too early",
+            ),
             "the paper's z": (gru(gru_step(mix=lambda z, n, h: (1 - z) * h + z * n)), "z and 1 - z"),
             "r and z": (gru(gru_step(swap=True)), "r and z have changed places"),
-            "r before the product": (gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(
-                x_new + s.new_hh((r * h) @ s.weight_hh[2 * s.hidden_size :].T)))), "before the product"),
-            "r in the norm": (gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(
-                x_new + s.new_hh(r * new)))), "inside the norm"),
-            "1 - r": (gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(
-                x_new + (1 - r) * s.new_hh(new)))), "r and 1 - r"),
-            "sigmoid of n": (gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.sigmoid(
-                x_new + r * s.new_hh(new)))), "candidate has a sigmoid"),
+            "r before the product": (
+                gru(
+                    gru_step(
+                        candidate=lambda s, x_new, new, r, h: torch.tanh(
+                            x_new + s.new_hh((r * h) @ s.weight_hh[2 * s.hidden_size :].T)
+                        )
+                    )
+                ),
+                "before the product",
+            ),
+            "r in the norm": (
+                gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(x_new + s.new_hh(r * new)))),
+                "inside the norm",
+            ),
+            "1 - r": (
+                gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(x_new + (1 - r) * s.new_hh(new)))),
+                "r and 1 - r",
+            ),
+            "sigmoid of n": (
+                gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.sigmoid(x_new + r * s.new_hh(new)))),
+                "candidate has a sigmoid",
+            ),
             "two sigmoids": (gru(gru_step(gate=lambda s, a, b: a.sigmoid() + s.gates_hh(b).sigmoid())), "two sigmoids"),
-            "r on both": (gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(
-                r * (x_new + s.new_hh(new))))), "input's part as well"),
-            "no r": (gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(x_new + s.new_hh(new)))),
-                     "r is not used"),
-            "new_hh missing": (gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(x_new + r * new))),
-                               "new_hh is missing"),
+            "r on both": (
+                gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(r * (x_new + s.new_hh(new))))),
+                "input's part as well",
+            ),
+            "no r": (
+                gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(x_new + s.new_hh(new)))),
+                "r is not used",
+            ),
+            "new_hh missing": (
+                gru(gru_step(candidate=lambda s, x_new, new, r, h: torch.tanh(x_new + r * new))),
+                "new_hh is missing",
+            ),
             "gates_hh missing": (gru(gru_step(gate=lambda s, a, b: torch.sigmoid(a + b))), "gates_hh is missing"),
             "norm on the sum": (gru(gru_step(gate=lambda s, a, b: torch.sigmoid(s.gates_hh(a + b)))), "on the sum"),
-            "twice": (gru(gru_step(gate=lambda s, a, b: torch.sigmoid(s.gates_ih(a) + s.gates_hh(b)),
-                                   candidate=lambda s, x_new, new, r, h: torch.tanh(s.new_ih(x_new) + r * s.new_hh(new)))),
-                      "a second time"),
+            "twice": (
+                gru(
+                    gru_step(
+                        gate=lambda s, a, b: torch.sigmoid(s.gates_ih(a) + s.gates_hh(b)),
+                        candidate=lambda s, x_new, new, r, h: torch.tanh(s.new_ih(x_new) + r * s.new_hh(new)),
+                    )
+                ),
+                "a second time",
+            ),
             "no sigmoid": (gru(gru_step(gate=lambda s, a, b: a + s.gates_hh(b))), "no sigmoid"),
             "no tanh": (gru(gru_step(candidate=lambda s, x_new, new, r, h: x_new + r * s.new_hh(new))), "no tanh"),
             "h normalized": (gru(gru_step(mix=lambda z, n, h: ln((1 - z) * n + z * h))), "once more"),
@@ -404,7 +458,12 @@ BANK = {
         },
     },
     "lstm_cell": {
-        "right": {"chunk": LSTM, "slices": lstm(lstm_slices), "one expression": lstm(lstm_step()), "a list": lstm(lstm_list)},
+        "right": {
+            "chunk": LSTM,
+            "slices": lstm(lstm_slices),
+            "one expression": lstm(lstm_step()),
+            "a list": lstm(lstm_list),
+        },
         "wrong": {
             "not normalized": (lstm(from_input=lambda s, x: x @ s.weight_ih.T), "nothing is normalized"),
             "the state's norm": (lstm(from_input=lambda s, x: s.norm_hh(x @ s.weight_ih.T)), "norm of the state"),
@@ -412,35 +471,76 @@ BANK = {
             "x normalized": (lstm(from_input=lambda s, x: ln(x) @ s.weight_ih.T), "x itself"),
             "custom_lstms": (lstm(custom_lstms), "normalized c is returned"),
             "no norm_c": (lstm(lstm_step(out=lambda s, o, c, old: (o.sigmoid() * c.tanh(), c))), "norm_c is missing"),
-            "the old c normalized": (lstm(lstm_step(
-                cell=lambda s, i, f, g, c: f.sigmoid() * s.norm_c(c) + i.sigmoid() * g.tanh(),
-                out=lambda s, o, c, old: (o.sigmoid() * c.tanh(), c))), "old c is normalized"),
-            "norm behind tanh": (lstm(lstm_step(out=lambda s, o, c, old: (o.sigmoid() * s.norm_c(c.tanh()), c))),
-                                 "behind the tanh"),
+            "the old c normalized": (
+                lstm(
+                    lstm_step(
+                        cell=lambda s, i, f, g, c: f.sigmoid() * s.norm_c(c) + i.sigmoid() * g.tanh(),
+                        out=lambda s, o, c, old: (o.sigmoid() * c.tanh(), c),
+                    )
+                ),
+                "old c is normalized",
+            ),
+            "norm behind tanh": (
+                lstm(lstm_step(out=lambda s, o, c, old: (o.sigmoid() * s.norm_c(c.tanh()), c))),
+                "behind the tanh",
+            ),
             "no last tanh": (lstm(lstm_step(out=lambda s, o, c, old: (o.sigmoid() * s.norm_c(c), c))), "last tanh"),
-            "the old c shown": (lstm(lstm_step(out=lambda s, o, c, old: (o.sigmoid() * s.norm_c(old).tanh(), c))),
-                                "h comes from the old c"),
-            "(c, h)": (lstm(lstm_step(out=lambda s, o, c, old: (c, o.sigmoid() * s.norm_c(c).tanh()))), "pair is swapped"),
-            "h alone": (lstm(lstm_step(out=lambda s, o, c, old: o.sigmoid() * s.norm_c(c).tanh())), "c is not returned"),
+            "the old c shown": (
+                lstm(lstm_step(out=lambda s, o, c, old: (o.sigmoid() * s.norm_c(old).tanh(), c))),
+                "h comes from the old c",
+            ),
+            "(c, h)": (
+                lstm(lstm_step(out=lambda s, o, c, old: (c, o.sigmoid() * s.norm_c(c).tanh()))),
+                "pair is swapped",
+            ),
+            "h alone": (
+                lstm(lstm_step(out=lambda s, o, c, old: o.sigmoid() * s.norm_c(c).tanh())),
+                "c is not returned",
+            ),
             "the paper's order": (lstm(lstm_step("fiog")), "f, i, o, g"),
-            "1 - f": (lstm(lstm_step(cell=lambda s, i, f, g, c: f.sigmoid() * c + (1 - f.sigmoid()) * g.tanh())),
-                      "1 - sigmoid(f)"),
-            "norm_c on h": (lstm(lstm_step(out=lambda s, o, c, old: (s.norm_c(o.sigmoid() * c.tanh()), c))), "norm_c is on h"),
-            "the old c returned": (lstm(lstm_step(out=lambda s, o, c, old: (o.sigmoid() * s.norm_c(c).tanh(), old))),
-                                   "old c is returned"),
+            "1 - f": (
+                lstm(lstm_step(cell=lambda s, i, f, g, c: f.sigmoid() * c + (1 - f.sigmoid()) * g.tanh())),
+                "1 - sigmoid(f)",
+            ),
+            "norm_c on h": (
+                lstm(lstm_step(out=lambda s, o, c, old: (s.norm_c(o.sigmoid() * c.tanh()), c))),
+                "norm_c is on h",
+            ),
+            "the old c returned": (
+                lstm(lstm_step(out=lambda s, o, c, old: (o.sigmoid() * s.norm_c(c).tanh(), old))),
+                "old c is returned",
+            ),
             "i and f": (lstm(lstm_step("figo")), "i and f have changed places"),
             "g and o": (lstm(lstm_step("ifog")), "g and o have changed places"),
             "norm_hh missing": (lstm(lstm_step(rows=lambda s, a, b: a + b)), "norm_hh is missing"),
             "norm on the sum": (lstm(lstm_step(rows=lambda s, a, b: s.norm_hh(a + b))), "on the sum"),
             "twice": (lstm(lstm_step(rows=lambda s, a, b: s.norm_ih(a) + s.norm_hh(b))), "a second time"),
             "the input's norm": (lstm(lstm_step(rows=lambda s, a, b: a + s.norm_ih(b))), "input's norm"),
-            "each gate by itself": (lstm(lstm_step(rows=lambda s, a, b: a + F.group_norm(
-                b.reshape(-1, b.shape[-1]), 4, s.norm_hh.weight, s.norm_hh.bias).view(b.shape))), "each gate"),
-            "g without tanh": (lstm(lstm_step(cell=lambda s, i, f, g, c: f.sigmoid() * c + i.sigmoid() * g)), "g has no tanh"),
-            "sigmoid of g": (lstm(lstm_step(cell=lambda s, i, f, g, c: f.sigmoid() * c + i.sigmoid() * g.sigmoid())),
-                             "g has a sigmoid"),
-            "f + 1": (lstm(lstm_step(cell=lambda s, i, f, g, c: (f + 1).sigmoid() * c + i.sigmoid() * g.tanh())),
-                      "1 is added to f"),
+            "each gate by itself": (
+                lstm(
+                    lstm_step(
+                        rows=lambda s, a, b: (
+                            a
+                            + F.group_norm(b.reshape(-1, b.shape[-1]), 4, s.norm_hh.weight, s.norm_hh.bias).view(
+                                b.shape
+                            )
+                        )
+                    )
+                ),
+                "each gate",
+            ),
+            "g without tanh": (
+                lstm(lstm_step(cell=lambda s, i, f, g, c: f.sigmoid() * c + i.sigmoid() * g)),
+                "g has no tanh",
+            ),
+            "sigmoid of g": (
+                lstm(lstm_step(cell=lambda s, i, f, g, c: f.sigmoid() * c + i.sigmoid() * g.sigmoid())),
+                "g has a sigmoid",
+            ),
+            "f + 1": (
+                lstm(lstm_step(cell=lambda s, i, f, g, c: (f + 1).sigmoid() * c + i.sigmoid() * g.tanh())),
+                "1 is added to f",
+            ),
             "nn.LSTMCell": (nn.LSTMCell, "keep them"),
         },
     },
@@ -451,14 +551,24 @@ BANK = {
             "one too many": (with_mask(lambda t, n: (t <= n)[:, None]), "one step too many"),
             "one too few": (with_mask(lambda t, n: (t < n - 1)[:, None]), "one step too few"),
             "zeros": (with_mask(update=lambda on, new, old: new * on), "set to zero where a sequence has ended"),
-            "the wrong way round": (with_mask(update=lambda on, new, old: torch.where(on, old, new)), "wrong way round"),
-            "zero inputs": (with_mask(update=lambda on, new, old: new, read=lambda x, on: x * on), "zeros are an input"),
+            "the wrong way round": (
+                with_mask(update=lambda on, new, old: torch.where(on, old, new)),
+                "wrong way round",
+            ),
+            "zero inputs": (
+                with_mask(update=lambda on, new, old: new, read=lambda x, on: x * on),
+                "zeros are an input",
+            ),
             "a flat mask": (with_mask(lambda t, n: t < n), "make it (B, 1)"),
             "index length": (taken_at(0), "states at index length"),
             "index length, clamped": (taken_at(0, clamped=True), "one step too many"),
             "index length - 2": (taken_at(-2), "before the last step"),
-            "mean": (lambda cell, x, n: torch.stack([unmasked(cell, x[:, : t + 1], n) for t in range(x.shape[1])], 1).mean(1),
-                     "the states["),
+            "mean": (
+                lambda cell, x, n: torch.stack([unmasked(cell, x[:, : t + 1], n) for t in range(x.shape[1])], 1).mean(
+                    1
+                ),
+                "the states[",
+            ),
             "the shortest": (lambda cell, x, n: unmasked(cell, x[:, : int(n.min())], n), "shortest"),
             "only the last input": (only_the_last_input, "only the last input"),
             "sorted, not back": (sorted_by_length, "order of the lengths"),
@@ -476,15 +586,26 @@ BANK = {
             "the norm only": (tagger(), "Write batch_first=True"),
             "neither": (tagger(over_time), "batch_first=True is missing, and the norm"),
             "steps stay": (StillWithSteps, "still needs the number of steps"),
-            "the norm in front": (tagger(lambda s, x: s.rnn(s.norm(x))[0], norm=lambda I, H: nn.LayerNorm(I), batch_first=True),
-                                  "width of the input"),
+            "the norm in front": (
+                tagger(lambda s, x: s.rnn(s.norm(x))[0], norm=lambda I, H: nn.LayerNorm(I), batch_first=True),
+                "width of the input",
+            ),
             "no norm": (tagger(lambda s, x: s.rnn(x)[0], batch_first=True), "not normalized any more"),
             "not back": (tagger(lambda s, x: s.norm(s.rnn(x.transpose(0, 1))[0])), "steps first"),
-            "reshape": (tagger(lambda s, x: s.norm(s.rnn(x.reshape(x.shape[1], x.shape[0], -1))[0]).reshape(
-                x.shape[0], x.shape[1], -1)), "do not exchange two axes"),
-            "the last state": (tagger(lambda s, x: s.norm(s.rnn(x)[0][:, -1]), batch_first=True), "only the last state"),
+            "reshape": (
+                tagger(
+                    lambda s, x: s.norm(s.rnn(x.reshape(x.shape[1], x.shape[0], -1))[0]).reshape(
+                        x.shape[0], x.shape[1], -1
+                    )
+                ),
+                "do not exchange two axes",
+            ),
+            "the last state": (
+                tagger(lambda s, x: s.norm(s.rnn(x)[0][:, -1]), batch_first=True),
+                "only the last state",
+            ),
             "the pair": (tagger(lambda s, x: s.norm(s.rnn(x)), batch_first=True), "returns a pair"),
             "h_n": (tagger(lambda s, x: s.norm(s.rnn(x)[1]), batch_first=True), "returns a pair"),
         },
     },
-}  # fmt: skip
+}

@@ -248,16 +248,26 @@ BANK = {
             "before and at the end": (halves(lambda x, f, n: n(x + f(n(x)))), "behind the sum"),
             "half Pre, half Post": (halves(pre, post), "second half is Post-LN"),
             "in parallel": (lambda x, attend, mlp, norm1, norm2: x + attend(norm1(x)) + mlp(norm2(x)), "in parallel"),
-            "norm1 twice": (lambda x, attend, mlp, norm1, norm2: block_two_lines(x, attend, mlp, norm1, norm1),
-                            "norm1 is used twice"),
-            "norm2 twice": (lambda x, attend, mlp, norm1, norm2: block_two_lines(x, attend, mlp, norm2, norm2),
-                            "norm2 is used twice"),
-            "norms swapped": (lambda x, attend, mlp, norm1, norm2: block_two_lines(x, attend, mlp, norm2, norm1),
-                              "swapped"),
-            "MLP first": (lambda x, attend, mlp, norm1, norm2: block_two_lines(x, mlp, attend, norm2, norm1),
-                          "attention, then MLP"),
-            "MLP first, norms in order": (lambda x, attend, mlp, norm1, norm2: block_two_lines(
-                x, mlp, attend, norm1, norm2), "attention, then MLP"),
+            "norm1 twice": (
+                lambda x, attend, mlp, norm1, norm2: block_two_lines(x, attend, mlp, norm1, norm1),
+                "norm1 is used twice",
+            ),
+            "norm2 twice": (
+                lambda x, attend, mlp, norm1, norm2: block_two_lines(x, attend, mlp, norm2, norm2),
+                "norm2 is used twice",
+            ),
+            "norms swapped": (
+                lambda x, attend, mlp, norm1, norm2: block_two_lines(x, attend, mlp, norm2, norm1),
+                "swapped",
+            ),
+            "MLP first": (
+                lambda x, attend, mlp, norm1, norm2: block_two_lines(x, mlp, attend, norm2, norm1),
+                "attention, then MLP",
+            ),
+            "MLP first, norms in order": (
+                lambda x, attend, mlp, norm1, norm2: block_two_lines(x, mlp, attend, norm1, norm2),
+                "attention, then MLP",
+            ),
             "attention only": (lambda x, attend, mlp, norm1, norm2: x + attend(norm1(x)), "MLP half is missing"),
             "first half Post": (halves(post, pre), "first half is Post-LN"),
             "first half in the stream": (halves(stream, pre), "the first skip starts behind the norm"),
@@ -266,16 +276,24 @@ BANK = {
             "norm2 behind": (halves(pre, behind), "norm2 stands on the output"),
             "norm2 before and behind": (halves(pre, lambda x, f, n: x + n(f(n(x)))), "norm2 is used twice, on"),
             "one long skip": (lambda x, attend, mlp, norm1, norm2: x + mlp(norm2(attend(norm1(x)))), "Give the sum"),
-            "x twice": (lambda x, attend, mlp, norm1, norm2: x + block_two_lines(x, attend, mlp, norm1, norm2),
-                        "x is added twice"),
-            "norms of its own": (lambda x, attend, mlp, norm1, norm2: block_two_lines(x, attend, mlp, own, own),
-                                 "call norm1 and norm2"),
+            "x twice": (
+                lambda x, attend, mlp, norm1, norm2: x + block_two_lines(x, attend, mlp, norm1, norm2),
+                "x is added twice",
+            ),
+            "norms of its own": (
+                lambda x, attend, mlp, norm1, norm2: block_two_lines(x, attend, mlp, own, own),
+                "call norm1 and norm2",
+            ),
             "MLP only": (lambda x, attend, mlp, norm1, norm2: x + mlp(norm2(x)), "attention half is missing"),
         },
     },
     "place_norm": {
-        "right": {"three branches": half_if, "before and after": half_identity, "in steps": half_steps,
-                  "match": half_match},
+        "right": {
+            "three branches": half_if,
+            "before and after": half_identity,
+            "in steps": half_steps,
+            "match": half_match,
+        },
         "wrong": {
             "swapped": (half(post, pre), "swapped"),
             "else is post": (half_else_post, "there is no norm at all"),
@@ -294,7 +312,10 @@ BANK = {
             "always post": (half(post, post, post), "always Post-LN"),
             "never": (half(bare, bare, bare), "never used"),
             "capital letters": (half_capital, "in small letters"),
-            "pre without a skip, norm behind": (half(lambda x, f, n: n(f(x))), "and the norm stands behind the function"),
+            "pre without a skip, norm behind": (
+                half(lambda x, f, n: n(f(x))),
+                "and the norm stands behind the function",
+            ),
             "post on the skip": (half(for_post=lambda x, f, n: n(x) + f(x)), "stands on the skip"),
             "post one by one": (half(for_post=lambda x, f, n: n(x) + n(f(x))), "one by one"),
             "post and x again": (half(for_post=lambda x, f, n: x + n(x + f(x))), "nothing is added behind the norm"),
@@ -303,18 +324,26 @@ BANK = {
         },
     },
     "encoder": {
-        "right": {"an if in the argument": stack(lambda width, first: nn.LayerNorm(width) if first else None),
-                  "two returns": encoder_if, "set later": encoder_set_later, "a Sequential": encoder_sequential,
-                  "the course's LayerNorm": stack(lambda width, first: LayerNorm(width) if first else None)},
+        "right": {
+            "an if in the argument": stack(lambda width, first: nn.LayerNorm(width) if first else None),
+            "two returns": encoder_if,
+            "set later": encoder_set_later,
+            "a Sequential": encoder_sequential,
+            "the course's LayerNorm": stack(lambda width, first: LayerNorm(width) if first else None),
+        },
         "wrong": {
             "no final norm": (stack(lambda width, first: None), "adds none by itself"),
             "always a final norm": (stack(lambda width, first: nn.LayerNorm(width)), "already ends in a norm"),
             "turned round": (stack(lambda width, first: None if first else nn.LayerNorm(width)), "missing with it"),
             "RMSNorm": (stack(lambda width, first: nn.RMSNorm(width) if first else None), "RMSNorm"),
-            "one layer": (stack(lambda width, first: nn.LayerNorm(width) if first else None, lambda layers: 1),
-                          "one block only"),
-            "no gain": (stack(lambda width, first: nn.LayerNorm(width, elementwise_affine=False) if first else None),
-                        "no gain and bias"),
+            "one layer": (
+                stack(lambda width, first: nn.LayerNorm(width) if first else None, lambda layers: 1),
+                "one block only",
+            ),
+            "no gain": (
+                stack(lambda width, first: nn.LayerNorm(width, elementwise_affine=False) if first else None),
+                "no gain and bias",
+            ),
             "no bias": (stack(lambda width, first: nn.LayerNorm(width, bias=False) if first else None), "has no bias"),
             "too wide": (stack(lambda width, first: nn.LayerNorm(4 * width) if first else None), "final norm's width"),
             "as wide as the heads": (stack(lambda width, first: nn.LayerNorm(2) if first else None), "number of heads"),
@@ -360,28 +389,52 @@ BANK = {
             "without abs": (asked(near=lambda t, tolerance: (t < tolerance).all()), "without abs()"),
             "tolerance not used": (asked(near=lambda t, tolerance: (t.abs() < 0.01).all()), "tolerance is not used"),
             "a tiny tolerance": (asked(near=lambda t, tolerance: (t.abs() < 1e-6).all()), "too small for a layer"),
-            "mean square": (lambda h, tolerance=0.01: bool(((h.square().mean(-1) - 1).abs() < tolerance).all()),
-                            "RMSNorm's rows pass"),
-            "or": (lambda h, tolerance=0.01: bool((h.mean(-1).abs() < tolerance).all()
-                                                  or ((h.var(-1, correction=0) - 1).abs() < tolerance).all()), "not or"),
+            "mean square": (
+                lambda h, tolerance=0.01: bool(((h.square().mean(-1) - 1).abs() < tolerance).all()),
+                "RMSNorm's rows pass",
+            ),
+            "or": (
+                lambda h, tolerance=0.01: bool(
+                    (h.mean(-1).abs() < tolerance).all() or ((h.var(-1, correction=0) - 1).abs() < tolerance).all()
+                ),
+                "not or",
+            ),
             "the standard deviation": (asked(var=lambda h: h.std(-1, correction=0)), "for the variance, its square"),
             "the unbiased standard deviation": (asked(var=lambda h: h.std(-1)), "divides by D - 1"),
             "distances averaged": (asked(near=lambda t, tolerance: t.abs().mean() < tolerance), "one bad row passes"),
             "variances averaged": (asked(var=lambda h: h.var(-1, correction=0).mean()), "the variances of all rows"),
             "the second axis": (asked(lambda h: h.mean(1), lambda h: h.var(1, correction=0)), "the second axis"),
-            "abs on the mean only": (lambda h, tolerance=0.01: bool(
-                (h.mean(-1).abs() < tolerance).all() and (h.var(-1, correction=0) - 1 < tolerance).all()), "only the mean's"),
-            "abs on the variance only": (lambda h, tolerance=0.01: bool((h.mean(-1) < tolerance).all() and (
-                (h.var(-1, correction=0) - 1).abs() < tolerance).all()), "negative ones pass"),
-            "any mean": (lambda h, tolerance=0.01: bool((h.mean(-1).abs() < tolerance).any() and (
-                (h.var(-1, correction=0) - 1).abs() < tolerance).all()), "for the mean one good row"),
-            "any variance": (lambda h, tolerance=0.01: bool((h.mean(-1).abs() < tolerance).all() and (
-                (h.var(-1, correction=0) - 1).abs() < tolerance).any()), "for the variance one good row"),
+            "abs on the mean only": (
+                lambda h, tolerance=0.01: bool(
+                    (h.mean(-1).abs() < tolerance).all() and (h.var(-1, correction=0) - 1 < tolerance).all()
+                ),
+                "only the mean's",
+            ),
+            "abs on the variance only": (
+                lambda h, tolerance=0.01: bool(
+                    (h.mean(-1) < tolerance).all() and ((h.var(-1, correction=0) - 1).abs() < tolerance).all()
+                ),
+                "negative ones pass",
+            ),
+            "any mean": (
+                lambda h, tolerance=0.01: bool(
+                    (h.mean(-1).abs() < tolerance).any() and ((h.var(-1, correction=0) - 1).abs() < tolerance).all()
+                ),
+                "for the mean one good row",
+            ),
+            "any variance": (
+                lambda h, tolerance=0.01: bool(
+                    (h.mean(-1).abs() < tolerance).all() and ((h.var(-1, correction=0) - 1).abs() < tolerance).any()
+                ),
+                "for the variance one good row",
+            ),
             "variance 0": (asked(var=lambda h: 1 + h.var(-1, correction=0)), "compared with 0"),
             "turned round": (lambda h, tolerance=0.01: not both(h, tolerance), "turned round"),
-            "a row of answers": (lambda h, tolerance=0.01: (h.mean(-1).abs() < tolerance), "On rows of 8"),
-            "exactly": (lambda h, tolerance=0.01: bool((h.mean(-1) == 0).all() and (h.var(-1, correction=0) == 1).all()),
-                        "On rows of 8"),
+            "a row of answers": (lambda h, tolerance=0.01: h.mean(-1).abs() < tolerance, "On rows of 8"),
+            "exactly": (
+                lambda h, tolerance=0.01: bool((h.mean(-1) == 0).all() and (h.var(-1, correction=0) == 1).all()),
+                "On rows of 8",
+            ),
         },
     },
-}  # fmt: skip
+}

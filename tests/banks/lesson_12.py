@@ -135,8 +135,15 @@ class FromTheLibrary(nn.GroupNorm):
     pass
 
 
-def wrong(cut=lambda layer, t: t.unflatten(1, (layer.num_groups, -1)), over=lambda t: tuple(range(2, t.dim())), below=None,
-          join=lambda layer, t, x: t.flatten(1, 2), affine=lambda layer, y: layer.affine_of(y), center=True, widen=True):  # fmt: skip
+def wrong(
+    cut=lambda layer, t: t.unflatten(1, (layer.num_groups, -1)),
+    over=lambda t: tuple(range(2, t.dim())),
+    below=None,
+    join=lambda layer, t, x: t.flatten(1, 2),
+    affine=lambda layer, y: layer.affine_of(y),
+    center=True,
+    widen=True,
+):
     """A class whose computation differs in one part."""
 
     class GroupNorm(Module):
@@ -145,7 +152,11 @@ def wrong(cut=lambda layer, t: t.unflatten(1, (layer.num_groups, -1)), over=lamb
             axes = over(parts)
             mean = parts.mean(axes, keepdim=True)
             c = parts - mean if center else parts
-            size = below(parts, axes, self.eps) if below else ((parts - mean).square().mean(axes, keepdim=True) + self.eps).sqrt()
+            size = (
+                below(parts, axes, self.eps)
+                if below
+                else ((parts - mean).square().mean(axes, keepdim=True) + self.eps).sqrt()
+            )
             return affine(self, join(self, c / size, x))
 
     return GroupNorm
@@ -218,7 +229,9 @@ class ChunksOfG(Module):
 
 
 def shaped(shape):
-    return wrong(affine=lambda layer, y: y if layer.weight is None else y * layer.weight.view(shape) + layer.bias.view(shape))
+    return wrong(
+        affine=lambda layer, y: y if layer.weight is None else y * layer.weight.view(shape) + layer.bias.view(shape)
+    )
 
 
 shaped_by_none = wrong(
@@ -328,13 +341,19 @@ BANK = {
             "from both halves": from_both_halves,
         },
         "wrong": {
-            "LayerNorm without bias": (lambda x, w, eps=1e-5: F.layer_norm(x, w.shape, w, None, eps), "LayerNorm without a bias"),
+            "LayerNorm without bias": (
+                lambda x, w, eps=1e-5: F.layer_norm(x, w.shape, w, None, eps),
+                "LayerNorm without a bias",
+            ),
             "LayerNorm, eps lost": (lambda x, w, eps=1e-5: F.layer_norm(x, w.shape, w), "eps is not handed on"),
             "centered above": (
                 lambda x, w, eps=1e-5: (x - x.mean(-1, keepdim=True)) / torch.sqrt(square(x) + eps) * w,
                 "subtracted above the line",
             ),
-            "variance": (divided(lambda x, eps: torch.sqrt(x.var(-1, correction=0, keepdim=True) + eps)), "neither LayerNorm"),
+            "variance": (
+                divided(lambda x, eps: torch.sqrt(x.var(-1, correction=0, keepdim=True) + eps)),
+                "neither LayerNorm",
+            ),
             "deviation, unbiased": (divided(lambda x, eps: torch.sqrt(x.var(-1, keepdim=True) + eps)), "its deviation"),
             "eps outside": (divided(lambda x, eps: square(x).sqrt() + eps), "under the root"),
             "sum": (divided(lambda x, eps: torch.sqrt(x.pow(2).sum(-1, keepdim=True) + eps)), "Take their mean"),
@@ -342,7 +361,10 @@ BANK = {
             "length plus eps": (divided(lambda x, eps: x.norm(dim=-1, keepdim=True) + eps), "its length"),
             "ScaleNorm": (as_scale_norm, "ScaleNorm"),
             "no root": (divided(lambda x, eps: square(x) + eps), "root is missing"),
-            "square of the mean": (divided(lambda x, eps: torch.sqrt(x.mean(-1, keepdim=True) ** 2 + eps)), "square of the mean"),
+            "square of the mean": (
+                divided(lambda x, eps: torch.sqrt(x.mean(-1, keepdim=True) ** 2 + eps)),
+                "square of the mean",
+            ),
             "no eps": (divided(lambda x, eps: square(x).sqrt()), "eps is not used"),
             "eps fixed": (divided(lambda x, eps: torch.sqrt(square(x) + 1e-5)), "whatever is asked for"),
             "Llama's eps": (divided(lambda x, eps: torch.sqrt(square(x) + 1e-6)), "1e-06"),
@@ -362,17 +384,22 @@ BANK = {
             ),
             "negative, eps lost": (through(lambda x: -x, eps=1e-5), "whatever is asked for"),
             "along the batch": (along_the_batch, "one below the other"),
-            "gain twice": (
-                lambda x, w, eps=1e-5: through(lambda x: -x)(x, w * w, eps),
-                "used twice",
+            "gain twice": (lambda x, w, eps=1e-5: through(lambda x: -x)(x, w * w, eps), "used twice"),
+            "eps in the sum": (
+                divided(lambda x, eps: ((x.pow(2).sum(-1, keepdim=True) + eps) / x.shape[-1]).sqrt()),
+                "mean first",
             ),
-            "eps in the sum": (divided(lambda x, eps: ((x.pow(2).sum(-1, keepdim=True) + eps) / x.shape[-1]).sqrt()), "mean first"),
-            "D - 1": (divided(lambda x, eps: (x.pow(2).sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps).sqrt()), "D - 1"),
+            "D - 1": (
+                divided(lambda x, eps: (x.pow(2).sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps).sqrt()),
+                "D - 1",
+            ),
             "mean absolute value": (divided(lambda x, eps: x.abs().mean(-1, keepdim=True) + eps), "absolute values"),
             "eps a floor": (divided(lambda x, eps: square(x).clamp(min=eps).sqrt()), "smallest mean square"),
             "twice eps": (lambda x, w, eps=1e-5: beside_its_negative(x, w, 2 * eps), "multiplied by 2"),
             "gain of D numbers for 2 D": (
-                lambda x, w, eps=1e-5: F.layer_norm(torch.cat([x, -x], -1), (2 * x.shape[-1],), w, None, eps)[..., : x.shape[-1]],
+                lambda x, w, eps=1e-5: F.layer_norm(torch.cat([x, -x], -1), (2 * x.shape[-1],), w, None, eps)[
+                    ..., : x.shape[-1]
+                ],
                 "Expected weight",
             ),
             "detached": (divided(lambda x, eps: torch.sqrt(square(x.detach()) + eps)), "cut off"),
@@ -397,7 +424,10 @@ BANK = {
             "over the batch": (wrong(over=lambda t: (0, *range(2, t.dim()))), "batch is reduced"),
             "one group": (wrong(over=lambda t: tuple(range(1, t.dim()))), "one group"),
             "last axis": (wrong(over=lambda t: -1), "only the last axis"),
-            "gain at the last axis": (wrong(affine=lambda layer, y: y * layer.weight + layer.bias), "meets the last axis"),
+            "gain at the last axis": (
+                wrong(affine=lambda layer, y: y * layer.weight + layer.bias),
+                "meets the last axis",
+            ),
             "gain for images": (shaped((1, -1, 1, 1)), "images only"),
             "gain for series": (shaped((-1, 1)), "series only"),
             "unbiased": (wrong(below=lambda t, a, e: torch.sqrt(t.var(a, keepdim=True) + e)), "correction=0"),
@@ -415,11 +445,17 @@ BANK = {
             "no eps": (wrong(below=lambda t, a, e: t.std(a, correction=0, keepdim=True)), "eps is not used"),
             "no affine": (wrong(affine=lambda layer, y: y), "gain and bias are not used"),
             "no gain": (
-                wrong(affine=lambda layer, y: y if layer.bias is None else y + layer.bias.view(-1, *[1] * (y.dim() - 2))),
+                wrong(
+                    affine=lambda layer, y: y if layer.bias is None else y + layer.bias.view(-1, *[1] * (y.dim() - 2))
+                ),
                 "gain is not used",
             ),
             "no bias": (
-                wrong(affine=lambda layer, y: y if layer.weight is None else y * layer.weight.view(-1, *[1] * (y.dim() - 2))),
+                wrong(
+                    affine=lambda layer, y: (
+                        y if layer.weight is None else y * layer.weight.view(-1, *[1] * (y.dim() - 2))
+                    )
+                ),
                 "bias is not used",
             ),
             "gain first": (GainFirst, "before the group is normalized"),
@@ -431,21 +467,36 @@ BANK = {
             "truth of a tensor": (wrong(affine=lambda layer, y: y * layer.weight if layer.weight else y), "ambiguous"),
             "gain given to layer_norm": (GainInside, "Expected weight"),
             "chunks of G channels": (ChunksOfG, "swapped"),
-            "not put together": (wrong(join=lambda layer, t, x: t.flatten(2), affine=lambda layer, y: y), "put together"),
+            "not put together": (
+                wrong(join=lambda layer, t, x: t.flatten(2), affine=lambda layer, y: y),
+                "put together",
+            ),
             "weight always": (
-                wrong(affine=lambda layer, y: y * layer.weight.view(-1, *[1] * (y.dim() - 2))
-                      + layer.bias.view(-1, *[1] * (y.dim() - 2))),
+                wrong(
+                    affine=lambda layer, y: (
+                        y * layer.weight.view(-1, *[1] * (y.dim() - 2)) + layer.bias.view(-1, *[1] * (y.dim() - 2))
+                    )
+                ),
                 "None without affine",
             ),
             "bias whenever weight": (
-                wrong(affine=lambda layer, y: y if layer.weight is None else y * layer.weight.view(-1, *[1] * (y.dim() - 2))
-                      + layer.bias.view(-1, *[1] * (y.dim() - 2))),
+                wrong(
+                    affine=lambda layer, y: (
+                        y
+                        if layer.weight is None
+                        else y * layer.weight.view(-1, *[1] * (y.dim() - 2)) + layer.bias.view(-1, *[1] * (y.dim() - 2))
+                    )
+                ),
                 "ask for it by itself",
             ),
             "view": (Viewed, "On a transposed tensor"),
             "x in place of wide": (wrong(widen=False), "not wide"),
             "one pass": (
-                wrong(below=lambda t, a, e: torch.sqrt(t.square().mean(a, keepdim=True) - t.mean(a, keepdim=True) ** 2 + e)),
+                wrong(
+                    below=lambda t, a, e: torch.sqrt(
+                        t.square().mean(a, keepdim=True) - t.mean(a, keepdim=True) ** 2 + e
+                    )
+                ),
                 "loses its digits",
             ),
             "an empty batch fails": (EmptyFails, "empty batch"),
@@ -454,8 +505,14 @@ BANK = {
                 "gradient of x",
             ),
             "parameters through .data": (
-                wrong(affine=lambda layer, y: y if layer.weight is None else y * layer.weight.data.view(-1, *[1] * (y.dim() - 2))
-                      + (0 if layer.bias is None else layer.bias.data.view(-1, *[1] * (y.dim() - 2)))),
+                wrong(
+                    affine=lambda layer, y: (
+                        y
+                        if layer.weight is None
+                        else y * layer.weight.data.view(-1, *[1] * (y.dim() - 2))
+                        + (0 if layer.bias is None else layer.bias.data.view(-1, *[1] * (y.dim() - 2)))
+                    )
+                ),
                 "get no gradient",
             ),
             "nothing": (NoReturn, "return"),
@@ -507,7 +564,10 @@ BANK = {
             "turned round": (lambda w, b: in_one_line(w, b)[::-1], "weight first"),
             "over the inputs": (lambda w, b: (w - w.sum(0) / w.shape[1], b - b.mean()), "number of inputs"),
             "medians": (lambda w, b: (w - w.median(0).values, b - b.median()), "medians"),
-            "rows, too": (lambda w, b: (w - w.mean(0) - w.mean(1, keepdim=True) + w.mean(), b - b.mean()), "columns alone"),
+            "rows, too": (
+                lambda w, b: (w - w.mean(0) - w.mean(1, keepdim=True) + w.mean(), b - b.mean()),
+                "columns alone",
+            ),
             "divided": (lambda w, b: (w / w.mean(0), b / b.mean()), "divided out"),
             "weight only": (lambda w, b: w - w.mean(0), "new weight and new bias"),
             "in place": (in_place, "changed its input"),
@@ -550,12 +610,22 @@ BANK = {
             "over heads and steps": (over_last(3), "head_size alone"),
             "over steps": (over_last(2), "head_size alone"),
             "not used": (mended(forward=lambda self, q, k: q @ k.mT / q.shape[-1] ** 0.5), "made but not used"),
-            "queries alone": (mended(forward=lambda self, q, k: self.norm_q(q) @ k.mT / q.shape[-1] ** 0.5), "only the queries"),
-            "keys alone": (mended(forward=lambda self, q, k: q @ self.norm_k(k).mT / q.shape[-1] ** 0.5), "only the keys"),
+            "queries alone": (
+                mended(forward=lambda self, q, k: self.norm_q(q) @ k.mT / q.shape[-1] ** 0.5),
+                "only the queries",
+            ),
+            "keys alone": (
+                mended(forward=lambda self, q, k: q @ self.norm_k(k).mT / q.shape[-1] ** 0.5),
+                "only the keys",
+            ),
             "no sqrt(d)": (mended(forward=lambda self, q, k: self.norm_q(q) @ self.norm_k(k).mT), "the bound is d"),
             "no gain": (
-                mended(make=lambda self, d: None,
-                       forward=lambda self, q, k: F.layer_norm(q, q.shape[-1:]) @ F.layer_norm(k, k.shape[-1:]).mT / 8**0.5),
+                mended(
+                    make=lambda self, d: None,
+                    forward=lambda self, q, k: (
+                        F.layer_norm(q, q.shape[-1:]) @ F.layer_norm(k, k.shape[-1:]).mT / 8**0.5
+                    ),
+                ),
                 "it has no gain",
             ),
             "the logits normalized": (
@@ -565,12 +635,20 @@ BANK = {
             "not transposed": (mended(forward=lambda self, q, k: self.norm_q(q) @ self.norm_k(k)), "transposed"),
             "turned round": (mended(forward=lambda self, q, k: -Logits.forward(self, q, k)), "sign"),
             "a plain list": (
-                mended(make=lambda self, d: setattr(self, "norms", [nn.LayerNorm(d), nn.LayerNorm(d)]),
-                       forward=lambda self, q, k: self.norms[0](q) @ self.norms[1](k).mT / q.shape[-1] ** 0.5),
+                mended(
+                    make=lambda self, d: setattr(self, "norms", [nn.LayerNorm(d), nn.LayerNorm(d)]),
+                    forward=lambda self, q, k: self.norms[0](q) @ self.norms[1](k).mT / q.shape[-1] ** 0.5,
+                ),
                 "plain list",
             ),
-            "one of two used": (mended(forward=lambda self, q, k: self.norm_q(q) @ self.norm_q(k).mT / 8**0.5), "norm_k"),
-            "normalized and clamped": (mended(forward=lambda self, q, k: Logits.forward(self, q, k).clamp(-1, 1)), "has not the largest"),
+            "one of two used": (
+                mended(forward=lambda self, q, k: self.norm_q(q) @ self.norm_q(k).mT / 8**0.5),
+                "norm_k",
+            ),
+            "normalized and clamped": (
+                mended(forward=lambda self, q, k: Logits.forward(self, q, k).clamp(-1, 1)),
+                "has not the largest",
+            ),
             "softmax": (mended(forward=lambda self, q, k: Logits.forward(self, q, k).softmax(-1)), "softmax"),
             "clamped": (
                 mended(forward=lambda self, q, k: (q @ k.mT / 8**0.5).clamp(-(8**0.5), 8**0.5)),

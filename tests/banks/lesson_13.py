@@ -104,7 +104,12 @@ def one_pass(row, near, rest, D, eps):
 def var_is(of):
     """rstd from sum_cc, D and rest, with another formula."""
     return forward_is(
-        lambda row, near, rest, D, eps: (near, rest, near + np.float64(rest), 1 / np.sqrt(of(((row - near) ** 2).sum(), D, rest) + eps))
+        lambda row, near, rest, D, eps: (
+            near,
+            rest,
+            near + np.float64(rest),
+            1 / np.sqrt(of(((row - near) ** 2).sum(), D, rest) + eps),
+        )
     )
 
 
@@ -349,11 +354,7 @@ BANK = {
         },
     },
     "forward_rows": {
-        "right": {
-            "near and rest": forward,
-            "in float64": forward_in_float64,
-            "row by row": forward_with_rows,
-        },
+        "right": {"near and rest": forward, "in float64": forward_in_float64, "row by row": forward_with_rows},
         "wrong": {
             "unbiased": (with_rstd(lambda v, D, eps: 1 / np.sqrt(v * D / (D - 1) + eps)), "divides by D"),
             "unbiased sum": (var_is(lambda s, D, rest: s / (D - 1) - rest * rest), "divides by D"),
@@ -371,15 +372,24 @@ BANK = {
             "one pass": (forward_is(one_pass), "expected"),
             "rest forgotten": (forward_is(write=lambda v, n, r, k, w, b: (v - n) * k * w + b), "rest is left out"),
             "rest added": (forward_is(write=lambda v, n, r, k, w, b: (v - n + r) * k * w + b), "rest is added"),
-            "near + rest": (forward_is(write=lambda v, n, r, k, w, b: (v - (n + r)) * k * w + b), "one after the other"),
+            "near + rest": (
+                forward_is(write=lambda v, n, r, k, w, b: (v - (n + r)) * k * w + b),
+                "one after the other",
+            ),
             "not centered": (forward_is(write=lambda v, n, r, k, w, b: v * k * w + b), "not centered"),
             "no weight": (forward_is(write=lambda v, n, r, k, w, b: (v - n - r) * k + b), "weight is missing"),
             "no bias": (forward_is(write=lambda v, n, r, k, w, b: (v - n - r) * k * w), "bias is missing"),
             "neither": (forward_is(write=lambda v, n, r, k, w, b: (v - n - r) * k), "weight and bias are missing"),
             "bias first": (forward_is(write=lambda v, n, r, k, w, b: ((v - n - r) * k + b) * w), "then plus bias"),
-            "rest as mean": (forward_is(lambda row, n, r, D, eps: (n, r, r, 1 / np.sqrt(row.astype(float).var() + eps))), "rest only"),
+            "rest as mean": (
+                forward_is(lambda row, n, r, D, eps: (n, r, r, 1 / np.sqrt(row.astype(float).var() + eps))),
+                "rest only",
+            ),
             "all rows": (forward_is(rows=lambda x, start, stop: range(len(x))), "range(start, stop)"),
-            "last row left out": (forward_is(rows=lambda x, start, stop: range(start, stop - 1)), "last row is left out"),
+            "last row left out": (
+                forward_is(rows=lambda x, start, stop: range(start, stop - 1)),
+                "last row is left out",
+            ),
             "three passes over x": (three_passes, "finished while it is in the cache"),
             "y as scratch pad": (scratch_pad, "scratch pad"),
             "whole rows": (whole_rows, "one number at a time"),
@@ -391,8 +401,17 @@ BANK = {
             "nothing": (lambda x, weight, bias, eps, y, mean, rstd, start, stop: None, "nothing is written"),
         },
         "generic_exceptions": (
-            "returns None", "returns a string", "returns a list", "an extra axis", "half the digits", "float64 whatever comes in",
-            "cut off from the gradient", "through NumPy", "changes its input", "a little too large", "a little too high",
+            "returns None",
+            "returns a string",
+            "returns a list",
+            "an extra axis",
+            "half the digits",
+            "float64 whatever comes in",
+            "cut off from the gradient",
+            "through NumPy",
+            "changes its input",
+            "a little too large",
+            "a little too high",
             "a gradient that is off",
         ),  # it writes into its arguments and returns nothing; a changed x is in the list above
     },
@@ -446,8 +465,17 @@ BANK = {
             "too few arguments": (lambda dy, x: None, "must take"),
         },
         "generic_exceptions": (
-            "returns None", "returns a string", "returns a list", "an extra axis", "half the digits", "float64 whatever comes in",
-            "cut off from the gradient", "through NumPy", "changes its input", "a little too large", "a little too high",
+            "returns None",
+            "returns a string",
+            "returns a list",
+            "an extra axis",
+            "half the digits",
+            "float64 whatever comes in",
+            "cut off from the gradient",
+            "through NumPy",
+            "changes its input",
+            "a little too large",
+            "a little too high",
             "a gradient that is off",
         ),
     },
@@ -472,12 +500,19 @@ BANK = {
             "turned round": (padded_is(lambda row, at, D: at >= D), "turned round"),
             "subtracted afterwards": (padded_is(subtract=True), "right on paper"),
             "one pass": (
-                lambda x, width: (x.mean(-1, keepdim=True), (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2),
-                "one-pass"),
+                lambda x, width: (
+                    x.mean(-1, keepdim=True),
+                    (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2,
+                ),
+                "one-pass",
+            ),
             "swapped": (lambda x, width: mended(x, width)[::-1], "swapped"),
-            "deviation": (lambda x, width: (x.mean(-1, keepdim=True), x.std(-1, correction=0, keepdim=True)), "its square"),
+            "deviation": (
+                lambda x, width: (x.mean(-1, keepdim=True), x.std(-1, correction=0, keepdim=True)),
+                "its square",
+            ),
             "the mean only": (lambda x, width: x.mean(-1, keepdim=True), "expected"),
             "no keepdim": (lambda x, width: (x.mean(-1), x.var(-1, correction=0)), "shape"),
         },
     },
-}  # fmt: skip
+}

@@ -34,8 +34,10 @@ def over_axis_one(x, weight, bias):
 
 
 def pixel_by_pixel(x, weight, bias):
-    columns = [torch.stack([F.layer_norm(x[:, :, i, j], weight.shape, weight, bias) for j in range(x.shape[3])], -1)
-               for i in range(x.shape[2])]  # fmt: skip
+    columns = [
+        torch.stack([F.layer_norm(x[:, :, i, j], weight.shape, weight, bias) for j in range(x.shape[3])], -1)
+        for i in range(x.shape[2])
+    ]
     return torch.stack(columns, 2)
 
 
@@ -126,7 +128,9 @@ def real_tokens_only(x, mask, norm):
 
 def by_index_add(x, mask, norm):
     sentence = mask.nonzero()[:, 0]
-    return torch.zeros(len(x), x.shape[-1], dtype=x.dtype).index_add(0, sentence, norm(x[mask])) / mask.sum(1, keepdim=True)
+    return torch.zeros(len(x), x.shape[-1], dtype=x.dtype).index_add(0, sentence, norm(x[mask])) / mask.sum(
+        1, keepdim=True
+    )
 
 
 def by_nanmean(x, mask, norm):
@@ -148,7 +152,11 @@ def bias_set_to_zero(x, mask, norm):
 def all_but_the_bias(x, mask, norm):
     """Drops what equals the bias: of real tokens too, where an entry is at the mean."""
     y = norm(x * mask.unsqueeze(-1))
-    return (y * (y != norm.bias)).sum(1) / mask.sum(1, keepdim=True) if norm.bias is not None else y.sum(1) / mask.sum(1, keepdim=True)
+    return (
+        (y * (y != norm.bias)).sum(1) / mask.sum(1, keepdim=True)
+        if norm.bias is not None
+        else y.sum(1) / mask.sum(1, keepdim=True)
+    )
 
 
 def first_tokens(x, mask, norm):
@@ -202,7 +210,11 @@ def in_place(model):
 def by_memory(model):
     """Draws everything, then puts back what belongs to other layers."""
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    owners = {f"{name}.{n}": module for name, module in model.named_modules() for n, _ in module.named_parameters(recurse=False)}
+    owners = {
+        f"{name}.{n}": module
+        for name, module in model.named_modules()
+        for n, _ in module.named_parameters(recurse=False)
+    }
     for name, p in model.named_parameters():
         if isinstance(owners[name], (nn.Linear, nn.Embedding)):
             nn.init.zeros_(p) if name.endswith("bias") else nn.init.normal_(p, std=0.02)
@@ -460,7 +472,9 @@ def gradient_by_backward(space):
         for which in (0, 1):
             x = space["draw"](6, 5).clone().requires_grad_()
             g = torch.Generator().manual_seed(5)
-            (space["trial"](cls, x.clone())[which] * torch.randn(6, 5, dtype=torch.float64, generator=g)).sum().backward()
+            (
+                space["trial"](cls, x.clone())[which] * torch.randn(6, 5, dtype=torch.float64, generator=g)
+            ).sum().backward()
             found.append(x.grad)
         return torch.allclose(*found)
 
@@ -552,7 +566,12 @@ def again_without(what):
             layer(used), layer(10 * x)
             kept = what == "input" or torch.equal(used, x)
             later = what == "later" or torch.equal(layer(x.clone()), first)
-            alike = what == "eval" or torch.equal(layer.eval()(x.clone()), first) or what == "later" and not layer_is_running(layer)
+            alike = (
+                what == "eval"
+                or torch.equal(layer.eval()(x.clone()), first)
+                or what == "later"
+                and not layer_is_running(layer)
+            )
             return kept and later and alike
 
         return again
@@ -761,29 +780,57 @@ class LearnedDecay(ByMatrices):
 BANK = {
     "repaired_pixels": {
         "right": {
-            "movedim": with_movedim, "permute": with_permute, "transpose": with_transpose, "tokens": with_tokens,
-            "einsum": with_einsum, "rows of pixels": rows_of_pixels, "one group of C": as_a_group,
-            "the formula over axis 1": over_axis_one, "pixel by pixel": pixel_by_pixel,
+            "movedim": with_movedim,
+            "permute": with_permute,
+            "transpose": with_transpose,
+            "tokens": with_tokens,
+            "einsum": with_einsum,
+            "rows of pixels": rows_of_pixels,
+            "one group of C": as_a_group,
+            "the formula over axis 1": over_axis_one,
+            "pixel by pixel": pixel_by_pixel,
         },
         "wrong": {
             "the patient": (pixels(cut, lambda y, s: y.reshape(s)), "moves nothing"),
             "reshaped to (B, H, W, C)": (
-                pixels(lambda x: x.reshape(x.shape[0], *x.shape[2:], x.shape[1]), lambda y, s: y.reshape(s)), "moves nothing"),
+                pixels(lambda x: x.reshape(x.shape[0], *x.shape[2:], x.shape[1]), lambda y, s: y.reshape(s)),
+                "moves nothing",
+            ),
             "moved in, reshaped out": (pixels(move, lambda y, s: y.reshape(s)), "Undo a move with a move"),
-            "tokens moved in, reshaped out": (pixels(lambda x: x.flatten(2).mT, lambda y, s: y.reshape(s)), "Undo a move with a move"),
+            "tokens moved in, reshaped out": (
+                pixels(lambda x: x.flatten(2).mT, lambda y, s: y.reshape(s)),
+                "Undo a move with a move",
+            ),
             "reshaped in, moved out": (
-                pixels(lambda x: x.reshape(x.shape[0], *x.shape[2:], x.shape[1]), lambda y, s: y.movedim(-1, 1)), "Both ways must move"),
+                pixels(lambda x: x.reshape(x.shape[0], *x.shape[2:], x.shape[1]), lambda y, s: y.movedim(-1, 1)),
+                "Both ways must move",
+            ),
             "moved on instead of back": (pixels(move, lambda y, s: y.permute(0, 2, 3, 1)), "another order"),
             "not moved back": (pixels(move, lambda y, s: y), "another order"),
             "one group of all channels and pixels": (lambda x, w, b: F.group_norm(x, 1, w, b), "another norm"),
             "each channel by itself": (lambda x, w, b: F.instance_norm(x, weight=w, bias=b), "another norm"),
-            "over the width": (lambda x, w, b: (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
-                               * w[:, None, None] + b[:, None, None], "another norm"),
+            "over the width": (
+                lambda x, w, b: (
+                    (x - x.mean(-1, keepdim=True))
+                    / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+                    * w[:, None, None]
+                    + b[:, None, None]
+                ),
+                "another norm",
+            ),
             "stripes painted over": (stripes_painted_over, "moves nothing"),
             "axes swapped, then cut": (
-                lambda x, w, b: F.layer_norm(cut(x.transpose(2, 3)), (x.shape[1],), w, b).reshape(x.shape), "expected"),
-            "all of a sample": (lambda x, w, b: F.layer_norm(x, x.shape[1:]) * w[:, None, None] + b[:, None, None], "another norm"),
-            "eps 1e-6": (lambda x, w, b: F.layer_norm(x.movedim(1, -1), w.shape, w, b, 1e-6).movedim(-1, 1), "expected"),
+                lambda x, w, b: F.layer_norm(cut(x.transpose(2, 3)), (x.shape[1],), w, b).reshape(x.shape),
+                "expected",
+            ),
+            "all of a sample": (
+                lambda x, w, b: F.layer_norm(x, x.shape[1:]) * w[:, None, None] + b[:, None, None],
+                "another norm",
+            ),
+            "eps 1e-6": (
+                lambda x, w, b: F.layer_norm(x.movedim(1, -1), w.shape, w, b, 1e-6).movedim(-1, 1),
+                "expected",
+            ),
             "D - 1": (variant(correction=1), "correction=0"),
             "eps outside": (variant(outside=True), "under the root"),
             "no eps": (variant(eps=0.0), "no eps"),
@@ -792,45 +839,88 @@ BANK = {
     },
     "repaired_average": {
         "right": {
-            "mask behind the norm": masked_last, "mask on both sides": masked_twice, "sentence by sentence": sentence_by_sentence,
-            "real tokens only": real_tokens_only, "index_add": by_index_add, "nanmean": by_nanmean,
-            "mean times T / n": mean_times_factor, "where": with_where, "a matrix product": by_matrix_product, "what the padding added, taken away": bias_subtracted,
+            "mask behind the norm": masked_last,
+            "mask on both sides": masked_twice,
+            "sentence by sentence": sentence_by_sentence,
+            "real tokens only": real_tokens_only,
+            "index_add": by_index_add,
+            "nanmean": by_nanmean,
+            "mean times T / n": mean_times_factor,
+            "where": with_where,
+            "a matrix product": by_matrix_product,
+            "what the padding added, taken away": bias_subtracted,
         },
         "wrong": {
             "the patient": (average(lambda x, m, norm: norm(x * m), real), "turns 0 into its bias"),
             "divided by T": (average(lambda x, m, norm: norm(x) * m, lambda x, mask: x.shape[1]), "padded length"),
-            "masked twice, divided by T": (average(lambda x, m, norm: norm(x * m) * m, lambda x, mask: x.shape[1]), "padded length"),
+            "masked twice, divided by T": (
+                average(lambda x, m, norm: norm(x * m) * m, lambda x, mask: x.shape[1]),
+                "padded length",
+            ),
             "the mean": (lambda x, mask, norm: norm(x).mean(1), "padded length"),
             "no mask": (average(lambda x, m, norm: norm(x), real), "not masked"),
             "bias taken from all": (average(lambda x, m, norm: no_bias(norm(x * m), norm), real), "real tokens, too"),
-            "bias taken from all, masked": (average(lambda x, m, norm: no_bias(norm(x), norm) * m, real), "real tokens, too"),
+            "bias taken from all, masked": (
+                average(lambda x, m, norm: no_bias(norm(x), norm) * m, real),
+                "real tokens, too",
+            ),
             "the norm's bias set to 0": (bias_set_to_zero, "real tokens, too"),
             "what equals the bias": (all_but_the_bias, "whole numbers"),
             "padding told by zeros": (average(lambda x, m, norm: norm(x) * (x != 0), real), "the mask says which"),
-            "zero rows for padding": (average(lambda x, m, norm: norm(x) * (x != 0).any(-1, keepdim=True), real), "the mask says which"),
+            "zero rows for padding": (
+                average(lambda x, m, norm: norm(x) * (x != 0).any(-1, keepdim=True), real),
+                "the mask says which",
+            ),
             "masked, zero rows for padding": (
-                average(lambda x, m, norm: norm(x * m) * (x * m != 0).any(-1, keepdim=True), real), "the mask says which"),
+                average(lambda x, m, norm: norm(x * m) * (x * m != 0).any(-1, keepdim=True), real),
+                "the mask says which",
+            ),
             "the first n tokens": (first_tokens, "gaps anywhere"),
-            "the longest length": (average(lambda x, m, norm: norm(x) * m, lambda x, mask: mask.sum(1).max()), "longest sentence's"),
-            "one mean for all": (lambda x, mask, norm: norm(x)[mask].mean(0).expand(len(x), -1), "all sentences together"),
+            "the longest length": (
+                average(lambda x, m, norm: norm(x) * m, lambda x, mask: mask.sum(1).max()),
+                "longest sentence's",
+            ),
+            "one mean for all": (
+                lambda x, mask, norm: norm(x)[mask].mean(0).expand(len(x), -1),
+                "all sentences together",
+            ),
             "padding at -inf": (average(lambda x, m, norm: norm(x.masked_fill(~m, float("-inf"))), real), "nan"),
             "mask upside down": (lambda x, mask, norm: masked_last(x, ~mask, norm), "wrong way round"),
             "norm of the average": (lambda x, mask, norm: norm(masked_last(x, mask, lambda x: x)), "after the average"),
             "no norm": (lambda x, mask, norm: masked_last(x, mask, lambda x: x), "norm is gone"),
             "the sum": (lambda x, mask, norm: (norm(x) * mask.unsqueeze(-1)).sum(1), "the sum"),
-            "one length for all": (average(lambda x, m, norm: norm(x) * m, lambda x, mask: mask.sum() / len(mask)), "its own"),
+            "one length for all": (
+                average(lambda x, m, norm: norm(x) * m, lambda x, mask: mask.sum() / len(mask)),
+                "its own",
+            ),
             "lengths without keepdim": (average(lambda x, m, norm: norm(x) * m, lambda x, mask: mask.sum(1)), "raised"),
         },
     },
     "repaired_init": {
-        "right": {"two kinds": two_kinds, "apply": with_apply, "by hand": in_place, "puts the rest back": by_memory,
-                  "by attributes": by_attributes, "recursive": recursive},
+        "right": {
+            "two kinds": two_kinds,
+            "apply": with_apply,
+            "by hand": in_place,
+            "puts the rest back": by_memory,
+            "by attributes": by_attributes,
+            "recursive": recursive,
+        },
         "wrong": {
             "the patient": (by_parameter(lambda n, p: normal(p)), "every parameter is drawn"),
-            "more than one axis": (by_parameter(lambda n, p: normal(p) if p.dim() > 1 else None), "gains over two axes"),
+            "more than one axis": (
+                by_parameter(lambda n, p: normal(p) if p.dim() > 1 else None),
+                "gains over two axes",
+            ),
             "more than one axis, biases 0": (
-                by_parameter(lambda n, p: normal(p) if p.dim() > 1 else nn.init.zeros_(p) if n.endswith("bias") else None), "is a matrix, too"),
-            "one axis: 0": (by_parameter(lambda n, p: normal(p) if p.dim() > 1 else nn.init.zeros_(p)), "gains of the norms are among"),
+                by_parameter(
+                    lambda n, p: normal(p) if p.dim() > 1 else nn.init.zeros_(p) if n.endswith("bias") else None
+                ),
+                "is a matrix, too",
+            ),
+            "one axis: 0": (
+                by_parameter(lambda n, p: normal(p) if p.dim() > 1 else nn.init.zeros_(p)),
+                "gains of the norms are among",
+            ),
             "all but LayerNorm": (all_but(nn.LayerNorm), "List the layers"),
             "all but PyTorch's norms": (all_but(nn.LayerNorm, nn.RMSNorm, nn.GroupNorm), "List the layers"),
             "Linear alone": (kinds(nn.Linear), "Embedding"),
@@ -841,15 +931,25 @@ BANK = {
             "biases drawn": (biases_drawn, "bias"),
             "bias=False not thought of": (without_asking, "raised"),
             "no 'norm' in the name": (
-                by_parameter(lambda n, p: None if "norm" in n else nn.init.zeros_(p) if n.endswith("bias") else normal(p)), "List the layers"),
+                by_parameter(
+                    lambda n, p: None if "norm" in n else nn.init.zeros_(p) if n.endswith("bias") else normal(p)
+                ),
+                "List the layers",
+            ),
             "0.02 as a variance": (kinds(nn.Linear, nn.Embedding, std=0.02**0.5), "not the variance"),
             "nothing": (lambda model: None, "expected"),
             "a copy": (lambda model: two_kinds(__import__("copy").deepcopy(model)), "expected"),
         },
     },
     "repaired_block": {
-        "right": {"two sums": TwoSums, "other names": OtherNames, "residual kept aside": Kept, "a loop": InALoop,
-                  "functional": block(by_functional), "on a clone": block(on_a_clone)},
+        "right": {
+            "two sums": TwoSums,
+            "other names": OtherNames,
+            "residual kept aside": Kept,
+            "a loop": InALoop,
+            "functional": block(by_functional),
+            "on a clone": block(on_a_clone),
+        },
         "wrong": {
             "the patient": (Patient, "in both branches"),
             "first half": (block(only_first), "in the second"),
@@ -858,17 +958,29 @@ BANK = {
             "residual of the start": (block(stale), "what the first branch wrote is lost"),
             "no norms": (block(lambda s, x: (y := x + s.mix(x)) + s.mlp(y)), "norms are gone"),
             "one norm twice": (block(lambda s, x: (y := x + s.mix(s.norm1(x))) + s.mlp(s.norm1(y))), "norm of its own"),
-            "side by side": (block(lambda s, x: x + s.mix(s.norm1(x)) + s.mlp(s.norm2(x))), "both branches read the input"),
-            "norms behind the branches": (block(lambda s, x: (y := x + s.norm1(s.mix(x))) + s.norm2(s.mlp(y))), "in front"),
+            "side by side": (
+                block(lambda s, x: x + s.mix(s.norm1(x)) + s.mlp(s.norm2(x))),
+                "both branches read the input",
+            ),
+            "norms behind the branches": (
+                block(lambda s, x: (y := x + s.norm1(s.mix(x))) + s.norm2(s.mlp(y))),
+                "in front",
+            ),
             "scaled back at the end": (block(scaled_back), "silent"),
             "x added to the patient": (block(lambda s, x: x + Patient.forward(s, x)), "what the patient makes"),
             "final norm added": (block(lambda s, x: s.norm2(TwoSums.forward(s, x))), "on the stream itself"),
-            "norms on both sides": (block(lambda s, x: (y := x + s.norm1(s.mix(s.norm1(x)))) + s.norm2(s.mlp(s.norm2(y)))), "both sides"),
+            "norms on both sides": (
+                block(lambda s, x: (y := x + s.norm1(s.mix(s.norm1(x)))) + s.norm2(s.mlp(s.norm2(y)))),
+                "both sides",
+            ),
             "mlp first": (block(lambda s, x: (y := x + s.mlp(s.norm2(x))) + s.mix(s.norm1(y))), "mlp comes first"),
             "norm1 unused": (block(lambda s, x: (y := x + s.mix(x)) + s.mlp(s.norm2(y))), "norm1 is not used"),
             "norm2 unused": (block(lambda s, x: (y := x + s.mix(s.norm1(x))) + s.mlp(y)), "norm2 is not used"),
             "stream detached": (block(lambda s, x: TwoSums.forward(s, x.detach())), "gradient of x"),
-            "half of each branch": (block(lambda s, x: (y := x + 0.5 * s.mix(s.norm1(x))) + 0.5 * s.mlp(s.norm2(y))), "random parameters"),
+            "half of each branch": (
+                block(lambda s, x: (y := x + 0.5 * s.mix(s.norm1(x))) + 0.5 * s.mlp(s.norm2(y))),
+                "random parameters",
+            ),
             "no sums": (block(lambda s, x: s.mlp(s.norm2(s.mix(s.norm1(x))))), "nothing passes"),
             "in place": (block(adds_in_place), "inplace operation"),
             "other parameter names": (OwnInit, "raised"),
@@ -876,8 +988,12 @@ BANK = {
     },
     "trail_norm": {
         "right": {
-            "matrices": ByMatrices, "the formula": ByTheFormula, "token by token": TokenByToken, "weights by recursion": AsRecursion,
-            "update by update": Updating, "all in float64": InDouble,
+            "matrices": ByMatrices,
+            "the formula": ByTheFormula,
+            "token by token": TokenByToken,
+            "weights by recursion": AsRecursion,
+            "update by update": Updating,
+            "all in float64": InDouble,
         },
         "wrong": {
             "mean of the variances": (trail(variance=mean_of_variances), "not the variance of the whole"),
@@ -887,9 +1003,14 @@ BANK = {
             "axes in front flattened": (FlatAxes, "unlike mean"),
             "without the token itself": (trail(trail=without_itself), "decay 0"),
             "a moving average": (trail(trail=moving_average), "worked example"),
-            "decay forgotten": (trail(trail=lambda s, T, x: x.new_ones(T, T).tril() / torch.arange(1, T + 1).to(x)[:, None]), "decay 0"),
+            "decay forgotten": (
+                trail(trail=lambda s, T, x: x.new_ones(T, T).tril() / torch.arange(1, T + 1).to(x)[:, None]),
+                "decay 0",
+            ),
             "variance around each token's own trail": (
-                trail(variance=lambda s, w, x, mu: w @ ((x - mu) ** 2).mean(-1, keepdim=True)), "worked example"),
+                trail(variance=lambda s, w, x, mu: w @ ((x - mu) ** 2).mean(-1, keepdim=True)),
+                "worked example",
+            ),
             "D - 1": (trail(variance=unbiased), "correction=0"),
             "eps outside": (trail(denominator=lambda s, v: v.sqrt() + s.eps), "under the root"),
             "eps fixed": (trail(denominator=lambda s, v: (v + 1e-5).sqrt()), "eps of the call"),
@@ -917,15 +1038,32 @@ if LESSON:  # the seven given tests are the lesson's own
         },
         "wrong": {
             "no offset": (checklist(offset=named("offset", offset_like(0, 1e-4))), "clamps it at 0"),
-            "offset in float64": (checklist(offset=named("offset", offset_like(1e4, 1e-4, torch.float64))), "clamps it at 0"),
+            "offset in float64": (
+                checklist(offset=named("offset", offset_like(1e4, 1e-4, torch.float64))),
+                "clamps it at 0",
+            ),
             "any offset will do": (checklist(offset=named("offset", offset_like(1e4, 1e6))), "clamps it at 0"),
-            "stricter than PyTorch": (checklist(offset=named("offset", offset_like(1e4, 1e-6))), "is right, and your test 'offset'"),
-            "gradient of the sum": (checklist(gradient=gradient_of(lambda y, s: y.sum(), fresh=True)), "takes the gain out"),
+            "stricter than PyTorch": (
+                checklist(offset=named("offset", offset_like(1e4, 1e-6))),
+                "is right, and your test 'offset'",
+            ),
+            "gradient of the sum": (
+                checklist(gradient=gradient_of(lambda y, s: y.sum(), fresh=True)),
+                "takes the gain out",
+            ),
             "gradient at gain 1": (
-                checklist(gradient=gradient_of(lambda y, s: (y * s["draw"](3, 4, 5)[2]).sum(), fresh=True)), "takes the gain out"),
+                checklist(gradient=gradient_of(lambda y, s: (y * s["draw"](3, 4, 5)[2]).sum(), fresh=True)),
+                "takes the gain out",
+            ),
             "gradient test that always passes": (checklist(gradient=named("gradient", always(True))), "as a constant"),
-            "gradient test that never passes": (checklist(gradient=named("gradient", always(False))), "your test 'gradient' refuses it"),
-            "the input is not looked at": (checklist(again=again_without("input"), gradient=gradient_by_gradcheck), "overwrites its input"),
+            "gradient test that never passes": (
+                checklist(gradient=named("gradient", always(False))),
+                "your test 'gradient' refuses it",
+            ),
+            "the input is not looked at": (
+                checklist(again=again_without("input"), gradient=gradient_by_gradcheck),
+                "overwrites its input",
+            ),
             "no eval()": (checklist(again=again_without("eval")), "running variance"),
             "no other rows in between": (checklist(again=again_at_once), "remembers the rows"),
             "finite is enough": (checklist(offset=named("offset", offset_finite)), "clamps it at 0"),
@@ -935,4 +1073,4 @@ if LESSON:  # the seven given tests are the lesson's own
             "its result": ("names", "without brackets"),
             "returns the test itself": (lambda cls: checklist, "returned"),
         },
-    }  # fmt: skip
+    }

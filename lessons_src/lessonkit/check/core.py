@@ -27,9 +27,24 @@ from lessonkit import _hook
 from lessonkit._hook import YourTurn
 
 __all__ = [
-    "Mistake", "NotYet", "Probe", "YourTurn", "call", "call_layer", "choice", "draw", "examine", "filled", "gradients",
-    "in_float64", "in_stages", "quiet", "refusing", "reject", "values",
-]  # fmt: skip
+    "Mistake",
+    "NotYet",
+    "Probe",
+    "YourTurn",
+    "call",
+    "call_layer",
+    "choice",
+    "draw",
+    "examine",
+    "filled",
+    "gradients",
+    "in_float64",
+    "in_stages",
+    "quiet",
+    "refusing",
+    "reject",
+    "values",
+]
 
 
 class NotYet(AssertionError):
@@ -140,7 +155,7 @@ def refusing(call_answer):
 
 def call(
     label, *args, returns=("the result",), gradient=True, tolerance=1e-9, exact_dtype=True, names=("x",), **kwargs
-):  # fmt: skip
+):
     """Return a Probe that calls a function answer once.
 
     args, kwargs: the inputs; tensors are cloned for every call.
@@ -280,8 +295,10 @@ def examine(answer, name, probes, reference, mistakes=(), tried=None, kind="func
     tried: what the probes cover, in plain words; without it the probes' labels are listed.
     """
     _compare(answer, name, probes, reference, mistakes, kind)
-    print(f"Right: {name} does what it should on {len(probes)} input{'s' if len(probes) > 1 else ''}"
-          f" ({tried or ', '.join(probe.label for probe in probes)}).")  # fmt: skip
+    print(
+        f"Right: {name} does what it should on {len(probes)} input{'s' if len(probes) > 1 else ''}"
+        f" ({tried or ', '.join(probe.label for probe in probes)})."
+    )
 
 
 def in_stages(answer, name, stages, reference, right, kind="class"):
@@ -306,8 +323,10 @@ def _compare(answer, name, probes, reference, mistakes, kind):
     if kind == "function" and isinstance(answer, type) and not isinstance(reference, type):
         reject(f"check.{name} takes your function itself, not a class.")
     if not callable(answer):
-        reject(f"check.{name} takes your {kind} itself, not {_kind(answer)}: write check.{name}({name}), "
-               f"without calling it first.")  # fmt: skip
+        reject(
+            f"check.{name} takes your {kind} itself, not {_kind(answer)}: write check.{name}({name}), "
+            f"without calling it first."
+        )
     expected = [_known(probe, reference) for probe in probes]
     seen = []
     for probe, right in zip(probes, expected, strict=True):
@@ -392,12 +411,16 @@ def _outputs_of(right):
     return [what for what in right if not what.startswith("gradient of") and not what.endswith("after the call")]
 
 
-_GRADIENT = ("Something cuts the way from the output back to the input: .detach(), .data, .item(), torch.no_grad(), "
-             "torch.tensor(...) or NumPy.")  # fmt: skip
+_GRADIENT = (
+    "Something cuts the way from the output back to the input: .detach(), .data, .item(), torch.no_grad(), "
+    "torch.tensor(...) or NumPy."
+)
 
 
-_PARTLY = ("The values agree, the gradient does not: .detach(), .item() or torch.no_grad() on a part of the way, or a "
-           "wrong backward.")  # fmt: skip
+_PARTLY = (
+    "The values agree, the gradient does not: .detach(), .item() or torch.no_grad() on a part of the way, or a "
+    "wrong backward."
+)
 
 
 def _returned(value):
@@ -425,14 +448,17 @@ def _difference(what, value, right, probe, alone=True):
         if value.shape != right.shape or not torch.equal(torch.nan_to_num(value), torch.nan_to_num(right)):
             return f"your code changed its input {what.split()[0]}.", (
                 "An operation in place (+=, *=, or a name that ends in _) works on the caller's tensor. "
-                "Write x = x - mean, not x -= mean.")  # fmt: skip
+                "Write x = x - mean, not x -= mean."
+            )
         return None
     if value.shape != right.shape:
         return f"{what} has shape {tuple(value.shape)}, expected {tuple(right.shape)}. {_inputs(probe)}".rstrip(), None
     if probe.exact_dtype and value.dtype != right.dtype:
         return f"{what} has dtype {value.dtype}, expected {right.dtype}.", (
             "A conversion like .float() or torch.tensor(...) must be undone before the return: .to(x.dtype)."
-            if value.is_floating_point() else None)  # fmt: skip
+            if value.is_floating_point()
+            else None
+        )
     if right.numel() == 0 or _close(value, right, probe):
         return None
     hint = _PARTLY if what.startswith("gradient of") else None
@@ -493,8 +519,10 @@ def _numbers(what, value, right, probe):
     place = tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), right.shape)) if right.dim() else ()
     digits = _digits(value[place].item(), right[place].item())
     where, row = (f"[{', '.join(map(str, place[:-1]))}]" if len(place) > 1 else ""), place[:-1]
-    return (f"{what}{where} is {_row(value[row], digits, place)}, expected {_row(right[row], digits, place)}. "
-            f"{_inputs(probe, right.shape, place)}").rstrip()  # fmt: skip
+    return (
+        f"{what}{where} is {_row(value[row], digits, place)}, expected {_row(right[row], digits, place)}. "
+        f"{_inputs(probe, right.shape, place)}"
+    ).rstrip()
 
 
 def _digits(value, right):
@@ -627,8 +655,10 @@ def _other_device(answer, probes):
         raise
     except (Exception, SystemExit) as error:  # .item() fails on meta and works on a GPU: only a clash of devices counts
         if "device" in str(error) and "cpu" in str(error):
-            return ("With x on another device than the CPU it raises an error.",
-                    "A tensor made inside stays on the CPU: give it device=x.device, or derive it from x.")  # fmt: skip
+            return (
+                "With x on another device than the CPU it raises an error.",
+                "A tensor made inside stays on the CPU: give it device=x.device, or derive it from x.",
+            )
     return None
 
 

@@ -20,7 +20,7 @@ _PROBES = [
     # float32, a row of spread 1 around 100: two passes lose nothing, E[x^2] - E[x]^2 loses 1e4 times 2^-24
     call("float32 rows around 100", (100 + draw(5, 6, 64)).float(), returns=("mean", "var"), tolerance=2e-6),
     call("rows of bfloat16", draw(6, 3, 8, dtype=torch.bfloat16), returns=("mean", "var"), tolerance=2e-2),
-]  # fmt: skip
+]
 
 
 def _over(x, count):
@@ -35,57 +35,112 @@ def _one_pass(x):
 
 _MISTAKES = [
     Mistake("the variance is divided by D - 1 (torch.var's default). Say correction=0.", _moments(correction=1)),
-    Mistake("the reduced axis is gone. Say keepdim=True in both, so that x - mean broadcasts.", _moments(keepdim=False)),
-    Mistake("the reduced axis is gone, and the variance is divided by D - 1: keepdim=True and correction=0.",
-            _moments(keepdim=False, correction=1)),
-    Mistake("you reduce the first axis, across the samples of the batch. LayerNorm reduces the last one, -1.", _moments(0)),
-    Mistake("you reduce axis 1. That is the last axis of a matrix only; -1 is the last axis of every tensor.",
-            lambda x: _moments(1 if x.dim() > 1 else 0)(x)),
-    Mistake("one mean for the whole tensor. Every row needs its own: reduce axis -1 only.",
-            lambda x: tuple(s.reshape([1] * x.dim()) for s in (x.mean(), x.var(correction=0)))),
-    Mistake("one mean for the whole tensor. Every row needs its own: reduce axis -1 only.",
-            lambda x: (x.mean(), x.var(correction=0))),
-    Mistake("all axes but the first are reduced. For (B, T, C) that mixes the tokens of a sentence: reduce axis -1 only.",
-            lambda x: _moments(tuple(range(1, x.dim())) or -1)(x)),
-    Mistake("var is the standard deviation, the root of the variance. Leave the root away.",
-            lambda x: (x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True).sqrt())),
-    Mistake("var is the unbiased standard deviation: no root, and divide by D, not D - 1.",
-            lambda x: (x.mean(-1, keepdim=True), x.std(-1, keepdim=True))),
-    Mistake("the variance is the mean of the squares. Subtract the mean before you square.",
-            lambda x: (x.mean(-1, keepdim=True), (x * x).mean(-1, keepdim=True))),
-    Mistake("var is the sum of the squared distances. Divide it by D: take their mean.",
-            lambda x: (x.mean(-1, keepdim=True), ((x - x.mean(-1, keepdim=True)) ** 2).sum(-1, keepdim=True))),
-    Mistake("var is the mean distance, not squared. Square before you average.",
-            lambda x: (x.mean(-1, keepdim=True), (x - x.mean(-1, keepdim=True)).abs().mean(-1, keepdim=True))),
+    Mistake(
+        "the reduced axis is gone. Say keepdim=True in both, so that x - mean broadcasts.", _moments(keepdim=False)
+    ),
+    Mistake(
+        "the reduced axis is gone, and the variance is divided by D - 1: keepdim=True and correction=0.",
+        _moments(keepdim=False, correction=1),
+    ),
+    Mistake(
+        "you reduce the first axis, across the samples of the batch. LayerNorm reduces the last one, -1.", _moments(0)
+    ),
+    Mistake(
+        "you reduce axis 1. That is the last axis of a matrix only; -1 is the last axis of every tensor.",
+        lambda x: _moments(1 if x.dim() > 1 else 0)(x),
+    ),
+    Mistake(
+        "one mean for the whole tensor. Every row needs its own: reduce axis -1 only.",
+        lambda x: tuple(s.reshape([1] * x.dim()) for s in (x.mean(), x.var(correction=0))),
+    ),
+    Mistake(
+        "one mean for the whole tensor. Every row needs its own: reduce axis -1 only.",
+        lambda x: (x.mean(), x.var(correction=0)),
+    ),
+    Mistake(
+        "all axes but the first are reduced. For (B, T, C) that mixes the tokens of a sentence: reduce axis -1 only.",
+        lambda x: _moments(tuple(range(1, x.dim())) or -1)(x),
+    ),
+    Mistake(
+        "var is the standard deviation, the root of the variance. Leave the root away.",
+        lambda x: (x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True).sqrt()),
+    ),
+    Mistake(
+        "var is the unbiased standard deviation: no root, and divide by D, not D - 1.",
+        lambda x: (x.mean(-1, keepdim=True), x.std(-1, keepdim=True)),
+    ),
+    Mistake(
+        "the variance is the mean of the squares. Subtract the mean before you square.",
+        lambda x: (x.mean(-1, keepdim=True), (x * x).mean(-1, keepdim=True)),
+    ),
+    Mistake(
+        "var is the sum of the squared distances. Divide it by D: take their mean.",
+        lambda x: (x.mean(-1, keepdim=True), ((x - x.mean(-1, keepdim=True)) ** 2).sum(-1, keepdim=True)),
+    ),
+    Mistake(
+        "var is the mean distance, not squared. Square before you average.",
+        lambda x: (x.mean(-1, keepdim=True), (x - x.mean(-1, keepdim=True)).abs().mean(-1, keepdim=True)),
+    ),
     Mistake("mean and var are swapped: return mean first.", lambda x: _moments()(x)[::-1]),
-    Mistake("E[x^2] - E[x]^2 loses digits when the mean is large beside the spread. Subtract the mean first, then square.",
-            _one_pass),
-    *[Mistake(f"keepdim=True is missing in the {which}, so its reduced axis is gone.", f) for which, f in (
-        ("mean", lambda x: (x.mean(-1), x.var(-1, correction=0, keepdim=True))),
-        ("variance", lambda x: (x.mean(-1, keepdim=True), x.var(-1, correction=0))))],
-    Mistake("x.var(-1, True) means unbiased=True, not keepdim. Name them: keepdim=True, correction=0.",
-            lambda x: (x.mean(-1, True), x.var(-1, True))),
-    Mistake("the distances are averaged before they are squared, and they sum to 0. Square each one, then average.",
-            lambda x: (x.mean(-1, keepdim=True), (x - x.mean(-1, keepdim=True)).mean(-1, keepdim=True) ** 2)),
-    *[Mistake("that divides by the first axis, the number of rows. D is the last: x.shape[-1].", f) for f in (
-        lambda x: (x.sum(-1, keepdim=True) / len(x), _over(x, len(x))),
-        lambda x: (x.mean(-1, keepdim=True), _over(x, len(x))))],
-    *[Mistake("that divides by 4 on every input. D is x.shape[-1].", f) for f in (
-        lambda x: (x.sum(-1, keepdim=True) / 4, ((x - x.sum(-1, keepdim=True) / 4) ** 2).sum(-1, keepdim=True) / 4),
-        lambda x: (x.sum(-1, keepdim=True) / 4, _over(x, 4)), lambda x: (x.mean(-1, keepdim=True), _over(x, 4)))],
-    Mistake("torch.var without correction=0 is nan for a row of one feature, and so is any multiple of it. Say correction=0.",
-            lambda x: (x.mean(-1, keepdim=True), x.var(-1, keepdim=True) * (x.shape[-1] - 1) / x.shape[-1])),
-    Mistake("a small number is added to the variance. That comes in lesson 3; here the variance itself is asked for.",
-            lambda x: (x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True) + 1e-5)),
-    Mistake("the median is not the mean.",
-            lambda x: (x.median(-1, keepdim=True).values, x.var(-1, correction=0, keepdim=True))),
-]  # fmt: skip
+    Mistake(
+        "E[x^2] - E[x]^2 loses digits when the mean is large beside the spread. Subtract the mean first, then square.",
+        _one_pass,
+    ),
+    *[
+        Mistake(f"keepdim=True is missing in the {which}, so its reduced axis is gone.", f)
+        for which, f in (
+            ("mean", lambda x: (x.mean(-1), x.var(-1, correction=0, keepdim=True))),
+            ("variance", lambda x: (x.mean(-1, keepdim=True), x.var(-1, correction=0))),
+        )
+    ],
+    Mistake(
+        "x.var(-1, True) means unbiased=True, not keepdim. Name them: keepdim=True, correction=0.",
+        lambda x: (x.mean(-1, True), x.var(-1, True)),
+    ),
+    Mistake(
+        "the distances are averaged before they are squared, and they sum to 0. Square each one, then average.",
+        lambda x: (x.mean(-1, keepdim=True), (x - x.mean(-1, keepdim=True)).mean(-1, keepdim=True) ** 2),
+    ),
+    *[
+        Mistake("that divides by the first axis, the number of rows. D is the last: x.shape[-1].", f)
+        for f in (
+            lambda x: (x.sum(-1, keepdim=True) / len(x), _over(x, len(x))),
+            lambda x: (x.mean(-1, keepdim=True), _over(x, len(x))),
+        )
+    ],
+    *[
+        Mistake("that divides by 4 on every input. D is x.shape[-1].", f)
+        for f in (
+            lambda x: (x.sum(-1, keepdim=True) / 4, ((x - x.sum(-1, keepdim=True) / 4) ** 2).sum(-1, keepdim=True) / 4),
+            lambda x: (x.sum(-1, keepdim=True) / 4, _over(x, 4)),
+            lambda x: (x.mean(-1, keepdim=True), _over(x, 4)),
+        )
+    ],
+    Mistake(
+        "torch.var without correction=0 is nan for a row of one feature, and so is any multiple of it. Say correction=0.",
+        lambda x: (x.mean(-1, keepdim=True), x.var(-1, keepdim=True) * (x.shape[-1] - 1) / x.shape[-1]),
+    ),
+    Mistake(
+        "a small number is added to the variance. That comes in lesson 3; here the variance itself is asked for.",
+        lambda x: (x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True) + 1e-5),
+    ),
+    Mistake(
+        "the median is not the mean.",
+        lambda x: (x.median(-1, keepdim=True).values, x.var(-1, correction=0, keepdim=True)),
+    ),
+]
 
 
 def mean_and_var(answer):
     """Check a function x (..., D) -> (mean, var), both (..., 1), var biased (lesson 2)."""
-    examine(answer, "mean_and_var", _PROBES, in_float64(_moments()), _MISTAKES,
-            tried="1 to 3 axes, three dtypes, rows around 100, gradients")  # fmt: skip
+    examine(
+        answer,
+        "mean_and_var",
+        _PROBES,
+        in_float64(_moments()),
+        _MISTAKES,
+        tried="1 to 3 axes, three dtypes, rows around 100, gradients",
+    )
 
 
 def _percent(D):
@@ -97,32 +152,50 @@ def unbiased_error(answer):
     # 1e-4 of the percentage: a ratio that was computed in float32 is right, a result rounded to 13.4 is not.
     probes = [call(f"D = {D}", D, names=("D",), returns=("the result",), tolerance=1e-4) for D in (4, 2, 3, 64, 768)]
     mistakes = [
-        Mistake("that is how many percent are left. Too small by 13 percent leaves 87: take it from 100.",
-                lambda D: 100 - _percent(D)),
+        Mistake(
+            "that is how many percent are left. Too small by 13 percent leaves 87: take it from 100.",
+            lambda D: 100 - _percent(D),
+        ),
         Mistake("a share, not percent: multiply by 100.", lambda D: _percent(D) / 100),
-        Mistake("that is the error of the variance. The row is divided by its root: sqrt((D - 1) / D).",
-                lambda D: 100 / D),
-        Mistake("that is how much larger the right row is than the wrong one. Asked is how much too small the wrong one "
-                "is, measured by the right one.", lambda D: 100 * (math.sqrt(D / (D - 1)) - 1)),
-        Mistake("that is the factor itself, not what it takes away: 100 * (1 - factor).", lambda D: math.sqrt((D - 1) / D)),
+        Mistake(
+            "that is the error of the variance. The row is divided by its root: sqrt((D - 1) / D).", lambda D: 100 / D
+        ),
+        Mistake(
+            "that is how much larger the right row is than the wrong one. Asked is how much too small the wrong one "
+            "is, measured by the right one.",
+            lambda D: 100 * (math.sqrt(D / (D - 1)) - 1),
+        ),
+        Mistake(
+            "that is the factor itself, not what it takes away: 100 * (1 - factor).", lambda D: math.sqrt((D - 1) / D)
+        ),
         Mistake("D - 1 and D are swapped: the factor is below 1.", lambda D: 100 * (1 - math.sqrt(D / (D - 1)))),
         Mistake("the sign: a row that is 13 percent too small has the error +13.", lambda D: -_percent(D)),
-        Mistake("that is how much larger the unbiased variance is. The row is divided by its root, and is too small by "
-                "1 - sqrt((D - 1) / D).", lambda D: 100 / (D - 1)),
-        Mistake("the root is taken of D - 1 alone. It is the root of the fraction (D - 1) / D.",
-                lambda D: 100 * (1 - math.sqrt(D - 1) / D)),
-        Mistake("the root of 1 / D is not the factor. It is the root of (D - 1) / D.", lambda D: 100 * (1 - math.sqrt(1 / D))),
+        Mistake(
+            "that is how much larger the unbiased variance is. The row is divided by its root, and is too small by "
+            "1 - sqrt((D - 1) / D).",
+            lambda D: 100 / (D - 1),
+        ),
+        Mistake(
+            "the root is taken of D - 1 alone. It is the root of the fraction (D - 1) / D.",
+            lambda D: 100 * (1 - math.sqrt(D - 1) / D),
+        ),
+        Mistake(
+            "the root of 1 / D is not the factor. It is the root of (D - 1) / D.",
+            lambda D: 100 * (1 - math.sqrt(1 / D)),
+        ),
         Mistake("that is a rule of thumb for wide rows. At D = 4 it says 12.5 in place of 13.4.", lambda D: 50 / D),
         Mistake("// drops what is behind the point. Divide with /.", lambda D: 100 * (1 - math.sqrt((D - 1) // D))),
         Mistake("D + 1 instead of D - 1.", lambda D: 100 * (1 - math.sqrt(D / (D + 1)))),
-    ]  # fmt: skip
+    ]
     examine(answer, "unbiased_error", probes, _percent, mistakes, tried="D = 2, 3, 4, 64, 768")
 
 
 def how_many(answer):
     """Check the number of means for six shapes and choices of axes (lesson 2)."""
     expected = {"a": 32, "b": 640, "c": 32, "d": 8, "e": 6272, "f": 24}
-    reduced = "That is the number of entries that share a mean. Asked is how many means come out: multiply the axes left."
+    reduced = (
+        "That is the number of entries that share a mean. Asked is how many means come out: multiply the axes left."
+    )
     all_of_them = "That is how many numbers there are, not how many means: cross out the reduced axes."
     causes = [
         ("a", 64, reduced),
@@ -151,7 +224,7 @@ def how_many(answer):
         ("f", 3, "A mean per channel over all images is BatchNorm. Here each image has its own: 8 x 3."),
         ("f", 8, "Each image has 3 channels, and each channel a mean of its own."),
         ("f", 6272, "That is for reducing the channels. Here the pixels are reduced, and the channels are left."),
-    ]  # fmt: skip
+    ]
     values(answer, "how_many", expected, causes)
 
 

@@ -75,80 +75,146 @@ def _outside(c, v, eps):
 
 
 _FORMULA = [
-    Mistake("the variance divides by D - 1. LayerNorm divides by D: x.var(axes, correction=0), or (c * c).mean(axes).",
-            _variant(variance=_unbiased)),
-    Mistake("eps is added to the deviation. It belongs to the variance, under the root: torch.sqrt(var + eps).",
-            _variant(divide=_outside)),
-    Mistake("two at once: the variance divides by D - 1, and eps is added to the deviation instead of the variance.",
-            _variant(variance=_unbiased, divide=_outside)),
-    Mistake("two at once: torch.var without correction=0, and only the last axis, whatever normalized_shape is.",
-            _variant(axes=lambda x, s: -1, variance=_unbiased)),
-    Mistake("three at once: only the last axis, the variance divides by D - 1, and eps is added to the deviation.",
-            _variant(axes=lambda x, s: -1, variance=_unbiased, divide=_outside)),
+    Mistake(
+        "the variance divides by D - 1. LayerNorm divides by D: x.var(axes, correction=0), or (c * c).mean(axes).",
+        _variant(variance=_unbiased),
+    ),
+    Mistake(
+        "eps is added to the deviation. It belongs to the variance, under the root: torch.sqrt(var + eps).",
+        _variant(divide=_outside),
+    ),
+    Mistake(
+        "two at once: the variance divides by D - 1, and eps is added to the deviation instead of the variance.",
+        _variant(variance=_unbiased, divide=_outside),
+    ),
+    Mistake(
+        "two at once: torch.var without correction=0, and only the last axis, whatever normalized_shape is.",
+        _variant(axes=lambda x, s: -1, variance=_unbiased),
+    ),
+    Mistake(
+        "three at once: only the last axis, the variance divides by D - 1, and eps is added to the deviation.",
+        _variant(axes=lambda x, s: -1, variance=_unbiased, divide=_outside),
+    ),
     Mistake("eps is fixed at 1e-8. It is an argument, and its default is 1e-5.", _variant(eps=1e-8)),
     Mistake("eps is fixed at 1e-6. It is an argument, and its default is 1e-5.", _variant(eps=1e-6)),
     Mistake("eps is fixed at 1e-5: use the argument eps.", _variant(eps=1e-5)),
     Mistake("there is no eps under the root.", _variant(eps=0.0)),
-    Mistake("eps is added behind the division. It belongs to the variance, under the root: torch.sqrt(var + eps).",
-            _variant(divide=lambda c, v, eps: c / torch.sqrt(v) + eps)),
-    Mistake("eps is squared. It is added to the variance as it is: torch.sqrt(var + eps).",
-            _variant(divide=lambda c, v, eps: c / torch.sqrt(v + eps**2))),
-    Mistake("eps is a floor under the variance. It is added to every variance: torch.sqrt(var + eps).",
-            _variant(divide=lambda c, v, eps: c / torch.sqrt(v.clamp(min=eps)))),
-    Mistake("the squares are summed. The variance is their mean.",
-            _variant(variance=lambda x, c, a: (c * c).sum(a, keepdim=True))),
-    Mistake("the squares of x are averaged. The variance is the mean of the squares of x - mean.",
-            _variant(variance=lambda x, c, a: (x * x).mean(a, keepdim=True))),
-    Mistake("your answer multiplies by the deviation. Divide by it.",
-            _variant(divide=lambda c, v, eps: c * torch.sqrt(v + eps))),
-    Mistake("your answer divides by the variance. Divide by its root, the deviation.",
-            _variant(divide=lambda c, v, eps: c / (v + eps))),
-    Mistake("normalized_shape holds sizes, not axis numbers. The axes are tuple(range(-len(normalized_shape), 0)).",
-            _variant(axes=lambda x, s: s)),
-    Mistake("one axis is normalized, number -len(normalized_shape). From there to the last, all are: "
-            "tuple(range(-k, 0)).", _variant(axes=lambda x, s: -len(s))),
-    Mistake("range(-k, -1) ends before the last axis. Write range(-k, 0).",
-            _variant(axes=lambda x, s: tuple(range(-len(s), -1)))),
-    Mistake("the axes in front are normalized. The last len(normalized_shape) axes are: tuple(range(-k, 0)).",
-            _variant(axes=lambda x, s: tuple(range(x.dim() - len(s))))),
-    Mistake("the mean is taken over all of the axes, the variance over the last alone. Both take the same axes.",
-            _variant(variance=lambda x, c, a: (c * c).mean(-1, keepdim=True))),
-    Mistake("only the last axis is normalized. The last len(normalized_shape) axes are: tuple(range(-k, 0)).",
-            _variant(axes=lambda x, s: -1)),
-    Mistake("the axes come from x (all but the first) instead of normalized_shape.",
-            _variant(axes=lambda x, s: tuple(range(1, x.dim())))),
-    Mistake("the axes come from x (x.shape[2:]) instead of normalized_shape.",
-            _variant(axes=lambda x, s: tuple(range(min(2, x.dim() - 1), x.dim())))),
-    Mistake("axis 1 is normalized, whatever normalized_shape is. LayerNorm takes the last axes.",
-            _variant(axes=lambda x, s: 1)),
-    Mistake("two at once: axis 1 is normalized whatever normalized_shape is, and eps is added to the deviation.",
-            _variant(axes=lambda x, s: 1, divide=_outside)),
-    Mistake("the batch axis is normalized. LayerNorm takes the last axes of each sample and never mixes samples.",
-            _variant(axes=lambda x, s: 0)),
-    Mistake("every axis is normalized at once, the batch included: mean() needs its axes and keepdim=True.",
-            _variant(axes=lambda x, s: tuple(range(x.dim())))),
-    Mistake("the first len(normalized_shape) axes are normalized. Count from the end: tuple(range(-k, 0)).",
-            _variant(axes=lambda x, s: tuple(range(len(s))))),
-    Mistake("the mean of x is subtracted twice. The second time, subtract the mean of what is left: c - c.mean(...).",
-            _variant(subtracted=2)),
-    Mistake("the mean is not subtracted from x before dividing.",
-            _variant(variance=lambda x, c, a: x.var(a, correction=0, keepdim=True), subtracted=0)),
-    Mistake("the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.",
-            _variant(subtracted=0)),
-    Mistake("the bias is added before the gain multiplies. It comes last: x_hat * weight + bias.",
-            _variant(affine=lambda y, w, b: (y + b) * w)),
+    Mistake(
+        "eps is added behind the division. It belongs to the variance, under the root: torch.sqrt(var + eps).",
+        _variant(divide=lambda c, v, eps: c / torch.sqrt(v) + eps),
+    ),
+    Mistake(
+        "eps is squared. It is added to the variance as it is: torch.sqrt(var + eps).",
+        _variant(divide=lambda c, v, eps: c / torch.sqrt(v + eps**2)),
+    ),
+    Mistake(
+        "eps is a floor under the variance. It is added to every variance: torch.sqrt(var + eps).",
+        _variant(divide=lambda c, v, eps: c / torch.sqrt(v.clamp(min=eps))),
+    ),
+    Mistake(
+        "the squares are summed. The variance is their mean.",
+        _variant(variance=lambda x, c, a: (c * c).sum(a, keepdim=True)),
+    ),
+    Mistake(
+        "the squares of x are averaged. The variance is the mean of the squares of x - mean.",
+        _variant(variance=lambda x, c, a: (x * x).mean(a, keepdim=True)),
+    ),
+    Mistake(
+        "your answer multiplies by the deviation. Divide by it.",
+        _variant(divide=lambda c, v, eps: c * torch.sqrt(v + eps)),
+    ),
+    Mistake(
+        "your answer divides by the variance. Divide by its root, the deviation.",
+        _variant(divide=lambda c, v, eps: c / (v + eps)),
+    ),
+    Mistake(
+        "normalized_shape holds sizes, not axis numbers. The axes are tuple(range(-len(normalized_shape), 0)).",
+        _variant(axes=lambda x, s: s),
+    ),
+    Mistake(
+        "one axis is normalized, number -len(normalized_shape). From there to the last, all are: tuple(range(-k, 0)).",
+        _variant(axes=lambda x, s: -len(s)),
+    ),
+    Mistake(
+        "range(-k, -1) ends before the last axis. Write range(-k, 0).",
+        _variant(axes=lambda x, s: tuple(range(-len(s), -1))),
+    ),
+    Mistake(
+        "the axes in front are normalized. The last len(normalized_shape) axes are: tuple(range(-k, 0)).",
+        _variant(axes=lambda x, s: tuple(range(x.dim() - len(s)))),
+    ),
+    Mistake(
+        "the mean is taken over all of the axes, the variance over the last alone. Both take the same axes.",
+        _variant(variance=lambda x, c, a: (c * c).mean(-1, keepdim=True)),
+    ),
+    Mistake(
+        "only the last axis is normalized. The last len(normalized_shape) axes are: tuple(range(-k, 0)).",
+        _variant(axes=lambda x, s: -1),
+    ),
+    Mistake(
+        "the axes come from x (all but the first) instead of normalized_shape.",
+        _variant(axes=lambda x, s: tuple(range(1, x.dim()))),
+    ),
+    Mistake(
+        "the axes come from x (x.shape[2:]) instead of normalized_shape.",
+        _variant(axes=lambda x, s: tuple(range(min(2, x.dim() - 1), x.dim()))),
+    ),
+    Mistake(
+        "axis 1 is normalized, whatever normalized_shape is. LayerNorm takes the last axes.",
+        _variant(axes=lambda x, s: 1),
+    ),
+    Mistake(
+        "two at once: axis 1 is normalized whatever normalized_shape is, and eps is added to the deviation.",
+        _variant(axes=lambda x, s: 1, divide=_outside),
+    ),
+    Mistake(
+        "the batch axis is normalized. LayerNorm takes the last axes of each sample and never mixes samples.",
+        _variant(axes=lambda x, s: 0),
+    ),
+    Mistake(
+        "every axis is normalized at once, the batch included: mean() needs its axes and keepdim=True.",
+        _variant(axes=lambda x, s: tuple(range(x.dim()))),
+    ),
+    Mistake(
+        "the first len(normalized_shape) axes are normalized. Count from the end: tuple(range(-k, 0)).",
+        _variant(axes=lambda x, s: tuple(range(len(s)))),
+    ),
+    Mistake(
+        "the mean of x is subtracted twice. The second time, subtract the mean of what is left: c - c.mean(...).",
+        _variant(subtracted=2),
+    ),
+    Mistake(
+        "the mean is not subtracted from x before dividing.",
+        _variant(variance=lambda x, c, a: x.var(a, correction=0, keepdim=True), subtracted=0),
+    ),
+    Mistake(
+        "the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.",
+        _variant(subtracted=0),
+    ),
+    Mistake(
+        "the bias is added before the gain multiplies. It comes last: x_hat * weight + bias.",
+        _variant(affine=lambda y, w, b: (y + b) * w),
+    ),
     Mistake("weight and bias are swapped.", _variant(affine=lambda y, w, b: y * b + w)),
-    Mistake("weight is added and bias multiplies. It is the other way round: x_hat * weight + bias.",
-            _variant(affine=lambda y, w, b: (y + w) * b)),
+    Mistake(
+        "weight is added and bias multiplies. It is the other way round: x_hat * weight + bias.",
+        _variant(affine=lambda y, w, b: (y + w) * b),
+    ),
     Mistake("weight and bias are not used.", _variant(affine=lambda y, w, b: y)),
     Mistake("the bias is not added.", _variant(affine=lambda y, w, b: y * w)),
-    Mistake("the gain is used as 1 + weight. PyTorch multiplies by weight itself.",
-            _variant(affine=lambda y, w, b: y * (1 + w) + b)),
-    Mistake("weight and bias enter as one number each. Every normalized element has its own: multiply elementwise.",
-            _variant(affine=lambda y, w, b: y * w.flatten()[0] + b.flatten()[0])),
-    Mistake("float64 is narrowed to float32. torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.",
-            lambda x, *a, **k: _variant()(x.float(), *a, **k).to(x.dtype)),
-]  # fmt: skip
+    Mistake(
+        "the gain is used as 1 + weight. PyTorch multiplies by weight itself.",
+        _variant(affine=lambda y, w, b: y * (1 + w) + b),
+    ),
+    Mistake(
+        "weight and bias enter as one number each. Every normalized element has its own: multiply elementwise.",
+        _variant(affine=lambda y, w, b: y * w.flatten()[0] + b.flatten()[0]),
+    ),
+    Mistake(
+        "float64 is narrowed to float32. torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.",
+        lambda x, *a, **k: _variant()(x.float(), *a, **k).to(x.dtype),
+    ),
+]
 
 
 def _rows(label, shape, size, seed, eps=(), scale=1.0, mean=0.0, dtype=torch.float64, params=None, **options):
@@ -169,19 +235,27 @@ _FORMULA_PROBES = [  # small spread first: there every misplaced eps is far off,
     _rows("a constant row", (2, 4), (4,), 18, scale=0, mean=2.5),
     # 2e-6 of the largest value is some 16 units of float32: more than rounding, less than any other formula's error
     _rows("float32 rows", (4, 7), (7,), 60, dtype=torch.float32, tolerance=2e-6, gradient=False),
-]  # fmt: skip
+]
 
 
 _NO_ARGUMENT = [
-    Mistake("eps is fixed at 1e-8. It is an argument, and its default is 1e-5.",
-            lambda x, normalized_shape, weight=None, bias=None: _variant(eps=1e-8)(x, normalized_shape, weight, bias)),
-]  # fmt: skip
+    Mistake(
+        "eps is fixed at 1e-8. It is an argument, and its default is 1e-5.",
+        lambda x, normalized_shape, weight=None, bias=None: _variant(eps=1e-8)(x, normalized_shape, weight, bias),
+    )
+]
 
 
 def short_layer_norm(answer):
     """Check a function (x, normalized_shape, weight, bias, eps=1e-5) -> y; normalized_shape is a tuple."""
-    examine(answer, "short_layer_norm", _FORMULA_PROBES, in_float64(_layer_norm), _FORMULA + _NO_ARGUMENT,
-            tried="1, 2 and 3 normalized axes, small spread, another eps, gradients")  # fmt: skip
+    examine(
+        answer,
+        "short_layer_norm",
+        _FORMULA_PROBES,
+        in_float64(_layer_norm),
+        _FORMULA + _NO_ARGUMENT,
+        tried="1, 2 and 3 normalized axes, small spread, another eps, gradients",
+    )
 
 
 def _refusal(label, shown, *args):
@@ -255,19 +329,28 @@ _INT = "an int is not understood as normalized_shape. Turn it into a tuple first
 
 _ARGUMENTS = [
     Mistake(_INT, _works_for(tuple, list, torch.Size)),
-    Mistake("a list is not understood as normalized_shape: no list equals a torch.Size. Use tuple(normalized_shape).",
-            _works_for(int, tuple, torch.Size)),
-    Mistake("only tuples are understood as normalized_shape. Make 4, [3, 4] and (3, 4) into tuples first.",
-            _works_for(tuple, torch.Size)),
+    Mistake(
+        "a list is not understood as normalized_shape: no list equals a torch.Size. Use tuple(normalized_shape).",
+        _works_for(int, tuple, torch.Size),
+    ),
+    Mistake(
+        "only tuples are understood as normalized_shape. Make 4, [3, 4] and (3, 4) into tuples first.",
+        _works_for(tuple, torch.Size),
+    ),
     Mistake("without a weight the bias is left out as well. Each of the two may be None on its own.", _weight_decides),
-    Mistake("where one of weight and bias is None, the other is left out too. Each may be None on its own.",
-            _both_or_none),
-    Mistake("where weight is None the bias is lost, and where only bias is None its sum fails. Test each on its own.",
-            _bias_needs_weight),
+    Mistake(
+        "where one of weight and bias is None, the other is left out too. Each may be None on its own.", _both_or_none
+    ),
+    Mistake(
+        "where weight is None the bias is lost, and where only bias is None its sum fails. Test each on its own.",
+        _bias_needs_weight,
+    ),
     Mistake("weight=None or bias=None is not handled: multiply and add only what is not None.", _always_affine),
-    Mistake("view() needs memory in one piece, and x may be transposed. Use reshape(), or reduce over several axes.",
-            _viewed),
-]  # fmt: skip
+    Mistake(
+        "view() needs memory in one piece, and x may be transposed. Use reshape(), or reduce over several axes.",
+        _viewed,
+    ),
+]
 
 _SHAPE_PROBES = [
     _rows("normalized_shape=4, an int", (2, 3, 4), 4, 21, mean=1),
@@ -283,10 +366,16 @@ _NONE_PROBES = [
 ]
 
 _MEMORY_PROBES = [
-    call("a transposed tensor", draw(32, 4, 3, 2, mean=1).transpose(0, 2), (3, 4), draw(33, 3, 4),
-         draw(34, 3, 4), names=NAMES),
+    call(
+        "a transposed tensor",
+        draw(32, 4, 3, 2, mean=1).transpose(0, 2),
+        (3, 4),
+        draw(33, 3, 4),
+        draw(34, 3, 4),
+        names=NAMES,
+    ),
     _rows("an empty batch", (0, 4), (4,), 34),
-]  # fmt: skip
+]
 
 
 def _one_pass(x, c, axes):
@@ -317,17 +406,28 @@ def _rounded_twice(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 _NUMBERS = [
-    Mistake("the variance is computed as E[x²] - E[x]², which cancels when the mean is large. Subtract the mean first.",
-            _widened(_variant(variance=_one_pass))),
-    Mistake("half precision is not widened: squares over 65,504 overflow in float16. Compute in float32, and go back "
-            "to x's dtype at the end.", _variant()),
-    Mistake("the result stays float32: a float32 gain times a bfloat16 x_hat is float32, too. Give the result x's dtype "
-            "at the end: y.to(x.dtype).", _widened(_variant(), back=False)),
-    Mistake("x is centered in half precision. Convert x first, and compute everything behind it in float32.",
-            _narrow_first),
-    Mistake("x_hat goes back to x's dtype before gain and bias, so it is rounded more than once. Convert at the end.",
-            _rounded_twice),
-]  # fmt: skip
+    Mistake(
+        "the variance is computed as E[x²] - E[x]², which cancels when the mean is large. Subtract the mean first.",
+        _widened(_variant(variance=_one_pass)),
+    ),
+    Mistake(
+        "half precision is not widened: squares over 65,504 overflow in float16. Compute in float32, and go back "
+        "to x's dtype at the end.",
+        _variant(),
+    ),
+    Mistake(
+        "the result stays float32: a float32 gain times a bfloat16 x_hat is float32, too. Give the result x's dtype "
+        "at the end: y.to(x.dtype).",
+        _widened(_variant(), back=False),
+    ),
+    Mistake(
+        "x is centered in half precision. Convert x first, and compute everything behind it in float32.", _narrow_first
+    ),
+    Mistake(
+        "x_hat goes back to x's dtype before gain and bias, so it is rounded more than once. Convert at the end.",
+        _rounded_twice,
+    ),
+]
 
 
 def _cancelling():
@@ -339,15 +439,26 @@ def _cancelling():
 
 _NUMBER_PROBES = [
     # Half a unit in the last place of float16 (bfloat16) is 2**-11 (2**-8) of the largest value; twice that is allowed.
-    _rows("float16 rows of spread 300", (3, 6), (6,), 51, scale=300, dtype=torch.float16, tolerance=2**-10,
-          gradient=False),
-    _rows("bfloat16 rows with a float32 gain", (3, 6), (6,), 54, mean=20, dtype=torch.bfloat16, params=torch.float32,
-          tolerance=2**-7, gradient=False),
-    call("a bfloat16 row whose gain and bias nearly cancel", *_cancelling(), tolerance=2**-7, gradient=False,
-         names=NAMES),
+    _rows(
+        "float16 rows of spread 300", (3, 6), (6,), 51, scale=300, dtype=torch.float16, tolerance=2**-10, gradient=False
+    ),
+    _rows(
+        "bfloat16 rows with a float32 gain",
+        (3, 6),
+        (6,),
+        54,
+        mean=20,
+        dtype=torch.bfloat16,
+        params=torch.float32,
+        tolerance=2**-7,
+        gradient=False,
+    ),
+    call(
+        "a bfloat16 row whose gain and bias nearly cancel", *_cancelling(), tolerance=2**-7, gradient=False, names=NAMES
+    ),
     # The spacing of float32 at 10,000 is 0.001: PyTorch's own result is 0.002 off here, one pass is off by more than 1.
     _rows("float32 rows with mean 10,000", (4, 64), (64,), 57, mean=1e4, dtype=torch.float32, tolerance=0.05),
-]  # fmt: skip
+]
 
 
 def _asserting(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -365,21 +476,34 @@ def _shape_asserted(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 _REFUSALS = [
-    Mistake("assert is not a check of arguments: under python -O it is gone. Raise an error that says what was "
-            "expected.", _asserting),
-    Mistake("the shape is only asserted, and under python -O not even that; weight and dtype are not looked at. Raise "
-            "errors that say what was expected.", _shape_asserted),
-    Mistake("nothing is refused. A normalized_shape that does not fit must raise an error: silently it normalizes the "
-            "wrong numbers.", _widened(_variant())),
-]  # fmt: skip
+    Mistake(
+        "assert is not a check of arguments: under python -O it is gone. Raise an error that says what was expected.",
+        _asserting,
+    ),
+    Mistake(
+        "the shape is only asserted, and under python -O not even that; weight and dtype are not looked at. Raise "
+        "errors that say what was expected.",
+        _shape_asserted,
+    ),
+    Mistake(
+        "nothing is refused. A normalized_shape that does not fit must raise an error: silently it normalizes the "
+        "wrong numbers.",
+        _widened(_variant()),
+    ),
+]
 
 _REFUSAL_PROBES = [
     _refusal("x of shape (2, 3, 4) with normalized_shape=(5,)", {"x": torch.zeros(2, 3, 4)}, draw(1, 2, 3, 4), (5,)),
     _refusal("x of shape (2, 4) with normalized_shape=(1,)", {"x": torch.zeros(2, 4)}, draw(1, 2, 4), (1,)),
-    _refusal("normalized_shape=(4,) with a weight of shape (1,)", {"x": torch.zeros(2, 4), "weight": torch.zeros(1)},
-             draw(1, 2, 4), (4,), draw(2, 1)),
+    _refusal(
+        "normalized_shape=(4,) with a weight of shape (1,)",
+        {"x": torch.zeros(2, 4), "weight": torch.zeros(1)},
+        draw(1, 2, 4),
+        (4,),
+        draw(2, 1),
+    ),
     _refusal("whole numbers (int64)", {"x": torch.zeros(2, 4).long()}, torch.arange(8).view(2, 4), (4,)),
-]  # fmt: skip
+]
 
 
 class _SavedStatistics(torch.autograd.Function):
@@ -405,9 +529,12 @@ def _constant_in_second(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 _TRANSFORMS = [
-    Mistake("the autograd.Function saves statistics of x as constants, so its second derivative is wrong. Plain tensor "
-            "operations differentiate as often as you like.", _widened(_constant_in_second)),
-]  # fmt: skip
+    Mistake(
+        "the autograd.Function saves statistics of x as constants, so its second derivative is wrong. Plain tensor "
+        "operations differentiate as often as you like.",
+        _widened(_constant_in_second),
+    )
+]
 
 _TRANSFORM_PROBES = [
     Probe("the gradient differentiated once more", _twice_differentiated),
@@ -429,9 +556,15 @@ def layer_norm(answer):
         (_TRANSFORM_PROBES, _TRANSFORMS),
         (_REFUSAL_PROBES, _REFUSALS),
     ]
-    in_stages(answer, "layer_norm", stages, in_float64(_layer_norm), kind="function",
-              right="layer_norm does what it should on {count} inputs (shapes, options, four number types, "
-                    "second derivative, vmap, bad arguments)")  # fmt: skip
+    in_stages(
+        answer,
+        "layer_norm",
+        stages,
+        in_float64(_layer_norm),
+        kind="function",
+        right="layer_norm does what it should on {count} inputs (shapes, options, four number types, "
+        "second derivative, vmap, bad arguments)",
+    )
 
 
 # ---- The module ------------------------------------------------------------------------------------------------------
@@ -444,8 +577,10 @@ def _shapes(layer):
 def _has(layer, *names):
     """Return {"layer.NAME": what stands there}, None and tensors in words."""
     found = {name: getattr(layer, name, "nothing of that name") for name in names}
-    return {f"layer.{name}": "a tensor" if isinstance(item, torch.Tensor) else "None" if item is None else item
-            for name, item in found.items()}  # fmt: skip
+    return {
+        f"layer.{name}": "a tensor" if isinstance(item, torch.Tensor) else "None" if item is None else item
+        for name, item in found.items()
+    }
 
 
 def _parameters(*args, what, **options):
@@ -470,8 +605,10 @@ def _separate(cls):
     """Two layers of one class must not share their numbers."""
     one, other = cls(5), cls(5)
     filled(one, 71)
-    return {f"{name} of a second layer after the first was trained": p.detach().clone()
-            for name, p in other.named_parameters()}  # fmt: skip
+    return {
+        f"{name} of a second layer after the first was trained": p.detach().clone()
+        for name, p in other.named_parameters()
+    }
 
 
 def _computed(label, shape, size, tolerance=1e-9, dtype=torch.float64, scale=1.0, mean=0.5, seed=72, **options):
@@ -640,8 +777,12 @@ def _in_a_module(mistakes):
 
 def _all_registered(self, name, value):
     """affine=False only skips the multiplication: the parameters are there all the same."""
-    self.register_parameter(name, nn.Parameter(torch.ones(self.normalized_shape) if name == self.NAMES[0]
-                                               else torch.zeros(self.normalized_shape)))  # fmt: skip
+    self.register_parameter(
+        name,
+        nn.Parameter(
+            torch.ones(self.normalized_shape) if name == self.NAMES[0] else torch.zeros(self.normalized_shape)
+        ),
+    )
 
 
 def _skip_unless_affine(self, x):
@@ -746,55 +887,72 @@ def _by_weight(self, x, weight, bias):
 
 
 _STRUCTURE = [
-    *(Mistake(f"the parameters are called {' and '.join(names)}. PyTorch calls them weight and bias; with other names no "
-              "checkpoint can be exchanged.", _renamed(*names))
-      for names in (("gain", "bias"), ("scale", "shift"), ("gamma", "beta"))),
-    Mistake("weight and bias are plain tensors, so no optimizer, no .to() and no state_dict sees them. "
-            "Wrap each in nn.Parameter.", _changed(register=_registered(lambda value: value))),
-    Mistake("weight and bias are buffers, which no optimizer trains. Wrap each in nn.Parameter.",
-            _changed(register=lambda self, name, value: self.register_buffer(name, value))),
-    Mistake("the parameters are one number each. Each normalized element has its own: their shape is normalized_shape.",
-            _changed(make=_made(shape=lambda shape: (1,)), function=_of_any_shape)),
-    Mistake("the parameters have the last size only. Their shape is the whole normalized_shape.",
-            _changed(make=_made(shape=lambda shape: shape[-1:]), function=_of_any_shape)),
+    *(
+        Mistake(
+            f"the parameters are called {' and '.join(names)}. PyTorch calls them weight and bias; with other names no "
+            "checkpoint can be exchanged.",
+            _renamed(*names),
+        )
+        for names in (("gain", "bias"), ("scale", "shift"), ("gamma", "beta"))
+    ),
+    Mistake(
+        "weight and bias are plain tensors, so no optimizer, no .to() and no state_dict sees them. "
+        "Wrap each in nn.Parameter.",
+        _changed(register=_registered(lambda value: value)),
+    ),
+    Mistake(
+        "weight and bias are buffers, which no optimizer trains. Wrap each in nn.Parameter.",
+        _changed(register=lambda self, name, value: self.register_buffer(name, value)),
+    ),
+    Mistake(
+        "the parameters are one number each. Each normalized element has its own: their shape is normalized_shape.",
+        _changed(make=_made(shape=lambda shape: (1,)), function=_of_any_shape),
+    ),
+    Mistake(
+        "the parameters have the last size only. Their shape is the whole normalized_shape.",
+        _changed(make=_made(shape=lambda shape: shape[-1:]), function=_of_any_shape),
+    ),
     Mistake(_INT, _Asserting),
     Mistake(_INT, _changed(sizes=lambda self, n: tuple(n))),
-]  # fmt: skip
+]
 
 _STRUCTURE_PROBES = [
     _parameters((3, 4), what="LayerNorm((3, 4))"),
     _parameters(5, what="LayerNorm(5)"),
     _parameters([2, 3, 4], what="LayerNorm([2, 3, 4])"),
-]  # fmt: skip
+]
 
 _START = [
-    Mistake("the gain starts at 0, so the layer gives 0 whatever comes in. A gain starts at 1, a bias at 0.",
-            _changed(make=_made(gain=torch.zeros))),
+    Mistake(
+        "the gain starts at 0, so the layer gives 0 whatever comes in. A gain starts at 1, a bias at 0.",
+        _changed(make=_made(gain=torch.zeros)),
+    ),
     Mistake("the bias starts at 1. A gain starts at 1, a bias at 0.", _changed(make=_made(offset=torch.ones))),
-    Mistake("the parameters have requires_grad=False, so they are never trained.",
-            _changed(register=_untrained)),
+    Mistake("the parameters have requires_grad=False, so they are never trained.", _changed(register=_untrained)),
     Mistake("all layers share one pair of parameters. Make them in __init__, not in the body of the class.", _Shared),
-]  # fmt: skip
+]
 
-_START_PROBES = [
-    Probe("a new LayerNorm((3, 4))", _start),
-    Probe("two layers LayerNorm(5)", _separate),
-]  # fmt: skip
+_START_PROBES = [Probe("a new LayerNorm((3, 4))", _start), Probe("two layers LayerNorm(5)", _separate)]
 
 _OPTIONS = [
-    Mistake("elementwise_affine=False must leave no parameters: weight and bias are registered all the same, and only "
-            "not used. Register None: self.register_parameter(\"weight\", None).",
-            _changed(register=_all_registered, forward=_skip_unless_affine)),
+    Mistake(
+        "elementwise_affine=False must leave no parameters: weight and bias are registered all the same, and only "
+        'not used. Register None: self.register_parameter("weight", None).',
+        _changed(register=_all_registered, forward=_skip_unless_affine),
+    ),
     Mistake(_ORDINARY, _changed(register=_registered(nn.Parameter))),
     Mistake(_ABSENT, _changed(register=_only_if_wanted)),
     Mistake(_ABSENT, _changed(register=_only_if_wanted, extra_repr=lambda self: f"bias={self.bias is not None}")),
-    Mistake("nn.Parameter(None) is a Parameter, an empty one. Register None itself.",
-            _changed(register=lambda self, name, value: self.register_parameter(name, nn.Parameter(value)))),
-    Mistake("bias=False is ignored: the layer still has a bias.",
-            _changed(register=_always_a_bias)),
-    Mistake("bias decides alone whether there is a bias. Without elementwise_affine there is none.",
-            _changed(register=_bias_whatever_affine_is)),
-]  # fmt: skip
+    Mistake(
+        "nn.Parameter(None) is a Parameter, an empty one. Register None itself.",
+        _changed(register=lambda self, name, value: self.register_parameter(name, nn.Parameter(value))),
+    ),
+    Mistake("bias=False is ignored: the layer still has a bias.", _changed(register=_always_a_bias)),
+    Mistake(
+        "bias decides alone whether there is a bias. Without elementwise_affine there is none.",
+        _changed(register=_bias_whatever_affine_is),
+    ),
+]
 
 _OPTION_PROBES = [
     Probe("LayerNorm((3, 4), elementwise_affine=False)", _off),
@@ -803,27 +961,44 @@ _OPTION_PROBES = [
     Probe("LayerNorm(4, elementwise_affine=False)", _slot),
     Probe("LayerNorm([3, 4], 0.1, True, False)", _positional),
     Probe("print(LayerNorm((3, 4), eps=0.1, bias=False))", _described),
-]  # fmt: skip
+]
 
 _VALUES = [
-    Mistake("eps is not handed on in forward: write self.eps there.",
-            _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, w, b))),
-    Mistake("weight and bias are not used in forward: hand self.weight and self.bias on.",
-            _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, eps=eps))),
-    Mistake("weight, bias and eps are not used in forward: hand all three on, self.weight, self.bias, self.eps.",
-            _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape))),
-    Mistake("the bias is not used in forward: hand self.bias on.",
-            _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, w, eps=eps))),
-    Mistake("weight and bias are swapped where they are handed on.",
-            _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, b, w, eps))),
-    Mistake("forward multiplies and adds although weight or bias is None. Hand both on to layer_norm, which leaves out "
-            "what is None.", _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, eps=eps) * w + b)),
-    Mistake("the parameters are used through .data or .detach(), so they get no gradient.",
-            _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, w.data, b if b is None else b.data, eps))),
+    Mistake(
+        "eps is not handed on in forward: write self.eps there.",
+        _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, w, b)),
+    ),
+    Mistake(
+        "weight and bias are not used in forward: hand self.weight and self.bias on.",
+        _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, eps=eps)),
+    ),
+    Mistake(
+        "weight, bias and eps are not used in forward: hand all three on, self.weight, self.bias, self.eps.",
+        _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape)),
+    ),
+    Mistake(
+        "the bias is not used in forward: hand self.bias on.",
+        _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, w, eps=eps)),
+    ),
+    Mistake(
+        "weight and bias are swapped where they are handed on.",
+        _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, b, w, eps)),
+    ),
+    Mistake(
+        "forward multiplies and adds although weight or bias is None. Hand both on to layer_norm, which leaves out "
+        "what is None.",
+        _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, eps=eps) * w + b),
+    ),
+    Mistake(
+        "the parameters are used through .data or .detach(), so they get no gradient.",
+        _function(lambda x, shape, w, b, eps: F.layer_norm(x, shape, w.data, b if b is None else b.data, eps)),
+    ),
     Mistake(_NO_SHAPE, _changed(function=_by_weight)),
-    Mistake("statistics of training are kept and used in eval(), as BatchNorm does. LayerNorm always uses its input's.",
-            _changed(function=_running)),
-] + _in_a_module(_FORMULA)  # fmt: skip
+    Mistake(
+        "statistics of training are kept and used in eval(), as BatchNorm does. LayerNorm always uses its input's.",
+        _changed(function=_running),
+    ),
+] + _in_a_module(_FORMULA)
 
 _PRECISION = _in_a_module(_NUMBERS)
 
@@ -833,17 +1008,21 @@ _VALUE_PROBES = [
     _computed("a (2, 3, 4) tensor with LayerNorm(4, eps=0.1)", (2, 3, 4), 4, eps=0.1),
     _computed("a (2, 3, 4) tensor with LayerNorm(4, bias=False)", (2, 3, 4), 4, bias=False),
     _computed("rows of spread 0.001", (3, 6), 6, scale=1e-3),
-    _computed("a (2, 3, 4) tensor with LayerNorm((3, 4), elementwise_affine=False)", (2, 3, 4), (3, 4),
-              elementwise_affine=False),
+    _computed(
+        "a (2, 3, 4) tensor with LayerNorm((3, 4), elementwise_affine=False)",
+        (2, 3, 4),
+        (3, 4),
+        elementwise_affine=False,
+    ),
     Probe("a layer in eval() after two batches in train()", _modes),
     Probe("a layer after ten steps of SGD", _after_training),
-]  # fmt: skip
+]
 
 _PRECISION_PROBES = [
     # PyTorch's own float32 result is 0.002 off here; one pass is off by more than 1
     _computed("float32 rows with mean 10,000", (4, 64), 64, tolerance=0.05, dtype=torch.float32, mean=1e4),
     _computed("float16 rows of spread 300", (3, 6), 6, tolerance=2**-9, dtype=torch.float16, scale=300),
-]  # fmt: skip
+]
 
 _CALLED = (
     "__call__ is overridden, so hooks, profilers and tracing are skipped. Define forward, and nn.Module's __call__ "
@@ -851,15 +1030,15 @@ _CALLED = (
 )
 
 _EXCHANGE = [
-    Mistake("device and dtype are ignored. Hand them on where the parameters are made: torch.empty(shape, "
-            "device=device, dtype=dtype).",
-            _changed(make=_made(use=()))),
-    Mistake("dtype is ignored. Hand it on where the parameters are made.",
-            _changed(make=_made(use=("device",)))),
-    Mistake("device is ignored. Hand it on where the parameters are made.",
-            _changed(make=_made(use=("dtype",)))),
+    Mistake(
+        "device and dtype are ignored. Hand them on where the parameters are made: torch.empty(shape, "
+        "device=device, dtype=dtype).",
+        _changed(make=_made(use=())),
+    ),
+    Mistake("dtype is ignored. Hand it on where the parameters are made.", _changed(make=_made(use=("device",)))),
+    Mistake("device is ignored. Hand it on where the parameters are made.", _changed(make=_made(use=("dtype",)))),
     Mistake(_CALLED, _changed(__call__=_called_instead)),
-]  # fmt: skip
+]
 
 _EXCHANGE_PROBES = [
     Probe("a state_dict of nn.LayerNorm((3, 4)) loaded into your layer", _from_torch, tolerance=1e-5),
@@ -868,7 +1047,7 @@ _EXCHANGE_PROBES = [
     Probe('LayerNorm(4, dtype=torch.float64, device="meta")', _placed),
     Probe('a layer moved to another device, LayerNorm(4).to("meta")', _moved),
     Probe("a layer with a forward hook", _hooked),
-]  # fmt: skip
+]
 
 
 def layer_norm_module(answer):
@@ -884,9 +1063,14 @@ def layer_norm_module(answer):
         *(([probe], _PRECISION) for probe in _PRECISION_PROBES),
         (_EXCHANGE_PROBES, _EXCHANGE),
     ]
-    in_stages(answer, "layer_norm_module", stages, _Reference,
-              "layer_norm_module does what it should on {count} inputs (parameters, options, values, gradients, "
-              "state_dict both ways, hooks, eval())")  # fmt: skip
+    in_stages(
+        answer,
+        "layer_norm_module",
+        stages,
+        _Reference,
+        "layer_norm_module does what it should on {count} inputs (parameters, options, values, gradients, "
+        "state_dict both ways, hooks, eval())",
+    )
 
 
 # ---- Image layouts and the clinic ------------------------------------------------------------------------------------
@@ -945,7 +1129,8 @@ def _half_mended(names, bare, eps, argument):
         parts["function"] = lambda self, x, w, b: F.layer_norm(x, self.normalized_shape, w, b, 1e-8)
     if not argument:
         parts["__init__"] = lambda self, normalized_shape, elementwise_affine=True: _Module.__init__(
-            self, normalized_shape, elementwise_affine=elementwise_affine)  # fmt: skip
+            self, normalized_shape, elementwise_affine=elementwise_affine
+        )
     return type("HalfMended", (_Module,), parts)
 
 
@@ -961,26 +1146,40 @@ _FAULTS = {
     "eps": "eps is fixed at 1e-8 instead of being an argument with the default 1e-5",
 }
 
-_CLINIC = [
-    Mistake(f"still to mend: {'; '.join(_FAULTS[fault] for fault in left)}.",
-            _half_mended(**{fault: fault not in left for fault in _FAULTS}, argument=argument))
-    for count in (3, 2, 1) for left in itertools.combinations(_FAULTS, count)
-    for argument in ([True, False] if "eps" in left else [True])
-] + [
-    Mistake("elementwise_affine is False unless it is asked for. PyTorch's default is True.",
-            _with_defaults(elementwise_affine=False)),
-    Mistake("the default of eps is not PyTorch's, which is 1e-5.", _with_defaults(eps=1e-6)),
-    Mistake("the default of eps is not PyTorch's, which is 1e-5.", _with_defaults(eps=1e-8)),
-    *_START,
-    Mistake(_CALLED, _changed(__call__=_called_instead)),
-    Mistake(_ORDINARY, _changed(register=_registered(nn.Parameter))),
-    Mistake(_ABSENT, _changed(register=_only_if_wanted)),
-    Mistake(_ABSENT, _changed(register=_only_if_wanted, forward=_skip_unless_affine)),
-] + [
-    Mistake("weight and bias are plain tensors now, so no optimizer, no .to() and no state_dict sees them. "
-            "Wrap each in nn.Parameter.", _changed(register=register, **parts))
-    for register in (_registered(lambda value: value), _tensor_or_registered) for parts in ({}, {"function": _of_any_shape})
-] + _VALUES  # fmt: skip
+_CLINIC = (
+    [
+        Mistake(
+            f"still to mend: {'; '.join(_FAULTS[fault] for fault in left)}.",
+            _half_mended(**{fault: fault not in left for fault in _FAULTS}, argument=argument),
+        )
+        for count in (3, 2, 1)
+        for left in itertools.combinations(_FAULTS, count)
+        for argument in ([True, False] if "eps" in left else [True])
+    ]
+    + [
+        Mistake(
+            "elementwise_affine is False unless it is asked for. PyTorch's default is True.",
+            _with_defaults(elementwise_affine=False),
+        ),
+        Mistake("the default of eps is not PyTorch's, which is 1e-5.", _with_defaults(eps=1e-6)),
+        Mistake("the default of eps is not PyTorch's, which is 1e-5.", _with_defaults(eps=1e-8)),
+        *_START,
+        Mistake(_CALLED, _changed(__call__=_called_instead)),
+        Mistake(_ORDINARY, _changed(register=_registered(nn.Parameter))),
+        Mistake(_ABSENT, _changed(register=_only_if_wanted)),
+        Mistake(_ABSENT, _changed(register=_only_if_wanted, forward=_skip_unless_affine)),
+    ]
+    + [
+        Mistake(
+            "weight and bias are plain tensors now, so no optimizer, no .to() and no state_dict sees them. "
+            "Wrap each in nn.Parameter.",
+            _changed(register=register, **parts),
+        )
+        for register in (_registered(lambda value: value), _tensor_or_registered)
+        for parts in ({}, {"function": _of_any_shape})
+    ]
+    + _VALUES
+)
 
 _CLINIC_PROBES = [
     _parameters((3, 4), what="MendedNorm((3, 4))"),
@@ -989,15 +1188,26 @@ _CLINIC_PROBES = [
     Probe("a new MendedNorm((3, 4))", _start),
     _computed("rows of spread 0.001", (3, 6), (6,), scale=1e-3),
     _computed("a (2, 3, 4) tensor and eps=0.1", (2, 3, 4), (3, 4), eps=0.1),
-    _computed("a (2, 3, 4) tensor with MendedNorm((3, 4), elementwise_affine=False)", (2, 3, 4), (3, 4),
-              elementwise_affine=False),
+    _computed(
+        "a (2, 3, 4) tensor with MendedNorm((3, 4), elementwise_affine=False)",
+        (2, 3, 4),
+        (3, 4),
+        elementwise_affine=False,
+    ),
     Probe("a layer with a forward hook", _hooked),
     Probe("a state_dict of nn.LayerNorm((3, 4)) loaded into your layer", _from_torch, tolerance=1e-5),
     Probe("your layer's state_dict loaded into nn.LayerNorm((3, 4))", _to_torch, tolerance=1e-5),
-]  # fmt: skip
+]
 
 
 def mended_norm(answer):
     """Check the clinic's class (normalized_shape, eps=1e-5, elementwise_affine=True), mended."""
-    examine(answer, "mended_norm", _CLINIC_PROBES, _Reference, _CLINIC, kind="class",
-            tried="parameters with and without the affine part, eps, state_dict both ways")  # fmt: skip
+    examine(
+        answer,
+        "mended_norm",
+        _CLINIC_PROBES,
+        _Reference,
+        _CLINIC,
+        kind="class",
+        tried="parameters with and without the affine part, eps, state_dict both ways",
+    )

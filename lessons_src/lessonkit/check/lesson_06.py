@@ -56,61 +56,108 @@ def _divided_by_rows(x):
 _CHANNEL_PROBES = [
     call("a matrix (B, C) = (5, 3)", 2 + draw(1, 5, 3) * torch.tensor([1.0, 3, 10]).double(), returns=("mean", "var")),
     call("a square matrix", draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double() + 1, returns=("mean", "var")),
-    call("(B, C, T) = (2, 3, 5)", draw(3, 2, 3, 5) * torch.tensor([[1.0], [4], [9]]).double() - 1,
-         returns=("mean", "var")),
+    call(
+        "(B, C, T) = (2, 3, 5)",
+        draw(3, 2, 3, 5) * torch.tensor([[1.0], [4], [9]]).double() - 1,
+        returns=("mean", "var"),
+    ),
     call("(B, C, T) = (4, 4, 4)", draw(4, 4, 4, 4) + torch.arange(4.0).double()[:, None], returns=("mean", "var")),
     # float32, spread 1 around 100: two passes lose nothing, E[x^2] - E[x]^2 loses 1e4 times 2^-24
     call("float32 channels around 100", (100 + draw(5, 64, 6)).float(), returns=("mean", "var"), tolerance=2e-6),
-]  # fmt: skip
+]
 
 _CHANNEL_MISTAKES = [
-    Mistake("the variance is divided by n - 1 (torch.var's default). The forward pass of BatchNorm divides by n.",
-            _channel(correction=1)),
-    Mistake("the last axis is reduced, as in LayerNorm. BatchNorm keeps the channels, axis 1, and reduces all others.",
-            _channel(-1)),
-    Mistake("the last axis is reduced, as in LayerNorm. BatchNorm keeps the channels, axis 1, and reduces all others.",
-            _channel(-1, keepdim=True)),
-    Mistake("the last axis is reduced, as in LayerNorm, and the variance is divided by n - 1. BatchNorm reduces all axes but "
-            "axis 1, and divides by n.", _channel(-1, correction=1)),
-    Mistake("only the batch is reduced, and the variance is divided by n - 1. The C numbers are over B and T, and the "
-            "variance is the biased one: correction=0.", _channel(0, correction=1)),
+    Mistake(
+        "the variance is divided by n - 1 (torch.var's default). The forward pass of BatchNorm divides by n.",
+        _channel(correction=1),
+    ),
+    Mistake(
+        "the last axis is reduced, as in LayerNorm. BatchNorm keeps the channels, axis 1, and reduces all others.",
+        _channel(-1),
+    ),
+    Mistake(
+        "the last axis is reduced, as in LayerNorm. BatchNorm keeps the channels, axis 1, and reduces all others.",
+        _channel(-1, keepdim=True),
+    ),
+    Mistake(
+        "the last axis is reduced, as in LayerNorm, and the variance is divided by n - 1. BatchNorm reduces all axes but "
+        "axis 1, and divides by n.",
+        _channel(-1, correction=1),
+    ),
+    Mistake(
+        "only the batch is reduced, and the variance is divided by n - 1. The C numbers are over B and T, and the "
+        "variance is the biased one: correction=0.",
+        _channel(0, correction=1),
+    ),
     Mistake("the channels themselves are reduced. Axis 1 is the one to keep.", _channel(1)),
-    Mistake("only the batch is reduced, so every time step has a mean of its own. The C numbers are over B and T.",
-            _channel(0)),
-    Mistake("only the batch is reduced, and the axis is kept. Wanted is (C,), over all axes but axis 1.",
-            _channel(0, keepdim=True)),
-    Mistake("all axes but the last are reduced. That fits (B, T, C); here the channels are axis 1.",
-            _channel(lambda x: list(range(x.dim() - 1)))),
+    Mistake(
+        "only the batch is reduced, so every time step has a mean of its own. The C numbers are over B and T.",
+        _channel(0),
+    ),
+    Mistake(
+        "only the batch is reduced, and the axis is kept. Wanted is (C,), over all axes but axis 1.",
+        _channel(0, keepdim=True),
+    ),
+    Mistake(
+        "all axes but the last are reduced. That fits (B, T, C); here the channels are axis 1.",
+        _channel(lambda x: list(range(x.dim() - 1))),
+    ),
     Mistake("one mean for everything. Each channel needs its own.", _channel(lambda x: list(range(x.dim())))),
     Mistake("the reduced axes are kept. Wanted is the shape (C,): drop keepdim, or squeeze.", _channel(keepdim=True)),
-    Mistake("the mean has the shape (C, 1). Wanted is (C,): squeeze the last axis.",
-            lambda x: tuple(s[:, None] for s in _channel()(x))),
-    Mistake("reshape(C, -1) cuts the numbers into C pieces as they lie in memory; it does not bring axis 1 to the front. "
-            "Use transpose(0, 1) first.", _shuffled),
-    Mistake("the variances of the time steps are averaged. The steps differ in their means as well: take the variance "
-            "over B and T together.", _mean_of_variances),
-    Mistake("var is the standard deviation. Leave the root away.",
-            lambda x: (_channel()(x)[0], _channel()(x)[1].sqrt())),
+    Mistake(
+        "the mean has the shape (C, 1). Wanted is (C,): squeeze the last axis.",
+        lambda x: tuple(s[:, None] for s in _channel()(x)),
+    ),
+    Mistake(
+        "reshape(C, -1) cuts the numbers into C pieces as they lie in memory; it does not bring axis 1 to the front. "
+        "Use transpose(0, 1) first.",
+        _shuffled,
+    ),
+    Mistake(
+        "the variances of the time steps are averaged. The steps differ in their means as well: take the variance "
+        "over B and T together.",
+        _mean_of_variances,
+    ),
+    Mistake(
+        "var is the standard deviation. Leave the root away.", lambda x: (_channel()(x)[0], _channel()(x)[1].sqrt())
+    ),
     Mistake("mean and var are swapped: return mean first.", lambda x: _channel()(x)[::-1]),
-    Mistake("E[x^2] - E[x]^2 loses digits when the mean is large beside the spread. Subtract the mean first.",
-            lambda x: (x.mean(_others(x)), (x * x).mean(_others(x)) - x.mean(_others(x)) ** 2)),
+    Mistake(
+        "E[x^2] - E[x]^2 loses digits when the mean is large beside the spread. Subtract the mean first.",
+        lambda x: (x.mean(_others(x)), (x * x).mean(_others(x)) - x.mean(_others(x)) ** 2),
+    ),
     Mistake("the mean is not subtracted before squaring.", lambda x: (x.mean(_others(x)), (x * x).mean(_others(x)))),
     Mistake("the sums are divided by B. A channel of (B, C, T) has B * T entries.", _divided_by_rows),
-    Mistake("the mean and the variance have the shape (1, C). Wanted is (C,): the reduced axes go away.",
-            lambda x: tuple(s[None] for s in _channel()(x))),
-    Mistake("mean is right, but var has the shape (C, 1). Squeeze both.",
-            lambda x: (_channel()(x)[0], _channel()(x)[1][:, None])),
-    Mistake("the variances of the samples are averaged. The samples differ in their means as well: take the variance "
-            "over B and T together.", _mean_of_sample_variances),
-    Mistake("eps is not part of the variance. It comes in when something is divided.",
-            lambda x: (_channel()(x)[0], _channel()(x)[1] + 1e-5)),
-]  # fmt: skip
+    Mistake(
+        "the mean and the variance have the shape (1, C). Wanted is (C,): the reduced axes go away.",
+        lambda x: tuple(s[None] for s in _channel()(x)),
+    ),
+    Mistake(
+        "mean is right, but var has the shape (C, 1). Squeeze both.",
+        lambda x: (_channel()(x)[0], _channel()(x)[1][:, None]),
+    ),
+    Mistake(
+        "the variances of the samples are averaged. The samples differ in their means as well: take the variance "
+        "over B and T together.",
+        _mean_of_sample_variances,
+    ),
+    Mistake(
+        "eps is not part of the variance. It comes in when something is divided.",
+        lambda x: (_channel()(x)[0], _channel()(x)[1] + 1e-5),
+    ),
+]
 
 
 def channel_stats(answer):
     """Check a function x, (B, C) or (B, C, T) -> (mean, var), both (C,), var biased (lesson 6)."""
-    examine(answer, "channel_stats", _CHANNEL_PROBES, in_float64(_channel()), _CHANNEL_MISTAKES,
-            tried="(B, C) and (B, C, T), float32 and float64, gradients")  # fmt: skip
+    examine(
+        answer,
+        "channel_stats",
+        _CHANNEL_PROBES,
+        in_float64(_channel()),
+        _CHANNEL_MISTAKES,
+        tried="(B, C) and (B, C, T), float32 and float64, gradients",
+    )
 
 
 # ------------------------------------------------------------------------------------ 6.2: running statistics
@@ -137,7 +184,16 @@ def _buffers(layer):
 class _Running(nn.Module):
     """The reference for RunningStatistics; the attributes below are the mistakes."""
 
-    register, grad, reverse, biased, upside, start, deviation, ready = True, False, False, False, False, 1.0, False, True
+    register, grad, reverse, biased, upside, start, deviation, ready = (
+        True,
+        False,
+        False,
+        False,
+        False,
+        1.0,
+        False,
+        True,
+    )
     adds, never, kind = False, False, ("device", "dtype")
 
     def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
@@ -227,15 +283,20 @@ def _run_graph(cls):
     made = cls(3, dtype=torch.float64)
     mean = draw(14, 3).requires_grad_()
     made.update(mean * 2, mean * mean, 5)
-    return {"running_mean.requires_grad": made.running_mean.requires_grad,
-            "running_var.requires_grad": made.running_var.requires_grad, **_buffers(made)}  # fmt: skip
+    return {
+        "running_mean.requires_grad": made.running_mean.requires_grad,
+        "running_var.requires_grad": made.running_var.requires_grad,
+        **_buffers(made),
+    }
 
 
 def _run_conversion(cls):
     made = cls(3, dtype=torch.float64).float()
     made.update(draw(15, 3).float(), draw(16, 3).float() ** 2, 5)
-    return {"running_mean.dtype of one converted by .float()": str(made.running_mean.dtype),
-            "running_var.dtype of one converted by .float()": str(made.running_var.dtype)}  # fmt: skip
+    return {
+        "running_mean.dtype of one converted by .float()": str(made.running_mean.dtype),
+        "running_var.dtype of one converted by .float()": str(made.running_var.dtype),
+    }
 
 
 def _meta_running(cls):
@@ -245,7 +306,10 @@ def _meta_running(cls):
 
 _REGISTERED_PROBES = [Probe("a new one for 3 channels", _run_registered, {"num_features": 3})]
 
-_START_PROBES = [Probe("a new one for 3 channels in float64", _run_new), Probe("conversion to float32", _run_conversion)]
+_START_PROBES = [
+    Probe("a new one for 3 channels in float64", _run_new),
+    Probe("conversion to float32", _run_conversion),
+]
 
 _UPDATE_PROBES = [
     Probe("three updates from batches of 4, 9 and 2", _run_updates(0.1), {"momentum": 0.1}, elsewhere=_meta_running),
@@ -254,8 +318,10 @@ _UPDATE_PROBES = [
     Probe("a mean that has a gradient", _run_graph),
 ]
 
-_NOT_REGISTERED = ("a plain attribute is not saved, not loaded and not moved with the layer. "
-                   "Say self.register_buffer(\"running_mean\", ...), and so for all three.")  # fmt: skip
+_NOT_REGISTERED = (
+    "a plain attribute is not saved, not loaded and not moved with the layer. "
+    'Say self.register_buffer("running_mean", ...), and so for all three.'
+)
 
 
 class _AsParameters(_Running):
@@ -276,54 +342,98 @@ class _AsParameters(_Running):
 _REGISTERED_MISTAKES = [
     Mistake(_NOT_REGISTERED, _variant(_Running, register=False)),
     Mistake(_NOT_REGISTERED, _variant(_Running, register=("num_batches_tracked",))),
-    Mistake("the buffers are parameters: an optimizer would get them, frozen or not. Use register_buffer.", _AsParameters),
+    Mistake(
+        "the buffers are parameters: an optimizer would get them, frozen or not. Use register_buffer.", _AsParameters
+    ),
 ]
 
 _START_MISTAKES = [
-    Mistake("running_var starts at 0. A new layer should leave its input alone: start with mean 0 and variance 1.",
-            _variant(_Running, start=0.0)),
-    *[Mistake(f"{what} not handed on: torch.zeros(num_features, device=device, dtype=dtype).",
-              _variant(_Running, kind=kind))
-      for what, kind in (("dtype is", ("device",)), ("device is", ("dtype",)), ("device and dtype are", ()))],
-]  # fmt: skip
+    Mistake(
+        "running_var starts at 0. A new layer should leave its input alone: start with mean 0 and variance 1.",
+        _variant(_Running, start=0.0),
+    ),
+    *[
+        Mistake(
+            f"{what} not handed on: torch.zeros(num_features, device=device, dtype=dtype).",
+            _variant(_Running, kind=kind),
+        )
+        for what, kind in (("dtype is", ("device",)), ("device is", ("dtype",)), ("device and dtype are", ()))
+    ],
+]
 
 _UPDATE_MISTAKES = [
-    Mistake("momentum is the other way round. In PyTorch it is the weight of the NEWEST batch; the old value keeps "
-            "1 - momentum.", _variant(_Running, reverse=True)),
-    _rule("use m, the line above has made it: with momentum=None it is 1 / num_batches_tracked, and self.momentum is no "
-          "number.", lambda old, m, momentum, mean, var, n: (
-              _mix(momentum, old[0], mean), _mix(momentum, old[1], var * n / (n - 1)))),
-    _rule("the mean has no factor n / (n - 1). Only the variance has a biased and an unbiased form.",
-          lambda old, m, momentum, mean, var, n: (
-              _mix(m, old[0], mean * n / (n - 1)), _mix(m, old[1], var * n / (n - 1)))),
-    _rule("var * n / n - 1 subtracts 1 at the end. Write the brackets: var * n / (n - 1).",
-          lambda old, m, momentum, mean, var, n: (_mix(m, old[0], mean), (1 - m) * old[1] + m * var * n / n - 1)),
-    _rule("var * n / n - 1 subtracts 1 at the end. Write the brackets: var * n / (n - 1).",
-          lambda old, m, momentum, mean, var, n: (_mix(m, old[0], mean), _mix(m, old[1], var * n / n - 1))),
-    _rule("running_var does not change. It follows the same formula as running_mean, with var * n / (n - 1).",
-          lambda old, m, momentum, mean, var, n: (_mix(m, old[0], mean), old[1])),
-    _rule("mean and var are swapped.", lambda old, m, momentum, mean, var, n: (
-              _mix(m, old[0], var), _mix(m, old[1], mean * n / (n - 1)))),
-    Mistake("the biased variance goes into the buffer. PyTorch stores the unbiased one: var * n / (n - 1).",
-            _variant(_Running, biased=True)),
-    Mistake("momentum is the other way round, and the variance is stored as it comes: the newest batch has the weight "
-            "momentum, and its variance is var * n / (n - 1).", _variant(_Running, reverse=True, biased=True)),
+    Mistake(
+        "momentum is the other way round. In PyTorch it is the weight of the NEWEST batch; the old value keeps "
+        "1 - momentum.",
+        _variant(_Running, reverse=True),
+    ),
+    _rule(
+        "use m, the line above has made it: with momentum=None it is 1 / num_batches_tracked, and self.momentum is no "
+        "number.",
+        lambda old, m, momentum, mean, var, n: (
+            _mix(momentum, old[0], mean),
+            _mix(momentum, old[1], var * n / (n - 1)),
+        ),
+    ),
+    _rule(
+        "the mean has no factor n / (n - 1). Only the variance has a biased and an unbiased form.",
+        lambda old, m, momentum, mean, var, n: (
+            _mix(m, old[0], mean * n / (n - 1)),
+            _mix(m, old[1], var * n / (n - 1)),
+        ),
+    ),
+    _rule(
+        "var * n / n - 1 subtracts 1 at the end. Write the brackets: var * n / (n - 1).",
+        lambda old, m, momentum, mean, var, n: (_mix(m, old[0], mean), (1 - m) * old[1] + m * var * n / n - 1),
+    ),
+    _rule(
+        "var * n / n - 1 subtracts 1 at the end. Write the brackets: var * n / (n - 1).",
+        lambda old, m, momentum, mean, var, n: (_mix(m, old[0], mean), _mix(m, old[1], var * n / n - 1)),
+    ),
+    _rule(
+        "running_var does not change. It follows the same formula as running_mean, with var * n / (n - 1).",
+        lambda old, m, momentum, mean, var, n: (_mix(m, old[0], mean), old[1]),
+    ),
+    _rule(
+        "mean and var are swapped.",
+        lambda old, m, momentum, mean, var, n: (_mix(m, old[0], var), _mix(m, old[1], mean * n / (n - 1))),
+    ),
+    Mistake(
+        "the biased variance goes into the buffer. PyTorch stores the unbiased one: var * n / (n - 1).",
+        _variant(_Running, biased=True),
+    ),
+    Mistake(
+        "momentum is the other way round, and the variance is stored as it comes: the newest batch has the weight "
+        "momentum, and its variance is var * n / (n - 1).",
+        _variant(_Running, reverse=True, biased=True),
+    ),
     Mistake("n / (n - 1) is upside down: the unbiased variance is the larger one.", _variant(_Running, upside=True)),
-    *[Mistake(f"the buffers are part of the graph: every step would keep all earlier ones alive. Update them under "
-              f"torch.no_grad().{more}", _variant(_Running, grad=True, **switches))
-      for more, switches in (
-          ("", {}),
-          (" And momentum is the weight of the newest batch.", dict(reverse=True)),
-          (" And the variance is stored unbiased: var * n / (n - 1).", dict(biased=True)),
-          (" And momentum is the weight of the newest batch, whose variance is stored unbiased: var * n / (n - 1).",
-           dict(reverse=True, biased=True)),
-      )],
+    *[
+        Mistake(
+            f"the buffers are part of the graph: every step would keep all earlier ones alive. Update them under "
+            f"torch.no_grad().{more}",
+            _variant(_Running, grad=True, **switches),
+        )
+        for more, switches in (
+            ("", {}),
+            (" And momentum is the weight of the newest batch.", dict(reverse=True)),
+            (" And the variance is stored unbiased: var * n / (n - 1).", dict(biased=True)),
+            (
+                " And momentum is the weight of the newest batch, whose variance is stored unbiased: var * n / (n - 1).",
+                dict(reverse=True, biased=True),
+            ),
+        )
+    ],
     Mistake("running_var holds a standard deviation. Average the variances.", _variant(_Running, deviation=True)),
-    Mistake("the buffers do not change. Assign to self.running_mean and self.running_var, or use copy_.",
-            _variant(_Running, never=True)),
-    Mistake("the old value keeps its full weight, so that the sum grows without end. It gets 1 - momentum.",
-            _variant(_Running, adds=True)),
-]  # fmt: skip
+    Mistake(
+        "the buffers do not change. Assign to self.running_mean and self.running_var, or use copy_.",
+        _variant(_Running, never=True),
+    ),
+    Mistake(
+        "the old value keeps its full weight, so that the sum grows without end. It gets 1 - momentum.",
+        _variant(_Running, adds=True),
+    ),
+]
 
 
 def running_statistics(answer):
@@ -333,8 +443,13 @@ def running_statistics(answer):
         (_START_PROBES, _START_MISTAKES),
         (_UPDATE_PROBES, _UPDATE_MISTAKES),
     ]
-    in_stages(answer, "running_statistics", stages, _Running,
-              "{answer.__name__} keeps its buffers as nn.BatchNorm1d does (three momenta, names, dtypes, no graph)")  # fmt: skip
+    in_stages(
+        answer,
+        "running_statistics",
+        stages,
+        _Running,
+        "{answer.__name__} keeps its buffers as nn.BatchNorm1d does (three momenta, names, dtypes, no graph)",
+    )
 
 
 # ------------------------------------------------------------------------------------ 6.3: the layer
@@ -344,11 +459,21 @@ class _Layer(nn.Module):
     """BatchNorm1d written out, with its mistakes as attributes. The reference of the check is nn.BatchNorm1d."""
 
     axes, correction, outside, detached, switch = staticmethod(_others), 0, False, (), "training"
-    after_update, stored, reverse, in_eval, keep_graph, register, refuse = False, "unbiased", False, False, False, True, "entries"
+    after_update, stored, reverse, in_eval, keep_graph, register, refuse = (
+        False,
+        "unbiased",
+        False,
+        False,
+        False,
+        True,
+        "entries",
+    )
     affine_axis, count, never, counted, untracked = 1, "all", False, False, True
     untracked_raises = TypeError
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+    def __init__(
+        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
+    ):
         super().__init__()
         self.eps, self.momentum, self.affine = eps, momentum, affine
         kind = dict(device=device, dtype=dtype)
@@ -364,7 +489,9 @@ class _Layer(nn.Module):
         if x.dim() not in (2, 3):
             raise ValueError(f"expected 2D or 3D input (got {x.dim()}D input)")
         shape = (1, -1, 1)[: x.dim()]
-        live = {"training": self.training, "grad": torch.is_grad_enabled(), "batch": True, "running": False}[self.switch]
+        live = {"training": self.training, "grad": torch.is_grad_enabled(), "batch": True, "running": False}[
+            self.switch
+        ]
         live = live or self.running_mean is None
         entries = x.numel() // x.shape[1]
         one = {"entries": live and entries == 1, "rows": self.training and len(x) == 1, "always": entries == 1}
@@ -408,7 +535,9 @@ class _Layer(nn.Module):
             var = var * (n / (n - 1)) ** 2
         with torch.set_grad_enabled(self.keep_graph and torch.is_grad_enabled()):
             shape = self.running_mean.shape
-            self.running_mean = old * self.running_mean + m * (mean.reshape(shape) if mean.numel() == shape[0] else mean)
+            self.running_mean = old * self.running_mean + m * (
+                mean.reshape(shape) if mean.numel() == shape[0] else mean
+            )
             self.running_var = old * self.running_var + m * (var.reshape(shape) if var.numel() == shape[0] else var)
 
 
@@ -422,7 +551,9 @@ class _Turned(_Layer):
         batch = self.training if self.own else not self.training
         if batch and n == 1:
             raise ValueError("one value per channel")
-        mean, var = (x.mean(_others(x)), x.var(_others(x), correction=0)) if batch else (self.running_mean, self.running_var)
+        mean, var = (
+            (x.mean(_others(x)), x.var(_others(x), correction=0)) if batch else (self.running_mean, self.running_var)
+        )
         if self.training or self.own:
             self.num_batches_tracked += 1
             m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
@@ -497,35 +628,65 @@ _TRAINING_PROBES = [
 ]
 
 _TRAINING_MISTAKES = [
-    Mistake("the batch is divided by the unbiased deviation. BatchNorm normalizes with the biased variance, and stores "
-            "the unbiased one.", _variant(_Layer, correction=1)),
+    Mistake(
+        "the batch is divided by the unbiased deviation. BatchNorm normalizes with the biased variance, and stores "
+        "the unbiased one.",
+        _variant(_Layer, correction=1),
+    ),
     Mistake("eps is added to the deviation instead of the variance: sqrt(var + eps).", _variant(_Layer, outside=True)),
-    Mistake("eps is outside the root, and the variance is the unbiased one. Forward: biased, and sqrt(var + eps).",
-            _variant(_Layer, outside=True, correction=1)),
-    Mistake("mean and variance are constants for your gradient (torch.no_grad() or detach). They depend on x: only the "
-            "buffers are updated without a gradient.", _variant(_Layer, detached=("mean", "var"))),
+    Mistake(
+        "eps is outside the root, and the variance is the unbiased one. Forward: biased, and sqrt(var + eps).",
+        _variant(_Layer, outside=True, correction=1),
+    ),
+    Mistake(
+        "mean and variance are constants for your gradient (torch.no_grad() or detach). They depend on x: only the "
+        "buffers are updated without a gradient.",
+        _variant(_Layer, detached=("mean", "var")),
+    ),
     Mistake("the gradient does not pass through the mean.", _variant(_Layer, detached=("mean",))),
     Mistake("the gradient does not pass through the variance.", _variant(_Layer, detached=("var",))),
-    Mistake("the modes are the wrong way round: train() uses the running statistics. There a batch is normalized with its "
-            "own mean and variance.", _Turned),
-    Mistake("training uses the running statistics. In train() a batch is normalized with its own mean and variance.",
-            _variant(_Layer, switch="running")),
-    Mistake("training uses the running statistics, just updated. In train() a batch is normalized with its own mean and "
-            "variance.", _variant(_Layer, after_update=True)),
-    Mistake("training uses the running statistics, just updated. In train() a batch is normalized with its own mean and "
-            "variance.", _variant(_Layer, after_update=True, keep_graph=True)),
-    Mistake("you ask whether gradients are recorded. Ask self.training: train() under no_grad() is still training, and "
-            "eval() with gradients is still evaluation.", _variant(_Layer, switch="grad")),
-    Mistake("for (B, C, T) only the batch is reduced. A channel has one mean over B and T.",
-            _variant(_Layer, axes=staticmethod(lambda x: [0]), never=True)),
-    Mistake("for (B, C, T) only T is reduced, so every sample has its own: that is InstanceNorm.",
-            _variant(_Layer, axes=staticmethod(lambda x: [0] if x.dim() == 2 else [2]), never=True)),
-    Mistake("each sample is normalized by itself, as in LayerNorm. BatchNorm keeps axis 1 and reduces the others.",
-            _variant(_Layer, axes=staticmethod(lambda x: list(range(1, x.dim()))), never=True)),
-    Mistake("one mean for the whole batch. Each channel needs its own.",
-            _variant(_Layer, axes=staticmethod(lambda x: list(range(x.dim()))), never=True)),
+    Mistake(
+        "the modes are the wrong way round: train() uses the running statistics. There a batch is normalized with its "
+        "own mean and variance.",
+        _Turned,
+    ),
+    Mistake(
+        "training uses the running statistics. In train() a batch is normalized with its own mean and variance.",
+        _variant(_Layer, switch="running"),
+    ),
+    Mistake(
+        "training uses the running statistics, just updated. In train() a batch is normalized with its own mean and "
+        "variance.",
+        _variant(_Layer, after_update=True),
+    ),
+    Mistake(
+        "training uses the running statistics, just updated. In train() a batch is normalized with its own mean and "
+        "variance.",
+        _variant(_Layer, after_update=True, keep_graph=True),
+    ),
+    Mistake(
+        "you ask whether gradients are recorded. Ask self.training: train() under no_grad() is still training, and "
+        "eval() with gradients is still evaluation.",
+        _variant(_Layer, switch="grad"),
+    ),
+    Mistake(
+        "for (B, C, T) only the batch is reduced. A channel has one mean over B and T.",
+        _variant(_Layer, axes=staticmethod(lambda x: [0]), never=True),
+    ),
+    Mistake(
+        "for (B, C, T) only T is reduced, so every sample has its own: that is InstanceNorm.",
+        _variant(_Layer, axes=staticmethod(lambda x: [0] if x.dim() == 2 else [2]), never=True),
+    ),
+    Mistake(
+        "each sample is normalized by itself, as in LayerNorm. BatchNorm keeps axis 1 and reduces the others.",
+        _variant(_Layer, axes=staticmethod(lambda x: list(range(1, x.dim()))), never=True),
+    ),
+    Mistake(
+        "one mean for the whole batch. Each channel needs its own.",
+        _variant(_Layer, axes=staticmethod(lambda x: list(range(x.dim()))), never=True),
+    ),
     Mistake("weight and bias are not applied.", _variant(_Layer, affine_axis=None)),
-]  # fmt: skip
+]
 
 
 def _run_steps(*shapes, **options):
@@ -547,20 +708,36 @@ _BUFFER_PROBES = [
 
 _BUFFER_MISTAKES = [
     Mistake("the buffers never change. In train() each batch updates them.", _variant(_Layer, never=True)),
-    Mistake("running_mean and running_var never change; the batches are only counted.", _variant(_Layer, never=True, counted=True)),
-    Mistake("running_var takes in the biased variance. PyTorch stores the unbiased one: var * n / (n - 1).",
-            _variant(_Layer, stored="biased")),
-    Mistake("n / (n - 1) is applied twice: is your var unbiased already, or does update() do it again?",
-            _variant(_Layer, stored="twice")),
-    Mistake("momentum is the other way round. In PyTorch it is the weight of the NEWEST batch, 0.1, not of the old value.",
-            _variant(_Layer, reverse=True)),
-    Mistake("momentum is the other way round, and running_var takes in the biased variance.",
-            _variant(_Layer, reverse=True, stored="biased")),
-    Mistake("n is not the number of rows alone: a channel of (B, C, T) has n = B * T entries.",
-            _variant(_Layer, count="batch")),
-    Mistake("a single row is refused although each of its channels has several time steps. What must be above 1 is the "
-            "number of entries per channel, n.", _variant(_Layer, refuse="rows")),
-]  # fmt: skip
+    Mistake(
+        "running_mean and running_var never change; the batches are only counted.",
+        _variant(_Layer, never=True, counted=True),
+    ),
+    Mistake(
+        "running_var takes in the biased variance. PyTorch stores the unbiased one: var * n / (n - 1).",
+        _variant(_Layer, stored="biased"),
+    ),
+    Mistake(
+        "n / (n - 1) is applied twice: is your var unbiased already, or does update() do it again?",
+        _variant(_Layer, stored="twice"),
+    ),
+    Mistake(
+        "momentum is the other way round. In PyTorch it is the weight of the NEWEST batch, 0.1, not of the old value.",
+        _variant(_Layer, reverse=True),
+    ),
+    Mistake(
+        "momentum is the other way round, and running_var takes in the biased variance.",
+        _variant(_Layer, reverse=True, stored="biased"),
+    ),
+    Mistake(
+        "n is not the number of rows alone: a channel of (B, C, T) has n = B * T entries.",
+        _variant(_Layer, count="batch"),
+    ),
+    Mistake(
+        "a single row is refused although each of its channels has several time steps. What must be above 1 is the "
+        "number of entries per channel, n.",
+        _variant(_Layer, refuse="rows"),
+    ),
+]
 
 
 def _run_evaluation(x, grad=True):
@@ -580,21 +757,34 @@ _EVALUATION_PROBES = [
 ]
 
 _EVALUATION_MISTAKES = [
-    *[Mistake(cause, _variant(_Layer, refuse=refuse, **switches))
-      for refuse in ("entries", "nothing")
-      for cause, switches in (
-          ("evaluation uses the statistics of the batch. In eval() the running ones stand in for them.",
-           dict(switch="batch")),
-          ("evaluation uses the statistics of the batch, and updates the buffers: test data leak into the layer.",
-           dict(switch="batch", in_eval=True)),
-          ("the buffers are updated in eval(): test data leak into the layer. Update them only in train().",
-           dict(in_eval=True)),
-      )],
-    Mistake("the buffers are updated in eval() too, with their own values. Update them only in train().",
-            _variant(_Turned, own=True)),
-    Mistake("a single sample is refused in eval() as well. It needs no neighbors there: refuse it only where the batch's "
-            "own statistics are used.", _variant(_Layer, refuse="always")),
-]  # fmt: skip
+    *[
+        Mistake(cause, _variant(_Layer, refuse=refuse, **switches))
+        for refuse in ("entries", "nothing")
+        for cause, switches in (
+            (
+                "evaluation uses the statistics of the batch. In eval() the running ones stand in for them.",
+                dict(switch="batch"),
+            ),
+            (
+                "evaluation uses the statistics of the batch, and updates the buffers: test data leak into the layer.",
+                dict(switch="batch", in_eval=True),
+            ),
+            (
+                "the buffers are updated in eval(): test data leak into the layer. Update them only in train().",
+                dict(in_eval=True),
+            ),
+        )
+    ],
+    Mistake(
+        "the buffers are updated in eval() too, with their own values. Update them only in train().",
+        _variant(_Turned, own=True),
+    ),
+    Mistake(
+        "a single sample is refused in eval() as well. It needs no neighbors there: refuse it only where the batch's "
+        "own statistics are used.",
+        _variant(_Layer, refuse="always"),
+    ),
+]
 
 
 def _run_names(cls):
@@ -668,17 +858,32 @@ _MODULE_PROBES = [
 
 _MODULE_MISTAKES = [
     Mistake(_NOT_REGISTERED, _variant(_Layer, register=False)),
-    Mistake("the buffers are part of the graph: every step keeps all earlier ones alive, and memory grows. Update them "
-            "under torch.no_grad().", _variant(_Layer, keep_graph=True)),
-    Mistake("one value per channel has no spread: its output is the bias, whatever goes in, and n - 1 is 0. "
-            "Raise a ValueError in train(), as PyTorch does.", _variant(_Layer, refuse="nothing")),
-    Mistake("one value per channel has no unbiased variance, n - 1 is 0. Raise a ValueError that says so, before the "
-            "division.", _variant(_Layer, refuse="zero")),
-    Mistake("without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is "
-            "nothing to update.", _variant(_Layer, untracked=False)),
-    Mistake("without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is "
-            "nothing to update.", _variant(_Layer, untracked=False, untracked_raises=AttributeError)),
-]  # fmt: skip
+    Mistake(
+        "the buffers are part of the graph: every step keeps all earlier ones alive, and memory grows. Update them "
+        "under torch.no_grad().",
+        _variant(_Layer, keep_graph=True),
+    ),
+    Mistake(
+        "one value per channel has no spread: its output is the bias, whatever goes in, and n - 1 is 0. "
+        "Raise a ValueError in train(), as PyTorch does.",
+        _variant(_Layer, refuse="nothing"),
+    ),
+    Mistake(
+        "one value per channel has no unbiased variance, n - 1 is 0. Raise a ValueError that says so, before the "
+        "division.",
+        _variant(_Layer, refuse="zero"),
+    ),
+    Mistake(
+        "without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is "
+        "nothing to update.",
+        _variant(_Layer, untracked=False),
+    ),
+    Mistake(
+        "without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is "
+        "nothing to update.",
+        _variant(_Layer, untracked=False, untracked_raises=AttributeError),
+    ),
+]
 
 
 def batch_norm(answer):
@@ -689,9 +894,14 @@ def batch_norm(answer):
         (_EVALUATION_PROBES, _EVALUATION_MISTAKES),
         (_MODULE_PROBES, _MODULE_MISTAKES),
     ]
-    in_stages(answer, "batch_norm", stages, nn.BatchNorm1d,
-              "{answer.__name__} does what nn.BatchNorm1d does in {count} trials (training, buffers, evaluation, "
-              "state_dict, errors)")  # fmt: skip
+    in_stages(
+        answer,
+        "batch_norm",
+        stages,
+        nn.BatchNorm1d,
+        "{answer.__name__} does what nn.BatchNorm1d does in {count} trials (training, buffers, evaluation, "
+        "state_dict, errors)",
+    )
 
 
 # ------------------------------------------------------------------------------------ 6.4: which axes
@@ -792,8 +1002,13 @@ def _run_regions(shape, seed, dtype=torch.float64, training=True):
         answer(x.to("meta"), nn.BatchNorm1d(shape[2], dtype=dtype, device="meta"))
 
     half = dtype != torch.float64  # float32 and float32: two orders of summing 12 numbers of order 10
-    return Probe(f"(B, R, D) = {shape}" + (" in eval()" if not training else " in float32" if half else ""), run,
-                 {"x": x}, 1e-5 if half else 1e-9, elsewhere=elsewhere)  # fmt: skip
+    return Probe(
+        f"(B, R, D) = {shape}" + (" in eval()" if not training else " in float32" if half else ""),
+        run,
+        {"x": x},
+        1e-5 if half else 1e-9,
+        elsewhere=elsewhere,
+    )
 
 
 _REGION_PROBES = [
@@ -817,30 +1032,56 @@ def _each_sample(x, norm):
 
 
 _REGION_MISTAKES = [
-    Mistake("reshape and view regroup the numbers as they lie in memory; they do not move an axis. Use transpose(1, 2).",
-            lambda x, norm: norm(x.reshape(x.shape[0], x.shape[2], x.shape[1])).reshape(x.shape)),
+    Mistake(
+        "reshape and view regroup the numbers as they lie in memory; they do not move an axis. Use transpose(1, 2).",
+        lambda x, norm: norm(x.reshape(x.shape[0], x.shape[2], x.shape[1])).reshape(x.shape),
+    ),
     Mistake("the features were moved to axis 1, but not back.", lambda x, norm: norm(x.transpose(1, 2))),
-    Mistake("reshape and view regroup the numbers; they do not move an axis back. Use transpose(1, 2) there as well.",
-            lambda x, norm: norm(x.transpose(1, 2)).reshape(x.shape)),
-    Mistake("axis 1 of what norm gets holds the regions, so they are taken for the channels (silent if R = D). Put the D "
-            "features there.", lambda x, norm: norm(x)),
-    *[Mistake("a new layer for the regions is what the patient does. Use the given one, and put the D features on axis 1.",
-              lambda x, norm, follow=follow: nn.BatchNorm1d(x.shape[1], dtype=x.dtype, device=x.device).train(
-                  norm.training or not follow)(x)) for follow in (False, True)],
-    Mistake("each region gets its own statistics, and the running ones are updated R times. A feature has one mean, "
-            "over samples and regions.", _each_region),
+    Mistake(
+        "reshape and view regroup the numbers; they do not move an axis back. Use transpose(1, 2) there as well.",
+        lambda x, norm: norm(x.transpose(1, 2)).reshape(x.shape),
+    ),
+    Mistake(
+        "axis 1 of what norm gets holds the regions, so they are taken for the channels (silent if R = D). Put the D "
+        "features there.",
+        lambda x, norm: norm(x),
+    ),
+    *[
+        Mistake(
+            "a new layer for the regions is what the patient does. Use the given one, and put the D features on axis 1.",
+            lambda x, norm, follow=follow: nn.BatchNorm1d(x.shape[1], dtype=x.dtype, device=x.device).train(
+                norm.training or not follow
+            )(x),
+        )
+        for follow in (False, True)
+    ],
+    Mistake(
+        "each region gets its own statistics, and the running ones are updated R times. A feature has one mean, "
+        "over samples and regions.",
+        _each_region,
+    ),
     Mistake("each sample gets its own statistics. A feature has one mean, over samples and regions.", _each_sample),
-    Mistake("that is LayerNorm: a mean for each region of each sample. Asked is BatchNorm, with the given layer.",
-            lambda x, norm: torch.nn.functional.layer_norm(x, (x.shape[-1],), norm.weight, norm.bias, norm.eps)),
-    Mistake("the regions are averaged away. Every region keeps its own output.",
-            lambda x, norm: norm(x.mean(1))[:, None].expand(x.shape)),
-]  # fmt: skip
+    Mistake(
+        "that is LayerNorm: a mean for each region of each sample. Asked is BatchNorm, with the given layer.",
+        lambda x, norm: torch.nn.functional.layer_norm(x, (x.shape[-1],), norm.weight, norm.bias, norm.eps),
+    ),
+    Mistake(
+        "the regions are averaged away. Every region keeps its own output.",
+        lambda x, norm: norm(x.mean(1))[:, None].expand(x.shape),
+    ),
+]
 
 
 def normalize_regions(answer):
     """Check a function (x, norm) that applies nn.BatchNorm1d(D) to the D features of x (B, R, D) (lesson 6)."""
-    examine(answer, "normalize_regions", _REGION_PROBES, _flat, _REGION_MISTAKES,
-            tried="R = D and R ≠ D, train and eval, the running statistics, gradients")  # fmt: skip
+    examine(
+        answer,
+        "normalize_regions",
+        _REGION_PROBES,
+        _flat,
+        _REGION_MISTAKES,
+        tried="R = D and R ≠ D, train and eval, the running statistics, gradients",
+    )
 
 
 # ------------------------------------------------------------------------------------ 6.5: several devices
@@ -874,39 +1115,81 @@ def _plain_between(correction):
 
 
 _POOL_PROBES = [
-    call("two devices with means -2 and +2", torch.tensor([[-2.0], [2]]).double(), torch.tensor([[1.0], [1.1]]).double(),
-         torch.tensor([16, 16]), names=("means", "variances", "counts"), returns=("mean", "var")),
-    call("three devices with 8, 4 and 20 rows", draw(41, 3, 5), draw(42, 3, 5) ** 2,
-         torch.tensor([8, 4, 20]), names=("means", "variances", "counts"), returns=("mean", "var")),
-    call("three devices with the same mean", draw(43, 1, 2).expand(3, 2).clone(), draw(44, 3, 2) ** 2,
-         torch.tensor([16, 8, 8]), names=("means", "variances", "counts"), returns=("mean", "var")),
-]  # fmt: skip
+    call(
+        "two devices with means -2 and +2",
+        torch.tensor([[-2.0], [2]]).double(),
+        torch.tensor([[1.0], [1.1]]).double(),
+        torch.tensor([16, 16]),
+        names=("means", "variances", "counts"),
+        returns=("mean", "var"),
+    ),
+    call(
+        "three devices with 8, 4 and 20 rows",
+        draw(41, 3, 5),
+        draw(42, 3, 5) ** 2,
+        torch.tensor([8, 4, 20]),
+        names=("means", "variances", "counts"),
+        returns=("mean", "var"),
+    ),
+    call(
+        "three devices with the same mean",
+        draw(43, 1, 2).expand(3, 2).clone(),
+        draw(44, 3, 2) ** 2,
+        torch.tensor([16, 8, 8]),
+        names=("means", "variances", "counts"),
+        returns=("mean", "var"),
+    ),
+]
 
 _POOL_MISTAKES = [
-    Mistake("only the variances are averaged. The devices differ in their means, and that is spread as well: add "
-            "(means - mean)^2 before you average.", _pool_with(between=False)),
+    Mistake(
+        "only the variances are averaged. The devices differ in their means, and that is spread as well: add "
+        "(means - mean)^2 before you average.",
+        _pool_with(between=False),
+    ),
     Mistake("every device has the same weight. Weigh each by its share of the rows.", _pool_with(mean_share=False)),
-    Mistake("the devices' means have the same weight in mean. Weigh each by its share of the rows.",
-            lambda means, variances, counts: (means.mean(0), _pool(means, variances, counts)[1])),
-    *[Mistake("in the spread between the devices every device has the same weight, or it is divided by K - 1. Weigh "
-              "(means - mean)^2 by the share of the rows.", _plain_between(correction)) for correction in (0, 1)],
-    Mistake("the mean of the squares still holds the square of the mean: subtract mean^2.",
-            lambda means, variances, counts: (_pool(means, variances, counts)[0],
-                                              _pool(means, variances + means**2, counts)[1]
-                                              - _pool(means, 0 * variances, counts)[1])),
-    Mistake("every device has the same weight, and only the variances are averaged. Weigh by rows, and add "
-            "(means - mean)^2.", _pool_with(mean_share=False, between=False)),
-    Mistake("only the distances between the means are counted. The spread inside each device belongs to it as well.",
-            _pool_with(inner=False)),
-    Mistake("the variance is divided by n - 1. Asked is the biased one, as in the forward pass.", _pool_with(correction=1)),
+    Mistake(
+        "the devices' means have the same weight in mean. Weigh each by its share of the rows.",
+        lambda means, variances, counts: (means.mean(0), _pool(means, variances, counts)[1]),
+    ),
+    *[
+        Mistake(
+            "in the spread between the devices every device has the same weight, or it is divided by K - 1. Weigh "
+            "(means - mean)^2 by the share of the rows.",
+            _plain_between(correction),
+        )
+        for correction in (0, 1)
+    ],
+    Mistake(
+        "the mean of the squares still holds the square of the mean: subtract mean^2.",
+        lambda means, variances, counts: (
+            _pool(means, variances, counts)[0],
+            _pool(means, variances + means**2, counts)[1] - _pool(means, 0 * variances, counts)[1],
+        ),
+    ),
+    Mistake(
+        "every device has the same weight, and only the variances are averaged. Weigh by rows, and add "
+        "(means - mean)^2.",
+        _pool_with(mean_share=False, between=False),
+    ),
+    Mistake(
+        "only the distances between the means are counted. The spread inside each device belongs to it as well.",
+        _pool_with(inner=False),
+    ),
+    Mistake(
+        "the variance is divided by n - 1. Asked is the biased one, as in the forward pass.", _pool_with(correction=1)
+    ),
     Mistake("var is the standard deviation. Leave the root away.", _pool_with(root=True)),
-    Mistake("the sums are not divided by the number of rows.",
-            lambda means, variances, counts: ((counts[:, None] * means).sum(0),
-                                              (counts[:, None] * (variances + (means - _pool(means, variances, counts)[0]) ** 2)).sum(0))),
-]  # fmt: skip
+    Mistake(
+        "the sums are not divided by the number of rows.",
+        lambda means, variances, counts: (
+            (counts[:, None] * means).sum(0),
+            (counts[:, None] * (variances + (means - _pool(means, variances, counts)[0]) ** 2)).sum(0),
+        ),
+    ),
+]
 
 
 def pooled_stats(answer):
     """Check a function (means, variances, counts) -> (mean, var) of all rows together (lesson 6)."""
-    examine(answer, "pooled_stats", _POOL_PROBES, _pool, _POOL_MISTAKES,
-            tried="equal and unequal devices, gradients")  # fmt: skip
+    examine(answer, "pooled_stats", _POOL_PROBES, _pool, _POOL_MISTAKES, tried="equal and unequal devices, gradients")

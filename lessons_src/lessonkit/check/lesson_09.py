@@ -92,69 +92,133 @@ def _refuse_if(condition, error=ValueError):
 
 
 _RULES = [  # (cause, rule for one axis)
-    ("the division leaves a fraction. A kernel that hangs over the edge by a part of its stride is not placed: round "
-     "down, with //.", lambda L, k, s, p, d: (L + 2 * p - d * (k - 1) - 1) / s + 1),
-    ("rounded to the nearest. The last step is taken only if it fits whole: round down, with //.",
-     lambda L, k, s, p, d: round((L + 2 * p - d * (k - 1) - 1) / s + 1)),
-    ("rounded up. The last step is taken only if it fits whole: round down, with //.",
-     lambda L, k, s, p, d: math.ceil((L + 2 * p - d * (k - 1) - 1) / s) + 1),
-    ("the + 1 at the end is missing: the first place counts before any step is taken.",
-     lambda L, k, s, p, d: (L + 2 * p - d * (k - 1) - 1) // s),
-    ("the - 1 in the bracket is missing. A kernel of k reaches over d * (k - 1) + 1 pixels.",
-     lambda L, k, s, p, d: (L + 2 * p - d * (k - 1)) // s + 1),
-    ("the + 1 stands inside the division (or both ones are missing). Count the steps first, (...) // s, then add the "
-     "first place.", lambda L, k, s, p, d: (L + 2 * p - d * (k - 1)) // s),
-    ("padding counts once. It is added on both sides: 2 * p.",
-     lambda L, k, s, p, d: (L + p - d * (k - 1) - 1) // s + 1),
+    (
+        "the division leaves a fraction. A kernel that hangs over the edge by a part of its stride is not placed: round "
+        "down, with //.",
+        lambda L, k, s, p, d: (L + 2 * p - d * (k - 1) - 1) / s + 1,
+    ),
+    (
+        "rounded to the nearest. The last step is taken only if it fits whole: round down, with //.",
+        lambda L, k, s, p, d: round((L + 2 * p - d * (k - 1) - 1) / s + 1),
+    ),
+    (
+        "rounded up. The last step is taken only if it fits whole: round down, with //.",
+        lambda L, k, s, p, d: math.ceil((L + 2 * p - d * (k - 1) - 1) / s) + 1,
+    ),
+    (
+        "the + 1 at the end is missing: the first place counts before any step is taken.",
+        lambda L, k, s, p, d: (L + 2 * p - d * (k - 1) - 1) // s,
+    ),
+    (
+        "the - 1 in the bracket is missing. A kernel of k reaches over d * (k - 1) + 1 pixels.",
+        lambda L, k, s, p, d: (L + 2 * p - d * (k - 1)) // s + 1,
+    ),
+    (
+        "the + 1 stands inside the division (or both ones are missing). Count the steps first, (...) // s, then add the "
+        "first place.",
+        lambda L, k, s, p, d: (L + 2 * p - d * (k - 1)) // s,
+    ),
+    (
+        "padding counts once. It is added on both sides: 2 * p.",
+        lambda L, k, s, p, d: (L + p - d * (k - 1) - 1) // s + 1,
+    ),
     ("padding is left out.", lambda L, k, s, p, d: (L - d * (k - 1) - 1) // s + 1),
-    ("dilation is left out. It spreads the kernel: k taps reach over d * (k - 1) + 1 pixels.",
-     lambda L, k, s, p, d: (L + 2 * p - k) // s + 1),
-    ("the reach of a dilated kernel is d * (k - 1) + 1, not d * k: there are gaps between the taps, none behind the last.",
-     lambda L, k, s, p, d: (L + 2 * p - d * k) // s + 1),
+    (
+        "dilation is left out. It spreads the kernel: k taps reach over d * (k - 1) + 1 pixels.",
+        lambda L, k, s, p, d: (L + 2 * p - k) // s + 1,
+    ),
+    (
+        "the reach of a dilated kernel is d * (k - 1) + 1, not d * k: there are gaps between the taps, none behind the last.",
+        lambda L, k, s, p, d: (L + 2 * p - d * k) // s + 1,
+    ),
     ("stride is left out.", lambda L, k, s, p, d: L + 2 * p - d * (k - 1)),
-    ("the padded size is divided by the stride, whatever the kernel. That is the rule for padding='same'.",
-     lambda L, k, s, p, d: math.ceil((L + 2 * p) / s)),
-]  # fmt: skip
+    (
+        "the padded size is divided by the stride, whatever the kernel. That is the rule for padding='same'.",
+        lambda L, k, s, p, d: math.ceil((L + 2 * p) / s),
+    ),
+]
 
 _SHAPE_MISTAKES = [
     *[Mistake(cause, _shaped(rule)) for cause, rule in _RULES],
     Mistake("an image that the kernel does not fit into is not refused. " + _NO_ROOM, _shaped(refuse=_never)),
-    *[Mistake(f"{cause.rstrip('.')}. Also, an image that the kernel does not fit into is not refused.",
-              _shaped(rule, refuse=_never)) for cause, rule in _RULES],
-    Mistake("sizes that do not fit are cut off at 0 (or 1) instead of refused. " + _NO_ROOM,
-            _shaped(lambda L, k, s, p, d: max(0, (L + 2 * p - d * (k - 1) - 1) // s + 1), _never)),
-    Mistake("sizes that do not fit are cut off at 0 (or 1) instead of refused. " + _NO_ROOM,
-            _shaped(lambda L, k, s, p, d: max(1, (L + 2 * p - d * (k - 1) - 1) // s + 1), _never)),
-    Mistake("a size of 0 is let through. With a large stride the formula can give 0 where the kernel does not fit. "
-            + _NO_ROOM, _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: out < 0))),
-    Mistake("the kernel is compared with the image without its padding. " + _NO_ROOM,
-            _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * (k - 1) + 1 > L))),
-    Mistake("k is compared with the padded size; a dilated kernel reaches further. " + _NO_ROOM,
-            _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: k > L + 2 * p))),
-    Mistake("a kernel that just fits has one place, an output of size 1. Refuse only what is larger.",
-            _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * (k - 1) + 1 >= L + 2 * p))),
-    Mistake("the refusal takes d * k for the kernel's reach, and so refuses a dilated kernel that fits. " + _NO_ROOM,
-            _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * k > L + 2 * p))),
-    Mistake("the refusal is off by one: a kernel that is one pixel too large is let through. " + _NO_ROOM,
-            _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * (k - 1) > L + 2 * p))),
-    *[Mistake(f"the docstring promises a ValueError, this is another kind: {kind.__name__}.",
-              _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: out < 1, kind)))
-      for kind in (RuntimeError, AssertionError, TypeError)],
+    *[
+        Mistake(
+            f"{cause.rstrip('.')}. Also, an image that the kernel does not fit into is not refused.",
+            _shaped(rule, refuse=_never),
+        )
+        for cause, rule in _RULES
+    ],
+    Mistake(
+        "sizes that do not fit are cut off at 0 (or 1) instead of refused. " + _NO_ROOM,
+        _shaped(lambda L, k, s, p, d: max(0, (L + 2 * p - d * (k - 1) - 1) // s + 1), _never),
+    ),
+    Mistake(
+        "sizes that do not fit are cut off at 0 (or 1) instead of refused. " + _NO_ROOM,
+        _shaped(lambda L, k, s, p, d: max(1, (L + 2 * p - d * (k - 1) - 1) // s + 1), _never),
+    ),
+    Mistake(
+        "a size of 0 is let through. With a large stride the formula can give 0 where the kernel does not fit. "
+        + _NO_ROOM,
+        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: out < 0)),
+    ),
+    Mistake(
+        "the kernel is compared with the image without its padding. " + _NO_ROOM,
+        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * (k - 1) + 1 > L)),
+    ),
+    Mistake(
+        "k is compared with the padded size; a dilated kernel reaches further. " + _NO_ROOM,
+        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: k > L + 2 * p)),
+    ),
+    Mistake(
+        "a kernel that just fits has one place, an output of size 1. Refuse only what is larger.",
+        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * (k - 1) + 1 >= L + 2 * p)),
+    ),
+    Mistake(
+        "the refusal takes d * k for the kernel's reach, and so refuses a dilated kernel that fits. " + _NO_ROOM,
+        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * k > L + 2 * p)),
+    ),
+    Mistake(
+        "the refusal is off by one: a kernel that is one pixel too large is let through. " + _NO_ROOM,
+        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * (k - 1) > L + 2 * p)),
+    ),
+    *[
+        Mistake(
+            f"the docstring promises a ValueError, this is another kind: {kind.__name__}.",
+            _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: out < 1, kind)),
+        )
+        for kind in (RuntimeError, AssertionError, TypeError)
+    ],
     Mistake("H and W come out in the other order.", _shaped(ready=lambda sizes: sizes[::-1])),
-    Mistake("one number comes back, for one axis. Return a tuple with a number for each axis.",
-            _shaped(ready=lambda sizes: sizes[0])),
+    Mistake(
+        "one number comes back, for one axis. Return a tuple with a number for each axis.",
+        _shaped(ready=lambda sizes: sizes[0]),
+    ),
     Mistake("every axis gets the size of the first one.", _shaped(ready=lambda sizes: sizes[:1] * len(sizes))),
-    Mistake("the sizes are floats. Divide with //, which keeps whole numbers whole.",
-            _shaped(ready=lambda sizes: tuple(map(float, sizes)))),
-    Mistake("the return stands inside the loop: only the first axis is computed.", lambda size, *args, **kwargs: _shape(
-        size[:1], *(_axes(v, len(size))[:1] for v in args), **{n: _axes(v, len(size))[:1] for n, v in kwargs.items()})),
-]  # fmt: skip
+    Mistake(
+        "the sizes are floats. Divide with //, which keeps whole numbers whole.",
+        _shaped(ready=lambda sizes: tuple(map(float, sizes))),
+    ),
+    Mistake(
+        "the return stands inside the loop: only the first axis is computed.",
+        lambda size, *args, **kwargs: _shape(
+            size[:1],
+            *(_axes(v, len(size))[:1] for v in args),
+            **{n: _axes(v, len(size))[:1] for n, v in kwargs.items()},
+        ),
+    ),
+]
 
 
 def conv_output_shape(answer):
     """Check a function (size, kernel_size, stride, padding, dilation) -> output size of a convolution (lesson 9)."""
-    examine(answer, "conv_output_shape", _SHAPE_PROBES, _shape, _SHAPE_MISTAKES,
-            tried="stride, padding, dilation, unlike axes, sizes that do not fit")  # fmt: skip
+    examine(
+        answer,
+        "conv_output_shape",
+        _SHAPE_PROBES,
+        _shape,
+        _SHAPE_MISTAKES,
+        tried="stride, padding, dilation, unlike axes, sizes that do not fit",
+    )
 
 
 # ------------------------------------------------------------------------------------ 9.2: norms into a net
@@ -179,9 +243,14 @@ def _six(padding):
 
 def _odd():
     return nn.Sequential(
-        nn.Conv2d(3, 5, 5, stride=2), nn.Tanh(), nn.Conv2d(5, 7, (3, 1), padding=(1, 0)), nn.ReLU(),
-        nn.MaxPool2d(3, stride=2, padding=1), nn.Conv2d(7, 4, 2, dilation=2), nn.Flatten(),
-    )  # fmt: skip
+        nn.Conv2d(3, 5, 5, stride=2),
+        nn.Tanh(),
+        nn.Conv2d(5, 7, (3, 1), padding=(1, 0)),
+        nn.ReLU(),
+        nn.MaxPool2d(3, stride=2, padding=1),
+        nn.Conv2d(7, 4, 2, dilation=2),
+        nn.Flatten(),
+    )
 
 
 def _pool_first():
@@ -231,10 +300,16 @@ _NORMS_PROBES = [
 
 
 def _insert(
-    place="after", sizes=lambda layer, C, before, after: (C, *after), follow=(nn.Conv2d, nn.MaxPool2d), norms=nn.Conv2d,
-    settings=("kernel_size", "stride", "padding", "dilation"), keep=lambda layer: True, one=False, ready=nn.Sequential,
+    place="after",
+    sizes=lambda layer, C, before, after: (C, *after),
+    follow=(nn.Conv2d, nn.MaxPool2d),
+    norms=nn.Conv2d,
+    settings=("kernel_size", "stride", "padding", "dilation"),
+    keep=lambda layer: True,
+    one=False,
+    ready=nn.Sequential,
     resize=lambda layer, size, given: _shape(size, **given),
-):  # fmt: skip
+):
     """Return a with_norms; the arguments are its mistakes."""
 
     def with_norms(net, norm, size):
@@ -279,59 +354,106 @@ def _changed_and_new(net, norm, size):
 
 
 _NORMS_MISTAKES = [
-    Mistake("the norm stands behind the activation. It belongs between the convolution and the activation.",
-            _insert("after ReLU")),
+    Mistake(
+        "the norm stands behind the activation. It belongs between the convolution and the activation.",
+        _insert("after ReLU"),
+    ),
     Mistake("the norm stands before its convolution. It follows it: append the layer first.", _insert("before")),
-    Mistake("pooling halves the image, and your size does not follow: update it for nn.MaxPool2d as well.",
-            _insert(follow=nn.Conv2d)),
-    Mistake("the size does not follow: every norm gets the size of the images that enter the net.",
-            _insert(sizes=lambda layer, C, before, after: (C, *before), follow=())),
-    Mistake("norm gets the size of what enters the convolution. It normalizes what comes out.",
-            _insert(sizes=lambda layer, C, before, after: (C, *before))),
-    Mistake("norm gets in_channels. What comes out of the convolution has out_channels.",
-            _insert(sizes=lambda layer, C, before, after: (layer.in_channels, *after))),
+    Mistake(
+        "pooling halves the image, and your size does not follow: update it for nn.MaxPool2d as well.",
+        _insert(follow=nn.Conv2d),
+    ),
+    Mistake(
+        "the size does not follow: every norm gets the size of the images that enter the net.",
+        _insert(sizes=lambda layer, C, before, after: (C, *before), follow=()),
+    ),
+    Mistake(
+        "norm gets the size of what enters the convolution. It normalizes what comes out.",
+        _insert(sizes=lambda layer, C, before, after: (C, *before)),
+    ),
+    Mistake(
+        "norm gets in_channels. What comes out of the convolution has out_channels.",
+        _insert(sizes=lambda layer, C, before, after: (layer.in_channels, *after)),
+    ),
     Mistake("H and W are swapped.", _insert(sizes=lambda layer, C, before, after: (C, *after[::-1]))),
     Mistake("the channels come last. Call norm(C, H, W).", _insert(sizes=lambda layer, C, before, after: (*after, C))),
-    Mistake("pooling does not always halve the image: let conv_output_shape compute it from the layer's settings.",
-            _insert(resize=lambda layer, size, given: tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d)
-                    else _shape(size, **given))),
-    Mistake("norm gets the size only, without the channels: call norm(C, H, W).",
-            _insert(sizes=lambda layer, C, before, after: after)),
-    Mistake("norm gets one tuple: call norm(C, H, W), with a star before the size.",
-            _insert(sizes=lambda layer, C, before, after: (C, after))),
+    Mistake(
+        "pooling does not always halve the image: let conv_output_shape compute it from the layer's settings.",
+        _insert(
+            resize=lambda layer, size, given: (
+                tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else _shape(size, **given)
+            )
+        ),
+    ),
+    Mistake(
+        "norm gets the size only, without the channels: call norm(C, H, W).",
+        _insert(sizes=lambda layer, C, before, after: after),
+    ),
+    Mistake(
+        "norm gets one tuple: call norm(C, H, W), with a star before the size.",
+        _insert(sizes=lambda layer, C, before, after: (C, after)),
+    ),
     Mistake("norm gets one list: call norm(C, H, W).", _insert(sizes=lambda layer, C, before, after: ([C, *after],))),
-    *[Mistake(f"the layer's {name} is not handed to conv_output_shape.",
-              _insert(settings=tuple(n for n in ("kernel_size", "stride", "padding", "dilation") if n != name)))
-      for name in ("stride", "padding", "dilation")],
-    Mistake("only kernel_size is handed to conv_output_shape: stride, padding and dilation count as well.",
-            _insert(settings=("kernel_size",))),
-    Mistake("only kernel_size and stride are handed to conv_output_shape: padding and dilation count as well.",
-            _insert(settings=("kernel_size", "stride"))),
-    Mistake("dilation and padding change places. Hand them on by name.",
-            _insert(resize=lambda layer, size, given: _shape(
-                size, **given | {"padding": layer.dilation, "dilation": layer.padding}))),
+    *[
+        Mistake(
+            f"the layer's {name} is not handed to conv_output_shape.",
+            _insert(settings=tuple(n for n in ("kernel_size", "stride", "padding", "dilation") if n != name)),
+        )
+        for name in ("stride", "padding", "dilation")
+    ],
+    Mistake(
+        "only kernel_size is handed to conv_output_shape: stride, padding and dilation count as well.",
+        _insert(settings=("kernel_size",)),
+    ),
+    Mistake(
+        "only kernel_size and stride are handed to conv_output_shape: padding and dilation count as well.",
+        _insert(settings=("kernel_size", "stride")),
+    ),
+    Mistake(
+        "dilation and padding change places. Hand them on by name.",
+        _insert(
+            resize=lambda layer, size, given: _shape(
+                size, **given | {"padding": layer.dilation, "dilation": layer.padding}
+            )
+        ),
+    ),
     Mistake("pooling layers get a norm, too. Only convolutions do.", _insert(norms=(nn.Conv2d, nn.MaxPool2d))),
-    Mistake("layers that are neither convolution nor pooling get lost: append every layer.",
-            _insert(keep=lambda layer: isinstance(layer, (nn.Conv2d, nn.MaxPool2d)))),
-    Mistake("only the convolutions are kept: append every layer.", _insert(keep=lambda layer: isinstance(layer, nn.Conv2d))),
-    Mistake("the convolutions get lost: append every layer, then the norm.",
-            _insert(keep=lambda layer: not isinstance(layer, nn.Conv2d))),
+    Mistake(
+        "layers that are neither convolution nor pooling get lost: append every layer.",
+        _insert(keep=lambda layer: isinstance(layer, (nn.Conv2d, nn.MaxPool2d))),
+    ),
+    Mistake(
+        "only the convolutions are kept: append every layer.", _insert(keep=lambda layer: isinstance(layer, nn.Conv2d))
+    ),
+    Mistake(
+        "the convolutions get lost: append every layer, then the norm.",
+        _insert(keep=lambda layer: not isinstance(layer, nn.Conv2d)),
+    ),
     Mistake("one norm is used at every place. Each convolution needs its own: call norm anew.", _insert(one=True)),
     Mistake("the result is a list. Put it into nn.Sequential(*layers).", _insert(ready=lambda *layers: list(layers))),
-    Mistake("nn.ModuleList holds layers, but does not run them. Return nn.Sequential(*layers).",
-            _insert(ready=lambda *layers: nn.ModuleList(layers))),
+    Mistake(
+        "nn.ModuleList holds layers, but does not run them. Return nn.Sequential(*layers).",
+        _insert(ready=lambda *layers: nn.ModuleList(layers)),
+    ),
     Mistake("the given net is changed. Collect the layers in a new list, and return a new nn.Sequential.", _in_place),
-    Mistake("the given net is changed. Collect the layers in a new list, and return a new nn.Sequential.",
-            _changed_and_new),
+    Mistake(
+        "the given net is changed. Collect the layers in a new list, and return a new nn.Sequential.", _changed_and_new
+    ),
     Mistake("no norm was put in: the net comes back as it was.", lambda net, norm, size: net),
     Mistake("no norm was put in: the net comes back as it was.", lambda net, norm, size: nn.Sequential(*net)),
-]  # fmt: skip
+]
 
 
 def with_norms(answer):
     """Check a function (net, norm, size) that puts norm(C, H, W) behind every convolution of net (lesson 9)."""
-    examine(answer, "with_norms", _NORMS_PROBES, _insert(), _NORMS_MISTAKES,
-            tried="pooling, stride, padding, dilation, images that are not square")  # fmt: skip
+    examine(
+        answer,
+        "with_norms",
+        _NORMS_PROBES,
+        _insert(),
+        _NORMS_MISTAKES,
+        tried="pooling, stride, padding, dilation, images that are not square",
+    )
 
 
 # ------------------------------------------------------------------------------------ 9.3: a prediction
@@ -339,13 +461,17 @@ def with_norms(answer):
 
 def kaiming_gap(answer):
     """Check the prediction: how far LayerNorm is ahead with Kaiming's initialization (lesson 9)."""
-    choice(answer, "kaiming_gap", {
-        "about 90 points": "That was the gap with PyTorch's default weights, whose scale dies out over six layers "
-                           "(gain 0.58). Kaiming's keeps the signal's size without a norm.",
-        "about 45 points": "That would need a net that half learns. With a signal of the right size it learns.",
-        "a few points at most": None,
-        "the other way round": "In ten pairs of runs the net with LayerNorm was level or slightly ahead, never far behind.",
-    })  # fmt: skip
+    choice(
+        answer,
+        "kaiming_gap",
+        {
+            "about 90 points": "That was the gap with PyTorch's default weights, whose scale dies out over six layers "
+            "(gain 0.58). Kaiming's keeps the signal's size without a norm.",
+            "about 45 points": "That would need a net that half learns. With a signal of the right size it learns.",
+            "a few points at most": None,
+            "the other way round": "In ten pairs of runs the net with LayerNorm was level or slightly ahead, never far behind.",
+        },
+    )
 
 
 # ------------------------------------------------------------------------------------ 9.4: three broken runs
@@ -357,21 +483,46 @@ def diagnosis(answer):
     large, healthy = "learning rate too large", "nothing is wrong"
     floor = "This run's training loss falls to nearly 0. With a sigmoid in front it could not get below 1.46."
     lossless = "Its training loss is as low as the healthy run's."
-    values(answer, "diagnosis", {"run A": batch, "run B": sigmoid, "run C": mode}, [
-        ("run A", mode, "Then calling eval() would mend it, and the right panel calls eval(). Run A fails there, too."),
-        ("run A", sigmoid, floor),
-        ("run A", large, f"{lossless} What fails is the test, and how it fails depends on the batch it is done in."),
-        ("run A", healthy, "Image by image it is at chance, after eval()."),
-        ("run B", batch, "Then the test would depend on the batch. Run B's is the same in both panels; look at the left one."),
-        ("run B", mode, "Then calling eval() would change the test. It does not; look at the left panel."),
-        ("run B", large, "A rate that is too large gives a loss that jumps or grows. This one falls slowly and evenly, in "
-                         "all four seeds alike, and stays above 1.46."),
-        ("run B", healthy, "Its training loss gets stuck far above the healthy run's."),
-        ("run C", batch, "Then eval() would not help: that norm has nothing else to use. Run C is fine in the right panel."),
-        ("run C", sigmoid, floor),
-        ("run C", large, f"{lossless} And after eval() the test is fine."),
-        ("run C", healthy, "In the script its test accuracy is near chance."),
-    ])  # fmt: skip
+    values(
+        answer,
+        "diagnosis",
+        {"run A": batch, "run B": sigmoid, "run C": mode},
+        [
+            (
+                "run A",
+                mode,
+                "Then calling eval() would mend it, and the right panel calls eval(). Run A fails there, too.",
+            ),
+            ("run A", sigmoid, floor),
+            (
+                "run A",
+                large,
+                f"{lossless} What fails is the test, and how it fails depends on the batch it is done in.",
+            ),
+            ("run A", healthy, "Image by image it is at chance, after eval()."),
+            (
+                "run B",
+                batch,
+                "Then the test would depend on the batch. Run B's is the same in both panels; look at the left one.",
+            ),
+            ("run B", mode, "Then calling eval() would change the test. It does not; look at the left panel."),
+            (
+                "run B",
+                large,
+                "A rate that is too large gives a loss that jumps or grows. This one falls slowly and evenly, in "
+                "all four seeds alike, and stays above 1.46.",
+            ),
+            ("run B", healthy, "Its training loss gets stuck far above the healthy run's."),
+            (
+                "run C",
+                batch,
+                "Then eval() would not help: that norm has nothing else to use. Run C is fine in the right panel.",
+            ),
+            ("run C", sigmoid, floor),
+            ("run C", large, f"{lossless} And after eval() the test is fine."),
+            ("run C", healthy, "In the script its test accuracy is near chance."),
+        ],
+    )
 
 
 # ------------------------------------------------------------------------------------ 9.5: the published net
@@ -472,8 +623,11 @@ def _run_modes(cls):
         alone = copy.deepcopy(net)(images[:1])
     except Exception as error:
         return {"the logits of one image alone": raised(error)}
-    return {"the logits in train()": net.train()(images), "the logits in eval()": net.eval()(images),
-            "the logits of one image alone": alone}  # fmt: skip
+    return {
+        "the logits in train()": net.train()(images),
+        "the logits in eval()": net.eval()(images),
+        "the logits of one image alone": alone,
+    }
 
 
 _SMALL_PROBES = [
@@ -483,47 +637,84 @@ _SMALL_PROBES = [
 ]
 
 _SMALL_MISTAKES = [
-    Mistake("the sigmoid is still there, and __call__ is still overridden: return logits, and define forward.", _Patient),
-    Mistake("the sigmoid is still there. Cross-entropy takes logits: return what dense gives.",
-            _small(head=staticmethod(torch.sigmoid))),
-    Mistake("__call__ is overridden, so hooks are passed over. Define forward, and nn.Module's own __call__ does the rest.",
-            _CallOverridden),
-    Mistake("softmax stands before the cross-entropy, which has one of its own. Return what dense gives.",
-            _small(head=staticmethod(lambda logits: logits.softmax(-1)))),
-    Mistake("log_softmax stands before the cross-entropy, which has one of its own (twice is once here, but it is not "
-            "logits). Return what dense gives.", _small(head=staticmethod(lambda logits: logits.log_softmax(-1)))),
-    Mistake("a ReLU stands behind dense. Logits may be negative: return what dense gives.",
-            _small(head=staticmethod(torch.relu))),
+    Mistake(
+        "the sigmoid is still there, and __call__ is still overridden: return logits, and define forward.", _Patient
+    ),
+    Mistake(
+        "the sigmoid is still there. Cross-entropy takes logits: return what dense gives.",
+        _small(head=staticmethod(torch.sigmoid)),
+    ),
+    Mistake(
+        "__call__ is overridden, so hooks are passed over. Define forward, and nn.Module's own __call__ does the rest.",
+        _CallOverridden,
+    ),
+    Mistake(
+        "softmax stands before the cross-entropy, which has one of its own. Return what dense gives.",
+        _small(head=staticmethod(lambda logits: logits.softmax(-1))),
+    ),
+    Mistake(
+        "log_softmax stands before the cross-entropy, which has one of its own (twice is once here, but it is not "
+        "logits). Return what dense gives.",
+        _small(head=staticmethod(lambda logits: logits.log_softmax(-1))),
+    ),
+    Mistake(
+        "a ReLU stands behind dense. Logits may be negative: return what dense gives.",
+        _small(head=staticmethod(torch.relu)),
+    ),
     Mistake("no ReLU. Order: convolution, norm, ReLU.", _small(activation=staticmethod(lambda x: x))),
-    *[Mistake(f"the {which} ReLU is missing. Order: convolution, norm, ReLU, both times.", _small(features=features))
-      for which, features in (("first", _no_first_relu), ("second", _no_second_relu))],
-    Mistake("the ReLU stands before the norm. Order: convolution, norm, ReLU.",
-            _small(features=lambda self, images: self.norm2(
-                F.relu(self.conv2(self.norm1(F.relu(self.conv1(images)))))))),
-    Mistake("the norms are made, and not used in forward. Order: convolution, norm, ReLU.",
-            _small(features=lambda self, images: F.relu(self.conv2(F.relu(self.conv1(images)))))),
-    Mistake("one of the norms is not used in forward.",
-            _small(features=lambda self, images: F.relu(self.conv2(F.relu(self.norm1(self.conv1(images))))))),
-    Mistake("the channels are missing in normalized_shape: that is a mean for each channel. Write [C, H, W].",
-            _small(norm=lambda self, C, size: nn.LayerNorm(list(size)))),
+    *[
+        Mistake(f"the {which} ReLU is missing. Order: convolution, norm, ReLU, both times.", _small(features=features))
+        for which, features in (("first", _no_first_relu), ("second", _no_second_relu))
+    ],
+    Mistake(
+        "the ReLU stands before the norm. Order: convolution, norm, ReLU.",
+        _small(features=lambda self, images: self.norm2(F.relu(self.conv2(self.norm1(F.relu(self.conv1(images))))))),
+    ),
+    Mistake(
+        "the norms are made, and not used in forward. Order: convolution, norm, ReLU.",
+        _small(features=lambda self, images: F.relu(self.conv2(F.relu(self.conv1(images))))),
+    ),
+    Mistake(
+        "one of the norms is not used in forward.",
+        _small(features=lambda self, images: F.relu(self.conv2(F.relu(self.norm1(self.conv1(images)))))),
+    ),
+    Mistake(
+        "the channels are missing in normalized_shape: that is a mean for each channel. Write [C, H, W].",
+        _small(norm=lambda self, C, size: nn.LayerNorm(list(size))),
+    ),
     Mistake("that is BatchNorm. Asked is LayerNorm([C, H, W]).", _small(norm=lambda self, C, size: nn.BatchNorm2d(C))),
-    Mistake("GroupNorm(1, C) has the right statistics, and C gains. Asked is LayerNorm([C, H, W]).",
-            _small(norm=lambda self, C, size: nn.GroupNorm(1, C))),
-    Mistake("the norms have no gain and bias. Leave elementwise_affine as it is.",
-            _small(norm=lambda self, C, size: nn.LayerNorm([C, *size], elementwise_affine=False))),
-    Mistake("the second convolution makes the image smaller again: its size is conv_output_shape of the first one's.",
-            _small(shrink=(2, 2))),
-    Mistake("a convolution without padding makes the image smaller: H and W are those of its output.",
-            _small(shrink=(0, 0))),
-    Mistake("with padding=1 the sizes stay, but the published net has no padding: nn.Conv2d(3, 5, 3).",
-            _small(padding=1)),
+    Mistake(
+        "GroupNorm(1, C) has the right statistics, and C gains. Asked is LayerNorm([C, H, W]).",
+        _small(norm=lambda self, C, size: nn.GroupNorm(1, C)),
+    ),
+    Mistake(
+        "the norms have no gain and bias. Leave elementwise_affine as it is.",
+        _small(norm=lambda self, C, size: nn.LayerNorm([C, *size], elementwise_affine=False)),
+    ),
+    Mistake(
+        "the second convolution makes the image smaller again: its size is conv_output_shape of the first one's.",
+        _small(shrink=(2, 2)),
+    ),
+    Mistake(
+        "a convolution without padding makes the image smaller: H and W are those of its output.", _small(shrink=(0, 0))
+    ),
+    Mistake(
+        "with padding=1 the sizes stay, but the published net has no padding: nn.Conv2d(3, 5, 3).", _small(padding=1)
+    ),
     Mistake("dense takes (B, features): flatten all axes but the batch first, with flatten(1).", _NoFlatten),
     Mistake("the batch is flattened as well. Keep axis 0: flatten(1).", _FlattenedWhole),
     Mistake("H and W are swapped.", _small(norm=lambda self, C, size: nn.LayerNorm([C, *size[::-1]]))),
-]  # fmt: skip
+]
 
 
 def small_cnn(answer):
     """Check a class SmallCNN(size, classes): two convolutions with LayerNorm([C, H, W]), logits (lesson 9)."""
-    examine(answer, "small_cnn", _SMALL_PROBES, _Small, _SMALL_MISTAKES, kind="class",
-            tried="two image sizes, shapes of all parameters, logits, gradient, hooks, train and eval")  # fmt: skip
+    examine(
+        answer,
+        "small_cnn",
+        _SMALL_PROBES,
+        _Small,
+        _SMALL_MISTAKES,
+        kind="class",
+        tried="two image sizes, shapes of all parameters, logits, gradient, hooks, train and eval",
+    )

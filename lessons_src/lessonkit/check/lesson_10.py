@@ -61,9 +61,16 @@ def _inputs(B, I, H, seed, scale=1.0, dtype=torch.float64, **options):  # noqa: 
     shapes = ((B, I), (B, H), (H, I), (H, H), (H,), (H,))
     x, h, W, U, weight, bias = (draw(seed + n, *shape, dtype=dtype) for n, shape in enumerate(shapes))
     return call(
-        options.pop("label"), x * scale, h * scale, W, U, weight, bias,
-        names=("x", "h", "W", "U", "weight", "bias"), **options,
-    )  # fmt: skip
+        options.pop("label"),
+        x * scale,
+        h * scale,
+        W,
+        U,
+        weight,
+        bias,
+        names=("x", "h", "W", "U", "weight", "bias"),
+        **options,
+    )
 
 
 _STEP_PROBES = [
@@ -75,50 +82,87 @@ _STEP_PROBES = [
 ]
 
 _STEP_MISTAKES = [
-    Mistake("the norm comes behind the tanh. The summed input is normalized, and the tanh comes last.",
-            lambda x, h, W, U, w, b: _layer_norm(torch.tanh(x @ W.T + h @ U.T), w, b)),
-    Mistake("the old state is normalized, and not the summed input W x + U h.",
-            lambda x, h, W, U, w, b: torch.tanh(x @ W.T + _layer_norm(h, w, b) @ U.T)),
-    Mistake("only U h is normalized. The norm goes on the sum W x + U h.",
-            lambda x, h, W, U, w, b: torch.tanh(x @ W.T + _layer_norm(h @ U.T, w, b))),
-    Mistake("only W x is normalized. The norm goes on the sum W x + U h.",
-            lambda x, h, W, U, w, b: torch.tanh(_layer_norm(x @ W.T, w, b) + h @ U.T)),
-    Mistake("the two parts are normalized separately. That comes later; here the norm goes on their sum.",
-            lambda x, h, W, U, w, b: torch.tanh(_layer_norm(x @ W.T, w, b) + _layer_norm(h @ U.T, w, b))),
-    Mistake("the two parts are normalized separately. That comes later; here the norm goes on their sum.",
-            lambda x, h, W, U, w, b: torch.tanh((_layer_norm(x @ W.T) + _layer_norm(h @ U.T)) * w + b)),
+    Mistake(
+        "the norm comes behind the tanh. The summed input is normalized, and the tanh comes last.",
+        lambda x, h, W, U, w, b: _layer_norm(torch.tanh(x @ W.T + h @ U.T), w, b),
+    ),
+    Mistake(
+        "the old state is normalized, and not the summed input W x + U h.",
+        lambda x, h, W, U, w, b: torch.tanh(x @ W.T + _layer_norm(h, w, b) @ U.T),
+    ),
+    Mistake(
+        "only U h is normalized. The norm goes on the sum W x + U h.",
+        lambda x, h, W, U, w, b: torch.tanh(x @ W.T + _layer_norm(h @ U.T, w, b)),
+    ),
+    Mistake(
+        "only W x is normalized. The norm goes on the sum W x + U h.",
+        lambda x, h, W, U, w, b: torch.tanh(_layer_norm(x @ W.T, w, b) + h @ U.T),
+    ),
+    Mistake(
+        "the two parts are normalized separately. That comes later; here the norm goes on their sum.",
+        lambda x, h, W, U, w, b: torch.tanh(_layer_norm(x @ W.T, w, b) + _layer_norm(h @ U.T, w, b)),
+    ),
+    Mistake(
+        "the two parts are normalized separately. That comes later; here the norm goes on their sum.",
+        lambda x, h, W, U, w, b: torch.tanh((_layer_norm(x @ W.T) + _layer_norm(h @ U.T)) * w + b),
+    ),
     Mistake("there is no tanh.", lambda x, h, W, U, w, b: _layer_norm(x @ W.T + h @ U.T, w, b)),
-    Mistake("nothing is normalized: this is the plain step, with gain and bias.",
-            lambda x, h, W, U, w, b: torch.tanh((x @ W.T + h @ U.T) * w + b)),
+    Mistake(
+        "nothing is normalized: this is the plain step, with gain and bias.",
+        lambda x, h, W, U, w, b: torch.tanh((x @ W.T + h @ U.T) * w + b),
+    ),
     Mistake("nothing is normalized: this is the plain step.", lambda x, h, W, U, w, b: torch.tanh(x @ W.T + h @ U.T)),
     Mistake("gain and bias are not used.", lambda x, h, W, U, w, b: torch.tanh(_layer_norm(x @ W.T + h @ U.T))),
     Mistake("the bias is not used.", lambda x, h, W, U, w, b: torch.tanh(_layer_norm(x @ W.T + h @ U.T, w))),
     Mistake("weight and bias are swapped.", lambda x, h, W, U, w, b: torch.tanh(_layer_norm(x @ W.T + h @ U.T, b, w))),
-    Mistake("the batch is normalized: each unit over the rows. Each row takes its own statistics, over its H units.",
-            lambda x, h, W, U, w, b: torch.tanh(_layer_norm((x @ W.T + h @ U.T).T).T * w + b)),
-    Mistake("the variance divides by H - 1. LayerNorm divides by H: correction=0.",
-            lambda x, h, W, U, w, b: torch.tanh(_hand_written(x @ W.T + h @ U.T, w, b, correction=1))),
-    Mistake("eps is added to the deviation. It belongs to the variance, under the root.",
-            lambda x, h, W, U, w, b: torch.tanh(_hand_written(x @ W.T + h @ U.T, w, b, outside=True))),
-    Mistake("the variance divides by H - 1, and eps is added to the deviation.",
-            lambda x, h, W, U, w, b: torch.tanh(_hand_written(x @ W.T + h @ U.T, w, b, correction=1, outside=True))),
-    Mistake("eps is not PyTorch's 1e-5.",
-            lambda x, h, W, U, w, b: torch.tanh(_hand_written(x @ W.T + h @ U.T, w, b, eps=1e-8))),
-    Mistake("x is not used: the summed input is W x + U h.",
-            lambda x, h, W, U, w, b: torch.tanh(_layer_norm(h @ U.T, w, b))),
-    Mistake("the mean is not taken away: this is RMSNorm.",
-            lambda x, h, W, U, w, b: torch.tanh(F.rms_norm(x @ W.T + h @ U.T, w.shape, w, 1e-5) + b)),
-    Mistake("the statistics are taken over the whole batch. Each row takes its own, over its H units.",
-            lambda x, h, W, U, w, b: torch.tanh(F.layer_norm(x @ W.T + h @ U.T, (len(x), len(w))) * w + b)),
-    Mistake("U is not transposed: the product is h @ U.T.",
-            lambda x, h, W, U, w, b: torch.tanh(_layer_norm(x @ W.T + h @ U, w, b))),
-]  # fmt: skip
+    Mistake(
+        "the batch is normalized: each unit over the rows. Each row takes its own statistics, over its H units.",
+        lambda x, h, W, U, w, b: torch.tanh(_layer_norm((x @ W.T + h @ U.T).T).T * w + b),
+    ),
+    Mistake(
+        "the variance divides by H - 1. LayerNorm divides by H: correction=0.",
+        lambda x, h, W, U, w, b: torch.tanh(_hand_written(x @ W.T + h @ U.T, w, b, correction=1)),
+    ),
+    Mistake(
+        "eps is added to the deviation. It belongs to the variance, under the root.",
+        lambda x, h, W, U, w, b: torch.tanh(_hand_written(x @ W.T + h @ U.T, w, b, outside=True)),
+    ),
+    Mistake(
+        "the variance divides by H - 1, and eps is added to the deviation.",
+        lambda x, h, W, U, w, b: torch.tanh(_hand_written(x @ W.T + h @ U.T, w, b, correction=1, outside=True)),
+    ),
+    Mistake(
+        "eps is not PyTorch's 1e-5.",
+        lambda x, h, W, U, w, b: torch.tanh(_hand_written(x @ W.T + h @ U.T, w, b, eps=1e-8)),
+    ),
+    Mistake(
+        "x is not used: the summed input is W x + U h.", lambda x, h, W, U, w, b: torch.tanh(_layer_norm(h @ U.T, w, b))
+    ),
+    Mistake(
+        "the mean is not taken away: this is RMSNorm.",
+        lambda x, h, W, U, w, b: torch.tanh(F.rms_norm(x @ W.T + h @ U.T, w.shape, w, 1e-5) + b),
+    ),
+    Mistake(
+        "the statistics are taken over the whole batch. Each row takes its own, over its H units.",
+        lambda x, h, W, U, w, b: torch.tanh(F.layer_norm(x @ W.T + h @ U.T, (len(x), len(w))) * w + b),
+    ),
+    Mistake(
+        "U is not transposed: the product is h @ U.T.",
+        lambda x, h, W, U, w, b: torch.tanh(_layer_norm(x @ W.T + h @ U, w, b)),
+    ),
+]
 
 
 def normed_step(answer):
     """Check a function (x, h, W, U, weight, bias) -> tanh(LN(W x + U h)), (B, H) (lesson 10)."""
-    examine(answer, "normed_step", _STEP_PROBES, in_float64(_step), _STEP_MISTAKES,
-            tried="three sizes, small spread, float32, gradients")  # fmt: skip
+    examine(
+        answer,
+        "normed_step",
+        _STEP_PROBES,
+        in_float64(_step),
+        _STEP_MISTAKES,
+        tried="three sizes, small spread, float32, gradients",
+    )
 
 
 # ------------------------------------------------------------------------------------ 10.2: a prediction
@@ -126,14 +170,18 @@ def normed_step(answer):
 
 def gradient_guess(answer):
     """Check the prediction of a gradient through 100 steps, norm inside, small recurrent matrix (lesson 10)."""
-    choice(answer, "gradient_guess", {
-        "about all of it": "The norm divides by the deviation of the sum, and at scale 0.5 the input W x makes most of that: "
-                           "it does not give the factor 0.5 back. Run the next cells.",
-        "nearly nothing": None,
-        "far too much": "For that, every step would have to enlarge. 1/sigma is about what it would be without U, since the "
-                        "input W x makes most of the spread. Run the next cells.",
-        "exactly zero": "The Jacobian of LayerNorm takes away two directions of H, not all. Run the next cells.",
-    })  # fmt: skip
+    choice(
+        answer,
+        "gradient_guess",
+        {
+            "about all of it": "The norm divides by the deviation of the sum, and at scale 0.5 the input W x makes most of that: "
+            "it does not give the factor 0.5 back. Run the next cells.",
+            "nearly nothing": None,
+            "far too much": "For that, every step would have to enlarge. 1/sigma is about what it would be without U, since the "
+            "input W x makes most of the spread. Run the next cells.",
+            "exactly zero": "The Jacobian of LayerNorm takes away two directions of H, not all. Run the next cells.",
+        },
+    )
 
 
 # ------------------------------------------------------------------------------------ cells
@@ -184,9 +232,12 @@ def _stepping(shape, seed, gates, pair=False, dtype=torch.float64):
         watched = dict(zip(("part", *names), leaves, strict=False)) | {"weight_hh": cell.weight_hh}
         return seen | (_with_gradients(outputs, watched) if dtype == torch.float64 else outputs)
 
-    label = f"step with {'h and c' if pair else 'h'} of shape {(*shape, 6)}" + (" in float32" if dtype != torch.float64 else "")
-    return Probe(label, run, {"part": part} | dict(zip(names, states, strict=False)),
-                 1e-9 if dtype == torch.float64 else 1e-4)  # fmt: skip
+    label = f"step with {'h and c' if pair else 'h'} of shape {(*shape, 6)}" + (
+        " in float32" if dtype != torch.float64 else ""
+    )
+    return Probe(
+        label, run, {"part": part} | dict(zip(names, states, strict=False)), 1e-9 if dtype == torch.float64 else 1e-4
+    )
 
 
 def _whole(shape, seed, pair=False):
@@ -291,90 +342,182 @@ _NAMES = "The names and sizes in __init__ were given: keep them."
 _CELL_RIGHT = "{answer.__name__} does what it should (from_input, step, calls, gradients, refusals)"
 
 _GRU_INPUT_MISTAKES = [
-    Mistake("nothing is normalized: gates_ih and new_ih belong on the products.",
-            _input(lambda self, gates, new: torch.cat([gates, new], -1))),
-    Mistake("the candidate's part is not normalized: new_ih belongs on the last H columns.",
-            _input(lambda self, gates, new: torch.cat([self.gates_ih(gates), new], -1))),
-    Mistake("the gates' part is not normalized: gates_ih belongs on the first 2H columns.",
-            _input(lambda self, gates, new: torch.cat([gates, self.new_ih(new)], -1))),
-    Mistake("those are the norms of the state (gates_hh, new_hh). The input has its own: gates_ih, new_ih.",
-            _input(lambda self, gates, new: torch.cat([self.gates_hh(gates), self.new_hh(new)], -1))),
-    Mistake("the candidate comes first in the result. The order is r, z, n, as in weight_ih: gates first.",
-            _input(lambda self, gates, new: torch.cat([self.new_ih(new), self.gates_ih(gates)], -1))),
-    Mistake("the candidate's rows are taken for the gates'. The first 2H columns are r and z, the last H are n.",
-            _gru(from_input=_other_split)),
-    Mistake("gain and bias of the norms are not used: call self.gates_ih and self.new_ih.",
-            _input(lambda self, gates, new: torch.cat([_layer_norm(gates), _layer_norm(new)], -1))),
-    Mistake("all 3H columns are normalized together. The two gates have one norm (2H), the candidate its own (H).",
-            _input(lambda self, gates, new: _layer_norm(torch.cat([gates, new], -1)))),
-    Mistake("all 3H columns are normalized together. The two gates have one norm (2H), the candidate its own (H).",
-            _input(lambda self, gates, new: _layer_norm(torch.cat([gates, new], -1),
-                                                        torch.cat([self.gates_ih.weight, self.new_ih.weight]),
-                                                        torch.cat([self.gates_ih.bias, self.new_ih.bias])))),
-    Mistake("r and z are normalized each by itself. They share one norm, 2H wide.",
-            _input(lambda self, gates, new: torch.cat(
-                [_each_gate(self, gates) * self.gates_ih.weight + self.gates_ih.bias, self.new_ih(new)], -1))),
-    Mistake("the sigmoid comes too early. from_input only projects and normalizes.",
-            _input(lambda self, gates, new: torch.cat([torch.sigmoid(self.gates_ih(gates)), self.new_ih(new)], -1))),
-    Mistake("x itself is normalized, and not its products with weight_ih.",
-            _gru(from_input=lambda self, x: F.linear(_layer_norm(x), self.weight_ih))),
-    Mistake("the two parts are returned as a pair. Join them: torch.cat([...], -1).",
-            _input(lambda self, gates, new: (self.gates_ih(gates), self.new_ih(new)))),
-]  # fmt: skip
+    Mistake(
+        "nothing is normalized: gates_ih and new_ih belong on the products.",
+        _input(lambda self, gates, new: torch.cat([gates, new], -1)),
+    ),
+    Mistake(
+        "the candidate's part is not normalized: new_ih belongs on the last H columns.",
+        _input(lambda self, gates, new: torch.cat([self.gates_ih(gates), new], -1)),
+    ),
+    Mistake(
+        "the gates' part is not normalized: gates_ih belongs on the first 2H columns.",
+        _input(lambda self, gates, new: torch.cat([gates, self.new_ih(new)], -1)),
+    ),
+    Mistake(
+        "those are the norms of the state (gates_hh, new_hh). The input has its own: gates_ih, new_ih.",
+        _input(lambda self, gates, new: torch.cat([self.gates_hh(gates), self.new_hh(new)], -1)),
+    ),
+    Mistake(
+        "the candidate comes first in the result. The order is r, z, n, as in weight_ih: gates first.",
+        _input(lambda self, gates, new: torch.cat([self.new_ih(new), self.gates_ih(gates)], -1)),
+    ),
+    Mistake(
+        "the candidate's rows are taken for the gates'. The first 2H columns are r and z, the last H are n.",
+        _gru(from_input=_other_split),
+    ),
+    Mistake(
+        "gain and bias of the norms are not used: call self.gates_ih and self.new_ih.",
+        _input(lambda self, gates, new: torch.cat([_layer_norm(gates), _layer_norm(new)], -1)),
+    ),
+    Mistake(
+        "all 3H columns are normalized together. The two gates have one norm (2H), the candidate its own (H).",
+        _input(lambda self, gates, new: _layer_norm(torch.cat([gates, new], -1))),
+    ),
+    Mistake(
+        "all 3H columns are normalized together. The two gates have one norm (2H), the candidate its own (H).",
+        _input(
+            lambda self, gates, new: _layer_norm(
+                torch.cat([gates, new], -1),
+                torch.cat([self.gates_ih.weight, self.new_ih.weight]),
+                torch.cat([self.gates_ih.bias, self.new_ih.bias]),
+            )
+        ),
+    ),
+    Mistake(
+        "r and z are normalized each by itself. They share one norm, 2H wide.",
+        _input(
+            lambda self, gates, new: torch.cat(
+                [_each_gate(self, gates) * self.gates_ih.weight + self.gates_ih.bias, self.new_ih(new)], -1
+            )
+        ),
+    ),
+    Mistake(
+        "the sigmoid comes too early. from_input only projects and normalizes.",
+        _input(lambda self, gates, new: torch.cat([torch.sigmoid(self.gates_ih(gates)), self.new_ih(new)], -1)),
+    ),
+    Mistake(
+        "x itself is normalized, and not its products with weight_ih.",
+        _gru(from_input=lambda self, x: F.linear(_layer_norm(x), self.weight_ih)),
+    ),
+    Mistake(
+        "the two parts are returned as a pair. Join them: torch.cat([...], -1).",
+        _input(lambda self, gates, new: (self.gates_ih(gates), self.new_ih(new))),
+    ),
+]
 
 _GRU_STEP_MISTAKES = [
-    Mistake("z and 1 - z have changed places, as papers have it. PyTorch's form is (1 - z) * n + z * h.",
-            _gru(mix=lambda self, z, n, h: (1 - z) * h + z * n)),
-    Mistake("r and z have changed places: the first H columns are r.",
-            _gru(gates=lambda self, x_gates, gates: _GRU.gates(self, x_gates, gates)[::-1])),
-    Mistake("r and z have changed places, and z and 1 - z as well. The order is r, z; then (1 - z) * n + z * h.",
-            _gru(gates=lambda self, x_gates, gates: _GRU.gates(self, x_gates, gates)[::-1],
-                 mix=lambda self, z, n, h: (1 - z) * h + z * n)),
-    Mistake("r multiplies h before the product with U_n. Here r comes behind the norm: r * new_hh(U_n h).",
-            _gru(new=lambda self, x_new, new, r, h: torch.tanh(
-                x_new + self.new_hh(F.linear(r * h, self.weight_hh[2 * self.hidden_size :]))))),
-    Mistake("r is inside the norm. It multiplies what comes out of it: r * new_hh(U_n h).",
-            _gru(new=lambda self, x_new, new, r, h: torch.tanh(x_new + self.new_hh(r * new)))),
-    Mistake("r and 1 - r have changed places: n = tanh(x_new + r * new_hh(U_n h)).",
-            _gru(new=lambda self, x_new, new, r, h: torch.tanh(x_new + (1 - r) * self.new_hh(new)))),
-    Mistake("the candidate has a sigmoid. It is no gate: tanh.",
-            _gru(new=lambda self, x_new, new, r, h: torch.sigmoid(x_new + r * self.new_hh(new)))),
-    Mistake("there are two sigmoids in a gate. Add first, then one sigmoid of the sum.",
-            _gru(gates=lambda self, x_gates, gates: (
-                torch.sigmoid(x_gates) + torch.sigmoid(self.gates_hh(gates))).chunk(2, -1))),
-    Mistake("r multiplies the input's part as well. It holds back the state alone.",
-            _gru(new=lambda self, x_new, new, r, h: torch.tanh(r * (x_new + self.new_hh(new))))),
-    Mistake("r multiplies the input's part. It belongs on the state's.",
-            _gru(new=lambda self, x_new, new, r, h: torch.tanh(r * x_new + self.new_hh(new)))),
-    Mistake("r is not used: n = tanh(x_new + r * new_hh(...)).",
-            _gru(new=lambda self, x_new, new, r, h: torch.tanh(x_new + self.new_hh(new)))),
-    Mistake("the state's part of the candidate is not normalized: new_hh is missing.",
-            _gru(new=lambda self, x_new, new, r, h: torch.tanh(x_new + r * new))),
-    Mistake("the state's part of the gates is not normalized: gates_hh is missing.",
-            _gru(gates=lambda self, x_gates, gates: torch.sigmoid(x_gates + gates).chunk(2, -1))),
-    Mistake("nothing of the state is normalized: gates_hh and new_hh are missing.",
-            _gru(gates=lambda self, x_gates, gates: torch.sigmoid(x_gates + gates).chunk(2, -1),
-                 new=lambda self, x_new, new, r, h: torch.tanh(x_new + r * new))),
-    Mistake("the gates' norm is on the sum. gates_hh takes the state's part alone; the input's is normalized already.",
-            _gru(gates=lambda self, x_gates, gates: torch.sigmoid(self.gates_hh(x_gates + gates)).chunk(2, -1))),
-    Mistake("the norms are on the sums. gates_hh and new_hh take the state's part alone.",
-            _gru(gates=lambda self, x_gates, gates: torch.sigmoid(self.gates_hh(x_gates + gates)).chunk(2, -1),
-                 new=lambda self, x_new, new, r, h: torch.tanh(self.new_hh(x_new + r * new)))),
-    Mistake("part is normalized a second time. from_input has done it.",
-            _gru(gates=lambda self, x_gates, gates: torch.sigmoid(
-                self.gates_ih(x_gates) + self.gates_hh(gates)).chunk(2, -1),
-                new=lambda self, x_new, new, r, h: torch.tanh(self.new_ih(x_new) + r * self.new_hh(new)))),
-    Mistake("the norms of the input are on the state. The state has its own: gates_hh, new_hh.",
-            _gru(gates=lambda self, x_gates, gates: torch.sigmoid(x_gates + self.gates_ih(gates)).chunk(2, -1),
-                 new=lambda self, x_new, new, r, h: torch.tanh(x_new + r * self.new_ih(new)))),
-    Mistake("the gates have no sigmoid.",
-            _gru(gates=lambda self, x_gates, gates: (x_gates + self.gates_hh(gates)).chunk(2, -1))),
+    Mistake(
+        "z and 1 - z have changed places, as papers have it. PyTorch's form is (1 - z) * n + z * h.",
+        _gru(mix=lambda self, z, n, h: (1 - z) * h + z * n),
+    ),
+    Mistake(
+        "r and z have changed places: the first H columns are r.",
+        _gru(gates=lambda self, x_gates, gates: _GRU.gates(self, x_gates, gates)[::-1]),
+    ),
+    Mistake(
+        "r and z have changed places, and z and 1 - z as well. The order is r, z; then (1 - z) * n + z * h.",
+        _gru(
+            gates=lambda self, x_gates, gates: _GRU.gates(self, x_gates, gates)[::-1],
+            mix=lambda self, z, n, h: (1 - z) * h + z * n,
+        ),
+    ),
+    Mistake(
+        "r multiplies h before the product with U_n. Here r comes behind the norm: r * new_hh(U_n h).",
+        _gru(
+            new=lambda self, x_new, new, r, h: torch.tanh(
+                x_new + self.new_hh(F.linear(r * h, self.weight_hh[2 * self.hidden_size :]))
+            )
+        ),
+    ),
+    Mistake(
+        "r is inside the norm. It multiplies what comes out of it: r * new_hh(U_n h).",
+        _gru(new=lambda self, x_new, new, r, h: torch.tanh(x_new + self.new_hh(r * new))),
+    ),
+    Mistake(
+        "r and 1 - r have changed places: n = tanh(x_new + r * new_hh(U_n h)).",
+        _gru(new=lambda self, x_new, new, r, h: torch.tanh(x_new + (1 - r) * self.new_hh(new))),
+    ),
+    Mistake(
+        "the candidate has a sigmoid. It is no gate: tanh.",
+        _gru(new=lambda self, x_new, new, r, h: torch.sigmoid(x_new + r * self.new_hh(new))),
+    ),
+    Mistake(
+        "there are two sigmoids in a gate. Add first, then one sigmoid of the sum.",
+        _gru(
+            gates=lambda self, x_gates, gates: (torch.sigmoid(x_gates) + torch.sigmoid(self.gates_hh(gates))).chunk(
+                2, -1
+            )
+        ),
+    ),
+    Mistake(
+        "r multiplies the input's part as well. It holds back the state alone.",
+        _gru(new=lambda self, x_new, new, r, h: torch.tanh(r * (x_new + self.new_hh(new)))),
+    ),
+    Mistake(
+        "r multiplies the input's part. It belongs on the state's.",
+        _gru(new=lambda self, x_new, new, r, h: torch.tanh(r * x_new + self.new_hh(new))),
+    ),
+    Mistake(
+        "r is not used: n = tanh(x_new + r * new_hh(...)).",
+        _gru(new=lambda self, x_new, new, r, h: torch.tanh(x_new + self.new_hh(new))),
+    ),
+    Mistake(
+        "the state's part of the candidate is not normalized: new_hh is missing.",
+        _gru(new=lambda self, x_new, new, r, h: torch.tanh(x_new + r * new)),
+    ),
+    Mistake(
+        "the state's part of the gates is not normalized: gates_hh is missing.",
+        _gru(gates=lambda self, x_gates, gates: torch.sigmoid(x_gates + gates).chunk(2, -1)),
+    ),
+    Mistake(
+        "nothing of the state is normalized: gates_hh and new_hh are missing.",
+        _gru(
+            gates=lambda self, x_gates, gates: torch.sigmoid(x_gates + gates).chunk(2, -1),
+            new=lambda self, x_new, new, r, h: torch.tanh(x_new + r * new),
+        ),
+    ),
+    Mistake(
+        "the gates' norm is on the sum. gates_hh takes the state's part alone; the input's is normalized already.",
+        _gru(gates=lambda self, x_gates, gates: torch.sigmoid(self.gates_hh(x_gates + gates)).chunk(2, -1)),
+    ),
+    Mistake(
+        "the norms are on the sums. gates_hh and new_hh take the state's part alone.",
+        _gru(
+            gates=lambda self, x_gates, gates: torch.sigmoid(self.gates_hh(x_gates + gates)).chunk(2, -1),
+            new=lambda self, x_new, new, r, h: torch.tanh(self.new_hh(x_new + r * new)),
+        ),
+    ),
+    Mistake(
+        "part is normalized a second time. from_input has done it.",
+        _gru(
+            gates=lambda self, x_gates, gates: torch.sigmoid(self.gates_ih(x_gates) + self.gates_hh(gates)).chunk(
+                2, -1
+            ),
+            new=lambda self, x_new, new, r, h: torch.tanh(self.new_ih(x_new) + r * self.new_hh(new)),
+        ),
+    ),
+    Mistake(
+        "the norms of the input are on the state. The state has its own: gates_hh, new_hh.",
+        _gru(
+            gates=lambda self, x_gates, gates: torch.sigmoid(x_gates + self.gates_ih(gates)).chunk(2, -1),
+            new=lambda self, x_new, new, r, h: torch.tanh(x_new + r * self.new_ih(new)),
+        ),
+    ),
+    Mistake(
+        "the gates have no sigmoid.",
+        _gru(gates=lambda self, x_gates, gates: (x_gates + self.gates_hh(gates)).chunk(2, -1)),
+    ),
     Mistake("the candidate has no tanh.", _gru(new=lambda self, x_new, new, r, h: x_new + r * self.new_hh(new))),
-    Mistake("the new state is normalized once more. Only the summed inputs are.",
-            _gru(mix=lambda self, z, n, h: _layer_norm((1 - z) * n + z * h))),
-    Mistake("the candidate itself is returned. It is mixed with the old state: (1 - z) * n + z * h.",
-            _gru(mix=lambda self, z, n, h: n)),
-]  # fmt: skip
+    Mistake(
+        "the new state is normalized once more. Only the summed inputs are.",
+        _gru(mix=lambda self, z, n, h: _layer_norm((1 - z) * n + z * h)),
+    ),
+    Mistake(
+        "the candidate itself is returned. It is mixed with the old state: (1 - z) * n + z * h.",
+        _gru(mix=lambda self, z, n, h: n),
+    ),
+]
 
 _GRU_NAME_PROBES = [Probe("a new cell, (4, 6)", _names)]
 _GRU_INPUT_PROBES = [_from_input((3, 4), 41), _from_input((2, 5, 4), 42)]
@@ -439,70 +582,135 @@ def _ordered(*order):
 
 
 _LSTM_INPUT_MISTAKES = [
-    Mistake("nothing is normalized: norm_ih belongs on the product.",
-            _lstm(from_input=lambda self, x: F.linear(x, self.weight_ih))),
-    Mistake("that is the norm of the state. The input has its own: norm_ih.",
-            _lstm(from_input=lambda self, x: self.norm_hh(F.linear(x, self.weight_ih)))),
-    Mistake("gain and bias of the norm are not used: call self.norm_ih.",
-            _lstm(from_input=lambda self, x: _layer_norm(F.linear(x, self.weight_ih)))),
-    Mistake("each gate is normalized by itself. All four share one norm, 4H wide.",
-            _lstm(from_input=lambda self, x: _each_gate(
-                self, F.linear(x, self.weight_ih)) * self.norm_ih.weight + self.norm_ih.bias)),
-    Mistake("x itself is normalized, and not its product with weight_ih.",
-            _lstm(from_input=lambda self, x: F.linear(_layer_norm(x), self.weight_ih))),
-]  # fmt: skip
+    Mistake(
+        "nothing is normalized: norm_ih belongs on the product.",
+        _lstm(from_input=lambda self, x: F.linear(x, self.weight_ih)),
+    ),
+    Mistake(
+        "that is the norm of the state. The input has its own: norm_ih.",
+        _lstm(from_input=lambda self, x: self.norm_hh(F.linear(x, self.weight_ih))),
+    ),
+    Mistake(
+        "gain and bias of the norm are not used: call self.norm_ih.",
+        _lstm(from_input=lambda self, x: _layer_norm(F.linear(x, self.weight_ih))),
+    ),
+    Mistake(
+        "each gate is normalized by itself. All four share one norm, 4H wide.",
+        _lstm(
+            from_input=lambda self, x: (
+                _each_gate(self, F.linear(x, self.weight_ih)) * self.norm_ih.weight + self.norm_ih.bias
+            )
+        ),
+    ),
+    Mistake(
+        "x itself is normalized, and not its product with weight_ih.",
+        _lstm(from_input=lambda self, x: F.linear(_layer_norm(x), self.weight_ih)),
+    ),
+]
 
 _LSTM_STEP_MISTAKES = [
-    Mistake("the normalized c is returned and carried. In the paper c goes on as it is; only the way out has norm_c.",
-            _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * torch.tanh(self.norm_c(c)), self.norm_c(c)))),
-    Mistake("the old c is normalized before the forget gate. norm_c is on the way out, before the last tanh.",
-            _lstm(cell=lambda self, i, f, g, c: _LSTM.cell(self, i, f, g, self.norm_c(c)),
-                  out=lambda self, o, c, old: (torch.sigmoid(o) * torch.tanh(c), c))),
-    Mistake("norm_c is missing: h = sigmoid(o) * tanh(norm_c(c)).",
-            _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * torch.tanh(c), c))),
-    Mistake("norm_c comes behind the tanh. Before it: tanh(norm_c(c)).",
-            _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * self.norm_c(torch.tanh(c)), c))),
-    Mistake("h comes from the old c. Compute the new c first.",
-            _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * torch.tanh(self.norm_c(old)), c))),
-    Mistake("the last tanh is missing: h = sigmoid(o) * tanh(norm_c(c)).",
-            _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * self.norm_c(c), c))),
-    Mistake("the pair is swapped: return h first, then c.",
-            _lstm(out=lambda self, o, c, old: _LSTM.out(self, o, c, old)[::-1])),
-    Mistake("c is not returned. The next step needs both: return h, c.",
-            _lstm(out=lambda self, o, c, old: _LSTM.out(self, o, c, old)[0])),
-    Mistake("the order of the gates is f, i, o, g, as the paper writes it. PyTorch's is i, f, g, o.",
-            _lstm(gates=_ordered(1, 0, 3, 2))),
+    Mistake(
+        "the normalized c is returned and carried. In the paper c goes on as it is; only the way out has norm_c.",
+        _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * torch.tanh(self.norm_c(c)), self.norm_c(c))),
+    ),
+    Mistake(
+        "the old c is normalized before the forget gate. norm_c is on the way out, before the last tanh.",
+        _lstm(
+            cell=lambda self, i, f, g, c: _LSTM.cell(self, i, f, g, self.norm_c(c)),
+            out=lambda self, o, c, old: (torch.sigmoid(o) * torch.tanh(c), c),
+        ),
+    ),
+    Mistake(
+        "norm_c is missing: h = sigmoid(o) * tanh(norm_c(c)).",
+        _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * torch.tanh(c), c)),
+    ),
+    Mistake(
+        "norm_c comes behind the tanh. Before it: tanh(norm_c(c)).",
+        _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * self.norm_c(torch.tanh(c)), c)),
+    ),
+    Mistake(
+        "h comes from the old c. Compute the new c first.",
+        _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * torch.tanh(self.norm_c(old)), c)),
+    ),
+    Mistake(
+        "the last tanh is missing: h = sigmoid(o) * tanh(norm_c(c)).",
+        _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * self.norm_c(c), c)),
+    ),
+    Mistake(
+        "the pair is swapped: return h first, then c.",
+        _lstm(out=lambda self, o, c, old: _LSTM.out(self, o, c, old)[::-1]),
+    ),
+    Mistake(
+        "c is not returned. The next step needs both: return h, c.",
+        _lstm(out=lambda self, o, c, old: _LSTM.out(self, o, c, old)[0]),
+    ),
+    Mistake(
+        "the order of the gates is f, i, o, g, as the paper writes it. PyTorch's is i, f, g, o.",
+        _lstm(gates=_ordered(1, 0, 3, 2)),
+    ),
     Mistake("i and f have changed places. The order is i, f, g, o.", _lstm(gates=_ordered(1, 0, 2, 3))),
     Mistake("g and o have changed places. The order is i, f, g, o.", _lstm(gates=_ordered(0, 1, 3, 2))),
-    Mistake("the state's part is not normalized: norm_hh is missing.",
-            _lstm(gates=lambda self, part, rows: (part + rows).chunk(4, -1))),
-    Mistake("the norm is on the sum. norm_hh takes the state's part alone; the input's is normalized already.",
-            _lstm(gates=lambda self, part, rows: self.norm_hh(part + rows).chunk(4, -1))),
-    Mistake("part is normalized a second time. from_input has done it.",
-            _lstm(gates=lambda self, part, rows: (self.norm_ih(part) + self.norm_hh(rows)).chunk(4, -1))),
-    Mistake("the input's norm is on the state. The state has its own: norm_hh.",
-            _lstm(gates=lambda self, part, rows: (part + self.norm_ih(rows)).chunk(4, -1))),
-    Mistake("gain and bias of norm_hh are not used: call it.",
-            _lstm(gates=lambda self, part, rows: (part + _layer_norm(rows)).chunk(4, -1))),
-    Mistake("each gate is normalized by itself. All four share one norm, 4H wide: normalize first, chunk afterwards.",
-            _lstm(gates=lambda self, part, rows: (
-                part + _each_gate(self, rows) * self.norm_hh.weight + self.norm_hh.bias).chunk(4, -1))),
+    Mistake(
+        "the state's part is not normalized: norm_hh is missing.",
+        _lstm(gates=lambda self, part, rows: (part + rows).chunk(4, -1)),
+    ),
+    Mistake(
+        "the norm is on the sum. norm_hh takes the state's part alone; the input's is normalized already.",
+        _lstm(gates=lambda self, part, rows: self.norm_hh(part + rows).chunk(4, -1)),
+    ),
+    Mistake(
+        "part is normalized a second time. from_input has done it.",
+        _lstm(gates=lambda self, part, rows: (self.norm_ih(part) + self.norm_hh(rows)).chunk(4, -1)),
+    ),
+    Mistake(
+        "the input's norm is on the state. The state has its own: norm_hh.",
+        _lstm(gates=lambda self, part, rows: (part + self.norm_ih(rows)).chunk(4, -1)),
+    ),
+    Mistake(
+        "gain and bias of norm_hh are not used: call it.",
+        _lstm(gates=lambda self, part, rows: (part + _layer_norm(rows)).chunk(4, -1)),
+    ),
+    Mistake(
+        "each gate is normalized by itself. All four share one norm, 4H wide: normalize first, chunk afterwards.",
+        _lstm(
+            gates=lambda self, part, rows: (
+                part + _each_gate(self, rows) * self.norm_hh.weight + self.norm_hh.bias
+            ).chunk(4, -1)
+        ),
+    ),
     Mistake("g has no tanh.", _lstm(cell=lambda self, i, f, g, c: torch.sigmoid(f) * c + torch.sigmoid(i) * g)),
-    Mistake("g has a sigmoid. It is no gate, but what is written: tanh(g).",
-            _lstm(cell=lambda self, i, f, g, c: torch.sigmoid(f) * c + torch.sigmoid(i) * torch.sigmoid(g))),
-    Mistake("the gates have no sigmoid.", _lstm(cell=lambda self, i, f, g, c: f * c + i * torch.tanh(g),
-                                                out=lambda self, o, c, old: (o * torch.tanh(self.norm_c(c)), c))),
-    Mistake("1 is added to f in every step. The forget gate's 1 is in the bias already, where it is learned.",
-            _lstm(cell=lambda self, i, f, g, c: _LSTM.cell(self, i, f + 1, g, c))),
-    Mistake("the input gate is 1 - sigmoid(f). It has rows of its own: sigmoid(i).",
-            _lstm(cell=lambda self, i, f, g, c: torch.sigmoid(f) * c + (1 - torch.sigmoid(f)) * torch.tanh(g))),
-    Mistake("norm_c is on h. It is inside the last tanh: sigmoid(o) * tanh(norm_c(c)).",
-            _lstm(out=lambda self, o, c, old: (self.norm_c(torch.sigmoid(o) * torch.tanh(c)), c))),
-    Mistake("the old c is returned. The next step needs the new one.",
-            _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * torch.tanh(self.norm_c(c)), old))),
-    Mistake("the forget gate is 1 - sigmoid(i). It has rows of its own: sigmoid(f).",
-            _lstm(cell=lambda self, i, f, g, c: (1 - torch.sigmoid(i)) * c + torch.sigmoid(i) * torch.tanh(g))),
-]  # fmt: skip
+    Mistake(
+        "g has a sigmoid. It is no gate, but what is written: tanh(g).",
+        _lstm(cell=lambda self, i, f, g, c: torch.sigmoid(f) * c + torch.sigmoid(i) * torch.sigmoid(g)),
+    ),
+    Mistake(
+        "the gates have no sigmoid.",
+        _lstm(
+            cell=lambda self, i, f, g, c: f * c + i * torch.tanh(g),
+            out=lambda self, o, c, old: (o * torch.tanh(self.norm_c(c)), c),
+        ),
+    ),
+    Mistake(
+        "1 is added to f in every step. The forget gate's 1 is in the bias already, where it is learned.",
+        _lstm(cell=lambda self, i, f, g, c: _LSTM.cell(self, i, f + 1, g, c)),
+    ),
+    Mistake(
+        "the input gate is 1 - sigmoid(f). It has rows of its own: sigmoid(i).",
+        _lstm(cell=lambda self, i, f, g, c: torch.sigmoid(f) * c + (1 - torch.sigmoid(f)) * torch.tanh(g)),
+    ),
+    Mistake(
+        "norm_c is on h. It is inside the last tanh: sigmoid(o) * tanh(norm_c(c)).",
+        _lstm(out=lambda self, o, c, old: (self.norm_c(torch.sigmoid(o) * torch.tanh(c)), c)),
+    ),
+    Mistake(
+        "the old c is returned. The next step needs the new one.",
+        _lstm(out=lambda self, o, c, old: (torch.sigmoid(o) * torch.tanh(self.norm_c(c)), old)),
+    ),
+    Mistake(
+        "the forget gate is 1 - sigmoid(i). It has rows of its own: sigmoid(f).",
+        _lstm(cell=lambda self, i, f, g, c: (1 - torch.sigmoid(i)) * c + torch.sigmoid(i) * torch.tanh(g)),
+    ),
+]
 
 _LSTM_INPUT_PROBES = [_from_input((3, 4), 61), _from_input((2, 5, 4), 62)]
 _LSTM_STEP_PROBES = [
@@ -593,36 +801,60 @@ _MASK_PROBES = [
 ]
 
 _MASK_MISTAKES = [
-    Mistake("the loop goes on through the padding. A sequence that has ended must keep its state.",
-            lambda cell, x, lengths: _all_states(cell, x)[:, -1]),
-    Mistake("one step too many: step t (from 0) belongs to a sequence while t < length.",
-            _masked(keep=lambda t, lengths: (t <= lengths)[:, None])),
-    Mistake("one step too few: the last step is number length - 1, so t < length.",
-            _masked(keep=lambda t, lengths: (t < lengths - 1)[:, None])),
-    Mistake("the state is set to zero where a sequence has ended. It must keep its last one: torch.where(alive, new, h).",
-            _masked(update=lambda alive, new, old: new * alive)),
-    Mistake("the choice is the wrong way round: the new state while the sequence lives, the old one afterwards.",
-            _masked(update=lambda alive, new, old: torch.where(alive, old, new))),
-    Mistake("the padding is set to zero, but the loop goes on: zeros are an input, too. Keep the state.",
-            _masked(update=lambda alive, new, old: new, read=lambda x, alive: x * alive)),
-    Mistake("the mask has the shape (B,) and meets (B, H): make it (B, 1), with [:, None].",
-            _masked(keep=lambda t, lengths: t < lengths)),
+    Mistake(
+        "the loop goes on through the padding. A sequence that has ended must keep its state.",
+        lambda cell, x, lengths: _all_states(cell, x)[:, -1],
+    ),
+    Mistake(
+        "one step too many: step t (from 0) belongs to a sequence while t < length.",
+        _masked(keep=lambda t, lengths: (t <= lengths)[:, None]),
+    ),
+    Mistake(
+        "one step too few: the last step is number length - 1, so t < length.",
+        _masked(keep=lambda t, lengths: (t < lengths - 1)[:, None]),
+    ),
+    Mistake(
+        "the state is set to zero where a sequence has ended. It must keep its last one: torch.where(alive, new, h).",
+        _masked(update=lambda alive, new, old: new * alive),
+    ),
+    Mistake(
+        "the choice is the wrong way round: the new state while the sequence lives, the old one afterwards.",
+        _masked(update=lambda alive, new, old: torch.where(alive, old, new)),
+    ),
+    Mistake(
+        "the padding is set to zero, but the loop goes on: zeros are an input, too. Keep the state.",
+        _masked(update=lambda alive, new, old: new, read=lambda x, alive: x * alive),
+    ),
+    Mistake(
+        "the mask has the shape (B,) and meets (B, H): make it (B, 1), with [:, None].",
+        _masked(keep=lambda t, lengths: t < lengths),
+    ),
     Mistake("the states at index length are taken. The last step is number length - 1.", _taken(0)),
     Mistake("the states before the last step are taken. The last step is number length - 1.", _taken(-2)),
     Mistake("the states of a sequence are averaged. Wanted is the last one.", _averaged),
     Mistake("all sequences stop at the end of the shortest.", _to_the_shortest),
     Mistake("only the last input is read, from a state of zeros. Run all the steps up to it.", _only_the_last_input),
-    Mistake("the states come in the order of the lengths. Put them back into the order of x.",
-            lambda cell, x, lengths: _masked()(cell, x, lengths)[lengths.argsort(descending=True)]),
-    Mistake("the sequences start at their ends: the mask marks the padding.",
-            _masked(keep=lambda t, lengths: (t >= lengths)[:, None])),
-]  # fmt: skip
+    Mistake(
+        "the states come in the order of the lengths. Put them back into the order of x.",
+        lambda cell, x, lengths: _masked()(cell, x, lengths)[lengths.argsort(descending=True)],
+    ),
+    Mistake(
+        "the sequences start at their ends: the mask marks the padding.",
+        _masked(keep=lambda t, lengths: (t >= lengths)[:, None]),
+    ),
+]
 
 
 def last_states(answer):
     """Check a function (cell, x, lengths) -> the state of each sequence after its own last step, (B, H) (lesson 10)."""
-    examine(answer, "last_states", _MASK_PROBES, _masked(), _MASK_MISTAKES,
-            tried="three batches with loud padding, gradients")  # fmt: skip
+    examine(
+        answer,
+        "last_states",
+        _MASK_PROBES,
+        _masked(),
+        _MASK_MISTAKES,
+        tried="three batches with loud padding, gradients",
+    )
 
 
 # ------------------------------------------------------------------------------------ 10.6: the clinic
@@ -680,39 +912,75 @@ _TAG_NAME_PROBES = [Probe("a new tagger, (3, 6)", _tag_names)]
 _TAG_PROBES = [_tag((4, 5, 3), 131), _tag((2, 7, 3), 132), _tag((3, 3, 3), 133), _tag((1, 1, 3), 134)]
 
 _TAG_NAME_MISTAKES = [
-    Mistake("the tagger still needs the number of steps. It takes (input_size, hidden_size), and any length.", _WithSteps),
-    Mistake("the norm has the width of the input. It normalizes what comes out of the GRU: nn.LayerNorm(hidden_size).",
-            _tagger(NORM=staticmethod(lambda input_size, hidden_size: nn.LayerNorm(input_size)))),
-]  # fmt: skip
+    Mistake(
+        "the tagger still needs the number of steps. It takes (input_size, hidden_size), and any length.", _WithSteps
+    ),
+    Mistake(
+        "the norm has the width of the input. It normalizes what comes out of the GRU: nn.LayerNorm(hidden_size).",
+        _tagger(NORM=staticmethod(lambda input_size, hidden_size: nn.LayerNorm(input_size))),
+    ),
+]
 
 _TAG_MISTAKES = [
-    Mistake("still to mend: the GRU reads (T, B, I), so the state wanders from sample to sample. Write batch_first=True.",
-            _tagger(OPTIONS={})),
-    Mistake("still to mend: the norm takes its mean over the steps too, so the future is in the past. Last axis only.",
-            _tagger(forward=_over_time)),
-    Mistake("still to mend: batch_first=True is missing, and the norm takes its mean over the steps.",
-            _tagger(OPTIONS={}, forward=_over_time)),
-    Mistake("the output is not normalized any more. Keep self.norm on what the GRU gives.",
-            _tagger(forward=lambda self, x: self.rnn(x)[0])),
-    Mistake("the result has the steps first. Transpose it back, or use batch_first=True.",
-            _tagger(OPTIONS={}, forward=lambda self, x: self.norm(self.rnn(x.transpose(0, 1))[0]))),
-    Mistake("reshape and view do not exchange two axes. Use transpose(0, 1), or batch_first=True.",
-            _tagger(OPTIONS={}, forward=lambda self, x: self.norm(
-                self.rnn(x.reshape(x.shape[1], x.shape[0], x.shape[2]))[0]).reshape(*x.shape[:2], -1))),
-    Mistake("only the last state is returned. Every step gets its scores.",
-            _tagger(forward=lambda self, x: self.norm(self.rnn(x)[0][:, -1]))),
-    Mistake("nn.GRU returns a pair, the states of all steps and the last one. Take the first: self.rnn(x)[0].",
-            _tagger(forward=lambda self, x: self.norm(self.rnn(x)[1]))),
-    Mistake("nn.GRU returns a pair, the states of all steps and the last one. Take the first: self.rnn(x)[0].",
-            _tagger(forward=lambda self, x: self.norm(self.rnn(x)))),
-    Mistake("the scores are normalized over the batch. Each step of each sequence is normalized by itself, over H.",
-            _tagger(forward=lambda self, x: _layer_norm(self.rnn(x)[0].transpose(0, 2)).transpose(0, 2)
-                    * self.norm.weight + self.norm.bias)),
-]  # fmt: skip
+    Mistake(
+        "still to mend: the GRU reads (T, B, I), so the state wanders from sample to sample. Write batch_first=True.",
+        _tagger(OPTIONS={}),
+    ),
+    Mistake(
+        "still to mend: the norm takes its mean over the steps too, so the future is in the past. Last axis only.",
+        _tagger(forward=_over_time),
+    ),
+    Mistake(
+        "still to mend: batch_first=True is missing, and the norm takes its mean over the steps.",
+        _tagger(OPTIONS={}, forward=_over_time),
+    ),
+    Mistake(
+        "the output is not normalized any more. Keep self.norm on what the GRU gives.",
+        _tagger(forward=lambda self, x: self.rnn(x)[0]),
+    ),
+    Mistake(
+        "the result has the steps first. Transpose it back, or use batch_first=True.",
+        _tagger(OPTIONS={}, forward=lambda self, x: self.norm(self.rnn(x.transpose(0, 1))[0])),
+    ),
+    Mistake(
+        "reshape and view do not exchange two axes. Use transpose(0, 1), or batch_first=True.",
+        _tagger(
+            OPTIONS={},
+            forward=lambda self, x: self.norm(self.rnn(x.reshape(x.shape[1], x.shape[0], x.shape[2]))[0]).reshape(
+                *x.shape[:2], -1
+            ),
+        ),
+    ),
+    Mistake(
+        "only the last state is returned. Every step gets its scores.",
+        _tagger(forward=lambda self, x: self.norm(self.rnn(x)[0][:, -1])),
+    ),
+    Mistake(
+        "nn.GRU returns a pair, the states of all steps and the last one. Take the first: self.rnn(x)[0].",
+        _tagger(forward=lambda self, x: self.norm(self.rnn(x)[1])),
+    ),
+    Mistake(
+        "nn.GRU returns a pair, the states of all steps and the last one. Take the first: self.rnn(x)[0].",
+        _tagger(forward=lambda self, x: self.norm(self.rnn(x))),
+    ),
+    Mistake(
+        "the scores are normalized over the batch. Each step of each sequence is normalized by itself, over H.",
+        _tagger(
+            forward=lambda self, x: (
+                _layer_norm(self.rnn(x)[0].transpose(0, 2)).transpose(0, 2) * self.norm.weight + self.norm.bias
+            )
+        ),
+    ),
+]
 
 
 def mended_tagger(answer):
     """Check a class (input_size, hidden_size): a GRU read batch first, and a LayerNorm over its H features (lesson 10)."""
     stages = [(_TAG_NAME_PROBES, _TAG_NAME_MISTAKES), (_TAG_PROBES, _TAG_MISTAKES)]
-    in_stages(answer, "mended_tagger", stages, _Tagger,
-              "{answer.__name__} keeps samples and steps apart (values, gradients, several lengths)")  # fmt: skip
+    in_stages(
+        answer,
+        "mended_tagger",
+        stages,
+        _Tagger,
+        "{answer.__name__} keeps samples and steps apart (values, gradients, several lengths)",
+    )

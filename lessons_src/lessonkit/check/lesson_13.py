@@ -21,21 +21,45 @@ def words_moved(answer):
     expected = {"fused forward": 2, "fused backward": 3, "seven lines, read": 7, "seven lines, written": 5}
     causes = [
         ("fused forward", 1, "x must be read and y must be written: two trips, one word each."),
-        ("fused forward", 3, "in a fused kernel the row is in the cache after the first loop: x comes from memory once."),
-        ("fused forward", 4, "in a fused kernel the row is in the cache after the first loop: x comes from memory once."),
+        (
+            "fused forward",
+            3,
+            "in a fused kernel the row is in the cache after the first loop: x comes from memory once.",
+        ),
+        (
+            "fused forward",
+            4,
+            "in a fused kernel the row is in the cache after the first loop: x comes from memory once.",
+        ),
         ("fused backward", 2, "dx depends on x as well as on dy. Both are read, dx is written."),
-        ("fused backward", 4, "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?"),
+        (
+            "fused backward",
+            4,
+            "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?",
+        ),
         ("fused backward", 5, "that is forward and backward together. Backward alone reads dy and x, and writes dx."),
-        ("seven lines, read", 5, "the two means read a whole tensor as well, though they write only a number for each row."),
+        (
+            "seven lines, read",
+            5,
+            "the two means read a whole tensor as well, though they write only a number for each row.",
+        ),
         ("seven lines, read", 6, "each of the seven lines reads one tensor of x's size. Which one did you skip?"),
-        ("seven lines, read", 8, "c * c reads c once: both factors are the same number. And weight and bias do not count."),
+        (
+            "seven lines, read",
+            8,
+            "c * c reads c once: both factors are the same number. And weight and bias do not count.",
+        ),
         ("seven lines, read", 9, "weight and bias are one row each: they stay in the cache and do not count."),
         ("seven lines, read", 12, "that is read and written together. Of reads there is one for each line."),
         ("seven lines, written", 7, "the two means write one number for each row, which does not count."),
         ("seven lines, written", 6, "the two means write one number for each row, which does not count."),
         ("seven lines, written", 4, "five tensors of x's size are made: c, squares, x_hat, scaled, y."),
-        ("seven lines, written", 1, "only y is wanted, but each line leaves its result in memory: c, squares, x_hat, scaled, y."),
-    ]  # fmt: skip
+        (
+            "seven lines, written",
+            1,
+            "only y is wanted, but each line leaves its result in memory: c, squares, x_hat, scaled, y.",
+        ),
+    ]
     values(answer, "words_moved", expected, causes)
 
 
@@ -234,52 +258,95 @@ _FORWARD_PROBES = [
     # x - near and rest are exact here, what follows is rounded to 24 bits a few times
     _forward_probe("float32 rows around 100,000", 1312, 3, 7, offset=1e5, dtype=torch.float32, tolerance=1e-5),
     # whole numbers: c and its sums are exact, and near is off by about 1, so that rest * rest counts
-    _forward_probe("float32 rows around 10,000,000", 1318, 3, 7, offset=1e7, scale=4.0, dtype=torch.float32, tolerance=1e-5),
-]  # fmt: skip
+    _forward_probe(
+        "float32 rows around 10,000,000", 1318, 3, 7, offset=1e7, scale=4.0, dtype=torch.float32, tolerance=1e-5
+    ),
+]
 
 _TOO_OFTEN = "each row should be finished while it is in the cache: all loops over i belong inside the loop over r."
 
 _FORWARD = [
     Mistake("the variance is divided by D - 1. LayerNorm divides by D.", _forward(correction=1)),
-    Mistake("the variance is divided by D - 1. LayerNorm divides by D.", _forward(var=lambda s, D, rest: (s - D * rest * rest) / (D - 1))),
-    Mistake("eps is added to the deviation. It belongs under the root, to the variance.",
-            _forward(rstd=lambda v, eps: 1 / (np.sqrt(v) + eps))),
+    Mistake(
+        "the variance is divided by D - 1. LayerNorm divides by D.",
+        _forward(var=lambda s, D, rest: (s - D * rest * rest) / (D - 1)),
+    ),
+    Mistake(
+        "eps is added to the deviation. It belongs under the root, to the variance.",
+        _forward(rstd=lambda v, eps: 1 / (np.sqrt(v) + eps)),
+    ),
     Mistake("eps is missing under the root.", _forward(rstd=lambda v, eps: 1 / np.sqrt(v))),
-    Mistake("1e-5 is written into the loop. Use the argument eps.", _forward(rstd=lambda v, eps: 1 / np.sqrt(v + 1e-5))),
-    Mistake("eps is added to 1 over the deviation. It belongs under the root, to the variance.",
-            _forward(rstd=lambda v, eps: 1 / np.sqrt(v) + eps)),
-    Mistake("rest * rest is not subtracted: the mean of c * c is the variance only where the mean of c is 0.",
-            _forward(var=lambda s, D, rest: s / D)),
-    Mistake("rest * rest is added. The variance is the mean of c * c minus rest * rest.", _forward(var=lambda s, D, rest: s / D + rest * rest)),
-    Mistake("rest itself is subtracted from the mean of c * c. It should be rest * rest.", _forward(var=lambda s, D, rest: s / D - rest)),
+    Mistake(
+        "1e-5 is written into the loop. Use the argument eps.", _forward(rstd=lambda v, eps: 1 / np.sqrt(v + 1e-5))
+    ),
+    Mistake(
+        "eps is added to 1 over the deviation. It belongs under the root, to the variance.",
+        _forward(rstd=lambda v, eps: 1 / np.sqrt(v) + eps),
+    ),
+    Mistake(
+        "rest * rest is not subtracted: the mean of c * c is the variance only where the mean of c is 0.",
+        _forward(var=lambda s, D, rest: s / D),
+    ),
+    Mistake(
+        "rest * rest is added. The variance is the mean of c * c minus rest * rest.",
+        _forward(var=lambda s, D, rest: s / D + rest * rest),
+    ),
+    Mistake(
+        "rest itself is subtracted from the mean of c * c. It should be rest * rest.",
+        _forward(var=lambda s, D, rest: s / D - rest),
+    ),
     Mistake("the sum of c * c is not divided by D.", _forward(var=lambda s, D, rest: s - rest * rest)),
-    Mistake("nothing is written: y, mean and rstd still hold the 99 that they held before the call.",
-            lambda x, weight, bias, eps, y, mean, rstd, start, stop: None),
-    Mistake("y is not written: it still holds the 99 that it held before the call.", _forward(write=lambda h, w, b, i: None)),
+    Mistake(
+        "nothing is written: y, mean and rstd still hold the 99 that they held before the call.",
+        lambda x, weight, bias, eps, y, mean, rstd, start, stop: None,
+    ),
+    Mistake(
+        "y is not written: it still holds the 99 that it held before the call.", _forward(write=lambda h, w, b, i: None)
+    ),
     Mistake("rstd is the deviation itself. It is 1 over it.", _forward(rstd=lambda v, eps: np.sqrt(v + eps))),
     Mistake("the root is missing: that is 1 over the variance.", _forward(rstd=lambda v, eps: 1 / (v + eps))),
-    Mistake("that is the one-pass variance, mean(x * x) minus the squared mean, which loses all digits far from zero. "
-            "Add up c = x - near and its squares.", _forward(one_pass=True)),
+    Mistake(
+        "that is the one-pass variance, mean(x * x) minus the squared mean, which loses all digits far from zero. "
+        "Add up c = x - near and its squares.",
+        _forward(one_pass=True),
+    ),
     Mistake("what is added up is |c|. The variance takes the squares.", _forward(squares=abs)),
-    Mistake("rest is left out when y is written: x - near alone is off by what near lacks.", _forward(near=lambda n, r: (n, 0))),
-    Mistake("rest is left out when y is written, and in the mean: x - near alone is off by what near lacks.",
-            _forward(near=lambda n, r: (n, 0), saved=lambda n, r: n)),
+    Mistake(
+        "rest is left out when y is written: x - near alone is off by what near lacks.",
+        _forward(near=lambda n, r: (n, 0)),
+    ),
+    Mistake(
+        "rest is left out when y is written, and in the mean: x - near alone is off by what near lacks.",
+        _forward(near=lambda n, r: (n, 0), saved=lambda n, r: n),
+    ),
     Mistake("rest is added instead of subtracted: the mean is near + rest.", _forward(near=lambda n, r: (n, -r))),
-    Mistake("near + rest is added up first and then subtracted: that rounds the mean. Subtract one after the other.",
-            _forward(near=lambda n, r: (n + r, 0))),
+    Mistake(
+        "near + rest is added up first and then subtracted: that rounds the mean. Subtract one after the other.",
+        _forward(near=lambda n, r: (n + r, 0)),
+    ),
     Mistake("x is not centered in the last loop.", _forward(near=lambda n, r: (0, 0))),
     Mistake("mean[r] holds rest only: the mean is near + rest.", _forward(saved=lambda n, r: r)),
     Mistake("weight is missing in y.", _forward(write=lambda h, w, b, i: h + b)),
     Mistake("bias is missing in y.", _forward(write=lambda h, w, b, i: h * w)),
     Mistake("weight and bias are missing in y.", _forward(write=lambda h, w, b, i: h)),
-    Mistake("the bias is multiplied by the weight: first times weight, then plus bias.", _forward(write=lambda h, w, b, i: (h + b) * w)),
-    Mistake("the rows run from 0 to the end. Use range(start, stop).", _forward(rows=lambda x, start, stop: range(len(x)))),
-    Mistake("the last row is left out: range(start, stop) ends before stop by itself.",
-            _forward(rows=lambda x, start, stop: range(start, stop - 1))),
+    Mistake(
+        "the bias is multiplied by the weight: first times weight, then plus bias.",
+        _forward(write=lambda h, w, b, i: (h + b) * w),
+    ),
+    Mistake(
+        "the rows run from 0 to the end. Use range(start, stop).", _forward(rows=lambda x, start, stop: range(len(x)))
+    ),
+    Mistake(
+        "the last row is left out: range(start, stop) ends before stop by itself.",
+        _forward(rows=lambda x, start, stop: range(start, stop - 1)),
+    ),
     Mistake(_TOO_OFTEN, _forward_by_columns),
-    Mistake("y serves as a scratch pad, so it is written and read more than it must. Keep single numbers in names, "
-            "and compute x - near anew.", _forward_in_y),
-]  # fmt: skip
+    Mistake(
+        "y serves as a scratch pad, so it is written and read more than it must. Keep single numbers in names, "
+        "and compute x - near anew.",
+        _forward_in_y,
+    ),
+]
 
 
 def _compiled_probe(answer, names, make):
@@ -303,10 +370,18 @@ def forward_rows(answer):
         return {"mean - 100,000": _tensor(mean - 1e5), "rstd": _tensor(rstd), "y": _tensor(y)}
 
     plain = _look(answer, "forward_rows", reference)
-    rounded = "mean[r] holds only 24 bits: near alone, or near + rest rounded to float32. Write np.float64(near) + rest."
+    rounded = (
+        "mean[r] holds only 24 bits: near alone, or near + rest rounded to float32. Write np.float64(near) + rest."
+    )
     mistakes = [*_FORWARD, *(Mistake(rounded, _forward(saved=how)) for how in (lambda n, r: n, lambda n, r: n + r))]
-    examine(plain, "forward_rows", [*_FORWARD_PROBES, *_compiled_probe(answer, {}, make)], reference, mistakes,
-            tried="parts of the rows, small spread, two eps, float32 far from zero, every access to x and y")  # fmt: skip
+    examine(
+        plain,
+        "forward_rows",
+        [*_FORWARD_PROBES, *_compiled_probe(answer, {}, make)],
+        reference,
+        mistakes,
+        tried="parts of the rows, small spread, two eps, float32 far from zero, every access to x and y",
+    )
 
 
 # ------------------------------------------------------------------------------------------------ backward_rows
@@ -315,8 +390,18 @@ _BLOCK = 64
 
 
 def _backward(
-    x_hat=None, h=None, dx=None, dweight=None, dbias=None, sums=None, means=None, block=None, add=True, rest=True, rows=None,
-    again=None
+    x_hat=None,
+    h=None,
+    dx=None,
+    dweight=None,
+    dbias=None,
+    sums=None,
+    means=None,
+    block=None,
+    add=True,
+    rest=True,
+    rows=None,
+    again=None,
 ):
     """backward_rows with parts replaced. Where dx, dweight or dbias returns None, its array stays as it is.
 
@@ -359,7 +444,9 @@ def _backward(
 def _backward_by_columns(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     """Right numbers; the sums over rows in loops of their own."""
     D = x.shape[1]
-    _backward(dweight=lambda g, xh, h: 0, dbias=lambda g, xh, h: 0)(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop)
+    _backward(dweight=lambda g, xh, h: 0, dbias=lambda g, xh, h: 0)(
+        dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop
+    )
     for i in range(D):
         for r in range(start, stop):
             dweight[r // _BLOCK, i] += dy[r, i] * (x[r, i] - mean[r]) * rstd[r]
@@ -372,7 +459,9 @@ def _given(seed, rows, D, offset=0.0, dtype=torch.float64):
     exact = x.double()
     mean = exact.mean(1)
     rstd = torch.rsqrt(exact.var(1, correction=0) + 0.1).to(dtype)
-    return [t.numpy().copy() for t in (draw(seed + 1, rows, D, dtype=dtype), x, mean, rstd, draw(seed + 2, D, dtype=dtype))]
+    return [
+        t.numpy().copy() for t in (draw(seed + 1, rows, D, dtype=dtype), x, mean, rstd, draw(seed + 2, D, dtype=dtype))
+    ]
 
 
 def _backward_probe(label, seed, rows, D, part=None, offset=0.0, dtype=torch.float64, before=0.0, **more):
@@ -409,25 +498,44 @@ _BACKWARD_PROBES = [
     _backward_probe("sums that are 2 already", 1342, 2, 4, before=2.0),
     # a few products and sums of numbers of order 1, rounded to 24 bits
     _backward_probe("float32 rows around 100,000", 1346, 3, 7, offset=1e5, dtype=torch.float32, tolerance=1e-5),
-]  # fmt: skip
+]
 
 _BACKWARD = [
     Mistake("the gain is missing in h: h is dy times weight.", _backward(h=lambda g, w: g)),
     Mistake("the mean of h is missing in dx.", _backward(dx=lambda k, h, a, xh, c: k * (h - xh * c))),
-    Mistake("the last term of dx is missing, x_hat times the mean of h * x_hat.", _backward(dx=lambda k, h, a, xh, c: k * (h - a))),
+    Mistake(
+        "the last term of dx is missing, x_hat times the mean of h * x_hat.",
+        _backward(dx=lambda k, h, a, xh, c: k * (h - a)),
+    ),
     Mistake("the last term of dx lacks its x_hat.", _backward(dx=lambda k, h, a, xh, c: k * (h - a - c))),
-    Mistake("both terms are subtracted in dx: h - mean_h - x_hat * mean_hx.", _backward(dx=lambda k, h, a, xh, c: k * (h - a + xh * c))),
-    Mistake("the second loop uses the x_hat that the first loop left over, that of the last feature. Compute it anew for each i.",
-            _backward(again=lambda xh, h, g, last_xh, last_h: (last_xh, h))),
-    Mistake("the second loop uses the h that the first loop left over, that of the last feature. Compute it anew for each i.",
-            _backward(again=lambda xh, h, g, last_xh, last_h: (xh, last_h))),
-    Mistake("the second loop uses the x_hat and h that the first loop left over, those of the last feature. Compute them anew for each i.",
-            _backward(again=lambda xh, h, g, last_xh, last_h: (last_xh, last_h))),
-    Mistake("the gain is missing in dx: its bracket begins with h = dy * weight, not with dy.",
-            _backward(again=lambda xh, h, g, last_xh, last_h: (xh, g))),
+    Mistake(
+        "both terms are subtracted in dx: h - mean_h - x_hat * mean_hx.",
+        _backward(dx=lambda k, h, a, xh, c: k * (h - a + xh * c)),
+    ),
+    Mistake(
+        "the second loop uses the x_hat that the first loop left over, that of the last feature. Compute it anew for each i.",
+        _backward(again=lambda xh, h, g, last_xh, last_h: (last_xh, h)),
+    ),
+    Mistake(
+        "the second loop uses the h that the first loop left over, that of the last feature. Compute it anew for each i.",
+        _backward(again=lambda xh, h, g, last_xh, last_h: (xh, last_h)),
+    ),
+    Mistake(
+        "the second loop uses the x_hat and h that the first loop left over, those of the last feature. Compute them anew for each i.",
+        _backward(again=lambda xh, h, g, last_xh, last_h: (last_xh, last_h)),
+    ),
+    Mistake(
+        "the gain is missing in dx: its bracket begins with h = dy * weight, not with dy.",
+        _backward(again=lambda xh, h, g, last_xh, last_h: (xh, g)),
+    ),
     Mistake("the gain is missing in sum_hx, which adds up h * x_hat.", _backward(sums=lambda g, h, xh: (h, g * xh))),
-    Mistake("the gain is missing in sum_h, which adds up h = dy * weight.", _backward(sums=lambda g, h, xh: (g, h * xh))),
-    Mistake("dx is not written: it still holds the 99 that it held before the call.", _backward(dx=lambda k, h, a, xh, c: None)),
+    Mistake(
+        "the gain is missing in sum_h, which adds up h = dy * weight.", _backward(sums=lambda g, h, xh: (g, h * xh))
+    ),
+    Mistake(
+        "dx is not written: it still holds the 99 that it held before the call.",
+        _backward(dx=lambda k, h, a, xh, c: None),
+    ),
     Mistake("nothing is added to dweight. Each row adds dy * x_hat.", _backward(dweight=lambda g, xh, h: None)),
     Mistake("nothing is added to dbias. Each row adds dy.", _backward(dbias=lambda g, xh, h: None)),
     Mistake("rstd multiplies dx twice.", _backward(dx=lambda k, h, a, xh, c: k * k * (h - a - xh * c))),
@@ -435,8 +543,14 @@ _BACKWARD = [
     Mistake("only one of the two sums is divided by D.", _backward(means=lambda a, c, D: (a / D, c))),
     Mistake("only one of the two sums is divided by D.", _backward(means=lambda a, c, D: (a, c / D))),
     Mistake("rstd is missing in front of dx.", _backward(dx=lambda k, h, a, xh, c: h - a - xh * c)),
-    Mistake("rstd stands before the first term only. It multiplies the whole bracket.", _backward(dx=lambda k, h, a, xh, c: k * h - a - xh * c)),
-    Mistake("dweight adds up h * x_hat. The gain is not in its own gradient: dy * x_hat.", _backward(dweight=lambda g, xh, h: h * xh)),
+    Mistake(
+        "rstd stands before the first term only. It multiplies the whole bracket.",
+        _backward(dx=lambda k, h, a, xh, c: k * h - a - xh * c),
+    ),
+    Mistake(
+        "dweight adds up h * x_hat. The gain is not in its own gradient: dy * x_hat.",
+        _backward(dweight=lambda g, xh, h: h * xh),
+    ),
     Mistake("dweight lacks x_hat: it adds up dy * x_hat.", _backward(dweight=lambda g, xh, h: g)),
     Mistake("dbias adds up h. It is the sum of dy.", _backward(dbias=lambda g, xh, h: h)),
     Mistake("dweight and dbias are swapped.", _backward(dweight=lambda g, xh, h: g, dbias=lambda g, xh, h: g * xh)),
@@ -444,12 +558,20 @@ _BACKWARD = [
     Mistake("all rows add to block 0. Row r belongs to block r // ROWS_A_BLOCK.", _backward(block=lambda r: 0)),
     Mistake("x is not centered: x_hat is (x - mean) * rstd.", _backward(x_hat=lambda c, mean, k: (c + mean) * k)),
     Mistake("x_hat lacks rstd.", _backward(x_hat=lambda c, mean, k: c)),
-    Mistake("x_hat is divided by rstd. rstd is 1 over the deviation already: multiply.", _backward(x_hat=lambda c, mean, k: c / k)),
+    Mistake(
+        "x_hat is divided by rstd. rstd is 1 over the deviation already: multiply.",
+        _backward(x_hat=lambda c, mean, k: c / k),
+    ),
     Mistake("rest is left out: x - near alone is off by what near lacks.", _backward(rest=False)),
-    Mistake("the rows run from 0 to the end. Use range(start, stop).", _backward(rows=lambda x, start, stop: range(len(x)))),
-    Mistake("the sums over rows have loops of their own, so that x and dy come from memory a second time. Put them into the "
-            "first loop over i.", _backward_by_columns),
-]  # fmt: skip
+    Mistake(
+        "the rows run from 0 to the end. Use range(start, stop).", _backward(rows=lambda x, start, stop: range(len(x)))
+    ),
+    Mistake(
+        "the sums over rows have loops of their own, so that x and dy come from memory a second time. Put them into the "
+        "first loop over i.",
+        _backward_by_columns,
+    ),
+]
 
 
 def backward_rows(answer):
@@ -463,8 +585,14 @@ def backward_rows(answer):
         return {"dweight": _tensor(dweight), "dbias": _tensor(dbias), "dx": _tensor(dx)}
 
     plain = _look(answer, "backward_rows", reference)
-    examine(plain, "backward_rows", [*_BACKWARD_PROBES, *_compiled_probe(answer, {}, make)], reference, _BACKWARD,
-            tried="parts of the rows, two blocks, sums that are not zero, float32 far from zero, every access")  # fmt: skip
+    examine(
+        plain,
+        "backward_rows",
+        [*_BACKWARD_PROBES, *_compiled_probe(answer, {}, make)],
+        reference,
+        _BACKWARD,
+        tried="parts of the rows, two blocks, sums that are not zero, float32 far from zero, every access",
+    )
 
 
 # ------------------------------------------------------------------------------------------------ sum_of_ones
@@ -472,12 +600,16 @@ def backward_rows(answer):
 
 def sum_of_ones(answer):
     """Check the prediction of twenty million ones added up in one float32 (lesson 13)."""
-    choice(answer, "sum_of_ones", {
-        "20,000,000": "the number itself fits into float32, but the way to it does not: what is 16,777,216 + 1 in 24 bits?",
-        "16,777,216": None,
-        "inf": "float32 reaches 3e38. It is not its range that ends here, but its digits.",
-        "about 20,000,000": "below 2**24 each step is exact, so nothing is off by a little. What happens at 2**24?",
-    })  # fmt: skip
+    choice(
+        answer,
+        "sum_of_ones",
+        {
+            "20,000,000": "the number itself fits into float32, but the way to it does not: what is 16,777,216 + 1 in 24 bits?",
+            "16,777,216": None,
+            "inf": "float32 reaches 3e38. It is not its range that ends here, but its digits.",
+            "about 20,000,000": "below 2**24 each step is exact, so nothing is off by a little. What happens at 2**24?",
+        },
+    )
 
 
 # ------------------------------------------------------------------------------------------------ mended_statistics
@@ -513,42 +645,96 @@ _PADDED_NAMES = dict(names=("x", "width"), returns=("mean", "var"))
 _PADDED_PROBES = [
     call("rows of 5 around 3, width 8", draw(1360, 3, 5, mean=3.0), 8, **_PADDED_NAMES),
     call("rows of 7 around -2, width 16", draw(1361, 2, 3, 7, mean=-2.0), 16, **_PADDED_NAMES),
-    call("a row with zeros in it, width 8", torch.tensor([[4.0, 0.0, 2.0, 0.0, 9.0, 3.0]], dtype=torch.float64), 8, **_PADDED_NAMES),
+    call(
+        "a row with zeros in it, width 8",
+        torch.tensor([[4.0, 0.0, 2.0, 0.0, 9.0, 3.0]], dtype=torch.float64),
+        8,
+        **_PADDED_NAMES,
+    ),
     call("as wide as the row", draw(1362, 2, 4, mean=1.0), 4, **_PADDED_NAMES),
     # the mean is rounded to a step of 6e-5, its square enters the variance below 1e-8; the rest is 24 bits
-    call("float32 rows around 1000, width 8", draw(1363, 2, 5, mean=1e3, dtype=torch.float32), 8, tolerance=1e-5, gradient=False, **_PADDED_NAMES),
-]  # fmt: skip
+    call(
+        "float32 rows around 1000, width 8",
+        draw(1363, 2, 5, mean=1e3, dtype=torch.float32),
+        8,
+        tolerance=1e-5,
+        gradient=False,
+        **_PADDED_NAMES,
+    ),
+]
 
 _PADDED = [
     Mistake("mean and variance are swapped: return mean, var.", lambda x, width: _right_statistics(x, width)[::-1]),
-    Mistake("that is the deviation. The variance is its square.",
-            lambda x, width: (x.mean(-1, keepdim=True), _right_statistics(x, width)[1].sqrt())),
+    Mistake(
+        "that is the deviation. The variance is its square.",
+        lambda x, width: (x.mean(-1, keepdim=True), _right_statistics(x, width)[1].sqrt()),
+    ),
     Mistake("that is the patient: the numbers beyond the end still add their squared distance to the mean.", _padded()),
-    Mistake("the sums are divided by the width. Only D numbers exist.",
-            _padded(mean=lambda t, D, width: t / width, var=lambda s, D, width, m: s / width)),
-    Mistake("the mean is right, the variance is divided by the width and still holds the numbers beyond the end.",
-            _padded(var=lambda s, D, width, m: s / width)),
-    Mistake("the variance is divided by the width. Only D numbers exist.", _padded(mask=_position, var=lambda s, D, width, m: s / width)),
-    Mistake("the variance is divided by D - 1. LayerNorm divides by D.", _padded(mask=_position, var=lambda s, D, width, m: s / (D - 1))),
-    Mistake("the mean is divided by the width. Only D numbers exist.", _padded(mask=_position, mean=lambda t, D, width: t / width)),
-    Mistake("your condition looks at the value: a real 0 in the row is thrown out as well. Ask for the position, torch.arange(width, device=x.device) < D.",
-            _padded(mask=lambda row, D: row != 0)),
-    Mistake("the condition is off by one: positions 0 to D - 1 exist.", _padded(mask=lambda row, D: torch.arange(row.shape[-1], device=row.device) <= D)),
-    Mistake("the condition is off by one: positions 0 to D - 1 exist.", _padded(mask=lambda row, D: torch.arange(row.shape[-1], device=row.device) < D - 1)),
-    Mistake("the condition is turned round: it keeps what lies beyond the end.", _padded(mask=lambda row, D: torch.arange(row.shape[-1], device=row.device) >= D)),
-    *[Mistake("right on paper. But in float32, far from zero, a large number is added and subtracted again, and the digits are "
-              "gone. Keep it out of the sum instead.", _padded(var=f)) for f in (
-        lambda s, D, width, m: s / D - (width - D) / D * m * m,
-        lambda s, D, width, m: s / D - (width - D) / D * m**2,
-        lambda s, D, width, m: s / D - (width - D) * m**2 / D,
-        lambda s, D, width, m: (s - (width - D) * m**2) / D,
-        lambda s, D, width, m: s / D - m**2 * (width - D) / D)],
-    Mistake("that is the one-pass variance, mean(x * x) - mean**2, where zeros do no harm; but far from zero its digits are gone "
-            "(lesson 3).", lambda x, width: (x.mean(-1, keepdim=True), (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2)),
-]  # fmt: skip
+    Mistake(
+        "the sums are divided by the width. Only D numbers exist.",
+        _padded(mean=lambda t, D, width: t / width, var=lambda s, D, width, m: s / width),
+    ),
+    Mistake(
+        "the mean is right, the variance is divided by the width and still holds the numbers beyond the end.",
+        _padded(var=lambda s, D, width, m: s / width),
+    ),
+    Mistake(
+        "the variance is divided by the width. Only D numbers exist.",
+        _padded(mask=_position, var=lambda s, D, width, m: s / width),
+    ),
+    Mistake(
+        "the variance is divided by D - 1. LayerNorm divides by D.",
+        _padded(mask=_position, var=lambda s, D, width, m: s / (D - 1)),
+    ),
+    Mistake(
+        "the mean is divided by the width. Only D numbers exist.",
+        _padded(mask=_position, mean=lambda t, D, width: t / width),
+    ),
+    Mistake(
+        "your condition looks at the value: a real 0 in the row is thrown out as well. Ask for the position, torch.arange(width, device=x.device) < D.",
+        _padded(mask=lambda row, D: row != 0),
+    ),
+    Mistake(
+        "the condition is off by one: positions 0 to D - 1 exist.",
+        _padded(mask=lambda row, D: torch.arange(row.shape[-1], device=row.device) <= D),
+    ),
+    Mistake(
+        "the condition is off by one: positions 0 to D - 1 exist.",
+        _padded(mask=lambda row, D: torch.arange(row.shape[-1], device=row.device) < D - 1),
+    ),
+    Mistake(
+        "the condition is turned round: it keeps what lies beyond the end.",
+        _padded(mask=lambda row, D: torch.arange(row.shape[-1], device=row.device) >= D),
+    ),
+    *[
+        Mistake(
+            "right on paper. But in float32, far from zero, a large number is added and subtracted again, and the digits are "
+            "gone. Keep it out of the sum instead.",
+            _padded(var=f),
+        )
+        for f in (
+            lambda s, D, width, m: s / D - (width - D) / D * m * m,
+            lambda s, D, width, m: s / D - (width - D) / D * m**2,
+            lambda s, D, width, m: s / D - (width - D) * m**2 / D,
+            lambda s, D, width, m: (s - (width - D) * m**2) / D,
+            lambda s, D, width, m: s / D - m**2 * (width - D) / D,
+        )
+    ],
+    Mistake(
+        "that is the one-pass variance, mean(x * x) - mean**2, where zeros do no harm; but far from zero its digits are gone "
+        "(lesson 3).",
+        lambda x, width: (x.mean(-1, keepdim=True), (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2),
+    ),
+]
 
 
 def mended_statistics(answer):
     """Check a function x (..., D), width -> (mean, var), both (..., 1), that reads rows with a padded width (lesson 13)."""
-    examine(answer, "mended_statistics", _PADDED_PROBES, in_float64(_right_statistics), _PADDED,
-            tried="offsets, zeros in a row, a full width, float32 far from zero, gradients")  # fmt: skip
+    examine(
+        answer,
+        "mended_statistics",
+        _PADDED_PROBES,
+        in_float64(_right_statistics),
+        _PADDED,
+        tried="offsets, zeros in a row, a full width, float32 far from zero, gradients",
+    )

@@ -46,46 +46,92 @@ _PIXEL_NAMES = ("x", "weight", "bias")
 _PIXEL_PROBES = [
     call("images (2, 3, 4, 5)", *_image(1, 2, 3, 4, 5), names=_PIXEL_NAMES, tolerance=1e-7),
     call("square images (2, 5, 4, 4)", *_image(2, 2, 5, 4, 4), names=_PIXEL_NAMES, tolerance=1e-7),
-    call("images with as many channels as columns (2, 4, 3, 4)", *_image(3, 2, 4, 3, 4), names=_PIXEL_NAMES, tolerance=1e-7),
-    call("pixels of spread 0.001 around 2", *_image(4, 1, 6, 2, 3, scale=1e-3, mean=2.0), names=_PIXEL_NAMES, tolerance=1e-7),
-    call("float32 images (2, 3, 4, 5)", *[t.float() for t in _image(6, 2, 3, 4, 5)], names=_PIXEL_NAMES, tolerance=1e-5),
+    call(
+        "images with as many channels as columns (2, 4, 3, 4)",
+        *_image(3, 2, 4, 3, 4),
+        names=_PIXEL_NAMES,
+        tolerance=1e-7,
+    ),
+    call(
+        "pixels of spread 0.001 around 2",
+        *_image(4, 1, 6, 2, 3, scale=1e-3, mean=2.0),
+        names=_PIXEL_NAMES,
+        tolerance=1e-7,
+    ),
+    call(
+        "float32 images (2, 3, 4, 5)", *[t.float() for t in _image(6, 2, 3, 4, 5)], names=_PIXEL_NAMES, tolerance=1e-5
+    ),
     call("one pixel (3, 4, 1, 1)", *_image(5, 3, 4, 1, 1), names=_PIXEL_NAMES, tolerance=1e-7),
-]  # fmt: skip
+]
 
-_VIEW = ("reshape cuts one long row of numbers into other pieces and moves nothing: C neighbors of one channel are still "
-         "normalized together. To bring the channels to the end, move the axis (movedim, permute, transpose).")  # fmt: skip
-_BACK = ("the channels are moved to the end and not moved back: a reshape at the end puts the numbers into the wrong places. "
-         "Undo a move with a move.")  # fmt: skip
+_VIEW = (
+    "reshape cuts one long row of numbers into other pieces and moves nothing: C neighbors of one channel are still "
+    "normalized together. To bring the channels to the end, move the axis (movedim, permute, transpose)."
+)
+_BACK = (
+    "the channels are moved to the end and not moved back: a reshape at the end puts the numbers into the wrong places. "
+    "Undo a move with a move."
+)
 _OTHER = "that is another norm: each pixel has a mean and a variance of its own, over its C channels."
 
 _PIXEL_MISTAKES = [
-    *[Mistake(_VIEW, f) for f in (
-        _pixels(_cut, lambda y, s: y.reshape(s)),
-        _pixels(lambda x: x.reshape(x.shape[0], *x.shape[2:], x.shape[1]), lambda y, s: y.reshape(s)))],
-    Mistake("the channels are cut out with reshape and put back with a move: now even the places are wrong. Both ways must move.",
-            _pixels(lambda x: x.reshape(x.shape[0], *x.shape[2:], x.shape[1]))),
-    *[Mistake(_BACK, f) for f in (
-        _pixels(back=lambda y, s: y.reshape(s)),
-        _pixels(lambda x: x.flatten(2).mT, lambda y, s: y.reshape(s)))],
-    *[Mistake("the axes come back in another order than they left: movedim(1, -1) is undone by movedim(-1, 1).", f) for f in (
-        _pixels(back=lambda y, s: y.movedim(1, -1)), _pixels(back=lambda y, s: y.permute(0, 2, 3, 1)),
-        _pixels(back=lambda y, s: y.transpose(1, -1)), _pixels(back=lambda y, s: y))],
-    *[Mistake(_OTHER, f) for f in (
-        lambda x, w, b: F.group_norm(x, 1, w, b), lambda x, w, b: F.instance_norm(x, weight=w, bias=b),
-        lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
-        _formula(axes=(-1,)), _formula(axes=(-2, -1)), _formula(axes=(0, 2, 3)), _formula(axes=(1, 2, 3)))],
+    *[
+        Mistake(_VIEW, f)
+        for f in (
+            _pixels(_cut, lambda y, s: y.reshape(s)),
+            _pixels(lambda x: x.reshape(x.shape[0], *x.shape[2:], x.shape[1]), lambda y, s: y.reshape(s)),
+        )
+    ],
+    Mistake(
+        "the channels are cut out with reshape and put back with a move: now even the places are wrong. Both ways must move.",
+        _pixels(lambda x: x.reshape(x.shape[0], *x.shape[2:], x.shape[1])),
+    ),
+    *[
+        Mistake(_BACK, f)
+        for f in (
+            _pixels(back=lambda y, s: y.reshape(s)),
+            _pixels(lambda x: x.flatten(2).mT, lambda y, s: y.reshape(s)),
+        )
+    ],
+    *[
+        Mistake("the axes come back in another order than they left: movedim(1, -1) is undone by movedim(-1, 1).", f)
+        for f in (
+            _pixels(back=lambda y, s: y.movedim(1, -1)),
+            _pixels(back=lambda y, s: y.permute(0, 2, 3, 1)),
+            _pixels(back=lambda y, s: y.transpose(1, -1)),
+            _pixels(back=lambda y, s: y),
+        )
+    ],
+    *[
+        Mistake(_OTHER, f)
+        for f in (
+            lambda x, w, b: F.group_norm(x, 1, w, b),
+            lambda x, w, b: F.instance_norm(x, weight=w, bias=b),
+            lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+            _formula(axes=(-1,)),
+            _formula(axes=(-2, -1)),
+            _formula(axes=(0, 2, 3)),
+            _formula(axes=(1, 2, 3)),
+        )
+    ],
     Mistake("the variance divides by C - 1. Say correction=0.", _formula(correction=1)),
     Mistake("eps is added to the deviation. It belongs under the root.", _formula(root=lambda v: v.sqrt() + 1e-5)),
     Mistake("there is no eps under the root.", _formula(root=lambda v: v.sqrt())),
     Mistake("gain and bias are left out.", _formula(affine=lambda y, w, b: y)),
     Mistake("the bias is added before the gain multiplies.", _formula(affine=lambda y, w, b: (y + b) * w)),
-]  # fmt: skip
+]
 
 
 def repaired_pixels(answer):
     """Check a LayerNorm over the channels of each pixel: (B, C, H, W), weight (C,), bias (C,) -> (B, C, H, W) (lesson 14)."""
-    examine(answer, "repaired_pixels", _PIXEL_PROBES, _pixels(), _PIXEL_MISTAKES,
-            tried="square and other images, W = C, little spread, random gains, gradients")  # fmt: skip
+    examine(
+        answer,
+        "repaired_pixels",
+        _PIXEL_PROBES,
+        _pixels(),
+        _PIXEL_MISTAKES,
+        tried="square and other images, W = C, little spread, random gains, gradients",
+    )
 
 
 # ---------------------------------------------------------------------------------------- case 2: padding
@@ -109,19 +155,52 @@ _LONG = torch.tensor([[1, 1, 1, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1], [1, 0, 0, 0,
 _HOLES = torch.tensor([[0, 0, 1, 1, 1], [1, 0, 1, 0, 1]], dtype=torch.bool)
 
 # A real token of zeros, and real tokens with an entry at their mean, where the norm gives the bias alone.
-_WHOLE = torch.tensor([[[4, 1, 7], [0, 0, 0], [0, 0, 0], [1, 2, 3], [5, 0, 1]], [[-1, 0, 1], [2, 2, 5], [0, 3, 0], [0, 0, 0], [6, 4, 2]]]).double()
+_WHOLE = torch.tensor(
+    [[[4, 1, 7], [0, 0, 0], [0, 0, 0], [1, 2, 3], [5, 0, 1]], [[-1, 0, 1], [2, 2, 5], [0, 3, 0], [0, 0, 0], [6, 4, 2]]]
+).double()
 
 _AVERAGE_NAMES = ("x", "mask", "norm")
 _AVERAGE_PROBES = [  # 1e-6 also in float64: mask / mask.sum() is float32, and a right weight all the same
-    call("sentences of 3, 7 and 1 tokens", draw(21, 3, 7, 4), _LONG, _norm(4, 31), names=_AVERAGE_NAMES, tolerance=1e-6),
-    call("sentences with zeros for padding", draw(22, 3, 7, 4) * _LONG.unsqueeze(-1), _LONG, _norm(4, 33), names=_AVERAGE_NAMES, tolerance=1e-6),
-    call("a norm as it is created", draw(23, 3, 7, 5), _LONG, nn.LayerNorm(5).double(), names=_AVERAGE_NAMES, tolerance=1e-6),
-    call("padding in front and in between", draw(24, 2, 5, 6), _HOLES, _norm(6, 35), names=_AVERAGE_NAMES, tolerance=1e-6),
-    call("no padding", draw(25, 2, 5, 4), torch.ones(2, 5, dtype=torch.bool), _norm(4, 37), names=_AVERAGE_NAMES, tolerance=1e-6),
-    call("a norm without bias", draw(26, 3, 7, 4), _LONG, _norm(4, 39, bias=False), names=_AVERAGE_NAMES, tolerance=1e-6),
-    call("tokens of whole numbers, zeros among them", _WHOLE, _HOLES, _norm(3, 43), names=_AVERAGE_NAMES, tolerance=1e-6),
-    call("float32 tokens", draw(27, 3, 7, 4).float(), _LONG, _norm(4, 41).float(), names=_AVERAGE_NAMES, tolerance=1e-5),
-]  # fmt: skip
+    call(
+        "sentences of 3, 7 and 1 tokens", draw(21, 3, 7, 4), _LONG, _norm(4, 31), names=_AVERAGE_NAMES, tolerance=1e-6
+    ),
+    call(
+        "sentences with zeros for padding",
+        draw(22, 3, 7, 4) * _LONG.unsqueeze(-1),
+        _LONG,
+        _norm(4, 33),
+        names=_AVERAGE_NAMES,
+        tolerance=1e-6,
+    ),
+    call(
+        "a norm as it is created",
+        draw(23, 3, 7, 5),
+        _LONG,
+        nn.LayerNorm(5).double(),
+        names=_AVERAGE_NAMES,
+        tolerance=1e-6,
+    ),
+    call(
+        "padding in front and in between", draw(24, 2, 5, 6), _HOLES, _norm(6, 35), names=_AVERAGE_NAMES, tolerance=1e-6
+    ),
+    call(
+        "no padding",
+        draw(25, 2, 5, 4),
+        torch.ones(2, 5, dtype=torch.bool),
+        _norm(4, 37),
+        names=_AVERAGE_NAMES,
+        tolerance=1e-6,
+    ),
+    call(
+        "a norm without bias", draw(26, 3, 7, 4), _LONG, _norm(4, 39, bias=False), names=_AVERAGE_NAMES, tolerance=1e-6
+    ),
+    call(
+        "tokens of whole numbers, zeros among them", _WHOLE, _HOLES, _norm(3, 43), names=_AVERAGE_NAMES, tolerance=1e-6
+    ),
+    call(
+        "float32 tokens", draw(27, 3, 7, 4).float(), _LONG, _norm(4, 41).float(), names=_AVERAGE_NAMES, tolerance=1e-5
+    ),
+]
 
 
 def _fresh(run):
@@ -129,47 +208,92 @@ def _fresh(run):
     return lambda answer: run(lambda x, mask, norm: answer(x, mask, deepcopy(norm)))
 
 
-_AVERAGE_PROBES = [replace(probe, run=_fresh(probe.run), elsewhere=None) for probe in _AVERAGE_PROBES]  # the norm stays on the CPU
+_AVERAGE_PROBES = [
+    replace(probe, run=_fresh(probe.run), elsewhere=None) for probe in _AVERAGE_PROBES
+]  # the norm stays on the CPU
 
 _T = lambda y, m: y.shape[1]  # noqa: E731
 _AVERAGE_MISTAKES = [
-    Mistake("the padding is set to 0 before the norm, and the norm turns 0 into its bias. Nothing may come between the mask and the sum.",
-            _average()),
-    *[Mistake("the sum is divided by the padded length. Divide by the number of real tokens.", f) for f in (
-        _average(before=False, after=True, count=_T), _average(after=True, count=_T), _average(count=_T),
-        _average(before=False, count=_T))],
+    Mistake(
+        "the padding is set to 0 before the norm, and the norm turns 0 into its bias. Nothing may come between the mask and the sum.",
+        _average(),
+    ),
+    *[
+        Mistake("the sum is divided by the padded length. Divide by the number of real tokens.", f)
+        for f in (
+            _average(before=False, after=True, count=_T),
+            _average(after=True, count=_T),
+            _average(count=_T),
+            _average(before=False, count=_T),
+        )
+    ],
     Mistake("the padding is not masked at all, and goes into the sum.", _average(before=False)),
-    *[Mistake("the bias is taken away from the real tokens, too. Only the padding has to go.", f) for f in (
-        _average(change=lambda y, m, norm: y if getattr(norm, "bias", None) is None else y - norm.bias),
-        _average(after=True, change=lambda y, m, norm: y if getattr(norm, "bias", None) is None else y - norm.bias))],
-    Mistake("the mask is the wrong way round: True marks a real token.",
-            lambda x, mask, norm: (norm(x) * ~mask.unsqueeze(-1)).sum(1) / (~mask).sum(1, keepdim=True)),
-    *[Mistake("the padding is told by its zeros. A real token may hold zeros, and padding other numbers: the mask says which is which.", f)
-      for f in (lambda x, mask, norm: (norm(x) * (x != 0)).sum(1) / mask.sum(1, keepdim=True),
-                lambda x, mask, norm: (norm(x) * (x != 0).any(-1, keepdim=True)).sum(1) / mask.sum(1, keepdim=True),
-                lambda x, mask, norm: (norm(x * mask.unsqueeze(-1)) * (x * mask.unsqueeze(-1) != 0).any(-1, keepdim=True)).sum(1)
-                / mask.sum(1, keepdim=True))],
-    Mistake("the first tokens are taken for the real ones. The mask may have its gaps anywhere.",
-            lambda x, mask, norm: torch.stack([norm(row[: int(n)]).mean(0) for row, n in zip(x, mask.sum(1), strict=True)])),
-    Mistake("the sum is divided by the longest sentence's number of tokens. Every sentence has its own.",
-            lambda x, mask, norm: (norm(x) * mask.unsqueeze(-1)).sum(1) / mask.sum(1).max()),
-    Mistake("the average is taken over the real tokens of all sentences together. Every sentence has its own.",
-            lambda x, mask, norm: norm(x)[mask].mean(0).expand(len(x), -1)),
-    Mistake("the norm comes after the average. Each token is to be normalized by itself, then averaged.",
-            lambda x, mask, norm: norm((x * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True))),
-    Mistake("the norm is gone. Each token is to be normalized by itself, then averaged.",
-            lambda x, mask, norm: (x * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)),
-    Mistake("that is the sum. Divide it by the number of real tokens.",
-            lambda x, mask, norm: (norm(x) * mask.unsqueeze(-1)).sum(1)),
-    Mistake("one number of tokens is used for all sentences. Every sentence has its own.",
-            lambda x, mask, norm: (norm(x) * mask.unsqueeze(-1)).sum(1) / (mask.sum() / len(mask))),
-]  # fmt: skip
+    *[
+        Mistake("the bias is taken away from the real tokens, too. Only the padding has to go.", f)
+        for f in (
+            _average(change=lambda y, m, norm: y if getattr(norm, "bias", None) is None else y - norm.bias),
+            _average(after=True, change=lambda y, m, norm: y if getattr(norm, "bias", None) is None else y - norm.bias),
+        )
+    ],
+    Mistake(
+        "the mask is the wrong way round: True marks a real token.",
+        lambda x, mask, norm: (norm(x) * ~mask.unsqueeze(-1)).sum(1) / (~mask).sum(1, keepdim=True),
+    ),
+    *[
+        Mistake(
+            "the padding is told by its zeros. A real token may hold zeros, and padding other numbers: the mask says which is which.",
+            f,
+        )
+        for f in (
+            lambda x, mask, norm: (norm(x) * (x != 0)).sum(1) / mask.sum(1, keepdim=True),
+            lambda x, mask, norm: (norm(x) * (x != 0).any(-1, keepdim=True)).sum(1) / mask.sum(1, keepdim=True),
+            lambda x, mask, norm: (
+                (norm(x * mask.unsqueeze(-1)) * (x * mask.unsqueeze(-1) != 0).any(-1, keepdim=True)).sum(1)
+                / mask.sum(1, keepdim=True)
+            ),
+        )
+    ],
+    Mistake(
+        "the first tokens are taken for the real ones. The mask may have its gaps anywhere.",
+        lambda x, mask, norm: torch.stack([norm(row[: int(n)]).mean(0) for row, n in zip(x, mask.sum(1), strict=True)]),
+    ),
+    Mistake(
+        "the sum is divided by the longest sentence's number of tokens. Every sentence has its own.",
+        lambda x, mask, norm: (norm(x) * mask.unsqueeze(-1)).sum(1) / mask.sum(1).max(),
+    ),
+    Mistake(
+        "the average is taken over the real tokens of all sentences together. Every sentence has its own.",
+        lambda x, mask, norm: norm(x)[mask].mean(0).expand(len(x), -1),
+    ),
+    Mistake(
+        "the norm comes after the average. Each token is to be normalized by itself, then averaged.",
+        lambda x, mask, norm: norm((x * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)),
+    ),
+    Mistake(
+        "the norm is gone. Each token is to be normalized by itself, then averaged.",
+        lambda x, mask, norm: (x * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True),
+    ),
+    Mistake(
+        "that is the sum. Divide it by the number of real tokens.",
+        lambda x, mask, norm: (norm(x) * mask.unsqueeze(-1)).sum(1),
+    ),
+    Mistake(
+        "one number of tokens is used for all sentences. Every sentence has its own.",
+        lambda x, mask, norm: (norm(x) * mask.unsqueeze(-1)).sum(1) / (mask.sum() / len(mask)),
+    ),
+]
 
 
 def repaired_average(answer):
     """Check the average of the real tokens behind a norm: x (B, T, C), mask (B, T) bool, norm -> (B, C) (lesson 14)."""
-    examine(answer, "repaired_average", _AVERAGE_PROBES, _average(before=False, after=True), _AVERAGE_MISTAKES,
-            tried="new and trained norms, padding behind, in front and in between, of zeros and of other numbers, gradients")  # fmt: skip
+    examine(
+        answer,
+        "repaired_average",
+        _AVERAGE_PROBES,
+        _average(before=False, after=True),
+        _AVERAGE_MISTAKES,
+        tried="new and trained norms, padding behind, in front and in between, of zeros and of other numbers, gradients",
+    )
 
 
 # ------------------------------------------------------------------------------------- case 3: initialization
@@ -188,11 +312,19 @@ class _OwnNorm(nn.Module):
 
 def _model():
     """A model with five kinds of norms, for initialization only."""
-    model = nn.ModuleDict({
-        "embedding": nn.Embedding(50, 40), "norm1": nn.LayerNorm(40), "up": nn.Linear(40, 80), "scale": _OwnNorm(80),
-        "down": nn.Linear(80, 40), "image_norm": nn.LayerNorm((8, 5)), "rms": nn.RMSNorm(40),
-        "deep": nn.Sequential(nn.Linear(40, 60, bias=False), nn.ReLU(), nn.GroupNorm(4, 60)), "head": nn.Linear(40, 50),
-    })  # fmt: skip
+    model = nn.ModuleDict(
+        {
+            "embedding": nn.Embedding(50, 40),
+            "norm1": nn.LayerNorm(40),
+            "up": nn.Linear(40, 80),
+            "scale": _OwnNorm(80),
+            "down": nn.Linear(80, 40),
+            "image_norm": nn.LayerNorm((8, 5)),
+            "rms": nn.RMSNorm(40),
+            "deep": nn.Sequential(nn.Linear(40, 60, bias=False), nn.ReLU(), nn.GroupNorm(4, 60)),
+            "head": nn.Linear(40, 50),
+        }
+    )
     with torch.no_grad():
         model["up"].bias.fill_(0.3)  # what was there before must be gone
         model["rms"].weight.fill_(0.5)  # and what was made so must stay
@@ -211,7 +343,9 @@ def _described(parameter):
 def _near(parameter):
     """As _described, but with 0.02 in words where it is met: 2,000 numbers have their deviation within 7 %."""
     p = parameter.detach()
-    normal = abs(p.std() / 0.02 - 1) < 0.07 and abs(p.mean()) < 0.0025 and p.abs().max() > 0.05  # a uniform one ends at 0.035
+    normal = (
+        abs(p.std() / 0.02 - 1) < 0.07 and abs(p.mean()) < 0.0025 and p.abs().max() > 0.05
+    )  # a uniform one ends at 0.035
     return "random, mean 0, deviation 0.02" if normal and parameter.requires_grad else _described(parameter)
 
 
@@ -231,7 +365,7 @@ _INIT_PROBES = [
     Probe("the norms of one axis", _initialized("norm1", "scale", "rms", "deep")),
     Probe("a norm over two axes", _initialized("image_norm")),
     Probe("the whole model", _initialized()),
-]  # fmt: skip
+]
 
 
 def _init(kinds=(nn.Linear, nn.Embedding), std=0.02, biases=True, every=None, uniform=False):
@@ -261,25 +395,46 @@ def _by(rule):
 
 
 _normal = lambda p: nn.init.normal_(p, std=0.02)  # noqa: E731
-_MATRICES = ("a gain over two axes is a matrix, too: the rule p.dim() > 1 takes it for a weight. Ask which layer a parameter "
-             "belongs to, not how many axes it has.")  # fmt: skip
+_MATRICES = (
+    "a gain over two axes is a matrix, too: the rule p.dim() > 1 takes it for a weight. Ask which layer a parameter "
+    "belongs to, not how many axes it has."
+)
 _LISTED = "your rule knows some classes of norms, and this model has others. List the layers that you do change."
 _INIT_MISTAKES = [
     Mistake("every parameter is drawn, the gains and biases of the norms too.", _by(lambda n, p: _normal(p))),
-    *[Mistake(_MATRICES, f) for f in (
-        _by(lambda n, p: _normal(p) if p.dim() > 1 else nn.init.zeros_(p) if n.endswith("bias") else None),
-        _by(lambda n, p: _normal(p) if p.dim() > 1 else nn.init.zeros_(p) if n.endswith("bias") else nn.init.ones_(p)))],
+    *[
+        Mistake(_MATRICES, f)
+        for f in (
+            _by(lambda n, p: _normal(p) if p.dim() > 1 else nn.init.zeros_(p) if n.endswith("bias") else None),
+            _by(
+                lambda n, p: (
+                    _normal(p) if p.dim() > 1 else nn.init.zeros_(p) if n.endswith("bias") else nn.init.ones_(p)
+                )
+            ),
+        )
+    ],
     Mistake("the biases of the Linear layers keep what was in them. They are to be 0.", _init(biases=False)),
-    Mistake("the Embedding keeps its own initialization, with deviation 1. It is to have 0.02 as well.", _init(kinds=nn.Linear)),
-    Mistake("with p.dim() > 1 as the rule, no bias is touched, and gains over two axes are drawn.",
-            _by(lambda n, p: _normal(p) if p.dim() > 1 else None)),
-    Mistake("one-dimensional parameters are set to 0, and the gains of the norms are among them.",
-            _by(lambda n, p: _normal(p) if p.dim() > 1 else nn.init.zeros_(p))),
-    Mistake("the gains are set to 0: such a norm answers every row with its bias.",
-            _by(lambda n, p: _normal(p) if p.dim() > 1 and "norm" not in n else nn.init.zeros_(p))),
+    Mistake(
+        "the Embedding keeps its own initialization, with deviation 1. It is to have 0.02 as well.",
+        _init(kinds=nn.Linear),
+    ),
+    Mistake(
+        "with p.dim() > 1 as the rule, no bias is touched, and gains over two axes are drawn.",
+        _by(lambda n, p: _normal(p) if p.dim() > 1 else None),
+    ),
+    Mistake(
+        "one-dimensional parameters are set to 0, and the gains of the norms are among them.",
+        _by(lambda n, p: _normal(p) if p.dim() > 1 else nn.init.zeros_(p)),
+    ),
+    Mistake(
+        "the gains are set to 0: such a norm answers every row with its bias.",
+        _by(lambda n, p: _normal(p) if p.dim() > 1 and "norm" not in n else nn.init.zeros_(p)),
+    ),
     Mistake("0.02 is the deviation (std), not the variance.", _init(std=0.02**0.5)),
-    Mistake("that is a uniform distribution between -0.02 and 0.02. Its deviation is 0.02 / sqrt(3).", _init(uniform=True)),
-]  # fmt: skip
+    Mistake(
+        "that is a uniform distribution between -0.02 and 0.02. Its deviation is 0.02 / sqrt(3).", _init(uniform=True)
+    ),
+]
 
 
 def _restoring(classes):
@@ -308,14 +463,28 @@ def _sparing(classes):
     return answer
 
 
-_INIT_MISTAKES += [Mistake(_LISTED, make(kinds)) for make in (_restoring, _sparing) for kinds in (
-    nn.LayerNorm, (nn.LayerNorm, nn.RMSNorm), (nn.LayerNorm, nn.GroupNorm), (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm))]  # fmt: skip
+_INIT_MISTAKES += [
+    Mistake(_LISTED, make(kinds))
+    for make in (_restoring, _sparing)
+    for kinds in (
+        nn.LayerNorm,
+        (nn.LayerNorm, nn.RMSNorm),
+        (nn.LayerNorm, nn.GroupNorm),
+        (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm),
+    )
+]
 
 
 def repaired_init(answer):
     """Check an initialization of a model in place that leaves the norms alone (lesson 14)."""
-    examine(answer, "repaired_init", _INIT_PROBES, _init(), _INIT_MISTAKES,
-            tried="Linear and Embedding layers, and norms of four classes")  # fmt: skip
+    examine(
+        answer,
+        "repaired_init",
+        _INIT_PROBES,
+        _init(),
+        _INIT_MISTAKES,
+        tried="Linear and Embedding layers, and norms of four classes",
+    )
 
 
 # ----------------------------------------------------------------------------------------------- case 4: block
@@ -373,7 +542,7 @@ _BLOCK_PROBES = [
     _with_block("a block with random parameters"),
     _with_block("a stream of rms 10", scale=10.0, seed=43),
     _with_block("a stream of rms 0.001", scale=1e-3, seed=45),
-]  # fmt: skip
+]
 
 
 def _first_only(s, x):
@@ -418,39 +587,90 @@ def _no_norm_in_the_branch(s, x):
 
 _BLOCK_MISTAKES = [
     Mistake("the name x is overwritten by its normalized self before the sum, in both branches.", _forward(_patient)),
-    Mistake("the first half is mended; in the second x is still overwritten by its normalized self.", _forward(_first_only)),
-    Mistake("the second half is mended; in the first x is still overwritten by its normalized self.", _forward(_second_only)),
-    Mistake("that is Post-LN: the norms stand behind the sums, on the stream itself. In Pre-LN they stand inside the branches.",
-            _forward(_post)),
-    Mistake("the second branch is added to the input of the block: what the first branch wrote is lost.", _forward(_from_start)),
-    Mistake("the normalized row is added to the stream besides the branch: three terms, where Pre-LN has two.", _forward(_twice)),
-    Mistake("the norms are gone. In Pre-LN each branch reads the stream through its norm.", _forward(_no_norm_in_the_branch)),
-    Mistake("norm1 is used in both branches. The second has a norm of its own, norm2.",
-            _forward(lambda s, x: (y := x + s.mix(s.norm1(x))) + s.mlp(s.norm1(y)))),
-    Mistake("the norms are exchanged: norm1 belongs to mix, norm2 to mlp.",
-            _forward(lambda s, x: (y := x + s.mix(s.norm2(x))) + s.mlp(s.norm1(y)))),
-    Mistake("both branches read the input of the block. mlp is to read the stream after mix has written to it.",
-            _forward(lambda s, x: x + s.mix(s.norm1(x)) + s.mlp(s.norm2(x)))),
-    Mistake("norm2 is not used: mlp reads the stream as it is.", _forward(lambda s, x: (y := x + s.mix(s.norm1(x))) + s.mlp(y))),
-    Mistake("norm1 is not used: mix reads the stream as it is.", _forward(lambda s, x: (y := x + s.mix(x)) + s.mlp(s.norm2(y)))),
-    Mistake("mlp comes first. It is to read the stream after mix has written to it.",
-            _forward(lambda s, x: (y := x + s.mlp(s.norm2(x))) + s.mix(s.norm1(y)))),
-    *[Mistake("there is a norm on the stream itself, at the end. With silent branches x must come out as it went in.", f) for f in (
-        _forward(lambda s, x: s.norm2(_Block.forward(s, x))), _forward(lambda s, x: s.norm1(_Block.forward(s, x))))],
-    Mistake("there are norms on both sides of the branches (lesson 12's Peri-LN, with shared norms). Pre-LN has them in front only.",
-            _forward(lambda s, x: (y := x + s.norm1(s.mix(s.norm1(x)))) + s.norm2(s.mlp(s.norm2(y))))),
-    Mistake("x is added to what the patient makes: its sums still add to the normalized x.", _forward(lambda s, x: x + _patient(s, x))),
-    Mistake("the norms stand behind the branches: LN(mix(x)). In Pre-LN they stand in front: mix(LN(x)).",
-            _forward(lambda s, x: (y := x + s.norm1(s.mix(x))) + s.norm2(s.mlp(y)))),
-    Mistake("the stream is not added: without x + … nothing passes when a branch is silent.",
-            _forward(lambda s, x: s.mlp(s.norm2(s.mix(s.norm1(x)))))),
-]  # fmt: skip
+    Mistake(
+        "the first half is mended; in the second x is still overwritten by its normalized self.", _forward(_first_only)
+    ),
+    Mistake(
+        "the second half is mended; in the first x is still overwritten by its normalized self.", _forward(_second_only)
+    ),
+    Mistake(
+        "that is Post-LN: the norms stand behind the sums, on the stream itself. In Pre-LN they stand inside the branches.",
+        _forward(_post),
+    ),
+    Mistake(
+        "the second branch is added to the input of the block: what the first branch wrote is lost.",
+        _forward(_from_start),
+    ),
+    Mistake(
+        "the normalized row is added to the stream besides the branch: three terms, where Pre-LN has two.",
+        _forward(_twice),
+    ),
+    Mistake(
+        "the norms are gone. In Pre-LN each branch reads the stream through its norm.", _forward(_no_norm_in_the_branch)
+    ),
+    Mistake(
+        "norm1 is used in both branches. The second has a norm of its own, norm2.",
+        _forward(lambda s, x: (y := x + s.mix(s.norm1(x))) + s.mlp(s.norm1(y))),
+    ),
+    Mistake(
+        "the norms are exchanged: norm1 belongs to mix, norm2 to mlp.",
+        _forward(lambda s, x: (y := x + s.mix(s.norm2(x))) + s.mlp(s.norm1(y))),
+    ),
+    Mistake(
+        "both branches read the input of the block. mlp is to read the stream after mix has written to it.",
+        _forward(lambda s, x: x + s.mix(s.norm1(x)) + s.mlp(s.norm2(x))),
+    ),
+    Mistake(
+        "norm2 is not used: mlp reads the stream as it is.",
+        _forward(lambda s, x: (y := x + s.mix(s.norm1(x))) + s.mlp(y)),
+    ),
+    Mistake(
+        "norm1 is not used: mix reads the stream as it is.",
+        _forward(lambda s, x: (y := x + s.mix(x)) + s.mlp(s.norm2(y))),
+    ),
+    Mistake(
+        "mlp comes first. It is to read the stream after mix has written to it.",
+        _forward(lambda s, x: (y := x + s.mlp(s.norm2(x))) + s.mix(s.norm1(y))),
+    ),
+    *[
+        Mistake(
+            "there is a norm on the stream itself, at the end. With silent branches x must come out as it went in.", f
+        )
+        for f in (
+            _forward(lambda s, x: s.norm2(_Block.forward(s, x))),
+            _forward(lambda s, x: s.norm1(_Block.forward(s, x))),
+        )
+    ],
+    Mistake(
+        "there are norms on both sides of the branches (lesson 12's Peri-LN, with shared norms). Pre-LN has them in front only.",
+        _forward(lambda s, x: (y := x + s.norm1(s.mix(s.norm1(x)))) + s.norm2(s.mlp(s.norm2(y)))),
+    ),
+    Mistake(
+        "x is added to what the patient makes: its sums still add to the normalized x.",
+        _forward(lambda s, x: x + _patient(s, x)),
+    ),
+    Mistake(
+        "the norms stand behind the branches: LN(mix(x)). In Pre-LN they stand in front: mix(LN(x)).",
+        _forward(lambda s, x: (y := x + s.norm1(s.mix(x))) + s.norm2(s.mlp(y))),
+    ),
+    Mistake(
+        "the stream is not added: without x + … nothing passes when a branch is silent.",
+        _forward(lambda s, x: s.mlp(s.norm2(s.mix(s.norm1(x))))),
+    ),
+]
 
 
 def repaired_block(answer):
     """Check a Pre-LN block of two branches, built as RepairedBlock(D) (lesson 14)."""
-    examine(answer, "repaired_block", _BLOCK_PROBES, _Block, _BLOCK_MISTAKES, kind="class",
-            tried="silent branches, random parameters, streams of three sizes, gradients")  # fmt: skip
+    examine(
+        answer,
+        "repaired_block",
+        _BLOCK_PROBES,
+        _Block,
+        _BLOCK_MISTAKES,
+        kind="class",
+        tried="silent branches, random parameters, streams of three sizes, gradients",
+    )
 
 
 # --------------------------------------------------------------------------------------- the ten tests
@@ -583,11 +803,23 @@ def _all_but_first(x):
 # name -> (class, tests of which one must be the first to fail)
 _HELD_BACK = {
     "that takes E[x^2] - E[x]^2 and clamps it at 0": (
-        _held(var=lambda s, x: (x.square().mean(s.axes, keepdim=True) - s.mean(x).square()).clamp(min=0)), {"offset"}),
+        _held(var=lambda s, x: (x.square().mean(s.axes, keepdim=True) - s.mean(x).square()).clamp(min=0)),
+        {"offset"},
+    ),
     "that takes the mean of (x - mean) * x for the variance": (
-        _held(var=lambda s, x: (x.square().mean(s.axes, keepdim=True) - s.mean(x) * x.mean(s.axes, keepdim=True)).abs()), {"offset"}),
-    "that treats the mean as a constant in the backward pass": (_held(mean=lambda s, x: _Layer.mean(s, x).detach()), {"gradient"}),
-    "that treats both statistics as constants in the backward pass": (_held(normalize=_no_grad_statistics), {"gradient"}),
+        _held(
+            var=lambda s, x: (x.square().mean(s.axes, keepdim=True) - s.mean(x) * x.mean(s.axes, keepdim=True)).abs()
+        ),
+        {"offset"},
+    ),
+    "that treats the mean as a constant in the backward pass": (
+        _held(mean=lambda s, x: _Layer.mean(s, x).detach()),
+        {"gradient"},
+    ),
+    "that treats both statistics as constants in the backward pass": (
+        _held(normalize=_no_grad_statistics),
+        {"gradient"},
+    ),
     "whose hand-written backward pass takes the gain out of the means": (_held(forward=_hand_written), {"gradient"}),
     "that overwrites its input": (_held(forward=_overwriting), {"again", "gradient"}),
     "that keeps a running variance for eval()": (_Running, {"again"}),
@@ -596,18 +828,28 @@ _HELD_BACK = {
     "that divides by D - 1": (_held(var=lambda s, x: x.var(s.axes, keepdim=True)), {"rows"}),
     "with eps outside the root": (_held(normalize=lambda s, x: (x - s.mean(x)) / (s.var(x).sqrt() + s.eps)), {"rows"}),
     "that normalizes over all axes but the first": (
-        _held(mean=lambda s, x: x.mean(_all_but_first(x), keepdim=True),
-              var=lambda s, x: x.var(_all_but_first(x), correction=0, keepdim=True)), {"axes"}),
+        _held(
+            mean=lambda s, x: x.mean(_all_but_first(x), keepdim=True),
+            var=lambda s, x: x.var(_all_but_first(x), correction=0, keepdim=True),
+        ),
+        {"axes"},
+    ),
     "whose gain is a plain tensor": (_PlainGain, {"names"}),
     "whose parameters need no gradient": (_Frozen, {"names"}),
     "that squares in half precision": (_held(forward=lambda s, x: s.scale(s.normalize(x))), {"half"}),
     "that takes a root, and squares it again": (
-        _held(normalize=lambda s, x: (x - s.mean(x)) / torch.sqrt(s.var(x).sqrt() ** 2 + s.eps)), {"constant"}),
+        _held(normalize=lambda s, x: (x - s.mean(x)) / torch.sqrt(s.var(x).sqrt() ** 2 + s.eps)),
+        {"constant"},
+    ),
     "that does not use the eps it is given": (
-        _held(normalize=lambda s, x: (x - s.mean(x)) / torch.sqrt(s.var(x) + 1e-5)), {"options"}),
+        _held(normalize=lambda s, x: (x - s.mean(x)) / torch.sqrt(s.var(x) + 1e-5)),
+        {"options"},
+    ),
     "that needs its input in one piece of memory": (
-        _held(forward=lambda s, x: _Layer.forward(s, x.view(-1, *s.sizes)).view(x.shape)), {"layout"}),
-}  # fmt: skip
+        _held(forward=lambda s, x: _Layer.forward(s, x.view(-1, *s.sizes)).view(x.shape)),
+        {"layout"},
+    ),
+}
 
 
 def _centered_twice(self, x):
@@ -620,7 +862,7 @@ _SOUND = {
     "nn.LayerNorm": nn.LayerNorm,
     "the eight lines of lesson 4": _Layer,
     "a LayerNorm that centers twice": _held(normalize=_centered_twice),
-}  # fmt: skip
+}
 
 _WHAT_FOR = {
     "offset": "which rows show that a variance is the difference of two large numbers?",
@@ -636,20 +878,29 @@ def first_fault(answer):
     for name, layer in _SOUND.items():
         found = _verdict(answer, layer)
         if found is not None:
-            reject(f"{name} is right, and {_named(found)}.",
-                   "A tolerance too small? PyTorch itself is off by 0.002 at offset 10,000. Or an error in the test: "
-                   f"run {found}(nn.LayerNorm) to see it." if isinstance(found, str) and found in _WHAT_FOR else
-                   None)  # fmt: skip
+            reject(
+                f"{name} is right, and {_named(found)}.",
+                "A tolerance too small? PyTorch itself is off by 0.002 at offset 10,000. Or an error in the test: "
+                f"run {found}(nn.LayerNorm) to see it."
+                if isinstance(found, str) and found in _WHAT_FOR
+                else None,
+            )
     for what, (layer, wanted) in _HELD_BACK.items():
         found = _verdict(answer, layer)
         if found is None:
             which = next(iter(sorted(wanted)))
-            reject(f"A layer was held back {what}: it passes all ten tests.",
-                   f"The test {which!r} should find it: {_WHAT_FOR[which]}" if which in _WHAT_FOR else None)  # fmt: skip
+            reject(
+                f"A layer was held back {what}: it passes all ten tests.",
+                f"The test {which!r} should find it: {_WHAT_FOR[which]}" if which in _WHAT_FOR else None,
+            )
         if found not in wanted:
-            reject(f"A layer was held back {what}: {_named(found)}, expected {' or '.join(map(repr, sorted(wanted)))} to be the first.",
-                   "Tests that come before it are too strict, or the order has changed.")  # fmt: skip
-    print(f"Right: your ten tests pass {len(_SOUND)} sound layers, and find the fault in {len(_HELD_BACK)} that were held back.")
+            reject(
+                f"A layer was held back {what}: {_named(found)}, expected {' or '.join(map(repr, sorted(wanted)))} to be the first.",
+                "Tests that come before it are too strict, or the order has changed.",
+            )
+    print(
+        f"Right: your ten tests pass {len(_SOUND)} sound layers, and find the fault in {len(_HELD_BACK)} that were held back."
+    )
 
 
 def _verdict(answer, layer):
@@ -719,9 +970,17 @@ def _with_trail(label, x, decay=0.5, eps=1e-5, tolerance=1e-6, fresh=False, grad
             layer = cls(D, decay, eps)
         except Exception as error:
             return {"TrailNorm(features, decay, eps)": raised(error)}
-        found = {n: (tuple(p.shape), bool((p == p.flatten()[0]).all()) and p.flatten()[0].item()) for n, p in layer.named_parameters()}
+        found = {
+            n: (tuple(p.shape), bool((p == p.flatten()[0]).all()) and p.flatten()[0].item())
+            for n, p in layer.named_parameters()
+        }
         if fresh or set(found) != {"weight", "bias"} or any(shape != (D,) for shape, _ in found.values()):
-            return {"its parameters (shape, first value)": ", ".join(f"{n}: {s}, {v:g}" for n, (s, v) in sorted(found.items())) or "none"}
+            return {
+                "its parameters (shape, first value)": ", ".join(
+                    f"{n}: {s}, {v:g}" for n, (s, v) in sorted(found.items())
+                )
+                or "none"
+            }
         layer = layer.to(x.dtype)
         with torch.no_grad():
             layer.weight.copy_(draw(71, D)), layer.bias.copy_(draw(72, D))
@@ -747,7 +1006,13 @@ def _digits_kept(cls):
         off = (cls(5).double()(x) - _Trail(5).double()(x)).abs().max().item()
     except Exception as error:
         return {"the output": raised(error)}
-    return {"the output": "exact to 1e-8" if off < 1e-8 else "exact to float32's seven digits only" if off < 1e-3 else "wrong"}
+    return {
+        "the output": "exact to 1e-8"
+        if off < 1e-8
+        else "exact to float32's seven digits only"
+        if off < 1e-3
+        else "wrong"
+    }
 
 
 _unlike = draw(61, 2, 6, 5) * torch.tensor([1.0, 3.0, 0.2, 1.0, 5.0, 0.5]).view(6, 1) + draw(62, 2, 6, 1)
@@ -765,9 +1030,13 @@ _TRAIL_PROBES = [
     # The mean is rounded by 0.0005 at 10,000: 0.02 as in lesson 4. One pass is off by 1 and more.
     _with_trail("float32 tokens around 10,000", (10_000 + draw(67, 2, 4, 64)).float(), tolerance=0.02, gradient=False),
     Probe("float64 tokens around 100", _digits_kept),
-    _with_trail("float16 tokens of spread 600", 600 * draw(68, 2, 4, 5).half().double().clamp(-60, 60).half(), tolerance=0.01,
-                gradient=False),
-]  # fmt: skip
+    _with_trail(
+        "float16 tokens of spread 600",
+        600 * draw(68, 2, 4, 5).half().double().clamp(-60, 60).half(),
+        tolerance=0.01,
+        gradient=False,
+    ),
+]
 
 
 def _flat(W, x, square):
@@ -802,40 +1071,86 @@ def _everything(self, T, like):
 
 
 _TRAIL_MISTAKES = [
-    Mistake("the mean of the variances is not the variance of the whole (lesson 6): the distances of the tokens' means from the common "
-            "mean are missing.", _trail(var=lambda s, W, x: W @ x.var(-1, correction=0, keepdim=True))),
-    Mistake("the distances of the means are taken from the token's own mean, not from the common one.",
-            _trail(var=lambda s, W, x: W @ x.var(-1, correction=0, keepdim=True)
-                   + (W * (x.mean(-1, keepdim=True).mT - x.mean(-1, keepdim=True)) ** 2).sum(-1, keepdim=True))),
-    Mistake("that is LayerNorm: the tokens before have no part in it.",
-            _trail(W=lambda s, T, like: torch.eye(T).to(like))),
-    Mistake("the mean is the token's own. Every token is centered by the mean of its trail.",
-            _trail(divide=lambda s, x, m, v: (x - x.mean(-1, keepdim=True)) / torch.sqrt(v + s.eps))),
+    Mistake(
+        "the mean of the variances is not the variance of the whole (lesson 6): the distances of the tokens' means from the common "
+        "mean are missing.",
+        _trail(var=lambda s, W, x: W @ x.var(-1, correction=0, keepdim=True)),
+    ),
+    Mistake(
+        "the distances of the means are taken from the token's own mean, not from the common one.",
+        _trail(
+            var=lambda s, W, x: (
+                W @ x.var(-1, correction=0, keepdim=True)
+                + (W * (x.mean(-1, keepdim=True).mT - x.mean(-1, keepdim=True)) ** 2).sum(-1, keepdim=True)
+            )
+        ),
+    ),
+    Mistake(
+        "that is LayerNorm: the tokens before have no part in it.", _trail(W=lambda s, T, like: torch.eye(T).to(like))
+    ),
+    Mistake(
+        "the mean is the token's own. Every token is centered by the mean of its trail.",
+        _trail(divide=lambda s, x, m, v: (x - x.mean(-1, keepdim=True)) / torch.sqrt(v + s.eps)),
+    ),
     Mistake("later tokens have weight, too: the future leaks. Only s <= t counts.", _trail(W=_both_sides)),
-    Mistake("all tokens have the same weight, later ones too: the future leaks, and the decay is not used.", _trail(W=_everything)),
+    Mistake(
+        "all tokens have the same weight, later ones too: the future leaks, and the decay is not used.",
+        _trail(W=_everything),
+    ),
     Mistake("the weights of a row do not sum to 1. Divide by their sum.", _trail(W=_not_one)),
     Mistake("the weights run the wrong way: the oldest token has the largest.", _trail(W=_reversed)),
-    Mistake("the decay of the call is not used; the number 0.5 is written into the formula.",
-            _trail(W=lambda s, T, like: _weights(T, 0.5, like))),
-    Mistake("the variance divides by D - 1. Say correction=0.",
-            _trail(var=lambda s, W, x: W @ x.var(-1, keepdim=True)
-                   + (W * (x.mean(-1, keepdim=True).mT - s.mean(W, x)) ** 2).sum(-1, keepdim=True))),
-    Mistake("eps is added to the deviation. It belongs under the root.", _trail(divide=lambda s, x, m, v: (x - m) / (v.sqrt() + s.eps))),
+    Mistake(
+        "the decay of the call is not used; the number 0.5 is written into the formula.",
+        _trail(W=lambda s, T, like: _weights(T, 0.5, like)),
+    ),
+    Mistake(
+        "the variance divides by D - 1. Say correction=0.",
+        _trail(
+            var=lambda s, W, x: (
+                W @ x.var(-1, keepdim=True)
+                + (W * (x.mean(-1, keepdim=True).mT - s.mean(W, x)) ** 2).sum(-1, keepdim=True)
+            )
+        ),
+    ),
+    Mistake(
+        "eps is added to the deviation. It belongs under the root.",
+        _trail(divide=lambda s, x, m, v: (x - m) / (v.sqrt() + s.eps)),
+    ),
     Mistake("the eps of the call is not used.", _trail(divide=lambda s, x, m, v: (x - m) / torch.sqrt(v + 1e-5))),
-    Mistake("gain and bias are registered and not used.",
-            _trail(forward=lambda s, x: s.divide(x, s.mean(s.W(x.shape[-2], x), x), s.var(s.W(x.shape[-2], x), x)))),
-    Mistake("everything is computed in x's dtype: in float16 the squares overflow. Convert x first, and back in the last step.",
-            _trail(forward=_in_its_dtype)),
-    *[Mistake("float64 tokens are computed in float32, or weighted by float32 weights. Build the weights in the type that you compute in.", f)
-      for f in (_trail(forward=lambda s, x: _Trail.forward(s, x.float()).to(x.dtype)),
-                _trail(W=lambda s, T, like: _Trail.W(s, T, like.float()).to(like)),
-                _trail(W=lambda s, T, like: (lambda w: w / w.sum(-1, keepdim=True))(_not_one(s, T, like.float())).to(like)))],
-    Mistake("E[x^2] - E[x]^2 loses its digits around 10,000. Subtract first, then square.",
-            _trail(var=lambda s, W, x: _flat(W, x, True) - _flat(W, x, False) ** 2)),
-]  # fmt: skip
+    Mistake(
+        "gain and bias are registered and not used.",
+        _trail(forward=lambda s, x: s.divide(x, s.mean(s.W(x.shape[-2], x), x), s.var(s.W(x.shape[-2], x), x))),
+    ),
+    Mistake(
+        "everything is computed in x's dtype: in float16 the squares overflow. Convert x first, and back in the last step.",
+        _trail(forward=_in_its_dtype),
+    ),
+    *[
+        Mistake(
+            "float64 tokens are computed in float32, or weighted by float32 weights. Build the weights in the type that you compute in.",
+            f,
+        )
+        for f in (
+            _trail(forward=lambda s, x: _Trail.forward(s, x.float()).to(x.dtype)),
+            _trail(W=lambda s, T, like: _Trail.W(s, T, like.float()).to(like)),
+            _trail(W=lambda s, T, like: (lambda w: w / w.sum(-1, keepdim=True))(_not_one(s, T, like.float())).to(like)),
+        )
+    ],
+    Mistake(
+        "E[x^2] - E[x]^2 loses its digits around 10,000. Subtract first, then square.",
+        _trail(var=lambda s, W, x: _flat(W, x, True) - _flat(W, x, False) ** 2),
+    ),
+]
 
 
 def trail_norm(answer):
     """Check a module TrailNorm(features, decay=0.5, eps=1e-5) on x (..., T, D) (lesson 14)."""
-    examine(answer, "trail_norm", _TRAIL_PROBES, _Trail, _TRAIL_MISTAKES, kind="class",
-            tried="three decays, unlike tokens, more axes, little spread, float64 around 100, float32 around 10,000, float16, gradients")  # fmt: skip
+    examine(
+        answer,
+        "trail_norm",
+        _TRAIL_PROBES,
+        _Trail,
+        _TRAIL_MISTAKES,
+        kind="class",
+        tried="three decays, unlike tokens, more axes, little spread, float64 around 100, float32 around 10,000, float16, gradients",
+    )

@@ -35,9 +35,26 @@ _BAND = "Mean line and band"
 
 
 def lines(
-    x_values, curves, /, *, title="", x="", y="", caption="", alt="",
-    xlog=False, ylog=False, ylim=None, href=None, vref=None, markers=None, dots=(), colors=None, size=None, show=True,
-):  # fmt: skip
+    x_values,
+    curves,
+    /,
+    *,
+    title="",
+    x="",
+    y="",
+    caption="",
+    alt="",
+    xlog=False,
+    ylog=False,
+    ylim=None,
+    href=None,
+    vref=None,
+    markers=None,
+    dots=(),
+    colors=None,
+    size=None,
+    show=True,
+):
     """Curves over a common x, each with its name at its end.
 
     x_values: (n,) numbers, or n strings for categories. curves: {name: (n,) values}, or {name: (runs, n)}, drawn as
@@ -65,9 +82,25 @@ def lines(
 
 
 def panels(
-    parts, /, *, title="", x="", y="", caption="", alt="",
-    xlog=False, ylog=False, ylim=None, href=None, vref=None, markers=None, dots=(), colors=None, size=None, show=True,
-):  # fmt: skip
+    parts,
+    /,
+    *,
+    title="",
+    x="",
+    y="",
+    caption="",
+    alt="",
+    xlog=False,
+    ylog=False,
+    ylim=None,
+    href=None,
+    vref=None,
+    markers=None,
+    dots=(),
+    colors=None,
+    size=None,
+    show=True,
+):
     """Small multiples of `lines` beside each other, under one title.
 
     parts: {panel title: (x_values, curves)}. y: one label, and the panels share their vertical axis; or a list with
@@ -240,9 +273,21 @@ class _Lines:
 
 
 def bars(
-    values, /, *, title="", x="", caption="", alt="", fmt=".3g", xlog=False, xlim=None, vref=None,
-    colors=None, size=None, show=True,
-):  # fmt: skip
+    values,
+    /,
+    *,
+    title="",
+    x="",
+    caption="",
+    alt="",
+    fmt=".3g",
+    xlog=False,
+    xlim=None,
+    vref=None,
+    colors=None,
+    size=None,
+    show=True,
+):
     """Horizontal bars with name and value.
 
     values: {name: number}, or {name: (runs,) numbers}: mean, whisker of one sample standard deviation (ddof = 1)
@@ -279,9 +324,15 @@ def bars(
                 ax.plot(runs, row + np.linspace(-0.16, 0.16, len(runs)), "o", ms=5, color=color, mec="white", mew=0.8)
                 end = min(mean - sd, runs.min()) if mean < 0 else max(mean + sd, runs.max())
             ax.annotate(
-                number(mean, fmt), (end, row), (-9 if mean < 0 else 9, 0), textcoords="offset points", va="center",
-                ha="right" if mean < 0 else "left", color=dark, **LABEL,
-            )  # fmt: skip
+                number(mean, fmt),
+                (end, row),
+                (-9 if mean < 0 else 9, 0),
+                textcoords="offset points",
+                va="center",
+                ha="right" if mean < 0 else "left",
+                color=dark,
+                **LABEL,
+            )
         _name_rows(ax, range(len(data)), chosen)
         if min(runs.mean() for runs in data.values()) < 0:  # room for the numbers left of the bars
             low, high = ax.get_xlim()
@@ -359,9 +410,23 @@ def hist(
 
 
 def heat(
-    matrix, rows, columns, /, *, title="", x="", y="", caption="", alt="", fmt=".2f", texts=None,
-    diverging=False, limits=None, size=None, show=True,
-):  # fmt: skip
+    matrix,
+    rows,
+    columns,
+    /,
+    *,
+    title="",
+    x="",
+    y="",
+    caption="",
+    alt="",
+    fmt=".2f",
+    texts=None,
+    diverging=False,
+    limits=None,
+    size=None,
+    show=True,
+):
     """A small matrix in colours with its numbers in the cells.
 
     matrix: (R, C). rows, columns: R and C labels. x, y: what columns and rows are. fmt: format of the numbers; texts:

@@ -31,9 +31,17 @@ COLORS = {
 }
 # The order in which names that are no method get a colour: first those of methods that are seldom in a figure.
 _SPARE = (
-    "InstanceNorm", "GroupNorm", "Post-LN", "DyT", "Pre-LN", "Post-LN + warm-up", "RMSNorm", "softmax", "BatchNorm",
+    "InstanceNorm",
+    "GroupNorm",
+    "Post-LN",
+    "DyT",
+    "Pre-LN",
+    "Post-LN + warm-up",
+    "RMSNorm",
+    "softmax",
+    "BatchNorm",
     "none",
-)  # fmt: skip
+)
 _ALIASES = {
     "ln": "LayerNorm",
     "bn": "BatchNorm",
@@ -356,9 +364,17 @@ def end_label(ax, text, x, y, color=GREY):
     leader |= {"shrinkA": 0, "shrinkB": 0, "patchA": None}  # matplotlib's own clipping takes a third of all time
     beside = ax.transAxes + ScaledTranslation(0.2, 0, ax.figure.dpi_scale_trans)
     ax.annotate(
-        text, (x, y), (1, 0.5), textcoords=beside, va="center", color=ink(color), annotation_clip=False,
-        arrowprops=leader, gid=_END, **LABEL,
-    )  # fmt: skip
+        text,
+        (x, y),
+        (1, 0.5),
+        textcoords=beside,
+        va="center",
+        color=ink(color),
+        annotation_clip=False,
+        arrowprops=leader,
+        gid=_END,
+        **LABEL,
+    )
 
 
 def vertical_lines(ax, lines):
@@ -366,9 +382,17 @@ def vertical_lines(ax, lines):
     for text, x in lines.items():
         ax.axvline(x, color=GREY, ls=(0, (5, 3)), lw=1.4, zorder=2)
         ax.annotate(
-            text, (x, 1), (0.5, 1), xycoords=("data", "axes fraction"), textcoords="axes fraction", ha="center",
-            va="bottom", color=ink(GREY), gid=_TOP, **LABEL,
-        )  # fmt: skip
+            text,
+            (x, 1),
+            (0.5, 1),
+            xycoords=("data", "axes fraction"),
+            textcoords="axes fraction",
+            ha="center",
+            va="bottom",
+            color=ink(GREY),
+            gid=_TOP,
+            **LABEL,
+        )
 
 
 def _make_room(fig):

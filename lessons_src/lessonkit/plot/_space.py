@@ -13,9 +13,24 @@ from lessonkit.plot._house import GREY, WIDTH, array, colors_for, end_label, nee
 
 
 def scatter3d(
-    points, /, *, title="", x="", y="", z="", caption="", alt="", curves=None, sphere=None, plane=None,
-    view=(22, 35), limit=None, colors=None, size=None, show=True,
-):  # fmt: skip
+    points,
+    /,
+    *,
+    title="",
+    x="",
+    y="",
+    z="",
+    caption="",
+    alt="",
+    curves=None,
+    sphere=None,
+    plane=None,
+    view=(22, 35),
+    limit=None,
+    colors=None,
+    size=None,
+    show=True,
+):
     """Sets of points, and curves, in a cube around the origin with equal scales.
 
     points: {name: (n, 3)}, may be empty if curves are given. curves: {name: (n, 3)}, drawn as lines; repeat the first
