@@ -1,4 +1,4 @@
-"""Answers that people give: one module a lesson, lesson_NN.py, each with a dictionary BANK.
+"""Answers that people give: one module a lesson, called as the lesson, each with a dictionary BANK.
 
 BANK = {"name of the check": {
     "right": {"how it is written": answer, ...},             # at least three for a function or class

@@ -1,8 +1,8 @@
 """Checks that tell a right answer from a wrong one, and say why it is wrong.
 
 `check.NAME(answer)` takes the learner's own function, class or value. Right: prints one line that says what was tried.
-Wrong: raises NotYet. Not written yet: raises YourTurn. Each check lives in the module of its lesson, lesson_NN.py,
-which is loaded when one of its checks is first asked for.
+Wrong: raises NotYet. Not written yet: raises YourTurn. Each check lives in the module that is called as its lesson, in
+the folder lessons, which is loaded when one of its checks is first asked for.
 """
 
 import importlib
@@ -19,7 +19,7 @@ def where():
     """Return {name of a check: name of the module that defines it}, read from the sources without importing them."""
     return {
         name: path.stem
-        for path in sorted(Path(__file__).parent.glob("lesson_*.py"))
+        for path in sorted(Path(__file__).parent.glob("lessons/[a-z]*.py"))
         for name in re.findall(r"^def ([a-z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
 
@@ -27,7 +27,7 @@ def where():
 def __getattr__(name):
     modules = where()
     if name in modules:
-        return getattr(importlib.import_module(f"{__name__}.{modules[name]}"), name)
+        return getattr(importlib.import_module(f"{__name__}.lessons.{modules[name]}"), name)
     raise AttributeError(f"there is no check.{name}; the checks are: {', '.join(sorted(modules))}")
 
 

@@ -1,0 +1,151 @@
+"""What differs between two observations of one probe, in a sentence, and what that suggests."""
+
+import torch
+
+from lessonkit.check.observations import Raised
+from lessonkit.check.wording import cut, digits_of, inputs, kind_of, plain, row_of, sentence, two
+
+
+def same(a, b, probe):
+    """Whether two observations agree: the rule by which an answer counts as a known mistake."""
+    return a.keys() == b.keys() and problem(a, b, probe) is None
+
+
+def problem(seen, right, probe):
+    """Return (what is wrong, what it suggests or None) for the first observation that differs; None if all agree."""
+    for what, value in seen.items():
+        if isinstance(value, Raised) and value != right.get(what):
+            return _raised(what, value, right.get(what), probe)
+        if what not in right:
+            error = next((item for item in right.values() if isinstance(item, Raised)), None)
+            if error:
+                return f"it raised no error, expected {kind_of(error)}. {inputs(probe)}".rstrip(), None
+            mine = value if isinstance(value, str) else kind_of(value)
+            return f"it returned {mine}, expected {' and '.join(_outputs_of(right))}.", _returned(mine)
+        found = _difference(what, value, right[what], probe, alone=len(_outputs_of(right)) == 1)
+        if found:
+            return found
+    missing = [what for what in right if what not in seen]
+    if missing:
+        return f"{missing[0]} is missing.", None
+    return None
+
+
+def _raised(what, value, right, probe):
+    """Say which exception came, where it did, and which should have come instead, if one should."""
+    text = f": {cut(value.text, 160)}" if value.text else ""
+    if what.startswith("gradient of"):
+        why = "An operation in place changed a tensor that the gradient needs." if "inplace" in value.text else None
+        return f"{what} could not be computed ({value.kind.__name__}{text}).", why
+    at = f", at `{cut(value.line, 80)}`" if value.line else ""
+    instead = f" Expected {kind_of(right)}." if isinstance(right, Raised) else ""
+    return f"it raised {sentence(value.kind.__name__ + at + text)}{instead} {inputs(probe)}".rstrip(), None
+
+
+def _outputs_of(right):
+    return [what for what in right if not what.startswith("gradient of") and not what.endswith("after the call")]
+
+
+_GRADIENT = (
+    "Something cuts the way from the output back to the input: .detach(), .data, .item(), torch.no_grad(), "
+    "torch.tensor(...) or NumPy."
+)
+
+
+_PARTLY = (
+    "The values agree, the gradient does not: .detach(), .item() or torch.no_grad() on a part of the way, or a "
+    "wrong backward."
+)
+
+
+def _returned(value):
+    return "Is the return missing at the end?" if value == kind_of(None) else None
+
+
+def _difference(what, value, right, probe, alone=True):
+    """Compare one observation. alone: whether it is the only output."""
+    if not isinstance(right, torch.Tensor):
+        if _number_equals(value, right, probe.tolerance) or _alike(value, right):
+            return None
+        if value is None:
+            said = f"it returned nothing (None), expected {sentence(plain(right))}"
+        else:
+            said = two(what, value, right)
+        return f"{said} {inputs(probe)}".rstrip(), _returned(kind_of(value))
+    if not isinstance(value, torch.Tensor):
+        if what.startswith("gradient of"):
+            return f"there is no {what}.", _GRADIENT
+        who, mine = "it returned" if alone else f"{what} is", kind_of(value)
+        return f"{who} {mine}, expected a tensor of shape {tuple(right.shape)}.", _returned(mine) if alone else None
+    if value.device != right.device:
+        return f"{what} is on the device {value.device}, expected {right.device}.", None
+    if what.endswith("after the call"):
+        if value.shape != right.shape or not torch.equal(torch.nan_to_num(value), torch.nan_to_num(right)):
+            return f"your code changed its input {what.split()[0]}.", (
+                "An operation in place (+=, *=, or a name that ends in _) works on the caller's tensor. "
+                "Write x = x - mean, not x -= mean."
+            )
+        return None
+    if value.shape != right.shape:
+        return f"{what} has shape {tuple(value.shape)}, expected {tuple(right.shape)}. {inputs(probe)}".rstrip(), None
+    if probe.exact_dtype and value.dtype != right.dtype:
+        return f"{what} has dtype {value.dtype}, expected {right.dtype}.", (
+            "A conversion like .float() or torch.tensor(...) must be undone before the return: .to(x.dtype)."
+            if value.is_floating_point()
+            else None
+        )
+    if right.numel() == 0 or _close(value, right, probe):
+        return None
+    hint = _PARTLY if what.startswith("gradient of") else None
+    return _numbers(what, value, right, probe), _not_finite(value, right) or hint
+
+
+def _alike(value, right):
+    try:
+        return type(value) is type(right) and bool(value == right)
+    except (RuntimeError, TypeError, ValueError):  # a list with tensors or arrays in it has no truth value
+        return False
+
+
+def _not_finite(value, right):
+    """Say where nan or inf comes from; not for a single number, which a check may have put together itself."""
+    if value.dim() == 0 or value.isfinite().all() or not right.isfinite().all():
+        return None
+    if value.isnan().any():
+        return "nan comes from 0/0, from inf - inf, or from the root of a negative number."
+    return "inf comes from a division by 0, or from a number that is too large for its dtype."
+
+
+def _number_equals(value, right, tolerance):
+    """Whether a plain number, or a tensor of one, is a float right within tolerance."""
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        value = value.item()
+    if type(right) is not float or type(value) not in (int, float):
+        return False
+    both = value == right or value != value and right != right  # inf and nan as well
+    return both or abs(value - right) <= tolerance * max(1, abs(right))
+
+
+def _error(value, right):
+    """|value - right| in float64, 0 where both are the same infinity or both nan, inf where only one is finite."""
+    value, right = value.detach().double(), right.detach().double()
+    gap = (value - right).abs()
+    alike = (value == right) | (value.isnan() & right.isnan())
+    return gap.masked_fill(~gap.isfinite(), float("inf")).masked_fill(alike, 0.0)
+
+
+def _close(value, right, probe):
+    finite = right.detach().double().abs().nan_to_num(0, 0, 0)
+    return bool((_error(value, right) <= probe.tolerance * finite.max().clamp(min=1)).all())
+
+
+def _numbers(what, value, right, probe):
+    """Say which row is most wrong, what it should be, and the input row it belongs to."""
+    worst = int(_error(value, right).argmax())
+    place = tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), right.shape)) if right.dim() else ()
+    digits = digits_of(value[place].item(), right[place].item())
+    where, row = (f"[{', '.join(map(str, place[:-1]))}]" if len(place) > 1 else ""), place[:-1]
+    return (
+        f"{what}{where} is {row_of(value[row], digits, place)}, expected {row_of(right[row], digits, place)}. "
+        f"{inputs(probe, right.shape, place)}"
+    ).rstrip()

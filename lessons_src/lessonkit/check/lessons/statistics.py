@@ -1,0 +1,157 @@
+"""Checks of lesson 2: mean and variance, their axes, biased or not."""
+
+import math
+
+import torch
+
+from lessonkit.check.core import call, draw, examine, in_float64, known, values
+
+
+def _solution(x):
+    mean = x.mean(-1, keepdim=True)
+    var = x.var(-1, correction=0, keepdim=True)
+    return mean, var
+
+
+_PROBES = [
+    call("the row 0, 1, 2, 3", torch.tensor([0.0, 1, 2, 3], dtype=torch.float64), returns=("mean", "var")),
+    call("a matrix", 2 + 3 * draw(1, 3, 5), returns=("mean", "var")),
+    call("a square matrix", draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double(), returns=("mean", "var")),
+    call("a batch of sequences", draw(3, 2, 3, 4) - 1, returns=("mean", "var")),
+    call("rows of one feature", draw(4, 3, 1), returns=("mean", "var")),
+    # float32, a row of spread 1 around 100: two passes lose nothing, E[x^2] - E[x]^2 loses 1e4 times 2^-24
+    call("float32 rows around 100", (100 + draw(5, 6, 64)).float(), returns=("mean", "var"), tolerance=2e-6),
+    call("rows of bfloat16", draw(6, 3, 8, dtype=torch.bfloat16), returns=("mean", "var"), tolerance=2e-2),
+]
+
+
+_WHOLE = "one mean for the whole tensor. Every row needs its own: reduce axis -1 only."
+_BY_ROWS = "that divides by the first axis, the number of rows. D is the last: x.shape[-1]."
+_BY_FOUR = "that divides by 4 on every input. D is x.shape[-1]."
+
+_MISTAKES = known(
+    _solution,
+    {
+        "correction=0,  -> ": "the variance is divided by D - 1 (torch.var's default). Say correction=0.",
+        ", keepdim=True -> ": "the reduced axis is gone. Say keepdim=True in both, so that x - mean broadcasts.",
+        ", correction=0 ->  ; , keepdim=True -> ": "the reduced axis is gone, and the variance is divided by D - 1: keepdim=True and correction=0.",
+        "-1 -> 0": "you reduce the first axis, across the samples of the batch. LayerNorm reduces the last one, -1.",
+        "-1 -> min(1, x.dim() - 1)": "you reduce axis 1. That is the last axis of a matrix only; -1 is the last axis of every tensor.",
+        "-1, keepdim=True ->  ; -1, correction=0, keepdim=True -> correction=0": _WHOLE,
+        "-1, -> tuple(range(x.dim())),": _WHOLE,
+        "-1 -> tuple(range(1, x.dim())) or -1": "all axes but the first are reduced. For (B, T, C) that mixes the tokens of a sentence: reduce axis -1 only.",
+        "var = x.var(-1, correction=0, keepdim=True) -> var = x.var(-1, correction=0, keepdim=True).sqrt()": "var is the standard deviation, the root of the variance. Leave the root away.",
+        "x.var(-1, correction=0 -> x.std(-1": "var is the unbiased standard deviation: no root, and divide by D, not D - 1.",
+        "var = x.var(-1, correction=0, keepdim=True) -> var = (x * x).mean(-1, keepdim=True)": "the variance is the mean of the squares. Subtract the mean before you square.",
+        "var = x.var(-1, correction=0, keepdim=True) -> var = ((x - mean) ** 2).sum(-1, keepdim=True)": "var is the sum of the squared distances. Divide it by D: take their mean.",
+        "var = x.var(-1, correction=0, keepdim=True) -> var = (x - mean).abs().mean(-1, keepdim=True)": "var is the mean distance, not squared. Square before you average.",
+        "return mean, var -> return var, mean": "mean and var are swapped: return mean first.",
+        "var = x.var(-1, correction=0, keepdim=True) -> var = (x * x).mean(-1, keepdim=True) - mean * mean": "E[x^2] - E[x]^2 loses digits when the mean is large beside the spread. Subtract the mean first, then square.",
+        "x.mean(-1, keepdim=True) -> x.mean(-1)": "keepdim=True is missing in the mean, so its reduced axis is gone.",
+        "correction=0, keepdim=True -> correction=0": "keepdim=True is missing in the variance, so its reduced axis is gone.",
+        "correction=0, keepdim=True -> True": "x.var(-1, True) means unbiased=True, not keepdim. Name them: keepdim=True, correction=0.",
+        "var = x.var(-1, correction=0, keepdim=True) -> var = (x - mean).mean(-1, keepdim=True) ** 2": "the distances are averaged before they are squared, and they sum to 0. Square each one, then average.",
+        "mean = x.mean(-1, keepdim=True) -> mean = x.sum(-1, keepdim=True) / len(x) ; var = x.var(-1, correction=0, keepdim=True) -> var = x.var(-1, correction=0, keepdim=True) * x.shape[-1] / len(x)": _BY_ROWS,
+        "var = x.var(-1, correction=0, keepdim=True) -> var = x.var(-1, correction=0, keepdim=True) * x.shape[-1] / len(x)": _BY_ROWS,
+        "mean = x.mean(-1, keepdim=True) -> mean = x.sum(-1, keepdim=True) / 4 ; var = x.var(-1, correction=0, keepdim=True) -> var = ((x - mean) ** 2).sum(-1, keepdim=True) / 4": _BY_FOUR,
+        "mean = x.mean(-1, keepdim=True) -> mean = x.sum(-1, keepdim=True) / 4 ; var = x.var(-1, correction=0, keepdim=True) -> var = x.var(-1, correction=0, keepdim=True) * x.shape[-1] / 4": _BY_FOUR,
+        "var = x.var(-1, correction=0, keepdim=True) -> var = x.var(-1, correction=0, keepdim=True) * x.shape[-1] / 4": _BY_FOUR,
+        "var = x.var(-1, correction=0, keepdim=True) -> var = x.var(-1, keepdim=True) * (x.shape[-1] - 1) / x.shape[-1]": "torch.var without correction=0 is nan for a row of one feature, and so is any multiple of it. Say correction=0.",
+        "var = x.var(-1, correction=0, keepdim=True) -> var = x.var(-1, correction=0, keepdim=True) + 1e-5": "a small number is added to the variance. That comes in lesson 3; here the variance itself is asked for.",
+        "mean = x.mean(-1, keepdim=True) -> mean = x.median(-1, keepdim=True).values": "the median is not the mean.",
+    },
+)
+
+
+def mean_and_var(answer):
+    """Check a function x (..., D) -> (mean, var), both (..., 1), var biased (lesson 2)."""
+    examine(
+        answer,
+        "mean_and_var",
+        _PROBES,
+        in_float64(_solution),
+        _MISTAKES,
+        tried="1 to 3 axes, three dtypes, rows around 100, gradients",
+    )
+
+
+def _percent(D):
+    return 100 * (1 - math.sqrt((D - 1) / D))
+
+
+_ERROR_MISTAKES = known(
+    _percent,
+    {
+        "(1 - math.sqrt((D - 1) / D)) -> math.sqrt((D - 1) / D)": "that is how many percent are left. Too small by 13 percent leaves 87: take it from 100.",
+        "100 * ( -> (": "a share, not percent: multiply by 100.",
+        "100 * (1 - math.sqrt((D - 1) / D)) -> 100 / D": "that is the error of the variance. The row is divided by its root: sqrt((D - 1) / D).",
+        "(1 - math.sqrt((D - 1) / D)) -> (math.sqrt(D / (D - 1)) - 1)": "that is how much larger the right row is than the wrong one. Asked is how much too small the wrong one is, measured by the right one.",
+        "100 * (1 - math.sqrt((D - 1) / D)) -> math.sqrt((D - 1) / D)": "that is the factor itself, not what it takes away: 100 * (1 - factor).",
+        "(D - 1) / D -> D / (D - 1)": "D - 1 and D are swapped: the factor is below 1.",
+        "100 -> -100": "the sign: a row that is 13 percent too small has the error +13.",
+        "100 * (1 - math.sqrt((D - 1) / D)) -> 100 / (D - 1)": "that is how much larger the unbiased variance is. The row is divided by its root, and is too small by 1 - sqrt((D - 1) / D).",
+        "math.sqrt((D - 1) / D) -> math.sqrt(D - 1) / D": "the root is taken of D - 1 alone. It is the root of the fraction (D - 1) / D.",
+        "(D - 1) / D -> 1 / D": "the root of 1 / D is not the factor. It is the root of (D - 1) / D.",
+        "100 * (1 - math.sqrt((D - 1) / D)) -> 50 / D": "that is a rule of thumb for wide rows. At D = 4 it says 12.5 in place of 13.4.",
+        " / D) ->  // D)": "// drops what is behind the point. Divide with /.",
+        "(D - 1) / D -> D / (D + 1)": "D + 1 instead of D - 1.",
+    },
+)
+
+
+def unbiased_error(answer):
+    """Check a function D -> by how many percent the unbiased variance makes a row too small (lesson 2)."""
+    # 1e-4 of the percentage: a ratio that was computed in float32 is right, a result rounded to 13.4 is not.
+    probes = [call(f"D = {D}", D, names=("D",), returns=("the result",), tolerance=1e-4) for D in (4, 2, 3, 64, 768)]
+    examine(answer, "unbiased_error", probes, _percent, _ERROR_MISTAKES, tried="D = 2, 3, 4, 64, 768")
+
+
+def how_many(answer):
+    """Check the number of means for six shapes and choices of axes (lesson 2)."""
+    expected = {"a": 32, "b": 640, "c": 32, "d": 8, "e": 6272, "f": 24}
+    reduced = (
+        "That is the number of entries that share a mean. Asked is how many means come out: multiply the axes left."
+    )
+    all_of_them = "That is how many numbers there are, not how many means: cross out the reduced axes."
+    causes = [
+        ("a", 64, reduced),
+        ("a", 2048, "That is how many numbers there are. Each of the 32 rows gets one mean."),
+        ("a", 1, "One mean for the whole batch would mix the samples. Each row has its own."),
+        ("b", 32, "Each of the 20 positions of each of the 32 samples has a mean of its own, not each sample."),
+        ("b", 20, "The 20 positions of one sample do not share their means with the other 31 samples."),
+        ("b", 64, reduced),
+        ("b", 40960, all_of_them),
+        ("b", 2048, "That is for the middle axis. The last one is the 64: cross it out."),
+        ("b", 52, "Multiply the axes that are left, do not add them."),
+        ("c", 1280, reduced),
+        ("c", 640, "That is for the last axis alone. Here the 20 positions are averaged together with the features."),
+        ("c", 64, "That is for the first two axes. The last two are 20 and 64."),
+        ("c", 1, "The batch axis is left: each of the 32 samples has a mean."),
+        ("d", 2352, reduced),
+        ("d", 24, "Only the batch is left over, not the channels: all of (3, 28, 28) share one mean."),
+        ("d", 3, "A mean per channel would be BatchNorm. Here every image has one mean of its own."),
+        ("d", 1, "The batch axis is left: each of the 8 images has a mean."),
+        ("e", 3, reduced),
+        ("e", 784, "The pixels of different images do not share a mean: count them for all 8 images."),
+        ("e", 8, "Each pixel has a mean of its own here, not each image."),
+        ("e", 24, "That is for reducing the pixels. Here the channels are reduced, and the pixels are left."),
+        ("e", 18816, all_of_them),
+        ("f", 784, reduced),
+        ("f", 3, "A mean per channel over all images is BatchNorm. Here each image has its own: 8 x 3."),
+        ("f", 8, "Each image has 3 channels, and each channel a mean of its own."),
+        ("f", 6272, "That is for reducing the channels. Here the pixels are reduced, and the channels are left."),
+    ]
+    values(answer, "how_many", expected, causes)
+
+
+def biased_variance(answer):
+    """Check the biased variance of six numbers whose unbiased variance is 1 (lesson 2)."""
+    causes = [
+        (None, 1.0, "1 is the variance that divides by 5. The biased one divides the same sum by 6."),
+        (None, 1.2, "That is 6/5: the biased variance is the smaller of the two, because it divides by more."),
+        (None, math.sqrt(5 / 6), "That is its root, the standard deviation."),
+        (None, math.sqrt(6 / 5), "That is the ratio of the deviations. Asked is the variance: no root, and below 1."),
+        (None, 4 / 5, "That would be a row of 5 numbers. The layer has 6 units."),
+        (None, 1 / 6, "The sum of squared distances is 5, not 1: its unbiased variance is the sum divided by 5."),
+    ]
+    values(answer, "biased_variance", 5 / 6, causes, tolerance=1e-3)

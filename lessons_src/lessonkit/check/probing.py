@@ -1,0 +1,232 @@
+"""Probes: one experiment each on an answer, and what can be observed of it.
+
+A probe runs an answer once and returns what is seen: outputs, gradients, whether the input changed, what was raised.
+The same probe runs on the learner's answer, on the reference and on each known mistake.
+"""
+
+import contextlib
+import functools
+import io
+import linecache
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from lessonkit import _hook
+from lessonkit.check.observations import Raised
+from lessonkit.check.verdicts import YourTurn
+from lessonkit.check.wording import kind_of
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """One experiment on an answer.
+
+    label: the input in plain words ("a row with offset 1000"); it completes the sentence "On ...".
+    run: answer -> {what: value}; a value is a tensor, anything that == compares, or a Raised. It makes fresh inputs
+        on every call.
+    shown: {name: value} of the inputs, for the message; tensors are shown at the row that is most wrong.
+    tolerance: largest allowed absolute difference of a floating-point tensor, as a multiple of max(1, |expected|).
+    exact_dtype: whether a tensor's dtype must equal the reference's.
+    """
+
+    label: str
+    run: Callable
+    shown: dict = field(default_factory=dict)
+    tolerance: float = 1e-9
+    exact_dtype: bool = True
+    elsewhere: Callable | None = None  # answer -> None, the same call with tensors on another device
+
+
+@contextlib.contextmanager
+def quiet():
+    """Keep what an answer prints, warns or draws at random out of the way, and let gradients be recorded."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        warnings.catch_warnings(),
+        torch.random.fork_rng(devices=[]),
+        torch.enable_grad(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@functools.lru_cache(64)  # one wrapper a function, so that _known finds its results again
+def in_float64(function):
+    """Return function computed in float64: floating-point tensors go in as float64, outputs come back in x's dtype.
+
+    x is the first tensor argument. Gradients flow through both conversions.
+    """
+
+    def widen(item):
+        return item.double() if isinstance(item, torch.Tensor) and item.is_floating_point() else item
+
+    def precise(*args, **kwargs):
+        x = next(item for item in [*args, *kwargs.values()] if isinstance(item, torch.Tensor))
+        out = function(*map(widen, args), **{name: widen(item) for name, item in kwargs.items()})
+        return tuple(o.to(x.dtype) for o in out) if isinstance(out, tuple) else out.to(x.dtype)
+
+    return precise
+
+
+def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
+    """Return Gaussian numbers of a shape from a generator of their own, drawn in float64, then cast to dtype."""
+    generator = torch.Generator().manual_seed(seed)
+    return (mean + scale * torch.randn(shape, dtype=torch.float64, generator=generator)).to(dtype)
+
+
+def filled(layer, seed):
+    """Give every parameter of a layer random values, in order; return the layer."""
+    with torch.no_grad():
+        for i, parameter in enumerate(layer.parameters()):
+            parameter.copy_(draw(seed + i, *parameter.shape))
+    return layer
+
+
+def refusing(call_answer):
+    """Return a Probe's run: whether call_answer(answer) raises an error, and none by assert, which python -O skips."""
+
+    def run(answer):
+        try:
+            call_answer(answer)
+        except AssertionError:
+            return {"the outcome": "an assert"}
+        except Exception as error:
+            raised(error)  # lets YourTurn through
+            return {"the outcome": "an error"}
+        return {"the outcome": "no error"}
+
+    return run
+
+
+def call(
+    label, *args, returns=("the result",), gradient=True, tolerance=1e-9, exact_dtype=True, names=("x",), **kwargs
+):
+    """Return a Probe that calls a function answer once.
+
+    args, kwargs: the inputs; tensors are cloned for every call.
+    returns: what the outputs are called in messages; more than one name means that a tuple is expected.
+    gradient: whether the gradients of sum(output * fixed random weights) in every floating-point input are compared.
+    names: what the positional arguments are called in messages.
+    """
+    inputs = dict(zip(names, args, strict=False)) | kwargs
+
+    def run(answer):
+        fresh, watched = {}, {}
+        for name, item in [*enumerate(args), *kwargs.items()]:
+            if isinstance(item, torch.Tensor):
+                item = item.detach().clone()
+                if gradient and item.is_floating_point():
+                    item.requires_grad_()
+                watched[names[name] if isinstance(name, int) and name < len(names) else name] = item
+            fresh[name] = item
+        try:
+            positional = [fresh[i] for i in range(len(args))]
+            # Some in-place changes of a leaf raise, so the answer works on a copy whose gradient flows to the leaf.
+            copies = {id(item): item.clone() if item.requires_grad else item for item in watched.values()}
+            swap = lambda item: copies.get(id(item), item) if isinstance(item, torch.Tensor) else item  # noqa: E731
+            out = answer(*map(swap, positional), **{name: swap(fresh[name]) for name in kwargs})
+        except Exception as error:
+            return {returns[0]: raised(error)}
+        seen = {}
+        for name, item in watched.items():  # first: an input changed in place explains what is wrong behind it
+            seen[f"{name} after the call"] = copies[id(item)].detach()
+        seen |= _outputs(out, returns)
+        if gradient:
+            seen |= _gradients(seen, returns, watched)
+        return seen
+
+    def elsewhere(answer):
+        move = lambda item: item.to("meta") if isinstance(item, torch.Tensor) else item  # noqa: E731
+        answer(*map(move, args), **{name: move(item) for name, item in kwargs.items()})
+
+    return Probe(label, run, inputs, tolerance, exact_dtype, elsewhere)
+
+
+def _outputs(out, returns):
+    if len(returns) == 1:
+        return {returns[0]: out}
+    if not isinstance(out, (tuple, list)) or len(out) != len(returns):
+        return {f"the pair ({', '.join(returns)})" if len(returns) == 2 else f"({', '.join(returns)})": kind_of(out)}
+    return dict(zip(returns, out, strict=True))
+
+
+def _gradients(seen, returns, watched):
+    """Return {"gradient of x": tensor or why there is none}; nothing if an output is no float tensor on the CPU."""
+    outputs = [seen.get(name) for name in returns]
+    if not all(isinstance(out, torch.Tensor) and out.is_floating_point() and out.is_cpu for out in outputs):
+        return {}
+    leaves = {name: item for name, item in watched.items() if item.requires_grad}
+    if not all(out.requires_grad for out in outputs):
+        return {f"gradient of {name}": "no gradient" for name in leaves}
+    generator = torch.Generator().manual_seed(11)
+    loss = 0
+    for out in outputs:  # random weights: a plain sum cannot see every wrong gradient
+        weights = torch.randn(out.shape, dtype=torch.float64, generator=generator)
+        loss = loss + (out * weights.to(out.dtype)).sum()
+    try:
+        return gradients(loss, leaves)
+    except Exception as error:
+        return {f"gradient of {next(iter(leaves), 'x')}": raised(error)}
+
+
+def gradients(loss, leaves):
+    """Return {"gradient of NAME": the gradient of loss, or that there is none}; leaves: {NAME: tensor}."""
+    found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    return {
+        f"gradient of {name}": "no gradient" if value is None else value.detach()
+        for name, value in zip(leaves, found, strict=True)
+    }
+
+
+def call_layer(label, make, x, shown, tolerance=1e-9, parameters=None):
+    """Return a Probe: output and gradients of a layer with random parameters; gradients only if x is float64.
+
+    make: the learner's class -> layer. shown: its arguments, for the message. parameters: their dtype, else x's.
+    """
+
+    def run(cls):
+        layer = filled(make(cls).to(parameters or x.dtype), 21)
+        given = x.clone().requires_grad_()
+        try:
+            y = layer(given)
+        except Exception as error:
+            return {"the output": raised(error)}
+        seen = {"the output": y.detach() if isinstance(y, torch.Tensor) else y}
+        if not isinstance(y, torch.Tensor) or x.dtype != torch.float64:
+            return seen
+        leaves = {"x": given, **dict(layer.named_parameters())}
+        if not y.requires_grad:
+            return seen | {f"gradient of {name}": "no gradient" for name in leaves}
+        return seen | gradients((y * draw(29, *y.shape)).sum(), leaves)
+
+    return Probe(label, run, {"x": x, **shown}, tolerance)
+
+
+def raised(error):
+    """Return the Raised for an exception out of learner code; let YourTurn through, also behind a NameError."""
+    mine = _hook.translate(error)
+    if mine is not None:
+        raise mine
+    line = ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):  # the learner's own line, not one inside torch
+        if "ipykernel" in frame.filename or frame.filename.startswith("<ipython"):
+            line = (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
+            break
+    text = str(error).strip().partition("\n")[0] if error.args != (None,) else ""  # exit() gives None
+    return Raised(type(error), text, line)
+
+
+def observe(probe, answer):
+    """Run probe on answer quietly; an exception that run itself lets out becomes an observation."""
+    with quiet():
+        try:
+            return probe.run(answer)
+        except YourTurn:
+            raise
+        except (Exception, SystemExit) as error:
+            return {"the result": raised(error)}

@@ -1,0 +1,107 @@
+"""Answers that are values: numbers, words and dictionaries of them, and predictions."""
+
+import math
+from fractions import Fraction
+
+from lessonkit.check.mistakes import Mistake, announce
+from lessonkit.check.verdicts import refuse_dots, reject
+from lessonkit.check.wording import kind_of, listed, plain, plain_value
+
+
+def values(answer, name, expected, causes=(), tolerance=None, words=None):
+    """Check a quiz answer: a dict of named values, or one value.
+
+    expected: {question: value} or a value. A tuple of ints matches a list or torch.Size as well; a float is compared
+        within tolerance (absolute; required if a value is a float).
+    causes: [(question, wrong value, why)]: what a known wrong value tells; question is None for a single value.
+    words: the words that a typed answer may be, for the message; without it, all that expected and causes hold.
+    """
+    single = not isinstance(expected, dict)
+    announce(Mistake(why, wrong if key is None else {**expected, key: wrong}) for key, wrong, why in causes)
+    refuse_dots(answer, name)
+    expected = {None: expected} if single else expected
+    given = {None: answer} if single else answer
+    if not isinstance(given, dict):
+        reject(f"check.{name} takes a dictionary with a value for each of {len(expected)} keys, not {kind_of(answer)}.")
+    missing = [key for key in expected if key not in given]
+    unknown = [key for key in given if key not in expected]
+    if missing or unknown:
+        keys = f" The keys are {', '.join(map(repr, expected))}." if unknown else ""
+        reject(f"{listed('missing', missing)} {listed('unknown', unknown)}".strip() + keys)
+    wrong = [key for key, right in expected.items() if given[key] is ... or not _equal(given[key], right, tolerance)]
+    if wrong:
+        key = wrong[0]
+        right_ones = [str(k) for k in expected if k not in wrong]
+        so_far = f" Right so far: {', '.join(right_ones)}." if right_ones else ""
+        at = f"{key}: " if key is not None else ""
+        if given[key] is ...:
+            reject(f"{at}put your answer in the place of the three dots.{so_far}")
+        why = next((w for k, other, w in causes if k == key and _equal(given[key], other, tolerance)), None)
+        reject(
+            f"{at}{plain_value(given[key])} is not right.{so_far}",
+            why or _form(given[key], key, expected, causes, words),
+        )
+    print(f"Right: {plain(answer) if single else f'all {len(expected)} answers'}.")
+
+
+def _form(value, key, expected, causes, words):
+    """Say what kind of answer is wanted, if value is of another kind; None if it is only wrong."""
+    right = expected[key]
+    if isinstance(right, bool) and not isinstance(value, bool):
+        return "The answer is one of Python's two words True and False."
+    if isinstance(right, str):
+        if words is None:
+            held = [*expected.values(), *(wrong for k, wrong, _ in causes if k == key)]
+            words = sorted({word for word in held if isinstance(word, str)})
+        said = value.strip().lower() if isinstance(value, str) else value
+        if said not in [word.lower() for word in words]:
+            return f"The answer is one of the words {', '.join(map(repr, words))}."
+    return None
+
+
+def _equal(given, right, tolerance):
+    if isinstance(right, tuple):
+        return isinstance(given, (tuple, list)) and tuple(given) == right
+    given = _as_number(given) if isinstance(right, (int, float)) and not isinstance(right, bool) else _one(given)
+    if isinstance(right, bool) or isinstance(given, bool):
+        return given is right
+    if isinstance(right, float):
+        return isinstance(given, (int, float)) and (given == right or abs(given - right) <= tolerance)
+    if isinstance(right, str):
+        return isinstance(given, str) and given.strip().lower() == right.lower()
+    return type(given) in (int, float) and given == right if isinstance(right, int) else given == right
+
+
+def _one(given):
+    """The number in a tensor or NumPy array of one; anything else as it is."""
+    return given.item() if hasattr(given, "item") and math.prod(given.shape) == 1 else given
+
+
+def _as_number(given):
+    """The number that given stands for (text like "5/6", a Fraction, one value for each row), or given itself."""
+    if isinstance(given, str):
+        try:
+            return float(Fraction(given.replace(" ", "")))
+        except (ValueError, ZeroDivisionError):
+            return given
+    if isinstance(given, Fraction):
+        return float(given)
+    if isinstance(given, (list, tuple)) and given and all(type(item) in (int, float) for item in given):
+        return given[0] if len(set(given)) == 1 else given
+    if hasattr(given, "flatten") and math.prod(given.shape) > 1:
+        numbers = given.flatten().tolist()
+        return numbers[0] if max(numbers) - min(numbers) <= 1e-6 * abs(numbers[0]) else given
+    return _one(given)
+
+
+def choice(answer, name, options):
+    """Check a prediction: answer is one of the keys of options, whose value is None if right and else says why not."""
+    announce(Mistake(why, option) for option, why in options.items() if why is not None)
+    refuse_dots(answer, name)
+    said = answer.strip().lower() if isinstance(answer, str) else None
+    chosen = next((option for option in options if option.lower() == said), None)
+    if chosen is None:
+        reject(f"check.{name} takes one of {', '.join(map(repr, options))}, not {plain_value(answer)}.")
+    if options[chosen] is not None:
+        reject(f"{chosen!r} is not what happens.", options[chosen])
+    print(f"Right: {chosen!r}.")

@@ -1,0 +1,22 @@
+"""How a check says no: NotYet for a wrong answer, YourTurn for one that is not written yet."""
+
+from lessonkit._hook import YourTurn
+
+__all__ = ["NotYet", "YourTurn", "refuse_dots", "reject"]
+
+
+class NotYet(AssertionError):
+    """A wrong answer. Its text says what went in, what came out, what should have, and the probable cause."""
+
+    def _render_traceback_(self):
+        return str(self).splitlines()
+
+
+def reject(what, cause=None):
+    """Raise NotYet with what happened and, on a second line, the cause."""
+    raise NotYet(f"Not yet. {what}" + (f"\n{cause}" if cause else "")) from None
+
+
+def refuse_dots(answer, name):
+    if answer is ...:
+        reject(f"check.{name} got three dots: put your answer in their place.")

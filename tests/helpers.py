@@ -1,0 +1,157 @@
+"""What several tests share: where things lie, random numbers, and the banks of answers with what is done to them."""
+
+import contextlib
+import functools
+import importlib
+import inspect
+import io
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from lessonkit import check
+from lessonkit.check.core import NotYet
+from lessonkit.check.mistakes import listening
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted((ROOT / "lessons_src/lessons").glob("[0-9]*.py"))
+
+
+def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
+    """Return Gaussian numbers of a shape from a generator of their own, drawn in float64, then cast to dtype."""
+    generator = torch.Generator().manual_seed(seed)
+    return (mean + scale * torch.randn(shape, dtype=torch.float64, generator=generator)).to(dtype)
+
+
+# ------------------------------------------------------------------------------------------------------------- banks
+
+
+@functools.cache
+def banks():
+    """Return {lesson: BANK}, in the order of the lessons."""
+    return {path.stem[3:]: importlib.import_module(f"tests.banks.{path.stem[3:]}").BANK for path in SOURCES}
+
+
+def first_right(bank):
+    return next(iter(bank["right"].values()))
+
+
+def mistakes_of(name, right):
+    """Return the known mistakes that check.NAME looks for, each once, in order. right: an answer that it accepts."""
+    with listening() as heard, contextlib.redirect_stdout(io.StringIO()):
+        getattr(check, name)(right)
+    return list(dict.fromkeys(heard))
+
+
+def said(name, answer):
+    """Return what check.NAME says of a wrong answer, None if it accepts it."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            getattr(check, name)(answer)
+        except NotYet as error:
+            return str(error)
+    return None
+
+
+# ----------------------------------------------------------------------------------------------- faults of any answer
+
+
+class Fault:
+    """A fault that any answer can have: change is done to every tensor (or number) that a right answer gives out.
+
+    touched: whether it was done at all; a fault that finds nothing to change has changed nothing.
+    """
+
+    def __init__(self, change, numbers=None):
+        self.change, self.numbers, self.touched = change, numbers, False
+
+    def __call__(self, out):
+        if isinstance(out, tuple):
+            return type(out)(*map(self, out)) if hasattr(out, "_fields") else tuple(map(self, out))
+        if isinstance(out, torch.Tensor) and out.is_floating_point():
+            self.touched = True
+            return self.change(out)
+        if self.numbers and type(out) is float:
+            self.touched = True
+            return self.numbers(out)
+        return out
+
+
+def _same_for_numbers(change):
+    return lambda: Fault(change, change)
+
+
+OF_RESULTS = {
+    "returns None": _same_for_numbers(lambda y: None),
+    "returns a string": _same_for_numbers(lambda y: "done"),
+    "returns a list": lambda: Fault(lambda y: y.tolist()),
+    "an extra axis": lambda: Fault(lambda y: y.unsqueeze(0)),
+    "half the digits": lambda: Fault(lambda y: y.half().to(y.dtype)),
+    "float64 whatever comes in": lambda: Fault(lambda y: y.double()),
+    "cut off from the gradient": lambda: Fault(lambda y: y.detach()),
+    "through NumPy": lambda: Fault(lambda y: torch.from_numpy(y.detach().numpy())),
+    "a little too large": _same_for_numbers(lambda y: y * 1.0003),
+    "a little too high": lambda: Fault(lambda y: y + 1e-4),
+    "a gradient that is off": lambda: Fault(lambda y: y + 0.01 * (y - y.detach())),
+}
+
+
+def changing_results(right, fault):
+    """Return a right function or class with fault done to all that it returns."""
+    if not isinstance(right, type):
+        return lambda *args, **kwargs: fault(right(*args, **kwargs))
+    return _with_methods(right, lambda method: lambda *args, **kwargs: fault(method(*args, **kwargs)))
+
+
+def changing_input(right):
+    """Return a right function or class that also changes the first floating-point tensor it is given."""
+
+    def wrap(function):
+        def wrong(*args, **kwargs):
+            out = function(*args, **kwargs)
+            given = next(
+                (a for a in [*args, *kwargs.values()] if isinstance(a, torch.Tensor) and a.is_floating_point()), None
+            )
+            if given is not None:
+                touched.append(True)
+                with torch.no_grad():
+                    given.mul_(3).add_(1)
+            return out
+
+        return wrong
+
+    touched = []
+    return (_with_methods(right, wrap) if isinstance(right, type) else wrap(right)), touched
+
+
+def _with_methods(right, wrap):
+    """Return a subclass with wrap done to the public methods that right or its own bases (not PyTorch's) define."""
+    changed = {}
+    for base in reversed(right.__mro__):
+        if base is object or (base.__module__ or "").startswith("torch"):
+            continue
+        for name, item in vars(base).items():
+            static = isinstance(item, staticmethod)
+            if (
+                name.startswith("_")
+                or name in ("extra_repr", "reset_parameters")
+                or not (static or inspect.isfunction(item))
+            ):
+                continue
+            changed[name] = staticmethod(wrap(item.__func__)) if static else wrap(item)
+    return type(right.__name__, (right,), changed)
+
+
+WHOLE = {  # in place of an answer
+    "raises": lambda right: _raising(right, lambda: 1 / 0),
+    "exits": lambda right: _raising(right, exit),
+    "not a function or class": lambda right: 3,
+    "its result instead of itself": lambda right: torch.zeros(2, 3),
+    "a layer instead of its class": lambda right: nn.Identity(),
+}
+
+
+def _raising(right, act):
+    wrong = lambda *args, **kwargs: act()  # noqa: E731
+    return type("Raising", (), {"__init__": wrong}) if isinstance(right, type) else wrong

@@ -1,0 +1,231 @@
+"""Hunt for holes in the checks: change one thing at a time in a right answer, and show each change that is accepted.
+
+    python -m tests.hunt layer_norm softmax     these exercises, all their right answers that are written out
+    python -m tests.hunt --lesson epsilon       all exercises of a lesson
+    python -m tests.hunt                        all of them: some minutes
+
+An accepted change either leaves the function the same (equivalent) or is a hole in the check: a person decides. Not
+collected by pytest.
+"""
+
+import argparse
+import ast
+import contextlib
+import copy
+import faulthandler
+import inspect
+import io
+import signal
+import textwrap
+
+from lessonkit import check
+from lessonkit.check.core import NotYet, YourTurn
+from tests.helpers import banks
+
+BINARY = {
+    ast.Add: [ast.Sub],
+    ast.Sub: [ast.Add],
+    ast.Mult: [ast.Div, ast.Add],
+    ast.Div: [ast.Mult, ast.FloorDiv],
+    ast.Pow: [ast.Mult],
+    ast.FloorDiv: [ast.Div],
+    ast.MatMult: [ast.Mult],
+    ast.BitAnd: [ast.BitOr],
+    ast.BitOr: [ast.BitAnd],
+    ast.Mod: [ast.FloorDiv],
+}
+COMPARE = {
+    ast.Lt: [ast.LtE, ast.Gt],
+    ast.LtE: [ast.Lt, ast.GtE],
+    ast.Gt: [ast.GtE, ast.Lt],
+    ast.GtE: [ast.Gt, ast.LtE],
+    ast.Eq: [ast.NotEq],
+    ast.NotEq: [ast.Eq],
+    ast.Is: [ast.IsNot],
+    ast.IsNot: [ast.Is],
+    ast.In: [ast.NotIn],
+    ast.NotIn: [ast.In],
+}
+CALLS = {
+    "sqrt": ["rsqrt", "square", "abs"],
+    "rsqrt": ["sqrt"],
+    "mean": ["sum", "amax"],
+    "sum": ["mean"],
+    "var": ["std"],
+    "std": ["var"],
+    "square": ["abs"],
+    "ones": ["zeros"],
+    "zeros": ["ones"],
+    "amax": ["amin", "mean"],
+    "max": ["min"],
+    "min": ["max"],
+    "exp": ["square", "expm1"],
+    "sigmoid": ["tanh"],
+    "tanh": ["sigmoid"],
+    "relu": ["gelu"],
+    "softmax": ["log_softmax"],
+    "ones_like": ["zeros_like"],
+    "zeros_like": ["ones_like"],
+    "log": ["log1p"],
+}
+
+
+def mutants(source):
+    """Yield (what was changed, source) for each single change of source."""
+    tree = ast.parse(source)
+    for index, node in enumerate(ast.walk(tree)):
+        for what, change in _changes(node):
+            copied = copy.deepcopy(tree)
+            twin = next(n for i, n in enumerate(ast.walk(copied)) if i == index)
+            before = ast.unparse(node).split("\n")[0]
+            try:
+                change(twin)
+                changed = ast.unparse(ast.fix_missing_locations(copied))
+            except (ValueError, IndexError, AttributeError, TypeError):
+                continue
+            if changed != ast.unparse(tree):
+                yield f"line {getattr(node, 'lineno', 0)}: {what}: {before[:90]}", changed
+
+
+def _set(**fields):
+    return lambda node: [setattr(node, name, value) for name, value in fields.items()]
+
+
+def _become(other):
+    """Return a change that turns a node into a copy of another one of its parts."""
+
+    def change(node):
+        new = other(node)
+        node.__class__, node.__dict__ = new.__class__, dict(new.__dict__)
+
+    return change
+
+
+def _changes(node):
+    if isinstance(node, (ast.BinOp, ast.AugAssign)):
+        for op in BINARY.get(type(node.op), ()):
+            yield f"{type(node.op).__name__} to {op.__name__}", _set(op=op())
+    if isinstance(node, ast.BinOp):
+        yield "left operand alone", _become(lambda n: n.left)
+        yield "right operand alone", _become(lambda n: n.right)
+    if isinstance(node, ast.Compare):
+        for op in COMPARE.get(type(node.ops[0]), ()):
+            yield f"{type(node.ops[0]).__name__} to {op.__name__}", lambda n, op=op: n.ops.__setitem__(0, op())
+    if isinstance(node, ast.BoolOp):
+        yield "and or swapped", _set(op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
+        yield "first part alone", _become(lambda n: n.values[0])
+        yield "last part alone", _become(lambda n: n.values[-1])
+    if isinstance(node, ast.UnaryOp) and not isinstance(node.operand, ast.Constant):
+        yield "sign or not dropped", _become(lambda n: n.operand)
+    if isinstance(node, ast.Constant) and not isinstance(node.value, str):
+        yield from _constants(node.value)
+    if isinstance(node, ast.Call):
+        yield from _calls(node)
+    if isinstance(node, (ast.If, ast.IfExp)):
+        yield "test negated", _set(test=ast.UnaryOp(ast.Not(), node.test))
+        yield "test always true", _set(test=ast.Constant(True))
+        yield "test always false", _set(test=ast.Constant(False))
+    if isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) > 1 and isinstance(node.ctx, ast.Load):
+        yield "first two swapped", lambda n: n.elts.__setitem__(slice(0, 2), n.elts[1::-1])
+        yield "last dropped", lambda n: n.elts.pop()
+    for field in ("body", "orelse"):
+        statements = getattr(node, field, None)
+        if isinstance(statements, list) and not isinstance(node, ast.Module):
+            for i, statement in enumerate(statements):
+                is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+                if not is_text and not isinstance(statement, (ast.FunctionDef, ast.Pass)):
+                    first = ast.unparse(statement).split("\n")[0]
+                    yield f"dropped `{first[:60]}`", lambda n, f=field, i=i: getattr(n, f).__setitem__(i, ast.Pass())
+
+
+def _constants(value):
+    if isinstance(value, bool):
+        yield f"{value} to {not value}", _set(value=not value)
+    elif isinstance(value, int):
+        for new in dict.fromkeys((value + 1, value - 1, 2 * value)):
+            yield f"{value} to {new}", _set(value=new)
+    elif isinstance(value, float):
+        for new in (10 * value, value / 10, 0.0):
+            yield f"{value} to {new}", _set(value=new)
+
+
+def _calls(node):
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    for new in CALLS.get(name, ()):
+        field = "attr" if isinstance(node.func, ast.Attribute) else "id"
+        yield f"{name} to {new}", lambda n, f=field, new=new: setattr(n.func, f, new)
+    for i, keyword in enumerate(node.keywords):
+        yield f"without {keyword.arg}=", lambda n, i=i: n.keywords.pop(i)
+    if len(node.args) > 1:
+        yield "arguments swapped", lambda n: n.args.__setitem__(slice(0, 2), n.args[1::-1])
+        yield "last argument dropped", lambda n: n.args.pop()
+    if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
+        yield f"without .{name}()", _become(lambda n: n.func.value)
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        yield f"without .{name}()", _become(lambda n: n.func.value)
+    if len(node.args) == 1:
+        yield f"without {name}()", _become(lambda n: n.args[0])
+
+
+def hunt(name, answer, seconds=20):
+    """Return (tried, refused, [changes that are accepted]) for one right answer; one that hangs is refused."""
+    source = textwrap.dedent(inspect.getsource(answer))
+    tried, accepted = 0, []
+    for what, changed in mutants(source):
+        namespace = dict(inspect.getmodule(answer).__dict__)
+        try:
+            exec(compile(changed, "<mutant>", "exec"), namespace)
+            mutant = namespace[answer.__name__]
+        except Exception:
+            continue
+        tried += 1
+        signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError()))
+        signal.alarm(seconds)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                getattr(check, name)(mutant)
+            accepted.append(what)
+        except (NotYet, YourTurn, TimeoutError):
+            pass
+        finally:
+            signal.alarm(0)
+    return tried, tried - len(accepted), accepted
+
+
+def written_out(bank):
+    """Return the right answers of a bank whose text can be changed: functions and classes with a def or class line."""
+    found = []
+    for answer in bank["right"].values():
+        with contextlib.suppress(TypeError, OSError, AttributeError):
+            if textwrap.dedent(inspect.getsource(answer)).startswith(
+                (f"def {answer.__name__}", f"class {answer.__name__}")
+            ):
+                found.append(answer)
+    return found
+
+
+def main():
+    faulthandler.enable()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("names", nargs="*", help="exercises; without any, all")
+    parser.add_argument("--lesson", help="all exercises of this lesson")
+    parser.add_argument("--first", action="store_true", help="only the first written-out right answer of each")
+    options = parser.parse_args()
+    sums = [0, 0, 0]
+    for lesson, bank in banks().items():
+        for name, exercise in bank.items():
+            if options.lesson not in (None, lesson) or options.names and name not in options.names:
+                continue
+            for answer in written_out(exercise)[: 1 if options.first else None]:
+                tried, refused, accepted = hunt(name, answer)
+                sums = [a + b for a, b in zip(sums, (tried, refused, len(accepted)), strict=True)]
+                print(
+                    f"{lesson} · {name} · {answer.__name__}: {tried} tried, {refused} refused, {len(accepted)} accepted"
+                )
+                for what in accepted:
+                    print(f"    {what}")
+    print(f"all: {sums[0]} tried, {sums[1]} refused, {sums[2]} accepted")
+
+
+if __name__ == "__main__":
+    main()
