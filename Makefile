@@ -1,8 +1,8 @@
 # make lab        set up once, open JupyterLab on lesson 1        (make lab ARGS="--no-browser --port=9999")
 # make test       set up once, run every test and every notebook
-# make notebooks  build what changed in lessons_src
+# make notebooks  build what changed in lessons_src              (make notebooks ARGS="02 --no-budget"; ARGS=--help)
 # make check      lint, staleness, unit tests: fast, starts few kernels
-# make runs       record the longer training runs anew (data/runs)
+# make runs       execute the cells tagged record: longer training, into data/runs         (make runs ARGS=rnn_sweep)
 # make bench      time lesson 13's fused kernel beside PyTorch's, on a quiet machine (data/bench.csv)
 # make clean      remove what make made; work/ (the learner's own) stays
 
@@ -20,23 +20,23 @@ lab: $(READY)
 test: $(READY)
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check --quiet .
-	@$(RUN) lessons_src/build.py --check
+	@$(RUN) -m coursebuild --check
 	@$(RUN) -m pytest -q -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 120 tests notebooks $(ARGS)
 
 notebooks: $(READY)
-	@$(RUN) lessons_src/build.py $(ARGS)
+	@$(RUN) -m coursebuild $(ARGS)
 
 check: $(READY)
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check --quiet .
-	@$(RUN) lessons_src/build.py --check
+	@$(RUN) -m coursebuild --check
 	@$(RUN) -m pytest -q -n 2 --dist loadfile tests $(ARGS)
 
 runs: $(READY)
-	@$(RUN) lessons_src/build.py --runs $(ARGS)
+	@$(RUN) -m coursebuild --runs $(ARGS)
 
 bench: $(READY)
-	@$(RUN) lessons_src/bench.py $(ARGS)
+	@$(RUN) data/make_bench.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache lessons_src/*.egg-info

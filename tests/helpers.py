@@ -24,6 +24,13 @@ def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
     return (mean + scale * torch.randn(shape, dtype=torch.float64, generator=generator)).to(dtype)
 
 
+def draws(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):
+    """Return one tensor a shape, all from one generator; the first is scaled and moved."""
+    generator = torch.Generator().manual_seed(seed)
+    first, *others = (torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes)
+    return [(scale * first + offset).to(dtype), *(item.to(dtype) for item in others)]
+
+
 # ------------------------------------------------------------------------------------------------------------- banks
 
 

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from tests.machine import ROOT, SOURCES, machine
+from coursebuild.source import read
+from tests.helpers import ROOT, SOURCES
 from tests.test_lessons import coverage, outside_fences
 
 CLINIC = next((path for path in SOURCES if path.stem == "14_clinic"), None)
@@ -15,7 +16,7 @@ def sections():
     """Return {"4.2": text of that section} for all lessons."""
     found = {}
     for path in SOURCES:
-        text = "\n".join(cell.source for cell in machine.read(path).cells)
+        text = "\n".join(cell.source for cell in read(path).cells)
         parts = re.split(r"^## (\d+\.\d+) ", text, flags=re.MULTILINE)
         found |= dict(zip(parts[1::2], parts[2::2], strict=True))
     return found
@@ -23,7 +24,7 @@ def sections():
 
 def table(title):
     """Return the rows of the table in the section of lesson 14 that is called title, without its head."""
-    text = "\n".join(cell.source for cell in machine.read(CLINIC).cells if cell.type == "markdown")
+    text = "\n".join(cell.source for cell in read(CLINIC).cells if cell.type == "markdown")
     section = re.search(rf"^## 14\.\d+ {title}$(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
     rows = [line for line in outside_fences(section[1]) if line.startswith("|")]
     return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows[2:]]
@@ -55,7 +56,7 @@ def test_every_term_of_the_glossary_stands_in_its_section():
 
 
 def test_links_name_the_section_they_lead_to():
-    text = "\n".join(cell.source for cell in machine.read(CLINIC).cells if cell.type == "markdown")
+    text = "\n".join(cell.source for cell in read(CLINIC).cells if cell.type == "markdown")
     for number, file, anchor in re.findall(r"\[(\d+\.\d+)\]\(([\w.]*)#([^)\s]+)\)", text):
         assert anchor.startswith(f"{number}-"), (number, anchor)
         assert not file or int(file[:2]) == int(number.split(".")[0]), (number, file)

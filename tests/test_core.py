@@ -5,16 +5,30 @@ import random
 import re
 import sys
 import warnings
+from fractions import Fraction
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
 
 from lessonkit.check import core
-from lessonkit.check.core import Mistake, NotYet, Probe, Raised, YourTurn, call, choice, examine, in_float64, values
-
-
-def draw(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+from lessonkit.check.core import (
+    Mistake,
+    NotYet,
+    Probe,
+    Raised,
+    YourTurn,
+    call,
+    choice,
+    examine,
+    in_float64,
+    in_stages,
+    known,
+    values,
+)
+from lessonkit.check.mistakes import listening
+from tests.helpers import draw
 
 
 def center(x):
@@ -26,8 +40,8 @@ def moments(x):
 
 
 PAIR = {"returns": ("mean", "var")}
-ROWS = [call("3 rows of 5", draw(3, 5)), call("one long row", draw(40, seed=1))]
-PAIRS = [call("3 rows of 5", draw(3, 5), **PAIR), call("a (2, 3, 4) tensor", draw(2, 3, 4, seed=1), **PAIR)]
+ROWS = [call("3 rows of 5", draw(0, 3, 5)), call("one long row", draw(1, 40))]
+PAIRS = [call("3 rows of 5", draw(0, 3, 5), **PAIR), call("a (2, 3, 4) tensor", draw(1, 2, 3, 4), **PAIR)]
 OF_ROWS = {"probes": ROWS, "reference": center}
 OF_PAIRS = {"probes": PAIRS, "reference": moments}
 
@@ -76,7 +90,7 @@ def test_tuples_and_lists_of_outputs_and_modules_are_right():
 
 
 def test_tolerance_is_relative_to_the_largest_expected_number():
-    probes = [call("large numbers", 1e6 * draw(3, 5), tolerance=1e-6, gradient=False)]
+    probes = [call("large numbers", 1e6 * draw(0, 3, 5), tolerance=1e-6, gradient=False)]
     assert said(lambda x: center(x) + 0.5, probes=probes) == []
     assert said(lambda x: center(x) + 5.0, probes=probes)
 
@@ -86,14 +100,14 @@ def test_a_layer_that_returns_a_single_number_hears_of_its_shape():
         def forward(self, x):
             return x.sum()
 
-    probe = core.call_layer("3 rows of 5", lambda cls: cls(), draw(3, 5), {})
+    probe = core.call_layer("3 rows of 5", lambda cls: cls(), draw(0, 3, 5), {})
     with pytest.raises(NotYet, match=r"shape \(\).*expected.*\(3, 5\)"):
         core.in_stages(Layer, "layer", [([probe], [])], torch.nn.Identity, "{answer.__name__}, {count} inputs")
 
 
 @pytest.mark.parametrize(
     "x",
-    [draw(0, 5), draw(), torch.arange(6).reshape(2, 3), torch.tensor([True, False])],
+    [draw(0, 0, 5), draw(0), torch.arange(6).reshape(2, 3), torch.tensor([True, False])],
     ids=["empty", "0-d", "int", "bool"],
 )
 def test_inputs_and_outputs_of_every_kind(x, capfd):
@@ -176,7 +190,7 @@ WRONG = {  # what: (answer, the message after "On 3 rows of 5: ", with the sugge
     "endless": (lambda x: endless(x), "it raised RecursionError: maximum recursion depth exceeded"),
     "nan": (lambda x: center(x) * float("nan"), "the result[0] is [nan, nan, nan, nan, …], expected ["),
     "its result": (
-        draw(3, 5),
+        draw(0, 3, 5),
         "check.toy takes your function itself, not a tensor of shape (3, 5): write "
         "check.toy(toy), without calling it first.",
     ),
@@ -277,13 +291,13 @@ def test_offset_inputs_are_shown_with_the_digits_that_differ():
 
 
 def test_several_inputs_the_first_in_numbers_the_others_in_shape():
-    probes = [call("a gain", draw(2, 3), draw(3), 1e-5, names=("x", "weight", "eps"))]
+    probes = [call("a gain", draw(0, 2, 3), draw(0, 3), 1e-5, names=("x", "weight", "eps"))]
     message = first(lambda x, weight, eps: x, probes=probes, reference=lambda x, weight, eps: x * weight)
     assert message.endswith("weight of shape (3,), eps = 1e-05.") and "In: x[" in message
 
 
 def test_an_input_is_not_shown_by_rows_that_are_not_the_output_s():
-    message = first(lambda x: x.T * 2, probes=[call("a matrix", draw(3, 5))], reference=lambda x: x.T)
+    message = first(lambda x: x.T * 2, probes=[call("a matrix", draw(0, 3, 5))], reference=lambda x: x.T)
     assert "In: x of shape (3, 5)." in message
 
 
@@ -357,7 +371,7 @@ def picky(x):
 
 
 def test_an_expected_error():
-    probes = [call("3 rows of 5", draw(3, 5)), call("a vector", draw(5))]
+    probes = [call("3 rows of 5", draw(0, 3, 5)), call("a vector", draw(0, 5))]
     assert said(picky, probes=probes, reference=picky) == []
     assert first(center, probes=probes, reference=picky) == (
         "On a vector: it raised no error, expected a ValueError. In: x = [1.541, -0.2934, -2.179, 0.5684, …]."
@@ -402,8 +416,8 @@ def test_errors_inside_an_observation():
         (True, 1, "its size: yours is True, expected 1."),
         ("a", "b", "its size: yours is 'a', expected 'b'."),
         (None, "b", "it returned nothing (None), expected 'b'."),
-        (draw(2, 3), "b", "its size: yours is a tensor of shape (2, 3), expected 'b'."),
-        ([draw(2)], [draw(2)], "its size: yours is [tensor("),
+        (draw(0, 2, 3), "b", "its size: yours is a tensor of shape (2, 3), expected 'b'."),
+        ([draw(0, 2)], [draw(0, 2)], "its size: yours is [tensor("),
         (0.1, 0.2, "its size: yours is 0.1, expected 0.2."),
         (13.4, 13.397459621556141, "its size: yours is 13.4, expected 13.3975."),
         ("1", 1.0, "its size: yours is '1', expected 1."),
@@ -475,7 +489,9 @@ def test_your_turn_is_let_through():
         with pytest.raises(YourTurn, match="3.1"):
             said(answer, **toy)
     with pytest.raises(YourTurn):  # on the other device, which only answers that make tensors of their own get to see
-        said(lambda x: center(x) + torch.zeros((), device=x.device) if x.device.type == "cpu" else blank(x))
+        said(
+            lambda x: center(x) + torch.zeros((), device=x.device) if x.device.type == "cpu" else blank(x), devices=True
+        )
     with pytest.raises(YourTurn):
         core.raised(YourTurn("3.1: write it"))
 
@@ -512,7 +528,7 @@ def test_checks_work_where_gradients_are_off():
 
 
 def test_every_answer_gets_fresh_inputs():
-    x = draw(3, 5)
+    x = draw(0, 3, 5)
     before = x.clone()
     probes = [call("it", x), call("it again", x)]
     assert "changed its input" in first(lambda x: x.zero_(), probes=probes)
@@ -520,17 +536,160 @@ def test_every_answer_gets_fresh_inputs():
 
 
 def test_another_device():
-    assert said(lambda x: center(x) + torch.zeros(1, dtype=x.dtype, device=x.device)) == []
-    assert said(lambda x: center(x) + torch.zeros(1, dtype=x.dtype)) == [
+    stays = lambda x: center(x) + torch.zeros(1, dtype=x.dtype)  # noqa: E731
+    assert said(stays) == [], "no probe on another device unless the exercise speaks of devices"
+    assert said(stays, devices=True) == [
         "Not yet. With x on another device than the CPU it raises an error.",
         "A tensor made inside stays on the CPU: give it device=x.device, or derive it from x.",
     ]
-    assert said(lambda x: center(x) if x.sum().item() < 1e9 else x) == [], ".item() fails on meta but works on a GPU"
-    assert said(lambda x: center(x) if x.device.type == "cpu" else sys.exit()) == []
+    assert said(lambda x: center(x) + torch.zeros(1, dtype=x.dtype, device=x.device), devices=True) == []
+    works_on_a_gpu = lambda x: center(x) if x.sum().item() < 1e9 else x  # noqa: E731
+    assert said(works_on_a_gpu, devices=True) == [], ".item() fails on meta but works on a GPU"
+    assert said(lambda x: center(x) if x.device.type == "cpu" else sys.exit(), devices=True) == []
+
+
+@pytest.mark.parametrize(
+    "ready",
+    [
+        lambda x: F.layer_norm(x, x.shape[-1:]),
+        lambda x: torch.layer_norm(x, x.shape[-1:]),
+        lambda x: torch.native_layer_norm(x, x.shape[-1:], None, None, 1e-5)[0],
+        lambda x: nn.LayerNorm(x.shape[-1]).double()(x),
+    ],
+)
+def test_the_ready_made_function_is_refused_where_building_is_the_point(ready):
+    def built(x):
+        c = x - x.mean(-1, keepdim=True)
+        return c / torch.sqrt((c * c).mean(-1, keepdim=True) + 1e-5)
+
+    assert said(ready, reference=built) == []
+    assert said(ready, reference=built, by_hand=("layer_norm",)) == [
+        "Not yet. Right values, and PyTorch's own layer_norm made them.",
+        "This exercise is there to build it: write its steps yourself.",
+    ]
+    assert said(built, reference=built, by_hand=("layer_norm",)) == []
+    assert said(lambda x: ready(x) * 2, reference=built, by_hand=("layer_norm",))[0].startswith("Not yet. On 3 rows")
+    assert (
+        said(
+            lambda x: x.softmax(-1),
+            reference=lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True),
+            by_hand=("softmax",),
+        )[0]
+        == "Not yet. Right values, and PyTorch's own softmax made them."
+    )
+
+
+def test_a_changed_input_is_seen_however_small_the_change():
+    def nudged(x):
+        y = center(x)
+        with torch.no_grad():
+            x.add_(1e-12)
+        return y
+
+    assert first(nudged) == "On 3 rows of 5: your code changed its input x."
+
+
+def test_a_mistake_with_other_observations_is_not_the_cause():
+    """Two observations agree only if they are of the same things: one with fewer of them proves nothing."""
+    few = Probe("a toy", lambda answer: answer())
+    both = {"the output": draw(0, 3), "the count": 1}
+    right = lambda: both | {"the count": 2}  # noqa: E731
+    mistakes = [Mistake("never.", lambda: {"the output": draw(0, 3)}), Mistake("counts 1.", lambda: dict(both))]
+    assert said(lambda: dict(both), [few], right, mistakes)[1] == "Probable cause: counts 1."
+    assert said(lambda: {"the output": draw(0, 3)}, [few], right, mistakes[1:]) == [
+        "Not yet. On a toy: the count is missing."
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- known mistakes
+
+
+def solved(x):
+    mean = x.mean(-1, keepdim=True)
+    return x - mean
+
+
+def test_known_mistakes_are_edits_of_a_solution():
+    rows = {"x - mean -> x - mean - mean": "twice.", "x.mean -> x.sum ; x - mean -> x + mean": ("sums", "shared")}
+    twice, sums = known(solved, rows)
+    x = draw(0, 2, 3)
+    assert (twice.cause, twice.shares, sums.cause, sums.shares) == ("twice.", "", "sums", "shared")
+    assert torch.equal(twice.answer(x), x - x.mean(-1, keepdim=True) - x.mean(-1, keepdim=True))
+    assert torch.equal(sums.answer(x), x + x.sum(-1, keepdim=True))
+    assert said(lambda x: x - 2 * x.mean(-1, keepdim=True), mistakes=[twice])[1] == "Probable cause: twice."
+    assert torch.equal(solved(x), center(x)), "the solution itself stays as it is"
+
+
+@pytest.mark.parametrize(
+    "edits, words",
+    [
+        ("x.median -> x.mean", "solved does not contain 'x.median'. Copy the text"),
+        ("x.mean", "'x.mean' is not an edit. Write it as 'old -> new'"),
+        ("x.mean -> x.mean", "change nothing"),
+    ],
+)
+def test_an_edit_that_does_not_fit_is_refused(edits, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        known(solved, {edits: "cause"})
+
+
+def test_who_listens_hears_each_mistake_a_check_looks_for():
+    mistakes = [Mistake("one", lambda x: x), Mistake("two", lambda x: -x)]
+    with listening() as heard:
+        said(center, mistakes=mistakes)
+        quiz(values, SIZES, "sizes", SIZES, CAUSES, tolerance=1e-3)
+        quiz(choice, "nan", "guess", {"nan": None, "zeros": "0/0 is no number."})
+    assert heard[:2] == mistakes
+    assert [(m.cause, m.answer) for m in heard[2:4]] == [
+        ("That is every entry.", SIZES | {"means": 12}),
+        ("Half is for D = 2.", SIZES | {"factor": 0.5}),
+    ]
+    assert [(m.cause, m.answer) for m in heard[5:]] == [("0/0 is no number.", "zeros")]
+    said(center, mistakes=mistakes)
+    assert len(heard) == 6
+
+
+# ----------------------------------------------------------------------------------------------- parts of an exercise
+
+
+class Whole:
+    first, second = staticmethod(lambda x: x - x.mean()), staticmethod(lambda x: x / 2)
+
+
+def in_parts(answer):
+    stages = [
+        ([Probe("numbers", lambda cls: {"the result": cls.first(draw(0, 3))})], [], "first"),
+        ([Probe("other numbers", lambda cls: {"the result": cls.first(draw(0, 4))})], [], "first"),
+        ([Probe("numbers again", lambda cls: {"the result": cls.second(draw(0, 3))})], [], "second"),
+    ]
+    in_stages(answer, "whole", stages, Whole, "{answer.__name__}: {count} inputs")
+
+
+def test_an_exercise_of_several_parts_says_what_is_right_so_far(capfd):
+    class Half(Whole):
+        second = staticmethod(lambda x: x)
+
+    class Waits(Whole):
+        @staticmethod
+        def second(x):
+            raise YourTurn("6.2: write it")
+
+    class Nothing(Half):
+        first = staticmethod(lambda x: x)
+
+    with pytest.raises(NotYet, match=r"^Not yet. On numbers again: .* Right so far: first\.$"):
+        in_parts(Half)
+    with pytest.raises(YourTurn, match=r"^6.2: write it Right so far: first\.$"):
+        in_parts(Waits)
+    with pytest.raises(NotYet) as caught:
+        in_parts(Nothing)
+    assert "Right so far" not in str(caught.value)
+    in_parts(Whole)
+    assert capfd.readouterr().out == "Right: Whole: 3 inputs.\n"
 
 
 def test_in_float64():
-    x = 4096 + draw(3, 5, dtype=torch.float32)
+    x = 4096 + draw(0, 3, 5, dtype=torch.float32)
     y = in_float64(center)(x.requires_grad_())
     assert y.dtype == torch.float32 and torch.equal(y, center(x.double()).float())
     assert [one.dtype for one in in_float64(moments)(x.half())] == [torch.float16] * 2
@@ -566,19 +725,40 @@ CAUSES = [("means", 12, "That is every entry."), ("factor", 0.5, "Half is for D 
         ({"means": 6.0, "shape": [2, 1], "factor": 0.7501, "which": " Rows "}, None),
         ({"means": torch.tensor([[6]]), "shape": torch.Size([2, 1]), "factor": torch.tensor(0.75)}, None),
         ({"means": torch.tensor([6]).numpy()[0], "factor": torch.tensor([0.75]).numpy()[0]}, None),
-        ({"means": 12}, "means: 12 is not right.\nThat is every entry."),
-        ({"means": 7}, "means: 7 is not right."),
-        ({"means": True}, "means: True is not right."),
-        ({"means": "6"}, "means: '6' is not right."),
-        ({"means": ...}, "means: put your answer in the place of the three dots."),
-        ({"means": None}, "means: None is not right."),
-        ({"means": draw(2)}, "means: a tensor of shape (2,) is not right."),
-        ({"shape": (2,)}, "shape: (2,) is not right.\nSay keepdim."),
-        ({"shape": 2}, "shape: 2 is not right."),
-        ({"biased": 1}, "biased: 1 is not right.\nThe answer is one of Python's two words True and False."),
-        ({"factor": 0.5004}, "factor: 0.5004 is not right.\nHalf is for D = 2."),
-        ({"factor": float("nan")}, "factor: nan is not right."),
-        ({"which": "columns"}, "which: 'columns' is not right."),
+        ({"means": "6", "factor": "3/4"}, None),
+        ({"means": [6, 6, 6], "factor": torch.full((3, 1), 0.75)}, None),
+        ({"means": Fraction(6), "factor": Fraction(3, 4)}, None),
+        ({"means": [6, 7]}, "means: [6, 7] is not right. Right so far: shape, biased, factor, which."),
+        ({"means": 12}, "means: 12 is not right. Right so far: shape, biased, factor, which.\nThat is every entry."),
+        ({"means": 7}, "means: 7 is not right. Right so far: shape, biased, factor, which."),
+        ({"means": True}, "means: True is not right. Right so far: shape, biased, factor, which."),
+        ({"means": "six"}, "means: 'six' is not right. Right so far: shape, biased, factor, which."),
+        (
+            {"means": ...},
+            "means: put your answer in the place of the three dots. Right so far: shape, biased, factor, which.",
+        ),
+        ({"means": None}, "means: None is not right. Right so far: shape, biased, factor, which."),
+        (
+            {"means": draw(0, 2)},
+            "means: a tensor of shape (2,) is not right. Right so far: shape, biased, factor, which.",
+        ),
+        ({"shape": (2,)}, "shape: (2,) is not right. Right so far: means, biased, factor, which.\nSay keepdim."),
+        ({"shape": 2}, "shape: 2 is not right. Right so far: means, biased, factor, which."),
+        (
+            {"biased": 1},
+            "biased: 1 is not right. Right so far: means, shape, factor, which.\n"
+            "The answer is one of Python's two words True and False.",
+        ),
+        (
+            {"factor": 0.5004},
+            "factor: 0.5004 is not right. Right so far: means, shape, biased, which.\nHalf is for D = 2.",
+        ),
+        ({"factor": float("nan")}, "factor: nan is not right. Right so far: means, shape, biased, which."),
+        (
+            {"which": "columns"},
+            "which: 'columns' is not right. Right so far: means, shape, biased, factor.\n"
+            "The answer is one of the words 'rows'.",
+        ),
     ],
 )
 def test_values(change, message, capfd):
@@ -595,10 +775,10 @@ def test_values(change, message, capfd):
         (None, "check.sizes takes a dictionary with a value for each of 5 keys, not nothing (None)."),
         (..., "check.sizes got three dots: put your answer in their place."),
         ({}, "'means', 'shape' and 3 more: missing."),
-        (SIZES | {"mean": 6}, "'mean': unknown."),
+        (SIZES | {"mean": 6}, "'mean': unknown. The keys are 'means', 'shape', 'biased', 'factor', 'which'."),
         (
             {"mean" if key == "means" else key: value for key, value in SIZES.items()},
-            "'means': missing. 'mean': unknown.",
+            "'means': missing. 'mean': unknown. The keys are 'means', 'shape', 'biased', 'factor', 'which'.",
         ),
     ],
 )
@@ -613,6 +793,17 @@ def test_a_single_value(capfd):
     assert capfd.readouterr().out == "Right: 4.\nRight: inf.\n"
 
 
+def test_a_typed_answer_gets_the_list_of_allowed_words():
+    causes = [("where", "inside", "Under the root."), ("where", "before", "Too early.")]
+    ask = lambda word, **more: quiz(values, {"where": word}, "eps", {"where": "outside"}, causes, **more)  # noqa: E731
+    assert ask("inside") == "Not yet. where: 'inside' is not right.\nUnder the root."
+    listed = "\nThe answer is one of the words 'before', 'inside', 'outside'."
+    assert ask("out") == "Not yet. where: 'out' is not right." + listed
+    assert ask(3) == "Not yet. where: 3 is not right." + listed
+    assert ask("behind", words=("outside", "behind")) == "Not yet. where: 'behind' is not right."
+    assert ask("OUTSIDE ") is None
+
+
 @pytest.mark.parametrize(
     "answer, message",
     [
@@ -623,7 +814,7 @@ def test_a_single_value(capfd):
         (0, "check.guess takes one of 'nan', 'zeros', not 0."),
         (None, "check.guess takes one of 'nan', 'zeros', not None."),
         (..., "check.guess got three dots: put your answer in their place."),
-        (draw(3), "check.guess takes one of 'nan', 'zeros', not a tensor of shape (3,)."),
+        (draw(0, 3), "check.guess takes one of 'nan', 'zeros', not a tensor of shape (3,)."),
     ],
 )
 def test_choice(answer, message, capfd):

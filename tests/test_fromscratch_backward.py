@@ -6,16 +6,10 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional as F
 
 from fromscratch import LayerNormFunction, layer_norm, layer_norm_backward, mean_and_var
-from tests.banks.lesson_07 import BANK
+from tests.banks.backward import BANK
+from tests.helpers import draws
 
 apply = LayerNormFunction.apply
-
-
-def draw(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):
-    """One tensor a shape; the first is scaled and moved."""
-    generator = torch.Generator().manual_seed(seed)
-    first, *others = (torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes)
-    return [(scale * first + offset).to(dtype), *(item.to(dtype) for item in others)]
 
 
 def by_pytorch(dy, x, weight, bias, eps=1e-5):
@@ -38,7 +32,7 @@ def by_function(dy, x, weight, bias, eps=1e-5):
     "scale, offset, eps", [(1, 0, 1e-5), (3, 20, 1e-5), (1e-3, 0, 1e-5), (1, 0, 0.1), (0, 2.5, 1e-5)]
 )
 def test_gradients_are_pytorchs(shape, scale, offset, eps):
-    x, dy, weight, bias = draw(1, shape, shape, shape[-1:], shape[-1:], scale=scale, offset=offset)
+    x, dy, weight, bias = draws(1, shape, shape, shape[-1:], shape[-1:], scale=scale, offset=offset)
     right = by_pytorch(dy, x, weight, bias, eps)
     for ours in (by_hand(dy, x, weight, eps), by_function(dy, x, weight, bias, eps)):
         for mine, theirs in zip(ours, right, strict=True):
@@ -47,18 +41,18 @@ def test_gradients_are_pytorchs(shape, scale, offset, eps):
 
 
 def test_output_is_layer_norms_bit_for_bit():
-    x, weight, bias = draw(2, (2, 3, 7), (7,), (7,), dtype=torch.float32)
+    x, weight, bias = draws(2, (2, 3, 7), (7,), (7,), dtype=torch.float32)
     assert torch.equal(apply(x, weight, bias, 1e-5), layer_norm(x, (7,), weight, bias))
 
 
 def test_no_rows_give_zero_gradients():
-    x, weight, bias = draw(3, (0, 5), (5,), (5,))
+    x, weight, bias = draws(3, (0, 5), (5,), (5,))
     dx, dweight, dbias = by_function(torch.empty(0, 5, dtype=torch.float64), x, weight, bias)
     assert dx.shape == (0, 5) and torch.equal(dweight, torch.zeros(5).double()) and torch.equal(dbias, dweight)
 
 
 def test_transposed_and_expanded_tensors():
-    x, weight, bias = draw(4, (5, 3, 2), (5,), (5,))
+    x, weight, bias = draws(4, (5, 3, 2), (5,), (5,))
     x = x.transpose(0, 2)
     dy = torch.tensor(1.5, dtype=torch.float64).expand(2, 3, 5) * weight
     for mine, theirs in zip(by_function(dy, x, weight, bias), by_pytorch(dy, x, weight, bias), strict=True):
@@ -67,12 +61,12 @@ def test_transposed_and_expanded_tensors():
 
 @pytest.mark.parametrize("eps", [1e-5, 0.1])
 def test_first_and_second_derivative(eps):
-    inputs = [item.requires_grad_() for item in draw(5, (3, 5), (5,), (5,))]
+    inputs = [item.requires_grad_() for item in draws(5, (3, 5), (5,), (5,))]
     assert gradcheck(apply, (*inputs, eps)) and gradgradcheck(apply, (*inputs, eps))
 
 
 def test_third_derivative():
-    x, direction, weights, weight, bias = draw(6, (2, 5), (2, 5), (2, 5), (5,), (5,))
+    x, direction, weights, weight, bias = draws(6, (2, 5), (2, 5), (2, 5), (5,), (5,))
 
     def third(layer):
         v = x.clone().requires_grad_()
@@ -86,12 +80,12 @@ def test_third_derivative():
 
 
 def test_layer_norm_backward_can_be_differentiated():
-    dy, x, weight = (item.requires_grad_() for item in draw(7, (3, 5), (3, 5), (5,)))
+    dy, x, weight = (item.requires_grad_() for item in draws(7, (3, 5), (3, 5), (5,)))
     assert gradcheck(by_hand, (dy, x, weight))
 
 
 def test_only_what_needs_a_gradient():
-    x, weight, bias = draw(8, (3, 5), (5,), (5,))
+    x, weight, bias = draws(8, (3, 5), (5,), (5,))
     x.requires_grad_()
     apply(x, weight, bias, 1e-5).sum().backward()
     assert x.grad is not None and weight.grad is None and bias.grad is None
@@ -99,7 +93,7 @@ def test_only_what_needs_a_gradient():
 
 
 def test_vmap_and_jacrev():
-    x, weight, bias = draw(9, (3, 5), (5,), (5,))
+    x, weight, bias = draws(9, (3, 5), (5,), (5,))
     jacobians = [
         torch.func.vmap(torch.func.jacrev(layer))(x)
         for layer in (lambda row: apply(row, weight, bias, 1e-5), lambda row: F.layer_norm(row, (5,), weight, bias))
@@ -108,7 +102,7 @@ def test_vmap_and_jacrev():
 
 
 def test_nothing_of_its_size_but_x_is_kept():
-    x, weight, bias = (item.requires_grad_() for item in draw(10, (7, 11), (11,), (11,)))
+    x, weight, bias = (item.requires_grad_() for item in draws(10, (7, 11), (11,), (11,)))
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda item: kept.append(item) or item, lambda item: item):
         y = apply(x, weight, bias, 1e-5)
@@ -119,7 +113,7 @@ def test_nothing_of_its_size_but_x_is_kept():
 
 @pytest.mark.parametrize("offset", [0, 100, 1e3, 1e4, 1e5])
 def test_float32_keeps_its_digits_at_any_offset(offset):
-    x, dy, weight, bias = draw(11, (16, 1024), (16, 1024), (1024,), (1024,), dtype=torch.float32, offset=offset)
+    x, dy, weight, bias = draws(11, (16, 1024), (16, 1024), (1024,), (1024,), dtype=torch.float32, offset=offset)
     right = by_pytorch(*(item.double() for item in (dy, x, weight, bias)))
     for mine, truth in zip(by_function(dy, x, weight, bias), right, strict=True):
         assert (mine - truth).norm() < 4e-7 * truth.norm()  # a few times 2^-24 = 6e-8
@@ -128,7 +122,7 @@ def test_float32_keeps_its_digits_at_any_offset(offset):
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float16, 2e-3), (torch.bfloat16, 1e-2)])  # 11 and 8 bits
 def test_half_precision(dtype, tolerance):
     # the squares of these x overflow float16
-    x, dy, weight, bias = draw(12, (4, 64), (4, 64), (64,), (64,), dtype=dtype, scale=100, offset=50)
+    x, dy, weight, bias = draws(12, (4, 64), (4, 64), (64,), (64,), dtype=dtype, scale=100, offset=50)
     right = by_pytorch(*(item.double() for item in (dy, x, weight, bias)))
     for mine, truth in zip(by_function(dy, x, weight, bias), right, strict=True):
         assert mine.dtype == dtype and (mine - truth).norm() < tolerance * truth.norm()
@@ -136,7 +130,7 @@ def test_half_precision(dtype, tolerance):
 
 def test_the_two_sums_miss_only_what_the_lesson_says():
     """Section 7.3: of the wrong dx, a forgotten gain and a wrong factor in front escape the two sums, nothing else."""
-    x, dy, weight = draw(13, (3, 5), (3, 5), (5,), scale=2, offset=1)
+    x, dy, weight = draws(13, (3, 5), (3, 5), (5,), scale=2, offset=1)
     mean, var = mean_and_var(x)
     rstd = torch.rsqrt(var + 1e-5)
     x_hat, h = (x - mean) * rstd, dy * weight

@@ -8,13 +8,10 @@ import torch
 from torch import nn
 
 from fromscratch import BatchNorm1d, RunningStatistics, channel_stats
+from tests.helpers import draw
 
 # (B, C), (B, C, T), and the smallest batches that have a variance
 SHAPES = [(6, 4), (2, 4), (3, 4, 5), (1, 4, 2), (2, 4, 1)]
-
-
-def draw(seed, *shape, dtype=torch.float64):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def pair(C=4, seed=0, **options):

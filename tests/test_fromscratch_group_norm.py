@@ -9,19 +9,16 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import GroupNorm
+from tests.helpers import draw
 
 SHAPES = [(4, 6), (2, 6, 5), (2, 6, 1), (2, 6, 4, 3), (2, 6, 2, 3, 2), (1, 6, 4, 3), (0, 6, 5)]
 TYPES = {torch.float64: 1e-12, torch.float32: 5e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 
 
-def numbers(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
 def filled(layer, seed=9):
     with torch.no_grad():
         for i, parameter in enumerate(layer.parameters()):
-            parameter.copy_(numbers(*parameter.shape, seed=seed + i))
+            parameter.copy_(draw(seed + i, *parameter.shape))
     return layer
 
 
@@ -42,7 +39,7 @@ def results(layer, x, dy):
 @pytest.mark.parametrize("groups", [1, 2, 6])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_values_and_gradients(shape, groups, dtype):
-    x, dy = numbers(*shape, seed=1, dtype=dtype), numbers(*shape, seed=2, dtype=dtype)
+    x, dy = draw(1, *shape, dtype=dtype), draw(2, *shape, dtype=dtype)
     mine = filled(GroupNorm(groups, 6).to(dtype))
     theirs = copy.deepcopy(mine).double()
     exact = filled(nn.GroupNorm(groups, 6).double())
@@ -61,7 +58,7 @@ def test_options(options):
     mine, theirs = GroupNorm(3, 6, dtype=torch.float64, **options), nn.GroupNorm(3, 6, dtype=torch.float64, **options)
     kept = [{name: tensor.shape for name, tensor in layer.state_dict().items()} for layer in (mine, theirs)]
     assert kept[0] == kept[1]
-    x = numbers(2, 6, 5, seed=3)
+    x = draw(3, 2, 6, 5)
     assert gap(filled(mine)(x), filled(theirs)(x)) < 1e-12
     assert mine.weight is None or torch.equal(GroupNorm(3, 6).weight, torch.ones(6))
     assert mine.bias is None or torch.equal(GroupNorm(3, 6).bias, torch.zeros(6))
@@ -73,7 +70,7 @@ def test_checkpoints_travel_both_ways():
     theirs.load_state_dict(filled(mine).state_dict())
     assert torch.equal(theirs.weight, mine.weight) and torch.equal(theirs.bias, mine.bias)
     mine.load_state_dict(filled(theirs, seed=3).state_dict())
-    x = numbers(2, 6, 5, dtype=torch.float32)
+    x = draw(0, 2, 6, 5, dtype=torch.float32)
     assert gap(mine(x), theirs(x)) < 5e-6
     for twin in (copy.deepcopy(mine), pickle.loads(pickle.dumps(mine))):
         assert torch.equal(twin(x), mine(x))
@@ -90,10 +87,10 @@ def test_attributes_and_arguments():
 @pytest.mark.parametrize(
     "x",
     [
-        numbers(2, 6, 4, 3, seed=4).to(memory_format=torch.channels_last),
-        numbers(6, 2, 5, seed=4).transpose(0, 1),
-        numbers(2, 12, 5, seed=4)[:, ::2],
-        numbers(1, 6, 5, seed=4).expand(3, 6, 5),
+        draw(4, 2, 6, 4, 3).to(memory_format=torch.channels_last),
+        draw(4, 6, 2, 5).transpose(0, 1),
+        draw(4, 2, 12, 5)[:, ::2],
+        draw(4, 1, 6, 5).expand(3, 6, 5),
     ],
 )
 def test_memory_order(x):
@@ -143,14 +140,14 @@ def test_refusals():
 
 
 def test_derivatives_and_transforms():
-    layer, x = filled(GroupNorm(3, 6).double()), numbers(2, 6, 4, seed=5).requires_grad_()
+    layer, x = filled(GroupNorm(3, 6).double()), draw(5, 2, 6, 4).requires_grad_()
     assert torch.autograd.gradcheck(layer, x) and torch.autograd.gradgradcheck(layer, x)
-    many = numbers(3, 2, 6, 4, seed=6)
+    many = draw(6, 3, 2, 6, 4)
     assert gap(torch.func.vmap(layer)(many), torch.stack([layer(part) for part in many])) < 1e-12
 
 
 def test_relatives():
-    x = numbers(2, 6, 4, 3, seed=7)
+    x = draw(7, 2, 6, 4, 3)
     bare = {groups: GroupNorm(groups, 6, affine=False) for groups in (1, 6)}
     assert gap(bare[1](x), F.layer_norm(x, x.shape[1:])) < 1e-12
     assert gap(bare[6](x), F.instance_norm(x)) < 1e-12
@@ -158,7 +155,7 @@ def test_relatives():
 
 
 def test_large_offsets():
-    x = 1000 + numbers(4, 6, 50, seed=8, dtype=torch.float32)
+    x = 1000 + draw(8, 4, 6, 50, dtype=torch.float32)
     exact = F.group_norm(x.double(), 2)
     assert gap(GroupNorm(2, 6, affine=False)(x), exact) < 1e-5
     assert not GroupNorm(2, 6)(torch.full((2, 6, 5), 100.1)).any()

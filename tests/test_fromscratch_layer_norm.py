@@ -12,14 +12,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNorm, layer_norm
+from tests.helpers import draw
 
 # Some units in the last place of each type, as a multiple of max(1, largest exact value).
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 5e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 TYPES = list(TOLERANCES)
-
-
-def numbers(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def gap(ours, exact):
@@ -69,8 +66,8 @@ def kind(call):
 )
 def test_values_and_gradients(shape, size, dtype):
     sizes = tuple(np.atleast_1d(size).tolist())
-    x, dy = numbers(*shape, seed=1, dtype=dtype), numbers(*shape, seed=2, dtype=dtype)
-    weight, bias = numbers(*sizes, seed=3, dtype=dtype), numbers(*sizes, seed=4, dtype=dtype)
+    x, dy = draw(1, *shape, dtype=dtype), draw(2, *shape, dtype=dtype)
+    weight, bias = draw(3, *sizes, dtype=dtype), draw(4, *sizes, dtype=dtype)
     kept = x.clone()
     ours = with_gradients(lambda x, w, b: layer_norm(x, size, w, b), x, dy, weight, bias)
     exact = with_gradients(
@@ -85,20 +82,20 @@ def test_values_and_gradients(shape, size, dtype):
 @pytest.mark.parametrize("eps", [0.0, 1e-12, 1e-3, 1])
 @pytest.mark.parametrize("has_weight, has_bias", [(True, True), (True, False), (False, True), (False, False)])
 def test_each_parameter_may_be_missing(has_weight, has_bias, eps):
-    x = numbers(3, 4, seed=5)
-    options = {"weight": numbers(4, seed=6) if has_weight else None, "bias": numbers(4, seed=7) if has_bias else None}
+    x = draw(5, 3, 4)
+    options = {"weight": draw(6, 4) if has_weight else None, "bias": draw(7, 4) if has_bias else None}
     assert gap(layer_norm(x, 4, eps=eps, **options), F.layer_norm(x, (4,), eps=eps, **options)) < 1e-12
 
 
 @pytest.mark.parametrize(
     "x, size",
     [
-        (numbers(4, 3, 2).transpose(0, 2), (3, 4)),
-        (numbers(4, 3, 2).transpose(0, 2), 4),
-        (numbers(6, 8)[:, ::2], 4),
-        (numbers(2, 3, 4, 5).to(memory_format=torch.channels_last), (3, 4, 5)),
-        (numbers(1, 4).expand(3, 4), 4),
-        (numbers(4, 1).expand(4, 3).t(), (3, 4)),
+        (draw(0, 4, 3, 2).transpose(0, 2), (3, 4)),
+        (draw(0, 4, 3, 2).transpose(0, 2), 4),
+        (draw(0, 6, 8)[:, ::2], 4),
+        (draw(0, 2, 3, 4, 5).to(memory_format=torch.channels_last), (3, 4, 5)),
+        (draw(0, 1, 4).expand(3, 4), 4),
+        (draw(0, 4, 1).expand(4, 3).t(), (3, 4)),
     ],
 )
 def test_memory_order(x, size):
@@ -109,7 +106,7 @@ def test_memory_order(x, size):
 
 
 def test_rows_do_not_touch_each_other():
-    x = numbers(5, 6, seed=8, dtype=torch.float32)
+    x = draw(8, 5, 6, dtype=torch.float32)
     alone = layer_norm(x, 6)
     x[1, 2], x[3, 4] = float("inf"), float("nan")
     together = layer_norm(x, 6)
@@ -124,7 +121,7 @@ def test_constant_rows_give_zero(value, D):
 
 
 def test_no_eps_and_a_negative_one_behave_as_in_pytorch():
-    constant, x = torch.full((2, 4), 3.0), numbers(2, 4, dtype=torch.float32)
+    constant, x = torch.full((2, 4), 3.0), draw(0, 2, 4, dtype=torch.float32)
     assert layer_norm(constant, 4, eps=0.0).isnan().all() and F.layer_norm(constant, (4,), eps=0.0).isnan().all()
     assert layer_norm(x, 4, eps=-10.0).isnan().all() and F.layer_norm(x, (4,), eps=-10.0).isnan().all()
 
@@ -137,7 +134,7 @@ def test_no_eps_and_a_negative_one_behave_as_in_pytorch():
     "scale, offset, eps", [(300, 0, 1e-5), (1e-4, 0, 1e-5), (1, 50, 1e-5), (0, 0, 1e-12), (0, 5, 1e-8)]
 )
 def test_half_precision_is_accumulated_in_float32(scale, offset, eps, dtype):
-    x = (scale * numbers(8, 768, seed=9) + offset).to(dtype)
+    x = (scale * draw(9, 8, 768) + offset).to(dtype)
     ours, theirs = layer_norm(x, 768, eps=eps), F.layer_norm(x, (768,), eps=eps)
     exact = F.layer_norm(x.double(), (768,), eps=eps)
     assert gap(ours, exact) < TOLERANCES[dtype]
@@ -146,7 +143,7 @@ def test_half_precision_is_accumulated_in_float32(scale, offset, eps, dtype):
 
 @pytest.mark.parametrize("x, weight, bias", list(itertools.product(TYPES, [*TYPES, None], [*TYPES, None])), ids=str)
 def test_the_types_that_may_meet_are_pytorchs(x, weight, bias):
-    given = numbers(3, 4).to(x)
+    given = draw(0, 3, 4).to(x)
     gain, offset = (None if dtype is None else torch.ones(4, dtype=dtype) for dtype in (weight, bias))
     theirs = kind(lambda: F.layer_norm(given, (4,), gain, offset))
     assert kind(lambda: layer_norm(given, 4, gain, offset)) == theirs
@@ -161,7 +158,7 @@ def test_other_types_are_refused_as_by_pytorch(dtype):
 
 
 def test_autocast_on_the_cpu():
-    x = numbers(3, 5, dtype=torch.float32)
+    x = draw(0, 3, 5, dtype=torch.float32)
     for cls in (LayerNorm, nn.LayerNorm):
         model = nn.Sequential(nn.Linear(5, 4), cls(4))
         with torch.autocast("cpu", torch.bfloat16):
@@ -185,9 +182,9 @@ def test_no_less_accurate_than_pytorch(offset, D):
     """
     errors = []
     for seed in range(10):
-        x = numbers(256, D, seed=seed, dtype=torch.float32) + offset
-        dy = numbers(256, D, seed=seed + 50, dtype=torch.float32)
-        weight, bias = numbers(2, D, seed=seed + 60, dtype=torch.float32)
+        x = draw(seed, 256, D, dtype=torch.float32) + offset
+        dy = draw(seed + 50, 256, D, dtype=torch.float32)
+        weight, bias = draw(seed + 60, 2, D, dtype=torch.float32)
         exact = with_gradients(
             lambda x, w, b: F.layer_norm(x, (D,), w, b), x.double(), dy.double(), weight.double(), bias.double()
         )
@@ -215,8 +212,8 @@ def test_no_less_accurate_on_rows_of_other_kinds(make, D):
     """Root mean square errors in 6 seeds: output below 0.93 of PyTorch's, gradient in x up to 1.14 times it."""
     errors = []
     for seed in range(6):
-        x = make(numbers(64, D, seed=seed)).float()
-        dy = numbers(64, D, seed=seed + 50, dtype=torch.float32)
+        x = make(draw(seed, 64, D)).float()
+        dy = draw(seed + 50, 64, D, dtype=torch.float32)
         exact = with_gradients(lambda x: F.layer_norm(x, (D,)), x.double(), dy.double())
         sides = [with_gradients(norm, x, dy) for norm in (lambda x: layer_norm(x, D), lambda x: F.layer_norm(x, (D,)))]
         errors.append([[root_mean_square(a - b) for a, b in zip(side, exact, strict=True)] for side in sides])
@@ -225,7 +222,7 @@ def test_no_less_accurate_on_rows_of_other_kinds(make, D):
 
 
 def test_one_long_row_at_an_offset():
-    x = numbers(2, 200_000, seed=12, dtype=torch.float32) + 1e4
+    x = draw(12, 2, 200_000, dtype=torch.float32) + 1e4
     exact = F.layer_norm(x.double(), (200_000,))
     assert gap(layer_norm(x, 200_000), exact) < 1e-6 < gap(F.layer_norm(x, (200_000,)), exact)
 
@@ -234,7 +231,7 @@ def test_one_long_row_at_an_offset():
 
 
 def leaves(*shapes):
-    return [numbers(*shape, seed=80 + i).requires_grad_() for i, shape in enumerate(shapes)]
+    return [draw(80 + i, *shape).requires_grad_() for i, shape in enumerate(shapes)]
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script")  # from inside forward-mode differentiation
@@ -249,7 +246,7 @@ def test_first_and_second_derivatives():
 
 @pytest.mark.parametrize("in_dims", [(0, None), (1, None), (2, None), (1, 0)])
 def test_vmap(in_dims):
-    x, weight = numbers(3, 3, 3, 4, seed=81), numbers(3, 4, seed=82)
+    x, weight = draw(81, 3, 3, 3, 4), draw(82, 3, 4)
     if in_dims[1] is None:
         weight = weight[0]
     map_over = lambda f: torch.func.vmap(f, in_dims=in_dims)(x, weight)  # noqa: E731
@@ -257,7 +254,7 @@ def test_vmap(in_dims):
 
 
 def test_per_sample_gradients_and_jacobian():
-    x, weight, bias = numbers(5, 3, 4, seed=83), numbers(4, seed=84), numbers(4, seed=85)
+    x, weight, bias = draw(83, 5, 3, 4), draw(84, 4), draw(85, 4)
 
     def per_sample(norm):
         loss = lambda w, b, row: (norm(row, (4,), w, b) ** 3).sum()  # noqa: E731
@@ -270,7 +267,7 @@ def test_per_sample_gradients_and_jacobian():
 
 
 def test_gains_mapped_alone_and_an_ensemble_of_layers():
-    x, weight, bias = numbers(2, 3, 4, seed=86), numbers(6, 4, seed=87), numbers(4, 6, seed=88)
+    x, weight, bias = draw(86, 2, 3, 4), draw(87, 6, 4), draw(88, 4, 6)
     mapped = [
         torch.func.vmap(lambda w, b, norm=norm: norm(x, (4,), w, b), in_dims=(0, 1))(weight, bias)
         for norm in (layer_norm, F.layer_norm)
@@ -286,7 +283,7 @@ def test_gains_mapped_alone_and_an_ensemble_of_layers():
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script")
 def test_hessian_and_forward_mode_beside_pytorch():
-    x, weight, bias = numbers(3, 4, seed=89), numbers(4, seed=90), numbers(4, seed=91)
+    x, weight, bias = draw(89, 3, 4), draw(90, 4), draw(91, 4)
     hessians = [
         torch.func.hessian(lambda x, norm=norm: (norm(x, (4,), weight, bias) ** 3).sum())(x)
         for norm in (layer_norm, F.layer_norm)
@@ -397,7 +394,7 @@ def test_the_module_beside_pytorchs(options, size, dtype):
         theirs.eps,
         theirs.elementwise_affine,
     )
-    x, dy = numbers(5, 2, 3, 4, seed=91, dtype=dtype), numbers(5, 2, 3, 4, seed=92, dtype=dtype)
+    x, dy = draw(91, 5, 2, 3, 4, dtype=dtype), draw(92, 5, 2, 3, 4, dtype=dtype)
     exact = copy.deepcopy(theirs).double()
     results = []
     for layer, kind_ in ((ours, dtype), (exact, torch.float64)):
@@ -438,7 +435,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused():
 
 def test_copies_and_files():
     ours, theirs = pair((3, 4))
-    x = numbers(2, 3, 4, seed=93, dtype=torch.float32)
+    x = draw(93, 2, 3, 4, dtype=torch.float32)
     for other in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
         assert torch.equal(other(x), ours(x)) and other.weight is not ours.weight
     file = io.BytesIO()
@@ -451,14 +448,14 @@ def test_copies_and_files():
 def test_hooks_modes_and_training():
     layer, calls = LayerNorm(5), []
     layer.register_forward_hook(lambda *_: calls.append(1))
-    x = numbers(4, 5, seed=94, dtype=torch.float32)
+    x = draw(94, 4, 5, dtype=torch.float32)
     assert torch.equal(layer.train()(x), layer.eval()(x)) and len(calls) == 2 and not list(layer.buffers())
     ours, theirs = (layer.double() for layer in pair(5))
     for model in (ours, theirs):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for step in range(20):
             optimizer.zero_grad()
-            (model(numbers(4, 5, seed=step)) - numbers(4, 5, seed=100 + step)).square().mean().backward()
+            (model(draw(step, 4, 5)) - draw(100 + step, 4, 5)).square().mean().backward()
             optimizer.step()
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert gap(a, b) < 1e-11
@@ -474,7 +471,7 @@ def test_inside_a_transformer_layer():
     for model in (ours, theirs):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for step in range(3):
-            loss = (model(numbers(2, 5, 8, seed=step)) * numbers(2, 5, 8, seed=9)).mean()
+            loss = (model(draw(step, 2, 5, 8)) * draw(9, 2, 5, 8)).mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -8,13 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNorm, LayerNormGRUCell, LayerNormLSTMCell
+from tests.helpers import draw
 
 CELLS = [LayerNormGRUCell, LayerNormLSTMCell]
 PLAIN = {LayerNormGRUCell: nn.GRUCell, LayerNormLSTMCell: nn.LSTMCell}
-
-
-def draw(seed, *shape, dtype=torch.float64):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def made(cls, I=4, H=6, seed=0, dtype=torch.float64):  # noqa: E741

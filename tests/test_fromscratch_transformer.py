@@ -9,10 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import Attention, Block, CharGPT, LayerNorm, RMSNorm, attention
-
-
-def draw(*shape, seed=0, dtype=torch.float64):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+from tests.helpers import draw
 
 
 def filled(module, seed=1):
@@ -47,7 +44,7 @@ def theirs(block, place):
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_attention_is_pytorchs(causal, dtype, tolerance):
-    q, k, v = (draw(2, 3, 5, 4, seed=seed, dtype=dtype) for seed in range(3))
+    q, k, v = (draw(seed, 2, 3, 5, 4, dtype=dtype) for seed in range(3))
     y = attention(q, k, v, causal)
     assert y.dtype == dtype
     assert (y - F.scaled_dot_product_attention(q, k, v, is_causal=causal)).abs().max() < tolerance
@@ -64,7 +61,7 @@ def test_attention_with_a_hand_computed_example():
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_block_is_pytorchs_with_gradients(place, causal):
     block = filled(Block(8, 2, place=place, causal=causal))
-    layer, x, dy = theirs(block, place), draw(2, 5, 8), draw(2, 5, 8, seed=3)
+    layer, x, dy = theirs(block, place), draw(0, 2, 5, 8), draw(3, 2, 5, 8)
     mask = torch.ones(5, 5, dtype=torch.bool).triu(1) if causal else None
     found = []
     for run in (block, lambda h: layer(h, src_mask=mask)):
@@ -76,7 +73,7 @@ def test_a_block_is_pytorchs_with_gradients(place, causal):
 
 def test_a_block_without_a_norm_is_two_sums():
     block = filled(Block(6, 3, place=None))
-    x = draw(2, 4, 6)
+    x = draw(0, 2, 4, 6)
     h = x + block.attend(x)
     assert torch.equal(block(x), h + block.mlp(h))
     assert not any(isinstance(module, LayerNorm) for module in block.modules())
@@ -95,7 +92,7 @@ def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="place is 'Pre', expected 'pre', 'post' or None"):
         Block(8, 2, place="Pre")
     with pytest.raises(RuntimeError):
-        Block(8, 3)(draw(1, 2, 8, dtype=torch.float32))
+        Block(8, 3)(draw(0, 1, 2, 8, dtype=torch.float32))
     with pytest.raises(RuntimeError):
         CharGPT(context=4)(torch.zeros(1, 5, dtype=torch.long))
 
@@ -136,7 +133,7 @@ def test_the_same_seed_gives_all_places_the_same_weights():
 def test_every_parameter_gets_a_gradient_and_copies_work():
     gpt = CharGPT(layers=2)
     tokens = torch.randint(27, (2, 16), generator=torch.Generator().manual_seed(6))
-    weights = draw(2, 16, 27, dtype=torch.float32)
+    weights = draw(0, 2, 16, 27, dtype=torch.float32)
     (gpt(tokens) * weights).sum().backward()
     assert all(p.grad is not None and p.grad.any() for p in gpt.parameters())
     for twin in (copy.deepcopy(gpt), pickle.loads(pickle.dumps(gpt))):
@@ -151,5 +148,5 @@ def test_attention_module_equals_multihead_attention():
         other.in_proj_weight.copy_(mine.qkv.weight)
         other.in_proj_bias.copy_(mine.qkv.bias)
     other.out_proj.load_state_dict(mine.out.state_dict())
-    x = draw(2, 4, 12)
+    x = draw(0, 2, 4, 12)
     assert (mine(x) - other(x, x, x, need_weights=False)[0]).abs().max() < 1e-12

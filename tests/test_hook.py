@@ -6,9 +6,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from coursebuild import kernel
 from lessonkit import _hook
 from lessonkit._hook import YourTurn, bound_names
-from tests.machine import ROOT, machine
+from tests.helpers import ROOT
 
 WAITS = "Your turn: exercise 3.1 · "
 BLANK = WAITS + "replace this line by your answer"
@@ -167,7 +168,7 @@ def shown(tmp_path_factory):
     """Return what each cell of CELLS put out, all run in one kernel."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code, _ in CELLS])
     place = {"metadata": {"path": str(tmp_path_factory.mktemp("kernel"))}}
-    NotebookClient(notebook, allow_errors=True, resources=place).execute(env=machine.environment(ROOT))
+    NotebookClient(notebook, allow_errors=True, resources=place).execute(env=kernel.environment(ROOT))
     return [cell.outputs for cell in notebook.cells]
 
 

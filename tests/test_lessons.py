@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from coursebuild import editions, syntax
+from coursebuild.source import BEGIN, END, blank, read
 from lessonkit import plot
-from tests.machine import ROOT, SOURCES, machine
+from tests.helpers import ROOT, SOURCES
 
 IDS = [path.stem for path in SOURCES]
 CACHE = {}
@@ -21,7 +23,7 @@ TEACHING, DEFINITION, EXPORT, TO_WRITE = 12, 30, 30, 10  # lines of code
 
 def lesson(path):
     if path not in CACHE:
-        CACHE[path] = machine.read(path)
+        CACHE[path] = read(path)
     return CACHE[path]
 
 
@@ -71,7 +73,7 @@ def test_code_lines():
 def test_cells_are_short(path):
     problems = []
     for cell in lesson(path).code():
-        solution = machine.blank(lesson(path), cell)[1]
+        solution = blank(lesson(path), cell)[1]
         lines, body = len(code_lines(solution)), ast.parse(solution).body
         one = len(body) == 1 and isinstance(body[0], (ast.FunctionDef, ast.ClassDef))
         if "export" in cell.tags:
@@ -92,9 +94,9 @@ def test_learners_write_at_most_ten_lines(path):
         inside, marks = False, 0
         within = set()
         for number, line in enumerate(cell.source.splitlines(), 1):
-            if machine.BEGIN["code"].fullmatch(line.rstrip()):
+            if BEGIN["code"].fullmatch(line.rstrip()):
                 inside, marks = True, marks + 1
-            elif machine.END["code"].fullmatch(line.rstrip()):
+            elif END["code"].fullmatch(line.rstrip()):
                 inside = False
             elif inside:
                 within.add(number)
@@ -195,16 +197,16 @@ def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
     """Then every cell that depends on a blank can be told from an unbound name (see lessonkit's hook)."""
     problems, bound = [], set()
     for cell in lesson(path).code():
-        solution = machine.blank(lesson(path), cell)[1]
-        names = machine.names(solution)[1]
+        solution = blank(lesson(path), cell)[1]
+        names = syntax.names(solution)[1]
         if "exercise" in cell.tags and re.search(r"^### BEGIN SOLUTION", cell.source, re.MULTILINE):
             region = re.findall(r"^### BEGIN SOLUTION$(.*?)^### END SOLUTION$", cell.source, re.MULTILINE | re.DOTALL)
-            given = machine.names("\n".join(region))[1]
+            given = syntax.names("\n".join(region))[1]
             if given & bound:
                 problems.append((cell, f"the blank binds {', '.join(sorted(given & bound))}, as an earlier cell does"))
             if not given:
                 problems.append((cell, "the blank stands at top level and binds no name"))
-            wanted = set(re.findall(r"(\w+) = \.\.\.", machine.blank(lesson(path), cell)[0]))
+            wanted = set(re.findall(r"(\w+) = \.\.\.", blank(lesson(path), cell)[0]))
             if given - wanted:
                 problems.append((cell, f"the learner is not told to bind {', '.join(sorted(given - wanted))}"))
         bound |= names
@@ -224,11 +226,23 @@ def test_no_catch_all_no_threads_no_semicolons(path):
                 caught = {ast.unparse(kind) if kind else "BaseException" for kind in kinds}
                 if caught & {"BaseException", "Exception", "NameError", "check.YourTurn"}:
                     problems.append((cell, "'except' catches what says 'your turn'"))
-            for module in machine._modules(node):
+            for module in syntax.modules(node):
                 if re.match(r"threading|concurrent|_thread|asyncio", module):
                     problems.append((cell, f"imports {module}: what waits for an answer cannot say so from there"))
         if re.search(r";\s*(#.*)?$", cell.source, re.MULTILINE):
             problems.append((cell, "a line ends with ';', which nbval does not honour"))
+    none(path, problems)
+
+
+@every_lesson
+def test_what_is_recorded_draws_nothing(path):
+    """`make runs` executes these cells; a figure belongs into the cell below, which reads the record."""
+    problems = []
+    for cell in lesson(path).code("record"):
+        for node in ast.parse(cell.source).body:
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ImportFrom)):
+                if any(isinstance(n, ast.Name) and n.id == "plot" for n in ast.walk(node)):
+                    problems.append((cell, "a cell tagged record draws. Split it"))
     none(path, problems)
 
 
@@ -315,7 +329,7 @@ def test_links_lead_somewhere(path, edition):
     folder = ROOT / {"learner": "notebooks", "solutions": "notebooks/solutions", "the learner's copy": "work"}[edition]
     made = {folder / f"{source.stem}.ipynb" for source in SOURCES}  # in work/ once `make lab` has run
     exists = lambda there: there in made if there.suffix == ".ipynb" else there.exists() and ROOT in there.parents
-    cells = machine.notebook(lesson(path), "solutions" if edition == "solutions" else "learner").cells
+    cells = editions.notebook(lesson(path), "solutions" if edition == "solutions" else "learner").cells
     found = broken("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), folder, exists)
     assert not found
 
@@ -341,7 +355,7 @@ def test_links():
 
 def built(path, edition="solutions"):
     """Return pairs (cell of the source, cell of the stored notebook)."""
-    target = machine.target(lesson(path), edition)
+    target = editions.target(lesson(path), edition)
     assert target.exists(), f"run `make notebooks`: {target.relative_to(ROOT)} is missing"
     stored = json.loads(target.read_text(encoding="utf-8"))["cells"]
     assert [cell["id"] for cell in stored] == [cell.id for cell in lesson(path).cells], "run `make notebooks`"
@@ -428,7 +442,7 @@ def test_figures_are_drawn_by_lessonkit(path):
     problems = []
     for cell in lesson(path).code():
         for node in ast.walk(ast.parse(cell.source)):
-            if any(module.partition(".")[0] == "matplotlib" for module in machine._modules(node)):
+            if any(module.partition(".")[0] == "matplotlib" for module in syntax.modules(node)):
                 problems.append((cell, "imports matplotlib; figures come from lessonkit.plot, in one style"))
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "plot" and node.attr not in plot.__all__:
                 problems.append((cell, f"plot has no {node.attr}"))
@@ -439,7 +453,7 @@ def test_figures_are_drawn_by_lessonkit(path):
 def test_the_learner_edition_is_unrun_and_blank(path):
     for cell, stored in built(path, "learner"):
         assert not stored.get("outputs") and not stored.get("execution_count")
-        assert "".join(stored["source"]) == machine.blank(lesson(path), cell)[0], "run `make notebooks`"
+        assert "".join(stored["source"]) == blank(lesson(path), cell)[0], "run `make notebooks`"
         if {"exercise", "check"} & set(cell.tags):
             assert "raises-exception" in stored["metadata"]["tags"]
 
@@ -512,7 +526,7 @@ def test_all_114_numbers_of_the_public_notebook_are_reproduced():
 @every_lesson
 def test_what_a_widget_reads_is_not_bound_anew_below_it(path):
     """A callback runs when the learner moves the slider, after the last cell: its names must still mean the same."""
-    cells = [cell.source for cell in machine.read(path).code()]
+    cells = [cell.source for cell in read(path).code()]
     functions = {
         node.name: ast.unparse(node)
         for source in cells
@@ -525,7 +539,7 @@ def test_what_a_widget_reads_is_not_bound_anew_below_it(path):
             name = waiting.pop()
             if name not in needed:
                 needed.add(name)
-                waiting += machine.names(functions[name])[0] if name in functions else []
+                waiting += syntax.names(functions[name])[0] if name in functions else []
         for later in cells[number + 1 :]:
-            again = needed & machine.names(later)[1]
+            again = needed & syntax.names(later)[1]
             assert not again, f"{path.name}: a widget's callback reads {sorted(again)}, bound anew below. Rename one."

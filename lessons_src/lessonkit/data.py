@@ -16,6 +16,7 @@ import torch
 
 FOLDER = Path(__file__).resolve().parents[2] / "data"
 SUMS = "SHA256SUMS"
+FILES = {"digits": "digits.npz", "digits_split": "digits.npz", "words": "words.txt.gz"}  # what each function reads
 N_TEST = 500
 
 
@@ -76,7 +77,7 @@ def digits():
     as scikit-learn bundles it.
     Raises DataFileError if data/digits.npz is missing or damaged.
     """
-    content = _verified("digits.npz", "1,797 images of 8x8 pixels and their labels")
+    content = _verified(FILES["digits"], "1,797 images of 8x8 pixels and their labels")
     with np.load(io.BytesIO(content)) as arrays:
         images, labels = torch.from_numpy(arrays["images"]), torch.from_numpy(arrays["labels"])
     return images.float(), labels.long()  # (1797, 8, 8), (1797,)
@@ -107,5 +108,5 @@ def words():
     Source: SCOWL's American word list, from Debian's wamerican 2020.12.07-2 (data/LICENSE-SCOWL.txt).
     Raises DataFileError if data/words.txt.gz is missing or damaged.
     """
-    content = _verified("words.txt.gz", "63,240 words, one a line")
+    content = _verified(FILES["words"], "63,240 words, one a line")
     return gzip.decompress(content).decode("ascii").split()

@@ -175,7 +175,7 @@ def _record(path, call, run):
     results = run(call["seeds"])
     head = call | {
         "date": datetime.date.today().isoformat(),
-        "machine": {"cpu": _cpu(), "torch": torch.__version__, "threads": torch.get_num_threads()},
+        "machine": {"cpu": processor(), "torch": torch.__version__, "threads": torch.get_num_threads()},
     }
     lines = [f'"{key}": {json.dumps(value, allow_nan=False)},' for key, value in head.items()]
     rows = ",\n".join(json.dumps(_text(row), allow_nan=False) for row in results)  # a line a seed: diffs can be read
@@ -186,7 +186,8 @@ def _record(path, call, run):
     return _stack(results)
 
 
-def _cpu():
+def processor():
+    """Return the name of this machine's processor, as a record keeps it: "Intel(R) Xeon(R) Processor"."""
     try:
         names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:  # not Linux

@@ -11,7 +11,7 @@
 #
 # **You need:** lessons [4](04_affine_and_module.ipynb) (the module) and [6](06_batchnorm.ipynb) (BatchNorm, `eval()`); `nn.Conv2d`, `nn.MaxPool2d` and a training loop.
 
-# %%
+# %% tags=["record"]
 import copy
 import itertools
 from numbers import Integral
@@ -213,7 +213,7 @@ print("and where no kernel fits, // alone says", (L + 2 * p - d * (k - 1) - 1) /
 # The norm, if there is one, stands **between convolution and ReLU**. It is a function of (C, H, W), so that one net serves for all norms.
 
 
-# %%
+# %% tags=["record"]
 def cnn(norm=None, side=8, norm_last=False):
     """Six 3 x 3 convolutions of 16 channels, each with norm(C, H, W) before its ReLU (or behind it), and a linear layer."""
     layers, channels = [], 1
@@ -317,7 +317,7 @@ except RuntimeError as error:
 # Now train. What is held **equal**: the images in their order, the weights of convolutions and linear layer at the start, the learning rate, the number of steps. All of that is *paired*: run 3 of each net has the same of it.
 # What is **not** equal: the norms have parameters of their own, and they take time. The learning rate falls in a straight line from 0.05 to nearly 0. Large first steps are fast, small last ones let the run settle. 0.05 and six epochs were chosen because all four norms train so; the plain net got no search of its own (section 9.4 makes up for that).
 
-# %%
+# %% tags=["record"]
 digits = data.digits_split(0)  # x_train (1297, 8, 8), x_test (500, 8, 8), standardized
 
 
@@ -405,7 +405,7 @@ print("a chasm between none and any; no difference among the four")
 # Kaiming's initialization has that gain.
 
 
-# %%
+# %% tags=["record"]
 def kaiming(net):
     """Give all convolutions and linear layers of net Kaiming's weights and zero biases. Returns net."""
     for layer in net:
@@ -466,7 +466,7 @@ check.kaiming_gap(kaiming_gap)
 # </details>
 
 
-# %%
+# %% tags=["record"]
 def torch_norm(C, H, W):
     """PyTorch's LayerNorm over an image."""
     return nn.LayerNorm([C, H, W])
@@ -490,7 +490,7 @@ assert (
 # Does LayerNorm then buy anything? Change the learning rate: constant now, for ten epochs. These runs were **recorded** (48 nets); set `rerun=True` to train them here, in a minute or so.
 
 
-# %%
+# %% tags=["record"]
 def sweep(run, rates):
     """Test accuracy after ten epochs at rates[run // 4], seed run % 4, of four nets; one that diverges counts 10 %."""
     lr, seed, found = rates[run // 4], run % 4, {}
@@ -502,7 +502,7 @@ def sweep(run, rates):
     return found
 
 
-# %%
+# %% tags=["record"]
 # How far another processor may end from the record, in points (a test repeats run 0, at 0.03). Nets that train: rounding
 # moves their end by a few images. At chance a net names one digit for all images: 7 to 14 %.
 tolerance = {
@@ -863,7 +863,7 @@ print("GroupNorm(1, C):", tuple(cnn(lambda C, H, W: nn.GroupNorm(1, C))[:-2](lar
 # Some put the norm behind the activation. With LayerNorm in our CNN (PyTorch's, as in 9.4), trained as in 9.3:
 
 
-# %% tags=["optional"]
+# %% tags=["optional", "record"]
 def placements(seed):
     """Test accuracy with the norm before the ReLU and behind it."""
     models = {
@@ -877,6 +877,8 @@ def placements(seed):
 places = runs.load_or_run(
     "cnn_norm_placement", placements, seeds=range(8), tolerance=3
 )  # rounding: a few images
+
+# %% tags=["optional"]
 print(
     "paired difference, mean over 8 seeds:",
     f"{(places['before'] - places['after']).mean():.1f} points",

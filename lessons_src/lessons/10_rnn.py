@@ -12,7 +12,7 @@
 #
 # **You need:** [lesson 4](04_affine_and_module.ipynb) (`LayerNorm`), [lesson 6](06_batchnorm.ipynb) (running statistics), [lesson 8](08_geometry.ipynb) (what LayerNorm is blind to).
 
-# %%
+# %% tags=["record"]
 import math
 
 import torch
@@ -259,7 +259,7 @@ plot.panels(
 # The check of shapes is given.
 
 
-# %% tags=["export"]
+# %% tags=["export", "record"]
 def _check_step(cell, x, states):
     """Raise RuntimeError, as PyTorch's cells do, for an input or a state of the wrong size.
 
@@ -277,7 +277,7 @@ def _check_step(cell, x, states):
             )
 
 
-# %% tags=["exercise", "export"] id="ex-10-3"
+# %% tags=["exercise", "export", "record"] id="ex-10-3"
 # Exercise 10.3 · ●●●●○ · 9 min
 class LayerNormGRUCell(nn.Module):
     """A GRU cell with LayerNorm on its summed inputs, separately for input and state.
@@ -341,7 +341,7 @@ check.gru_cell(LayerNormGRUCell)
 # A norm that we replace by its bias alone leaves a plain cell, whose biases these are. The names and the order of the rows are PyTorch's, so the weights load as they are.
 
 
-# %%
+# %% tags=["record"]
 class Shift(nn.Module):
     """What is left of a LayerNorm without the normalization and the gain: x + bias."""
 
@@ -415,7 +415,7 @@ print("with gain and bias of z negated, z and 1 - z have changed places")
 # The bias of the forget gate starts at 1 (given), so that at first most of $c$ is kept.
 
 
-# %% tags=["exercise", "export"] id="ex-10-4"
+# %% tags=["exercise", "export", "record"] id="ex-10-4"
 # Exercise 10.4 · ●●●○○ · 7 min
 class LayerNormLSTMCell(nn.Module):
     """An LSTM cell with LayerNorm as in Ba et al. (2016), eqs. 20 to 22.
@@ -524,7 +524,7 @@ for carry_normalized in (False, True):
 # Now the cells read. An 8 × 8 digit becomes a sequence of 16 steps with 4 pixels each; the last state goes to a linear layer that names the digit.
 
 
-# %%
+# %% tags=["record"]
 class Reader(nn.Module):
     """Reads (B, T, I) with a cell, and classifies the last state: (B, 10)."""
 
@@ -547,7 +547,7 @@ class Reader(nn.Module):
         return self.head(state[0] if isinstance(state, tuple) else state)
 
 
-# %%
+# %% tags=["record"]
 def as_steps(images):
     """(N, 8, 8) images as sequences: (N, 16, 4)."""
     return images.reshape(len(images), 16, 4)
@@ -635,7 +635,7 @@ plot.panels(
 # At 0.1 the norm is some 26 points ahead; at 3 the two are a few points apart on average. The plain GRU did not need a norm; it needed a larger learning rate. An honest comparison gives each side *its own* learning rate. Here is a wider sweep, recorded; 0.3 is left out, as it ran above. With exercise 10.3 solved, `rerun=True` runs it here (one to two minutes).
 
 
-# %%
+# %% tags=["record"]
 def sweep(run, rates):
     """Accuracy after six epochs of SGD at rates[run // 8], seed 20 + run % 8, without norms and with them."""
     lr, seed = rates[run // 8], 20 + run % 8
@@ -649,6 +649,8 @@ rates = [0.03, 0.1, 1.0, 3.0]  # 0.3 ran above
 # A test repeats run 0, at 0.03: five instruction sets gave it the same accuracy, three images are allowed. At 1 and 3 the
 # last accuracy jumps: with sums in another order a run is like another seed (6.2 points apart for one).
 found = runs.load_or_run("rnn_sweep", sweep, seeds=range(32), tolerance=0.61, rates=rates)
+
+# %%
 found = {
     name: accuracy.view(4, 8).T for name, accuracy in found.items()
 }  # (8 seeds, 4 rates) each
@@ -703,7 +705,7 @@ assert (
 # And the control, without which the sentence above would be an advertisement: the same LSTM on **standardized** pixels, at a learning rate that suits both (0.01). This one is recorded.
 
 
-# %% tags=["optional"]
+# %% tags=["optional", "record"]
 def standardized(seed):
     """Accuracy of the LSTM after six epochs of Adam at 0.01 on standardized pixels, without norms and with them."""
     split = data.digits_split(0)
@@ -716,6 +718,8 @@ def standardized(seed):
 
 # A late dip of one run moves its last accuracy; sums in another order move the dips. So points, not digits.
 scaled = runs.load_or_run("rnn_standardized", standardized, seeds=range(20, 28), tolerance=8.0)
+
+# %% tags=["optional"]
 for name, accuracy in scaled.items():  # (8,) each
     print(
         f"{name:<9}  mean {accuracy.mean():.1f}, sample sd {accuracy.std(correction=1):.1f}, n = {len(accuracy)}"
@@ -820,7 +824,7 @@ for t in (1, 5, 8, 10, 12, 13, 14):
 # **There are no statistics beyond the training length.** A list with one set for each of 8 steps has no ninth.
 
 
-# %% tags=["optional"]
+# %% tags=["optional", "record"]
 class StepNorm(nn.Module):
     """BatchNorm with statistics of its own for each step; gain (0.1, as in the paper) and bias are shared."""
 
@@ -844,7 +848,7 @@ except IndexError:
     print("a ninth step: IndexError")
 
 
-# %% tags=["optional"]
+# %% tags=["optional", "record"]
 class BatchNormLSTM(nn.Module):
     """An LSTM with a StepNorm on each part and on the way out of c; forget bias 1. (B, T, I) to the last h (B, H)."""
 
@@ -874,7 +878,7 @@ class BatchNormLSTM(nn.Module):
 # And with training? A small task: eight numbers come in, two of them are marked, and the net must say their sum (the *adding problem*). All sequences have the training length, the batch is 64, Adam at 0.005, 200 steps. Recorded, in pairs with LayerNorm.
 
 
-# %% tags=["optional"]
+# %% tags=["optional", "record"]
 def adding(generator, B=64, T=8):
     """x (B, T, 2): numbers and marks, one mark in each half. y (B,): the sum of the two marked numbers."""
     numbers, marks = torch.rand(B, T, generator=generator), torch.zeros(B, T)
@@ -894,7 +898,7 @@ class Adder(nn.Module):
         return self.head(self.body(x)).squeeze(-1)
 
 
-# %% tags=["optional"]
+# %% tags=["optional", "record"]
 def lstm_states(cell):
     """A function from (B, T, I) to the last h (B, H): the Reader without its head."""
     reader = Reader(cell)
@@ -902,7 +906,7 @@ def lstm_states(cell):
     return reader
 
 
-# %% tags=["optional"]
+# %% tags=["optional", "record"]
 def adding_errors(seed):
     """1000 x the squared error on 1000 new sequences after 200 steps, with each norm; BatchNorm in eval mode."""
     x, y = adding(torch.Generator().manual_seed(107), B=1000)
@@ -923,11 +927,13 @@ def adding_errors(seed):
     return {name: float(run["error"][0, -1]) for name, run in history.items()}
 
 
-# %% tags=["optional"]
+# %% tags=["optional", "record"]
 # The error jumps from step to step; sums in another order shift the jumps. So about the spread over seeds.
 errors = runs.load_or_run(
     "rnn_adding", adding_errors, seeds=range(8), tolerance={"BatchNorm": 10.0, "LayerNorm": 3.0}
 )
+
+# %% tags=["optional"]
 for name, error in errors.items():  # (8,) each
     print(
         f"{name}: 1000 x error, mean {error.mean():.1f}, sample sd {error.std(correction=1):.1f}, n = {len(error)}"

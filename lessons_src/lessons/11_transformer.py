@@ -12,7 +12,7 @@
 #
 # **You need:** [lesson 4](04_affine_and_module.ipynb) (the module), [lesson 5](05_softmax.ipynb) (softmax), [lesson 8](08_geometry.ipynb) (RMSNorm). Four cells train for 10 to 30 seconds each.
 
-# %%
+# %% tags=["record"]
 import functools
 import math
 
@@ -39,7 +39,7 @@ from lessonkit import (
 # In a *causal* model a token sees itself and what came before. The scores of later tokens are set to $-\infty$, which the softmax turns into weight 0.
 
 
-# %% tags=["export"]
+# %% tags=["export", "record"]
 def attention(q, k, v, causal=True):
     """Every token asks, and gets a mean of the values of the tokens that it may see, weighted by q · k.
 
@@ -86,7 +86,7 @@ print("as PyTorch computes it, and nothing looks ahead")
 # One attention mixes all features with the same weights. So the features are shared out to several **heads**, each with its own softmax, and a linear layer puts them together again. This class is given.
 
 
-# %% tags=["export"]
+# %% tags=["export", "record"]
 class Attention(nn.Module):
     """Attention with several heads: each attends with its own share of the features.
 
@@ -182,7 +182,7 @@ check.place_norm(place_norm)
 # `norm` is a function that makes a norm of a given width: `LayerNorm`, `RMSNorm`, or anything you write.
 
 
-# %% tags=["export"]
+# %% tags=["export", "record"]
 class Block(nn.Module):
     """A Transformer block: attention between the tokens, then an MLP on each token, each beside a skip.
 
@@ -226,7 +226,7 @@ print("your block is the course's")
 # Three helpers turn words into numbers. Rows have 16 places, for words of up to 14 letters.
 
 
-# %% tags=["export"]
+# %% tags=["export", "record"]
 def encode(words, T=16):
     """Words as numbers: a to z are 1 to 26, and 0 stands for the start, the end and the rest of the row.
 
@@ -243,7 +243,7 @@ for name, numbers in zip("xy", encode(["norm"], T=6), strict=True):
     show(name, numbers)
 
 
-# %%
+# %% tags=["record"]
 @functools.cache  # read the words once
 def corpus():
     """(x, y) of 61,240 words to train on, and (x, y) of 300 others to validate with."""
@@ -275,7 +275,7 @@ assert 2.94 < unigram < 2.945  # counted, not drawn
 # And the model: embeddings of letter and position, the blocks, a last linear layer. In front of that stands, under `"pre"`, a final norm; section 11.7 says why. With attention and block it is less than 80 lines.
 
 
-# %% tags=["export"]
+# %% tags=["export", "record"]
 class CharGPT(nn.Module):
     """A character-level GPT: what comes next, for each position of a text.
 
@@ -332,7 +332,7 @@ print(
 # Runs are paired: with one seed, all models start from the same weights and see the same words. Not equal: with a final norm Pre-LN has 64 parameters more. The rate was chosen for this lesson because the placements differ there; section 11.5 has other rates.
 
 
-# %%
+# %% tags=["record"]
 def nats(logits, y):
     """Mean cross-entropy in nats a character: logits (B, T, symbols), y (B, T)."""
     return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
@@ -368,7 +368,7 @@ def study(models, seeds, rate=3e-3, warm_up=0, steps=150, keep=None):
 # %% [markdown]
 # You train the first three of these settings below. A larger table of 19 settings takes ten minutes and is **recorded**: the next two cells are the ones that made it, and `rerun=True` makes it again. The course's tests repeat only the first of its 76 runs (Pre-LN, seed 100) and compare; the others stand as they were recorded.
 
-# %%
+# %% tags=["record"]
 settings = [  # place, norm, learning rate, warm-up steps, what starts with a std of 0.02, final norm
     ["pre", "LayerNorm", 3e-3, 0, "nothing", True],
     ["post", "LayerNorm", 3e-3, 0, "nothing", True],
@@ -392,7 +392,7 @@ settings = [  # place, norm, learning rate, warm-up steps, what starts with a st
 ]
 
 
-# %%
+# %% tags=["record"]
 def gpt_run(run, settings):
     """Run 4 s + k: setting s of the table with seed 100 + k. Returns its validation curve, 6 numbers."""
     place, norm, rate, warm_up, small, final = settings[run // 4]
@@ -410,10 +410,12 @@ def gpt_run(run, settings):
     return {"validation": history["gpt"]["validation"][0]}
 
 
-# %%
+# %% tags=["record"]
 recorded = runs.load_or_run(
     "transformer_gpt", gpt_run, seeds=range(76), tolerance=0.1, settings=settings
 )
+
+# %%
 curves = recorded["validation"].view(19, 4, 6)  # (settings, seeds, evaluations)
 note = runs.note("transformer_gpt", "4 seeds a setting")
 steps = range(25, 151, 25)

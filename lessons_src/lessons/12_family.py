@@ -12,7 +12,7 @@
 #
 # **You need:** [lesson 6](06_batchnorm.ipynb) (the axes of four norms), [lesson 8](08_geometry.ipynb) (RMSNorm), [lesson 11](11_transformer.ipynb) (Pre-LN, Post-LN, attention).
 
-# %%
+# %% tags=["record"]
 import copy
 
 import torch
@@ -757,7 +757,7 @@ assert (dy @ J).sum().abs() > 1e-3 and (
 # **Predict:** which ends lower, LayerNorm or DyT, and by how much? A guess among the 27 symbols by their frequencies has a loss of 2.94 nats.
 
 
-# %%
+# %% tags=["record"]
 class DyT(nn.Module):
     """Dynamic tanh with a learned width: x (..., width) -> the same shape."""
 
@@ -773,7 +773,7 @@ class DyT(nn.Module):
         return self.weight * torch.tanh(self.alpha * x) + self.bias
 
 
-# %%
+# %% tags=["record"]
 def gpt_run(seed, norms, steps, lr, every):
     """Train one GPT: its norm is norms[seed % len(norms)], its weights and batches are those of seed // len(norms).
 
@@ -801,7 +801,7 @@ def gpt_run(seed, norms, steps, lr, every):
     return {"loss": torch.tensor(losses).view(-1, every).mean(1), "unseen": unseen}
 
 
-# %%
+# %% tags=["record"]
 norms = ["DyT", "LayerNorm", "RMSNorm"]
 history = runs.load_or_run(
     "gpt_norms",
@@ -814,6 +814,8 @@ history = runs.load_or_run(
     lr=3e-3,
     every=20,
 )
+
+# %%
 loss = {name: history["loss"][i::3] for i, name in enumerate(norms)}  # (6, 10) each
 unseen = {name: history["unseen"][i::3] for i, name in enumerate(norms)}  # (6,) each
 assert all(2.2 < values.mean() < 2.5 for values in unseen.values())

@@ -1,6 +1,6 @@
 """What lesson 13 builds: FusedLayerNorm, LARGE, LOOPS, PIECE, ROWS_A_BLOCK, backward_past_caches, backward_rows, copy_past, forward_past_caches, forward_rows, fused_layer_norm, line_by_line, on_rows, standardize, with_var.
 
-Made by build.py from lessons_src/lessons/13_speed.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/13_speed.py: edit the lesson, not this file.
 """
 
 from pathlib import Path
@@ -39,15 +39,24 @@ def with_var(x, weight, bias, eps=1e-5):
 def _keep_compiled():
     """Keep compiled loops on disk, in NUMBA_CACHE_DIR or ~/.cache, never beside the sources. Returns whether it can."""
     try:
-        folder = Path(numba.config.CACHE_DIR or Path.home() / ".cache" / "layernorm-from-scratch")
+        folder = Path(
+            numba.config.CACHE_DIR or Path.home() / ".cache" / "layernorm-from-scratch"
+        )
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # nowhere to write, or no home
         return False
     numba.config.CACHE_DIR = str(folder)
-    return os.access(folder, os.W_OK) and __name__ != "__main__"  # what stands in a notebook is compiled anew
+    return (
+        os.access(folder, os.W_OK) and __name__ != "__main__"
+    )  # what stands in a notebook is compiled anew
 
 
-LOOPS = dict(nogil=True, error_model="numpy", cache=_keep_compiled(), fastmath={"reassoc", "contract", "nsz"})
+LOOPS = dict(
+    nogil=True,
+    error_model="numpy",
+    cache=_keep_compiled(),
+    fastmath={"reassoc", "contract", "nsz"},
+)
 ROWS_A_BLOCK = 64
 
 
@@ -105,7 +114,11 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
             dbias[block, i] += dy[r, i]
         mean_h, mean_hx = number(sum_h / D), number(sum_hx / D)
         for i in range(D):
-            dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - standardize(x[r, i], near, rest, scale) * mean_hx)
+            dx[r, i] = scale * (
+                dy[r, i] * weight[i]
+                - mean_h
+                - standardize(x[r, i], near, rest, scale) * mean_hx
+            )
 
 
 PIECE = 64  # numbers: whole cache lines, in float32 and in float64
@@ -114,7 +127,9 @@ PIECE = 64  # numbers: whole cache lines, in float32 and in float64
 @intrinsic
 def _at(typing, address):
     """The memory at an address, for carray."""
-    return types.voidptr(types.int64), lambda context, builder, _, items: builder.inttoptr(items[0], cgutils.voidptr_t)
+    return types.voidptr(types.int64), lambda context, builder, _, items: builder.inttoptr(
+        items[0], cgutils.voidptr_t
+    )
 
 
 @intrinsic
@@ -136,8 +151,12 @@ def _move_past(typing, room, offset, address):
     def code(context, builder, _, items):
         eight = ir.VectorType(ir.FloatType(), 8).as_pointer()
         source = builder.bitcast(builder.gep(items[0], [items[1]]), eight)
-        store = builder.store(builder.load(source, align=32), builder.inttoptr(items[2], eight), align=32)
-        store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        store = builder.store(
+            builder.load(source, align=32), builder.inttoptr(items[2], eight), align=32
+        )
+        store.set_metadata(
+            "nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
+        )
         return context.get_dummy_value()
 
     return types.void(types.voidptr, types.int64, types.int64), code
@@ -164,9 +183,13 @@ def _write_past(room, size, address):
 def copy_past(x, y):
     """Copy x into y past the caches: contiguous arrays of one dtype and size, whole multiples of 32 bytes, addresses too."""
     if not (x.flags.c_contiguous and y.flags.c_contiguous) or x.nbytes != y.nbytes:
-        raise ValueError("copy_past takes two contiguous arrays of one size. Make one: np.ascontiguousarray(x).")
+        raise ValueError(
+            "copy_past takes two contiguous arrays of one size. Make one: np.ascontiguousarray(x)."
+        )
     if (x.nbytes | x.ctypes.data | y.ctypes.data) % 32:
-        raise ValueError("copy_past takes addresses and sizes that are multiples of 32 bytes. Use y[:] = x.")
+        raise ValueError(
+            "copy_past takes addresses and sizes that are multiples of 32 bytes. Use y[:] = x."
+        )
     _write_past(_at(x.ctypes.data), x.nbytes, y.ctypes.data)
     _all_is_written()
 
@@ -176,12 +199,18 @@ def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
     """forward_rows for large tensors. D: a multiple of PIECE; start: of ROWS_A_BLOCK; y's address: of 64 bytes."""
     D, number = x.shape[1], x.dtype.type
     pieces = D // PIECE
-    x_in, weight_in, bias_in = x.reshape(len(x), pieces, PIECE), weight.reshape(pieces, PIECE), bias.reshape(pieces, PIECE)
+    x_in, weight_in, bias_in = (
+        x.reshape(len(x), pieces, PIECE),
+        weight.reshape(pieces, PIECE),
+        bias.reshape(pieces, PIECE),
+    )
     room = _room_for_a_piece()
     piece = carray(room, (PIECE,), number)
     total = number(0)
     for r in range(start, stop):
-        if r % ROWS_A_BLOCK == 0:  # no row before it has added it up; so too between blocks, that no digit depends on the threads
+        if (
+            r % ROWS_A_BLOCK == 0
+        ):  # no row before it has added it up; so too between blocks, that no digit depends on the threads
             total = number(0)
             for i in range(D):
                 total += x[r, i]
@@ -193,11 +222,17 @@ def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
         rest = number(sum_c / D)
         scale = number(1 / np.sqrt(sum_cc / D - rest * rest + eps))
         mean[r], rstd[r] = np.float64(near) + rest, scale
-        after, total = min(r + 1, stop - 1), number(0)  # behind the last row there is nothing: it adds itself up again
+        after, total = (
+            min(r + 1, stop - 1),
+            number(0),
+        )  # behind the last row there is nothing: it adds itself up again
         for k in range(pieces):
             for i in range(PIECE):
                 total += x_in[after, k, i]
-                piece[i] = standardize(x_in[r, k, i], near, rest, scale) * weight_in[k, i] + bias_in[k, i]
+                piece[i] = (
+                    standardize(x_in[r, k, i], near, rest, scale) * weight_in[k, i]
+                    + bias_in[k, i]
+                )
             _write_past(room, piece.nbytes, y.ctypes.data + (r * pieces + k) * piece.nbytes)
     _all_is_written()
 
@@ -207,7 +242,11 @@ def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, s
     """backward_rows for large tensors. D: a multiple of PIECE; dx's address: of 64 bytes."""
     D, number = x.shape[1], x.dtype.type
     pieces = D // PIECE
-    dy_in, x_in, weight_in = dy.reshape(len(x), pieces, PIECE), x.reshape(len(x), pieces, PIECE), weight.reshape(pieces, PIECE)
+    dy_in, x_in, weight_in = (
+        dy.reshape(len(x), pieces, PIECE),
+        x.reshape(len(x), pieces, PIECE),
+        weight.reshape(pieces, PIECE),
+    )
     room = _room_for_a_piece()
     piece = carray(room, (PIECE,), number)
     for r in range(start, stop):
@@ -232,10 +271,18 @@ def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, s
 
 def _torchs_openmp():
     """Return (GOMP_parallel, omp_get_thread_num, omp_get_num_threads) of the OpenMP that torch uses, or three None."""
-    for path in sorted((Path(torch.__file__).parent / "lib").glob("lib*omp*")):  # libgomp on Linux, libomp elsewhere
+    for path in sorted(
+        (Path(torch.__file__).parent / "lib").glob("lib*omp*")
+    ):  # libgomp on Linux, libomp elsewhere
         try:
-            library = ctypes.CDLL(str(path))  # torch has loaded it: this is that library, not a second one
-            parallel, number, count = library.GOMP_parallel, library.omp_get_thread_num, library.omp_get_num_threads
+            library = ctypes.CDLL(
+                str(path)
+            )  # torch has loaded it: this is that library, not a second one
+            parallel, number, count = (
+                library.GOMP_parallel,
+                library.omp_get_thread_num,
+                library.omp_get_num_threads,
+            )
         except (OSError, AttributeError):
             continue
         number.argtypes, count.argtypes = (), ()
@@ -263,19 +310,47 @@ def _for_c(kernel, number):
 
     def forward(given):
         rows, D = given[0], given[1]
-        x, y = carray(_at(given[2]), (rows, D), number), carray(_at(given[6]), (rows, D), number)
+        x, y = (
+            carray(_at(given[2]), (rows, D), number),
+            carray(_at(given[6]), (rows, D), number),
+        )
         weight, bias = carray(_at(given[3]), (D,), number), carray(_at(given[4]), (D,), number)
-        mean, rstd = carray(_at(given[7]), (rows,), np.float64), carray(_at(given[8]), (rows,), number)
+        mean, rstd = (
+            carray(_at(given[7]), (rows,), np.float64),
+            carray(_at(given[8]), (rows,), number),
+        )
         start, stop = _my_rows(rows)
-        kernel(x, weight, bias, carray(_at(given[5]), (1,), np.float64)[0], y, mean, rstd, start, stop)
+        kernel(
+            x,
+            weight,
+            bias,
+            carray(_at(given[5]), (1,), np.float64)[0],
+            y,
+            mean,
+            rstd,
+            start,
+            stop,
+        )
 
     def backward(given):
         rows, D = given[0], given[1]
-        dy, x = carray(_at(given[2]), (rows, D), number), carray(_at(given[3]), (rows, D), number)
-        mean, rstd = carray(_at(given[4]), (rows,), np.float64), carray(_at(given[5]), (rows,), number)
-        weight, dx = carray(_at(given[6]), (D,), number), carray(_at(given[7]), (rows, D), number)
+        dy, x = (
+            carray(_at(given[2]), (rows, D), number),
+            carray(_at(given[3]), (rows, D), number),
+        )
+        mean, rstd = (
+            carray(_at(given[4]), (rows,), np.float64),
+            carray(_at(given[5]), (rows,), number),
+        )
+        weight, dx = (
+            carray(_at(given[6]), (D,), number),
+            carray(_at(given[7]), (rows, D), number),
+        )
         blocks = math.ceil(rows / ROWS_A_BLOCK)
-        dweight, dbias = carray(_at(given[8]), (blocks, D), number), carray(_at(given[9]), (blocks, D), number)
+        dweight, dbias = (
+            carray(_at(given[8]), (blocks, D), number),
+            carray(_at(given[9]), (blocks, D), number),
+        )
         start, stop = _my_rows(rows)
         kernel(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop)
 
@@ -292,9 +367,15 @@ def on_rows(kernel, rows, *arguments):
     x = arguments[0]
     count = torch.get_num_threads() if x.numel() >= 2**15 and _parallel else 1
     if count == 1:
-        arrays = [item.detach().numpy() if isinstance(item, torch.Tensor) else item for item in arguments]
+        arrays = [
+            item.detach().numpy() if isinstance(item, torch.Tensor) else item
+            for item in arguments
+        ]
         return kernel(*arrays, 0, rows)
-    tensors = [item if isinstance(item, torch.Tensor) else torch.tensor([item], dtype=torch.float64) for item in arguments]
+    tensors = [
+        item if isinstance(item, torch.Tensor) else torch.tensor([item], dtype=torch.float64)
+        for item in arguments
+    ]
     given = torch.tensor([rows, x.shape[1], *(item.data_ptr() for item in tensors)])
     function = _for_c(kernel, np.float32 if x.dtype == torch.float32 else np.float64)
     _parallel(ctypes.c_void_p(function.address), ctypes.c_void_p(given.data_ptr()), count, 0)
@@ -316,7 +397,17 @@ class FusedLayerNorm(torch.autograd.Function):
         rows = len(x)
         y, rstd = torch.empty_like(x), x.new_empty(rows)  # (rows, D), (rows,)
         mean = x.new_empty(rows, dtype=torch.float64)  # (rows,)
-        on_rows(forward_past_caches if _goes_past(y) else forward_rows, rows, x, weight, bias, eps, y, mean, rstd)
+        on_rows(
+            forward_past_caches if _goes_past(y) else forward_rows,
+            rows,
+            x,
+            weight,
+            bias,
+            eps,
+            y,
+            mean,
+            rstd,
+        )
         ctx.save_for_backward(x, weight, mean, rstd)
         ctx.eps = eps
         return y
@@ -328,7 +419,10 @@ class FusedLayerNorm(torch.autograd.Function):
             mean, var = mean_and_var(x)  # (rows, 1) each
             return *layer_norm_backward(dy, x, mean, torch.rsqrt(var + ctx.eps), weight), None
         rows, D = x.shape
-        dx, sums = torch.empty_like(x), x.new_empty(2, math.ceil(rows / ROWS_A_BLOCK), D)  # (rows, D), (2, blocks, D)
+        dx, sums = (
+            torch.empty_like(x),
+            x.new_empty(2, math.ceil(rows / ROWS_A_BLOCK), D),
+        )  # (rows, D), (2, blocks, D)
         sums.zero_()
         kernel = backward_past_caches if _goes_past(dx) else backward_rows
         on_rows(kernel, rows, dy.contiguous(), x, mean, rstd, weight, dx, sums[0], sums[1])
@@ -343,15 +437,27 @@ def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for shapes that do not fit
     and for other devices. May be differentiated more than once, the second time on plain operations.
     """
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = (
+        (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    )
     if x.dtype not in (torch.float32, torch.float64):
-        raise TypeError(f"fused_layer_norm takes float32 and float64, but x is {x.dtype}. Convert it: x.float().")
+        raise TypeError(
+            f"fused_layer_norm takes float32 and float64, but x is {x.dtype}. Convert it: x.float()."
+        )
     if x.device.type != "cpu":
-        raise ValueError(f"fused_layer_norm works on the CPU, but x is on {x.device}. Use F.layer_norm there.")
+        raise ValueError(
+            f"fused_layer_norm works on the CPU, but x is on {x.device}. Use F.layer_norm there."
+        )
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
-        raise ValueError(f"normalized_shape {shape} must be what x's shape ends with, but x has {tuple(x.shape)}.")
+        raise ValueError(
+            f"normalized_shape {shape} must be what x's shape ends with, but x has {tuple(x.shape)}."
+        )
     for name, item in (("weight", weight), ("bias", bias)):
-        if item is not None and (tuple(item.shape), item.dtype, item.device) != (shape, x.dtype, x.device):
+        if item is not None and (tuple(item.shape), item.dtype, item.device) != (
+            shape,
+            x.dtype,
+            x.device,
+        ):
             raise ValueError(
                 f"{name} must have shape {shape}, dtype and device of x ({x.dtype}, {x.device}), but has "
                 f"{tuple(item.shape)}, {item.dtype}, {item.device}."

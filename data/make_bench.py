@@ -7,7 +7,7 @@ work itself.
 Two more parts: at which size storing past the caches begins to pay, if every result is read at once by whoever comes
 next; and, where memory allows, the loops alone, with preallocated outputs, on tensors beyond the last cache.
 
-Run it on a machine that does nothing else: python lessons_src/bench.py [--rounds 31] [--threads 1 2]
+Run it on a machine that does nothing else: python data/make_bench.py [--rounds 31] [--threads 1 2]
 """
 
 import argparse
@@ -30,10 +30,10 @@ import numba  # noqa: E402
 import torch  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from fromscratch import lesson_13 as lesson  # noqa: E402
+from fromscratch import speed as lesson  # noqa: E402
 from lessonkit import runs  # noqa: E402
 
-FILE = Path(__file__).resolve().parents[1] / "data/bench.csv"
+FILE = Path(__file__).resolve().parent / "bench.csv"
 SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
 READ = [341, 683, 1365, 2731, 4096]  # rows of 768 numbers: 1, 2, 4, 8, 12 MB
 COLUMNS = """
@@ -178,7 +178,7 @@ def main():
     common = dict(
         date=datetime.date.today().isoformat(),
         machine=f"{platform.system()} {platform.machine()}",
-        cpu=runs._cpu(),
+        cpu=runs.processor(),
         cores=os.cpu_count(),
         torch=torch.__version__,
         numba=numba.__version__,

@@ -1,6 +1,6 @@
 """What lesson 7 builds: LayerNormFunction, layer_norm_backward.
 
-Made by build.py from lessons_src/lessons/07_backward.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/07_backward.py: edit the lesson, not this file.
 """
 
 from fromscratch import layer_norm
@@ -46,8 +46,12 @@ class LayerNormFunction(torch.autograd.Function):
     def backward(ctx, dy):
         """dy: (..., D). Returns one gradient for each input of forward, None for eps."""
         x, weight = ctx.saved_tensors
-        x = x.to(torch.promote_types(x.dtype, torch.float32))  # half precision is computed in float32
-        x = x - x.mean(-1, keepdim=True)  # where a row lies changes nothing; far from 0 it costs digits (7.8)
+        x = x.to(
+            torch.promote_types(x.dtype, torch.float32)
+        )  # half precision is computed in float32
+        x = x - x.mean(
+            -1, keepdim=True
+        )  # where a row lies changes nothing; far from 0 it costs digits (7.8)
         mean, var = mean_and_var(x)  # (..., 1) each
         rstd = torch.rsqrt(var + ctx.eps)  # (..., 1)
         return *layer_norm_backward(dy, x, mean, rstd, weight), None

@@ -1,6 +1,6 @@
 """What lesson 4 builds: LayerNorm, layer_norm.
 
-Made by build.py from lessons_src/lessons/04_affine_and_module.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/04_affine_and_module.py: edit the lesson, not this file.
 """
 
 from numbers import Integral
@@ -12,7 +12,11 @@ import torch
 def _sizes(normalized_shape):
     """Return normalized_shape as a tuple of whole numbers: 4 becomes (4,), [3, 4] becomes (3, 4)."""
     try:
-        sizes = (normalized_shape,) if isinstance(normalized_shape, Integral) else tuple(normalized_shape)
+        sizes = (
+            (normalized_shape,)
+            if isinstance(normalized_shape, Integral)
+            else tuple(normalized_shape)
+        )
         whole = all(isinstance(size, Integral) for size in sizes)
     except TypeError:
         whole = False
@@ -37,7 +41,9 @@ def _check_inputs(x, sizes, weight, bias):
     """Raise the errors that PyTorch raises: wrong kind of argument, wrong shape, mixed types, no floating point."""
     for name, tensor in (("x", x), ("weight", weight), ("bias", bias)):
         if not isinstance(tensor, torch.Tensor) and (name == "x" or tensor is not None):
-            raise TypeError(f"{name} is of type {type(tensor).__name__}, expected a tensor. Write torch.tensor({name}).")
+            raise TypeError(
+                f"{name} is of type {type(tensor).__name__}, expected a tensor. Write torch.tensor({name})."
+            )
     if tuple(x.shape[-len(sizes) :]) != sizes:
         wanted = ", ".join(map(str, sizes))
         raise RuntimeError(
@@ -60,7 +66,9 @@ def _check_inputs(x, sizes, weight, bias):
             "for all, or float32 parameters with float16 or bfloat16 x. Convert x with x.to(weight.dtype), or the layer."
         )
     if x.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        raise NotImplementedError(f"layer_norm is not implemented for {x.dtype}. Convert x first, with x.float().")
+        raise NotImplementedError(
+            f"layer_norm is not implemented for {x.dtype}. Convert x first, with x.float()."
+        )
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -96,15 +104,28 @@ class LayerNorm(nn.Module):
     weight, bias: Parameters of shape normalized_shape that start at 1 and 0, or registered None.
     """
 
-    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        normalized_shape,
+        eps=1e-5,
+        elementwise_affine=True,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         self.normalized_shape = _sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+        for name, wanted in (
+            ("weight", elementwise_affine),
+            ("bias", elementwise_affine and bias),
+        ):
             parameter = None
             if wanted:
-                parameter = nn.Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype))
+                parameter = nn.Parameter(
+                    torch.empty(self.normalized_shape, device=device, dtype=dtype)
+                )
             self.register_parameter(name, parameter)
         self.reset_parameters()
 

@@ -1,6 +1,6 @@
 """What lesson 11 builds: Attention, Block, CharGPT, attention, encode.
 
-Made by build.py from lessons_src/lessons/11_transformer.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/11_transformer.py: edit the lesson, not this file.
 """
 
 import math
@@ -17,7 +17,9 @@ def attention(q, k, v, causal=True):
     Returns (..., T, d).
     """
     T, d = q.shape[-2:]
-    scores = q @ k.transpose(-1, -2) / math.sqrt(d)  # (..., T, T) a row for each token that asks
+    scores = (
+        q @ k.transpose(-1, -2) / math.sqrt(d)
+    )  # (..., T, T) a row for each token that asks
     if causal:
         future = torch.ones(T, T, dtype=torch.bool, device=q.device).triu(1)  # (T, T)
         scores = scores.masked_fill(future, -math.inf)
@@ -57,9 +59,15 @@ class Block(nn.Module):
         if place not in ("pre", "post", None):
             raise ValueError(f"place is {place!r}, expected 'pre', 'post' or None.")
         self.attend = Attention(width, heads, causal)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width))
-        self.before1, self.before2 = (norm(width) if place == "pre" else nn.Identity() for _ in range(2))
-        self.after1, self.after2 = (norm(width) if place == "post" else nn.Identity() for _ in range(2))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width)
+        )
+        self.before1, self.before2 = (
+            norm(width) if place == "pre" else nn.Identity() for _ in range(2)
+        )
+        self.after1, self.after2 = (
+            norm(width) if place == "post" else nn.Identity() for _ in range(2)
+        )
 
     def forward(self, x):
         x = self.after1(x + self.attend(self.before1(x)))  # (B, T, C)
@@ -85,7 +93,9 @@ class CharGPT(nn.Module):
     biases, embeddings with N(0, 1). forward: tokens (B, T) -> logits (B, T, symbols).
     """
 
-    def __init__(self, symbols=27, context=16, width=32, heads=4, layers=12, norm=LayerNorm, place="pre"):
+    def __init__(
+        self, symbols=27, context=16, width=32, heads=4, layers=12, norm=LayerNorm, place="pre"
+    ):
         super().__init__()
         self.embed = nn.Embedding(symbols, width)
         self.position = nn.Embedding(context, width)

@@ -1,6 +1,6 @@
 """What lesson 9 builds: conv_output_shape.
 
-Made by build.py from lessons_src/lessons/09_cnn.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/09_cnn.py: edit the lesson, not this file.
 """
 
 from numbers import Integral
@@ -10,10 +10,16 @@ def _per_axis(name, value, axes, least):
     """Return value as a tuple with one whole number for each axis: 3 becomes (3, 3) for two axes."""
     several = isinstance(value, (tuple, list))
     numbers = tuple(value) if several else (value,) * axes
-    if not all(isinstance(number, Integral) and not isinstance(number, bool) for number in numbers):
-        raise TypeError(f"{name} is {value!r}, expected a whole number, or a whole number for each axis: 3 or (3, 5).")
+    if not all(
+        isinstance(number, Integral) and not isinstance(number, bool) for number in numbers
+    ):
+        raise TypeError(
+            f"{name} is {value!r}, expected a whole number, or a whole number for each axis: 3 or (3, 5)."
+        )
     if len(numbers) != axes or not numbers:
-        raise ValueError(f"{name} is {value!r}, expected one number for each axis: {axes or 'at least one'}.")
+        raise ValueError(
+            f"{name} is {value!r}, expected one number for each axis: {axes or 'at least one'}."
+        )
     if min(numbers) < least:
         raise ValueError(f"{name} is {value!r}, expected at least {least}.")
     return tuple(int(number) for number in numbers)
@@ -27,15 +33,25 @@ def conv_output_shape(size, kernel_size, stride=1, padding=0, dilation=1):
     """
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"size is {size!r}, expected a whole number for each axis: (H, W).")
-    given = {"size": (size, 1), "kernel_size": (kernel_size, 1), "stride": (stride, 1), "padding": (padding, 0)}
+    given = {
+        "size": (size, 1),
+        "kernel_size": (kernel_size, 1),
+        "stride": (stride, 1),
+        "padding": (padding, 0),
+    }
     given["dilation"] = (dilation, 1)
-    axes = zip(*(_per_axis(name, value, len(size), least) for name, (value, least) in given.items()), strict=True)
+    axes = zip(
+        *(_per_axis(name, value, len(size), least) for name, (value, least) in given.items()),
+        strict=True,
+    )
     # Your part: for each L, k, s, p, d in axes (size, kernel_size, stride, padding, dilation of one axis) compute the
     # output size, and return them all as a tuple. Raise a ValueError where the kernel does not fit.
     shape = []
     for L, k, s, p, d in axes:
         reach = d * (k - 1) + 1
         if reach > L + 2 * p:
-            raise ValueError(f"the kernel reaches over {reach} pixels and does not fit into {L} + 2 * {p} of them.")
+            raise ValueError(
+                f"the kernel reaches over {reach} pixels and does not fit into {L} + 2 * {p} of them."
+            )
         shape.append((L + 2 * p - reach) // s + 1)
     return tuple(shape)

@@ -1,6 +1,6 @@
 """What lesson 8 builds: RMSNorm.
 
-Made by build.py from lessons_src/lessons/08_geometry.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/08_geometry.py: edit the lesson, not this file.
 """
 
 from numbers import Integral
@@ -17,25 +17,47 @@ class RMSNorm(nn.Module):
     weight: Parameter of shape normalized_shape that starts at 1, or None without elementwise_affine.
     """
 
-    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
+    def __init__(
+        self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None
+    ):
         super().__init__()
-        sizes = (normalized_shape,) if isinstance(normalized_shape, Integral) else tuple(normalized_shape)
+        sizes = (
+            (normalized_shape,)
+            if isinstance(normalized_shape, Integral)
+            else tuple(normalized_shape)
+        )
         if not sizes or min(sizes) < 0:
-            raise RuntimeError(f"normalized_shape is {normalized_shape!r}, expected sizes, like x.shape[-1].")
-        self.normalized_shape, self.eps, self.elementwise_affine = sizes, eps, elementwise_affine
-        weight = nn.Parameter(torch.ones(sizes, device=device, dtype=dtype)) if elementwise_affine else None
+            raise RuntimeError(
+                f"normalized_shape is {normalized_shape!r}, expected sizes, like x.shape[-1]."
+            )
+        self.normalized_shape, self.eps, self.elementwise_affine = (
+            sizes,
+            eps,
+            elementwise_affine,
+        )
+        weight = (
+            nn.Parameter(torch.ones(sizes, device=device, dtype=dtype))
+            if elementwise_affine
+            else None
+        )
         self.register_parameter("weight", weight)
 
     def reset_parameters(self):
         if self.weight is not None:
             nn.init.ones_(self.weight)
 
-    def forward(self, x):  # (..., *normalized_shape) in, the same shape and dtype out; computed in float32 at least
+    def forward(
+        self, x
+    ):  # (..., *normalized_shape) in, the same shape and dtype out; computed in float32 at least
         axes = tuple(range(-len(self.normalized_shape), 0))
         if tuple(x.shape[axes[0] :]) != self.normalized_shape:
-            raise RuntimeError(f"x has shape {tuple(x.shape)}, expected (*, {str(self.normalized_shape)[1:]}.")
+            raise RuntimeError(
+                f"x has shape {tuple(x.shape)}, expected (*, {str(self.normalized_shape)[1:]}."
+            )
         if not x.is_floating_point():
-            raise NotImplementedError(f"RMSNorm is not implemented for {x.dtype}. Convert x first, with x.float().")
+            raise NotImplementedError(
+                f"RMSNorm is not implemented for {x.dtype}. Convert x first, with x.float()."
+            )
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
         eps = torch.finfo(wide.dtype).eps if self.eps is None else self.eps
         y = wide / torch.sqrt((wide * wide).mean(axes, keepdim=True) + eps)

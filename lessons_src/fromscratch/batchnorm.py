@@ -1,6 +1,6 @@
 """What lesson 6 builds: BatchNorm1d, RunningStatistics, channel_stats.
 
-Made by build.py from lessons_src/lessons/06_batchnorm.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/06_batchnorm.py: edit the lesson, not this file.
 """
 
 from fromscratch import mean_and_var
@@ -30,8 +30,12 @@ class RunningStatistics(nn.Module):
         super().__init__()
         self.momentum = momentum
         # Your part, first half: register running_mean and running_var, with the given device and dtype.
-        self.register_buffer("running_mean", torch.zeros(num_features, device=device, dtype=dtype))
-        self.register_buffer("running_var", torch.ones(num_features, device=device, dtype=dtype))
+        self.register_buffer(
+            "running_mean", torch.zeros(num_features, device=device, dtype=dtype)
+        )
+        self.register_buffer(
+            "running_var", torch.ones(num_features, device=device, dtype=dtype)
+        )
         self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
 
     def update(self, mean, var, n):
@@ -54,24 +58,39 @@ class BatchNorm1d(RunningStatistics):
     """
 
     def __init__(
-        self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None
+        self,
+        num_features,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
     ):
         super().__init__(num_features, momentum, device, dtype)
         self.num_features, self.eps, kind = num_features, eps, dict(device=device, dtype=dtype)
-        self.register_parameter("weight", nn.Parameter(torch.ones(num_features, **kind)) if affine else None)
-        self.register_parameter("bias", nn.Parameter(torch.zeros(num_features, **kind)) if affine else None)
+        self.register_parameter(
+            "weight", nn.Parameter(torch.ones(num_features, **kind)) if affine else None
+        )
+        self.register_parameter(
+            "bias", nn.Parameter(torch.zeros(num_features, **kind)) if affine else None
+        )
         if not track_running_stats:
             self.running_mean = self.running_var = self.num_batches_tracked = None
 
     def forward(self, x):
         if x.dim() not in (2, 3) or x.shape[1] != self.num_features:
-            raise ValueError(f"expected (B, {self.num_features}) or (B, {self.num_features}, T), got {tuple(x.shape)}")
+            raise ValueError(
+                f"expected (B, {self.num_features}) or (B, {self.num_features}, T), got {tuple(x.shape)}"
+            )
         n = x.numel() // self.num_features  # entries of each channel
         # Your part: bind mean and var, both (C,), to what normalizes x. Call self.update(mean, var, n) where it is due.
         # Raise a ValueError for n == 1 where the batch's own statistics are used.
         if self.training or self.running_mean is None:
             if n == 1:
-                raise ValueError(f"a batch needs more than one entry per channel, got shape {tuple(x.shape)}")
+                raise ValueError(
+                    f"a batch needs more than one entry per channel, got shape {tuple(x.shape)}"
+                )
             mean, var = channel_stats(x)  # (C,)
         else:
             mean, var = self.running_mean, self.running_var  # (C,)

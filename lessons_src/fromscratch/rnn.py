@@ -1,6 +1,6 @@
 """What lesson 10 builds: LayerNormGRUCell, LayerNormLSTMCell.
 
-Made by build.py from lessons_src/lessons/10_rnn.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/10_rnn.py: edit the lesson, not this file.
 """
 
 from fromscratch import LayerNorm
@@ -21,7 +21,9 @@ def _check_step(cell, x, states):
     wanted = (*x.shape[:-1], cell.hidden_size)
     for name, state in states.items():
         if tuple(state.shape) != wanted:
-            raise RuntimeError(f"{name} has shape {tuple(state.shape)}, expected {wanted} for x {tuple(x.shape)}.")
+            raise RuntimeError(
+                f"{name} has shape {tuple(state.shape)}, expected {wanted} for x {tuple(x.shape)}."
+            )
 
 
 class LayerNormGRUCell(nn.Module):
@@ -44,12 +46,16 @@ class LayerNormGRUCell(nn.Module):
 
     def from_input(self, x):
         """x: (..., I). Returns (..., 3H): what r, z, n get from the input, normalized."""
-        gates, new = F.linear(x, self.weight_ih).tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
+        gates, new = F.linear(x, self.weight_ih).tensor_split(
+            [2 * self.hidden_size], -1
+        )  # (..., 2H), (..., H)
         return torch.cat([self.gates_ih(gates), self.new_ih(new)], -1)  # (..., 3H)
 
     def step(self, part, h):
         """part: (..., 3H), from from_input. h: (..., H). Returns the new state (..., H)."""
-        gates, new = F.linear(h, self.weight_hh).tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
+        gates, new = F.linear(h, self.weight_hh).tensor_split(
+            [2 * self.hidden_size], -1
+        )  # (..., 2H), (..., H)
         x_gates, x_new = part.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
         r, z = torch.sigmoid(x_gates + self.gates_hh(gates)).chunk(2, -1)  # (..., H) each
         n = torch.tanh(x_new + r * self.new_hh(new))  # (..., H)
@@ -88,7 +94,9 @@ class LayerNormLSTMCell(nn.Module):
     def step(self, part, state):
         """part: (..., 4H), from from_input. state: (h, c), each (..., H). Returns the new (h, c)."""
         h, c = state
-        i, f, g, o = (part + self.norm_hh(F.linear(h, self.weight_hh))).chunk(4, -1)  # (..., H) each
+        i, f, g, o = (part + self.norm_hh(F.linear(h, self.weight_hh))).chunk(
+            4, -1
+        )  # (..., H) each
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)  # (..., H)
         return torch.sigmoid(o) * torch.tanh(self.norm_c(c)), c  # (..., H), (..., H)
 

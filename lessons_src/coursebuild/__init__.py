@@ -1,0 +1,17 @@
+"""Build the course: from the lessons' sources to the two editions of its notebooks, and to the package fromscratch.
+
+    source    read one lesson and refuse what would build a wrong notebook
+    syntax    what a piece of code imports, reads and binds, without running it
+    export    the export cells of the lessons, as the package fromscratch
+    records   the cells tagged record: training that is run once and loaded from data/runs
+    course    all lessons together; one that is broken is set aside, and the others go on
+    digest    what a lesson's notebooks depend on, as one number
+    kernel    run a notebook
+    outputs   make what a cell has put out the same on every day, or refuse it
+    editions  make, run and write the learner edition and the solutions edition
+    stale     what is not as a build would leave it
+    limits    how long a lesson and a cell may take
+    command   the command line, `python -m coursebuild`
+
+One way only: nothing is ever read back from a notebook. The same source gives the same bytes on one machine.
+"""

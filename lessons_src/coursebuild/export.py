@@ -1,0 +1,162 @@
+"""The export cells of the lessons, as the package fromscratch: one module a lesson, called as the lesson."""
+
+import ast
+import builtins
+import re
+import sys
+
+from coursebuild.source import EXERCISE, blank
+from coursebuild.syntax import imports, modules, names, parse
+
+FORBIDDEN = re.compile(r"(matplotlib|lessonkit)\b")  # in export cells
+
+
+def exported(lesson):
+    """Return (module text, {public name: line of its cell}) of a lesson's export cells; ("", {}) if it has none."""
+    known, home, wanted, body = imports(lesson), {}, {}, []
+    for cell in lesson.code("export"):
+        for node in ast.walk(ast.Module(parse(lesson, cell), [])):
+            for module in modules(node):
+                if FORBIDDEN.match(module):
+                    lesson.fail(cell.line, f"an export cell imports {module}. Do without: exports need torch only.")
+        source = EXERCISE.sub("", blank(lesson, cell)[1]).strip()
+        body.append(source)
+        read_here, bound_here = names(source)
+        for name in read_here:
+            wanted.setdefault(name, cell.line)
+        for name in bound_here:
+            home.setdefault(name, cell.line)
+    needed = []
+    for name, line in sorted(wanted.items()):
+        if name in home or name not in known and hasattr(builtins, name):
+            continue
+        if name not in known:
+            lesson.fail(
+                line,
+                f"the export cell reads {name!r}, which no import statement and no export cell of this "
+                "lesson binds. Import it at the top of the lesson, or export it too.",
+            )
+        if FORBIDDEN.match(known[name][0].split()[1]):
+            lesson.fail(
+                line, f"the export cell reads {name!r} from '{known[name][0]}'. Do without: exports need torch only."
+            )
+        needed.append(known[name][0])
+    if not body:
+        return "", {}
+    public = {name: home[name] for name in sorted(home) if not name.startswith("_")}
+    groups = [
+        sorted(line for line in needed if (line.split()[1].partition(".")[0] in kind) == keep)
+        for kind, keep in ((sys.stdlib_module_names, True), (sys.stdlib_module_names, False))
+    ]
+    head = (
+        f'"""What lesson {int(lesson.number)} builds: {", ".join(public)}.\n\n'
+        f'Made by coursebuild from lessons_src/lessons/{lesson.path.name}: edit the lesson, not this file.\n"""'
+    )
+    top = "\n\n".join([head, *("\n".join(group) for group in groups if group)])
+    return "\n\n\n".join([top, *body]) + "\n", public
+
+
+def package(course):
+    """Return {file name: text} of the package fromscratch. A lesson that cannot be exported is stopped.
+
+    A stopped lesson keeps the module that it has, and the names that the package has had from it: the other lessons
+    build on them.
+    """
+    parts = {}  # {stem: (module text, {name: line})}
+    for lesson in list(course.lessons):
+        with course.stopping():
+            parts[lesson.stem] = exported(lesson)
+            for name, line in parts[lesson.stem][1].items():
+                if name in {path.stem[3:] for path in course.paths}:
+                    lesson.fail(line, f"{name!r} is what the module fromscratch.{name} is called. Rename the export.")
+    first = {}
+    for lesson in list(course.lessons):
+        for name, line in parts[lesson.stem][1].items():
+            with course.stopping():
+                if name in first:
+                    other, there = first[name]
+                    lesson.fail(
+                        line,
+                        f"{name!r} is exported by lesson {other.number} already ({other.place(there)}). "
+                        "Rename one of them.",
+                        other,
+                    )
+                first[name] = lesson, line
+    home = {name: stem for stem, (_, public) in parts.items() for name in public}
+    home = {name: stem for name, stem in kept(course).items() if name not in home} | home
+    for lesson in list(course.lessons):
+        with course.stopping():
+            _check_imports(lesson, home)
+    good = {lesson.stem for lesson in course.lessons}
+    home = kept(course) | {name: stem for stem in sorted(good) for name in parts[stem][1]}
+    files = {f"{stem[3:]}.py": parts[stem][0] for stem in sorted(good) if parts[stem][0]}
+    rows = sorted(home.items(), key=lambda item: item[::-1])
+    table = "".join(f'    "{name}": "{stem[3:]}",\n' for name, stem in rows)
+    files["__init__.py"] = (
+        '"""What the course has built so far: its own solutions, not what a learner typed.\n\n'
+        "Made by coursebuild from the lessons' export cells; a name is loaded when it is first asked for.\n"
+        '"""\n\n'
+        "import importlib\n\n"
+        f"_HOME = {{\n{table}}}\n"
+        "__all__ = sorted(_HOME)\n\n\n"
+        "def __getattr__(name):\n"
+        "    if name not in _HOME:\n"
+        "        raise AttributeError(f\"fromscratch has no {name!r}; the lessons export: {', '.join(__all__)}\")\n"
+        '    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)\n\n\n'
+        "def __dir__():\n"
+        "    return __all__\n"
+    )
+    return files
+
+
+def _check_imports(lesson, home):
+    """Refuse what a lesson imports from fromscratch in another form, or not from an earlier lesson."""
+    for statement, line in imports(lesson).values():
+        if re.match(r"(import|from) fromscratch\b", statement) is None:
+            continue
+        if not statement.startswith("from fromscratch import"):
+            lesson.fail(line, f"'{statement}' hides what it uses. Write 'from fromscratch import' and the names.")
+        name = statement.split()[3]
+        if name not in home:
+            lesson.fail(line, f"no lesson exports {name!r}. Correct the name, or export it in an earlier lesson.")
+        if home[name][:2] >= lesson.number:
+            lesson.fail(
+                line,
+                f"{name!r} is exported by lesson {home[name][:2]}, which is not an earlier one. "
+                "Define it here, or export it earlier.",
+            )
+
+
+def kept(course):
+    """Return {name: stem} of what stopped lessons exported when they were last whole, from the package as it is."""
+    path, home = folder(course.root) / "__init__.py", {}
+    try:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOME":
+                home = ast.literal_eval(node.value)
+    except (OSError, SyntaxError, ValueError):  # no package yet, or one edited by hand: it is written anew
+        return {}
+    stems = {stem[3:]: stem for stem in course.stopped}
+    return {name: stems[module] for name, module in home.items() if module in stems}
+
+
+def folder(root):
+    return root / "lessons_src/fromscratch"
+
+
+def unwanted(course):
+    """Return the modules in the package's folder that no lesson makes, not even a stopped one."""
+    made = {*course.package, *(f"{stem[3:]}.py" for stem in course.stopped)}
+    return sorted(path for path in folder(course.root).glob("*.py") if path.name not in made)
+
+
+def write(course):
+    """Write the package fromscratch; files that would not change are left alone, those no lesson makes are removed."""
+    here = folder(course.root)
+    here.mkdir(exist_ok=True)
+    for path in unwanted(course):
+        path.unlink()
+    for name, text in course.package.items():
+        path = here / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8", newline="\n")

@@ -1,0 +1,53 @@
+"""Make what a cell has put out the same in every run, or refuse it."""
+
+import json
+import re
+
+from coursebuild.source import BEGIN, END
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def place(cell, source):
+    """Return the line of the source at which a run solutions cell raised, as far as its traceback tells."""
+    shown = "\n".join(line for out in cell.outputs if out.output_type == "error" for line in out.traceback)
+    found = re.search(r"Cell In\[\d+\], line (\d+)", re.sub(r"\x1b\[[\d;]*m", "", shown))
+    kept = [
+        number
+        for number, line in enumerate(source.source.splitlines(), source.line + 1)
+        if not BEGIN["code"].fullmatch(line.rstrip()) and not END["code"].fullmatch(line.rstrip())
+    ]
+    return kept[int(found[1]) - 1] if found and int(found[1]) <= len(kept) else source.line
+
+
+def clean(lesson, cell, source):
+    """Make the outputs of a run cell reproducible; refuse those that cannot be."""
+    tags = cell.metadata.get("tags", [])
+    kept = []
+    for out in cell.outputs:
+        data = out.get("data", {})
+        if out.output_type == "stream" and out.name == "stderr":
+            lesson.fail(source.line, f"the cell writes to stderr: {out.text.strip()[:300]!r}. Mend its cause.")
+        if re.search(r"\d%\||\dit \[", data.get("text/plain", "")) and "nbval-ignore-output" not in tags:
+            lesson.fail(
+                source.line,
+                "the cell shows a progress bar. Add the tag nbval-ignore-output: then none of it is stored.",
+            )
+        if WIDGET in data:
+            if "nbval-ignore-output" in tags:
+                continue  # a progress bar: its stored text would stay at 0 %
+            del data[WIDGET]
+        if out.output_type == "error":
+            out["traceback"] = [f"{out.ename}: {out.evalue}"]
+        out.get("metadata", {}).pop("execution", None)
+        shown = [out.get("text", ""), out.get("evalue", ""), *(data[kind] for kind in data if "image" not in kind)]
+        if re.search(r"\b0x[0-9a-f]{6,}", json.dumps(shown)) and "nbval-ignore-output" not in tags:
+            lesson.fail(
+                source.line, "the output holds a memory address, which differs in every run. Show something else."
+            )
+        alt = out.get("metadata", {}).get("image/png", {}).get("alt")
+        if alt:  # for the web site, where the text must stand among the cell's options
+            cell.metadata["mystnb"] = {"image": {"alt": alt}}
+        kept.append(out)
+    cell.outputs = [] if "timed" in tags else kept
+    cell.metadata.pop("execution", None)

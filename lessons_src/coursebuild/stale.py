@@ -1,0 +1,65 @@
+"""What is not as a build would leave it, found without starting a kernel."""
+
+import json
+
+from coursebuild import export
+from coursebuild.digest import digest
+from coursebuild.editions import notebook, target, text_of
+
+EDITIONS = ("learner", "solutions")
+
+
+def stale(course):
+    """Return what is not as a build would leave it, a line each; first the lessons that are broken."""
+    root, found = course.root, [str(error) for error in course.errors]
+    for path in export.unwanted(course):
+        found.append(f"lessons_src/fromscratch/{path.name}: no lesson makes it, delete it")
+    for name, text in sorted(course.package.items()):
+        path = export.folder(root) / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            found.append(f"lessons_src/fromscratch/{name}: is not what the lessons export")
+    for lesson in course.lessons:
+        whole = digest(lesson)
+        for edition in EDITIONS:
+            reason = _reason(lesson, edition, whole)
+            if reason:
+                found.append(f"{target(lesson, edition).relative_to(root).as_posix()}: {reason}")
+    stems = {path.stem for path in course.paths}
+    for path in sorted((root / "notebooks").rglob("*.ipynb")):
+        ours = path.stem in stems and path.parent in (root / "notebooks", root / "notebooks/solutions")
+        if not ours and ".ipynb_checkpoints" not in path.parts:
+            found.append(f"{path.relative_to(root).as_posix()}: no lesson makes it, delete it")
+    return found
+
+
+def _reason(lesson, edition, whole):
+    """Return why a notebook is not as a build would leave it, None if it is. whole: the lesson's digest."""
+    path = target(lesson, edition)
+    if not path.exists():
+        return "is missing"
+    raises = {"raises-exception"} if edition == "learner" else set()  # which cells have it there, only a run can tell
+    try:
+        old = json.loads(path.read_text(encoding="utf-8"))
+        is_ = [(c["id"], c["cell_type"], text_of(c), *_marks(c["metadata"], raises)) for c in old["cells"]]
+        run = any(c.get("outputs") or c.get("execution_count") for c in old["cells"])
+        mark = old["metadata"]["lesson"]["digest"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "was not made by coursebuild"
+    should = [(c.id, c.cell_type, c.source, *_marks(c.metadata, raises)) for c in notebook(lesson, edition).cells]
+    if is_ != should:
+        return f"its cells are not those of {lesson.path.name}"
+    if run and edition == "learner":
+        return "has been run, and the learner edition is stored without outputs"
+    return None if mark == whole else f"something that {lesson.path.name} depends on has changed"
+
+
+def _marks(metadata, raises):
+    """Return the tags of a cell without those in `raises`, and whether its code is folded where its tag says so."""
+    tags = set(metadata.get("tags", ()))
+    return tags - raises, "hide-input" in tags and metadata.get("jupyter", {}).get("source_hidden", False)
+
+
+def changed(lesson):
+    """Whether a notebook of this lesson is not as a build would leave it."""
+    whole = digest(lesson)
+    return any(_reason(lesson, edition, whole) for edition in EDITIONS)
