@@ -1,10 +1,12 @@
 """Answers to the exercises of lesson 14, right and wrong."""
 
+import re
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.machine import SOURCES, machine
+from tests.helpers import SOURCES
 
 # ------------------------------------------------------------------------------------- 14.1 repaired_pixels
 
@@ -419,19 +421,17 @@ class OwnInit(nn.Module):
 
 # ----------------------------------------------------------------------------------------- 14.5 first_fault
 
-LESSON = next((path for path in SOURCES if path.stem == "14_clinic"), None)
-SOURCE = machine.read(LESSON) if LESSON else None
-CELLS = ("trial", "close", "seven", "seven-more", "passes", "first-fault")
+TEXT = next(path for path in SOURCES if path.stem == "14_clinic").read_text(encoding="utf-8")
+CELLS = ("trial", "close", "seven", "seven-more", "ex-14-5", "passes", "first-fault")  # ids of the lesson's cells
 
 
 def checklist(**own):
     """Return first_fault of the lesson, with its own tests (or the lesson's for those that are not given)."""
     space = {"torch": torch, "nn": nn, "F": F}
-    source = {cell.id: cell.source for cell in SOURCE.cells}
-    exercise = next(cell for cell in SOURCE.code("exercise") if "Exercise 14.5" in cell.source)
-    for name in (*CELLS[:4], exercise.id, *CELLS[4:]):
-        exec(compile(source[name], f"<lesson 14, {name}>", "exec"), space)
-        if name == exercise.id:
+    for name in CELLS:
+        code = re.search(rf'^# %%[^\n]* id="{name}"\n(.*?)(?=^# %%)', TEXT, re.MULTILINE | re.DOTALL)[1]
+        exec(compile(code, f"<lesson 14, {name}>", "exec"), space)
+        if name == "ex-14-5":
             space |= {name: make(space) for name, make in own.items()}
     return space["first_fault"]
 
@@ -1027,50 +1027,49 @@ BANK = {
     },
 }
 
-if LESSON:  # the seven given tests are the lesson's own
-    BANK["first_fault"] = {
-        "right": {
-            "the lesson's": checklist(),
-            "3000, and wide rows": checklist(offset=offset_by_hand, gradient=gradient_by_backward),
-            "whole numbers around 4096": checklist(offset=offset_variance, again=again_in_steps),
-            "a shift, and an assert": checklist(offset=offset_by_shift, gradient=gradient_by_assert),
-            "offset 1000": checklist(offset=named("offset", offset_like(1000, 0.005)), gradient=gradient_by_gradcheck),
-        },
-        "wrong": {
-            "no offset": (checklist(offset=named("offset", offset_like(0, 1e-4))), "clamps it at 0"),
-            "offset in float64": (
-                checklist(offset=named("offset", offset_like(1e4, 1e-4, torch.float64))),
-                "clamps it at 0",
-            ),
-            "any offset will do": (checklist(offset=named("offset", offset_like(1e4, 1e6))), "clamps it at 0"),
-            "stricter than PyTorch": (
-                checklist(offset=named("offset", offset_like(1e4, 1e-6))),
-                "is right, and your test 'offset'",
-            ),
-            "gradient of the sum": (
-                checklist(gradient=gradient_of(lambda y, s: y.sum(), fresh=True)),
-                "takes the gain out",
-            ),
-            "gradient at gain 1": (
-                checklist(gradient=gradient_of(lambda y, s: (y * s["draw"](3, 4, 5)[2]).sum(), fresh=True)),
-                "takes the gain out",
-            ),
-            "gradient test that always passes": (checklist(gradient=named("gradient", always(True))), "as a constant"),
-            "gradient test that never passes": (
-                checklist(gradient=named("gradient", always(False))),
-                "your test 'gradient' refuses it",
-            ),
-            "the input is not looked at": (
-                checklist(again=again_without("input"), gradient=gradient_by_gradcheck),
-                "overwrites its input",
-            ),
-            "no eval()": (checklist(again=again_without("eval")), "running variance"),
-            "no other rows in between": (checklist(again=again_at_once), "remembers the rows"),
-            "finite is enough": (checklist(offset=named("offset", offset_finite)), "clamps it at 0"),
-            "no return": (checklist(again=named("again", always(None))), "your test 'again' refuses it"),
-            "no second question": (checklist(again=again_without("later")), "grows with every call"),
-            "an error in the test": (checklist(again=named("again", wrong_in_itself)), "your test 'again' refuses it"),
-            "its result": ("names", "without brackets"),
-            "returns the test itself": (lambda cls: checklist, "returned"),
-        },
-    }
+BANK["first_fault"] = {
+    "right": {
+        "the lesson's": checklist(),
+        "3000, and wide rows": checklist(offset=offset_by_hand, gradient=gradient_by_backward),
+        "whole numbers around 4096": checklist(offset=offset_variance, again=again_in_steps),
+        "a shift, and an assert": checklist(offset=offset_by_shift, gradient=gradient_by_assert),
+        "offset 1000": checklist(offset=named("offset", offset_like(1000, 0.005)), gradient=gradient_by_gradcheck),
+    },
+    "wrong": {
+        "no offset": (checklist(offset=named("offset", offset_like(0, 1e-4))), "clamps it at 0"),
+        "offset in float64": (
+            checklist(offset=named("offset", offset_like(1e4, 1e-4, torch.float64))),
+            "clamps it at 0",
+        ),
+        "any offset will do": (checklist(offset=named("offset", offset_like(1e4, 1e6))), "clamps it at 0"),
+        "stricter than PyTorch": (
+            checklist(offset=named("offset", offset_like(1e4, 1e-6))),
+            "is right, and your test 'offset'",
+        ),
+        "gradient of the sum": (
+            checklist(gradient=gradient_of(lambda y, s: y.sum(), fresh=True)),
+            "takes the gain out",
+        ),
+        "gradient at gain 1": (
+            checklist(gradient=gradient_of(lambda y, s: (y * s["draw"](3, 4, 5)[2]).sum(), fresh=True)),
+            "takes the gain out",
+        ),
+        "gradient test that always passes": (checklist(gradient=named("gradient", always(True))), "as a constant"),
+        "gradient test that never passes": (
+            checklist(gradient=named("gradient", always(False))),
+            "your test 'gradient' refuses it",
+        ),
+        "the input is not looked at": (
+            checklist(again=again_without("input"), gradient=gradient_by_gradcheck),
+            "overwrites its input",
+        ),
+        "no eval()": (checklist(again=again_without("eval")), "running variance"),
+        "no other rows in between": (checklist(again=again_at_once), "remembers the rows"),
+        "finite is enough": (checklist(offset=named("offset", offset_finite)), "clamps it at 0"),
+        "no return": (checklist(again=named("again", always(None))), "your test 'again' refuses it"),
+        "no second question": (checklist(again=again_without("later")), "grows with every call"),
+        "an error in the test": (checklist(again=named("again", wrong_in_itself)), "your test 'again' refuses it"),
+        "its result": ("names", "without brackets"),
+        "returns the test itself": (lambda cls: checklist, "returned"),
+    },
+}
