@@ -16,7 +16,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional as F
 
 from fromscratch import fused_layer_norm
-from fromscratch import lesson_13 as lesson
+from fromscratch import speed as lesson
 
 
 def draw(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):
@@ -343,7 +343,7 @@ def test_loops_are_kept_where_the_cache_is_and_nowhere_else(past_the_caches):
         given = draw(14, (3, D), (3, D), (D,), (D,))
         agree(everything(fused_layer_norm, *given), everything(F.layer_norm, *given), 1e-9)  # compiled by now
     for kernel in (lesson.forward_rows, lesson.backward_rows, lesson.forward_past_caches, lesson.backward_past_caches):
-        assert list(Path(kernel.stats.cache_path).glob(f"lesson_13.{kernel.__name__}-*.nbi"))
+        assert list(Path(kernel.stats.cache_path).glob(f"speed.{kernel.__name__}-*.nbi"))
     assert not [path for path in Path(lesson.__file__).parent.rglob("*") if path.suffix in (".nbi", ".nbc")]
 
 
