@@ -732,7 +732,10 @@ CAUSES = [("means", 12, "That is every entry."), ("factor", 0.5, "Half is for D 
         ({"means": 12}, "means: 12 is not right. Right so far: shape, biased, factor, which.\nThat is every entry."),
         ({"means": 7}, "means: 7 is not right. Right so far: shape, biased, factor, which."),
         ({"means": True}, "means: True is not right. Right so far: shape, biased, factor, which."),
-        ({"means": "six"}, "means: 'six' is not right. Right so far: shape, biased, factor, which."),
+        (
+            {"means": "six"},
+            "means: 'six' is not right. Right so far: shape, biased, factor, which.\nThe answer is a number.",
+        ),
         (
             {"means": ...},
             "means: put your answer in the place of the three dots. Right so far: shape, biased, factor, which.",

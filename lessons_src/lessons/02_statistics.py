@@ -101,9 +101,10 @@ show("row means, right", right.mean(-1))
 def mean_and_var(x):
     """Return the mean and the biased variance over the last axis of x.
 
-    x: (..., D) float tensor.
-    Returns (mean, var), both of shape (..., 1): the reduced axis is kept, so that x - mean broadcasts.
-    Biased: the sum of squared distances is divided by D.
+    x: (..., D) float tensor of any dtype; it stays as it is.
+    Returns (mean, var), both of shape (..., 1) and of x's dtype: the reduced axis is kept, so
+    that x - mean broadcasts. Gradients flow through both.
+    Biased: the sum of squared distances is divided by D. A large mean costs it no digits.
     """
     ### BEGIN SOLUTION
     mean = x.mean(-1, keepdim=True)  # (..., 1)
@@ -137,9 +138,8 @@ biased = row.var(correction=0)
 unbiased = row.var()  # correction=1 by default
 show("divided by D    ", (row - row.mean()) / biased.sqrt())
 show("divided by D - 1", (row - row.mean()) / unbiased.sqrt())
-show(
-    "LayerNorm says  ", F.layer_norm(row, (4,))
-)  # PyTorch's own; (4,) is the size of what it normalizes
+# PyTorch's own; (4,) is the size of what it normalizes:
+show("LayerNorm says  ", F.layer_norm(row, (4,)))
 
 # %% [markdown]
 # The rows differ by the factor $\sqrt{(D-1)/D}$, here $\sqrt{3/4} = 0.866$. It depends on nothing but $D$.
@@ -150,9 +150,10 @@ show(
 # %% tags=["exercise"] id="ex-2-2"
 # Exercise 2.2 · ●●○○○ · 4 min
 def unbiased_error(D):
-    """How many percent too small is a row of D features that was normalized with the unbiased variance?
+    """Return by how many percent the unbiased variance makes a row of D features too small.
 
-    D: int, at least 2. Returns a float: 0.0 would be "not at all", 50.0 "half as large as it should be".
+    D: int, at least 2. Returns a float, not rounded: 0.0 would be "not at all", 50.0 "half as
+    large as it should be".
     """
     ### BEGIN SOLUTION
     return 100 * (1 - math.sqrt((D - 1) / D))
@@ -176,10 +177,9 @@ for D in widths.int().tolist():
     g = torch.Generator().manual_seed(D)
     sample = torch.randn(D, dtype=torch.float64, generator=g)  # (D,)
     measured.append(100 * (1 - sample.std(correction=0) / sample.std()))
-for m, D in zip(
-    measured, widths.tolist(), strict=True
-):  # what is left, squared, is the ratio of the variances
-    assert abs((1 - m / 100) ** 2 - (1 - 1 / D)) < 1e-12  # float64
+for m, D in zip(measured, widths.tolist(), strict=True):
+    # what is left, squared, is the ratio of the variances; float64
+    assert abs((1 - m / 100) ** 2 - (1 - 1 / D)) < 1e-12
 
 # %%
 plot.lines(
@@ -190,10 +190,11 @@ plot.lines(
     title="The unbiased variance makes short rows too small",
     x="features in a row, D",
     y="too small by (%)",
-    caption="One random row per width, in float64. 29.3 % at D = 2, 13.4 % at D = 4, 0.78 % at D = 64, 0.07 % at D = 768: "
-    "on wide layers the mistake is invisible, on a test row of four features it is not.",
-    alt="A falling curve: the error of dividing by D minus 1 is 29 percent for 2 features, 13 percent for 4, "
-    "and below 1 percent from 64 features on.",
+    caption="One random row per width, in float64. 29.3 % at D = 2, 13.4 % at D = 4, 0.78 % "
+    "at D = 64, 0.07 % at D = 768: on wide layers the mistake is invisible, on a test row of "
+    "four features it is not.",
+    alt="A falling curve: the error of dividing by D minus 1 is 29 percent for 2 features, 13 "
+    "percent for 4, and below 1 percent from 64 features on.",
 )
 
 # %% [markdown]
@@ -222,8 +223,10 @@ plot.cubes(
         ),
     },
     title="One block, one mean: LayerNorm never reaches into another sample",
-    caption="The dark blue cells share one mean and one variance; so does every other block of one shade. Below each shape: how many means come out.",
-    alt="Three tensors drawn as blocks. In a matrix each row is one group, in a sequence each token, in a batch of images each image.",
+    caption="The dark blue cells share one mean and one variance; so does every other block "
+    "of one shade. Below each shape: how many means come out.",
+    alt="Three tensors drawn as blocks. In a matrix each row is one group, in a sequence each "
+    "token, in a batch of images each image.",
 )
 
 # %% [markdown]
@@ -246,7 +249,8 @@ for axes in [(-3, -2, -1), (-2, -1), (1,), (0,)]:
 
 # %% tags=["exercise"] id="ex-2-3"
 # Exercise 2.3 · ●●●○○ · 6 min
-# How many means come out? Six whole numbers: how_many = {"a": ..., "b": ..., "c": ..., "d": ..., "e": ..., "f": ...}
+# How many means come out? Six whole numbers:
+# how_many = {"a": ..., "b": ..., "c": ..., "d": ..., "e": ..., "f": ...}
 # a  (32, 64) over the last axis
 # b  (32, 20, 64) over the last axis
 # c  (32, 20, 64) over the last two axes
@@ -323,9 +327,11 @@ plot.cubes(
         for over in [("C",), ("T", "C"), ("B",), ("B", "T")]
     },
     title="Four choices for a sequence: only over C does every token stand alone",
-    caption="A tensor (B, T, C) = (2, 3, 4). Over C: LayerNorm as language models use it. Over T, C: one mean a sentence. "
-    "Over B, or over B and T as BatchNorm does (lesson 6): samples are mixed.",
-    alt="The same block drawn four times, reduced over C, over T and C, over B, over B and T: six, two, twelve and four means come out.",
+    caption="A tensor (B, T, C) = (2, 3, 4). Over C: LayerNorm as language models use it. "
+    "Over T, C: one mean a sentence. Over B, or over B and T as BatchNorm does (lesson 6): "
+    "samples are mixed.",
+    alt="The same block drawn four times, reduced over C, over T and C, over B, over B and T: "
+    "six, two, twelve and four means come out.",
 )
 
 # %% [markdown]
@@ -356,26 +362,26 @@ print("over T, C: the first four tokens change:", bool((per_sentence[:, :4] != 0
 
 # %%
 g = torch.Generator().manual_seed(26)
-skewed = -torch.rand(
-    4000, dtype=torch.float64, generator=g
-).log()  # (D,) exponential distribution
+uniform = torch.rand(4000, dtype=torch.float64, generator=g)  # (D,)
+skewed = -uniform.log()  # (D,) exponential distribution
 after = F.layer_norm(skewed, (4000,))  # (D,)
 skewness = [(((v - v.mean()) / v.std(correction=0)) ** 3).mean() for v in (skewed, after)]
 assert abs(skewness[0] - skewness[1]) < 1e-9  # the same number: float64 rounding is 1e-14
 assert skewness[1] > 1.5  # 2 for the exponential distribution itself
 
 # %%
-bell = torch.randn(
-    4000, dtype=torch.float64, generator=torch.Generator().manual_seed(27)
-)  # (D,)
+g = torch.Generator().manual_seed(27)
+bell = torch.randn(4000, dtype=torch.float64, generator=g)  # (D,)
 plot.hist(
     {"before": skewed, "after LayerNorm": after, "a Gaussian": bell},
     title="Normalizing moves and stretches a row; it does not make it Gaussian",
     x="value",
     xlim=(-4, 6),
     colors={"before": "none", "after LayerNorm": "LayerNorm"},
-    caption="4,000 exponentially distributed numbers as one row, before and after, beside 4,000 Gaussian ones. The skewness is the same before and after.",
-    alt="Three histograms. The exponential row keeps its sharp left edge and its long right tail after normalizing; a Gaussian row is symmetric.",
+    caption="4,000 exponentially distributed numbers as one row, before and after, beside "
+    "4,000 Gaussian ones. The skewness is the same before and after.",
+    alt="Three histograms. The exponential row keeps its sharp left edge and its long right "
+    "tail after normalizing; a Gaussian row is symmetric.",
 )
 
 # %% [markdown]
@@ -398,9 +404,8 @@ show("normalized spike", (spike - mean) / var.sqrt())  # its largest entry is sq
 # %%
 g = torch.Generator().manual_seed(123)
 batch = torch.rand(2, 5, generator=g)  # (B, D)
-bound = 1 / math.sqrt(
-    5
-)  # what nn.Linear(5, 6) does: weights and biases uniform in [-bound, bound]
+# what nn.Linear(5, 6) does: weights and biases uniform in [-bound, bound]
+bound = 1 / math.sqrt(5)
 weight = nn.init.kaiming_uniform_(torch.empty(6, 5), a=math.sqrt(5), generator=g)  # (6, 5)
 bias = torch.empty(6).uniform_(-bound, bound, generator=g)  # (6,)
 out = torch.relu(F.linear(batch, weight, bias))  # (B, 6)
@@ -461,7 +466,8 @@ print(f"all {count} numbers of cells 561 to 563 agree")
 
 # %% tags=["exercise"] id="ex-2-4"
 # Exercise 2.4 · ●●○○○ · 4 min
-# The biased variance of each normalized row above (D = 6 numbers whose unbiased variance is 1): biased_variance = ...
+# The biased variance of each normalized row above (D = 6 numbers whose unbiased variance is 1):
+# biased_variance = ...
 ### BEGIN SOLUTION
 biased_variance = 5 / 6
 ### END SOLUTION
@@ -480,9 +486,8 @@ check.biased_variance(biased_variance)
 show("biased variance", normalized.var(-1, correction=0))
 ratio = F.layer_norm(out.double(), (6,), eps=0.0) / normalized.double()  # (B, 6)
 show("LayerNorm / notebook", ratio[0])
-assert (
-    ratio - math.sqrt(6 / 5)
-).abs().max() < 1e-4  # float32 rounding of the smallest entry, -0.0102
+# 1e-4: float32 rounding of the smallest entry, -0.0102
+assert (ratio - math.sqrt(6 / 5)).abs().max() < 1e-4
 assert (F.layer_norm(out, (6,)) - normalized).abs().max() > 0.16  # not a matter of rounding
 
 # %% [markdown]

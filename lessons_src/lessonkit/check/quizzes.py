@@ -56,6 +56,8 @@ def _form(value, key, expected, causes, words):
         said = value.strip().lower() if isinstance(value, str) else value
         if said not in [word.lower() for word in words]:
             return f"The answer is one of the words {', '.join(map(repr, words))}."
+    if isinstance(right, (int, float)) and isinstance(_as_number(value), str):
+        return "The answer is a number."
     return None
 
 
