@@ -8,36 +8,25 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, Probe, choice, draw, examine, raised, values
+from lessonkit.check.core import Mistake, Probe, choice, draw, examine, known, raised, values
 
 # ------------------------------------------------------------------------------------ 9.1: sizes of convolutions
 
 
-def _axes(value, n):
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * n
+def _axes(size, *settings):
+    """Return (L, k, s, p, d) of each axis."""
+    each = [value if isinstance(value, (tuple, list)) else (value,) * len(size) for value in settings]
+    return zip(size, *each, strict=True)
 
 
-def _shaped(axis=None, refuse=None, ready=lambda sizes: sizes):
-    """Return a conv_output_shape from its rule for one axis, its rule for refusing, and what is done to the list.
-
-    axis: (L, k, s, p, d) -> size. refuse: (L, k, s, p, d, size) -> None, or the error.
-    """
-    axis = axis or (lambda L, k, s, p, d: (L + 2 * p - d * (k - 1) - 1) // s + 1)
-    refuse = refuse or (lambda L, k, s, p, d, out: ValueError("no room") if d * (k - 1) + 1 > L + 2 * p else None)
-
-    def shape(size, kernel_size, stride=1, padding=0, dilation=1):
-        n, sizes = len(size), []
-        for each in zip(size, *(_axes(v, n) for v in (kernel_size, stride, padding, dilation)), strict=True):
-            sizes.append(axis(*each))
-            error = refuse(*each, sizes[-1])
-            if error:
-                raise error
-        return ready(tuple(sizes))
-
-    return shape
-
-
-_shape = _shaped()
+def _shape(size, kernel_size, stride=1, padding=0, dilation=1):
+    shape = []
+    for L, k, s, p, d in _axes(size, kernel_size, stride, padding, dilation):
+        reach = d * (k - 1) + 1
+        if reach > L + 2 * p:
+            raise ValueError("the kernel does not fit")
+        shape.append((L + 2 * p - reach) // s + 1)
+    return tuple(shape)
 
 
 def _run_shape(args, kwargs):
@@ -46,7 +35,7 @@ def _run_shape(args, kwargs):
             out = answer(*args, **kwargs)
         except Exception as error:
             return {"the shape": raised(error)}
-        if isinstance(out, (tuple, list)):
+        if isinstance(out, tuple):
             # 15.0 == 15, but LayerNorm takes whole numbers only: what is not whole is shown as text, which is not equal.
             whole = all(type(number) is int for number in out)
             out = tuple(out) if whole else f"({', '.join(map(str, out))})"
@@ -80,145 +69,62 @@ _SHAPE_PROBES = [
     _sized("a kernel that does not fit in spite of padding", (2, 2), 5, padding=1),
 ]
 
+_SIZE = "(L + 2 * p - reach) // s + 1"
+_RULES = {  # what stands in its place
+    "(L + 2 * p - reach) / s + 1": "the division leaves a fraction. A kernel that hangs over the edge by a part of its stride is not placed: round down, with //.",
+    "round((L + 2 * p - reach) / s + 1)": "rounded to the nearest. The last step is taken only if it fits whole: round down, with //.",
+    "math.ceil((L + 2 * p - reach) / s) + 1": "rounded up. The last step is taken only if it fits whole: round down, with //.",
+    "(L + 2 * p - reach) // s": "the + 1 at the end is missing: the first place counts before any step is taken.",
+    "(L + 2 * p - d * (k - 1)) // s + 1": "the - 1 in the bracket is missing. A kernel of k reaches over d * (k - 1) + 1 pixels.",
+    "(L + 2 * p - d * (k - 1)) // s": "the + 1 stands inside the division (or both ones are missing). Count the steps first, (...) // s, then add the first place.",
+    "(L + p - reach) // s + 1": "padding counts once. It is added on both sides: 2 * p.",
+    "(L - reach) // s + 1": "padding is left out.",
+    "(L + 2 * p - k) // s + 1": "dilation is left out. It spreads the kernel: k taps reach over d * (k - 1) + 1 pixels.",
+    "(L + 2 * p - d * k) // s + 1": "the reach of a dilated kernel is d * (k - 1) + 1, not d * k: there are gaps between the taps, none behind the last.",
+    "L + 2 * p - reach + 1": "stride is left out.",
+    "math.ceil((L + 2 * p) / s)": "the padded size is divided by the stride, whatever the kernel. That is the rule for padding='same'.",
+}
+
+_REFUSAL = "if reach > L + 2 * p"
+_NEVER = f"{_REFUSAL} -> if False"
 _NO_ROOM = "Compare the reach of the kernel, d * (k - 1) + 1, with the padded size, L + 2 * p, and raise a ValueError."
+_LET_IN = "an image that the kernel does not fit into is not refused."
+_CUT_OFF = f"sizes that do not fit are cut off at 0 (or 1) instead of refused. {_NO_ROOM}"
 
-
-def _never(*_):
-    return None
-
-
-def _refuse_if(condition, error=ValueError):
-    return lambda L, k, s, p, d, out: error("no room") if condition(L, k, s, p, d, out) else None
-
-
-_RULES = [  # (cause, rule for one axis)
-    (
-        "the division leaves a fraction. A kernel that hangs over the edge by a part of its stride is not placed: round "
-        "down, with //.",
-        lambda L, k, s, p, d: (L + 2 * p - d * (k - 1) - 1) / s + 1,
-    ),
-    (
-        "rounded to the nearest. The last step is taken only if it fits whole: round down, with //.",
-        lambda L, k, s, p, d: round((L + 2 * p - d * (k - 1) - 1) / s + 1),
-    ),
-    (
-        "rounded up. The last step is taken only if it fits whole: round down, with //.",
-        lambda L, k, s, p, d: math.ceil((L + 2 * p - d * (k - 1) - 1) / s) + 1,
-    ),
-    (
-        "the + 1 at the end is missing: the first place counts before any step is taken.",
-        lambda L, k, s, p, d: (L + 2 * p - d * (k - 1) - 1) // s,
-    ),
-    (
-        "the - 1 in the bracket is missing. A kernel of k reaches over d * (k - 1) + 1 pixels.",
-        lambda L, k, s, p, d: (L + 2 * p - d * (k - 1)) // s + 1,
-    ),
-    (
-        "the + 1 stands inside the division (or both ones are missing). Count the steps first, (...) // s, then add the "
-        "first place.",
-        lambda L, k, s, p, d: (L + 2 * p - d * (k - 1)) // s,
-    ),
-    (
-        "padding counts once. It is added on both sides: 2 * p.",
-        lambda L, k, s, p, d: (L + p - d * (k - 1) - 1) // s + 1,
-    ),
-    ("padding is left out.", lambda L, k, s, p, d: (L - d * (k - 1) - 1) // s + 1),
-    (
-        "dilation is left out. It spreads the kernel: k taps reach over d * (k - 1) + 1 pixels.",
-        lambda L, k, s, p, d: (L + 2 * p - k) // s + 1,
-    ),
-    (
-        "the reach of a dilated kernel is d * (k - 1) + 1, not d * k: there are gaps between the taps, none behind the last.",
-        lambda L, k, s, p, d: (L + 2 * p - d * k) // s + 1,
-    ),
-    ("stride is left out.", lambda L, k, s, p, d: L + 2 * p - d * (k - 1)),
-    (
-        "the padded size is divided by the stride, whatever the kernel. That is the rule for padding='same'.",
-        lambda L, k, s, p, d: math.ceil((L + 2 * p) / s),
-    ),
-]
-
-_SHAPE_MISTAKES = [
-    *[Mistake(cause, _shaped(rule)) for cause, rule in _RULES],
-    Mistake("an image that the kernel does not fit into is not refused. " + _NO_ROOM, _shaped(refuse=_never)),
-    *[
-        Mistake(
-            f"{cause.rstrip('.')}. Also, an image that the kernel does not fit into is not refused.",
-            _shaped(rule, refuse=_never),
-        )
-        for cause, rule in _RULES
-    ],
-    Mistake(
-        "sizes that do not fit are cut off at 0 (or 1) instead of refused. " + _NO_ROOM,
-        _shaped(lambda L, k, s, p, d: max(0, (L + 2 * p - d * (k - 1) - 1) // s + 1), _never),
-    ),
-    Mistake(
-        "sizes that do not fit are cut off at 0 (or 1) instead of refused. " + _NO_ROOM,
-        _shaped(lambda L, k, s, p, d: max(1, (L + 2 * p - d * (k - 1) - 1) // s + 1), _never),
-    ),
-    Mistake(
-        "a size of 0 is let through. With a large stride the formula can give 0 where the kernel does not fit. "
-        + _NO_ROOM,
-        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: out < 0)),
-    ),
-    Mistake(
-        "the kernel is compared with the image without its padding. " + _NO_ROOM,
-        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * (k - 1) + 1 > L)),
-    ),
-    Mistake(
-        "k is compared with the padded size; a dilated kernel reaches further. " + _NO_ROOM,
-        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: k > L + 2 * p)),
-    ),
-    Mistake(
-        "a kernel that just fits has one place, an output of size 1. Refuse only what is larger.",
-        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * (k - 1) + 1 >= L + 2 * p)),
-    ),
-    Mistake(
-        "the refusal takes d * k for the kernel's reach, and so refuses a dilated kernel that fits. " + _NO_ROOM,
-        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * k > L + 2 * p)),
-    ),
-    Mistake(
-        "the refusal is off by one: a kernel that is one pixel too large is let through. " + _NO_ROOM,
-        _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: d * (k - 1) > L + 2 * p)),
-    ),
-    *[
-        Mistake(
-            f"the docstring promises a ValueError, this is another kind: {kind.__name__}.",
-            _shaped(refuse=_refuse_if(lambda L, k, s, p, d, out: out < 1, kind)),
-        )
-        for kind in (RuntimeError, AssertionError, TypeError)
-    ],
-    Mistake("H and W come out in the other order.", _shaped(ready=lambda sizes: sizes[::-1])),
-    Mistake(
-        "one number comes back, for one axis. Return a tuple with a number for each axis.",
-        _shaped(ready=lambda sizes: sizes[0]),
-    ),
-    Mistake("every axis gets the size of the first one.", _shaped(ready=lambda sizes: sizes[:1] * len(sizes))),
-    Mistake(
-        "the sizes are floats. Divide with //, which keeps whole numbers whole.",
-        _shaped(ready=lambda sizes: tuple(map(float, sizes))),
-    ),
-    Mistake(
-        "the return stands inside the loop: only the first axis is computed.",
-        lambda size, *args, **kwargs: _shape(
-            size[:1],
-            *(_axes(v, len(size))[:1] for v in args),
-            **{n: _axes(v, len(size))[:1] for n, v in kwargs.items()},
-        ),
-    ),
-]
+_SHAPE_MISTAKES = known(
+    _shape,
+    {f"{_SIZE} -> {rule}": cause for rule, cause in _RULES.items()}
+    | {_NEVER: f"{_LET_IN} {_NO_ROOM}"}
+    | {f"{_SIZE} -> {rule} ; {_NEVER}": f"{cause.rstrip('.')}. Also, {_LET_IN}" for rule, cause in _RULES.items()}
+    # the same wrong size, refused where it is below 1
+    | {f"{_SIZE} -> {rule} ; {_REFUSAL} -> if {rule} < 1": cause for rule, cause in _RULES.items()}
+    | {
+        f"{_SIZE} -> max(0, {_SIZE}) ; {_NEVER}": _CUT_OFF,
+        f"{_SIZE} -> max(1, {_SIZE}) ; {_NEVER}": _CUT_OFF,
+        f"{_REFUSAL} -> if {_SIZE} < 0": f"a size of 0 is let through. With a large stride the formula can give 0 where the kernel does not fit. {_NO_ROOM}",
+        f"{_REFUSAL} -> if reach > L": "the kernel is compared with the image without its padding. " + _NO_ROOM,
+        f"{_REFUSAL} -> if k > L + 2 * p": f"k is compared with the padded size; a dilated kernel reaches further. {_NO_ROOM}",
+        f"{_REFUSAL} -> if reach >= L + 2 * p": "a kernel that just fits has one place, an output of size 1. Refuse only what is larger.",
+        f"{_REFUSAL} -> if d * k > L + 2 * p": f"the refusal takes d * k for the kernel's reach, and so refuses a dilated kernel that fits. {_NO_ROOM}",
+        f"{_REFUSAL} -> if reach - 1 > L + 2 * p": f"the refusal is off by one: a kernel that is one pixel too large is let through. {_NO_ROOM}",
+        "tuple(shape) -> tuple(shape[::-1])": "H and W come out in the other order.",
+        "tuple(shape) -> shape": "a list comes back. The docstring promises a tuple: return tuple(shape).",
+        "tuple(shape) -> shape[0]": "one number comes back, for one axis. Return a tuple with a number for each axis.",
+        "tuple(shape) -> tuple(shape[:1] * len(shape))": "every axis gets the size of the first one.",
+        "tuple(shape) -> tuple(map(float, shape))": "the sizes are floats. Divide with //, which keeps whole numbers whole.",
+        "    return ->         return": "the return stands inside the loop: only the first axis is computed.",
+    }
+    | {
+        f"ValueError -> {kind}": f"the docstring promises a ValueError, this is another kind: {kind}."
+        for kind in ("RuntimeError", "AssertionError", "TypeError")
+    },
+)
 
 
 def conv_output_shape(answer):
     """Check a function (size, kernel_size, stride, padding, dilation) -> output size of a convolution (lesson 9)."""
-    examine(
-        answer,
-        "conv_output_shape",
-        _SHAPE_PROBES,
-        _shape,
-        _SHAPE_MISTAKES,
-        tried="stride, padding, dilation, unlike axes, sizes that do not fit",
-    )
+    tried = "stride, padding, dilation, unlike axes, sizes that do not fit"
+    examine(answer, "conv_output_shape", _SHAPE_PROBES, _shape, _SHAPE_MISTAKES, tried)
 
 
 # ------------------------------------------------------------------------------------ 9.2: norms into a net
@@ -257,6 +163,10 @@ def _pool_first():
     return nn.Sequential(nn.MaxPool2d((1, 2)), nn.Conv2d(2, 3, 2), nn.Conv2d(3, 3, 2), nn.ReLU())
 
 
+def _of_one_shape():
+    return nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.Conv2d(3, 3, 3, padding=1), nn.ReLU())
+
+
 def _described(net):
     if not isinstance(net, nn.Sequential):
         return {"the kind of the result": "nothing (None)" if net is None else type(net).__name__}
@@ -284,9 +194,14 @@ def _run_norms(make, size):
             found = answer(net, _Norm, size)
         except Exception as error:
             return {"the result": raised(error)}
-        weights = [p.shape for p in found.parameters()] if isinstance(found, nn.Module) else None
+        weights = list(found.parameters()) if isinstance(found, nn.Module) else []
+        own = list(net.parameters())
+        kept = len(weights) == len(own) and all(map(torch.equal, weights, own))
         same = list(net) == before
-        return _described(found) | {"the shapes of the weights": weights, "the given net is unchanged": same}
+        return _described(found) | {
+            "the weights": "those of net" if kept else "others",
+            "the given net is unchanged": same,
+        }
 
     return run
 
@@ -296,164 +211,92 @@ _NORMS_PROBES = [
     Probe("convolutions without padding", _run_norms(lambda: _six(0), (18, 21)), {"size": (18, 21)}),
     Probe("stride, dilation, a kernel that is not square", _run_norms(_odd, (21, 17)), {"size": (21, 17)}),
     Probe("a pooling layer first, two convolutions in a row", _run_norms(_pool_first, (5, 12)), {"size": (5, 12)}),
+    Probe("two convolutions whose norms have one shape", _run_norms(_of_one_shape, (4, 5)), {"size": (4, 5)}),
 ]
 
 
-def _insert(
-    place="after",
-    sizes=lambda layer, C, before, after: (C, *after),
-    follow=(nn.Conv2d, nn.MaxPool2d),
-    norms=nn.Conv2d,
-    settings=("kernel_size", "stride", "padding", "dilation"),
-    keep=lambda layer: True,
-    one=False,
-    ready=nn.Sequential,
-    resize=lambda layer, size, given: _shape(size, **given),
-):
-    """Return a with_norms; the arguments are its mistakes."""
-
-    def with_norms(net, norm, size):
-        layers, single = [], None
-        for layer in net:
-            before = size
-            if isinstance(layer, follow):
-                size = resize(layer, size, {name: getattr(layer, name) for name in settings})
-            if keep(layer):
-                layers.append(layer)
-            if isinstance(layer, norms):
-                C = layer.out_channels if isinstance(layer, nn.Conv2d) else 1
-                made = single or norm(*sizes(layer, C, before, size))
-                single = made if one else None
-                at = len(layers) - (place == "before")
-                layers.insert(at, made)
-        if place == "after ReLU":
-            layers = _behind_relu(layers)
-        return ready(*layers)
-
-    return with_norms
+def _with_norms(net, norm, size):
+    layers = []
+    for layer in net:
+        layers.append(layer)
+        if isinstance(layer, (nn.Conv2d, nn.MaxPool2d)):
+            size = _shape(size, layer.kernel_size, stride=layer.stride, padding=layer.padding, dilation=layer.dilation)
+        if isinstance(layer, nn.Conv2d):
+            layers.append(norm(layer.out_channels, *size))
+    return nn.Sequential(*layers)
 
 
-def _behind_relu(layers):
+def _behind_relu(net, norm, size):
+    layers = list(_with_norms(net, norm, size))
     for i in range(len(layers) - 1):
         if isinstance(layers[i], _Norm) and isinstance(layers[i + 1], (nn.ReLU, nn.Tanh)):
             layers[i], layers[i + 1] = layers[i + 1], layers[i]
-    return layers
+    return nn.Sequential(*layers)
 
 
 def _in_place(net, norm, size):
-    made = _insert()(net, norm, size)
-    for i, layer in enumerate(list(made)):
+    for i, layer in enumerate(_with_norms(net, norm, size)):
         if isinstance(layer, _Norm):
             net.insert(i, layer)
     return net
 
 
-def _changed_and_new(net, norm, size):
-    _in_place(net, norm, size)
-    return nn.Sequential(*net)
-
+_BEHIND = "the norm stands behind the activation. It belongs between the convolution and the activation."
+_AT_RELU = (
+    "layers = [] -> layers, C = [], 1 ; layers.append(layer) -> layers.append(layer); C = getattr(layer, 'out_channels', C)"
+    " ; norm(layer.out_channels -> norm(C ; isinstance(layer, nn.Conv2d) -> isinstance(layer, "
+)
+_CHANGED = "the given net is changed. Collect the layers in a new list, and return a new nn.Sequential."
+_NOT_PUT_IN = "no norm was put in: the net comes back as it was."
+_APPEND, _NORM = "layers.append(layer)", "norm(layer.out_channels, *size)"
+_FOLLOWS = "isinstance(layer, (nn.Conv2d, nn.MaxPool2d))"
 
 _NORMS_MISTAKES = [
-    Mistake(
-        "the norm stands behind the activation. It belongs between the convolution and the activation.",
-        _insert("after ReLU"),
+    Mistake(_BEHIND, _behind_relu),
+    *known(
+        _with_norms,
+        {
+            _AT_RELU + "nn.ReLU)": _BEHIND,
+            _AT_RELU + "(nn.ReLU, nn.Tanh))": _BEHIND,
+            f"layers.append({_NORM}) -> layers.insert(-1, {_NORM})": "the norm stands before its convolution. It follows it: append the layer first.",
+            f"{_FOLLOWS} -> isinstance(layer, nn.Conv2d)": "pooling halves the image, and your size does not follow: update it for nn.MaxPool2d as well.",
+            f"{_FOLLOWS} -> False": "the size does not follow: every norm gets the size of the images that enter the net.",
+            f"{_APPEND} -> {_APPEND}; before = size ; *size) -> *before)": "norm gets the size of what enters the convolution. It normalizes what comes out.",
+            "out_channels -> in_channels": "norm gets in_channels. What comes out of the convolution has out_channels.",
+            "*size) -> *size[::-1])": "H and W are swapped.",
+            "layer.out_channels, *size -> *size, layer.out_channels": "the channels come last. Call norm(C, H, W).",
+            "size = _shape( -> size = tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else _shape(": "pooling does not always halve the image: let conv_output_shape compute it from the layer's settings.",
+            "layer.out_channels, *size -> *size": "norm gets the size only, without the channels: call norm(C, H, W).",
+            "*size) -> size)": "norm gets one tuple: call norm(C, H, W), with a star before the size.",
+            "layer.out_channels, *size -> [layer.out_channels, *size]": "norm gets one list: call norm(C, H, W).",
+            ", stride=layer.stride -> ": "the layer's stride is not handed to conv_output_shape.",
+            ", padding=layer.padding -> ": "the layer's padding is not handed to conv_output_shape.",
+            ", dilation=layer.dilation -> ": "the layer's dilation is not handed to conv_output_shape.",
+            ", stride=layer.stride, padding=layer.padding, dilation=layer.dilation -> ": "only kernel_size is handed to conv_output_shape: stride, padding and dilation count as well.",
+            ", padding=layer.padding, dilation=layer.dilation -> ": "only kernel_size and stride are handed to conv_output_shape: padding and dilation count as well.",
+            "padding=layer.padding, dilation=layer.dilation -> padding=layer.dilation, dilation=layer.padding": "dilation and padding change places. Hand them on by name.",
+            f"isinstance(layer, nn.Conv2d) -> {_FOLLOWS} ; layer.out_channels -> getattr(layer, 'out_channels', 1)": "pooling layers get a norm, too. Only convolutions do.",
+            f"{_APPEND} -> layers += [layer] * {_FOLLOWS}": "layers that are neither convolution nor pooling get lost: append every layer.",
+            f"{_APPEND} -> layers += [layer] * isinstance(layer, nn.Conv2d)": "only the convolutions are kept: append every layer.",
+            f"{_APPEND} -> layers += [layer] * (not isinstance(layer, nn.Conv2d))": "the convolutions get lost: append every layer, then the norm.",
+            f"{_APPEND} -> layers.append(nn.Conv2d(layer.in_channels, layer.out_channels, layer.kernel_size) if isinstance(layer, nn.Conv2d) else layer)": "the convolutions are new ones, with random weights. Append the layers of net themselves.",
+            f"layers = [] -> layers, one = [], None ; layers.append({_NORM}) -> one = one or {_NORM}; layers.append(one)": "one norm is used at every place. Each convolution needs its own: call norm anew.",
+            f"layers = [] -> layers, made = [], dict() ; {_NORM} -> made.setdefault(size, {_NORM})": "convolutions of one shape share a norm. Each needs its own, with gains of its own: call norm anew.",
+            "nn.Sequential(*layers) -> layers": "the result is a list. Put it into nn.Sequential(*layers).",
+            "nn.Sequential(*layers) -> nn.ModuleList(layers)": "nn.ModuleList holds layers, but does not run them. Return nn.Sequential(*layers).",
+            "nn.Sequential(*layers) -> net": _NOT_PUT_IN,
+            "*layers -> *net": _NOT_PUT_IN,
+        },
     ),
-    Mistake("the norm stands before its convolution. It follows it: append the layer first.", _insert("before")),
-    Mistake(
-        "pooling halves the image, and your size does not follow: update it for nn.MaxPool2d as well.",
-        _insert(follow=nn.Conv2d),
-    ),
-    Mistake(
-        "the size does not follow: every norm gets the size of the images that enter the net.",
-        _insert(sizes=lambda layer, C, before, after: (C, *before), follow=()),
-    ),
-    Mistake(
-        "norm gets the size of what enters the convolution. It normalizes what comes out.",
-        _insert(sizes=lambda layer, C, before, after: (C, *before)),
-    ),
-    Mistake(
-        "norm gets in_channels. What comes out of the convolution has out_channels.",
-        _insert(sizes=lambda layer, C, before, after: (layer.in_channels, *after)),
-    ),
-    Mistake("H and W are swapped.", _insert(sizes=lambda layer, C, before, after: (C, *after[::-1]))),
-    Mistake("the channels come last. Call norm(C, H, W).", _insert(sizes=lambda layer, C, before, after: (*after, C))),
-    Mistake(
-        "pooling does not always halve the image: let conv_output_shape compute it from the layer's settings.",
-        _insert(
-            resize=lambda layer, size, given: (
-                tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else _shape(size, **given)
-            )
-        ),
-    ),
-    Mistake(
-        "norm gets the size only, without the channels: call norm(C, H, W).",
-        _insert(sizes=lambda layer, C, before, after: after),
-    ),
-    Mistake(
-        "norm gets one tuple: call norm(C, H, W), with a star before the size.",
-        _insert(sizes=lambda layer, C, before, after: (C, after)),
-    ),
-    Mistake("norm gets one list: call norm(C, H, W).", _insert(sizes=lambda layer, C, before, after: ([C, *after],))),
-    *[
-        Mistake(
-            f"the layer's {name} is not handed to conv_output_shape.",
-            _insert(settings=tuple(n for n in ("kernel_size", "stride", "padding", "dilation") if n != name)),
-        )
-        for name in ("stride", "padding", "dilation")
-    ],
-    Mistake(
-        "only kernel_size is handed to conv_output_shape: stride, padding and dilation count as well.",
-        _insert(settings=("kernel_size",)),
-    ),
-    Mistake(
-        "only kernel_size and stride are handed to conv_output_shape: padding and dilation count as well.",
-        _insert(settings=("kernel_size", "stride")),
-    ),
-    Mistake(
-        "dilation and padding change places. Hand them on by name.",
-        _insert(
-            resize=lambda layer, size, given: _shape(
-                size, **given | {"padding": layer.dilation, "dilation": layer.padding}
-            )
-        ),
-    ),
-    Mistake("pooling layers get a norm, too. Only convolutions do.", _insert(norms=(nn.Conv2d, nn.MaxPool2d))),
-    Mistake(
-        "layers that are neither convolution nor pooling get lost: append every layer.",
-        _insert(keep=lambda layer: isinstance(layer, (nn.Conv2d, nn.MaxPool2d))),
-    ),
-    Mistake(
-        "only the convolutions are kept: append every layer.", _insert(keep=lambda layer: isinstance(layer, nn.Conv2d))
-    ),
-    Mistake(
-        "the convolutions get lost: append every layer, then the norm.",
-        _insert(keep=lambda layer: not isinstance(layer, nn.Conv2d)),
-    ),
-    Mistake("one norm is used at every place. Each convolution needs its own: call norm anew.", _insert(one=True)),
-    Mistake("the result is a list. Put it into nn.Sequential(*layers).", _insert(ready=lambda *layers: list(layers))),
-    Mistake(
-        "nn.ModuleList holds layers, but does not run them. Return nn.Sequential(*layers).",
-        _insert(ready=lambda *layers: nn.ModuleList(layers)),
-    ),
-    Mistake("the given net is changed. Collect the layers in a new list, and return a new nn.Sequential.", _in_place),
-    Mistake(
-        "the given net is changed. Collect the layers in a new list, and return a new nn.Sequential.", _changed_and_new
-    ),
-    Mistake("no norm was put in: the net comes back as it was.", lambda net, norm, size: net),
-    Mistake("no norm was put in: the net comes back as it was.", lambda net, norm, size: nn.Sequential(*net)),
+    Mistake(_CHANGED, _in_place),
+    Mistake(_CHANGED, lambda net, norm, size: nn.Sequential(*_in_place(net, norm, size))),
 ]
 
 
 def with_norms(answer):
     """Check a function (net, norm, size) that puts norm(C, H, W) behind every convolution of net (lesson 9)."""
-    examine(
-        answer,
-        "with_norms",
-        _NORMS_PROBES,
-        _insert(),
-        _NORMS_MISTAKES,
-        tried="pooling, stride, padding, dilation, images that are not square",
-    )
+    tried = "pooling, stride, padding, dilation, images that are not square"
+    examine(answer, "with_norms", _NORMS_PROBES, _with_norms, _NORMS_MISTAKES, tried)
 
 
 # ------------------------------------------------------------------------------------ 9.3: a prediction
@@ -461,17 +304,14 @@ def with_norms(answer):
 
 def kaiming_gap(answer):
     """Check the prediction: how far LayerNorm is ahead with Kaiming's initialization (lesson 9)."""
-    choice(
-        answer,
-        "kaiming_gap",
-        {
-            "about 90 points": "That was the gap with PyTorch's default weights, whose scale dies out over six layers "
-            "(gain 0.58). Kaiming's keeps the signal's size without a norm.",
-            "about 45 points": "That would need a net that half learns. With a signal of the right size it learns.",
-            "a few points at most": None,
-            "the other way round": "In ten pairs of runs the net with LayerNorm was level or slightly ahead, never far behind.",
-        },
-    )
+    default = "That was the gap with PyTorch's default weights, whose scale dies out over six layers (gain 0.58). Kaiming's keeps the signal's size without a norm."
+    options = {
+        "about 90 points": default,
+        "about 45 points": "That would need a net that half learns. With a signal of the right size it learns.",
+        "a few points at most": None,
+        "the other way round": "In ten pairs of runs the net with LayerNorm was level or slightly ahead, never far behind.",
+    }
+    choice(answer, "kaiming_gap", options)
 
 
 # ------------------------------------------------------------------------------------ 9.4: three broken runs
@@ -483,105 +323,42 @@ def diagnosis(answer):
     large, healthy = "learning rate too large", "nothing is wrong"
     floor = "This run's training loss falls to nearly 0. With a sigmoid in front it could not get below 1.46."
     lossless = "Its training loss is as low as the healthy run's."
-    values(
-        answer,
-        "diagnosis",
-        {"run A": batch, "run B": sigmoid, "run C": mode},
-        [
-            (
-                "run A",
-                mode,
-                "Then calling eval() would mend it, and the right panel calls eval(). Run A fails there, too.",
-            ),
-            ("run A", sigmoid, floor),
-            (
-                "run A",
-                large,
-                f"{lossless} What fails is the test, and how it fails depends on the batch it is done in.",
-            ),
-            ("run A", healthy, "Image by image it is at chance, after eval()."),
-            (
-                "run B",
-                batch,
-                "Then the test would depend on the batch. Run B's is the same in both panels; look at the left one.",
-            ),
-            ("run B", mode, "Then calling eval() would change the test. It does not; look at the left panel."),
-            (
-                "run B",
-                large,
-                "A rate that is too large gives a loss that jumps or grows. This one falls slowly and evenly, in "
-                "all four seeds alike, and stays above 1.46.",
-            ),
-            ("run B", healthy, "Its training loss gets stuck far above the healthy run's."),
-            (
-                "run C",
-                batch,
-                "Then eval() would not help: that norm has nothing else to use. Run C is fine in the right panel.",
-            ),
-            ("run C", sigmoid, floor),
-            ("run C", large, f"{lossless} And after eval() the test is fine."),
-            ("run C", healthy, "In the script its test accuracy is near chance."),
-        ],
-    )
+    together = "Then the test would depend on the batch. Run B's is the same in both panels; look at the left one."
+    helps = "Then eval() would not help: that norm has nothing else to use. Run C is fine in the right panel."
+    jumps = "A rate that is too large gives a loss that jumps or grows. This one falls slowly and evenly, in all four seeds alike, and stays above 1.46."
+    causes = [
+        ("run A", mode, "Then calling eval() would mend it, and the right panel calls eval(). Run A fails there, too."),
+        ("run A", sigmoid, floor),
+        ("run A", large, f"{lossless} What fails is the test, and how it fails depends on the batch it is done in."),
+        ("run A", healthy, "Image by image it is at chance, after eval()."),
+        ("run B", batch, together),
+        ("run B", mode, "Then calling eval() would change the test. It does not; look at the left panel."),
+        ("run B", large, jumps),
+        ("run B", healthy, "Its training loss gets stuck far above the healthy run's."),
+        ("run C", batch, helps),
+        ("run C", sigmoid, floor),
+        ("run C", large, f"{lossless} And after eval() the test is fine."),
+        ("run C", healthy, "In the script its test accuracy is near chance."),
+    ]
+    values(answer, "diagnosis", {"run A": batch, "run B": sigmoid, "run C": mode}, causes)
 
 
 # ------------------------------------------------------------------------------------ 9.5: the published net
 
 
 class _Small(nn.Module):
-    """The reference; what the methods below return or make are the mistakes."""
-
-    head = staticmethod(lambda logits: logits)
-    activation = staticmethod(F.relu)
-    padding, shrink = 0, (2, 4)
-
     def __init__(self, size, classes=10):
         super().__init__()
-        first, second = ([n - by + 2 * self.padding * (i + 1) for n in size] for i, by in enumerate(self.shrink))
-        self.conv1, self.norm1 = nn.Conv2d(3, 5, 3, padding=self.padding), self.norm(5, first)
-        self.conv2, self.norm2 = nn.Conv2d(5, 10, 3, padding=self.padding), self.norm(10, second)
+        first = _shape(size, 3)
+        second = _shape(first, 3)
+        self.conv1, self.norm1 = nn.Conv2d(3, 5, 3), nn.LayerNorm([5, *first])
+        self.conv2, self.norm2 = nn.Conv2d(5, 10, 3), nn.LayerNorm([10, *second])
         self.dense = nn.Linear(10 * math.prod(second), classes)
 
-    def norm(self, C, size):
-        return nn.LayerNorm([C, *size])
-
-    def features(self, images):
-        x = self.activation(self.norm1(self.conv1(images)))
-        return self.activation(self.norm2(self.conv2(x)))
-
     def forward(self, images):
-        return self.head(self.dense(self.features(images).flatten(1)))
-
-
-def _small(**changes):
-    return type("SmallCNN", (_Small,), changes)
-
-
-class _CallOverridden(_Small):
-    def __call__(self, images):
-        return self.forward(images)
-
-
-class _Patient(_CallOverridden):
-    head = staticmethod(torch.sigmoid)
-
-
-class _NoFlatten(_Small):
-    def forward(self, images):
-        return self.dense(self.features(images))
-
-
-class _FlattenedWhole(_Small):
-    def forward(self, images):
-        return self.dense(self.features(images).flatten())
-
-
-def _no_first_relu(self, images):
-    return F.relu(self.norm2(self.conv2(self.norm1(self.conv1(images)))))
-
-
-def _no_second_relu(self, images):
-    return self.norm2(self.conv2(F.relu(self.norm1(self.conv1(images)))))
+        x = F.relu(self.norm1(self.conv1(images)))
+        x = F.relu(self.norm2(self.conv2(x)))
+        return self.dense(x.flatten(1))
 
 
 _NAMES = ("conv1.weight", "norm1.weight", "norm1.bias", "conv2.weight", "norm2.weight", "norm2.bias", "dense.weight")
@@ -596,24 +373,25 @@ def _filled(net):
     return net
 
 
-def _run_small(size, classes):
+def _small_probe(label, size, classes=None, dtype=torch.float64, tolerance=1e-9):
     def run(cls):
         net = cls(size, classes) if classes else cls(size)
         state = net.state_dict()
         seen = {f"the shape of {n}": tuple(state[n].shape) if n in state else "missing" for n in _NAMES}
-        net = _filled(net)
-        calls, images = [], draw(80, 2, 3, *size).requires_grad_()
+        net = _filled(net).to(dtype)
+        calls, images = [], draw(80, 2, 3, *size, dtype=dtype).requires_grad_()
         net.register_forward_hook(lambda *_: calls.append(1))
+        given = images.clone()
         try:
-            logits = net(images)
+            logits = net(given)
         except Exception as error:  # the shapes above tell one RuntimeError from another
             return seen | {"the logits": raised(error)}
-        seen["the logits"] = logits
-        if isinstance(logits, torch.Tensor) and logits.requires_grad:
+        seen |= {"images after the call": given.detach(), "the logits": logits}
+        if isinstance(logits, torch.Tensor) and logits.requires_grad and dtype == torch.float64:
             seen["gradient of images"] = torch.autograd.grad((logits * draw(81, *logits.shape)).sum(), images)[0]
         return seen | {"how often a forward hook was called": len(calls)}
 
-    return run
+    return Probe(label, run, {"size": size} | ({"classes": classes} if classes else {}), tolerance)
 
 
 def _run_modes(cls):
@@ -631,90 +409,49 @@ def _run_modes(cls):
 
 
 _SMALL_PROBES = [
-    Probe("images of 9 x 7 pixels, 4 classes", _run_small((9, 7), 4), {"size": (9, 7), "classes": 4}),
-    Probe("images of 8 x 12 pixels, the default classes", _run_small((8, 12), None), {"size": (8, 12)}),
+    _small_probe("images of 9 x 7 pixels, 4 classes", (9, 7), 4),
+    _small_probe("images of 8 x 12 pixels, the default classes", (8, 12)),
     Probe("train() and eval()", _run_modes),
+    # sums of 150 products, a norm and sums of 320 products of order 1: some hundred units of 6e-8
+    _small_probe("float32 images of 8 x 12 pixels", (8, 12), dtype=torch.float32, tolerance=1e-5),
 ]
 
-_SMALL_MISTAKES = [
-    Mistake(
-        "the sigmoid is still there, and __call__ is still overridden: return logits, and define forward.", _Patient
-    ),
-    Mistake(
-        "the sigmoid is still there. Cross-entropy takes logits: return what dense gives.",
-        _small(head=staticmethod(torch.sigmoid)),
-    ),
-    Mistake(
-        "__call__ is overridden, so hooks are passed over. Define forward, and nn.Module's own __call__ does the rest.",
-        _CallOverridden,
-    ),
-    Mistake(
-        "softmax stands before the cross-entropy, which has one of its own. Return what dense gives.",
-        _small(head=staticmethod(lambda logits: logits.softmax(-1))),
-    ),
-    Mistake(
-        "log_softmax stands before the cross-entropy, which has one of its own (twice is once here, but it is not "
-        "logits). Return what dense gives.",
-        _small(head=staticmethod(lambda logits: logits.log_softmax(-1))),
-    ),
-    Mistake(
-        "a ReLU stands behind dense. Logits may be negative: return what dense gives.",
-        _small(head=staticmethod(torch.relu)),
-    ),
-    Mistake("no ReLU. Order: convolution, norm, ReLU.", _small(activation=staticmethod(lambda x: x))),
-    *[
-        Mistake(f"the {which} ReLU is missing. Order: convolution, norm, ReLU, both times.", _small(features=features))
-        for which, features in (("first", _no_first_relu), ("second", _no_second_relu))
-    ],
-    Mistake(
-        "the ReLU stands before the norm. Order: convolution, norm, ReLU.",
-        _small(features=lambda self, images: self.norm2(F.relu(self.conv2(self.norm1(F.relu(self.conv1(images))))))),
-    ),
-    Mistake(
-        "the norms are made, and not used in forward. Order: convolution, norm, ReLU.",
-        _small(features=lambda self, images: F.relu(self.conv2(F.relu(self.conv1(images))))),
-    ),
-    Mistake(
-        "one of the norms is not used in forward.",
-        _small(features=lambda self, images: F.relu(self.conv2(F.relu(self.norm1(self.conv1(images)))))),
-    ),
-    Mistake(
-        "the channels are missing in normalized_shape: that is a mean for each channel. Write [C, H, W].",
-        _small(norm=lambda self, C, size: nn.LayerNorm(list(size))),
-    ),
-    Mistake("that is BatchNorm. Asked is LayerNorm([C, H, W]).", _small(norm=lambda self, C, size: nn.BatchNorm2d(C))),
-    Mistake(
-        "GroupNorm(1, C) has the right statistics, and C gains. Asked is LayerNorm([C, H, W]).",
-        _small(norm=lambda self, C, size: nn.GroupNorm(1, C)),
-    ),
-    Mistake(
-        "the norms have no gain and bias. Leave elementwise_affine as it is.",
-        _small(norm=lambda self, C, size: nn.LayerNorm([C, *size], elementwise_affine=False)),
-    ),
-    Mistake(
-        "the second convolution makes the image smaller again: its size is conv_output_shape of the first one's.",
-        _small(shrink=(2, 2)),
-    ),
-    Mistake(
-        "a convolution without padding makes the image smaller: H and W are those of its output.", _small(shrink=(0, 0))
-    ),
-    Mistake(
-        "with padding=1 the sizes stay, but the published net has no padding: nn.Conv2d(3, 5, 3).", _small(padding=1)
-    ),
-    Mistake("dense takes (B, features): flatten all axes but the batch first, with flatten(1).", _NoFlatten),
-    Mistake("the batch is flattened as well. Keep axis 0: flatten(1).", _FlattenedWhole),
-    Mistake("H and W are swapped.", _small(norm=lambda self, C, size: nn.LayerNorm([C, *size[::-1]]))),
-]
+_ORDER = "Order: convolution, norm, ReLU."
+_LOGITS = "self.dense(x.flatten(1))"
+_CONV1, _CONV2 = "self.conv1(images)", "self.conv2(x)"
+_NORM1, _NORM2 = f"self.norm1({_CONV1})", f"self.norm2({_CONV2})"
+
+_SMALL_MISTAKES = known(
+    _Small,
+    {
+        f"def forward -> def __call__ ; {_LOGITS} -> torch.sigmoid({_LOGITS})": "the sigmoid is still there, and __call__ is still overridden: return logits, and define forward.",
+        f"{_LOGITS} -> torch.sigmoid({_LOGITS})": "the sigmoid is still there. Cross-entropy takes logits: return what dense gives.",
+        "def forward -> def __call__": "__call__ is overridden, so hooks are passed over. Define forward, and nn.Module's own __call__ does the rest.",
+        f"{_LOGITS} -> {_LOGITS}.softmax(-1)": "softmax stands before the cross-entropy, which has one of its own. Return what dense gives.",
+        f"{_LOGITS} -> {_LOGITS}.log_softmax(-1)": "log_softmax stands before the cross-entropy, which has one of its own (twice is once here, but it is not logits). Return what dense gives.",
+        f"{_LOGITS} -> {_LOGITS}.relu()": "a ReLU stands behind dense. Logits may be negative: return what dense gives.",
+        "F.relu -> ": f"no ReLU. {_ORDER}",
+        f"F.relu({_NORM1}) -> {_NORM1}": "the first ReLU is missing. Order: convolution, norm, ReLU, both times.",
+        f"F.relu({_NORM2}) -> {_NORM2}": "the second ReLU is missing. Order: convolution, norm, ReLU, both times.",
+        f"F.relu({_NORM1}) -> self.norm1(F.relu({_CONV1})) ; F.relu({_NORM2}) -> self.norm2(F.relu({_CONV2}))": f"the ReLU stands before the norm. {_ORDER}",
+        f"{_NORM1} -> {_CONV1} ; {_NORM2} -> {_CONV2}": f"the norms are made, and not used in forward. {_ORDER}",
+        f"{_NORM1} -> {_CONV1}": "one of the norms is not used in forward.",
+        f"{_NORM2} -> {_CONV2}": "one of the norms is not used in forward.",
+        "[5, *first] -> first ; [10, *second] -> second": "the channels are missing in normalized_shape: that is a mean for each channel. Write [C, H, W].",
+        "nn.LayerNorm([5, *first]) -> nn.BatchNorm2d(5) ; nn.LayerNorm([10, *second]) -> nn.BatchNorm2d(10)": "that is BatchNorm. Asked is LayerNorm([C, H, W]).",
+        "nn.LayerNorm([5, *first]) -> nn.GroupNorm(1, 5) ; nn.LayerNorm([10, *second]) -> nn.GroupNorm(1, 10)": "GroupNorm(1, C) has the right statistics, and C gains. Asked is LayerNorm([C, H, W]).",
+        "first]) -> first], elementwise_affine=False) ; second]) -> second], elementwise_affine=False)": "the norms have no gain and bias. Leave elementwise_affine as it is.",
+        "_shape(first, 3) -> first": "the second convolution makes the image smaller again: its size is conv_output_shape of the first one's.",
+        "_shape(size, 3) -> size ; _shape(first, 3) -> first": "a convolution without padding makes the image smaller: H and W are those of its output.",
+        "_shape(size, 3) -> size ; _shape(first, 3) -> first ; , 3), -> , 3, padding=1),": "with padding=1 the sizes stay, but the published net has no padding: nn.Conv2d(3, 5, 3).",
+        "x.flatten(1) -> x": "dense takes (B, features): flatten all axes but the batch first, with flatten(1).",
+        "flatten(1) -> flatten()": "the batch is flattened as well. Keep axis 0: flatten(1).",
+        "*first] -> *first[::-1]] ; *second] -> *second[::-1]]": "H and W are swapped.",
+    },
+)
 
 
 def small_cnn(answer):
     """Check a class SmallCNN(size, classes): two convolutions with LayerNorm([C, H, W]), logits (lesson 9)."""
-    examine(
-        answer,
-        "small_cnn",
-        _SMALL_PROBES,
-        _Small,
-        _SMALL_MISTAKES,
-        kind="class",
-        tried="two image sizes, shapes of all parameters, logits, gradient, hooks, train and eval",
-    )
+    tried = "two image sizes, shapes of all parameters, logits, gradient, hooks, train and eval"
+    examine(answer, "small_cnn", _SMALL_PROBES, _Small, _SMALL_MISTAKES, tried, kind="class")
