@@ -1,5 +1,5 @@
 # make lab        set up once, open JupyterLab on lesson 1        (make lab ARGS="--no-browser --port=9999")
-# make test       set up once, run every test and every notebook
+# make test       set up once, run every test and every notebook    (make test ARGS=notebooks/solutions/02_statistics.ipynb)
 # make notebooks  build what changed in lessons_src              (make notebooks ARGS="02 --no-budget"; ARGS=--help)
 # make check      lint, staleness, unit tests: fast, starts few kernels
 # make runs       execute the cells tagged record: longer training, into data/runs         (make runs ARGS=rnn_sweep)
@@ -15,28 +15,28 @@ ARGS ?=
 .PHONY: lab test notebooks check runs bench clean
 
 lab: $(READY)
-	@$(RUN) lessons_src/lab.py $(ARGS)
+	@"$(RUN)" lessons_src/lab.py $(ARGS)
 
 test: $(READY)
-	@$(RUN) -m ruff check .
-	@$(RUN) -m ruff format --check --quiet .
-	@$(RUN) -m coursebuild --check
-	@$(RUN) -m pytest -q -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 120 tests notebooks $(ARGS)
+	@"$(RUN)" -m ruff check .
+	@"$(RUN)" -m ruff format --check --quiet .
+	@"$(RUN)" -m coursebuild --check
+	@"$(RUN)" -m pytest -q -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 120 $(ARGS)
 
 notebooks: $(READY)
-	@$(RUN) -m coursebuild $(ARGS)
+	@"$(RUN)" -m coursebuild $(ARGS)
 
 check: $(READY)
-	@$(RUN) -m ruff check .
-	@$(RUN) -m ruff format --check --quiet .
-	@$(RUN) -m coursebuild --check
-	@$(RUN) -m pytest -q -n 2 --dist loadfile tests $(ARGS)
+	@"$(RUN)" -m ruff check .
+	@"$(RUN)" -m ruff format --check --quiet .
+	@"$(RUN)" -m coursebuild --check
+	@"$(RUN)" -m pytest -q -n 2 --dist loadfile $(or $(ARGS),tests)
 
 runs: $(READY)
-	@$(RUN) -m coursebuild --runs $(ARGS)
+	@"$(RUN)" -m coursebuild --runs $(ARGS)
 
 bench: $(READY)
-	@$(RUN) data/make_bench.py $(ARGS)
+	@"$(RUN)" data/make_bench.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache lessons_src/*.egg-info
@@ -44,10 +44,10 @@ clean:
 
 # Redone only when the requirements change; a step that fails leaves no `ready`, so the next make tries again.
 $(READY): requirements.txt pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) on the PATH. Install Python 3.11 to 3.14, or say where one is: make PYTHON=python3.12 lab" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v[:2] <= (3, 14) else "This course needs Python 3.11 to 3.14, but $(PYTHON) is %d.%d. Install one of them, and say which: make PYTHON=python3.12 lab" % v[:2])'
-	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) could not make a virtual environment, see above. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@command -v "$(PYTHON)" >/dev/null || { echo "There is no $(PYTHON) on the PATH. Install Python 3.11 to 3.14, or say where one is: make PYTHON=python3.12 lab" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v[:2] <= (3, 14) else "This course needs Python 3.11 to 3.14, but $(PYTHON) is %d.%d. Install one of them, and say which: make PYTHON=python3.12 lab" % v[:2])'
+	@test -x "$(RUN)" || "$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) could not make a virtual environment, see above. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "Setting up the course in $(VENV) (once; a few minutes, most of it the download of torch)"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt || { echo "pip could not install requirements.txt, see above. Mend that and run make again." >&2; exit 1; }
-	@$(RUN) -c 'import matplotlib.font_manager, torch' || { echo "The installed packages do not import, see above. Try: make clean, then again." >&2; exit 1; }
+	@"$(RUN)" -m pip install --quiet --disable-pip-version-check -r requirements.txt || { echo "pip could not install requirements.txt, see above. Mend that and run make again." >&2; exit 1; }
+	@"$(RUN)" -c 'import matplotlib.font_manager, torch' || { echo "The installed packages do not import, see above. Try: make clean, then again." >&2; exit 1; }
 	@touch $(READY)

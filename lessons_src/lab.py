@@ -1,36 +1,140 @@
-"""Open JupyterLab on lesson 1, in the learner's own copies of the notebooks.
+"""Open JupyterLab on the learner's own copies of the notebooks.
 
-    python lessons_src/lab.py [arguments for jupyter lab, like --no-browser --port=9999]
+    python lessons_src/lab.py [--new 03] [--again] [arguments for jupyter lab, like --no-browser --port=9999]
 
-Copies each learner notebook into work/ that is not there yet, and never overwrites one.
+Copies each learner notebook into work/ that is not there yet, and never overwrites one. --new 03 puts the present
+edition of lesson 3 beside an older copy of it; --again starts a server although one for this course is running.
 """
 
+import hashlib
+import json
 import os
-import shutil
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = ROOT / "lessons_src" / "lab_settings"
 FIRST = "01_why_normalize.ipynb"
+LANGUAGE = {  # what the kernel reports; a copy that says so already is not "modified" as soon as it is opened
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+    "version": "{}.{}.{}".format(*sys.version_info[:3]),
+}
+
+
+class LabError(Exception):
+    """Something that keeps the course from opening: what it is, and the way out."""
 
 
 def copy_missing(root=ROOT):
-    """Copy the learner notebooks that work/ does not hold yet; return the names of those copied."""
+    """Copy the learner notebooks and the solutions that work/ does not hold yet; return the names of the lessons.
+
+    A solutions notebook that nobody has edited is brought up to date as well.
+    """
     work = root / "work"
-    work.mkdir(exist_ok=True)
-    new = [path for path in sorted((root / "notebooks").glob("*.ipynb")) if not (work / path.name).exists()]
-    for path in new:
-        shutil.copyfile(path, work / path.name)
-    return [path.name for path in new]
+    new = []
+    for path in sorted((root / "notebooks").glob("*.ipynb")):
+        if not (work / path.name).exists():
+            _write(work / path.name, _copy(path))
+            new.append(path.name)
+    for path in sorted((root / "notebooks/solutions").glob("*.ipynb")):
+        mine = work / "solutions" / path.name
+        if not mine.exists() or _edition(mine) != _edition(path) and not _edited(mine):
+            _write(mine, _copy(path, " (solutions)"))
+    return new
 
 
-def command(arguments, root=ROOT):
+def older(root=ROOT):
+    """Return the names of the lessons whose copy in work/ was made from an older edition than notebooks/ holds."""
+    pairs = [(path, root / "work" / path.name) for path in sorted((root / "notebooks").glob("*.ipynb"))]
+    return [path.name for path, mine in pairs if mine.exists() and _edition(mine) not in (None, _edition(path))]
+
+
+def put_beside(number, root=ROOT):
+    """Put the present edition of a lesson beside the learner's copy of it; return the new file's name."""
+    found = list((root / "notebooks").glob(f"{number.zfill(2)}_*.ipynb"))
+    if not found:
+        there = ", ".join(path.name[:2] for path in sorted((root / "notebooks").glob("*.ipynb")))
+        raise LabError(f"--new {number}: there is no such lesson. There are {there}.")
+    beside = root / "work" / f"{found[0].stem}_{_edition(found[0])[:6]}.ipynb"
+    if not beside.exists():
+        _write(beside, _copy(found[0]))
+    return beside.name
+
+
+def _copy(path, title=""):
+    """Return the text of a notebook as work/ gets it: with the kernel's language, and with title behind its heading."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    notebook["metadata"]["language_info"] = LANGUAGE
+    notebook["metadata"].setdefault("lesson", {})["copied"] = _fingerprint(notebook)
+    if title:
+        first = notebook["cells"][0]
+        heading, *rest = _text(first).split("\n")
+        first["source"] = "\n".join([heading + title, *rest])
+        notebook["metadata"]["lesson"]["copied"] = _fingerprint(notebook)
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def _text(cell):
+    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+
+
+def _fingerprint(notebook):
+    return hashlib.sha256(json.dumps([_text(cell) for cell in notebook["cells"]]).encode()).hexdigest()
+
+
+def _lesson(path):
+    """Return (what a notebook's metadata say of its lesson, the notebook); ({}, None) for a damaged file."""
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        return notebook["metadata"]["lesson"], notebook
+    except (ValueError, KeyError, TypeError):
+        return {}, None
+
+
+def _edition(path):
+    """What tells one edition of a lesson from another: the fingerprint of the cells that the builder wrote."""
+    return _lesson(path)[0].get("cells")
+
+
+def _edited(path):
+    lesson, notebook = _lesson(path)
+    return notebook is None or lesson.get("copied") != _fingerprint(notebook)
+
+
+def _write(path, text):
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise LabError(
+            f"{path} cannot be written ({error.strerror}). Your copies of the lessons live in that folder: make it "
+            "writable, or copy the course to a place of your own."
+        ) from None
+
+
+def running(root=ROOT):
+    """Return the address of a JupyterLab that serves this course already, None if there is none."""
+    from jupyter_server.serverapp import list_running_servers
+
+    for server in list_running_servers():
+        if Path(server["root_dir"]).resolve() == root.resolve():
+            return f"{server['url']}lab?token={server['token']}"
+    return None
+
+
+def command(arguments, root=ROOT, open_on=FIRST):
     """Return the command that starts the server, with the repository as its root so that links to data/ work."""
     fixed = [
         f"--ServerApp.root_dir={root}",
-        f"--LabApp.default_url=/lab/tree/work/{FIRST}",
-        # Holds overrides.json: no pop-ups about news and updates. Its page_config.json keeps jupytext's menu away,
-        # and the next line its server part: it would open a lesson's source, solutions and all, as a notebook.
+        f"--LabApp.default_url=/lab/tree/work/{open_on}",
+        # Holds overrides.json: no pop-ups about news and updates, saves every 15 s, long lines wrap, Markdown files
+        # open as pages. Its page_config.json keeps jupytext's menu away, and the next line its server part: it would
+        # open a lesson's source, solutions and all, as a notebook.
         f"--LabApp.app_settings_dir={root / 'lessons_src' / 'lab_settings'}",
         "--ServerApp.jpserver_extensions={'jupyterlab_jupytext': False}",
         "--LabApp.news_url=",
@@ -41,18 +145,45 @@ def command(arguments, root=ROOT):
     return [sys.executable, "-m", "jupyterlab", *fixed, *arguments]
 
 
-def main():
-    new = copy_missing()
-    if new:
-        print(f"work/: {len(new)} new lesson{'s' if len(new) > 1 else ''} copied; what was there is as you left it.")
-    done = command(sys.argv[1:])
+def main(arguments=None):
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    again = "--again" in arguments
+    arguments = [argument for argument in arguments if argument != "--again"]
+    try:
+        open_on = FIRST
+        new = copy_missing()
+        if "--new" in arguments:
+            at = arguments.index("--new")
+            if len(arguments) == at + 1:
+                raise LabError("--new takes the number of a lesson: --new 03.")
+            open_on = put_beside(arguments[at + 1])
+            del arguments[at : at + 2]
+        if new:
+            print(
+                f"work/: {len(new)} new lesson{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
+            )
+        for name in older():
+            print(
+                f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one "
+                f'beside it: make lab ARGS="--new {name[:2]}"'
+            )
+        address = None if again else running()
+        if address:
+            print(f"JupyterLab is already running for this course: {address}")
+            print('A second one on the same files could overwrite your work. If you want one: make lab ARGS="--again"')
+            return 0
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    os.environ["PYTHONSTARTUP"] = str(SETTINGS / "startup.py")  # each kernel runs it first
+    done = command(arguments, open_on=open_on)
     os.chdir(ROOT)
     if os.name == "posix":
         os.execv(done[0], done)  # so that Ctrl-C and signals reach the server itself
     import subprocess
 
-    sys.exit(subprocess.call(done))
+    return subprocess.call(done)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

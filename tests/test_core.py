@@ -52,7 +52,9 @@ def said(answer, probes=ROWS, reference=center, mistakes=(), **more):
         assert examine(answer, "toy", probes, reference, mistakes, **more) is None
     except NotYet as error:
         lines = str(error).splitlines()
-        assert lines == error._render_traceback_() and 1 <= len(lines) <= 2 and error.__suppress_context__
+        shown = re.sub(r"\x1b\[\d*m", "", "\n".join(error._render_traceback_()))
+        assert " ".join(lines).split() == shown.split() and 1 <= len(lines) <= 2 and error.__suppress_context__
+        assert all(len(line) <= 95 or " " not in line for line in shown.split("\n"))
         assert lines[0].startswith("Not yet. ") and all(len(line) < 400 and line == line.strip() for line in lines)
         assert not any(re.search(r"(?<!\.)\.\.(?!\.)|  | \.( |$)|: None", line) for line in lines), lines
         assert all(line[-1] in ".?!…" for line in lines)

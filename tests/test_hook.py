@@ -172,6 +172,12 @@ def shown(tmp_path_factory):
     return [cell.outputs for cell in notebook.cells]
 
 
+def plain(lines):
+    """Return lines as one text, without the colours, and without the breaks that keep them narrow."""
+    assert all(len(re.sub(r"\x1b\[[\d;]*m", "", line)) <= 95 or " " not in line for line in lines), lines
+    return " ".join(re.sub(r"\x1b\[[\d;]*m", "", line) for line in lines)
+
+
 @pytest.mark.parametrize("number", range(len(CELLS)), ids=[code.splitlines()[0][:40] for code, _ in CELLS])
 def test_what_a_cell_shows(number, shown):
     expected, outputs = CELLS[number][1], shown[number]
@@ -183,17 +189,19 @@ def test_what_a_cell_shows(number, shown):
         kind, words = expected
         assert out.output_type == "error" and out.ename == kind, out
         if words is None:  # NotYet
-            assert 1 <= len(out.traceback) <= 2 and out.traceback[0].startswith("Not yet. ")
-            assert "\n".join(out.traceback) == out.evalue and "Cell In" not in out.evalue
+            assert out.traceback[0].startswith("\x1b[31mNot yet.\x1b[0m ")
+            assert plain(out.traceback) == out.evalue.replace("\n", " ") and "Cell In" not in out.evalue
         else:
             text = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(out.traceback))
             assert kind in text and words in text and "Cell In" in text and "lessonkit" not in text
     elif expected.startswith("Your turn"):
-        assert (out.output_type, out.ename, out.traceback) == ("error", "YourTurn", [expected])
+        assert (out.output_type, out.ename, plain(out.traceback)) == ("error", "YourTurn", expected)
+        assert out.traceback[0].startswith("\x1b[34mYour turn:")
         exercise, _, rest = expected.removeprefix("Your turn: exercise ").partition(" · ")
         assert out.evalue == f"{exercise}: {rest}"
     else:
-        assert (out.output_type, out.get("text")) == ("stream", expected)
+        assert (out.output_type, plain(out.get("text").splitlines())) == ("stream", expected.rstrip("\n"))
+        assert not expected.startswith("Right") or out.text.startswith("\x1b[32mRight:\x1b[0m ")
 
 
 def test_installing_outside_a_notebook_does_nothing():
@@ -202,8 +210,24 @@ def test_installing_outside_a_notebook_does_nothing():
 
 def test_a_turn_shows_one_line():
     assert YourTurn("3.1: write it").exercise == "3.1"
-    assert YourTurn("3.1: write it")._render_traceback_() == ["Your turn: exercise 3.1 · write it"]
-    assert YourTurn("3.1")._render_traceback_() == ["Your turn: exercise 3.1"]
+    assert plain(YourTurn("3.1: write it")._render_traceback_()) == "Your turn: exercise 3.1 · write it"
+    assert plain(YourTurn("3.1")._render_traceback_()) == "Your turn: exercise 3.1"
+
+
+def test_a_name_whose_cell_was_not_run_says_how_to_come_back(tmp_path, monkeypatch):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x_hat = normalize(1)")])
+    nbformat.write(notebook, tmp_path / "a.ipynb")
+    missing = NameError("name 'x_hat' is not defined", name="x_hat")
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    assert _hook.not_run_yet(missing) is None
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "a.ipynb"))
+    said = _hook.not_run_yet(missing)
+    assert said[0] == "`x_hat` comes from a cell that has not been run in this kernel."
+    assert "Run up to Selected Cell" in said[1]
+    assert _hook.not_run_yet(NameError("name 'typo' is not defined", name="typo")) is None
+    assert _hook.not_run_yet(ValueError("x_hat")) is None
+    (tmp_path / "a.ipynb").write_text("{")
+    assert _hook.not_run_yet(missing) is None
 
 
 def test_bound_names():

@@ -1,15 +1,19 @@
 """make and lab.py: what a newcomer meets first, also when something is missing."""
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.helpers import ROOT
+
 spec = importlib.util.spec_from_file_location("course_lab", ROOT / "lessons_src/lab.py")
 lab = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(lab)
@@ -70,16 +74,120 @@ def test_set_up_is_redone_only_when_the_requirements_change(checkout):
     assert make(checkout, "--question", ".venv/ready").returncode == 1
 
 
-def test_lab_copies_what_is_missing_and_never_overwrites(tmp_path):
-    (tmp_path / "notebooks/solutions").mkdir(parents=True)
-    for name in ("01_a.ipynb", "02_b.ipynb", "solutions/01_a.ipynb"):
-        (tmp_path / "notebooks" / name).write_text(f"new {name}")
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work/01_a.ipynb").write_text("mine")
-    assert lab.copy_missing(tmp_path) == ["02_b.ipynb"]
-    assert (tmp_path / "work/01_a.ipynb").read_text() == "mine"
-    assert (tmp_path / "work/02_b.ipynb").read_text() == "new 02_b.ipynb"
-    assert lab.copy_missing(tmp_path) == [] and len(list((tmp_path / "work").iterdir())) == 2
+@needs_make
+def test_a_python_whose_path_has_a_space_works(checkout):
+    folder = checkout.parent / "my programs"
+    folder.mkdir()
+    (folder / "python").symlink_to(sys.executable)
+    done = make(checkout, "lab", f"PYTHON={folder / 'python'}", PIP_NO_INDEX="1")
+    assert "pip could not install requirements.txt" in done.stderr and "There is no" not in done.stderr
+
+
+@needs_make
+@pytest.mark.parametrize("target", ["test", "check"])
+def test_args_narrow_a_test_run(checkout, target):
+    (checkout / ".venv").mkdir()
+    (checkout / ".venv/ready").touch()
+    last = make(checkout, "-n", target, "ARGS=tests/test_readme.py").stdout.splitlines()[-1].split()
+    assert last[-1] == "tests/test_readme.py" and not {"tests", "notebooks"} & set(last)
+    settings = (ROOT / "pyproject.toml").read_text()
+    assert 'testpaths = ["tests", "notebooks"]' in settings, "and without ARGS everything is run"
+
+
+# ---------------------------------------------------------------------------------------------------------- make lab
+
+
+def written(path, *sources, edition="first"):
+    """Write a notebook as the builder leaves one."""
+    cells = [nbformat.v4.new_markdown_cell(source) for source in sources]
+    made = nbformat.v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
+    made.metadata["lesson"] = {"cells": edition}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(made, path)
+
+
+@pytest.fixture
+def course(tmp_path):
+    for name in ("01_a", "02_b"):
+        written(tmp_path / f"notebooks/{name}.ipynb", f"# {name}", "text")
+        written(tmp_path / f"notebooks/solutions/{name}.ipynb", f"# {name}", "answer")
+    return tmp_path
+
+
+def cells(path):
+    return [cell.source for cell in nbformat.read(path, as_version=4).cells]
+
+
+def test_lab_copies_what_is_missing_and_never_overwrites(course):
+    (course / "work").mkdir()
+    (course / "work/01_a.ipynb").write_text("mine")
+    assert lab.copy_missing(course) == ["02_b.ipynb"]
+    assert (course / "work/01_a.ipynb").read_text() == "mine"
+    assert cells(course / "work/02_b.ipynb") == ["# 02_b", "text"]
+    assert lab.copy_missing(course) == []
+    assert sorted(path.name for path in (course / "work").iterdir()) == ["01_a.ipynb", "02_b.ipynb", "solutions"]
+
+
+def test_a_copy_says_its_language_so_that_it_is_not_modified_when_it_is_opened(course):
+    lab.copy_missing(course)
+    language = nbformat.read(course / "work/01_a.ipynb", as_version=4).metadata.language_info
+    assert language.version == "{}.{}.{}".format(*sys.version_info[:3]) and language.pygments_lexer == "ipython3"
+
+
+def test_solutions_are_looked_at_in_work(course):
+    """So that a tracked file never changes; one that was only looked at follows a new edition, one with notes stays."""
+    lab.copy_missing(course)
+    mine = course / "work/solutions"
+    assert cells(mine / "01_a.ipynb") == ["# 01_a (solutions)", "answer"]
+    noted = nbformat.read(mine / "02_b.ipynb", as_version=4)
+    noted.cells.append(nbformat.v4.new_markdown_cell("my note"))
+    nbformat.write(noted, mine / "02_b.ipynb")
+    for name in ("01_a", "02_b"):
+        written(course / f"notebooks/solutions/{name}.ipynb", f"# {name}", "a better answer", edition="second")
+    lab.copy_missing(course)
+    assert cells(mine / "01_a.ipynb") == ["# 01_a (solutions)", "a better answer"]
+    assert cells(mine / "02_b.ipynb") == ["# 02_b (solutions)", "answer", "my note"]
+
+
+def test_lab_says_which_copies_are_older_and_puts_the_new_one_beside(course):
+    lab.copy_missing(course)
+    assert lab.older(course) == []
+    written(course / "notebooks/02_b.ipynb", "# 02_b", "better", edition="second")
+    assert lab.older(course) == ["02_b.ipynb"]
+    assert lab.put_beside("2", course) == "02_b_second.ipynb"
+    assert cells(course / "work/02_b.ipynb") == ["# 02_b", "text"]
+    assert cells(course / "work/02_b_second.ipynb") == ["# 02_b", "better"]
+    with pytest.raises(lab.LabError, match="--new 7: there is no such lesson. There are 01, 02."):
+        lab.put_beside("7", course)
+    (course / "work/02_b.ipynb").write_text("{")
+    assert lab.older(course) == [], "a damaged file is nobody's older edition"
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(course):
+    (course / "work").write_text("a file where the folder should be")
+    with pytest.raises(lab.LabError, match="cannot be written .* make it writable, or copy the course"):
+        lab.copy_missing(course)
+
+
+def test_a_second_lab_says_where_the_first_one_runs(monkeypatch, capsys):
+    servers = [
+        {"root_dir": "/elsewhere", "url": "http://127.0.0.1:1/", "token": "a"},
+        {"root_dir": str(ROOT), "url": "http://127.0.0.1:2/", "token": "b"},
+    ]
+    monkeypatch.setattr("jupyter_server.serverapp.list_running_servers", lambda: servers)
+    monkeypatch.setattr(lab, "copy_missing", lambda: [])
+    monkeypatch.setattr(lab, "older", lambda: [])
+    assert lab.main([]) == 0
+    out = capsys.readouterr().out
+    assert "already running for this course: http://127.0.0.1:2/lab?token=b" in out and "--again" in out
+    started = []
+    monkeypatch.setattr(os, "chdir", lambda path: None)
+    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append(arguments))
+    monkeypatch.setattr("subprocess.call", lambda arguments: started.append(arguments))
+    monkeypatch.setenv("PYTHONSTARTUP", "")
+    lab.main(["--again", "--port=9999"])
+    assert started[0][-1] == "--port=9999" and "--again" not in started[0]
+    assert Path(os.environ["PYTHONSTARTUP"]).name == "startup.py" and Path(os.environ["PYTHONSTARTUP"]).exists()
 
 
 def test_lab_serves_the_repository_and_passes_arguments_on():
@@ -88,6 +196,24 @@ def test_lab_serves_the_repository_and_passes_arguments_on():
     assert f"--ServerApp.root_dir={ROOT}" in command
     assert any(lab.FIRST in part for part in command) and (ROOT / "notebooks" / lab.FIRST).exists()
     assert ("--allow-root" in command) == (os.geteuid() == 0)
+
+
+def test_the_settings_save_often_and_wrap_long_lines():
+    settings = json.loads((lab.SETTINGS / "overrides.json").read_text())
+    manager = settings["@jupyterlab/docmanager-extension:plugin"]
+    assert manager == {"autosaveInterval": 15, "defaultViewers": {"markdown": "Markdown Preview"}}
+    assert settings["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is True
+
+
+def test_a_new_kernel_says_how_to_come_back_before_anything_is_imported(tmp_path):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("check.normalize(normalize)")])
+    notebook.cells.append(nbformat.v4.new_code_cell("print(1 + 1)"))
+    client = NotebookClient(notebook, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute(env=os.environ | {"PYTHONSTARTUP": str(lab.SETTINGS / "startup.py")})
+    (said,), (fine,) = (cell.outputs for cell in notebook.cells)
+    assert said.traceback[0].startswith("`check` is not known: this kernel is new")
+    assert "Run up to Selected Cell" in said.traceback[1] and len(said.traceback) == 2
+    assert fine.text == "2\n"
 
 
 def test_requirements_are_pinned_and_say_what_needs_them():

@@ -5,7 +5,12 @@ remembers which names a waiting cell would have bound and turns such a NameError
 """
 
 import ast
+import json
+import os
 import re
+from pathlib import Path
+
+from lessonkit._tones import wrapped
 
 
 class YourTurn(Exception):
@@ -17,7 +22,7 @@ class YourTurn(Exception):
 
     def _render_traceback_(self):
         exercise, _, rest = str(self).partition(":")
-        return [f"Your turn: exercise {exercise}{' · ' + rest.strip() if rest.strip() else ''}"]
+        return wrapped(f"Your turn: exercise {exercise}{' · ' + rest.strip() if rest.strip() else ''}", "turn")
 
 
 waiting = {}  # name -> exercise that would have bound it
@@ -56,6 +61,27 @@ def translate(error):
     return YourTurn(f"{waiting[error.name]}: `{error.name}` {where}")
 
 
+def not_run_yet(error):
+    """Return two lines that say how to come back, if a cell of this notebook binds the missing name; else None.
+
+    After a restart, or on the next day, the cells above an exercise have not been run in the new kernel. The server
+    tells a kernel its notebook's path in JPY_SESSION_NAME; read is what was saved last.
+    """
+    if not isinstance(error, NameError) or "free variable" in str(error):
+        return None
+    try:
+        cells = json.loads(Path(os.environ["JPY_SESSION_NAME"]).read_text(encoding="utf-8"))["cells"]
+        codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (KeyError, OSError, ValueError, TypeError):  # no notebook, or one that is being saved just now
+        return None
+    if not any(error.name in bound_names(code) for code in codes):
+        return None
+    return [
+        f"`{error.name}` comes from a cell that has not been run in this kernel.",
+        "Choose Kernel ▸ Restart Kernel and Run up to Selected Cell… in the menu; your answers are kept.",
+    ]
+
+
 def install():
     """Install the hook into the running IPython shell; outside IPython do nothing. Installing twice changes nothing."""
     try:
@@ -73,9 +99,13 @@ def install():
 
     def handler(shell, kind, error, traceback, tb_offset=None):
         mine = translate(error)
-        if mine is None:  # a NameError of the learner's own
-            shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
-            return None
+        if mine is None:
+            lines = not_run_yet(error)
+            if lines:
+                shell._showtraceback(kind, error, lines)
+            else:  # a NameError of the learner's own
+                shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
+            return lines
         # A blank at top level names what it would have bound: "replace this line by your answer: a = ..."
         for name in [*bound_names(cell["source"]), *re.findall(r"(\w+) = \.\.\.", str(error))]:
             waiting.setdefault(name, mine.exercise)

@@ -11,7 +11,7 @@ from lessonkit.check.differences import problem, same
 from lessonkit.check.mistakes import announce
 from lessonkit.check.probing import observe, quiet
 from lessonkit.check.ready_made import ready_made
-from lessonkit.check.verdicts import NotYet, YourTurn, refuse_dots, reject
+from lessonkit.check.verdicts import NotYet, YourTurn, accept, refuse_dots, reject
 from lessonkit.check.wording import kind_of
 
 
@@ -36,7 +36,7 @@ def examine(
     _afterwards(answer, name, probes, by_hand, devices)
     count = f"{len(probes)} input{'s' if len(probes) > 1 else ''}"
     tried = tried or ", ".join(probe.label for probe in probes)
-    print(f"Right: {right or f'{name} does what it should on {count} ({tried})'}.")
+    accept(f"Right: {right or f'{name} does what it should on {count} ({tried})'}.")
 
 
 def in_stages(answer, name, stages, reference, right, kind="class", *, by_hand=(), devices=False):
@@ -62,7 +62,7 @@ def in_stages(answer, name, stages, reference, right, kind="class", *, by_hand=(
         if part and all(later[2:] != stages[i][2:] for later in stages[i + 1 :]):
             parts += part
     _afterwards(answer, name, probes, by_hand, devices)
-    print(f"Right: {right.format(answer=answer, count=len(probes))}.")
+    accept(f"Right: {right.format(answer=answer, count=len(probes))}.")
 
 
 def _compare(answer, name, probes, reference, mistakes, kind):

@@ -18,7 +18,7 @@ from lessonkit.check.probing import (
     refusing,
 )
 from lessonkit.check.quizzes import choice, values
-from lessonkit.check.verdicts import NotYet, YourTurn, reject
+from lessonkit.check.verdicts import NotYet, YourTurn, accept, reject
 
 __all__ = [
     "Mistake",
@@ -26,6 +26,7 @@ __all__ = [
     "Probe",
     "Raised",
     "YourTurn",
+    "accept",
     "call",
     "call_layer",
     "choice",

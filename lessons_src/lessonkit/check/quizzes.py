@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from lessonkit.check.mistakes import Mistake, announce
-from lessonkit.check.verdicts import refuse_dots, reject
+from lessonkit.check.verdicts import accept, refuse_dots, reject
 from lessonkit.check.wording import kind_of, listed, plain, plain_value
 
 
@@ -41,7 +41,7 @@ def values(answer, name, expected, causes=(), tolerance=None, words=None):
             f"{at}{plain_value(given[key])} is not right.{so_far}",
             why or _form(given[key], key, expected, causes, words),
         )
-    print(f"Right: {plain(answer) if single else f'all {len(expected)} answers'}.")
+    accept(f"Right: {plain(answer) if single else f'all {len(expected)} answers'}.")
 
 
 def _form(value, key, expected, causes, words):
@@ -106,4 +106,4 @@ def choice(answer, name, options):
         reject(f"check.{name} takes one of {', '.join(map(repr, options))}, not {plain_value(answer)}.")
     if options[chosen] is not None:
         reject(f"{chosen!r} is not what happens.", options[chosen])
-    print(f"Right: {chosen!r}.")
+    accept(f"Right: {chosen!r}.")

@@ -1,15 +1,16 @@
 """How a check says no: NotYet for a wrong answer, YourTurn for one that is not written yet."""
 
 from lessonkit._hook import YourTurn
+from lessonkit._tones import accept, wrapped
 
-__all__ = ["NotYet", "YourTurn", "refuse_dots", "reject"]
+__all__ = ["NotYet", "YourTurn", "accept", "refuse_dots", "reject"]
 
 
 class NotYet(AssertionError):
     """A wrong answer. Its text says what went in, what came out, what should have, and the probable cause."""
 
     def _render_traceback_(self):
-        return str(self).splitlines()
+        return wrapped(str(self), "not yet")
 
 
 def reject(what, cause=None):

@@ -1,0 +1,44 @@
+"""A tiny course in a temporary folder, for the tests of coursebuild."""
+
+import pytest
+
+from coursebuild import course, source
+
+TITLE = "# %% [markdown]\n# # 2 · Tiny\n"
+EXPORT = '# %% tags=["export"]\n'
+
+
+def project(root, lessons):
+    """Write a course: {"02_tiny.py": text of its source}. Return its root folder."""
+    (root / "lessons_src/lessons").mkdir(parents=True, exist_ok=True)
+    for name, text in lessons.items():
+        (root / "lessons_src/lessons" / name).write_text(text, encoding="utf-8")
+    return root
+
+
+def whole(root):
+    """Return the Course of a folder in which no lesson is broken; raise the first error if one is."""
+    found = course.load(root)
+    for error in found.errors:
+        raise error
+    return found
+
+
+def lesson(tmp_path, text, name="02_tiny.py"):
+    return source.read(project(tmp_path, {name: text}) / "lessons_src/lessons" / name)
+
+
+def refused(action, line, what, way_out, file="lessons_src/lessons/02_tiny.py"):
+    """Run action, which must be refused with its place, what is wrong there and a way out in the last sentence."""
+    with pytest.raises(source.LessonError) as caught:
+        action()
+    said = str(caught.value)
+    place, _, rest = said.partition(": ")
+    assert place == f"{file}:{line}" and what in rest, said
+    assert way_out in rest.partition(what)[2] and rest.endswith(".") and len(said) < 400 and "\n" not in said, said
+
+
+def edit(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
