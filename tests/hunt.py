@@ -167,6 +167,10 @@ def _calls(node):
         yield f"without {name}()", _become(lambda n: n.args[0])
 
 
+class TooLong(BaseException):
+    """A change that hangs; no Exception, so that a check does not take it for one of the answer's and run it again."""
+
+
 def hunt(name, answer, seconds=20):
     """Return (tried, refused, [changes that are accepted]) for one right answer; one that hangs is refused."""
     source = textwrap.dedent(inspect.getsource(answer))
@@ -179,13 +183,13 @@ def hunt(name, answer, seconds=20):
         except Exception:
             continue
         tried += 1
-        signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError()))
+        signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TooLong()))
         signal.alarm(seconds)
         try:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 getattr(check, name)(mutant)
             accepted.append(what)
-        except (NotYet, YourTurn, TimeoutError):
+        except (NotYet, YourTurn, TooLong):
             pass
         finally:
             signal.alarm(0)
