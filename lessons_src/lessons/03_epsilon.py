@@ -65,8 +65,10 @@ show("LayerNorm  ", F.layer_norm(almost, (4,)))
 def normalize(x, eps=1e-5):
     """Normalize the last axis of x.
 
-    x: (..., D) float tensor. eps: added to the biased variance, under the root.
-    Returns a tensor of x's shape; a row of variance v gets mean 0 and variance v / (v + eps).
+    x: (..., D) float tensor. eps: added to the biased variance, under the root; used as it is,
+        0 as well.
+    Returns a tensor of x's shape and dtype; a row of variance v gets mean 0 and variance
+    v / (v + eps). Gradients flow through mean and variance. Write it without F.layer_norm.
     """
     ### BEGIN SOLUTION
     mean, var = mean_and_var(x)  # (..., 1) each
@@ -103,9 +105,11 @@ plot.lines(
     title="Below σ = 0.03 the two formulas part",
     x="σ of the row",
     y="σ of the output",
-    caption="One row of 512 numbers in float64, stretched to 60 spreads; ε = 1e-5 in both formulas.",
-    alt="Two curves of the output's spread over the spread of the row. Both are 1 from 0.1 on. Under the root it falls to "
-    "one half near 0.002 and to 0.003 at 1e-5; added to sigma it is still one half at 1e-5.",
+    caption="One row of 512 numbers in float64, stretched to 60 spreads; "
+    "ε = 1e-5 in both formulas.",
+    alt="Two curves of the output's spread over the spread of the row. Both are 1 from 0.1 on. "
+    "Under the root it falls to one half near 0.002 and to 0.003 at 1e-5; added to sigma it is "
+    "still one half at 1e-5.",
 )
 
 # %% [markdown]
@@ -148,7 +152,8 @@ right = (
 for name, layer in layers.items():
     same = torch.allclose(layer(sample), right, rtol=0, atol=1e-6)  # float32, numbers below 1
     print(
-        f"{name}  shape on zeros: {layer(zeros).shape == zeros.shape}   values at little spread: {same}"
+        f"{name}  shape on zeros: {layer(zeros).shape == zeros.shape}   "
+        f"values at little spread: {same}"
     )
 
 # %% [markdown]
@@ -287,8 +292,10 @@ def redraw(change=None):
     lines = "<tr><th>σ of the row</th><th>largest slope</th><th>σ of the output</th></tr>"
     for s in (1.0, 0.1, 0.01, 0.001, 0.0001):
         out = F.layer_norm(s * row, (512,), eps=slider.value).std(correction=0).item()
-        bar = f'<div style="background:#0072B2;color:white;width:{35 + 250 * out:.0f}px">&nbsp;{out:.3f}</div>'
-        lines += f"<tr><td>{s:g}</td><td>{(s**2 + slider.value) ** -0.5:,.0f}</td><td>{bar}</td></tr>"
+        style = f"background:#0072B2;color:white;width:{35 + 250 * out:.0f}px"
+        bar = f'<div style="{style}">&nbsp;{out:.3f}</div>'
+        steepest = (s**2 + slider.value) ** -0.5
+        lines += f"<tr><td>{s:g}</td><td>{steepest:,.0f}</td><td>{bar}</td></tr>"
     table.value = f"<table>{lines}</table>"
 
 
@@ -318,10 +325,11 @@ plot.lines(
     title="The larger epsilon is, the more spread a row needs",
     x="σ of the row",
     y="σ of the output",
-    caption="The row of the last figure under four defaults. A row comes out with spread 0.71 where its variance equals ε. "
-    "Dashed: the spread of an embedding drawn with BERT's initializer range, 0.02.",
-    alt="Four rising curves from 0 to 1. With 1e-12 every row comes out with spread 1; with 1e-6, 1e-5 and 1e-3 rows "
-    "fade out below a spread of 0.001, 0.003 and 0.03.",
+    caption="The row of the last figure under four defaults. A row comes out with spread 0.71 "
+    "where its variance equals ε. Dashed: the spread of an embedding drawn with BERT's "
+    "initializer range, 0.02.",
+    alt="Four rising curves from 0 to 1. With 1e-12 every row comes out with spread 1; with "
+    "1e-6, 1e-5 and 1e-3 rows fade out below a spread of 0.001, 0.003 and 0.03.",
 )
 
 # %% [markdown]
@@ -333,9 +341,11 @@ plot.lines(
 def find_eps(layer):
     """Find out which eps a LayerNorm uses, by feeding it a row and looking at what comes out.
 
-    layer: a function of a (..., D) tensor that returns (x - mean) / sqrt(var + eps), with the biased variance of the
-        last axis, in x's dtype. It has no gain and no bias, and no attribute to read.
-    Returns eps as a number. It may be anything from 1e-12 to 1e-3; one percent of error is fine.
+    layer: a function of a (..., D) tensor that returns (x - mean) / sqrt(var + eps), with the
+        biased variance of the last axis, in x's dtype. It has no gain and no bias, and no
+        attribute to read.
+    Returns eps as a number. It may be anything from 1e-12 to 1e-3; one percent of error is
+    fine.
     """
     ### BEGIN SOLUTION
     x = 1e-8 * torch.tensor(
@@ -373,7 +383,8 @@ for eps in (1e-8, 1e-5):
     agree[eps] = torch.isclose(ours, theirs).flatten(1).all(1).double().mean().item()
     worst = (ours - theirs).abs().max().item()
     print(
-        f"eps {eps:.0e}: allclose says yes in {100 * agree[eps]:.1f} %, worst difference {worst:.1e}"
+        f"eps {eps:.0e}: allclose says yes in {100 * agree[eps]:.1f} %, "
+        f"worst difference {worst:.1e}"
     )
 assert (
     0.005 < agree[1e-8] < 0.10 and 0.90 < agree[1e-5] < 0.995
@@ -484,7 +495,8 @@ for k in (0, 1024, 2048, 4096, 8192):
     shifted = torch.tensor([0.0, 1.0, 2.0, 3.0]) + k  # (D,) exact in float32
     two_passes = mean_and_var(shifted)[1].item()
     print(
-        f"{k:5} + [0, 1, 2, 3]: one pass {one_pass(shifted).item():.2f}, two passes {two_passes:.2f}"
+        f"{k:5} + [0, 1, 2, 3]: one pass {one_pass(shifted).item():.2f}, "
+        f"two passes {two_passes:.2f}"
     )
 
 # %% [markdown]
@@ -496,7 +508,7 @@ for k in (0, 1024, 2048, 4096, 8192):
 
 # %%
 def welford(x):
-    """Running mean and sum of squared distances, one entry after the other: (..., D) -> (..., 1)."""
+    """Running mean and sum of squared distances, entry by entry: (..., D) -> (..., 1)."""
     mean = torch.zeros_like(x[..., :1])  # (..., 1)
     m2 = torch.zeros_like(mean)  # (..., 1)
     for n, entry in enumerate(x.split(1, -1), 1):
@@ -507,7 +519,7 @@ def welford(x):
 
 
 def layer_norms_own(x):
-    """The variance inside F.layer_norm, from the 1 / sigma that its kernel also returns (eps = 0)."""
+    """The variance inside F.layer_norm, from the 1 / sigma its kernel returns (eps = 0)."""
     return torch.native_layer_norm(x, x.shape[-1:], None, None, 0.0)[2].double() ** -2
 
 
@@ -521,7 +533,10 @@ ways = {
 
 
 def worst_errors(offset, seed):
-    """Return the largest relative error of each way over 64 float32 rows of 768 numbers, sigma 1, around offset."""
+    """Return the largest relative error of each way over 64 float32 rows.
+
+    A row has 768 numbers, sigma 1, around offset.
+    """
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(64, 768, generator=g) + offset  # (64, 768)
     exact = mean_and_var(x.double())[1]  # (64, 1) of the rounded rows
@@ -546,13 +561,15 @@ plot.lines(
     x="mean of the rows (their σ is 1)",
     y="largest relative error of the variance",
     caption="float32 rows of 768 numbers, the worst of 64 rows, against float64.",
-    alt="Four lines on logarithmic axes that rise with the mean. At 10,000 the one-pass formula is wrong by 30 times the variance, Welford by "
-    "one in a thousand, PyTorch's layer norm by two in ten thousand and two passes by two in a million.",
+    alt="Four lines on logarithmic axes that rise with the mean. At 10,000 the one-pass "
+    "formula is wrong by 30 times the variance, Welford by one in a thousand, PyTorch's layer norm by "
+    "two in ten thousand and two passes by two in a million.",
 )
 
 # %%
 one, chain, torchs, two = errors[:, 4].unbind(-1)  # (seeds,) each, at a mean of 10,000
-# Over 24 seeds: one pass 23 to 40, Welford 4e-4 to 1.4e-3, PyTorch 1.4e-4 to 3e-4, two passes 1e-6 to 4e-6.
+# Over 24 seeds: one pass 23 to 40, Welford 4e-4 to 1.4e-3, PyTorch 1.4e-4 to 3e-4,
+# two passes 1e-6 to 4e-6.
 assert (one > 5).all()  # more than the variance itself
 assert (two < 1e-5).all() and (chain > 50 * two).all()
 assert (torchs < chain).all() and (torchs > two).all()
@@ -597,10 +614,12 @@ assert ((welford(x) - exact).abs() / exact).max() > 1e-3  # 5e-3 to 2e-2 over 24
 # %% tags=["exercise"] id="ex-3-4"
 # Exercise 3.4 · ●●○○○ · 6 min
 def stable_variance(x):
-    """Return the biased variance over the last axis of x, and survive an offset of 10,000 in float32.
+    """Return the biased variance over the last axis of x, and survive a large offset.
 
-    x: (..., D) float tensor. Returns (..., 1), in x's dtype.
-    Any way that works is right: two passes, a shifted one pass, a way of your own.
+    x: (..., D) float tensor; float32 rows may have a mean of 10,000 beside a spread of 1.
+    Returns (..., 1), in x's dtype.
+    Any way that you write yourself is right: two passes, a shifted one pass, a way of your own.
+    Only PyTorch's var and std do not count.
     """
     ### BEGIN SOLUTION
     shifted = x - x[..., :1]  # (..., D): as small as the spread
