@@ -136,7 +136,7 @@ def kept(course):
                 home = ast.literal_eval(node.value)
     except (OSError, SyntaxError, ValueError):  # no package yet, or one edited by hand: it is written anew
         return {}
-    stems = {stem[3:]: stem for stem in course.stopped}
+    stems = {stem[3:]: stem for stem in reversed(course.stopped)}  # of two with one name, the first
     return {name: stems[module] for name, module in home.items() if module in stems}
 
 

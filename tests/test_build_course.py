@@ -1,0 +1,285 @@
+"""A course with broken lessons, lessons that take too long, and what a lesson depends on."""
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from coursebuild import command, course, digest, editions, limits, source, stale
+from lessonkit import data
+from tests.helpers import ROOT, SOURCES
+from tests.toy import EXPORT, TITLE, edit, lesson, project, whole
+
+# ------------------------------------------------------------------------------------------------------ broken lessons
+
+ONE = "# %% [markdown]\n# # 1 · One\n" + EXPORT + "early = 1\n"
+TWO = TITLE + EXPORT + "middle = 2\n"
+THREE = "# %% [markdown]\n# # 3 · Three\n# %%\nfrom fromscratch import early, middle\n" + EXPORT + "late = 1\n"
+BROKEN = "# %% tags=['oops']\n1\n"
+FORM = "lessons_src/lessons/02_two.py:5: \"# %% tags=['oops']\" is not how a cell begins."
+
+
+@pytest.fixture
+def three(tmp_path, monkeypatch):
+    """Return a course of three lessons that was exported once, and a list of what is built from now on."""
+    root = project(tmp_path, {"01_one.py": ONE, "02_two.py": TWO, "03_three.py": THREE})
+    calls = []
+    monkeypatch.setattr(editions, "build", lambda lesson: calls.append(lesson.stem) or [])
+    assert command.main([], root) == 0 and calls == ["01_one", "02_two", "03_three"]
+    calls.clear()
+    return root, calls
+
+
+def test_a_broken_lesson_stops_its_own_build_and_no_other(three, capsys):
+    root, calls = three
+    package = root / "lessons_src/fromscratch"
+    before = {path.name: path.read_text() for path in package.glob("*.py")}
+    (root / "lessons_src/lessons/02_two.py").write_text(TWO + BROKEN)
+    assert command.main([], root) == 1 and calls == ["01_one", "03_three"]
+    assert capsys.readouterr().err.startswith(FORM)
+    assert {path.name: path.read_text() for path in package.glob("*.py")} == before, "lesson 3 still finds middle"
+
+
+def test_all_errors_are_listed(three, capsys, monkeypatch):
+    root, calls = three
+    (root / "lessons_src/lessons/02_two.py").write_text(TWO + BROKEN)
+    edit(root / "lessons_src/lessons/03_three.py", "import early", "import earlier, early")
+
+    def build(lesson):
+        lesson.fail(3, "the cell raises something. Mend it.")
+
+    monkeypatch.setattr(editions, "build", build)
+    assert command.main([], root) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[0].removeprefix("lessons_src/lessons/") for line in lines] == [
+        "02_two.py:5",
+        "03_three.py:4",
+        "01_one.py:3",
+    ]
+    assert "no lesson exports 'earlier'" in lines[1] and "Mend it" in lines[2]
+
+
+def test_check_has_a_line_for_a_broken_lesson_and_calls_nothing_of_it_an_orphan(three, capsys):
+    root, _ = three
+    (root / "notebooks").mkdir(exist_ok=True)
+    (root / "notebooks/02_two.ipynb").write_text("{}")
+    (root / "lessons_src/lessons/02_two.py").write_text(TWO + BROKEN)
+    assert command.main(["--check"], root) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(FORM) and not any("delete it" in line or "fromscratch" in line for line in lines)
+
+
+def test_a_name_that_two_lessons_export_stops_both_and_names_both(three, capsys):
+    root, calls = three
+    edit(root / "lessons_src/lessons/03_three.py", "late = 1", "early = 1")
+    assert command.main([], root) == 1 and calls == ["02_two"]
+    said = capsys.readouterr().err
+    assert said == (
+        "lessons_src/lessons/03_three.py:5: 'early' is exported by lesson 01 already (lessons_src/lessons/01_one.py:3)."
+        " Rename one of them.\n"
+    )
+    assert '"early": "one"' in (root / "lessons_src/fromscratch/__init__.py").read_text(), "as it was"
+
+
+@pytest.mark.parametrize("name, what", [("02_twin.py", "number 02"), ("04_two.py", "name two")])
+def test_a_number_or_a_name_that_two_lessons_have_stops_both_and_names_both(three, name, what, capsys):
+    root, calls = three
+    (root / "lessons_src/lessons" / name).write_text(TITLE.replace("2", str(int(name[:2]))))
+    assert command.main([], root) == 1 and calls == ["01_one", "03_three"]
+    first, second = sorted(["02_two.py", name])
+    expected = f"lessons_src/lessons/{second}:1: {first} has the {what} already. Rename one of them.\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_an_export_that_is_called_like_a_module_is_refused(three, capsys):
+    root, calls = three
+    edit(root / "lessons_src/lessons/03_three.py", "late = 1", "two = 1")
+    assert command.main([], root) == 1 and "03_three" not in calls
+    assert "'two' is what the module fromscratch.two is called. Rename the export." in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_utf_8_is_named(three, capsys):
+    root, calls = three
+    (root / "lessons_src/lessons/02_two.py").write_bytes(TWO.encode("latin-1"))
+    assert command.main([], root) == 1 and calls == ["01_one", "03_three"]
+    assert "02_two.py:1: the file is not UTF-8" in capsys.readouterr().err
+
+
+# -------------------------------------------------------------------------------------------------------------- budget
+
+TIMES = {  # what takes too long: (seconds of the cells in the solutions edition, in the learner edition, place, words)
+    "a cell": ([0.1, 12.34], [0.1, 0.1], 5, "in the solutions edition the cell takes 12.3 s, at most 10 s"),
+    "a learner's cell": ([0.1, 0.1], [11, 0.1], 3, "in the learner edition the cell takes 11.0 s, at most 10 s"),
+    "the first output": ([2, 3], [0.1, 0.1], 1, "the solutions edition shows nothing for 5.0 s, at most 4 s"),
+}
+
+
+@pytest.fixture
+def timed(tmp_path, monkeypatch):
+    """Return a function (seconds of both editions) -> root of a lesson whose second cell shows something after them."""
+
+    def made(*editions_seconds):
+        answers = iter(editions_seconds)
+
+        def execute(read, notebook, folder):
+            notebook.cells[2].outputs = [nbformat.v4.new_output("stream", name="stdout", text="2\n")]
+            return dict(enumerate(next(answers), 1))
+
+        monkeypatch.setattr(editions, "execute", execute)
+        return project(tmp_path, {"02_tiny.py": TITLE + "# %%\n1\n# %%\n2\n"})
+
+    return made
+
+
+@pytest.mark.parametrize("what", TIMES)
+def test_what_is_over_the_budget_fails_and_is_written(what, timed, capsys):
+    solutions, learner, line, words = TIMES[what]
+    root = timed(solutions, learner)
+    assert command.main([], root) == 1
+    out, err = capsys.readouterr()
+    found = [text for text in err.splitlines() if words in text]
+    assert len(found) == 1 and found[0].startswith(f"lessons_src/lessons/02_tiny.py:{line}: OVER BUDGET: "), err
+    assert "Make it smaller" in found[0] and "--no-budget" in found[0] and "02_tiny: solutions " in out
+    assert len(list((root / "notebooks").rglob("02_tiny.ipynb"))) == 2, "the notebooks are right, only slow"
+
+
+def test_on_a_busy_machine_the_budget_is_only_printed(timed, capsys):
+    root = timed([0.1, 12.34], [0.1, 0.1])
+    assert command.main(["--no-budget"], root) == 0
+    out, err = capsys.readouterr()
+    assert "OVER BUDGET: in the solutions edition the cell takes 12.3 s" in out and err == ""
+
+
+def test_a_whole_lesson_over_the_budget_fails(timed, capsys, monkeypatch):
+    monkeypatch.setitem(limits.BUDGET, "lesson", -1)  # of the clock, with the start of the kernel
+    assert command.main([], timed([0.1, 0.1], [0.1, 0.1])) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [re.search("Run All of the (.*) edition takes 0.0 s, at most -1 s", line)[1] for line in lines] == [
+        "solutions",
+        "learner",
+    ]
+
+
+def test_lessons_that_train_have_more_time():
+    assert limits.budget("09") == {"lesson": 90, "cell": 30, "first output": 4}
+    assert limits.budget("02") == {"lesson": 30, "cell": 10, "first output": 4}
+
+
+# -------------------------------------------------------------------------------------------------------- command line
+
+
+def run(root, *arguments):
+    """Run `python -m coursebuild` as it is used, on a course with a builder of its own."""
+    shutil.copytree(ROOT / "lessons_src/coursebuild", root / "lessons_src/coursebuild")
+    env = os.environ | {"PYTHONPATH": str(root / "lessons_src")}
+    command = [sys.executable, "-m", "coursebuild", *arguments]
+    return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, timeout=100)
+
+
+def test_a_cell_that_kills_the_kernel_is_one_line_without_a_traceback(tmp_path):
+    text = TITLE + "# %%\n1\n# %%\nimport os; os._exit(1)\n# %%\n2\n"
+    done = run(project(tmp_path, {"02_tiny.py": text}))
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == (
+        "lessons_src/lessons/02_tiny.py:5: the kernel died in this cell. Look for an exit, or too much memory.\n"
+    )
+
+
+def test_help_names_every_option_and_shows_examples(tmp_path):
+    done = run(tmp_path, "--help")
+    assert done.returncode == 0
+    for words in ("--check", "--runs", "--no-budget", "for a busy machine", "examples:", "make runs ARGS=NAME"):
+        assert words in done.stdout
+    assert all(len(line) <= 120 for line in done.stdout.splitlines())
+
+
+# ---------------------------------------------------------------------------------------------------------------- tags
+
+
+def test_a_hidden_input_is_folded_in_both_editions_and_stays_so(tmp_path):
+    read = lesson(tmp_path, TITLE + '# %% tags=["hide-input"]\n1\n# %%\n2\n')
+    for edition in ("learner", "solutions"):
+        cells = editions.notebook(read, edition).cells
+        assert cells[1].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
+        assert cells[2].metadata == {}
+
+
+def test_unfolding_a_hidden_input_in_a_stored_notebook_is_stale(tmp_path):
+    assert stale._marks({"tags": ["hide-input"], "jupyter": {"source_hidden": True}}, set())[1] is True
+    assert stale._marks({"tags": ["hide-input"]}, set())[1] is False
+
+
+def test_slide_tags_are_known_for_both_kinds_of_cell(tmp_path):
+    read = lesson(tmp_path, TITLE + '# %% [markdown] tags=["slide"]\n# a\n# %% tags=["no-slide"]\n1\n')
+    assert [cell.tags for cell in read.cells[1:]] == [["slide"], ["no-slide"]]
+
+
+def test_record_belongs_to_code_cells(tmp_path):
+    with pytest.raises(source.LessonError, match=r"02_tiny.py:3: .*belong to code cells"):
+        lesson(tmp_path, TITLE + '# %% [markdown] tags=["record"]\n# a\n')
+
+
+# -------------------------------------------------------------------------------------------- what a lesson depends on
+
+
+def in_data(number):
+    """Return the files of data/ that a real lesson depends on."""
+    read = next(source.read(path) for path in SOURCES if path.stem[:2] == number)
+    inside = [path for path in digest.depends(read) if (ROOT / "data") in path.parents]
+    return {path.relative_to(ROOT / "data").as_posix() for path in inside}
+
+
+def test_a_lesson_depends_on_the_data_that_its_code_reads():
+    runs = {"runs/cnn_learning_rates.json", "runs/cnn_norm_placement.json"}
+    assert in_data("09") == {"digits.npz", *runs}
+    assert in_data("13") == {"bench.csv"}, "by its name"
+    assert in_data("02") == set() == in_data("04")
+    assert {"words.txt.gz", "runs/gpt_norms.json"} <= in_data("12") and "digits.npz" not in in_data("12")
+
+
+def test_words_in_prose_and_in_other_places_are_no_dependency(tmp_path):
+    text = (
+        TITLE
+        + "#\n# data.digits() and ../data/digits.npz and runs.load_or_run('x')\n# %%\n# data.digits()\ndigits = 1\n"
+    )
+    read = lesson(tmp_path, text + "x = other.data.words\n")
+    (tmp_path / "lessons_src/lessonkit").mkdir()
+    shutil.copy(data.__file__, tmp_path / "lessons_src/lessonkit/data.py")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/digits.npz").write_bytes(b"")
+    assert not [path for path in digest.depends(read) if (tmp_path / "data") in path.parents]
+    for code, file in (
+        ("from lessonkit import data\nload = data.digits_split", "digits.npz"),
+        ("from lessonkit.data import words as w", "words.txt.gz"),
+        ("runs.note('x')", "runs/x.json"),
+        ("open('../data/digits.npz')", "digits.npz"),
+        ("path = data.FOLDER / 'digits.npz'", "digits.npz"),
+    ):
+        read = lesson(tmp_path, TITLE + f"# %%\n{code}\n")
+        assert tmp_path / "data" / file in digest.depends(read), code
+
+
+def test_every_function_that_reads_data_has_its_file_in_one_place():
+    functions = {name for name, item in vars(data).items() if inspect.isfunction(item) and name[0] != "_"}
+    assert {name for name in functions if getattr(data, name).__module__ == data.__name__} == set(data.FILES)
+    assert all((data.FOLDER / file).exists() for file in data.FILES.values())
+    assert digest._functions(ROOT) == data.FILES
+
+
+def test_a_lesson_depends_on_the_part_of_the_builder_that_makes_notebooks():
+    read = source.read(SOURCES[1])
+    used = {path.name for path in digest.depends(read) if path.parent.name == "coursebuild"}
+    assert {"editions.py", "kernel.py", "outputs.py", "source.py", "digest.py", "syntax.py"} <= used
+    assert not {"command.py", "stale.py", "records.py", "course.py", "export.py"} & used
+    assert ROOT / f"lessons_src/lessonkit/check/lessons/{read.module}.py" in digest.depends(read)
+
+
+def test_no_lesson_of_the_course_is_broken():
+    found = course.load()
+    assert [str(error) for error in found.errors] == [] and len(found.lessons) == len(SOURCES)
+    assert whole(ROOT).package.keys() == {path.name for path in (ROOT / "lessons_src/fromscratch").glob("*.py")}
