@@ -562,8 +562,8 @@ plot.lines(
     y="largest relative error of the variance",
     caption="float32 rows of 768 numbers, the worst of 64 rows, against float64.",
     alt="Four lines on logarithmic axes that rise with the mean. At 10,000 the one-pass "
-    "formula is wrong by 30 times the variance, Welford by one in a thousand, PyTorch's layer norm by "
-    "two in ten thousand and two passes by two in a million.",
+    "formula is wrong by 30 times the variance, Welford by one in a thousand, PyTorch's layer "
+    "norm by two in ten thousand and two passes by two in a million.",
 )
 
 # %%
