@@ -6,7 +6,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, call, choice, draw, examine, in_float64, values
+from lessonkit.check.core import call, choice, draw, examine, in_float64, known, values
 
 INF = math.inf
 
@@ -16,6 +16,13 @@ def _rows(*rows, dtype=torch.float64):
 
 
 # ---- softmax ---------------------------------------------------------------------------------------------------------
+
+
+def _softmax(x):
+    largest = x.amax(-1, keepdim=True)
+    e = torch.exp(x - largest)
+    return e / e.sum(-1, keepdim=True)
+
 
 _NARROW, _HALF = torch.float32, torch.float16
 
@@ -34,178 +41,89 @@ _SOFTMAX_PROBES = [
     # float16 numbers around 40 lie 0.03 apart: a logarithm of the sum is off by up to 0.016, its exponential by 1.6 %
     call("float16 rows around 40", 40 + draw(5, 3, 4, dtype=_HALF), tolerance=2e-2),
     call("a row with a masked entry, -inf", _rows([0.5, -INF, 1, 2.5]), tolerance=1e-12),
+    # A share of 1 without rounding, in every way of writing it: here any eps in the sum shows.
+    call("rows of one entry", draw(6, 3, 1), tolerance=0.0, gradient=False),
 ]
 
-
-def _stable(dim=-1, reference=None, total=None):
-    """A softmax: exp(x - reference(x)) over total(e); dim is also the axis of what is not given."""
-
-    def softmax(x):
-        axis = min(dim, x.dim() - 1)
-        e = torch.exp(x - (reference(x) if reference else x.amax(axis, keepdim=True)))
-        return e / (total(e) if total else e.sum(axis, keepdim=True))
-
-    return softmax
-
-
-def _zero(x):
-    return torch.zeros((), dtype=x.dtype)
-
-
-def _naive(x):
-    return x.exp() / x.exp().sum(-1, keepdim=True)
-
-
-def _axis_one(x):
-    e = torch.exp(x - x.amax(1, keepdim=True))  # raises on a single row
-    return e / e.sum(1, keepdim=True)
-
-
-def _no_dim(x):
-    return F.softmax(x, 0 if x.dim() in (1, 3) else 1)  # what F.softmax does without dim
-
-
-def _after(x):
-    e = x.exp() - x.exp().amax(-1, keepdim=True)
-    return e / e.sum(-1, keepdim=True)
-
-
-def _standardized(correction):
-    return lambda x: F.softmax((x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True, correction=correction), -1)
-
-
-def _below(eps):
-    return _stable(total=lambda e: e.sum(-1, keepdim=True) + eps)
-
-
-def _plain_share(x):
-    return x / x.sum(-1, keepdim=True)
-
-
-_OVERFLOW = (
-    "exp overflows: in float32 e^89 is already inf, and inf/inf is nan (far below 0 it is 0/0). Subtract the row's "
-    "largest entry first."
-)
+_OVERFLOW = "exp overflows: in float32 e^89 is already inf, and inf/inf is nan (far below 0 it is 0/0). Subtract the row's largest entry first."
 _KEEP_SUM = "the sum has lost its axis and meets the wrong rows. Say keepdim=True in the sum."
-_KEEP_MAX = "the maximum has lost its axis and meets the wrong rows. Say keepdim=True in the maximum."
 _BATCH = "you reduce the first axis, across the samples. Maximum and sum are over the last axis, -1."
 _AXIS_1 = "you reduce axis 1. That is the last axis of a matrix only; -1 is the last axis of every tensor."
 _ONE_SUM = "one sum for the whole tensor. Every row has its own: sum over axis -1, keepdim=True."
 _EXP = "exp is missing: softmax divides e^x by the sum of e^x."
+_SHARES = "the exponentials do not sum to 1 yet. Divide by their sum, over axis -1."
+_DIVIDED = "the row is divided by its largest entry: that changes the result. Subtract it."
+_SIGN = "the sign is turned: x - max, not max - x."
+_LAYERNORM = "that is LayerNorm. Softmax takes exponentials and divides by their sum."
+_NORMALIZED = "the row is normalized before the exponentials. That forgets the scale of x, which softmax needs."
+_CLAMP = "clamp hides the overflow: entries beyond the limit become equal. Subtract the row's largest entry."
+_HIDES = "nan_to_num hides the nan; the row is still wrong. Subtract the row's largest entry."
+_EPS = "an eps in the sum. There is nothing to protect: once the largest is subtracted, the sum is at least 1."
 
-_SOFTMAX_MISTAKES = [
-    *[Mistake(_OVERFLOW, _stable(reference=f)) for f in (_zero, lambda x: 10.0)],
-    *[Mistake(_KEEP_SUM, _stable(reference=f, total=lambda e: e.sum(-1))) for f in (None, _zero, lambda x: x.amax(-1))],
-    Mistake(_KEEP_MAX, _stable(reference=lambda x: x.amax(-1))),
-    *[
-        Mistake(_BATCH, f)
-        for f in (_stable(0), _stable(0, reference=_zero), _stable(total=lambda e: e.sum(0, keepdim=True)))
-    ],
-    *[Mistake(_AXIS_1, f) for f in (_stable(1), _stable(1, reference=_zero), _axis_one)],
-    Mistake("dim is left out, so F.softmax picks the axis itself: 0 if a tensor has three axes. Say dim=-1.", _no_dim),
-    Mistake(
-        "exp overflows in float64 too, only later: above 709, and far below 0 the row is 0/0. Subtract the row's largest "
-        "entry first.",
-        lambda x: _naive(x.double()).to(x.dtype),
-    ),
-    Mistake(
-        "the largest absolute value is subtracted. In a row far below 0 that makes it worse: 0/0. Subtract the largest "
-        "entry.",
-        _stable(reference=lambda x: x.abs().amax(-1, keepdim=True)),
-    ),
-    Mistake(
-        "the largest is subtracted after exp, which changes the shares and comes too late. Subtract it from x.", _after
-    ),
-    Mistake(
-        "the sum below is over x. It must be over the exponentials.",
-        lambda x: torch.exp(x - x.amax(-1, keepdim=True)) / x.sum(-1, keepdim=True),
-    ),
-    Mistake(
-        "there is a 1 too many below the line: softmax divides by the sum of the exponentials alone.",
-        _stable(total=lambda e: 1 + e.sum(-1, keepdim=True)),
-    ),
-    Mistake(
-        "the exponentials are divided by their mean. The shares must sum to 1, not to D: divide by the sum.",
-        _stable(total=lambda e: e.mean(-1, keepdim=True)),
-    ),
-    Mistake(
-        "the exponentials are divided by their length (the root of the sum of squares). Divide by their sum.",
-        _stable(total=lambda e: e.norm(dim=-1, keepdim=True)),
-    ),
-    Mistake(
-        "that is argmax: 1 for the largest, 0 for the others. Softmax gives every entry its share.",
-        lambda x: F.one_hot(x.argmax(-1), x.shape[-1]).to(x.dtype),
-    ),
-    *[Mistake(_ONE_SUM, _stable(reference=f, total=lambda e: e.sum())) for f in (None, _zero, lambda x: x.max())],
-    Mistake(
-        "the largest entry of the whole tensor is subtracted. A row far below it becomes 0/0: subtract the largest of "
-        "its own row.",
-        _stable(reference=lambda x: x.max()),
-    ),
-    Mistake(
-        "the largest of each column is subtracted. That shifts the entries of one row differently: axis -1.",
-        _stable(reference=lambda x: x.amax(0, keepdim=True)),
-    ),
-    Mistake(
-        "the mean is subtracted. That is a shift too, but the largest entry can still be far above it: e^160 is inf.",
-        _stable(reference=lambda x: x.mean(-1, keepdim=True)),
-    ),
-    Mistake(
-        "the smallest entry is subtracted, which leaves only exponents above 0: they overflow. Subtract the largest.",
-        _stable(reference=lambda x: x.amin(-1, keepdim=True)),
-    ),
-    Mistake(
-        "the largest entry is subtracted above the line only. Use the same e^(x - max) in the sum.",
-        lambda x: torch.exp(x - x.amax(-1, keepdim=True)) / x.exp().sum(-1, keepdim=True),
-    ),
-    Mistake("that is the logarithm of softmax. Return its exponential.", lambda x: F.log_softmax(x, -1)),
-    *[Mistake(_EXP, f) for f in (_plain_share, lambda x: _plain_share(x - x.amax(-1, keepdim=True)))],
-    *[
-        Mistake("the exponentials do not sum to 1 yet. Divide by their sum, over axis -1.", f)
-        for f in (torch.exp, lambda x: torch.exp(x - x.amax(-1, keepdim=True)))
-    ],
-    *[
-        Mistake("the row is divided by its largest entry: that changes the result. Subtract it.", f)
-        for f in (lambda x: _naive(x / x.amax(-1, keepdim=True)), lambda x: F.softmax(x / x.amax(-1, keepdim=True), -1))
-    ],
-    Mistake("the sign is turned: x - max, not max - x.", lambda x: F.softmax(-x, -1)),
-    Mistake("powers of base 2. Softmax takes powers of e: torch.exp.", lambda x: F.softmax(x * math.log(2), -1)),
-    Mistake(
-        "x is divided by sqrt(D) first. Attention does that to its scores; it is a temperature, no part of softmax.",
-        lambda x: F.softmax(x / x.shape[-1] ** 0.5, -1),
-    ),
-    Mistake("sigmoid looks at one entry at a time. Softmax compares the entries of a row.", torch.sigmoid),
-    *[
-        Mistake("that is LayerNorm. Softmax takes exponentials and divides by their sum.", f)
-        for f in (lambda x: F.layer_norm(x, (x.shape[-1],)), lambda x: F.layer_norm(x, (x.shape[-1],), eps=0.0))
-    ],
-    *[
-        Mistake("the row is normalized before the exponentials. That forgets the scale of x, which softmax needs.", f)
-        for f in (lambda x: F.softmax(F.layer_norm(x, (x.shape[-1],)), -1), _standardized(0), _standardized(1))
-    ],
-    *[
-        Mistake(
-            "clamp hides the overflow: entries beyond the limit become equal. Subtract the row's largest entry.",
-            lambda x, low=low, high=high: _naive(x.clamp(low, high)),
-        )
-        for low, high in ((-80, 80), (-88, 88), (-50, 50), (-100, 100), (None, 80), (None, 88), (None, 50))
-    ],
-    *[
-        Mistake("nan_to_num hides the nan; the row is still wrong. Subtract the row's largest entry.", f)
-        for f in (lambda x: _naive(x).nan_to_num(0.0), lambda x: _naive(x).nan_to_num(1.0))
-    ],
-    *[
-        Mistake(
-            "an eps in the sum. There is nothing to protect: once the largest is subtracted, the sum is at least 1.",
-            _below(10.0**-digits),
-        )
-        for digits in range(4, 13)
-    ],
-    Mistake(
-        "the sum is cut from the gradient. Only the subtracted maximum may be detached, because it changes nothing.",
-        _stable(total=lambda e: e.sum(-1, keepdim=True).detach()),
-    ),
-]
+_NAIVE = "x - largest -> x"
+_SUM = "e.sum(-1, keepdim=True)"
+_RETURN = f"return e / {_SUM}"
+_SOFTMAX_MISTAKES = known(
+    _softmax,
+    {
+        _NAIVE: _OVERFLOW,
+        "x - largest -> x - 10.0": _OVERFLOW,
+        f"{_SUM} -> e.sum(-1)": _KEEP_SUM,
+        f"{_SUM} -> e.sum(-1) ; {_NAIVE}": _KEEP_SUM,
+        ", keepdim=True -> ": _KEEP_SUM,
+        "x.amax(-1, keepdim=True) -> x.amax(-1)": "the maximum has lost its axis and meets the wrong rows. Say keepdim=True in the maximum.",
+        "-1 -> 0": _BATCH,
+        f"-1 -> 0 ; {_NAIVE}": _BATCH,
+        "e.sum(-1 -> e.sum(0": _BATCH,
+        "-1 -> min(1, x.dim() - 1)": _AXIS_1,
+        f"-1 -> min(1, x.dim() - 1) ; {_NAIVE}": _AXIS_1,
+        "-1 -> 1": _AXIS_1,  # raises on a single row
+        "-1 -> (0 if x.dim() in (1, 3) else 1)": "dim is left out, so F.softmax picks the axis itself: 0 if a tensor has three axes. Say dim=-1.",
+        f"x - largest -> x.double() ; {_RETURN} -> return (e / {_SUM}).to(x.dtype)": "exp overflows in float64 too, only later: above 709, and far below 0 the row is 0/0. Subtract the row's largest entry first.",
+        "x.amax -> x.abs().amax": "the largest absolute value is subtracted. In a row far below 0 that makes it worse: 0/0. Subtract the largest entry.",
+        "torch.exp(x - largest) -> torch.exp(x) - torch.exp(x).amax(-1, keepdim=True)": "the largest is subtracted after exp, which changes the shares and comes too late. Subtract it from x.",
+        "e.sum -> x.sum": "the sum below is over x. It must be over the exponentials.",
+        f"{_SUM} -> (1 + {_SUM})": "there is a 1 too many below the line: softmax divides by the sum of the exponentials alone.",
+        "e.sum -> e.mean": "the exponentials are divided by their mean. The shares must sum to 1, not to D: divide by the sum.",
+        "e.sum(-1 -> e.norm(dim=-1": "the exponentials are divided by their length (the root of the sum of squares). Divide by their sum.",
+        f"{_RETURN} -> return F.one_hot(x.argmax(-1), x.shape[-1]).to(x.dtype)": "that is argmax: 1 for the largest, 0 for the others. Softmax gives every entry its share.",
+        f"{_SUM} -> e.sum()": _ONE_SUM,
+        f"{_SUM} -> e.sum() ; {_NAIVE}": _ONE_SUM,
+        f"{_SUM} -> e.sum() ; x.amax(-1, keepdim=True) -> x.max()": _ONE_SUM,
+        "x.amax(-1, keepdim=True) -> x.max()": "the largest entry of the whole tensor is subtracted. A row far below it becomes 0/0: subtract the largest of its own row.",
+        "x.amax(-1 -> x.amax(0": "the largest of each column is subtracted. That shifts the entries of one row differently: axis -1.",
+        "x.amax -> x.mean": "the mean is subtracted. That is a shift too, but the largest entry can still be far above it: e^160 is inf.",
+        "x.amax -> x.amin": "the smallest entry is subtracted, which leaves only exponents above 0: they overflow. Subtract the largest.",
+        "e.sum -> x.exp().sum": "the largest entry is subtracted above the line only. Use the same e^(x - max) in the sum.",
+        f"{_RETURN} -> return F.log_softmax(x, -1)": "that is the logarithm of softmax. Return its exponential.",
+        "torch.exp(x - largest) -> x": _EXP,
+        "torch.exp(x - largest) -> x - largest": _EXP,
+        f"{_RETURN} -> return e": _SHARES,
+        f"{_RETURN} -> return e ; {_NAIVE}": _SHARES,
+        "x - largest -> x / largest": _DIVIDED,
+        "torch.exp(x - largest) -> F.softmax(x / largest, -1)": _DIVIDED,
+        "x - largest -> largest - x": _SIGN,
+        "torch.exp(x - largest) -> F.softmax(-x, -1)": _SIGN,
+        "torch.exp(x - largest) -> 2 ** (x - largest)": "powers of base 2. Softmax takes powers of e: torch.exp.",
+        "x - largest -> (x - largest) / x.shape[-1] ** 0.5": "x is divided by sqrt(D) first. Attention does that to its scores; it is a temperature, no part of softmax.",
+        f"{_RETURN} -> return torch.sigmoid(x)": "sigmoid looks at one entry at a time. Softmax compares the entries of a row.",
+        f"{_RETURN} -> return F.layer_norm(x, x.shape[-1:])": _LAYERNORM,
+        f"{_RETURN} -> return F.layer_norm(x, x.shape[-1:], eps=0.0)": _LAYERNORM,
+        "torch.exp(x - largest) -> F.softmax(F.layer_norm(x, x.shape[-1:]), -1)": _NORMALIZED,
+        **{
+            f"torch.exp(x - largest) -> F.softmax((x - x.mean(-1, keepdim=True)) / x.std(-1, correction={k}, keepdim=True), -1)": _NORMALIZED
+            for k in (0, 1)
+        },
+        **{
+            f"x - largest -> x.clamp({limits})": _CLAMP
+            for limits in ("-80, 80", "-88, 88", "-50, 50", "-100, 100", "max=80", "max=88", "max=50")
+        },
+        f"{_NAIVE} ; {_RETURN} -> return (e / {_SUM}).nan_to_num(0.0)": _HIDES,
+        f"{_NAIVE} ; {_RETURN} -> return (e / {_SUM}).nan_to_num(1.0)": _HIDES,
+        **{f"{_SUM} -> ({_SUM} + 1e-{digits})": _EPS for digits in range(4, 16)},
+        f"{_SUM} -> {_SUM}.detach()": "the sum is cut from the gradient. Only the subtracted maximum may be detached, because it changes nothing.",
+    },
+)
 
 
 def softmax(answer):
@@ -214,62 +132,60 @@ def softmax(answer):
         answer,
         "softmax",
         _SOFTMAX_PROBES,
-        in_float64(_stable()),
+        in_float64(_softmax),
         _SOFTMAX_MISTAKES,
         tried="1 to 3 axes, three dtypes, entries from -900 to 200, a mask, gradients",
+        by_hand=("softmax", "log_softmax", "softmin"),
     )
 
 
 # ---- what changes what -----------------------------------------------------------------------------------------------
 
-_SHIFT_AND_SCALE = {
-    "softmax(x + 3)": "same",
-    "softmax(2 * x)": "changed",
-    "softmax(-x)": "changed",
-    "LN(x + 3)": "same",
-    "LN(2 * x)": "same",
-    "LN(-x)": "negated",
-    "softmax(LN(2 * x))": "same",
-    "LN(softmax(2 * x))": "changed",
-}
-
-_E3 = "Every exponential gets the factor e^3, and so does their sum."
-_ODDS = "Doubling x squares every e^x: the shares e^x / sum are powers of what they were, and the largest grows."
-_EVEN = "The largest entry of x is the smallest of -x: their shares trade places."
-_MEAN = "The mean moves by 3 with the row; x - mean stays."
-_SCALE = "x - mean doubles, and the deviation doubles too."
-_SIGN = "x - mean turns its sign; the deviation is never negative, so it stays. The output is -LN(x)."
-_FIRST = "LN comes first and takes the factor away. Softmax sees the same row as before."
-_LATER = "softmax has turned the factor into other shares before LN sees it, and they are no multiple of the old ones."
-
-_SHIFT_CAUSES = [
-    ("softmax(x + 3)", "changed", _E3),
-    ("softmax(x + 3)", "negated", "Softmax is never negative."),
-    ("softmax(2 * x)", "same", _ODDS),
-    ("softmax(2 * x)", "negated", "Softmax is never negative."),
-    ("softmax(-x)", "same", _EVEN),
-    ("softmax(-x)", "negated", "Softmax is never negative."),
-    ("LN(x + 3)", "changed", _MEAN),
-    ("LN(x + 3)", "negated", _MEAN),
-    ("LN(2 * x)", "changed", _SCALE),
-    ("LN(2 * x)", "negated", _SCALE),
-    ("LN(-x)", "same", _SIGN),
-    ("LN(-x)", "changed", "That is true, but it can be said better: only the sign of each entry turns."),
-    ("softmax(LN(2 * x))", "changed", _FIRST),
-    ("softmax(LN(2 * x))", "negated", _FIRST),
-    ("LN(softmax(2 * x))", "same", _LATER),
-    ("LN(softmax(2 * x))", "negated", _LATER),
-]
-
 
 def shift_and_scale(answer):
     """Check eight predictions: what a change of x does to softmax and to LayerNorm (lesson 5)."""
-    values(answer, "shift_and_scale", _SHIFT_AND_SCALE, _SHIFT_CAUSES)
+    expected = {
+        "softmax(x + 3)": "same",
+        "softmax(2 * x)": "changed",
+        "softmax(-x)": "changed",
+        "LN(x + 3)": "same",
+        "LN(2 * x)": "same",
+        "LN(-x)": "negated",
+        "softmax(LN(2 * x))": "same",
+        "LN(softmax(2 * x))": "changed",
+    }
+    odds = "Doubling x squares every e^x: the shares e^x / sum are powers of what they were, and the largest grows."
+    mean = "The mean moves by 3 with the row; x - mean stays."
+    scale = "x - mean doubles, and the deviation doubles too."
+    sign = "x - mean turns its sign; the deviation is never negative, so it stays. The output is -LN(x)."
+    first = "LN comes first and takes the factor away. Softmax sees the same row as before."
+    later = (
+        "softmax has turned the factor into other shares before LN sees it, and they are no multiple of the old ones."
+    )
+    causes = [
+        ("softmax(x + 3)", "changed", "Every exponential gets the factor e^3, and so does their sum."),
+        ("softmax(2 * x)", "same", odds),
+        ("softmax(-x)", "same", "The largest entry of x is the smallest of -x: their shares trade places."),
+        *[(f"softmax({x})", "negated", "Softmax is never negative.") for x in ("x + 3", "2 * x", "-x")],
+        ("LN(x + 3)", "changed", mean),
+        ("LN(x + 3)", "negated", mean),
+        ("LN(2 * x)", "changed", scale),
+        ("LN(2 * x)", "negated", scale),
+        ("LN(-x)", "same", sign),
+        ("LN(-x)", "changed", "That is true, but it can be said better: only the sign of each entry turns."),
+        ("softmax(LN(2 * x))", "changed", first),
+        ("softmax(LN(2 * x))", "negated", first),
+        ("LN(softmax(2 * x))", "same", later),
+        ("LN(softmax(2 * x))", "negated", later),
+    ]
+    values(answer, "shift_and_scale", expected, causes)
 
 
 # ---- temperature -----------------------------------------------------------------------------------------------------
 
-_NATURAL = "softmax is built on e: take the natural logarithm, math.log(odds)."
+
+def _temperature(gap, odds):
+    return gap / math.log(odds)
 
 
 def _number(probe):
@@ -282,219 +198,127 @@ def _number(probe):
     return dataclasses.replace(probe, run=run)
 
 
+_TEMPERATURE_PROBES = [  # 1e-6: a logarithm in float32 is a right answer
+    _number(call(f"gap = {gap}, odds = {odds}", gap, odds, names=("gap", "odds"), tolerance=1e-6))
+    for gap, odds in ((2.0, 9.0), (1.0, 10.0), (0.5, 3.0), (6.0, 1.5), (1.0, 1000.0))
+]
+
+_NATURAL = "softmax is built on e: take the natural logarithm, math.log(odds)."
+_RATIO = "odds is the ratio of the two shares itself: take its logarithm, not that of odds + 1 or odds - 1."
+_TEMPERATURE_MISTAKES = known(
+    _temperature,
+    {
+        "gap / math.log(odds) -> math.log(odds) / gap": "that is the factor 1/T, which multiplies x. The temperature divides x.",
+        "math.log(odds) -> odds": "the logarithm is missing. e^(gap/T) = odds: what is gap/T?",
+        "gap / -> gap *": "e^(gap/T) = odds, so gap/T is the logarithm of odds: T divides the gap by it.",
+        "math.log -> math.log10": _NATURAL,
+        "math.log -> math.log2": _NATURAL,
+        "gap / math.log(odds) -> math.log10(odds) / gap": _NATURAL,
+        "gap / math.log(odds) -> math.log2(odds) / gap": _NATURAL,
+        "gap / -> gap -": "that is a difference. T divides x, so it stands below the gap: gap/T = log(odds).",
+        "log(odds) -> log(odds / (1 + odds))": "odds / (1 + odds) is the probability of the larger of two entries. The ratio of the two is odds itself.",
+        "gap / -> math.log(gap) /": "no logarithm of the gap: the exponents x/T differ by the gap itself, divided by T.",
+        "math.log -> math.exp": "odds are e to the power of gap/T. To get back to the exponent, take the logarithm of odds, not e^odds.",
+        "gap / -> 1 /": "the gap is missing: twice the gap needs twice the temperature.",
+        "gap / math -> math": "that is gap/T, the logarithm of odds. Solve for T.",
+        "gap / math.log(odds) -> odds / math.log(gap)": "gap and odds have changed places.",
+        "log(odds) -> log(odds + 1)": _RATIO,
+        "log(odds) -> log(odds - 1)": _RATIO,
+        "math.log(odds) -> (odds - 1)": "odds - 1 is no exponent. e^(gap/T) = odds: which function undoes e^?",
+        "gap / math.log(odds) -> math.exp(gap / odds)": "that is the odds at T = odds. Here the odds are given: solve e^(gap/T) = odds for T.",
+        "gap / -> -gap /": "the sign is turned: a negative temperature would prefer the smaller entry.",
+    },
+)
+
+
 def temperature_for(answer):
     """Check a function (gap, odds) -> temperature T at which the larger of two entries gets odds times the share."""
-    probes = [  # 1e-6: a logarithm in float32 is a right answer
-        _number(call(f"gap = {gap}, odds = {odds}", gap, odds, names=("gap", "odds"), tolerance=1e-6))
-        for gap, odds in ((2.0, 9.0), (1.0, 10.0), (0.5, 3.0), (6.0, 1.5), (1.0, 1000.0))
-    ]
-    mistakes = [
-        Mistake(
-            "that is the factor 1/T, which multiplies x. The temperature divides x.",
-            lambda gap, odds: math.log(odds) / gap,
-        ),
-        Mistake("the logarithm is missing. e^(gap/T) = odds: what is gap/T?", lambda gap, odds: gap / odds),
-        Mistake(
-            "e^(gap/T) = odds, so gap/T is the logarithm of odds: T divides the gap by it.",
-            lambda gap, odds: gap * math.log(odds),
-        ),
-        *[
-            Mistake(_NATURAL, f)
-            for f in (
-                lambda gap, odds: gap / math.log10(odds),
-                lambda gap, odds: gap / math.log2(odds),
-                lambda gap, odds: math.log10(odds) / gap,
-                lambda gap, odds: math.log2(odds) / gap,
-            )
-        ],
-        Mistake(
-            "that is a difference. T divides x, so it stands below the gap: gap/T = log(odds).",
-            lambda gap, odds: gap - math.log(odds),
-        ),
-        Mistake(
-            "odds / (1 + odds) is the probability of the larger of two entries. The ratio of the two is odds itself.",
-            lambda gap, odds: gap / math.log(odds / (1 + odds)),
-        ),
-        Mistake(
-            "no logarithm of the gap: the exponents x/T differ by the gap itself, divided by T.",
-            lambda gap, odds: math.log(gap) / math.log(odds),
-        ),
-        Mistake(
-            "odds are e to the power of gap/T. To get back to the exponent, take the logarithm of odds, not e^odds.",
-            lambda gap, odds: gap / math.exp(odds),
-        ),
-        Mistake("the gap is missing: twice the gap needs twice the temperature.", lambda gap, odds: 1 / math.log(odds)),
-        Mistake("that is gap/T, the logarithm of odds. Solve for T.", lambda gap, odds: math.log(odds)),
-        Mistake("gap and odds have changed places.", lambda gap, odds: odds / math.log(gap)),
-        *[
-            Mistake(
-                "odds is the ratio of the two shares itself: take its logarithm, not that of odds + 1 or odds - 1.", f
-            )
-            for f in (lambda gap, odds: gap / math.log(odds + 1), lambda gap, odds: gap / math.log(odds - 1))
-        ],
-        Mistake(
-            "odds - 1 is no exponent. e^(gap/T) = odds: which function undoes e^?", lambda gap, odds: gap / (odds - 1)
-        ),
-        Mistake(
-            "that is the odds at T = odds. Here the odds are given: solve e^(gap/T) = odds for T.",
-            lambda gap, odds: math.exp(gap / odds),
-        ),
-        Mistake(
-            "the sign is turned: a negative temperature would prefer the smaller entry.",
-            lambda gap, odds: -gap / math.log(odds),
-        ),
-    ]
     examine(
         answer,
         "temperature_for",
-        probes,
-        lambda gap, odds: gap / math.log(odds),
-        mistakes,
+        _TEMPERATURE_PROBES,
+        _temperature,
+        _TEMPERATURE_MISTAKES,
         tried="gaps from 0.5 to 6, odds from 1.5 to 1000",
     )
 
 
 # ---- the Jacobian ----------------------------------------------------------------------------------------------------
 
-_SHARES = F.softmax(torch.tensor([2.0, -1, 0.5, 3], dtype=torch.float64), -1)
-
-# The gradient of the Jacobian itself is not asked for: a loop that fills a tensor is a good answer.
-_JACOBIAN_PROBES = [
-    call("one row of 4 shares", _SHARES, names=("p",), gradient=False),
-    call("shares 0.5, 0.25, 0.25", torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64), names=("p",), gradient=False),
-    call("a batch of 2 rows", F.softmax(draw(11, 2, 3), -1), names=("p",), gradient=False),
-    call("a square batch, 4 rows of 4", F.softmax(draw(12, 4, 4), -1), names=("p",), gradient=False),
-    call("a batch of sequences, (2, 3, 4)", F.softmax(draw(13, 2, 3, 4), -1), names=("p",), gradient=False),
-    call("a float32 batch", F.softmax(draw(14, 3, 5, dtype=_NARROW), -1), names=("p",), gradient=False, tolerance=1e-6),
-]
-
-
-def _outer(p):
-    return p[..., :, None] * p[..., None, :]
-
-
-def _eye(p):
-    return torch.eye(p.shape[-1], dtype=p.dtype, device=p.device)
-
 
 def _jacobian(p):
-    return torch.diag_embed(p) - _outer(p)
+    products = p[..., :, None] * p[..., None, :]
+    return torch.diag_embed(p) - products
 
 
-def _batch_summed(p):
-    return torch.diag_embed(p) - (torch.outer(p, p) if p.dim() == 1 else p.transpose(-2, -1) @ p)
+def _shares(label, p, tolerance=1e-9):
+    """The gradient of the Jacobian itself is not asked for: a loop that fills a tensor is a good answer."""
+    return call(label, p, names=("p",), gradient=False, tolerance=tolerance)
 
 
+_JACOBIAN_PROBES = [
+    _shares("one row of 4 shares", F.softmax(_rows(2, -1, 0.5, 3), -1)),
+    _shares("shares 0.5, 0.25, 0.25", _rows(0.5, 0.25, 0.25)),
+    _shares("a batch of 2 rows", F.softmax(draw(11, 2, 3), -1)),
+    _shares("a square batch, 4 rows of 4", F.softmax(draw(12, 4, 4), -1)),
+    _shares("a batch of sequences, (2, 3, 4)", F.softmax(draw(13, 2, 3, 4), -1)),
+    _shares("a float32 batch", F.softmax(draw(14, 3, 5, dtype=_NARROW), -1), 1e-6),
+]
+
+_FROM_THE_FRONT = "this takes a matrix only, because it counts the axes from the front. Put the new axis at the end, whatever comes before: p[..., :, None] and p[..., None, :]."
+_INNER = "p @ p.T of one row is a number, the sum of the squares. p p^T has a row and a column for every entry."
+_NO_AXIS = (
+    "one of the two factors has no new axis, so rows of the batch meet each other: p[..., :, None] * p[..., None, :]."
+)
+_DELTA = "p_i (1 - p_j) holds only where i = j. Elsewhere it is -p_i p_j: p stands on the diagonal only, diag_embed(p)."
+_LOGARITHM = "that is the Jacobian of the logarithm of softmax."
 _BY_ENTRY = (
     "the products are taken entry by entry. p p^T has p_i p_j in row i and column j: p[..., :, None] * p[..., None, :]."
 )
+_BATCH_SUM = "p.T @ p sums over the batch: every row has an outer product of its own."
+_ONE_ROW = "this works for one row: torch.diag and torch.outer know no batch. torch.diag_embed(p) and p[..., :, None] * p[..., None, :] do."
 _ALREADY = "softmax is applied to p. p is softmax's output already: the formula needs nothing else."
-_ONE_ROW = (
-    "this works for one row: torch.diag and torch.outer know no batch. torch.diag_embed(p) and "
-    "p[..., :, None] * p[..., None, :] do."
+
+_OUTER = "p[..., :, None] * p[..., None, :]"
+_DIAG = "torch.diag_embed(p)"
+_EYE = "torch.eye(p.shape[-1], dtype=p.dtype)"
+_JACOBIAN_MISTAKES = known(
+    _jacobian,
+    {
+        f"{_OUTER} -> p[:, :, None] * p[:, None, :]": _FROM_THE_FRONT,
+        f"{_OUTER} -> torch.einsum('bi,bj->bij', p, p)": _FROM_THE_FRONT,
+        f"{_OUTER} -> p @ p.T": _INNER,
+        f"{_OUTER} -> p @ p.T ; {_DIAG} -> torch.diag(p)": _INNER,
+        f"{_OUTER} -> p[..., None] * p": _NO_AXIS,
+        f"{_OUTER} -> p[:, None] * p": _NO_AXIS,
+        f"{_DIAG} -> {_EYE} * p": "torch.eye(D) * p works for one row. For a batch p needs an axis: * p[..., None, :], or torch.diag_embed(p).",
+        f"{_DIAG} -> torch.diag_embed(p**2)": "p is squared on the diagonal before the products are subtracted: diag(p) - p p^T.",
+        f"{_DIAG} - products -> torch.func.jacrev(lambda x: F.softmax(x, -1))(p.log())": "jacrev of a whole batch differentiates every row by every row: (B, D, B, D). Use the formula with p.",
+        f"{_DIAG} - products -> products - {_DIAG}": "the sign is the other way round: diag(p) - p p^T.",
+        "- products -> + products": "minus, not plus: one share can only grow at the cost of the others.",
+        f"{_DIAG} - products -> -products": "the diagonal matrix of p is missing: diag(p) - p p^T.",
+        f"{_DIAG} - products -> torch.diag_embed(p * (1 - p))": "the entries off the diagonal are missing: -p_i p_j.",
+        " - products -> ": "p p^T is never subtracted: the sum below the line changes too.",
+        f"{_DIAG} -> torch.diag_embed(p * (1 - p))": "p_i squared is subtracted twice on the diagonal: diag(p) - p p^T has p_i - p_i p_i there.",
+        f"{_DIAG} -> p[..., :, None]": _DELTA,
+        f"{_DIAG} -> p[..., None, :]": _DELTA,
+        f"{_DIAG} -> p": _DELTA,
+        f"{_DIAG} -> {_EYE}": "the identity stands where diag(p) should: the diagonal holds p_i - p_i p_i.",
+        f"{_DIAG} - products -> {_EYE} - p[..., None, :].expand(*p.shape, p.shape[-1])": _LOGARITHM,
+        f"{_DIAG} - products -> {_EYE} - p[..., :, None].expand(*p.shape, p.shape[-1])": _LOGARITHM,
+        f"{_OUTER} -> (p * p)[..., None, :]": _BY_ENTRY,
+        f"{_OUTER} -> (p * p)[..., :, None]": _BY_ENTRY,
+        f"{_OUTER} -> p * p": _BY_ENTRY,
+        f"{_OUTER} -> (torch.outer(p, p) if p.dim() == 1 else p.mT @ p)": _BATCH_SUM,
+        f"{_OUTER} -> p.T @ p": _BATCH_SUM,
+        f"{_OUTER} -> p.reshape(-1, 1) @ p.reshape(1, -1) ; {_DIAG} -> torch.diagflat(p)": _ONE_ROW,
+        f"{_OUTER} -> torch.outer(p, p) ; {_DIAG} -> torch.diag(p)": _ONE_ROW,
+        f"{_OUTER} -> p[:, None] * p[None, :] ; {_DIAG} -> torch.diag(p)": _ONE_ROW,
+        f"{_DIAG} -> torch.diag(p)": _ONE_ROW,
+        "products = -> p = F.softmax(p, -1); products =": _ALREADY,
+        f"products = -> p = F.softmax(p, -1); products = ; {_DIAG} - products -> products - {_DIAG}": _ALREADY,
+    },
 )
-
-_FROM_THE_FRONT = (
-    "this takes a matrix only, because it counts the axes from the front. Put the new axis at the end, whatever "
-    "comes before: p[..., :, None] and p[..., None, :]."
-)
-_INNER = "p @ p.T of one row is a number, the sum of the squares. p p^T has a row and a column for every entry."
-
-
-def _flattened(p):
-    s = p.reshape(-1, 1)
-    return torch.diagflat(s) - s @ s.T
-
-
-_JACOBIAN_MISTAKES = [
-    *[
-        Mistake(_FROM_THE_FRONT, f)
-        for f in (
-            lambda p: torch.diag_embed(p) - p[:, :, None] * p[:, None, :],
-            lambda p: torch.diag_embed(p) - torch.einsum("bi,bj->bij", p, p),
-        )
-    ],
-    *[Mistake(_INNER, f) for f in (lambda p: torch.diag(p) - p @ p.T, lambda p: torch.diag_embed(p) - p @ p.T)],
-    *[
-        Mistake(
-            "one of the two factors has no new axis, so rows of the batch meet each other: p[..., :, None] * p[..., None, :].",
-            f,
-        )
-        for f in (lambda p: torch.diag_embed(p) - p[..., None] * p, lambda p: torch.diag_embed(p) - p[:, None] * p)
-    ],
-    Mistake(
-        "torch.eye(D) * p works for one row. For a batch p needs an axis: * p[..., None, :], or torch.diag_embed(p).",
-        lambda p: _eye(p) * p - _outer(p),
-    ),
-    Mistake(
-        "p is squared on the diagonal before the products are subtracted: diag(p) - p p^T.",
-        lambda p: torch.diag_embed(p**2) - _outer(p),
-    ),
-    Mistake(
-        "jacrev of a whole batch differentiates every row by every row: (B, D, B, D). Use the formula with p.",
-        lambda p: torch.func.jacrev(lambda x: F.softmax(x, -1))(p.log()),
-    ),
-    Mistake("the sign is the other way round: diag(p) - p p^T.", lambda p: _outer(p) - torch.diag_embed(p)),
-    Mistake(
-        "minus, not plus: one share can only grow at the cost of the others.", lambda p: torch.diag_embed(p) + _outer(p)
-    ),
-    Mistake("the diagonal matrix of p is missing: diag(p) - p p^T.", lambda p: -_outer(p)),
-    Mistake("the entries off the diagonal are missing: -p_i p_j.", lambda p: torch.diag_embed(p * (1 - p))),
-    Mistake("p p^T is never subtracted: the sum below the line changes too.", torch.diag_embed),
-    Mistake(
-        "p_i squared is subtracted twice on the diagonal: diag(p) - p p^T has p_i - p_i p_i there.",
-        lambda p: torch.diag_embed(p * (1 - p)) - _outer(p),
-    ),
-    *[
-        Mistake(
-            "p_i (1 - p_j) holds only where i = j. Elsewhere it is -p_i p_j: p stands on the diagonal only, diag_embed(p).",
-            f,
-        )
-        for f in (
-            lambda p: p[..., :, None] * (1 - p[..., None, :]),
-            lambda p: p[..., None, :] * (1 - p[..., :, None]),
-            lambda p: p - _outer(p),
-        )
-    ],
-    Mistake(
-        "the identity stands where diag(p) should: the diagonal holds p_i - p_i p_i.", lambda p: _eye(p) - _outer(p)
-    ),
-    *[
-        Mistake("that is the Jacobian of the logarithm of softmax.", f)
-        for f in (
-            lambda p: _eye(p) - p[..., None, :].expand(*p.shape, p.shape[-1]),
-            lambda p: _eye(p) - p[..., :, None].expand(*p.shape, p.shape[-1]),
-        )
-    ],
-    *[
-        Mistake(_BY_ENTRY, f)
-        for f in (
-            lambda p: torch.diag_embed(p) - (p * p)[..., None, :],
-            lambda p: torch.diag_embed(p) - (p * p)[..., :, None],
-            lambda p: torch.diag_embed(p) - p * p,
-        )
-    ],
-    *[
-        Mistake("p.T @ p sums over the batch: every row has an outer product of its own.", f)
-        for f in (_batch_summed, lambda p: torch.diag_embed(p) - p.T @ p)
-    ],
-    *[
-        Mistake(_ONE_ROW, f)
-        for f in (
-            _flattened,
-            lambda p: torch.diag(p) - torch.outer(p, p),
-            lambda p: torch.diag(p) - p[:, None] * p[None, :],
-            lambda p: torch.diag(p) - _outer(p),
-        )
-    ],
-    *[
-        Mistake(_ALREADY, f)
-        for f in (
-            lambda p: _jacobian(F.softmax(p, -1)),
-            lambda p: _outer(F.softmax(p, -1)) - torch.diag_embed(F.softmax(p, -1)),
-        )
-    ],
-]
 
 
 def softmax_jacobian(answer):
@@ -514,27 +338,20 @@ def softmax_jacobian(answer):
 
 def pool_diagnosis(answer):
     """Check the diagnosis of the pooling layer whose query never learns (lesson 5)."""
-    choice(
-        answer,
-        "pool_diagnosis",
-        {
-            "axis": None,
-            "saturation": "Saturated scores leave one weight at 1 and the others at 0, so the output would be one of the "
-            "tokens. It is their sum, for scores of any size.",
-            "detached": "Then the query would have no gradient at all (None). It has one: the query is connected, and the "
-            "gradient is 0.",
-            "shift": "Softmax ignores what is added to all scores alike. These scores differ from token to token.",
-            "scale": "softmax sees the scale of the scores: a longer query should make the weights sharper.",
-        },
-    )
+    options = {
+        "axis": None,
+        "saturation": "Saturated scores leave one weight at 1 and the others at 0, so the output would be one of the tokens. It is their sum, for scores of any size.",
+        "detached": "Then the query would have no gradient at all (None). It has one: the query is connected, and the gradient is 0.",
+        "shift": "Softmax ignores what is added to all scores alike. These scores differ from token to token.",
+        "scale": "softmax sees the scale of the scores: a longer query should make the weights sharper.",
+    }
+    choice(answer, "pool_diagnosis", options)
 
 
 def _pool(x, query):
-    return (F.softmax(x @ query, dim=1) * x).sum(1)
-
-
-def _pool_with(weigh, total=lambda y: y.sum(1)):
-    return lambda x, query: total(weigh(x @ query) * x)
+    scores = x @ query
+    weights = F.softmax(scores, dim=1)
+    return (weights * x).sum(1)
 
 
 def _pooled(label, x, query, tolerance=1e-5):  # scores of order 10 in float32, rounded at 1e-6
@@ -555,147 +372,48 @@ _POOL_PROBES = [
     _pooled("float64 and a long query", draw(27, 2, 4, 3), 6 * draw(28, 3, 1), 1e-9),
 ]
 
-
-def _over_time(scores):
-    return F.layer_norm(scores.squeeze(-1), (scores.shape[1],)).unsqueeze(-1)
-
-
-_ACROSS = (
-    "the weights are normalized across the batch: axis 0 (which F.softmax picks by itself when a tensor has three axes "
-    "and dim is left out). The tokens are axis 1."
-)
+_ZERO = "LayerNorm over an axis of size 1 is always zero. Softmax over the tokens, axis 1."
 _AVERAGE = "that is the mean of the tokens. The query must decide their weights."
-
-
-def _exponentials(scores, largest, total):
-    e = (scores - largest(scores)).exp()
-    return e / total(e)
-
-
-_POOL_MISTAKES = [
-    Mistake(
-        "the largest score of the whole batch is subtracted. Scores far below it become 0/0: every sample has its own "
-        "largest score. F.softmax over axis 1 sees to that.",
-        _pool_with(lambda s: _exponentials(s, lambda s: s.max(), lambda e: e.sum(1, keepdim=True))),
-    ),
-    *[
-        Mistake(
-            "one sum for the whole batch: the weights of each sample must sum to 1. Sum over axis 1.",
-            _pool_with(lambda s, f=f: _exponentials(s, f, lambda e: e.sum())),
-        )
-        for f in (lambda s: s.amax(1, keepdim=True), lambda s: s.max())
-    ],
-    Mistake(
-        "the mean divides by the number of tokens, and the weights sum to 1 already: sum over axis 1.",
-        lambda x, query: (F.softmax(x @ query, 1) * x).mean(1),
-    ),
-    Mistake(
-        "the weighted tokens are not summed yet: sum over axis 1 gives (B, C).",
-        lambda x, query: F.softmax(x @ query, 1) * x,
-    ),
-    Mistake(
-        "these are the weights. Multiply the tokens by them and sum over axis 1.",
-        lambda x, query: F.softmax(x @ query, 1),
-    ),
-    Mistake(
-        "you sum over the batch. The tokens are axis 1: the result is (B, C).",
-        lambda x, query: (F.softmax(x @ query, 1) * x).sum(0),
-    ),
-    Mistake(
-        "softmax is applied twice: the second one makes the weights nearly equal.",
-        _pool_with(lambda s: F.softmax(F.softmax(s, 1), 1)),
-    ),
-    Mistake("that is the logarithm of the weights. Take F.softmax.", _pool_with(lambda s: F.log_softmax(s, 1))),
-    Mistake(
-        "the sign of the scores is turned: the best match gets the smallest weight.",
-        _pool_with(lambda s: F.softmax(-s, 1)),
-    ),
-    Mistake(
-        "that is a softmax of the query, over the features. Softmax of the scores x @ query, over the tokens.",
-        lambda x, query: (x @ F.softmax(query, 0) * x).sum(1),
-    ),
-    Mistake(
-        "every feature has weights of its own. A token has one score: x @ query, of shape (B, T, 1).",
-        lambda x, query: (F.softmax(x * query.mT, 1) * x).sum(1),
-    ),
-    Mistake(
-        "the query is brought to length 1: the layer had no such step. Mend the axis only.",
-        lambda x, query: (F.softmax(x @ (query / query.norm()), 1) * x).sum(1),
-    ),
-    Mistake(
-        "the scores do not send a gradient back to x. Leave detach() away.",
-        lambda x, query: (F.softmax(x.detach() @ query, 1) * x).sum(1),
-    ),
-    Mistake(
-        "the weights are still all 1: the scores are (B, T, 1), and their last axis has size 1.",
-        _pool_with(lambda s: F.softmax(s, -1)),
-    ),
-    Mistake(_ACROSS, _pool_with(lambda s: F.softmax(s, 0))),
-    Mistake(
-        "one softmax over the whole batch: the weights of each sample must sum to 1. The tokens are axis 1.",
-        _pool_with(lambda s: F.softmax(s.flatten(), 0).view_as(s)),
-    ),
-    *[
-        Mistake("LayerNorm over an axis of size 1 is always zero. Softmax over the tokens, axis 1.", _pool_with(f))
-        for f in (torch.nn.LayerNorm(1), lambda s: F.layer_norm(s, (1,)), lambda s: s - s.mean(-1, keepdim=True))
-    ],
-    *[
-        Mistake(
-            "LayerNorm makes half of the weights negative and lets them sum to 0: no average. Softmax over axis 1.",
-            _pool_with(f),
-        )
-        for f in (_over_time, lambda s: F.softmax(_over_time(s), 1))
-    ],
-    *[
-        Mistake(_AVERAGE, f)
-        for f in (
-            lambda x, query: x.mean(1),
-            lambda x, query: x.mean(1) + 0 * query.sum(),
-            _pool_with(lambda s: F.softmax(s, -1) / s.shape[1]),
-        )
-    ],
-    Mistake(
-        "sigmoid looks at one token at a time, so the weights do not sum to 1. Softmax over axis 1.",
-        _pool_with(torch.sigmoid),
-    ),
-    Mistake("the raw scores are the weights: they are not normalized. Softmax over axis 1.", _pool_with(lambda s: s)),
-    Mistake(
-        "dividing by the sum makes no weights: scores can be negative and their sum 0. Softmax makes them positive.",
-        _pool_with(lambda s: s / s.sum(1, keepdim=True)),
-    ),
-    Mistake(
-        "the scores are divided by sqrt(C): another temperature than the layer had. Mend the axis only.",
-        lambda x, query: (F.softmax(x @ query / x.shape[-1] ** 0.5, 1) * x).sum(1),
-    ),
-    Mistake(
-        "only the token with the largest score is taken, so the query gets no gradient. Softmax over axis 1.",
-        lambda x, query: x[torch.arange(len(x)), (x @ query)[..., 0].argmax(1)],
-    ),
-    Mistake(
-        "that is a softmax of x: the query is not used. Softmax of the scores x @ query.",
-        lambda x, query: (F.softmax(x, 1) * x).sum(1),
-    ),
-    Mistake(
-        "you sum over the features. The tokens are axis 1: the result is (B, C).",
-        lambda x, query: (F.softmax(x @ query, 1) * x).sum(-1),
-    ),
-    Mistake(
-        "the token axis is kept: sum(1) without keepdim gives (B, C).",
-        lambda x, query: (F.softmax(x @ query, 1) * x).sum(1, keepdim=True),
-    ),
-    Mistake(
-        "exp overflows. F.softmax over axis 1 subtracts the largest score first.",
-        lambda x, query: ((x @ query).exp() / (x @ query).exp().sum(1, keepdim=True) * x).sum(1),
-    ),
-    Mistake(
-        "after the squeeze the weights are (B, T) and meet the wrong axis of x: unsqueeze(-1) before you multiply.",
-        lambda x, query: ((x @ query).squeeze(-1).softmax(-1) * x).sum(1),
-    ),
-    Mistake(
-        "the weights are cut off, so no gradient of query arrives. Leave detach() away.",
-        _pool_with(lambda s: F.softmax(s, 1).detach()),
-    ),
-]
+_WEIGH = "F.softmax(scores, dim=1)"
+_POOL_MISTAKES = known(
+    _pool,
+    {
+        f"{_WEIGH} -> (scores - scores.max()).exp() / (scores - scores.max()).exp().sum(1, keepdim=True)": "the largest score of the whole batch is subtracted. Scores far below it become 0/0: every sample has its own largest score. F.softmax over axis 1 sees to that.",
+        f"{_WEIGH} -> (scores - scores.amax(1, keepdim=True)).exp() ; weights * x -> weights / weights.sum() * x": "one sum for the whole batch: the weights of each sample must sum to 1. Sum over axis 1.",
+        ".sum(1) -> .mean(1)": "the mean divides by the number of tokens, and the weights sum to 1 already: sum over axis 1.",
+        ".sum(1) -> ": "the weighted tokens are not summed yet: sum over axis 1 gives (B, C).",
+        "(weights * x).sum(1) -> weights": "these are the weights. Multiply the tokens by them and sum over axis 1.",
+        ".sum(1) -> .sum(0)": "you sum over the batch. The tokens are axis 1: the result is (B, C).",
+        f"{_WEIGH} -> F.softmax({_WEIGH}, dim=1)": "softmax is applied twice: the second one makes the weights nearly equal.",
+        "F.softmax -> F.log_softmax": "that is the logarithm of the weights. Take F.softmax.",
+        "F.softmax(scores -> F.softmax(-scores": "the sign of the scores is turned: the best match gets the smallest weight.",
+        f"{_WEIGH} -> x @ F.softmax(query, dim=0)": "that is a softmax of the query, over the features. Softmax of the scores x @ query, over the tokens.",
+        "x @ query -> x * query.mT": "every feature has weights of its own. A token has one score: x @ query, of shape (B, T, 1).",
+        "x @ query -> x @ (query / query.norm())": "the query is brought to length 1: the layer had no such step. Mend the axis only.",
+        "x @ query -> x.detach() @ query": "the scores do not send a gradient back to x. Leave detach() away.",
+        "dim=1 -> dim=-1": "the weights are still all 1: the scores are (B, T, 1), and their last axis has size 1.",
+        "dim=1 -> dim=0": "the weights are normalized across the batch: axis 0 (which F.softmax picks by itself when a tensor has three axes and dim is left out). The tokens are axis 1.",
+        f"{_WEIGH} -> F.softmax(scores.flatten(), dim=0).view_as(scores)": "one softmax over the whole batch: the weights of each sample must sum to 1. The tokens are axis 1.",
+        f"{_WEIGH} -> F.layer_norm(scores, (1,))": _ZERO,
+        f"{_WEIGH} -> torch.nn.LayerNorm(1)(scores)": _ZERO,
+        f"{_WEIGH} -> F.layer_norm(scores.mT, scores.shape[1:2]).mT": "LayerNorm makes half of the weights negative and lets them sum to 0: no average. Softmax over axis 1.",
+        f"{_WEIGH} -> F.softmax(F.layer_norm(scores.mT, scores.shape[1:2]).mT, dim=1)": "the scores are normalized over the tokens first, so that the length of the query no longer counts. Softmax of the scores as they are.",
+        "(weights * x).sum(1) -> x.mean(1)": _AVERAGE,
+        "(weights * x).sum(1) -> x.mean(1) + 0 * query.sum()": _AVERAGE,
+        "dim=1) -> dim=-1) / scores.shape[1]": _AVERAGE,
+        f"{_WEIGH} -> torch.sigmoid(scores)": "sigmoid looks at one token at a time, so the weights do not sum to 1. Softmax over axis 1.",
+        f"{_WEIGH} -> scores": "the raw scores are the weights: they are not normalized. Softmax over axis 1.",
+        f"{_WEIGH} -> scores / scores.sum(1, keepdim=True)": "dividing by the sum makes no weights: scores can be negative and their sum 0. Softmax makes them positive.",
+        "x @ query -> x @ query / x.shape[-1] ** 0.5": "the scores are divided by sqrt(C): another temperature than the layer had. Mend the axis only.",
+        "(weights * x).sum(1) -> x[torch.arange(len(x)), scores[..., 0].argmax(1)]": "only the token with the largest score is taken, so the query gets no gradient. Softmax over axis 1.",
+        "F.softmax(scores -> F.softmax(x": "that is a softmax of x: the query is not used. Softmax of the scores x @ query.",
+        ".sum(1) -> .sum(-1)": "you sum over the features. The tokens are axis 1: the result is (B, C).",
+        ".sum(1) -> .sum(1, keepdim=True)": "the token axis is kept: sum(1) without keepdim gives (B, C).",
+        f"{_WEIGH} -> scores.exp() / scores.exp().sum(1, keepdim=True)": "exp overflows. F.softmax over axis 1 subtracts the largest score first.",
+        f"{_WEIGH} -> scores.squeeze(-1).softmax(-1)": "after the squeeze the weights are (B, T) and meet the wrong axis of x: unsqueeze(-1) before you multiply.",
+        "dim=1) -> dim=1).detach()": "the weights are cut off, so no gradient of query arrives. Leave detach() away.",
+    },
+)
 
 
 def mended_pool(answer):
