@@ -115,7 +115,9 @@ for name, c in {"mean": row.mean(), "smallest": row.min(), "largest": row.max()}
 def softmax(x):
     """Softmax over the last axis of x, for entries of any size.
 
-    x: (..., D) float tensor. Returns a tensor of x's shape and dtype: entries from 0 to 1, each row sums to 1.
+    x: (..., D) float tensor; an entry of -inf gets the share 0.
+    Returns a tensor of x's shape and dtype: entries from 0 to 1, each row sums to 1.
+    Gradients flow. Write it without F.softmax.
     """
     ### BEGIN SOLUTION
     largest = x.amax(-1, keepdim=True)  # (..., 1)
@@ -236,9 +238,10 @@ assert all(
 # %% tags=["exercise"] id="ex-5-2"
 # Exercise 5.2 · ●●○○○ · 5 min
 # What does each change of x do to the output? Predict, before you run anything:
-# "same", "negated" (every entry changes its sign), or "changed" (something else, for most rows).
-# A dictionary with eight keys: "softmax(x + 3)", "softmax(2 * x)", "softmax(-x)", "LN(x + 3)", "LN(2 * x)", "LN(-x)",
-# "softmax(LN(2 * x))" (LayerNorm first, then softmax) and "LN(softmax(2 * x))" (softmax first).
+# "same", "negated" (every entry changes its sign), or "changed" (something else, for most
+# rows). A dictionary with eight keys: "softmax(x + 3)", "softmax(2 * x)", "softmax(-x)",
+# "LN(x + 3)", "LN(2 * x)", "LN(-x)", "softmax(LN(2 * x))" (LayerNorm first, then softmax)
+# and "LN(softmax(2 * x))" (softmax first).
 ### BEGIN SOLUTION
 shift_and_scale = {
     "softmax(x + 3)": "same",
@@ -317,14 +320,17 @@ plot.panels(
         name: (a[:, 0], dict(zip(entries, values.T, strict=True)))
         for name, values in curves.items()
     },
-    title="A factor turns softmax from uniform to argmax; LayerNorm ignores it, down to where eps takes over",
+    title="A factor turns softmax from uniform to argmax; LayerNorm ignores it, down to where "
+    "eps takes over",
     x="factor a = 1/T",
     y=["share", "normalized entry"],
     xlog=True,
-    caption="One row of four entries, multiplied by a. Softmax: four shares of 1/4 on the left, one share of 1 on the right. "
-    "LayerNorm: constant where the standard deviation of the row, 1.19 a, is far above the root of eps, 0.003.",
-    alt="Two panels over a factor from 0.0001 to 100. Left: four softmax shares start together at one quarter and part around "
-    "a = 1; one ends at 1, the others at 0. Right: four flat lines for LayerNorm, which shrink to 0 only below a = 0.01.",
+    caption="One row of four entries, multiplied by a. Softmax: four shares of 1/4 on the "
+    "left, one share of 1 on the right. LayerNorm: constant where the standard deviation of "
+    "the row, 1.19 a, is far above the root of eps, 0.003.",
+    alt="Two panels over a factor from 0.0001 to 100. Left: four softmax shares start "
+    "together at one quarter and part around a = 1; one ends at 1, the others at 0. Right: "
+    "four flat lines for LayerNorm, which shrink to 0 only below a = 0.01.",
 )
 
 # %% [markdown]
@@ -337,7 +343,7 @@ plot.panels(
 # %% tags=["exercise"] id="ex-5-3"
 # Exercise 5.3 · ●●○○○ · 4 min
 def temperature_for(gap, odds):
-    """At which temperature T is the share of the larger of two entries `odds` times that of the smaller one?
+    """At which temperature T is the larger of two shares `odds` times the smaller one?
 
     gap: float, larger entry minus smaller entry, above 0. odds: float above 1.
     Returns T, a float, for softmax(x / T).
@@ -459,12 +465,13 @@ plot.scatter3d(
     y="entry 2",
     z="entry 3",
     title="Softmax ends in a triangle, LayerNorm on a circle",
-    caption="Six inputs of three entries, multiplied by a from 0.0001 to 1000: softmax runs from the middle of the triangle to a "
-    "corner; LayerNorm (eps = 1e-5, before gain and bias) runs straight to the circle, where the plane of sum 0 cuts the sphere, "
-    "and stays there.",
-    alt="A sphere cut by a tilted plane in a large circle, and a small triangle in front of the plane and parallel to it. From the "
-    "middle of the triangle six curves bend to its corners, two to each. From the center of the circle six straight spokes run to "
-    "its rim.",
+    caption="Six inputs of three entries, multiplied by a from 0.0001 to 1000: softmax runs "
+    "from the middle of the triangle to a corner; LayerNorm (eps = 1e-5, before gain and "
+    "bias) runs straight to the circle, where the plane of sum 0 cuts the sphere, and stays "
+    "there.",
+    alt="A sphere cut by a tilted plane in a large circle, and a small triangle in front of "
+    "the plane and parallel to it. From the middle of the triangle six curves bend to its "
+    "corners, two to each. From the center of the circle six straight spokes run to its rim.",
 )
 
 # %% [markdown]
@@ -493,7 +500,8 @@ def softmax_jacobian(p):
     """The Jacobian of softmax, from its output.
 
     p: (..., D) what softmax returned; each row of the batch has a Jacobian of its own.
-    Returns (..., D, D): entry [..., i, j] is the derivative of output i with respect to input j.
+    Returns (..., D, D) in p's dtype: entry [..., i, j] is the derivative of output i with
+    respect to input j.
     """
     ### BEGIN SOLUTION
     products = p[..., :, None] * p[..., None, :]  # (..., D, D)
@@ -554,10 +562,12 @@ plot.heat(
     x="singular value of the Jacobian",
     y="layer",
     fmt=".4f",
-    caption="The row 2, -1, 0.5, 3, 0 (D = 5), float64. Softmax: rank 4. LayerNorm before gain and bias: rank 3 at eps = 0, its "
-    "three values all equal to 1/sigma. With eps the fourth is small instead of 0.",
-    alt="A table of five singular values for three layers. Softmax has four above zero and one zero. LayerNorm at eps 0 has "
-    "three equal ones and two zeros; at eps 0.1 its fourth is 0.03.",
+    caption="The row 2, -1, 0.5, 3, 0 (D = 5), float64. Softmax: rank 4. LayerNorm before "
+    "gain and bias: rank 3 at eps = 0, its three values all equal to 1/sigma. With eps the "
+    "fourth is small instead of 0.",
+    alt="A table of five singular values for three layers. Softmax has four above zero and "
+    "one zero. LayerNorm at eps 0 has three equal ones and two zeros; at eps 0.1 its fourth "
+    "is 0.03.",
 )
 
 # %% [markdown]
@@ -603,7 +613,7 @@ print("30 rows of 3 to 8 features: rank D - 1 and rank D - 2")
 
 # %%
 def through(norm, gain, seed, depth=12, D=64):
-    """Return the spread after each layer, (depth,), and the size of the gradient that arrives at the input."""
+    """Return the spread after each layer, (depth,), and the size of the input's gradient."""
     g = torch.Generator().manual_seed(seed)
     randn = lambda *shape: torch.randn(*shape, dtype=torch.float64, generator=g)
     x = randn(100, D).requires_grad_()  # (B, D)
@@ -643,10 +653,10 @@ plot.lines(
     title="Eleven softmax layers make all inputs look alike",
     x="layer",
     y="spread of the samples",
-    caption="Random weights of gain 1.41, width 64, 100 random inputs, float64. Spread: distance of the samples from their mean, "
-    "relative to their size.",
-    alt="Over twelve layers LayerNorm and D times softmax stay near 1. Softmax falls by a factor of 45 a layer and ends at 1e-16, "
-    "the rounding of float64.",
+    caption="Random weights of gain 1.41, width 64, 100 random inputs, float64. Spread: "
+    "distance of the samples from their mean, relative to their size.",
+    alt="Over twelve layers LayerNorm and D times softmax stay near 1. Softmax falls by a "
+    "factor of 45 a layer and ends at 1e-16, the rounding of float64.",
 )
 
 # %% [markdown]
@@ -676,10 +686,11 @@ plot.lines(
     title="Only LayerNorm ignores the size of the weights before it",
     x="gain of the weights",
     y="log10 of the gradient at the input",
-    caption="The same twelve layers; size of the gradient at the input relative to the gradient at the output. 0 means equal, "
-    "-8 a hundred million times smaller.",
-    alt="Over gains from 0.25 to 4 LayerNorm's gradient stays near 1. Through softmax it is below 1e-13 everywhere. Through D times "
-    "softmax it rises from 1e-7 to 1000 and falls again.",
+    caption="The same twelve layers; size of the gradient at the input relative to the "
+    "gradient at the output. 0 means equal, -8 a hundred million times smaller.",
+    alt="Over gains from 0.25 to 4 LayerNorm's gradient stays near 1. Through softmax it is "
+    "below 1e-13 everywhere. Through D times softmax it rises from 1e-7 to 1000 and falls "
+    "again.",
 )
 
 # %% [markdown]
@@ -722,7 +733,8 @@ for seed in range(20):
     negative.append((normalize(scores) < 0).float().mean().item())
 print(f"negative LayerNorm weights: {100 * min(negative):.0f} to {100 * max(negative):.0f} %")
 print(
-    f"outputs outside all values: {100 * min(outside['LayerNorm']):.0f} to {100 * max(outside['LayerNorm']):.0f} % over 20 seeds"
+    f"outputs outside all values: {100 * min(outside['LayerNorm']):.0f} to "
+    f"{100 * max(outside['LayerNorm']):.0f} % over 20 seeds"
 )
 assert (
     0.45 < min(negative) < max(negative) < 0.55
@@ -789,8 +801,9 @@ check.pool_diagnosis(pool_diagnosis)
 def mended_pool(x, query):
     """attention_pool, mended.
 
-    x: (B, T, C) tokens. query: (C, 1). Returns (B, C): for each sample the average of its tokens, weighted by
-    the softmax of their scores x @ query.
+    x: (B, T, C) tokens. query: (C, 1).
+    Returns (B, C) in x's dtype: for each sample the average of its tokens, weighted by the
+    softmax of their scores x @ query, which may be of any size. Gradients flow to both.
     """
     ### BEGIN SOLUTION
     weights = F.softmax(x @ query, dim=1)  # (B, T, 1)
