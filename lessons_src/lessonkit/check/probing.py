@@ -174,9 +174,12 @@ def _gradients(seen, returns, watched):
         return {f"gradient of {next(iter(leaves), 'x')}": raised(error)}
 
 
-def gradients(loss, leaves):
-    """Return {"gradient of NAME": the gradient of loss, or that there is none}; leaves: {NAME: tensor}."""
-    found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+def gradients(loss, leaves, arriving=None):
+    """Return {"gradient of NAME": the gradient of loss, or that there is none}; leaves: {NAME: tensor}.
+
+    arriving: the gradient that arrives at loss, if that is not a single number.
+    """
+    found = torch.autograd.grad(loss, list(leaves.values()), arriving, allow_unused=True)
     return {
         f"gradient of {name}": "no gradient" if value is None else value.detach()
         for name, value in zip(leaves, found, strict=True)

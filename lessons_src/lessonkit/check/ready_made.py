@@ -16,17 +16,30 @@ class _Called(TorchFunctionMode):
         self.names.add(getattr(function, "__name__", ""))
         return function(*args, **kwargs or {})
 
+    def watch(self, answer):
+        """Return a function that is watched while it runs, and only then: a probe may call such functions itself."""
+
+        def watched(*args, **kwargs):
+            with self:
+                return answer(*args, **kwargs)
+
+        return watched
+
 
 def ready_made(answer, probes, by_hand):
     """Return (what, cause) if answer calls one of the functions by_hand on a probe; None if it does not.
 
     by_hand: names of functions as torch calls them. F.layer_norm, torch.layer_norm, nn.LayerNorm and
-        torch.native_layer_norm are all "layer_norm" here, as are F.softmax, torch.softmax and x.softmax "softmax".
+        torch.native_layer_norm are all "layer_norm" here, as are F.softmax, torch.softmax and x.softmax "softmax";
+        torch.autograd.grad is "grad", and y.backward "backward".
     """
     called = _Called()
     for probe in probes:
-        with called:
-            observe(probe, answer)
+        if isinstance(answer, type):
+            with called:
+                observe(probe, answer)
+        else:
+            observe(probe, called.watch(answer))
         for name in called.names:
             for known in by_hand:
                 if name in (known, f"native_{known}", f"_{known}"):
