@@ -52,8 +52,10 @@ plot.cubes(
         "BatchNorm: over B": dict(shape=dict(B=4, C=3), over=("B",)),
     },
     title="LayerNorm stays inside a sample, BatchNorm goes across the batch",
-    caption="The same 4 × 3 matrix twice. The dark cells share one mean and one variance: a row for LayerNorm, a column for BatchNorm.",
-    alt="Two matrices of four rows and three columns. For LayerNorm one row is colored, for BatchNorm one column.",
+    caption="The same 4 × 3 matrix twice. The dark cells share one mean and one variance: a "
+    "row for LayerNorm, a column for BatchNorm.",
+    alt="Two matrices of four rows and three columns. For LayerNorm one row is colored, for "
+    "BatchNorm one column.",
 )
 
 # %% [markdown]
@@ -156,10 +158,10 @@ plot.hist(
     xlim=(-2, 3),
     bins=50,
     colors={name: "BatchNorm" for name in outputs},
-    caption="1,000 draws of the neighbors for each batch size. With infinitely many neighbors the output would be 1.5. "
-    "In a batch of two it is −1 or 1, whichever neighbor comes.",
-    alt="Four histograms. For a batch of two only the values minus one and one occur; for 8, 32 and 128 the outputs gather "
-    "ever closer around 1.5.",
+    caption="1,000 draws of the neighbors for each batch size. With infinitely many neighbors "
+    "the output would be 1.5. In a batch of two it is −1 or 1, whichever neighbor comes.",
+    alt="Four histograms. For a batch of two only the values minus one and one occur; for 8, "
+    "32 and 128 the outputs gather ever closer around 1.5.",
 )
 
 # %% [markdown]
@@ -291,10 +293,11 @@ plot.lines(
     title="Momentum 0.9 remembers one batch",
     x="training batches seen",
     y="running mean of one channel",
-    caption="Batches of 8 numbers with mean 5 and deviation 2; both layers see the same batches. With 0.1 the buffer needs "
-    "about 30 batches to arrive and is calm then; with 0.9 it follows every batch.",
-    alt="Two curves. With momentum 0.1 the running mean climbs from 0 to 5 within some 30 batches and stays near it; "
-    "with momentum 0.9 it jumps about 5 from batch to batch.",
+    caption="Batches of 8 numbers with mean 5 and deviation 2; both layers see the same "
+    "batches. With 0.1 the buffer needs about 30 batches to arrive and is calm then; with 0.9 "
+    "it follows every batch.",
+    alt="Two curves. With momentum 0.1 the running mean climbs from 0 to 5 within some 30 "
+    "batches and stays near it; with momentum 0.9 it jumps about 5 from batch to batch.",
 )
 
 # %% [markdown]
@@ -464,10 +467,10 @@ plot.lines(
     dots=("1.26 / √B",),
     markers=False,
     colors={"1.26 / √B": "none"},
-    caption="64 channels of Gaussian data with mean 1 and deviation 2. BatchNorm's outputs have deviation 1, so 1 on this axis "
-    "is as large as the signal itself.",
-    alt="BatchNorm's gap falls from about 0.98 at batch size 2 to 0.11 at 128, along 1.26 over the root of the batch size. "
-    "LayerNorm's is zero at every size.",
+    caption="64 channels of Gaussian data with mean 1 and deviation 2. BatchNorm's outputs "
+    "have deviation 1, so 1 on this axis is as large as the signal itself.",
+    alt="BatchNorm's gap falls from about 0.98 at batch size 2 to 0.11 at 128, along 1.26 "
+    "over the root of the batch size. LayerNorm's is zero at every size.",
 )
 
 # %% [markdown]
@@ -535,8 +538,10 @@ plot.cubes(
         "GroupNorm, 2 groups": dict(shape=images, over=("C", "H", "W"), groups={"C": 2}),
     },
     title="Four norms are one formula over four sets of axes",
-    caption="Two images of four channels. The dark cells share one mean and one variance. Only BatchNorm's reach from one image into the other.",
-    alt="Two images, four times. One mean spans: BatchNorm, a channel of both images; LayerNorm, an image; InstanceNorm, a channel; GroupNorm, two.",
+    caption="Two images of four channels. The dark cells share one mean and one variance. "
+    "Only BatchNorm's reach from one image into the other.",
+    alt="Two images, four times. One mean spans: BatchNorm, a channel of both images; "
+    "LayerNorm, an image; InstanceNorm, a channel; GroupNorm, two.",
 )
 
 # %% [markdown]
@@ -810,9 +815,10 @@ plot.bars(
     xlim=(0, 110),
     fmt=".0f",
     colors={"BatchNorm + jolts": "BatchNorm"},
-    caption="Six-layer network on 8 × 8 digits, SGD with learning rate 0.1, PyTorch's default initialization.",
-    alt="Three bars. Without a norm the network stays near ten percent, which is chance; with BatchNorm it reaches about 97 "
-    "or 98 percent, with BatchNorm and jolts a point less.",
+    caption="Six-layer network on 8 × 8 digits, SGD with learning rate 0.1, PyTorch's default "
+    "initialization.",
+    alt="Three bars. Without a norm the network stays near ten percent, which is chance; with "
+    "BatchNorm it reaches about 97 or 98 percent, with BatchNorm and jolts a point less.",
 )
 
 # %% [markdown]
