@@ -216,7 +216,7 @@ def test_unfolding_a_hidden_input_in_a_stored_notebook_is_stale(tmp_path):
 
 def test_slide_tags_are_known_for_both_kinds_of_cell(tmp_path):
     read = lesson(tmp_path, TITLE + '# %% [markdown] tags=["slide"]\n# a\n# %% tags=["no-slide"]\n1\n')
-    assert [cell.tags for cell in read.cells[1:]] == [["slide"], ["no-slide"]]
+    assert [cell.tags for cell in read.cells[1:-1]] == [["slide"], ["no-slide"]]
 
 
 def test_record_belongs_to_code_cells(tmp_path):

@@ -17,13 +17,7 @@ from torch.nn import functional as F
 
 from fromscratch import fused_layer_norm
 from fromscratch import speed as lesson
-
-
-def draw(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):
-    """One tensor a shape; the first is scaled and moved."""
-    generator = torch.Generator().manual_seed(seed)
-    first, *others = (torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes)
-    return [(scale * first + offset).to(dtype), *(item.to(dtype) for item in others)]
+from tests.helpers import draws
 
 
 def everything(layer, x, dy, weight=None, bias=None, shape=None, eps=1e-5):
@@ -50,14 +44,14 @@ def two_threads():
 @pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 4), (1, 1), (4, 4), (3, 768), (600, 7), (65, 17), (64, 16)])
 @pytest.mark.parametrize("scale, offset, eps", [(1, 0, 1e-5), (3, 20, 1e-5), (1e-3, 0, 1e-5), (1, 0, 0.1)])
 def test_output_and_gradients_are_pytorchs(shape, scale, offset, eps):
-    given = draw(1, shape, shape, shape[-1:], shape[-1:], scale=scale, offset=offset)
+    given = draws(1, shape, shape, shape[-1:], shape[-1:], scale=scale, offset=offset)
     agree(everything(fused_layer_norm, *given, eps=eps), everything(F.layer_norm, *given, eps=eps), 1e-8)
 
 
 @pytest.mark.parametrize("affine", ["both", "no bias", "no weight", "none"])
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-9), (torch.float32, 2e-5)])  # a sum of 105 in 24 bits
 def test_with_and_without_gain_and_bias(affine, dtype, tolerance):
-    x, dy, weight, bias = draw(2, (3, 5, 7), (3, 5, 7), (5, 7), (5, 7), dtype=dtype)
+    x, dy, weight, bias = draws(2, (3, 5, 7), (3, 5, 7), (5, 7), (5, 7), dtype=dtype)
     weight = weight if affine in ("both", "no bias") else None
     bias = bias if affine in ("both", "no weight") else None
     given = x, dy, weight, bias, (5, 7)
@@ -65,7 +59,7 @@ def test_with_and_without_gain_and_bias(affine, dtype, tolerance):
 
 
 def test_transposed_expanded_and_sliced_tensors():
-    x, dy, weight, bias = draw(3, (5, 3, 2), (2, 3, 1), (10,), (10,))
+    x, dy, weight, bias = draws(3, (5, 3, 2), (2, 3, 1), (10,), (10,))
     x, dy, weight, bias = x.transpose(0, 2), dy.expand(2, 3, 5), weight[::2], bias.flip(0)[:5]  # steps other than 1
     agree(everything(fused_layer_norm, x, dy, weight, bias), everything(F.layer_norm, x, dy, weight, bias), 1e-9)
     assert fused_layer_norm(x, 5).is_contiguous()
@@ -75,21 +69,21 @@ def test_transposed_expanded_and_sliced_tensors():
 
 
 def test_no_rows_and_no_features():
-    given = draw(4, (0, 5), (0, 5), (5,), (5,))
+    given = draws(4, (0, 5), (0, 5), (5,), (5,))
     agree(everything(fused_layer_norm, *given), everything(F.layer_norm, *given), 0)
     assert fused_layer_norm(torch.empty(3, 0), 0).shape == (3, 0)
     assert fused_layer_norm(torch.empty(2, 0, 4), (0, 4)).shape == (2, 0, 4)
 
 
 def test_normalized_shape_may_be_a_number_a_list_or_a_size():
-    x, dy = draw(5, (2, 3, 4), (2, 3, 4))
+    x, dy = draws(5, (2, 3, 4), (2, 3, 4))
     for shape in (4, [4], torch.Size([4])):
         agree(everything(fused_layer_norm, x, dy, shape=shape), everything(F.layer_norm, x, dy, shape=(4,)), 1e-10)
 
 
 @pytest.mark.parametrize("eps", [1e-5, 0.1])
 def test_first_and_second_derivative(eps):
-    inputs = [item.requires_grad_() for item in draw(6, (3, 5), (5,), (5,))]
+    inputs = [item.requires_grad_() for item in draws(6, (3, 5), (5,), (5,))]
 
     def layer(x, weight, bias):
         return fused_layer_norm(x, 5, weight, bias, eps)
@@ -98,7 +92,7 @@ def test_first_and_second_derivative(eps):
 
 
 def test_only_what_needs_a_gradient():
-    x, weight, bias = draw(7, (3, 5), (5,), (5,))
+    x, weight, bias = draws(7, (3, 5), (5,), (5,))
     x.requires_grad_()
     fused_layer_norm(x, 5, weight, bias).square().sum().backward()
     assert x.grad is not None and weight.grad is None and bias.grad is None
@@ -108,7 +102,7 @@ def test_only_what_needs_a_gradient():
 
 
 def test_input_is_untouched_and_only_x_of_its_size_is_kept():
-    x, weight, bias = (item.requires_grad_() for item in draw(8, (7, 11), (11,), (11,)))
+    x, weight, bias = (item.requires_grad_() for item in draws(8, (7, 11), (11,), (11,)))
     before, kept = x.detach().clone(), []
     with torch.autograd.graph.saved_tensors_hooks(lambda item: kept.append(item) or item, lambda item: item):
         fused_layer_norm(x, 11, weight, bias).sum().backward()
@@ -127,7 +121,7 @@ def test_input_is_untouched_and_only_x_of_its_size_is_kept():
 @pytest.mark.parametrize("count", [1, 2])
 def test_float32_is_no_further_from_the_truth_than_pytorch(rows, D, offset, count, two_threads):
     torch.set_num_threads(count)  # PyTorch adds up dweight and dbias in one piece for each thread
-    given = draw(9, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=offset)
+    given = draws(9, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=offset)
     truth = everything(F.layer_norm, *(item.double() for item in given))
     fused, pytorchs = everything(fused_layer_norm, *given), everything(F.layer_norm, *given)
     for mine, theirs, right in zip(fused, pytorchs, truth, strict=True):
@@ -178,7 +172,7 @@ def kernels(monkeypatch):
     "rows, D, past", [(32768, 64, True), (2731, 768, True), (32767, 64, False), (32768, 65, False), (32768, 96, False)]
 )
 def test_large_tensors_of_whole_pieces_are_written_past_the_caches(rows, D, past, kernels):
-    given = draw(15, (rows, D), (rows, D), (D,), (D,))
+    given = draws(15, (rows, D), (rows, D), (D,), (D,))
     agree(everything(fused_layer_norm, *given), everything(F.layer_norm, *given), 1e-9)
     assert kernels == (["forward_past_caches", "backward_past_caches"] if past else ["forward_rows", "backward_rows"])
 
@@ -186,13 +180,13 @@ def test_large_tensors_of_whole_pieces_are_written_past_the_caches(rows, D, past
 @pytest.mark.parametrize("shape", [(64,), (1, 64), (63, 64), (64, 64), (65, 128), (513, 64), (2, 3, 192), (0, 64)])
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-9), (torch.float32, 2e-4)])  # sums of 513 in 24 bits
 def test_what_is_written_past_the_caches_is_pytorchs(shape, dtype, tolerance, past_the_caches, kernels):
-    given = draw(16, shape, shape, shape[-1:], shape[-1:], dtype=dtype, scale=3, offset=20)
+    given = draws(16, shape, shape, shape[-1:], shape[-1:], dtype=dtype, scale=3, offset=20)
     agree(everything(fused_layer_norm, *given), everything(F.layer_norm, *given), tolerance)
     assert kernels == ["forward_past_caches", "backward_past_caches"]
 
 
 def test_both_derivatives_past_the_caches(past_the_caches, kernels):
-    inputs = [item.requires_grad_() for item in draw(17, (2, 64), (64,), (64,))]
+    inputs = [item.requires_grad_() for item in draws(17, (2, 64), (64,), (64,))]
     assert gradcheck(lambda *given: fused_layer_norm(given[0], 64, *given[1:]), inputs)
     assert gradgradcheck(lambda *given: fused_layer_norm(given[0], 64, *given[1:]), inputs)
     assert set(kernels) == {"forward_past_caches", "backward_past_caches"}
@@ -200,7 +194,7 @@ def test_both_derivatives_past_the_caches(past_the_caches, kernels):
 
 def test_no_memory_but_the_results_is_written():
     memory = torch.full((4, 64), 7.0)
-    x = draw(18, (2, 64), dtype=torch.float32)[0]
+    x = draws(18, (2, 64), dtype=torch.float32)[0]
     ones, mean, rstd = torch.ones(64), torch.empty(2, dtype=torch.float64), torch.empty(2)
     lesson.on_rows(lesson.forward_past_caches, 2, x, ones, ones, 1e-5, memory[1:3], mean, rstd)
     torch.testing.assert_close(memory[1:3], F.layer_norm(x, (64,), ones, ones), rtol=1e-5, atol=1e-5)
@@ -216,7 +210,7 @@ def test_only_whole_cache_lines_go_past_the_caches(shift, right):
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="looks for instructions of x86 processors")
 @pytest.mark.parametrize("name", ["copy_past", "forward_past_caches", "backward_past_caches"])
 def test_the_compiler_writes_non_temporal_stores_and_a_fence(name, past_the_caches):
-    given = draw(19, (2, 64), (2, 64), (64,), (64,), dtype=torch.float32)
+    given = draws(19, (2, 64), (2, 64), (64,), (64,), dtype=torch.float32)
     everything(fused_layer_norm, *given), lesson.copy_past(given[0].numpy(), given[1].numpy())  # compiled by now
     kernel = getattr(lesson, name).py_func
     fresh = lesson.njit(**{key: value for key, value in lesson.LOOPS.items() if key != "cache"})(kernel)
@@ -253,7 +247,7 @@ def test_copy_past_copies_and_refuses_what_would_write_elsewhere():
     ],
 )
 def test_any_number_of_threads_gives_the_same_bits(rows, D, two_threads):
-    given = draw(10, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=3)
+    given = draws(10, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=3)
     found = {}
     for count in (1, 2, 3, 5):
         torch.set_num_threads(count)
@@ -267,13 +261,13 @@ def test_any_number_of_threads_gives_the_same_bits(rows, D, two_threads):
 def test_any_number_of_threads_does_every_row_once(count, dtype, two_threads):
     torch.set_num_threads(count)
     for rows in (64 * count, 64 * count + 1, 129, 63):  # 129 rows: three blocks; 63: fewer than threads
-        given = draw(13, (rows, 600), (rows, 600), (600,), (600,), dtype=dtype)
+        given = draws(13, (rows, 600), (rows, 600), (600,), (600,), dtype=dtype)
         tolerance = 1e-9 if dtype == torch.float64 else 1e-4  # sums of 1280 products in 24 bits
         agree(everything(fused_layer_norm, *given), everything(F.layer_norm, *given), tolerance)
 
 
 def test_several_python_threads_at_once(two_threads):
-    given = draw(11, (2048, 64), (2048, 64), (64,), (64,), dtype=torch.float32)
+    given = draws(11, (2048, 64), (2048, 64), (64,), (64,), dtype=torch.float32)
     right, wrong = everything(fused_layer_norm, *given), []
 
     def work():
@@ -292,7 +286,7 @@ def test_several_python_threads_at_once(two_threads):
 
 def test_without_pytorchs_threads_one_does_the_work(two_threads, monkeypatch):
     monkeypatch.setattr(lesson, "_parallel", None)
-    given = draw(12, (2048, 64), (2048, 64), (64,), (64,), dtype=torch.float32)
+    given = draws(12, (2048, 64), (2048, 64), (64,), (64,), dtype=torch.float32)
     agree(everything(fused_layer_norm, *given), everything(F.layer_norm, *given), 1e-4)
 
 
@@ -340,7 +334,7 @@ def test_numba_is_imported_late_and_its_cache_lies_outside_the_repository(tmp_pa
 @pytest.mark.skipif(not lesson.LOOPS["cache"], reason="nothing can be kept on this machine")
 def test_loops_are_kept_where_the_cache_is_and_nowhere_else(past_the_caches):
     for D in (5, 64):
-        given = draw(14, (3, D), (3, D), (D,), (D,))
+        given = draws(14, (3, D), (3, D), (D,), (D,))
         agree(everything(fused_layer_norm, *given), everything(F.layer_norm, *given), 1e-9)  # compiled by now
     for kernel in (lesson.forward_rows, lesson.backward_rows, lesson.forward_past_caches, lesson.backward_past_caches):
         assert list(Path(kernel.stats.cache_path).glob(f"speed.{kernel.__name__}-*.nbi"))

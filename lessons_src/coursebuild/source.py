@@ -5,77 +5,23 @@ A source is a Python file in jupytext's py:percent form, lessons_src/lessons/NN_
 
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import jupytext
+
+from coursebuild import frame, questions
+from coursebuild.cells import Cell, Lesson, LessonError
+from coursebuild.frame import EXERCISE
+
+__all__ = ["BEGIN", "CELL", "END", "EXERCISE", "ROOT", "TAGS", "LessonError", "blank", "read"]
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE_TAGS = {"exercise", "check", "export", "record", "timed", "raises-exception"}  # of no use on Markdown
 TAGS = CODE_TAGS | {"optional", "nbval-ignore-output", "hide-input", "slide", "no-slide"}
 BEGIN = {"code": re.compile(r"( *)### BEGIN SOLUTION"), "markdown": re.compile(r"( *)<!-- BEGIN SOLUTION -->")}
 END = {"code": re.compile(r"( *)### END SOLUTION"), "markdown": re.compile(r"( *)<!-- END SOLUTION -->")}
-EXERCISE = re.compile(r"^# Exercise (\d+\.\d+) · [●○]{5} · \d+ min$", re.MULTILINE)
 CELL = re.compile(r'# %%(?P<markdown> \[markdown\])?( tags=\[(?P<tags>"[^"]*"(, "[^"]*")*)\])?( id="(?P<id>[^"]*)")?')
 MISSPELT = re.compile(r"(?<![a-z])(begin|end)[\s_-]*solution|^\s*(###|<!--)\s*(begin|end)\b", re.IGNORECASE)
-
-
-class LessonError(Exception):
-    """A lesson that cannot be built: where it is wrong, what was expected, and the way out.
-
-    stems: the lessons that are stopped by it, "02_statistics"; none if it is no lesson's fault.
-    """
-
-    def __init__(self, message, stems=()):
-        super().__init__(message)
-        self.stems = set(stems)
-
-
-@dataclass
-class Cell:
-    """One cell of a lesson's source. line: where it starts in the file, counted from 1."""
-
-    type: str
-    source: str
-    tags: list
-    id: str
-    line: int
-
-
-@dataclass
-class Lesson:
-    """One source file. root: the folder that holds lessons_src, notebooks and data."""
-
-    path: Path
-    cells: list
-
-    @property
-    def stem(self):
-        return self.path.stem
-
-    @property
-    def number(self):
-        return self.stem[:2]
-
-    @property
-    def module(self):
-        """What its module of fromscratch and its module of checks are called: the lesson's name without the number."""
-        return self.stem[3:]
-
-    @property
-    def root(self):
-        return self.path.parents[2]
-
-    def place(self, line):
-        """Return "lessons_src/lessons/02_statistics.py:7", where an editor can jump to."""
-        return f"{self.path.relative_to(self.root).as_posix()}:{line}"
-
-    def fail(self, line, message, *others):
-        """Stop this lesson, and the others that have a part in what is wrong."""
-        raise LessonError(f"{self.place(line)}: {message}", [self.stem, *(other.stem for other in others)])
-
-    def code(self, tag=None):
-        return [cell for cell in self.cells if cell.type == "code" and (tag is None or tag in cell.tags)]
 
 
 def read(path):
@@ -109,8 +55,16 @@ def read(path):
         if cell.id in seen:
             lesson.fail(line, f"the id {cell.id!r} is taken by the cell at line {seen[cell.id]}. Give it another one.")
         seen[cell.id] = line
-        lesson.cells.append(cell)
         blank(lesson, cell)  # refuses malformed marks
+        if cell.type == "code":
+            lesson.cells += [*frame.card(lesson, cell), cell]
+            continue
+        cells, asked = questions.expand(lesson, cell)
+        for name in asked.keys() & lesson.questions.keys():
+            lesson.fail(line, f"{name} is asked twice. Give one of them another number.")
+        lesson.cells += cells
+        lesson.questions |= asked
+    lesson.cells.append(frame.what_next(lesson))
     title = f"# {int(lesson.number)} · "
     if not lesson.cells[0].type == "markdown" or not lesson.cells[0].source.startswith(title):
         lesson.fail(1, f"the first cell is Markdown and starts with the title. Write '{title}...' there.")
@@ -153,6 +107,8 @@ def _cell(lesson, raw, line):
 
 def blank(lesson, cell):
     """Return (learner's source, solutions' source) of a cell: marked regions replaced, or only the marks removed."""
+    if cell.learner is not None:
+        return cell.learner, cell.source
     learner, solution, region = [], [], None
     begin, end = BEGIN[cell.type], END[cell.type]
     for number, line in enumerate(cell.source.splitlines(), cell.line + 1):

@@ -3,6 +3,8 @@
 `check.NAME(answer)` takes the learner's own function, class or value. Right: prints one line that says what was tried.
 Wrong: raises NotYet. Not written yet: raises YourTurn. Each check lives in the module that is called as its lesson, in
 the folder lessons, which is loaded when one of its checks is first asked for.
+
+`check.predict("3.1", "b")` and `check.recall("3.1", "b")` answer a question of the lesson with a letter.
 """
 
 import importlib
@@ -10,9 +12,10 @@ import re
 from pathlib import Path
 
 from lessonkit._hook import YourTurn
+from lessonkit.check.asking import predict, recall
 from lessonkit.check.core import NotYet
 
-__all__ = ["NotYet", "YourTurn"]
+__all__ = ["NotYet", "YourTurn", "predict", "recall"]
 
 
 def where():

@@ -1,0 +1,54 @@
+"""What every lesson has and nobody writes: a card above each exercise, and the way on at the end."""
+
+import ast
+import re
+
+from coursebuild.cells import Cell
+
+EXERCISE = re.compile(r"^# Exercise (\d+\.\d+) · ([●○]{5}) · (\d+) min$", re.MULTILINE)
+
+
+def card(lesson, cell):
+    """Return the Markdown card that shows an exercise from afar, as a list of one cell.
+
+    [] for a cell that is no exercise, and for the second cell of an exercise that has its card.
+    """
+    found = EXERCISE.search(cell.source) if "exercise" in cell.tags else None
+    ident = f"card-{found[1].replace('.', '-')}" if found else ""
+    if not found or any(other.id == ident for other in lesson.cells):
+        return []
+    number, difficulty, minutes = found.groups()
+    text = (
+        '<div class="alert alert-info">\n\n'
+        f"**Exercise {number}** · {difficulty} · {minutes} min · {_what(cell.source)}\n\n</div>"
+    )
+    return [Cell("markdown", text, [], ident, cell.line)]
+
+
+def _what(source):
+    """Say what an exercise asks for, from the names that its solution binds at top level."""
+    names, kind = [], "Answer"
+    try:
+        nodes = ast.parse(source).body
+    except SyntaxError:  # refused elsewhere, with its line
+        nodes = []
+    for node in nodes:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            kind = "Write"
+            names.append(node.name)
+        elif isinstance(node, ast.Assign):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    listed = ", ".join(f"`{name}`" for name in names if not name.startswith("_"))
+    return f"{kind} {listed}, run the cell, then the check below it." if listed else "Run the cell, then the check."
+
+
+def what_next(lesson):
+    """Return the cell that ends a lesson: where it goes on, and in the learner edition where its solutions are."""
+    after = sorted(path for path in lesson.path.parent.glob("[0-9][0-9]_*.py") if path.stem > lesson.stem)
+    if after:
+        title = after[0].read_text(encoding="utf-8", errors="replace").partition("# # ")[2].partition("\n")[0]
+        on = f"**Next:** [{title}]({after[0].stem}.ipynb)"
+    else:
+        on = "**This was the last lesson.**"
+    solutions = f"**Solutions**, for when you have tried: [solutions/{lesson.stem}](solutions/{lesson.stem}.ipynb)"
+    return Cell("markdown", f"---\n{on}", [], "what-next", 1, learner=f"---\n{on} · {solutions}")

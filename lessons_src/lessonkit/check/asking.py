@@ -1,0 +1,55 @@
+"""Predictions and recall questions: a letter goes in, the reason of just that option comes out.
+
+The options and their reasons stand in the folder questions, in files that coursebuild makes from the lessons.
+"""
+
+import functools
+import json
+from pathlib import Path
+
+from lessonkit._tones import in_notebook
+
+LETTERS = "abcd"
+
+
+@functools.cache
+def _table():
+    files = sorted(Path(__file__).with_name("questions").glob("*.json"))
+    return {name: options for path in files for name, options in json.loads(path.read_text(encoding="utf-8")).items()}
+
+
+def predict(number, letter):
+    """Answer a prediction: check.predict("3.1", "b") says whether b is right, and why. Left empty, it waits."""
+    _answer(f"Predict {number}", letter)
+
+
+def recall(number, letter):
+    """Answer a question about an earlier lesson: check.recall("3.1", "b") says whether b is right, and why."""
+    _answer(f"Recall {number}", letter)
+
+
+def _answer(name, letter):
+    if name not in _table():
+        here = [other.split(" ")[1] for other in _table() if other.split(".")[0] == name.split(".")[0]]
+        raise ValueError(f"there is no {name!r}. The lesson has {', '.join(here) or 'none'}. Correct the number.")
+    options = dict(zip(LETTERS, _table()[name], strict=False))
+    *most, last = options
+    letters = f"{', '.join(most)} or {last}"
+    said = letter.strip(" .()").lower() if isinstance(letter, str) else letter
+    if said == "":
+        print(f"{name}: put the letter of your answer ({letters}) between the quotes, and run this cell.")
+    elif said not in options:
+        print(f"{name}: {letter!r} is none of its letters. Put {letters} between the quotes, and run this cell.")
+    else:
+        _say(options[said])
+
+
+def _say(option):
+    head = "Yes." if option["right"] else "Not quite."
+    if not in_notebook():
+        print(head, option["reason"])
+        return
+    from IPython.display import Markdown, display
+
+    kind = "success" if option["right"] else "warning"
+    display(Markdown(f'<div class="alert alert-{kind}">\n\n**{head}** {option["reason"]}\n\n</div>'))
