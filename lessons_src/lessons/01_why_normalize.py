@@ -51,7 +51,10 @@ def rms(h):
 
 
 def deep(x, gain, norm=None, depth=50, seed=0):
-    """Send x (B, 64) through `depth` random layers. Return the list of all signals: x, layer 1, ..., each (B, 64)."""
+    """Send x (B, 64) through `depth` random layers.
+
+    Return the list of all signals: x, layer 1, ..., each (B, 64).
+    """
     rng = torch.Generator().manual_seed(seed)
     signals = [x]
     for _ in range(depth):
@@ -113,7 +116,9 @@ rows = torch.stack(
 
 # %% tags=["hide-input"]
 def strips(rows, names, columns):
-    """Return a function that draws signals (R, C, 64) as R rows of C framed 8 x 8 pictures, white 0, black 2."""
+    """Return a function that draws signals (R, C, 64) as R rows of C framed 8 x 8 pictures,
+    white 0, black 2.
+    """
     R, C, _ = rows.shape
     framed = F.pad(rows.reshape(R, C, 8, 8), (1, 1, 1, 1), value=0.35)  # (R, C, 10, 10)
     canvas = framed.transpose(1, 2).reshape(10 * R, 10 * C)
@@ -133,11 +138,16 @@ def strips(rows, names, columns):
 plot.figure(
     strips(rows, list(nets), ["input", *[f"layer {layer}" for layer in layers[1:]]]),
     size=(7, 3.4),
-    title="The scale of the weights decides whether a digit gets through; a norm takes that decision away",
-    caption="One digit and its 64 numbers in seven of fifty random ReLU layers (width 64, no biases, one draw of the weights). "
-    "Gain 1 fades to nothing, gain 1.41 stays in range, gain 2 burns; LayerNorm before each ReLU keeps gain 2 in range.",
-    alt="Four rows of eight small gray images, from the input to layer 50. In the first row they fade to white by layer 10, in the second "
-    "they stay gray, in the third they turn black and white by layer 10, in the fourth, with LayerNorm, they stay gray.",
+    title="The scale of the weights decides whether a digit gets through; a norm takes that "
+    "decision away",
+    caption="One digit and its 64 numbers in seven of fifty random ReLU layers (width 64, no "
+    "biases, one draw of the weights). "
+    "Gain 1 fades to nothing, gain 1.41 stays in range, gain 2 burns; LayerNorm before each "
+    "ReLU keeps gain 2 in range.",
+    alt="Four rows of eight small gray images, from the input to layer 50. In the first row "
+    "they fade to white by layer 10, in the second "
+    "they stay gray, in the third they turn black and white by layer 10, in the fourth, with "
+    "LayerNorm, they stay gray.",
 )
 
 # %% [markdown]
@@ -174,9 +184,11 @@ for gain in (0.5, 1.0, 2.0, 3.0):
 def find_gain(rms_after, low=0.5, high=4.0):
     """Find a gain at which a signal survives 50 layers.
 
-    rms_after: function gain -> size of the signal after 50 layers, as a multiple of the input; it grows with the gain.
+    rms_after: function gain -> size of the signal after 50 layers, as a multiple of the input;
+        it grows with the gain.
     low, high: the gain lies between them.
-    Returns a gain (float) for which rms_after(gain) lies between 0.01 and 100.
+    Returns a gain (float) between low and high for which rms_after(gain) lies between 0.01 and
+    100. It is not the same for every net.
     """
     ### BEGIN SOLUTION
     for _ in range(20):
@@ -266,8 +278,10 @@ plot.lines(
     x="gain of the weights",
     y="rms at layer 50 / rms of the input",
     title="Without a norm only gains near 1.4 live; with LayerNorm every gain does",
-    caption="Fifty random ReLU layers of width 64, 40 digits, four draws of the weights. With LayerNorm before each ReLU: 0.7 at every gain.",
-    alt="Signal size at layer 50 over the gain, on a logarithmic axis. Without a norm it climbs over more than thirty orders of magnitude and crosses 1 near "
+    caption="Fifty random ReLU layers of width 64, 40 digits, four draws of the weights. With "
+    "LayerNorm before each ReLU: 0.7 at every gain.",
+    alt="Signal size at layer 50 over the gain, on a logarithmic axis. Without a norm it "
+    "climbs over more than thirty orders of magnitude and crosses 1 near "
     "gain 1.4. With LayerNorm it is a flat line just below 1.",
 )
 
@@ -315,9 +329,10 @@ print(f"fifty layers at gain 1: {0.5**25:.0e}")
 def fate(std, width, depth=50):
     """Predict what happens to a signal in a deep ReLU net without biases and without a norm.
 
-    std: standard deviation of each weight. width: inputs of each layer, D. depth: number of layers.
-    Returns "dies" if less than 0.01 of the signal's rms is left by the rule above, "explodes" if more than 100 times
-    of it, else "lives".
+    std: standard deviation of each weight. width: inputs of each layer, D.
+    depth: number of layers.
+    Returns "dies" if less than 0.01 of the signal's rms is left by the rule above, "explodes"
+    if more than 100 times of it, else "lives".
     """
     ### BEGIN SOLUTION
     gain = std * width**0.5
@@ -376,7 +391,9 @@ for name, W in recipes.items():
 
 # %%
 def gradient_sizes(signals):
-    """The rms of d loss / d signal for each signal, for a loss that weighs the last one at random."""
+    """The rms of d loss / d signal for each signal, for a loss that weighs the last one at
+    random.
+    """
     rng = torch.Generator().manual_seed(9)
     upstream = torch.randn(signals[-1].shape, dtype=signals[-1].dtype, generator=rng)  # (B, 64)
     return [rms(d) for d in torch.autograd.grad((signals[-1] * upstream).sum(), signals)]
@@ -415,9 +432,11 @@ plot.panels(
     title="Where the signal dies or burns, the gradient does too",
     x="layers passed",
     y="rms",
-    caption="Left: the signal, on the way from the input to layer 50. Right: gradient of a random loss, on its way back from layer 50 to the input. "
+    caption="Left: the signal, on the way from the input to layer 50. Right: gradient of a "
+    "random loss, on its way back from layer 50 to the input. "
     "LayerNorm at gain 2. Width 64, 40 digits.",
-    alt="Two panels on logarithmic axes that look alike. At gain 1 signal and gradient fall to 1e-8 after 50 layers, at gain 2 both rise to 1e7; "
+    alt="Two panels on logarithmic axes that look alike. At gain 1 signal and gradient fall to "
+    "1e-8 after 50 layers, at gain 2 both rise to 1e7; "
     "at gain 1.41 and with LayerNorm both stay near 1.",
 )
 
@@ -448,8 +467,9 @@ def standardize(x):
     """Subtract the mean of a vector and divide by its standard deviation.
 
     x: (D,) float tensor with at least two different numbers.
-    Returns a tensor (D,) with mean 0 and rms 1. The variance is the mean of the squared distances: divide by D, not by
-    D - 1 as torch.std does unless you say correction=0.
+    Returns a tensor (D,) with mean 0 and rms 1. The variance is the mean of the squared
+    distances: divide by D, not by D - 1 as torch.std does unless you say correction=0.
+    There is no eps yet, and F.layer_norm is no answer: write its steps.
     """
     ### BEGIN SOLUTION
     centered = x - x.mean()  # (D,)
@@ -513,7 +533,9 @@ print("same signal at layer 50 for weights x 3, weights x 0.01, input x 2")
 
 # %%
 def mlp(depth, scale, norm=False):
-    """A ReLU net, 64 -> 64 -> ... -> 10, with weights of `scale` times Kaiming's std and zero biases."""
+    """A ReLU net, 64 -> 64 -> ... -> 10, with weights of `scale` times Kaiming's std and zero
+    biases.
+    """
     layers = []
     for _ in range(depth):
         linear = nn.Linear(64, 64)
@@ -569,8 +591,10 @@ plot.lines(
     title="Here LayerNorm helps where the weights start at a wrong scale, and only there",
     x="scale of the first weights, in units of Kaiming's",
     y="test accuracy (%)",
-    caption="Eight layers of width 64 on the 8 x 8 digits, 1,297 to train and 500 to test, Adam at 0.001, three epochs, tuned for nobody.",
-    alt="Test accuracy over the scale of the first weights. Without a norm about 10 percent at 0.1, 90 at 1 and 55 at 3; with LayerNorm about 90, 90 and 75.",
+    caption="Eight layers of width 64 on the 8 x 8 digits, 1,297 to train and 500 to test, "
+    "Adam at 0.001, three epochs, tuned for nobody.",
+    alt="Test accuracy over the scale of the first weights. Without a norm about 10 percent at "
+    "0.1, 90 at 1 and 55 at 3; with LayerNorm about 90, 90 and 75.",
 )
 
 # %%
@@ -606,8 +630,10 @@ plot.figure(
     strips(rows, ["input", "layer 50,\nno norm", "layer 50,\nLayerNorm"], range(10)),
     size=(7, 2.3),
     title="After fifty layers ten digits are almost one picture, with LayerNorm too",
-    caption="Gain 1.41, one draw of the weights, each picture divided by its rms, so that only its direction is seen.",
-    alt="Three rows of ten images. The first shows the digits 0 to 9. The second and the third show ten pictures each that look almost alike.",
+    caption="Gain 1.41, one draw of the weights, each picture divided by its rms, so that only "
+    "its direction is seen.",
+    alt="Three rows of ten images. The first shows the digits 0 to 9. The second and the third "
+    "show ten pictures each that look almost alike.",
 )
 
 # %% [markdown]
@@ -625,7 +651,7 @@ def cosine(h):
 
 
 def batch_norm(z):
-    """PyTorch's Batch Normalization: the statistics of each feature over the batch (lesson 6)."""
+    """PyTorch's Batch Normalization: statistics of each feature over the batch (lesson 6)."""
     return F.batch_norm(z, None, None, training=True)
 
 
@@ -653,8 +679,11 @@ plot.lines(
     title="LayerNorm leaves all digits nearly parallel; BatchNorm keeps them apart",
     x="layer",
     y="mean cosine between digits",
-    caption="40 digits, width 64, gain 1.41. Near-parallel signals differ little in what the last layer can read off them.",
-    alt="The mean cosine between digits over 50 layers. Without a norm and with LayerNorm it rises from about 0.5 to above 0.97; with BatchNorm it falls to 0.32 in the first layer and stays there.",
+    caption="40 digits, width 64, gain 1.41. Near-parallel signals differ little in what the "
+    "last layer can read off them.",
+    alt="The mean cosine between digits over 50 layers. Without a norm and with LayerNorm it "
+    "rises from about 0.5 to above 0.97; with BatchNorm it falls to 0.32 in the first layer "
+    "and stays there.",
 )
 
 # %% [markdown]
@@ -672,8 +701,11 @@ plot.lines(
     title="BatchNorm's gradient explodes in a deep plain net, by a factor of 1.2 a layer",
     x="layers passed, on the way back from layer 50",
     y="rms of the gradient",
-    caption="The nets of the last figure. Tuning the first weights cannot prevent it (Yang et al. 2019).",
-    alt="Gradient size over the layers passed on the way back, on a logarithmic axis. Without a norm and with LayerNorm it stays near 1; with BatchNorm it rises from 1 to above 10,000.",
+    caption="The nets of the last figure. Tuning the first weights cannot prevent it (Yang et "
+    "al. 2019).",
+    alt="Gradient size over the layers passed on the way back, on a logarithmic axis. Without "
+    "a norm and with LayerNorm it stays near 1; with BatchNorm it rises from 1 to above "
+    "10,000.",
 )
 
 # %% [markdown]
@@ -732,7 +764,8 @@ assert (
 
 # %% tags=["exercise"] id="ex-1-5"
 # Exercise 1.5 · ●●○○○ · 4 min
-# All nets are those of this lesson: plain ReLU layers; in the first five statements with random weights and no biases.
+# All nets are those of this lesson: plain ReLU layers; in the first five statements with random
+# weights and no biases.
 # Copy these lines and put True or False for each `...`:
 # promises = {
 #     "with LayerNorm, weights three times as large give the same signal": ...,

@@ -59,8 +59,10 @@ assert ((P @ P - P).abs().max() < 1e-6) and (P.T == P).all()  # float32 numbers 
 def project_and_scale(x, eps=1e-5):
     """LayerNorm of the last axis, without gain and bias, as a projection and a scaling.
 
-    x: (..., D) float tensor. Returns a tensor of x's shape: sqrt(D) P x / sqrt(|P x|^2 + D eps).
-    Build P with x's dtype and device, and try to do without mean, var and std.
+    x: (..., D) float tensor.
+    Returns a tensor of x's shape: sqrt(D) P x / sqrt(|P x|^2 + D eps).
+    Build P with x's dtype and device, and try to do without mean, var and std. PyTorch's own
+    F.layer_norm is no answer.
     """
     ### BEGIN SOLUTION
     D = x.shape[-1]
@@ -125,7 +127,9 @@ weight3, bias3 = torch.tensor([1.3, 0.5, 0.8]), torch.tensor([0.3, 0.7, 0.9])  #
 
 
 def on_its_way(step, eps=0.0):
-    """Where the cloud is after `step` of three moves (a fraction is on the way): project, scale, gain and bias."""
+    """Where the cloud is after `step` of three moves (a fraction is on the way): project,
+    scale, gain and bias.
+    """
     flat = cloud - cloud.mean(-1, keepdim=True)  # (B, 3)
     y = F.layer_norm(cloud, (3,), eps=eps)  # (B, 3)
     stations = [cloud, flat, y, y * weight3 + bias3]
@@ -197,8 +201,13 @@ plot.scatter3d(
     x="feature 1",
     y="feature 2",
     z="feature 3",
-    caption="Nine rows of three features at ε = 0: gray as they come, light blue projected onto the plane of zero sum, dark blue scaled to radius √3. Gain and bias take the circle to the ellipse. Wire frame: the sphere of radius √3.",
-    alt="A sphere cut by a plane through its center. Scattered gray points lie off the plane; light blue points are their feet on the plane; dark blue points lie on a circle, where plane and sphere meet. A line follows one row through these three stations. An ellipse, tilted and shifted, is where gain and bias take the circle.",
+    caption="Nine rows of three features at ε = 0: gray as they come, light blue projected "
+    "onto the plane of zero sum, dark blue scaled to radius √3. Gain and bias take the circle "
+    "to the ellipse. Wire frame: the sphere of radius √3.",
+    alt="A sphere cut by a plane through its center. Scattered gray points lie off the plane; "
+    "light blue points are their feet on the plane; dark blue points lie on a circle, where "
+    "plane and sphere meet. A line follows one row through these three stations. An ellipse, "
+    "tilted and shifted, is where gain and bias take the circle.",
 )
 
 # %% [markdown]
@@ -306,8 +315,12 @@ plot.lines(
     title="Shift is always forgotten, stretch only while ε is small beside the variance",
     x="ε in units of the row's variance v",
     y="slope, in units of 1/σ",
-    caption="The three eigenvalues of the Jacobian of LayerNorm before gain and bias: r, r·ε/(v+ε) and 0, with r = 1/√(v+ε), for D ≥ 3.",
-    alt="Three curves over eps on a logarithmic axis. The slope of the D minus 2 other directions is 1 and falls once eps exceeds a tenth of the variance. The slope along x hat rises from 0 to 0.385 at twice the variance and then falls, close to the first. The slope along the ones is 0.",
+    caption="The three eigenvalues of the Jacobian of LayerNorm before gain and bias: r, "
+    "r·ε/(v+ε) and 0, with r = 1/√(v+ε), for D ≥ 3.",
+    alt="Three curves over eps on a logarithmic axis. The slope of the D minus 2 other "
+    "directions is 1 and falls once eps exceeds a tenth of the variance. The slope along x "
+    "hat rises from 0 to 0.385 at twice the variance and then falls, close to the first. The "
+    "slope along the ones is 0.",
 )
 
 # %% [markdown]
@@ -378,9 +391,12 @@ show("LayerNorm of [5, 5, 5]", F.layer_norm(torch.full((3,), 5.0), (3,)))
 class RMSNorm(nn.Module):
     """Root mean square normalization with a learned gain: takes the place of torch.nn.RMSNorm.
 
-    normalized_shape: sizes of the last axes that are normalized together; an int, a list, a tuple or a torch.Size.
-    eps: added to the mean square, under the root; None: the machine epsilon of the type that is computed in.
-    weight: Parameter of shape normalized_shape that starts at 1, or None without elementwise_affine.
+    normalized_shape: sizes of the last axes that are normalized together; an int, a list, a
+        tuple or a torch.Size.
+    eps: added to the mean square, under the root; None: the machine epsilon of the type that is
+        computed in.
+    weight: Parameter of shape normalized_shape that starts at 1, or None without
+        elementwise_affine.
     """
 
     def __init__(
@@ -412,9 +428,8 @@ class RMSNorm(nn.Module):
         if self.weight is not None:
             nn.init.ones_(self.weight)
 
-    def forward(
-        self, x
-    ):  # (..., *normalized_shape) in, the same shape and dtype out; computed in float32 at least
+    def forward(self, x):
+        # (..., *normalized_shape) in, same shape and dtype out; computed in float32 at least
         axes = tuple(range(-len(self.normalized_shape), 0))
         if tuple(x.shape[axes[0] :]) != self.normalized_shape:
             raise RuntimeError(
@@ -433,7 +448,10 @@ class RMSNorm(nn.Module):
         ### END SOLUTION
 
     def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}"
+        )
 
 
 # %% tags=["check"]
@@ -558,8 +576,12 @@ plot.heat(
     x="what is done to weights or data",
     y="norm",
     size=(8.6, 3.4),
-    caption="Does the output of the norm stay the same (to 1e-12, float64)? ε = 0, before gain and bias, positive factors, BatchNorm in training mode. 9 cases, 4 inputs, 5 units.",
-    alt="A table of four norms and six changes. Scaling the whole matrix changes none. Adding one vector to all rows of W leaves LayerNorm alone the same; scaling one row leaves BatchNorm and WeightNorm the same; scaling all data all but WeightNorm; shifting all data BatchNorm alone; scaling one case LayerNorm and RMSNorm.",
+    caption="Does the output of the norm stay the same (to 1e-12, float64)? ε = 0, before gain "
+    "and bias, positive factors, BatchNorm in training mode. 9 cases, 4 inputs, 5 units.",
+    alt="A table of four norms and six changes. Scaling the whole matrix changes none. Adding "
+    "one vector to all rows of W leaves LayerNorm alone the same; scaling one row leaves "
+    "BatchNorm and WeightNorm the same; scaling all data all but WeightNorm; shifting all "
+    "data BatchNorm alone; scaling one case LayerNorm and RMSNorm.",
 )
 
 # %% [markdown]
@@ -602,7 +624,9 @@ X, labels = split.x_train.flatten(1).double(), split.y_train  # (1297, 64), (129
 
 
 def loss_and_gradient(W, V, batch, eps=0.0):
-    """A net with a norm, digits -> W -> LayerNorm -> ReLU -> V -> cross-entropy: its loss, and the gradient of W."""
+    """A net with a norm, digits -> W -> LayerNorm -> ReLU -> V -> cross-entropy: its loss, and
+    the gradient of W.
+    """
     W = W.detach().requires_grad_()
     h = F.layer_norm(X[batch] @ W.T, W.shape[:1], eps=eps)  # (B, 32)
     loss = F.cross_entropy(F.relu(h) @ V.T, labels[batch])
@@ -639,7 +663,8 @@ for c in (0.1, 10.0, 1000.0):
 def effective_learning_rate(weight, lr):
     """The learning rate with which the direction weight / |weight| moves, to first order in lr.
 
-    weight: (H, D) tensor before a norm (eps = 0); its length is the root of the sum of all squared entries.
+    weight: (H, D) tensor before a norm (eps = 0); its length is the root of the sum of all
+        squared entries.
     lr: learning rate of plain SGD. Returns a number: lr itself where |weight| = 1.
     """
     ### BEGIN SOLUTION
@@ -672,7 +697,9 @@ print("the effective rates of (W, 0.5) and (10 W, 50) are equal")
 
 # %%
 def train(c, lr, seed, eps=0.0, steps=100):
-    """Plain SGD on W from c times the weights of a seed, V frozen; (losses (steps,), norms of W (steps + 1,))."""
+    """Plain SGD on W from c times the weights of a seed, V frozen; (losses (steps,), norms of W
+    (steps + 1,)).
+    """
     g = torch.Generator().manual_seed(seed)
     W = c * torch.randn(32, 64, dtype=torch.float64, generator=g) / 8  # (32, 64)
     V = torch.randn(10, 32, dtype=torch.float64, generator=g) / 32**0.5  # (10, 32)
@@ -695,7 +722,8 @@ for (a, lengths), (b, _), (late, late_lengths) in zip(plain, tenfold, slow, stri
     assert late[-10:].mean() - a[-10:].mean() > 0.8  # 1.2 is the least of 26 seeds
     assert (lengths.diff() > 0).all() and late_lengths[-1] / late_lengths[0] < 1.001
 print(
-    f"the losses of (W, 0.5) and (10 W, 50) agree to the last digits in {len(plain)} of {len(plain)} seeds"
+    f"the losses of (W, 0.5) and (10 W, 50) agree to the last digits in {len(plain)} of "
+    f"{len(plain)} seeds"
 )
 
 # %%
@@ -713,8 +741,11 @@ plot.lines(
     title="Ten times the weights and a hundred times the rate: the same run",
     x="step of plain SGD",
     y="training loss",
-    caption="Digits, W → LayerNorm (ε = 0) → ReLU → fixed output layer, batch 64, float64, no momentum, no weight decay. Dots: the mean of the same 5 seeds, every ninth step.",
-    alt="Three loss curves over 100 steps. From W at rate 0.5 the loss falls from 2.4 to 0.7; the dots of ten times W at rate 50 lie exactly on it. From ten times W at rate 0.5 the loss only falls to 2.1.",
+    caption="Digits, W → LayerNorm (ε = 0) → ReLU → fixed output layer, batch 64, float64, no "
+    "momentum, no weight decay. Dots: the mean of the same 5 seeds, every ninth step.",
+    alt="Three loss curves over 100 steps. From W at rate 0.5 the loss falls from 2.4 to 0.7; "
+    "the dots of ten times W at rate 50 lie exactly on it. From ten times W at rate 0.5 the "
+    "loss only falls to 2.1.",
 )
 
 # %% [markdown]
@@ -727,7 +758,8 @@ for seed, (_, lengths) in zip(seeds, plain, strict=True):
     share = (lengths[0] / lengths[-1]).square().item()
     assert 0.7 < share < 0.9  # 0.79 to 0.85 over 16 seeds
     print(
-        f"seed {seed}: |W| from {lengths[0]:.2f} to {lengths[-1]:.2f}, effective rate down to {100 * share:.0f} %"
+        f"seed {seed}: |W| from {lengths[0]:.2f} to {lengths[-1]:.2f}, effective rate down to "
+        f"{100 * share:.0f} %"
     )
 
 # %% [markdown]
@@ -743,7 +775,9 @@ for seed, (_, lengths) in zip(seeds, plain, strict=True):
 
 # %%
 def train_with(optimizer, c, steps=50):
-    """Train from c times the weights of seed 0, eps = 0; optimizer: [W] -> a torch optimizer. (losses (steps,), |W|)."""
+    """Train from c times the weights of seed 0, eps = 0; optimizer: [W] -> a torch optimizer.
+    (losses (steps,), |W|).
+    """
     g = torch.Generator().manual_seed(0)
     W = nn.Parameter(c * torch.randn(32, 64, dtype=torch.float64, generator=g) / 8)  # (H, D)
     V = torch.randn(10, 32, dtype=torch.float64, generator=g) / 32**0.5  # (10, H)
@@ -791,7 +825,9 @@ factors = [1e-4, 1e-3, 1e-2, 1e-1, 10.0, 100.0]
 
 
 def gaps(eps):
-    """Largest difference of the losses of (W, 0.5) and (c W, 0.5 c²) in 60 steps: (seeds, factors)."""
+    """Largest difference of the losses of (W, 0.5) and (c W, 0.5 c²) in 60 steps: (seeds,
+    factors).
+    """
     rows = []
     for seed in range(4):
         base = train(1, 0.5, seed, eps, steps=60)[0]
@@ -805,9 +841,9 @@ def gaps(eps):
 
 
 exact, default = gaps(0.0), gaps(1e-5)  # (4, 6) each
-assert (
-    exact.max() < 1e-12
-)  # 9e-16 is the worst of 12 seeds; with eps 0.86 is the least at c <= 0.001, 5e-6 to 5e-3 at c >= 10 (22 seeds)
+# 9e-16 is the worst of 12 seeds; with eps 0.86 is the least at c <= 0.001, 5e-6 to 5e-3 at
+# c >= 10 (22 seeds)
+assert exact.max() < 1e-12
 assert (
     default[:, :2].min() > 0.3 and 1e-8 < default[:, 4:].min() and default[:, 4:].max() < 0.02
 )
@@ -822,8 +858,11 @@ plot.lines(
     title="With ε, the size of the weights counts again",
     x="factor c on the weights (and c² on the learning rate)",
     y="largest difference of the loss in 60 steps",
-    caption="Runs from cW with rate 0.5 c² against W with rate 0.5, the net and data of the last figure, the worst of 4 seeds.",
-    alt="Two lines on logarithmic axes. At eps 0 the difference is some 1e-16 for all factors. At eps 1e-5 it is far below a hundredth for large weights and rises to about 1 once the weights are a thousandth of their size.",
+    caption="Runs from cW with rate 0.5 c² against W with rate 0.5, the net and data of the "
+    "last figure, the worst of 4 seeds.",
+    alt="Two lines on logarithmic axes. At eps 0 the difference is some 1e-16 for all factors. "
+    "At eps 1e-5 it is far below a hundredth for large weights and rises to about 1 once the "
+    "weights are a thousandth of their size.",
 )
 
 # %% [markdown]
@@ -853,12 +892,14 @@ print("output:", tuple(clinic_tokens(x, weight, bias).shape), "no error, no nan,
 
 # %% tags=["exercise"] id="ex-8-5"
 # Exercise 8.5 · ●●○○○ · 4 min
-# One feature takes 1,000 different values, none of them 0, some of either sign. eps is positive, but negligible.
+# One feature takes 1,000 different values, none of them 0, some of either sign.
+# eps is positive, but negligible.
 # How many different tokens come out for it? The weights are random.
 # different_tokens = {"patient": ..., "rms": ..., "after": ...}, three whole numbers
 # patient  the function above
 # rms      RMSNorm in place of LayerNorm: F.rms_norm(x.unsqueeze(-1), (1,)) * weight + bias
-# after    LayerNorm over the E numbers: F.layer_norm(x.unsqueeze(-1) * weight, (E,)) + bias, with E = 5
+# after    LayerNorm over the E numbers, with E = 5:
+#          F.layer_norm(x.unsqueeze(-1) * weight, (E,)) + bias
 ### BEGIN SOLUTION
 different_tokens = {"patient": 1, "rms": 2, "after": 2}
 ### END SOLUTION
@@ -879,7 +920,7 @@ check.different_tokens(different_tokens)
 # %% tags=["exercise"] id="ex-8-6"
 # Exercise 8.6 · ●●○○○ · 5 min
 def mended_tokens(x, weight, bias):
-    """Turn each of K standardized numbers into a token, so that different values give different tokens.
+    """Turn each of K standardized numbers into a token: different values, different tokens.
 
     x: (B, K) float tensor. weight, bias: (K, E), both learned, both used. Returns (B, K, E).
     The token of a feature depends on that feature alone, and a sample on no other sample.

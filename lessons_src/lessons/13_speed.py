@@ -52,6 +52,8 @@ from lessonkit import check, data, plot, show  # sets torch to one thread (LESSO
 # %% tags=["exercise"] id="ex-13-1"
 # Exercise 13.1 · ●●○○○ · 4 min
 # Words moved for each entry of x (whole numbers). c * c reads c once.
+# words = {"fused forward": ..., "fused backward": ..., "seven lines, read": ...,
+#          "seven lines, written": ...}
 ### BEGIN SOLUTION
 words = {
     "fused forward": 2,
@@ -134,7 +136,8 @@ layers = {
     "x.var": lambda: with_var(x, weight, bias),
 }
 print(
-    f"a copy: {copy:.2f} ms, {megabytes(4096, 1024, 2) / copy:.0f} GB/s; forward passes in copies:"
+    f"a copy: {copy:.2f} ms, {megabytes(4096, 1024, 2) / copy:.0f} GB/s; forward passes in "
+    "copies:"
 )
 print({name: round(median_ms(layer) / copy, 1) for name, layer in layers.items()})
 
@@ -206,7 +209,9 @@ from numba.extending import intrinsic
 
 # %% tags=["export"]
 def _keep_compiled():
-    """Keep compiled loops on disk, in NUMBA_CACHE_DIR or ~/.cache, never beside the sources. Returns whether it can."""
+    """Keep compiled loops on disk, in NUMBA_CACHE_DIR or ~/.cache, never beside the sources.
+    Returns whether it can.
+    """
     try:
         folder = Path(
             numba.config.CACHE_DIR or Path.home() / ".cache" / "layernorm-from-scratch"
@@ -231,7 +236,9 @@ ROWS_A_BLOCK = 64
 
 @njit(nogil=True, error_model="numpy", fastmath=False)
 def standardize(value, near, rest, rstd):
-    """One number of x_hat. The mean is near + rest; value - near is exact where value is close to the mean."""
+    """One number of x_hat. The mean is near + rest; value - near is exact where value is close
+    to the mean.
+    """
     return (value - near - rest) * rstd
 
 
@@ -254,10 +261,13 @@ def standardize(value, near, rest, rstd):
 # Exercise 13.2 · ●●●○○ · 9 min
 @njit(**LOOPS)
 def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
-    """LayerNorm of the rows start, …, stop - 1, written into y, mean and rstd. All arguments are NumPy arrays or numbers.
+    """LayerNorm of the rows start, …, stop - 1, written into y, mean and rstd.
 
-    x, y: (rows, D) of one dtype; weight, bias: (D,); mean: (rows,) float64; rstd: (rows,), 1 / sqrt(var + eps).
-    One number at a time: x[r, i]. Write the mean as np.float64(near) + rest: two float32 would round it.
+    x, y: (rows, D), NumPy arrays of one dtype; weight, bias: (D,).
+    mean: (rows,), float64; rstd: (rows,), 1 / sqrt(var + eps).
+    One number at a time: x[r, i], read at most three times; y[r, i] is written once. Each row
+    is finished before the next is begun. x stays as it is.
+    Write the mean as np.float64(near) + rest: two float32 would round it.
     """
     D = x.shape[1]
     number = x.dtype.type  # np.float32 or np.float64
@@ -337,11 +347,13 @@ print(f"in one float32: {one_sum:,.0f}; in blocks of 64, added in float64: {in_b
 # Exercise 13.4 · ●●●●○ · 10 min
 @njit(**LOOPS)
 def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
-    """Gradients of the rows start, …, stop - 1: written into dx, added to the sums of each row's block.
+    """Gradients of the rows start, …, stop - 1: into dx, and into the sums of each row's block.
 
     dy, x, dx: (rows, D) of one dtype; mean: (rows,) float64; rstd: (rows,); weight: (D,).
-    dweight, dbias: (blocks, D), zeros at first; row r adds to number r // ROWS_A_BLOCK, here called block.
-    scale is rstd[r], looked up once for the row.
+    dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what stands there in number
+        r // ROWS_A_BLOCK, here called block.
+    One number at a time: x[r, i], read at most three times; dx[r, i] is written once. Each row
+    is finished before the next is begun. scale is rstd[r], looked up once for the row.
     """
     D = x.shape[1]
     number = x.dtype.type
@@ -404,7 +416,9 @@ def _at(typing, address):
 
 @intrinsic
 def _room_for_a_piece(typing):
-    """Memory for PIECE numbers on the stack. The compiler sees that no array lies there, and need not look out for it."""
+    """Memory for PIECE numbers on the stack. The compiler sees that no array lies there, and
+    need not look out for it.
+    """
 
     def code(context, builder, *_):
         room = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), PIECE))
@@ -452,10 +466,13 @@ def _write_past(room, size, address):
 
 @njit(nogil=True)
 def copy_past(x, y):
-    """Copy x into y past the caches: contiguous arrays of one dtype and size, whole multiples of 32 bytes, addresses too."""
+    """Copy x into y past the caches: contiguous arrays of one dtype and size, whole multiples
+    of 32 bytes, addresses too.
+    """
     if not (x.flags.c_contiguous and y.flags.c_contiguous) or x.nbytes != y.nbytes:
         raise ValueError(
-            "copy_past takes two contiguous arrays of one size. Make one: np.ascontiguousarray(x)."
+            "copy_past takes two contiguous arrays of one size. Make one: "
+            "np.ascontiguousarray(x)."
         )
     if (x.nbytes | x.ctypes.data | y.ctypes.data) % 32:
         raise ValueError(
@@ -471,7 +488,8 @@ ordinary, past = (
     median_ms(lambda: copy_past(x.numpy(), y.numpy())),
 )
 print(
-    f"a copy takes {ordinary:.2f} ms, past the caches {past:.2f} ms: {ordinary / past:.2f} times faster"
+    f"a copy takes {ordinary:.2f} ms, past the caches {past:.2f} ms: {ordinary / past:.2f} "
+    "times faster"
 )
 
 # %% [markdown]
@@ -489,7 +507,9 @@ print(
 # %% tags=["export"]
 @njit(**LOOPS)
 def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
-    """forward_rows for large tensors. D: a multiple of PIECE; start: of ROWS_A_BLOCK; y's address: of 64 bytes."""
+    """forward_rows for large tensors. D: a multiple of PIECE; start: of ROWS_A_BLOCK; y's
+    address: of 64 bytes.
+    """
     D, number = x.shape[1], x.dtype.type
     pieces = D // PIECE
     x_in, weight_in, bias_in = (
@@ -501,9 +521,9 @@ def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
     piece = carray(room, (PIECE,), number)
     total = number(0)
     for r in range(start, stop):
-        if (
-            r % ROWS_A_BLOCK == 0
-        ):  # no row before it has added it up; so too between blocks, that no digit depends on the threads
+        # No row before it has added it up; so too between blocks, that no digit depends on the
+        # threads.
+        if r % ROWS_A_BLOCK == 0:
             total = number(0)
             for i in range(D):
                 total += x[r, i]
@@ -602,7 +622,9 @@ print("your loops and those for large tensors agree")
 
 # %% tags=["export"]
 def _torchs_openmp():
-    """Return (GOMP_parallel, omp_get_thread_num, omp_get_num_threads) of the OpenMP that torch uses, or three None."""
+    """Return (GOMP_parallel, omp_get_thread_num, omp_get_num_threads) of the OpenMP that torch
+    uses, or three None.
+    """
     for path in sorted(
         (Path(torch.__file__).parent / "lib").glob("lib*omp*")
     ):  # libgomp on Linux, libomp elsewhere
@@ -635,10 +657,11 @@ def _my_rows(rows):
 # %% tags=["export"]
 @functools.cache
 def _for_c(kernel, number):
-    """Return a C function that runs a kernel, one of the four above, on the calling thread's rows.
+    """Return a C function that runs a kernel, one of the four above, on the calling thread's
+    rows.
 
-    number: np.float32 or np.float64. The function's argument points to whole numbers: rows, D, and the address of each
-    argument of the kernel.
+    number: np.float32 or np.float64. The function's argument points to whole numbers: rows, D,
+    and the address of each argument of the kernel.
     """
 
     def forward(given):
@@ -693,7 +716,8 @@ def _for_c(kernel, number):
 
 # %% tags=["export"]
 def on_rows(kernel, rows, *arguments):
-    """Call kernel(*arguments, start, stop), one of the four above, for all rows, in as many threads as torch uses.
+    """Call kernel(*arguments, start, stop), one of the four above, for all rows, in as many
+    threads as torch uses.
 
     arguments: tensors, handed on without a copy, and eps; the first is of size (rows, D).
     With fewer than 2**15 numbers, which one thread handles in microseconds, one is used.
@@ -723,12 +747,16 @@ LARGE = 2**21  # numbers: 8.4 MB in float32
 
 
 def _goes_past(out):
-    """Whether out (rows, D) is written past the caches: it is large, and each row is made of whole cache lines."""
+    """Whether out (rows, D) is written past the caches: it is large, and each row is made of
+    whole cache lines.
+    """
     return out.numel() >= LARGE and out.shape[1] % PIECE == 0 and out.data_ptr() % 64 == 0
 
 
 class FusedLayerNorm(torch.autograd.Function):
-    """FusedLayerNorm.apply(x, weight, bias, eps): LayerNorm of a contiguous (rows, D) tensor; weight, bias: (D,)."""
+    """FusedLayerNorm.apply(x, weight, bias, eps): LayerNorm of a contiguous (rows, D) tensor;
+    weight, bias: (D,).
+    """
 
     @staticmethod
     def forward(ctx, x, weight, bias, eps):
@@ -772,24 +800,29 @@ class FusedLayerNorm(torch.autograd.Function):
 def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     """F.layer_norm for float32 and float64 tensors on the CPU, as two compiled loops.
 
-    x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight, bias: of that shape, or None.
-    Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for shapes that do not fit
-    and for other devices. May be differentiated more than once, the second time on plain operations.
+    x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight,
+        bias: of that shape, or None.
+    Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for
+    shapes that do not fit and for other devices. May be differentiated more than once, the
+    second time on plain operations.
     """
     shape = (
         (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     )
     if x.dtype not in (torch.float32, torch.float64):
         raise TypeError(
-            f"fused_layer_norm takes float32 and float64, but x is {x.dtype}. Convert it: x.float()."
+            f"fused_layer_norm takes float32 and float64, but x is {x.dtype}. Convert it: "
+            "x.float()."
         )
     if x.device.type != "cpu":
         raise ValueError(
-            f"fused_layer_norm works on the CPU, but x is on {x.device}. Use F.layer_norm there."
+            f"fused_layer_norm works on the CPU, but x is on {x.device}. Use F.layer_norm "
+            "there."
         )
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
         raise ValueError(
-            f"normalized_shape {shape} must be what x's shape ends with, but x has {tuple(x.shape)}."
+            f"normalized_shape {shape} must be what x's shape ends with, but x has "
+            f"{tuple(x.shape)}."
         )
     for name, item in (("weight", weight), ("bias", bias)):
         if item is not None and (tuple(item.shape), item.dtype, item.device) != (
@@ -798,7 +831,8 @@ def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
             x.device,
         ):
             raise ValueError(
-                f"{name} must have shape {shape}, dtype and device of x ({x.dtype}, {x.device}), but has "
+                f"{name} must have shape {shape}, dtype and device of x ({x.dtype}, "
+                f"{x.device}), but has "
                 f"{tuple(item.shape)}, {item.dtype}, {item.device}."
             )
     D = math.prod(shape)
@@ -884,9 +918,11 @@ plot.lines(
     title="Two numbers for the mean keep the gradient's digits",
     x="offset of a row of spread 1",
     y="relative error of dx",
-    caption="float32, 256 rows of 768 features, random gain and upstream gradient, no bias; four seeds; the truth in float64 from the "
+    caption="float32, 256 rows of 768 features, random gain and upstream gradient, no bias; "
+    "four seeds; the truth in float64 from the "
     "same numbers. torch 2.13, CPU.",
-    alt="Two curves over the offset on logarithmic axes. The error of F.layer_norm rises from 1e-7 at offset 1 to about 1e-3 at "
+    alt="Two curves over the offset on logarithmic axes. The error of F.layer_norm rises from "
+    "1e-7 at offset 1 to about 1e-3 at "
     "100,000; that of fused_layer_norm stays below 1e-7.",
 )
 
@@ -981,10 +1017,14 @@ plot.lines(
     title="Fused: a few copies; line by line: many times as many",
     x="rows × features",
     y="time in copies",
-    caption=f"Forward and backward, float32, one thread; median of {first['rounds']} interleaved rounds on {first['cpu']}, {first['date']} "
-    "(make bench). For all of them, MALLOC_* variables make the C library keep freed memory, so that page faults stay out.",
-    alt="For each of five shapes four points on a logarithmic axis of time in copies: x.var and centered squares lie far above, "
-    "F.layer_norm and fused_layer_norm near a dashed line at 2.5 copies, and all above another at 1.7.",
+    caption=f"Forward and backward, float32, one thread; median of {first['rounds']} "
+    f"interleaved rounds on {first['cpu']}, {first['date']} "
+    "(make bench). For all of them, MALLOC_* variables make the C library keep freed memory, "
+    "so that page faults stay out.",
+    alt="For each of five shapes four points on a logarithmic axis of time in copies: x.var "
+    "and centered squares lie far above, "
+    "F.layer_norm and fused_layer_norm near a dashed line at 2.5 copies, and all above another "
+    "at 1.7.",
 )
 
 # %% [markdown]
@@ -1044,7 +1084,8 @@ for threads in ("1", "2"):
     )
     for rows, past in ms_of("past the caches, read", threads).items():
         print(
-            f"{megabytes(rows, 768, 1):25.1f} MB {ordinary[rows] / past:22.2f} {torchs[rows] / past:14.2f}"
+            f"{megabytes(rows, 768, 1):25.1f} MB {ordinary[rows] / past:22.2f} "
+            f"{torchs[rows] / past:14.2f}"
         )
 
 # %% [markdown]
@@ -1064,7 +1105,8 @@ for threads in ("1", "2"):
         for copy in [name for name in ("copy", "copy past the caches") if name in large]:
             floor = 2.5 * float(large[copy]["both_ms"])
             print(
-                f"{large['copy']['rows']} × {large['copy']['D']}, {threads} thread(s): {float(large['fused']['both_ms']) / floor:.2f} times 2.5 x {copy}"
+                f"{large['copy']['rows']} × {large['copy']['D']}, {threads} thread(s): "
+                f"{float(large['fused']['both_ms']) / floor:.2f} times 2.5 x {copy}"
             )
 
 # %% [markdown]
@@ -1080,7 +1122,8 @@ for threads in ("1", "2"):
 # %% tags=["timed", "optional"]
 large, out = torch.ones(4096, 4096), torch.ones(4096, 4096)  # 67 MB each
 print(
-    f"copy into memory at hand: {median_ms(lambda: out.copy_(large)):.1f} ms; into fresh memory: {median_ms(lambda: large.clone()):.1f} ms"
+    f"copy into memory at hand: {median_ms(lambda: out.copy_(large)):.1f} ms; into fresh "
+    f"memory: {median_ms(lambda: large.clone()):.1f} ms"
 )
 
 # %% [markdown]
@@ -1091,7 +1134,8 @@ few, many = torch.randn(16, 64), torch.randn(4096, 1024)  # (B, D) each
 for count in (1, 2):
     torch.set_num_threads(count)
     print(
-        f"{count} thread(s): 16 rows {1e3 * median_ms(lambda: F.layer_norm(few, (64,))):.1f} µs, ",
+        f"{count} thread(s): 16 rows {1e3 * median_ms(lambda: F.layer_norm(few, (64,))):.1f} "
+        "µs, ",
         end="",
     )
     print(f"4096 rows {median_ms(lambda: F.layer_norm(many, (1024,))):.2f} ms")
@@ -1117,7 +1161,9 @@ else:
         compiled(x, weight, bias), F.layer_norm(x, (1024,), weight, bias), rtol=1e-4, atol=1e-4
     )
     print(
-        f"seven lines, compiled: {median_ms(lambda: compiled(x, weight, bias)) / median_ms(lambda: y.copy_(x)):.1f} copies"
+        "seven lines, compiled: "
+        f"{median_ms(lambda: compiled(x, weight, bias)) / median_ms(lambda: y.copy_(x)):.1f} "
+        "copies"
     )
 
 # %% [markdown]
@@ -1130,7 +1176,9 @@ else:
 
 # %% tags=["optional"]
 def statistics_of_all(mine):
-    """Mean and variance of each feature over the rows (B, C) of all workers: count, sum, squared deviations."""
+    """Mean and variance of each feature over the rows (B, C) of all workers: count, sum,
+    squared deviations.
+    """
     import torch.distributed as dist
 
     together = [torch.tensor(float(len(mine)), dtype=torch.float64), mine.sum(0)]  # (), (C,)
@@ -1170,7 +1218,7 @@ def normalize_own_rows(batch, mine, rows):
 
 # %% tags=["optional"]
 def worker(rank, store, *arguments):
-    """What a worker does: meet the other through the file store, look at its half of 32 rows."""
+    """What a worker does: meet the other through the file store, see its half of 32 rows."""
     import datetime
 
     import torch.distributed as dist
@@ -1220,7 +1268,9 @@ SCRIPT = (
 
 # %% tags=["optional"]
 def run_workers(script, *arguments, limit=60):
-    """Run script in two processes and return what each printed; raise RuntimeError if one fails or time is up."""
+    """Run script in two processes and return what each printed; raise RuntimeError if one fails
+    or time is up.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path, store = Path(folder, "worker.py"), str(Path(folder, "store"))
         path.write_text(script, encoding="utf-8")
@@ -1277,7 +1327,9 @@ except RuntimeError as error:
 
 # %%
 def patient(x, width):
-    """Mean and variance of the rows of x (..., D), read in one piece of width >= D. Returns two tensors (..., 1)."""
+    """Mean and variance of the rows of x (..., D), read in one piece of width >= D. Returns two
+    tensors (..., 1).
+    """
     D = x.shape[-1]
     row = F.pad(x, (0, width - D))  # (..., width) zeros beyond the end
     mean = row.sum(-1, keepdim=True) / D  # (..., 1)
@@ -1311,7 +1363,8 @@ for D in (1024, 700):
 def mended_statistics(x, width):
     """Mean and biased variance of the rows of x (..., D), read in one piece of width >= D.
 
-    Returns (mean, var), both (..., 1). No number beyond the end of the row may count, whatever the row holds.
+    Returns (mean, var), both (..., 1). No number beyond the end of the row may count, whatever
+    the row holds.
     """
     ### BEGIN SOLUTION
     D = x.shape[-1]

@@ -125,7 +125,11 @@ def but(number, value):
 BANK = {
     "fading": {
         "right": {"nothing": "nothing", "in capitals": " Nothing"},
-        "wrong": {"a number": (0.7, "takes one of"), "a word": ("all", "takes one of"), "blank": (None, "takes one of")},
+        "wrong": {
+            "a number": (0.7, "takes one of"),
+            "a word": ("all", "takes one of"),
+            "blank": (None, "takes one of"),
+        },
     },
     "find_gain": {
         "right": {

@@ -178,6 +178,13 @@ def _again(cls):
     return {"the output": layer.eval()(3 * draw(35, 4, 5)).detach()}
 
 
+def _rms_of_rows(cls):
+    """Whether bfloat16 is widened shows in no single number, each of which is rounded at the end, but in a whole row."""
+    x = draw(37, 4, 1024) * torch.tensor([[1.0], [1.2], [1.5], [1.8]]).double()
+    y = cls(1024, elementwise_affine=False)(x.bfloat16())
+    return {"the rms of each row of the output": y.double().square().mean(-1).sqrt()}
+
+
 def _refusing(x, size):
     return refusing(lambda cls: cls(size)(x))
 
@@ -202,6 +209,8 @@ _OTHER_TYPES_PROBES = [
     _computed(
         "bfloat16 rows with a float32 gain", draw(32, 3, 6, dtype=torch.bfloat16), 6, 2**-7, parameters=torch.float32
     ),
+    # 1024 roundings of up to 2**-9 leave a tenth of this in the rms; a root in bfloat16 is itself off by up to 2**-9
+    Probe("bfloat16 rows of 1024 numbers, without a gain", _rms_of_rows, tolerance=2**-12),
 ]
 _OTHER_PROBES = [
     Probe("a fresh layer", _parameters),
@@ -216,6 +225,8 @@ _MEAN = "(wide * wide).mean(axes, keepdim=True)"
 _ROOT = f"torch.sqrt({_MEAN} + eps)"
 _GAIN_FIRST = "wide = wide if self.weight is None else wide * self.weight"
 _NOT_WIDENED = "half types are not widened: squares over 65,504 overflow in float16. Compute in torch.promote_types(x.dtype, torch.float32)."
+
+_ONLY_FLOAT16 = "bfloat16 is not widened, so that its eight bits round every step. Compute in torch.promote_types(x.dtype, torch.float32)."
 
 
 def _written(eps):
@@ -272,6 +283,8 @@ _FORMULA = known(
         " if self.eps is None else self.eps -> ": "eps=... is ignored: the machine epsilon is for eps=None only.",
         f"{_WIDE} -> x": _NOT_WIDENED,
         f"{_WIDE} -> x ; finfo(wide.dtype) -> finfo(torch.promote_types(x.dtype, torch.float32))": _NOT_WIDENED,
+        f"{_WIDE} -> (x.float() if x.dtype == torch.float16 else x)": _ONLY_FLOAT16,
+        f"{_WIDE} -> (x.float() if x.dtype == torch.float16 else x) ; finfo(wide.dtype) -> finfo(torch.promote_types(x.dtype, torch.float32))": _ONLY_FLOAT16,
         "y.to(x.dtype) -> y": "the result stays float32. Give it x's dtype at the end: y.to(x.dtype).",
         f"{_WIDE} -> x.float()": "float64 is narrowed to float32. torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.",
         "(wide * wide) -> (wide * wide).detach()": "the values are right, but the mean square is cut off from the gradient.",

@@ -161,6 +161,12 @@ _NETS = [
     _net("one layer of such weights", 45.0, 8, 1),
     _net("a narrow net with even larger weights", 60.0, 8),
     _net("a net of width 3", 3.0, 3),
+    _net("a net of width 3 with smaller weights", 0.8, 3),
+    # at width 2 a layer's factor is std: what is left after 50 layers is half a percent off a limit
+    _net("weights that leave 100.5 times the rms", 100.5 ** (1 / 50), 2),
+    _net("weights that leave 99.5 times the rms", 99.5 ** (1 / 50), 2),
+    _net("weights that leave 0.01005 of the rms", 0.01005 ** (1 / 50), 2),
+    _net("weights that leave 0.00995 of the rms", 0.00995 ** (1 / 50), 2),
 ]
 
 _BRACKETS = "brackets are missing: a / b ** depth divides by b ** depth only. Write (gain / 2 ** 0.5) ** depth."
