@@ -82,7 +82,8 @@ for size in ((5,), (3, 5)):
         size == (5,) or change > 0.3
     )  # one formula for B · C numbers
     print(
-        f"LayerNorm({size}): other samples changed: {bool(change > 0)}, parameters: {sum(p.numel() for p in layer.parameters())}"
+        f"LayerNorm({size}): other samples changed: {bool(change > 0)}, "
+        f"parameters: {sum(p.numel() for p in layer.parameters())}"
     )
 
 # %% [markdown]
@@ -117,8 +118,11 @@ plot.images(
     ["in, 0", "in, 1", "in, 2", "out, 0", "out, 1", "out, 2"],
     ncols=6,
     title="Channel 1 was switched off, and every channel has stripes",
-    caption="Three channels of 8 × 8 pixels (a digit, mirrored in two ways), before and after the patient; large is dark, 0 is white. The other two channels have bias 3. With 8 columns and 3 channels every third pixel is white, one place further in each row.",
-    alt="Six small images. The three inputs are digits. In each of the three outputs every third pixel is white, along diagonals.",
+    caption="Three channels of 8 × 8 pixels (a digit, mirrored in two ways), before and after "
+    "the patient; large is dark, 0 is white. The other two channels have bias 3. With 8 "
+    "columns and 3 channels every third pixel is white, one place further in each row.",
+    alt="Six small images. The three inputs are digits. In each of the three outputs every "
+    "third pixel is white, along diagonals.",
 )
 
 # %% [markdown]
@@ -186,13 +190,16 @@ print("depends on", footprint(repaired_pixels, (1, 3, 4, 5), (0, 1, 2, 3)))
 
 # %%
 def patient_average(x, mask, norm):
-    """Average of the real tokens behind a norm. x: (B, T, C); mask: (B, T), True for real tokens. Returns (B, C)."""
+    """Average of the real tokens behind a norm.
+
+    x: (B, T, C); mask: (B, T), True for real tokens. Returns (B, C).
+    """
     x = x * mask.unsqueeze(-1)  # (B, T, C) padding becomes 0
     return norm(x).sum(1) / mask.sum(1, keepdim=True)  # (B, C)
 
 
 def padding_shows(average, norm):
-    """Largest change of a sentence's vector when five tokens of padding are put behind its three."""
+    """Largest change of a sentence's vector when five tokens of padding follow its three."""
     g = torch.Generator().manual_seed(143)
     x, mask = (
         torch.randn(1, 8, 4, generator=g),
@@ -236,10 +243,11 @@ def repaired_average(x, mask, norm):
     """Average of the normalized real tokens of each sentence.
 
     x: (B, T, C). mask: (B, T) bool, True for a real token; each sentence has at least one.
+    Whatever stands in the padding, nan and inf too, changes nothing in the average.
     norm: a layer that acts on each token by itself. Returns (B, C).
     """
     ### BEGIN SOLUTION
-    y = norm(x) * mask.unsqueeze(-1)  # (B, T, C) nothing comes between the mask and the sum
+    y = norm(x).masked_fill(~mask.unsqueeze(-1), 0)  # (B, T, C) the last step before the sum
     return y.sum(1) / mask.sum(1, keepdim=True)  # (B, C)
     ### END SOLUTION
 
@@ -250,7 +258,7 @@ check.repaired_average(repaired_average)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Which line has to come last before the sum, for the padding to count for nothing whatever the layers before it do?
+# Which line has to come last before the sum, for the padding to count for nothing whatever the layers before it do? (And 0 times nan is nan: set the padding to 0, do not multiply it.)
 #
 # </details>
 #
@@ -320,10 +328,11 @@ for layer in net:
 # %% tags=["exercise"] id="ex-14-3"
 # Exercise 14.3 · ●●●○○ · 6 min
 def repaired_init(model):
-    """Initialize a model in place: weights of Linear and Embedding layers N(0, 0.02²), biases of Linear layers 0.
+    """Initialize a model in place: weights of Linear and Embedding layers N(0, 0.02²),
+    biases of Linear layers 0.
 
-    All else stays as it was made: the model holds norms of several kinds, PyTorch's and other people's classes,
-    over one axis and over two. Returns nothing.
+    All else stays as it was made: the model holds norms of several kinds and any names,
+    PyTorch's and other people's classes, over one axis and over two. Returns nothing.
     """
     ### BEGIN SOLUTION
     for module in model.modules():
@@ -448,7 +457,8 @@ print("four blocks of the patient are Post-LN")
 # %% tags=["exercise"] id="ex-14-4"
 # Exercise 14.4 · ●●○○○ · 4 min
 class RepairedBlock(PatientBlock):
-    """The patient as Pre-LN: each branch reads the stream through its norm and is added to the stream itself."""
+    """The patient as Pre-LN: each branch reads the stream through its norm and is added to
+    the stream itself."""
 
     def forward(self, x):
         """x: (..., D). Returns (..., D)."""
@@ -488,7 +498,8 @@ def draw(*shape, dtype=torch.float64):
 
 
 def trial(cls, x, size=None, eps=1e-5):
-    """Return (what a layer with random gain and bias makes of x, what F.layer_norm makes of it in float64)."""
+    """Return (what a layer with random gain and bias makes of x,
+    what F.layer_norm makes of it in float64)."""
     size = size or x.shape[-1:]
     layer = cls(size if len(size) > 1 else size[0], eps=eps).to(x.dtype)
     g = torch.Generator().manual_seed(148)
@@ -519,12 +530,14 @@ def parameters(layer):
 
 # %% id="seven"
 def names(cls):
-    """Registered, trainable, PyTorch's names and shapes: no number is computed, and what follows may rely on it."""
+    """Registered, trainable, PyTorch's names and shapes: no number is computed, and what
+    follows may rely on it."""
     return parameters(cls(5)) == parameters(nn.LayerNorm(5))
 
 
 def rows(cls):
-    """The formula: few features (D or D - 1), spreads down to 0.001 (eps), float64, so that nothing hides in rounding."""
+    """The formula: few features (D or D - 1), spreads down to 0.001 (eps), float64, so that
+    nothing hides in rounding."""
     return close(cls, draw(4, 5) * torch.tensor([[1.0], [0.1], [0.01], [0.001]]), 1e-9)
 
 
@@ -541,7 +554,8 @@ def half(cls):
 
 
 def constant(cls):
-    """A constant row: the slope of a root is infinite at 0, so the gradient breaks before the value does."""
+    """A constant row: the slope of a root is infinite at 0, so the gradient breaks before the
+    value does."""
     x = torch.full((2, 5), 4.0, dtype=torch.float64, requires_grad=True)  # (B, D)
     y, _ = trial(cls, x.clone())
     return bool(torch.autograd.grad(y, x, draw(2, 5))[0].isfinite().all())
@@ -663,7 +677,7 @@ def running(s, *args, **kwargs):
 
 # %%
 def running_variance(s, x):
-    """In train() the variance of the rows, and a running average of it; in eval() that average."""
+    """In train() the variance of the rows, of which it keeps an average; in eval() that."""
     if s.training:
         s.kept = 0.9 * s.kept + 0.1 * Sound.var(s, x).mean().detach()
     return Sound.var(s, x) if s.training else s.kept
@@ -733,8 +747,11 @@ plot.heat(
     y="fault",
     limits=(0, 2),
     size=(8.4, 8),
-    caption="Dark: the test finds the fault. Twenty layers, each with one fault. Running variance, overwritten input, one-pass variance and a detached variance pass all seven tests.",
-    alt="A grid of twenty faults and seven tests. Eleven faults are found by options, eight by rows; four rows of the grid are empty.",
+    caption="Dark: the test finds the fault. Twenty layers, each with one fault. Running "
+    "variance, overwritten input, one-pass variance and a detached variance pass all seven "
+    "tests.",
+    alt="A grid of twenty faults and seven tests. Eleven faults are found by options, eight by "
+    "rows; four rows of the grid are empty.",
 )
 
 # %% [markdown]
@@ -751,7 +768,8 @@ def offset(cls):
 
 
 def gradient(cls):
-    """True if the gradient of x agrees with F.layer_norm's, in float64, for a random gain (trial) and a random dy."""
+    """True if the gradient of x agrees with F.layer_norm's, in float64, for a random gain
+    (trial) and a random dy."""
     ### BEGIN SOLUTION
     x = draw(4, 5).requires_grad_()
     y, right = trial(cls, x)
@@ -761,7 +779,8 @@ def gradient(cls):
 
 
 def again(cls):
-    """True if a layer leaves its input alone and answers it alike before and after other rows, and in eval()."""
+    """True if a layer leaves its input alone and answers it alike before and after other
+    rows, and in eval()."""
     ### BEGIN SOLUTION
     layer, x = cls(5).double(), draw(4, 5)
     first = layer(x.clone()).clone()
@@ -815,7 +834,8 @@ marked = torch.where(torch.arange(10) == first[:, None], 2.0, full)
 assert set(first.tolist()) == set(range(10)) and not full.isnan().all(1).any()
 for column, test in enumerate(ten):
     print(
-        f"{test.__name__:9} finds {int((full[:, column] == 1).sum()):2} of 20, first to find {int((first == column).sum())}"
+        f"{test.__name__:9} finds {int((full[:, column] == 1).sum()):2} of 20, "
+        f"first to find {int((first == column).sum())}"
     )
 
 # %%
@@ -829,8 +849,10 @@ plot.heat(
     y="fault",
     limits=(0, 3),
     size=(9.8, 8),
-    caption="Dark: the test finds the fault, 1st: no earlier test does. Twenty layers, each with one fault.",
-    alt="A grid of twenty faults and ten tests. Every column has at least one cell marked 1st; names and rows have the most.",
+    caption="Dark: the test finds the fault, 1st: no earlier test does. Twenty layers, each "
+    "with one fault.",
+    alt="A grid of twenty faults and ten tests. Every column has at least one cell marked 1st; "
+    "names and rows have the most.",
 )
 
 # %% [markdown]
@@ -848,7 +870,8 @@ plot.heat(
 
 # %%
 def suspects(order):
-    """How many faults fail first at the same test, on average over the faults, if the tests run in this order."""
+    """How many faults fail first at the same test, on average over the faults, if the tests
+    run in this order."""
     first = full[:, list(order)].isnan().int().argmin(1)  # (20,)
     return (first == first[:, None]).sum(1).double().mean().item()
 
@@ -906,7 +929,10 @@ show("suspects, 500 random orders, mean", sum(shuffled) / 500, digits=1)
 # %% tags=["exercise", "optional"] id="ex-14-6"
 # Exercise 14.6 · ●●●●● · 20 min
 class TrailNorm(nn.Module):
-    """The norm of the page. features: D. decay: lambda. forward: x (..., T, D) -> the same shape and dtype."""
+    """The norm of the page. features: D. decay: lambda. Calls know nothing of one another.
+
+    forward: x (..., T, D) -> the same shape and dtype.
+    """
 
     def __init__(self, features, decay=0.5, eps=1e-5):
         super().__init__()
@@ -996,7 +1022,7 @@ class HurriedNorm(nn.LayerNorm):
         return F.layer_norm(x, x.shape[-2:], eps=self.eps) * self.weight + self.bias
 
 
-# fused=True is the same Adam with all parameters in one kernel, which saves a sixth of the time here.
+# fused=True is the same Adam with all parameters in one kernel: it saves a sixth of the time.
 recipe = dict(
     seeds=range(4),
     loss=cross_entropy,
@@ -1051,8 +1077,10 @@ plot.bars(
         for name, color in (("LayerNorm", "LayerNorm"), ("HurriedNorm", "none"))
         for key in ("whole word", "prefix")
     },
-    caption="Two blocks, 150 steps, batch 16, four paired seeds, 256 words that were not trained on. For the causal net the two losses are one number.",
-    alt="Four points with whiskers. LayerNorm is at 2.42 with the whole word and with the prefix; HurriedNorm at 2.24 with the whole word and near 2.66 with the prefix.",
+    caption="Two blocks, 150 steps, batch 16, four paired seeds, 256 words that were not "
+    "trained on. For the causal net the two losses are one number.",
+    alt="Four points with whiskers. LayerNorm is at 2.42 with the whole word and with the "
+    "prefix; HurriedNorm at 2.24 with the whole word and near 2.66 with the prefix.",
 )
 
 # %% [markdown]
