@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import LayerNorm
+from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 
 
 def ln(row, weight=None, bias=None):
@@ -32,74 +32,42 @@ def step_one_product(x, h, W, U, weight, bias):
 # ---- 10.3 ------------------------------------------------------------------------------------------------------------
 
 
-class GRU(nn.Module):
-    """The frame that the lesson gives; answers fill in from_input and step."""
+class GRUSlices(LayerNormGRUCell):
+    def step(self, part, h):
+        H, from_h = self.hidden_size, h @ self.weight_hh.T
+        gates = torch.sigmoid(part[..., : 2 * H] + self.gates_hh(from_h[..., : 2 * H]))
+        r, z = gates[..., :H], gates[..., H:]
+        n = torch.tanh(part[..., 2 * H :] + r * self.new_hh(from_h[..., 2 * H :]))
+        return n + z * (h - n)
 
-    def __init__(self, input_size, hidden_size):
-        super().__init__()
-        self.input_size, self.hidden_size = input_size, hidden_size
-        self.weight_ih = nn.Parameter(torch.rand(3 * hidden_size, input_size))
-        self.weight_hh = nn.Parameter(torch.rand(3 * hidden_size, hidden_size))
-        self.gates_ih, self.gates_hh = LayerNorm(2 * hidden_size), LayerNorm(2 * hidden_size)
-        self.new_ih, self.new_hh = LayerNorm(hidden_size), LayerNorm(hidden_size)
 
+class GRUTwoProducts(LayerNormGRUCell):
     def from_input(self, x):
-        gates, new = F.linear(x, self.weight_ih).tensor_split([2 * self.hidden_size], -1)
-        return torch.cat([self.gates_ih(gates), self.new_ih(new)], -1)
+        H = self.hidden_size
+        gates, new = self.gates_ih(x @ self.weight_ih[: 2 * H].T), self.new_ih(x @ self.weight_ih[2 * H :].T)
+        return torch.cat((gates, new), dim=-1)
 
     def step(self, part, h):
-        gates, new = F.linear(h, self.weight_hh).tensor_split([2 * self.hidden_size], -1)
-        x_gates, x_new = part.tensor_split([2 * self.hidden_size], -1)
-        r, z = torch.sigmoid(x_gates + self.gates_hh(gates)).chunk(2, -1)
-        return (1 - z) * torch.tanh(x_new + r * self.new_hh(new)) + z * h
-
-    def forward(self, x, h=None):
-        h = x.new_zeros(*x.shape[:-1], self.hidden_size) if h is None else h
-        if x.shape[-1] != self.input_size or tuple(h.shape) != (*x.shape[:-1], self.hidden_size):
-            raise RuntimeError(f"{tuple(x.shape)} and {tuple(h.shape)} do not fit")
-        return self.step(self.from_input(x), h)
+        H = self.hidden_size
+        U_gates, U_new = self.weight_hh.split([2 * H, H])
+        x_r, x_z, x_n = part.chunk(3, -1)
+        h_r, h_z = self.gates_hh(h @ U_gates.T).chunk(2, -1)
+        n = ((x_r + h_r).sigmoid() * self.new_hh(h @ U_new.T) + x_n).tanh()
+        return torch.lerp(n, h, (x_z + h_z).sigmoid())
 
 
-def gru(step=None, from_input=None, base=GRU):
-    parts = {"step": step, "from_input": from_input}
-    return type("LayerNormGRUCell", (base,), {name: part for name, part in parts.items() if part})
-
-
-def gru_slices(self, part, h):
-    H, from_h = self.hidden_size, h @ self.weight_hh.T
-    gates = torch.sigmoid(part[..., : 2 * H] + self.gates_hh(from_h[..., : 2 * H]))
-    r, z = gates[..., :H], gates[..., H:]
-    n = torch.tanh(part[..., 2 * H :] + r * self.new_hh(from_h[..., 2 * H :]))
-    return n + z * (h - n)
-
-
-def gru_two_products(self, x):
-    H = self.hidden_size
-    gates, new = self.gates_ih(x @ self.weight_ih[: 2 * H].T), self.new_ih(x @ self.weight_ih[2 * H :].T)
-    return torch.cat((gates, new), dim=-1)
-
-
-def gru_interpolated(self, part, h):
-    H = self.hidden_size
-    U_gates, U_new = self.weight_hh.split([2 * H, H])
-    x_r, x_z, x_n = part.chunk(3, -1)
-    h_r, h_z = self.gates_hh(h @ U_gates.T).chunk(2, -1)
-    n = ((x_r + h_r).sigmoid() * self.new_hh(h @ U_new.T) + x_n).tanh()
-    return torch.lerp(n, h, (x_z + h_z).sigmoid())
-
-
-class GRUInPlace(GRU):
+class GRUInPlace(LayerNormGRUCell):
     def step(self, part, h):
         h *= 0.5
-        return GRU.step(self, part, 2 * h)
+        return super().step(part, 2 * h)
 
 
-class GRUDetached(GRU):
+class GRUDetached(LayerNormGRUCell):
     def step(self, part, h):
-        return GRU.step(self, part, h.detach())
+        return super().step(part, h.detach())
 
 
-class GRUOtherNames(GRU):
+class GRUOtherNames(LayerNormGRUCell):
     def __init__(self, input_size, hidden_size):
         super().__init__(input_size, hidden_size)
         self.norm_x = self.gates_ih
@@ -109,61 +77,37 @@ class GRUOtherNames(GRU):
 # ---- 10.4 ------------------------------------------------------------------------------------------------------------
 
 
-class LSTM(nn.Module):
-    """The frame that the lesson gives; answers fill in from_input and step."""
+class LSTMSlices(LayerNormLSTMCell):
+    def step(self, part, state):
+        H, (h, c) = self.hidden_size, state
+        rows = part + self.norm_hh(h @ self.weight_hh.T)
+        i, f, o = (rows[..., k * H : (k + 1) * H].sigmoid() for k in (0, 1, 3))
+        new = f * c + i * rows[..., 2 * H : 3 * H].tanh()
+        return o * self.norm_c(new).tanh(), new
 
-    def __init__(self, input_size, hidden_size):
-        super().__init__()
-        self.input_size, self.hidden_size = input_size, hidden_size
-        self.weight_ih = nn.Parameter(torch.rand(4 * hidden_size, input_size))
-        self.weight_hh = nn.Parameter(torch.rand(4 * hidden_size, hidden_size))
-        self.norm_ih, self.norm_hh = LayerNorm(4 * hidden_size), LayerNorm(4 * hidden_size)
-        self.norm_c = LayerNorm(hidden_size)
-        nn.init.ones_(self.norm_ih.bias[hidden_size : 2 * hidden_size].data)
 
+class LSTMList(LayerNormLSTMCell):
     def from_input(self, x):
-        return self.norm_ih(F.linear(x, self.weight_ih))
+        return self.norm_ih(x @ self.weight_ih.mT)
+
+    def step(self, part, state):
+        gates = (part + self.norm_hh(state[0] @ self.weight_hh.mT)).unflatten(-1, (4, -1))
+        i, f, o = torch.sigmoid(gates[..., [0, 1, 3], :]).unbind(-2)
+        c = f * state[1] + i * torch.tanh(gates[..., 2, :])
+        return [o * torch.tanh(self.norm_c(c)), c]
+
+
+class CustomLSTMs(LayerNormLSTMCell):
+    """PyTorch's benchmarks/fastrnns/custom_lstms.py: the cell is carried normalized."""
 
     def step(self, part, state):
         h, c = state
-        i, f, g, o = (part + self.norm_hh(F.linear(h, self.weight_hh))).chunk(4, -1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        return torch.sigmoid(o) * torch.tanh(self.norm_c(c)), c
-
-    def forward(self, x, state=None):
-        state = (x.new_zeros(*x.shape[:-1], self.hidden_size),) * 2 if state is None else state
-        wanted = (*x.shape[:-1], self.hidden_size)
-        if x.shape[-1] != self.input_size or any(tuple(s.shape) != wanted for s in state):
-            raise RuntimeError("the sizes do not fit")
-        return self.step(self.from_input(x), state)
+        i, f, g, o = (part + self.norm_hh(h @ self.weight_hh.T)).chunk(4, -1)
+        c = self.norm_c(f.sigmoid() * c + i.sigmoid() * g.tanh())
+        return o.sigmoid() * c.tanh(), c
 
 
-def lstm(step=None, from_input=None):
-    parts = {"step": step, "from_input": from_input}
-    return type("LayerNormLSTMCell", (LSTM,), {name: part for name, part in parts.items() if part})
-
-
-def lstm_slices(self, part, state):
-    H, (h, c) = self.hidden_size, state
-    rows = part + self.norm_hh(h @ self.weight_hh.T)
-    i, f, o = (rows[..., k * H : (k + 1) * H].sigmoid() for k in (0, 1, 3))
-    new = f * c + i * rows[..., 2 * H : 3 * H].tanh()
-    return o * self.norm_c(new).tanh(), new
-
-
-def lstm_list(self, part, state):
-    return list(LSTM.step(self, part, state))
-
-
-def custom_lstms(self, part, state):
-    """PyTorch's benchmarks/fastrnns/custom_lstms.py: the cell is carried normalized."""
-    h, c = state
-    i, f, g, o = (part + self.norm_hh(h @ self.weight_hh.T)).chunk(4, -1)
-    c = self.norm_c(f.sigmoid() * c + i.sigmoid() * g.tanh())
-    return o.sigmoid() * c.tanh(), c
-
-
-class LSTMWithoutForgetBias(LSTM):
+class LSTMWithoutForgetBias(LayerNormLSTMCell):
     def __init__(self, input_size, hidden_size):
         super().__init__(input_size, hidden_size)
         nn.init.zeros_(self.norm_ih.bias)
@@ -217,15 +161,6 @@ def arithmetic(cell, x, lengths):
     return h
 
 
-def clamped(cell, x, lengths):
-    """gathered, one step late."""
-    h, states = x.new_zeros(len(x), cell.hidden_size), []
-    for x_t in x.unbind(1):
-        h = cell(x_t, h)
-        states.append(h)
-    return torch.stack(states)[lengths.clamp(max=x.shape[1] - 1), torch.arange(len(x))]
-
-
 # ---- 10.6 ------------------------------------------------------------------------------------------------------------
 
 
@@ -257,15 +192,6 @@ class Transposed(nn.Module):
         return self.norm(y).transpose(0, 1)
 
 
-class NormFirst(nn.Module):
-    def __init__(self, input_size, hidden_size):
-        super().__init__()
-        self.rnn, self.norm = nn.GRU(input_size, hidden_size, batch_first=True), nn.LayerNorm(input_size)
-
-    def forward(self, x):
-        return self.rnn(self.norm(x))[0]
-
-
 BANK = {
     "normed_step": {
         "right": {"F.layer_norm": step_short, "by hand": step_by_hand, "one product": step_one_product},
@@ -287,23 +213,18 @@ BANK = {
         },
     },
     "gru_cell": {
-        "right": {
-            "tensor_split": GRU,
-            "slices": gru(gru_slices),
-            "two products": gru(gru_slices, gru_two_products),
-            "interpolated": gru(gru_interpolated),
-        },
+        "right": {"the lesson's": LayerNormGRUCell, "slices": GRUSlices, "two products": GRUTwoProducts},
         "wrong": {
             "in place": (GRUInPlace, "changed its input"),
             "detached": (GRUDetached, "gradient"),
             "other names": (GRUOtherNames, "new cell, (4, 6)"),
-            "an instance": (GRU(4, 6), "class itself"),
+            "an instance": (LayerNormGRUCell(4, 6), "class itself"),
         },
     },
     "lstm_cell": {
-        "right": {"chunk": LSTM, "slices": lstm(lstm_slices), "a list": lstm(lstm_list)},
+        "right": {"the lesson's": LayerNormLSTMCell, "slices": LSTMSlices, "a list": LSTMList},
         "wrong": {
-            "custom_lstms": (lstm(custom_lstms), "normalized c is returned"),
+            "custom_lstms": (CustomLSTMs, "normalized c is returned"),
             "the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias of i, f, g, o[1]"),
         },
     },
@@ -311,13 +232,19 @@ BANK = {
         "right": {"torch.where": masked, "one by one": one_by_one, "gathered": gathered, "packed": packed_by_hand},
         "wrong": {
             "arithmetic": (arithmetic, "0 * nan is nan"),
-            "index length, clamped": (clamped, "one step too many"),
+            "index length, clamped": (
+                lambda cell, x, n: gathered(cell, x, (n + 1).clamp(max=x.shape[1])),
+                "one step too many",
+            ),
             "detached": (lambda cell, x, n: masked(cell, x, n).detach(), "gradient"),
-            "lengths in place": (lambda cell, x, n: masked(cell, x, n.clone()) + 0 * n.sub_(1).sum(), "lengths"),
+            "lengths in place": (
+                lambda cell, x, n: masked(cell, x, n.clone()) + 0 * n.sub_(1).sum(),
+                "changed its input lengths",
+            ),
         },
     },
     "mended_tagger": {
         "right": {"batch_first": BatchFirst, "transposed": Transposed, "step by step": StepByStep},
-        "wrong": {"the norm in front": (NormFirst, "width of the input")},
+        "wrong": {"an instance": (BatchFirst(3, 6), "takes your class itself")},
     },
 }

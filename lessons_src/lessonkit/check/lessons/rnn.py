@@ -26,15 +26,30 @@ def _layer_norm(row, weight=None, bias=None):
     return F.layer_norm(row, row.shape[-1:], weight, bias)
 
 
-def _with_gradients(outputs, leaves):
-    """Return outputs and the gradients of sum(output * fixed random weights) in the leaves: {name: tensor}."""
-    seen = {name: out.detach() if isinstance(out, torch.Tensor) else out for name, out in outputs.items()}
-    if not leaves or not all(isinstance(out, torch.Tensor) and out.is_floating_point() for out in outputs.values()):
-        return seen
-    if not all(out.requires_grad for out in outputs.values()):
-        return seen | {f"gradient of {name}": "no gradient" for name in leaves}
-    loss = sum((out * draw(90 + n, *out.shape).to(out.dtype)).sum() for n, out in enumerate(outputs.values()))
-    return seen | gradients(loss, leaves)
+def _watched(label, inputs, compute, tolerance=1e-9, dtype=torch.float64, gradient=True, shown=None):
+    """Return a Probe: outputs, the inputs afterwards and, in float64, gradients of sum(output * fixed random weights).
+
+    inputs: {name: tensor}. compute: (answer, inputs) -> ({name: output}, {name: parameter}).
+    """
+    inputs = {name: tensor.to(dtype) for name, tensor in inputs.items()}
+
+    def run(answer):
+        leaves = {name: tensor.clone().requires_grad_() for name, tensor in inputs.items()}
+        given = {name: leaf.clone() for name, leaf in leaves.items()}  # in-place changes of a leaf would raise
+        outputs, parameters = compute(answer, given)
+        seen = {f"{name} after the call": tensor.detach() for name, tensor in given.items()}
+        seen |= {name: out.detach() if isinstance(out, torch.Tensor) else out for name, out in outputs.items()}
+        results = [out for name, out in outputs.items() if not name.endswith("after the call")]
+        floats = all(isinstance(out, torch.Tensor) and out.is_floating_point() for out in results)
+        if not floats or not gradient or dtype != torch.float64:
+            return seen
+        leaves |= parameters
+        if not all(out.requires_grad for out in results):
+            return seen | {f"gradient of {name}": "no gradient" for name in leaves}
+        loss = sum((out * draw(90 + n, *out.shape).to(out.dtype)).sum() for n, out in enumerate(results))
+        return seen | gradients(loss, leaves)
+
+    return Probe(label, run, (shown or {}) | inputs, tolerance)
 
 
 # ------------------------------------------------------------------------------------ 10.1: one step
@@ -163,56 +178,46 @@ def _named(out, pair):
     return {"h": out[0], "c": out[1]}
 
 
-def _from_input(shape, seed, dtype=torch.float64):
-    x = draw(seed, *shape, dtype=dtype)
+# Float32: products and norms of order 10, some hundred units of 1e-7.
+_IN_FLOAT32 = {"dtype": torch.float32, "tolerance": 1e-4}
 
-    def run(cls):
-        cell, leaf = _fill(cls(4, 6)).to(dtype), x.clone().requires_grad_()
-        given = leaf.clone()  # in-place changes of a leaf would raise
-        out = cell.from_input(given)
+
+def _from_input(shape, seed, kind="", **options):
+    def compute(cls, given):
+        cell = _fill(cls(4, 6)).to(given["x"].dtype)
+        out = cell.from_input(given["x"])
         out = f"a {type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list)) else out  # compares as text
-        outputs = {"from_input(x)": out}
-        leaves = {"x": leaf, "weight_ih": cell.weight_ih} if dtype == torch.float64 else {}
-        return {"x after the call": given.detach()} | _with_gradients(outputs, leaves)
+        return {"from_input(x)": out}, {"weight_ih": cell.weight_ih}
 
-    single = dtype != torch.float64
-    label = f"from_input with x of shape {shape}{' in float32' if single else ''}"
-    return Probe(label, run, {"x": x}, 1e-4 if single else 1e-9)
+    return _watched(f"from_input with x of shape {shape}{kind}", {"x": draw(seed, *shape)}, compute, **options)
 
 
-def _stepping(shape, seed, gates, pair=False, dtype=torch.float64):
-    tensors = {"part": draw(seed, *shape, 6 * gates, dtype=dtype), "h": draw(seed + 1, *shape, 6, dtype=dtype)}
-    if pair:
-        tensors["c"] = draw(seed + 2, *shape, 6, dtype=dtype)
+def _stepping(shape, seed, gates, pair, kind="", **options):
+    inputs = {"part": draw(seed, *shape, 6 * gates), "h": draw(seed + 1, *shape, 6)}
+    inputs |= {"c": draw(seed + 2, *shape, 6)} if pair else {}
 
-    def run(cls):
-        cell = _fill(cls(4, 6)).to(dtype)
-        leaves = {name: tensor.clone().requires_grad_() for name, tensor in tensors.items()}
-        part, *states = given = [leaf.clone() for leaf in leaves.values()]
-        outputs = _named(cell.step(part, tuple(states) if pair else states[0]), pair)
-        seen = {f"{name} after the call": one.detach() for name, one in zip(tensors, given, strict=True)}
-        leaves["weight_hh"] = cell.weight_hh
-        return seen | _with_gradients(outputs, leaves if dtype == torch.float64 else {})
+    def compute(cls, given):
+        cell = _fill(cls(4, 6)).to(given["h"].dtype)
+        state = (given["h"], given["c"]) if pair else given["h"]
+        return _named(cell.step(given["part"], state), pair), {"weight_hh": cell.weight_hh}
 
-    single = dtype != torch.float64
-    label = f"step with {'h and c' if pair else 'h'} of shape {(*shape, 6)}{' in float32' if single else ''}"
-    return Probe(label, run, tensors, 1e-4 if single else 1e-9)
+    label = f"step with {'h and c' if pair else 'h'} of shape {(*shape, 6)}{kind}"
+    return _watched(label, inputs, compute, **options)
 
 
-def _whole(shape, seed, pair=False):
+def _whole(shape, seed, pair):
     x, h, c = draw(seed, *shape, 4), draw(seed + 1, *shape, 6), draw(seed + 2, *shape, 6)
 
-    def run(cls):
-        cell, leaf = _fill(cls(4, 6)), x.clone().requires_grad_()
-        outputs = _named(cell(leaf, (h, c) if pair else h), pair)
-        return _with_gradients(outputs, {"x": leaf} | dict(cell.named_parameters()))
+    def compute(cls, given):
+        cell = _fill(cls(4, 6))
+        return _named(cell(given["x"], (h, c) if pair else h), pair), dict(cell.named_parameters())
 
-    return Probe(f"a call with x of shape {(*shape, 4)}", run, {"x": x})
+    return _watched(f"a call with x of shape {(*shape, 4)}", {"x": x}, compute)
 
 
 def _from_nothing(pair):
-    x = draw(70, 3, 4)
-    return Probe("a call without a state", lambda cls: _with_gradients(_named(_fill(cls(4, 6))(x), pair), {}), {"x": x})
+    compute = lambda cls, given: (_named(_fill(cls(4, 6))(given["x"]), pair), {})
+    return _watched("a call without a state", {"x": draw(70, 3, 4)}, compute, gradient=False)
 
 
 def _refused(label, pair, *shapes):
@@ -402,19 +407,19 @@ def _stages(pair, library, input_mistakes, step_mistakes):
     steps = [
         _stepping((3,), seed + 2, gates, pair),
         _stepping((2, 5), seed + 5, gates, pair),
-        _stepping((3,), seed + 8, gates, pair, dtype=torch.float32),  # products and norms of order 10 in float32
+        _stepping((3,), seed + 8, gates, pair, " in float32", **_IN_FLOAT32),
     ]
     calls = [
         _whole((3,), seed + 11, pair),
         _whole((), seed + 14, pair),
         _from_nothing(pair),
         _refused("x with 5 features for input_size 4", pair, (3, 5), *state),
-        _refused(f"a {'c' if pair else 'state'} for another batch", pair, (3, 4), *state[1:], (2, 6)),
+        _refused(f"a {'c' if pair else 'state'} for another batch", pair, (3, 4), *state[1:], (1, 6)),
     ]
     inputs = [
         _from_input((3, 4), seed),
         _from_input((2, 5, 4), seed + 1),
-        _from_input((3, 4), seed, dtype=torch.float32),
+        _from_input((3, 4), seed, " in float32", **_IN_FLOAT32),
     ]
     return [
         ([Probe("a new cell, (4, 6)", _parameters)], [Mistake(_NAMES, library)]),
@@ -449,23 +454,20 @@ def _last(cell, x, lengths):
     return h
 
 
-def _sequences(label, H, lengths, T, seed, end=None, dtype=torch.float64):
+def _sequences(label, H, lengths, T, seed, end=None, **options):
     """A batch whose padding shows: large numbers, or end (then without gradients: a cell's own gives 0 * nan)."""
     B, lengths = len(lengths), torch.tensor(lengths)
     padding = (torch.arange(T) >= lengths[:, None])[..., None]  # (B, T, 1)
     behind = 5 + 3 * draw(seed + 1, B, T, 3) if end is None else torch.full((B, T, 3), end)
-    x = torch.where(padding, behind, draw(seed, B, T, 3)).to(dtype)
-    plain = end is None and dtype == torch.float64
+    x = torch.where(padding, behind, draw(seed, B, T, 3))
 
-    def run(answer):
-        cell, leaf = _fill(nn.GRUCell(3, H)).to(dtype), x.clone().requires_grad_()
-        given, told = leaf.clone(), lengths.clone()
-        out = answer(cell, given, told)
-        seen = {"x after the call": given.detach(), "lengths after the call": told}
-        return seen | _with_gradients({"the states": out}, {"x": leaf} if plain else {})
+    def compute(answer, given):
+        told = lengths.clone()
+        out = answer(_fill(nn.GRUCell(3, H)).to(given["x"].dtype), given["x"], told)
+        return {"lengths after the call": told, "the states": out}, {}
 
-    # float32: six steps of a cell whose states stay below 1, some units of 1e-7 each
-    return Probe(label, run, {"lengths": str(lengths.tolist()), "x": x}, 1e-9 if dtype == torch.float64 else 1e-5)
+    shown = {"lengths": str(lengths.tolist())}
+    return _watched(label, {"x": x}, compute, gradient=end is None, shown=shown, **options)
 
 
 _MASK_PROBES = [
@@ -473,7 +475,8 @@ _MASK_PROBES = [
     _sequences("5 sequences of 5 units", 5, [2, 4, 3, 1, 4], 4, 111),
     _sequences("a batch that is padded further than its longest sequence", 4, [3, 5, 4], 7, 121),
     _sequences("sequences padded with nan", 5, [6, 2, 5, 1], 6, 101, end=float("nan")),
-    _sequences("float32 sequences", 5, [6, 2, 5, 1], 6, 101, dtype=torch.float32),
+    # six steps of a cell whose states stay below 1, some units of 1e-7 each
+    _sequences("float32 sequences", 5, [6, 2, 5, 1], 6, 101, dtype=torch.float32, tolerance=1e-5),
 ]
 
 _CHOSEN, _RUN = "torch.where(alive, cell(x[:, t], h), h)", "cell(x[:, t], h)"
@@ -535,16 +538,9 @@ def _tag_names(cls):
     return {"the layers": kinds, "the parameters besides rnn's": shapes}
 
 
-def _tag(shape, seed, dtype=torch.float64, tolerance=1e-9):
-    x = draw(seed, *shape, dtype=dtype)
-
-    def run(cls):
-        leaf = x.clone().requires_grad_()
-        given = leaf.clone()
-        outputs = {"the scores": _fill(cls(3, 6)).to(dtype)(given)}
-        return {"x after the call": given.detach()} | _with_gradients(outputs, {"x": leaf})
-
-    return Probe(f"x of shape {shape}{'' if dtype == torch.float64 else ' in float32'}", run, {"x": x}, tolerance)
+def _tag(shape, seed, kind="", **options):
+    compute = lambda cls, given: ({"the scores": _fill(cls(3, 6)).to(given["x"].dtype)(given["x"])}, {})
+    return _watched(f"x of shape {shape}{kind}", {"x": draw(seed, *shape)}, compute, **options)
 
 
 _TAG_NAME_PROBES = [Probe("a new tagger, (3, 6)", _tag_names)]
@@ -553,8 +549,7 @@ _TAG_PROBES = [
     _tag((2, 7, 3), 132),
     _tag((3, 3, 3), 133),
     _tag((1, 1, 3), 134),
-    # states below 1, a norm that divides by some tenths, gradients summed over 15 steps
-    _tag((2, 7, 3), 135, dtype=torch.float32, tolerance=1e-4),
+    _tag((2, 7, 3), 135, " in float32", **_IN_FLOAT32),
 ]
 
 _SCORES, _NEW_NORM = "self.norm(self.rnn(x)[0])", "self.norm = nn.LayerNorm(hidden_size)"
