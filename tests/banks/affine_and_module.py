@@ -6,10 +6,11 @@ implemented in PyTorch?", labml.ai's annotated LayerNorm, "Lecture 20: Layer Nor
 """
 
 import torch
-from fromscratch import LayerNorm, layer_norm
-from fromscratch.affine_and_module import _check_inputs, _sizes
 from torch import nn
 from torch.nn import functional as F
+
+from fromscratch import LayerNorm, layer_norm
+from fromscratch.affine_and_module import _check_inputs, _sizes
 
 # ---- Functions -------------------------------------------------------------------------------------------------------
 
@@ -60,25 +61,9 @@ def flattened(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return (y if bias is None else bias + y).to(x.dtype)
 
 
-def ones_and_zeros(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    sizes = _sizes(normalized_shape)
-    _check_inputs(x, sizes, weight, bias)
-    axes = tuple(range(-len(sizes), 0))
-    weight = torch.ones(sizes) if weight is None else weight
-    bias = torch.zeros(sizes) if bias is None else bias
-    c = x.contiguous().double()
-    c = c - c.mean(axes, keepdim=True)
-    y = c / torch.sqrt(c.square().mean(axes, keepdim=True) + eps)
-    return (y * weight + bias).to(x.dtype)
-
-
-def changed(x_hat=lambda x, y: y, affine=lambda y, weight, bias: y * weight + bias):
-    """Return the course's layer_norm with something done to x_hat, or to what gain and bias do."""
-
-    def answer(x, normalized_shape, weight, bias, eps=1e-5):
-        return affine(x_hat(x, layer_norm(x, normalized_shape, eps=eps)), weight, bias)
-
-    return answer
+def changed(x_hat):
+    """Return the course's layer_norm with something done to x_hat."""
+    return lambda x, shape, weight, bias, eps=1e-5: x_hat(layer_norm(x, shape, eps=eps)) * weight + bias
 
 
 def notes_by_rico(x, normalized_shape, weight=None, bias=None):
@@ -126,7 +111,7 @@ def kept_by_shape():
 
     def answer(x, normalized_shape, weight, bias, eps=1e-5):
         axes = tuple(range(-len(normalized_shape), 0))
-        c = x - means.setdefault(x.shape, x.mean(axes, keepdim=True).detach())
+        c = x - means.setdefault(x.shape, x.mean(axes, keepdim=True))
         return c / torch.sqrt((c * c).mean(axes, keepdim=True) + eps) * weight + bias
 
     return answer
@@ -140,9 +125,7 @@ def branching(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 def looks_at_the_gain_only(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     sizes = _sizes(normalized_shape)
-    _check_inputs(x, sizes, weight, None)
-    y = layer_norm(x, sizes, weight, None, eps)
-    return y if bias is None else (y + bias).to(x.dtype)
+    return once(x, sizes, weight, None if bias is None else bias.expand(sizes), eps)
 
 
 def by_group_norm(x, normalized_shape, weight, bias, eps=1e-5):
@@ -156,13 +139,9 @@ ANY_WRONG = {  # of both functions
     "Annotated Transformer": (annotated_transformer, "three at once"),
     "the report: PyTorch's, as printed there": (lambda x, **options: F.layer_norm(x), "it raised TypeError"),
     "axes looked up by size": (axes_by_size, "(4, 3, 4)"),
-    "clipped": (changed(lambda x, y: y.clamp(-3, 3)), "an entry of 30"),
-    "one gain clipped": (changed(affine=lambda y, w, b: y * w.clamp(min=0) + b), "In: x"),
-    "x_hat in float32": (changed(lambda x, y: y.float().to(x.dtype)), "In: x"),
-    "tanh in its place": (changed(lambda x, y: torch.tanh(y)), "In: x"),
+    "clipped": (changed(lambda y: y.clamp(-3, 3)), "an entry of 30"),
+    "x_hat in float32": (changed(lambda y: y.float().to(y.dtype)), "In: x"),
     "in place": (in_place, "changed its input"),
-    "a mean kept by shape": (kept_by_shape(), "eps=0.1"),
-    "group_norm": (by_group_norm, "PyTorch's own group_norm"),
     "a module": (nn.LayerNorm, "not a class"),
 }
 
@@ -197,12 +176,7 @@ class LikePyTorch(nn.Module):
         self.elementwise_affine = elementwise_affine
         for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
             empty = torch.empty(self.normalized_shape, device=device, dtype=dtype)
-            self.register_parameter(name, nn.Parameter(empty) if wanted else None)
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        for name, parameter in self.named_parameters():
-            nn.init.constant_(parameter, float(name == "weight"))
+            self.register_parameter(name, nn.Parameter(empty.fill_(name == "weight")) if wanted else None)
 
     def extra_repr(self):
         return "{normalized_shape}, eps={eps}, elementwise_affine={elementwise_affine}".format(**self.__dict__)
@@ -285,21 +259,6 @@ class KeptByShape(Plain):
         return self.outputs.setdefault(x.shape, super().forward(x))
 
 
-class Mended(nn.Module):
-    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True):
-        super().__init__()
-        self.normalized_shape, self.eps = tuple(normalized_shape), eps
-        if elementwise_affine:
-            self.weight = nn.Parameter(torch.ones(self.normalized_shape))
-            self.bias = nn.Parameter(torch.zeros(self.normalized_shape))
-        else:
-            self.register_parameter("weight", None)
-            self.register_parameter("bias", None)
-
-    def forward(self, x):
-        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-
-
 class MendedInOldOrder(nn.Module):
     """FoundNorm's own order of arguments, so that its callers need no change."""
 
@@ -313,20 +272,6 @@ class MendedInOldOrder(nn.Module):
         c = x - x.mean(self.axes, keepdim=True)
         y = c / torch.sqrt((c * c).mean(self.axes, keepdim=True) + self.eps)
         return self.weight * y + self.bias if self.affine else y
-
-
-class FoundNorm(nn.Module):
-    """The layer as the lesson found it."""
-
-    def __init__(self, normalized_shape, elementwise_affine=True):
-        super().__init__()
-        self.elementwise_affine = elementwise_affine
-        self.gain = nn.Parameter(torch.ones(normalized_shape))
-        self.offset = nn.Parameter(torch.zeros(normalized_shape))
-
-    def forward(self, x):
-        y = F.layer_norm(x, self.gain.shape, eps=1e-8)
-        return self.gain * y + self.offset if self.elementwise_affine else y
 
 
 COUNTS = {
@@ -349,16 +294,13 @@ BANK = {
         "wrong": ANY_WRONG
         | {
             "F.layer_norm": (lambda *args, **options: F.layer_norm(*args, **options), "PyTorch's own layer_norm"),
+            "group_norm": (by_group_norm, "PyTorch's own group_norm"),
+            "a mean kept by shape": (kept_by_shape(), "On a (2, 3, 4, 5) tensor"),
             "no eps argument": (lambda x, n, w, b: short_centered_squares(x, n, w, b), "it raised TypeError"),
         },
     },
     "layer_norm": {
-        "right": {
-            "the course's": layer_norm,
-            "centered once, var_mean": once,
-            "flattened": flattened,
-            "ones and zeros for None, in float64": ones_and_zeros,
-        },
+        "right": {"the course's": layer_norm, "centered once, var_mean": once, "flattened": flattened},
         "right_for": ("short_layer_norm",),
         "wrong": ANY_WRONG
         | {
@@ -374,6 +316,7 @@ BANK = {
                 ],
                 "PyTorch's own layer_norm",
             ),
+            "a mean kept by shape": (kept_by_shape(), "On a (2, 3, 4, 5) tensor"),
             "a bias of any shape": (looks_at_the_gain_only, "a bias of shape (1,)"),
             "a branch on values": (branching, "vmap"),
         },
@@ -405,9 +348,8 @@ BANK = {
         },
     },
     "mended_norm": {
-        "right": {"registered None": Mended, "on the lesson's layer": LayerNorm, "FoundNorm's order": MendedInOldOrder},
+        "right": {"FoundNorm's order": MendedInOldOrder, "registered None": Plain, "on the lesson's": LayerNorm},
         "wrong": {
-            "as found": (FoundNorm, "called gain and offset"),
             "nn.LayerNorm": (nn.LayerNorm, "inherits from it"),
             "PyTorch's layer inside": (Around, "norm.weight"),
             "notes by Rico": (NotesByRico, "elementwise_affine=False must leave no parameters"),

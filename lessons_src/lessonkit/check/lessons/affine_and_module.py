@@ -288,15 +288,9 @@ def _in_plain_order(answer):
     return {"result.is_contiguous()": y.is_contiguous()}
 
 
-_MEMORY_PROBES = [
-    call("a transposed tensor", *_TRANSPOSED, names=NAMES),
-    Probe("a transposed tensor", _in_plain_order),
-    _rows("an empty batch", (0, 4), (4,), 34),
-]
+_MEMORY_PROBES = [call("a transposed tensor", *_TRANSPOSED, names=NAMES), _rows("an empty batch", (0, 4), (4,), 34)]
 
-_ROUNDED_TWICE = (
-    "x_hat goes back to x's dtype before gain and bias, so it is rounded more than once. Convert at the end."
-)
+_ROUNDED = "x_hat goes back to x's dtype before gain and bias, so it is rounded more than once. Convert at the end."
 
 _NUMBERS = known(
     _layer_norm,
@@ -306,8 +300,8 @@ _NUMBERS = known(
         "x.to(torch.promote_types(x.dtype, torch.float32)) -> x ; c = z - mean -> c = (z - mean).to(torch.promote_types(x.dtype, torch.float32))": "x is centered in half precision. Convert x first, and compute everything behind it in float32.",
         "x.to(torch.promote_types(x.dtype, torch.float32)) -> x": "half precision is not widened: squares over 65,504 overflow in float16. Compute in float32, and go back to x's dtype at the end.",
         "y.to(x.dtype) -> y": "the result stays float32: a float32 gain times a bfloat16 x_hat is float32, too. Give the result x's dtype at the end: y.to(x.dtype).",
-        "c / torch.sqrt(var + eps) -> (c / torch.sqrt(var + eps)).to(x.dtype) ; x_hat * weight -> x_hat * weight.to(x.dtype) ; y + bias -> y + bias.to(x.dtype)": _ROUNDED_TWICE,
-        "c / torch.sqrt(var + eps) -> (c / torch.sqrt(var + eps)).to(x.dtype)": _ROUNDED_TWICE,
+        "c / torch.sqrt(var + eps) -> (c / torch.sqrt(var + eps)).to(x.dtype) ; x_hat * weight -> x_hat * weight.to(x.dtype) ; y + bias -> y + bias.to(x.dtype)": _ROUNDED,
+        "c / torch.sqrt(var + eps) -> (c / torch.sqrt(var + eps)).to(x.dtype)": _ROUNDED,
     },
 )
 
@@ -421,6 +415,7 @@ def layer_norm(answer):
         *(([probe], _NUMBERS, "the other number types") for probe in _NUMBER_PROBES),
         (_TRANSFORM_PROBES, _CONSTANTS, "second derivative and vmap"),
         *(([probe], _REFUSALS) for probe in _REFUSAL_PROBES),
+        ([Probe("a transposed tensor", _in_plain_order)], _MEMORY),
     ]
     in_stages(
         answer,
