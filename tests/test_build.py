@@ -491,7 +491,14 @@ def stale_in(root):
 
 def test_a_built_course_is_not_stale(tiny, capsys):
     assert [line for line in stale_in(tiny) if "03_light" not in line] == []  # lesson 3 was never built
-    assert not stale.changed(whole(tiny).lessons[0])
+    (tiny / "lessons_src/lessons/03_light.py").unlink()
+    export.write(whole(tiny))
+    (only,) = whole(tiny).lessons
+    assert [line.partition(": ")[2] for line in stale_in(tiny)] == ["its cells are not those of 02_tiny.py"] * 2
+    for edition in ("learner", "solutions"):  # its last cell named the lesson that is gone
+        way_on = editions.notebook(only, edition).cells[-1].source
+        edit_json(editions.target(only, edition), lambda made, way_on=way_on: made["cells"][-1].update(source=way_on))
+    assert stale_in(tiny) == [] and not stale.changed(only)
     assert not (tiny / "lessons_src/fromscratch/light.py").exists(), "no lesson makes it any more"
     assert command.main(["--check"], tiny) == 0
     assert capsys.readouterr().out == "all notebooks are as their sources say\n"
