@@ -77,7 +77,8 @@ def gain_and_bias_gradients(dy, x_hat):
     """The gradients of weight and bias in y = x_hat * weight + bias.
 
     dy, x_hat: (..., D), with at least one axis before the last, such as (B, D) or (B, T, D).
-    Returns (dweight, dbias), both (D,), the shape of weight and bias. Tensor operations only.
+    Returns (dweight, dbias), both (D,), the shape of weight and bias. Tensor operations only,
+    no autograd: it is your formula that is asked for.
     """
     ### BEGIN SOLUTION
     rows = tuple(range(dy.dim() - 1))  # all axes but the last
@@ -129,8 +130,8 @@ def backward_in_steps(dy, x, weight, eps=1e-5):
     """The gradient at every step of LayerNorm, from y back to x.
 
     dy, x: (..., D); weight: (D,).
-    Returns (d_x_hat, d_rstd, d_var, d_centered, d_mean, d_x): d_rstd, d_var, d_mean of shape (..., 1), the others (..., D).
-    Tensor operations only.
+    Returns (d_x_hat, d_rstd, d_var, d_centered, d_mean, d_x): d_rstd, d_var, d_mean of shape
+    (..., 1), the others (..., D). Tensor operations only, no autograd.
     """
     D = x.shape[-1]
     mean = x.mean(-1, keepdim=True)  # (..., 1)
@@ -169,9 +170,8 @@ def compare(name, ours, autograd):
     assert gap < 1e-11, (
         f"{name} differs by {gap}"
     )  # float64 carries 16 digits; the numbers here are below 1000
-    print(
-        f"{name:10} {'exact' if torch.equal(ours, autograd) else 'close'}   largest difference {gap:.0e}"
-    )
+    verdict = "exact" if torch.equal(ours, autograd) else "close"
+    print(f"{name:10} {verdict}   largest difference {gap:.0e}")
 
 
 STEPS = ("x_hat", "rstd", "var", "centered", "mean", "x")
@@ -252,7 +252,8 @@ def layer_norm_backward(dy, x, mean, rstd, weight):
     dy: (..., D) gradient of the loss by the output. x: (..., D) the input.
     mean, rstd: (..., 1) statistics of x, rstd = 1 / sqrt(var + eps). weight: (D,) the gain.
     Returns (dx, dweight, dbias) of shapes (..., D), (D,), (D,).
-    Only tensor operations, none in place: autograd must be able to differentiate the result once more.
+    Only tensor operations, none in place: autograd must be able to differentiate the result
+    once more. Neither autograd nor PyTorch's own LayerNorm inside: it is your formula.
     """
     ### BEGIN SOLUTION
     x_hat = (x - mean) * rstd  # (..., D)
@@ -380,10 +381,12 @@ plot.scatter3d(
     x="feature 1",
     y="feature 2",
     z="feature 3",
-    caption="Three features, eps = 0, no gain and bias. The circle (radius √3) holds all normalized rows. Drawn from one of them: 40 "
-    "random gradients h, and what the backward pass makes of each, dx / rstd. Both are shortened by the factor 0.6.",
-    alt="A circle in the plane of zero sum. Forty gray points scatter in all directions around one point of the circle. The forty "
-    "blue points, the gradients that leave, lie on one straight line through that point, the tangent of the circle.",
+    caption="Three features, eps = 0, no gain and bias. The circle (radius √3) holds all "
+    "normalized rows. Drawn from one of them: 40 random gradients h, and what the backward "
+    "pass makes of each, dx / rstd. Both are shortened by the factor 0.6.",
+    alt="A circle in the plane of zero sum. Forty gray points scatter in all directions "
+    "around one point of the circle. The forty blue points, the gradients that leave, lie on "
+    "one straight line through that point, the tangent of the circle.",
 )
 
 # %% [markdown]
@@ -397,7 +400,10 @@ plot.scatter3d(
 
 # %%
 def layer_norm_cut(x, weight, bias, cut=(), eps=1e-5):
-    """LayerNorm whose backward pass takes what `cut` names ("mean", "rstd") for constants. The output is right."""
+    """LayerNorm whose backward pass takes what `cut` names ("mean", "rstd") for constants.
+
+    The output is right.
+    """
     mean, var = mean_and_var(x)  # (..., 1) each
     rstd = torch.rsqrt(var + eps)  # (..., 1)
     mean = mean.detach() if "mean" in cut else mean
@@ -485,10 +491,12 @@ plot.lines(
     x="features in a row, D",
     y="error of dx (%)",
     colors={"both constant": "Post-LN", "mean constant": "RMSNorm"},
-    caption="Relative error of dx, ‖wrong − right‖ / ‖right‖, 32 rows, random gain and random upstream gradient, float64, eps = 1e-5. "
-    "It falls about like 1/√D for one missing term and √2/√D for two.",
-    alt="Three falling, nearly straight lines on logarithmic axes. With both statistics held constant the error falls from about 100 "
-    "percent at 4 features to 4 percent at 1024. Each alone is lower by the square root of 2, and the two nearly coincide.",
+    caption="Relative error of dx, ‖wrong − right‖ / ‖right‖, 32 rows, random gain and random "
+    "upstream gradient, float64, eps = 1e-5. It falls about like 1/√D for one missing term "
+    "and √2/√D for two.",
+    alt="Three falling, nearly straight lines on logarithmic axes. With both statistics held "
+    "constant the error falls from about 100 percent at 4 features to 4 percent at 1024. Each "
+    "alone is lower by the square root of 2, and the two nearly coincide.",
 )
 
 # %% [markdown]
@@ -549,7 +557,7 @@ losses = {
 
 # %%
 def passes(loss, weight, bias, cut):
-    """Whether a gradient with something cut passes a comparison with the right one under this loss."""
+    """Whether a gradient with something cut agrees with the right one under this loss."""
     grads = []
     for what in (cut, ()):
         leaf = sx.clone().requires_grad_()
@@ -630,9 +638,10 @@ print("second derivative right:", twice)
 # %% tags=["exercise", "export"] id="ex-7-5"
 # Exercise 7.5 · ●●●●○ · 7 min
 class LayerNormFunction(torch.autograd.Function):
-    """LayerNorm over the last axis with a backward pass of its own, which may be differentiated again.
+    """LayerNorm over the last axis, with a backward pass that may be differentiated again.
 
-    LayerNormFunction.apply(x, weight, bias, eps): x (..., D); weight, bias (D,); eps a float. Returns (..., D).
+    LayerNormFunction.apply(x, weight, bias, eps): x (..., D); weight, bias (D,); eps a float.
+    Returns (..., D).
     It keeps x and weight, and nothing else of x's size.
     """
 
@@ -688,7 +697,7 @@ print("first and second derivative right")
 
 # %%
 def kept(layer, v):
-    """The number of tensors of v's size that layer(v) keeps for its backward pass, besides v."""
+    """The number of tensors of v's size, besides v, that layer(v) keeps for backward."""
     storages = set()
 
     def pack(tensor):
@@ -757,7 +766,7 @@ print("with 768 features, every second derivative is off by more than 10 %")
 
 # %% tags=["optional"]
 def derivatives(layer):
-    """First, second and third derivative of a weighted sum of layer(v), along a fixed direction."""
+    """First, second and third derivative of a weighted sum of layer(v), along one direction."""
     g = torch.Generator().manual_seed(78)
     v, direction, weights = (
         torch.randn(2, 5, dtype=torch.float64, generator=g) for _ in range(3)
@@ -817,7 +826,7 @@ torch.testing.assert_close(
 
 # %% tags=["optional"]
 def dx_error(dx, sample, dy, weight):
-    """Relative error of a float32 dx; the truth is computed in float64 from the same float32 numbers."""
+    """Relative error of a float32 dx; the truth: float64, from the same float32 numbers."""
     truth = gradient((), sample.double(), dy.double(), weight.double())  # (B, D)
     return ((dx.double() - truth).norm() / truth.norm()).item()
 
@@ -881,10 +890,12 @@ plot.lines(
     title="Subtract the mean, twice, and the gradient keeps its digits",
     x="offset of a row of spread 1",
     y="relative error of dx",
-    caption="float32, 32 rows of 1024 features, random gain and upstream gradient; the truth in float64 from the same numbers. The closed "
-    "form uses x − mean; LayerNormFunction centers the row once more before. One thread, torch 2.13.",
-    alt="Three curves over the offset, on logarithmic axes. PyTorch's kernel and the closed form both rise from 1e-7 to about "
-    "1e-3 and 2e-4 at an offset of 100,000, the kernel about five times higher. LayerNormFunction stays at 7e-8.",
+    caption="float32, 32 rows of 1024 features, random gain and upstream gradient; the truth "
+    "in float64 from the same numbers. The closed form uses x − mean; LayerNormFunction "
+    "centers the row once more before. One thread, torch 2.13.",
+    alt="Three curves over the offset, on logarithmic axes. PyTorch's kernel and the closed "
+    "form both rise from 1e-7 to about 1e-3 and 2e-4 at an offset of 100,000, the kernel "
+    "about five times higher. LayerNormFunction stays at 7e-8.",
 )
 
 # %% [markdown]
@@ -899,7 +910,10 @@ plot.lines(
 
 # %%
 def patient(dy, x_hat, rstd, weight):
-    """dx of LayerNorm, as the patient computes it. dy, x_hat: (..., D); rstd: (..., 1); weight: (D,)."""
+    """dx of LayerNorm, as the patient computes it.
+
+    dy, x_hat: (..., D); rstd: (..., 1); weight: (D,).
+    """
     D = dy.shape[-1]
     sums = dy.sum(-1, keepdim=True) + x_hat * (dy * x_hat).sum(-1, keepdim=True)  # (..., D)
     return (weight * rstd / D) * (D * dy - sums)  # (..., D)
@@ -918,10 +932,8 @@ for setting, gain in (("gain 1", torch.ones(6, dtype=torch.float64)), ("random g
         gradient((), sx, sdy, gain),
         patient(sdy, (sx - mean) * rstd, rstd, gain),
     )  # (B, D) each
-    print(
-        f"{setting:12} agrees with autograd: {torch.allclose(right, theirs, rtol=1e-9, atol=1e-9)!s:6}",
-        end="",
-    )
+    agrees = torch.allclose(right, theirs, rtol=1e-9, atol=1e-9)
+    print(f"{setting:12} agrees with autograd: {agrees!s:6}", end="")
     show("sum of dx", theirs.sum(-1), 2)
 
 # %% [markdown]

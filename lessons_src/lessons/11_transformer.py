@@ -41,9 +41,10 @@ from lessonkit import (
 
 # %% tags=["export", "record"]
 def attention(q, k, v, causal=True):
-    """Every token asks, and gets a mean of the values of the tokens that it may see, weighted by q · k.
+    """Every token asks, and gets a mean of the values that it may see, weighted by q · k.
 
-    q, k, v: (..., T, d). causal: a token sees itself and the tokens before it, not those behind it.
+    q, k, v: (..., T, d). causal: a token sees itself and the tokens before it, not those
+    behind it.
     Returns (..., T, d).
     """
     T, d = q.shape[-2:]
@@ -129,7 +130,8 @@ class Attention(nn.Module):
 def pre_ln(x, attend, mlp, norm1, norm2):
     """A Pre-LN block: attention, then MLP, each with its norm and its skip.
 
-    x: (B, T, C). attend, mlp, norm1, norm2: functions (B, T, C) -> (B, T, C); norm1 belongs to attend, norm2 to mlp.
+    x: (B, T, C). attend, mlp, norm1, norm2: functions (B, T, C) -> (B, T, C); norm1 belongs to
+    attend, norm2 to mlp.
     Returns (B, T, C).
     """
     ### BEGIN SOLUTION
@@ -156,7 +158,8 @@ check.pre_ln(pre_ln)
 def place_norm(x, function, norm, place):
     """One function of a block with its skip, and its norm where place says.
 
-    x: (B, T, C). function, norm: (B, T, C) -> (B, T, C). place: "pre", "post", or None for no norm.
+    x: (B, T, C). function, norm: (B, T, C) -> (B, T, C).
+    place: "pre", "post", or None for no norm.
     Returns (B, T, C).
     """
     ### BEGIN SOLUTION
@@ -184,10 +187,12 @@ check.place_norm(place_norm)
 
 # %% tags=["export", "record"]
 class Block(nn.Module):
-    """A Transformer block: attention between the tokens, then an MLP on each token, each beside a skip.
+    """A Transformer block: attention between tokens, then an MLP on each, each beside a skip.
 
-    width: C. heads: of the attention. norm: function (width) -> module. causal: whether a token sees no later one.
-    place: where the norms sit. "pre": on the branch, before its function. "post": behind the sum. None: nowhere.
+    width: C. heads: of the attention. norm: function (width) -> module. causal: whether a token
+    sees no later one.
+    place: where the norms sit. "pre": on the branch, before its function. "post": behind the
+    sum. None: nowhere.
     forward: x (B, T, C) -> (B, T, C).
     """
 
@@ -228,9 +233,10 @@ print("your block is the course's")
 
 # %% tags=["export", "record"]
 def encode(words, T=16):
-    """Words as numbers: a to z are 1 to 26, and 0 stands for the start, the end and the rest of the row.
+    """Words as numbers: a to z are 1 to 26; 0 is the start, the end and the rest of the row.
 
-    Returns x (N, T), the word behind a 0, and y (N, T), what comes next; -100 marks places without a question.
+    Returns x (N, T), the word behind a 0, and y (N, T), what comes next; -100 marks places
+    without a question.
     """
     rows = [[0, *(ord(letter) - 96 for letter in word)] for word in words]
     x = [row + [0] * (T - len(row)) for row in rows]
@@ -279,9 +285,10 @@ assert 2.94 < unigram < 2.945  # counted, not drawn
 class CharGPT(nn.Module):
     """A character-level GPT: what comes next, for each position of a text.
 
-    symbols: size of the alphabet. context: most tokens T. width, heads, norm, place: of the blocks. layers: how many.
-    With place="pre" a final norm stands before the output layer. Linears start with Xavier's uniform weights and zero
-    biases, embeddings with N(0, 1). forward: tokens (B, T) -> logits (B, T, symbols).
+    symbols: size of the alphabet. context: most tokens T. width, heads, norm, place: of the
+    blocks. layers: how many. With place="pre" a final norm stands before the output layer.
+    Linears start with Xavier's uniform weights and zero biases, embeddings with N(0, 1).
+    forward: tokens (B, T) -> logits (B, T, symbols).
     """
 
     def __init__(
@@ -348,7 +355,10 @@ def validation(model):
 
 
 def study(models, seeds, rate=3e-3, warm_up=0, steps=150, keep=None):
-    """Train each model on `steps` batches of 32 words; warm_up: the steps in which the learning rate rises linearly."""
+    """Train each model on `steps` batches of 32 words.
+
+    warm_up: the steps in which the learning rate rises linearly.
+    """
     return train.compare(
         models,
         seeds=seeds,
@@ -369,7 +379,8 @@ def study(models, seeds, rate=3e-3, warm_up=0, steps=150, keep=None):
 # You train the first three of these settings below. A larger table of 19 settings takes ten minutes and is **recorded**: the next two cells are the ones that made it, and `rerun=True` makes it again. The course's tests repeat only the first of its 76 runs (Pre-LN, seed 100) and compare; the others stand as they were recorded.
 
 # %% tags=["record"]
-settings = [  # place, norm, learning rate, warm-up steps, what starts with a std of 0.02, final norm
+# place, norm, learning rate, warm-up steps, what starts with a std of 0.02, final norm
+settings = [
     ["pre", "LayerNorm", 3e-3, 0, "nothing", True],
     ["post", "LayerNorm", 3e-3, 0, "nothing", True],
     ["post", "LayerNorm", 3e-3, 75, "nothing", True],
@@ -394,7 +405,7 @@ settings = [  # place, norm, learning rate, warm-up steps, what starts with a st
 
 # %% tags=["record"]
 def gpt_run(run, settings):
-    """Run 4 s + k: setting s of the table with seed 100 + k. Returns its validation curve, 6 numbers."""
+    """Run 4 s + k: setting s of the table with seed 100 + k. Returns 6 validation losses."""
     place, norm, rate, warm_up, small, final = settings[run // 4]
 
     def model():
@@ -435,13 +446,17 @@ plot.lines(
     title="One of them never gets past the letter frequencies",
     x="training step",
     y="nats a character",
-    caption=f"Validation loss on 300 words; {note}. B lies above the picture from its first point on.",
-    alt="Four loss curves over 150 training steps, the lowest first. C falls from 2.7 to below 2.4. A starts as high as D and ends near 2.6. D stays at 2.95, where a dashed line marks the entropy of the letter frequencies. B is above the picture.",
+    caption=f"Validation loss on 300 words; {note}. B lies above the picture from its first "
+    "point on.",
+    alt="Four loss curves over 150 training steps, the lowest first. C falls from 2.7 to "
+    "below 2.4. A starts as high as D and ends near 2.6. D stays at 2.95, where a dashed line "
+    "marks the entropy of the letter frequencies. B is above the picture.",
 )
 
 # %% tags=["exercise"] id="ex-11-3"
 # Exercise 11.3 · ●●○○○ · 3 min
-# For each curve one of "Pre-LN", "Post-LN", "Post-LN + warm-up", "no norm"
+# For each curve one of "Pre-LN", "Post-LN", "Post-LN + warm-up", "no norm":
+# four_curves = {"A": ..., "B": ..., "C": ..., "D": ...}
 ### BEGIN SOLUTION
 four_curves = {"A": "Post-LN + warm-up", "B": "no norm", "C": "Pre-LN", "D": "Post-LN"}
 ### END SOLUTION
@@ -485,8 +500,11 @@ plot.lines(
     title="Post-LN stays at the letter frequencies; after a warm-up it learns, behind Pre-LN",
     x="training step",
     y="nats a character",
-    caption="Validation loss on 300 words, live runs: 12 layers, Xavier's initial weights, Adam at 0.003, 32 words a step, four seeds, no run stopped early.",
-    alt="Three loss curves over 100 steps. Pre-LN falls at once and ends near 2.42. Post-LN stays at the dashed line of the letter frequencies. Post-LN with warm-up starts at that line, too, then falls and ends near 2.65, half-way to Pre-LN.",
+    caption="Validation loss on 300 words, live runs: 12 layers, Xavier's initial weights, "
+    "Adam at 0.003, 32 words a step, four seeds, no run stopped early.",
+    alt="Three loss curves over 100 steps. Pre-LN falls at once and ends near 2.42. Post-LN "
+    "stays at the dashed line of the letter frequencies. Post-LN with warm-up starts at that "
+    "line, too, then falls and ends near 2.65, half-way to Pre-LN.",
 )
 
 # %%
@@ -552,8 +570,12 @@ plot.bars(
     colors={name: "Pre-LN" if "Pre" in name else "Post-LN" for name in small},
     title="Small linear layers rescue Post-LN, small embeddings do not",
     x="nats a character after 150 steps",
-    caption=f"Validation loss, 12 layers, Adam at 0.003 without warm-up; {note}. Small means a standard deviation of 0.02; otherwise linear layers start as Xavier says and embeddings with a standard deviation of 1.",
-    alt="Five rows of points. Post-LN with Xavier's linear layers stays at 2.9 with either embeddings. With small linear layers it ends near 2.35, whatever the embeddings; Pre-LN with all weights small ends at 2.45.",
+    caption=f"Validation loss, 12 layers, Adam at 0.003 without warm-up; {note}. Small means "
+    "a standard deviation of 0.02; otherwise linear layers start as Xavier says and "
+    "embeddings with a standard deviation of 1.",
+    alt="Five rows of points. Post-LN with Xavier's linear layers stays at 2.9 with either "
+    "embeddings. With small linear layers it ends near 2.35, whatever the embeddings; Pre-LN "
+    "with all weights small ends at 2.45.",
 )
 
 # %%
@@ -584,8 +606,12 @@ plot.lines(
     title="Post-LN trains at small rates; at 0.01 even warm-up fails",
     x="learning rate",
     y="nats a character after 150 steps",
-    caption=f"Validation loss, 12 layers, Xavier; warm-up over the first 75 of 150 steps; {note}.",
-    alt="Three curves over four learning rates. Pre-LN goes from 2.54 at 0.0003 to 2.36 at 0.003 and 2.39 at 0.01. Post-LN starts at 2.62, reaches 2.51 at 0.001, and lies at the letter frequencies, 2.94, from 0.003 on. With warm-up it goes from 2.70 over 2.51 to 2.57 at 0.003, and lies at 2.93 at 0.01.",
+    caption="Validation loss, 12 layers, Xavier; warm-up over the first 75 of 150 steps; "
+    f"{note}.",
+    alt="Three curves over four learning rates. Pre-LN goes from 2.54 at 0.0003 to 2.36 at "
+    "0.003 and 2.39 at 0.01. Post-LN starts at 2.62, reaches 2.51 at 0.001, and lies at the "
+    "letter frequencies, 2.94, from 0.003 on. With warm-up it goes from 2.70 over 2.51 to "
+    "2.57 at 0.003, and lies at 2.93 at 0.01.",
 )
 
 # %%
@@ -633,7 +659,7 @@ def toy(place, L, seed, d=128, T=16, symbols=64):
 
 # %%
 def gpt_gradients(place, layers, seed):
-    """Gradient norms of the last MLP weight of the first and of the last block of a new CharGPT, on 64 words."""
+    """Gradient norms of the last MLP weight in the first and last block of a new CharGPT."""
     torch.manual_seed(seed)
     model = CharGPT(layers=layers, place=place)
     x, y = batch(torch.Generator().manual_seed(1000 + seed), size=64)
@@ -673,7 +699,9 @@ plot.panels(
     x="layers L",
     title="Pre-LN's last gradient shrinks with depth, Post-LN's does not",
     caption="Gradient norm of the last block's second MLP weight before the first step.",
-    alt="Two panels with logarithmic axes. Left, in the setting of the theorem: Post-LN is flat near 7.5 from 2 to 64 layers, Pre-LN falls along a straight line from 6 to 1. Right, in the GPT: Post-LN rises from 0.6 to 1.2, Pre-LN falls from 0.4 to 0.2.",
+    alt="Two panels with logarithmic axes. Left, in the setting of the theorem: Post-LN is "
+    "flat near 7.5 from 2 to 64 layers, Pre-LN falls along a straight line from 6 to 1. "
+    "Right, in the GPT: Post-LN rises from 0.6 to 1.2, Pre-LN falls from 0.4 to 0.2.",
 )
 
 # %%
@@ -722,8 +750,10 @@ plot.lines(
     title="Pre-LN's stream grows with depth, between the bounds",
     x="layers L",
     y="mean square of the stream",
-    caption="Mean of |x|²/d over 16 tokens behind the last block, before training, in the setting of the theorem.",
-    alt="Two curves between two gray lines on logarithmic axes. Pre-LN grows from 2 at 2 layers to 90 at 64 layers, between 1 + L/2 and 1 + 3L/2. Post-LN stays at 1.",
+    caption="Mean of |x|²/d over 16 tokens behind the last block, before training, in the "
+    "setting of the theorem.",
+    alt="Two curves between two gray lines on logarithmic axes. Pre-LN grows from 2 at 2 "
+    "layers to 90 at 64 layers, between 1 + L/2 and 1 + 3L/2. Post-LN stays at 1.",
 )
 
 # %%
@@ -755,10 +785,11 @@ print("final norm:", nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
 # %% tags=["exercise"] id="ex-11-4"
 # Exercise 11.4 · ●●○○○ · 4 min
 def encoder(width, heads, layers, norm_first):
-    """An nn.TransformerEncoder: with a final norm if its blocks need one behind them, and without if they do not.
+    """An nn.TransformerEncoder, with a final norm only if its blocks need one behind them.
 
     width, heads, layers: whole numbers. norm_first: whether the blocks are Pre-LN.
-    Returns the module: nn.TransformerEncoder(layer, number, norm=module or None, enable_nested_tensor=False).
+    Returns the module:
+    nn.TransformerEncoder(layer, number, norm=module or None, enable_nested_tensor=False).
     """
     layer = nn.TransformerEncoderLayer(
         width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first
@@ -801,6 +832,9 @@ assert gap.abs().max() < 0.05  # loaded: at most 0.006
 # %% tags=["exercise", "optional"] id="ex-11-5"
 # Exercise 11.5 · ●●○○○ · 3 min
 # How many norms does each model have? ("BERT base": the encoder with its embeddings)
+# norm_counts = {
+#     "GPT-2 small": ..., "BERT base": ..., "Llama 7B": ..., "the Transformer of 2017": ...
+# }
 ### BEGIN SOLUTION
 norm_counts = {
     "GPT-2 small": 25,
@@ -816,7 +850,7 @@ check.norm_counts(norm_counts)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Fill in `norm_counts = {"GPT-2 small": ..., "BERT base": ..., "Llama 7B": ..., "the Transformer of 2017": ...}` from the table.
+# Count layer by layer from the table: the norms of one layer times the layers, and what stands outside of them.
 #
 # </details>
 #
@@ -951,7 +985,8 @@ print("norms:", sum(isinstance(module, nn.LayerNorm) for module in found.modules
 def already_normalized(h, tolerance=0.01):
     """Whether every row of h is as LayerNorm leaves it at gain 1 and bias 0.
 
-    h: (..., D). tolerance: how far the mean of a row may be from 0, and its biased variance from 1.
+    h: (..., D). tolerance: how far the mean of a row may be from 0, and its biased variance
+    from 1.
     Returns True or False.
     """
     ### BEGIN SOLUTION

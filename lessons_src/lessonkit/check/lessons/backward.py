@@ -220,11 +220,11 @@ def _complete(probe, names):
     return replace(probe, run=run)
 
 
-def _steps_probe(count, label, seed, *shape, eps=1e-5, dtype=torch.float64, mean=0.0, **more):
-    """Return a Probe of the first count lines."""
-    given = draw(seed, *shape), draw(seed + 1, *shape, scale=2, mean=mean), draw(seed + 2, shape[-1])
+def _steps_probe(count, label, seed, *shape, eps=(), dtype=torch.float64, scale=2.0, mean=0.0, **more):
+    """Return a Probe of the first count lines; without eps the default is used."""
+    given = draw(seed, *shape), draw(seed + 1, *shape, scale=scale, mean=mean), draw(seed + 2, shape[-1])
     names, given = ("dy", "x", "weight", "eps"), [item.to(dtype) for item in given]
-    probe = call(label, *given, eps, names=names, returns=_STEPS[:count], **more)
+    probe = call(label, *given, *eps, names=names, returns=_STEPS[:count], **more)
     return replace(probe, run=lambda answer: probe.run(_first(answer, count)))
 
 
@@ -232,8 +232,9 @@ def _steps_probes(count):
     return [
         _steps_probe(count, "3 rows of 5", 11, 3, 5, mean=3.0),
         _steps_probe(count, "a (2, 3, 4) tensor", 14, 2, 3, 4, mean=-1.0),
-        _steps_probe(count, "eps=0.5", 17, 2, 6, eps=0.5),
+        _steps_probe(count, "eps=0.5", 17, 2, 6, eps=(0.5,)),
         _steps_probe(count, "4 rows of 4", 20, 4, 4),
+        _steps_probe(count, "rows of spread 0.01, without eps", 26, 2, 6, scale=0.01),
         # sums of 7 products, and rstd cubed, in 24 bits
         _steps_probe(count, "float32 rows", 23, 3, 7, dtype=torch.float32, tolerance=1e-4, gradient=False),
     ]
@@ -256,7 +257,7 @@ def backward_in_steps(answer):
         "backward_in_steps",
         [([_complete(_STEP_STAGES[-1][0][0], _STEPS)], []), *_STEP_STAGES],
         in_float64(_in_steps),
-        "backward_in_steps does what it should in all six lines (2 and 3 axes, a large eps, a square, float32)",
+        "backward_in_steps does what it should in all six lines (2 and 3 axes, small rows, a large eps, a square, float32)",
         "function",
         by_hand=_AUTOGRAD,
     )
