@@ -12,6 +12,11 @@ def _rows(*rows, dtype=torch.float64):
     return torch.tensor(rows, dtype=torch.float64).to(dtype)
 
 
+def _counting(*offsets):
+    """float32 rows of 0, 1, 2, 3 plus an offset: exact, like their means and centered squares, not like E[x^2]."""
+    return _rows(*([k, k + 1, k + 2, k + 3] for k in offsets), dtype=torch.float32)
+
+
 def _with_outliers(seed, dtype):
     """Two wide rows with one entry of 30 or -30, which comes out beyond 10: no clamp survives."""
     x = draw(seed, 2, 256)
@@ -38,13 +43,8 @@ _PROBES = [
     call("eps = 0 on rows of spread 0.001, of a shape that came before", 1e-3 * draw(37, 2, 3, 5), eps=0.0),
     call("wide rows with one large entry", _with_outliers(38, torch.float64)),
     call("float32 rows", draw(36, 3, 16, dtype=torch.float32), tolerance=1e-5),
-    # Exact in float32, and so are its mean and centered squares; the difference of squares is 2.0 and 0.0, not 1.25.
-    # PyTorch's own gradient at such offsets is right to about 1e-4.
-    call(
-        "float32 rows with offset 4096 and 8192",
-        _rows([4096, 4097, 4098, 4099], [8192, 8193, 8194, 8195], dtype=torch.float32),
-        tolerance=1e-3,
-    ),
+    # E[x^2] - E[x]^2 is 2.0 and 0.0 here, not 1.25. PyTorch's own gradient at such offsets is right to about 1e-4.
+    call("float32 rows with offset 4096 and 8192", _counting(4096, 8192), tolerance=1e-3),
 ]
 
 _ADDED = "eps is added to the deviation. Add it to the variance, under the root: a row of spread 0.001 comes out 3.3 times too large."
@@ -113,15 +113,8 @@ _MISTAKES = known(
 
 def normalize(answer):
     """Check a function x (..., D), eps=1e-5 -> (x - mean) / sqrt(var + eps) over the last axis (lesson 3)."""
-    examine(
-        answer,
-        "normalize",
-        _PROBES,
-        in_float64(_normalize),
-        _MISTAKES,
-        tried="spreads from 2 to 0, four values of eps, large entries, offsets, gradients",
-        by_hand=("layer_norm",),
-    )
+    tried = "spreads from 2 to 0, four values of eps, large entries, offsets, gradients"
+    examine(answer, "normalize", _PROBES, in_float64(_normalize), _MISTAKES, tried, by_hand=("layer_norm",))
 
 
 # ---------------------------------------------------------------------------------------------------- eps_numbers
@@ -129,13 +122,7 @@ def normalize(answer):
 
 def eps_numbers(answer):
     """Check what eps does to variance, gradient and largest value, as a dictionary of five numbers (lesson 3)."""
-    expected = {
-        "a": 0.5,
-        "b": 0.9,
-        "c": 0,
-        "d": 100.0,
-        "e": 4.0,
-    }  # c is an int: it is 0 exactly, not within a tolerance
+    expected = {"a": 0.5, "b": 0.9, "c": 0, "d": 100.0, "e": 4.0}  # c, an int, has no tolerance: it is 0
     not_one = "The variance of the output is v / (v + eps): 1 only if eps is negligible beside v."
     deviation = "That is the deviation of the output. Asked is the variance, its square."
     upside_down = "Upside down: v / (v + eps)."
@@ -267,18 +254,13 @@ _OFFSETS = torch.tensor([1e4, -3e3, 2.0, 0.0], dtype=torch.float64).unsqueeze(-1
 _VARIANCE_PROBES = [
     call("rows of random numbers", 3 * draw(41, 2, 3, 5) - 1),
     call("rows with different offsets", _OFFSETS / 100 + draw(42, 4, 6)),
-    # Exact in float32, like their mean and centered squares; E[x^2] - E[x]^2 gives 1.25, 2.0, 0.0.
-    call(
-        "the rows 0, 1, 2, 3 plus 0, 4096, 8192",
-        _rows([0, 1, 2, 3], [4096, 4097, 4098, 4099], [8192, 8193, 8194, 8195], dtype=torch.float32),
-        tolerance=1e-4,
-    ),  # Welford's gradient is off by 1e-5
+    # E[x^2] - E[x]^2 gives 1.25, 2.0, 0.0; Welford's gradient is off by 1e-5.
+    call("the rows 0, 1, 2, 3 plus 0, 4096, 8192", _counting(0, 4096, 8192), tolerance=1e-4),
     call("a float32 row without spread, offset 10000", _rows([10000] * 8, dtype=torch.float32), tolerance=1e-6),
     # Welford's chain, the least exact of the right ways, is off by 1e-3 of the variance here; E[x^2] - E[x]^2 by 10.
     call("float32 rows of spread 1 with offsets up to 10000", (_OFFSETS + draw(43, 4, 96)).float(), tolerance=5e-3),
-    call(
-        "float32 rows of spread 0.01 around 100", (100 + 0.01 * draw(44, 5, 32)).float(), tolerance=2e-6
-    ),  # 2 % of 1e-4
+    # 2e-6 is 2 % of the variance, 1e-4.
+    call("float32 rows of spread 0.01 around 100", (100 + 0.01 * draw(44, 5, 32)).float(), tolerance=2e-6),
 ]
 
 _HIDDEN = "a clamp (or abs) hides that E[x^2] - E[x]^2 has lost its digits; it does not bring them back. Make the numbers small before you square."
@@ -346,14 +328,10 @@ _VARIANCE_MISTAKES = [
 
 def stable_variance(answer):
     """Check a function x (..., D) -> biased variance (..., 1) that survives an offset of 1e4 in float32 (lesson 3)."""
+    tried = "float32 rows with offsets to 10000, rows without spread, gradients"
+    own = ("var", "var_mean", "std", "std_mean")
     examine(
-        answer,
-        "stable_variance",
-        _VARIANCE_PROBES,
-        in_float64(_two_passes),
-        _VARIANCE_MISTAKES,
-        tried="float32 rows with offsets to 10000, rows without spread, gradients",
-        by_hand=("var", "var_mean", "std", "std_mean"),
+        answer, "stable_variance", _VARIANCE_PROBES, in_float64(_two_passes), _VARIANCE_MISTAKES, tried, by_hand=own
     )
 
 
@@ -362,18 +340,12 @@ def stable_variance(answer):
 
 def half_diagnosis(answer):
     """Check which rounding breaks each of three float16 rows: eps, underflow or overflow (lesson 3)."""
+    always_0 = "The variance of a row of zeros is 0 in every format. What should have stood beside it?"
+    not_0 = "eps is lost here too, but even without it this row has a variance, 4.7e-9. What does float16 make of it?"
     causes = [
-        (
-            "zeros",
-            "underflow",
-            "The variance of a row of zeros is 0 in every format. What should have stood beside it?",
-        ),
+        ("zeros", "underflow", always_0),
         ("zeros", "overflow", "Nothing is large in a row of zeros."),
-        (
-            "tiny",
-            "eps",
-            "eps is lost here too, but even without it this row has a variance, 4.7e-9. What does float16 make of it?",
-        ),
+        ("tiny", "eps", not_0),
         ("tiny", "overflow", "inf came out. Ask what it was divided by."),
         ("large", "eps", "With a variance this large eps never matters."),
         ("large", "underflow", "Zeros came out. Its variance is 327,680: does float16 go so far?"),
@@ -414,11 +386,7 @@ _HALF_PROBES = [
     call("float16 rows with eps = 0.25", draw(52, 3, 8, dtype=_HALF), 0.25, names=("x", "eps"), tolerance=2e-3),
     call("float16 rows of spread 7e-5 with eps = 0", _TINY, eps=0.0, tolerance=2e-3, gradient=False),
     call("float32 rows of spread 0.001", 1e-3 * draw(53, 3, 8, dtype=torch.float32), tolerance=1e-5),
-    call(
-        "float32 rows with offset 4096",
-        _rows([4096, 4097, 4098, 4099], [4096, 4099, 4100, 4105], dtype=torch.float32),
-        tolerance=1e-3,
-    ),
+    call("float32 rows with offset 4096 and 8192", _counting(4096, 8192), tolerance=1e-3),
 ]
 
 _STILL = "part of the arithmetic is still in x's dtype, or rounded back to it before the root: there eps becomes 0. Convert x first, and back in the last step only."
@@ -482,11 +450,5 @@ _HALF_REFERENCE = in_float64(lambda x, eps=1e-8: _normalize(x, eps))  # _half it
 
 def normalize_half(answer):
     """Check a LayerNorm for float16, bfloat16 and float32 rows that computes in at least float32 (lesson 3)."""
-    examine(
-        answer,
-        "normalize_half",
-        _HALF_PROBES,
-        _HALF_REFERENCE,
-        _HALF_MISTAKES,
-        tried="float16, bfloat16 and float32, spreads from 0 to 600, large entries, four values of eps, gradients",
-    )
+    tried = "float16, bfloat16 and float32, spreads from 0 to 600, large entries, four values of eps, gradients"
+    examine(answer, "normalize_half", _HALF_PROBES, _HALF_REFERENCE, _HALF_MISTAKES, tried)

@@ -128,15 +128,9 @@ _SOFTMAX_MISTAKES = known(
 
 def softmax(answer):
     """Check a function x (..., D) -> softmax over the last axis that never overflows (lesson 5)."""
-    examine(
-        answer,
-        "softmax",
-        _SOFTMAX_PROBES,
-        in_float64(_softmax),
-        _SOFTMAX_MISTAKES,
-        tried="1 to 3 axes, three dtypes, entries from -900 to 200, a mask, gradients",
-        by_hand=("softmax", "log_softmax", "softmin"),
-    )
+    tried = "1 to 3 axes, three dtypes, entries from -900 to 200, a mask, gradients"
+    own = ("softmax", "log_softmax", "softmin")
+    examine(answer, "softmax", _SOFTMAX_PROBES, in_float64(_softmax), _SOFTMAX_MISTAKES, tried, by_hand=own)
 
 
 # ---- what changes what -----------------------------------------------------------------------------------------------
@@ -154,7 +148,7 @@ def shift_and_scale(answer):
         "softmax(LN(2 * x))": "same",
         "LN(softmax(2 * x))": "changed",
     }
-    odds = "Doubling x squares every e^x: the shares e^x / sum are powers of what they were, and the largest grows."
+    power = "Doubling x squares every e^x: the shares e^x / sum are powers of what they were, and the largest grows."
     mean = "The mean moves by 3 with the row; x - mean stays."
     scale = "x - mean doubles, and the deviation doubles too."
     sign = "x - mean turns its sign; the deviation is never negative, so it stays. The output is -LN(x)."
@@ -164,7 +158,7 @@ def shift_and_scale(answer):
     )
     causes = [
         ("softmax(x + 3)", "changed", "Every exponential gets the factor e^3, and so does their sum."),
-        ("softmax(2 * x)", "same", odds),
+        ("softmax(2 * x)", "same", power),
         ("softmax(-x)", "same", "The largest entry of x is the smallest of -x: their shares trade places."),
         *[(f"softmax({x})", "negated", "Softmax is never negative.") for x in ("x + 3", "2 * x", "-x")],
         ("LN(x + 3)", "changed", mean),
@@ -233,14 +227,8 @@ _TEMPERATURE_MISTAKES = known(
 
 def temperature_for(answer):
     """Check a function (gap, odds) -> temperature T at which the larger of two entries gets odds times the share."""
-    examine(
-        answer,
-        "temperature_for",
-        _TEMPERATURE_PROBES,
-        _temperature,
-        _TEMPERATURE_MISTAKES,
-        tried="gaps from 0.5 to 6, odds from 1.5 to 1000",
-    )
+    tried = "gaps from 0.5 to 6, odds from 1.5 to 1000"
+    examine(answer, "temperature_for", _TEMPERATURE_PROBES, _temperature, _TEMPERATURE_MISTAKES, tried)
 
 
 # ---- the Jacobian ----------------------------------------------------------------------------------------------------
@@ -323,14 +311,8 @@ _JACOBIAN_MISTAKES = known(
 
 def softmax_jacobian(answer):
     """Check a function p (..., D), softmax's output -> its Jacobian (..., D, D) (lesson 5)."""
-    examine(
-        answer,
-        "softmax_jacobian",
-        _JACOBIAN_PROBES,
-        in_float64(_jacobian),
-        _JACOBIAN_MISTAKES,
-        tried="one row, batches of rows and of sequences, float32 and float64",
-    )
+    tried = "one row, batches of rows and of sequences, float32 and float64"
+    examine(answer, "softmax_jacobian", _JACOBIAN_PROBES, in_float64(_jacobian), _JACOBIAN_MISTAKES, tried)
 
 
 # ---- the clinic ------------------------------------------------------------------------------------------------------
@@ -369,10 +351,12 @@ _POOL_PROBES = [
         _rows([5], [2], [1], [2], dtype=_NARROW),
         2e-3,
     ),
+    _pooled("scores from -150 to 150 in one sample", 50 * _rows([[-3], [1], [3]], dtype=_NARROW), torch.ones(1, 1)),
     _pooled("float64 and a long query", draw(27, 2, 4, 3), 6 * draw(28, 3, 1), 1e-9),
 ]
 
 _ZERO = "LayerNorm over an axis of size 1 is always zero. Softmax over the tokens, axis 1."
+_NOT_LARGEST = "the mean (or the smallest) of the scores is subtracted, so that exp can still overflow. Subtract the largest of each sample, or take F.softmax over axis 1."
 _AVERAGE = "that is the mean of the tokens. The query must decide their weights."
 _WEIGH = "F.softmax(scores, dim=1)"
 _POOL_MISTAKES = known(
@@ -398,6 +382,8 @@ _POOL_MISTAKES = known(
         f"{_WEIGH} -> torch.nn.LayerNorm(1)(scores)": _ZERO,
         f"{_WEIGH} -> F.layer_norm(scores.mT, scores.shape[1:2]).mT": "LayerNorm makes half of the weights negative and lets them sum to 0: no average. Softmax over axis 1.",
         f"{_WEIGH} -> F.softmax(F.layer_norm(scores.mT, scores.shape[1:2]).mT, dim=1)": "the scores are normalized over the tokens first, so that the length of the query no longer counts. Softmax of the scores as they are.",
+        f"{_WEIGH} -> F.normalize((scores - scores.mean(1, keepdim=True)).exp(), p=1, dim=1)": _NOT_LARGEST,
+        f"{_WEIGH} -> F.normalize((scores - scores.amin(1, keepdim=True)).exp(), p=1, dim=1)": _NOT_LARGEST,
         "(weights * x).sum(1) -> x.mean(1)": _AVERAGE,
         "(weights * x).sum(1) -> x.mean(1) + 0 * query.sum()": _AVERAGE,
         "dim=1) -> dim=-1) / scores.shape[1]": _AVERAGE,
@@ -418,11 +404,5 @@ _POOL_MISTAKES = known(
 
 def mended_pool(answer):
     """Check the clinic's pooling (x (B, T, C), query (C, 1)) -> (B, C), mended (lesson 5)."""
-    examine(
-        answer,
-        "mended_pool",
-        _POOL_PROBES,
-        in_float64(_pool),
-        _POOL_MISTAKES,
-        tried="a batch of one, equal sizes, scores from -200 to 200, two dtypes, gradients of x and query",
-    )
+    tried = "a batch of one, equal sizes, scores from -200 to 200, two dtypes, gradients of x and query"
+    examine(answer, "mended_pool", _POOL_PROBES, in_float64(_pool), _POOL_MISTAKES, tried)
