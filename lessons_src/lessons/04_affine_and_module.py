@@ -191,8 +191,12 @@ except RuntimeError as error:
 def short_layer_norm(x, normalized_shape, weight, bias, eps=1e-5):
     """LayerNorm over the last len(normalized_shape) axes.
 
-    x: (..., *normalized_shape). normalized_shape: a tuple of sizes. weight, bias: tensors of that shape.
-    Returns a tensor of x's shape: (x - mean) / sqrt(biased variance + eps) * weight + bias.
+    x: (..., *normalized_shape), left as it is. normalized_shape: a tuple of sizes.
+    weight, bias: tensors of that shape and of x's dtype, float32 or float64.
+    eps: added to the biased variance, under the root; it may be 0.
+    Returns a tensor of x's shape and dtype,
+    (x - mean) / sqrt(biased variance + eps) * weight + bias, whose gradient flows back to all
+    three tensors. Built from sums and means, without PyTorch's own norms.
     """
     ### BEGIN SOLUTION
     axes = tuple(range(-len(normalized_shape), 0))  # (-1,), (-2, -1), ...
@@ -264,7 +268,7 @@ def twice(x, eps=1e-5):
 
 # %%
 def distance(norm, offset, seed):
-    """Largest distance from the same rows normalized in float64: 64 float32 rows of 64 numbers, spread 1."""
+    """Largest distance from the same rows in float64: 64 float32 rows of 64, spread 1."""
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(64, 64, generator=g) + offset  # (B, D)
     return (norm(x) - F.layer_norm(x.double(), (64,))).abs().max().item()
@@ -297,8 +301,16 @@ plot.lines(
     title="Centering twice keeps the error where it is without an offset",
     x="offset added to rows of spread 1",
     y="largest error",
-    caption="Distance from float64 on the same float32 rows, 64 × 64 numbers, 8 seeds. At offset 10,000 PyTorch and the eight lines are one to two thousandths off; the second centering keeps the error below a millionth.",
-    alt="Three curves over the offset on a logarithmic axis. Centering once and F.layer_norm rise together from 4e-7 to 2e-3, from offset 10 on about ten times for each tenfold offset. Centering twice stays between 3e-7 and 4e-7.",
+    caption=(
+        "Distance from float64 on the same float32 rows, 64 × 64 numbers, 8 seeds. At offset "
+        "10,000 PyTorch and the eight lines are one to two thousandths off; the second "
+        "centering keeps the error below a millionth."
+    ),
+    alt=(
+        "Three curves over the offset on a logarithmic axis. Centering once and F.layer_norm "
+        "rise together from 4e-7 to 2e-3, from offset 10 on about ten times for each tenfold "
+        "offset. Centering twice stays between 3e-7 and 4e-7."
+    ),
 )
 
 # %% [markdown]
@@ -322,7 +334,7 @@ print("constant rows give 0")
 
 # %% tags=["export"]
 def _sizes(normalized_shape):
-    """Return normalized_shape as a tuple of whole numbers: 4 becomes (4,), [3, 4] becomes (3, 4)."""
+    """Return normalized_shape as a tuple of whole numbers: (4,) for 4, (3, 4) for [3, 4]."""
     try:
         sizes = (
             (normalized_shape,)
@@ -334,49 +346,54 @@ def _sizes(normalized_shape):
         whole = False
     if not whole:
         raise TypeError(
-            f"normalized_shape is {normalized_shape!r}, expected a whole number or several: 4, (3, 4) or x.shape[1:]."
+            f"normalized_shape is {normalized_shape!r}, expected a whole number or several: "
+            "4, (3, 4) or x.shape[1:]."
         )
     if not sizes:
         raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
-            "but got normalized_shape = []. To normalize the last axis of x, write x.shape[-1]."
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
+            "one element, but got normalized_shape = []. To normalize the last axis of x, "
+            "write x.shape[-1]."
         )
     if min(sizes) < 0:
         raise RuntimeError(
-            f"normalized_shape = {list(sizes)} holds a negative size. It lists the sizes of the last axes, "
-            "not their numbers: for the last axis of x, write x.shape[-1]."
+            f"normalized_shape = {list(sizes)} holds a negative size. It lists the sizes of "
+            "the last axes, not their numbers: for the last axis of x, write x.shape[-1]."
         )
     return tuple(int(size) for size in sizes)
 
 
 # %% tags=["export"]
 def _check_inputs(x, sizes, weight, bias):
-    """Raise the errors that PyTorch raises: wrong kind of argument, wrong shape, mixed types, no floating point."""
+    """Raise PyTorch's errors: wrong kind of argument, wrong shape, mixed types, no float."""
     for name, tensor in (("x", x), ("weight", weight), ("bias", bias)):
         if not isinstance(tensor, torch.Tensor) and (name == "x" or tensor is not None):
             raise TypeError(
-                f"{name} is of type {type(tensor).__name__}, expected a tensor. Write torch.tensor({name})."
+                f"{name} is of type {type(tensor).__name__}, expected a tensor. "
+                f"Write torch.tensor({name})."
             )
     if tuple(x.shape[-len(sizes) :]) != sizes:
         wanted = ", ".join(map(str, sizes))
         raise RuntimeError(
-            f"Given normalized_shape=[{wanted}], expected input with shape [*, {wanted}], but got input of size "
-            f"{list(x.shape)}. The last axes of x are normalized: write their sizes, or move the axes you mean to the "
-            "end with x.movedim."
+            f"Given normalized_shape=[{wanted}], expected input with shape [*, {wanted}], but "
+            f"got input of size {list(x.shape)}. The last axes of x are normalized: write "
+            "their sizes, or move the axes you mean to the end with x.movedim."
         )
     for name, tensor in (("weight", weight), ("bias", bias)):
         if tensor is not None and tuple(tensor.shape) != sizes:
             raise RuntimeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                f"{list(tensor.shape)} and normalized_shape = {list(sizes)}. Give one number to each normalized element."
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of "
+                f"shape {list(tensor.shape)} and normalized_shape = {list(sizes)}. Give one "
+                "number to each normalized element."
             )
     types = {tensor.dtype for tensor in (weight, bias) if tensor is not None}
     half = x.dtype in (torch.float16, torch.bfloat16)
     if types and types != {x.dtype} and not (half and types == {torch.float32}):
         found = ", ".join(sorted(str(t).removeprefix("torch.") for t in types))
         raise RuntimeError(
-            f"mixed dtype: x is {str(x.dtype).removeprefix('torch.')}, weight and bias are {found}. Expected one type "
-            "for all, or float32 parameters with float16 or bfloat16 x. Convert x with x.to(weight.dtype), or the layer."
+            f"mixed dtype: x is {str(x.dtype).removeprefix('torch.')}, weight and bias are "
+            f"{found}. Expected one type for all, or float32 parameters with float16 or "
+            "bfloat16 x. Convert x with x.to(weight.dtype), or the layer."
         )
     if x.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         raise NotImplementedError(
@@ -398,15 +415,19 @@ for x, size, gain in [(images, 3, None), (images, -1, None), (images, 5, torch.o
 
 # %% tags=["exercise", "export"] id="ex-4-2"
 # Exercise 4.2 · ●●●○○ · 8 min
+# Centered once, as PyTorch does it, is accepted too. F.layer_norm and its like are not.
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """LayerNorm over the last axes of x, as F.layer_norm does it.
+    """LayerNorm over the last axes of x, as F.layer_norm does it, in plain tensor operations.
 
-    x: (..., *normalized_shape), float16, bfloat16, float32 or float64, in any memory order; it may be empty.
+    x: (..., *normalized_shape), float16, bfloat16, float32 or float64, in any memory order; it
+    may be empty, and is left as it is.
     normalized_shape: an int, a list, a tuple or a torch.Size.
     weight, bias: tensors of shape normalized_shape, or None for each that is not wanted.
-    eps: added to the biased variance, under the root.
-    Returns a contiguous tensor of x's shape and dtype. Half precision is computed in float32 and rounded once, at
-    the end. Rows are centered twice, which keeps float32 exact to a few units (measured to offset 1e7).
+    eps: added to the biased variance, under the root; it may be 0.
+    Returns a contiguous tensor of x's shape and dtype. Half precision is computed in float32
+    and rounded once, at the end; float64 stays float64. Rows are centered twice, which keeps
+    float32 exact to a few units (measured to offset 1e7).
+    Can be differentiated twice and mapped by torch.func.vmap.
     Raises TypeError, RuntimeError or NotImplementedError where PyTorch does.
     """
     sizes = _sizes(normalized_shape)
@@ -459,7 +480,8 @@ for name, norm in {
     "yours": lambda x: layer_norm(x, 64),
 }.items():
     print(
-        f"{name:13} offset 0: {distance(norm, 0, 0):.0e}   offset 10,000: {distance(norm, 10_000, 0):.0e}"
+        f"{name:13} offset 0: {distance(norm, 0, 0):.0e}   "
+        f"offset 10,000: {distance(norm, 10_000, 0):.0e}"
     )
 
 # %% [markdown]
@@ -517,9 +539,12 @@ show("bias", layer.bias)
 class LayerNorm(nn.Module):
     """Layer Normalization with a learned gain and bias: takes the place of torch.nn.LayerNorm.
 
-    normalized_shape: sizes of the last axes that are normalized together; an int, a list, a tuple or a torch.Size.
-    eps: added to the biased variance. elementwise_affine=False: neither gain nor bias. bias=False: a gain alone.
-    weight, bias: Parameters of shape normalized_shape that start at 1 and 0, or registered None.
+    normalized_shape: sizes of the last axes that are normalized together; an int, a list, a
+    tuple or a torch.Size. eps: added to the biased variance.
+    elementwise_affine=False: neither gain nor bias. bias=False: a gain alone.
+    weight, bias: Parameters of shape normalized_shape that start at 1 and 0, or None,
+    registered.
+    device, dtype: where and as what they are made; .to() moves and converts them.
     """
 
     def __init__(
@@ -562,8 +587,8 @@ class LayerNorm(nn.Module):
 
     def extra_repr(self):
         return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
-            f"bias={self.bias is not None}"
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
         )
 
 
@@ -705,7 +730,7 @@ assert (layer.weight - (1 - 1e-4) ** 1000).abs().max() < 1e-4  # a thousand floa
 
 # %% tags=["exercise"] id="ex-4-4"
 # Exercise 4.4 · ●●●○○ · 5 min
-# For x of shape (B, C, H, W) = (2, 3, 4, 5): image_counts = {"...": a number, ...} with these six keys:
+# For x of shape (B, C, H, W) = (2, 3, 4, 5): image_counts = {"...": a number, ...} with keys
 #   "LayerNorm([C, H, W]): means", "LayerNorm([C, H, W]): parameters",
 #   "LayerNorm per pixel: means", "LayerNorm per pixel: parameters",
 #   "GroupNorm(1, C): means", "GroupNorm(1, C): parameters".
@@ -740,8 +765,15 @@ plot.cubes(
         "GroupNorm(1, C)": dict(shape=shape, over=("C", "H", "W")),
     },
     title="One pair shares its statistics, another the shape of its parameters",
-    caption="The dark blue cells share one mean and one variance. Parameters: 120, 6 and 6. LayerNorm([C, H, W]) has the statistics of GroupNorm(1, C), and a gain for each pixel of each channel.",
-    alt="Three batches of two images with three channels. In the first and the third a whole image is one group, in the second the three channels of one pixel.",
+    caption=(
+        "The dark blue cells share one mean and one variance. Parameters: 120, 6 and 6. "
+        "LayerNorm([C, H, W]) has the statistics of GroupNorm(1, C), and a gain for each pixel "
+        "of each channel."
+    ),
+    alt=(
+        "Three batches of two images with three channels. In the first and the third a whole "
+        "image is one group, in the second the three channels of one pixel."
+    ),
 )
 
 # %%
@@ -862,14 +894,14 @@ def results(layer, x, dy):
 
 
 def farthest(ours, exact):
-    """Largest distance between two lists of tensors, in units of the largest exact value (at least 1)."""
+    """Largest distance between two lists of tensors, in units of the largest exact one or 1."""
     pairs = [(a, b) for a, b in zip(ours, exact, strict=True) if b.numel()]
     return max(((a - b).abs().max() / b.abs().max().clamp(min=1)).item() for a, b in pairs)
 
 
 # %%
 def compare(cls, shape, size, dtype, offset=0.0, parameters=None, **options):
-    """Largest error of cls and of nn.LayerNorm, output and gradients, with the same random parameters."""
+    """Largest error of cls and of nn.LayerNorm, output and gradients, same parameters."""
     g = torch.Generator().manual_seed(49)
     x, dy = torch.randn(
         2, *shape, dtype=torch.float64, generator=g
@@ -927,7 +959,8 @@ for shape, size, dtype, options in cases:
         f"{name}={value}".replace("torch.", "") for name, value in options.items()
     )
     print(
-        f"{shape!s:13} {size!s:17} {str(dtype)[6:]:9} {'both ways':11} {f'< {tolerance:.0e}':13} {option}".rstrip()
+        f"{shape!s:13} {size!s:17} {str(dtype)[6:]:9} {'both ways':11} "
+        f"{f'< {tolerance:.0e}':13} {option}".rstrip()
     )
 print(f"{len(cases)} rows: both layers equal the float64 reference within the tolerance")
 
@@ -997,11 +1030,14 @@ print("small spread: about three times too large")
 # %% tags=["exercise"] id="ex-4-5"
 # Exercise 4.5 · ●●●○○ · 6 min
 class MendedNorm(nn.Module):
-    """FoundNorm without its three faults: MendedNorm(normalized_shape, eps=1e-5, elementwise_affine=True).
+    """FoundNorm without its three faults.
 
-    normalized_shape: a tuple of sizes. eps: added to the variance. elementwise_affine: whether there is a gain and a
-    bias; their names, shapes and first values are PyTorch's. forward(x) returns a tensor of x's shape.
-    To write: __init__ and forward.
+    MendedNorm(normalized_shape, eps=1e-5, elementwise_affine=True)
+    normalized_shape: a tuple of sizes, of the last axes. eps: added to the biased variance.
+    elementwise_affine: whether there is a gain and a bias; their names, shapes and first values
+    are PyTorch's, and state_dicts fit both ways. Without them, None is registered.
+    forward(x) returns a tensor of x's shape, the same in train() and eval().
+    To write: __init__ and forward (nn.LayerNorm does not stand in for them; F.layer_norm may).
     """
 
     ### BEGIN SOLUTION
