@@ -39,14 +39,6 @@ def try_many_tensors(rms_after):
     return best
 
 
-def last_one_below(rms_after):
-    best = 0
-    for i in range(5, 40):
-        if rms_after(i / 10) < 1:
-            best = i / 10
-    return best
-
-
 def climb(rms_after):
     gain = 0.5
     while rms_after(gain) < 1:
@@ -137,7 +129,6 @@ BANK = {
             "halving logarithms": halve_on_a_log_scale,
             "a list of gains": try_many,
             "tensors": try_many_tensors,
-            "the last one below": last_one_below,
             "climbing": climb,
             "one measurement": one_measurement,
         },
