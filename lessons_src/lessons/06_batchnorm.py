@@ -34,9 +34,8 @@ from lessonkit import (
 # **Predict:** which of the two makes sense for this table? And in which of them does a person's result depend on the other three?
 
 # %%
-people = torch.tensor(
-    [[160.0, 25, 36], [172, 61, 41], [181, 40, 44], [191, 34, 47]]
-)  # (B, C) = (4, 3)
+# (B, C) = (4, 3)
+people = torch.tensor([[160.0, 25, 36], [172, 61, 41], [181, 40, 44], [191, 34, 47]])
 show("LayerNorm", F.layer_norm(people, (3,)), 2)
 show("BatchNorm", F.batch_norm(people, None, None, training=True), 2)
 
@@ -64,9 +63,8 @@ plot.cubes(
 
 # %%
 by_columns = normalize(people.T).T  # (C, B) -> (B, C)
-assert torch.allclose(
-    by_columns, F.batch_norm(people, None, None, training=True), atol=1e-5
-)  # float32, numbers near 190
+theirs = F.batch_norm(people, None, None, training=True)
+assert torch.allclose(by_columns, theirs, atol=1e-5)  # float32, numbers near 190
 
 # %% [markdown]
 # For a batch of series, (B, C, T), a channel has $B \cdot T$ entries: all samples and all time steps count.
@@ -78,8 +76,9 @@ assert torch.allclose(
 def channel_stats(x):
     """Return the mean and the biased variance of each channel of x.
 
-    x: (B, C) or (B, C, T) float tensor; the channels are axis 1.
-    Returns (mean, var), both of shape (C,): over all axes but axis 1, divided by the number of entries.
+    x: (B, C) or (B, C, T) float tensor; the channels are axis 1. It stays as it is.
+    Returns (mean, var), both of shape (C,) and of x's dtype: over all axes but axis 1, divided
+    by the number of entries. Gradients flow through both. A large mean costs var no digits.
     """
     ### BEGIN SOLUTION
     rows = x.transpose(0, 1).flatten(1)  # (C, B) or (C, B * T): one row for each channel
@@ -124,9 +123,8 @@ assert (row_change[:3] == 0).all()  # bit for bit: a row is computed from that r
 g = torch.Generator().manual_seed(62)
 x = torch.randn(5, 4, generator=g).requires_grad_()  # (B, C)
 upstream = torch.randn(4, generator=g)  # (C,)
-(
-    F.batch_norm(x, None, None, training=True)[0] * upstream
-).sum().backward()  # a loss of row 0 alone
+# a loss of row 0 alone:
+(F.batch_norm(x, None, None, training=True)[0] * upstream).sum().backward()
 batch_rows = (x.grad != 0).any(-1)  # (B,)
 x.grad = None
 (F.layer_norm(x, (4,))[0] * upstream).sum().backward()
@@ -141,9 +139,8 @@ print("rows with a gradient, LayerNorm:", (x.grad != 0).any(-1).tolist())
 # %%
 def with_neighbors(B):
     """1,000 batches of B samples; the first sample is always 1.5. Returns its 1,000 outputs."""
-    batches = torch.randn(
-        B, 1000, generator=torch.Generator().manual_seed(B)
-    )  # (B, draws): each column is one batch
+    g = torch.Generator().manual_seed(B)
+    batches = torch.randn(B, 1000, generator=g)  # (B, draws): each column is one batch
     batches[0] = 1.5
     return F.batch_norm(batches, None, None, training=True)[0]  # (draws,)
 
@@ -218,14 +215,17 @@ show("0.9 + 0.1 unbiased", 0.9 + 0.1 * people.var(0))
 class RunningStatistics(nn.Module):
     """A running mean and a running variance of C channels, as buffers.
 
-    num_features: C. momentum: the weight of the newest batch; None gives all batches the same weight.
-    Buffers: running_mean (C,), zeros at first; running_var (C,), ones at first; num_batches_tracked, a whole number.
+    num_features: C.
+    momentum: the weight of the newest batch; None gives all batches the same weight.
+    Buffers, saved with the module: running_mean (C,), zeros at first; running_var (C,), ones
+    at first; num_batches_tracked, a whole number.
     """
 
     def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
         super().__init__()
         self.momentum = momentum
-        # Your part, first half: register running_mean and running_var, with the given device and dtype.
+        # Your part, first half:
+        # register running_mean and running_var, with the given device and dtype.
         ### BEGIN SOLUTION
         self.register_buffer(
             "running_mean", torch.zeros(num_features, device=device, dtype=dtype)
@@ -237,10 +237,14 @@ class RunningStatistics(nn.Module):
         self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
 
     def update(self, mean, var, n):
-        """Take in a batch: its mean (C,), its BIASED variance (C,), and n > 1, the entries of each channel."""
+        """Take in a batch: its mean (C,), its BIASED variance (C,), and n > 1.
+
+        n: the entries of each channel. mean and var stay as they are.
+        """
         self.num_batches_tracked += 1
         m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
-        # Your part, second half: update both buffers with the weight m, without recording gradients.
+        # Your part, second half:
+        # update both buffers with the weight m, without recording gradients.
         ### BEGIN SOLUTION
         with torch.no_grad():  # the buffers are no part of the loss
             self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
@@ -275,12 +279,8 @@ def follow(momentum, C=200, B=8, steps=60):
 
 
 paths = {m: follow(m) for m in (0.1, 0.9)}
-for (
-    m,
-    path,
-) in (
-    paths.items()
-):  # in units of one batch mean's deviation; theory for many steps: sqrt(m / (2 - m))
+for m, path in paths.items():
+    # in units of one batch mean's deviation; theory for many steps: sqrt(m / (2 - m))
     assert abs(path[-1].std() / (2 / 8**0.5) - (m / (2 - m)) ** 0.5) < 0.2
 
 # %%
@@ -313,12 +313,14 @@ plot.lines(
 # %% tags=["exercise", "export"] id="ex-6-3"
 # Exercise 6.3 · ●●●○○ · 10 min
 class BatchNorm1d(RunningStatistics):
-    """Batch Normalization of x, (B, C) or (B, C, T), as nn.BatchNorm1d.
+    """Batch Normalization of x, (B, C) or (B, C, T), as nn.BatchNorm1d, built by hand.
 
-    In train(): the batch's own mean and biased variance (gradients pass through both), and the buffers are updated.
-    In eval(): the running statistics, and nothing is updated. Where the batch's own are used, a batch with one entry
-    for each channel raises a ValueError. With track_running_stats=False running_mean is None: both modes use the
-    batch's own statistics, and there is nothing to update.
+    In train(): the batch's own mean and biased variance (gradients pass through both), and the
+    buffers are updated. In eval(): the running statistics, and nothing is updated.
+    Where the batch's own are used, a batch with one entry for each channel raises a ValueError,
+    and the buffers stay as they were.
+    With track_running_stats=False running_mean is None: both modes use the batch's own
+    statistics, and there is nothing to update.
     """
 
     def __init__(
@@ -345,11 +347,13 @@ class BatchNorm1d(RunningStatistics):
     def forward(self, x):
         if x.dim() not in (2, 3) or x.shape[1] != self.num_features:
             raise ValueError(
-                f"expected (B, {self.num_features}) or (B, {self.num_features}, T), got {tuple(x.shape)}"
+                f"expected (B, {self.num_features}) or (B, {self.num_features}, T), "
+                f"got {tuple(x.shape)}"
             )
         n = x.numel() // self.num_features  # entries of each channel
-        # Your part: bind mean and var, both (C,), to what normalizes x. Call self.update(mean, var, n) where it is due.
-        # Raise a ValueError for n == 1 where the batch's own statistics are used.
+        # Your part: bind mean and var, both (C,), to what normalizes x.
+        # Call self.update(mean, var, n) where it is due.
+        # Before that, raise a ValueError for n == 1 where the batch's own statistics are used.
         ### BEGIN SOLUTION
         if self.training or self.running_mean is None:
             if n == 1:
@@ -384,13 +388,15 @@ check.batch_norm(BatchNorm1d)
 
 # %%
 def five_steps(layer):
-    """Train the layer on five batches. Returns the last output, the last gradient of x, and the state_dict."""
+    """Train the layer on five batches.
+
+    Returns the last output, the last gradient of x, and the state_dict.
+    """
     g = torch.Generator().manual_seed(64)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     for B, T in [(6, 5), (2, 3), (4, 1), (1, 7), (3, 4)]:
-        x = (
-            3 + 2 * torch.randn(B, 4, T, generator=g, dtype=torch.float64)
-        ).requires_grad_()  # (B, C, T)
+        x = 3 + 2 * torch.randn(B, 4, T, generator=g, dtype=torch.float64)  # (B, C, T)
+        x.requires_grad_()
         y = layer(x)
         optimizer.zero_grad()
         (y * torch.randn(y.shape, generator=g, dtype=torch.float64)).sum().backward()
@@ -424,7 +430,10 @@ for name, tensor in theirs.state_dict().items():
 
 # %%
 def gap(B, seed, C=64):
-    """Root mean square of BatchNorm(training) - BatchNorm(evaluation) for batches of B rows, mean 1, deviation 2."""
+    """Root mean square of BatchNorm(training) - BatchNorm(evaluation).
+
+    For batches of B rows with mean 1 and deviation 2.
+    """
     g = torch.Generator().manual_seed(seed)
     bn, squares = nn.BatchNorm1d(C), []
     for _ in range(100):
@@ -432,9 +441,8 @@ def gap(B, seed, C=64):
     bn.eval()
     for _ in range(20):
         x = 1 + 2 * torch.randn(B, C, generator=g)  # (B, C)
-        in_training = F.batch_norm(
-            x, None, None, training=True
-        )  # (B, C), leaves the buffers alone
+        # (B, C), leaves the buffers alone:
+        in_training = F.batch_norm(x, None, None, training=True)
         squares.append((in_training - bn(x)).square().mean())
     return torch.stack(squares).mean().sqrt().item()
 
@@ -443,13 +451,10 @@ def gap(B, seed, C=64):
 sizes = [2, 4, 8, 16, 32, 64, 128]
 measured = torch.tensor([[gap(B, seed) for B in sizes] for seed in range(8)])  # (seeds, sizes)
 scaled = measured.mean(0) * torch.tensor(sizes).sqrt()  # (sizes,)
-assert (scaled > 1.2).all() and (
-    scaled < 1.45
-).all()  # seen: 1.25 to 1.39, means over 8 to 16 seeds
-ln, x = (
-    nn.LayerNorm(64),
-    1 + 2 * torch.randn(8, 64, generator=torch.Generator().manual_seed(65)),
-)  # (B, C)
+# seen: 1.25 to 1.39, means over 8 to 16 seeds
+assert (scaled > 1.2).all() and (scaled < 1.45).all()
+ln, g = nn.LayerNorm(64), torch.Generator().manual_seed(65)
+x = 1 + 2 * torch.randn(8, 64, generator=g)  # (B, C)
 assert torch.equal(ln.train()(x), ln.eval()(x)) and not list(ln.buffers())
 
 # %%
@@ -499,7 +504,8 @@ plot.lines(
 
 # %% tags=["exercise"] id="ex-6-4"
 # Exercise 6.4 · ●●○○○ · 4 min
-# A dictionary with six keys. Which axes are reduced? Tuples of numbers; of (B, C, T), axis 0 is B, 1 is C, 2 is T:
+# A dictionary with six keys. Which axes are reduced? Tuples of numbers, in any order;
+# of (B, C, T), axis 0 is B, 1 is C, 2 is T:
 #     "axes, BatchNorm on (B, C, T)"
 #     "axes, BatchNorm on (B, C, H, W)"
 #     "axes, InstanceNorm on (B, C, H, W)"
@@ -587,9 +593,8 @@ for layout, norms in over.items():
     x = torch.randn([size[axis] for axis in layout], generator=g) * 3 + 1
     for norm, axes in norms.items():
         module, move = in_torch(norm, layout), layout == "BTC" and norm != "LayerNorm"
-        theirs = (
-            module(x.transpose(1, 2)).transpose(1, 2) if move else module(x)
-        )  # PyTorch wants C on axis 1
+        # PyTorch wants C on axis 1:
+        theirs = module(x.transpose(1, 2)).transpose(1, 2) if move else module(x)
         ours, means = by_hand(x, layout, axes)
         assert (ours - theirs).abs().max() < 1e-5  # float32, numbers of order 1
         count = [
@@ -627,9 +632,8 @@ effect = {
     for name, norm in norms.items()
 }
 for name, largest in effect.items():
-    print(
-        f"the bias changes the output of {name}:", bool(largest > 1e-12)
-    )  # float64: below is rounding
+    # float64: below 1e-12 is rounding
+    print(f"the bias changes the output of {name}:", bool(largest > 1e-12))
 
 # %% [markdown]
 # BatchNorm and InstanceNorm subtract a number from each feature, and the whole bias goes with it: write `nn.Linear(..., bias=False)` before them.
@@ -642,9 +646,8 @@ assert (F.layer_norm(F.linear(x, W, b), (6,)) - plain).abs().max() > 0.1
 assert (
     F.layer_norm(F.linear(x, W, b - b.mean()), (6,)) - F.layer_norm(F.linear(x, W, b), (6,))
 ).abs().max() < 1e-12
-assert (
-    F.layer_norm(F.linear(x, W) + 3.0, (6,)) - plain
-).abs().max() < 1e-12  # one number for all features: gone
+# one number for all features: gone
+assert (F.layer_norm(F.linear(x, W) + 3.0, (6,)) - plain).abs().max() < 1e-12
 
 # %% [markdown]
 # One condition: this is about *training* a BatchNorm network. In a trained one the bias also sits in `running_mean`; take it out of the layer alone and evaluation is off by it.
@@ -662,9 +665,8 @@ folded = F.linear(
     x, linear.weight * factor[:, None], (linear.bias - bn.running_mean) * factor + bn.bias
 )  # (B, C)
 assert (folded - bn.eval()(linear(x))).abs().max() < 1e-12  # float64, numbers of order 1
-assert (
-    bn(F.linear(x, linear.weight)) - bn(linear(x))
-).abs().max() > 0.1  # without its bias, evaluation is off
+# without its bias, evaluation is off
+assert (bn(F.linear(x, linear.weight)) - bn(linear(x))).abs().max() > 0.1
 
 # %% [markdown]
 # For LayerNorm that is impossible: its factor $1/\sigma$ is another one for every row, and only known when the row is there. (Its gain and bias alone can go into a linear layer *after* it: section 4.2.)
@@ -709,9 +711,8 @@ norms = {
 for name, norm in norms.items():
     parts = torch.cat([norm(part) for part in batch.split(4)])  # (B, C), eight parts of 4 rows
     differ = (parts - norm(batch)).square().mean().sqrt().item()
-    assert (
-        differ > 0.4 if name == "BatchNorm" else differ == 0
-    )  # seen over 29 seeds: 0.55 to 0.65
+    # seen over 29 seeds: 0.55 to 0.65
+    assert differ > 0.4 if name == "BatchNorm" else differ == 0
     print(f"{name}: eight parts of 4 agree with one batch of 32: {differ == 0}")
 
 # %% [markdown]
@@ -725,8 +726,9 @@ for name, norm in norms.items():
 def pooled_stats(means, variances, counts):
     """Return the mean and the biased variance of all rows together, from those of K devices.
 
-    means, variances: (K, C), of each device, biased. counts: (K,) whole numbers, the rows of each device.
-    Returns (mean, var), both (C,).
+    means, variances: (K, C), of each device, biased.
+    counts: (K,) whole numbers, the rows of each device.
+    Returns (mean, var), both (C,) and of the dtype of means. Gradients flow through both.
     """
     ### BEGIN SOLUTION
     share = (counts / counts.sum())[:, None]  # (K, 1)
@@ -761,7 +763,10 @@ check.pooled_stats(pooled_stats)
 
 # %% tags=["optional"]
 class Jolt(nn.Module):
-    """In training: a random factor and a random shift for each unit, new at every step. In evaluation: nothing."""
+    """In training: a random factor and a random shift for each unit, new at every step.
+
+    In evaluation: nothing.
+    """
 
     def forward(self, x):
         if not self.training:
@@ -800,9 +805,8 @@ history = train.compare(
 )
 
 # %% tags=["optional"]
-accuracy = {
-    name: run["accuracy"][:, -1] for name, run in history.items()
-}  # (seeds,) each, after the last epoch
+# (seeds,) each, after the last epoch
+accuracy = {name: run["accuracy"][:, -1] for name, run in history.items()}
 assert accuracy["none"].max() < 40  # seen over 16 seeds: at most 12.4
 assert accuracy["BatchNorm"].min() > 90  # at least 95.6
 assert accuracy["BatchNorm + jolts"].min() > 88  # at least 95.2
@@ -836,9 +840,8 @@ plot.bars(
 
 # %%
 g = torch.Generator().manual_seed(71)
-features = torch.randn(16, 5, 8, generator=g) * torch.arange(
-    1.0, 9.0
-)  # (B, R, D): feature d has deviation d
+# (B, R, D): feature d has deviation d
+features = torch.randn(16, 5, 8, generator=g) * torch.arange(1.0, 9.0)
 try:
     nn.BatchNorm1d(8)(features)
 except RuntimeError as error:
@@ -856,9 +859,8 @@ print(
     "length of running_mean:", len(patient.running_mean), "for", features.shape[-1], "features"
 )
 spread = out.flatten(0, 1).std(0)  # (D,)
-assert (
-    spread[0] < 0.5 and spread[7] > 1.2
-)  # in theory d / sqrt(mean of the squares) = 0.20 and 1.58
+# in theory d / sqrt(mean of the squares) = 0.20 and 1.58
+assert spread[0] < 0.5 and spread[7] > 1.2
 try:
     patient(features[:, :4])
 except RuntimeError as error:
@@ -876,7 +878,10 @@ except RuntimeError as error:
 def normalize_regions(x, norm):
     """Normalize each of the D features of x over samples and regions.
 
-    x: (B, R, D). norm: an nn.BatchNorm1d(D), in train() or eval(). Returns (B, R, D).
+    x: (B, R, D); it stays as it is.
+    norm: an nn.BatchNorm1d(D), in train() or eval(), and it stays in that mode. Use this layer:
+    its gain, its bias and its running statistics count.
+    Returns (B, R, D).
     """
     ### BEGIN SOLUTION
     return norm(x.transpose(1, 2)).transpose(1, 2)  # (B, D, R) and back
@@ -902,9 +907,8 @@ batch_gap = F.batch_norm(padded, None, None, training=True)[..., :5] - F.batch_n
     real, None, None, training=True
 )
 token_gap = F.layer_norm(padded.mT, (8,))[:, :5] - F.layer_norm(real.mT, (8,))  # (B, R, D)
-assert (
-    batch_gap.abs().max() > 0.5 and (token_gap == 0).all()
-)  # half of the entries are zeros: the deviation shrinks
+# half of the entries are zeros: the deviation shrinks
+assert batch_gap.abs().max() > 0.5 and (token_gap == 0).all()
 print("padding changes the real entries, BatchNorm:", bool((batch_gap != 0).any()))
 print(
     "padding changes the real entries, LayerNorm over the features:",

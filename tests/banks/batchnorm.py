@@ -122,8 +122,6 @@ RUNNING = {
     "wrong": {
         "changes what it is given": (GivenInPlace, "changed its input mean"),
         "other names": (OtherNames, "running_mean"),
-        "an instance": (RightPlain(3), "takes your class itself"),
-        "a function": (lambda num_features: None, "takes your class itself"),
     },
 }
 
@@ -241,12 +239,6 @@ class TextbookStandalone(nn.Module):
         return x_hat * self.weight.view(shape) + self.bias.view(shape)
 
 
-class UnderNoGrad(RightStepByStep):
-    def statistics(self, x):
-        with torch.no_grad():
-            return right_axes(x)
-
-
 class Clipped(RightStepByStep):
     def scaled(self, y, shape):
         return super().scaled(y.clamp(-3, 3), shape)
@@ -258,15 +250,6 @@ class Remembered(RightStepByStep):
     def statistics(self, x):
         self.known = getattr(self, "known", {})
         return self.known.setdefault(x.shape, right_axes(x))
-
-
-class LastAxisBroadcast(Given):
-    """(C,) against the last axis: right for (B, C) only."""
-
-    def forward(self, x):
-        self.shape(x)
-        mean, var = right_axes(x) if self.training else (self.running_mean, self.running_var)
-        return (x - mean) / torch.sqrt(var + self.eps) * self.weight + self.bias
 
 
 class AssertsForOne(RightStepByStep):
@@ -289,13 +272,10 @@ BATCH_NORM = {
     "wrong": {
         "nn.BatchNorm1d": (nn.BatchNorm1d, "PyTorch's own batch_norm made them"),
         "everything at once": (TextbookStandalone, "under torch.no_grad()"),
-        "statistics under no_grad": (UnderNoGrad, "constants for your gradient"),
         "clipped": (Clipped, "On 256 rows around 1e4"),
         "statistics remembered": (Remembered, "On the second of two training batches"),
-        "statistics against the last axis": (LastAxisBroadcast, "(3, 4, 5)"),
         "an assert for a batch of one": (AssertsForOne, "'AssertionError', expected 'ValueError'"),
         "four axes accepted": (FourAxes, "axis"),
-        "an instance": (RightStepByStep(4), "takes your class itself"),
         "nn.LayerNorm": (nn.LayerNorm, "the output"),
         "blank forward of nn.Module": (Given, "raised"),
     },

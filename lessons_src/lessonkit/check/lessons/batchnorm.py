@@ -472,6 +472,7 @@ def _run_names(cls):
     return {
         "the names in state_dict()": sorted(layer.state_dict()),
         "the names of the parameters": sorted(name for name, _ in layer.named_parameters()),
+        **{f"{name} at the start": parameter.detach() for name, parameter in layer.named_parameters()},
         "eps": layer.eps,
         "momentum": layer.momentum,
         "running_mean.dtype after .double()": str(layer.double().running_mean.dtype),
@@ -528,8 +529,9 @@ def _run_plain(cls):
 def _run_untracked(cls):
     layer = _made(cls, track_running_stats=False)
     seen = {"the names in state_dict()": sorted(layer.state_dict()), **_seen(layer, _MATRIX)}
+    layer.eval()
     one = {"one row in eval()": _outcome(lambda: layer, _MATRIX[:1])}
-    return seen | {"the output in eval()": layer.eval()(_MATRIX.clone())} | one
+    return seen | {"the output in eval()": layer(_MATRIX.clone())} | one
 
 
 def _run_float32(cls):
@@ -572,6 +574,7 @@ _MODULE_MISTAKES = [
             "if n == 1 -> if False": "one value per channel has no spread: its output is the bias, whatever goes in, and n - 1 is 0. Raise a ValueError in train(), as PyTorch does.",
             "if n == 1 -> if False ; self.update( -> 1 / (n - 1); self.update(": "one value per channel has no unbiased variance, n - 1 is 0. Raise a ValueError that says so, before the division.",
             "if n == 1: -> if n == 1 and self.running_mean is not None: self.update(*_channel_stats(x), n)\n            if n == 1:": "the batch is refused too late: the buffers have taken it in, and hold nan from then on. Raise the error before the update.",
+            "if n == 1 -> if self.training and n == 1": "without running statistics eval() uses the batch's own as well: refuse a batch of one there, too.",
             _NONE_IN_EVAL: _UNTRACKED,
             _NONE_IN_UPDATE: _UNTRACKED,
         },
