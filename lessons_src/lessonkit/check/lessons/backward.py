@@ -220,8 +220,8 @@ def _complete(probe, names):
     return replace(probe, run=run)
 
 
-def _steps_probe(count, label, seed, *shape, eps=(), dtype=torch.float64, scale=2.0, mean=0.0, **more):
-    """Return a Probe of the first count lines; without eps the default is used."""
+def _steps_probe(count, label, seed, *shape, eps=(1e-5,), dtype=torch.float64, scale=2.0, mean=0.0, **more):
+    """Return a Probe of the first count lines. eps: () leaves it at the default."""
     given = draw(seed, *shape), draw(seed + 1, *shape, scale=scale, mean=mean), draw(seed + 2, shape[-1])
     names, given = ("dy", "x", "weight", "eps"), [item.to(dtype) for item in given]
     probe = call(label, *given, *eps, names=names, returns=_STEPS[:count], **more)
@@ -234,7 +234,7 @@ def _steps_probes(count):
         _steps_probe(count, "a (2, 3, 4) tensor", 14, 2, 3, 4, mean=-1.0),
         _steps_probe(count, "eps=0.5", 17, 2, 6, eps=(0.5,)),
         _steps_probe(count, "4 rows of 4", 20, 4, 4),
-        _steps_probe(count, "rows of spread 0.01, without eps", 26, 2, 6, scale=0.01),
+        _steps_probe(count, "rows of spread 0.01, without eps", 26, 2, 6, eps=(), scale=0.01),
         # sums of 7 products, and rstd cubed, in 24 bits
         _steps_probe(count, "float32 rows", 23, 3, 7, dtype=torch.float32, tolerance=1e-4, gradient=False),
     ]
