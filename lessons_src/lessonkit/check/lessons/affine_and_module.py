@@ -75,9 +75,6 @@ def _reference(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return in_float64(F.layer_norm)(x, sizes, weight, bias, eps)
 
 
-_DEVIATION = "eps is added to the deviation. It belongs to the variance, under the root: torch.sqrt(var + eps)."
-_FLOOR = "eps is a floor under the variance. It is added to every variance: torch.sqrt(var + eps)."
-_ROOT = "your answer divides by the variance. Divide by its root, the deviation."
 _NO_KEEPDIM = "keepdim=True is missing, so the reduced axes are gone and the rows no longer fit. Say it in both means."
 _NO_KEEPDIM_IN = "keepdim=True is missing in the {}, so its reduced axes are gone and the rows no longer fit."
 _DETACHED = (
@@ -90,7 +87,7 @@ _STEPS = known(
     {
         # the variance and eps
         "(c * c).mean(axes -> c.var(axes": "the variance divides by D - 1. LayerNorm divides by D: x.var(axes, correction=0), or (c * c).mean(axes).",
-        "torch.sqrt(var + eps) -> (torch.sqrt(var) + eps)": _DEVIATION,
+        "torch.sqrt(var + eps) -> (torch.sqrt(var) + eps)": "eps is added to the deviation. It belongs to the variance, under the root: torch.sqrt(var + eps).",
         "(c * c).mean(axes -> c.var(axes ; torch.sqrt(var + eps) -> (torch.sqrt(var) + eps)": "two at once: the variance divides by D - 1, and eps is added to the deviation instead of the variance.",
         "tuple(range(-len(sizes), 0)) -> -1 ; (c * c).mean(axes -> c.var(axes": "two at once: torch.var without correction=0, and only the last axis, whatever normalized_shape is.",
         "tuple(range(-len(sizes), 0)) -> -1 ; (c * c).mean(axes -> c.var(axes ; torch.sqrt(var + eps) -> (torch.sqrt(var) + eps)": "three at once: only the last axis, the variance divides by D - 1, and eps is added to the deviation.",
@@ -101,13 +98,13 @@ _STEPS = known(
         "torch.sqrt(var + eps) -> torch.sqrt(var) + eps": "eps is added behind the division. It belongs to the variance, under the root: torch.sqrt(var + eps).",
         "var + eps -> torch.sqrt(var) + eps": "the root is taken twice: of the variance, and of deviation + eps. Write torch.sqrt(var + eps).",
         "var + eps -> var + eps**2": "eps is squared. It is added to the variance as it is: torch.sqrt(var + eps).",
-        "var + eps -> var.clamp(min=eps)": _FLOOR,
+        "var + eps -> var.clamp(min=eps)": "eps is a floor under the variance. It is added to every variance: torch.sqrt(var + eps).",
         "torch.sqrt(var + eps) -> torch.sqrt(var).clamp(min=eps)": "eps is a floor under the deviation. It is added to every variance: torch.sqrt(var + eps).",
         "(c * c).mean(axes -> (c * c).sum(axes": "the squares are summed. The variance is their mean.",
         "(c * c).mean -> (z * z).mean": "the squares of x are averaged. The variance is the mean of the squares of x - mean.",
         "(c * c).mean -> c.abs().mean": "the distances are averaged without their squares. The variance is the mean of (x - mean)².",
         "c / torch.sqrt -> c * torch.sqrt": "your answer multiplies by the deviation. Divide by torch.sqrt, or multiply by torch.rsqrt.",
-        "torch.sqrt(var + eps) -> (var + eps)": _ROOT,
+        "torch.sqrt(var + eps) -> (var + eps)": "your answer divides by the variance. Divide by its root, the deviation.",
         "torch.sqrt(var + eps) -> (var + eps) ** 2": "the variance is squared. Divide by its root: ** 0.5, not ** 2.",
         # the axes
         "tuple(range(-len(sizes), 0)) -> sizes": "normalized_shape holds sizes, not axis numbers. The axes are tuple(range(-len(normalized_shape), 0)).",
@@ -236,34 +233,48 @@ _INT = "an int is not understood as normalized_shape. Turn it into a tuple first
 _LIST = "a list is not understood as normalized_shape: no list equals a torch.Size. Use tuple(normalized_shape)."
 _NONE = "weight=None or bias=None is not handled: multiply and add only what is not None."
 
-_KINDS_OF_SHAPE = known(
+
+class _SavedStatistics(torch.autograd.Function):
+    """Right in the first derivative; the saved x_hat and rstd count as constants in the second."""
+
+    @staticmethod
+    def forward(ctx, c, axes, eps):
+        rstd = 1 / torch.sqrt((c * c).mean(axes, keepdim=True) + eps)
+        ctx.axes, ctx.saved = axes, (c * rstd, rstd)
+        return c * rstd
+
+    @staticmethod
+    def backward(ctx, dy):
+        x_hat, rstd = ctx.saved
+        return rstd * (dy - x_hat * (dy * x_hat).mean(ctx.axes, keepdim=True)), None, None
+
+
+_ARGUMENTS = known(
     _layer_norm,
     {
+        # what must be refused: first, because those below refuse less as well
+        "_check_inputs(x, sizes, weight, bias) -> _check_shapes(x, sizes, weight, bias)": "the types are not looked at. Whole numbers, and float32 parameters for a float64 x, must raise an error, as in PyTorch.",
+        "_check_inputs(x, sizes, weight, bias) -> _check_inputs(x, sizes, None, None)": "weight and bias are not looked at. One of another shape than normalized_shape must raise an error: silently it is spread over all elements.",
+        "_check_inputs(x, sizes, weight, bias) -> assert tuple(x.shape[-len(sizes) :]) == sizes": "assert is not a check of arguments: under python -O it is gone. Raise an error that says what was expected.",
+        "_check_inputs(x, sizes, weight, bias) -> pass": "nothing is refused. A normalized_shape that does not fit must raise an error: silently it normalizes the wrong numbers.",
+        # kinds of normalized_shape
         "_sizes(normalized_shape) -> tuple(normalized_shape)": _INT,
         "_sizes(normalized_shape) -> (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape ; _check_inputs(x, sizes, weight, bias) -> assert sizes == x.shape[-len(sizes) :]": _LIST,
         "_sizes(normalized_shape) -> (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape": _LIST,
         "_sizes(normalized_shape) -> normalized_shape ; _check_inputs(x, sizes, weight, bias) -> assert sizes == x.shape[-len(sizes) :]": _KINDS,
         "_sizes(normalized_shape) -> normalized_shape": _KINDS,
-    },
-)
-
-_NOT_WANTED = known(
-    _layer_norm,
-    {
+        # None for a parameter
         "y = y if bias is None -> y = y if weight is None or bias is None": "without a weight the bias is left out as well. Each of the two may be None on its own.",
         "x_hat if weight is None -> x_hat if weight is None or bias is None ; y if bias is None -> y if weight is None or bias is None": "where one of weight and bias is None, the other is left out too. Each may be None on its own.",
         "y if bias is None -> y if weight is None": "where weight is None the bias is lost, and where only bias is None its sum fails. Test each on its own.",
         "x_hat if weight is None else x_hat * weight -> x_hat * weight ; y if bias is None else y + bias -> y + bias": _NONE,
         "x_hat if weight is None else x_hat * weight -> x_hat * weight": _NONE,
         "y if bias is None else y + bias -> y + bias": _NONE,
-    },
-)
-
-_MEMORY = known(
-    _layer_norm,
-    {
+        # memory
         "x.contiguous() -> x.view(-1).view(x.shape)": "view() needs memory in one piece, and x may be transposed. Use reshape(), or reduce over several axes.",
         "x.contiguous() -> x": "the result keeps the memory order of a transposed x. Start from x.contiguous().",
+        # second derivative
+        "c / torch.sqrt(var + eps) -> _SavedStatistics.apply(c, axes, eps)": "the autograd.Function saves statistics of x as constants, so its second derivative is wrong. Plain tensor operations differentiate as often as you like.",
     },
 )
 
@@ -328,29 +339,6 @@ _NUMBER_PROBES = [
 ]
 
 
-class _SavedStatistics(torch.autograd.Function):
-    """Right in the first derivative; the saved x_hat and rstd count as constants in the second."""
-
-    @staticmethod
-    def forward(ctx, c, axes, eps):
-        rstd = 1 / torch.sqrt((c * c).mean(axes, keepdim=True) + eps)
-        ctx.axes, ctx.saved = axes, (c * rstd, rstd)
-        return c * rstd
-
-    @staticmethod
-    def backward(ctx, dy):
-        x_hat, rstd = ctx.saved
-        return rstd * (dy - x_hat * (dy * x_hat).mean(ctx.axes, keepdim=True)), None, None
-
-
-_CONSTANTS = known(
-    _layer_norm,
-    {
-        "c / torch.sqrt(var + eps) -> _SavedStatistics.apply(c, axes, eps)": "the autograd.Function saves statistics of x as constants, so its second derivative is wrong. Plain tensor operations differentiate as often as you like."
-    },
-)
-
-
 def _twice_differentiated(answer):
     x, weight = (t.requires_grad_() for t in (draw(44, 3, 5), draw(45, 5)))
     y = answer(x, (5,), weight, draw(46, 5))
@@ -374,16 +362,6 @@ _TRANSFORM_PROBES = [
     Probe("the gradient differentiated once more", _twice_differentiated),
     Probe("a (2, 3, 4) tensor mapped by torch.func.vmap over its axis 1", _vmapped),
 ]
-
-_REFUSALS = known(
-    _layer_norm,
-    {
-        "_check_inputs(x, sizes, weight, bias) -> _check_shapes(x, sizes, weight, bias)": "the types are not looked at. Whole numbers, and float32 parameters for a float64 x, must raise an error, as in PyTorch.",
-        "_check_inputs(x, sizes, weight, bias) -> _check_inputs(x, sizes, None, None)": "weight and bias are not looked at. One of another shape than normalized_shape must raise an error: silently it is spread over all elements.",
-        "_check_inputs(x, sizes, weight, bias) -> assert tuple(x.shape[-len(sizes) :]) == sizes": "assert is not a check of arguments: under python -O it is gone. Raise an error that says what was expected.",
-        "_check_inputs(x, sizes, weight, bias) -> pass": "nothing is refused. A normalized_shape that does not fit must raise an error: silently it normalizes the wrong numbers.",
-    },
-)
 
 
 def _refusal(label, *args):
@@ -409,13 +387,13 @@ def layer_norm(answer):
     stages = [
         (_FORMULA_PROBES, _FORMULA, "the formula"),
         *(([probe], _DIGITS, "float64") for probe in _EXACT),
-        (_SHAPE_PROBES, _KINDS_OF_SHAPE, "ints and lists"),
-        (_NONE_PROBES, _NOT_WANTED, "weight=None and bias=None"),
-        *(([probe], _MEMORY, "transposed and empty tensors") for probe in _MEMORY_PROBES),
+        (_SHAPE_PROBES, _ARGUMENTS, "ints and lists"),
+        (_NONE_PROBES, _ARGUMENTS, "weight=None and bias=None"),
+        *(([probe], _ARGUMENTS, "transposed and empty tensors") for probe in _MEMORY_PROBES),
         *(([probe], _NUMBERS, "the other number types") for probe in _NUMBER_PROBES),
-        (_TRANSFORM_PROBES, _CONSTANTS, "second derivative and vmap"),
-        *(([probe], _REFUSALS) for probe in _REFUSAL_PROBES),
-        ([Probe("a transposed tensor", _in_plain_order)], _MEMORY),
+        (_TRANSFORM_PROBES, _ARGUMENTS, "second derivative and vmap"),
+        *(([probe], _ARGUMENTS) for probe in _REFUSAL_PROBES),
+        ([Probe("a transposed tensor", _in_plain_order)], _ARGUMENTS),
     ]
     in_stages(
         answer,
@@ -611,9 +589,22 @@ _STILL_THERE = 'elementwise_affine=False must leave no parameters: weight and bi
 _OVERRIDDEN = "__call__ is overridden, so hooks, profilers and tracing are skipped. Define forward, and nn.Module's __call__ calls it."
 
 
-_STRUCTURE = known(
+_BOOKS = known(
     _Module,
     {
+        # those of later stages first: what stands at the end is wrong in them, too
+        f"{_CALL} -> _layer_norm(x, self.normalized_shape, eps=self.eps) * self.weight + self.bias": "forward multiplies and adds although weight or bias is None. Hand both on to layer_norm, which leaves out what is None.",
+        "(x, self.normalized_shape -> (x, self.weight.shape": "without parameters self.weight is None and has no shape. Use self.normalized_shape.",
+        "def forward( -> def __call__(": _OVERRIDDEN,
+        " if wanted else None -> ": _STILL_THERE,
+        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value) if wanted else None)": _ORDINARY,
+        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value)) if wanted else None": _ABSENT,
+        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value)) if wanted else None ; , bias={{self.bias is not None}} -> ": _ABSENT,
+        "nn.Parameter(value) if wanted else None -> nn.Parameter(value if wanted else None)": "nn.Parameter(None) is a Parameter, an empty one. Register None itself.",
+        '"weight", 1.0 -> "weight", 0.0': "the gain starts at 0, so the layer gives 0 whatever comes in. A gain starts at 1, a bias at 0.",
+        '"bias", 0.0 -> "bias", 1.0': "the bias starts at 1. A gain starts at 1, a bias at 0.",
+        "nn.Parameter(value) -> nn.Parameter(value, requires_grad=False)": "the parameters have requires_grad=False, so they are never trained.",
+        "nn.Parameter(value) -> _PAIRS.setdefault((name, value.shape), nn.Parameter(value))": "all layers share one pair of parameters. Make them in __init__, not in the body of the class.",
         '("weight" -> ("gain" ; self.weight -> self.gain': _NAMES.format("gain", "bias"),
         '("weight" -> ("scale" ; ("bias" -> ("shift" ; self.weight -> self.scale ; self.bias -> self.shift': _NAMES.format(
             "scale", "shift"
@@ -631,35 +622,24 @@ _STRUCTURE = known(
     },
 )
 
-_INT_IN_THE_MODULE = known(_Module, {"_sizes(normalized_shape) -> tuple(normalized_shape)": _INT})
-
-_START = known(
+_MODULE_ONLY = known(
     _Module,
     {
-        '"weight", 1.0 -> "weight", 0.0': "the gain starts at 0, so the layer gives 0 whatever comes in. A gain starts at 1, a bias at 0.",
-        '"bias", 0.0 -> "bias", 1.0': "the bias starts at 1. A gain starts at 1, a bias at 0.",
-        "nn.Parameter(value) -> nn.Parameter(value, requires_grad=False)": "the parameters have requires_grad=False, so they are never trained.",
-        "nn.Parameter(value) -> _PAIRS.setdefault((name, value.shape), nn.Parameter(value))": "all layers share one pair of parameters. Make them in __init__, not in the body of the class.",
-    },
-)
-
-_BARE = known(
-    _Module,
-    {
-        " if wanted else None -> ": _STILL_THERE,
-        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value) if wanted else None)": _ORDINARY,
-        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value)) if wanted else None": _ABSENT,
-        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value)) if wanted else None ; , bias={{self.bias is not None}} -> ": _ABSENT,
-    },
-)
-
-_OPTIONS = _BARE + known(
-    _Module,
-    {
-        "nn.Parameter(value) if wanted else None -> nn.Parameter(value if wanted else None)": "nn.Parameter(None) is a Parameter, an empty one. Register None itself.",
+        "_sizes(normalized_shape) -> tuple(normalized_shape)": _INT,
         "elementwise_affine and bias -> elementwise_affine": "bias=False is ignored: the layer still has a bias.",
         "elementwise_affine and bias -> bias": "bias decides alone whether there is a bias. Without elementwise_affine there is none.",
         "eps=1e-5, elementwise_affine=True -> elementwise_affine=True, eps=1e-5": "eps and elementwise_affine are in the other order. People pass them by position: normalized_shape, eps, elementwise_affine, bias.",
+        ", device=device, dtype=dtype -> ": "device and dtype are ignored. Hand them on where the parameters are made: torch.empty(shape, device=device, dtype=dtype).",
+        ", dtype=dtype -> ": "dtype is ignored. Hand it on where the parameters are made.",
+        ", device=device -> ": "device is ignored. Hand it on where the parameters are made.",
+    },
+)
+
+_CLINIC_ONLY = known(
+    _Module,
+    {
+        " eps=1e-5, ->  ; self.eps = eps -> self.eps = 1e-8": "eps is fixed at 1e-8, and no argument. It is one, and its default is 1e-5.",
+        "elementwise_affine=True -> elementwise_affine=False": "elementwise_affine is False unless it is asked for. PyTorch's default is True.",
     },
 )
 
@@ -684,28 +664,6 @@ _VALUES = [
     ),
     *_in_a_module(_STEPS),
 ]
-
-_WITHOUT = known(
-    _Module,
-    {
-        f"{_CALL} -> _layer_norm(x, self.normalized_shape, eps=self.eps) * self.weight + self.bias": "forward multiplies and adds although weight or bias is None. Hand both on to layer_norm, which leaves out what is None.",
-        "(x, self.normalized_shape -> (x, self.weight.shape": "without parameters self.weight is None and has no shape. Use self.normalized_shape.",
-    },
-)
-
-_OVERRIDES = known(_Module, {"def forward( -> def __call__(": _OVERRIDDEN})
-
-_EXCHANGE = (
-    known(
-        _Module,
-        {
-            ", device=device, dtype=dtype -> ": "device and dtype are ignored. Hand them on where the parameters are made: torch.empty(shape, device=device, dtype=dtype).",
-            ", dtype=dtype -> ": "dtype is ignored. Hand it on where the parameters are made.",
-            ", device=device -> ": "device is ignored. Hand it on where the parameters are made.",
-        },
-    )
-    + _OVERRIDES
-)
 
 
 def _layer(label, shape, size, how=None, tolerance=5e-6, parameters=None, **options):
@@ -777,18 +735,14 @@ _PLACE_PROBES = [
 ]
 
 _MODULE_STAGES = [
-    (_STRUCTURE_PROBES, _STRUCTURE + _INT_IN_THE_MODULE, "names and shapes"),
-    (_START_PROBES, _START, "first values"),
-    (_OPTION_PROBES, _OPTIONS, "the options"),
+    (_STRUCTURE_PROBES, _BOOKS + _MODULE_ONLY, "names and shapes"),
+    (_START_PROBES, _BOOKS, "first values"),
+    (_OPTION_PROBES, _BOOKS + _MODULE_ONLY, "the options"),
     (_VALUE_PROBES, _VALUES, "values and gradients"),
-    (
-        [_BARE_PROBE, _layer("a (2, 3, 4) tensor, bias=False", (2, 3, 4), 4, bias=False)],
-        _WITHOUT,
-        "None for a parameter",
-    ),
+    ([_BARE_PROBE, _layer("a (2, 3, 4) tensor, bias=False", (2, 3, 4), 4, bias=False)], _BOOKS, "None for a parameter"),
     *_DIGITS_STAGES,
     *(([probe], _in_a_module(_NUMBERS), "the other number types") for probe in _PRECISION_PROBES),
-    (_PLACE_PROBES + _EXCHANGE_PROBES, _EXCHANGE, "exchange with PyTorch"),
+    (_PLACE_PROBES + _EXCHANGE_PROBES, _BOOKS + _MODULE_ONLY, "exchange with PyTorch"),
 ]
 
 
@@ -860,33 +814,19 @@ def image_counts(answer):
     values(answer, "image_counts", expected, _IMAGE_CAUSES)
 
 
-_NO_EPS = known(
-    _Module,
-    {
-        " eps=1e-5, ->  ; self.eps = eps -> self.eps = 1e-8": "eps is fixed at 1e-8, and no argument. It is one, and its default is 1e-5."
-    },
-)
-
-_OFF_BY_DEFAULT = known(
-    _Module,
-    {
-        "elementwise_affine=True -> elementwise_affine=False": "elementwise_affine is False unless it is asked for. PyTorch's default is True."
-    },
-)
-
 _CLINIC_BARE_PROBES = [
     _parameters("MendedNorm((3, 4), elementwise_affine=False)", (3, 4), elementwise_affine=False),
     Probe("MendedNorm((4,), elementwise_affine=False)", _slot),
 ]
 
 _CLINIC_STAGES = [
-    ([_parameters("MendedNorm((3, 4))", (3, 4))], _STRUCTURE + _OFF_BY_DEFAULT, "the parameters' names and shapes"),
-    (_START_PROBES, _START, "their first values"),
-    (_CLINIC_BARE_PROBES, _BARE, "elementwise_affine=False"),
-    (_VALUE_PROBES, _VALUES + _NO_EPS, "eps, values and gradients"),
-    ([_BARE_PROBE], _WITHOUT),
+    ([_parameters("MendedNorm((3, 4))", (3, 4))], _CLINIC_ONLY + _BOOKS, "the parameters' names and shapes"),
+    (_START_PROBES, _BOOKS, "their first values"),
+    (_CLINIC_BARE_PROBES, _BOOKS, "elementwise_affine=False"),
+    (_VALUE_PROBES, _VALUES + _CLINIC_ONLY, "eps, values and gradients"),
+    ([_BARE_PROBE], _BOOKS),
     *_DIGITS_STAGES,
-    (_EXCHANGE_PROBES, _OVERRIDES),
+    (_EXCHANGE_PROBES, _BOOKS),
 ]
 
 
