@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from lessonkit.check.mistakes import edited
 from tests.helpers import SOURCES
 
 # ------------------------------------------------------------------------------------- 14.1 repaired_pixels
@@ -13,11 +14,6 @@ from tests.helpers import SOURCES
 
 def with_movedim(x, weight, bias):
     return F.layer_norm(x.movedim(1, -1), (x.shape[1],), weight, bias).movedim(-1, 1)
-
-
-def with_tokens(x, weight, bias):
-    tokens = x.flatten(2).transpose(1, 2)  # (B, H * W, C)
-    return F.layer_norm(tokens, (x.shape[1],), weight, bias).transpose(1, 2).reshape(x.shape)
 
 
 def over_axis_one(x, weight, bias):
@@ -46,6 +42,11 @@ def as_a_group(x, weight, bias):
     return F.group_norm(rows.reshape(-1, x.shape[1]), 1, weight, bias).view(rows.shape).movedim(-1, 1)
 
 
+def outlier_clipped(x, weight, bias):
+    x_hat = F.layer_norm(x.movedim(1, -1), weight.shape).clamp(-3, 3)
+    return (x_hat * weight + bias).movedim(-1, 1)
+
+
 def axes_swapped_then_cut(x, weight, bias):
     rows = x.transpose(2, 3).reshape(len(x), -1, x.shape[1])
     return F.layer_norm(rows, weight.shape, weight, bias).reshape(x.shape)
@@ -61,11 +62,6 @@ def filled_last(x, mask, norm):
 
 def sentence_by_sentence(x, mask, norm):
     return torch.stack([norm(row[real]).mean(0) for row, real in zip(x, mask, strict=True)])
-
-
-def with_where(x, mask, norm):
-    y = norm(x)
-    return torch.where(mask[..., None], y, torch.zeros_like(y)).sum(1) / mask.sum(1)[:, None]
 
 
 def by_matrix_product(x, mask, norm):
@@ -86,13 +82,6 @@ def real_tokens_only(x, mask, norm):
     return y.sum(1) / mask.sum(1, keepdim=True)
 
 
-def by_index_add(x, mask, norm):
-    sentence = mask.nonzero()[:, 0]
-    return torch.zeros(len(x), x.shape[-1], dtype=x.dtype).index_add(0, sentence, norm(x[mask])) / mask.sum(
-        1, keepdim=True
-    )
-
-
 def by_nanmean(x, mask, norm):
     return norm(x).masked_fill(~mask.unsqueeze(-1), float("nan")).nanmean(1)
 
@@ -110,14 +99,14 @@ def bias_set_to_zero(x, mask, norm):
     return norm(x * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
 
 
+def padding_far_away(x, mask, norm):
+    return norm(x.masked_fill(~mask.unsqueeze(-1), -torch.inf)).sum(1) / mask.sum(1, keepdim=True)
+
+
 def all_but_the_bias(x, mask, norm):
     """Drops what equals the bias: of real tokens too, where an entry is at the mean."""
-    y = norm(x * mask.unsqueeze(-1))
-    return (
-        (y * (y != norm.bias)).sum(1) / mask.sum(1, keepdim=True)
-        if norm.bias is not None
-        else y.sum(1) / mask.sum(1, keepdim=True)
-    )
+    y, bias = norm(x * mask.unsqueeze(-1)), 0 if norm.bias is None else norm.bias
+    return (y * (y != bias)).sum(1) / mask.sum(1, keepdim=True)
 
 
 # --------------------------------------------------------------------------------------- 14.3 repaired_init
@@ -143,30 +132,6 @@ def with_apply(model):
     model.apply(init)
 
 
-@torch.no_grad()
-def in_place(model):
-    for module in model.modules():
-        if module.__class__.__name__ in ("Linear", "Embedding"):
-            module.weight.copy_(0.02 * torch.randn_like(module.weight))
-            if getattr(module, "bias", None) is not None:
-                module.bias.fill_(0.0)
-
-
-def by_memory(model):
-    """Draws everything, then puts back what belongs to other layers."""
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    owners = {
-        f"{name}.{n}": module
-        for name, module in model.named_modules()
-        for n, _ in module.named_parameters(recurse=False)
-    }
-    for name, p in model.named_parameters():
-        if isinstance(owners[name], (nn.Linear, nn.Embedding)):
-            nn.init.zeros_(p) if name.endswith("bias") else nn.init.normal_(p, std=0.02)
-        else:
-            p.data.copy_(before[name])
-
-
 def by_attributes(model):
     for module in model.modules():
         if hasattr(module, "in_features") or hasattr(module, "num_embeddings"):
@@ -184,42 +149,21 @@ def recursive(model):
             nn.init.constant_(model.bias, 0)
 
 
-def frozen(model):
-    two_kinds(model)
-    model.requires_grad_(False)
-
-
-def with_xavier(model):
-    two_kinds(model)
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-
-
 # -------------------------------------------------------------------------------------- 14.4 repaired_block
 
 
-class Patient(nn.Module):
+class TwoSums(nn.Module):
     def __init__(self, D):
         super().__init__()
         self.norm1, self.mix = nn.LayerNorm(D), nn.Linear(D, D)
         self.norm2, self.mlp = nn.LayerNorm(D), nn.Sequential(nn.Linear(D, 2 * D), nn.ReLU(), nn.Linear(2 * D, D))
 
     def forward(self, x):
-        x = self.norm1(x)
-        x = x + self.mix(x)
-        x = self.norm2(x)
-        x = x + self.mlp(x)
-        return x
-
-
-class TwoSums(Patient):
-    def forward(self, x):
         x = x + self.mix(self.norm1(x))
         return x + self.mlp(self.norm2(x))
 
 
-class Kept(Patient):
+class Kept(TwoSums):
     """Keeps the stream aside, as some code does with the name residual."""
 
     def forward(self, x):
@@ -231,51 +175,27 @@ class Kept(Patient):
         return self.mlp(x) + residual
 
 
-class InALoop(Patient):
+class InALoop(TwoSums):
     def forward(self, x):
         for norm, branch in ((self.norm1, self.mix), (self.norm2, self.mlp)):
-            x = x + branch(norm(x))
+            x = branch(F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias, norm.eps)) + x
         return x
 
 
-def block(forward):
-    return type("Block", (Patient,), {"forward": forward})
+class OnAClone(TwoSums):
+    def forward(self, x):
+        stream = x.clone()
+        stream += self.mix(self.norm1(x))
+        return stream + self.mlp(self.norm2(stream))
 
 
-def adds_in_place(self, x):
-    x += self.mix(self.norm1(x))
-    return x + self.mlp(self.norm2(x))
-
-
-def by_functional(self, x):
-    for norm, branch in ((self.norm1, self.mix), (self.norm2, self.mlp)):
-        x = branch(F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias, norm.eps)) + x
-    return x
-
-
-def on_a_clone(self, x):
-    stream = x.clone()
-    stream += self.mix(self.norm1(x))
-    return stream + self.mlp(self.norm2(stream))
-
-
-def scaled_back(self, x):
+class ScaledBack(TwoSums):
     """The patient, with level and scale of the input put back at the end."""
-    mean, spread = x.mean(-1, keepdim=True), (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
-    return Patient.forward(self, x) * spread + mean
-
-
-class OwnInit(nn.Module):
-    """Written anew, with other names."""
-
-    def __init__(self, D):
-        super().__init__()
-        self.ln1, self.mix = nn.LayerNorm(D), nn.Linear(D, D)
-        self.ln2, self.mlp = nn.LayerNorm(D), nn.Sequential(nn.Linear(D, 2 * D), nn.ReLU(), nn.Linear(2 * D, D))
 
     def forward(self, x):
-        x = x + self.mix(self.ln1(x))
-        return x + self.mlp(self.ln2(x))
+        y = self.norm1(x)
+        y = self.norm2(y + self.mix(y))
+        return (y + self.mlp(y)) * (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() + x.mean(-1, keepdim=True)
 
 
 # ----------------------------------------------------------------------------------------- 14.5 first_fault
@@ -310,10 +230,6 @@ OFFSET_BY_SHIFT = """
 def offset(cls):
     x, layer = draw(4, 16, dtype=torch.float32), cls(16)
     return bool((layer(x) - layer(x + 8192)).abs().max() < 0.05)
-"""
-OFFSET_FINITE = """
-def offset(cls):
-    return bool(cls(5)(draw(4, 5, dtype=torch.float32) + 10_000).isfinite().all())
 """
 GRADIENT_BY_BACKWARD = """
 def gradient(cls):
@@ -373,14 +289,11 @@ class ByMatrices(nn.Module):
         m = x.mean(-1, keepdim=True)
         return w @ x.var(-1, correction=0, keepdim=True) + (w * (m.mT - mu) ** 2).sum(-1, keepdim=True)
 
-    def denominator(self, v):
-        return torch.sqrt(v + self.eps)
-
     def forward(self, x):
         h = self.wide(x)
         w = self.trail(x.shape[-2], h)
         mu = w @ h.mean(-1, keepdim=True)
-        y = (h - mu) / self.denominator(self.variance(w, h, mu))
+        y = (h - mu) / torch.sqrt(self.variance(w, h, mu) + self.eps)
         return (y * self.weight + self.bias).to(x.dtype)
 
 
@@ -423,27 +336,14 @@ class Updating(ByMatrices):
         return (torch.stack(rows, -2) * self.weight + self.bias).to(x.dtype)
 
 
-class InDouble(ByMatrices):
-    def wide(self, x):
-        return x.double()
-
-
 class AsRecursion(ByMatrices):
     """Weights from a running sum."""
 
-
-class FlatAxes(ByMatrices):
-    """Takes all axes in front for one long sequence."""
-
-    def forward(self, x):
-        return super().forward(x.reshape(-1, x.shape[-1])).view(x.shape)
-
-
-class WithoutItself(ByMatrices):
     def trail(self, T, x):
-        t = torch.arange(T)
-        w = (self.decay ** (t[:, None] - t - 1).clamp(min=0).to(x.dtype)).tril(-1)
-        w[0, 0] = 1
+        rows = [x.new_zeros(T)]
+        for new in torch.eye(T, dtype=x.dtype):
+            rows.append(self.decay * rows[-1] + new)
+        w = torch.stack(rows[1:])
         return w / w.sum(-1, keepdim=True)
 
 
@@ -459,15 +359,6 @@ class MovingAverage(ByMatrices):
         return w
 
 
-class FirstWeights(ByMatrices):
-    """Keeps the weights of its first call, for sequences that are as long."""
-
-    def trail(self, T, x):
-        if not hasattr(self, "kept"):
-            self.kept = super().trail(T, x)
-        return self.kept
-
-
 class CarriedOn(ByMatrices):
     """Takes the last call's tokens for those before the first one of this call."""
 
@@ -479,44 +370,10 @@ class CarriedOn(ByMatrices):
         return super().forward(torch.cat([before, x], -2))[..., before.shape[-2] :, :]
 
 
-class OtherParameters(ByMatrices):
-    def __init__(self, features, decay=0.5, eps=1e-5):
-        nn.Module.__init__(self)
-        self.decay, self.eps = decay, eps
-        self.gamma, self.beta = nn.Parameter(torch.ones(features)), nn.Parameter(torch.zeros(features))
-
-    def forward(self, x):
-        self.__dict__["weight"], self.__dict__["bias"] = self.gamma, self.beta
-        return super().forward(x)
-
-
-class PlainTensors(nn.Module):
-    def __init__(self, features, decay=0.5, eps=1e-5):
-        super().__init__()
-        self.decay, self.eps = decay, eps
-        self.weight, self.bias = torch.ones(features), torch.zeros(features)
-
-    forward = ByMatrices.forward
-
-
-class LearnedDecay(ByMatrices):
-    def __init__(self, features, decay=0.5, eps=1e-5):
-        super().__init__(features, decay, eps)
-        self.decay = nn.Parameter(torch.tensor(float(decay)))
-
-
 BANK = {
     "repaired_pixels": {
         "right": {
             "movedim": with_movedim,
-            "permute": lambda x, w, b: (
-                F.layer_norm(x.permute(0, 2, 3, 1), w.shape, w, b).permute(0, 3, 1, 2).contiguous()
-            ),
-            "transpose": lambda x, w, b: F.layer_norm(x.transpose(1, 3), w.shape, w, b).transpose(1, 3),
-            "tokens": with_tokens,
-            "einsum": lambda x, w, b: torch.einsum(
-                "bhwc->bchw", F.layer_norm(torch.einsum("bchw->bhwc", x), w.shape, w, b)
-            ),
             "rows of pixels": rows_of_pixels,
             "one group of C": as_a_group,
             "the formula over axis 1": over_axis_one,
@@ -524,10 +381,7 @@ BANK = {
         },
         "wrong": {
             "axes swapped, then cut": (axes_swapped_then_cut, "expected"),
-            "an outlier clipped": (
-                lambda x, w, b: with_movedim(x, w / w, 0 * b).clamp(-3, 3) * w[:, None, None] + b[:, None, None],
-                "64 channels, one of them far out",
-            ),
+            "an outlier clipped": (outlier_clipped, "64 channels, one of them far out"),
         },
     },
     "repaired_average": {
@@ -536,55 +390,38 @@ BANK = {
             "on both sides": lambda x, mask, norm: filled_last(x.masked_fill(~mask.unsqueeze(-1), 0), mask, norm),
             "sentence by sentence": sentence_by_sentence,
             "real tokens only": real_tokens_only,
-            "index_add": by_index_add,
             "nanmean": by_nanmean,
             "mean times T / n": mean_times_factor,
-            "where": with_where,
             "a matrix product": by_matrix_product,
             "what the padding added, taken away": bias_subtracted,
         },
         "wrong": {
             "the norm's bias set to 0": (bias_set_to_zero, "real tokens, too"),
             "what equals the bias": (all_but_the_bias, "whole numbers"),
-            "padding at -inf": (
-                lambda x, mask, norm: filled_last(
-                    x, mask | True, lambda x: norm(x.masked_fill(~mask[..., None], -torch.inf))
-                ),
-                "nan",
-            ),
+            "padding at -inf": (padding_far_away, "nan"),
         },
     },
     "repaired_init": {
-        "right": {
-            "two kinds": two_kinds,
-            "apply": with_apply,
-            "by hand": in_place,
-            "puts the rest back": by_memory,
-            "by attributes": by_attributes,
-            "recursive": recursive,
-        },
+        "right": {"two kinds": two_kinds, "apply": with_apply, "by attributes": by_attributes, "recursive": recursive},
         "wrong": {
-            "frozen": (frozen, "without requires_grad"),
-            "Xavier": (with_xavier, "uniform, mean 0, deviation 0.13"),
+            "frozen": (
+                edited(two_kinds, "for module -> model.requires_grad_(False)\n    for module"),
+                "without requires_grad",
+            ),
+            "Xavier": (
+                edited(two_kinds, "normal_(module.weight, std=0.02) -> xavier_uniform_(module.weight)"),
+                "uniform, mean 0, deviation 0.13",
+            ),
         },
     },
     "repaired_block": {
-        "right": {
-            "two sums": TwoSums,
-            "residual kept aside": Kept,
-            "a loop": InALoop,
-            "functional": block(by_functional),
-            "on a clone": block(on_a_clone),
-        },
+        "right": {"two sums": TwoSums, "residual kept aside": Kept, "a loop": InALoop, "on a clone": OnAClone},
         "wrong": {
-            "scaled back at the end": (block(scaled_back), "silent"),
-            "stream detached": (block(lambda s, x: TwoSums.forward(s, x.detach())), "gradient of x"),
-            "half of each branch": (
-                block(lambda s, x: (y := x + 0.5 * s.mix(s.norm1(x))) + 0.5 * s.mlp(s.norm2(y))),
-                "random parameters",
-            ),
-            "in place": (block(adds_in_place), "inplace operation"),
-            "other parameter names": (OwnInit, "its parameters: yours is 'ln1.bias (4,)"),
+            "scaled back at the end": (ScaledBack, "silent"),
+            "stream detached": (edited(TwoSums, "x = x + -> x = x.detach() +"), "gradient of x"),
+            "half of each branch": (edited(TwoSums, "x + self -> x + 0.5 * self"), "random parameters"),
+            "in place": (edited(TwoSums, "x = x + self.mix -> x += self.mix"), "inplace operation"),
+            "other parameter names": (edited(TwoSums, "norm1 -> ln1"), "its parameters: yours is 'ln1.bias (4,)"),
         },
     },
     "first_fault": {
@@ -599,7 +436,6 @@ BANK = {
             "no offset": (checklist("10_000, 0.02 -> 0, 1e-4"), "clamps it at 0"),
             "offset in float64": (checklist("5, dtype=torch.float32) -> 5)"), "clamps it at 0"),
             "any offset will do": (checklist("0.02 -> 1e6"), "clamps it at 0"),
-            "finite is enough": (checklist(own=OFFSET_FINITE), "clamps it at 0"),
             "stricter than PyTorch": (checklist("0.02 -> 1e-6"), "is right, and your test 'offset'"),
             "gradient of the sum": (
                 checklist("draw(2, 4, 5)[1] -> torch.ones_like(out)"),
@@ -636,17 +472,38 @@ BANK = {
             "token by token": TokenByToken,
             "weights by recursion": AsRecursion,
             "update by update": Updating,
-            "all in float64": InDouble,
+            "all in float64": edited(ByMatrices, "x.to(torch.promote_types(x.dtype, torch.float32)) -> x.double()"),
         },
         "wrong": {
-            "axes in front flattened": (FlatAxes, "unlike mean"),
-            "without the token itself": (WithoutItself, "decay 0"),
+            "axes in front flattened": (
+                edited(
+                    ByMatrices,
+                    "h = self.wide(x) -> h = self.wide(x).flatten(0, -2) ; x.shape[-2] -> len(h) ; (y * self -> (y.view(x.shape) * self",
+                ),
+                "unlike mean",
+            ),
+            "without the token itself": (
+                edited(
+                    ByMatrices,
+                    "tril() -> tril(-1) ; w / w.sum(-1, keepdim=True) -> w / w.sum(-1, keepdim=True).clamp(min=1e-9)",
+                ),
+                "decay 0",
+            ),
             "a moving average": (MovingAverage, "worked example"),
-            "the first call's weights": (FirstWeights, "tokens that follow a call"),
+            "the first call's weights": (
+                edited(
+                    ByMatrices,
+                    "self.trail(x.shape[-2], h) -> vars(self).setdefault('kept', self.trail(x.shape[-2], h))",
+                ),
+                "tokens that follow a call",
+            ),
             "the trail of the call before": (CarriedOn, "tokens that follow a call"),
-            "other names": (OtherParameters, "weight"),
-            "plain tensors": (PlainTensors, "none"),
-            "a learned decay": (LearnedDecay, "decay"),
+            "other names": (
+                edited(ByMatrices, "self.weight -> self.gamma ; self.bias -> self.beta"),
+                "gamma (4,) of 1",
+            ),
+            "plain tensors": (edited(ByMatrices, "nn.Parameter( -> ("), "none"),
+            "a learned decay": (edited(ByMatrices, "= decay, -> = nn.Parameter(torch.tensor(float(decay))),"), "decay"),
         },
     },
 }

@@ -109,12 +109,11 @@ _VIEW = (
 _ORDER = "the axes come back in another order than they left: movedim(1, -1) is undone by movedim(-1, 1)."
 _OTHER = "that is another norm: each pixel has a mean and a variance of its own, over its C channels."
 _RETURN = "return pixels.movedim(-1, 1)"
-_MIXED = "x.movedim(1, -1) -> x.reshape(x.shape[0], -1, x.shape[1])"
 
 _PIXEL_MISTAKES = known(
     _pixels,
     {
-        f"{_MIXED} ; pixels.movedim(-1, 1) -> pixels.reshape(x.shape)": _VIEW,
+        "x.movedim(1, -1) -> x.reshape(x.shape[0], -1, x.shape[1]) ; pixels.movedim(-1, 1) -> pixels.reshape(x.shape)": _VIEW,
         "x.movedim(1, -1) -> x.reshape(x.shape[0], *x.shape[2:], x.shape[1])": "the channels are cut out with reshape and put back with a move: now even the places are wrong. Both ways must move.",
         "pixels.movedim(-1, 1) -> pixels.reshape(x.shape)": "the channels are moved to the end and not moved back: a reshape at the end puts the numbers into the wrong places. Undo a move with a move.",
         "pixels.movedim(-1, 1) -> pixels": _ORDER,
@@ -479,7 +478,7 @@ def repaired_block(answer):
 
 
 class _Layer(nn.Module):
-    """A right LayerNorm; the layers held back are edits of it, or change its variance."""
+    """A right LayerNorm, of which the layers held back are edits."""
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
         super().__init__()
@@ -497,35 +496,12 @@ class _Layer(nn.Module):
         return y.to(x.dtype)
 
     def var(self, x):
-        return x.var(self.axes, correction=0, keepdim=True)
-
-
-class _Running(_Layer):
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.register_buffer("kept", torch.ones(()))
-
-    def var(self, x):
-        var = super().var(x)
-        if self.training:
-            self.kept = 0.9 * self.kept + 0.1 * var.mean().detach()
-        return var if self.training else self.kept
-
-
-class _Remembering(_Layer):
-    """Its variance leans towards that of the call before: the same rows twice in a row do not show it."""
-
-    last = None
-
-    def var(self, x):
-        var = super().var(x)
-        level = var.detach().mean()
-        moved = 0.1 * (level if self.last is None else self.last) - 0.1 * level
-        self.last = level
-        return (var + moved).clamp(min=0)
+        var = x.var(self.axes, correction=0, keepdim=True)
+        return var
 
 
 def _scale_gradient(x, weight):
+    """Make the gradient that arrives at x weight times as large."""
     if x.requires_grad and weight is not None:
         x.register_hook(lambda gradient: gradient * weight)
 
@@ -541,11 +517,23 @@ _SOUND = {
 _WIDE, _VAR = "x.to(torch.promote_types(x.dtype, torch.float32))", "x.var(self.axes, correction=0, keepdim=True)"
 _ONE_PASS = "x.square().mean(self.axes, keepdim=True) - x.mean(self.axes, keepdim=True).square()"
 
-# the test that must be the first to fail -> {what was done: a class, or an edit of _Layer}
+# the test that must be the first to fail, in the order of the lesson -> {the layer: an edit of _Layer}
 _HELD_BACK = {
-    "offset": {
-        "that takes E[x^2] - E[x]^2 and clamps it at 0": f"{_VAR} -> ({_ONE_PASS}).clamp(min=0)",
-        "that takes E[x^2] - E[x]^2 and its absolute value": f"{_VAR} -> ({_ONE_PASS}).abs()",
+    "names": {
+        "whose gain is a plain tensor": "nn.Parameter(torch.ones(self.sizes)) -> torch.ones(self.sizes)",
+        "whose parameters need no gradient": "(self.sizes)) -> (self.sizes), requires_grad=False)",
+    },
+    "rows": {
+        "that divides by D - 1": "correction=0, -> ",
+        "with eps outside the root": "torch.sqrt(var + self.eps) -> (torch.sqrt(var) + self.eps)",
+    },
+    "axes": {"that normalizes over all axes but the first": "(self.axes, -> (tuple(range(1, x.dim())),"},
+    "again": {
+        "that overwrites its input": "y = (wide - mean) / -> wide -= mean; y = wide / ",
+        "that keeps a running variance for eval()": "return var -> if self.training: self.kept = 0.9 * getattr(self, 'kept', 1.0) + 0.1 * var.mean().detach()\n        return var if self.training else self.kept",
+        "whose eps grows with every call": "return y.to -> self.eps *= 1.5; return y.to",
+        # its variance leans towards that of the call before: the same rows twice in a row do not show it
+        "that remembers the rows of the call before": "return var -> last, self.last = getattr(self, 'last', None), var.detach().mean()\n        return var if last is None else (var + 0.1 * (last - self.last)).clamp(min=0)",
     },
     "gradient": {
         "that treats the mean as a constant in the backward pass": "wide.mean(self.axes, keepdim=True) -> wide.mean(self.axes, keepdim=True).detach()",
@@ -553,20 +541,9 @@ _HELD_BACK = {
         "whose hand-written backward pass takes the gain out of the means": f"{_WIDE} -> {_WIDE} * 1; _scale_gradient(wide, self.weight) ; y * self.weight -> y + (y * self.weight - y).detach()",
         "whose hand-written backward pass forgets the gradient from above": "return y.to -> y.requires_grad and y.register_hook(torch.ones_like); return y.to",
     },
-    "again": {
-        "that overwrites its input": "y = (wide - mean) / -> wide -= mean; y = wide / ",
-        "that keeps a running variance for eval()": _Running,
-        "whose eps grows with every call": "return y.to -> self.eps *= 1.5; return y.to",
-        "that remembers the rows of the call before": _Remembering,
-    },
-    "rows": {
-        "that divides by D - 1": "correction=0, -> ",
-        "with eps outside the root": "torch.sqrt(var + self.eps) -> (torch.sqrt(var) + self.eps)",
-    },
-    "axes": {"that normalizes over all axes but the first": "(self.axes, -> (tuple(range(1, x.dim())),"},
-    "names": {
-        "whose gain is a plain tensor": "nn.Parameter(torch.ones(self.sizes)) -> torch.ones(self.sizes)",
-        "whose parameters need no gradient": "(self.sizes)) -> (self.sizes), requires_grad=False)",
+    "offset": {
+        "that takes E[x^2] - E[x]^2 and clamps it at 0": f"{_VAR} -> ({_ONE_PASS}).clamp(min=0)",
+        "that takes E[x^2] - E[x]^2 and its absolute value": f"{_VAR} -> ({_ONE_PASS}).abs()",
     },
     "half": {"that squares in half precision": f"{_WIDE} -> x"},
     "constant": {"that takes a root, and squares it again": "var + self.eps -> torch.sqrt(var) ** 2 + self.eps"},
@@ -576,10 +553,9 @@ _HELD_BACK = {
     },
 }
 _HELD_BACK = {
-    wanted: {what: edited(_Layer, made) if isinstance(made, str) else made for what, made in layers.items()}
-    for wanted, layers in _HELD_BACK.items()
+    wanted: {what: edited(_Layer, edits) for what, edits in layers.items()} for wanted, layers in _HELD_BACK.items()
 }
-_ORDER = ("names", "rows", "axes", "again", "gradient", "offset", "half", "constant", "options", "layout")
+_ORDER = list(_HELD_BACK)
 
 _WHAT_FOR = {
     "offset": "which rows show that a variance is the difference of two large numbers?",
@@ -676,18 +652,17 @@ class _Trail(nn.Module):
         return (y * self.weight + self.bias).to(x.dtype)
 
 
-def _trail(label, x, decay=0.5, eps=1e-5, tolerance=1e-6, watched=None, before=None):
-    """before: a tensor that the layer is given first."""
+def _trail(label, x, tolerance=1e-6, watched=None, before=None, **arguments):
+    """before: a tensor that the layer is given first. arguments: decay and eps, where they are not left out."""
     D = x.shape[-1]
 
     def make(cls):
-        layer = cls(D, decay, eps)
+        layer = cls(D, **arguments)
         if before is not None:
             layer.to(before.dtype)(before)
         return layer
 
-    state = {"weight": draw(71, D), "bias": draw(72, D)}
-    return _layer(label, make, x, state, {"decay": decay, "eps": eps}, tolerance, watched)
+    return _layer(label, make, x, {"weight": draw(71, D), "bias": draw(72, D)}, arguments, tolerance, watched)
 
 
 def _digits_kept(cls):
@@ -702,7 +677,7 @@ _unlike = draw(61, 2, 6, 5) * torch.tensor([1.0, 3.0, 0.2, 1.0, 5.0, 0.5]).view(
 _wide = draw(59, 2, 3, 64)
 _wide[:, 1, 7] = 40.0
 _TRAIL_PROBES = [
-    _created("a new layer", lambda cls: cls(4, 0.5, 1e-5)),
+    _created("a new layer", lambda cls: cls(4)),
     _trail("decay 0, which is LayerNorm", _unlike, decay=0.0),
     _trail("the worked example", torch.tensor([[0.0, 1.0, 2.0], [4.0, 5.0, 6.0]]).double(), decay=1.0),
     _trail("tokens of unlike mean and spread (2, 6, 5)", _unlike),
