@@ -681,7 +681,7 @@ def test_an_exercise_of_several_parts_says_what_is_right_so_far(capfd):
 
     with pytest.raises(NotYet, match=r"^Not yet. On numbers again: .* Right so far: first\.$"):
         in_parts(Half)
-    with pytest.raises(YourTurn, match=r"^6.2: write it Right so far: first\.$"):
+    with pytest.raises(YourTurn, match=r"^6.2: write it. Right so far: first\.$"):
         in_parts(Waits)
     with pytest.raises(NotYet) as caught:
         in_parts(Nothing)

@@ -12,7 +12,7 @@ from lessonkit.check.mistakes import announce
 from lessonkit.check.probing import observe, quiet
 from lessonkit.check.ready_made import ready_made
 from lessonkit.check.verdicts import NotYet, YourTurn, accept, refuse_dots, reject
-from lessonkit.check.wording import kind_of
+from lessonkit.check.wording import kind_of, sentence
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -58,7 +58,7 @@ def in_stages(answer, name, stages, reference, right, kind="class", *, by_hand=(
         except (NotYet, YourTurn) as error:
             so_far = f" Right so far: {', '.join(parts)}." if parts else ""
             first, *more = str(error).split("\n")
-            raise type(error)("\n".join([first + so_far, *more])) from None
+            raise type(error)("\n".join([sentence(first) + so_far if parts else first, *more])) from None
         if part and all(later[2:] != stages[i][2:] for later in stages[i + 1 :]):
             parts += part
     _afterwards(answer, name, probes, by_hand, devices)
