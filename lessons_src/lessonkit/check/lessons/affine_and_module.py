@@ -201,14 +201,17 @@ _DIGITS = known(
 
 
 def _ninth_digit():
-    """float64 rows that are constant in float32: the bias alone comes out of an answer that narrows them."""
+    """float64 rows that are constant in float32: the bias alone comes out of an answer that narrows them.
+
+    At eps = 1e-11 the rounding of the mean, 4e-16 at most, is 1e-10 in x_hat: within the tolerance.
+    """
     return 1 + 1e-8 * draw(69, 3, 6)
 
 
 _EXACT = [
     call(
-        "float64 rows that differ in the ninth digit, eps=1e-12",
-        *(_ninth_digit(), (6,), draw(70, 6), draw(71, 6), 1e-12),
+        "float64 rows that differ in the ninth digit, eps=1e-11",
+        *(_ninth_digit(), (6,), draw(70, 6), draw(71, 6), 1e-11),
         names=NAMES,
     ),
     *(dataclasses.replace(probe, tolerance=1e-9) for probe in _FORMULA_PROBES[1:6]),
@@ -273,8 +276,13 @@ _ARGUMENTS = known(
         # memory
         "x.contiguous() -> x.view(-1).view(x.shape)": "view() needs memory in one piece, and x may be transposed. Use reshape(), or reduce over several axes.",
         "x.contiguous() -> x": "the result keeps the memory order of a transposed x. Start from x.contiguous().",
-        # second derivative
-        "c / torch.sqrt(var + eps) -> _SavedStatistics.apply(c, axes, eps)": "the autograd.Function saves statistics of x as constants, so its second derivative is wrong. Plain tensor operations differentiate as often as you like.",
+    },
+)
+
+_CONSTANTS = known(
+    _layer_norm,
+    {
+        "c / torch.sqrt(var + eps) -> _SavedStatistics.apply(c, axes, eps)": "the autograd.Function saves statistics of x as constants, so its second derivative is wrong. Plain tensor operations differentiate as often as you like."
     },
 )
 
@@ -391,7 +399,7 @@ def layer_norm(answer):
         (_NONE_PROBES, _ARGUMENTS, "weight=None and bias=None"),
         *(([probe], _ARGUMENTS, "transposed and empty tensors") for probe in _MEMORY_PROBES),
         *(([probe], _NUMBERS, "the other number types") for probe in _NUMBER_PROBES),
-        (_TRANSFORM_PROBES, _ARGUMENTS, "second derivative and vmap"),
+        (_TRANSFORM_PROBES, _CONSTANTS, "second derivative and vmap"),
         *(([probe], _ARGUMENTS) for probe in _REFUSAL_PROBES),
         ([Probe("a transposed tensor", _in_plain_order)], _ARGUMENTS),
     ]
@@ -689,7 +697,7 @@ _BARE_PROBE = _layer("a (2, 3, 4) tensor, elementwise_affine=False", (2, 3, 4), 
 _DIGITS_STAGES = [
     ([probe], _in_a_module(_DIGITS), "float64")
     for probe in (
-        call_layer("float64 rows that differ in the ninth digit", lambda cls: cls((6,), eps=1e-12), _ninth_digit(), {}),
+        call_layer("float64 rows that differ in the ninth digit", lambda cls: cls((6,), eps=1e-11), _ninth_digit(), {}),
         _layer("a (4, 5) tensor", (4, 5), (5,), tolerance=1e-9),
         _layer("a (2, 3, 4, 5) tensor and the sizes (4, 5)", (2, 3, 4, 5), (4, 5), tolerance=1e-9),
     )
