@@ -187,22 +187,23 @@ def gradients(loss, leaves, arriving=None):
 
 
 def call_layer(label, make, x, shown, tolerance=1e-9, parameters=None):
-    """Return a Probe: output and gradients of a layer with random parameters; gradients only if x is float64.
+    """Return a Probe: a layer with random parameters, its input afterwards, output and, if x is float64, gradients.
 
     make: the learner's class -> layer. shown: its arguments, for the message. parameters: their dtype, else x's.
     """
 
     def run(cls):
         layer = filled(make(cls).to(parameters or x.dtype), 21)
-        given = x.clone().requires_grad_()
+        leaf = x.clone().requires_grad_()
+        given = leaf.clone()  # in-place changes of a leaf would raise
         try:
             y = layer(given)
         except Exception as error:
             return {"the output": raised(error)}
-        seen = {"the output": y.detach() if isinstance(y, torch.Tensor) else y}
+        seen = {"x after the call": given.detach(), "the output": y.detach() if isinstance(y, torch.Tensor) else y}
         if not isinstance(y, torch.Tensor) or x.dtype != torch.float64:
             return seen
-        leaves = {"x": given, **dict(layer.named_parameters())}
+        leaves = {"x": leaf, **dict(layer.named_parameters())}
         if not y.requires_grad:
             return seen | {f"gradient of {name}": "no gradient" for name in leaves}
         return seen | gradients((y * draw(29, *y.shape)).sum(), leaves)
