@@ -1,5 +1,7 @@
 """Checks of lesson 12: RMSNorm told from its relatives, GroupNorm, twins, centered writers, choosing, QK-norm mended."""
 
+import re
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -13,199 +15,121 @@ from lessonkit.check.core import (
     examine,
     in_float64,
     in_stages,
+    known,
     refusing,
     values,
 )
+from lessonkit.check.mistakes import edited
 
 # ------------------------------------------------------------------------------------------------------- rms_norm
 
 
 def _rms(x, weight, eps=1e-5):
-    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight
+    square = (x * x).mean(-1, keepdim=True)
+    return x / torch.sqrt(square + eps) * weight
 
 
-def _divided(below, center=False):
-    """Return an rms_norm that divides by below(x, eps); center: whether the mean is subtracted above the line."""
-
-    def answer(x, weight, eps=1e-5):
-        above = x - x.mean(-1, keepdim=True) if center else x
-        return above / below(x, eps) * weight
-
-    return answer
+def _beside(x, weight, eps=1e-5):
+    D = x.shape[-1]
+    both = torch.cat([x, -x], dim=-1)
+    return F.layer_norm(both, (2 * D,), eps=eps)[..., :D] * weight
 
 
-def _square(x):
-    return (x * x).mean(-1, keepdim=True)
+def _rows(label, x, seed, *args, **options):
+    weight = draw(seed, x.shape[-1], dtype=x.dtype)
+    return call(label, x, weight, *args, names=("x", "weight", "eps"), **options)
 
 
-def _beside(other, part=lambda y, D: y[..., :D], eps_of=lambda eps: eps, correction=0):
-    """Return an rms_norm that normalizes x beside other(x) with a LayerNorm and takes a part of it."""
-
-    def answer(x, weight, eps=1e-5):
-        both = torch.cat([x, other(x)], dim=-1)
-        var, mean = torch.var_mean(both, -1, correction=correction, keepdim=True)
-        return part((both - mean) / torch.sqrt(var + eps_of(eps)), x.shape[-1]) * weight
-
-    return answer
+def _with_outlier(seed, *shape):
+    """Small numbers and one of 30 in the last row, which is beyond three deviations."""
+    x = draw(seed, *shape)
+    x.view(-1)[-2] = 30
+    return x
 
 
 _RMS_PROBES = [
-    call("rows with mean 3", 3 + 2 * draw(1, 2, 3, 5), draw(2, 5), names=("x", "weight")),
-    call("rows with mean 0", (z := draw(3, 4, 6)) - z.mean(-1, keepdim=True), draw(4, 6), names=("x", "weight")),
-    call("rows of size 0.001", 1e-3 * draw(5, 3, 4) + 1e-3, draw(6, 4), names=("x", "weight")),
-    call("short rows and eps = 0.25", 0.05 * (1 + draw(7, 4, 4)), draw(8, 4), 0.25, names=("x", "weight", "eps")),
-    call("eps = 0", 1e-6 * draw(9, 2, 3, 7), draw(10, 7), eps=0.0, names=("x", "weight")),
-    call("rows of equal numbers", torch.full((2, 4), 3.0, dtype=torch.float64), draw(11, 4), names=("x", "weight")),
-    call("one row", 1 + draw(12, 6), draw(13, 6), names=("x", "weight")),
+    _rows("rows with mean 3", 3 + 2 * draw(1, 2, 3, 5), 2),
+    _rows("rows with mean 0", (z := draw(3, 4, 6)) - z.mean(-1, keepdim=True), 4),
+    _rows("rows of size 0.001", 1e-3 * draw(5, 3, 4) + 1e-3, 6),
+    _rows("short rows and eps = 0.25", 0.05 * (1 + draw(7, 4, 4)), 8, 0.25),
+    _rows("eps = 0", 1e-6 * draw(9, 2, 3, 7), 10, eps=0.0),
+    _rows("rows of equal numbers", torch.full((2, 4), 3.0, dtype=torch.float64), 11),
+    _rows("one row", 1 + draw(12, 6), 13),
     # sums of 16 numbers of order 1 in float32, multiplied by gains of order 1
-    call(
-        "float32 rows",
-        1 + draw(14, 3, 16, dtype=torch.float32),
-        draw(15, 16, dtype=torch.float32),
-        tolerance=5e-6,
-        names=("x", "weight"),
-    ),
+    _rows("float32 rows", 1 + draw(14, 3, 16, dtype=torch.float32), 15, tolerance=5e-6),
+    _rows("wide rows, one with an entry of 30", _with_outlier(16, 2, 256), 17),
+    _rows("rows around 1000", 1000 + draw(18, 3, 8), 19),
+    _rows("other rows of a shape that came before", 5 * draw(20, 2, 3, 5), 21),
 ]
 
-_NO_BIAS = "that is LayerNorm without a bias: the mean is subtracted. RMSNorm leaves it in. "
+_NORMED = "x / torch.sqrt(square + eps) * weight"
+_SQUARE, _ROOT = "(x * x).mean(-1, keepdim=True)", "torch.sqrt(square + eps)"
+_LENGTH = "x.norm(dim=-1, keepdim=True)"
+_NO_BIAS = "that is LayerNorm without a bias: the mean is subtracted. RMSNorm leaves it in."
+_TOO_LONG = "x is divided by its length, sqrt(D) times too much. RMSNorm takes the root of the MEAN of the squares."
 
-_RMS_MISTAKES = [
-    Mistake(
-        _NO_BIAS + "A row and its negative, side by side, have mean 0.",
-        lambda x, weight, eps=1e-5: F.layer_norm(x, (x.shape[-1],), weight, None, eps),
-    ),
-    Mistake(
-        _NO_BIAS + "And eps is not handed on.", lambda x, weight, eps=1e-5: F.layer_norm(x, (x.shape[-1],), weight)
-    ),
-    Mistake(
-        "the variance stands under the root, and x above it is not centered: neither LayerNorm nor RMSNorm. Take the "
-        "mean of the squares.",
-        _divided(lambda x, eps: torch.sqrt(x.var(-1, correction=0, keepdim=True) + eps)),
-    ),
-    Mistake(
-        "the mean is subtracted above the line. RMSNorm subtracts nothing.",
-        _divided(lambda x, eps: torch.sqrt(_square(x) + eps), center=True),
-    ),
-    Mistake(
-        "x is divided by its deviation. RMSNorm takes the root of the mean of the squares.",
-        _divided(lambda x, eps: torch.sqrt(x.var(-1, keepdim=True) + eps)),
-    ),
-    Mistake(
-        "eps is added to the root mean square. Add it to the mean square, under the root.",
-        _divided(lambda x, eps: torch.sqrt(_square(x)) + eps),
-    ),
-    Mistake(
-        "the sum of the squares stands under the root, so that rows get length 1: ScaleNorm with g = 1. Take their mean.",
-        _divided(lambda x, eps: torch.sqrt((x * x).sum(-1, keepdim=True) + eps)),
-    ),
-    *[
-        Mistake(
-            "x is divided by its length, sqrt(D) times too much. RMSNorm takes the root of the MEAN of the squares.", f
-        )
-        for f in (
-            _divided(lambda x, eps: x.norm(dim=-1, keepdim=True) + eps),
-            _divided(lambda x, eps: x.norm(dim=-1, keepdim=True)),
-            _divided(lambda x, eps: x.norm(dim=-1, keepdim=True).clamp(min=eps)),
-        )
-    ],
-    Mistake(
-        "that is ScaleNorm with g = sqrt(D): there, eps is the smallest length allowed. Here it is added to the mean square.",
-        _divided(lambda x, eps: x.norm(dim=-1, keepdim=True).clamp(min=eps) / x.shape[-1] ** 0.5),
-    ),
-    Mistake("the root is missing: divide by sqrt(mean square + eps).", _divided(lambda x, eps: _square(x) + eps)),
-    Mistake(
-        "that is the square of the mean. Square first, then take the mean.",
-        _divided(lambda x, eps: torch.sqrt(x.mean(-1, keepdim=True) ** 2 + eps)),
-    ),
-    Mistake("eps is not used.", _divided(lambda x, eps: torch.sqrt(_square(x)))),
-    *[
-        Mistake(
-            f"eps is {value:g} whatever is asked for. Use the argument.",
-            _divided(lambda x, eps, v=value: torch.sqrt(_square(x) + v)),
-        )
-        for value in (1e-5, 1e-6, 1e-8, 1e-12)
-    ],
-    Mistake(
-        "eps is that of nn.RMSNorm's default, the machine epsilon of the type. Hand the argument eps on.",
-        lambda x, weight, eps=1e-5: F.rms_norm(x, (x.shape[-1],), weight),
-    ),
-    Mistake("the gain is not used.", lambda x, weight, eps=1e-5: _rms(x, 1.0, eps)),
-    Mistake(
-        "the gain multiplies before the row is normalized. Normalize first.",
-        lambda x, weight, eps=1e-5: _rms(x * weight, 1.0, eps),
-    ),
-    Mistake("the gain is used as 1 + weight.", lambda x, weight, eps=1e-5: _rms(x, 1 + weight, eps)),
-    Mistake("the gain is added. Multiply by it.", lambda x, weight, eps=1e-5: _rms(x, 1.0, eps) + weight),
-    Mistake(
-        "one size for all rows together: each row has its own, over the last axis with keepdim=True.",
-        _divided(lambda x, eps: torch.sqrt((x * x).mean() + eps)),
-    ),
-    Mistake(
-        "the row stands beside zeros: their mean is not 0, and the mean square is halved. Take -x for the second half.",
-        _beside(torch.zeros_like),
-    ),
-    Mistake(
-        "all 2 D numbers are returned. Keep the first D.",
-        lambda x, weight, eps=1e-5: _beside(lambda x: -x, lambda y, D: y)(x, torch.cat([weight, weight]), eps),
-    ),
-    Mistake(
-        "the second half is kept, which is the negative. Keep the first: [..., :D].",
-        _beside(lambda x: -x, lambda y, D: y[..., D:]),
-    ),
-    Mistake(
-        "the variance of [x, -x] is divided by 2 D - 1. F.layer_norm divides by 2 D.",
-        _beside(lambda x: -x, correction=1),
-    ),
-    Mistake(
-        "x and -x stand one below the other, so that each row is still normalized by itself. Put them side by side: dim=-1.",
-        lambda x, weight, eps=1e-5: F.layer_norm(torch.cat([x, -x]), x.shape[-1:], eps=eps)[: len(x)] * weight,
-    ),
-    Mistake("the gain is used twice.", lambda x, weight, eps=1e-5: _rms(x, weight * weight, eps)),
-    Mistake(
-        "eps is added to the sum of the squares. Take the mean first, then add eps.",
-        _divided(lambda x, eps: torch.sqrt(((x * x).sum(-1, keepdim=True) + eps) / x.shape[-1])),
-    ),
-    Mistake(
-        "the sum of the squares is divided by D - 1. Their mean divides by D.",
-        _divided(lambda x, eps: torch.sqrt((x * x).sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps)),
-    ),
-    Mistake(
-        "x is divided by the mean of its absolute values. RMSNorm takes the root of the mean of the squares.",
-        _divided(lambda x, eps: x.abs().mean(-1, keepdim=True) + eps),
-    ),
-    Mistake(
-        "eps is the smallest mean square allowed. Here it is added to the mean square.",
-        _divided(lambda x, eps: torch.sqrt(_square(x).clamp(min=eps))),
-    ),
-    Mistake(
-        "eps is multiplied by 2. The mean square of [x, -x] is that of x, so eps stays as it is.",
-        _divided(lambda x, eps: torch.sqrt(_square(x) + 2 * eps)),
-    ),
-    Mistake(
-        "the values are right, but the mean square is cut off from the gradient.",
-        _divided(lambda x, eps: torch.sqrt(_square(x.detach()) + eps)),
-    ),
-]
+_RMS_MISTAKES = known(
+    _rms,
+    {
+        f"{_NORMED} -> F.layer_norm(x, (x.shape[-1],), weight, None, eps)": f"{_NO_BIAS} A row and its negative, side by side, have mean 0.",
+        f"{_NORMED} -> F.layer_norm(x, (x.shape[-1],), weight)": f"{_NO_BIAS} And eps is not handed on.",
+        f"{_SQUARE} -> x.var(-1, correction=0, keepdim=True)": "the variance stands under the root, and x above it is not centered: neither LayerNorm nor RMSNorm. Take the mean of the squares.",
+        "return x / -> return (x - x.mean(-1, keepdim=True)) /": "the mean is subtracted above the line. RMSNorm subtracts nothing.",
+        f"{_SQUARE} -> x.var(-1, keepdim=True)": "x is divided by its deviation. RMSNorm takes the root of the mean of the squares.",
+        f"{_ROOT} -> (torch.sqrt(square) + eps)": "eps is added to the root mean square. Add it to the mean square, under the root.",
+        f"{_ROOT} -> torch.sqrt(torch.sqrt(square) + eps)": "the root is taken twice. Add eps to the mean square, and take one root of the sum.",
+        "(x * x).mean -> (x * x).sum": "the sum of the squares stands under the root, so that rows get length 1: ScaleNorm with g = 1. Take their mean.",
+        f"{_ROOT} -> ({_LENGTH} + eps)": _TOO_LONG,
+        f"{_ROOT} -> {_LENGTH}": _TOO_LONG,
+        f"{_ROOT} -> {_LENGTH}.clamp(min=eps)": _TOO_LONG,
+        f"{_ROOT} -> ({_LENGTH}.clamp(min=eps) / x.shape[-1] ** 0.5)": "that is ScaleNorm with g = sqrt(D): there, eps is the smallest length allowed. Here it is added to the mean square.",
+        "torch.sqrt -> ": "the root is missing: divide by sqrt(mean square + eps).",
+        f"{_ROOT} -> (square + eps) ** 2": "the square stands in the place of the root: divide by sqrt(mean square + eps).",
+        "torch.sqrt -> torch.rsqrt": "rsqrt is 1 / sqrt already: multiply by it, or divide by sqrt.",
+        f"{_SQUARE} -> x.mean(-1, keepdim=True) ** 2": "that is the square of the mean. Square first, then take the mean.",
+        "square + eps -> square": "eps is not used.",
+        **{
+            f"square + eps -> square + {eps!r}": f"eps is {eps:g} whatever is asked for. Use the argument."
+            for eps in (1e-5, 1e-6, 1e-8, 1e-12)
+        },
+        "square + eps -> square + (eps or 1e-5)": "eps = 0 counts as no eps: `eps or ...` takes 0 for False. Use eps as it is.",
+        f"{_NORMED} -> F.rms_norm(x, (x.shape[-1],), weight)": "eps is that of nn.RMSNorm's default, the machine epsilon of the type. Hand the argument eps on.",
+        " * weight -> ": "the gain is not used.",
+        " * weight ->  ; square = -> x = x * weight; square =": "the gain multiplies before the row is normalized. Normalize first.",
+        "* weight -> * (1 + weight)": "the gain is used as 1 + weight.",
+        "* weight -> + weight": "the gain is added. Multiply by it.",
+        "(-1, keepdim=True) -> ()": "one size for all rows together: each row has its own, over the last axis with keepdim=True.",
+        "(-1, keepdim=True) -> (0)": "the squares are averaged over the first axis. Each row has its own mean, over the last axis: -1.",
+        "* weight -> * weight * weight": "the gain is used twice.",
+        "(x * x).mean -> (x * x).sum ; square + eps -> (square + eps) / x.shape[-1]": "eps is added to the sum of the squares. Take the mean first, then add eps.",
+        f"{_SQUARE} -> (x * x).sum(-1, keepdim=True) / (x.shape[-1] - 1)": "the sum of the squares is divided by D - 1. Their mean divides by D.",
+        f"{_ROOT} -> (x.abs().mean(-1, keepdim=True) + eps)": "x is divided by the mean of its absolute values. RMSNorm takes the root of the mean of the squares.",
+        "square + eps -> square.clamp(min=eps)": "eps is the smallest mean square allowed. Here it is added to the mean square.",
+        "square + eps -> square + 2 * eps": "eps is multiplied by 2. The mean square of [x, -x] is that of x, so eps stays as it is.",
+        "(x * x) -> (x.detach() * x.detach())": "the values are right, but the mean square is cut off from the gradient.",
+    },
+) + known(
+    _beside,
+    {
+        "-x] -> 0 * x]": "the row stands beside zeros: their mean is not 0, and the mean square is halved. Take -x for the second half.",
+        "[..., :D] * weight ->  * torch.cat([weight, weight])": "all 2 D numbers are returned. Keep the first D.",
+        "[..., :D] -> [..., D:]": "the second half is kept, which is the negative. Keep the first: [..., :D].",
+        "F.layer_norm(both, (2 * D,), eps=eps) -> (both / torch.sqrt(both.var(-1, keepdim=True) + eps))": "the variance of [x, -x] is divided by 2 D - 1. F.layer_norm divides by 2 D.",
+        ", dim=-1 ->  ; (2 * D,) -> (D,) ; [..., :D] -> [: len(x)]": "x and -x stand one below the other, so that each row is still normalized by itself. Put them side by side: dim=-1.",
+    },
+)
 
 
 def rms_norm(answer):
     """Check a function x (..., D), weight (D,), eps=1e-5 -> RMSNorm with a gain (lesson 12)."""
-    examine(
-        answer,
-        "rms_norm",
-        _RMS_PROBES,
-        in_float64(_rms),
-        _RMS_MISTAKES,
-        tried="means of 3 and 0, small rows, three values of eps, equal numbers, gradients",
-    )
+    tried = "means of 0, 3 and 1000, small and wide rows, three values of eps, equal numbers, gradients"
+    examine(answer, "rms_norm", _RMS_PROBES, in_float64(_rms), _RMS_MISTAKES, tried, by_hand=("rms_norm",))
 
 
 # ----------------------------------------------------------------------------------------------------- group_norm
 
 
 class _Group(nn.Module):
-    """A right GroupNorm whose parts the mistakes below override."""
-
     def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
@@ -215,32 +139,6 @@ class _Group(nn.Module):
         self.register_parameter("weight", nn.Parameter(torch.ones(num_channels, **kind)) if affine else None)
         self.register_parameter("bias", nn.Parameter(torch.zeros(num_channels, **kind)) if affine and bias else None)
 
-    def wide(self, x):
-        return x.to(torch.promote_types(x.dtype, torch.float32))
-
-    def cut(self, x):
-        return x.unflatten(1, (self.num_groups, -1))  # (B, G, C/G, ...)
-
-    def over(self, parts):
-        return tuple(range(2, parts.dim()))
-
-    def normalized(self, parts, axes):
-        c = parts - parts.mean(axes, keepdim=True)
-        return c / torch.sqrt((c * c).mean(axes, keepdim=True) + self.eps)
-
-    def joined(self, parts, x):
-        return parts.flatten(1, 2)
-
-    def beside(self, p, x):
-        return p.view((-1,) + (1,) * (x.dim() - 2))
-
-    def gain(self, y, x):
-        y = y if self.weight is None else y * self.beside(self.weight, x)
-        return y if self.bias is None else y + self.beside(self.bias, x)
-
-    def back(self, y, x):
-        return y.to(x.dtype)
-
     def forward(self, x):
         if x.dim() < 2 or x.shape[1] != self.num_channels:
             raise RuntimeError("shape")
@@ -248,20 +146,20 @@ class _Group(nn.Module):
             raise ValueError("one number for each group")
         if not x.is_floating_point():
             raise NotImplementedError("dtype")
-        parts = self.cut(self.wide(x))
-        y = self.joined(self.normalized(parts, self.over(parts)), x)
-        return self.back(self.gain(y, x), x)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        beside = (-1,) + (1,) * (x.dim() - 2)
+        groups = wide.unflatten(1, (self.num_groups, -1))  # (B, G, C/G, ...)
+        axes = tuple(range(2, groups.dim()))
+        mean = groups.mean(axes, keepdim=True)
+        var = groups.var(axes, correction=0, keepdim=True)
+        y = ((groups - mean) / torch.sqrt(var + self.eps)).flatten(1, 2)
+        y = y if self.weight is None else y * self.weight.view(beside)
+        y = y if self.bias is None else y + self.bias.view(beside)
+        return y.to(x.dtype)
 
 
-def _variant(**parts):
-    return type("GroupNorm", (_Group,), parts)
-
-
-class _GroupReference(_Group):
-    """Computed in float64."""
-
-    def wide(self, x):
-        return x.double()
+_WIDE = "x.to(torch.promote_types(x.dtype, torch.float32))"
+_GroupReference = edited(_Group, f"{_WIDE} -> x.double()")
 
 
 def _grouped(label, x, groups, channels, tolerance=1e-9, parameters=None, **options):
@@ -280,6 +178,8 @@ def _layer_of(cls):
     return {
         "the names in its state_dict": sorted(layer.state_dict()),
         "the shapes of its parameters": sorted(tuple(p.shape) for p in layer.parameters()),
+        "the numbers in its parameters": {name: sorted(set(p.tolist())) for name, p in layer.named_parameters()},
+        "the dtypes with dtype=torch.float64": {str(p.dtype) for p in cls(2, 6, dtype=torch.float64).parameters()},
         "the parameters without affine": sorted(bare.state_dict()),
         "the parameters with bias=False": sorted(gain.state_dict()),
     }
@@ -290,6 +190,7 @@ _GROUP_VALUES = [
     _grouped("a (2, 6, 4, 3) tensor and 3 groups", _unlike(32, 2, 6, 4, 3), 3, 6),
     _grouped("a (4, 6) matrix and 2 groups", _unlike(33, 4, 6), 2, 6),
     _grouped("a (2, 6, 6) tensor, as long as it has channels", _unlike(34, 2, 6, 6), 2, 6),
+    _grouped("a (2, 6, 40) tensor with an entry of 30", _with_outlier(45, 2, 6, 40), 2, 6),
     _grouped("a (2, 6, 5) tensor of small numbers and eps = 0.01", 0.01 * _unlike(35, 2, 6, 5), 3, 6, eps=0.01),
 ]
 _GROUP_OPTIONS = [
@@ -319,229 +220,93 @@ _GROUP_REST = [
     _grouped("an empty batch", torch.zeros(0, 6, 5, dtype=torch.float64), 2, 6),
     Probe("GroupNorm(2, 6) and x of shape (2, 4, 5)", refusing(lambda cls: cls(2, 6)(torch.ones(2, 4, 5)))),
     Probe("GroupNorm(4, 6)", refusing(lambda cls: cls(4, 6))),
-]
-
-
-def _space_apart(self, parts):
-    return (2,)  # the channels of a group at each position
-
-
-_APART = "each position gets a mean of its own. A group is its channels at ALL positions: reduce the space too."
-_SHAPE = "the gain (C,) meets the last axis of x, not the channels. Give it the shape (C, 1, ...): beside axis 1."
-
-
-class _Interleaved(_Group):
-    def cut(self, x):
-        return x.unflatten(1, (-1, self.num_groups)).transpose(1, 2)
-
-    def joined(self, parts, x):
-        return parts.transpose(1, 2).flatten(1, 2)
-
-
-class _TurnedRound(_Group):
-    """G and C/G swapped: as many groups as a group should have channels."""
-
-    def cut(self, x):
-        return x.unflatten(1, (self.num_channels // self.num_groups, -1))
-
-
-class _LastAxis(_Group):
-    def beside(self, p, x):
-        return p
-
-
-class _ShuffledBack(_Group):
-    def cut(self, x):
-        return x.transpose(0, 1).reshape(x.shape[0], self.num_groups, -1)
-
-    def joined(self, parts, x):
-        return parts.reshape(x.shape)
-
-
-class _BiasTimesGain(_Group):
-    def gain(self, y, x):
-        y = y if self.bias is None else y + self.beside(self.bias, x)
-        return y if self.weight is None else y * self.beside(self.weight, x)
-
-
-class _BatchInRows(_Group):
-    def cut(self, x):
-        return x.reshape(1, self.num_groups, -1)
-
-    def joined(self, parts, x):
-        return parts.reshape(x.shape)
-
-
-class _ThreeAxes(_Group):
-    def beside(self, p, x):
-        return p[:, None, None]
-
-
-class _Images(_Group):
-    def beside(self, p, x):
-        return p.view(1, -1, 1, 1)
-
-
-class _Series(_Group):
-    def beside(self, p, x):
-        return p.view(-1, 1)
-
-
-class _AffineFirst(_Group):
-    def forward(self, x):
-        parts = self.cut(self.gain(self.wide(x), x))
-        return self.back(self.joined(self.normalized(parts, self.over(parts)), x), x)
-
-
-def _naive(self, parts, axes):
-    mean = parts.mean(axes, keepdim=True)
-    return (parts - mean) / torch.sqrt((parts * parts).mean(axes, keepdim=True) - mean * mean + self.eps)
-
-
-def _divide(below, center=True):
-    def normalized(self, parts, axes):
-        mean = parts.mean(axes, keepdim=True)
-        return (parts - mean if center else parts) / below(parts, axes, self.eps)
-
-    return _variant(normalized=normalized)
-
-
-_GROUP_MISTAKES = [
-    Mistake(
-        "channels g, g + G, g + 2 G … form a group. Groups are NEIGHBORING channels: unflatten(1, (G, -1)), G first.",
-        _Interleaved,
-    ),
-    Mistake("the two numbers of the cut are swapped: G groups of C/G channels, unflatten(1, (G, -1)).", _TurnedRound),
-    Mistake(_APART, _variant(over=_space_apart)),
-    Mistake(_APART, _variant(over=lambda self, parts: tuple(range(2, min(parts.dim(), 3))))),
-    Mistake(
-        "each channel gets a mean of its own: that is InstanceNorm. Reduce the channels of the group too.",
-        _variant(over=lambda self, parts: tuple(range(3, parts.dim())) or (2,)),
-    ),
-    Mistake(
-        "the batch is reduced as well: a sample then depends on the others. Keep B and the groups.",
-        _variant(over=lambda self, parts: (0, *range(2, parts.dim()))),
-    ),
-    Mistake(
-        "all channels share one mean: that is one group. Cut axis 1 into num_groups parts first.",
-        _variant(over=lambda self, parts: tuple(range(1, parts.dim()))),
-    ),
-    Mistake("only the last axis is reduced.", _variant(over=lambda self, parts: (-1,))),
-    Mistake(_SHAPE, _LastAxis),
-    Mistake("the shape of the gain fits images only. For any number of axes: (-1,) + (1,) * (x.dim() - 2).", _Images),
-    Mistake(
-        "the shape of the gain fits images only. For any number of axes: (-1,) + (1,) * (x.dim() - 2).", _ThreeAxes
-    ),
-    Mistake("the bias is multiplied by the gain. Multiply first, then add.", _BiasTimesGain),
-    Mistake(
-        "the rows are cut across the samples: each sample has G rows of its own. Cut axis 1 only: unflatten(1, (G, -1)).",
-        _BatchInRows,
-    ),
-    Mistake("the shape of the gain fits series only. For any number of axes: (-1,) + (1,) * (x.dim() - 2).", _Series),
-    Mistake(
-        "reshape cuts numbers as they lie in memory, and batch and channels have been swapped before. Cut axis 1 only.",
-        _ShuffledBack,
-    ),
-    Mistake(
-        "the variance is divided by n - 1. GroupNorm divides by n: correction=0.",
-        _divide(lambda p, a, e: torch.sqrt(p.var(a, keepdim=True) + e)),
-    ),
-    Mistake(
-        "eps is added to the deviation. Add it to the variance, under the root.",
-        _divide(lambda p, a, e: p.std(a, correction=0, keepdim=True) + e),
-    ),
-    Mistake(
-        "eps is added to the deviation, and the variance is divided by n - 1. Divide by n, and add eps under the root.",
-        _divide(lambda p, a, e: p.std(a, keepdim=True) + e),
-    ),
-    Mistake("the root is missing.", _divide(lambda p, a, e: p.var(a, correction=0, keepdim=True) + e)),
-    Mistake(
-        "the mean is not subtracted.",
-        _divide(lambda p, a, e: torch.sqrt(p.var(a, correction=0, keepdim=True) + e), center=False),
-    ),
-    Mistake(
-        "the mean is not subtracted, and the mean square stands under the root: an RMSNorm of groups.",
-        _divide(lambda p, a, e: torch.sqrt((p * p).mean(a, keepdim=True) + e), center=False),
-    ),
-    Mistake(
-        "eps is not handed on: layer_norm(..., eps=self.eps).",
-        _divide(lambda p, a, e: torch.sqrt(p.var(a, correction=0, keepdim=True) + 1e-5)),
-    ),
-    Mistake("eps is not used.", _divide(lambda p, a, e: torch.sqrt(p.var(a, correction=0, keepdim=True)))),
-    Mistake("gain and bias are not used.", _variant(gain=lambda self, y, x: y)),
-    Mistake(
-        "the gain is not used.",
-        _variant(gain=lambda self, y, x: y if self.bias is None else y + self.beside(self.bias, x)),
-    ),
-    Mistake(
-        "the bias is not used.",
-        _variant(gain=lambda self, y, x: y if self.weight is None else y * self.beside(self.weight, x)),
-    ),
-    Mistake("gain and bias act before the group is normalized. Normalize first.", _AffineFirst),
-    Mistake(
-        "the groups are not put together again: the result must have the shape of x.",
-        _variant(joined=lambda self, parts, x: parts, gain=lambda self, y, x: y),
-    ),
-    Mistake(
-        "the groups are not put together again: the result must have the shape of x.",
-        _variant(joined=lambda self, parts, x: parts.flatten(2), gain=lambda self, y, x: y),
-    ),
-    Mistake(
-        "the values are right, but the statistics are cut off from the gradient.",
-        _variant(
-            normalized=lambda self, p, a: (
-                (p - p.detach().mean(a, keepdim=True))
-                / torch.sqrt(p.detach().var(a, correction=0, keepdim=True) + self.eps)
-            )
-        ),
-    ),
-    Mistake(
-        "the values are right, but the parameters are used through .data or .detach(), so they get no gradient.",
-        _variant(beside=lambda self, p, x: _Group.beside(self, p.detach(), x)),
+    Probe(
+        "GroupNorm(2, 6, affine=False) and x of shape (2, 4, 5)",
+        refusing(lambda cls: cls(2, 6, affine=False)(torch.ones(2, 4, 5))),
     ),
 ]
 
-_GROUP_ABSENT = [
-    Mistake(
-        "self.weight is None without affine: use it only if there is one, and so with self.bias.",
-        _variant(gain=lambda self, y, x: y * self.beside(self.weight, x) + self.beside(self.bias, x)),
-    ),
-    Mistake(
-        "self.bias is None with bias=False: ask for it by itself.",
-        _variant(
-            gain=lambda self, y, x: (
-                y if self.weight is None else y * self.beside(self.weight, x) + self.beside(self.bias, x)
-            )
-        ),
-    ),
-    Mistake(
-        "with bias=False there is a gain, and it is not used: ask for weight and bias each by itself.",
-        _variant(gain=lambda self, y, x: y if self.weight is None or self.bias is None else _Group.gain(self, y, x)),
-    ),
-    Mistake(
-        "view() needs numbers that lie in order. Use unflatten, flatten or reshape.",
-        _variant(cut=lambda self, x: x.view(x.shape[0], self.num_groups, -1, *x.shape[2:])),
-    ),
-] + _GROUP_MISTAKES
 
-_GROUP_NARROW = [
-    Mistake(
-        "x itself is normalized, not wide: squares over 65,504 overflow in float16.", _variant(wide=lambda self, x: x)
-    ),
-    Mistake(
-        "E[x^2] - E[x]^2 loses its digits where the mean is large beside the spread. Subtract the mean first.",
-        _variant(normalized=_naive),
-    ),
-]
+_CUT, _AXES = "wide.unflatten(1, (self.num_groups, -1))", "tuple(range(2, groups.dim()))"
+_VAR = "var(axes, correction=0, keepdim=True)"
+_BELOW = "torch.sqrt(var + self.eps)"
+_GAIN = "y = y if self.weight is None else y * self.weight.view(beside)"
+_BIAS = "y = y if self.bias is None else y + self.bias.view(beside)"
+_NEITHER = f"{_GAIN} -> pass ; {_BIAS} -> pass"
+_BESIDE = "(-1,) + (1,) * (x.dim() - 2)"
+_FITS_IMAGES = f"the shape of the gain fits images only. For any number of axes: {_BESIDE}."
+_APART = "the groups are not put together again: the result must have the shape of x."
+_DETACHED = "the values are right, but the statistics are cut off from the gradient."
+
+_GROUP_MISTAKES = known(
+    _Group,
+    {
+        f"{_CUT} -> wide.unflatten(1, (-1, self.num_groups)).transpose(1, 2) ; .flatten(1, 2) -> .transpose(1, 2).flatten(1, 2)": "channels g, g + G, g + 2 G … form a group. Groups are NEIGHBORING channels: unflatten(1, (G, -1)), G first.",
+        "(self.num_groups, -1) -> (-1, self.num_groups)": "the two numbers of the cut are swapped: G groups of C/G channels, unflatten(1, (G, -1)).",
+        f"{_AXES} -> (2,)": "each position gets a mean of its own. A group is its channels at ALL positions: reduce the space too.",
+        f"{_AXES} -> tuple(range(3, groups.dim())) or (2,)": "each channel gets a mean of its own: that is InstanceNorm. Reduce the channels of the group too.",
+        f"{_AXES} -> (0, *range(2, groups.dim()))": "the batch is reduced as well: a sample then depends on the others. Keep B and the groups.",
+        "range(2, -> range(1,": "all channels share one mean: that is one group. Cut axis 1 into num_groups parts first.",
+        f"{_AXES} -> (-1,)": "only the last axis is reduced.",
+        ".view(beside) -> ": "the gain (C,) meets the last axis of x, not the channels. Give it the shape (C, 1, ...): beside axis 1.",
+        f"{_BESIDE} -> (1, -1, 1, 1)": _FITS_IMAGES,
+        f"{_BESIDE} -> (-1, 1, 1)": _FITS_IMAGES,
+        f"{_GAIN} -> pass ; return y -> {_GAIN}; return y": "the bias is multiplied by the gain. Multiply first, then add.",
+        f"{_CUT} -> wide.reshape(1, self.num_groups, -1) ; .flatten(1, 2) -> .reshape(x.shape)": "the rows are cut across the samples: each sample has G rows of its own. Cut axis 1 only: unflatten(1, (G, -1)).",
+        f"{_BESIDE} -> (-1, 1)": f"the shape of the gain fits series only. For any number of axes: {_BESIDE}.",
+        f"{_CUT} -> wide.transpose(0, 1).reshape(len(x), self.num_groups, -1) ; .flatten(1, 2) -> .reshape(x.shape)": "reshape cuts numbers as they lie in memory, and batch and channels have been swapped before. Cut axis 1 only.",
+        ", correction=0 -> ": "the variance is divided by n - 1. GroupNorm divides by n: correction=0.",
+        f"{_BELOW} -> (torch.sqrt(var) + self.eps)": "eps is added to the deviation. Add it to the variance, under the root.",
+        f", correction=0 ->  ; {_BELOW} -> (torch.sqrt(var) + self.eps)": "eps is added to the deviation, and the variance is divided by n - 1. Divide by n, and add eps under the root.",
+        f"{_BELOW} -> torch.sqrt(torch.sqrt(var) + self.eps)": "the root is taken twice. Add eps to the variance, and take one root of the sum.",
+        "torch.sqrt -> ": "the root is missing.",
+        "torch.sqrt -> torch.rsqrt": "rsqrt is 1 / sqrt already: multiply by it, or divide by sqrt.",
+        "(groups - mean) -> groups": "the mean is not subtracted.",
+        f"(groups - mean) -> groups ; groups.{_VAR} -> groups.square().mean(axes, keepdim=True)": "the mean is not subtracted, and the mean square stands under the root: an RMSNorm of groups.",
+        "var + self.eps -> var + 1e-5": "eps is not handed on: layer_norm(..., eps=self.eps).",
+        "var + self.eps -> var": "eps is not used.",
+        _NEITHER: "gain and bias are not used.",
+        f"{_GAIN} -> pass": "the gain is not used.",
+        f"{_BIAS} -> pass": "the bias is not used.",
+        f"{_NEITHER} ; groups = wide -> y = wide; {_GAIN}; {_BIAS}; groups = y": "gain and bias act before the group is normalized. Normalize first.",
+        f"{_NEITHER} ; .flatten(1, 2) -> ": _APART,
+        f"{_NEITHER} ; .flatten(1, 2) -> .flatten(2)": _APART,
+        "groups - mean -> groups - mean.detach() ; var + -> var.detach() +": _DETACHED,
+        "var + -> var.detach() +": _DETACHED,
+        ".view(beside) -> .detach().view(beside)": "the values are right, but the parameters are used through .data or .detach(), so they get no gradient.",
+    },
+)
+
+_GROUP_ABSENT = (
+    known(
+        _Group,
+        {
+            "y if self.weight is None else  ->  ; y if self.bias is None else  -> ": "self.weight is None without affine: use it only if there is one, and so with self.bias.",
+            "self.bias is None -> self.weight is None": "self.bias is None with bias=False: ask for it by itself.",
+            "self.weight is None -> self.weight is None or self.bias is None": "with bias=False there is a gain, and it is not used: ask for weight and bias each by itself.",
+            f"{_CUT} -> wide.view(len(x), self.num_groups, -1) ; .flatten(1, 2) -> .view(x.shape)": "view() needs numbers that lie in order. Use unflatten, flatten or reshape.",
+        },
+    )
+    + _GROUP_MISTAKES
+)
+
+_GROUP_NARROW = known(
+    _Group,
+    {
+        f"wide = {_WIDE} -> wide = x ; groups.{_VAR} -> (groups - mean).square().mean(axes, keepdim=True)": "x itself is normalized, not wide: squares over 65,504 overflow in float16.",
+        f"groups.{_VAR} -> (groups * groups).mean(axes, keepdim=True) - mean * mean": "E[x^2] - E[x]^2 loses its digits where the mean is large beside the spread. Subtract the mean first.",
+    },
+)
 
 _GROUP_EMPTY = [
-    Mistake(
-        "reshape(B, G, -1) cannot tell what -1 is when the batch is empty. Use unflatten(1, (G, -1)).flatten(2).",
-        _variant(
-            cut=lambda self, x: x.reshape(x.shape[0], self.num_groups, -1),
-            joined=lambda self, parts, x: parts.reshape(x.shape),
-        ),
-    )
+    Mistake("that is PyTorch's own. This exercise is there to build it: write its steps yourself.", nn.GroupNorm),
+    *known(
+        _Group,
+        {
+            f"{_CUT} -> wide.reshape(len(x), self.num_groups, -1) ; .flatten(1, 2) -> .reshape(x.shape)": "reshape(B, G, -1) cannot tell what -1 is when the batch is empty. Use unflatten(1, (G, -1)).flatten(2).",
+            "if x.dim() < 2 or x.shape[1] != self.num_channels -> if False": "other channel counts are let in. The check of x's shape was given: keep it.",
+        },
+    ),
 ]
 
 
@@ -553,14 +318,9 @@ def group_norm(answer):
         (_GROUP_TYPES, _GROUP_NARROW),
         (_GROUP_REST, _GROUP_EMPTY),
     ]
-    in_stages(
-        answer,
-        "group_norm",
-        stages,
-        _GroupReference,
-        "{answer.__name__} does what it should (2 to 5 axes, 1 to C groups, options, half precision, gradients, "
-        "an empty batch)",
-    )
+    tried = "2 to 5 axes, 1 to C groups, options, half precision, gradients, an empty batch"
+    right = f"{{answer.__name__}} does what it should ({tried})"
+    in_stages(answer, "group_norm", stages, _GroupReference, right, by_hand=("group_norm",))
 
 
 # -------------------------------------------------------------------------------------------------- same_function
@@ -568,35 +328,16 @@ def group_norm(answer):
 
 def same_function(answer):
     """Check which pairs of norms are the same function, as a dictionary of bools (lesson 12)."""
-    values(
-        answer,
-        "same_function",
-        {"a": True, "b": False, "c": True, "d": True, "e": False, "f": True},
-        [
-            (
-                "a",
-                False,
-                "Both take one mean and one variance over all C x H x W numbers of a sample. (Only their gains differ in shape.)",
-            ),
-            ("b", True, "One group pools the channels of ALL pixels. Per pixel there are H x W means for each sample."),
-            (
-                "c",
-                False,
-                "With C groups a group is one channel at all positions: the set that InstanceNorm reduces over.",
-            ),
-            (
-                "d",
-                False,
-                "BatchNorm reduces a channel over the batch and all positions. If the batch is one sample, nothing but its positions is left.",
-            ),
-            ("e", True, "One group pools the channels of ALL time steps. LayerNorm(C) takes each step by itself."),
-            (
-                "f",
-                False,
-                "LayerNorm subtracts the mean, which is 0 here, and then its variance is the mean of the squares.",
-            ),
-        ],
-    )
+    right = {"a": True, "b": False, "c": True, "d": True, "e": False, "f": True}
+    why = {
+        "a": "Both take one mean and one variance over all C x H x W numbers of a sample. (Only their gains differ in shape.)",
+        "b": "One group pools the channels of ALL pixels. Per pixel there are H x W means for each sample.",
+        "c": "With C groups a group is one channel at all positions: the set that InstanceNorm reduces over.",
+        "d": "BatchNorm reduces a channel over the batch and all positions. If the batch is one sample, nothing but its positions is left.",
+        "e": "One group pools the channels of ALL time steps. LayerNorm(C) takes each step by itself.",
+        "f": "LayerNorm subtracts the mean, which is 0 here, and then its variance is the mean of the squares.",
+    }
+    values(answer, "same_function", right, [(key, not right[key], said) for key, said in why.items()])
 
 
 # ------------------------------------------------------------------------------------------------------- centered
@@ -625,130 +366,73 @@ _WRITER_PROBES = [
     _written("a float32 layer", 6, 8, 57, dtype=torch.float32, tolerance=2e-6),
 ]
 
+_W, _B = "weight - weight.mean(0)", "bias - bias.mean()"
 _COLUMNS = (
     "PyTorch keeps weight as (outputs, inputs): the mean over the outputs is the mean of each column, weight.mean(0)."
 )
-_CENTERED = [
-    Mistake(
-        f"each row of the weight is centered. {_COLUMNS}",
-        lambda weight, bias: (weight - weight.mean(1, keepdim=True), bias - bias.mean()),
-    ),
-    Mistake(
-        f"each row of the weight is centered, and the bias is not. {_COLUMNS}",
-        lambda weight, bias: (weight - weight.mean(1, keepdim=True), bias),
-    ),
-    Mistake(
-        "one number is subtracted from the whole weight. Each column (each input) needs its own: weight.mean(0).",
-        lambda weight, bias: (weight - weight.mean(), bias - bias.mean()),
-    ),
-    Mistake(
-        "the bias is as it was. It is written to the stream as well: subtract its mean.",
-        lambda weight, bias: (weight - weight.mean(0), bias),
-    ),
-    Mistake(
-        "the weight is as it was. Its part of the output has a mean, too.",
-        lambda weight, bias: (weight, bias - bias.mean()),
-    ),
-    Mistake("nothing has changed.", lambda weight, bias: (weight, bias)),
-    Mistake("the means are added. Subtract them.", lambda weight, bias: (weight + weight.mean(0), bias + bias.mean())),
-    Mistake("the bias becomes 0. Only its mean has to go.", lambda weight, bias: (weight - weight.mean(0), 0 * bias)),
-    Mistake(
-        "the columns are divided by their deviation, too. Only the mean has to go.",
-        lambda weight, bias: ((weight - weight.mean(0)) / weight.std(0), (bias - bias.mean()) / bias.std()),
-    ),
-    Mistake(
-        "the columns are normalized. Only their mean has to go: the size belongs to the function.",
-        lambda weight, bias: (F.layer_norm(weight.T, weight.shape[:1]).T, F.layer_norm(bias, bias.shape)),
-    ),
-    Mistake(
-        "the sums are subtracted. Take the means, which are the sums over D.",
-        lambda weight, bias: (weight - weight.sum(0), bias - bias.sum()),
-    ),
-    Mistake(
-        "the means are returned, not what is left when they are subtracted.",
-        lambda weight, bias: (weight.mean(0), bias.mean()),
-    ),
-    Mistake("the pair is turned round: weight first.", lambda weight, bias: _centered(weight, bias)[::-1]),
-    Mistake(
-        "the mean of bias and columns is taken together. Each column has its own, and so has the bias.",
-        lambda weight, bias: (
-            weight - torch.cat([weight, bias[:, None]], 1).mean(),
-            bias - torch.cat([weight, bias[:, None]], 1).mean(),
-        ),
-    ),
-    Mistake(
-        "the sums are divided by the number of inputs. The mean is over the D outputs.",
-        lambda weight, bias: (weight - weight.sum(0) / weight.shape[1], bias - bias.mean()),
-    ),
-    Mistake(
-        "the medians are subtracted. Subtract the means.",
-        lambda weight, bias: (weight - weight.median(0).values, bias - bias.median()),
-    ),
-    Mistake(
-        "rows and columns are centered. The columns alone have to be: a row belongs to one output.",
-        lambda weight, bias: (
-            weight - weight.mean(0) - weight.mean(1, keepdim=True) + weight.mean(),
-            bias - bias.mean(),
-        ),
-    ),
-    Mistake(
-        "the means are divided out. Subtract them.", lambda weight, bias: (weight / weight.mean(0), bias / bias.mean())
-    ),
-    Mistake(
-        "the bias is centered with the mean of the weight.",
-        lambda weight, bias: (weight - weight.mean(0), bias - weight.mean()),
-    ),
-]
+
+_CENTERED = known(
+    _centered,
+    {
+        "weight.mean(0) -> weight.mean(1, keepdim=True)": f"each row of the weight is centered. {_COLUMNS}",
+        f"weight.mean(0) -> weight.mean(1, keepdim=True) ; {_B} -> bias": f"each row of the weight is centered, and the bias is not. {_COLUMNS}",
+        "weight.mean(0) -> weight.mean()": "one number is subtracted from the whole weight. Each column (each input) needs its own: weight.mean(0).",
+        f"{_B} -> bias": "the bias is as it was. It is written to the stream as well: subtract its mean.",
+        f"{_W} -> weight": "the weight is as it was. Its part of the output has a mean, too.",
+        f"{_W} -> weight ; {_B} -> bias": "nothing has changed.",
+        "weight - -> weight + ; bias - -> bias +": "the means are added. Subtract them.",
+        f"{_B} -> 0 * bias": "the bias becomes 0. Only its mean has to go.",
+        f"{_W} -> ({_W}) / weight.std(0) ; {_B} -> ({_B}) / bias.std()": "the columns are divided by their deviation, too. Only the mean has to go.",
+        f"{_W} -> F.layer_norm(weight.T, weight.shape[:1]).T ; {_B} -> F.layer_norm(bias, bias.shape)": "the columns are normalized. Only their mean has to go: the size belongs to the function.",
+        ".mean -> .sum": "the sums are subtracted. Take the means, which are the sums over D.",
+        "weight - ->  ; bias - -> ": "the means are returned, not what is left when they are subtracted.",
+        f"{_W}, {_B} -> {_B}, {_W}": "the pair is turned round: weight first.",
+        "weight.mean(0) -> torch.cat([weight, bias[:, None]], 1).mean() ; bias.mean() -> torch.cat([weight, bias[:, None]], 1).mean()": "the mean of bias and columns is taken together. Each column has its own, and so has the bias.",
+        "weight.mean(0) -> weight.sum(0) / weight.shape[1]": "the sums are divided by the number of inputs. The mean is over the D outputs.",
+        "weight.mean(0) -> weight.median(0).values ; bias.mean() -> bias.median()": "the medians are subtracted. Subtract the means.",
+        "weight.mean(0) -> weight.mean(0) - weight.mean(1, keepdim=True) + weight.mean()": "rows and columns are centered. The columns alone have to be: a row belongs to one output.",
+        "weight - -> weight / ; bias - -> bias /": "the means are divided out. Subtract them.",
+        "bias.mean() -> weight.mean()": "the bias is centered with the mean of the weight.",
+    },
+)
 
 
 def centered(answer):
     """Check a function weight (D, H), bias (D,) -> both, centered over the outputs (lesson 12)."""
-    examine(
-        answer,
-        "centered",
-        _WRITER_PROBES,
-        in_float64(_centered),
-        _CENTERED,
-        tried="wide, narrow and square layers, float64 and float32",
-    )
+    tried = "wide, narrow and square layers, float64 and float32"
+    examine(answer, "centered", _WRITER_PROBES, in_float64(_centered), _CENTERED, tried)
 
 
 # -------------------------------------------------------------------------------------------------------- choices
 
 
+def _letters(word):
+    """A norm's name however it is spelt: "Group normalization" and "group-norm" are "groupnorm"."""
+    return re.sub("[^a-z]|ali[sz]ation", "", word.lower())
+
+
 def choices(answer):
     """Check which norm fits each of six cases, as a dictionary of names (lesson 12)."""
     names = ("BatchNorm", "LayerNorm", "RMSNorm", "GroupNorm", "InstanceNorm", "QK-norm")
+    anew = "It computes statistics at inference as well: its factor is another one for each input."
     why = {
-        ("a", "BatchNorm"): "Its statistics come from both images: what one gives depends on the other.",
-        (
-            "a",
-            "InstanceNorm",
-        ): "It forgets the level and the size of each channel: how strong one is beside the next is gone.",
-        (
-            "a",
-            "LayerNorm",
-        ): "Per pixel it forgets how strong a place is; over C, H and W its gains tie the net to one image size.",
-        ("a", "RMSNorm"): "Per pixel it forgets how strong a place is beside another.",
-        (
-            "b",
-            "GroupNorm",
-        ): "It forgets level and size of a group together. The strength of a channel within its group stays.",
-        ("b", "BatchNorm"): "It forgets what all photos share. The contrast of one photo stays.",
-        ("b", "LayerNorm"): "It forgets level and size of the whole, or of each pixel, but not of each channel.",
-        ("c", "LayerNorm"): "It has the means that are to go.",
-        ("c", "QK-norm"): "That bounds the logits: another function.",
-        ("d", "RMSNorm"): "The exact conversion of 12.4 is for Pre-LN. A checkpoint keeps its own norm, and its eps.",
-        ("d", "QK-norm"): "That would change the function of a trained net.",
-        (
-            "e",
-            "RMSNorm",
-        ): "On the stream it changes nothing about queries and keys, which come out of a linear layer behind it.",
-        ("e", "LayerNorm"): "On the stream there is one already. The logits come out of a linear layer behind it.",
-        ("f", "GroupNorm"): "It computes statistics at inference as well.",
-        ("f", "LayerNorm"): "It computes statistics at inference as well: its factor is another one for each input.",
-        ("f", "RMSNorm"): "It computes statistics at inference as well: its factor is another one for each input.",
-        ("f", "InstanceNorm"): "By default it computes statistics at inference as well, and it forgets contrast.",
+        "a BatchNorm": "Its statistics come from both images: what one gives depends on the other.",
+        "a InstanceNorm": "It forgets the level and the size of each channel: how strong one is beside the next is gone.",
+        "a LayerNorm": "Per pixel it forgets how strong a place is; over C, H and W its gains tie the net to one image size.",
+        "a RMSNorm": "Per pixel it forgets how strong a place is beside another.",
+        "b GroupNorm": "It forgets level and size of a group together. The strength of a channel within its group stays.",
+        "b BatchNorm": "It forgets what all photos share. The contrast of one photo stays.",
+        "b LayerNorm": "It forgets level and size of the whole, or of each pixel, but not of each channel.",
+        "c LayerNorm": "It has the means that are to go.",
+        "c QK-norm": "That bounds the logits: another function.",
+        "d RMSNorm": "The exact conversion of 12.4 is for Pre-LN. A checkpoint keeps its own norm, and its eps.",
+        "d QK-norm": "That would change the function of a trained net.",
+        "e RMSNorm": "On the stream it changes nothing about queries and keys, which come out of a linear layer behind it.",
+        "e LayerNorm": "On the stream there is one already. The logits come out of a linear layer behind it.",
+        "f GroupNorm": "It computes statistics at inference as well.",
+        "f LayerNorm": anew,
+        "f RMSNorm": anew,
+        "f InstanceNorm": "By default it computes statistics at inference as well, and it forgets contrast.",
     }
     default = {
         "a": "What must not depend on the other image, and what must not be forgotten?",
@@ -759,7 +443,12 @@ def choices(answer):
         "f": "Which norm is a fixed factor and shift at inference, and can be folded into the convolution before it?",
     }
     right = {"a": "GroupNorm", "b": "InstanceNorm", "c": "RMSNorm", "d": "LayerNorm", "e": "QK-norm", "f": "BatchNorm"}
-    causes = [(key, name, why.get((key, name), default[key])) for key in right for name in names if name != right[key]]
+    causes = [
+        (key, name, why.get(f"{key} {name}", default[key])) for key in right for name in names if name != right[key]
+    ]
+    if isinstance(answer, dict):
+        spelt = {_letters(name): name for name in names}
+        answer = {k: spelt.get(_letters(said), said) if isinstance(said, str) else said for k, said in answer.items()}
     values(answer, "choices", right, causes)
 
 
@@ -767,27 +456,13 @@ def choices(answer):
 
 
 class _Logits(nn.Module):
-    """A right QKLogits whose parts the mistakes below override."""
-
     def __init__(self, head_size):
         super().__init__()
-        self.make(head_size)
-
-    def make(self, d):
-        self.norm_q, self.norm_k = nn.LayerNorm(d, bias=False), nn.LayerNorm(d, bias=False)
-
-    def normalized(self, q, k):
-        return self.norm_q(q), self.norm_k(k)
-
-    def product(self, q, k):
-        return q @ k.mT / q.shape[-1] ** 0.5
+        self.norm_q = nn.LayerNorm(head_size, bias=False)
+        self.norm_k = nn.LayerNorm(head_size, bias=False)
 
     def forward(self, q, k):
-        return self.product(*self.normalized(q, k))
-
-
-def _logits_variant(**parts):
-    return type("QKLogits", (_Logits,), parts)
+        return self.norm_q(q) @ self.norm_k(k).mT / q.shape[-1] ** 0.5
 
 
 _QUERIES = draw(61, 2, 3, 5, 8, dtype=torch.float32) * torch.tensor([1.0, 3.0, 30.0]).view(3, 1, 1)  # (B, H, T, d)
@@ -799,7 +474,7 @@ def _shape_of_logits(cls):
     for B, H, T in ((2, 3, 5), (1, 2, 4), (3, 1, 7)):
         out = layer(draw(63, B, H, T, 8, dtype=torch.float32), draw(64, B, H, T, 8, dtype=torch.float32))
         seen[f"the shape for (B, H, T) = ({B}, {H}, {T})"] = tuple(out.shape) if isinstance(out, torch.Tensor) else out
-    return seen
+    return seen | {"the dtype of the logits": str(getattr(out, "dtype", None))}
 
 
 def _steady(label, change, look):
@@ -809,38 +484,24 @@ def _steady(label, change, look):
         layer = cls(8)
         q, k = _QUERIES.clone(), _KEYS.clone()
         before = look(layer(q.clone(), k.clone())).detach()
-        change(q), change(k)
+        change(q, k)
         after = look(layer(q, k)).detach()
-        return {
-            "the logits that should stay": "stay" if torch.allclose(after, before, rtol=1e-3, atol=1e-3) else "change"
-        }
+        stay = torch.allclose(after, before, rtol=1e-3, atol=1e-3)
+        return {"the logits that should stay": "stay" if stay else "change"}
 
     return Probe(label, run)
 
 
-def _other_sample(t):
-    t[1] = 5 - 2 * t[1]
-
-
-def _later_step(t):
-    t[:, :, 4] = 5 - 2 * t[:, :, 4]
-
-
-def _other_head(t):
-    t[:, 2] *= 7
-
-
-def _larger(t):
-    t *= 30
+def _both(change):
+    return lambda q, k: (change(q), change(k))
 
 
 def _bound(cls):
     layer = cls(8)
-    own = layer(_QUERIES, _QUERIES).detach().diagonal(dim1=-2, dim2=-1)  # (B, H, T) each query with itself as a key
-    logits = layer(_QUERIES, _KEYS).detach()
+    logits = torch.stack([layer(_QUERIES, _KEYS), layer(_QUERIES, _QUERIES)]).detach()  # each query as a key, too
     return {
         "the logits": "finite" if logits.isfinite().all() else "nan or inf among them",
-        "a logit beyond sqrt(d) in size": bool(logits.abs().max() > 8**0.5 + 1e-3 or own.abs().max() > 8**0.5 + 1e-3),
+        "a logit beyond sqrt(d) in size": bool(logits.abs().max() > 8**0.5 + 1e-3),
     }
 
 
@@ -849,113 +510,93 @@ def _likes_itself(cls):
     logits = layer(_QUERIES, _QUERIES).detach()  # (B, H, T, T) each query is among the keys
     best, worst = ((found == torch.arange(5)).all() for found in (logits.argmax(-1), logits.argmin(-1)))
     said = "has the largest logit" if best else "has the smallest logit" if worst else "has not the largest logit"
-    return {"the key that equals the query": said}
+    own = logits.diagonal(dim1=-2, dim2=-1)
+    # eps is 1e-5 or less, beside variances of about 1
+    return {"the key that equals the query": said, "a query's logit with itself, if d is 8": own.mean().item()}
 
 
 def _trained(cls):
     layer = cls(8)
     layer(_QUERIES, _KEYS)
     count = sum(p.numel() for p in layer.parameters())
-    if not count:
-        return {"parameters that an optimizer gets": "none"}
-    if count > 200:
-        return {"parameters that an optimizer gets": "more than 200, for heads of 8 numbers"}
-    layer.zero_grad()
-    (layer(_QUERIES, _KEYS) * draw(65, 2, 3, 5, 5, dtype=torch.float32)).sum().backward()
-    without = [name for name, p in layer.named_parameters() if p.grad is None]
+    if not 0 < count <= 200:
+        return {"parameters that an optimizer gets": "more than 200, for heads of 8 numbers" if count else "none"}
+    leaves = dict(layer.named_parameters()) | {
+        "q": _QUERIES.clone().requires_grad_(),
+        "k": _KEYS.clone().requires_grad_(),
+    }
+    loss = (layer(leaves["q"], leaves["k"]) * draw(65, 2, 3, 5, 5, dtype=torch.float32)).sum()
+    found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    without = [name for name, gradient in zip(leaves, found, strict=True) if gradient is None]
     return {"parameters that an optimizer gets": "some", "those without a gradient": ", ".join(without) or "none"}
 
 
 def _same_again(cls):
-    layer = cls(8)
-    for parameter in layer.parameters():
-        nn.init.constant_(parameter, 0.5)
-    first = layer(_QUERIES, _KEYS).detach()
-    for parameter in layer.parameters():
-        nn.init.constant_(parameter, 1.5)
-    second = layer(_QUERIES, _KEYS).detach()
-    same = first.shape == second.shape and torch.allclose(first, second, rtol=1e-4)
+    layer, logits = cls(8), []
+    for value in (0.5, 1.5):
+        for parameter in layer.parameters():
+            nn.init.constant_(parameter, value)
+        logits.append(layer(_QUERIES, _KEYS).detach())
+    same = torch.allclose(*logits, rtol=1e-4)
     return {"the logits, once the parameters are others": "the same" if same else "others"}
 
 
 _LOGIT_PROBES = [
     Probe("queries and keys of three sizes", _shape_of_logits),
-    _steady("another sample 1, looking at sample 0", _other_sample, lambda y: y[0]),
-    _steady("another step 4, looking at steps 0 to 3", _later_step, lambda y: y[:, :, :4, :4]),
-    _steady("head 2 seven times as large, looking at heads 0 and 1", _other_head, lambda y: y[:, :2]),
+    _steady("another sample 1, looking at sample 0", _both(lambda t: t[1].mul_(-2).add_(5)), lambda y: y[0]),
+    _steady(
+        "another step 4, looking at steps 0 to 3",
+        _both(lambda t: t[:, :, 4].mul_(-2).add_(5)),
+        lambda y: y[:, :, :4, :4],
+    ),
+    _steady(
+        "head 2 seven times as large, looking at heads 0 and 1", _both(lambda t: t[:, 2].mul_(7)), lambda y: y[:, :2]
+    ),
+    _steady("another key 4, looking at keys 0 to 3", lambda q, k: k[:, :, 4].mul_(-2).add_(5), lambda y: y[..., :4]),
     Probe("a new module", _bound),
-    _steady("queries and keys 30 times as large", _larger, lambda y: y),
-    Probe("keys that are the queries", _likes_itself),
+    _steady("queries and keys 30 times as large", _both(lambda t: t.mul_(30)), lambda y: y),
+    Probe("keys that are the queries", _likes_itself, tolerance=1e-3),
     Probe("a new module after one call", _trained),
     Probe("a module with other parameters", _same_again),
 ]
 
+_MADE_Q, _MADE_K = (f"self.norm_{t} = nn.LayerNorm(head_size, bias=False)" for t in "qk")
+_UNMADE = f"{_MADE_Q} -> pass ; {_MADE_K} -> pass"
+_WHOLE_NORMS = "self.norm_q(q) -> nn.LayerNorm(q.size())(q) ; self.norm_k(k) -> nn.LayerNorm(k.size())(k)"
+_PRODUCT = "self.norm_q(q) @ self.norm_k(k).mT / q.shape[-1] ** 0.5"
 _ONCE = "the norm is still made in forward, at each call: its gain is never trained. Make it in __init__, and keep it in self."
 _WHOLE = "the statistics are taken over more than the d numbers of one query: normalized_shape is head_size alone."
+_UNTRAINED = "the norm is still made in forward, at each call, or it has no gain (elementwise_affine=False, F.layer_norm), or it stands in a plain list: an optimizer gets nothing to train. Make it in __init__, with a gain, and keep it in self."
+_LARGE_KEYS = "only the queries are normalized. Large keys make large logits just as well."
+_LARGE_QUERIES = "only the keys are normalized. Large queries make large logits just as well."
 
-
-def _unmended(self, q, k):
-    return nn.LayerNorm(q.size())(q), nn.LayerNorm(k.size())(k)
-
-
-def _over(first):
-    def normalized(self, q, k):
-        return tuple(
-            F.layer_norm(t, t.shape[first:]) * w for t, w in ((q, self.norm_q.weight), (k, self.norm_k.weight))
-        )
-
-    return normalized
-
-
-_LOGIT_MISTAKES = [
-    Mistake(
-        "nothing is mended: one mean for the whole tensor, and a new layer at each call.",
-        _logits_variant(normalized=_unmended, make=lambda self, d: None),
-    ),
-    Mistake(_WHOLE + " " + _ONCE, _logits_variant(normalized=_unmended)),
-    *[Mistake(_WHOLE, _logits_variant(normalized=_over(first))) for first in (0, 1, 2)],
-    Mistake(
-        "the norm is still made in forward, at each call, or it has no gain (elementwise_affine=False, F.layer_norm), or it "
-        "stands in a plain list: an optimizer gets nothing to train. Make it in __init__, with a gain, and keep it in self.",
-        _logits_variant(
-            normalized=lambda self, q, k: (nn.LayerNorm(8)(q), nn.LayerNorm(8)(k)), make=lambda self, d: None
-        ),
-    ),
-    Mistake("the norms are made but not used.", _logits_variant(normalized=lambda self, q, k: (q, k))),
-    Mistake(
-        "only the queries are normalized. Large keys make large logits just as well.",
-        _logits_variant(normalized=lambda self, q, k: (self.norm_q(q), k)),
-    ),
-    Mistake(
-        "only the keys are normalized. Large queries make large logits just as well.",
-        _logits_variant(normalized=lambda self, q, k: (q, self.norm_k(k))),
-    ),
-    Mistake(
-        "the norm acts on the logits. They are bounded then, but each row loses its level and its size: another function. "
-        "Normalize q and k.",
-        _logits_variant(make=lambda self, d: None, forward=lambda self, q, k: F.layer_norm(q @ k.mT, q.shape[-2:-1])),
-    ),
-    Mistake("without the division by sqrt(d) the bound is d.", _logits_variant(product=lambda self, q, k: q @ k.mT)),
-    Mistake(
-        "the keys are not transposed: k.mT has shape (B, H, d, T).",
-        _logits_variant(product=lambda self, q, k: q @ k / 8**0.5),
-    ),
-    Mistake("the sign is turned round.", _logits_variant(product=lambda self, q, k: -(q @ k.mT) / 8**0.5)),
-    Mistake(
-        "the softmax is applied already. Return the logits.",
-        _logits_variant(forward=lambda self, q, k: _Logits.forward(self, q, k).softmax(-1)),
-    ),
-]
+_LOGIT_MISTAKES = known(
+    _Logits,
+    {
+        f"{_UNMADE} ; {_WHOLE_NORMS}": "nothing is mended: one mean for the whole tensor, and a new layer at each call.",
+        _WHOLE_NORMS: f"{_WHOLE} {_ONCE}",
+        **{
+            f"self.norm_q(q) -> (F.layer_norm(q, q.shape[{n}:]) * self.norm_q.weight) ; self.norm_k(k) -> (F.layer_norm(k, k.shape[{n}:]) * self.norm_k.weight)": _WHOLE
+            for n in (0, 1, 2)
+        },
+        f"{_UNMADE} ; self.norm_q(q) -> nn.LayerNorm(8)(q) ; self.norm_k(k) -> nn.LayerNorm(8)(k)": _UNTRAINED,
+        "self.norm_q(q) -> q ; self.norm_k(k) -> k": "the norms are made but not used.",
+        "self.norm_k(k) -> k": _LARGE_KEYS,
+        f"{_MADE_K} -> pass ; self.norm_k(k) -> k": _LARGE_KEYS,
+        "self.norm_q(q) -> q": _LARGE_QUERIES,
+        f"{_MADE_Q} -> pass ; self.norm_q(q) -> q": _LARGE_QUERIES,
+        f"{_UNMADE} ; {_PRODUCT} -> F.layer_norm(q @ k.mT, q.shape[-2:-1])": "the norm acts on the logits. They are bounded then, but each row loses its level and its size: another function. Normalize q and k.",
+        " / q.shape[-1] ** 0.5 -> ": "without the division by sqrt(d) the bound is d.",
+        " ** 0.5 -> ": "the product is divided by d. Divide by its root, sqrt(d).",
+        f"{_PRODUCT} -> self.norm_k(k) @ self.norm_q(q).mT / q.shape[-1] ** 0.5": "queries and keys have changed places: row i belongs to query i. Write q @ k.mT.",
+        ".mT -> ": "the keys are not transposed: k.mT has shape (B, H, d, T).",
+        "return self -> return -self": "the sign is turned round.",
+        f"{_PRODUCT} -> ({_PRODUCT}).softmax(-1)": "the softmax is applied already. Return the logits.",
+    },
+)
 
 
 def qk_logits_module(answer):
     """Check a class head_size -> module (q, k) -> bounded logits, with any norm that does it (lesson 12)."""
-    examine(
-        answer,
-        "qk_logits_module",
-        _LOGIT_PROBES,
-        _Logits,
-        _LOGIT_MISTAKES,
-        kind="class",
-        tried="other samples, later steps, other heads, size, the bound, trained gains",
-    )
+    tried = "other samples, later steps, other heads, size, the bound, trained gains"
+    examine(answer, "qk_logits_module", _LOGIT_PROBES, _Logits, _LOGIT_MISTAKES, tried, kind="class")
