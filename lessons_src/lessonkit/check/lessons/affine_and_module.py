@@ -342,8 +342,9 @@ _NUMBER_PROBES = [
     _rows("float16 rows with mean 2,000 and spread 10", (3, 6), (6,), 57, mean=2000, scale=10, **_HALF),
     _rows("bfloat16 rows with a float32 gain", (3, 6), (6,), 54, mean=20, params=torch.float32, **_BFLOAT),
     call(_CANCELLING, *_cancelling(), tolerance=2**-7, gradient=False, names=NAMES),
-    # The spacing of float32 at 10,000 is 0.001: PyTorch's own result is 0.002 off here, one pass is off by more than 1.
-    _rows("float32 rows with mean 10,000", (4, 64), (64,), 57, mean=1e4, dtype=torch.float32, tolerance=0.05),
+    # The spacing of float32 at 10,000 is 0.001: centered once, as in PyTorch, the result is up to 0.0006 of the largest
+    # value off here; the sum in place of the mean 0.03, one pass more than 1.
+    _rows("float32 rows with mean 10,000", (4, 64), (64,), 57, mean=1e4, dtype=torch.float32, tolerance=0.01),
 ]
 
 
@@ -713,7 +714,7 @@ _PRECISION_PROBES = [  # the tolerances are those of layer_norm; float16 paramet
     _layer("float16 rows with mean 2,000 and spread 10", (3, 6), 6, _HALF_MEAN, 2**-9),
     _layer("bfloat16 rows and float32 parameters", (3, 6), 6, _BFLOAT_MEAN, 2**-7, torch.float32),
     Probe(_CANCELLING, _rounded_once, tolerance=2**-7),
-    _layer("float32 rows with mean 10,000", (4, 64), 64, {"dtype": torch.float32, "mean": 1e4}, 0.05),
+    _layer("float32 rows with mean 10,000", (4, 64), 64, {"dtype": torch.float32, "mean": 1e4}, 0.01),
 ]
 
 _EXCHANGE_PROBES = [  # both computed in float32, numbers of order 1
