@@ -98,7 +98,7 @@ class ChannelsLast(Module):
 
 class FromTheLibrary(Module):
     def compute(self, x, wide):
-        return F.group_norm(wide, self.num_groups, self.weight, self.bias, self.eps)
+        return self.affine_of(F.group_norm(wide, self.num_groups, eps=self.eps))
 
 
 class GainInside(Module):
@@ -253,6 +253,7 @@ BANK = {
             "channels last for the gain": ChannelsLast,
         },
         "wrong": {
+            "the library's class": (nn.GroupNorm, "as by PyTorch's own"),
             "the library, with its refusals": (FromTheLibrary, "PyTorch's own group_norm"),
             "truth of a tensor": (TruthOfATensor, "ambiguous"),
             "gain given to layer_norm": (GainInside, "Expected weight"),

@@ -6,19 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import (
-    Mistake,
-    Probe,
-    call,
-    call_layer,
-    draw,
-    examine,
-    in_float64,
-    in_stages,
-    known,
-    refusing,
-    values,
-)
+from lessonkit.check.core import Probe, call, call_layer, draw, examine, in_float64, in_stages, known, refusing, values
 from lessonkit.check.mistakes import edited
 
 # ------------------------------------------------------------------------------------------------------- rms_norm
@@ -298,16 +286,13 @@ _GROUP_NARROW = known(
     },
 )
 
-_GROUP_EMPTY = [
-    Mistake("that is PyTorch's own. This exercise is there to build it: write its steps yourself.", nn.GroupNorm),
-    *known(
-        _Group,
-        {
-            f"{_CUT} -> wide.reshape(len(x), self.num_groups, -1) ; .flatten(1, 2) -> .reshape(x.shape)": "reshape(B, G, -1) cannot tell what -1 is when the batch is empty. Use unflatten(1, (G, -1)).flatten(2).",
-            "if x.dim() < 2 or x.shape[1] != self.num_channels -> if False": "other channel counts are let in. The check of x's shape was given: keep it.",
-        },
-    ),
-]
+_GROUP_EMPTY = known(
+    _Group,
+    {
+        f"{_CUT} -> wide.reshape(len(x), self.num_groups, -1) ; .flatten(1, 2) -> .reshape(x.shape)": "reshape(B, G, -1) cannot tell what -1 is when the batch is empty. Use unflatten(1, (G, -1)).flatten(2).",
+        "if x.dim() < 2 or x.shape[1] != self.num_channels -> if False": "other channel counts are let in, as by PyTorch's own GroupNorm. Keep the lines that refuse them, and write the steps yourself.",
+    },
+)
 
 
 def group_norm(answer):
