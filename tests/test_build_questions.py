@@ -108,7 +108,8 @@ def test_files_of_lessons_that_are_gone_are_removed(tmp_path):
 @pytest.fixture
 def table(read, monkeypatch):
     found = json.loads(questions.files([read])["tiny.json"])
-    monkeypatch.setattr(asking, "_table", lambda: found)
+    monkeypatch.setattr(asking, "_tables", lambda: {"tiny": found})
+    monkeypatch.setattr(asking, "answered", set())
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,9 @@ def scale(x):
 def test_an_exercise_has_a_card_above_it(tmp_path):
     read = lesson(tmp_path, TITLE + EXERCISE + EXERCISE.replace("ex-2-1", "ex-2-1-more"))
     cells = notebook(read, "learner").cells
-    assert [cell.id for cell in cells[1:]] == ["card-2-1", "ex-2-1", "ex-2-1-more", "what-next"]
+    assert [cell.id for cell in cells[1:]] == ["card-2-1", "ex-2-1", "ex-2-1-more", "what-next"], (
+        "no check, so nothing to sum up"
+    )
     assert cells[1].source == (
         '<div class="alert alert-info">\n\n**Exercise 2.1** · ●●○○○ · 5 min · Write `scale`, run the cell, then the '
         "check below it.\n\n</div>"
@@ -167,6 +170,45 @@ def test_a_lesson_ends_with_the_way_on_and_its_solutions(tmp_path):
     assert ends["02_tiny", "solutions"] == "---\n**Next:** [3 · More of it](03_more.ipynb)"
     assert ends["02_tiny", "learner"].endswith("when you have tried: [solutions/02_tiny](solutions/02_tiny.ipynb)")
     assert "This was the last lesson." in ends["03_more", "learner"]
+
+
+CHECKED = EXERCISE + '# %% tags=["check"]\ncheck.scale(scale)\n'
+
+
+def test_a_lesson_sums_up_before_it_ends(tmp_path):
+    read = lesson(tmp_path, TITLE + CHECKED + ASKED)
+    assert [(cell.id, cell.source) for cell in notebook(read, "learner").cells[-2:-1]] == [
+        ("how-far", 'check.summary("tiny")')
+    ]
+    assert json.loads(questions.files([read])["tiny.json"])["Exercise 2.1"] == "scale"
+
+
+def test_the_summary(table, monkeypatch, capfd):
+    tables = {"tiny": asking._tables()["tiny"] | {"Exercise 2.1": "scale", "Exercise 2.2": "shift"}}
+    monkeypatch.setattr(asking, "_tables", lambda: tables)
+    said = "1 of 2 exercises are right in this kernel. Still open: 2.2. Questions answered: 0 of 2."
+    assert asking.summary("tiny", {"scale": True, "shift": False}) == said
+    check.predict("2.1", "")
+    check.predict("2.1", "x")
+    check.recall("2.1", "b")
+    assert asking.summary("tiny", {"scale": True, "shift": True}) == (
+        "2 of 2 exercises are right in this kernel. Questions answered: 1 of 2."
+    )
+
+
+def test_a_check_remembers_its_last_verdict(monkeypatch):
+    monkeypatch.setattr(check, "_verdicts", {})
+
+    def toy(answer):
+        if answer != 4:
+            raise check.NotYet("Not yet.")
+
+    remembering = check._kept("toy", toy)
+    remembering(4)
+    assert check._verdicts == {"toy": True}
+    with pytest.raises(check.NotYet):
+        remembering(5)
+    assert check._verdicts == {"toy": False}
 
 
 # ------------------------------------------------------------------------------------------------------------ minutes

@@ -229,7 +229,8 @@ def test_a_lesson_records_and_verifies(tmp_path, capfd):
     kit = tmp_path / "lessons_src/lessonkit"
     kit.mkdir(parents=True)
     (kit / "__init__.py").write_text("")
-    shutil.copy(runs.__file__, kit)
+    for name in ("runs.py", "_tones.py"):
+        shutil.copy(ROOT / "lessons_src/lessonkit" / name, kit)
     path = tmp_path / "lessons_src/lessons/01_tiny.py"
     path.parent.mkdir()
     path.write_text(LESSON)

@@ -42,6 +42,25 @@ def _what(source):
     return f"{kind} {listed}, run the cell, then the check below it." if listed else "Run the cell, then the check."
 
 
+def exercises(lesson):
+    """Return {"Exercise 3.1": name of its check}, in order."""
+    found, number = {}, None
+    for cell in lesson.code():
+        card = EXERCISE.search(cell.source) if "exercise" in cell.tags else None
+        number = card[1] if card else number
+        called = re.search(r"^check\.([a-z]\w*)\(", cell.source, re.MULTILINE) if "check" in cell.tags else None
+        if number and called:
+            found[f"Exercise {number}"], number = called[1], None
+    return found
+
+
+def how_far(lesson):
+    """Return the cell that sums up, at the end of Restart and Run All, what is right so far; none without exercises."""
+    if not exercises(lesson):
+        return []
+    return [Cell("code", f'check.summary("{lesson.module}")', [], "how-far", 1)]
+
+
 def what_next(lesson):
     """Return the cell that ends a lesson: where it goes on, and in the learner edition where its solutions are."""
     after = sorted(path for path in lesson.path.parent.glob("[0-9][0-9]_*.py") if path.stem > lesson.stem)

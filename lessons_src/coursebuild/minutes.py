@@ -60,6 +60,8 @@ def sections(learner, solutions):
         return aside
 
     for cell in learner["cells"]:
+        if cell["id"] == "how-far":
+            continue
         text, tags = _text(cell), cell["metadata"].get("tags", [])
         if cell["cell_type"] == "markdown":
             if cell["id"].startswith(("card-", "what-next")):

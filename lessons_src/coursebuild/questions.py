@@ -12,6 +12,7 @@ import json
 import re
 
 from coursebuild.cells import Cell
+from coursebuild.frame import exercises
 
 ASKS = re.compile(r"^\*\*(Predict|Recall) (\d+\.\d+):\*\* \S")
 OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*)")
@@ -81,11 +82,12 @@ def _refuse_bad(lesson, line, name, options, asked):
 
 
 def files(lessons):
-    """Return {file name: text} of lessonkit/check/questions: the options of each lesson's questions."""
+    """Return {file name: text} of lessonkit/check/questions: each lesson's exercises, and its questions' options."""
+    tables = {lesson.module: exercises(lesson) | lesson.questions for lesson in lessons}
     return {
-        f"{lesson.module}.json": json.dumps(lesson.questions, indent=1, ensure_ascii=False) + "\n"
-        for lesson in lessons
-        if lesson.questions
+        f"{name}.json": json.dumps(table, indent=1, ensure_ascii=False) + "\n"
+        for name, table in tables.items()
+        if table
     }
 
 

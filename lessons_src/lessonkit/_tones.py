@@ -40,3 +40,10 @@ def _head(line):
 def accept(text):
     """Say that an answer is right: print text, which begins with "Right"."""
     print("\n".join(wrapped(text, "right")) if in_notebook() else text)
+
+
+class Told:
+    """An error whose text says all that a learner needs: a notebook shows it without the lines of code above it."""
+
+    def _render_traceback_(self):
+        return wrapped(str(self), "not yet")

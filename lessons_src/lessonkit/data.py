@@ -14,13 +14,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from lessonkit._tones import Told
+
 FOLDER = Path(__file__).resolve().parents[2] / "data"
 SUMS = "SHA256SUMS"
 FILES = {"digits": "digits.npz", "digits_split": "digits.npz", "words": "words.txt.gz"}  # what each function reads
 N_TEST = 500
 
 
-class DataFileError(RuntimeError):
+class DataFileError(Told, RuntimeError):
     """A file of data/ is missing or is not the one the course was written with. The message says how to restore it."""
 
 

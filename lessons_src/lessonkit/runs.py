@@ -17,10 +17,12 @@ from pathlib import Path
 import torch
 from tqdm.auto import tqdm
 
+from lessonkit._tones import Told
+
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "runs"
 
 
-class RunsError(RuntimeError):
+class RunsError(Told, RuntimeError):
     """A record that is missing, belongs to another call, or that this machine does not reproduce. Says what to do."""
 
 

@@ -7,15 +7,19 @@ the folder lessons, which is loaded when one of its checks is first asked for.
 `check.predict("3.1", "b")` and `check.recall("3.1", "b")` answer a question of the lesson with a letter.
 """
 
+import functools
 import importlib
 import re
 from pathlib import Path
 
 from lessonkit._hook import YourTurn
+from lessonkit.check import asking
 from lessonkit.check.asking import predict, recall
 from lessonkit.check.core import NotYet
 
-__all__ = ["NotYet", "YourTurn", "predict", "recall"]
+__all__ = ["NotYet", "YourTurn", "predict", "recall", "summary"]
+
+_verdicts = {}  # name of a check: whether its last answer in this kernel was right
 
 
 def where():
@@ -30,8 +34,25 @@ def where():
 def __getattr__(name):
     modules = where()
     if name in modules:
-        return getattr(importlib.import_module(f"{__name__}.lessons.{modules[name]}"), name)
+        return _kept(name, getattr(importlib.import_module(f"{__name__}.lessons.{modules[name]}"), name))
     raise AttributeError(f"there is no check.{name}; the checks are: {', '.join(sorted(modules))}")
+
+
+def _kept(name, check):
+    """Return a check that also remembers, for the summary at a lesson's end, whether the answer was right."""
+
+    @functools.wraps(check)
+    def remembering(answer):
+        _verdicts[name] = False
+        check(answer)
+        _verdicts[name] = True
+
+    return remembering
+
+
+def summary(lesson):
+    """Say how many of a lesson's exercises are right in this kernel: the last line of Restart and Run All."""
+    print(asking.summary(lesson, _verdicts))
 
 
 def __dir__():

@@ -12,10 +12,18 @@ from lessonkit._tones import in_notebook
 LETTERS = "abcd"
 
 
+answered = set()  # the questions that got a letter in this kernel
+
+
 @functools.cache
-def _table():
+def _tables():
+    """Return {lesson: {"Exercise 3.1": name of its check, "Predict 3.1": options, ...}}."""
     files = sorted(Path(__file__).with_name("questions").glob("*.json"))
-    return {name: options for path in files for name, options in json.loads(path.read_text(encoding="utf-8")).items()}
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+
+
+def _table():
+    return {name: item for table in _tables().values() for name, item in table.items() if isinstance(item, list)}
 
 
 def predict(number, letter):
@@ -41,7 +49,22 @@ def _answer(name, letter):
     elif said not in options:
         print(f"{name}: {letter!r} is none of its letters. Put {letters} between the quotes, and run this cell.")
     else:
+        answered.add(name)
         _say(options[said])
+
+
+def summary(lesson, verdicts):
+    """Return a line that says how far a lesson is in this kernel. verdicts: {name of a check: whether it was right}."""
+    table = _tables().get(lesson, {})
+    exercises = {name.split(" ")[1]: item for name, item in table.items() if isinstance(item, str)}
+    asked = [name for name, item in table.items() if isinstance(item, list)]
+    still = [number for number, name in exercises.items() if not verdicts.get(name)]
+    said = f"{len(exercises) - len(still)} of {len(exercises)} exercises are right in this kernel."
+    if still:
+        said += f" Still open: {', '.join(still)}."
+    if asked:
+        said += f" Questions answered: {len(answered.intersection(asked))} of {len(asked)}."
+    return said
 
 
 def _say(option):

@@ -1,16 +1,13 @@
 """How a check says no: NotYet for a wrong answer, YourTurn for one that is not written yet."""
 
 from lessonkit._hook import YourTurn
-from lessonkit._tones import accept, wrapped
+from lessonkit._tones import Told, accept
 
 __all__ = ["NotYet", "YourTurn", "accept", "refuse_dots", "reject"]
 
 
-class NotYet(AssertionError):
+class NotYet(Told, AssertionError):
     """A wrong answer. Its text says what went in, what came out, what should have, and the probable cause."""
-
-    def _render_traceback_(self):
-        return wrapped(str(self), "not yet")
 
 
 def reject(what, cause=None):
