@@ -190,7 +190,7 @@ WRONG = {  # what: (answer, the message after "On 3 rows of 5: ", with the sugge
     "a check inside": (lambda x: values(3, "other", 4), "it raised NotYet: Not yet. 3 is not right. In: "),
     "no argument": (lambda: 3, "it raised TypeError: <lambda>() takes 0 positional arguments but 1 was given."),
     "endless": (lambda x: endless(x), "it raised RecursionError: maximum recursion depth exceeded"),
-    "nan": (lambda x: center(x) * float("nan"), "the result[0] is [nan, nan, nan, nan, …], expected ["),
+    "nan": (lambda x: center(x) * float("nan"), "the result[0] is [nan, nan, nan, nan, nan], expected ["),
     "its result": (
         draw(0, 3, 5),
         "check.toy takes your function itself, not a tensor of shape (3, 5): write "
@@ -258,8 +258,9 @@ def test_a_long_row_is_shown_around_the_number_that_is_wrong():
 
     x = torch.arange(40.0, dtype=torch.float64)
     assert first(wrong, probes=[call("0 to 39", x)]) == (
-        "On 0 to 39: the result is […, 8.5, 9.5, 11.5, 11.5, …], expected […, 8.5, 9.5, 10.5, 11.5, …]. "
-        "In: x = […, 28, 29, 30, 31, …]."
+        "On 0 to 39: the result is […, 6.5, 7.5, 8.5, 9.5, 11.5, 11.5, 12.5, 13.5, …], "
+        "expected […, 6.5, 7.5, 8.5, 9.5, 10.5, 11.5, 12.5, 13.5, …]. "
+        "In: x = […, 26, 27, 28, 29, 30, 31, 32, 33, …]."
     )
 
 
@@ -376,7 +377,7 @@ def test_an_expected_error():
     probes = [call("3 rows of 5", draw(0, 3, 5)), call("a vector", draw(0, 5))]
     assert said(picky, probes=probes, reference=picky) == []
     assert first(center, probes=probes, reference=picky) == (
-        "On a vector: it raised no error, expected a ValueError. In: x = [1.541, -0.2934, -2.179, 0.5684, …]."
+        "On a vector: it raised no error, expected a ValueError. In: x = [1.541, -0.2934, -2.179, 0.5684, -1.085]."
     )
 
     def other(x):

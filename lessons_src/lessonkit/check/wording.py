@@ -71,8 +71,8 @@ def _spread_digits(row):
     return 4 + (max(0, min(6, int(math.log10(finite.abs().max() / spread)))) if spread > 0 else 0)
 
 
-def row_of(tensor, digits=4, place=(0,), most=4):
-    """At most four numbers of a row, those around the last index of place; a single number without brackets."""
+def row_of(tensor, digits=4, place=(0,), most=8):
+    """At most eight numbers of a row, those around the last index of place; a single number without brackets."""
     if tensor.dim() == 0:
         return number(tensor.item(), digits)
     start = max(0, min(place[-1] - most // 2, len(tensor) - most))
