@@ -43,7 +43,10 @@ from lessonkit import (
 
 # %%
 def draw_places(ax):
-    """Four places of a kernel with 3 taps, dilation 2, stride 2, over 8 pixels with padding 1; the last does not fit."""
+    """Four places of a kernel over 8 pixels with padding 1; the last does not fit.
+
+    The kernel has 3 taps, dilation 2 and stride 2.
+    """
     for place in range(4):
         start = 2 * place
         ax.scatter(
@@ -74,9 +77,11 @@ plot.figure(
     draw_places,
     size=(6.5, 2.2),
     title="The kernel moves while it fits: three places, and no fraction of a fourth",
-    caption="Light gray: 8 pixels; white gray at both ends: padding. Blue: the three taps of the kernel, two pixels apart, moving on by 2. "
+    caption="Light gray: 8 pixels; white gray at both ends: padding. Blue: the three taps of "
+    "the kernel, two pixels apart, moving on by 2. "
     "Orange: the next step would end outside.",
-    alt="Four rows of ten squares. In the first three rows three marked squares move right by two each; in the fourth the last one lies outside the row.",
+    alt="Four rows of ten squares. In the first three rows three marked squares move right by "
+    "two each; in the fourth the last one lies outside the row.",
 )
 
 # %% [markdown]
@@ -92,14 +97,15 @@ plot.figure(
 
 # %% tags=["export"]
 def _per_axis(name, value, axes, least):
-    """Return value as a tuple with one whole number for each axis: 3 becomes (3, 3) for two axes."""
+    """Return value as a tuple, one whole number for each axis: 3 is (3, 3) for two axes."""
     several = isinstance(value, (tuple, list))
     numbers = tuple(value) if several else (value,) * axes
     if not all(
         isinstance(number, Integral) and not isinstance(number, bool) for number in numbers
     ):
         raise TypeError(
-            f"{name} is {value!r}, expected a whole number, or a whole number for each axis: 3 or (3, 5)."
+            f"{name} is {value!r}, expected a whole number, or a whole number for each axis: 3 "
+            "or (3, 5)."
         )
     if len(numbers) != axes or not numbers:
         raise ValueError(
@@ -113,10 +119,11 @@ def _per_axis(name, value, axes, least):
 # %% tags=["exercise", "export"] id="ex-9-1"
 # Exercise 9.1 · ●●○○○ · 7 min
 def conv_output_shape(size, kernel_size, stride=1, padding=0, dilation=1):
-    """Return the size of what a convolution or a pooling layer makes of an image, as a tuple of whole numbers.
+    """Return the size of what a convolution or a pooling layer makes of an image.
 
-    size: (H, W), or the sizes of any number of axes. kernel_size, stride, padding, dilation: as in nn.Conv2d, one
-    whole number for all axes or one for each. Raises ValueError where the kernel does not fit into the padded image.
+    size: (H, W), or the sizes of any number of axes. kernel_size, stride, padding, dilation: as
+    in nn.Conv2d, one whole number for all axes or one for each. Returns a tuple of whole
+    numbers. Raises ValueError where the kernel does not fit into the padded image.
     """
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"size is {size!r}, expected a whole number for each axis: (H, W).")
@@ -131,15 +138,17 @@ def conv_output_shape(size, kernel_size, stride=1, padding=0, dilation=1):
         *(_per_axis(name, value, len(size), least) for name, (value, least) in given.items()),
         strict=True,
     )
-    # Your part: for each L, k, s, p, d in axes (size, kernel_size, stride, padding, dilation of one axis) compute the
-    # output size, and return them all as a tuple. Raise a ValueError where the kernel does not fit.
+    # Your part: for each L, k, s, p, d in axes (size, kernel_size, stride, padding, dilation of
+    # one axis) compute the output size, and return them all as a tuple. Raise a ValueError
+    # where the kernel does not fit.
     ### BEGIN SOLUTION
     shape = []
     for L, k, s, p, d in axes:
         reach = d * (k - 1) + 1
         if reach > L + 2 * p:
             raise ValueError(
-                f"the kernel reaches over {reach} pixels and does not fit into {L} + 2 * {p} of them."
+                f"the kernel reaches over {reach} pixels and does not fit into {L} + 2 * {p} "
+                "of them."
             )
         shape.append((L + 2 * p - reach) // s + 1)
     return tuple(shape)
@@ -183,7 +192,8 @@ for (L, *setting), size in zip(grid, real, strict=True):
     differ += [(L, *setting)] if found != (size,) else []
 assert not differ
 print(
-    f"all {len(grid)} settings agree, {sum(size is None for size in real)} of them are refused by both"
+    f"all {len(grid)} settings agree, {sum(size is None for size in real)} of them are refused "
+    "by both"
 )
 
 # %% [markdown]
@@ -196,10 +206,12 @@ valid = [
     if size
 ]
 print(
-    f"plain division leaves a fraction in {sum(exact != size for exact, size in valid) / len(valid):.0%} of them"
+    "plain division leaves a fraction in "
+    f"{sum(exact != size for exact, size in valid) / len(valid):.0%} of them"
 )
 print(
-    f"rounded to the nearest it is wrong in {sum(round(exact) != size for exact, size in valid) / len(valid):.0%}"
+    "rounded to the nearest it is wrong in "
+    f"{sum(round(exact) != size for exact, size in valid) / len(valid):.0%}"
 )
 L, k, s, p, d = 2, 5, 3, 0, 1
 print("and where no kernel fits, // alone says", (L + 2 * p - d * (k - 1) - 1) // s + 1)
@@ -215,7 +227,10 @@ print("and where no kernel fits, // alone says", (L + 2 * p - d * (k - 1) - 1) /
 
 # %% tags=["record"]
 def cnn(norm=None, side=8, norm_last=False):
-    """Six 3 x 3 convolutions of 16 channels, each with norm(C, H, W) before its ReLU (or behind it), and a linear layer."""
+    """Six 3 x 3 convolutions of 16 channels and a linear layer.
+
+    Each convolution has norm(C, H, W) before its ReLU (or behind it).
+    """
     layers, channels = [], 1
     for depth in range(6):
         H = side if depth < 3 else side // 2
@@ -250,12 +265,12 @@ assert (ours - nn.BatchNorm2d(16)(x)).abs().max() < 1e-5  # float32, numbers of 
 # %% tags=["exercise"] id="ex-9-2"
 # Exercise 9.2 · ●●●○○ · 7 min
 def with_norms(net, norm, size):
-    """Return a new nn.Sequential: the layers of net, and norm(C, H, W) right behind each nn.Conv2d.
+    """Return a new nn.Sequential: net's own layers, norm(C, H, W) right behind each nn.Conv2d.
 
-    net: nn.Sequential of nn.Conv2d, nn.MaxPool2d and layers that leave the size alone; it stays as it is.
-    norm: function (C, H, W) -> layer, called anew for each convolution, with the shape of what that convolution returns.
-    size: (H, W) of the images that enter net. Layers have attributes kernel_size, stride, padding, dilation; a
-    convolution has out_channels as well.
+    net: nn.Sequential of nn.Conv2d, nn.MaxPool2d and layers that leave the size alone; it stays
+    as it is. norm: function (C, H, W) -> layer, called anew for each convolution, with the
+    shape of what that convolution returns. size: (H, W) of the images that enter net. Layers
+    have attributes kernel_size, stride, padding, dilation; a convolution has out_channels too.
     """
     ### BEGIN SOLUTION
     layers = []
@@ -327,12 +342,15 @@ def accuracy(model):
 
 
 def falling(step):
-    """Factor on the learning rate: 1 at the first step, nearly 0 at the last of 126 (six epochs of 21 batches)."""
+    """Factor on the learning rate: 1 at the first step, nearly 0 at the last of 126.
+
+    Those are six epochs of 21 batches.
+    """
     return 1 - (step - 1) / 126
 
 
 def trained(models, lr, seeds=range(4), epochs=6, **options):
-    """Train each model once per seed with plain SGD, in batches of 64 unless said. Returns the histories."""
+    """Train each model once per seed with plain SGD; return the histories. Batches of 64."""
     return train.compare(
         models,
         seeds=seeds,
@@ -374,8 +392,10 @@ plot.lines(
     title="Without a norm this net learns nothing, with any of four it does",
     x="epoch",
     y="test accuracy (%)",
-    caption="Six convolutions on 8 × 8 digits, 1,297 to train and 500 to test, PyTorch's default initialization, SGD at 0.05 falling to 0, batches of 64; paired runs.",
-    alt="Test accuracy over six epochs. Without a norm it stays near 10 percent. With LayerNorm, BatchNorm, GroupNorm and InstanceNorm it rises "
+    caption="Six convolutions on 8 × 8 digits, 1,297 to train and 500 to test, PyTorch's "
+    "default initialization, SGD at 0.05 falling to 0, batches of 64; paired runs.",
+    alt="Test accuracy over six epochs. Without a norm it stays near 10 percent. With "
+    "LayerNorm, BatchNorm, GroupNorm and InstanceNorm it rises "
     "at different speeds to about 98 percent.",
 )
 
@@ -407,7 +427,7 @@ print("a chasm between none and any; no difference among the four")
 
 # %% tags=["record"]
 def kaiming(net):
-    """Give all convolutions and linear layers of net Kaiming's weights and zero biases. Returns net."""
+    """Give all convolutions and linear layers Kaiming's weights and zero biases; return net."""
     for layer in net:
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -417,7 +437,10 @@ def kaiming(net):
 
 @torch.no_grad()
 def spread(net):
-    """How much the 500 test images differ in what the last ReLU returns: deviation over images, relative to the mean size."""
+    """How much the 500 test images differ in what the last ReLU returns.
+
+    The deviation over the images, relative to the mean size.
+    """
     out = net[:-3](digits.x_test[:, None])  # (500, 16, 4, 4)
     return (out.std(0).norm() / out.mean(0).norm()).item()
 
@@ -449,8 +472,9 @@ for name, make in {
 
 # %% tags=["exercise"] id="ex-9-3"
 # Exercise 9.3 · ●●○○○ · 2 min
-# Predict: with Kaiming's initialization, how far is LayerNorm ahead of no norm after six epochs? Bind kaiming_gap to
-# "about 90 points", "about 45 points", "a few points at most" or "the other way round" (LayerNorm clearly behind).
+# Predict: with Kaiming's initialization, how far is LayerNorm ahead of no norm after six
+# epochs? Bind kaiming_gap to "about 90 points", "about 45 points", "a few points at most" or
+# "the other way round" (LayerNorm clearly behind).
 ### BEGIN SOLUTION
 kaiming_gap = "a few points at most"
 ### END SOLUTION
@@ -492,7 +516,10 @@ assert (
 
 # %% tags=["record"]
 def sweep(run, rates):
-    """Test accuracy after ten epochs at rates[run // 4], seed run % 4, of four nets; one that diverges counts 10 %."""
+    """Test accuracy of four nets after ten epochs at rates[run // 4], seed run % 4.
+
+    One that diverges counts 10 %.
+    """
     lr, seed, found = rates[run // 4], run % 4, {}
     for name, norm in (("none", None), ("LayerNorm", torch_norm)):
         for start, prepare in (("default", lambda net: net), ("Kaiming", kaiming)):
@@ -503,8 +530,9 @@ def sweep(run, rates):
 
 
 # %% tags=["record"]
-# How far another processor may end from the record, in points (a test repeats run 0, at 0.03). Nets that train: rounding
-# moves their end by a few images. At chance a net names one digit for all images: 7 to 14 %.
+# How far another processor may end from the record, in points (a test repeats run 0, at 0.03).
+# Nets that train: rounding moves their end by a few images. At chance a net names one digit for
+# all images: 7 to 14 %.
 tolerance = {
     "none, default": 8,
     "none, Kaiming": 6,
@@ -532,9 +560,13 @@ plot.panels(
     title="LayerNorm trains from both starts, and at rates where the plain net fails",
     x="learning rate",
     y="test accuracy (%)",
-    caption=f"After ten epochs at a constant rate; {runs.note('cnn_learning_rates', '4 seeds a rate')}. A run that diverged counts as chance, 10 %.",
-    alt="Two panels, test accuracy over the learning rates 0.03, 0.1 and 1. Default weights: without a norm near 10 percent at all three; with LayerNorm above 95 at "
-    "0.03 and 0.1, and lower at 1. Kaiming's weights: both above 90 percent at 0.03 and 0.1; at 1 the net without a norm is at chance, with LayerNorm it is near 88.",
+    caption="After ten epochs at a constant rate; "
+    f"{runs.note('cnn_learning_rates', '4 seeds a rate')}. A run that diverged counts as "
+    "chance, 10 %.",
+    alt="Two panels, test accuracy over the learning rates 0.03, 0.1 and 1. Default weights: "
+    "without a norm near 10 percent at all three; with LayerNorm above 95 at "
+    "0.03 and 0.1, and lower at 1. Kaiming's weights: both above 90 percent at 0.03 and 0.1; "
+    "at 1 the net without a norm is at chance, with LayerNorm it is near 88.",
 )
 
 # %%
@@ -562,7 +594,7 @@ print("LayerNorm trains from both starts, and at a rate at which the plain net d
 
 # %%
 def mlp(norm=None):
-    """Three linear layers of 64 units, each with norm(64) before its ReLU, and a linear layer."""
+    """Three layers of 64 units, each with norm(64) before its ReLU, and a linear layer."""
     layers = [nn.Flatten()]
     for _ in range(3):
         layers += [nn.Linear(64, 64), *([norm(64)] if norm else []), nn.ReLU()]
@@ -620,8 +652,10 @@ plot.lines(
     title="At batch size 2 BatchNorm collapses; at 8 the two are level",
     x="batch size",
     y="test accuracy (%)",
-    caption="Three linear layers on the digits, SGD at 0.1 · B/64, five epochs, BatchNorm tested in eval(). What is seen at 64 is not settled by four runs.",
-    alt="Test accuracy over batch sizes 2, 8 and 64. BatchNorm: about 62, 97 and 98 percent. LayerNorm: about 97 at all three.",
+    caption="Three linear layers on the digits, SGD at 0.1 · B/64, five epochs, BatchNorm "
+    "tested in eval(). What is seen at 64 is not settled by four runs.",
+    alt="Test accuracy over batch sizes 2, 8 and 64. BatchNorm: about 62, 97 and 98 percent. "
+    "LayerNorm: about 97 at all three.",
 )
 
 # %%
@@ -680,7 +714,10 @@ by_class = digits.y_test.argsort(stable=True)  # (500,) all zeros first, then al
 
 @torch.no_grad()
 def tested(model, batch_size, order=None, eval_mode=False):
-    """Test accuracy of a copy of the model, in batches of the given order; by default as they come, in train() mode."""
+    """Test accuracy of a copy of the model, in batches of the given order.
+
+    By default as they come, in train() mode.
+    """
     order = torch.arange(500) if order is None else order
     model = copy.deepcopy(model).train(not eval_mode)
     answers = [model(digits.x_test[rows, None]).argmax(-1) for rows in order.split(batch_size)]
@@ -713,8 +750,12 @@ plot.lines(
     title="Without eval(), BatchNorm's answer depends on the company",
     x="size of the test batches",
     y="test accuracy (%)",
-    caption="Nets trained with batches of 64; in eval() each reads more than nine digits in ten. Each test works on a copy: the buffers, which would change as well, are not carried on.",
-    alt="Test accuracy in train mode over the test batch size 2, 8, 32, 125. BatchNorm on shuffled images: 40, 84, 95, 96 percent; sorted by class: 10, 11, 20 and about 55 percent. "
+    caption="Nets trained with batches of 64; in eval() each reads more than nine digits in "
+    "ten. Each test works on a copy: the buffers, which would change as well, are not "
+    "carried on.",
+    alt="Test accuracy in train mode over the test batch size 2, 8, 32, 125. BatchNorm on "
+    "shuffled images: 40, 84, 95, 96 percent; sorted by class: 10, 11, 20 and about 55 "
+    "percent. "
     "LayerNorm: 98 at every size.",
 )
 
@@ -729,7 +770,8 @@ assert (
     max(row[1] for row in forgotten["BatchNorm, sorted by class"]) < 25
 )  # 28 other runs: at most 15
 print(
-    "sorted by class, in batches of 8: near chance, from nets that read nine digits in ten and more in eval()"
+    "sorted by class, in batches of 8: near chance, from nets that read nine digits in ten and "
+    "more in eval()"
 )
 
 # %% [markdown]
@@ -773,8 +815,10 @@ plot.panels(
     x="change of the images",
     ylim=(0, 103),
     title="LayerNorm protects against low contrast, not against brightness",
-    caption="The nets of section 9.6, trained on unchanged images, tested in eval(). The shift is in standard deviations of the training pixels.",
-    alt="Two panels. Contrast from 1 to 0.1: LayerNorm stays at 97 percent down to 0.25, BatchNorm falls to 42 there. Brightness up to 1: BatchNorm falls to 78, LayerNorm "
+    caption="The nets of section 9.6, trained on unchanged images, tested in eval(). The shift "
+    "is in standard deviations of the training pixels.",
+    alt="Two panels. Contrast from 1 to 0.1: LayerNorm stays at 97 percent down to 0.25, "
+    "BatchNorm falls to 42 there. Brightness up to 1: BatchNorm falls to 78, LayerNorm "
     "to 90, the net without a norm loses least.",
 )
 
@@ -805,7 +849,7 @@ print("contrast 0.25: LayerNorm far ahead in every run")
 
 # %%
 def parameters(kind, norm, side):
-    """How many parameters the layers of one kind have in our net, for images of side x side pixels."""
+    """How many parameters the layers of one kind have, for images of side x side pixels."""
     return sum(
         p.numel()
         for layer in cnn(norm, side)
@@ -837,8 +881,10 @@ plot.lines(
     title="Gains for each pixel grow with the image, convolutions do not",
     x="side of the image (pixels)",
     y="parameters in six layers",
-    caption="The net of this lesson, counted, gains and biases together. C·H·W gains: LayerNorm([C, H, W]). C gains: GroupNorm(1, C) or LayerNorm per pixel.",
-    alt="Parameters over image side 8 to 224 on logarithmic axes. Convolutions stay at 11,760, C times H times W gains grow from 7,680 to 6 million, C gains stay at 192.",
+    caption="The net of this lesson, counted, gains and biases together. C·H·W gains: "
+    "LayerNorm([C, H, W]). C gains: GroupNorm(1, C) or LayerNorm per pixel.",
+    alt="Parameters over image side 8 to 224 on logarithmic axes. Convolutions stay at 11,760, "
+    "C times H times W gains grow from 7,680 to 6 million, C gains stay at 192.",
 )
 
 # %% [markdown]
@@ -952,8 +998,10 @@ plot.panels(
     markers=False,
     size=(9.5, 3.1),
     title="Three runs with one fault each: which is which?",
-    caption="Middle: batches of 10, sorted by class. Right: the same nets after a call of eval(), 50 images one at a time.",
-    alt="Three panels over ten epochs. Training loss: healthy, A and C fall to near 0, B to 1.6. Test in the script: healthy and B reach above 95, A and C stay near 13. "
+    caption="Middle: batches of 10, sorted by class. Right: the same nets after a call of "
+    "eval(), 50 images one at a time.",
+    alt="Three panels over ten epochs. Training loss: healthy, A and C fall to near 0, B to "
+    "1.6. Test in the script: healthy and B reach above 95, A and C stay near 13. "
     "Image by image after eval: healthy, B and C reach above 95, A stays near 8.",
 )
 
@@ -997,7 +1045,8 @@ assert (
 )  # 12 runs: 16 and 90
 floor = -torch.tensor([1.0] + [0.0] * 9).log_softmax(0)[0]
 print(
-    f"the lowest cross-entropy of ten sigmoids: {floor:.4f}; chance: {torch.tensor(10.0).log():.4f}"
+    f"the lowest cross-entropy of ten sigmoids: {floor:.4f}; chance: "
+    f"{torch.tensor(10.0).log():.4f}"
 )
 
 # %% [markdown]
@@ -1098,9 +1147,10 @@ except RuntimeError as error:
 # %% tags=["exercise"] id="ex-9-5"
 # Exercise 9.5 · ●●●○○ · 6 min
 class SmallCNN(nn.Module):
-    """Two 3 x 3 convolutions without padding, 3 -> 5 -> 10 channels, each with LayerNorm([C, H, W]) and ReLU; logits.
+    """Two 3 x 3 convolutions without padding, each with LayerNorm([C, H, W]) and ReLU; logits.
 
-    size: (H, W) of the images. classes: how many logits. Images (B, 3, H, W) go in, (B, classes) come out.
+    The channels go 3 -> 5 -> 10. size: (H, W) of the images. classes: how many logits.
+    Images (B, 3, H, W) go in, (B, classes) come out.
     Attributes: conv1, norm1, conv2, norm2, dense.
     """
 
@@ -1116,7 +1166,10 @@ class SmallCNN(nn.Module):
         ### END SOLUTION
 
     def forward(self, images):
-        """Images (B, 3, H, W) -> logits (B, classes). It is called forward: nn.Module's own __call__ runs it."""
+        """Images (B, 3, H, W) -> logits (B, classes).
+
+        It is called forward: nn.Module's own __call__ runs it.
+        """
         # Your part, second half: convolution, norm and ReLU, twice; then the linear layer.
         ### BEGIN SOLUTION
         x = F.relu(self.norm1(self.conv1(images)))

@@ -61,7 +61,8 @@ assert (
 )  # y is normalized, the states are not
 assert (last[0] - y[:, -1]).abs().max() > 0.1
 print(
-    "the states in the loop are those of a plain RNN; only y is normalized, and `last` is not y's last step"
+    "the states in the loop are those of a plain RNN; only y is normalized, and `last` is not "
+    "y's last step"
 )
 
 # %% [markdown]
@@ -82,8 +83,9 @@ print(
 def normed_step(x, h, W, U, weight, bias):
     """One step of a layer-normalized RNN.
 
-    x: (B, I) input of this step. h: (B, H) state before it. W: (H, I). U: (H, H). weight, bias: (H,) gain and bias.
-    Returns the new state (B, H): tanh of the normalized summed input. F.layer_norm may be used, with its usual eps.
+    x: (B, I) input of this step. h: (B, H) state before it. W: (H, I). U: (H, H).
+    weight, bias: (H,) gain and bias. Returns the new state (B, H): tanh of the normalized
+    summed input. F.layer_norm may be used, with its usual eps.
     """
     ### BEGIN SOLUTION
     a = x @ W.T + h @ U.T  # (B, H)
@@ -113,7 +115,10 @@ check.normed_step(normed_step)
 
 # %%
 def place_norm(place, a, b, gain):
-    """The new state from a = W x and b = U h, both (B, H), with the norm at a place. gain: of the norm of b alone."""
+    """The new state from a = W x and b = U h, both (B, H), with the norm at a place.
+
+    gain: of the norm of b alone.
+    """
     norm = lambda row: F.layer_norm(row, row.shape[-1:])  # noqa: E731
     if place == "inside":
         return torch.tanh(norm(a + b))
@@ -124,7 +129,10 @@ def place_norm(place, a, b, gain):
 
 # %%
 def through_time(place, scale, steps, seed, gain=1.0, H=32):
-    """log10 of (gradient that arrives at h_0 / gradient put in at h_T), mean of 8 sequences of Gaussian inputs."""
+    """log10 of (gradient that arrives at h_0 / gradient put in at h_T).
+
+    The mean of 8 sequences of Gaussian inputs.
+    """
     g = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(*shape, dtype=torch.float64, generator=g)  # noqa: E731
     U, W = (
@@ -146,7 +154,8 @@ def through_time(place, scale, steps, seed, gain=1.0, H=32):
 
 # %% tags=["exercise"] id="ex-10-2"
 # Exercise 10.2 · ●●○○○ · 2 min
-# Predict: at scale 0.5, after 100 steps, how much of the gradient arrives with the norm inside, on the sum?
+# Predict: at scale 0.5, after 100 steps, how much of the gradient arrives with the norm inside,
+# on the sum?
 #     "about all of it"       between 1/100 and 100 times what was put in
 #     "nearly nothing"        less than 1e-30 of it, much as without the norm
 #     "far too much"          it explodes: more than 1e5 times
@@ -191,8 +200,12 @@ plot.panels(
     title="Outside changes nothing; inside slows explosion, cures no vanishing",
     x="steps",
     y="log10 of the gradient that arrives",
-    caption="Gradient at the first state per gradient at the last, tanh net of 32 units, recurrent matrix = scale × orthogonal, before any training. At scale 5 and 100 steps: about 10^19 without or outside, 10 to 100 inside.",
-    alt="Three panels over 10 to 100 steps. At scale 0.5 all curves fall to about -48; at scale 1 to about -20, inside a little lower; at scale 5 without and outside rise to 19, inside stays near 1.",
+    caption="Gradient at the first state per gradient at the last, tanh net of 32 units, "
+    "recurrent matrix = scale × orthogonal, before any training. At scale 5 and 100 "
+    "steps: about 10^19 without or outside, 10 to 100 inside.",
+    alt="Three panels over 10 to 100 steps. At scale 0.5 all curves fall to about -48; at "
+    "scale 1 to about -20, inside a little lower; at scale 5 without and outside rise to "
+    "19, inside stays near 1.",
 )
 
 # %% [markdown]
@@ -238,8 +251,12 @@ plot.panels(
     title="Norms on each part: the scale of U no longer matters, the gain does",
     x="factor",
     y="log10 of the gradient that arrives",
-    caption="As before, 100 steps. Left: with a norm on each part the gradient is the same at every scale of U, about 10^-9. Right: a gain of 0.3 makes it vanish, a gain of 3 makes it explode.",
-    alt="Left, over the scale from 0.1 to 10: without a norm from -116 up to about 26, on the sum from -114 up to 3, on each part a level line at -9. Right, over the gain: on each part from -97 at gain 0.1 through -9 at gain 1 to about 26 at gain 10.",
+    caption="As before, 100 steps. Left: with a norm on each part the gradient is the same at "
+    "every scale of U, about 10^-9. Right: a gain of 0.3 makes it vanish, a gain of 3 "
+    "makes it explode.",
+    alt="Left, over the scale from 0.1 to 10: without a norm from -116 up to about 26, on the "
+    "sum from -114 up to 3, on each part a level line at -9. Right, over the gain: on "
+    "each part from -97 at gain 0.1 through -9 at gain 1 to about 26 at gain 10.",
 )
 
 # %% [markdown]
@@ -263,17 +280,20 @@ plot.panels(
 def _check_step(cell, x, states):
     """Raise RuntimeError, as PyTorch's cells do, for an input or a state of the wrong size.
 
-    x: (..., input_size). states: {name: tensor (..., hidden_size) with the axes that x has in front}.
+    x: (..., input_size).
+    states: {name: tensor (..., hidden_size) with the axes that x has in front}.
     """
     if x.shape[-1] != cell.input_size:
         raise RuntimeError(
-            f"x has shape {tuple(x.shape)}, expected (..., {cell.input_size}): input_size={cell.input_size}."
+            f"x has shape {tuple(x.shape)}, expected (..., {cell.input_size}): "
+            f"input_size={cell.input_size}."
         )
     wanted = (*x.shape[:-1], cell.hidden_size)
     for name, state in states.items():
         if tuple(state.shape) != wanted:
             raise RuntimeError(
-                f"{name} has shape {tuple(state.shape)}, expected {wanted} for x {tuple(x.shape)}."
+                f"{name} has shape {tuple(state.shape)}, expected {wanted} for x "
+                f"{tuple(x.shape)}."
             )
 
 
@@ -282,8 +302,9 @@ def _check_step(cell, x, states):
 class LayerNormGRUCell(nn.Module):
     """A GRU cell with LayerNorm on its summed inputs, separately for input and state.
 
-    weight_ih (3H, I), weight_hh (3H, H): the rows of r, z, n, as in nn.GRUCell; I input_size, H hidden_size.
-    gates_ih, gates_hh: LayerNorm(2H) for r and z together. new_ih, new_hh: LayerNorm(H) for the candidate.
+    weight_ih (3H, I), weight_hh (3H, H): the rows of r, z, n, as in nn.GRUCell;
+    I input_size, H hidden_size. gates_ih, gates_hh: LayerNorm(2H) for r and z together.
+    new_ih, new_hh: LayerNorm(H) for the candidate.
     Their biases are the cell's biases.
     """
 
@@ -354,7 +375,7 @@ class Shift(nn.Module):
 
 
 def without_norms(cell):
-    """Replace the cell's norms by their biases (the LSTM's norm of c by nothing). Returns the cell."""
+    """Replace the cell's norms by their biases (the LSTM's norm of c by nothing); return it."""
     for name, norm in list(cell.named_children()):
         setattr(cell, name, nn.Identity() if name == "norm_c" else Shift(norm))
     return cell
@@ -420,8 +441,9 @@ print("with gain and bias of z negated, z and 1 - z have changed places")
 class LayerNormLSTMCell(nn.Module):
     """An LSTM cell with LayerNorm as in Ba et al. (2016), eqs. 20 to 22.
 
-    weight_ih (4H, I), weight_hh (4H, H): the rows of i, f, g, o, as in nn.LSTMCell; I input_size, H hidden_size.
-    norm_ih, norm_hh: LayerNorm(4H), on the two projections. norm_c: LayerNorm(H), before the last tanh only.
+    weight_ih (4H, I), weight_hh (4H, H): the rows of i, f, g, o, as in nn.LSTMCell;
+    I input_size, H hidden_size. norm_ih, norm_hh: LayerNorm(4H), on the two projections.
+    norm_c: LayerNorm(H), before the last tanh only.
     Their biases are the cell's biases; the forget gate's starts at 1.
     """
 
@@ -443,7 +465,10 @@ class LayerNormLSTMCell(nn.Module):
         ### END SOLUTION
 
     def step(self, part, state):
-        """part: (..., 4H), from from_input. state: (h, c), each (..., H). Returns the new (h, c)."""
+        """part: (..., 4H), from from_input. state: (h, c), each (..., H).
+
+        Returns the new (h, c).
+        """
         ### BEGIN SOLUTION
         h, c = state
         i, f, g, o = (part + self.norm_hh(F.linear(h, self.weight_hh))).chunk(
@@ -554,13 +579,16 @@ def as_steps(images):
 
 
 def compete(cell, optimizer, x_train, x_test, seeds, epochs=6):
-    """Train the cell without norms and with them, on the same batches from the same matrices. Returns the histories."""
+    """Train the cell without norms and with them; return the histories.
+
+    Both see the same batches and start from the same matrices.
+    """
     digits = data.digits_split(0)
     models = {
         "none": lambda: Reader(without_norms(cell(4, 32))),
         "LayerNorm": lambda: Reader(cell(4, 32)),
     }
-    accuracy = lambda model: 100 * (model(x_test).argmax(-1) == digits.y_test).float().mean()  # noqa: E731
+    accuracy = lambda model: 100 * (model(x_test).argmax(-1) == digits.y_test).float().mean()
     return train.compare(
         models,
         seeds=seeds,
@@ -627,8 +655,11 @@ plot.panels(
     title="The larger the learning rate, the less is left of LayerNorm's lead",
     x="epochs",
     y="test accuracy, %",
-    caption="GRU of 32 units on digits in 16 steps, SGD, 4 paired runs for each. At 0.1 the norm is far ahead; at 3 the bands overlap.",
-    alt="Three panels over six epochs. At learning rate 0.1 LayerNorm ends near 80 percent and none near 55. At 0.3 it is about 92 and 77. At 3 both run close together and end between 90 and 94.",
+    caption="GRU of 32 units on digits in 16 steps, SGD, 4 paired runs for each. At 0.1 the "
+    "norm is far ahead; at 3 the bands overlap.",
+    alt="Three panels over six epochs. At learning rate 0.1 LayerNorm ends near 80 percent and "
+    "none near 55. At 0.3 it is about 92 and 77. At 3 both run close together and end "
+    "between 90 and 94.",
 )
 
 # %% [markdown]
@@ -637,7 +668,10 @@ plot.panels(
 
 # %% tags=["record"]
 def sweep(run, rates):
-    """Accuracy after six epochs of SGD at rates[run // 8], seed 20 + run % 8, without norms and with them."""
+    """Accuracy after six epochs of SGD, without norms and with them.
+
+    The rate is rates[run // 8], the seed 20 + run % 8.
+    """
     lr, seed = rates[run // 8], 20 + run % 8
     split = data.digits_split(0)
     images = as_steps(split.x_train), as_steps(split.x_test)
@@ -646,8 +680,9 @@ def sweep(run, rates):
 
 
 rates = [0.03, 0.1, 1.0, 3.0]  # 0.3 ran above
-# A test repeats run 0, at 0.03: five instruction sets gave it the same accuracy, three images are allowed. At 1 and 3 the
-# last accuracy jumps: with sums in another order a run is like another seed (6.2 points apart for one).
+# A test repeats run 0, at 0.03: five instruction sets gave it the same accuracy, three images
+# are allowed. At 1 and 3 the last accuracy jumps: with sums in another order a run is like
+# another seed (6.2 points apart for one).
 found = runs.load_or_run("rnn_sweep", sweep, seeds=range(32), tolerance=0.61, rates=rates)
 
 # %%
@@ -663,8 +698,10 @@ plot.lines(
     title="LayerNorm widens the range of learning rates; best against best little is left",
     x="learning rate (SGD)",
     y="test accuracy after 6 epochs, %",
-    caption=f"GRU of 32 units on digits in 16 steps, each rate run in pairs; {runs.note('rnn_sweep', '8 seeds a rate')}.",
-    alt="Two curves over learning rates from 0.03 to 3. LayerNorm rises from 59 at 0.03 through 81 at 0.1 to 94 at 3. None starts at 32, has 55 at 0.1, 90 at 1 and 93 at 3.",
+    caption="GRU of 32 units on digits in 16 steps, each rate run in pairs; "
+    f"{runs.note('rnn_sweep', '8 seeds a rate')}.",
+    alt="Two curves over learning rates from 0.03 to 3. LayerNorm rises from 59 at 0.03 "
+    "through 81 at 0.1 to 94 at 3. None starts at 32, has 55 at 0.1, 90 at 1 and 93 at 3.",
 )
 
 # %%
@@ -707,7 +744,10 @@ assert (
 
 # %% tags=["optional", "record"]
 def standardized(seed):
-    """Accuracy of the LSTM after six epochs of Adam at 0.01 on standardized pixels, without norms and with them."""
+    """Accuracy of the LSTM after six epochs of Adam at 0.01, without norms and with them.
+
+    The pixels are standardized.
+    """
     split = data.digits_split(0)
     images = as_steps(split.x_train), as_steps(split.x_test)
     history = compete(
@@ -716,13 +756,15 @@ def standardized(seed):
     return {name: float(run["accuracy"][0, -1]) for name, run in history.items()}
 
 
-# A late dip of one run moves its last accuracy; sums in another order move the dips. So points, not digits.
+# A late dip of one run moves its last accuracy; sums in another order move the dips. So points,
+# not digits.
 scaled = runs.load_or_run("rnn_standardized", standardized, seeds=range(20, 28), tolerance=8.0)
 
 # %% tags=["optional"]
 for name, accuracy in scaled.items():  # (8,) each
     print(
-        f"{name:<9}  mean {accuracy.mean():.1f}, sample sd {accuracy.std(correction=1):.1f}, n = {len(accuracy)}"
+        f"{name:<9}  mean {accuracy.mean():.1f}, sample sd {accuracy.std(correction=1):.1f}, n "
+        f"= {len(accuracy)}"
     )
 print(runs.note("rnn_standardized"))
 
@@ -746,8 +788,9 @@ assert (
 def last_states(cell, x, lengths):
     """Run a cell over padded sequences, each to its own end.
 
-    cell: a module with hidden_size; cell(x_t, h) -> h, with x_t (B, I) and h (B, H). x: (B, T, I), anything behind the
-    ends. lengths: (B,) whole numbers from 1 to T. Returns (B, H): the state of each sequence after its own last step.
+    cell: a module with hidden_size; cell(x_t, h) -> h, with x_t (B, I) and h (B, H).
+    x: (B, T, I), anything behind the ends, even nan. lengths: (B,) whole numbers from 1 to T.
+    Returns (B, H), in x's dtype: the state of each sequence after its own last step.
     """
     ### BEGIN SOLUTION
     h = x.new_zeros(len(x), cell.hidden_size)  # (B, H)
@@ -815,7 +858,8 @@ alive = (batch[:, :, None] >= torch.arange(1, 15)).sum(1)  # (980, 14) batches, 
 for t in (1, 5, 8, 10, 12, 13, 14):
     few = 100 * (alive[:, t - 1] < 2).float().mean()
     print(
-        f"letter {t:2}: {alive[:, t - 1].float().mean():5.1f} words of 64, fewer than two in {few:3.0f} % of the batches"
+        f"letter {t:2}: {alive[:, t - 1].float().mean():5.1f} words of 64, fewer than two in "
+        f"{few:3.0f} % of the batches"
     )
 
 # %% [markdown]
@@ -826,7 +870,10 @@ for t in (1, 5, 8, 10, 12, 13, 14):
 
 # %% tags=["optional", "record"]
 class StepNorm(nn.Module):
-    """BatchNorm with statistics of its own for each step; gain (0.1, as in the paper) and bias are shared."""
+    """BatchNorm with statistics of its own for each step.
+
+    Gain (0.1, as in the paper) and bias are shared.
+    """
 
     def __init__(self, C, steps):
         super().__init__()
@@ -850,7 +897,10 @@ except IndexError:
 
 # %% tags=["optional", "record"]
 class BatchNormLSTM(nn.Module):
-    """An LSTM with a StepNorm on each part and on the way out of c; forget bias 1. (B, T, I) to the last h (B, H)."""
+    """An LSTM with a StepNorm on each part and on the way out of c; forget bias 1.
+
+    (B, T, I) to the last h (B, H).
+    """
 
     def __init__(self, input_size, hidden_size, steps):
         super().__init__()
@@ -880,7 +930,10 @@ class BatchNormLSTM(nn.Module):
 
 # %% tags=["optional", "record"]
 def adding(generator, B=64, T=8):
-    """x (B, T, 2): numbers and marks, one mark in each half. y (B,): the sum of the two marked numbers."""
+    """x (B, T, 2): numbers and marks, one mark in each half.
+
+    y (B,): the sum of the two marked numbers.
+    """
     numbers, marks = torch.rand(B, T, generator=generator), torch.zeros(B, T)
     for half in (0, T // 2):
         marks[torch.arange(B), half + torch.randint(T // 2, (B,), generator=generator)] = 1
@@ -908,7 +961,10 @@ def lstm_states(cell):
 
 # %% tags=["optional", "record"]
 def adding_errors(seed):
-    """1000 x the squared error on 1000 new sequences after 200 steps, with each norm; BatchNorm in eval mode."""
+    """1000 x the squared error on 1000 new sequences after 200 steps, with each norm.
+
+    BatchNorm in eval mode.
+    """
     x, y = adding(torch.Generator().manual_seed(107), B=1000)
     bodies = {
         "BatchNorm": lambda: BatchNormLSTM(2, 32, steps=8),
@@ -928,7 +984,8 @@ def adding_errors(seed):
 
 
 # %% tags=["optional", "record"]
-# The error jumps from step to step; sums in another order shift the jumps. So about the spread over seeds.
+# The error jumps from step to step; sums in another order shift the jumps. So about the spread
+# over seeds.
 errors = runs.load_or_run(
     "rnn_adding", adding_errors, seeds=range(8), tolerance={"BatchNorm": 10.0, "LayerNorm": 3.0}
 )
@@ -936,7 +993,8 @@ errors = runs.load_or_run(
 # %% tags=["optional"]
 for name, error in errors.items():  # (8,) each
     print(
-        f"{name}: 1000 x error, mean {error.mean():.1f}, sample sd {error.std(correction=1):.1f}, n = {len(error)}"
+        f"{name}: 1000 x error, mean {error.mean():.1f}, sample sd "
+        f"{error.std(correction=1):.1f}, n = {len(error)}"
     )
 print(runs.note("rnn_adding"))
 
@@ -944,7 +1002,8 @@ print(runs.note("rnn_adding"))
 ratio = errors["BatchNorm"] / errors["LayerNorm"]  # (seeds,)
 assert ratio.log().mean().exp() > 1.3  # of the record
 print(
-    f"BatchNorm's error per LayerNorm's: geometric mean {ratio.log().mean().exp():.1f}, {ratio.min():.1f} to {ratio.max():.1f}"
+    f"BatchNorm's error per LayerNorm's: geometric mean {ratio.log().mean().exp():.1f}, "
+    f"{ratio.min():.1f} to {ratio.max():.1f}"
 )
 
 # %% [markdown]
@@ -1005,9 +1064,10 @@ except RuntimeError:
 # %% tags=["exercise"] id="ex-10-6"
 # Exercise 10.6 · ●●○○○ · 5 min
 class MendedTagger(nn.Module):
-    """FoundTagger without its three faults: MendedTagger(input_size, hidden_size), for any number of steps.
+    """FoundTagger without its three faults: MendedTagger(input_size, hidden_size).
 
-    It keeps the names rnn (an nn.GRU) and norm (an nn.LayerNorm). x: (B, T, I). Returns (B, T, H).
+    For any number of steps. It keeps the names rnn (an nn.GRU) and norm (an nn.LayerNorm).
+    x: (B, T, I). Returns (B, T, H).
     To write: __init__ and forward.
     """
 

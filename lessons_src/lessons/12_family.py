@@ -97,7 +97,10 @@ def changed(x, g):
 
 # %%
 def fingerprint(function, x, g):
-    """How far each of the eight changes moves the output (of sample 0, of the first tokens, for the last two)."""
+    """How far each of the eight changes moves the output.
+
+    For the last two: the output of sample 0, and of the first tokens.
+    """
     y, moved = function(x), {}
     for name, other in changed(x, g).items():
         gap = (function(other) - y).abs()
@@ -147,8 +150,14 @@ plot.heat(
     title="Each norm forgets what it subtracts and divides by, and nothing else",
     x="what is done to x: each sample, token or channel of a sample gets its own",
     y="norm over (B, C, T)",
-    caption="Does the output stay the same (to 1e-12, float64)? ε = 0, before gain and bias, positive factors; B = 3, C = 6, T = 5. LayerNorm and RMSNorm over the channels of each token. For the last two columns the output looked at is that of what was not changed.",
-    alt="A table of seven functions and eight changes. LayerNorm does not see numbers added to or factors on tokens; RMSNorm only no factors; GroupNorm neither on whole samples; InstanceNorm neither on channels; BatchNorm sees all of it. Only LayerNorm, RMSNorm and tanh are untouched by other samples and later tokens.",
+    caption="Does the output stay the same (to 1e-12, float64)? ε = 0, before gain and bias, "
+    "positive factors; B = 3, C = 6, T = 5. LayerNorm and RMSNorm over the channels of "
+    "each token. For the last two columns the output looked at is that of what was not "
+    "changed.",
+    alt="A table of seven functions and eight changes. LayerNorm does not see numbers added to "
+    "or factors on tokens; RMSNorm only no factors; GroupNorm neither on whole samples; "
+    "InstanceNorm neither on channels; BatchNorm sees all of it. Only LayerNorm, RMSNorm "
+    "and tanh are untouched by other samples and later tokens.",
 )
 
 # %% [markdown]
@@ -168,7 +177,7 @@ plot.heat(
 # [Lesson 8](08_geometry.ipynb) showed one way between the two norms: LayerNorm is RMSNorm of the centered row. Now the other way round.
 #
 # You have a library whose only norm is `F.layer_norm`. Get RMSNorm out of it: which row, made from $x$, has mean 0 and the mean square of $x$ for its variance?
-# (The check looks at numbers only. If you prefer to write the formula, do.)
+# (If you prefer to write the formula, do; PyTorch's own `rms_norm` would leave nothing to find.)
 
 
 # %% tags=["exercise"] id="ex-12-1"
@@ -177,7 +186,7 @@ def rms_norm(x, weight, eps=1e-5):
     """RMSNorm of the last axis with a gain.
 
     x: (..., D) float tensor. weight: (D,). eps: added to the mean square, under the root.
-    Returns a tensor of x's shape.
+    Returns a tensor of x's shape. Without PyTorch's own rms_norm.
     """
     ### BEGIN SOLUTION
     D = x.shape[-1]
@@ -268,10 +277,13 @@ assert (scale_norm(x, 1.9) - F.rms_norm(x, (7,), gains, eps=0.0)).abs().max() < 
 # %% tags=["exercise", "export"] id="ex-12-2"
 # Exercise 12.2 · ●●●○○ · 8 min
 class GroupNorm(nn.Module):
-    """Group Normalization of x (B, C, ...), as torch.nn.GroupNorm: neighboring channels share their statistics.
+    """Group Normalization of x (B, C, ...), as torch.nn.GroupNorm, and built without it.
+
+    Neighboring channels share their statistics.
 
     num_groups: G. num_channels: C, a multiple of G. eps: added to the biased variance.
-    weight, bias: Parameters (C,) that start at 1 and 0; both None without affine, bias None with bias=False.
+    weight, bias: Parameters (C,) that start at 1 and 0; both None without affine, bias None
+    with bias=False.
     Other channel counts are refused, also without affine (where PyTorch lets them pass).
     """
 
@@ -310,7 +322,8 @@ class GroupNorm(nn.Module):
             )
         if x.numel() == self.num_groups:
             raise ValueError(
-                f"x of shape {tuple(x.shape)} has one number for each group, which would become 0."
+                f"x of shape {tuple(x.shape)} has one number for each group, which would "
+                "become 0."
             )
         if not x.is_floating_point():
             raise NotImplementedError(
@@ -319,9 +332,11 @@ class GroupNorm(nn.Module):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
         if self.weight is not None and self.weight.dtype not in (x.dtype, wide.dtype):
             raise RuntimeError(
-                f"mixed dtype: x is {x.dtype}, weight is {self.weight.dtype}. Convert one of them."
+                f"mixed dtype: x is {x.dtype}, weight is {self.weight.dtype}. Convert one of "
+                "them."
             )
-        # Your part: normalize wide, (B, C, ...), then gain and bias where they are not None. Bind the result to y.
+        # Your part: normalize wide, (B, C, ...), then gain and bias where they are not None.
+        # Bind the result to y.
         ### BEGIN SOLUTION
         groups = wide.unflatten(1, (self.num_groups, -1)).flatten(
             2
@@ -334,7 +349,8 @@ class GroupNorm(nn.Module):
         return y.to(x.dtype)
 
     def extra_repr(self):
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+        sizes = f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
+        return f"{sizes}, affine={self.affine}, bias={self.bias is not None}"
 
 
 # %% tags=["check"]
@@ -366,7 +382,8 @@ print(mine, {name: tuple(tensor.shape) for name, tensor in mine.state_dict().ite
 
 # %% tags=["exercise"] id="ex-12-3"
 # Exercise 12.3 · ●●○○○ · 4 min
-# The same function on every input (True), or not (False)? No gain, no bias, the same eps; x of the shape that is named.
+# The same function on every input (True), or not (False)? No gain, no bias, the same eps; x of
+# the shape that is named.
 # same_function = {"a": ..., "b": ..., "c": ..., "d": ..., "e": ..., "f": ...}
 # a  GroupNorm(1, C) and LayerNorm([C, H, W])                          (B, C, H, W)
 # b  GroupNorm(1, C) and LayerNorm over the C numbers of each pixel     (B, C, H, W)
@@ -420,8 +437,12 @@ plot.heat(
     title="Seven names, four functions",
     x="the same norms, abbreviated",
     y="norm",
-    caption="= : the outputs agree up to float32 rounding; ≠ : they do not, and the bluer, the larger the largest difference. One image of 6 × 5 × 4 numbers, no gain and bias, ε = 1e-5.",
-    alt="A symmetric table of seven norms. GroupNorm with one group equals LayerNorm over C, H and W. GroupNorm with C groups, InstanceNorm and BatchNorm on a batch of one are equal. LayerNorm per pixel and GroupNorm with three groups equal only themselves.",
+    caption="= : the outputs agree up to float32 rounding; ≠ : they do not, and the bluer, the "
+    "larger the largest difference. One image of 6 × 5 × 4 numbers, no gain and bias, ε = "
+    "1e-5.",
+    alt="A symmetric table of seven norms. GroupNorm with one group equals LayerNorm over C, H "
+    "and W. GroupNorm with C groups, InstanceNorm and BatchNorm on a batch of one are "
+    "equal. LayerNorm per pixel and GroupNorm with three groups equal only themselves.",
 )
 
 # %% [markdown]
@@ -454,9 +475,10 @@ assert (F.layer_norm(rows, (6,)) - F.rms_norm(rows, (6,), eps=1e-5)).abs().max()
 # %% tags=["exercise"] id="ex-12-4"
 # Exercise 12.4 · ●●○○○ · 5 min
 def centered(weight, bias):
-    """The weight and bias of a linear layer whose output is that of the old one minus its mean over the outputs.
+    """The weight and bias of a linear layer whose output is the old one's minus its mean.
 
-    weight: (D, H), as nn.Linear(H, D) keeps it. bias: (D,). Returns the pair (new weight, new bias), same shapes.
+    The mean is over the D outputs. weight: (D, H), as nn.Linear(H, D) keeps it. bias: (D,).
+    Returns the pair (new weight, new bias), same shapes.
     """
     ### BEGIN SOLUTION
     return weight - weight.mean(0), bias - bias.mean()  # each column of W, and b, sum to 0
@@ -481,7 +503,10 @@ check.centered(centered)
 
 # %%
 def without_bias(old, reader):
-    """Fold the bias of a LayerNorm into the linear layer behind it; return the RMSNorm of the same gain and eps."""
+    """Fold the bias of a LayerNorm into the linear layer behind it.
+
+    Returns the RMSNorm of the same gain and eps.
+    """
     with torch.no_grad():
         reader.bias += reader.weight @ old.bias
     rms = RMSNorm(old.normalized_shape, eps=old.eps)
@@ -626,7 +651,10 @@ print("|logit| <= 8, whatever the inputs' size")
 
 # %%
 def entropies(logits_of, scales, seed):
-    """Mean entropy (nats) of the attention of 512 random queries over 512 keys, at each scale of queries and keys."""
+    """Mean entropy (nats) of the attention of 512 random queries over 512 keys.
+
+    One for each scale of queries and keys.
+    """
     g = torch.Generator().manual_seed(seed)
     q, k = torch.randn(2, 512, 64, generator=g)  # (T, d) each
     weights = [logits_of(s * q, s * k).softmax(-1) for s in scales]  # (T, T) each
@@ -652,7 +680,9 @@ plot.lines(
     x="size of queries and keys",
     y="entropy of the attention (nats)",
     caption="512 random queries and keys of 64 numbers. QK-norm without gains.",
-    alt="Two curves over the size of queries and keys. With QK-norm the entropy stays at 5.7. Plain attention is at 6.2 for small ones, 5.7 at size 1, 0.7 at size 3 and near 0 from size 10 on.",
+    alt="Two curves over the size of queries and keys. With QK-norm the entropy stays at 5.7. "
+    "Plain attention is at 6.2 for small ones, 5.7 at size 1, 0.7 at size 3 and near 0 "
+    "from size 10 on.",
 )
 
 # %% [markdown]
@@ -721,8 +751,12 @@ plot.lines(
     title="One coordinate of LayerNorm is an S, and nearly a tanh",
     x="the coordinate that is moved",
     y="its output",
-    caption="A row of 64 numbers; 63 of them stand still. Dots: F.layer_norm at ε = 0. The exact curve goes through all of them; a tanh of the same slope and limits is off by up to 7.4 % of the limit √(D − 1).",
-    alt="An S-shaped curve from minus 7.9 to plus 7.9. The dots of LayerNorm lie on the exact curve. The tanh has the same slope in the middle, lies a little outside of it, and reaches the limits sooner.",
+    caption="A row of 64 numbers; 63 of them stand still. Dots: F.layer_norm at ε = 0. The "
+    "exact curve goes through all of them; a tanh of the same slope and limits is off by "
+    "up to 7.4 % of the limit √(D − 1).",
+    alt="An S-shaped curve from minus 7.9 to plus 7.9. The dots of LayerNorm lie on the exact "
+    "curve. The tanh has the same slope in the middle, lies a little outside of it, and "
+    "reaches the limits sooner.",
 )
 
 # %% [markdown]
@@ -775,9 +809,10 @@ class DyT(nn.Module):
 
 # %% tags=["record"]
 def gpt_run(seed, norms, steps, lr, every):
-    """Train one GPT: its norm is norms[seed % len(norms)], its weights and batches are those of seed // len(norms).
+    """Train one GPT with the norm norms[seed % len(norms)].
 
-    Returns its loss in parts of `every` steps, and its loss on 2,000 words that it has not seen.
+    Its weights and batches are those of seed // len(norms). Returns its loss in parts of
+    `every` steps, and its loss on 2,000 words that it has not seen.
     """
     number, which = divmod(seed, len(norms))
     words = data.words()
@@ -839,15 +874,18 @@ plot.lines(
     title="Three norms, one GPT: no difference, and a small one",
     x="step",
     y="training loss (nats)",
-    caption=f"Means over 20 steps each, {runs.note('gpt_norms', '6 seeds for each norm')}. 12 blocks, width 32, rate 0.003 without warm-up.",
-    alt="Three falling curves from about 3.0 to 2.35. LayerNorm and RMSNorm lie on each other. DyT starts a little lower, meets them after about 70 steps, and ends a little higher.",
+    caption=f"Means over 20 steps each, {runs.note('gpt_norms', '6 seeds for each norm')}. 12 "
+    "blocks, width 32, rate 0.003 without warm-up.",
+    alt="Three falling curves from about 3.0 to 2.35. LayerNorm and RMSNorm lie on each other. "
+    "DyT starts a little lower, meets them after about 70 steps, and ends a little higher.",
 )
 
 # %% tags=["nbval-ignore-output"]
 print("loss on unseen words minus LayerNorm's, same seed: mean ± sample sd")
 for name, gap in gaps.items():
     print(
-        f"{name:8} {gap.mean():+.3f} ± {gap.std():.3f}  [{gap.min():+.3f}, {gap.max():+.3f}]  n = {len(gap)}"
+        f"{name:8} {gap.mean():+.3f} ± {gap.std():.3f}  [{gap.min():+.3f}, {gap.max():+.3f}]  "
+        f"n = {len(gap)}"
     )
 
 # %% [markdown]
@@ -889,7 +927,10 @@ for N in (6, 24, 100):
 
 # %% tags=["optional"]
 def stack(place, weights, x, alpha):
-    """2N sublayers with the norm in its place; weights: [(W1, W2), ...]; a final LayerNorm where the stream has none."""
+    """2N sublayers with the norm in its place; weights: [(W1, W2), ...].
+
+    A final LayerNorm where the stream has none.
+    """
     for W1, W2 in weights:
         f = lambda z, W1=W1, W2=W2: F.relu(z @ W1) @ W2
         if place in ("Post-LN", "DeepNorm"):
@@ -901,7 +942,7 @@ def stack(place, weights, x, alpha):
 
 # %% tags=["optional"]
 def update(place, N, seed, D=64, lr=0.1):
-    """Root mean square of what one step of SGD changes in the output of a new stack of N layers."""
+    """Root mean square of what one step of SGD changes in the output of N new layers."""
     g = torch.Generator().manual_seed(seed)
     alpha, beta = ((2 * N) ** 0.25, (8 * N) ** -0.25) if place == "DeepNorm" else (1.0, 1.0)
     weights = [
@@ -946,8 +987,12 @@ plot.lines(
     title="DeepNorm: a step that does not grow with depth",
     x="layers N (two sublayers each)",
     y="change of the output in one step",
-    caption="Root mean square; the outputs have size 1. New stacks of feed-forward branches, width 64, Kaiming weights (times β in DeepNorm), SGD with rate 0.1 on random labels. The same rate for all; nothing is tuned.",
-    alt="Four curves over depth from 4 to 64 layers. Post-LN lies between 0.6 and 1, Pre-LN and Peri-LN rise from about 0.2 to above 0.4. DeepNorm stays below 0.04 at all depths.",
+    caption="Root mean square; the outputs have size 1. New stacks of feed-forward branches, "
+    "width 64, Kaiming weights (times β in DeepNorm), SGD with rate 0.1 on random labels. "
+    "The same rate for all; nothing is tuned.",
+    alt="Four curves over depth from 4 to 64 layers. Post-LN lies between 0.6 and 1, Pre-LN "
+    "and Peri-LN rise from about 0.2 to above 0.4. DeepNorm stays below 0.04 at all "
+    "depths.",
 )
 
 # %% [markdown]
@@ -958,7 +1003,10 @@ plot.lines(
 
 # %% tags=["optional"]
 def gradient_of_W2(c, peri):
-    """The gradient of W2 in one sublayer whose hidden units are c times as large; eps = 0, no biases, ReLU."""
+    """The gradient of W2 in one sublayer whose hidden units are c times as large.
+
+    eps = 0, no biases, ReLU.
+    """
     g = torch.Generator().manual_seed(130)
     draw = lambda *shape: torch.randn(shape, dtype=torch.float64, generator=g)
     x, dy, W1, W2 = draw(5, 6), draw(5, 6), draw(6, 8), draw(8, 6).requires_grad_()
@@ -989,7 +1037,7 @@ for place, peri in (("Pre-LN", False), ("Peri-LN", True)):
 
 # %% tags=["optional"]
 class AdaLNZero(nn.Module):
-    """x (B, T, D) and a condition c (B, K) -> x + gate * branch((1 + scale) * LN(x) + shift)."""
+    """x (B, T, D), condition c (B, K) -> x + gate * branch((1 + scale) * LN(x) + shift)."""
 
     def __init__(self, D, K):
         super().__init__()
@@ -1052,15 +1100,21 @@ assert (block.modulate(x, c[:1].expand(2, 4))[0] - fixed).abs().max() < 1e-5  # 
 
 # %% tags=["exercise"] id="ex-12-5"
 # Exercise 12.5 · ●●○○○ · 5 min
-# Choose for each case: "BatchNorm", "LayerNorm", "RMSNorm", "GroupNorm", "InstanceNorm" or "QK-norm".
-# choices = {"a": "...", "b": "...", "c": "...", "d": "...", "e": "...", "f": "..."}
-# a  A convolutional net for images of any size; two fit on a device. What one image gives must not depend on the other.
-#    How strong one place is beside another, and one channel beside the next, must stay visible.
-# b  A net repaints photos. Contrast and level of each channel of each photo should be forgotten.
-# c  A published Pre-LN Transformer for inference. Its function must stay, its weights may be rewritten, means must go.
-# d  You continue the training of a published Post-LN encoder that has LayerNorm with eps = 1e-12.
-# e  In a long run the largest attention logits grow and grow. The residual stream is normalized already.
-# f  An image classifier of convolutions, 256 images a device. At inference the norm must cost nothing.
+# Choose for each case: "BatchNorm", "LayerNorm", "RMSNorm", "GroupNorm", "InstanceNorm" or
+# "QK-norm". choices = {"a": "...", "b": "...", "c": "...", "d": "...", "e": "...", "f": "..."}
+# a  A convolutional net for images of any size; two fit on a device. What one image gives must
+#    not depend on the other. How strong one place is beside another, and one channel beside the
+# next, must stay visible.
+# b  A net repaints photos. Contrast and level of each channel of each photo should be
+#    forgotten.
+# c  A published Pre-LN Transformer for inference. Its function must stay, its weights may be
+#    rewritten, means must go.
+# d  You continue the training of a published Post-LN encoder that has LayerNorm with eps =
+#    1e-12.
+# e  In a long run the largest attention logits grow and grow. The residual stream is normalized
+#    already.
+# f  An image classifier of convolutions, 256 images a device. At inference the norm must cost
+#    nothing.
 ### BEGIN SOLUTION
 choices = {
     "a": "GroupNorm",
@@ -1089,7 +1143,10 @@ check.choices(choices)
 
 # %%
 def patient_logits(q, k):
-    """The patient: attention logits of normalized queries and keys, (B, H, T, d) twice -> (B, H, T, T)."""
+    """The patient: attention logits of normalized queries and keys.
+
+    (B, H, T, d) twice -> (B, H, T, T).
+    """
     q = nn.LayerNorm(q.size())(q)
     k = nn.LayerNorm(k.size())(k)
     return q @ k.mT / q.shape[-1] ** 0.5
@@ -1128,8 +1185,10 @@ print("a logit above sqrt(d):", bool(before.abs().max() > 8**0.5))
 class QKLogits(nn.Module):
     """Attention logits of queries and keys that are normalized first, with a learned gain.
 
-    head_size: d. forward: q, k (B, H, T, d) -> (B, H, T, T). Each query and each key is normalized by itself, for any
-    B, H and T. A new module gives no logit beyond sqrt(d) in size. The gains are trained with the model.
+    head_size: d. forward: q, k (B, H, T, d) -> (B, H, T, T), a row for each query, in q's
+    dtype, for any B, H and T. Each query and each key is normalized by itself. A new module gives a
+    query and an equal key a logit of sqrt(d), and none beyond that in size. The gains are
+    trained with the model.
     """
 
     def __init__(self, head_size):
