@@ -1186,9 +1186,9 @@ class QKLogits(nn.Module):
     """Attention logits of queries and keys that are normalized first, with a learned gain.
 
     head_size: d. forward: q, k (B, H, T, d) -> (B, H, T, T), a row for each query, in q's
-    dtype, for any B, H and T. Each query and each key is normalized by itself. A new module gives a
-    query and an equal key a logit of sqrt(d), and none beyond that in size. The gains are
-    trained with the model.
+    dtype, for any B, H and T. Each query and each key is normalized by itself. A new module
+    gives a query and an equal key a logit of sqrt(d), and none beyond that in size. The gains
+    are trained with the model.
     """
 
     def __init__(self, head_size):
