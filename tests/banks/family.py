@@ -184,11 +184,6 @@ class LengthOne(nn.Module):
         return self.g * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
 
 
-class OneOfTwoUsed(Logits):
-    def forward(self, q, k):
-        return self.norm_q(q) @ self.norm_q(k).mT / 8**0.5
-
-
 class PlainList(Logits):
     def make(self, d):
         self.norms = [nn.LayerNorm(d), nn.LayerNorm(d)]
@@ -197,31 +192,9 @@ class PlainList(Logits):
         return self.norms[0](q) @ self.norms[1](k).mT / q.shape[-1] ** 0.5
 
 
-class NormalizedAndClamped(Logits):
-    def forward(self, q, k):
-        return super().forward(q, k).clamp(-1, 1)
-
-
-class Clamped(Logits):
-    def forward(self, q, k):
-        return (q @ k.mT / 8**0.5).clamp(-(8**0.5), 8**0.5)
-
-
-class Detached(Logits):
-    def forward(self, q, k):
-        return super().forward(q.detach(), k)
-
-
-class OneAndAHalf(Logits):
-    def forward(self, q, k):
-        return super().forward(q, k) / 1.5
-
-
-class LengthOneAndOne(LengthOne):
-    """Henry et al. (2020) without their number: bounded by 1, and the weights of two keys by e^2."""
-
-    def __init__(self, head_size):
-        super().__init__(1)
+def scored(forward):
+    """Right layers, and another forward."""
+    return type("QKLogits", (Logits,), {"forward": forward})
 
 
 BANK = {
@@ -311,12 +284,22 @@ BANK = {
         },
         "wrong": {
             "a plain list": (PlainList, "plain list"),
-            "one of two used": (OneOfTwoUsed, "norm_k"),
-            "normalized and clamped": (NormalizedAndClamped, "has not the largest"),
-            "clamped": (Clamped, "30 times as large"),
-            "the queries detached": (Detached, "q"),
-            "divided by 1.5 sqrt(d)": (OneAndAHalf, "a query's logit with itself"),
-            "length 1 and the number 1": (LengthOneAndOne, "a query's logit with itself"),
+            "one of two used": (scored(lambda self, q, k: self.norm_q(q) @ self.norm_q(k).mT / 8**0.5), "norm_k"),
+            "normalized and clamped": (
+                scored(lambda self, q, k: Logits.forward(self, q, k).clamp(-1, 1)),
+                "has not the largest",
+            ),
+            "clamped": (scored(lambda self, q, k: (q @ k.mT / 8**0.5).clamp(-2.8, 2.8)), "30 times as large"),
+            "the queries detached": (scored(lambda self, q, k: Logits.forward(self, q.detach(), k)), "q"),
+            "divided by 1.5 sqrt(d)": (
+                scored(lambda self, q, k: Logits.forward(self, q, k) / 1.5),
+                "a query's logit with itself",
+            ),
+            # Henry et al. (2020) without their number: bounded by 1, and the weights of two keys by e^2
+            "length 1 and the number 1": (
+                type("LengthOne", (LengthOne,), {"__init__": lambda self, d: LengthOne.__init__(self, 1)}),
+                "a query's logit with itself",
+            ),
             "an object": (Logits(8), "takes your class"),
         },
         # Any norm that makes the bound true is right, with an eps of its own: values are not compared.
