@@ -55,7 +55,7 @@ from lessonkit import (
 #
 # | the fault | section | what shows it |
 # |---|---|---|
-# | variance divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Divide-by-D-or-by-D-−-1?) | few features |
+# | variance divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) | few features |
 # | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-to-put-the-mend) | a row of spread 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
 # | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) | sizes that are all different |
@@ -1120,7 +1120,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | BatchNorm | a norm with one mean and variance for each feature, taken over the batch | [6.1](06_batchnorm.ipynb#6.1-The-other-axis) |
 # | bfloat16 | a number in 16 bits with the range of float32 and two digits | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
 # | bias | the learned number β added to each normalized feature | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
-# | biased variance | the variance divided by D, which LayerNorm uses; the unbiased one is divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Divide-by-D-or-by-D-−-1?) |
+# | biased variance | the variance divided by D, which LayerNorm uses; the unbiased one is divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | brightness | the number that is added to every standardized pixel of an image | [9.7](09_cnn.ipynb#9.7-A-dim-picture,-and-a-bright-one) |
 # | buffers | tensors of a layer that are saved and moved with it, and not trained | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
 # | cache | small, fast memory close to the processor, for what was used last | [13.1](13_speed.ipynb#13.1-What-has-to-be-moved) |
@@ -1132,7 +1132,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [9.7](09_cnn.ipynb#9.7-A-dim-picture,-and-a-bright-one) |
 # | convex combination | an average with shares as weights | [5.7](05_softmax.ipynb#5.7-One-in-the-other's-place) |
-# | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Divide-by-D-or-by-D-−-1?) |
+# | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | DeepNorm | Post-LN with a factor α on the stream, and smaller weights in the branches at the start | [12.7](12_family.ipynb) |
 # | dilation | the distance between the taps of a convolution's kernel, in pixels | [9.1](09_cnn.ipynb#9.1-How-large-is-what-comes-out?) |
 # | dy | the gradient that arrives at a layer's output, from above | [7.1](07_backward.ipynb#7.1-What-arrives,-and-what-it-meets-first) |
@@ -1238,7 +1238,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | equal sizes make a good example | Equal sizes in an example hide a wrong axis | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
 # | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.4](04_affine_and_module.ipynb#4.4-What-the-eight-lines-lack) |
 # | BatchNorm cannot be used on sequences | BatchNorm1d wants (B, C, T): on (B, T, C) it fails, or is silently wrong if T = C | [6.10](06_batchnorm.ipynb#6.10-Clinic:-the-error-that-went-away) |
-# | any variance will do | torch.var divides by D - 1 unless told otherwise | [2.3](02_statistics.ipynb#2.3-Divide-by-D-or-by-D-−-1?) |
+# | any variance will do | torch.var divides by D - 1 unless told otherwise | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | divide by σ + ε | eps added to the deviation changes small rows | [3.2](03_epsilon.ipynb#3.2-Where-to-put-the-mend) |
 # | ε is a detail | eps must travel with the weights | [3.4](03_epsilon.ipynb#3.4-Which-epsilon-travels-with-which-weights) |
 # | the output has variance 1 | The output variance is v/(v+eps), below 1 | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
@@ -1272,7 +1272,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | types of input and parameters mix freely | Which input and parameter dtypes may be mixed | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | with LayerNorm the rest of the batch does not matter, bit for bit | The norm is batch-invariant bit for bit; the matrix product beside it need not be | [6.7](06_batchnorm.ipynb#6.7-What-the-layer-before-it-feels) |
 # | a band in a figure speaks for itself | A band needs its estimator, its n, and what varies | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
-# | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.6](02_statistics.ipynb#2.6-A-public-notebook,-read-with-care) |
+# | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.6](02_statistics.ipynb#2.6-A-test-that-finds-a-wrong-layer) |
 # | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [4.7](04_affine_and_module.ipynb) |
 #

@@ -1,10 +1,10 @@
 """Answers to the exercises of lesson 2."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 
 def right_means(x):
@@ -57,6 +57,44 @@ def right_percent(D):
 def right_measured(D):
     row = torch.arange(float(D))  # float32 is enough
     return 100 * (1 - row.std(correction=0) / row.std()).item()
+
+
+RAMP = torch.arange(24.0).reshape(2, 3, 4)
+
+
+def right_random(layer):
+    x = 3 * torch.randn(3, 2, 5)
+    return torch.allclose(layer(x), F.layer_norm(x, x.shape[-1:]), atol=1e-3)
+
+
+def right_whole_numbers(layer):
+    difference = (layer(RAMP) - F.layer_norm(RAMP, (4,))).abs().max().item()
+    return difference < 0.01
+
+
+def right_by_hand(layer):
+    x = RAMP.double() ** 2
+    mean = x.mean(-1, keepdim=True)
+    expected = (x - mean) / ((x - mean) ** 2).mean(-1, keepdim=True).sqrt()
+    return bool(((layer(x) - expected).abs() < 1e-3).all())
+
+
+def right_or_raises(layer):
+    torch.testing.assert_close(layer(RAMP), F.layer_norm(RAMP, (4,)), atol=1e-3, rtol=0)
+    return True
+
+
+def asserts(layer):
+    assert right_random(layer)
+
+
+def same_alone(layer):
+    """Whether the first sample's result depends on the others: needed, and not enough."""
+    return torch.allclose(layer(RAMP)[:1], layer(RAMP[:1]), atol=1e-3)
+
+
+def rounded(layer):
+    return torch.equal(layer(RAMP).round(), F.layer_norm(RAMP, (4,)).round())
 
 
 HOW_MANY = {"a": 32, "b": 640, "c": 32, "d": 8, "e": 6272, "f": 24}
@@ -114,20 +152,32 @@ BANK = {
             "a product in quotes": (HOW_MANY | {"b": "32 * 20"}, "The answer is a number"),
         },
     },
-    "biased_variance": {
+    "is_layer_norm": {
         "right": {
-            "fraction": 5 / 6,
-            "rounded": 0.8333,
-            "tensor": torch.tensor(0.83333),
-            "text": "5/6",
-            "a Fraction": Fraction(5, 6),
-            "one value a row": [0.8333, 0.8333],
-            "one value a row, kept": torch.tensor([[5 / 6], [5 / 6]]),
+            "allclose on random rows": right_random,
+            "a difference, on whole numbers": right_whole_numbers,
+            "by hand, in float64": right_by_hand,
+            "a tensor as verdict": lambda layer: (layer(RAMP) - F.layer_norm(RAMP, (4,))).abs().max() < 0.01,
+            "values, and independent of the batch": lambda layer: right_random(layer) and same_alone(layer),
+            "an error on purpose": right_or_raises,
+            "known numbers": lambda layer: torch.allclose(
+                layer(RAMP), torch.tensor([-3, -1, 1, 3]) / 5**0.5, atol=1e-3
+            ),
         },
         "wrong": {
-            "something else": (0.85, "not right"),
-            "two different rows": ([5 / 6, 1.0], "not right"),
-            "words": ("five sixths", "The answer is a number"),
+            "None": (lambda layer: None, "returned nothing"),
+            "asserts, and returns nothing": (asserts, "returned nothing"),
+            "a word": (lambda layer: "right" if right_random(layer) else "wrong", "yours is 'right'"),
+            "one and zero": (lambda layer: int(right_random(layer)), "yours is 1, expected True"),
+            "takes the input, too": (lambda layer, x: right_random(layer), "TypeError"),
+            "only the batch looked at": (same_alone, "expected False"),
+            "rounded to whole numbers": (rounded, "divides by D - 1"),
+            "the difference as a float": (
+                lambda layer: (layer(RAMP) - F.layer_norm(RAMP, (4,))).max().item(),
+                "not a verdict",
+            ),
+            "many verdicts": (lambda layer: layer(RAMP) == F.layer_norm(RAMP, (4,)), ".all()"),
+            "a loop over its rows": (lambda layer: all(right_random(layer) for _ in RAMP) or None, "returned nothing"),
         },
     },
 }

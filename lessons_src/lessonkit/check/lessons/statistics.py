@@ -3,8 +3,9 @@
 import math
 
 import torch
+from torch.nn import functional as F
 
-from lessonkit.check.core import call, draw, examine, in_float64, known, values
+from lessonkit.check.core import Probe, call, draw, examine, in_float64, known, raised, values
 
 
 def _solution(x):
@@ -19,7 +20,7 @@ _PROBES = [
     call("a square matrix", draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double(), returns=("mean", "var")),
     call("a batch of sequences", draw(3, 2, 3, 4) - 1, returns=("mean", "var")),
     call("rows of one feature", draw(4, 3, 1), returns=("mean", "var")),
-    # float32, a row of spread 1 around 100: two passes lose nothing, E[x^2] - E[x]^2 loses 1e4 times 2^-24
+    # float32, a row of standard deviation 1 around 100: two passes lose nothing, E[x^2] - E[x]^2 loses 1e4 times 2^-24
     call("float32 rows around 100", (100 + draw(5, 6, 64)).float(), returns=("mean", "var"), tolerance=2e-6),
     call("rows of bfloat16", draw(6, 3, 8, dtype=torch.bfloat16), returns=("mean", "var"), tolerance=2e-2),
 ]
@@ -46,7 +47,7 @@ _MISTAKES = known(
         "var = x.var(-1, correction=0, keepdim=True) -> var = ((x - mean) ** 2).sum(-1, keepdim=True)": "var is the sum of the squared distances. Divide it by D: take their mean.",
         "var = x.var(-1, correction=0, keepdim=True) -> var = (x - mean).abs().mean(-1, keepdim=True)": "var is the mean distance, not squared. Square before you average.",
         "return mean, var -> return var, mean": "mean and var are swapped: return mean first.",
-        "var = x.var(-1, correction=0, keepdim=True) -> var = (x * x).mean(-1, keepdim=True) - mean * mean": "E[x^2] - E[x]^2 loses digits when the mean is large beside the spread. Subtract the mean first, then square.",
+        "var = x.var(-1, correction=0, keepdim=True) -> var = (x * x).mean(-1, keepdim=True) - mean * mean": "E[x^2] - E[x]^2 loses digits when the mean is large compared with the standard deviation. Subtract the mean first, then square.",
         "x.mean(-1, keepdim=True) -> x.mean(-1)": "keepdim=True is missing in the mean, so its reduced axis is gone.",
         "correction=0, keepdim=True -> correction=0": "keepdim=True is missing in the variance, so its reduced axis is gone.",
         "correction=0, keepdim=True -> True": "x.var(-1, True) means unbiased=True, not keepdim. Name them: keepdim=True, correction=0.",
@@ -93,7 +94,7 @@ _ERROR_MISTAKES = known(
         "math.sqrt((D - 1) / D) -> math.sqrt(D - 1) / D": "the root is taken of D - 1 alone. It is the root of the fraction (D - 1) / D.",
         "(D - 1) / D -> 1 / D": "the root of 1 / D is not the factor. It is the root of (D - 1) / D.",
         "100 * (1 - math.sqrt((D - 1) / D)) -> 50 / D": "that is a rule of thumb for wide rows. At D = 4 it says 12.5 in place of 13.4.",
-        " / D) ->  // D)": "// drops what is behind the point. Divide with /.",
+        " / D) ->  // D)": "// drops what comes after the point. Divide with /.",
         "(D - 1) / D -> D / (D + 1)": "D + 1 instead of D - 1.",
     },
 )
@@ -144,14 +145,128 @@ def how_many(answer):
     values(answer, "how_many", expected, causes)
 
 
-def biased_variance(answer):
-    """Check the biased variance of six numbers whose unbiased variance is 1 (lesson 2)."""
-    causes = [
-        (None, 1.0, "1 is the variance that divides by 5. The biased one divides the same sum by 6."),
-        (None, 1.2, "That is 6/5: the biased variance is the smaller of the two, because it divides by more."),
-        (None, math.sqrt(5 / 6), "That is its root, the standard deviation."),
-        (None, math.sqrt(6 / 5), "That is the ratio of the deviations. Asked is the variance: no root, and below 1."),
-        (None, 4 / 5, "That would be a row of 5 numbers. The layer has 6 units."),
-        (None, 1 / 6, "The sum of squared distances is 5, not 1: its unbiased variance is the sum divided by 5."),
-    ]
-    values(answer, "biased_variance", 5 / 6, causes, tolerance=1e-3)
+def _standardized(x, axes=-1, correction=0):
+    return (x - x.mean(axes, keepdim=True)) / x.std(axes, correction=correction, keepdim=True)
+
+
+def _all_but_the_first(x):
+    return tuple(range(1, x.dim())) or -1
+
+
+_RIGHT_LAYERS = {
+    "F.layer_norm over the last axis": lambda x: F.layer_norm(x, x.shape[-1:]),
+    "a right layer without epsilon": _standardized,
+    "a right layer that is 9e-5 off": lambda x: F.layer_norm(x, x.shape[-1:]) + 9e-5,
+}
+_WRONG_LAYERS = {
+    "the line that opened the lesson": lambda x: (x - x.mean()) / x.std(),
+    "a layer that takes one mean and one variance of the whole tensor": lambda x: (x - x.mean()) / x.std(correction=0),
+    "a layer that reduces the first axis": lambda x: _standardized(x, 0),
+    "a layer that reduces axis 1": lambda x: _standardized(x, 1),
+    "a layer that reduces all axes but the first": lambda x: _standardized(x, _all_but_the_first(x)),
+    "a layer that divides by D - 1": lambda x: _standardized(x, correction=1),
+    "a layer that subtracts no mean": lambda x: x / x.std(-1, correction=0, keepdim=True),
+    "a layer that only subtracts the mean": lambda x: x - x.mean(-1, keepdim=True),
+    "a layer that divides by the variance": lambda x: _standardized(x) / x.std(-1, correction=0, keepdim=True),
+    "a layer with the wrong sign": lambda x: -F.layer_norm(x, x.shape[-1:]),
+    "a layer that changes nothing": lambda x: x,
+    "a layer with a bias of 1": lambda x: F.layer_norm(x, x.shape[-1:]) + 1,
+    "a layer with a bias of -1": lambda x: F.layer_norm(x, x.shape[-1:]) - 1,
+    "a layer that cuts its result off at -1 and 1": lambda x: F.layer_norm(x, x.shape[-1:]).clamp(-1, 1),
+}
+
+
+def _verdict_on(layer, right):
+    """Return a Probe's run: what an answer says of a layer. Of a wrong one an error says the same as False."""
+
+    def run(answer):
+        try:
+            said = answer(layer)
+        except Exception as error:
+            seen = raised(error)  # lets YourTurn through
+            return {"the verdict": seen if right else False}
+        kind = str(getattr(said, "dtype", type(said).__name__)).removeprefix(
+            "torch."
+        )  # of a tensor, an array, a number
+        if kind.startswith("float"):
+            return {"the verdict": "a number"}
+        if kind == "bool" and getattr(said, "shape", ()) != ():
+            return {"the verdict": "one for each number"}
+        return {"the verdict": bool(said) if kind == "bool" else said}
+
+    return run
+
+
+_TESTED = [Probe(label, _verdict_on(layer, True)) for label, layer in _RIGHT_LAYERS.items()]
+_TESTED += [Probe(label, _verdict_on(layer, False)) for label, layer in _WRONG_LAYERS.items()]
+
+
+def _is_layer_norm(layer):
+    g = torch.Generator().manual_seed(2)
+    x = 5 + 2 * torch.randn(2, 3, 4, generator=g)
+    y, expected = layer(x), F.layer_norm(x, x.shape[-1:])
+    return torch.allclose(y, expected, atol=1e-3)
+
+
+_COMPARED = "torch.allclose(y, expected, atol=1e-3)"
+_TOO_STRICT = (
+    "your test allows no difference for rounding and epsilon. Allow 1e-3, for example atol=1e-3 in torch.allclose."
+)
+_FLAT = (
+    "your x has rows that are constant or nearly so, on which epsilon decides. Take rows whose variance is 1 or more."
+)
+_D_UNSEEN = (
+    "D - 1 hardly shows on your x: either the row has many features, or your test allows a larger difference than 0.1."
+)
+_ONE_ROW = "your x is a single row, or all its rows are alike, so one mean does for all of it. Take several, and different ones."
+_TWO = (
+    "values that are cut off do not show: either your rows have two features, which always become -1 and 1, or your "
+    "test looks at the smallest difference and not at the largest."
+)
+_NO_VALUES = "your test does not look at the values that come out. Compare them with F.layer_norm's."
+_REFERENCE = "your test compares with something other than LayerNorm over the last axis: F.layer_norm(x, x.shape[-1:])."
+
+_TEST_MISTAKES = known(
+    _is_layer_norm,
+    {
+        f"{_COMPARED} -> not {_COMPARED}": "True and False are swapped: True says that the layer is right.",
+        ", atol=1e-3 -> ": _TOO_STRICT,
+        "torch.allclose(y, expected, atol=1e-3) -> torch.equal(y, expected)": _TOO_STRICT,
+        "2 * torch.randn -> 1e-3 * torch.randn": _FLAT,
+        "5 + 2 * torch.randn(2, 3, 4, generator=g) -> torch.ones(2, 3, 4)": _FLAT,
+        "5 + 2 * torch.randn(2, 3, 4, generator=g) -> torch.zeros(2, 3, 4)": _FLAT,
+        "torch.randn(2, 3, 4 -> torch.randn(3, 4": "your x is a matrix. There axis 1 is the last axis, and so are all axes but the first: take three axes.",
+        "torch.randn(2, 3, 4 -> torch.randn(2, 1, 4": "the middle axis of your x has size 1, so all axes but the first are the last one: give it two or more.",
+        "torch.randn(2, 3, 4 -> torch.randn(4": "your x is a single row, so every choice of axes is the last one. Take three axes.",
+        "torch.randn(2, 3, 4 -> torch.randn(1, 1, 4": _ONE_ROW,
+        "2, 3, 4 -> 2, 3, 4096": _D_UNSEEN,
+        "atol=1e-3 -> atol=0.5": _D_UNSEEN,
+        "5 + 2 * torch.randn(2, 3, 4, generator=g) -> torch.arange(4.0).expand(2, 3, 4)": _ONE_ROW,
+        "5 + 2 * torch.randn(2, 3, 4, generator=g) -> F.layer_norm(torch.randn(2, 3, 4, generator=g), (4,))": "the rows of your x are normalized already, so a layer may leave its steps out. Give them another mean and variance.",
+        f"return {_COMPARED} -> return y.shape == x.shape": _NO_VALUES,
+        f"return {_COMPARED} -> return True": _NO_VALUES,
+        f"return {_COMPARED} -> return bool(y.mean(-1).abs().max() < 1e-3)": "a mean of 0 is half of what LayerNorm sets, and other layers do that as well. Compare the values with F.layer_norm's.",
+        f"return {_COMPARED} -> return bool(y.mean(-1).abs().max() < 1e-3 and (y.var(-1) - 1).abs().max() < 1e-3)": "y.var(-1) divides by D - 1, so your test refuses the right layer and accepts the one that divides by D - 1.",
+        f"return {_COMPARED} -> return bool(y.mean(-1).abs().max() < 1e-3 and (y.var(-1, correction=0) - 1).abs().max() < 1e-3)": "a mean of 0 and a variance of 1 are left if all signs change. Compare the values with F.layer_norm's.",
+        "x.shape[-1:] -> x.shape[1:]": _REFERENCE,
+        "x.shape[-1:] -> x.shape": _REFERENCE,
+        "F.layer_norm(x, x.shape[-1:]) -> (x - x.mean()) / x.std()": _REFERENCE,
+        "2 * torch.randn(2, 3, 4, generator=g) -> torch.arange(12.0).reshape(2, 3, 2) ** 2": _TWO,
+        f"{_COMPARED} -> bool((y - expected).max() < 1e-3)": "a difference below zero is a difference, too: take .abs() before .max().",
+        f"{_COMPARED} -> bool((y - expected).abs().min() < 1e-3)": _TWO,
+        f"{_COMPARED} -> ((y - expected).abs() < 1e-3)": "your answer has a verdict for each number. Take them together: .all().",
+        f"{_COMPARED} -> (y - expected).abs().max()": "your answer is the difference, not a verdict. Compare it with what you allow: True or False.",
+    },
+)
+
+
+def is_layer_norm(answer):
+    """Check a function layer -> whether it is LayerNorm over the last axis (lesson 2)."""
+    examine(
+        answer,
+        "is_layer_norm",
+        _TESTED,
+        _is_layer_norm,
+        _TEST_MISTAKES,
+        tried=f"{len(_RIGHT_LAYERS)} right layers and {len(_WRONG_LAYERS)} wrong ones",
+    )
