@@ -56,7 +56,7 @@ from lessonkit import (
 # | the fault | section | what shows it |
 # |---|---|---|
 # | variance divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) | few features |
-# | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-to-put-the-mend) | a row of spread 0.001 |
+# | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) | a row of spread 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
 # | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) | sizes that are all different |
 # | gain that is not registered | [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
@@ -1239,7 +1239,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.4](04_affine_and_module.ipynb#4.4-What-the-eight-lines-lack) |
 # | BatchNorm cannot be used on sequences | BatchNorm1d wants (B, C, T): on (B, T, C) it fails, or is silently wrong if T = C | [6.10](06_batchnorm.ipynb#6.10-Clinic:-the-error-that-went-away) |
 # | any variance will do | torch.var divides by D - 1 unless told otherwise | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
-# | divide by σ + ε | eps added to the deviation changes small rows | [3.2](03_epsilon.ipynb#3.2-Where-to-put-the-mend) |
+# | divide by σ + ε | eps added to the deviation changes small rows | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
 # | ε is a detail | eps must travel with the weights | [3.4](03_epsilon.ipynb#3.4-Which-epsilon-travels-with-which-weights) |
 # | the output has variance 1 | The output variance is v/(v+eps), below 1 | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
 # | a smaller ε makes the values larger | Values are bounded by the root of D - 1 whatever eps is | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
@@ -1250,7 +1250,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | E[x²] − E[x]² is the same formula | E[x^2] - E[x]^2 is not the same formula in floating point | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | an ε of 1e-8 is safe in half precision | An eps of 1e-8 is zero in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) |
 # | equal printed digits show that two layers agree | Equal printed digits do not decide whether two layers agree | [5.3](05_softmax.ipynb#5.3-A-public-notebook,-once-more) |
-# | a right shape on zeros is a test | A shape test on zeros passes every wrong layer | [3.2](03_epsilon.ipynb#3.2-Where-to-put-the-mend) |
+# | a right shape on zeros is a test | A shape test on zeros passes every wrong layer | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
 # | gain and bias have shape (C,) | Gains have the normalized shape, not always (C,) | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
 # | the constructor takes the initial gain and bias | The constructor takes no initial values | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | without gain and bias one only skips the multiplication | elementwise_affine=False registers no parameters | [4.5](04_affine_and_module.ipynb#4.5-The-module) |

@@ -47,7 +47,7 @@ def kept_by_shape(x, eps=1e-5, kept={}):  # noqa: B006
     return (x - mean) / torch.sqrt(var + eps)
 
 
-# -------------------------------------------------------------------------------------------------- 3.3 find_eps
+# -------------------------------------------------------------------------------------------------- 3.2 find_eps
 
 
 def small_row(scale=1e-6):
@@ -93,51 +93,53 @@ def guesses(layer):
     return min(tried, key=lambda eps: (F.layer_norm(row, (5,), eps=eps) - layer(row)).abs().max())
 
 
-# ------------------------------------------------------------------------------------------- 3.4 stable_variance
+# ------------------------------------------------------------------------------------------------------ 3.3 merge
 
 
-def two_passes(x):
-    centered = x - x.mean(-1, keepdim=True)
-    return centered.square().mean(-1, keepdim=True)
+def from_the_distance(n, mean_a, var_a, m, mean_b, var_b):
+    share = m / (n + m)
+    delta = mean_b - mean_a
+    return mean_a + share * delta, (1 - share) * var_a + share * var_b + share * (1 - share) * delta**2
 
 
-def one_pass(x):
-    return (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2
+def from_the_new_mean(n, mean_a, var_a, m, mean_b, var_b):
+    mean = (n * mean_a + m * mean_b) / (n + m)
+    squares = n * (var_a + (mean_a - mean) ** 2) + m * (var_b + (mean_b - mean).square())
+    return mean, squares / (n + m)
 
 
-def shifted(x):
-    return one_pass(x - x[..., :1])
+def with_sums_of_squares(n, mean_a, var_a, m, mean_b, var_b):
+    """Chan, Golub & LeVeque: sums of squared distances, and one division at the end."""
+    delta = mean_b - mean_a
+    m2 = n * var_a + m * var_b + delta * delta * (n * m / (n + m))
+    return mean_a + delta * (m / (n + m)), m2 / (n + m)
 
 
-def corrected(x):
-    centered = x - x.mean(-1, keepdim=True)
-    return centered.square().mean(-1, keepdim=True) - centered.mean(-1, keepdim=True).square()
+def in_float64_inside(n, mean_a, var_a, m, mean_b, var_b):
+    mean_a, var_a, mean_b, var_b = (t.double() for t in (mean_a, var_a, mean_b, var_b))
+    mean = (n * mean_a + m * mean_b) / (n + m)
+    squares = (n * (var_a + mean_a**2) + m * (var_b + mean_b**2)) / (n + m)
+    return mean, squares - mean**2
 
 
-def welford(x):
-    mean, m2 = torch.zeros_like(x[..., :1]), torch.zeros_like(x[..., :1])
-    for n, entry in enumerate(x.split(1, -1), 1):
-        delta = entry - mean
-        mean = mean + delta / n
-        m2 = m2 + delta * (entry - mean)
-    return m2 / x.shape[-1]
+def rounded_back(n, mean_a, var_a, m, mean_b, var_b):
+    return tuple(t.to(mean_a.dtype) for t in in_float64_inside(n, mean_a, var_a, m, mean_b, var_b))
 
 
-def pairs(x):
-    """The mean squared difference of all pairs, halved."""
-    return (x.unsqueeze(-1) - x.unsqueeze(-2)).square().mean((-2, -1)).unsqueeze(-1) / 2
+def two_points(n, mean_a, var_a, m, mean_b, var_b):
+    """Variance within the parts plus variance between them: each number replaced by the mean of its part."""
+    means = torch.stack([mean_a] * n + [mean_b] * m)
+    moved = means - mean_a
+    between = (moved - moved.mean(0)).square().mean(0)
+    return mean_a + moved.mean(0), (n * var_a + m * var_b) / (n + m) + between
 
 
-def merged_halves(x):
-    a, b = x.tensor_split(2, -1)
-    n, m = a.shape[-1], b.shape[-1]
-    if n == 0 or m == 0:
-        return two_passes(x)
-    delta = b.mean(-1, keepdim=True) - a.mean(-1, keepdim=True)
-    return (n * two_passes(a) + m * two_passes(b)) / (n + m) + delta**2 * n * m / (n + m) ** 2
+def by_deviations(n, mean_a, var_a, m, mean_b, var_b):
+    mean, _ = from_the_distance(n, mean_a, var_a, m, mean_b, var_b)
+    return mean, ((n * var_a.sqrt() + m * var_b.sqrt()) / (n + m)) ** 2
 
 
-# -------------------------------------------------------------------------------------------- 3.6 normalize_half
+# -------------------------------------------------------------------------------------------- 3.5 normalize_half
 
 
 def in_float32(x, eps=1e-8):
@@ -152,8 +154,7 @@ def only_half_is_widened(x, eps=1e-8):
     return in_float32(x, eps) if x.dtype in (torch.float16, torch.bfloat16) else by_hand(x, eps)
 
 
-NUMBERS = {"a": 0.5, "b": 0.9, "c": 0.0, "d": 100.0, "e": 4.0}
-DIAGNOSIS = {"zeros": "eps", "tiny": "underflow", "large": "overflow"}
+BREAKING = {"nan": [7, 7, 7, 7], "inf": [1e-5, 2e-5, 3e-5, 4e-5], "zeros": [0, 500, 1000, 1500]}
 
 
 BANK = {
@@ -175,22 +176,6 @@ BANK = {
             "always float32": (lambda x, eps=1e-5: by_hand(x.float(), eps), "dtype"),
         },
     },
-    "eps_numbers": {
-        "right": {
-            "numbers": NUMBERS,
-            "whole numbers": {"a": 0.5, "b": 0.9, "c": 0, "d": 100, "e": 4},
-            "formulas": {"a": 1e-5 / 2e-5, "b": 9e-5 / (9e-5 + 1e-5), "c": 0.0, "d": 1e-4**-0.5, "e": math.sqrt(16)},
-            "text": {"a": "1/2", "b": "0.9", "c": "0", "d": "100", "e": "4"},
-        },
-        "wrong": {
-            "c: 1e-3": (NUMBERS | {"c": 1e-3}, "Not nearly 0"),
-            "c: nan": (NUMBERS | {"c": float("nan")}, "not right"),
-            "d: a word": (NUMBERS | {"d": "infinite"}, "a number"),
-            "e: no bound": (NUMBERS | {"e": float("inf")}, "not right"),
-            "e missing": ({k: v for k, v in NUMBERS.items() if k != "e"}, "missing"),
-            "a list": (list(NUMBERS.values()), "dictionary"),
-        },
-    },
     "find_eps": {
         "right": {
             "from variances": from_variances,
@@ -200,11 +185,11 @@ BANK = {
             "negligible variance": found(lambda v, out: v / out, small_row(1e-9)),
         },
         "wrong": {  # no known mistakes: causes depend on the row that is fed
-            "a well-spread row in float32": (
+            "an ordinary row in float32": (
                 found(lambda v, out: v / out - v, torch.tensor([0.0, 1, 2, 3])),
                 "float32",
             ),
-            "a well-spread row": (found(lambda v, out: v / out - v, small_row(1e3)), "times eps"),
+            "an ordinary row": (found(lambda v, out: v / out - v, small_row(1e3)), "times eps"),
             "a constant row": (
                 found(lambda v, out: v / out - v, torch.full((1, 4), 2.0, dtype=torch.float64)),
                 "constant",
@@ -228,34 +213,47 @@ BANK = {
         },
         "generic_exceptions": ["a little too large"],  # by 0.03 %: the docstring allows one percent
     },
-    "stable_variance": {
+    "merge": {
         "right": {
-            "shifted": shifted,
-            "two passes": two_passes,
-            "shifted by a detached entry": lambda x: one_pass(x - x[..., -1:].detach()),
-            "two passes, corrected": corrected,
-            "Welford": welford,
-            "one pass in float64": lambda x: one_pass(x.double()).to(x.dtype),
-            "all pairs": pairs,
-            "two halves merged": merged_halves,
-            "shifted by a rounded mean": lambda x: one_pass(x - x.mean(-1, keepdim=True).detach().round()),
+            "from the distance": from_the_distance,
+            "from the new mean": from_the_new_mean,
+            "sums of squares": with_sums_of_squares,
+            "float64 inside, rounded back": rounded_back,
+            "within and between": two_points,
         },
         "wrong": {
-            "the library": (lambda x: x.var(-1, correction=0, keepdim=True), "write its steps yourself"),
-            "the library's pair": (
-                lambda x: torch.var_mean(x, -1, correction=0, keepdim=True)[0],
-                "write its steps yourself",
+            "float64 comes out": (in_float64_inside, "dtype"),
+            "deviations are averaged": (by_deviations, "the variance"),
+            "a dictionary": (lambda *parts: dict(zip(("mean", "var"), from_the_distance(*parts), strict=True)), "dict"),
+            "the count as well": (lambda *parts: (parts[0] + parts[3], *from_the_distance(*parts)), "tuple of 3"),
+            "counts are rounded": (
+                lambda n, mean_a, var_a, m, mean_b, var_b: (mean_a + (mean_b - mean_a) * (m // (n + m)), var_a),
+                "expected",
             ),
-            "float64 comes out": (lambda x: two_passes(x.double()), "dtype"),
-            "the pair": (lambda x: (x.mean(-1, keepdim=True), two_passes(x)), "tuple"),
         },
     },
-    "half_diagnosis": {
-        "right": {"words": DIAGNOSIS, "shouted": {k: v.upper() for k, v in DIAGNOSIS.items()}},
+    "breaking_rows": {
+        "right": {
+            "lists": BREAKING,
+            "tensors": {key: torch.tensor(row, dtype=torch.float32) for key, row in BREAKING.items()},
+            "float16, longer": {
+                "nan": torch.zeros(6, dtype=torch.float16),
+                "inf": torch.tensor([0, 0, 0, 0, 1e-4], dtype=torch.float16),
+                "zeros": torch.tensor([[-300, 300, -300, 300]], dtype=torch.float16),
+            },
+        },
         "wrong": {
-            "another word": (DIAGNOSIS | {"large": "nan"}, "one of the words 'eps', 'overflow', 'underflow'"),
-            "a list": (list(DIAGNOSIS.values()), "dictionary"),
-            "one missing": ({"zeros": "eps", "tiny": "underflow"}, "missing"),
+            "too short": (BREAKING | {"nan": [1, 1, 1]}, "at least four numbers"),
+            "no float16 number": (BREAKING | {"zeros": [0, 1e5, 2e5, 3e5]}, "65,504"),
+            "a number": (BREAKING | {"inf": 1e-5}, "at least four numbers"),
+            "words": (BREAKING | {"inf": "inf"}, "at least four numbers"),
+            "dots": (BREAKING | {"inf": ...}, "three dots"),
+            "nan and inf mixed": (BREAKING | {"nan": [0, 0, 0, 1e-4, -1e-4]}, "What if all numbers are equal"),
+            "equal once they are rounded": (BREAKING | {"inf": [1, 1.0001, 1.0002, 1.0001]}, "at least in float16"),
+            "one nan by inf over inf": (BREAKING | {"nan": [65504, -65504, -65504, -65504]}, "x - mean itself is inf"),
+            "one right so far": (BREAKING | {"nan": [1, 2, 3, 4], "inf": [1, 2, 3, 4]}, "Right so far: zeros"),
+            "a list": (list(BREAKING.values()), "dictionary"),
+            "one missing": ({"nan": [0] * 4, "inf": [1e-5] * 4}, "Its keys are"),
         },
     },
     "normalize_half": {

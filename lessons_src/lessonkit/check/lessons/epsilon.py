@@ -1,11 +1,14 @@
-"""Checks of lesson 3: eps under the root, reading eps off a layer, a variance that survives an offset, half precision."""
+"""Checks of lesson 3: eps under the root, reading eps off a layer, merging statistics, half precision."""
 
 import math
 
 import torch
 from torch.nn import functional as F  # noqa: F401  known mistakes read it
 
-from lessonkit.check.core import NotYet, Probe, call, draw, examine, in_float64, known, observe, reject, values
+from lessonkit.check.core import Mistake, NotYet, Probe, accept, call, draw, examine, in_float64, known, observe, reject
+from lessonkit.check.mistakes import announce
+from lessonkit.check.verdicts import refuse_dots
+from lessonkit.check.wording import row_of
 
 
 def _rows(*rows, dtype=torch.float64):
@@ -34,20 +37,20 @@ def _normalize(x, eps=1e-5):
 
 
 _PROBES = [
-    call("rows of spread 0.001", 1e-3 * draw(32, 2, 3, 5)),  # first: here eps shows in the message
+    call("rows with sigma = 0.001", 1e-3 * draw(32, 2, 3, 5)),  # first: here eps shows in the message
     call("rows of random numbers", 1 + 2 * draw(31, 3, 6)),
-    call("a row of spread 1e-5", 1e-5 * draw(33, 7)),
-    call("a row without spread", _rows([3.0] * 8, [1, 2, 3, 4, 5, 6, 7, 8])),  # exact in binary: x - mean is 0
+    call("a row with sigma = 1e-5", 1e-5 * draw(33, 7)),
+    call("a constant row", _rows([3.0] * 8, [1, 2, 3, 4, 5, 6, 7, 8])),  # exact in binary: x - mean is 0
     call("eps = 0.25", draw(34, 4, 3), 0.25, names=("x", "eps")),
-    call("eps = 1e-12 on rows of spread 1e-4", 1e-4 * draw(35, 2, 5), eps=1e-12),
-    call("eps = 0 on rows of spread 0.001, of a shape that came before", 1e-3 * draw(37, 2, 3, 5), eps=0.0),
+    call("eps = 1e-12 on rows with sigma = 1e-4", 1e-4 * draw(35, 2, 5), eps=1e-12),
+    call("eps = 0 on rows with sigma = 0.001, of a shape that came before", 1e-3 * draw(37, 2, 3, 5), eps=0.0),
     call("wide rows with one large entry", _with_outliers(38, torch.float64)),
     call("float32 rows", draw(36, 3, 16, dtype=torch.float32), tolerance=1e-5),
     # E[x^2] - E[x]^2 is 2.0 and 0.0 here, not 1.25. PyTorch's own gradient at such offsets is right to about 1e-4.
     call("float32 rows with offset 4096 and 8192", _counting(4096, 8192), tolerance=1e-3),
 ]
 
-_ADDED = "eps is added to the deviation. Add it to the variance, under the root: a row of spread 0.001 comes out 3.3 times too large."
+_ADDED = "eps is added to the deviation. Add it to the variance, under the root: a row with sigma = 0.001 comes out 3.3 times too large."
 _ADDED_UNBIASED = (
     "the variance is divided by D - 1, and eps is added to the deviation: correction=0, and eps under the root."
 )
@@ -55,7 +58,7 @@ _NO_EPS = "eps is not used, and 0/0 is nan. Add it to the variance, under the ro
 _NO_EPS_UNBIASED = _NO_EPS + " And the variance is divided by D - 1: correction=0."
 _NO_MEAN = "the mean is not subtracted."
 _SUM = "the squared distances are summed. The variance is their mean: divide by D."
-_STD = "under the root stands the deviation. The variance belongs there: std is its root already."
+_STD = "the deviation is under the root. The variance belongs there: std is its root already."
 
 _MISTAKES = known(
     _normalize,
@@ -71,7 +74,7 @@ _MISTAKES = known(
         "torch.sqrt(var + eps) -> x.std(-1, keepdim=True)": _NO_EPS_UNBIASED,
         "var + eps -> var + eps * eps": "that is eps squared: the variance is sigma squared already, and eps is added to it as it is.",
         "torch.sqrt(var + eps) -> (var + eps)": "the root is missing: divide by the root of (variance + eps).",
-        "torch.sqrt(var + eps) -> (var + eps) ** 2": "the square stands where the root should: torch.sqrt(variance + eps), or ** 0.5.",
+        "torch.sqrt(var + eps) -> (var + eps) ** 2": "that is the square in place of the root: torch.sqrt(variance + eps), or ** 0.5.",
         "torch.sqrt -> torch.rsqrt": "that multiplies by the root of (variance + eps). Divide by it: torch.sqrt below the line, or times torch.rsqrt.",
         "torch.sqrt(var + eps) -> var.sqrt().clamp(min=eps)": "eps is used as the smallest deviation allowed. Add it to the variance, under the root.",
         "var + eps -> var.clamp(min=eps)": "eps is used as the smallest variance allowed. Add it to the variance, under the root.",
@@ -98,8 +101,8 @@ _MISTAKES = known(
         "mean = -> swapped = ; var = -> mean = ; var + eps -> swapped + eps": "mean and var are swapped: mean_and_var returns the mean first.",
         "x - mean -> x - mean + eps ; var + eps -> var": "eps is added to the numerator. Add it to the variance, under the root.",
         " / torch.sqrt(var + eps) -> ": "the row is centered, but not divided by the root of (variance + eps).",
-        "var + eps -> x.square().mean(-1, keepdim=True) + eps": "under the root stands the mean of the squares. The variance is the mean of the squared distances from the mean.",
-        "var + eps -> (x * x).mean(-1, keepdim=True) - mean * mean + eps": "E[x^2] - E[x]^2 loses all digits when the mean is large beside the spread (section 3.6). Subtract the mean, then square.",
+        "var + eps -> x.square().mean(-1, keepdim=True) + eps": "the mean of the squares is under the root. The variance is the mean of the squared distances from the mean.",
+        "var + eps -> (x * x).mean(-1, keepdim=True) - mean * mean + eps": "E[x^2] - E[x]^2 loses all digits when the mean is far larger than sigma (section 3.6). Subtract the mean, then square.",
         "(x - mean) / torch.sqrt(var + eps) -> ((x - mean) / torch.sqrt(var)).nan_to_num()": "nan_to_num hides 0/0 and leaves the other rows without eps. Add eps to the variance, under the root.",
         "(x - mean) -> x - mean": "brackets are missing: (x - mean) / ..., not x - mean / ....",
         "x - mean -> x - mean + eps": "eps is added to the numerator as well. It belongs to the variance, under the root, only.",
@@ -113,43 +116,8 @@ _MISTAKES = known(
 
 def normalize(answer):
     """Check a function x (..., D), eps=1e-5 -> (x - mean) / sqrt(var + eps) over the last axis (lesson 3)."""
-    tried = "spreads from 2 to 0, four values of eps, large entries, offsets, gradients"
+    tried = "standard deviations from 2 to 0, four values of eps, large entries, offsets, gradients"
     examine(answer, "normalize", _PROBES, in_float64(_normalize), _MISTAKES, tried, by_hand=("layer_norm",))
-
-
-# ---------------------------------------------------------------------------------------------------- eps_numbers
-
-
-def eps_numbers(answer):
-    """Check what eps does to variance, gradient and largest value, as a dictionary of five numbers (lesson 3)."""
-    expected = {"a": 0.5, "b": 0.9, "c": 0, "d": 100.0, "e": 4.0}  # c, an int, has no tolerance: it is 0
-    not_one = "The variance of the output is v / (v + eps): 1 only if eps is negligible beside v."
-    deviation = "That is the deviation of the output. Asked is the variance, its square."
-    upside_down = "Upside down: v / (v + eps)."
-    other_eps = "That is the bound for eps = 1e-5. Here eps is 1e-4."
-    root_of_d = "The squares sum to at most D, but the other entries need a share of it: D - 1 under the root."
-    causes = [
-        ("a", 1.0, not_one),
-        ("b", 1.0, not_one),
-        ("a", 0.7071, deviation),
-        ("b", 0.9487, deviation),
-        ("a", 2.0, upside_down),
-        ("b", 10 / 9, upside_down),
-        ("b", 0.1, "That is eps / (v + eps), the share that is lost."),
-        ("c", 1.0, "A constant row minus its mean is zero: there is nothing to divide."),
-        ("c", 0.5, "v = 0: put it into v / (v + eps)."),
-        ("c", 1e-5, "Not nearly 0, but 0: x - mean is 0 in a constant row, and eps stands below the line only."),
-        ("d", 1e4, "The root is missing: 1 / sqrt(v + eps)."),
-        *[("d", bound, other_eps) for bound in (316.23, 316.2, 316.0, 320.0)],
-        ("d", 1e5, "That is 1 / 1e-5: another eps, and the root is missing."),
-        ("d", 10.0, "One root too many: 1 / sqrt(eps), and the root of 1e-4 is 1e-2."),
-        ("d", 0.01, "Upside down: 1 / sqrt(v + eps)."),
-        ("e", math.sqrt(17), root_of_d),
-        ("e", 4.1, root_of_d),
-        ("e", 16.0, "The root is missing: the square of the entry is at most D - 1."),
-        ("e", 17.0, "The squares of all D entries sum to D. One entry alone, and its root?"),
-    ]
-    values(answer, "eps_numbers", expected, causes, tolerance=6e-3)  # two digits of the smallest, 0.5, are 5e-3
 
 
 # ------------------------------------------------------------------------------------------------------- find_eps
@@ -206,7 +174,7 @@ def _why(answer):
     row = seen["fed"][-1]
     v = row.double().var(-1, correction=0).mean().item()
     if v == 0 and not math.isfinite(found):
-        return "You fed a constant row: it comes out as zeros for every eps. Feed a row with a little spread."
+        return "You fed a constant row: it comes out as zeros for every eps. Feed a row whose numbers differ a little."
     for value, why in [
         (math.sqrt(eps), "That is the root of eps. Compare variances, not deviations."),
         (1 / math.sqrt(eps), "That is the slope 1/sqrt(eps). Turn it upside down and square it."),
@@ -220,137 +188,168 @@ def _why(answer):
             return why
     if v > 1e4 * eps:
         kind, digits = str(row.dtype).removeprefix("torch."), {torch.float32: 7, torch.float64: 16}.get(row.dtype, 3)
-        return f"The variance of your row is {v:.2g}, {v / eps:.0e} times eps, and {kind} holds {digits} digits: eps drowns in it. Feed a row with far less spread."
+        return f"The variance of your row is {v:.2g}, {v / eps:.0e} times eps, and {kind} holds {digits} digits: eps is lost in it. Feed a row of far smaller numbers."
     return "Variance in / variance out = v + eps, with the biased variance v of the row that you fed."
 
 
-# ------------------------------------------------------------------------------------------------ stable_variance
+# ---------------------------------------------------------------------------------------------------------- merge
 
 
-def _shifted(x):
-    shifted = x - x[..., :1]
-    mean = shifted.mean(-1, keepdim=True)
-    var = shifted.square().mean(-1, keepdim=True) - mean**2
-    return var
+def _merge(n, mean_a, var_a, m, mean_b, var_b):
+    delta = mean_b - mean_a
+    mean = mean_a + delta * m / (n + m)
+    var = (n * var_a + m * var_b) / (n + m) + delta**2 * n * m / (n + m) ** 2
+    return mean, var
 
 
-def _two_passes(x):
-    centered = x - x.mean(-1, keepdim=True)
-    var = (centered * centered).mean(-1, keepdim=True)
-    return var
+def _parts(label, seed, n, m, shape=(2, 3), offset=0.0, dtype=torch.float64, tolerance=1e-9):
+    """A probe of two parts of n and m numbers around offset; a part of one number has the variance 0."""
+    mean_a, mean_b, *var = (draw(seed + i, *shape) for i in range(4))
+    var_a, var_b = (v.square() if count > 1 else torch.zeros(shape) for v, count in zip(var, (n, m), strict=True))
+    a, b = ((offset + mean_a, var_a), (offset + 2 * mean_b, var_b))
+    parts = n, *(t.to(dtype) for t in a), m, *(t.to(dtype) for t in b)
+    names = ("n", "mean_a", "var_a", "m", "mean_b", "var_b")
+    return call(label, *parts, names=names, returns=("the mean", "the variance"), tolerance=tolerance)
 
 
-def _welford(x):
-    mean, m2 = torch.zeros_like(x[..., :1]), torch.zeros_like(x[..., :1])
-    for n, entry in enumerate(x.split(1, -1), 1):
-        delta = entry - mean
-        mean = mean + delta / n
-        m2 = m2 + delta * (entry - mean)
-    return m2 / x.shape[-1]
-
-
-_OFFSETS = torch.tensor([1e4, -3e3, 2.0, 0.0], dtype=torch.float64).unsqueeze(-1)
-
-_VARIANCE_PROBES = [
-    call("rows of random numbers", 3 * draw(41, 2, 3, 5) - 1),
-    call("rows with different offsets", _OFFSETS / 100 + draw(42, 4, 6)),
-    # E[x^2] - E[x]^2 gives 1.25, 2.0, 0.0; Welford's gradient is off by 1e-5.
-    call("the rows 0, 1, 2, 3 plus 0, 4096, 8192", _counting(0, 4096, 8192), tolerance=1e-4),
-    call("a float32 row without spread, offset 10000", _rows([10000] * 8, dtype=torch.float32), tolerance=1e-6),
-    # Welford's chain, the least exact of the right ways, is off by 1e-3 of the variance here; E[x^2] - E[x]^2 by 10.
-    call("float32 rows of spread 1 with offsets up to 10000", (_OFFSETS + draw(43, 4, 96)).float(), tolerance=5e-3),
-    # 2e-6 is 2 % of the variance, 1e-4.
-    call("float32 rows of spread 0.01 around 100", (100 + 0.01 * draw(44, 5, 32)).float(), tolerance=2e-6),
+_MERGE_PROBES = [
+    _parts("parts of 3 and 5 numbers", 61, 3, 5),
+    _parts("parts of 4 and 4 numbers, of a shape that came before", 62, 4, 4),
+    _parts("a part of 6 numbers and a single number", 63, 6, 1, shape=(4, 1)),
+    _parts("two single numbers", 64, 1, 1, shape=()),
+    _parts("float32 parts of 7 and 2 numbers", 65, 7, 2, dtype=torch.float32, tolerance=1e-5),
+    # E[x^2] - E[x]^2 is off by 8 here. A distance from the rounded mean costs 3e-7.
+    _parts("float32 parts with means of 10000", 66, 64, 704, (5, 1), 1e4, torch.float32, tolerance=1e-5),
 ]
 
-_HIDDEN = "a clamp (or abs) hides that E[x^2] - E[x]^2 has lost its digits; it does not bring them back. Make the numbers small before you square."
-_NO_SECOND = (
-    "the second term is missing: after a shift by an entry the mean is not 0, and its square must be subtracted."
+_BETWEEN = " + delta**2 * n * m / (n + m) ** 2"
+_WITHIN = "(n * var_a + m * var_b) / (n + m)"
+_APART = (
+    "the two means differ, and their distance is part of the variance: two single numbers, 0 and 2, have variance 1."
 )
-_CANCELS = "E[x^2] - E[x]^2 is the difference of two numbers near 1e8, which float32 holds to 8. Make the numbers small before you square."
-_TOO_LATE = "the squares are rounded before they become float64. Convert x first, and back in the last step."
-_ONE_ENTRY = "one entry is subtracted from several rows, and every row has its own offset: x[..., :1] is the first entry of each."
-_NOT_DIVIDED = "that is the sum of the squared distances. Divide it by D."
-_NO_AXIS = "the reduced axis is gone. Say keepdim=True: the result is (..., 1)."
-
-_VARIANCE_MISTAKES = [
-    *known(
-        _shifted,
-        {
-            " - x[..., :1] -> ": _CANCELS,
-            **{
-                f" - x[..., :1] ->  ; return var -> return var.{hidden}": _HIDDEN
-                for hidden in ("clamp(min=0)", "abs()", "relu()")
-            },
-            "x[..., :1] -> x.mean()": "one offset is subtracted from all rows, and every row has its own: reduce axis -1 only.",
-            " - mean**2 -> ": _NO_SECOND,
-            " - mean**2 ->  ; x[..., :1] -> x[..., -1:]": _NO_SECOND,
-            "x[..., :1] -> 1e4": "a fixed number is subtracted, and other rows have other offsets. Subtract something of the row itself.",
-            "x[..., :1] -> x[:1]": _ONE_ENTRY,
-            "x[..., :1] -> x[0]": _ONE_ENTRY,
-            "x[..., :1] -> x.flatten()[0]": _ONE_ENTRY,
-            "x[..., :1] -> x[..., 0]": "x[..., 0] has lost the last axis and does not broadcast. x[..., :1] keeps it.",
-            "mean**2 -> x.mean(-1, keepdim=True) ** 2": "the second term is the square of the mean of the shifted row, not of x.",
-            "mean**2 -> mean": "the second term is not squared.",
-            "- mean**2 -> + mean**2": "the second term is subtracted, not added.",
-            "x - x[..., :1] -> x / x.abs().amax(-1, keepdim=True) ; return var -> return var * x.abs().amax(-1, keepdim=True) ** 2": "dividing a row makes the mean smaller, and the spread with it. Subtract instead.",
-            "x - x[..., :1] -> x ; keepdim=True) -> keepdim=True).double() ; return var -> return var.to(x.dtype)": _TOO_LATE,
-            "x - x[..., :1] -> x ; shifted.mean -> shifted.double().mean ; shifted.square() -> shifted.square().double() ; return var -> return var.to(x.dtype)": _TOO_LATE,
-            "x - x[..., :1] -> x ; return var -> return var.squeeze(-1)": _NO_AXIS,
-        },
-    ),
-    *known(
-        _two_passes,
-        {
-            "return var -> return var.squeeze(-1)": _NO_AXIS,
-            "x.mean(-1, keepdim=True) -> x.mean()": "one mean is subtracted from all rows, and every row has its own: reduce axis -1 only.",
-            "return var -> return x.var(-1, keepdim=True)": "divided by D - 1. The biased variance divides by D (correction=0).",
-            "var = (centered * centered).mean(-1, keepdim=True) -> var = (x * x).sum(-1, keepdim=True) / x.shape[-1] - (x.sum(-1, keepdim=True) / x.shape[-1]) ** 2": _CANCELS,
-            "var = (centered * centered).mean(-1, keepdim=True) -> var = ((x * x).sum(-1, keepdim=True) - x.sum(-1, keepdim=True) ** 2 / x.shape[-1]) / x.shape[-1]": _CANCELS,
-            "centered * centered -> centered * x": "the mean takes one factor only: (x - mean) * x. It meets the rounding error of the mean with the whole offset. Square x - mean.",
-            "return var -> return var + 1e-5": "eps has no place in the variance itself. Leave it away.",
-            "(centered * centered).mean -> (centered * centered).sum": _NOT_DIVIDED,
-            "return var -> return var.sqrt()": "that is the deviation. Leave the root away.",
-            "centered * centered -> x * x": "that is the mean of the squares. Subtract something near the mean before you square.",
-            "(centered * centered) -> centered.abs()": "that is the mean distance, not squared.",
-            "-1 -> 0": "you reduce the first axis, across the rows. Every row has its own variance: axis -1.",
-        },
-    ),
-    *known(
-        _welford,
-        {
-            "delta * (entry - mean) -> delta * delta": "Welford's product is (entry - old mean) times (entry - new mean).",
-            "m2 / x.shape[-1] -> m2": _NOT_DIVIDED,
-        },
-    ),
-]
+_MIDDLE = "the middle of the two means is right for parts of one size only. The larger part weighs more: n and m out of n + m."
+_OF_THE_SUM = "the distance enters with n * m / (n + m) into the *sum* of the squares. In the variance it is divided by n + m once more."
+_SIZES = "the variances get equal weights. The larger part weighs more: n and m out of n + m."
+_MERGE_MISTAKES = known(
+    _merge,
+    {
+        _BETWEEN + " -> ": _APART,
+        f"{_WITHIN}{_BETWEEN} -> (var_a + var_b) / 2": _APART + " And the larger part weighs more.",
+        f"{_BETWEEN} ->  ; delta * m / (n + m) -> delta / 2": _APART + " And the mean is not in the middle.",
+        f"{_WITHIN}{_BETWEEN} -> (var_a + var_b) / 2 ; delta * m / (n + m) -> delta / 2": "means and variances are averaged. The larger part weighs more, and the distance of the means counts.",
+        f"{_WITHIN} -> (var_a + var_b) / 2": _SIZES,
+        f"{_WITHIN} -> (var_a + var_b)": "the variances are added. They are averaged: n and m out of n + m.",
+        "delta * m / (n + m) -> delta / 2": _MIDDLE,
+        "delta * m / (n + m) -> delta * n / (n + m)": "the weights of the means are swapped: the mean moves from mean_a by the share m / (n + m) of the distance.",
+        "delta = mean_b - mean_a -> delta = mean_a - mean_b": "the distance has the wrong sign: from mean_a it goes towards mean_b.",
+        "n * var_a + m * var_b -> m * var_a + n * var_b": "the weights of the variances are swapped: var_a belongs to n numbers, var_b to m.",
+        "n * m / (n + m) ** 2 -> n * m / (n + m)": _OF_THE_SUM,
+        f"{_WITHIN} -> n * var_a + m * var_b ; n * m / (n + m) ** 2 -> n * m / (n + m)": "that is the sum of the squared distances. Divide it by n + m.",
+        f"{_WITHIN}{_BETWEEN} -> (n * var_a + m * var_b + delta**2 * n * m / (n + m)) / max(n + m - 1, 1)": "the variance is divided by n + m - 1. The biased one divides by n + m.",
+        "n * var_a + m * var_b -> (n - 1) * var_a + (m - 1) * var_b": "the given variances are biased: their sums of squares are n * var_a and m * var_b.",
+        "delta**2 -> delta": "the distance of the means is not squared.",
+        "delta**2 -> delta.abs()": "that is the distance of the means. Its square belongs into a variance.",
+        "delta**2 * n * m / (n + m) ** 2 -> delta**2 / 4": "a quarter of the squared distance is right for parts of one size only: n * m / (n + m) ** 2 is 1/4 there.",
+        "delta**2 * n * m / (n + m) ** 2 -> delta**2": "the squared distance of the means counts in part only. The parts are nearer to the mean of the whole than to each other.",
+        f"{_WITHIN}{_BETWEEN} -> (n * (var_a + mean_a**2) + m * (var_b + mean_b**2)) / (n + m) - mean**2": "that is E[x^2] - E[x]^2, the difference of two numbers near 1e8, which float32 holds to 8. Take the distance of the means, then square.",
+        "return mean, var -> return mean, var.sqrt()": "that is the deviation. Leave the root away.",
+        "return mean, var -> return var, mean": "mean and variance are in the wrong order: return the mean first.",
+        "return mean, var -> return mean, var + 1e-5": "eps has no place in the variance itself. Leave it away.",
+        "delta**2 -> delta.detach() ** 2": "the values are right, but the distance is cut off from the gradient: leave .detach() away.",
+    },
+)
 
 
-def stable_variance(answer):
-    """Check a function x (..., D) -> biased variance (..., 1) that survives an offset of 1e4 in float32 (lesson 3)."""
-    tried = "float32 rows with offsets to 10000, rows without spread, gradients"
-    own = ("var", "var_mean", "std", "std_mean")
-    examine(
-        answer, "stable_variance", _VARIANCE_PROBES, in_float64(_two_passes), _VARIANCE_MISTAKES, tried, by_hand=own
-    )
+def merge(answer):
+    """Check a function n, mean_a, var_a, m, mean_b, var_b -> (mean, var) of both parts of a row (lesson 3)."""
+    tried = "parts of one size and of different sizes, single numbers, means of 10000 in float32, gradients"
+    examine(answer, "merge", _MERGE_PROBES, in_float64(_merge), _MERGE_MISTAKES, tried)
 
 
 # ------------------------------------------------------------------------------------------------- half precision
 
 
-def half_diagnosis(answer):
-    """Check which rounding breaks each of three float16 rows: eps, underflow or overflow (lesson 3)."""
-    always_0 = "The variance of a row of zeros is 0 in every format. What should have stood beside it?"
-    not_0 = "eps is lost here too, but even without it this row has a variance, 4.7e-9. What does float16 make of it?"
-    causes = [
-        ("zeros", "underflow", always_0),
-        ("zeros", "overflow", "Nothing is large in a row of zeros."),
-        ("tiny", "eps", not_0),
-        ("tiny", "overflow", "inf came out. Ask what it was divided by."),
-        ("large", "eps", "With a variance this large eps never matters."),
-        ("large", "underflow", "Zeros came out. Its variance is 327,680: does float16 go so far?"),
-    ]
-    values(answer, "half_diagnosis", {"zeros": "eps", "tiny": "underflow", "large": "overflow"}, causes)
+def _patient(x, eps=1e-8):
+    mean = x.mean(-1, keepdim=True)
+    var = x.var(-1, correction=0, keepdim=True)
+    return (x - mean) / torch.sqrt(var + eps)
+
+
+_COMPLAINTS = {
+    "nan": lambda row, out: bool(out.isnan().all()),
+    "inf": lambda row, out: bool(out.isinf().any()),
+    "zeros": lambda row, out: bool((out == 0).all() and (row != row[0]).any()),
+}
+_BROKEN = {"nan": [0, 0, 0, 0], "inf": [1e-5, 2e-5, 3e-5, 4e-5], "zeros": [0, 500, 1000, 1500]}
+_ORDINARY = {
+    "nan": "nan is 0/0. The variance must be 0, and x - mean as well: which rows have that?",
+    "inf": "inf is a number divided by 0. The variance must become 0 though the numbers differ: its square root is below 1e-4.",
+    "zeros": "Numbers divided by inf are 0. The variance must be larger than float16 can hold, 65,504: its root is above 256.",
+}
+_ALL_EQUAL = "The numbers of the row are equal, at least in float16: x - mean is 0, and 0/0 is nan. They must differ."
+_OTHER = {
+    "nan": "The variance is 0 indeed, but x - mean is not, and that divided by 0 is inf. What if all numbers are equal?",
+    "inf": "The variance has become inf, which makes zeros. For inf it must become 0.",
+    "zeros": "The variance has become 0, which makes inf. For zeros it must become inf.",
+}
+_TOO_LARGE = "x - mean itself is inf here, and inf/inf is nan. Take numbers below 10,000."
+
+
+def breaking_rows(answer):
+    """Check three rows that break a LayerNorm of float16 with eps = 1e-8: to nan, to inf, to zeros (lesson 3)."""
+    wrong = {
+        "nan": {(0, 1, 2, 3): _ORDINARY["nan"], (1e-5, 2e-5, 3e-5, 4e-5): _OTHER["nan"]},
+        "inf": {(0, 1, 2, 3): _ORDINARY["inf"], (1e-5,) * 4: _ALL_EQUAL, (0, 500, 1000, 1500): _OTHER["inf"]},
+        "zeros": {
+            (0, 100, 200, 300): _ORDINARY["zeros"],
+            (500,) * 4: _ALL_EQUAL,
+            (1e-5, 2e-5, 3e-5, 4e-5): _OTHER["zeros"],
+            (60000, -60000, -60000, -60000): _TOO_LARGE,
+        },
+    }
+    announce(Mistake(why, _BROKEN | {key: list(row)}) for key, rows in wrong.items() for row, why in rows.items())
+    refuse_dots(answer, "breaking_rows")
+    if not isinstance(answer, dict) or set(answer) != set(_COMPLAINTS):
+        reject("check.breaking_rows takes a dictionary with three rows. Its keys are 'nan', 'inf' and 'zeros'.")
+    good = [key for key, complaint in _COMPLAINTS.items() if _breaks(key, answer[key])]
+    so_far = f" Right so far: {', '.join(good)}." if good else ""
+    for key in _COMPLAINTS:
+        if key not in good:
+            said, why = _why_not(key, answer[key])
+            reject(f"{key}: {said}{so_far}", why)
+    accept("Right: three rows of float16, three complaints, each as you meant it.")
+
+
+def _row(given):
+    """The row as a float16 tensor, or None if it is not at least four finite numbers."""
+    try:
+        row = torch.as_tensor(given).detach().to(torch.float16).squeeze()
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return row if row.dim() == 1 and len(row) >= 4 and row.isfinite().all() else None
+
+
+def _breaks(key, given):
+    row = _row(given)
+    return row is not None and _COMPLAINTS[key](row, _patient(row))
+
+
+def _why_not(key, given):
+    """Return (what became of a row that does not break as it should, why)."""
+    row = _row(given)
+    if given is ...:
+        return "put your row in the place of the three dots.", None
+    if row is None:
+        return "that is no row of float16.", "Give a list of at least four numbers, none beyond 65,504."
+    out = _patient(row)
+    said = f"the patient makes {row_of(out)} of your row."
+    equal = bool((row == row[0]).all())
+    if key != "nan" and equal:
+        return said, _ALL_EQUAL
+    if (row - row.mean()).isinf().any():
+        return said, _TOO_LARGE
+    other = any(complaint(row, out) for complaint in _COMPLAINTS.values())
+    return said, _OTHER[key] if other and (key != "nan" or out.isinf().any()) else _ORDINARY[key]
 
 
 def _half(x, eps=1e-8):
@@ -366,9 +365,9 @@ _TINY = 2**-15 * _rows([-3, -1, 1, 3], [5, 0, -4, -1], dtype=_HALF)
 
 _HALF_PROBES = [
     # 2e-3 is one step of float16 at 2. Tiny rows first: there a larger eps shows in the values.
-    call("float16 rows of spread 7e-5", _TINY, tolerance=2e-3),
+    call("float16 rows with sigma = 7e-5", _TINY, tolerance=2e-3),
     call("a float16 row of zeros", _rows([0.0] * 8, dtype=_HALF), tolerance=2e-3),
-    call("float16 rows of spread 600", 256 * _rows([-3, -1, 1, 3], [5, 0, -4, -1], dtype=_HALF), tolerance=2e-3),
+    call("float16 rows with sigma = 600", 256 * _rows([-3, -1, 1, 3], [5, 0, -4, -1], dtype=_HALF), tolerance=2e-3),
     # x - mean reaches 98,256 here, more than float16 can hold, and the result is 1.73 at most.
     call(
         "a float16 row of 65504 and three times -65504",
@@ -376,7 +375,7 @@ _HALF_PROBES = [
         tolerance=2e-3,
         gradient=False,
     ),
-    call("float16 rows of spread 1", draw(51, 3, 8, dtype=_HALF), tolerance=2e-3),
+    call("float16 rows with sigma = 1", draw(51, 3, 8, dtype=_HALF), tolerance=2e-3),
     call("wide float16 rows with one large entry", _with_outliers(54, _HALF), tolerance=2e-3),
     # 1e-2: a step of bfloat16 is 1.6e-2 at 2
     call("a bfloat16 row of zeros", _rows([0.0] * 8, dtype=_BRAIN), tolerance=1e-2),
@@ -384,8 +383,8 @@ _HALF_PROBES = [
     call("a bfloat16 row around 50", _rows(_QUARTERS, dtype=_BRAIN), tolerance=1e-2, gradient=False),
     call("a float16 row of zeros with BERT's eps = 1e-12", _rows([0.0] * 8, dtype=_HALF), eps=1e-12, gradient=False),
     call("float16 rows with eps = 0.25", draw(52, 3, 8, dtype=_HALF), 0.25, names=("x", "eps"), tolerance=2e-3),
-    call("float16 rows of spread 7e-5 with eps = 0", _TINY, eps=0.0, tolerance=2e-3, gradient=False),
-    call("float32 rows of spread 0.001", 1e-3 * draw(53, 3, 8, dtype=torch.float32), tolerance=1e-5),
+    call("float16 rows with sigma = 7e-5 with eps = 0", _TINY, eps=0.0, tolerance=2e-3, gradient=False),
+    call("float32 rows with sigma = 0.001", 1e-3 * draw(53, 3, 8, dtype=torch.float32), tolerance=1e-5),
     call("float32 rows with offset 4096 and 8192", _counting(4096, 8192), tolerance=1e-3),
 ]
 
@@ -393,7 +392,7 @@ _STILL = "part of the arithmetic is still in x's dtype, or rounded back to it be
 _TRAVELS = "a larger eps stops the nan and changes the function: eps belongs to the weights. Keep it, and compute in float32, where 1e-8 is not 0."
 _SCALED = "the row is scaled before eps is added, so that eps weighs another share: the function has changed. Convert x to float32 instead."
 _EPS_ONLY = "eps is float32 now, but the variance is still taken in x's dtype. Convert x first."
-_HIDES = "nan_to_num hides the nan; rows with little or much spread are still wrong. Compute in float32."
+_HIDES = "nan_to_num hides the nan; rows of small or of large numbers are still wrong. Compute in float32."
 _ROUNDED = "the variance is computed in float32 and rounded back to x's dtype before the root. Stay in float32 up to the last step."
 _MEAN = (
     "the mean is still taken (and rounded) in x's dtype: around 50 bfloat16 moves in steps of 0.25. Convert x first."
@@ -421,7 +420,7 @@ _HALF_MISTAKES = known(
             )
         },
         "var + eps -> var + max(eps, 1e-5)": _TRAVELS,
-        "var + eps -> var + 1e-5": "the arithmetic is mended, but eps is replaced by 1e-5. Pass the argument eps on: it belongs to the weights.",
+        "var + eps -> var + 1e-5": "the arithmetic is right now, but eps is replaced by 1e-5. Pass the argument eps on: it belongs to the weights.",
         "var + eps -> var + (eps or 1e-8)": "an eps of 0 is replaced: `eps or …` cannot tell 0 from nothing. Use the argument as it is.",
         "x.float() -> x / x.abs().amax(-1, keepdim=True)": _SCALED,
         "x.float() -> x * 1024": _SCALED,
@@ -450,5 +449,5 @@ _HALF_REFERENCE = in_float64(lambda x, eps=1e-8: _normalize(x, eps))  # _half it
 
 def normalize_half(answer):
     """Check a LayerNorm for float16, bfloat16 and float32 rows that computes in at least float32 (lesson 3)."""
-    tried = "float16, bfloat16 and float32, spreads from 0 to 600, large entries, four values of eps, gradients"
+    tried = "float16, bfloat16 and float32, sigma from 0 to 600, large entries, four values of eps, gradients"
     examine(answer, "normalize_half", _HALF_PROBES, _HALF_REFERENCE, _HALF_MISTAKES, tried)
