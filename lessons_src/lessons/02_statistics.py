@@ -468,6 +468,7 @@ plot.hist(
     title="Normalizing moves and stretches a row; it does not make it Gaussian",
     x="value",
     xlim=(-4, 8),
+    bins=48,
     colors={"before": "none", "after LayerNorm": "LayerNorm", "a Gaussian": "#2B2F33"},
     caption="A row of 4,000 numbers that follow the exponential distribution, before and "
     "after, and 4,000 that follow the Gaussian. The axis ends at 8, the row before at 18.",
