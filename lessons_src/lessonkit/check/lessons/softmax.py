@@ -1,4 +1,4 @@
-"""Checks of lesson 5: softmax, what changes it, temperature, its Jacobian, a pooling layer that never learns."""
+"""Checks of lesson 5: softmax, what changes it, temperature, its Jacobian, a pooling layer and its empty sentence."""
 
 import dataclasses
 import math
@@ -6,7 +6,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import call, choice, draw, examine, in_float64, known, values
+from lessonkit.check.core import call, draw, examine, in_float64, known, values
 
 INF = math.inf
 
@@ -153,9 +153,7 @@ def shift_and_scale(answer):
     scale = "x - mean doubles, and the deviation doubles too."
     sign = "x - mean turns its sign; the deviation is never negative, so it stays. The output is -LN(x)."
     first = "LN comes first and takes the factor away. Softmax sees the same row as before."
-    later = (
-        "softmax has turned the factor into other shares before LN sees it, and they are no multiple of the old ones."
-    )
+    later = "softmax has turned the factor into other shares before LN sees it. With three or more entries they are no multiple of the old ones, not even shifted."
     causes = [
         ("softmax(x + 3)", "changed", "Every exponential gets the factor e^3, and so does their sum."),
         ("softmax(2 * x)", "same", power),
@@ -318,28 +316,20 @@ def softmax_jacobian(answer):
 # ---- the clinic ------------------------------------------------------------------------------------------------------
 
 
-def pool_diagnosis(answer):
-    """Check the diagnosis of the pooling layer whose query never learns (lesson 5)."""
-    options = {
-        "axis": None,
-        "saturation": "Saturated scores leave one weight at 1 and the others at 0, so the output would be one of the tokens. It is their sum, for scores of any size.",
-        "detached": "Then the query would have no gradient at all (None). It has one: the query is connected, and the gradient is 0.",
-        "shift": "Softmax ignores what is added to all scores alike. These scores differ from token to token.",
-        "scale": "softmax sees the scale of the scores: a longer query should make the weights sharper.",
-    }
-    choice(answer, "pool_diagnosis", options)
-
-
-def _pool(x, query):
-    scores = x @ query
-    weights = F.softmax(scores, dim=1)
+def _pool(x, query, keep):
+    hidden = ~keep[..., None]
+    scores = (x @ query).masked_fill(hidden, -INF)
+    weights = F.softmax(scores, dim=1).masked_fill(hidden, 0.0)
     return (weights * x).sum(1)
 
 
-def _pooled(label, x, query, tolerance=1e-5):  # scores of order 10 in float32, rounded at 1e-6
-    return call(label, x, query, names=("x", "query"), tolerance=tolerance)
+def _pooled(label, x, query, keep=None, tolerance=1e-5):  # scores of order 10 in float32, rounded at 1e-6
+    keep = torch.ones(x.shape[:2]) if keep is None else torch.tensor(keep)
+    return call(label, x, query, keep.bool(), names=("x", "query", "keep"), tolerance=tolerance)
 
 
+_LOUD = draw(31, 2, 4, 3, dtype=_NARROW)
+_LOUD[1, :2] = _rows([90, 0, 90], [70, 5, 80], dtype=_NARROW)
 _POOL_PROBES = [
     _pooled("x (2, 3, 4)", draw(21, 2, 3, 4, dtype=_NARROW), draw(22, 4, 1, dtype=_NARROW)),
     _pooled("x (3, 3, 3)", draw(23, 3, 3, 3, dtype=_NARROW), draw(24, 3, 1, dtype=_NARROW)),
@@ -349,60 +339,94 @@ _POOL_PROBES = [
         "scores around 200 and around -200",
         _rows([[20]], [[-20]], dtype=_NARROW) + draw(29, 2, 3, 4, dtype=_NARROW),
         _rows([5], [2], [1], [2], dtype=_NARROW),
-        2e-3,
+        tolerance=2e-3,
     ),
     _pooled("scores from -150 to 150 in one sample", 50 * _rows([[-3], [1], [3]], dtype=_NARROW), torch.ones(1, 1)),
-    _pooled("float64 and a long query", draw(27, 2, 4, 3), 6 * draw(28, 3, 1), 1e-9),
+    _pooled("float64 and a long query", draw(27, 2, 4, 3), 6 * draw(28, 3, 1), tolerance=1e-9),
+    _pooled(
+        "a sample with two places of padding", draw(32, 2, 4, 3), draw(33, 3, 1), [[1, 1, 1, 1], [1, 1, 0, 0]], 1e-9
+    ),
+    # 6e-5: the padding's gradient is 0, that of the query a sum of products of order 10
+    _pooled("padding first, with scores above 50", _LOUD, torch.ones(3, 1), [[1, 1, 0, 1], [0, 0, 1, 1]], 6e-5),
+    _pooled(
+        "three samples, one of them all padding",
+        draw(34, 3, 4, 5),
+        draw(35, 5, 1),
+        [[1, 1, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0]],
+        1e-9,
+    ),
+    _pooled(
+        "float32, all samples all padding",
+        draw(36, 2, 3, 4, dtype=_NARROW),
+        draw(37, 4, 1, dtype=_NARROW),
+        [[0] * 3] * 2,
+    ),
 ]
 
-_ZERO = "LayerNorm over an axis of size 1 is always zero. Softmax over the tokens, axis 1."
+_ZERO = "LayerNorm over an axis of size 1 makes every weight zero. Softmax over the tokens, axis 1."
 _NOT_LARGEST = "the mean (or the smallest) of the scores is subtracted, so that exp can still overflow. Subtract the largest of each sample, or take F.softmax over axis 1."
 _AVERAGE = "that is the mean of the tokens. The query must decide their weights."
+_COUNTS = "a score of 0 at the padding is a score like any other, e^0 = 1, so the padding still takes its share. Fill in -inf before the softmax."
+_LATE = "the padding is taken out after the softmax only, so that it has taken its share and the rest sums to less than 1. Fill in -inf before the softmax."
+_UNHEALED = "the output is healed and the gradient is not: 0 · nan is nan. Overwrite the weights of the padding with 0 after the softmax, and the scores with masked_fill before it."
+_WHOLE = "the sample that is all padding gives the mean of its padding: its scores are all equal, and softmax makes them sum to 1. Set the weights of the padding to 0 after the softmax."
+
+_FILL = ".masked_fill(hidden, -INF)"
+_AFTER = ".masked_fill(hidden, 0.0)"
 _WEIGH = "F.softmax(scores, dim=1)"
 _POOL_MISTAKES = known(
     _pool,
     {
+        f"{_AFTER} -> ": "a sample that is all padding is still nan: its largest score is -inf, and -inf - (-inf) is nan. Set the weights of the padding to 0 after the softmax.",
+        f"-INF -> -1e9 ; {_AFTER} -> ": _WHOLE,
+        f"{_FILL} ->  ; {_AFTER} -> ": "the padding is not masked: keep is not used. Fill in -inf before the softmax.",
+        f"{_FILL} -> ": _LATE,
+        "-INF -> 0.0": _COUNTS,
+        "hidden = ~keep -> hidden = keep": "the mask is the wrong way round: keep is True at tokens, so the padding is ~keep.",
+        f"{_AFTER} ->  ; .sum(1) -> .sum(1).nan_to_num(0.0)": _UNHEALED,
+        f"{_FILL} -> + torch.where(hidden, -INF, 0.0)": _UNHEALED,
+        f"{_WEIGH} -> F.normalize((x @ query - (x @ query).amax(1, keepdim=True)).exp() * ~hidden, p=1, dim=1)": "the largest score is taken over the padding as well. Where that lies far above the tokens, all of their exponentials are 0. Mask first.",
+        "(weights * x).sum(1) -> (weights * x).sum(1)[keep.any(1)]": "the samples that are all padding are left out. Each gives a row of zeros: (B, C).",
         f"{_WEIGH} -> (scores - scores.max()).exp() / (scores - scores.max()).exp().sum(1, keepdim=True)": "the largest score of the whole batch is subtracted. Scores far below it become 0/0: every sample has its own largest score. F.softmax over axis 1 sees to that.",
         f"{_WEIGH} -> (scores - scores.amax(1, keepdim=True)).exp() ; weights * x -> weights / weights.sum() * x": "one sum for the whole batch: the weights of each sample must sum to 1. Sum over axis 1.",
         ".sum(1) -> .mean(1)": "the mean divides by the number of tokens, and the weights sum to 1 already: sum over axis 1.",
         ".sum(1) -> ": "the weighted tokens are not summed yet: sum over axis 1 gives (B, C).",
         "(weights * x).sum(1) -> weights": "these are the weights. Multiply the tokens by them and sum over axis 1.",
         ".sum(1) -> .sum(0)": "you sum over the batch. The tokens are axis 1: the result is (B, C).",
-        f"{_WEIGH} -> F.softmax({_WEIGH}, dim=1)": "softmax is applied twice: the second one makes the weights nearly equal.",
+        f"{_WEIGH} -> F.softmax({_WEIGH}, dim=1)": "softmax is applied twice: the second one sees numbers from 0 to 1 only, so no weight can be more than e = 2.7 times another.",
         "F.softmax -> F.log_softmax": "that is the logarithm of the weights. Take F.softmax.",
         "F.softmax(scores -> F.softmax(-scores": "the sign of the scores is turned: the best match gets the smallest weight.",
         f"{_WEIGH} -> x @ F.softmax(query, dim=0)": "that is a softmax of the query, over the features. Softmax of the scores x @ query, over the tokens.",
         "x @ query -> x * query.mT": "every feature has weights of its own. A token has one score: x @ query, of shape (B, T, 1).",
-        "x @ query -> x @ (query / query.norm())": "the query is brought to length 1: the layer had no such step. Mend the axis only.",
+        "x @ query -> x @ (query / query.norm())": "the query is brought to length 1: the layer had no such step. Leave the scores as they are.",
         "x @ query -> x.detach() @ query": "the scores do not send a gradient back to x. Leave detach() away.",
-        "dim=1 -> dim=-1": "the weights are still all 1: the scores are (B, T, 1), and their last axis has size 1.",
+        "dim=1 -> dim=-1": "the weights of the tokens are all 1: the scores are (B, T, 1), and their last axis has size 1.",
         "dim=1 -> dim=0": "the weights are normalized across the batch: axis 0 (which F.softmax picks by itself when a tensor has three axes and dim is left out). The tokens are axis 1.",
         f"{_WEIGH} -> F.softmax(scores.flatten(), dim=0).view_as(scores)": "one softmax over the whole batch: the weights of each sample must sum to 1. The tokens are axis 1.",
         f"{_WEIGH} -> F.layer_norm(scores, (1,))": _ZERO,
         f"{_WEIGH} -> torch.nn.LayerNorm(1)(scores)": _ZERO,
-        f"{_WEIGH} -> F.layer_norm(scores.mT, scores.shape[1:2]).mT": "LayerNorm makes half of the weights negative and lets them sum to 0: no average. Softmax over axis 1.",
-        f"{_WEIGH} -> F.softmax(F.layer_norm(scores.mT, scores.shape[1:2]).mT, dim=1)": "the scores are normalized over the tokens first, so that the length of the query no longer counts. Softmax of the scores as they are.",
+        f"{_WEIGH} -> F.layer_norm(scores.mT, scores.shape[1:2]).mT": "LayerNorm makes some weights negative and lets them sum to 0: no average. Softmax over axis 1.",
+        f"{_WEIGH} -> F.softmax(F.layer_norm(scores.mT, scores.shape[1:2]).mT, dim=1)": "LayerNorm first takes the scale out of the scores, so that the length of the query no longer counts. Softmax of the scores as they are.",
         f"{_WEIGH} -> F.normalize((scores - scores.mean(1, keepdim=True)).exp(), p=1, dim=1)": _NOT_LARGEST,
         f"{_WEIGH} -> F.normalize((scores - scores.amin(1, keepdim=True)).exp(), p=1, dim=1)": _NOT_LARGEST,
         "(weights * x).sum(1) -> x.mean(1)": _AVERAGE,
         "(weights * x).sum(1) -> x.mean(1) + 0 * query.sum()": _AVERAGE,
-        "dim=1) -> dim=-1) / scores.shape[1]": _AVERAGE,
         f"{_WEIGH} -> torch.sigmoid(scores)": "sigmoid looks at one token at a time, so the weights do not sum to 1. Softmax over axis 1.",
         f"{_WEIGH} -> scores": "the raw scores are the weights: they are not normalized. Softmax over axis 1.",
         f"{_WEIGH} -> scores / scores.sum(1, keepdim=True)": "dividing by the sum makes no weights: scores can be negative and their sum 0. Softmax makes them positive.",
-        "x @ query -> x @ query / x.shape[-1] ** 0.5": "the scores are divided by sqrt(C): another temperature than the layer had. Mend the axis only.",
-        "(weights * x).sum(1) -> x[torch.arange(len(x)), scores[..., 0].argmax(1)]": "only the token with the largest score is taken, so the query gets no gradient. Softmax over axis 1.",
+        "x @ query -> x @ query / x.shape[-1] ** 0.5": "the scores are divided by sqrt(C): a different temperature than the layer had. Leave the scores as they are.",
+        f"{_WEIGH} -> F.one_hot(scores[..., 0].argmax(1), x.shape[1])[..., None]": "only the token with the largest score is taken, so the query gets no gradient. Softmax over axis 1.",
         "F.softmax(scores -> F.softmax(x": "that is a softmax of x: the query is not used. Softmax of the scores x @ query.",
         ".sum(1) -> .sum(-1)": "you sum over the features. The tokens are axis 1: the result is (B, C).",
         ".sum(1) -> .sum(1, keepdim=True)": "the token axis is kept: sum(1) without keepdim gives (B, C).",
         f"{_WEIGH} -> scores.exp() / scores.exp().sum(1, keepdim=True)": "exp overflows. F.softmax over axis 1 subtracts the largest score first.",
-        f"{_WEIGH} -> scores.squeeze(-1).softmax(-1)": "after the squeeze the weights are (B, T) and meet the wrong axis of x: unsqueeze(-1) before you multiply.",
-        "dim=1) -> dim=1).detach()": "the weights are cut off, so no gradient of query arrives. Leave detach() away.",
+        f"{_WEIGH}{_AFTER} -> scores.squeeze(-1).softmax(-1)": "after the squeeze the weights are (B, T) and meet the wrong axis of x: unsqueeze(-1) before you multiply.",
+        f"{_WEIGH} -> {_WEIGH}.detach()": "the weights are cut off, so no gradient of query arrives. Leave detach() away.",
     },
 )
 
 
 def mended_pool(answer):
-    """Check the clinic's pooling (x (B, T, C), query (C, 1)) -> (B, C), mended (lesson 5)."""
-    tried = "a batch of one, equal sizes, scores from -200 to 200, two dtypes, gradients of x and query"
+    """Check the clinic's pooling (x (B, T, C), query (C, 1), keep (B, T)) -> (B, C), healed (lesson 5)."""
+    tried = "a batch of one, equal sizes, scores from -200 to 200, padding, empty samples, two dtypes, gradients"
     examine(answer, "mended_pool", _POOL_PROBES, in_float64(_pool), _POOL_MISTAKES, tried)
