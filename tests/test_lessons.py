@@ -454,7 +454,9 @@ def broken(text, folder, exists):
 @pytest.mark.parametrize("edition", ["learner", "solutions", "the learner's copy"])
 def test_links_lead_somewhere(path, edition):
     folder = ROOT / {"learner": "notebooks", "solutions": "notebooks/solutions", "the learner's copy": "work"}[edition]
-    made = {folder / f"{source.stem}.ipynb" for source in SOURCES}  # in work/ once `make lab` has run
+    made = {folder / part / f"{source.stem}.ipynb" for source in SOURCES for part in ("", "solutions")}  # by make lab
+    if edition == "solutions":
+        made = {folder / f"{source.stem}.ipynb" for source in SOURCES}
     exists = lambda there: there in made if there.suffix == ".ipynb" else there.exists() and ROOT in there.parents
     cells = editions.notebook(lesson(path), "solutions" if edition == "solutions" else "learner").cells
     found = broken("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), folder, exists)
