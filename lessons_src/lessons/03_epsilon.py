@@ -215,7 +215,7 @@ for s in (1.0, 0.1, 0.01, 0.001):
 # %% [markdown]
 # In [lesson 1](01_why_normalize.ipynb) a signal went through fifty layers with LayerNorm before each ReLU, and kept its size for every weight scale from 0.5 to 3.
 #
-# **Predict 3.4:** what arrives at a weight scale of 0.001?
+# **Predict 3.4:** what arrives at a weight scale of 0.001, with PyTorch's $\epsilon$?
 # - [ ] a signal of the usual size :: LayerNorm takes the scale out where the variance is far above epsilon. Here the variance is 1e-6 in the first layer already.
 # - [ ] about a third of it :: LayerNorm leaves that in the first layer. The next layer starts from there.
 # - [x] next to nothing :: Each layer starts smaller than the one before, and epsilon outweighs the variance more and more.
@@ -297,7 +297,7 @@ show("output  ", y[0])
 show("gradient", zero.grad[0])
 
 # %% [markdown]
-# A clean output hides a broken gradient. Under the root, $\epsilon$ gives the output the variance $v/(v+\epsilon)$ and bounds the gradient by $1/\sqrt\epsilon$; the values have a bound without it.
+# So the output is right and the gradient is lost. Under the root, $\epsilon$ gives the output the variance $v/(v+\epsilon)$ and bounds the gradient by $1/\sqrt\epsilon$; the values have a bound without it.
 #
 # ## 3.4 Which epsilon travels with which weights
 #
@@ -415,7 +415,7 @@ check.find_eps(find_eps)
 # <details><summary>Hint</summary>
 #
 # Which rows show $\epsilon$, and which hide it? Solve $v_\text{out} = v/(v+\epsilon)$ for $\epsilon$.
-# For the smallest $\epsilon$ the row must be very small, and float64 is kinder than float32.
+# For the smallest $\epsilon$ the row must be very small, and float64 holds more digits than float32.
 #
 # </details>
 #

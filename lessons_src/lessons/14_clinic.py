@@ -1116,7 +1116,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # |---|---|---|
 # | AdaLN | a norm whose gain and bias are functions of a condition | [12.8](12_family.ipynb) |
 # | attention | an average of the values of the tokens that one may see (itself among them), weighted by a softmax of q · k | [11.1](11_transformer.ipynb#11.1-Attention-in-twelve-lines) |
-# | autocast | PyTorch's choice of a dtype for each operation | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
+# | autocast | PyTorch's choice of a dtype for each operation | [3, Deeper](03_epsilon.ipynb#Autocast) |
 # | autograd.Function | a class with a forward and a backward pass written by hand | [7.7](07_backward.ipynb#7.7-A-function-of-your-own,-and-its-second-derivative) |
 # | BatchNorm | a norm with one mean and variance for each feature, taken over the batch | [6.1](06_batchnorm.ipynb#6.1-The-other-axis) |
 # | bfloat16 | a number in 16 bits with the range of float32 and two digits | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
