@@ -185,10 +185,7 @@ BANK = {
             "negligible variance": found(lambda v, out: v / out, small_row(1e-9)),
         },
         "wrong": {  # no known mistakes: causes depend on the row that is fed
-            "an ordinary row in float32": (
-                found(lambda v, out: v / out - v, torch.tensor([0.0, 1, 2, 3])),
-                "float32",
-            ),
+            "an ordinary row in float32": (found(lambda v, out: v / out - v, torch.tensor([0.0, 1, 2, 3])), "float32"),
             "an ordinary row": (found(lambda v, out: v / out - v, small_row(1e3)), "times eps"),
             "a constant row": (
                 found(lambda v, out: v / out - v, torch.full((1, 4), 2.0, dtype=torch.float64)),
