@@ -819,7 +819,7 @@ apart = {
     for name, f in norms.items()
 }  # (16, 12) each
 divided = apart["softmax"][:, :-1] / apart["softmax"][:, 1:]  # (16, 11) by each further layer
-show("softmax divides by, layers 2 to 12", divided.mean(0), digits=0)
+show("softmax divides by, layers 2 to 8", divided.mean(0)[:7], digits=1)
 
 # %% tags=["hide-input"]
 plot.lines(
