@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-# find_gain: what people write as a search
+# find_scale: what people write as a search
 
 
 def halve(rms_after, low=0.5, high=4.0):
@@ -27,27 +27,27 @@ def halve_on_a_log_scale(rms_after):
 
 
 def try_many(rms_after):
-    gains = [0.5 + 0.05 * i for i in range(71)]
-    return min(gains, key=lambda gain: abs(rms_after(gain) - 1))
+    scales = [0.5 + 0.05 * i for i in range(71)]
+    return min(scales, key=lambda scale: abs(rms_after(scale) - 1))
 
 
 def try_many_tensors(rms_after):
     best = None
-    for gain in torch.arange(0.5, 4.0, 0.1):
-        if rms_after(gain) <= 1:
-            best = gain
+    for scale in torch.arange(0.5, 4.0, 0.1):
+        if rms_after(scale) <= 1:
+            best = scale
     return best
 
 
 def climb(rms_after):
-    gain = 0.5
-    while rms_after(gain) < 1:
-        gain *= 1.01
-    return gain
+    scale = 0.5
+    while rms_after(scale) < 1:
+        scale *= 1.01
+    return scale
 
 
 def one_measurement(rms_after):
-    return rms_after(1.0) ** (-1 / 50)  # a net of matrices and ReLU multiplies the signal by gain ** 50
+    return rms_after(1.0) ** (-1 / 50)  # a net of matrices and ReLU multiplies the signal by scale ** 50
 
 
 # fate: the rule (std * sqrt(width / 2)) ** depth and its slips
@@ -99,35 +99,27 @@ def in_place(x):
     return x / x.square().mean().sqrt()
 
 
-PROMISES = {
-    "with LayerNorm, weights three times as large give the same signal": True,
-    "with LayerNorm, an input twice as large gives the same signal": True,
-    "the entries of a standardized vector lie between -1 and 1": False,
-    "with LayerNorm, two digits keep different directions for 50 layers": False,
-    "with BatchNorm, the gradient keeps its size over 50 plain layers": False,
-    "in our training runs, weights of the right scale learned better with LayerNorm": False,
+UNCHANGED = {
+    "the weights of layer 7 only, times 3": True,
+    "the weights of all layers, times -1": False,
+    "the weights of one unit in each layer, times 3": False,
+    "all pixels of the input, plus 1": False,
+    "all 64 numbers of each z, plus 5": True,
+    "the first digit of the batch, times 100; the other digits at layer 50": True,
 }
 
 
 def but(number, value):
-    """The right promises but for one."""
-    return PROMISES | {list(PROMISES)[number]: value}
+    """The right answers but for one."""
+    return UNCHANGED | {list(UNCHANGED)[number]: value}
 
 
 BANK = {
-    "fading": {
-        "right": {"nothing": "nothing", "in capitals": " Nothing"},
-        "wrong": {
-            "a number": (0.7, "takes one of"),
-            "a word": ("all", "takes one of"),
-            "blank": (None, "takes one of"),
-        },
-    },
-    "find_gain": {
+    "find_scale": {
         "right": {
             "halving": halve,
             "halving logarithms": halve_on_a_log_scale,
-            "a list of gains": try_many,
+            "a list of scales": try_many,
             "tensors": try_many_tensors,
             "climbing": climb,
             "one measurement": one_measurement,
@@ -138,18 +130,18 @@ BANK = {
                 "yours is 4, which leaves",
             ),
             "the smallest signal": (lambda f: min([0.5 + 0.1 * i for i in range(36)], key=f), "which leaves"),
-            "a negative gain": (lambda f: -halve(f), "yours is -1.414, which does not lie between"),
+            "a negative scale": (lambda f: -halve(f), "yours is -1.414, which does not lie between"),
             "sum of the limits": (lambda f, low=0.5, high=4.0: low + high, "which leaves"),
             "not returned": (lambda f: print(halve(f)), "Is the return missing"),
             "a pair": (lambda f: (1.3, 1.5), "yours is a tuple of 2"),
             "a whole list": (lambda f: torch.linspace(0.5, 4, 8), "yours is a tensor of shape (8,)"),
-            "a dictionary": (lambda f: {gain: f(gain) for gain in (1.0, 2.0)}, "yours is a dict of 2"),
+            "a dictionary": (lambda f: {scale: f(scale) for scale in (1.0, 2.0)}, "yours is a dict of 2"),
             "a string": (lambda f: "1.4", "yours is '1.4'"),
             "not a number": (lambda f: math.nan, "leaves 0.01 to 100"),
             "rms_after of nothing": (lambda f: f(), "TypeError"),
             "its result": (1.41, "takes your function itself"),
         },
-        "generic_exceptions": ("a little too large",),  # any gain at which the signal survives is right
+        "generic_exceptions": ("a little too large",),  # any scale at which the signal survives is right
     },
     "fate": {
         "right": {
@@ -194,13 +186,13 @@ BANK = {
             "not returned": (lambda x: None, "return"),
         },
     },
-    "promises": {
-        "right": {"all six": PROMISES, "in another order": dict(reversed(PROMISES.items()))},
+    "unchanged": {
+        "right": {"all six": UNCHANGED, "in another order": dict(reversed(UNCHANGED.items()))},
         "wrong": {
             "words": (but(0, "True"), "Python's two words True and False"),
             "one": (but(3, 0), "Python's two words True and False"),
-            "a key is missing": ({k: v for k, v in PROMISES.items() if "twice" not in k}, "missing"),
-            "a list": (list(PROMISES.values()), "dictionary"),
+            "a key is missing": ({k: v for k, v in UNCHANGED.items() if "pixels" not in k}, "missing"),
+            "a list": (list(UNCHANGED.values()), "dictionary"),
         },
     },
 }

@@ -1,26 +1,15 @@
-"""Checks of lesson 1: the fate of a signal in a deep net, the gain that it survives, and a standardized vector."""
+"""Checks of lesson 1: the weight scale that a signal survives, its fate in a deep net, a standardized vector."""
 
 from numbers import Real
 
 import torch
 
-from lessonkit.check.core import Mistake, Probe, call, choice, draw, examine, in_float64, known, values
+from lessonkit.check.core import Mistake, Probe, call, draw, examine, in_float64, known, values
+
+# ------------------------------------------------------------------------------------------------------ find_scale
 
 
-def fading(answer):
-    """Check the prediction of how much of a signal is left after 50 layers that keep 71 % each (lesson 1)."""
-    options = {
-        "most": "71 % is left after one layer. Then the next layer takes its share of the rest, and so on, fifty times.",
-        "a hundredth": "A hundredth is left after 13 layers already: 0.71 to the power 13 is 0.01. There are 37 more.",
-        "nothing": None,
-    }
-    choice(answer, "fading", options)
-
-
-# ------------------------------------------------------------------------------------------------------ find_gain
-
-
-def _find_gain(rms_after, low=0.5, high=4.0):
+def _find_scale(rms_after, low=0.5, high=4.0):
     for _ in range(20):
         middle = (low + high) / 2
         if rms_after(middle) > 1:
@@ -37,62 +26,60 @@ class _Said(str):
 
 
 def _survival(label, keep):
-    """A probe: 50 layers that keep `keep` of a signal at gain 1. What counts is whether it survives at the gain found."""
+    """A probe: 50 layers that keep `keep` of a signal at weight scale 1. It counts whether the signal survives."""
 
-    def rms_after(gain):
-        return torch.tensor(float(gain) * keep, dtype=torch.float64).pow(50).item()  # inf where a float would raise
+    def rms_after(scale):
+        return torch.tensor(float(scale) * keep, dtype=torch.float64).pow(50).item()  # inf where a float would raise
 
     rms_after.__qualname__ = "rms_after"  # as messages call it
 
     def run(answer):
-        gain = answer(rms_after)
-        if isinstance(gain, torch.Tensor) and gain.numel() == 1:
-            gain = gain.item()
-        if not isinstance(gain, Real) or isinstance(gain, bool):
-            shape = f"a tensor of shape {tuple(gain.shape)}" if isinstance(gain, torch.Tensor) else repr(gain)
-            kind = f"a {type(gain).__name__} of {len(gain)}" if isinstance(gain, (tuple, list, dict)) else shape
-            return {"the gain": None if gain is None else _Said(kind)}
-        left = rms_after(gain)
+        scale = answer(rms_after)
+        if isinstance(scale, torch.Tensor) and scale.numel() == 1:
+            scale = scale.item()
+        if not isinstance(scale, Real) or isinstance(scale, bool):
+            shape = f"a tensor of shape {tuple(scale.shape)}" if isinstance(scale, torch.Tensor) else repr(scale)
+            kind = f"a {type(scale).__name__} of {len(scale)}" if isinstance(scale, (tuple, list, dict)) else shape
+            return {"the weight scale": None if scale is None else _Said(kind)}
+        left = rms_after(scale)
         if not 0.01 <= left <= 100:
-            return {"the gain": _Said(f"{gain:.4g}, which leaves {left:.2g}")}
-        if not 0.5 <= gain <= 4:
-            return {"the gain": _Said(f"{gain:.4g}, which does not lie between low = 0.5 and high = 4")}
-        return {"the gain": _Said("one that leaves 0.01 to 100")}
+            return {"the weight scale": _Said(f"{scale:.4g}, which leaves {left:.2g}")}
+        if not 0.5 <= scale <= 4:
+            return {"the weight scale": _Said(f"{scale:.4g}, which does not lie between low = 0.5 and high = 4")}
+        return {"the weight scale": _Said("one that leaves 0.01 to 100")}
 
     return Probe(label, run)
 
 
 _SURVIVALS = [
-    _survival("layers that keep 71 % of the signal at gain 1 (ReLU)", 2**-0.5),
+    _survival("layers that keep 71 % of the signal at weight scale 1 (ReLU)", 2**-0.5),
     # not 1.0: a search in steps of 0.1 that stops just before 1 would return 0.9, which is too far below
-    _survival("layers that keep 97 % of the signal at gain 1", 0.97),
-    _survival("layers that keep 40 % of the signal at gain 1", 0.4),
+    _survival("layers that keep 97 % of the signal at weight scale 1", 0.97),
+    _survival("layers that keep 40 % of the signal at weight scale 1", 0.4),
     # its signal lives from 0.793 to 0.953: between two steps of a quarter
-    _survival("layers that keep 115 % of the signal at gain 1", 1.15),
+    _survival("layers that keep 115 % of the signal at weight scale 1", 1.15),
 ]
 
-_BY_HEART = "This gain suits a ReLU net, but was found without measuring. Call rms_after(gain) for several gains: the check brings other nets."
-_ONE = "it is 1 for every net. Compare rms_after(gain) with 1, not the gain; and return the gain, not rms_after(gain)."
-_FIFTY_TIMES = "the gain acts fifty times, once a layer: to correct a factor, take its 50th root."
-_WRONG_HALF = (
-    "your search keeps the wrong half. Where the signal is larger than 1, the gain is too large: go on below it."
-)
-_WHOLE = "a gain is seldom a whole number: return it as it is, without int or round."
+_BY_HEART = "This weight scale suits a ReLU net, but was found without measuring. Call rms_after(scale) for several scales: the check brings other nets."
+_ONE = "it is 1 for every net. Compare rms_after(scale) with 1, not the weight scale; and return the weight scale, not rms_after(scale)."
+_FIFTY_TIMES = "the weight scale acts fifty times, once a layer: to correct a factor, take its 50th root."
+_WRONG_HALF = "your search keeps the wrong half. Where the signal is larger than 1, the weight scale is too large: go on below it."
+_WHOLE = "a weight scale is seldom a whole number: return it as it is, without int or round."
 _TOO_EARLY = "the search stops after a few steps, too early. Each one halves the range: twenty are plenty."
-_TOO_FAR_APART = "the gains that you try lie too far apart. Try finer ones: steps of 0.05."
+_TOO_FAR_APART = "the scales that you try lie too far apart. Try finer ones: steps of 0.05."
 _MIDDLE = "the middle of low and high is (low + high) / 2: a plus, and brackets."
 
 
-def _closest(gains):
-    return lambda rms_after: min(gains, key=lambda gain: abs(rms_after(gain) - 1))
+def _closest(scales):
+    return lambda rms_after: min(scales, key=lambda scale: abs(rms_after(scale) - 1))
 
 
 def _climb(step):
     return lambda rms_after: next(0.5 + step * i for i in range(99) if rms_after(0.5 + step * i) >= 1)
 
 
-_GAINS = known(
-    _find_gain,
+_SCALES = known(
+    _find_scale,
     {
         "return middle -> return 2**0.5": _BY_HEART,
         "return middle -> return 1.4": _BY_HEART,
@@ -102,7 +89,7 @@ _GAINS = known(
         "rms_after(middle) > 1 -> middle > 1": _ONE,
         "return middle -> return 1 / rms_after(1.0)": _FIFTY_TIMES,
         "return middle -> return rms_after(1.0) ** -0.5": _FIFTY_TIMES,
-        "return middle -> return rms_after(1.0) ** (1 / 50)": "the other way round: where too little is left, the gain must be larger than 1.",
+        "return middle -> return rms_after(1.0) ** (1 / 50)": "the other way round: where too little is left, the weight scale must be larger than 1.",
         "return middle -> return int(middle)": _WHOLE,
         "return middle -> return round(middle)": _WHOLE,
         "> 1 -> < 1": _WRONG_HALF,
@@ -116,23 +103,23 @@ _GAINS = known(
         "(low + high) / 2 -> low + high / 2": _MIDDLE,
     },
 ) + [
-    *(Mistake(_TOO_FAR_APART, _closest(gains)) for gains in ((1, 2, 3, 4), (1, 2, 3), [k / 4 for k in range(2, 17)])),
+    *(Mistake(_TOO_FAR_APART, _closest(scales)) for scales in ((1, 2, 3, 4), (1, 2, 3), [k / 4 for k in range(2, 17)])),
     *(Mistake(_TOO_FAR_APART, _climb(step)) for step in (0.25, 0.5, 1)),
 ]
 
 
-def find_gain(answer):
-    """Check a function rms_after -> gain at which the signal lives; graded on what survives (lesson 1)."""
+def find_scale(answer):
+    """Check a function rms_after -> weight scale at which the signal lives; graded on what survives (lesson 1)."""
     tried = "layers that keep 71 %, 97 %, 40 % and 115 % of a signal"
-    examine(answer, "find_gain", _SURVIVALS, _find_gain, _GAINS, tried=tried)
+    examine(answer, "find_scale", _SURVIVALS, _find_scale, _SCALES, tried=tried)
 
 
 # ----------------------------------------------------------------------------------------------------------- fate
 
 
 def _fate(std, width, depth=50):
-    gain = std * width**0.5
-    left = (gain / 2**0.5) ** depth
+    scale = std * width**0.5
+    left = (scale / 2**0.5) ** depth
     if left < 0.01:
         return "dies"
     return "explodes" if left > 100 else "lives"
@@ -169,7 +156,7 @@ _NETS = [
     _net("weights that leave 0.00995 of the rms", 0.00995 ** (1 / 50), 2),
 ]
 
-_BRACKETS = "brackets are missing: a / b ** depth divides by b ** depth only. Write (gain / 2 ** 0.5) ** depth."
+_BRACKETS = "brackets are missing: a / b ** depth divides by b ** depth only. Write (scale / 2 ** 0.5) ** depth."
 _OFF_BY_ONE = "the power is off by one: depth layers give depth factors."
 _FACTOR = "within a factor of 100, up or down, a signal lives: compare with 0.01 and with 100, not with 1."
 _SAME = "your function says the same whatever the weights are."
@@ -178,19 +165,19 @@ _LEFT_OUT = "is the return missing at the end, or is one of the three cases left
 _FATES = known(
     _fate,
     {
-        "gain / 2**0.5 -> gain": "ReLU is missing: it halves the mean square, so divide each layer's factor by the root of 2.",
-        "width**0.5 -> width": "the gain is std times the root of the width, not times the width.",
+        "scale / 2**0.5 -> scale": "ReLU is missing: it halves the mean square, so divide each layer's factor by the root of 2.",
+        "width**0.5 -> width": "the weight scale is std times the root of the width, not times the width.",
         "std * width**0.5 -> std / width**0.5": "a sum over more inputs is larger: multiply std by the root of the width, do not divide.",
-        "std * width**0.5 -> std": "std is not yet the gain, the width is missing: gain = std times the root of the width.",
-        "gain / 2**0.5 -> std": "std is not yet the gain, and ReLU is missing: std times the root of the width, by the root of 2.",
-        "gain / 2**0.5 -> gain**2 / 2": "the limits 0.01 and 100 are for the rms, (gain / sqrt(2)) ** depth, not for the mean square.",
-        "gain / 2**0.5 -> gain / 2": "ReLU halves the mean square, so the rms loses the root of 2, not 2.",
-        "gain / 2**0.5 -> gain * 2**0.5": "ReLU takes away half of the mean square: divide by the root of 2, do not multiply.",
-        "gain / 2**0.5 -> std * (2 / width) ** 0.5": "upside down: divide std by Kaiming's sqrt(2 / width), do not multiply.",
-        "gain / 2**0.5 -> gain / 1.4": "1.4 is not close enough to the root of 2 where a thousand layers multiply. Write 2 ** 0.5.",
-        "(gain / 2**0.5) ** depth -> gain**depth / 2**0.5": "ReLU acts in every layer: divide the gain by the root of 2 first, in brackets, then take the power.",
-        "(gain / 2**0.5) ** depth -> gain / 2**0.5**depth": _BRACKETS,
-        "(gain / 2**0.5) ** depth -> gain / (2**0.5) ** depth": _BRACKETS,
+        "std * width**0.5 -> std": "std is not yet the scale, the width is missing: the weight scale is std times the root of the width.",
+        "scale / 2**0.5 -> std": "std is not yet the scale, and ReLU is missing: std times the root of the width, by the root of 2.",
+        "scale / 2**0.5 -> scale**2 / 2": "the limits 0.01 and 100 are for the rms, (scale / sqrt(2)) ** depth, not for the mean square.",
+        "scale / 2**0.5 -> scale / 2": "ReLU halves the mean square, so the rms loses the root of 2, not 2.",
+        "scale / 2**0.5 -> scale * 2**0.5": "ReLU takes away half of the mean square: divide by the root of 2, do not multiply.",
+        "scale / 2**0.5 -> std * (2 / width) ** 0.5": "upside down: divide std by Kaiming's sqrt(2 / width), do not multiply.",
+        "scale / 2**0.5 -> scale / 1.4": "1.4 is not close enough to the root of 2 where a thousand layers multiply. Write 2 ** 0.5.",
+        "(scale / 2**0.5) ** depth -> scale**depth / 2**0.5": "ReLU acts in every layer: divide the weight scale by the root of 2 first, in brackets, then take the power.",
+        "(scale / 2**0.5) ** depth -> scale / 2**0.5**depth": _BRACKETS,
+        "(scale / 2**0.5) ** depth -> scale / (2**0.5) ** depth": _BRACKETS,
         "** depth -> ** (depth + 1)": _OFF_BY_ONE,
         "** depth -> ** (depth - 1)": _OFF_BY_ONE,
         " ** depth -> ": "that is one layer's factor. It acts once in each layer: raise it to the power depth.",
@@ -306,22 +293,22 @@ def standardize(answer):
     )
 
 
-def promises(answer):
-    """Check which of six promises a norm keeps (lesson 1)."""
-    scale, same, between, directions, batch, better = expected = {
-        "with LayerNorm, weights three times as large give the same signal": True,
-        "with LayerNorm, an input twice as large gives the same signal": True,
-        "the entries of a standardized vector lie between -1 and 1": False,
-        "with LayerNorm, two digits keep different directions for 50 layers": False,
-        "with BatchNorm, the gradient keeps its size over 50 plain layers": False,
-        "in our training runs, weights of the right scale learned better with LayerNorm": False,
+def unchanged(answer):
+    """Check which of six changes a net with `standardize` before each ReLU does not see (lesson 1)."""
+    layer, sign, unit, pixels, shift, other = expected = {
+        "the weights of layer 7 only, times 3": True,
+        "the weights of all layers, times -1": False,
+        "the weights of one unit in each layer, times 3": False,
+        "all pixels of the input, plus 1": False,
+        "all 64 numbers of each z, plus 5": True,
+        "the first digit of the batch, times 100; the other digits at layer 50": True,
     }
     why_not = {
-        scale: "Each norm divides by the deviation, which is three times as large too, and so divides the 3 out.",
-        same: "The layers have no bias, so twice the input is twice the first z; the first norm divides the 2 out.",
-        between: "0, 0, 0, 0, 10 becomes four times -0.5 and one 2. Only mean and spread are set.",
-        directions: "Their cosine was above 0.9: LayerNorm treats every vector by itself and pushes no two of them apart (section 1.7).",
-        batch: "It grew by a factor of about 1.2 a layer, from layer 50 back to layer 1 (section 1.7).",
-        better: "With and without it the nets ended alike there (the figure of 1.6, the last two rows of the table in 1.7).",
+        layer: "In layer 7 z, its mean and its deviation are three times as large: the 3 cancels in that layer already.",
+        sign: "A negative factor does not cancel: z / sigma changes its sign, and ReLU then keeps the other numbers.",
+        unit: "Only one of the 64 numbers of z gets the factor, so the mean and the deviation do not get it: it cannot cancel.",
+        pixels: "The matrix comes first: the 64 numbers of z get 64 different summands, and the mean takes away only a common one.",
+        shift: "A common summand is a summand of the mean too, and goes with it; the deviation never sees it.",
+        other: "Each row has a mean and a deviation of its own, so no digit sees another one.",
     }
-    values(answer, "promises", expected, [(key, not expected[key], why) for key, why in why_not.items()])
+    values(answer, "unchanged", expected, [(key, not expected[key], why) for key, why in why_not.items()])
