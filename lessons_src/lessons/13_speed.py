@@ -188,7 +188,7 @@ assert abs(total_in_any_order(row) - exact) < 0.5 * abs(
 # %% [markdown]
 # 958 too much, one percent. In any order it is closer to the truth (how close depends on the width of the registers).
 #
-# But some sums must keep their order. Far from zero the mean of a row is rounded to float32 (around 100,000 the steps are 0.008 wide), and every $x-\mu$ is off by the same amount ([lesson 7](07_backward.ipynb), section 7.8). We keep the mean as a sum of two float32 numbers, `near + rest`, and subtract them one after the other.
+# But some sums must keep their order. Far from zero the mean of a row is rounded to float32 (around 100,000 the steps are 0.008 wide), and every $x-\mu$ is off by the same amount ([lesson 7](07_backward.ipynb)). We keep the mean as a sum of two float32 numbers, `near + rest`, and subtract them one after the other.
 # Reordered to $x - (\text{near}+\text{rest})$, that would round the mean after all, and the effort would be in vain.
 # So this one line gets a function of its own, for which reordering is forbidden. (It says `fastmath=False` aloud, because Numba otherwise hands `fastmath` on to the functions that a function calls.)
 #

@@ -42,8 +42,8 @@ from lessonkit import (
 # | eps that is 0 in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) | a row of zeros in half precision |
 # | names that no checkpoint knows; parameters that should not be there | [4.9](04_affine_and_module.ipynb#4.9-Clinic:-right-on-ordinary-rows) | `load_state_dict`; count the parameters |
 # | a softmax over a row that is masked throughout | [5.7](05_softmax.ipynb#5.7-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
-# | BatchNorm told the wrong number of channels | [6.10](06_batchnorm.ipynb#6.10-Clinic:-the-error-that-went-away) | the length of `running_mean` |
-# | gain outside the means, in a hand-written backward pass | [7.9](07_backward.ipynb#7.9-Clinic:-right-at-the-start,-wrong-after-training) | random gains |
+# | BatchNorm told the wrong number of channels | [6.8](06_batchnorm.ipynb#6.8-Clinic:-the-error-that-went-away) | the length of `running_mean` |
+# | gain outside the means, in a hand-written backward pass | [7.8](07_backward.ipynb#7.8-Clinic:-right-at-the-start-and-wrong-after-training) | random gains |
 # | a norm over one feature | [8.8](08_geometry.ipynb#8.8-Clinic:-features-that-never-arrive) | two inputs, one output |
 # | a sigmoid before the cross-entropy | [9.11](09_cnn.ipynb#9.11-Clinic:-ten-mistakes-in-thirty-lines) | a loss that stops at 1.46 |
 # | `normalized_shape` with the time in it | [10.10](10_rnn.ipynb#10.10-Clinic:-the-tagger-that-read-ahead) | change a later step, look at an earlier one |
@@ -61,7 +61,7 @@ from lessonkit import (
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
 # | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) | sizes that are all different |
 # | gain that is not registered | [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
-# | statistics cut off from the gradient | [7.5](07_backward.ipynb#7.5-Leave-a-term-out) | compare with autograd, random gradient from above |
+# | statistics cut off from the gradient | [7.5](07_backward.ipynb#7.5-Cut-one-path) | compare with autograd, random gradient from above |
 # | `eval()` forgotten | [9.10](09_cnn.ipynb#9.10-Three-sick-runs) | one image, alone and in company |
 # | the norm outside the recurrence | [10.1](10_rnn.ipynb#10.1-Behind-the-loop), [10.3](10_rnn.ipynb#10.3-The-gradient-through-time) | the gradient through time |
 # | Post-LN without warm-up, with 12 layers at a rate of 0.003 | [11.4](11_transformer.ipynb#11.4-Four-curves) | the first hundred steps |
@@ -488,7 +488,7 @@ show("skeleton", skeleton(RepairedBlock(4), x))
 #
 # Your LayerNorm is wrong, and you do not know why. Or it is someone else's, and you do not know whether. What do you feed it, and in which order?
 #
-# A test is a function that takes a *class*, builds layers from it as from `nn.LayerNorm`, and returns `True` if they pass. Two helpers first. `trial` gives a layer **random gains and biases** (cases 14.3 and 7.9), and computes the right answer **in float64**, on the same numbers.
+# A test is a function that takes a *class*, builds layers from it as from `nn.LayerNorm`, and returns `True` if they pass. Two helpers first. `trial` gives a layer **random gains and biases** (cases 14.3 and 7.8), and computes the right answer **in float64**, on the same numbers.
 
 
 # %% id="trial"
@@ -1117,7 +1117,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | AdaLN | a norm whose gain and bias are functions of a condition | [12.8](12_family.ipynb) |
 # | attention | an average of the values of the tokens that one may see (itself among them), weighted by a softmax of q · k | [11.1](11_transformer.ipynb#11.1-Attention-in-twelve-lines) |
 # | autocast | PyTorch's choice of a dtype for each operation | [3, Deeper](03_epsilon.ipynb#Autocast) |
-# | autograd.Function | a class with a forward and a backward pass written by hand | [7.7](07_backward.ipynb#7.7-A-function-of-your-own,-and-its-second-derivative) |
+# | autograd.Function | a class with a forward and a backward pass written by hand | [7.7](07_backward.ipynb#7.7-A-function-of-your-own-and-its-second-derivative) |
 # | BatchNorm | a norm with one mean and variance for each feature, taken over the batch | [6.1](06_batchnorm.ipynb#6.1-The-other-axis) |
 # | bfloat16 | a number in 16 bits with the range of float32 and two digits | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
 # | bias | the learned number β added to each normalized feature | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
@@ -1136,7 +1136,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | DeepNorm | Post-LN with a factor α on the stream, and smaller weights in the branches at the start | [12.7](12_family.ipynb) |
 # | dilation | the distance between the taps of a convolution's kernel, in pixels | [9.1](09_cnn.ipynb#9.1-How-large-is-what-comes-out?) |
-# | dy | the gradient that arrives at a layer's output, from above | [7.1](07_backward.ipynb#7.1-What-arrives,-and-what-it-meets-first) |
+# | dy | the gradient that arrives at a layer's output, from above | [7.1](07_backward.ipynb#7.1-What-arrives-and-what-it-meets-first) |
 # | DyT | a tanh with one learned factor, then gain and bias: in the place of a norm, and without statistics | [12.6](12_family.ipynb#12.6-No-statistics-at-all:-DyT) |
 # | effective learning rate | the rate at which the direction of weights before a norm turns: η/‖W‖² for plain SGD | [8.7](08_geometry.ipynb#8.7-Weights-before-a-norm) |
 # | eigenvalues | the factors by which a symmetric matrix stretches directions at right angles to one another | [8.4](08_geometry.ipynb#8.4-What-gets-through:-the-spectrum-of-the-Jacobian) |
@@ -1149,7 +1149,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | gain | the learned factor γ of each normalized feature, `weight` in PyTorch | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
 # | gain (of weights) | the factor on the standard deviation of freshly drawn weights | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | gloo | PyTorch's library for processes that talk to each other on CPUs | [13.8](13_speed.ipynb) |
-# | gradcheck | PyTorch's comparison of a gradient with small differences of the output | [7.7](07_backward.ipynb#7.7-A-function-of-your-own,-and-its-second-derivative) |
+# | gradcheck | PyTorch's comparison of a gradient with small differences of the output | [7.7](07_backward.ipynb#7.7-A-function-of-your-own-and-its-second-derivative) |
 # | gradgradcheck | the same as gradcheck, for the gradient of the gradient | [4.4](04_affine_and_module.ipynb#4.4-What-the-eight-lines-lack) |
 # | gradient | the derivatives of the loss, carried backwards from layer to layer | [1.4](01_why_normalize.ipynb#1.4-The-gradient-takes-the-same-road-back) |
 # | GroupNorm | a norm with statistics for each group of channels of a sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-four-layouts,-one-table) |
@@ -1187,7 +1187,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | rms | root mean square: the root of the mean of the squares | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | RMSNorm | a norm that divides by the rms and subtracts no mean | [8.5](08_geometry.ipynb#8.5-RMSNorm:-the-sphere-without-the-projection) |
 # | row | the D numbers of one sample or token, which are normalized together | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
-# | rstd | one over the root of variance plus eps | [7.1](07_backward.ipynb#7.1-What-arrives,-and-what-it-meets-first) |
+# | rstd | one over the root of variance plus eps | [7.1](07_backward.ipynb#7.1-What-arrives-and-what-it-meets-first) |
 # | running statistics | averages of BatchNorm's means and variances over the batches, used in evaluation | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
 # | ScaleNorm | RMSNorm with one gain for all features | [12.2](12_family.ipynb#12.2-Without-the-mean:-RMSNorm-and-ScaleNorm) |
 # | seed | the number that a random generator starts from; results are reported over several | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
@@ -1206,8 +1206,8 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | state_dict | the dictionary from names to tensors that a module saves and loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | stride | the step by which a convolution's kernel moves on | [9.1](09_cnn.ipynb#9.1-How-large-is-what-comes-out?) |
 # | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [10.1](10_rnn.ipynb#10.1-Behind-the-loop) |
-# | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6.8](06_batchnorm.ipynb) |
-# | tape | autograd's record of the forward pass | [7.2](07_backward.ipynb#7.2-The-six-lines,-backwards) |
+# | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
+# | tape | autograd's record of the forward pass | [7.2](07_backward.ipynb#7.2-Six-lines-backwards) |
 # | temperature | what the scores are divided by before a softmax | [5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see) |
 # | token | one position of a sequence: a word, a letter, or a patch of an image | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | variance | the mean squared distance from the mean; its root is the (standard) deviation | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
@@ -1263,8 +1263,8 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | LayerNorm folds into the layer before it, as BatchNorm does | LayerNorm cannot be folded into the layer before it | [6.7](06_batchnorm.ipynb#6.7-What-the-layer-before-it-feels) |
 # | LayerNorm changes in eval() | LayerNorm has no running statistics | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
 # | BatchNorm fails when there are few batches | The size of the batch matters to BatchNorm, not the number of batches | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
-# | with several devices BatchNorm sees the whole batch | Averaging variances of devices is not the variance of the whole | [6.8](06_batchnorm.ipynb) |
-# | in the backward pass mean and deviation are constants | Mean and deviation are not constants in the backward pass | [7.5](07_backward.ipynb#7.5-Leave-a-term-out) |
+# | with several devices BatchNorm sees the whole batch | Averaging variances of devices is not the variance of the whole | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
+# | in the backward pass mean and deviation are constants | Mean and deviation are not constants in the backward pass | [7.5](07_backward.ipynb#7.5-Cut-one-path) |
 # | LayerNorm kills the gradient | A sum of outputs has no gradient: test with random weights | [7.6](07_backward.ipynb#7.6-Losses-that-are-blind) |
 # | a LayerNorm after an RNN normalizes the recurrence | LayerNorm outside the recurrence does not change the gradient through time | [10.3](10_rnn.ipynb#10.3-The-gradient-through-time) |
 # | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [11.7](11_transformer.ipynb#11.7-The-growing-stream,-and-why-a-final-norm) |

@@ -29,33 +29,18 @@ def plain_forward(x, weight, bias, eps):
 # 7.1
 
 
-def summed(dy, x_hat):
-    rows = tuple(range(dy.dim() - 1))
-    return (dy * x_hat).sum(rows), dy.sum(rows)
-
-
-def with_loops(dy, x_hat):
-    dweight = dbias = 0
-    for one_dy, one_x in zip(dy.flatten(0, -2), x_hat.flatten(0, -2), strict=True):
-        dweight, dbias = dweight + one_dy * one_x, dbias + one_dy
-    return dweight, dbias
-
-
-# 7.2
-
-
 def steps(dy, x, weight, eps=1e-5):
     D = x.shape[-1]
     mean = x.mean(-1, keepdim=True)
     centered = x - mean
     rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps)
-    d_x_hat = dy * weight
-    d_rstd = (d_x_hat * centered).sum(-1, keepdim=True)
-    d_var = d_rstd * -0.5 * rstd**3
-    d_centered = d_x_hat * rstd + d_var * 2 * centered / D
-    d_mean = -d_centered.sum(-1, keepdim=True)
-    d_x = d_centered + d_mean / D
-    return d_x_hat, d_rstd, d_var, d_centered, d_mean, d_x
+    dx_hat = dy * weight
+    drstd = (dx_hat * centered).sum(-1, keepdim=True)
+    dvar = drstd * -0.5 * rstd**3
+    dcentered = dx_hat * rstd + dvar * 2 * centered / D
+    dmean = -dcentered.sum(-1, keepdim=True)
+    dx = dcentered + dmean / D
+    return dx_hat, drstd, dvar, dcentered, dmean, dx
 
 
 def steps_otherwise(dy, x, weight, eps=1e-5):
@@ -63,11 +48,11 @@ def steps_otherwise(dy, x, weight, eps=1e-5):
     var, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
     std = (var + eps).sqrt()
     h = weight * dy
-    d_rstd = torch.einsum("...d,...d->...", h, x - mean).unsqueeze(-1)
-    d_var = -d_rstd / (2 * (var + eps) ** 1.5)
-    d_centered = h / std + (x - mean) * (2 / D) * d_var
-    d_mean = -h.sum(-1, keepdim=True) / std  # the path through the variance adds nothing
-    return [h, d_rstd, d_var, d_centered, d_mean, d_centered - d_centered.mean(-1, keepdim=True)]
+    drstd = torch.einsum("...d,...d->...", h, x - mean).unsqueeze(-1)
+    dvar = -drstd / (2 * (var + eps) ** 1.5)
+    dcentered = h / std + (x - mean) * (2 / D) * dvar
+    dmean = -h.sum(-1, keepdim=True) / std  # the path through the variance adds nothing
+    return [h, drstd, dvar, dcentered, dmean, dcentered - dcentered.mean(-1, keepdim=True)]
 
 
 def steps_with_matrices(dy, x, weight, eps=1e-5):
@@ -75,10 +60,10 @@ def steps_with_matrices(dy, x, weight, eps=1e-5):
     column, h = (x - mean).unsqueeze(-1), dy * weight
     identity = torch.eye(D, dtype=x.dtype)
     jacobian = rstd.unsqueeze(-1) * identity - column @ column.mT * rstd.unsqueeze(-1) ** 3 / D  # x_hat by centered
-    d_rstd = (h.unsqueeze(-2) @ column).squeeze(-1)
-    d_centered = (h.unsqueeze(-2) @ jacobian).squeeze(-2)
-    d_x = d_centered @ (identity - 1 / D)
-    return h, d_rstd, -d_rstd * rstd**3 / 2, d_centered, -total(d_centered), d_x
+    drstd = (h.unsqueeze(-2) @ column).squeeze(-1)
+    dcentered = (h.unsqueeze(-2) @ jacobian).squeeze(-2)
+    dx = dcentered @ (identity - 1 / D)
+    return h, drstd, -drstd * rstd**3 / 2, dcentered, -total(dcentered), dx
 
 
 def steps_by_autograd(dy, x, weight, eps=1e-5):
@@ -97,7 +82,7 @@ def but_line(number, change):
     return lambda *args: tuple(change(t) if i == number else t for i, t in enumerate(steps(*args)))
 
 
-# 7.3
+# 7.2
 
 
 def closed(dy, x, mean, rstd, weight):
@@ -118,9 +103,9 @@ def with_sums(dy, x, mean, rstd, weight):
 def in_steps(dy, x, mean, rstd, weight):
     D = x.shape[-1]
     h = dy * weight
-    d_var = -0.5 * rstd**3 * total(h * (x - mean))
-    d_centered = h * rstd + 2 / D * (x - mean) * d_var
-    dx = d_centered - m(d_centered)
+    dvar = -0.5 * rstd**3 * total(h * (x - mean))
+    dcentered = h * rstd + 2 / D * (x - mean) * dvar
+    dx = dcentered - m(dcentered)
     return [dx, (dy * (x - mean) * rstd).sum_to_size(weight.shape), dy.sum_to_size(weight.shape)]
 
 
@@ -171,7 +156,7 @@ def product_of_means(dy, x, mean, rstd, weight):
     return rstd * (h - m(h) - x_hat * m(h) * m(x_hat)), *closed(dy, x, mean, rstd, weight)[1:]
 
 
-def no_gain_and_means(dy, x, mean, rstd, weight):
+def no_gain_andmeans(dy, x, mean, rstd, weight):
     return closed(dy, x, mean, rstd, torch.ones_like(weight))[0], (dy * x).mean(0), dy.mean(0)
 
 
@@ -192,20 +177,23 @@ def remembers_a_shape():
     return answer
 
 
+# 7.3
+
+
+def inputs(rows=3, features=5, scale=3.0, **others):
+    g = torch.Generator().manual_seed(73)
+    x, dy = (torch.randn(rows, features, dtype=torch.float64, generator=g) for _ in range(2))
+    return dict(x=scale * x, weight=torch.randn(features, dtype=torch.float64, generator=g), dy=dy) | others
+
+
+BY_HAND = dict(
+    x=torch.tensor([[0.0, 4.0, 1.0, -3.0]]),
+    weight=torch.tensor([1.0, -2.0, 3.0, 0.5]),
+    dy=torch.tensor([[1.0, 2.0, -1.0, 3.0]]),
+)
+
+
 # 7.4
-
-SEES = {
-    "y.sum(), mean term missing": True,
-    "y.sum(), variance term missing": False,
-    "(y**2).sum(), mean term missing": False,
-    "(y**2).sum(), variance term missing": True,
-    "(y * random).sum(), mean term missing": True,
-    "(y * random).sum(), variance term missing": True,
-    "(y * random).sum(), gain forgotten": False,
-}
-
-
-# 7.5
 
 
 class NewStyle(torch.autograd.Function):
@@ -305,7 +293,7 @@ class NoFunction:
     apply = staticmethod(plain_forward)
 
 
-# 7.6
+# 7.5
 
 
 def mended(dy, x_hat, rstd, weight):
@@ -319,7 +307,7 @@ def mended_sums(dy, x_hat, rstd, weight):
     return (rstd / N) * (N * dy - total(dy) - x_hat * total(dy * x_hat))
 
 
-def mended_by_7_3(dy, x_hat, rstd, weight):
+def mended_by_7_2(dy, x_hat, rstd, weight):
     return closed(dy, x_hat, torch.zeros_like(rstd), torch.ones_like(rstd), weight)[0] * rstd
 
 
@@ -333,21 +321,6 @@ def half_mended(dy, x_hat, rstd, weight):
 
 
 BANK = {
-    "gain_and_bias_gradients": {
-        "right": {
-            "a tuple of axes": summed,
-            "reshape": lambda dy, x_hat: [(t.reshape(-1, t.shape[-1])).sum(0) for t in (dy * x_hat, dy)],
-            "sum_to_size": lambda dy, x_hat: ((dy * x_hat).sum_to_size(dy.shape[-1]), dy.sum_to_size(dy.shape[-1])),
-            "a loop": with_loops,
-            "einsum": lambda dy, x_hat: (torch.einsum("...d,...d->d", dy, x_hat), torch.einsum("...d->d", dy)),
-        },
-        "wrong": {
-            "over the features, kept": (lambda dy, x_hat: (total(dy * x_hat), total(dy)), "shape"),
-            "one of two": (lambda dy, x_hat: over_rows(dy * x_hat), "expected dweight and dbias"),
-            "detached x_hat": (lambda dy, x_hat: (over_rows(dy * x_hat.detach()), over_rows(dy)), "gradient of x_hat"),
-            "for matrices only": (lambda dy, x_hat: (torch.diagonal(dy.T @ x_hat), dy.sum(0)), "raised"),
-        },
-    },
     "backward_in_steps": {
         "right": {
             "six lines": steps,
@@ -355,17 +328,17 @@ BANK = {
             "with matrices": steps_with_matrices,
         },
         "wrong": {
-            "d_rstd without keepdim": (but_line(1, lambda t: t.squeeze(-1)), "shape"),
-            "five of six": (lambda *a: steps(*a)[:5], "expected d_x_hat"),
+            "drstd without keepdim": (but_line(1, lambda t: t.squeeze(-1)), "shape"),
+            "five of six": (lambda *a: steps(*a)[:5], "expected dx_hat"),
             "the second of two lines wrong": (
                 lambda *a: (*but_line(1, lambda t: t / a[1].shape[-1])(*a)[:2], *[None] * 4),
-                "Right so far: d_x_hat.\nProbable cause: the line of d_rstd: one rstd serves the whole row: its parts "
+                "Right so far: dx_hat.\nProbable cause: the line of drstd: one rstd serves the whole row: its parts "
                 "are summed, not averaged.",
             ),
             "two lines wrong": (lambda *a: (*but_line(2, lambda t: -t)(*a)[:5], a[0] * 3), "the sign"),
             "a line of no known mistake": (
                 but_line(4, lambda t: t + 1),
-                "Right so far: d_x_hat, d_rstd, d_var, d_cent",
+                "Right so far: dx_hat, drstd, dvar, dcentered",
             ),
             "by autograd": (steps_by_autograd, "PyTorch's own grad"),
         },
@@ -382,7 +355,7 @@ BANK = {
             "statistics under no_grad": (detached_statistics, "constants"),  # seen in public code
             "its own eps": (pytorch_anew, "which eps"),
             "product of means": (product_of_means, "variance term is missing"),
-            "no gain, and means over the rows": (no_gain_and_means, "gain is missing in dx"),
+            "no gain, and means over the rows": (no_gain_andmeans, "gain is missing in dx"),
             "clipped": (clipped, "outlier"),
             "remembers a shape": (remembers_a_shape(), "3 other rows of 5"),
             "two of three": (lambda *a: closed(*a)[:2], "expected dx and dweight and dbias"),
@@ -394,15 +367,29 @@ BANK = {
             "by autograd": (with_the_right_eps, "PyTorch's own grad"),
         },
     },
-    "blind_losses": {
-        "right": {"the answers": SEES, "in another order": dict(reversed(SEES.items()))},
+    "revealing": {
+        "right": {
+            "random": inputs(),
+            "float32": {name: item.float() for name, item in inputs().items()},
+            "one row, by hand": BY_HAND,
+            "in another order, recorded by autograd": {
+                name: item.clone().requires_grad_() for name, item in reversed(inputs(8, 12).items())
+            },
+        },
         "wrong": {
-            "all seen": (dict.fromkeys(SEES, True), "nothing to miss"),
-            "none seen": (dict.fromkeys(SEES, False), "not right"),
-            "numbers": ({k: int(v) for k, v in SEES.items()}, "True and False"),
-            "words": ({k: "yes" if v else "no" for k, v in SEES.items()}, "True and False"),
-            "a key is missing": ({k: v for k, v in SEES.items() if "gain" not in k}, "missing"),
-            "a list": (list(SEES.values()), "dictionary"),
+            "nearly equal gains": (inputs(weight=2 + 0.01 * torch.arange(5.0)), "your gains are (nearly) equal"),
+            "a tuple": (tuple(inputs().values()), "takes dict(x=..., weight=..., dy=...), not a tuple of 3"),
+            "no weight": ({"x": BY_HAND["x"], "dy": BY_HAND["dy"]}, "takes dict"),
+            "dots": (inputs(dy=...), "dy is three dots"),
+            "all dots": (..., "three dots"),
+            "lists": (inputs(dy=[[1.0] * 5] * 3), "dy is a list of 3"),
+            "whole numbers": (inputs(weight=torch.arange(5)), "weight is a tensor of shape (5,), expected a float"),
+            "three axes": (inputs(x=torch.randn(1, 3, 5, generator=torch.Generator())), "x (1, 3, 5)"),
+            "two features": (inputs(features=2), "at least three features"),
+            "ten thousand numbers": (inputs(20, 500), "at most 1000 numbers"),
+            "nan": (inputs(x=torch.full((3, 5), torch.nan)), "x holds nan"),
+            "constant rows": (inputs(x=torch.ones(3, 5)), "mean(h * x_hat) is (nearly) 0"),
+            "no gradient arrives": (inputs(dy=torch.zeros(3, 5)), "mean(h) is (nearly) 0"),
         },
     },
     "layer_norm_function": {
@@ -427,7 +414,7 @@ BANK = {
         },
     },
     "mended_gradient": {
-        "right": {"h first": mended, "sums": mended_sums, "by exercise 7.3": mended_by_7_3},
+        "right": {"h first": mended, "sums": mended_sums, "by exercise 7.2": mended_by_7_2},
         "wrong": {
             "half of the cure": (half_mended, "expected"),
             "in place": (mended_in_place, "changed its input dy"),

@@ -1,4 +1,5 @@
-"""Checks of lesson 7: the backward pass in steps, its closed form, an autograd.Function that can be differentiated twice.
+"""Checks of lesson 7: the backward pass in steps and in one formula, inputs that tell wrong gradients from the right
+one, an autograd.Function that can be differentiated twice.
 
 The gradients of a backward function are compared as total derivatives: mean and rstd are computed from x on the tape.
 Formulas that agree for every x agree in them too, however they treat a mean that is not the mean of x.
@@ -9,8 +10,10 @@ from dataclasses import replace
 import torch
 
 from lessonkit.check.core import (
+    Mistake,
     Probe,
     Raised,
+    accept,
     call,
     draw,
     examine,
@@ -20,8 +23,10 @@ from lessonkit.check.core import (
     known,
     raised,
     reject,
-    values,
 )
+from lessonkit.check.mistakes import announce, edited
+from lessonkit.check.verdicts import refuse_dots
+from lessonkit.check.wording import kind_of
 
 _AUTOGRAD = ("grad", "backward")  # torch.autograd.grad and tensor.backward, where the formula is to be written
 
@@ -38,69 +43,6 @@ def _with_outlier(seed, *shape):
     return x
 
 
-# ---- dweight and dbias -----------------------------------------------------------------------------------------------
-
-
-def _gain_and_bias(dy, x_hat):
-    rows = tuple(range(dy.dim() - 1))
-    dweight = (dy * x_hat).sum(rows)
-    dbias = dy.sum(rows)
-    return dweight, dbias
-
-
-_GAIN_AND_BIAS = known(
-    _gain_and_bias,
-    {
-        ".sum(rows) -> .mean(rows)": "you take the mean over the rows. Every row adds its part to the loss, so the parts are summed.",
-        ".sum(rows) -> ": "the sum over the rows is missing. One weight served all rows: its gradient has its shape, (D,).",
-        ".sum(rows) -> .sum(-1)": "you sum over the features. Each feature has its own weight: sum over all axes but the last.",
-        ".sum(rows) -> .sum(0)": "only the first axis is summed. All axes but the last are: with (B, T, D) these are two.",
-        ".sum(rows) -> .sum((0, 1))": "axes 0 and 1 are summed whatever comes in. All axes but the last are: for a matrix that is axis 0 alone.",
-        ".sum(rows) -> .sum((0, 1) if dy.dim() > 2 else 0)": "two axes are summed at most. All axes but the last are, however many there are: tuple(range(dy.dim() - 1)).",
-        ".sum(rows) -> .sum()": "everything is summed into one number. Each feature has its own weight: keep the last axis.",
-        "(rows) -> (rows, keepdim=True)": "the summed axes are still there with size 1. The gradient has the shape of the weight, (D,).",
-        "return dweight, dbias -> return dbias, dweight": "dweight and dbias are swapped: return dweight first.",
-        "(dy * x_hat) -> dy": "dweight lacks x_hat. The weight multiplies x_hat, so that is its derivative.",
-        "(dy * x_hat) -> x_hat": "dweight lacks dy: the gradient that arrives multiplies everything.",
-        "dbias = dy.sum -> dbias = dy.mean": "dbias is a mean over the rows. Every row adds its part to the loss: sum.",
-        "(dy * x_hat) -> (dy * x_hat * x_hat)": "x_hat is multiplied in twice: dweight is the sum of dy * x_hat.",
-        "dbias = dy.sum(rows) -> dbias = dweight": "dbias carries x_hat. The bias is only added: its derivative is 1.",
-        "(dy * x_hat).sum(rows) -> dy.sum(rows) * x_hat.sum(rows)": "the sums are multiplied. Multiply first, then sum: dy * x_hat differs from row to row.",
-        ".sum(rows) -> .flatten(0, -2)[-1]": "only the last row counts. Add the rows up (+=) instead of overwriting.",
-        ".sum(rows) -> .flatten(0, -2)[0]": "only the first row counts. Sum over all of them.",
-    },
-)
-
-
-def _sums(label, seed, *shape, **more):
-    given = draw(seed, *shape), draw(seed + 1, *shape)
-    given = (item.float() for item in given) if more else given
-    return call(label, *given, names=("dy", "x_hat"), returns=("dweight", "dbias"), **more)
-
-
-_SUMS = [
-    _sums("3 rows of 5", 1, 3, 5),
-    _sums("2 sentences of 3 tokens of 4 channels", 3, 2, 3, 4),
-    _sums("4 rows of 4", 5, 4, 4),
-    _sums("a batch of one row", 7, 1, 6),
-    _sums("a (2, 3, 2, 5) tensor", 11, 2, 3, 2, 5),
-    _sums("float32 rows", 9, 5, 7, tolerance=1e-5),  # a sum of 5 products rounded to 24 bits
-]
-
-
-def gain_and_bias_gradients(answer):
-    """Check a function dy, x_hat (..., D) -> (dweight, dbias), both (D,) (lesson 7)."""
-    examine(
-        answer,
-        "gain_and_bias_gradients",
-        _SUMS,
-        in_float64(_gain_and_bias),
-        _GAIN_AND_BIAS,
-        tried="2, 3 and 4 axes, a square, one row, float32",
-        by_hand=_AUTOGRAD,
-    )
-
-
 # ---- Line by line ----------------------------------------------------------------------------------------------------
 
 
@@ -110,46 +52,46 @@ def _in_steps(dy, x, weight, eps=1e-5):
     centered = x - mean
     var = (centered * centered).mean(-1, keepdim=True)
     rstd = (var + eps) ** -0.5
-    d_x_hat = dy * weight
-    d_rstd = (d_x_hat * centered).sum(-1, keepdim=True)
-    d_var = -0.5 * rstd**3 * d_rstd
-    d_centered = d_x_hat * rstd + 2 / D * centered * d_var
-    d_mean = -d_centered.sum(-1, keepdim=True)
-    d_x = d_centered + d_mean / D
-    return d_x_hat, d_rstd, d_var, d_centered, d_mean, d_x
+    dx_hat = dy * weight
+    drstd = (dx_hat * centered).sum(-1, keepdim=True)
+    dvar = -0.5 * rstd**3 * drstd
+    dcentered = dx_hat * rstd + 2 / D * centered * dvar
+    dmean = -dcentered.sum(-1, keepdim=True)
+    dx = dcentered + dmean / D
+    return dx_hat, drstd, dvar, dcentered, dmean, dx
 
 
-_STEPS = ("d_x_hat", "d_rstd", "d_var", "d_centered", "d_mean", "d_x")
+_STEPS = ("dx_hat", "drstd", "dvar", "dcentered", "dmean", "dx")
 
 _EMPTY = "it is still None. Write it, and run the check again."
 _POWER = "the power. The derivative of u ** -0.5 is -0.5 * u ** -1.5, and that is -0.5 * rstd**3."
-_USE_D_X_HAT = "dy arrives at y, not at x_hat: use d_x_hat, which has the gain in it."
+_USE_DX_HAT = "dy arrives at y, not at x_hat: use dx_hat, which has the gain in it."
 _ROWS_OF_MEAN = (
     "you sum over the rows (axis 0). Each row has a mean of its own: sum over the last axis, with keepdim=True."
 )
 
 _LINES = {
-    "d_x_hat": {
-        "dy * weight -> None ; d_rstd = -> return (None,) * 6; d_rstd =": _EMPTY,
+    "dx_hat": {
+        "dy * weight -> None ; drstd = -> return (None,) * 6; drstd =": _EMPTY,
         "dy * weight -> dy": "the gain is missing. y = weight * x_hat + bias, so what reaches x_hat is dy times weight.",
         "dy * weight -> dy / weight": "dy is divided by the gain. The derivative of weight * x_hat is weight.",
         "dy * weight -> weight * centered * rstd": "the gain multiplies x_hat there, and dy is missing.",
     },
-    "d_rstd": {
-        "d_rstd = ( -> return d_x_hat, None, None, None, None, None; d_rstd = (": _EMPTY,
-        "(d_x_hat * centered) -> (d_x_hat * centered * rstd)": "x_hat = centered * rstd, so the factor is centered, not x_hat.",
-        "(d_x_hat * centered) -> (d_x_hat * x)": "the factor is x - mean, not x.",
-        "(d_x_hat * centered).sum -> (d_x_hat * centered).mean": "one rstd serves the whole row: its parts are summed, not averaged.",
+    "drstd": {
+        "drstd = ( -> return dx_hat, None, None, None, None, None; drstd = (": _EMPTY,
+        "(dx_hat * centered) -> (dx_hat * centered * rstd)": "x_hat = centered * rstd, so the factor is centered, not x_hat.",
+        "(dx_hat * centered) -> (dx_hat * x)": "the factor is x - mean, not x.",
+        "(dx_hat * centered).sum -> (dx_hat * centered).mean": "one rstd serves the whole row: its parts are summed, not averaged.",
         "centered).sum(-1, keepdim=True) -> centered)": "one rstd serves the whole row. Sum the parts over the last axis, with keepdim=True.",
-        "(d_x_hat * centered) -> (dy * centered)": _USE_D_X_HAT,
-        "(d_x_hat * centered) -> (dy * centered * rstd)": "x_hat = centered * rstd, so the factor is centered. (And dy arrives at y: use d_x_hat.)",
-        "(d_x_hat * centered) -> (d_x_hat * rstd)": "x_hat = centered * rstd: the derivative by rstd is the other factor, centered.",
+        "(dx_hat * centered) -> (dy * centered)": _USE_DX_HAT,
+        "(dx_hat * centered) -> (dy * centered * rstd)": "x_hat = centered * rstd, so the factor is centered. (And dy arrives at y: use dx_hat.)",
+        "(dx_hat * centered) -> (dx_hat * rstd)": "x_hat = centered * rstd: the derivative by rstd is the other factor, centered.",
         "centered).sum(-1 -> centered).sum(0": "you sum over the rows (axis 0). Each row has an rstd of its own: sum over the last axis, with keepdim=True.",
         "centered).sum(-1, keepdim=True) -> centered).sum()": "everything is summed into one number. Each row has an rstd of its own: sum over the last axis, keepdim=True.",
-        "d_rstd = ( -> d_rstd = -(": "the sign: x_hat grows with rstd where centered is positive. No minus here.",
+        "drstd = ( -> drstd = -(": "the sign: x_hat grows with rstd where centered is positive. No minus here.",
     },
-    "d_var": {
-        "d_var = -0.5 -> return d_x_hat, d_rstd, None, None, None, None; d_var = -0.5": _EMPTY,
+    "dvar": {
+        "dvar = -0.5 -> return dx_hat, drstd, None, None, None, None; dvar = -0.5": _EMPTY,
         "-0.5 * rstd -> 0.5 * rstd": "the sign. A larger variance makes rstd smaller: -0.5 * rstd**3.",
         "rstd**3 -> rstd": _POWER,
         "rstd**3 -> rstd**2": _POWER,
@@ -158,41 +100,41 @@ _LINES = {
         "-0.5 * rstd -> -1.5 * rstd": "the factor is the old power, -0.5. (The new one, -1.5, is in rstd**3.)",
         "-0.5 * rstd -> -rstd": "the factor 0.5 of the power rule is missing.",
         "rstd**3 -> var**-1.5": "eps is missing: the power rule acts on var + eps. rstd**3 has it inside.",
-        "rstd**3 * d_rstd -> rstd**3": "the gradient that arrives, d_rstd, is missing.",
+        "rstd**3 * drstd -> rstd**3": "the gradient that arrives, drstd, is missing.",
     },
-    "d_centered": {
-        "d_centered = -> return d_x_hat, d_rstd, d_var, None, None, None; d_centered =": _EMPTY,
-        " + 2 / D * centered * d_var -> ": "centered is used twice, in x_hat and in var. The part through var is missing.",
-        "d_x_hat * rstd + 2 -> 2": "centered is used twice, in x_hat and in var. The part through x_hat is missing (was it overwritten?).",
+    "dcentered": {
+        "dcentered = -> return dx_hat, drstd, dvar, None, None, None; dcentered =": _EMPTY,
+        " + 2 / D * centered * dvar -> ": "centered is used twice, in x_hat and in var. The part through var is missing.",
+        "dx_hat * rstd + 2 -> 2": "centered is used twice, in x_hat and in var. The part through x_hat is missing (was it overwritten?).",
         "2 / D -> 1 / D": "the 2 of the square is missing.",
         "2 / D -> 2": "var is a mean, so each entry gets 1 / D of its gradient.",
         "2 / D -> 2 / (D - 1)": "var divides by D, not by D - 1.",
         "2 / D * centered -> 2 / D * centered * rstd": "the square's derivative is 2 * centered, not 2 * x_hat.",
-        "rstd + 2 -> rstd - 2": "both parts are added: the minus stands in d_var already.",
-        "d_x_hat * rstd -> dy * rstd": _USE_D_X_HAT,
-        "d_x_hat * rstd -> d_x_hat": "x_hat = centered * rstd, so d_x_hat is multiplied by rstd.",
-        "centered * d_var -> centered": "d_var is missing in the part through var: the gradient that arrives multiplies the derivative.",
+        "rstd + 2 -> rstd - 2": "both parts are added: the minus stands in dvar already.",
+        "dx_hat * rstd -> dy * rstd": _USE_DX_HAT,
+        "dx_hat * rstd -> dx_hat": "x_hat = centered * rstd, so dx_hat is multiplied by rstd.",
+        "centered * dvar -> centered": "dvar is missing in the part through var: the gradient that arrives multiplies the derivative.",
         "2 / D * centered -> 2 / D * x": "the square is that of centered, not of x.",
-        "d_x_hat * rstd -> d_x_hat * rstd / D": "only the part through var is divided by D: the brackets close too late.",
+        "dx_hat * rstd -> dx_hat * rstd / D": "only the part through var is divided by D: the brackets close too late.",
     },
-    "d_mean": {
-        "d_mean = -> return d_x_hat, d_rstd, d_var, d_centered, None, None; d_mean =": _EMPTY,
-        "-d_centered -> -d_x_hat": "what arrives at centered is d_centered, not d_x_hat.",
-        "d_centered.sum(-1, -> d_centered.sum(0,": _ROWS_OF_MEAN,
-        "d_centered.sum(-1, keepdim=True) -> d_centered.sum(0)": _ROWS_OF_MEAN,
-        "-d_centered -> d_centered": "the sign. The mean is subtracted: centered = x - mean.",
-        "-d_centered.sum -> -d_centered.mean": "one mean serves the whole row: its parts are summed. (The 1 / D comes in the next line, from mean to x.)",
-        "-d_centered.sum(-1, keepdim=True) -> -d_centered": "one mean serves the whole row. Sum the parts over the last axis, with keepdim=True.",
+    "dmean": {
+        "dmean = -> return dx_hat, drstd, dvar, dcentered, None, None; dmean =": _EMPTY,
+        "-dcentered -> -dx_hat": "what arrives at centered is dcentered, not dx_hat.",
+        "dcentered.sum(-1, -> dcentered.sum(0,": _ROWS_OF_MEAN,
+        "dcentered.sum(-1, keepdim=True) -> dcentered.sum(0)": _ROWS_OF_MEAN,
+        "-dcentered -> dcentered": "the sign. The mean is subtracted: centered = x - mean.",
+        "-dcentered.sum -> -dcentered.mean": "one mean serves the whole row: its parts are summed. (The 1 / D comes in the next line, from mean to x.)",
+        "-dcentered.sum(-1, keepdim=True) -> -dcentered": "one mean serves the whole row. Sum the parts over the last axis, with keepdim=True.",
     },
-    "d_x": {
-        "d_x = -> return d_x_hat, d_rstd, d_var, d_centered, d_mean, None; d_x =": _EMPTY,
-        " + d_mean / D -> ": "x is used twice, in centered and in the mean. The part through the mean is missing.",
-        "d_mean / D -> d_mean": "the mean takes 1 / D of each entry, so each entry gets 1 / D of its gradient.",
-        "d_x = d_centered -> d_x = d_x_hat": "x = mean + centered: its first part is d_centered, not d_x_hat.",
-        "d_mean / D -> d_mean / (D - 1)": "the mean divides by D, not by D - 1.",
-        "d_mean / D -> d_mean * D": "the mean takes 1 / D of each entry: divide by D.",
-        "d_centered + d_mean -> d_centered - d_mean": "the part through the mean is added: its minus stands in d_mean already.",
-        "d_centered + d_mean / D -> d_mean / D + 0 * x": "x is used twice, in centered and in the mean. The part through centered is missing (was it overwritten?).",
+    "dx": {
+        "dx = -> return dx_hat, drstd, dvar, dcentered, dmean, None; dx =": _EMPTY,
+        " + dmean / D -> ": "x is used twice, in centered and in the mean. The part through the mean is missing.",
+        "dmean / D -> dmean": "the mean takes 1 / D of each entry, so each entry gets 1 / D of its gradient.",
+        "dx = dcentered -> dx = dx_hat": "x = mean + centered: its first part is dcentered, not dx_hat.",
+        "dmean / D -> dmean / (D - 1)": "the mean divides by D, not by D - 1.",
+        "dmean / D -> dmean * D": "the mean takes 1 / D of each entry: divide by D.",
+        "dcentered + dmean -> dcentered - dmean": "the part through the mean is added: its minus stands in dmean already.",
+        "dcentered + dmean / D -> dmean / D + 0 * x": "x is used twice, in centered and in the mean. The part through centered is missing (was it overwritten?).",
     },
 }
 
@@ -251,7 +193,7 @@ _STEP_STAGES = [
 
 
 def backward_in_steps(answer):
-    """Check a function (dy, x, weight, eps) -> (d_x_hat, d_rstd, d_var, d_centered, d_mean, d_x) (lesson 7)."""
+    """Check a function (dy, x, weight, eps) -> (dx_hat, drstd, dvar, dcentered, dmean, dx) (lesson 7)."""
     in_stages(  # line by line: the first wrong one is named, whatever follows it
         answer,
         "backward_in_steps",
@@ -423,33 +365,88 @@ def layer_norm_backward(answer):
     )
 
 
-# ---- What a loss sees ------------------------------------------------------------------------------------------------
+# ---- Inputs that tell gradients apart ---------------------------------------------------------------------------------
 
-_SEES = {
-    "y.sum(), mean term missing": True,
-    "y.sum(), variance term missing": False,
-    "(y**2).sum(), mean term missing": False,
-    "(y**2).sum(), variance term missing": True,
-    "(y * random).sum(), mean term missing": True,
-    "(y * random).sum(), variance term missing": True,
-    "(y * random).sum(), gain forgotten": False,
+_EQUAL = (
+    "your gains are (nearly) equal, and one number for the whole row may stand before the means as well as in them."
+)
+_UNIT = "the standard deviations of your rows are (nearly) 1, so that {}. Take rows of another scale."
+_WRONGS = {  # {a change of the right formula: (how the message calls the formula, why an input may not show it)}
+    " - mean_h -> ": (
+        "without the mean term",
+        "mean(h) is (nearly) 0 in your rows, with h = dy * weight: there is nothing to miss.",
+    ),
+    " - x_hat * along -> ": (
+        "without the variance term",
+        "mean(h * x_hat) is (nearly) 0 in your rows, with h = dy * weight: there is nothing to miss.",
+    ),
+    "h = dy * weight -> h = dy": ("without the gain", "your gains are (nearly) 1, so that dy * weight is dy."),
+    "h = dy * weight -> h = dy ; dx = rstd -> dx = weight * rstd": ("of this lesson's clinic", _EQUAL),
+    "(h * x_hat) -> (h * (x - mean))": (
+        "with x - mean for x_hat in the variance term",
+        _UNIT.format("x - mean is x_hat"),
+    ),
+    "dx = rstd * -> dx = ": ("without the factor rstd", _UNIT.format("rstd is 1")),
 }
-
-_WHY = [
-    "Here h = 1 everywhere. The right dx is 0; without the mean term h stays, and is not 0.",
-    "Here h = 1 everywhere, and mean(h * x_hat) = mean(x_hat) = 0: there is nothing to miss.",
-    "Here h = 2 * x_hat, and mean(h) = 0: there is nothing to miss.",
-    "Here h = 2 * x_hat. The right dx is (nearly) 0; without the variance term h stays.",
-    "A random h has a mean, so the missing term shows.",
-    "A random h has a part along x_hat, so the missing term shows.",
-    "The gain is 1 in all these tests: dy * weight is dy.",
-]
+_FORMULAS = [(edited(_backward, edits), *words) for edits, words in _WRONGS.items()]
+_NARROW = "in wide rows one missing term is a small part of dx (about 1 / sqrt(D)). Take fewer features."
 
 
-def blind_losses(answer):
-    """Check which loss sees which wrong gradient, at gain 1 and bias 0 (lesson 7)."""
-    causes = [(key, not right, why) for (key, right), why in zip(_SEES.items(), _WHY, strict=True)]
-    values(answer, "blind_losses", _SEES, causes)
+def _hiding():
+    """Return inputs under which one of the wrong formulas passes, with the cause."""
+    x, dy, weight = 3 * draw(211, 4, 5), draw(212, 4, 5), draw(213, 5)
+    unit, ones, h = torch.nn.functional.layer_norm(x, (5,)), torch.ones(5, dtype=torch.float64), draw(214, 4, 5)
+    wide = dict(x=3 * draw(215, 1, 900), weight=draw(216, 900), dy=draw(217, 1, 900))
+    causes = [why for _, _, why in _FORMULAS]
+    inputs = {
+        0: dict(x=x, weight=ones, dy=2 * unit),  # the loss (y**2).sum() on a new layer
+        1: dict(x=x, weight=ones, dy=torch.ones_like(x)),  # y.sum() on a new layer
+        2: dict(x=x, weight=ones, dy=dy),
+        3: dict(x=x, weight=5 * ones, dy=dy),
+        4: dict(x=unit, weight=weight, dy=h),
+    }
+    return [*(Mistake(causes[i], given) for i, given in inputs.items()), Mistake(_NARROW, wide)]
+
+
+def _revealing_tensors(answer):
+    """Return x, weight and dy of a right form in float64, or refuse the answer."""
+    refuse_dots(answer, "revealing")
+    names = ("x", "weight", "dy")
+    if not isinstance(answer, dict) or set(answer) != set(names):
+        reject(f"check.revealing takes dict(x=..., weight=..., dy=...), not {kind_of(answer)}.")
+    for name, item in answer.items():
+        if item is ... or not isinstance(item, torch.Tensor) or not item.is_floating_point():
+            reject(f"{name} is {'three dots' if item is ... else kind_of(item)}, expected a float32 or float64 tensor.")
+        if not item.isfinite().all():
+            reject(f"{name} holds nan or inf.")
+    x, weight, dy = (answer[name].detach().double() for name in names)
+    if x.dim() != 2 or dy.shape != x.shape or weight.shape != x.shape[-1:]:
+        found = ", ".join(f"{name} {tuple(answer[name].shape)}" for name in names)
+        reject(f"The shapes are {found}, expected x and dy (B, D) and weight (D,).")
+    if not 3 <= x.shape[1] or not 1 <= x.numel() <= 1000:
+        reject(f"x is {tuple(x.shape)}, expected at least three features and at most 1000 numbers.")
+    return x, weight, dy
+
+
+def revealing(answer):
+    """Check inputs dict(x, weight, dy) under which six wrong gradients differ from the right one (lesson 7)."""
+    announce(_hiding())
+    x, weight, dy = _revealing_tensors(answer)
+    given = dy, x, *_stats(x, 1e-5), weight
+    right, missed, why = _backward(*given)[0], [], None
+    for wrong, what, cause in _FORMULAS:
+        gap, least = (wrong(*given)[0] - right).norm(), 1e-6 * (given[3] * dy * weight).norm()
+        if gap < 0.1 * right.norm() or gap <= least:  # `least`: rounding alone, where the right dx is 0 as well
+            missed.append(what)
+            hidden = gap > 1e-3 * right.norm() and x.shape[1] > 50
+            why = why or (_NARROW if hidden else f"Probable cause: {cause}")
+    if missed:
+        reject(
+            f"{len(_FORMULAS) - len(missed)} of {len(_FORMULAS)} wrong formulas give themselves away, not the one "
+            f"{missed[0]}.",
+            why,
+        )
+    accept(f"Right: all {len(_FORMULAS)} wrong formulas give themselves away.")
 
 
 # ---- The autograd.Function -------------------------------------------------------------------------------------------
@@ -507,7 +504,7 @@ _FUNCTION = known(
         "torch.rsqrt(var + ctx.eps) -> 1 / (var + ctx.eps)": "the root is missing: rstd = 1 / sqrt(var + eps).",
         "torch.rsqrt(var + ctx.eps) -> torch.rsqrt(var.sqrt() + ctx.eps)": "the root is taken twice. rstd = 1 / sqrt(var + eps), one root, of the variance.",
         "torch.rsqrt(var + ctx.eps) -> 1 / (var.sqrt() + ctx.eps)": "eps stands outside the root. rstd = 1 / sqrt(var + eps).",
-        "correction=0, -> ": "the variance is unbiased (D - 1). The forward pass divides by D, and so must backward: mean_and_var(x).",
+        "correction=0, -> ": "the variance is unbiased (D - 1). The forward pass divides by D, and so must backward: mean_andvar(x).",
         " mean = x.mean(-1, ->  mean = x.mean(-2, ; x.var(-1, -> x.var(-2,": "the statistics run over the rows (or tokens), axis -2. Those of the forward pass run over the features, axis -1.",
         "x, mean, rstd, weight) -> x, rstd, mean, weight)": _SWAPPED,
         "x = x - x.mean -> x.mean ; x, mean, rstd, weight) -> x, rstd, mean, weight)": _SWAPPED,
