@@ -11,8 +11,9 @@ import torch
 def channel_stats(x):
     """Return the mean and the biased variance of each channel of x.
 
-    x: (B, C) or (B, C, T) float tensor; the channels are axis 1.
-    Returns (mean, var), both of shape (C,): over all axes but axis 1, divided by the number of entries.
+    x: (B, C) or (B, C, T) float tensor; the channels are axis 1. It stays as it is.
+    Returns (mean, var), both of shape (C,) and of x's dtype: over all axes but axis 1, divided
+    by the number of entries. Gradients flow through both. A large mean costs var no digits.
     """
     rows = x.transpose(0, 1).flatten(1)  # (C, B) or (C, B * T): one row for each channel
     mean, var = mean_and_var(rows)  # (C, 1)
@@ -22,14 +23,17 @@ def channel_stats(x):
 class RunningStatistics(nn.Module):
     """A running mean and a running variance of C channels, as buffers.
 
-    num_features: C. momentum: the weight of the newest batch; None gives all batches the same weight.
-    Buffers: running_mean (C,), zeros at first; running_var (C,), ones at first; num_batches_tracked, a whole number.
+    num_features: C.
+    momentum: the weight of the newest batch; None gives all batches the same weight.
+    Buffers, saved with the module: running_mean (C,), zeros at first; running_var (C,), ones
+    at first; num_batches_tracked, a whole number.
     """
 
     def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
         super().__init__()
         self.momentum = momentum
-        # Your part, first half: register running_mean and running_var, with the given device and dtype.
+        # Your part, first half:
+        # register running_mean and running_var, with the given device and dtype.
         self.register_buffer(
             "running_mean", torch.zeros(num_features, device=device, dtype=dtype)
         )
@@ -39,23 +43,21 @@ class RunningStatistics(nn.Module):
         self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
 
     def update(self, mean, var, n):
-        """Take in a batch: its mean (C,), its BIASED variance (C,), and n > 1, the entries of each channel."""
+        """Take in a batch: its mean (C,), its BIASED variance (C,), and n > 1.
+
+        n: the entries of each channel. mean and var stay as they are.
+        """
         self.num_batches_tracked += 1
         m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
-        # Your part, second half: update both buffers with the weight m, without recording gradients.
+        # Your part, second half:
+        # update both buffers with the weight m, without recording gradients.
         with torch.no_grad():  # the buffers are no part of the loss
             self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
             self.running_var.copy_((1 - m) * self.running_var + m * var * n / (n - 1))
 
 
-class BatchNorm1d(RunningStatistics):
-    """Batch Normalization of x, (B, C) or (B, C, T), as nn.BatchNorm1d.
-
-    In train(): the batch's own mean and biased variance (gradients pass through both), and the buffers are updated.
-    In eval(): the running statistics, and nothing is updated. Where the batch's own are used, a batch with one entry
-    for each channel raises a ValueError. With track_running_stats=False running_mean is None: both modes use the
-    batch's own statistics, and there is nothing to update.
-    """
+class _Given(RunningStatistics):
+    """What is given of BatchNorm1d: its constructor, and how many entries a channel has."""
 
     def __init__(
         self,
@@ -78,24 +80,38 @@ class BatchNorm1d(RunningStatistics):
         if not track_running_stats:
             self.running_mean = self.running_var = self.num_batches_tracked = None
 
-    def forward(self, x):
+    def entries(self, x):
+        """Return how many entries each channel of x has; x of another shape is refused."""
         if x.dim() not in (2, 3) or x.shape[1] != self.num_features:
-            raise ValueError(
-                f"expected (B, {self.num_features}) or (B, {self.num_features}, T), got {tuple(x.shape)}"
-            )
-        n = x.numel() // self.num_features  # entries of each channel
-        # Your part: bind mean and var, both (C,), to what normalizes x. Call self.update(mean, var, n) where it is due.
-        # Raise a ValueError for n == 1 where the batch's own statistics are used.
+            C = self.num_features
+            raise ValueError(f"expected (B, {C}) or (B, {C}, T), got {tuple(x.shape)}")
+        return x.numel() // self.num_features
+
+
+class BatchNorm1d(_Given):
+    """Batch Normalization of x, (B, C) or (B, C, T), as nn.BatchNorm1d, built by hand.
+
+    In train(): the batch's own mean and biased variance (gradients pass through both), and the
+    buffers are updated. In eval(): the running statistics, and nothing is updated.
+    Where the batch's own are used, a batch with one entry for each channel raises a ValueError,
+    and the buffers stay as they were.
+    With track_running_stats=False running_mean is None: both modes use the batch's own
+    statistics, and there is nothing to update.
+    """
+
+    def forward(self, x):
+        n = self.entries(x)  # of each channel
+        # Your part: bind mean and var, both (C,), to what normalizes x.
+        # Call self.update(mean, var, n) where it is due.
+        # Before that, raise a ValueError for n == 1 where the batch's own statistics are used.
         if self.training or self.running_mean is None:
             if n == 1:
-                raise ValueError(
-                    f"a batch needs more than one entry per channel, got shape {tuple(x.shape)}"
-                )
+                raise ValueError(f"one entry per channel in shape {tuple(x.shape)}")
             mean, var = channel_stats(x)  # (C,)
         else:
             mean, var = self.running_mean, self.running_var  # (C,)
         if self.training and self.running_mean is not None:
             self.update(mean, var, n)
-        shape = (1, -1, 1)[: x.dim()]  # (C,) -> (1, C) or (1, C, 1), beside axis 1 of x
+        shape = (1, -1, 1)[: x.dim()]  # (C,) -> (1, C) or (1, C, 1)
         y = (x - mean.view(shape)) / torch.sqrt(var.view(shape) + self.eps)
         return y if self.weight is None else y * self.weight.view(shape) + self.bias.view(shape)

@@ -666,7 +666,7 @@ def _axes(value, key, expected):
     return tuple(sorted({axis % axes for axis in value}))
 
 
-# ------------------------------------------------------------------------------------ 6.6: the clinic
+# ------------------------------------------------------------------------------------ 6.5: the clinic
 
 
 def _regions(x, norm):
@@ -747,7 +747,7 @@ def normalize_regions(answer):
     examine(answer, "normalize_regions", _REGION_PROBES, _regions, _REGION_MISTAKES, tried)
 
 
-# ------------------------------------------------------------------------------------ 6.5: several devices
+# ------------------------------------------------------------------------------------ 6.6: several devices
 
 
 def _pool(means, variances, counts):
