@@ -844,7 +844,7 @@ print("padding changes the real steps, LayerNorm((T, H)):", bool((time != 0).any
 # %% [markdown]
 # ## 10.9 BatchNorm in a loop (optional, 8 min)
 #
-# Lesson 6 (6.10) said that BatchNorm and recurrent nets do not go well together. Here is what that means, and what it does not. The states at step 1 and at step 10 are distributed differently, so Cooijmans et al. (2017) keep running statistics **for each step**. Two facts need no training at all.
+# Lesson 6 (6.8) said that BatchNorm and recurrent nets do not go well together. Here is what that means, and what it does not. The states at step 1 and at step 10 are distributed differently, so Cooijmans et al. (2017) keep running statistics **for each step**. Two facts need no training at all.
 #
 # **Few sequences live long.** Batches of 64 words: how many still have a letter number t?
 
