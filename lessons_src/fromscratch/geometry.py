@@ -9,46 +9,32 @@ from torch import nn
 import torch
 
 
-class RMSNorm(nn.Module):
-    """Root mean square normalization with a learned gain: takes the place of torch.nn.RMSNorm.
-
-    normalized_shape: sizes of the last axes that are normalized together; an int, a list, a tuple or a torch.Size.
-    eps: added to the mean square, under the root; None: the machine epsilon of the type that is computed in.
-    weight: Parameter of shape normalized_shape that starts at 1, or None without elementwise_affine.
-    """
+class _Shell(nn.Module):
+    """All of nn.RMSNorm but its formula: the sizes, the gain, the axes, what is refused."""
 
     def __init__(
         self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None
     ):
         super().__init__()
-        sizes = (
-            (normalized_shape,)
-            if isinstance(normalized_shape, Integral)
-            else tuple(normalized_shape)
-        )
+        one = isinstance(normalized_shape, Integral)
+        sizes = (normalized_shape,) if one else tuple(normalized_shape)
         if not sizes or min(sizes) < 0:
             raise RuntimeError(
                 f"normalized_shape is {normalized_shape!r}, expected sizes, like x.shape[-1]."
             )
-        self.normalized_shape, self.eps, self.elementwise_affine = (
-            sizes,
-            eps,
-            elementwise_affine,
-        )
-        weight = (
-            nn.Parameter(torch.ones(sizes, device=device, dtype=dtype))
-            if elementwise_affine
-            else None
-        )
+        self.normalized_shape, self.eps = sizes, eps
+        self.elementwise_affine = elementwise_affine
+        weight = None
+        if elementwise_affine:
+            weight = nn.Parameter(torch.ones(sizes, device=device, dtype=dtype))
         self.register_parameter("weight", weight)
 
     def reset_parameters(self):
         if self.weight is not None:
             nn.init.ones_(self.weight)
 
-    def forward(
-        self, x
-    ):  # (..., *normalized_shape) in, the same shape and dtype out; computed in float32 at least
+    def axes(self, x):
+        """The axes of x that are normalized together; an error if x does not fit."""
         axes = tuple(range(-len(self.normalized_shape), 0))
         if tuple(x.shape[axes[0] :]) != self.normalized_shape:
             raise RuntimeError(
@@ -58,11 +44,29 @@ class RMSNorm(nn.Module):
             raise NotImplementedError(
                 f"RMSNorm is not implemented for {x.dtype}. Convert x first, with x.float()."
             )
+        return axes
+
+    def extra_repr(self):
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class RMSNorm(_Shell):
+    """Root mean square normalization with a learned gain: takes the place of torch.nn.RMSNorm.
+
+    normalized_shape: sizes of the last axes that are normalized together.
+    self.eps: added to the mean square, under the root; None: the machine epsilon of the type
+        that is computed in.
+    self.weight: the gain, of shape normalized_shape; None without elementwise_affine.
+    x: (..., *normalized_shape). Returns x's shape and dtype, computed in float32 at least.
+    """
+
+    def forward(self, x):
+        axes = self.axes(x)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
         eps = torch.finfo(wide.dtype).eps if self.eps is None else self.eps
         y = wide / torch.sqrt((wide * wide).mean(axes, keepdim=True) + eps)
         y = y if self.weight is None else y * self.weight
         return y.to(x.dtype)
-
-    def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

@@ -157,10 +157,28 @@ class NoReturn(Module):
         x / torch.sqrt((x * x).mean(axes, keepdim=True))
 
 
-INVARIANT = {"a": True, "b": False, "c": False, "d": True, "e": False, "f": True}
-TOKENS = {"patient": 1, "rms": 2, "after": 2}
+# ------------------------------------------------------------------------------------------------- 8.3 same_run
 
-# --------------------------------------------------------------------------------------------- 8.6 mended_tokens
+
+def by_powers(rule, c, lr, decay):
+    up, down = {"SGD": (2, -2), "Adam": (1, -2), "AdamW": (1, -1)}[rule]
+    return lr * c**up, decay * c**down
+
+
+def by_branches(rule, c, lr, decay):
+    if rule == "SGD":
+        return c**2 * lr, decay / c**2
+    if rule == "Adam":
+        return c * lr, decay / c**2
+    return c * lr, decay / c
+
+
+def by_products(rule, c, lr, decay):
+    new = lr * c * c if rule == "SGD" else lr * c
+    return new, decay / (c * c) if rule == "Adam" else lr * decay / new
+
+
+# --------------------------------------------------------------------------------------------- 8.4 mended_tokens
 
 
 def linear(x, weight, bias):
@@ -233,47 +251,25 @@ BANK = {
             "an object": (nn.RMSNorm(4), "takes your class"),
         },
     },
-    "rms_invariant": {
-        "right": {"bools": INVARIANT},
-        "wrong": {
-            "words": (INVARIANT | {"a": "yes"}, "True and False"),
-            "numbers": ({key: int(value) for key, value in INVARIANT.items()}, "True and False"),
-            "one missing": ({k: v for k, v in INVARIANT.items() if k != "f"}, "missing"),
-            "a list": (list(INVARIANT.values()), "dictionary"),
-        },
-    },
-    "effective_learning_rate": {
+    "same_run": {
         "right": {
-            "sum of squares": lambda weight, lr: lr / (weight * weight).sum(),
-            "norm squared": lambda weight, lr: lr / weight.norm() ** 2,
-            "matrix_norm, a number": lambda weight, lr: lr / torch.linalg.matrix_norm(weight).item() ** 2,
-            "step by step": lambda weight, lr: (lr / weight.norm()) / weight.norm(),
-            "trace": lambda weight, lr: lr / torch.trace(weight @ weight.T),
-            "a NumPy number": lambda weight, lr: lr / (weight.numpy() ** 2).sum(),
-            "a tensor of one number": lambda weight, lr: (lr / weight.norm() ** 2).reshape(1),
+            "powers": by_powers,
+            "branches": by_branches,
+            "the product stays": by_products,
+            "a list of tensors of one": lambda rule, c, lr, decay: [
+                torch.tensor(v, dtype=torch.float64) for v in by_powers(rule, c, lr, decay)
+            ],
         },
         "wrong": {
-            "normalized in place": (
-                lambda weight, lr: lr / weight.div_(weight.norm()).norm() ** 2,
-                "changed its input",
+            "the rate alone": (lambda rule, c, lr, decay: c**2 * lr, "expected"),
+            "words": (lambda rule, c, lr, decay: ("c**2 * lr", "decay / c**2"), "learning rate"),
+            "a dictionary": (lambda rule, c, lr, decay: {"lr": c**2 * lr, "decay": decay / c**2}, "expected"),
+            "only AdamW is wrong": (
+                lambda rule, c, lr, decay: (
+                    by_powers("Adam", c, lr, decay) if rule == "AdamW" else by_powers(rule, c, lr, decay)
+                ),
+                "Right so far: SGD, Adam.",
             ),
-            "nothing": (lambda weight, lr: None, "return"),
-        },
-        # a number is asked for, as a float or as a tensor of one, and nobody needs its gradient
-        "generic_exceptions": (
-            "returns a list",
-            "an extra axis",
-            "float64 whatever comes in",
-            "cut off from the gradient",
-            "through NumPy",
-            "a gradient that is off",
-        ),
-    },
-    "different_tokens": {
-        "right": {"numbers": TOKENS},
-        "wrong": {
-            "patient: three": (TOKENS | {"patient": 3}, "not right"),
-            "one missing": ({"patient": 1, "rms": 2}, "missing"),
         },
     },
     "mended_tokens": {

@@ -1,4 +1,4 @@
-"""Checks of lesson 8: LayerNorm as projection and scaling, RMSNorm, invariances, effective learning rate, lost features."""
+"""Checks of lesson 8: LayerNorm as projection and scaling, RMSNorm, one run from two starts, lost features."""
 
 import torch
 from torch import nn
@@ -18,7 +18,6 @@ from lessonkit.check.core import (
     observe,
     refusing,
     reject,
-    values,
 )
 from lessonkit.check.mistakes import announce, edited
 
@@ -305,105 +304,84 @@ def rms_norm_module(answer):
     )
 
 
-# -------------------------------------------------------------------------------------------------- rms_invariant
+# ------------------------------------------------------------------------------------------------------- same_run
 
 
-def rms_invariant(answer):
-    """Check which of six changes RMSNorm behind a linear layer does not see, as a dictionary of bools (lesson 8)."""
-    expected = {"a": True, "b": False, "c": False, "d": True, "e": False, "f": True}
-    why_not = {
-        "a": "That multiplies all of a by 3, and a common positive factor is what RMSNorm forgets.",
-        "b": "That adds the same number to each entry of a. LayerNorm would forget it; RMSNorm does not subtract a mean.",
-        "c": "That multiplies one entry of a by 3. The factor must be common to all entries.",
-        "d": "That multiplies all of a by 3, and a common positive factor is what RMSNorm forgets.",
-        "e": "That adds W times the vector to a: another number for each entry. Only BatchNorm forgets that.",
-        "f": "That multiplies the a of this case by 3, and RMSNorm looks at each case by itself.",
-    }
-    values(answer, "rms_invariant", expected, [(key, not expected[key], why) for key, why in why_not.items()])
+def _same_run(rule, c, lr, decay):
+    powers = {"SGD": (2, 2), "Adam": (1, 2), "AdamW": (1, 1)}
+    of_c, under = powers[rule]
+    return c**of_c * lr, decay / c**under
 
 
-# ---------------------------------------------------------------------------------------- effective_learning_rate
+def _settings(rule):
+    """Return the probes of one rule: factors above and below 1, with decay and without."""
+    tried = [(10.0, 0.5, 0.02), (0.25, 0.1, 0.3), (3.0, 0.01, 0.0)]
+    names, returns = ("rule", "c", "lr", "decay"), ("the learning rate", "the decay")
+    return [
+        call(f"{rule}, from {c:g} W", rule, c, lr, decay, names=names, returns=returns, gradient=False)
+        for c, lr, decay in tried
+    ]
 
 
-def _rate(weight, lr):
-    return lr / (weight * weight).sum()
+_SGD_RATE = "from cW the gradient is smaller by c, and the step has to be longer by c: that takes c twice, c**2 * lr."
+_ADAM_RATE = "u does not shrink when the gradients do. The step from cW has to be c times as long: c * lr."
+_PENALTY = "the decay is added to a gradient that is smaller by c, and W is larger by c: decay / c**2."
+_APART = "AdamW takes lr * decay * W away, whatever the gradient. That share of W stays the same if lr * decay does: decay / c."
+_UPWARD = "that is the wrong direction: a longer W needs a longer step, so the learning rate grows with c."
+_AS_SGD = "those are SGD's settings. In this rule the gradient's size is divided out: the learning rate takes c once."
 
-
-def _rated(label, weight, lr):
-    def run(answer):
-        given = weight.clone()
-        found = answer(given, lr)
-        one = hasattr(found, "item") and tuple(getattr(found, "shape", ())) in ((), (1,), (1, 1))
-        # a tensor or NumPy number is shown as the number it is
-        return {"weight after the call": given, "the result": found.item() if one else found}
-
-    return Probe(label, run, {"weight": weight, "lr": lr}, tolerance=1e-6)
-
-
-_RATE_PROBES = [
-    _rated("a weight of length 10", torch.tensor([[6.0, 0, 0], [0, -8, 0]], dtype=torch.float64), 50.0),
-    _rated("a random weight", 0.3 * draw(41, 4, 7), 0.5),
-    _rated("a small weight", 1e-2 * draw(42, 5, 3), 0.1),
-    _rated("float32 weights", draw(43, 3, 8, dtype=torch.float32), 1.0),
-]
-
-_SQUARES = "(weight * weight).sum()"
-_WAY_ROUND = "that is the other way round: long weights learn slowly. Divide by |W|^2."
-_ROWS = "each row got its own rate. The norm forgets the scale of the whole matrix: one length, one rate."
-
-_RATES = known(
-    _rate,
+_SETTINGS = known(
+    _same_run,
     {
-        f"{_SQUARES} -> weight.norm()": "one factor of |W| is missing: the gradient is smaller by |W|, and the same step turns a longer arrow less, by |W| again.",
-        "lr / -> lr *": _WAY_ROUND,
-        f"lr / {_SQUARES} -> lr * weight.norm()": _WAY_ROUND,
-        ".sum() -> .mean()": "the mean of the squares is not |W|^2: take their sum.",
-        f"{_SQUARES} -> weight.sum() ** 2": "the sum of the entries is not the length. Square them first.",
-        f"{_SQUARES} -> weight.abs().sum() ** 2": "the sum of the absolute values is another length. Square the entries, and sum.",
-        f"{_SQUARES} -> torch.linalg.matrix_norm(weight, 2) ** 2": "that is the largest singular value. The length of W is the root of the sum of all squared entries, weight.norm().",
-        ".sum() -> .sum() ** 2": "that is |W| to the fourth power: weight.norm() ** 2 is the sum of the squares, already.",
-        ".sum() -> .max()": "the largest entry is not the length.",
-        ".sum() -> .sum(1)": _ROWS,
-        ".sum() -> .sum(1, keepdim=True)": _ROWS,
-        ".sum() -> .sum(0)": _ROWS.replace("row", "column"),
-        ".sum() -> ": "each entry got its own rate. Sum the squares of all entries first: one length, one rate.",
-        ".sum() -> .sum() ** 1.5": "that is |W| to the third power. It stands twice below the fraction line: smaller gradient, longer arrow.",
-        ".sum() -> .sum() ** 0.25": "that divides by the root of |W|. It is |W|^2, the sum of the squares without a root.",
-        f"{_SQUARES} -> (1 + {_SQUARES})": "that is 1 + |W|^2. There is no 1: the rate is lr itself where |W| = 1.",
-        f"{_SQUARES} -> weight.var()": "the variance of the entries is not |W|^2: take the sum of their squares.",
-        f"{_SQUARES} -> weight.var(correction=0)": "the variance of the entries is not |W|^2: take the sum of their squares.",
-        "return lr -> return -lr": "a learning rate is positive: the minus sign belongs to the step.",
-        "return lr -> return 1": "lr is not used.",
-        f" / {_SQUARES} -> ": "that is lr itself: the direction moves less, the longer W is.",
-        f"lr / {_SQUARES} -> 0.5": "those are the settings of the lesson's example. Use the arguments.",
+        '"SGD": (2, 2) -> "SGD": (1, 2)': _SGD_RATE,
+        '"SGD": (2, 2) -> "SGD": (1, 1)': _SGD_RATE,
+        '"SGD": (2, 2) -> "SGD": (1, 0)': _SGD_RATE,
+        '"SGD": (2, 2) -> "SGD": (0, 0)': "those are the settings of the run from W. The loss does not see c, but the gradient does.",
+        '"SGD": (2, 2) -> "SGD": (2, 0)': "the learning rate is right and the decay is unchanged: lr * decay * W would be too much by c**2. "
+        + _PENALTY.capitalize(),
+        '"SGD": (2, 2) -> "SGD": (2, 1)': "the learning rate is right, the decay is not: lr * decay has to stay what it is. "
+        + _PENALTY.capitalize(),
+        '"SGD": (2, 2) -> "SGD": (2, -2)': "the decay goes down when the learning rate goes up: lr * decay has to stay what it is.",
+        '"SGD": (2, 2) -> "SGD": (-2, -2)': _UPWARD,
+        '"SGD": (2, 2) -> "SGD": (-2, 2)': _UPWARD,
+        '"SGD": (2, 2) -> "SGD": (-1, 2)': _UPWARD,
+        "powers[rule] -> powers['SGD']": _AS_SGD,
+        '"Adam": (1, 2) -> "Adam": (2, 2)': _AS_SGD,
+        '"Adam": (1, 2) -> "Adam": (1, 1)': "decay / c is AdamW's. Adam puts the decay inside u, together with the gradient: "
+        + _PENALTY,
+        '"Adam": (1, 2) -> "Adam": (1, 0)': "the learning rate is right and the decay is unchanged: " + _PENALTY,
+        '"Adam": (1, 2) -> "Adam": (0, 2)': _ADAM_RATE,
+        '"Adam": (1, 2) -> "Adam": (0, 1)': _ADAM_RATE,
+        '"Adam": (1, 2) -> "Adam": (0, 0)': _ADAM_RATE,
+        '"Adam": (1, 2) -> "Adam": (-1, 2)': _UPWARD,
+        '"AdamW": (1, 1) -> "AdamW": (2, 2)': _AS_SGD,
+        '"AdamW": (1, 1) -> "AdamW": (1, 2)': "decay / c**2 is Adam's. " + _APART,
+        '"AdamW": (1, 1) -> "AdamW": (1, 0)': "the learning rate is right and the decay is unchanged. " + _APART,
+        '"AdamW": (1, 1) -> "AdamW": (0, 0)': _ADAM_RATE,
+        '"AdamW": (1, 1) -> "AdamW": (0, 1)': _ADAM_RATE,
+        '"AdamW": (1, 1) -> "AdamW": (2, 1)': "lr takes c once here, not twice. " + _ADAM_RATE.capitalize(),
+        '"AdamW": (1, 1) -> "AdamW": (-1, -1)': _UPWARD,
+        "c**of_c * lr, decay / c**under -> decay / c**under, c**of_c * lr": "the two numbers are in the other order: return lr first, then decay.",
+        "powers[rule] -> powers['Adam']": _SGD_RATE,
+        "powers[rule] -> powers['AdamW']": _SGD_RATE,
+        "return c**of_c -> return 10**of_c": "10 is the factor of the lesson's example. Use the argument c.",
     },
 )
 
 
-def effective_learning_rate(answer):
-    """Check a function (weight, lr) -> lr / |weight|^2 (lesson 8)."""
-    tried = "four matrices, float64 and float32"
-    examine(answer, "effective_learning_rate", _RATE_PROBES, in_float64(_rate), _RATES, tried=tried)
+def same_run(answer):
+    """Check a function (rule, c, lr, decay) -> (lr, decay) that makes the run from c W that from W (lesson 8)."""
+    in_stages(
+        answer,
+        "same_run",
+        [(_settings(rule), _SETTINGS, rule) for rule in ("SGD", "Adam", "AdamW")],
+        _same_run,
+        "same_run finds the settings of {count} runs (three rules, c = 10, 0.25 and 3, with decay and without)",
+        kind="function",
+    )
 
 
 # --------------------------------------------------------------------------------------------------------- clinic
-
-
-def different_tokens(answer):
-    """Check how many different tokens three normalized features can give, as a dictionary of counts (lesson 8)."""
-    after = "For a > 0, LN(a w) = LN(w): the size of the feature is a common factor, and is forgotten."
-    causes = [
-        ("patient", 2, "With one feature the mean is the feature itself: x - mean is 0 for every x, also in sign."),
-        ("patient", 0, "Count the tokens that come out: they are all equal, and equal to the bias."),
-        ("patient", 1000, "One number minus its own mean is 0, whatever it was."),
-        ("rms", 1, "RMSNorm subtracts nothing: x / sqrt(x^2) is +1 or -1."),
-        ("rms", 1000, "x / sqrt(x^2) is +1 or -1, whatever the size of x."),
-        ("rms", 0, "x / sqrt(x^2): which values can that take?"),
-        ("after", 1, "For a > 0, LN(a w) = LN(w). For a < 0 it is -LN(w): another token."),
-        ("after", 1000, after),
-        ("after", 5, "Count different tokens, not their entries. LN(a w) for a > 0, and for a < 0?"),
-    ]
-    values(answer, "different_tokens", {"patient": 1, "rms": 2, "after": 2}, causes)
 
 
 _GRID = torch.tensor([k / 4 for k in range(-12, 13) if k], dtype=torch.float64)  # 24 values, without 0
