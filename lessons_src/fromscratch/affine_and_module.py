@@ -10,7 +10,7 @@ import torch
 
 
 def _sizes(normalized_shape):
-    """Return normalized_shape as a tuple of whole numbers: 4 becomes (4,), [3, 4] becomes (3, 4)."""
+    """Return normalized_shape as a tuple of whole numbers: (4,) for 4, (3, 4) for [3, 4]."""
     try:
         sizes = (
             (normalized_shape,)
@@ -22,48 +22,53 @@ def _sizes(normalized_shape):
         whole = False
     if not whole:
         raise TypeError(
-            f"normalized_shape is {normalized_shape!r}, expected a whole number or several: 4, (3, 4) or x.shape[1:]."
+            f"normalized_shape is {normalized_shape!r}, expected a whole number or several: "
+            "4, (3, 4) or x.shape[1:]."
         )
     if not sizes:
         raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
-            "but got normalized_shape = []. To normalize the last axis of x, write x.shape[-1]."
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
+            "one element, but got normalized_shape = []. To normalize the last axis of x, "
+            "write x.shape[-1]."
         )
     if min(sizes) < 0:
         raise RuntimeError(
-            f"normalized_shape = {list(sizes)} holds a negative size. It lists the sizes of the last axes, "
-            "not their numbers: for the last axis of x, write x.shape[-1]."
+            f"normalized_shape = {list(sizes)} holds a negative size. It lists the sizes of "
+            "the last axes, not their numbers: for the last axis of x, write x.shape[-1]."
         )
     return tuple(int(size) for size in sizes)
 
 
 def _check_inputs(x, sizes, weight, bias):
-    """Raise the errors that PyTorch raises: wrong kind of argument, wrong shape, mixed types, no floating point."""
+    """Raise an error for a wrong kind of argument, a wrong shape, mixed types, no float."""
     for name, tensor in (("x", x), ("weight", weight), ("bias", bias)):
         if not isinstance(tensor, torch.Tensor) and (name == "x" or tensor is not None):
             raise TypeError(
-                f"{name} is of type {type(tensor).__name__}, expected a tensor. Write torch.tensor({name})."
+                f"{name} is of type {type(tensor).__name__}, expected a tensor. "
+                f"Write torch.tensor({name})."
             )
     if tuple(x.shape[-len(sizes) :]) != sizes:
         wanted = ", ".join(map(str, sizes))
         raise RuntimeError(
-            f"Given normalized_shape=[{wanted}], expected input with shape [*, {wanted}], but got input of size "
-            f"{list(x.shape)}. The last axes of x are normalized: write their sizes, or move the axes you mean to the "
-            "end with x.movedim."
+            f"Given normalized_shape=[{wanted}], expected input with shape [*, {wanted}], but "
+            f"got input of size {list(x.shape)}. The last axes of x are normalized: write "
+            "their sizes, or move the axes you mean to the end with x.movedim."
         )
     for name, tensor in (("weight", weight), ("bias", bias)):
         if tensor is not None and tuple(tensor.shape) != sizes:
             raise RuntimeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                f"{list(tensor.shape)} and normalized_shape = {list(sizes)}. Give one number to each normalized element."
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of "
+                f"shape {list(tensor.shape)} and normalized_shape = {list(sizes)}. Give one "
+                "number to each normalized element."
             )
     types = {tensor.dtype for tensor in (weight, bias) if tensor is not None}
     half = x.dtype in (torch.float16, torch.bfloat16)
     if types and types != {x.dtype} and not (half and types == {torch.float32}):
         found = ", ".join(sorted(str(t).removeprefix("torch.") for t in types))
         raise RuntimeError(
-            f"mixed dtype: x is {str(x.dtype).removeprefix('torch.')}, weight and bias are {found}. Expected one type "
-            "for all, or float32 parameters with float16 or bfloat16 x. Convert x with x.to(weight.dtype), or the layer."
+            f"mixed dtype: x is {str(x.dtype).removeprefix('torch.')}, weight and bias are "
+            f"{found}. Expected one type for all, or float32 parameters with float16 or "
+            "bfloat16 x. Convert x with x.to(weight.dtype), or the layer."
         )
     if x.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         raise NotImplementedError(
@@ -72,15 +77,17 @@ def _check_inputs(x, sizes, weight, bias):
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """LayerNorm over the last axes of x, as F.layer_norm does it.
+    """LayerNorm over the last axes of x, in plain tensor operations.
 
-    x: (..., *normalized_shape), float16, bfloat16, float32 or float64, in any memory order; it may be empty.
-    normalized_shape: an int, a list, a tuple or a torch.Size.
+    x: (..., *normalized_shape), float16, bfloat16, float32 or float64, in any memory order; it
+    may be empty, and is left as it is.
+    normalized_shape: a list, a tuple, a torch.Size, or an int, which F.layer_norm refuses.
     weight, bias: tensors of shape normalized_shape, or None for each that is not wanted.
-    eps: added to the biased variance, under the root.
-    Returns a contiguous tensor of x's shape and dtype. Half precision is computed in float32 and rounded once, at
-    the end. Rows are centered twice, which keeps float32 exact to a few units (measured to offset 1e7).
-    Raises TypeError, RuntimeError or NotImplementedError where PyTorch does.
+    eps: added to the biased variance, under the root; it may be 0.
+    Returns a contiguous tensor of x's shape and dtype. Half precision is computed in float32
+    and rounded once, at the end; float64 stays float64. Rows are centered twice (once, as in
+    PyTorch, passes too). Can be differentiated twice and mapped by torch.func.vmap.
+    Raises an error (given) for what F.layer_norm refuses, an int aside.
     """
     sizes = _sizes(normalized_shape)
     _check_inputs(x, sizes, weight, bias)
@@ -99,9 +106,11 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 class LayerNorm(nn.Module):
     """Layer Normalization with a learned gain and bias: takes the place of torch.nn.LayerNorm.
 
-    normalized_shape: sizes of the last axes that are normalized together; an int, a list, a tuple or a torch.Size.
-    eps: added to the biased variance. elementwise_affine=False: neither gain nor bias. bias=False: a gain alone.
-    weight, bias: Parameters of shape normalized_shape that start at 1 and 0, or registered None.
+    normalized_shape: sizes of the last axes, an int, a list, a tuple or a torch.Size.
+    eps: added to the biased variance. elementwise_affine=False: neither gain nor bias,
+    whatever bias says. bias=False: a gain alone.
+    weight, bias: Parameters of shape normalized_shape, first 1 and 0, or None, registered.
+    device, dtype: where and as what they are made; .to() moves and converts them.
     """
 
     def __init__(
@@ -117,10 +126,8 @@ class LayerNorm(nn.Module):
         self.normalized_shape = _sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (
-            ("weight", elementwise_affine),
-            ("bias", elementwise_affine and bias),
-        ):
+        parameters = {"weight": elementwise_affine, "bias": elementwise_affine and bias}
+        for name, wanted in parameters.items():
             parameter = None
             if wanted:
                 parameter = nn.Parameter(
@@ -139,7 +146,5 @@ class LayerNorm(nn.Module):
         return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
-            f"bias={self.bias is not None}"
-        )
+        start = f"{self.normalized_shape}, eps={self.eps}, elementwise_affine="
+        return f"{start}{self.elementwise_affine}, bias={self.bias is not None}"

@@ -40,7 +40,7 @@ from lessonkit import (
 # | the fault | clinic | what shows it |
 # |---|---|---|
 # | eps that is 0 in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) | a row of zeros in half precision |
-# | names that no checkpoint knows; parameters that should not be there | [4.9](04_affine_and_module.ipynb#4.9-Clinic:-right-on-ordinary-rows) | `load_state_dict`; count the parameters |
+# | names that no checkpoint knows; parameters that should not be there | [4.5](04_affine_and_module.ipynb#4.5-The-module), [4.7](04_affine_and_module.ipynb#4.7-Clinic:-every-key-matched,-and-the-net-cannot-read) | `load_state_dict`; count the parameters |
 # | a softmax over a row that is masked throughout | [5.7](05_softmax.ipynb#5.7-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
 # | BatchNorm told the wrong number of channels | [6.8](06_batchnorm.ipynb#6.8-Clinic:-the-error-that-went-away) | the length of `running_mean` |
 # | gain outside the means, in a hand-written backward pass | [7.8](07_backward.ipynb#7.8-Clinic:-right-at-the-start-and-wrong-after-training) | random gains |
@@ -1150,7 +1150,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | gain (of weights) | the factor on the standard deviation of freshly drawn weights | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | gloo | PyTorch's library for processes that talk to each other on CPUs | [13.8](13_speed.ipynb) |
 # | gradcheck | PyTorch's comparison of a gradient with small differences of the output | [7.7](07_backward.ipynb#7.7-A-function-of-your-own-and-its-second-derivative) |
-# | gradgradcheck | the same as gradcheck, for the gradient of the gradient | [4.4](04_affine_and_module.ipynb#4.4-What-the-eight-lines-lack) |
+# | gradgradcheck | the same as gradcheck, for the gradient of the gradient | [lesson 4, Deeper](04_affine_and_module.ipynb#Second-derivative-and-vmap) |
 # | gradient | the derivatives of the loss, carried backwards from layer to layer | [1.4](01_why_normalize.ipynb#1.4-The-gradient-takes-the-same-road-back) |
 # | GroupNorm | a norm with statistics for each group of channels of a sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-four-layouts,-one-table) |
 # | heads | attentions side by side, each with its own share of the features | [11.1](11_transformer.ipynb#11.1-Attention-in-twelve-lines) |
@@ -1212,7 +1212,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | token | one position of a sequence: a word, a letter, or a patch of an image | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | variance | the mean squared distance from the mean; its root is the (standard) deviation | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | warm-up | a learning rate that rises from 0 over the first steps | [11.4](11_transformer.ipynb#11.4-Four-curves) |
-# | weight decay | pulling parameters towards 0 at every step | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | weight decay | pulling parameters towards 0 at every step | [lesson 4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
 # | WeightNorm | dividing each weight vector by its length, without a look at the data; a learned factor may set a new one | [8.6](08_geometry.ipynb#8.6-The-invariance-table) |
 # | Welford | a way to update mean and variance number by number, which never gives a negative variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | word | one number, as the unit in which memory traffic is counted | [13.1](13_speed.ipynb#13.1-What-has-to-be-moved) |
@@ -1275,7 +1275,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | a band in a figure speaks for itself | A band needs its estimator, its n, and what varies | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
 # | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.6](02_statistics.ipynb#2.6-A-test-that-finds-a-wrong-layer) |
 # | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
-# | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [4.7](04_affine_and_module.ipynb) |
+# | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [lesson 4, Deeper](04_affine_and_module.ipynb#The-source-on-your-disk) |
 #
 # ## Take-away
 #

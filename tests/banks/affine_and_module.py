@@ -5,6 +5,9 @@ The layers of the five public tutorials that the course answers are here too, in
 implemented in PyTorch?", labml.ai's annotated LayerNorm, "Lecture 20: Layer Normalization".
 """
 
+import re
+from collections import OrderedDict
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -259,19 +262,45 @@ class KeptByShape(Plain):
         return self.outputs.setdefault(x.shape, super().forward(x))
 
 
-class MendedInOldOrder(nn.Module):
-    """FoundNorm's own order of arguments, so that its callers need no change."""
+# ---- Checkpoints -----------------------------------------------------------------------------------------------------
 
-    def __init__(self, normalized_shape, elementwise_affine=True, eps=1e-5):
-        super().__init__()
-        self.axes, self.eps, self.affine = tuple(range(-len(normalized_shape), 0)), eps, elementwise_affine
-        for name, make in (("weight", torch.ones), ("bias", torch.zeros)):
-            self.register_parameter(name, nn.Parameter(make(normalized_shape)) if elementwise_affine else None)
+NEW_NAMES = {"gain": "weight", "offset": "bias"}
 
-    def forward(self, x):
-        c = x - x.mean(self.axes, keepdim=True)
-        y = c / torch.sqrt((c * c).mean(self.axes, keepdim=True) + self.eps)
-        return self.weight * y + self.bias if self.affine else y
+
+def by_pieces(state):
+    def rename(name):
+        *place, last = name.split(".")
+        return ".".join([*place, NEW_NAMES.get(last, last)])
+
+    return {rename(name): tensor + 1 if name.split(".")[-1] == "gain" else tensor for name, tensor in state.items()}
+
+
+def by_expression(state):
+    new = OrderedDict()
+    for name, tensor in state.items():
+        if re.search(r"(^|\.)gain$", name):
+            tensor = torch.ones_like(tensor) + tensor
+        new[re.sub(r"(?:(?<=\.)|^)(gain|offset)$", lambda found: NEW_NAMES[found[1]], name)] = tensor
+    return new
+
+
+def by_popping(state):
+    new = dict(state)
+    for name in state:
+        if name == "gain" or name.endswith(".gain"):
+            new[name[: -len("gain")] + "weight"] = new.pop(name) + 1.0
+        elif name == "offset" or name.endswith(".offset"):
+            new[name[: -len("offset")] + "bias"] = new.pop(name)
+    return new
+
+
+def as_at_the_beginning(state):
+    """The lesson's first renaming."""
+    return {name.replace("gain", "weight").replace("offset", "bias"): tensor for name, tensor in state.items()}
+
+
+def popped_from_state(state):
+    return by_pieces({name: state.pop(name) for name in list(state)})
 
 
 COUNTS = {
@@ -323,7 +352,6 @@ BANK = {
     },
     "layer_norm_module": {
         "right": {"the course's": LayerNorm, "None, then parameters": Plain, "PyTorch's way": LikePyTorch},
-        "right_for": ("mended_norm",),
         "wrong": {
             "nn.LayerNorm": (nn.LayerNorm, "inherits from it"),
             "no super().__init__()": (NoSuper, "Module.__init__()"),
@@ -347,13 +375,17 @@ BANK = {
             "off by one": (COUNTS | {"GroupNorm(1, C): means": 5}, "Right so far: LayerNorm([C, H, W]): means"),
         },
     },
-    "mended_norm": {
-        "right": {"FoundNorm's order": MendedInOldOrder, "registered None": Plain, "on the lesson's": LayerNorm},
+    "translated": {
+        "right": {"by pieces": by_pieces, "a regular expression": by_expression, "popping": by_popping},
         "wrong": {
-            "nn.LayerNorm": (nn.LayerNorm, "inherits from it"),
-            "PyTorch's layer inside": (Around, "norm.weight"),
-            "notes by Rico": (NotesByRico, "elementwise_affine=False must leave no parameters"),
-            "labml, annotated": (AnnotatedByLabml, "called gain and bias"),
+            "the lesson's first renaming": (as_at_the_beginning, "OldNorm multiplies by 1 + gain"),
+            "state emptied": (popped_from_state, "the names in state after the call"),
+            "pairs": (lambda state: list(by_pieces(state).items()), "it returned a list"),
+            "whole numbers get the 1": (
+                lambda state: {n: t + 1 if t.dtype == torch.int64 else t for n, t in by_pieces(state).items()},
+                "block.steps",
+            ),
+            "a layer": (nn.LayerNorm(4), "On the checkpoint of a small net"),
         },
     },
 }

@@ -1,10 +1,11 @@
-"""Checks of lesson 4: LayerNorm over any trailing shape, the module, image layouts, a broken layer.
+"""Checks of lesson 4: LayerNorm over any trailing shape, the module, image layouts, an old checkpoint.
 
 The probes stand in stages (formula, arguments, number types, refusals …): a mistake is recognized by what it does in
 its own stage, whatever the rest of the answer does.
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import torch
 from torch import nn
@@ -644,14 +645,6 @@ _MODULE_ONLY = known(
     },
 )
 
-_CLINIC_ONLY = known(
-    _Module,
-    {
-        " eps=1e-5, ->  ; self.eps = eps -> self.eps = 1e-8": "eps is fixed at 1e-8, and no argument. It is one, and its default is 1e-5.",
-        "elementwise_affine=True -> elementwise_affine=False": "elementwise_affine is False unless it is asked for. PyTorch's default is True.",
-    },
-)
-
 _VALUES = [
     *known(
         _Module,
@@ -681,7 +674,7 @@ def _layer(label, shape, size, how=None, tolerance=5e-6, parameters=None, **opti
     return call_layer(label, lambda cls: cls(size, **options), x, {}, tolerance, parameters)
 
 
-_VALUE_PROBES = [  # of both classes; the tolerance is that of _FORMULA_PROBES
+_VALUE_PROBES = [  # the tolerance is that of _FORMULA_PROBES
     _layer("rows of spread 0.001", (3, 6), (6,), {"scale": 1e-3, "mean": 0}),
     _layer("a (4, 5) tensor", (4, 5), (5,)),
     _layer("a (2, 3, 4) tensor and the sizes (3, 4)", (2, 3, 4), (3, 4)),
@@ -823,29 +816,105 @@ def image_counts(answer):
     values(answer, "image_counts", expected, _IMAGE_CAUSES)
 
 
-_CLINIC_BARE_PROBES = [
-    _parameters("MendedNorm((3, 4), elementwise_affine=False)", (3, 4), elementwise_affine=False),
-    Probe("MendedNorm((4,), elementwise_affine=False)", _slot),
+def _translated(state):
+    new_state = {}
+    for key, tensor in state.items():
+        place, dot, last = key.rpartition(".")
+        if last == "gain":
+            new_state[place + dot + "weight"] = 1 + tensor
+        elif last == "offset":
+            new_state[place + dot + "bias"] = tensor
+        else:
+            new_state[key] = tensor
+    return new_state
+
+
+_CONTAINED = (
+    "an entry is changed whose name only contains the words. Look at the last part of a name, after its last dot."
+)
+_LAST_ONLY = "the layer of its own has names without a dot, gain and offset. They are parts of OldNorm as well."
+
+
+def _replaced(state):
+    """The habit of the lesson's first renaming."""
+    return {
+        name.replace("gain", "weight").replace("offset", "bias"): 1 + tensor if name.endswith("gain") else tensor
+        for name, tensor in state.items()
+    }
+
+
+_TRANSLATIONS = known(
+    _translated,
+    {
+        "1 + tensor -> tensor": "the gains are as they were stored. OldNorm multiplies by 1 + gain, and nn.LayerNorm by weight: what was stored as 0 must become 1.",
+        "1 + tensor -> tensor.exp()": "the gains are read as the logarithm of the factor. At a gain of 1 the old layer doubled x_hat: its factor is 1 + gain.",
+        "1 + tensor -> tensor - 1": "1 is subtracted from the gains. OldNorm multiplies by 1 + gain, so the weight is 1 + gain.",
+        "1 + tensor -> 1 - tensor": "the gains are subtracted from 1. OldNorm multiplies by 1 + gain.",
+        "1 + tensor -> torch.ones_like(tensor)": "the trained gains are lost: every weight is 1.",
+        "1 + tensor -> 1.0 + tensor.float()": "the gains change their dtype. Leave it as it is: 1 + tensor.",
+        "1 + tensor -> tensor.add_(1)": "the tensors of state itself are changed, by an operation in place. Write 1 + tensor.",
+        '"bias"] = tensor -> "bias"] = 1 + tensor': "1 is added to the offsets, too. They are added to x_hat as they are.",
+        '"bias"] = tensor -> "bias"] = tensor ; "weight"] = 1 -> "bias"] = 1 ; "bias"] = tensor -> "weight"] = tensor': "weight and bias are swapped: the gain becomes the weight, the offset the bias.",
+        '"weight" -> "gain" ; "bias" -> "offset"': "the names are as they were. nn.LayerNorm calls them weight and bias.",
+        "place + dot -> place": "the dot before the last part of a name is lost: 2weight in place of 2.weight.",
+        "place + dot + -> ": "what comes before the last part of a name is lost, so all layers share one name.",
+        "new_state[key] = tensor -> pass": "the other entries are lost. The linear layers need theirs: hand them on.",
+        'last == "gain" -> "gain" in key ; last == "offset" -> "offset" in key': _CONTAINED,
+        'last == "gain" -> last.endswith("gain") ; last == "offset" -> last.endswith("offset")': _CONTAINED,
+        'last == "gain" -> key.endswith(".gain") ; last == "offset" -> key.endswith(".offset")': _LAST_ONLY,
+        "new_state = {} -> new_state = state ; state.items() -> list(state.items())": "state itself is filled, and the old names stay in it. Make a new dictionary.",
+        "new_state = {} -> new_state = dict(state)": "the old names are still there beside the new ones. Start from an empty dictionary.",
+    },
+)
+_TRANSLATIONS.append(Mistake(f"replace() changes every place of a name: {_CONTAINED}", _replaced))
+
+
+def _checkpoint(label, **tensors):
+    """Return a Probe: the new dictionary, entry by entry, and state afterwards; tensors: {name: tensor}, __ for dots."""
+    state = {name.replace("__", "."): tensor for name, tensor in tensors.items()}
+
+    def run(answer):
+        given = {name: tensor.clone() for name, tensor in state.items()}
+        kept = dict(given)
+        new = answer(given)
+        seen = {"the names in state after the call": list(given)}
+        seen |= {f"state[{name!r}] after the call": tensor.clone() for name, tensor in kept.items()}
+        if not isinstance(new, Mapping):
+            return seen | {"the result": new}
+        seen |= {"the new names, sorted": sorted(map(str, new))}
+        return seen | {f"the entry {name!r}": tensor for name, tensor in new.items()}
+
+    return Probe(label, run, {"the names in state": list(state)})
+
+
+_CHECKPOINT_PROBES = [
+    _checkpoint(
+        "the checkpoint of a small net",
+        **{"0__weight": draw(91, 4, 3), "0__bias": draw(92, 4)},
+        **{"1__gain": draw(93, 4), "1__offset": draw(94, 4), "3__weight": draw(95, 2, 4)},
+    ),
+    _checkpoint(
+        "a net with blocks, in float32, with a counter",
+        **{"block__norm__offset": draw(96, 3).float(), "block__norm__gain": draw(97, 3).float()},
+        **{"block__steps": torch.tensor(7), "norm__gain": draw(98, 2, 3).float()},
+    ),
+    _checkpoint("one OldNorm of its own", gain=draw(99, 5), offset=draw(90, 5)),
+    _checkpoint(
+        "a net in which other names contain the words",
+        **{"gain_head__weight": draw(89, 2, 3), "position_offset": draw(88, 3), "again__bias": draw(87, 3)},
+        **{"offset__gain": draw(86, 3), "regain": draw(85, 3)},
+    ),
+    _checkpoint("an empty checkpoint"),
 ]
 
-_CLINIC_STAGES = [
-    ([_parameters("MendedNorm((3, 4))", (3, 4))], _CLINIC_ONLY + _BOOKS, "the parameters' names and shapes"),
-    (_START_PROBES, _BOOKS, "their first values"),
-    (_CLINIC_BARE_PROBES, _BOOKS, "elementwise_affine=False"),
-    (_VALUE_PROBES, _VALUES + _CLINIC_ONLY, "eps, values and gradients"),
-    ([_BARE_PROBE], _BOOKS),
-    *_DIGITS_STAGES,
-    (_EXCHANGE_PROBES, _BOOKS),
-]
 
-
-def mended_norm(answer):
-    """Check the clinic's class (normalized_shape, eps=1e-5, elementwise_affine=True), mended."""
-    _refuse_inherited(answer)
+def translated(answer):
+    """Check a function state -> a new dict for nn.LayerNorm, from the checkpoint of a net with OldNorm."""
     in_stages(
         answer,
-        "mended_norm",
-        _CLINIC_STAGES,
-        _Reference,
-        "mended_norm does what it should on {count} inputs (parameters with and without the affine part, eps, values, state_dict both ways)",
+        "translated",
+        [(_CHECKPOINT_PROBES[:2], _TRANSLATIONS), *(([probe], _TRANSLATIONS) for probe in _CHECKPOINT_PROBES[2:])],
+        _translated,
+        "translated does what it should on {count} inputs (layers in blocks and alone, names that only contain the words, other tensors, dtypes, state left as it is)",
+        kind="function",
     )
