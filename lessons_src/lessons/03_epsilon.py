@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 3 · Epsilon, and numbers that are not real numbers
 #
-# A network of two layers learns to read digits. Every picture is normalized first, as in [lesson 2](02_statistics.ipynb). One of the 1,280 pictures is an empty scan: no ink at all. (The training loop is folded.)
+# A network of two layers learns to read digits. Every picture is normalized first, as in [lesson 2](02_statistics.ipynb). One of the 1,280 pictures is an empty scan: no ink at all.
 
 # %% tags=["hide-input"]
 import ipywidgets as widgets
@@ -51,7 +51,7 @@ assert all(loss == loss for loss in losses[:12])
 assert all(loss != loss for loss in losses[12:])
 
 # %% [markdown]
-# For twelve steps the loss falls. The next batch holds the empty scan, and from there on every loss is `nan`, *not a number*. This lesson repairs that with the smallest number in the formula, and measures what the repair costs.
+# In twelve steps the loss comes down, though not at every step. The next batch holds the empty scan, and from there on every loss is `nan`, *not a number*. This lesson repairs that with the smallest number in the formula, and measures what the repair costs.
 #
 # *About 60 min.* **You'll be able to**
 # - say what $\epsilon$ does to output and gradient, and what half precision does to $\epsilon$;
@@ -91,7 +91,7 @@ nans = [W.isnan().double().mean().item() for W in weights]
 show("share of the weights that are nan, in each layer", nans, digits=2)
 
 # %% [markdown]
-# No later batch can undo that. Such rows are not rare: six ReLU units whose weights are drawn independently and symmetrically around 0 are all off with probability $1/2^6 = 1/64$, for any input but zeros.
+# No later batch can undo that. Padding makes such rows as well, and so does a narrow ReLU layer: six units without biases, their weights drawn from a normal distribution around 0, are all off with probability $1/2^6 = 1/64$, if their input is not zeros.
 #
 # A row that is *almost* constant does more harm, because nothing looks broken.
 #
@@ -106,12 +106,12 @@ show("without eps ", standardized(almost))
 show("F.layer_norm", F.layer_norm(almost, (4,)))
 
 # %% [markdown]
-# A difference in the last bit has become a 2. PyTorch's layer lets the row fade out instead. So a constant row gives `nan` (or noise, if its mean is rounded), and a nearly constant row turns noise into a signal. The remedy is $\epsilon$ (epsilon, `eps`), a small number in the denominator.
+# A difference in the last bit has become a 2. PyTorch's layer lets the row fade out instead. So a constant row gives `nan`, if its mean is exact, and in a nearly constant row noise becomes a signal. The remedy is $\epsilon$ (epsilon, `eps`), a small number in the denominator.
 #
 # ## 3.2 Where epsilon goes
 #
 # In the denominator, but where? Ba, Kiros & Hinton (2016) write no $\epsilon$. PyTorch computes $(x-\mu)\,/\,\sqrt{\sigma^2+\epsilon}$ with $\epsilon = 10^{-5}$, though its docstring calls `eps` "a value added to the denominator".
-# [The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/) does divide by $\sigma+\epsilon$. At $\sigma = 1$ the two differ in the sixth digit.
+# [The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/) does divide by $\sigma+\epsilon$ (with the unbiased $\sigma$). At $\sigma = 1$ and $\epsilon = 10^{-5}$ the two places differ in the sixth digit.
 
 
 # %% tags=["exercise", "export"] id="ex-3-1"
@@ -189,8 +189,8 @@ plot.lines(
 )
 
 # %% [markdown]
-# Added to $\sigma$, an $\epsilon$ of $10^{-5}$ is a threshold for the standard deviation. Under the root it is a threshold for the **variance**, that is $\sqrt{10^{-5}} \approx 0.003$ for $\sigma$. It belongs there.
-# So a test of a LayerNorm needs a row of **small numbers**. A shape tells nothing: [labml's annotated LayerNorm](https://nn.labml.ai/normalization/layer_norm/index.html) is tested by the shape that comes out for zeros, and a layer that returns nothing but `nan` passes that.
+# Added to $\sigma$, an $\epsilon$ of $10^{-5}$ is a threshold for the standard deviation. Under the root it is a threshold for the **variance**, that is $\sqrt{10^{-5}} \approx 0.003$ for $\sigma$. PyTorch, Keras, Flax and BERT have it there.
+# So a test of a LayerNorm needs a row of **small numbers**.
 
 # %% tags=["hide-input"]
 zeros, small = torch.zeros(2, 3, 2, 4), 1e-3 * torch.tensor([[0.0, 1.0, 2.0, 3.0]])
@@ -249,7 +249,7 @@ assert 1e-11 < after_fifty(0.003, 1e-5) < 2e-8 and after_fifty(0.001, 1e-5) < 1e
 #
 # $$|y_i| \le \sqrt{D-1}.$$
 #
-# The entries of a normalized row sum to 0, and their squares to at most $D$. If one entry is $a$, the other $D-1$ sum to $-a$, so their squares sum to at least $a^2/(D-1)$. Hence $a^2 + a^2/(D-1) \le D$, which is $a^2 \le D-1$.
+# The entries of a normalized row sum to 0, and their squares to at most $D$. If one entry is $a$, the other $D-1$ sum to $-a$, so their squares sum to at least $a^2/(D-1)$. Hence $a^2 + a^2/(D-1) \le D$, which is $a^2 \le D-1$. (Rounding can exceed that: the 2 of the almost constant row should be $\sqrt3$, but its mean was rounded.)
 #
 # **Gradients** have a different bound, and $\epsilon$ is in it. The *Jacobian* is the $D \times D$ matrix of all derivatives $\partial y_i/\partial x_j$.
 # Its *spectral norm* is the largest factor by which a small change can grow on its way through the layer, and a gradient on its way back. We call it the largest slope:
@@ -282,7 +282,7 @@ for s, eps in [(1.0, 1e-5), (0.01, 1e-5), (0.0, 1e-5), (0.0, 1e-12)]:
     assert abs(found * (s**2 + eps) ** 0.5 - 1) < 1e-6  # 1 / sqrt(v + eps), in float64
 
 # %% [markdown]
-# So a nearly constant row can blow its gradient up. Added to $\sigma$, $\epsilon$ may even leave no gradient at all:
+# So a nearly constant row can blow its gradient up. And with $\epsilon$ added to $\sigma$?
 #
 # **Predict 3.6:** a row of zeros goes through `(x - x.mean()) / (x.var(correction=0).sqrt() + 1e-5)`. Output and gradient?
 # - [ ] output 0, gradient 0 :: That would be convenient. But the chain rule passes through the root at 0, where its slope is infinite.
@@ -297,7 +297,7 @@ show("output  ", y[0])
 show("gradient", zero.grad[0])
 
 # %% [markdown]
-# So the output is right and the gradient is lost. Under the root, $\epsilon$ gives the output the variance $v/(v+\epsilon)$ and bounds the gradient by $1/\sqrt\epsilon$; the values have a bound without it.
+# So the output is right and the gradient is lost. (With `x.std(correction=0)` the largest slope is $1/\epsilon = 100{,}000$, because PyTorch gives `std` the slope 0 there.) Under the root, $\epsilon$ makes small rows smaller and bounds the slope by $1/\sqrt\epsilon$; the values have a bound without it.
 #
 # ## 3.4 Which epsilon travels with which weights
 #
@@ -326,7 +326,7 @@ for name, eps in {"Keras 1e-3": 1e-3, "Flax 1e-6": 1e-6, "BERT 1e-12": 1e-12}.it
     show(f"{name:10} / PyTorch at sigma 1, 0.03, 0.001", torch.stack(sizes))
 
 # %% [markdown]
-# At $\sigma = 1$ the choice hardly shows; at 0.001 it is a factor of 3.3 up or 9.5 down. Rows of small numbers exist: before training, BERT's first LayerNorm sees the sum of three embeddings drawn with $\sigma = 0.02$. With $\sigma \approx 0.035$ a row comes out as 1.00 under BERT's own $\epsilon$ and as 0.74 under Keras' default.
+# At $\sigma = 1$ the choice hardly shows; at 0.001 it is a factor of 3.3 up or 9.5 down. Rows of small numbers exist: before training, the first LayerNorm of Hugging Face's BERT sees the sum of three embeddings drawn with $\sigma = 0.02$. With $\sigma \approx 0.035$ a row comes out as 1.00 under BERT's own $\epsilon$ and as 0.74 under Keras' default.
 #
 # **Move** the slider and watch five rows. (It needs a running kernel.)
 
@@ -378,18 +378,18 @@ plot.lines(
     xlog=True,
     colors={"PyTorch, 1e-5": "LayerNorm"},
     vref={"σ = 0.035": 0.02 * 3**0.5},
-    title="The larger epsilon is, the larger σ must be for a row to come out with σ = 1",
+    title="The larger epsilon is, the larger σ must be for a row to come out near σ = 1",
     x="σ of the row",
     y="σ of the output",
     caption="The row of the last figure under four defaults. A row comes out with 0.71 where "
     "its variance equals ε. Dashed: rows that enter BERT's first LayerNorm before training.",
     alt="Four rising curves from 0 to 1 over the standard deviation of the row, from 1e-5 to 1 "
-    "on a logarithmic axis. With 1e-12 every row comes out with 1; with 1e-6, 1e-5 and 1e-3 "
+    "on a logarithmic axis. With 1e-12 every row comes out near 1; with 1e-6, 1e-5 and 1e-3 "
     "rows fade out below 0.001, 0.003 and 0.03.",
 )
 
 # %% [markdown]
-# So $\epsilon$ belongs to the weights. If nobody wrote it down, the layer can tell you: feed it a row of your choice.
+# So $\epsilon$ belongs to the weights. If nobody wrote it down, the layer can tell you.
 
 
 # %% tags=["exercise"] id="ex-3-2"
@@ -433,12 +433,12 @@ for kind in (torch.float16, torch.bfloat16, torch.float32):
     print("1e-5, 1e-8, 1e-12 become", kept)
 
 # %% [markdown]
-# - **float16** has three digits and a short range: its largest number is 65,504, its smallest above 0 is $6\cdot10^{-8}$, and what is below half of that becomes 0. There, an $\epsilon$ of $10^{-8}$ is **no epsilon**.
+# - **float16** has three digits and a short range: its largest number is 65,504, its smallest above 0 is $6\cdot10^{-8}$, and what is at most half of that becomes 0. There, an $\epsilon$ of $10^{-8}$ is **no epsilon**.
 # - **bfloat16** has the range of float32, but hardly more than two digits.
 #
 # **Predict 3.8:** 768 ones are added one after the other in bfloat16. What is the sum?
 # - [ ] 768 :: Only up to 256: from there bfloat16 moves in steps of 2.
-# - [x] 256 :: The next bfloat16 after 256 is 258. So 257 is rounded back to 256, every time.
+# - [x] 256 :: The next bfloat16 after 256 is 258. 257 lies in the middle, and such a tie goes to the even neighbour, here 256, every time.
 # - [ ] inf :: bfloat16 reaches as far as float32. It is digits that it lacks.
 
 # %%
@@ -463,7 +463,7 @@ assert (inside - exact).abs().max() <= 2**-8
 # %% [markdown]
 # ## 3.6 A variance that survives an offset
 #
-# Is float32 safe, then? Its seven digits are plenty, unless two large and nearly equal numbers are subtracted.
+# Is float32 safe, then? Its seven digits are plenty, unless two large, nearly equal and *rounded* numbers are subtracted.
 # The identity $\sigma^2 = \operatorname{E}[x^2] - \operatorname{E}[x]^2$, where $\operatorname{E}$ is the mean over the row, does just that. It is tempting because it takes **one pass** over the row where the formula of lesson 2 takes two. Flax uses it by default (`use_fast_variance`).
 #
 # **Predict 3.9:** the variance of 0, 1, 2, 3 is 1.25, and adding 8,192 to all four does not change it. What does the one-pass formula say in float32?
@@ -547,7 +547,7 @@ def clinic_norm(x, eps=1e-8):
 
 
 # %% [markdown]
-# Diagnose first: who knows the cause can produce the complaint.
+# Diagnose first: produce the complaints.
 
 # %% tags=["exercise"] id="ex-3-4"
 # Exercise 3.4 · ●●●○○ · 4 min
@@ -573,8 +573,6 @@ check.breaking_rows(breaking_rows)
 # What becomes of the variance, of $10^{-8}$, and of their sum? [Section 3.5](#3.5-Half-precision) says which numbers float16 can hold. You may run `clinic_norm(torch.tensor([...]).half())`.
 #
 # </details>
-#
-# In 2020 PyTorch's own layer returned `nan` for zeros on a GPU in float16, with $\epsilon = 10^{-12}$ ([pytorch#41527](https://github.com/pytorch/pytorch/issues/41527)). The speech toolkit WeNet then raised every $\epsilon$ to $10^{-5}$ ([PR 907](https://github.com/wenet-e2e/wenet/pull/907)).
 #
 # **Predict 3.10:** what does `eps=1e-5` do for three such rows in float16?
 # - [ ] it heals all three :: 1e-5 is a float16 number, but the variance of the third row is inf with any epsilon.
@@ -625,10 +623,10 @@ show("repaired, in float16", normalize_half(rows.half()), digits=2)
 #
 # ## Take-away
 #
-# - Under the root, $\epsilon$ gives the output the variance $v/(v+\epsilon)$ and bounds the gradient by $1/\sqrt\epsilon$. Values are bounded by $\sqrt{D-1}$ whatever it is. In float16, $10^{-8}$ is 0.
-# - One row with $\sigma = 0.001$ tells $\sqrt{\sigma^2+\epsilon}$ from $\sigma+\epsilon$: the outputs differ by a factor of 3.3.
+# - Under the root, $\epsilon$ gives the output the variance $v/(v+\epsilon)$ and bounds the slope by $1/\sqrt\epsilon$. Values are bounded by $\sqrt{D-1}$ whatever it is. In float16, $10^{-8}$ is 0.
+# - At $\epsilon = 10^{-5}$ one row with $\sigma = 0.001$ tells $\sqrt{\sigma^2+\epsilon}$ from $\sigma+\epsilon$: the outputs differ by a factor of 3.3.
 # - $\epsilon$ belongs to the weights. To find it, feed a row with $v \ll \epsilon$ and solve $v_\text{out} = v/(v+\epsilon)$.
-# - Make numbers small before you square them; in half precision, compute the statistics in float32 and round once.
+# - Subtract the mean before you square; in half precision, compute the statistics in float32 and round once.
 #
 # **Formula card**
 #
@@ -639,6 +637,8 @@ show("repaired, in float16", normalize_half(rows.half()), digits=2)
 # ## Deeper (optional, 8 min)
 #
 # ### What is saved in half precision
+#
+# In 2020 PyTorch's own layer returned `nan` for zeros on a GPU in float16, with $\epsilon = 10^{-12}$ ([pytorch#41527](https://github.com/pytorch/pytorch/issues/41527)). In 2022 the speech toolkit WeNet raised every $\epsilon$ to $10^{-5}$ for that ([PR 907](https://github.com/wenet-e2e/wenet/pull/907)).
 #
 # `F.layer_norm` computes its statistics in float32, but for the backward pass it keeps them in a dtype of its own choice. On a CPU with torch 2.13, bfloat16 rows without weights (or with bfloat16 weights) have a mean and $1/\sigma$ **saved in bfloat16**. With float32 weights they are saved in float32. What does that do to the gradient of 64 rows of 64 numbers around 50?
 
@@ -674,7 +674,7 @@ assert {s.dtype for s in torch.native_layer_norm(x, (64,), torch.ones(64), None,
 assert 0.005 < off["no weights"] < 0.03 and off["float32 weights"] < 0.0025
 
 # %% [markdown]
-# With float32 weights (0.16 to 0.17 % over 16 draws) nothing is lost beyond rounding the gradient itself to bfloat16. Without them (1.1 to 1.5 %) the saved mean is off by up to 0.125, an eighth of $\sigma$. At $D = 16$ it is about 3 to 4 %; around 0 instead of 50, both are below 0.3 %. (The gradients that arrive were drawn around 0. With a common part of 1 they are off by 7 to 9 % without weights.) The outputs are equally exact in all cases.
+# With float32 weights (0.16 to 0.17 % over 16 draws) nothing is lost beyond rounding the gradient itself to bfloat16. Without them (1.1 to 1.5 %) the saved mean is off by up to 0.125, an eighth of $\sigma$. Wide rows suffer less: without weights it is about 3 % at $D = 16$ and 0.3 % at $D = 768$; around 0 instead of 50, both cases are below 0.3 %. (The gradients that arrive were drawn around 0. With a common part of 1 they are off by 7 to 9 % without weights, and by about 4 % at $D = 768$.) The outputs are equally exact in all cases.
 #
 # ### Autocast
 #
@@ -721,6 +721,7 @@ assert 0.005 < agree[1e-8] < 0.10 and 0.90 < agree[1e-5] < 0.995
 # `allclose` accepts the wrong $\epsilon$ now and then, and now and then it rejects the right one, which differs by rounding only:
 # its default tolerance for a number near 0 is $10^{-8}$, less than float32 can promise.
 # Compare with a float64 result, allow a few $10^{-6}$ (for float32 and numbers of order 1), and feed a row of small numbers.
+# A shape tells still less: [labml's annotated LayerNorm](https://nn.labml.ai/normalization/layer_norm/index.html) is tested by the shape of its output for zeros, and rows of nothing but `nan` pass that as well.
 #
 # ### Welford or two passes?
 #
@@ -809,7 +810,7 @@ plot.lines(
 #
 # $$\frac1D\sum_i (x_i - \mu - e)^2 = \sigma^2 + e^2$$
 #
-# Welford rounds a new mean at every entry, near $10^4$ to multiples of 0.001, and these errors enter as they are. `F.layer_norm` merges pieces, so that fewer means are rounded. (Try: subtract `centered.mean(-1, keepdim=True) ** 2` from the result of two passes. Two passes use PyTorch's `mean` here, which adds in a tree; with a mean from a plain loop they are off by 1e-4.)
+# Welford rounds a new mean at every entry, near $10^4$ to multiples of 0.001, and these errors enter as they are. `F.layer_norm` merges pieces, so that fewer means are rounded; at $D = 16$ that hardly helps (8e-4 against 1e-3, four seeds). (Try: subtract `centered.mean(-1, keepdim=True) ** 2` from the result of two passes. Two passes use PyTorch's `mean` here, which adds in a tree; with a mean from a plain loop they are off by 1e-4.)
 #
 # ### What PyTorch's variance did, and does
 #

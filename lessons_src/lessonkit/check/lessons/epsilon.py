@@ -105,6 +105,7 @@ _MISTAKES = known(
         "var + eps -> (x * x).mean(-1, keepdim=True) - mean * mean + eps": "E[x^2] - E[x]^2 loses all digits when the mean is far larger than sigma (section 3.6). Subtract the mean, then square.",
         "(x - mean) / torch.sqrt(var + eps) -> ((x - mean) / torch.sqrt(var)).nan_to_num()": "nan_to_num hides 0/0 and leaves the other rows without eps. Add eps to the variance, under the root.",
         "(x - mean) -> x - mean": "brackets are missing: (x - mean) / ..., not x - mean / ....",
+        "torch.sqrt(var + eps) -> torch.sqrt(var) + eps": "brackets are missing, and eps is added to the quotient. Add it to the variance, under the root.",
         "x - mean -> x - mean + eps": "eps is added to the numerator as well. It belongs to the variance, under the root, only.",
         ", keepdim=True -> ": "the reduced axis is gone, so that x - mean cannot line up. Say keepdim=True in both.",
         "mean) / -> mean.detach()) / ; var + eps -> var.detach() + eps": "the values are right, but mean and variance are cut off from the gradient: leave .detach() and no_grad() away.",
