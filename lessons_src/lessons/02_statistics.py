@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from lessonkit import check, plot, show  # sets torch to one thread (LESSON_THREADS)
 
 first_try = lambda x: (x - x.mean()) / x.std()
-sentence = torch.tensor([[[0.0, 1, 2, 3], [4, 0, 2, 2], [1, 5, 0, 2]]])  # (B, T, C) = (1, 3, 4)
+sentence = torch.tensor([[[0.0, 1, 2, 3], [4, 0, 2, 2], [1, 5, 0, 2]]])  # (1, 3, 4)
 both = torch.cat([sentence, 30 * sentence.flip(1)])  # (2, 3, 4): a second, louder sentence
 show("our line, the sentence alone      ", first_try(sentence)[0, 0])
 show("our line, next to a second one    ", first_try(both)[0, 0])
@@ -39,7 +39,7 @@ for x in (sentence, both):
     assert (first_try(x)[0, 0] - word).abs().max() > 0.5
 
 
-def attempt(compute):
+def outcome(compute):
     """Show what compute() returns, or what it raises."""
     try:
         show("result", compute())
@@ -52,7 +52,7 @@ def attempt(compute):
 # - write the mean and the variance of the last axis so that they broadcast back;
 # - tell the biased variance from the unbiased one with one short row;
 # - say how many means come out for a matrix, a sequence and an image before you run the cell, and which entries can see each other;
-# - say what normalizing leaves as it was;
+# - say what normalizing does to the shape of a row;
 # - write a test that no wrong layer of this lesson passes.
 #
 # **You need** tensors and broadcasting, and from [lesson 1](01_why_normalize.ipynb) what LayerNorm is for.
@@ -67,7 +67,7 @@ def attempt(compute):
 # - [x] $\sqrt{2/D}$ :: Kaiming's rule: $1/\sqrt D$ keeps the mean square through the matrix, and the 2 makes up for the half that ReLU sets to 0.
 # - [ ] $1/\sqrt D$ :: That keeps the mean square through the matrix, but then ReLU halves it.
 #
-# **Recall 2.3:** now every layer of that net has LayerNorm before its ReLU. You double all the weights again. What happens to the output?
+# **Recall 2.3:** now each of the fifty layers of Recall 2.1 has LayerNorm between its weights and its ReLU. You double all these weights again. What happens to the output?
 # - [x] next to nothing :: The mean and the standard deviation of a row double with its numbers, so the factor cancels.
 # - [ ] it doubles :: Only if the last LayerNorm let the factor through. It divides by the standard deviation, which has doubled as well.
 # - [ ] it halves :: LayerNorm divides by twice as much, but what it divides is twice as large, too.
@@ -123,7 +123,7 @@ show("its variance", (x_hat**2).mean())
 x = torch.tensor(
     [[0.0, 1.0, 2.0, 3.0], [10.0, 10.0, 30.0, 30.0], [-1.0, 0.0, 0.0, 5.0]]
 )  # (B, D) = (3, 4)
-attempt(lambda: x - x.mean(-1))
+outcome(lambda: x - x.mean(-1))  # its result, or the error that it raises
 
 # %% [markdown]
 # Broadcasting compares shapes from the right. With `keepdim=True` the reduced axis stays, with size 1, and an axis of size 1 is repeated as often as necessary.
@@ -141,12 +141,11 @@ show("x - mean", x - mean)  # (B, D)
 
 # %%
 square = torch.arange(16.0).reshape(4, 4) ** 2  # (B, D) = (4, 4)
-without = square - square.mean(-1)  # (B, D)
-with_it = square - square.mean(-1, keepdim=True)  # (B, D)
-show("row means without keepdim", without.mean(-1))
-show("row means with keepdim   ", with_it.mean(-1))
+outcome(lambda: (square - square.mean(-1)).mean(-1))  # the mean of each row afterwards
+outcome(lambda: (square - square.mean(-1, keepdim=True)).mean(-1))
 
 # %% [markdown]
+# Only the second line has row means of 0.
 # In short: `x.mean(-1, keepdim=True)` gives each row a mean of its own. The error above was luck, because equal sizes hide a wrong axis; give the axes of an example different sizes.
 
 
@@ -155,10 +154,11 @@ show("row means with keepdim   ", with_it.mean(-1))
 def mean_and_var(x):
     """Return the mean and the biased variance over the last axis of x.
 
-    x: (..., D) float tensor of any dtype; it stays as it is.
+    x: (..., D) float tensor of any dtype; x is not changed.
     Returns (mean, var), both of shape (..., 1) and of x's dtype: the reduced axis is kept, so
     that x - mean broadcasts. Gradients flow through both.
-    Biased: the sum of squared distances is divided by D. A large mean costs it no digits.
+    Biased: the sum of squared distances is divided by D. It stays accurate when the mean is far
+    larger than the standard deviation.
     """
     ### BEGIN SOLUTION
     mean = x.mean(-1, keepdim=True)  # (..., 1)
@@ -183,10 +183,10 @@ check.mean_and_var(mean_and_var)
 # ## 2.3 Biased or not
 #
 # Should the sum of the squared distances be divided by $D$ or by $D - 1$? `torch.var` and `torch.std` divide by $D - 1$ unless they are told otherwise.
-# Statistics calls that variance *unbiased*: for independent random samples it equals, on average, the variance of the population they were drawn from ([why](02_statistics.ipynb#Why-the-unbiased-variance-is-called-so)).
+# Statistics calls that variance *unbiased*: for independent random samples it equals, on average, the variance of the distribution they were drawn from ([why](02_statistics.ipynb#Why-the-unbiased-variance-is-called-so)).
 # LayerNorm wants the variance **of the row itself** and divides by $D$, a convention that goes back to its paper. That variance is called *biased*; PyTorch writes `correction=0`.
 #
-# **Predict 2.4:** which divisor makes the numbers of the normalized row larger?
+# **Predict 2.4:** which divisor makes the numbers of the normalized row larger in absolute value?
 # - [x] $D$ :: Dividing the sum by more gives a smaller variance, and a row that is divided by a smaller $\sigma$ comes out larger.
 # - [ ] $D - 1$ :: It makes the *variance* larger. The row is then divided by its root.
 # - [ ] neither :: The mean is subtracted in both, but then the row is divided by two different numbers.
@@ -204,9 +204,9 @@ show("F.layer_norm says", F.layer_norm(row, (4,)))  # (4,) is the size of what i
 # %% tags=["exercise"] id="ex-2-2"
 # Exercise 2.2 · ●●○○○ · 5 min
 def unbiased_error(D):
-    """Return by how many percent the unbiased variance makes a normalized row of D features
-    too small.
+    """Return by how many percent x_hat made with D - 1 is smaller than x_hat made with D.
 
+    Percent of the latter, for the absolute values of a row of D features.
     D: int, at least 2. Returns a float, not rounded: 0.0 would be "not at all", 50.0 "half as
     large as it should be".
     """
@@ -240,11 +240,11 @@ for m, D in zip(measured, widths.tolist(), strict=True):
 # %% tags=["hide-input"]
 plot.lines(
     widths,
-    {"D − 1 for D": measured},
+    {"divided by D − 1": measured},
     xlog=True,
     markers=True,
     title="The unbiased variance makes short rows too small",
-    colors={"D − 1 for D": "#2B2F33"},
+    colors={"divided by D − 1": "#2B2F33"},
     x="features in a row, D",
     y="too small by (%)",
     caption="One random row for each width, in float64; the ratio depends on the width alone. "
@@ -283,8 +283,8 @@ plot.cubes(
         ),
     },
     title="One block, one mean: LayerNorm never reaches into another sample",
-    caption="The dark blue cells share one mean and one variance; so does every other block "
-    "of one shade. Below each shape: how many means come out.",
+    caption="The dark blue cells share one mean and one variance; each of the other blocks "
+    "has its own. Below each shape: how many means come out.",
     alt="Three tensors drawn as blocks. In a matrix (3, 5) each row is one group, in two "
     "sentences (2, 3, 4) each token, in a batch of images (2, 3, 4, 5) each image: 3, 6 and 2 "
     "means.",
@@ -296,12 +296,13 @@ plot.cubes(
 # %%
 g = torch.Generator().manual_seed(24)
 images = torch.randn(2, 3, 4, 5, generator=g)  # (B, C, H, W)
-for axes in [(-3, -2, -1), (-2, -1), (-3,), (0, -2, -1)]:
+names = ["LayerNorm", "Instance Normalization", "LayerNorm at each pixel", "BatchNorm"]
+for name, axes in zip(names, [(-3, -2, -1), (-2, -1), (-3,), (0, -2, -1)], strict=True):
     mean = images.mean(axes, keepdim=True)
-    print(f"over {axes!s:12}: {mean.numel():2} means, shape {tuple(mean.shape)}")
+    print(f"{name:23} {axes!s:12} {mean.numel():2} means, shape {tuple(mean.shape)}")
 
 # %% [markdown]
-# All four are in use. The first is `nn.LayerNorm([C, H, W])`, the second Instance Normalization, the third a LayerNorm at each pixel, and the last BatchNorm in training ([lesson 6](06_batchnorm.ipynb)), where samples see each other.
+# Only in BatchNorm, during training, do samples see each other ([lesson 6](06_batchnorm.ipynb)).
 #
 # `F.layer_norm` wants the **sizes** of the axes that it reduces, and these are always the last ones.
 #
@@ -316,7 +317,7 @@ show("largest mean over H, W of a channel ", given.mean((-2, -1)).abs().max())
 show("largest mean over C of a pixel      ", given.mean(-3).abs().max(), digits=1)
 
 # %% [markdown]
-# The channels come out with mean 0 and the pixels do not. These are other statistics than LayerNorm's, and no error says so.
+# The channels come out with mean 0 and the pixels do not. `F.layer_norm` did what its sizes said: this is Instance Normalization, not the LayerNorm of the table, and no error says so.
 
 # %% tags=["exercise"] id="ex-2-3"
 # Exercise 2.3 · ●●●○○ · 5 min
@@ -345,7 +346,7 @@ check.how_many(how_many)
 #
 # ### The axes explorer
 #
-# Choose a layout and the axes to reduce (several with Ctrl or Cmd), and watch which entries share a mean. It needs a running kernel; the figure below it does not.
+# Choose a layout and the axes to reduce (several with Ctrl or Cmd), and watch which entries share a mean. It needs a running kernel.
 
 # %% tags=["hide-input"]
 layouts = {
@@ -402,7 +403,7 @@ plot.cubes(
         f"over {', '.join(over)}": dict(shape=sequence, over=over)
         for over in [("C",), ("T", "C"), ("B",), ("B", "T")]
     },
-    title="Over C a token has a mean of its own; over T and C a sentence has one",
+    title="Over C a token has its own mean; with B reduced, samples share one",
     caption="A tensor (B, T, C) = (2, 3, 4). Over C: LayerNorm as language models use it. "
     "Over B, or over B and T as BatchNorm does, every mean belongs to several samples.",
     alt="The same block drawn four times, reduced over C, over T and C, over B, over B and T: "
@@ -429,7 +430,7 @@ def normalize_over(axes, x):
 g = torch.Generator().manual_seed(30)
 old = torch.randn(3, 5, 6, generator=g)  # (B, T, C)
 new = old.clone()
-new[0, 4, :3] += 5  # half of the features of the last word of the first sentence
+new[0, 4, :3] += 5  # half of its features: over C a shift of all would cancel
 for name, axes in {"C": -1, "T, C": (-2, -1), "B": 0, "B, T": (0, 1)}.items():
     gap = (normalize_over(axes, new) - normalize_over(axes, old)).abs()  # (B, T, C)
     earlier, other = gap[0, :4].max(), gap[1:].max()
@@ -440,12 +441,12 @@ unchanged = (normalize_over(-1, new) == normalize_over(-1, old)).all(-1)  # (B, 
 assert unchanged.sum() == 14 and not unchanged[0, 4]
 
 # %% [markdown]
-# "Others" are the words of the other sentences, and each number is the largest change. Over C alone only the changed word comes out differently. With T among the reduced axes the future leaks into the past, which a model that predicts the next word must not allow, and padding at the end of a sentence can change every word of it.
+# "Others" are the words of the other sentences, and each number is the largest change. Over C alone only the changed word comes out differently. With T among the reduced axes the future leaks into the past, which a model that predicts the next word must not allow, and filler words that bring sentences to one length (*padding*) can change every word.
 # With B among them other sentences change. Our opening line reduces all three, and that was its second wrong choice.
-# In short: LayerNorm reduces the last axes and never the batch, and the sizes of the axes that are left, multiplied, say how many means there are.
+# In short: LayerNorm never reduces the batch, PyTorch reduces the last axes, and the sizes of the axes that are left, multiplied, give the number of means.
 
 # %% [markdown]
-# ## 2.5 What normalizing does not do
+# ## 2.5 The shape of a row
 #
 # Does normalizing make a row bell-shaped, like a Gaussian? A number that tells shapes apart is the *skewness*, the mean of the normalized values cubed: 0 for a symmetric shape such as the bell, positive for a long tail to the right.
 # Our row follows the exponential distribution, which has such a tail.
@@ -453,11 +454,11 @@ assert unchanged.sum() == 14 and not unchanged[0, 4]
 # **Predict 2.7:** its skewness is about 2. What is it after LayerNorm?
 # - [ ] 0 :: A mean of 0 says where the row lies, not that its left side mirrors its right side.
 # - [ ] about 1 :: That would take a map that does more to the tail than to the rest. Normalizing does the same to all entries.
-# - [x] what it was before :: Subtracting $\mu$ and dividing by $\sigma$ moves and stretches the row, and no more. The skewness is that of the *normalized* values, so it cannot notice.
+# - [x] what it was before :: Subtracting $\mu$ and dividing by $\sigma$ moves and scales the row, and no more. The skewness is that of the *normalized* values, so it cannot notice.
 
 # %%
 share = (torch.arange(4000, dtype=torch.float64) + 0.5) / 4000  # (D,) evenly between 0 and 1
-tailed = -2 * (1 - share).log()  # (D,) that share of an exponential distribution lies below
+tailed = -2 * (1 - share).log()  # (D,) that share of the distribution lies below it
 after = F.layer_norm(tailed, (4000,))  # (D,)
 for name, v in {"before": tailed, "after": after}.items():
     show(f"skewness {name}", (((v - v.mean()) / v.std(correction=0)) ** 3).mean(), digits=2)
@@ -465,7 +466,7 @@ for name, v in {"before": tailed, "after": after}.items():
 # %% tags=["hide-input"]
 plot.hist(
     {"before": tailed, "after LayerNorm": after, "a Gaussian": torch.special.ndtri(share)},
-    title="Normalizing moves and stretches a row; it does not make it Gaussian",
+    title="Normalizing moves and scales a row and keeps its shape",
     x="value",
     xlim=(-4, 8),
     bins=48,
@@ -478,17 +479,17 @@ plot.hist(
 )
 
 # %% [markdown]
-# Nor does normalizing confine the values to a fixed range.
+# And how large can a normalized value become?
 #
 # **Predict 2.8:** a row of 101 numbers has one 7 and a hundred zeros. What does the 7 become?
 # - [ ] 1 :: Nothing divides by the largest value. Work out $\sigma$, which is far below 7.
 # - [ ] about 3 :: In a Gaussian sample few numbers lie beyond 3. This row is no such sample.
-# - [x] 10 :: The mean is 7/101 and $\sigma$ is 70/101, so it becomes (7 − 7/101)/(70/101) = 10. It is $\sqrt{D-1}$, whatever positive number replaces the 7.
+# - [x] 10 :: The mean is 7/101 and $\sigma$ is 70/101, so it becomes (7 − 7/101)/(70/101) = 10. By this formula it is $\sqrt{D-1}$, whatever positive number replaces the 7.
 
 # %%
 spike = torch.zeros(101, dtype=torch.float64)  # (D,)
 spike[40] = 7.0
-show("largest entry", F.layer_norm(spike, (101,), eps=0.0).max(), digits=2)
+show("largest entry", F.layer_norm(spike, (101,), eps=0.0).max(), digits=2)  # eps: lesson 3
 
 # %% [markdown]
 # In short: normalizing sets two numbers, the mean and the variance. The shape of the row stays, and one entry can be as large as $\sqrt{D-1}$.
@@ -496,7 +497,7 @@ show("largest entry", F.layer_norm(spike, (101,), eps=0.0).max(), digits=2)
 # %% [markdown]
 # ## 2.6 A test that finds a wrong layer
 #
-# How could the author of the opening line have found out? With a test. But a test is code as well, and can be wrong in the same way.
+# How could the author of the opening line have found out? With a test. But a test is code as well, so who tests the test?
 #
 # **Predict 2.9:** a layer divides by $D - 1$. Its author tests it: `x_hat.var(-1)` ought to be 1. What does the test say?
 # - [ ] it fails, because the variance is $(D-1)/D$ :: The *biased* variance is. Which of the two does `var(-1)` take?
@@ -504,7 +505,7 @@ show("largest entry", F.layer_norm(spike, (101,), eps=0.0).max(), digits=2)
 # - [ ] it fails on short rows and passes on wide ones :: The two divisors cancel at every width.
 
 # %%
-x_hat = center / row.std()  # (D,) the mistake: divided by D - 1
+x_hat = center / row.std()  # (D,) divided by D - 1
 show("x_hat.var(-1)              ", x_hat.var(-1))
 show("x_hat.var(-1, correction=0)", x_hat.var(-1, correction=0))
 
@@ -516,19 +517,20 @@ show("x_hat.var(-1, correction=0)", x_hat.var(-1, correction=0))
 # %% tags=["exercise"] id="ex-2-4"
 # Exercise 2.4 · ●●●○○ · 7 min
 def is_layer_norm(layer):
-    """Say whether a layer is LayerNorm over the last axis, without gain and bias.
+    """Say whether a layer is LayerNorm over the last axis, without gain and bias (lesson 4).
 
     layer: a function that takes a float tensor x (..., D) and returns a tensor of its shape.
-        You choose the x to try it on. If layer raises an error on it, that counts as False.
+        You choose the x to try it on. If layer raises an error, let it: it counts as False.
     Returns True for a right layer. On rows whose variance is 1 or more a right layer may be up
-    to 1e-4 off F.layer_norm, by rounding or because it has no epsilon (lesson 3).
-    Returns False for any other: one that reduces other axes (all, the first, axis 1, all but
-    the first), divides by D - 1, leaves a step out, has the wrong sign or a bias, or cuts off
-    large values.
+    to 1e-4 off F.layer_norm, by rounding or because it has no epsilon (lesson 3), so choose
+    such rows and allow a little more than that.
+    Returns False for one that reduces other axes (all, the first, axis 1, all but the first),
+    forgets keepdim, divides by D - 1, leaves a step out, has the wrong sign or a bias, or cuts
+    its result off at -1 and 1.
     """
     ### BEGIN SOLUTION
     g = torch.Generator().manual_seed(2)
-    x = 5 + 2 * torch.randn(2, 3, 4, generator=g)  # (B, T, D)
+    x = 5 + 10 * torch.randn(2, 3, 4, generator=g)  # (B, T, D)
     return torch.allclose(layer(x), F.layer_norm(x, (4,)), atol=1e-3)
     ### END SOLUTION
 
@@ -565,12 +567,12 @@ assert (second_try(both) - F.layer_norm(both, (4,))).abs().max() < 1e-4
 
 # %% [markdown]
 # The first word has one answer now, whoever else is in the batch.
-# In short: a test finds a wrong layer if it compares with something independent, on an input with three axes and few features.
+# In short: a test can find them all if it compares with something independent, on three axes and few features.
 #
 # ### A published notebook, read with care (optional, 3 min)
 #
-# The notebook "Lecture 20: Layer Normalization" of [marcel1520/building-llm](https://github.com/marcel1520/building-llm) made this very mistake. It sends two rows of five features through a linear layer of six units and a ReLU, normalizes what comes out, and checks the result.
-# It seeds the global generator once, so its numbers hold only as long as no other cell draws in between. Here all draws come from a private generator instead, and the numbers of its cells 561 to 563 come out the same.
+# The notebook "Lecture 20: Layer Normalization" of [marcel1520/building-llm](https://github.com/marcel1520/building-llm) divides by $D - 1$ in both places, as in Predict 2.9. It sends two rows of five features through a linear layer of six units and a ReLU, normalizes what comes out, and checks the result.
+# It seeds the global generator once, so its last cell, which draws again, prints other numbers when it is run a second time. Here all draws come from a private generator instead, and the numbers of its cells In [561] to In [563], the first of which sets the seed, come out the same.
 
 # %%
 g = torch.Generator().manual_seed(123)
@@ -641,7 +643,7 @@ assert (F.layer_norm(out, (6,)) - normalized).abs().max() > 0.16  # not a matter
 
 # %% [markdown]
 # Its own class, in the next cell, divides by $D$, so the two halves of the notebook do not agree.
-# A second flaw does not show in these numbers: a row in which ReLU has switched off all six units has $\sigma = 0$. With weights and biases drawn independently and symmetrically around 0, as here, that happens to one row in $2^6 = 64$, on average over the draws.
+# A second flaw does not show in these numbers: a row in which ReLU has switched off all six units has $\sigma = 0$. With weights and biases drawn independently and symmetrically around 0, as here, each unit is off with chance 1/2, and all six are with chance $1/2^6$, one time in 64.
 
 # %% [markdown]
 # ## Take-away
@@ -649,8 +651,8 @@ assert (F.layer_norm(out, (6,)) - normalized).abs().max() > 0.16  # not a matter
 # - With `keepdim=True` mean and variance of the last axis have the shape (..., 1) and broadcast back.
 # - LayerNorm divides by $D$. The row 0, 1, 2, 3 shows it: its largest entry becomes 1.342, with $D - 1$ only 1.162.
 # - There are as many means as the product of the axes **not** reduced: B for (B, D), B·T for (B, T, C) over C, B for (B, C, H, W) over C, H, W. Only entries that share a mean see each other.
-# - Normalizing leaves the shape of the distribution as it was, and an entry can reach $\sqrt{D-1}$.
-# - A good test compares with something independent, on three axes and few features.
+# - Normalizing leaves the shape of a row as it was, and an entry can reach $\sqrt{D-1}$.
+# - A test that compares with something independent, on three axes and few features, finds wrong axes and a wrong divisor.
 #
 # **Formula card**, for the $D$ numbers $x_1, \dots, x_D$ that share one mean:
 #
@@ -663,8 +665,8 @@ assert (F.layer_norm(out, (6,)) - normalized).abs().max() > 0.16  # not a matter
 #
 # ### Why the unbiased variance is called so
 #
-# The distances are measured from the row's own mean, which lies in the middle of just these numbers, so they come out a little smaller than those from the mean of the population.
-# For rows of $D$ independent draws the sum of the squares is too small by the factor $(D-1)/D$ on average, and dividing by $D - 1$ makes up for exactly that. Here the population has variance 1.
+# The distances are measured from the row's own mean, which lies in the middle of just these numbers, so their squares add up to less than those of the distances from the mean of the distribution.
+# For rows of $D$ independent draws the sum of the squares is too small by the factor $(D-1)/D$ on average, and dividing by $D - 1$ makes up for exactly that. Here the distribution has variance 1.
 
 # %%
 g = torch.Generator().manual_seed(31)
@@ -689,6 +691,7 @@ for found, expected in [
 #
 # 1. Normalize a row of one feature, and one of two. What is left of the input? ([Lesson 8](08_geometry.ipynb) says why.)
 # 2. Which of the mistakes of this lesson would a test on `torch.ones(3, 4)` find, and which would one on `torch.randn(64, 768)` with a tolerance of 0.01?
+# 3. A layer cuts its result off at −3 and 3. Why does no test on four features find it, and how many features does it take?
 #
 # ## Further reading
 #

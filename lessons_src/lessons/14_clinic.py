@@ -1195,7 +1195,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | signal | the numbers that a network hands from layer to layer for one input | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | singular values | the factors by which a matrix stretches directions at right angles to one another | [5.5](05_softmax.ipynb#5.5-The-same-numbers-in-the-derivatives) |
 # | skeleton | what is left of a block when its branches are silent | [14.5](#14.5-Case-four:-Pre-LN-by-name) |
-# | skewness | the mean of the normalized values cubed: 0 for symmetric shapes | [2.5](02_statistics.ipynb#2.5-What-normalizing-does-not-do) |
+# | skewness | the mean of the normalized values cubed: 0 for symmetric shapes | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
 # | skip | the way around a function: x + f(x) | [11.2](11_transformer.ipynb#11.2-A-block,-and-two-places-for-its-norms) |
 # | softmax | exponentials of a row divided by their sum: shares between 0 and 1 | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | spectral norm | the largest factor by which a matrix stretches a vector | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
@@ -1246,7 +1246,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | a smaller ε makes the values larger | Values are bounded by the root of D - 1 whatever eps is | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
 # | no ε is needed | Without eps a constant row gives nan | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
 # | a norm over one or two features normalizes them | One feature gives zero, two features a sign | [8.2](08_geometry.ipynb#8.2-Second-move:-onto-a-sphere) |
-# | LayerNorm makes activations Gaussian, or puts them between −1 and 1 | Normalizing makes nothing Gaussian and confines nothing to [-1, 1] | [2.5](02_statistics.ipynb#2.5-What-normalizing-does-not-do) |
+# | LayerNorm makes activations Gaussian, or puts them between −1 and 1 | Normalizing makes nothing Gaussian and confines nothing to [-1, 1] | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
 # | after LayerNorm every row sums to 0 | Row sums are 0 only before gain and bias | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | E[x²] − E[x]² is the same formula | E[x^2] - E[x]^2 is not the same formula in floating point | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | an ε of 1e-8 is safe in half precision | An eps of 1e-8 is zero in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) |

@@ -130,9 +130,8 @@ BANK = {
             "measured on a row": right_measured,
         },
         "wrong": {
-            "whole percent": (lambda D: int(right_percent(D)), "yours is 13"),
+            "cut to whole percent": (lambda D: int(right_percent(D)), "yours is 13"),
             "only for four": (lambda D: 13.397459621556135, "On D = 2"),
-            "rounded": (lambda D: round(right_percent(D), 1), "expected 13.3975"),
             "a string": (lambda D: f"{right_percent(D):.1f} %", "%"),
         },
     },

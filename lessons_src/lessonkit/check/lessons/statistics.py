@@ -53,6 +53,7 @@ _MISTAKES = known(
         "correction=0, keepdim=True -> True": "x.var(-1, True) means unbiased=True, not keepdim. Name them: keepdim=True, correction=0.",
         "var = x.var(-1, correction=0, keepdim=True) -> var = (x - mean).mean(-1, keepdim=True) ** 2": "the distances are averaged before they are squared, and they sum to 0. Square each one, then average.",
         "mean = x.mean(-1, keepdim=True) -> mean = x.sum(-1, keepdim=True) / len(x) ; var = x.var(-1, correction=0, keepdim=True) -> var = x.var(-1, correction=0, keepdim=True) * x.shape[-1] / len(x)": _BY_ROWS,
+        "mean = x.mean(-1, keepdim=True) -> mean = x.sum(-1, keepdim=True) / len(x) ; var = x.var(-1, correction=0, keepdim=True) -> var = ((x - mean) ** 2).sum(-1, keepdim=True) / len(x)": _BY_ROWS,
         "var = x.var(-1, correction=0, keepdim=True) -> var = x.var(-1, correction=0, keepdim=True) * x.shape[-1] / len(x)": _BY_ROWS,
         "mean = x.mean(-1, keepdim=True) -> mean = x.sum(-1, keepdim=True) / 4 ; var = x.var(-1, correction=0, keepdim=True) -> var = ((x - mean) ** 2).sum(-1, keepdim=True) / 4": _BY_FOUR,
         "mean = x.mean(-1, keepdim=True) -> mean = x.sum(-1, keepdim=True) / 4 ; var = x.var(-1, correction=0, keepdim=True) -> var = x.var(-1, correction=0, keepdim=True) * x.shape[-1] / 4": _BY_FOUR,
@@ -80,6 +81,8 @@ def _percent(D):
     return 100 * (1 - math.sqrt((D - 1) / D))
 
 
+_ROUNDED = "it is rounded. Return the number as it comes out; how many decimals are shown is a matter of printing."
+
 _ERROR_MISTAKES = known(
     _percent,
     {
@@ -96,6 +99,9 @@ _ERROR_MISTAKES = known(
         "100 * (1 - math.sqrt((D - 1) / D)) -> 50 / D": "that is a rule of thumb for wide rows. At D = 4 it says 12.5 in place of 13.4.",
         " / D) ->  // D)": "// drops what comes after the point. Divide with /.",
         "(D - 1) / D -> D / (D + 1)": "D + 1 instead of D - 1.",
+        "100 * (1 - math.sqrt((D - 1) / D)) -> round(100 * (1 - math.sqrt((D - 1) / D)), 1)": _ROUNDED,
+        "100 * (1 - math.sqrt((D - 1) / D)) -> round(100 * (1 - math.sqrt((D - 1) / D)), 2)": _ROUNDED,
+        "100 * (1 - math.sqrt((D - 1) / D)) -> round(100 * (1 - math.sqrt((D - 1) / D)))": _ROUNDED,
     },
 )
 
@@ -164,6 +170,7 @@ _WRONG_LAYERS = {
     "a layer that reduces the first axis": lambda x: _standardized(x, 0),
     "a layer that reduces axis 1": lambda x: _standardized(x, 1),
     "a layer that reduces all axes but the first": lambda x: _standardized(x, _all_but_the_first(x)),
+    "a layer without keepdim": lambda x: (x - x.mean(-1)) / x.std(-1, correction=0),
     "a layer that divides by D - 1": lambda x: _standardized(x, correction=1),
     "a layer that subtracts no mean": lambda x: x / x.std(-1, correction=0, keepdim=True),
     "a layer that only subtracts the mean": lambda x: x - x.mean(-1, keepdim=True),
@@ -210,7 +217,11 @@ def _is_layer_norm(layer):
 
 _COMPARED = "torch.allclose(y, expected, atol=1e-3)"
 _TOO_STRICT = (
-    "your test allows no difference for rounding and epsilon. Allow 1e-3, for example atol=1e-3 in torch.allclose."
+    "your test allows too little for rounding and epsilon. Allow 1e-3, for example atol=1e-3 in torch.allclose."
+)
+_SMALL = (
+    "your x has rows whose variance is far below 1, where epsilon counts, and your test allows too little for it. "
+    "Take rows whose variance is 1 or more, and allow 1e-3."
 )
 _FLAT = (
     "your x has rows that are constant or nearly so, on which epsilon decides. Take rows whose variance is 1 or more."
@@ -232,6 +243,8 @@ _TEST_MISTAKES = known(
         f"{_COMPARED} -> not {_COMPARED}": "True and False are swapped: True says that the layer is right.",
         ", atol=1e-3 -> ": _TOO_STRICT,
         "torch.allclose(y, expected, atol=1e-3) -> torch.equal(y, expected)": _TOO_STRICT,
+        "2 * torch.randn -> 10 * torch.randn ; , atol=1e-3 -> ": _TOO_STRICT,
+        "5 + 2 * torch.randn -> torch.rand ; atol=1e-3 -> atol=1e-4": _SMALL,
         "2 * torch.randn -> 1e-3 * torch.randn": _FLAT,
         "5 + 2 * torch.randn(2, 3, 4, generator=g) -> torch.ones(2, 3, 4)": _FLAT,
         "5 + 2 * torch.randn(2, 3, 4, generator=g) -> torch.zeros(2, 3, 4)": _FLAT,
