@@ -240,11 +240,11 @@ for m, D in zip(measured, widths.tolist(), strict=True):
 # %% tags=["hide-input"]
 plot.lines(
     widths,
-    {"divided by D − 1": measured},
+    {"with D − 1": measured},
     xlog=True,
     markers=True,
     title="The unbiased variance makes short rows too small",
-    colors={"divided by D − 1": "#2B2F33"},
+    colors={"with D − 1": "#2B2F33"},
     x="features in a row, D",
     y="too small by (%)",
     caption="One random row for each width, in float64; the ratio depends on the width alone. "
