@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 5 · LayerNorm and softmax: one axis, two promises
 #
-# A layer turns each sentence into one vector: the average of its tokens, weighted by a softmax of learned scores. The third sentence below is empty, so all of its places are padding. We know that, and leave it out of the loss.
+# A layer turns each sentence into one vector: the average of its tokens, weighted by a softmax of learned scores. The third sentence below is empty, so all of its places are padding, which only fills it up to the common length. We know that, and leave it out of the loss.
 
 # %% tags=["hide-input"]
 import math
@@ -36,8 +36,8 @@ show("loss", loss, digits=1)
 show("gradient of W, first row", W.grad[0])
 
 # %% [markdown]
-# The loss is an ordinary number, but the gradient of every weight in `W` is `nan`, and one optimizer step would destroy the model. PyTorch's own attention module does the same ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508), reported in 2020).
-# The clinic at the end heals the layer. Until then you find out what softmax promises, and what LayerNorm promises instead.
+# The loss is an ordinary number, but the gradient of every weight in `W` is `nan`, and one optimizer step would destroy the model. PyTorch's own attention module does the same by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508), reported in 2020).
+# The clinic at the end heals the layer. Before that you find out what softmax promises, and LayerNorm instead.
 
 # %% tags=["hide-input"]
 assert W.grad.isnan().all() and loss.isfinite()
@@ -70,7 +70,7 @@ assert W.grad.isnan().all() and loss.isfinite()
 # %% [markdown]
 # ## 5.1 One axis, two promises
 #
-# What does each layer promise about the row that it returns? A Transformer uses softmax inside its attention and LayerNorm around it, and since both are said to normalize, they are easily confused.
+# What does each layer promise about the row that it returns? A Transformer uses both, and since both are said to normalize, they are easily confused.
 # `normalize` is LayerNorm before gain and bias, as in [lesson 3](03_epsilon.ipynb).
 #
 # **Predict 5.1:** what do the entries of one row sum to?
@@ -87,7 +87,7 @@ show("row sums of softmax  ", p.sum(-1))
 show("row sums of LayerNorm", y.sum(-1))
 
 # %% [markdown]
-# Softmax makes **shares**: none is below 0, and they sum to 1. LayerNorm makes **deviations**: they have both signs and sum to 0.
+# Softmax makes **shares**: none is below 0, and they sum to 1. LayerNorm makes **deviations**: they sum to 0, so unless all are 0, they have both signs.
 # The second row is nearly constant. Softmax leaves it so, while LayerNorm enlarges its differences until the mean square is close to 1.
 #
 # | of one row of $D$ entries | softmax | LayerNorm before gain and bias |
@@ -96,7 +96,7 @@ show("row sums of LayerNorm", y.sum(-1))
 # | sum | 1 | 0 |
 # | sum of squares | between $1/D$ and 1 | $D\,\sigma^2/(\sigma^2+\epsilon)$, or $D$ at $\epsilon = 0$ |
 #
-# LayerNorm's promise holds before gain and bias: with them the sum differs from row to row.
+# LayerNorm's promise holds before gain and bias: with gains that differ, the sum differs from row to row.
 
 # %%
 weight = torch.tensor([0.5, 1.0, 2.0, 1.0, 1.5])  # (D,) as training might leave them
@@ -118,16 +118,18 @@ scores = torch.tensor([[2.0], [0.0], [-1.0]])  # (T, 1)
 show("softmax, dim=-1", F.softmax(scores, dim=-1)[:, 0])
 show("softmax, dim=0 ", F.softmax(scores, dim=0)[:, 0])
 show("nn.LayerNorm(1)", nn.LayerNorm(1)(scores)[:, 0])
+
+# %% tags=["hide-input"]
 try:
     nn.LayerNorm(-1)  # meant: the last axis
 except RuntimeError as error:
-    print(error)
+    print("nn.LayerNorm(-1):", error)
 
 # %% [markdown]
 # `nn.LayerNorm(-1)` tries to make a gain of −1 numbers and fails at once. `nn.LayerNorm(1)` means rows of *one* feature, which come out as 0 in float32 and float64, before the bias. Both layers keep their promise, and nothing is left of the scores.
 # Softmax raises no error there, and so the attention weights of [R-net](https://github.com/localminimum/R-net/issues/8), [KEQA](https://github.com/DEEP-PolyU/KEQA_WSDM19/issues/2) and [Catalyst](https://github.com/catalyst-team/catalyst/issues/285) once were all 1. One line finds it: *do the weights sum to 1 along the axis that you mean?*
 #
-# So softmax promises shares with sum 1 along an axis, and LayerNorm deviations with sum 0, before gain and bias. ([Deeper](#The-digit-that-depends-on-rounding): the 44 numbers of a public notebook that compares the two, and why equal printed digits decide nothing.)
+# So softmax promises shares with sum 1 along an axis, and LayerNorm deviations with sum 0, before gain and bias. ([Deeper](#A-public-notebook,-once-more): a public notebook that compares the two, and a printed digit that depends on rounding.)
 
 # %% [markdown]
 # ## 5.2 A softmax that survives
@@ -190,7 +192,7 @@ check.softmax(softmax)
 #
 # </details>
 #
-# A classifier's loss needs $\log p_i$, and the logarithm of a share that was rounded to 0 is $-\infty$. On paper $\log p_i = x_i - \log \sum_k e^{x_k}$, which is one safe line, since `logsumexp` subtracts the largest entry inside. `F.log_softmax` computes the same.
+# A classifier's loss needs $\log p_i$, and the logarithm of a share that was rounded to 0 is $-\infty$. On paper $\log p_i = x_i - \log \sum_k e^{x_k}$, and `logsumexp` subtracts the largest entry inside. `F.log_softmax` computes the same.
 
 # %%
 show("log of softmax", F.softmax(row, -1).log())
@@ -253,11 +255,11 @@ for f_name, f in functions.items():
         print(f"{f_name}({c_name}):", "same" if same else "negated" if negated else "changed")
 
 # %% [markdown]
-# - **Shift.** Neither sees it; for LayerNorm that holds at any $\epsilon$.
+# - **Shift.** Neither sees it, apart from the rounding of $x + c$; for LayerNorm that holds at any $\epsilon$.
 # - **Sign.** LayerNorm is *odd*, LN(−x) = −LN(x), at any $\epsilon$, because $\sigma$ is never negative.
 # - **Scale.** LayerNorm does not see a positive factor, because $x - \mu$ and $\sigma$ grow alike. Softmax does see it.
 #
-# Only the scale needs $\epsilon = 0$, or a variance far above $\epsilon$ to be nearly invisible. For a row of variance 0.08:
+# Only the scale needs $\epsilon = 0$. At $\epsilon > 0$ LayerNorm hardly sees it where the variance is far above $\epsilon$. For a row of variance 0.08:
 
 # %% tags=["hide-input"]
 small = torch.tensor([0.2, 0.5, 0.1, 0.9, 0.4], dtype=torch.float64)  # (D,)
@@ -268,7 +270,7 @@ for eps in (0.0, 1e-5, 1e-3):
 # %% [markdown]
 # ### Temperature
 #
-# In $\text{softmax}(x/T)$ the number $T > 0$ is called the **temperature**, so the factor is $a = 1/T$.
+# In $\text{softmax}(x/T)$ the number $T > 0$ (no count of tokens here) is called the **temperature**, so the factor is $a = 1/T$.
 #
 # **Predict 5.4:** where does softmax(a·x) go for a very large factor, and where for a very small one?
 # - [ ] large: equal shares; small: all to the largest entry :: It is the other way round: a large factor makes the differences between the exponents large.
@@ -307,7 +309,7 @@ plot.panels(
     alt="Two panels of lines over a factor from 0.0001 to 100, on a logarithmic axis. Left: "
     "four softmax shares start together at one quarter and part around a = 1; one ends at 1, "
     "the others at 0. Right: four lines for LayerNorm between -1.4 and 1.2, flat above "
-    "a = 0.01, which shrink to 0 below it.",
+    "a = 0.03, which shrink toward 0 below it.",
 )
 
 # %% [markdown]
@@ -406,7 +408,8 @@ plot.scatter3d(
     x="entry 1",
     y="entry 2",
     z="entry 3",
-    title="Softmax runs to a corner of its triangle, LayerNorm to its circle",
+    title="As the factor grows, softmax runs to a corner of its triangle, LayerNorm to its "
+    "circle",
     caption="Six inputs of three entries, multiplied by a from 0.0001 to 1000: softmax runs "
     "from the middle of the triangle to a corner; LayerNorm (eps = 1e-5, before gain and "
     "bias) runs straight to the circle, where the plane of sum 0 cuts the sphere, and stays "
@@ -477,7 +480,7 @@ p = F.softmax(row, -1)  # (D,)
 torch.testing.assert_close(torch.diag(p) - torch.outer(p, p), automatic, atol=1e-14, rtol=0)
 
 # %% [markdown]
-# The rows of $J$ sum to 0: moving all inputs by the same step moves nothing. A direction that $J$ takes to 0 is a **null direction**, here the shift. (At an argmax all of $J$ is 0, and no gradient gets through.)
+# The rows of $J$ sum to 0: moving all inputs by the same step moves nothing. A direction that $J$ takes to 0 is a **null direction**, here the shift. (Where one share is 1, all of $J$ is 0, and no gradient gets through.)
 #
 # A $D \times D$ matrix stretches $D$ directions, at right angles to one another, by $D$ factors, its **singular values**. Each factor of 0 is a null direction. The number of the others is the **rank**: in so many independent directions the output can move.
 #
@@ -499,7 +502,7 @@ for name, layer in layers.items():
 
 # %% [markdown]
 # The rank is $D-1$ for softmax and $D-2$ for LayerNorm at $\epsilon = 0$. The second null direction is the scale, a small step along $x - \mu$. With $\epsilon > 0$ LayerNorm sees the scale a little: its fourth value is small instead of 0.
-# The folded cell below tries thirty random rows; [lesson 7](07_backward.ipynb) proves LayerNorm's rank.
+# [Lesson 7](07_backward.ipynb) proves LayerNorm's rank.
 
 # %% tags=["hide-input"]
 for seed in range(5):
@@ -524,7 +527,7 @@ print("30 rows of 3 to 8 features: rank D - 1 and rank D - 2")
 # %% [markdown]
 # ## 5.6 One in the other's place
 #
-# What breaks if you take the wrong one? A stack of random softmax layers makes all inputs look alike ([Deeper](#A-stack-of-softmax-layers)). Here is the other exchange.
+# What breaks if you take the wrong one? ([Deeper](#A-stack-of-softmax-layers) puts softmax in LayerNorm's place.)
 #
 # Attention averages the values of tokens with shares as weights. Let LayerNorm make the weights instead.
 #
@@ -561,7 +564,7 @@ print(f"random scores, values from 0 to 1: outside all values in {100 * left:.0f
 # %% [markdown]
 # ## 5.7 Clinic: the empty sentence
 #
-# What is wrong with the layer from the beginning? First the diagnosis: look at its code again, and at the loss.
+# What is wrong with the layer from the beginning? Look at its code again, and at the loss.
 #
 # **Predict 5.8:** in which step does the first nan appear?
 # - [ ] the scores :: The tokens, padding included, and the query are ordinary numbers.
@@ -635,18 +638,23 @@ show("gradient of W, first row", dW[0], digits=1)
 assert dW.isfinite().all() and dW.abs().max() > 0
 # what the text says of PyTorch's own attention
 attention = nn.MultiheadAttention(6, 2, batch_first=True)
+nn.init.normal_(attention.out_proj.bias)
 own = (tokens @ W).detach()  # (B, T, C)
 for asks, lost in {True: True, False: False}.items():
     said, _ = attention(own, own, own, key_padding_mask=~keep, need_weights=asks)
     assert said[2].isnan().all().item() == lost and said[:2].isfinite().all()
+    assert lost or (said[2] == attention.out_proj.bias).all()
     (dW_in,) = torch.autograd.grad(said[:2].square().mean(), attention.in_proj_weight)
     assert dW_in.isnan().any().item() == lost
+with torch.no_grad():  # eval() and no gradients: PyTorch takes its fast path
+    said, _ = attention.eval()(own, own, own, key_padding_mask=~keep, need_weights=False)
+assert said[2].isnan().all()
 q = query.mT.expand(3, 1, -1).detach()  # (B, 1, C)
 assert (F.scaled_dot_product_attention(q, own, own, keep[:, None])[2] == 0).all()
 
 # %% [markdown]
-# Zeros after the softmax heal the output and the tokens' gradient. Softmax itself still hands back nan, but a `masked_fill` before it passes nothing on to what it has overwritten; if $-\infty$ is *added* instead, nan gets through ([Deeper](#The-same-zeros,-and-nan-again)).
-# In PyTorch 2.13 `F.scaled_dot_product_attention` gives zeros as well; `nn.MultiheadAttention` gives nan by default, and zeros with `need_weights=False`.
+# Zeros after the softmax heal the output and the tokens' gradient. The backward pass of softmax still returns nan, but `masked_fill` stops it, because it passes nothing on to scores that it has overwritten; if $-\infty$ is *added* instead, nan gets through ([Deeper](#The-same-zeros,-and-nan-again)).
+# In PyTorch 2.13 `F.scaled_dot_product_attention` gives zeros as well. `nn.MultiheadAttention` gives nan by default; with `need_weights=False` it gives its output bias in training, but nan on the CPU in `eval()` under `no_grad`.
 #
 # So an empty row has no softmax: decide what it gives, and test the gradient as well as the output.
 
@@ -657,7 +665,7 @@ assert (F.scaled_dot_product_attention(q, own, own, keep[:, None])[2] == 0).all(
 # - Neither layer sees a shift. LayerNorm is odd and does not see a factor $a > 0$ (before gain and bias, at $\epsilon = 0$); with a growing factor softmax goes from uniform to argmax.
 # - For $D = 3$ softmax ends in a triangle, LayerNorm on a circle, or inside it when $\epsilon > 0$.
 # - Softmax's Jacobian $\mathrm{diag}(p) - pp^\top$ has rank $D-1$, LayerNorm's has $D-2$ at $\epsilon = 0$: each change that is not seen is a null direction.
-# - Softmax over nothing but $-\infty$ is nan, and 0 · nan carries it into the gradients: give empty rows zeros. Check that weights sum to 1 along the axis that you mean.
+# - Softmax over nothing but $-\infty$ is nan, and 0 · nan carries it into the gradients: give empty rows zeros.
 #
 # **Formula card**, for one row $x_1, \dots, x_D$:
 #
@@ -827,7 +835,7 @@ plot.lines(
     apart,
     ylog=True,
     colors={"D times softmax": "#B07A8C"},
-    title="A stack of softmax layers makes all inputs look alike",
+    title="At weight scale 1.41 twelve softmax layers make all inputs look alike",
     x="layer",
     y="distance of the samples from their mean, relative to their size",
     caption="100 random inputs, random weights of scale 1.41, width 64, float64.",
@@ -837,7 +845,7 @@ plot.lines(
 )
 
 # %% tags=["hide-input"]
-# 32 other runs: 42 to 49 from layer 2 to layer 10, then the rounding of float64 ends it
+# 32 other runs: 42 to 49 in layers 3 to 10, then the rounding of float64 ends it
 assert divided[:, 1:9].min() > 38 and divided[:, 1:9].max() < 54
 assert (divided[:, 0] > 15).all() and (divided[:, 0] < 26).all()  # 32 other runs: 19 to 23
 # 32 other runs: 0.979 and 0.827 at the least, 2e-15 for softmax
@@ -845,8 +853,8 @@ assert apart["LayerNorm"].min() > 0.9 and apart["D times softmax"].min() > 0.7
 assert apart["softmax"][:, -1].max() < 1e-14
 
 # %% [markdown]
-# From layer 2 to layer 10 each layer divided the differences by 42 to 49 in these 16 runs. The first step is smaller, about 20, because the shares are not yet nearly equal, and the last two reach the rounding of float64. In the end the network has one output for all inputs.
-# The control shows what was lost: with entries of order 1, softmax keeps the differences.
+# Each of the layers 3 to 10 divided the differences by 42 to 49 in these 16 runs. Layer 2 divided them by about 20 only, because the shares before it are not yet nearly equal, and layers 11 and 12 reach the rounding of float64. In the end the network has one output for all inputs, up to rounding.
+# The control shows that the size of the shares did it, about $1/D$: with entries of order 1, softmax keeps the differences.
 #
 # ### The scale of the weights
 #
@@ -870,7 +878,7 @@ plot.lines(
     {name: values.log10() for name, values in grads.items()},
     xlog=True,
     colors={"D times softmax": "#B07A8C"},
-    title="Only LayerNorm ignores the scale of the weights before it",
+    title="Of the three, only LayerNorm ignores the scale of the weights",
     x="weight scale",
     y="log10 of the gradient at the input",
     caption="The same twelve layers; size of the gradient at the input relative to the "
@@ -881,7 +889,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# LayerNorm does not see a factor, so weights of any size give the same gradient at the input, within 1 % here, where $\epsilon$ is far below every variance.
+# LayerNorm does not see a factor, so all five weight scales give the same gradient at the input, within 1 % here, where $\epsilon$ is far below every variance.
 # $D$ times softmax does see it. With small weights its rows are nearly uniform and the gradient shrinks at every layer; with large ones it becomes an argmax, and the gradient differs by many powers of ten from one draw of the weights to the next.
 #
 # ### The same zeros, and nan again

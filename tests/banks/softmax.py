@@ -250,6 +250,12 @@ BANK = {
                 ),
                 "two places of padding",
             ),
+            "a mask of -500": (
+                lambda x, query, keep: (
+                    F.softmax((x @ query).masked_fill(~keep[..., None], -500.0), 1) * keep[..., None] * x
+                ).sum(1),
+                "not far enough below",
+            ),
             "nan_to_num of an added mask": (nan_to_num_of_an_added_mask, "the gradient is not"),
             "tokens set to zero": (
                 lambda x, query, keep: right_pool(x * keep[..., None], query, torch.ones_like(keep)),

@@ -348,6 +348,14 @@ _POOL_PROBES = [
     ),
     # 6e-5: the padding's gradient is 0, that of the query a sum of products of order 10
     _pooled("padding first, with scores above 50", _LOUD, torch.ones(3, 1), [[1, 1, 0, 1], [0, 0, 1, 1]], 6e-5),
+    # A finite number in the place of -inf has to lie far below every score. float64, because gradients cancel here.
+    _pooled(
+        "tokens with scores near -18000, and padding",
+        _rows([[-9000, -9001], [-9000, -9000.5], [0.5, 1]]),
+        torch.ones(2, 1, dtype=torch.float64),
+        [[1, 1, 0]],
+        1e-7,
+    ),
     _pooled(
         "three samples, one of them all padding",
         draw(34, 3, 4, 5),
@@ -367,6 +375,7 @@ _ZERO = "LayerNorm over an axis of size 1 makes every weight zero. Softmax over 
 _NOT_LARGEST = "the mean (or the smallest) of the scores is subtracted, so that exp can still overflow. Subtract the largest of each sample, or take F.softmax over axis 1."
 _AVERAGE = "that is the mean of the tokens. The query must decide their weights."
 _COUNTS = "a score of 0 at the padding is a score like any other, e^0 = 1, so the padding still takes its share. Fill in -inf before the softmax."
+_WEAK = "the number that you fill in at the padding is not far enough below the scores, which may be of any size, so the padding takes its share. Fill in -inf before the softmax."
 _LATE = "the padding is taken out after the softmax only, so that it has taken its share and the rest sums to less than 1. Fill in -inf before the softmax."
 _UNHEALED = "the output is healed and the gradient is not: 0 · nan is nan. Overwrite the weights of the padding with 0 after the softmax, and the scores with masked_fill before it."
 _WHOLE = "the sample that is all padding gives the mean of its padding: its scores are all equal, and softmax makes them sum to 1. Set the weights of the padding to 0 after the softmax."
@@ -382,6 +391,8 @@ _POOL_MISTAKES = known(
         f"{_FILL} ->  ; {_AFTER} -> ": "the padding is not masked: keep is not used. Fill in -inf before the softmax.",
         f"{_FILL} -> ": _LATE,
         "-INF -> 0.0": _COUNTS,
+        "-INF -> -100.0": _WEAK,
+        "-INF -> -1e4": _WEAK,
         "hidden = ~keep -> hidden = keep": "the mask is the wrong way round: keep is True at tokens, so the padding is ~keep.",
         f"{_AFTER} ->  ; .sum(1) -> .sum(1).nan_to_num(0.0)": _UNHEALED,
         f"{_FILL} -> + torch.where(hidden, -INF, 0.0)": _UNHEALED,
@@ -428,5 +439,5 @@ _POOL_MISTAKES = known(
 
 def mended_pool(answer):
     """Check the clinic's pooling (x (B, T, C), query (C, 1), keep (B, T)) -> (B, C), healed (lesson 5)."""
-    tried = "a batch of one, equal sizes, scores from -200 to 200, padding, empty samples, two dtypes, gradients"
+    tried = "a batch of one, equal sizes, scores from -18000 to 200, padding, empty samples, two dtypes, gradients"
     examine(answer, "mended_pool", _POOL_PROBES, in_float64(_pool), _POOL_MISTAKES, tried)
