@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from fromscratch import LayerNormFunction, layer_norm, layer_norm_backward, mean_and_var
 from tests.banks.backward import BANK
-from tests.helpers import draws
+from tests.helpers import draws, first_right, mistakes_of
 
 apply = LayerNormFunction.apply
 
@@ -129,16 +129,16 @@ def test_half_precision(dtype, tolerance):
 
 
 def test_the_two_sums_miss_only_what_the_lesson_says():
-    """Section 7.3: of the wrong dx, a forgotten gain and a wrong factor in front escape the two sums, nothing else."""
+    """Section 7.4: of the wrong dx, a forgotten gain and a wrong factor in front escape the two sums, nothing else."""
     x, dy, weight = draws(13, (3, 5), (3, 5), (5,), scale=2, offset=1)
     mean, var = mean_and_var(x)
     rstd = torch.rsqrt(var + 1e-5)
     x_hat, h = (x - mean) * rstd, dy * weight
     right = by_hand(dy, x, weight)[0]
-    missed, seen = set(), 0
-    for name, (answer, _) in BANK["layer_norm_backward"]["wrong"].items():
+    missed, seen = [], 0
+    for mistake in mistakes_of("layer_norm_backward", first_right(BANK["layer_norm_backward"])):
         try:
-            dx = answer(dy.clone(), x.clone(), mean, rstd, weight)[0]
+            dx = mistake.answer(dy.clone(), x.clone(), mean, rstd, weight)[0]
         except (RuntimeError, IndexError):
             continue
         if dx.shape != x.shape or (dx - right).abs().max() < 1e-5 * right.abs().max():
@@ -147,8 +147,13 @@ def test_the_two_sums_miss_only_what_the_lesson_says():
         expected = 1e-5 * rstd.squeeze(-1) ** 2 * (h * x_hat).sum(-1)
         second = ((dx * (x - mean)).sum(-1) - expected).abs().max() / dx.abs().max()
         if max(first, second) < 1e-3:
-            missed.add(name)
+            missed.append(mistake.cause)
         seen += 1
-    gain_forgotten = {"no gain", "no gain, and means over the rows"}
-    wrong_factor = {"no rstd", "rstd squared", "rstd cubed in front", "the other way"}
-    assert missed == gain_forgotten | wrong_factor and seen > 30
+    said = (
+        "the gain is missing in dx",
+        "the factor rstd in front",
+        "rstd is squared",
+        "rstd is cubed",
+        "the sign of the",
+    )
+    assert len(missed) == len(said) and all(cause.startswith(said) for cause in missed) and seen > 30

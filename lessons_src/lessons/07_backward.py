@@ -174,7 +174,7 @@ def by_autograd(names):
 
 
 # %% [markdown]
-# In our example `x` and `dy` hold three rows of eight whole numbers. $\epsilon$ is 1, so that all roots come out even and nothing has to be rounded.
+# In our example `x` and `dy` are three rows of eight whole numbers, and $\epsilon = 1$, so that nothing has to be rounded.
 
 # %%
 forward = forward_in_steps(x, weight, bias, eps)
@@ -301,11 +301,11 @@ for ours, theirs in zip(by_hand, tape, strict=True):
     assert (ours - theirs).abs().max() < 1e-11
 
 # %% [markdown]
-# One path deserves a second look. `mean` is used in `centered`, and `centered` in `var`, so what comes through the variance goes on to the mean.
+# `mean` is used in `centered`, and `centered` in `var`, so what comes through the variance goes on to the mean.
 #
 # **Predict 7.2:** how much of the gradient at the mean comes through the variance?
-# - [ ] the larger part, because the squares count twice :: Look at the sum of all 2c/D: what do the distances from the mean sum to?
 # - [x] nothing, whatever the row :: The derivative is −2/D times the sum of the centered row, and that sum is 0.
+# - [ ] the larger part, because the squares count twice :: Look at the sum of all 2c/D: what do the distances from the mean sum to?
 # - [ ] nothing, but only if the row is symmetric :: The distances from the mean sum to 0 in every row.
 
 # %%
@@ -415,7 +415,7 @@ for small in (0.0, 0.1):
 #
 # $$\sum_i dx_i = 0 \qquad\qquad \sum_i dx_i\,(x_i-\mu) = \epsilon\,r^2 \sum_i h_i\,\hat x_i$$
 #
-# These two sums are quick tests of a gradient, but of only 2 of its $D$ directions.
+# These two sums are quick tests of a gradient, but of only 2 of its $D$ directions: a forgotten gain passes both, and so does a wrong factor in front.
 
 # %% [markdown]
 # ## 7.5 Cut one path
@@ -423,9 +423,9 @@ for small in (0.0, 0.1):
 # What happens if a path is missing? For autograd it is, wherever a statistic was computed under `no_grad()` or detached.
 #
 # **Predict 7.4:** the variance is treated as a constant. Which part of the arriving gradient then reaches $x$ although it should not?
+# - [x] the part along $\hat x$ :: The term that is missing is r x̂ mean(h x̂).
 # - [ ] the part along $\mathbf 1$ :: That is what the path through the mean takes away, and it is still there.
 # - [ ] all of it :: The mean still takes away its part.
-# - [x] the part along $\hat x$ :: The term that is missing is r x̂ mean(h x̂).
 #
 # Cut a path and see what gets through. Diamonds are the right gradient. (The buttons need a running kernel.)
 
@@ -467,7 +467,7 @@ def three_paths(axes, cut, found):
         ("x_hat", "x − mean", "", (4, 2), alive["straight"]),
         ("x − mean", "x", "r h", (0.85, 1.72), alive["straight"]),
         ("x_hat", "mean", "", (4, 1), alive["mean"]),
-        ("mean", "x", "− r mean(h)", (1.95, 1.2), alive["mean"]),
+        ("mean", "x", "− r mean(h)", (1.72, 1.2), alive["mean"]),
         ("x_hat", "rstd", "", (4, 0), alive["variance"]),
         ("rstd", "var", "", (3, 0), alive["variance"]),
         ("var", "x", "− r x̂ mean(h x̂)", (2.85, -0.5), alive["variance"]),
@@ -596,8 +596,8 @@ assert (drift["variance constant"][:, 1] / full[:, 1]).min() > 1.5
 # Does comparing with autograd find every wrong gradient? It depends on the loss and on the gain. A new layer has gain 1 and bias 0, so $h = dy$.
 #
 # **Predict 7.6:** on a new layer, the loss is `y.sum()`. Does a gradient without its variance term pass?
-# - [ ] No: it differs from the right one in every row. :: The two differ by r x̂ mean(h x̂). What is h here?
 # - [x] Yes: here $h = 1$, and $\mathrm{mean}(h\hat x) = \mathrm{mean}(\hat x) = 0$. :: The missing term is zero, and so is the right gradient.
+# - [ ] No: it differs from the right one in every row. :: The two differ by r x̂ mean(h x̂). What is h here?
 # - [ ] It depends on the row. :: The mean of a normalized row is 0 for all of them.
 
 # %% tags=["hide-input"]
@@ -633,7 +633,7 @@ for setting, (gain, shift) in {"gain 1, bias 0": new, "random gain and bias": mo
 # %% [markdown]
 # On a new layer the first two losses have a right gradient of zero (up to $\epsilon$), because the sum of a normalized row and the sum of its squares are constants. (PyTorch's [issue 63541](https://github.com/pytorch/pytorch/issues/63541) reports that zero as a bug.)
 #
-# Now choose a test yourself. The check holds six formulas for $dx$, each with a mistake that people make.
+# Now choose a test yourself, against six formulas for $dx$ that people have written.
 
 
 # %% tags=["exercise"] id="ex-7-3"
@@ -705,7 +705,7 @@ print("second derivative right:", twice)
 # %% [markdown]
 # To differentiate a second time, autograd records what `backward` computes. `dy`, `x` and `weight` are connected to the inputs, but `mean` and `rstd` came out of `forward`, where nothing is recorded. It is the cut of [section 7.5](#7.5-Cut-one-path), one derivative later.
 #
-# The way out is to **compute the statistics anew from the saved $x$ in `backward`**, where they are recorded. That costs a pass over $x$.
+# The way out is to **compute the statistics anew from the saved $x$ in `backward`**, where they are recorded.
 
 
 # %% tags=["exercise", "export"] id="ex-7-4"
@@ -774,7 +774,7 @@ assert gap[:, -1].abs().max() < 2
 # %% [markdown]
 # ## 7.8 Clinic: right at the start and wrong after training
 #
-# **The patient** is the LayerNorm of a Transformer in NumPy, [numpy-transformer](https://github.com/AkiRusProd/numpy-transformer/blob/0477575feaa0f0d40d50207034d96d794b8a5997/transformer/layers/base/layer_norm.py), in PyTorch's words (commit 0477575, the first of three variants):
+# **The patient** is the LayerNorm of a Transformer in NumPy, [numpy-transformer](https://github.com/AkiRusProd/numpy-transformer/blob/0477575feaa0f0d40d50207034d96d794b8a5997/transformer/layers/base/layer_norm.py), in PyTorch's words (commit 0477575, the first of three variants). When is its gradient wrong?
 
 
 # %%
@@ -811,7 +811,7 @@ gap = gradient((), cut_x, cut_dy, five) - patient(cut_dy, x_hat, rstd, five)
 assert gap.abs().max() < 1e-13  # float64, numbers below 100
 
 # %% [markdown]
-# The mistake grows as the gains differ from one another, and the sum of $dx$ raises the alarm.
+# The mistake grows as the gains differ from one another, and the sum of $dx$, which should be 0, shows it.
 
 
 # %% tags=["exercise"] id="ex-7-5"
@@ -1126,4 +1126,3 @@ plot.lines(
 # - Xu et al. (2019), [*Understanding and Improving Layer Normalization*](https://arxiv.org/abs/1911.07013): gradients re-centered and re-scaled; *DetachNorm*.
 # - A. Karpathy, [*llm.c*, doc/layernorm](https://github.com/karpathy/llm.c/blob/master/doc/layernorm/layernorm.md): forward and backward on the way to C.
 # - PyTorch, [*Double Backward with Custom Functions*](https://pytorch.org/tutorials/intermediate/custom_function_double_backward_tutorial.html): what may be saved.
-# - `torch/_decomp/decompositions.py`, `native_layer_norm_backward`: PyTorch's own backward pass in readable Python.
