@@ -13,12 +13,15 @@ pytestmark = pytest.mark.skipif(CLINIC is None, reason="lesson 14 is not there y
 
 
 def sections():
-    """Return {"4.2": text of that section} for all lessons."""
+    """Return {"4.2": text of that section, "4 Deeper": text of its optional end} for all lessons."""
     found = {}
     for path in SOURCES:
         text = "\n".join(cell.source for cell in read(path).cells)
         parts = re.split(r"^## (\d+\.\d+) ", text, flags=re.MULTILINE)
         found |= dict(zip(parts[1::2], parts[2::2], strict=True))
+        deeper = re.search(r"^## Deeper (.*?)^## On your own", text, re.MULTILINE | re.DOTALL)
+        if deeper:
+            found[f"{int(path.stem[:2])} Deeper"] = deeper[1]
     return found
 
 
@@ -31,8 +34,9 @@ def table(title):
 
 
 def linked(cell):
-    """Return the sections that a cell names."""
-    return sorted(re.findall(r"(?<![\w.])(\d+\.\d+)(?=[\],]|$)", cell))
+    """Return the sections that a cell names: [4.2](...), or [lesson 4, Deeper](...) for an optional end."""
+    numbered = re.findall(r"(?<![\w.])(\d+\.\d+)(?=[\],]|$)", cell)
+    return sorted([*numbered, *(f"{number} Deeper" for number in re.findall(r"\[(?:lesson )?(\d+), Deeper\]", cell))])
 
 
 def test_every_misconception_is_in_the_index_with_the_section_that_settles_it():

@@ -7,14 +7,15 @@ from numbers import Integral
 
 
 def _per_axis(name, value, axes, least):
-    """Return value as a tuple with one whole number for each axis: 3 becomes (3, 3) for two axes."""
+    """Return value as a tuple, one whole number for each axis: 3 is (3, 3) for two axes."""
     several = isinstance(value, (tuple, list))
     numbers = tuple(value) if several else (value,) * axes
     if not all(
         isinstance(number, Integral) and not isinstance(number, bool) for number in numbers
     ):
         raise TypeError(
-            f"{name} is {value!r}, expected a whole number, or a whole number for each axis: 3 or (3, 5)."
+            f"{name} is {value!r}, expected a whole number, or a whole number for each axis: 3 "
+            "or (3, 5)."
         )
     if len(numbers) != axes or not numbers:
         raise ValueError(
@@ -26,10 +27,11 @@ def _per_axis(name, value, axes, least):
 
 
 def conv_output_shape(size, kernel_size, stride=1, padding=0, dilation=1):
-    """Return the size of what a convolution or a pooling layer makes of an image, as a tuple of whole numbers.
+    """Return the size of what a convolution or a pooling layer makes of an image.
 
-    size: (H, W), or the sizes of any number of axes. kernel_size, stride, padding, dilation: as in nn.Conv2d, one
-    whole number for all axes or one for each. Raises ValueError where the kernel does not fit into the padded image.
+    size: (H, W), or the sizes of any number of axes. kernel_size, stride, padding, dilation: as
+    in nn.Conv2d, one whole number for all axes or one for each. Returns a tuple of whole
+    numbers. Raises ValueError where the kernel does not fit into the padded image.
     """
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"size is {size!r}, expected a whole number for each axis: (H, W).")
@@ -44,14 +46,16 @@ def conv_output_shape(size, kernel_size, stride=1, padding=0, dilation=1):
         *(_per_axis(name, value, len(size), least) for name, (value, least) in given.items()),
         strict=True,
     )
-    # Your part: for each L, k, s, p, d in axes (size, kernel_size, stride, padding, dilation of one axis) compute the
-    # output size, and return them all as a tuple. Raise a ValueError where the kernel does not fit.
+    # Your part: for each L, k, s, p, d in axes (size, kernel_size, stride, padding, dilation of
+    # one axis) compute the output size, and return them all as a tuple. Raise a ValueError
+    # where the kernel does not fit.
     shape = []
     for L, k, s, p, d in axes:
         reach = d * (k - 1) + 1
         if reach > L + 2 * p:
             raise ValueError(
-                f"the kernel reaches over {reach} pixels and does not fit into {L} + 2 * {p} of them."
+                f"the kernel reaches over {reach} pixels and does not fit into {L} + 2 * {p} "
+                "of them."
             )
         shape.append((L + 2 * p - reach) // s + 1)
     return tuple(shape)

@@ -9,10 +9,13 @@ import torch
 
 
 class GroupNorm(nn.Module):
-    """Group Normalization of x (B, C, ...), as torch.nn.GroupNorm: neighboring channels share their statistics.
+    """Group Normalization of x (B, C, ...), as torch.nn.GroupNorm, and built without it.
+
+    Neighboring channels share their statistics.
 
     num_groups: G. num_channels: C, a multiple of G. eps: added to the biased variance.
-    weight, bias: Parameters (C,) that start at 1 and 0; both None without affine, bias None with bias=False.
+    weight, bias: Parameters (C,) that start at 1 and 0; both None without affine, bias None
+    with bias=False.
     Other channel counts are refused, also without affine (where PyTorch lets them pass).
     """
 
@@ -51,7 +54,8 @@ class GroupNorm(nn.Module):
             )
         if x.numel() == self.num_groups:
             raise ValueError(
-                f"x of shape {tuple(x.shape)} has one number for each group, which would become 0."
+                f"x of shape {tuple(x.shape)} has one number for each group, which would "
+                "become 0."
             )
         if not x.is_floating_point():
             raise NotImplementedError(
@@ -60,9 +64,11 @@ class GroupNorm(nn.Module):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
         if self.weight is not None and self.weight.dtype not in (x.dtype, wide.dtype):
             raise RuntimeError(
-                f"mixed dtype: x is {x.dtype}, weight is {self.weight.dtype}. Convert one of them."
+                f"mixed dtype: x is {x.dtype}, weight is {self.weight.dtype}. Convert one of "
+                "them."
             )
-        # Your part: normalize wide, (B, C, ...), then gain and bias where they are not None. Bind the result to y.
+        # Your part: normalize wide, (B, C, ...), then gain and bias where they are not None.
+        # Bind the result to y.
         groups = wide.unflatten(1, (self.num_groups, -1)).flatten(
             2
         )  # (B, G, C/G * H * W): a row for each group
@@ -73,4 +79,5 @@ class GroupNorm(nn.Module):
         return y.to(x.dtype)
 
     def extra_repr(self):
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+        sizes = f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
+        return f"{sizes}, affine={self.affine}, bias={self.bias is not None}"

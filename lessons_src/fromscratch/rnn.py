@@ -12,25 +12,29 @@ import torch
 def _check_step(cell, x, states):
     """Raise RuntimeError, as PyTorch's cells do, for an input or a state of the wrong size.
 
-    x: (..., input_size). states: {name: tensor (..., hidden_size) with the axes that x has in front}.
+    x: (..., input_size).
+    states: {name: tensor (..., hidden_size) with the axes that x has in front}.
     """
     if x.shape[-1] != cell.input_size:
         raise RuntimeError(
-            f"x has shape {tuple(x.shape)}, expected (..., {cell.input_size}): input_size={cell.input_size}."
+            f"x has shape {tuple(x.shape)}, expected (..., {cell.input_size}): "
+            f"input_size={cell.input_size}."
         )
     wanted = (*x.shape[:-1], cell.hidden_size)
     for name, state in states.items():
         if tuple(state.shape) != wanted:
             raise RuntimeError(
-                f"{name} has shape {tuple(state.shape)}, expected {wanted} for x {tuple(x.shape)}."
+                f"{name} has shape {tuple(state.shape)}, expected {wanted} for x "
+                f"{tuple(x.shape)}."
             )
 
 
 class LayerNormGRUCell(nn.Module):
     """A GRU cell with LayerNorm on its summed inputs, separately for input and state.
 
-    weight_ih (3H, I), weight_hh (3H, H): the rows of r, z, n, as in nn.GRUCell; I input_size, H hidden_size.
-    gates_ih, gates_hh: LayerNorm(2H) for r and z together. new_ih, new_hh: LayerNorm(H) for the candidate.
+    weight_ih (3H, I), weight_hh (3H, H): the rows of r, z, n, as in nn.GRUCell;
+    I input_size, H hidden_size. gates_ih, gates_hh: LayerNorm(2H) for r and z together.
+    new_ih, new_hh: LayerNorm(H) for the candidate.
     Their biases are the cell's biases.
     """
 
@@ -71,8 +75,9 @@ class LayerNormGRUCell(nn.Module):
 class LayerNormLSTMCell(nn.Module):
     """An LSTM cell with LayerNorm as in Ba et al. (2016), eqs. 20 to 22.
 
-    weight_ih (4H, I), weight_hh (4H, H): the rows of i, f, g, o, as in nn.LSTMCell; I input_size, H hidden_size.
-    norm_ih, norm_hh: LayerNorm(4H), on the two projections. norm_c: LayerNorm(H), before the last tanh only.
+    weight_ih (4H, I), weight_hh (4H, H): the rows of i, f, g, o, as in nn.LSTMCell;
+    I input_size, H hidden_size. norm_ih, norm_hh: LayerNorm(4H), on the two projections.
+    norm_c: LayerNorm(H), before the last tanh only.
     Their biases are the cell's biases; the forget gate's starts at 1.
     """
 
@@ -92,7 +97,10 @@ class LayerNormLSTMCell(nn.Module):
         return self.norm_ih(F.linear(x, self.weight_ih))  # (..., 4H)
 
     def step(self, part, state):
-        """part: (..., 4H), from from_input. state: (h, c), each (..., H). Returns the new (h, c)."""
+        """part: (..., 4H), from from_input. state: (h, c), each (..., H).
+
+        Returns the new (h, c).
+        """
         h, c = state
         i, f, g, o = (part + self.norm_hh(F.linear(h, self.weight_hh))).chunk(
             4, -1

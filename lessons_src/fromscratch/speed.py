@@ -37,7 +37,9 @@ def with_var(x, weight, bias, eps=1e-5):
 
 
 def _keep_compiled():
-    """Keep compiled loops on disk, in NUMBA_CACHE_DIR or ~/.cache, never beside the sources. Returns whether it can."""
+    """Keep compiled loops on disk, in NUMBA_CACHE_DIR or ~/.cache, never beside the sources.
+    Returns whether it can.
+    """
     try:
         folder = Path(
             numba.config.CACHE_DIR or Path.home() / ".cache" / "layernorm-from-scratch"
@@ -62,16 +64,21 @@ ROWS_A_BLOCK = 64
 
 @njit(nogil=True, error_model="numpy", fastmath=False)
 def standardize(value, near, rest, rstd):
-    """One number of x_hat. The mean is near + rest; value - near is exact where value is close to the mean."""
+    """One number of x_hat. The mean is near + rest; value - near is exact where value is close
+    to the mean.
+    """
     return (value - near - rest) * rstd
 
 
 @njit(**LOOPS)
 def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
-    """LayerNorm of the rows start, …, stop - 1, written into y, mean and rstd. All arguments are NumPy arrays or numbers.
+    """LayerNorm of the rows start, …, stop - 1, written into y, mean and rstd.
 
-    x, y: (rows, D) of one dtype; weight, bias: (D,); mean: (rows,) float64; rstd: (rows,), 1 / sqrt(var + eps).
-    One number at a time: x[r, i]. Write the mean as np.float64(near) + rest: two float32 would round it.
+    x, y: (rows, D), NumPy arrays of one dtype; weight, bias: (D,).
+    mean: (rows,), float64; rstd: (rows,), 1 / sqrt(var + eps).
+    One number at a time: x[r, i], read at most three times; y[r, i] is written once. Each row
+    is finished before the next is begun. x stays as it is.
+    Write the mean as np.float64(near) + rest: two float32 would round it.
     """
     D = x.shape[1]
     number = x.dtype.type  # np.float32 or np.float64
@@ -93,11 +100,13 @@ def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
 
 @njit(**LOOPS)
 def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
-    """Gradients of the rows start, …, stop - 1: written into dx, added to the sums of each row's block.
+    """Gradients of the rows start, …, stop - 1: into dx, and into the sums of each row's block.
 
     dy, x, dx: (rows, D) of one dtype; mean: (rows,) float64; rstd: (rows,); weight: (D,).
-    dweight, dbias: (blocks, D), zeros at first; row r adds to number r // ROWS_A_BLOCK, here called block.
-    scale is rstd[r], looked up once for the row.
+    dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what stands there in number
+        r // ROWS_A_BLOCK, here called block.
+    One number at a time: x[r, i], read at most three times; dx[r, i] is written once. Each row
+    is finished before the next is begun. scale is rstd[r], looked up once for the row.
     """
     D = x.shape[1]
     number = x.dtype.type
@@ -134,7 +143,9 @@ def _at(typing, address):
 
 @intrinsic
 def _room_for_a_piece(typing):
-    """Memory for PIECE numbers on the stack. The compiler sees that no array lies there, and need not look out for it."""
+    """Memory for PIECE numbers on the stack. The compiler sees that no array lies there, and
+    need not look out for it.
+    """
 
     def code(context, builder, *_):
         room = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), PIECE))
@@ -181,10 +192,13 @@ def _write_past(room, size, address):
 
 @njit(nogil=True)
 def copy_past(x, y):
-    """Copy x into y past the caches: contiguous arrays of one dtype and size, whole multiples of 32 bytes, addresses too."""
+    """Copy x into y past the caches: contiguous arrays of one dtype and size, whole multiples
+    of 32 bytes, addresses too.
+    """
     if not (x.flags.c_contiguous and y.flags.c_contiguous) or x.nbytes != y.nbytes:
         raise ValueError(
-            "copy_past takes two contiguous arrays of one size. Make one: np.ascontiguousarray(x)."
+            "copy_past takes two contiguous arrays of one size. Make one: "
+            "np.ascontiguousarray(x)."
         )
     if (x.nbytes | x.ctypes.data | y.ctypes.data) % 32:
         raise ValueError(
@@ -196,7 +210,9 @@ def copy_past(x, y):
 
 @njit(**LOOPS)
 def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
-    """forward_rows for large tensors. D: a multiple of PIECE; start: of ROWS_A_BLOCK; y's address: of 64 bytes."""
+    """forward_rows for large tensors. D: a multiple of PIECE; start: of ROWS_A_BLOCK; y's
+    address: of 64 bytes.
+    """
     D, number = x.shape[1], x.dtype.type
     pieces = D // PIECE
     x_in, weight_in, bias_in = (
@@ -208,9 +224,9 @@ def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
     piece = carray(room, (PIECE,), number)
     total = number(0)
     for r in range(start, stop):
-        if (
-            r % ROWS_A_BLOCK == 0
-        ):  # no row before it has added it up; so too between blocks, that no digit depends on the threads
+        # No row before it has added it up; so too between blocks, that no digit depends on the
+        # threads.
+        if r % ROWS_A_BLOCK == 0:
             total = number(0)
             for i in range(D):
                 total += x[r, i]
@@ -270,7 +286,9 @@ def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, s
 
 
 def _torchs_openmp():
-    """Return (GOMP_parallel, omp_get_thread_num, omp_get_num_threads) of the OpenMP that torch uses, or three None."""
+    """Return (GOMP_parallel, omp_get_thread_num, omp_get_num_threads) of the OpenMP that torch
+    uses, or three None.
+    """
     for path in sorted(
         (Path(torch.__file__).parent / "lib").glob("lib*omp*")
     ):  # libgomp on Linux, libomp elsewhere
@@ -302,10 +320,11 @@ def _my_rows(rows):
 
 @functools.cache
 def _for_c(kernel, number):
-    """Return a C function that runs a kernel, one of the four above, on the calling thread's rows.
+    """Return a C function that runs a kernel, one of the four above, on the calling thread's
+    rows.
 
-    number: np.float32 or np.float64. The function's argument points to whole numbers: rows, D, and the address of each
-    argument of the kernel.
+    number: np.float32 or np.float64. The function's argument points to whole numbers: rows, D,
+    and the address of each argument of the kernel.
     """
 
     def forward(given):
@@ -359,7 +378,8 @@ def _for_c(kernel, number):
 
 
 def on_rows(kernel, rows, *arguments):
-    """Call kernel(*arguments, start, stop), one of the four above, for all rows, in as many threads as torch uses.
+    """Call kernel(*arguments, start, stop), one of the four above, for all rows, in as many
+    threads as torch uses.
 
     arguments: tensors, handed on without a copy, and eps; the first is of size (rows, D).
     With fewer than 2**15 numbers, which one thread handles in microseconds, one is used.
@@ -385,12 +405,16 @@ LARGE = 2**21  # numbers: 8.4 MB in float32
 
 
 def _goes_past(out):
-    """Whether out (rows, D) is written past the caches: it is large, and each row is made of whole cache lines."""
+    """Whether out (rows, D) is written past the caches: it is large, and each row is made of
+    whole cache lines.
+    """
     return out.numel() >= LARGE and out.shape[1] % PIECE == 0 and out.data_ptr() % 64 == 0
 
 
 class FusedLayerNorm(torch.autograd.Function):
-    """FusedLayerNorm.apply(x, weight, bias, eps): LayerNorm of a contiguous (rows, D) tensor; weight, bias: (D,)."""
+    """FusedLayerNorm.apply(x, weight, bias, eps): LayerNorm of a contiguous (rows, D) tensor;
+    weight, bias: (D,).
+    """
 
     @staticmethod
     def forward(ctx, x, weight, bias, eps):
@@ -433,24 +457,29 @@ class FusedLayerNorm(torch.autograd.Function):
 def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     """F.layer_norm for float32 and float64 tensors on the CPU, as two compiled loops.
 
-    x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight, bias: of that shape, or None.
-    Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for shapes that do not fit
-    and for other devices. May be differentiated more than once, the second time on plain operations.
+    x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight,
+        bias: of that shape, or None.
+    Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for
+    shapes that do not fit and for other devices. May be differentiated more than once, the
+    second time on plain operations.
     """
     shape = (
         (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     )
     if x.dtype not in (torch.float32, torch.float64):
         raise TypeError(
-            f"fused_layer_norm takes float32 and float64, but x is {x.dtype}. Convert it: x.float()."
+            f"fused_layer_norm takes float32 and float64, but x is {x.dtype}. Convert it: "
+            "x.float()."
         )
     if x.device.type != "cpu":
         raise ValueError(
-            f"fused_layer_norm works on the CPU, but x is on {x.device}. Use F.layer_norm there."
+            f"fused_layer_norm works on the CPU, but x is on {x.device}. Use F.layer_norm "
+            "there."
         )
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
         raise ValueError(
-            f"normalized_shape {shape} must be what x's shape ends with, but x has {tuple(x.shape)}."
+            f"normalized_shape {shape} must be what x's shape ends with, but x has "
+            f"{tuple(x.shape)}."
         )
     for name, item in (("weight", weight), ("bias", bias)):
         if item is not None and (tuple(item.shape), item.dtype, item.device) != (
@@ -459,7 +488,8 @@ def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
             x.device,
         ):
             raise ValueError(
-                f"{name} must have shape {shape}, dtype and device of x ({x.dtype}, {x.device}), but has "
+                f"{name} must have shape {shape}, dtype and device of x ({x.dtype}, "
+                f"{x.device}), but has "
                 f"{tuple(item.shape)}, {item.dtype}, {item.device}."
             )
     D = math.prod(shape)

@@ -11,9 +11,10 @@ import torch
 
 
 def attention(q, k, v, causal=True):
-    """Every token asks, and gets a mean of the values of the tokens that it may see, weighted by q · k.
+    """Every token asks, and gets a mean of the values that it may see, weighted by q · k.
 
-    q, k, v: (..., T, d). causal: a token sees itself and the tokens before it, not those behind it.
+    q, k, v: (..., T, d). causal: a token sees itself and the tokens before it, not those
+    behind it.
     Returns (..., T, d).
     """
     T, d = q.shape[-2:]
@@ -47,10 +48,12 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """A Transformer block: attention between the tokens, then an MLP on each token, each beside a skip.
+    """A Transformer block: attention between tokens, then an MLP on each, each beside a skip.
 
-    width: C. heads: of the attention. norm: function (width) -> module. causal: whether a token sees no later one.
-    place: where the norms sit. "pre": on the branch, before its function. "post": behind the sum. None: nowhere.
+    width: C. heads: of the attention. norm: function (width) -> module. causal: whether a token
+    sees no later one.
+    place: where the norms sit. "pre": on the branch, before its function. "post": behind the
+    sum. None: nowhere.
     forward: x (B, T, C) -> (B, T, C).
     """
 
@@ -75,9 +78,10 @@ class Block(nn.Module):
 
 
 def encode(words, T=16):
-    """Words as numbers: a to z are 1 to 26, and 0 stands for the start, the end and the rest of the row.
+    """Words as numbers: a to z are 1 to 26; 0 is the start, the end and the rest of the row.
 
-    Returns x (N, T), the word behind a 0, and y (N, T), what comes next; -100 marks places without a question.
+    Returns x (N, T), the word behind a 0, and y (N, T), what comes next; -100 marks places
+    without a question.
     """
     rows = [[0, *(ord(letter) - 96 for letter in word)] for word in words]
     x = [row + [0] * (T - len(row)) for row in rows]
@@ -88,9 +92,10 @@ def encode(words, T=16):
 class CharGPT(nn.Module):
     """A character-level GPT: what comes next, for each position of a text.
 
-    symbols: size of the alphabet. context: most tokens T. width, heads, norm, place: of the blocks. layers: how many.
-    With place="pre" a final norm stands before the output layer. Linears start with Xavier's uniform weights and zero
-    biases, embeddings with N(0, 1). forward: tokens (B, T) -> logits (B, T, symbols).
+    symbols: size of the alphabet. context: most tokens T. width, heads, norm, place: of the
+    blocks. layers: how many. With place="pre" a final norm stands before the output layer.
+    Linears start with Xavier's uniform weights and zero biases, embeddings with N(0, 1).
+    forward: tokens (B, T) -> logits (B, T, symbols).
     """
 
     def __init__(
