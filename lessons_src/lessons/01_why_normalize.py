@@ -554,7 +554,9 @@ for scale in (0.001, 1.0, 1000.0):
         W = scale * torch.randn(64, 64, dtype=h.dtype, generator=rng) / 8  # (64, 64)
         h = torch.relu(standardize(W @ h))  # (64,)
     lived = rms(h)
-    print(f"scale {scale:6}: rms {lived:.1f}, first numbers", *[f"{n:.2f}" for n in h[:6]])
+    print(
+        f"scale {scale:6}: rms {lived:.1f}, first numbers", *[f"{n:.2f}" for n in h[h > 0][:6]]
+    )
 
 # %% tags=["hide-input"]
 assert 0.5 < lived < 0.9  # about sqrt(1/2): half of the squares of a vector of rms 1
@@ -572,7 +574,7 @@ assert 0.5 < lived < 0.9  # about sqrt(1/2): half of the squares of a vector of 
 
 # %%
 for scale in (1.0, 0.1, 0.01, 0.001):
-    print(f"weight scale {scale:5}: {rms(deep(x, scale, before=layer_norm)[-1]):.0e}")
+    print(f"weight scale {scale:5}: {rms(deep(x, scale, before=layer_norm)[-1]):.1g}")
 
 # %% [markdown]
 # Somewhere between 0.01 and 0.001 the signal dies, although a norm comes before every ReLU. What $\epsilon$ is good for, and what it costs, is the subject of [lesson 3](03_epsilon.ipynb).
@@ -626,17 +628,21 @@ def changed(x, factor=lambda layer: 1.0, shift=0.0):
 
 one_unit = torch.ones(64, dtype=x.dtype).index_fill(0, torch.tensor([20]), 3.0)  # (64,)
 hundred = torch.ones(40, 1, dtype=x.dtype).index_fill(0, torch.tensor([0]), 100.0)  # (40, 1)
-variants = [
-    changed(x, lambda layer: 3.0 if layer == 7 else 1.0),
-    changed(x, lambda layer: -1.0),
-    changed(x, lambda layer: one_unit),
-    changed(x + 1),
-    changed(x, shift=5.0),
-    torch.cat([changed(x)[:1], changed(hundred * x)[1:]]),
-]
-for (what, yours), now in zip(unchanged.items(), variants, strict=True):
+variants = {
+    "the weights of layer 7 only, times 3": changed(
+        x, lambda layer: 3.0 if layer == 7 else 1.0
+    ),
+    "the weights of all layers, times -1": changed(x, lambda layer: -1.0),
+    "the weights of one unit in each layer, times 3": changed(x, lambda layer: one_unit),
+    "all pixels of the input, plus 1": changed(x + 1),
+    "all 64 numbers of each z, plus 5": changed(x, shift=5.0),
+    "the first digit of the batch, times 100; the other digits at layer 50": torch.cat(
+        [changed(x)[:1], changed(hundred * x)[1:]]
+    ),
+}
+for what, now in variants.items():
     same = torch.allclose(now, changed(x), atol=1e-9)  # float64 rounding through fifty layers
-    print(f"measured {same!s:5}, you said {yours!s:5}: {what}")
+    print(f"measured {same!s:5}, you said {unchanged.get(what)!s:5}: {what}")
 
 # %% [markdown]
 # ## 1.6 What it is worth in training
@@ -854,7 +860,7 @@ plot.lines(
 #
 # - In a ReLU net of equal widths, without norm and biases, signal and gradient change by about $s/\sqrt2$ a layer, with $s = \text{std}\cdot\sqrt D$. Below $\sqrt2$, Kaiming's scale, a deep net fades, above it explodes.
 # - To standardize is to subtract the mean and divide by the standard deviation. A positive factor cancels, so without biases and $\epsilon$ the signal is **independent of the scale** of the weights and of the input.
-# - LayerNorm keeps directions apart after the ReLU, not before it. In our runs it made badly started nets learn, and made no difference at Kaiming's scale.
+# - In random nets LayerNorm keeps directions apart after the ReLU, not before it. In our runs it made badly started nets learn, and made no difference at Kaiming's scale.
 #
 # **Formula card**
 #
