@@ -55,7 +55,7 @@ from lessonkit import (
 #
 # | the fault | section | what shows it |
 # |---|---|---|
-# | a softmax over an axis with one entry | [5.1](05_softmax.ipynb#Along-which-axis) | do the weights sum to 1 along the axis you mean? |
+# | a softmax over an axis with one entry | [5.1, along which axis](05_softmax.ipynb#Along-which-axis) | do the weights sum to 1 along the axis you mean? |
 # | variance divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) | few features |
 # | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) | a row of spread 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
@@ -1110,7 +1110,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 #
 # ## 14.8 Glossary
 #
-# Each term with one sentence, and the section that introduces it. A link opens the notebook; the number says where in it to look.
+# Each term with one sentence, and the section that introduces it. A link opens the notebook; JupyterLab jumps to the section at the second click.
 #
 # | term | what it is | section |
 # |---|---|---|
@@ -1129,7 +1129,6 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | causal | seeing no later tokens: an output depends on its own token and on those before it | [11.1](11_transformer.ipynb#11.1-Attention-in-twelve-lines) |
 # | cell | in an LSTM: the second state, which only gates touch | [10.5](10_rnn.ipynb#10.5-An-LSTM-cell) |
 # | channels | the features of a pixel or of a step of a sequence | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
-# | channels-first | images as (B, C, H, W), as PyTorch has them | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
 # | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [9.7](09_cnn.ipynb#9.7-A-dim-picture,-and-a-bright-one) |
 # | convex combination | an average with shares as weights | [5.6](05_softmax.ipynb#5.6-One-in-the-other's-place) |
@@ -1147,7 +1146,6 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | footprint | the places of the input on which one output depends | [14.2](#14.2-Case-one:-every-size-fits) |
 # | fused | several operations in one run over memory | [13.1](13_speed.ipynb#13.1-What-has-to-be-moved) |
 # | gain | the learned factor γ of each normalized feature, `weight` in PyTorch | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
-# | gain (of weights) | the factor on the standard deviation of freshly drawn weights | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | gloo | PyTorch's library for processes that talk to each other on CPUs | [13.8](13_speed.ipynb) |
 # | gradcheck | PyTorch's comparison of a gradient with small differences of the output | [7.7](07_backward.ipynb#7.7-A-function-of-your-own-and-its-second-derivative) |
 # | gradgradcheck | the same as gradcheck, for the gradient of the gradient | [lesson 4, Deeper](04_affine_and_module.ipynb#Second-derivative-and-vmap) |
@@ -1160,7 +1158,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | internal covariate shift | the moving distribution of a layer's inputs during training; named as BatchNorm's reason, and not what explains it | [1.8](01_why_normalize.ipynb#1.8-The-story-that-everybody-tells) |
 # | Jacobian | the matrix of all derivatives of a layer's outputs with respect to its inputs | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
 # | Kaiming initialization | weights with standard deviation √(2/D), which keep the size of a signal through ReLU layers | [1.3](01_why_normalize.ipynb#1.3-Why-1.4?) |
-# | LayerNorm, Layer Normalization | a norm with a mean and a variance for each row, then gain and bias; the same in training and evaluation | [1.5](01_why_normalize.ipynb#1.5-Standardize) |
+# | LayerNorm, Layer Normalization | a norm with a mean and a variance for each row, then gain and bias; the same in training and evaluation | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
 # | logits | what goes into a softmax: scores of any sign | [9.10](09_cnn.ipynb#9.10-Three-sick-runs) |
 # | mean | the sum of a row's numbers, divided by their number | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | momentum | in BatchNorm: the weight of the newest batch in the running statistics | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
@@ -1213,6 +1211,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | variance | the mean squared distance from the mean; its root is the (standard) deviation | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | warm-up | a learning rate that rises from 0 over the first steps | [11.4](11_transformer.ipynb#11.4-Four-curves) |
 # | weight decay | pulling parameters towards 0 at every step | [lesson 4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
+# | weight scale | the factor on the standard deviation 1/√D of freshly drawn weights | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | WeightNorm | dividing each weight vector by its length, without a look at the data; a learned factor may set a new one | [8.6](08_geometry.ipynb#8.6-The-invariance-table) |
 # | Welford | a way to update mean and variance number by number, which never gives a negative variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | word | one number, as the unit in which memory traffic is counted | [13.1](13_speed.ipynb#13.1-What-has-to-be-moved) |
