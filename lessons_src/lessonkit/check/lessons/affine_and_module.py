@@ -847,7 +847,7 @@ _TRANSLATIONS = known(
     _translated,
     {
         "1 + tensor -> tensor": "the gains are as they were stored. OldNorm multiplies by 1 + gain, and nn.LayerNorm by weight: what was stored as 0 must become 1.",
-        "1 + tensor -> tensor.exp()": "the gains are read as the logarithm of the factor. At a gain of 1 the old layer doubled x_hat: its factor is 1 + gain.",
+        "1 + tensor -> tensor.exp()": "the gains are read as the logarithm of the factor. At a gain of 3 the old layer's output is 4 times x_hat: its factor is 1 + gain.",
         "1 + tensor -> tensor - 1": "1 is subtracted from the gains. OldNorm multiplies by 1 + gain, so the weight is 1 + gain.",
         "1 + tensor -> 1 - tensor": "the gains are subtracted from 1. OldNorm multiplies by 1 + gain.",
         "1 + tensor -> torch.ones_like(tensor)": "the trained gains are lost: every weight is 1.",
