@@ -436,8 +436,8 @@ def test_metadata_is_fixed(notebooks):
 def test_ids_are_fixed_and_the_same_in_both_editions(notebooks):
     ids = [c.id for c in notebooks["learner"].cells]
     assert ids == [c.id for c in notebooks["solutions"].cells] and len(set(ids)) == len(ids)
-    assert ids[2:4] == ["card-2-1", "ex-2-1"] and ids[-1] == "what-next"
-    assert ids[-2] == ids[-3] + "-2"  # two cells with the same text
+    assert ids[2:4] == ["card-2-1", "ex-2-1"] and ids[-2:] == ["how-far", "what-next"]
+    assert ids[-3] == ids[-4] + "-2"  # two cells with the same text
 
 
 def test_links_lead_out_of_the_deeper_folder(notebooks):

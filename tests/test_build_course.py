@@ -238,7 +238,7 @@ def test_a_lesson_depends_on_the_data_that_its_code_reads():
     runs = {"runs/cnn_learning_rates.json", "runs/cnn_norm_placement.json"}
     assert in_data("09") == {"digits.npz", *runs}
     assert in_data("13") == {"bench.csv"}, "by its name"
-    assert in_data("02") == set() == in_data("04")
+    assert in_data("02") == set() and in_data("04") == {"digits.npz"}
     assert {"words.txt.gz", "runs/gpt_norms.json"} <= in_data("12") and "digits.npz" not in in_data("12")
 
 
