@@ -133,10 +133,10 @@ def test_the_mode_decides_not_the_gradient_mode():
 def test_a_batch_of_one_is_refused_in_training_only(shape):
     x = draw(11, *shape, dtype=torch.float32)
     layer = BatchNorm1d(4)
-    with pytest.raises(ValueError, match=r"one entry per channel in shape \(1, 4"):
+    with pytest.raises(ValueError, match="more than one entry per channel"):
         layer(x)
     assert layer.eval()(x).shape == shape
-    with pytest.raises(ValueError, match=r"one entry per channel in shape \(1, 4"):
+    with pytest.raises(ValueError, match="more than one entry per channel"):
         BatchNorm1d(4, track_running_stats=False).eval()(x)
 
 

@@ -106,7 +106,9 @@ class BatchNorm1d(_Given):
         # Before that, raise a ValueError for n == 1 where the batch's own statistics are used.
         if self.training or self.running_mean is None:
             if n == 1:
-                raise ValueError(f"one entry per channel in shape {tuple(x.shape)}")
+                raise ValueError(
+                    f"expected more than one entry per channel, got {tuple(x.shape)}"
+                )
             mean, var = channel_stats(x)  # (C,)
         else:
             mean, var = self.running_mean, self.running_var  # (C,)

@@ -163,7 +163,7 @@ show("x_hat at eps = 0", normalize(rows, eps=0.0))
 # $$W(\gamma \odot \hat x + \beta) + b = \underbrace{W\,\mathrm{diag}(\gamma)}_{W'}\,\hat x + \underbrace{W\beta + b}_{b'}$$
 #
 # A LayerNorm without gain and bias before $W', b'$ computes the same, though it may train differently.
-# Through a ReLU only the size $|\gamma|$ of a gain folds; its sign and $\beta/|\gamma|$ stay. Where the result is added to another branch (a skip, or *residual connection*), nothing folds.
+# Through a ReLU only the size $|\gamma|$ of a gain folds; its sign and $\beta/|\gamma|$ stay. Where the result is added to another branch (a skip, or *residual connection*), the gain does not fold in general; the bias can still move into a bias of the other branch.
 # *Backwards*, into the linear layer before, the subtraction of the mean folds, but $1/\sigma$ does not, because each row has its own ([Deeper](#Folding-further)).
 # In short: gain and bias give each feature a scale and a level, and no row its own back.
 

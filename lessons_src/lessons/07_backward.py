@@ -415,7 +415,7 @@ for small in (0.0, 0.1):
 #
 # $$\sum_i dx_i = 0 \qquad\qquad \sum_i dx_i\,(x_i-\mu) = \epsilon\,r^2 \sum_i h_i\,\hat x_i$$
 #
-# These two sums are quick tests of a gradient, but of only 2 of its $D$ directions: a forgotten gain passes both, and so does a wrong factor in front.
+# These two sums are quick tests of a gradient, but of only 2 of its $D$ directions: at $\epsilon = 0$, and at $10^{-5}$ within any usual tolerance, a forgotten gain passes both, and so does a wrong factor in front.
 
 # %% [markdown]
 # ## 7.5 Cut one path
@@ -588,7 +588,7 @@ assert (drift["mean constant"][:, 0] / full[:, 0]).min() > 5
 assert (drift["variance constant"][:, 1] / full[:, 1]).min() > 1.5
 
 # %% [markdown]
-# Each net drifts along the direction in which its gradient should be zero: the row means run away where the mean was constant, the deviations where the variance was, and with them $r$ and every gradient shrinks. The right gradient leaves both directions alone.
+# Each net drifts along the direction in which its gradient should be zero: the row means run away where the mean was constant, the deviations where the variance was, and there $r$ and the gradients of the weights shrink. Where only the mean was constant, those gradients grow instead, and that net does worst. The right gradient leaves both directions alone.
 
 # %% [markdown]
 # ## 7.6 Losses that are blind
@@ -843,7 +843,7 @@ check.mended_gradient(mended_gradient)
 #
 # - Backwards, line by line: what is used twice collects twice, and what was copied is summed.
 # - The three terms of $dx$ are the paths straight, through the mean and through the variance. $d\gamma$ is summed over the rows that share $\gamma$.
-# - No gradient leaves along $\mathbf 1$, and at $\epsilon = 0$ none along $\hat x$. In our net, a cut path let the rows drift along just these directions.
+# - No gradient leaves along $\mathbf 1$, and at $\epsilon = 0$ none along $\hat x$. In our net, a cut path let the rows drift along these directions above all.
 # - Test with gains that differ, a random `dy`, a scale other than 1 and few features. On a new layer `y.sum()` cannot see a missing variance term, nor `(y**2).sum()` a missing mean term.
 # - A backward pass that keeps the statistics as numbers has a wrong second derivative and raises no error. Computed anew from $x$, they make every derivative in reverse mode right.
 #

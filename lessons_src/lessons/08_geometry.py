@@ -720,7 +720,7 @@ print(f"after 100 steps: {share.min():.2f} to {share.max():.2f} of the first eff
 # %% [markdown]
 # ### Three optimizers
 #
-# Which learning rate $\eta$ and which weight decay $\lambda$ make the run from $cW$ the same as the run from $W$? That depends on the rule. Adam divides by the gradient's own size, so its step $u$ does not shrink when the gradient does.
+# Which learning rate $\eta$ and which weight decay $\lambda$ make the run from $cW$ the same as the run from $W$? That depends on the rule. Adam divides by the gradient's own size, so its steps $u$ stay the same if all gradients of the run are multiplied by one number.
 # Its `weight_decay` is added to the gradient before that division (an L2 penalty), whereas AdamW's is applied to $W$ directly.
 
 

@@ -504,7 +504,7 @@ _FUNCTION = known(
         "torch.rsqrt(var + ctx.eps) -> 1 / (var + ctx.eps)": "the root is missing: rstd = 1 / sqrt(var + eps).",
         "torch.rsqrt(var + ctx.eps) -> torch.rsqrt(var.sqrt() + ctx.eps)": "the root is taken twice. rstd = 1 / sqrt(var + eps), one root, of the variance.",
         "torch.rsqrt(var + ctx.eps) -> 1 / (var.sqrt() + ctx.eps)": "eps stands outside the root. rstd = 1 / sqrt(var + eps).",
-        "correction=0, -> ": "the variance is unbiased (D - 1). The forward pass divides by D, and so must backward: mean_andvar(x).",
+        "correction=0, -> ": "the variance is unbiased (D - 1). The forward pass divides by D, and so must backward: mean_and_var(x).",
         " mean = x.mean(-1, ->  mean = x.mean(-2, ; x.var(-1, -> x.var(-2,": "the statistics run over the rows (or tokens), axis -2. Those of the forward pass run over the features, axis -1.",
         "x, mean, rstd, weight) -> x, rstd, mean, weight)": _SWAPPED,
         "x = x - x.mean -> x.mean ; x, mean, rstd, weight) -> x, rstd, mean, weight)": _SWAPPED,

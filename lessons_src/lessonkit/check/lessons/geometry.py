@@ -22,6 +22,11 @@ from lessonkit.check.core import (
 from lessonkit.check.mistakes import announce, edited
 
 
+def _first_up(cause):
+    """Begin a cause with a capital letter, and leave the rest of it: W and w are two things here."""
+    return cause[0].upper() + cause[1:]
+
+
 def _with_an_outlier(seed):
     """256 numbers, one of them 30: normalized it is far beyond 3."""
     row = draw(seed, 256)
@@ -79,7 +84,7 @@ _MOVES = known(
         " + D * eps -> ": "there is no eps. A row of equal numbers is 0/0 then.",
         f"p / {_LENGTH} -> F.normalize(p, dim=-1)": _NORMALIZE,
         f"p / {_LENGTH} -> F.normalize(p, dim=-1, eps=eps)": _NORMALIZE,
-        "D**0.5 * p -> p": "the rows end on a sphere of radius 1. " + _RADIUS.capitalize(),
+        "D**0.5 * p -> p": "the rows end on a sphere of radius 1. " + _first_up(_RADIUS),
         "D**0.5 * p -> p ; D * eps -> eps": "the rows end on a sphere of radius 1, and eps is not multiplied by D: sqrt(D) P x / sqrt(|P x|^2 + D eps).",
         "D**0.5 -> D": "the rows end on a sphere of radius D. The root is missing: " + _RADIUS,
         "D**0.5 -> (D - 1) ** 0.5": "that is the radius sqrt(D - 1), the largest single number. " + _RADIUS,
@@ -338,9 +343,9 @@ _SETTINGS = known(
         '"SGD": (2, 2) -> "SGD": (1, 0)': _SGD_RATE,
         '"SGD": (2, 2) -> "SGD": (0, 0)': "those are the settings of the run from W. The loss does not see c, but the gradient does.",
         '"SGD": (2, 2) -> "SGD": (2, 0)': "the learning rate is right and the decay is unchanged: lr * decay * W would be too much by c**2. "
-        + _PENALTY.capitalize(),
+        + _first_up(_PENALTY),
         '"SGD": (2, 2) -> "SGD": (2, 1)': "the learning rate is right, the decay is not: lr * decay has to stay what it is. "
-        + _PENALTY.capitalize(),
+        + _first_up(_PENALTY),
         '"SGD": (2, 2) -> "SGD": (2, -2)': "the decay goes down when the learning rate goes up: lr * decay has to stay what it is.",
         '"SGD": (2, 2) -> "SGD": (-2, -2)': _UPWARD,
         '"SGD": (2, 2) -> "SGD": (-2, 2)': _UPWARD,
@@ -359,7 +364,7 @@ _SETTINGS = known(
         '"AdamW": (1, 1) -> "AdamW": (1, 0)': "the learning rate is right and the decay is unchanged. " + _APART,
         '"AdamW": (1, 1) -> "AdamW": (0, 0)': _ADAM_RATE,
         '"AdamW": (1, 1) -> "AdamW": (0, 1)': _ADAM_RATE,
-        '"AdamW": (1, 1) -> "AdamW": (2, 1)': "lr takes c once here, not twice. " + _ADAM_RATE.capitalize(),
+        '"AdamW": (1, 1) -> "AdamW": (2, 1)': "lr takes c once here, not twice. " + _first_up(_ADAM_RATE),
         '"AdamW": (1, 1) -> "AdamW": (-1, -1)': _UPWARD,
         "c**of_c * lr, decay / c**under -> decay / c**under, c**of_c * lr": "the two numbers are in the other order: return lr first, then decay.",
         "powers[rule] -> powers['Adam']": _SGD_RATE,
