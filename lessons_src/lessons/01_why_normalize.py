@@ -171,7 +171,7 @@ plot.figure(
 )
 
 # %% [markdown]
-# No step of training has been taken, so no minimum of a loss, sharp or flat, has a part in this: the scale of the weights alone makes a signal fade or explode.
+# No step of training has been taken: the scale of the weights alone makes a signal fade or explode.
 #
 # **Predict 1.2:** divide each picture at layer 50 of the first three rows by its own rms. What do you see?
 # - [ ] noise in the first row, because nothing was left there :: 3e-8 is small, but in float64 it still has its sixteen digits.
