@@ -159,9 +159,7 @@ def _calls(node):
     if len(node.args) > 1:
         yield "arguments swapped", lambda n: n.args.__setitem__(slice(0, 2), n.args[1::-1])
         yield "last argument dropped", lambda n: n.args.pop()
-    if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
-        yield f"without .{name}()", _become(lambda n: n.func.value)
-    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+    if isinstance(node.func, ast.Attribute):
         yield f"without .{name}()", _become(lambda n: n.func.value)
     if len(node.args) == 1:
         yield f"without {name}()", _become(lambda n: n.args[0])
