@@ -1,12 +1,11 @@
 """Checks of lesson 1: the weight scale that a signal survives, its fate in a deep net, a standardized vector."""
 
+import math
 from numbers import Real
 
 import torch
 
 from lessonkit.check.core import Mistake, Probe, call, draw, examine, in_float64, known, values
-
-# ------------------------------------------------------------------------------------------------------ find_scale
 
 
 def _find_scale(rms_after, low=0.5, high=4.0):
@@ -63,28 +62,40 @@ _SURVIVALS = [
 _BY_HEART = "This weight scale suits a ReLU net, but was found without measuring. Call rms_after(scale) for several scales: the check brings other nets."
 _ONE = "it is 1 for every net. Compare rms_after(scale) with 1, not the weight scale; and return the weight scale, not rms_after(scale)."
 _FIFTY_TIMES = "the weight scale acts fifty times, once a layer: to correct a factor, take its 50th root."
-_WRONG_HALF = "your search keeps the wrong half. Where the signal is larger than 1, the weight scale is too large: go on below it."
+_ENDS = "your search runs to an end of the range. Where the signal is larger than 1, the weight scale is too large: go on below it; otherwise go on above it."
 _WHOLE = "a weight scale is seldom a whole number: return it as it is, without int or round."
 _TOO_EARLY = "the search stops after a few steps, too early. Each one halves the range: twenty are plenty."
 _TOO_FAR_APART = "the scales that you try lie too far apart. Try finer ones: steps of 0.05."
 _MIDDLE = "the middle of low and high is (low + high) / 2: a plus, and brackets."
+_BEYOND = (
+    "you stop at the first weight scale whose signal is too large already. Stop where rms_after(scale) is close to 1."
+)
+
+
+def _interpolate(rms_after):
+    ends = [math.log(rms_after(scale)) for scale in (0.5, 4)]
+    return 0.5 - 3.5 * ends[0] / (ends[1] - ends[0])
+
+
+def _correct(rms_after):
+    scale = 1.0
+    for _ in range(20):
+        scale = scale / rms_after(scale)
+    return scale
+
+
+def _climb(step, limit=1):
+    return lambda rms_after: next(0.5 + step * i for i in range(999) if rms_after(0.5 + step * i) >= limit)
 
 
 def _closest(scales):
     return lambda rms_after: min(scales, key=lambda scale: abs(rms_after(scale) - 1))
 
 
-def _climb(step):
-    return lambda rms_after: next(0.5 + step * i for i in range(99) if rms_after(0.5 + step * i) >= 1)
-
-
 _SCALES = known(
     _find_scale,
     {
-        "return middle -> return 2**0.5": _BY_HEART,
-        "return middle -> return 1.4": _BY_HEART,
-        "return middle -> return 1.41": _BY_HEART,
-        "return middle -> return 1.414": _BY_HEART,
+        **{f"return middle -> return {scale}": _BY_HEART for scale in ("2**0.5", 1.4, 1.41, 1.414)},
         "return middle -> return rms_after(middle)": _ONE,
         "rms_after(middle) > 1 -> middle > 1": _ONE,
         "return middle -> return 1 / rms_after(1.0)": _FIFTY_TIMES,
@@ -92,19 +103,26 @@ _SCALES = known(
         "return middle -> return rms_after(1.0) ** (1 / 50)": "the other way round: where too little is left, the weight scale must be larger than 1.",
         "return middle -> return int(middle)": _WHOLE,
         "return middle -> return round(middle)": _WHOLE,
-        "> 1 -> < 1": _WRONG_HALF,
-        "> 1 -> < 1 ; 20 -> 10": _WRONG_HALF,
-        "20 -> 2": _TOO_EARLY,
-        "20 -> 3": _TOO_EARLY,
-        "20 -> 4": _TOO_EARLY,
-        "    return middle ->         return middle": "the search ends with its first step. Is the return inside the loop?",
+        "> 1 -> < 1": _ENDS,
+        "> 1 -> < 1 ; 20 -> 10": _ENDS,
+        "return middle -> return 0.5": _ENDS,
+        **{f"20 -> {steps}": _TOO_EARLY for steps in (2, 3, 4)},
+        "    return middle ->         return middle": "the search never gets beyond its first step. Is the return inside the loop, or does high never change?",
+        "low = middle -> pass": "your search moves only high. Where the signal is 1 or smaller, the middle becomes the new low.",
         "(low + high) / 2 -> (low - high) / 2": _MIDDLE,
         "(low + high) / 2 -> (high - low) / 2": _MIDDLE,
         "(low + high) / 2 -> low + high / 2": _MIDDLE,
+        "(low + high) / 2 -> low + high": _MIDDLE,
     },
 ) + [
     *(Mistake(_TOO_FAR_APART, _closest(scales)) for scales in ((1, 2, 3, 4), (1, 2, 3), [k / 4 for k in range(2, 17)])),
     *(Mistake(_TOO_FAR_APART, _climb(step)) for step in (0.25, 0.5, 1)),
+    *(Mistake(_BEYOND, _climb(step, 100)) for step in (0.01, 0.05, 0.1)),
+    Mistake(_FIFTY_TIMES, _correct),
+    Mistake(
+        "the logarithm of rms_after(scale) is straight over log(scale), not over scale: interpolate log(scale).",
+        _interpolate,
+    ),
 ]
 
 
@@ -112,9 +130,6 @@ def find_scale(answer):
     """Check a function rms_after -> weight scale at which the signal lives; graded on what survives (lesson 1)."""
     tried = "layers that keep 71 %, 97 %, 40 % and 115 % of a signal"
     examine(answer, "find_scale", _SURVIVALS, _find_scale, _SCALES, tried=tried)
-
-
-# ----------------------------------------------------------------------------------------------------------- fate
 
 
 def _fate(std, width, depth=50):
@@ -136,31 +151,31 @@ _NETS = [
     _net("Xavier's std at width 64", 0.125, 64),
     _net("a shallow net", 0.1, 50, 5),
     _net("a single layer", 0.1, 50, 1),
-    _net("two layers", 0.1, 800, 2),
-    _net("five layers", 0.1, 800, 5),
-    _net("six layers", 0.1, 800, 6),
-    _net("seven layers", 0.1, 800, 7),
+    *(_net(f"{depth} layers", 0.1, 800, depth) for depth in (2, 5, 6, 7)),
     _net("a thousand layers", 0.1, 200, 1000),
-    _net("a narrow net", 0.5, 8),
-    _net("a narrow net with larger weights", 1.2, 8),
-    _net("a narrow net with large weights", 2.0, 8),
-    _net("a narrow net with huge weights", 45.0, 8),
-    _net("one layer of such weights", 45.0, 8, 1),
-    _net("a narrow net with even larger weights", 60.0, 8),
-    _net("a net of width 3", 3.0, 3),
-    _net("a net of width 3 with smaller weights", 0.8, 3),
+    *(_net(f"a narrow net with weights of std {std:g}", std, 8) for std in (0.5, 1.2, 2.0, 45.0, 60.0)),
+    _net("one layer of large weights", 45.0, 8, 1),
+    *(_net(f"a net of width 3 with weights of std {std:g}", std, 3) for std in (3.0, 0.8)),
     # at width 2 a layer's factor is std: what is left after 50 layers is half a percent off a limit
-    _net("weights that leave 100.5 times the rms", 100.5 ** (1 / 50), 2),
-    _net("weights that leave 99.5 times the rms", 99.5 ** (1 / 50), 2),
-    _net("weights that leave 0.01005 of the rms", 0.01005 ** (1 / 50), 2),
-    _net("weights that leave 0.00995 of the rms", 0.00995 ** (1 / 50), 2),
+    *(
+        _net(f"weights that leave {left} times the rms", left ** (1 / 50), 2)
+        for left in (100.5, 99.5, 0.01005, 0.00995)
+    ),
 ]
 
 _BRACKETS = "brackets are missing: a / b ** depth divides by b ** depth only. Write (scale / 2 ** 0.5) ** depth."
 _OFF_BY_ONE = "the power is off by one: depth layers give depth factors."
 _FACTOR = "within a factor of 100, up or down, a signal lives: compare with 0.01 and with 100, not with 1."
+_ONE_LAYER = "that is one layer's factor. It acts once in each layer: raise it to the power depth, then compare with 0.01 and 100."
+_LIMITS = "the limits are 0.01 and 100."
 _SAME = "your function says the same whatever the weights are."
 _LEFT_OUT = "is the return missing at the end, or is one of the three cases left out?"
+_WORDS = 'the three words to return are "dies", "lives" and "explodes", letter by letter.'
+
+
+def _other_words(change):
+    return " ; ".join(f'"{word}" -> "{change(word)}"' for word in ("dies", "lives", "explodes"))
+
 
 _FATES = known(
     _fate,
@@ -180,25 +195,28 @@ _FATES = known(
         "(scale / 2**0.5) ** depth -> scale / (2**0.5) ** depth": _BRACKETS,
         "** depth -> ** (depth + 1)": _OFF_BY_ONE,
         "** depth -> ** (depth - 1)": _OFF_BY_ONE,
-        " ** depth -> ": "that is one layer's factor. It acts once in each layer: raise it to the power depth.",
+        " ** depth -> ": _ONE_LAYER,
+        **{
+            f" ** depth ->  ; < 0.01 -> < {low} ; > 100 -> > {high}": _ONE_LAYER  # a fixed range of weight scales
+            for low in (0.7, 0.85, 0.95, 0.995)
+            for high in (1.05, 1.2)
+        },
         "** depth -> * depth": "factors multiply: raise one layer's factor to the power depth, do not take it times depth.",
         "** depth -> ** 50": "depth is not used: a short net is kinder than one of 50 layers.",
         "width**0.5 -> 64**0.5": "the width is always 64 in your function. Use the argument.",
         "** depth -> ** -depth": '"dies" and "explodes" are swapped.',
         # at Kaiming's std what is left is 1 but for rounding, so it falls on either side of a limit of 1
-        "< 0.01 -> < 1 + 1e-9 ; > 100 -> > 1 + 1e-9": _FACTOR,
-        "< 0.01 -> < 1 - 1e-9 ; > 100 -> > 1 - 1e-9": _FACTOR,
-        "< 0.01 -> < 1 + 1e-9": _FACTOR,
-        "< 0.01 -> < 1 - 1e-9": _FACTOR,
-        "> 100 -> > 1 + 1e-9": _FACTOR,
-        "> 100 -> > 1 - 1e-9": _FACTOR,
-        "0.01 -> 0.1": "the limits are 0.01 and 100.",
-        "100 -> 10": "the limits are 0.01 and 100.",
-        '"explodes" -> "dies" ; "lives" -> "dies"': _SAME,
-        '"explodes" -> "lives" ; "dies" -> "lives"': _SAME,
-        '"dies" -> "explodes" ; "lives" -> "explodes"': _SAME,
+        **{
+            edits.replace("?", sign): _FACTOR
+            for edits in ("< 0.01 -> < 1 ? 1e-9 ; > 100 -> > 1 ? 1e-9", "< 0.01 -> < 1 ? 1e-9", "> 100 -> > 1 ? 1e-9")
+            for sign in "+-"
+        },
+        "0.01 -> 0.1": _LIMITS,
+        "100 -> 10": _LIMITS,
+        **{_other_words(lambda _, word=word: word): _SAME for word in ("dies", "lives", "explodes")},
         'return "dies" -> pass ; return "explodes" -> "explodes"': _LEFT_OUT,
         'else "lives" -> else None': _LEFT_OUT,
+        **{_other_words(change): _WORDS for change in (str.title, str.upper, lambda word: word[:-1])},
     },
 )
 
@@ -206,9 +224,6 @@ _FATES = known(
 def fate(answer):
     """Check a function (std, width, depth=50) -> "dies", "lives" or "explodes" (lesson 1)."""
     examine(answer, "fate", _NETS, _fate, _FATES, tried="narrow and wide, 1 to 1000 layers")
-
-
-# ---------------------------------------------------------------------------------------------------- standardize
 
 
 def _standardize(x):
@@ -293,22 +308,25 @@ def standardize(answer):
     )
 
 
+_UNCHANGED = {
+    "the weights of layer 7 only, times 3": True,
+    "the weights of all layers, times -1": False,
+    "the weights of one unit in each layer, times 3": False,
+    "all pixels of the input, plus 1": False,
+    "all 64 numbers of each z, plus 5": True,
+    "the first digit of the batch, times 100; the other digits at layer 50": True,
+}
+_REASONS = (
+    "In layer 7 z, its mean and its deviation are three times as large: the 3 cancels in that layer already.",
+    "A negative factor does not cancel: z / sigma changes its sign, and ReLU then keeps the other numbers.",
+    "Only one of the 64 numbers of z gets the factor, so the mean and the deviation do not get it: it cannot cancel.",
+    "The matrix comes first: the 64 numbers of z get 64 different summands, and the mean takes away only a common one.",
+    "A common summand is a summand of the mean too, and goes with it; the deviation never sees it.",
+    "Each row has a mean and a deviation of its own, so no digit sees another one.",
+)
+
+
 def unchanged(answer):
     """Check which of six changes a net with `standardize` before each ReLU does not see (lesson 1)."""
-    layer, sign, unit, pixels, shift, other = expected = {
-        "the weights of layer 7 only, times 3": True,
-        "the weights of all layers, times -1": False,
-        "the weights of one unit in each layer, times 3": False,
-        "all pixels of the input, plus 1": False,
-        "all 64 numbers of each z, plus 5": True,
-        "the first digit of the batch, times 100; the other digits at layer 50": True,
-    }
-    why_not = {
-        layer: "In layer 7 z, its mean and its deviation are three times as large: the 3 cancels in that layer already.",
-        sign: "A negative factor does not cancel: z / sigma changes its sign, and ReLU then keeps the other numbers.",
-        unit: "Only one of the 64 numbers of z gets the factor, so the mean and the deviation do not get it: it cannot cancel.",
-        pixels: "The matrix comes first: the 64 numbers of z get 64 different summands, and the mean takes away only a common one.",
-        shift: "A common summand is a summand of the mean too, and goes with it; the deviation never sees it.",
-        other: "Each row has a mean and a deviation of its own, so no digit sees another one.",
-    }
-    values(answer, "unchanged", expected, [(key, not expected[key], why) for key, why in why_not.items()])
+    mistakes = [(key, not same, why) for (key, same), why in zip(_UNCHANGED.items(), _REASONS, strict=True)]
+    values(answer, "unchanged", _UNCHANGED, mistakes)
