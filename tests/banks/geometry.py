@@ -6,23 +6,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-# ---------------------------------------------------------------------------------------- 8.1 project_and_scale
+from lessonkit.check.lessons.geometry import _layer_norm, _project_and_scale, _RMSNorm, _same_run, _tokens
+from lessonkit.check.mistakes import edited
 
 
-def with_a_matrix(x, eps=1e-5):
-    D = x.shape[-1]
-    P = torch.eye(D, dtype=x.dtype, device=x.device) - torch.ones(D, D, dtype=x.dtype, device=x.device) / D
-    p = x @ P
-    return D**0.5 * p / torch.sqrt((p * p).sum(-1, keepdim=True) + D * eps)
-
-
-def with_einsum(x, eps=1e-5):
-    D = x.shape[-1]
-    P = torch.eye(D).to(x) - 1.0 / D
-    p = torch.einsum("ij,...j->...i", P, x)
-    return p * math.sqrt(D) * (torch.einsum("...i,...i->...", p, p).unsqueeze(-1) + D * eps) ** -0.5
-
-
+# --- 8.1 project_and_scale
 def along_the_ones(x, eps=1e-5):
     one = torch.ones_like(x) / x.shape[-1] ** 0.5
     p = x - (x * one).sum(-1, keepdim=True) * one
@@ -34,16 +22,6 @@ def with_norm(x, eps=1e-5):
     D = x.shape[-1]
     length = torch.linalg.vector_norm(p, dim=-1, keepdim=True)
     return D**0.5 * p / torch.hypot(length, torch.full_like(length, (D * eps) ** 0.5))
-
-
-def a_cpu_matrix(x, eps=1e-5):
-    D = x.shape[-1]
-    p = x @ (torch.eye(D, dtype=x.dtype) - 1 / D)
-    return D**0.5 * p / torch.sqrt((p * p).sum(-1, keepdim=True) + D * eps)
-
-
-def with_std(x, eps=1e-5):
-    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + eps)
 
 
 def keeping_length():
@@ -63,44 +41,12 @@ def in_place(x, eps=1e-5):
     return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps)
 
 
-# ------------------------------------------------------------------------------------------ 8.2 rms_norm_module
-
-
-class Module(nn.Module):
-    """What the exercise gives; `forward` calls `compute`."""
-
-    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
-        super().__init__()
-        sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        if not sizes or min(sizes) < 0:
-            raise RuntimeError("normalized_shape")
-        self.normalized_shape, self.eps, self.elementwise_affine = sizes, eps, elementwise_affine
-        weight = nn.Parameter(torch.ones(sizes, device=device, dtype=dtype)) if elementwise_affine else None
-        self.register_parameter("weight", weight)
-
+# --- 8.2 rms_norm_module
+class ByBranches(_RMSNorm):
     def forward(self, x):
-        axes = tuple(range(-len(self.normalized_shape), 0))
-        if tuple(x.shape[axes[0] :]) != self.normalized_shape:
-            raise RuntimeError("shape")
-        if not x.is_floating_point():
-            raise NotImplementedError("dtype")
-        return self.compute(x, axes)
-
-
-class InFourLines(Module):
-    def compute(self, x, axes):
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        eps = torch.finfo(wide.dtype).eps if self.eps is None else self.eps
-        y = wide * torch.rsqrt(wide.pow(2).mean(axes, keepdim=True) + eps)
-        return (y if self.weight is None else y * self.weight).to(x.dtype)
-
-
-class ByBranches(Module):
-    def compute(self, x, axes):
-        dtype = x.dtype
+        axes, dtype, eps = self.axes(x), x.dtype, self.eps
         if dtype in (torch.float16, torch.bfloat16):
             x = x.float()
-        eps = self.eps
         if eps is None:
             eps = 2.0**-52 if x.dtype == torch.float64 else 2.0**-23
         D = math.prod(self.normalized_shape)
@@ -110,91 +56,45 @@ class ByBranches(Module):
         return y.to(dtype)
 
 
-class AllInFloat64(Module):
-    def compute(self, x, axes):
+class AllInFloat64(_RMSNorm):
+    def forward(self, x):
         eps = torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps if self.eps is None else self.eps
         wide = x.double()
-        y = wide / (wide.square().mean(axes, keepdim=True) + eps).sqrt()
+        y = wide / (wide.square().mean(self.axes(x), keepdim=True) + eps).sqrt()
         weight = 1 if self.weight is None else self.weight.double()
         return (y * weight).to(x.dtype)
 
 
-class Clipped(InFourLines):
-    def compute(self, x, axes):
-        gain = 1 if self.weight is None else self.weight
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        eps = torch.finfo(wide.dtype).eps if self.eps is None else self.eps
-        return ((wide * torch.rsqrt(wide.pow(2).mean(axes, keepdim=True) + eps)).clamp(-3, 3) * gain).to(x.dtype)
-
-
-class Keeping(Module):
-    """Keeps the mean square of the first call, as running statistics would."""
-
-    def compute(self, x, axes):
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        self.kept = getattr(self, "kept", wide.pow(2).mean(axes, keepdim=True))
-        eps = torch.finfo(wide.dtype).eps if self.eps is None else self.eps
-        y = wide * torch.rsqrt(self.kept + eps)
-        return (y if self.weight is None else y * self.weight).to(x.dtype)
-
-
-class InOneCall(Module):
-    def compute(self, x, axes):
+class InOneCall(_RMSNorm):
+    def forward(self, x):
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
 
-class AsInLlama(Module):
+class AsInLlama(_RMSNorm):
     """Rounds before the gain multiplies, and has another default."""
 
-    def compute(self, x, axes):
+    def forward(self, x):
         wide = x.float()
         wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + (self.eps or 1e-6))
         return self.weight * wide.to(x.dtype)
 
 
-class NoReturn(Module):
-    def compute(self, x, axes):
-        x / torch.sqrt((x * x).mean(axes, keepdim=True))
+# the mean square of the first call is kept, as running statistics would be
+Keeping = edited(
+    _RMSNorm,
+    "(wide * wide).mean(axes, keepdim=True) -> self.__dict__.setdefault('kept', (wide * wide).mean(axes, keepdim=True))",
+)
 
 
-# ------------------------------------------------------------------------------------------------- 8.3 same_run
-
-
-def by_powers(rule, c, lr, decay):
-    up, down = {"SGD": (2, -2), "Adam": (1, -2), "AdamW": (1, -1)}[rule]
-    return lr * c**up, decay * c**down
-
-
-def by_branches(rule, c, lr, decay):
-    if rule == "SGD":
-        return c**2 * lr, decay / c**2
-    if rule == "Adam":
-        return c * lr, decay / c**2
-    return c * lr, decay / c
-
-
+# --- 8.3 same_run
 def by_products(rule, c, lr, decay):
     new = lr * c * c if rule == "SGD" else lr * c
     return new, decay / (c * c) if rule == "Adam" else lr * decay / new
 
 
-# --------------------------------------------------------------------------------------------- 8.4 mended_tokens
-
-
-def linear(x, weight, bias):
-    return x.unsqueeze(-1) * weight + bias
-
-
+# --- 8.4 mended_tokens
 def normalized_later(x, weight, bias):
     return F.layer_norm(x.unsqueeze(-1) * weight + bias, (weight.shape[-1],))
-
-
-def rms_later(x, weight, bias):
-    return F.rms_norm(torch.einsum("bk,ke->bke", x, weight) + bias, weight.shape[-1:])
-
-
-def squashed(x, weight, bias):
-    return torch.tanh(x[..., None]) * weight + bias
 
 
 def residual(x, weight, bias):
@@ -207,57 +107,48 @@ def with_a_constant_axis(x, weight, bias):
     return F.layer_norm(wide, (3,))[..., :1] * weight + bias
 
 
-def over_all_tokens(x, weight, bias):
-    y = x.unsqueeze(-1) * weight + bias
-    return F.layer_norm(y, y.shape[1:])
-
-
 BANK = {
     "project_and_scale": {
         "right": {
-            "a matrix of ones": with_a_matrix,
-            "einsum": with_einsum,
+            "a matrix": _project_and_scale,
             "minus the part along the ones": along_the_ones,
             "vector_norm and hypot": with_norm,
         },
         "wrong": {
-            "the library": (lambda x, eps=1e-5: F.layer_norm(x, (x.shape[-1],), eps=eps), "PyTorch's own layer_norm"),
-            "eps written into the library's": (lambda x, eps=1e-5: F.layer_norm(x, (x.shape[-1],)), "argument eps"),
-            "mean and deviation, eps outside": (with_std, "under the root"),
-            "mean and deviation, unbiased": (
-                lambda x, eps=1e-5: (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True) + eps),
-                "D - 1",
+            "the library": (_layer_norm, "PyTorch's own layer_norm"),
+            "group_norm with one group": (
+                lambda x, eps=1e-5: F.group_norm(x.reshape(-1, x.shape[-1]), 1, eps=eps).view(x.shape),
+                "PyTorch's own group_norm",
             ),
-            "clipped to three deviations": (lambda x, eps=1e-5: with_a_matrix(x, eps).clamp(-3, 3), "one of them 30"),
+            "instance_norm, rows as channels": (
+                lambda x, eps=1e-5: F.instance_norm(x.reshape(1, -1, x.shape[-1]), eps=eps).view(x.shape),
+                "PyTorch's own instance_norm",
+            ),
+            "clipped to 15 deviations": (lambda x, eps=1e-5: _layer_norm(x, eps).clamp(-15, 15), "one of them 300"),
             "the length kept from the first call": (keeping_length(), "four more rows"),
-            "P on the CPU": (a_cpu_matrix, "device"),
+            "P on the CPU": (edited(_project_and_scale, ", device=x.device -> "), "device"),
             "in place": (in_place, "changed its input"),
         },
     },
     "rms_norm_module": {
-        "right": {
-            "four lines": InFourLines,
-            "by branches, with the length": ByBranches,
-            "all in float64": AllInFloat64,
-        },
+        "right": {"four lines": _RMSNorm, "by branches, with the length": ByBranches, "all in float64": AllInFloat64},
         "wrong": {
             "the library": (nn.RMSNorm, "PyTorch's own rms_norm"),
             "F.rms_norm": (InOneCall, "PyTorch's own rms_norm"),
             "LayerNorm": (nn.LayerNorm, "On float64 rows"),
             "as in Llama": (AsInLlama, "On float64 rows"),
-            "clipped to three": (Clipped, "one of them 30"),
+            "clipped to 15": (edited(_RMSNorm, "y = y * -> y = y.clamp(-15, 15) *"), "one of them 300"),
             "statistics kept": (Keeping, "other rows of the same shape"),
-            "nothing returned": (NoReturn, "return"),
+            "nothing returned": (edited(_RMSNorm, "return y.to -> y.to"), "return"),
             "an object": (nn.RMSNorm(4), "takes your class"),
         },
     },
     "same_run": {
         "right": {
-            "powers": by_powers,
-            "branches": by_branches,
+            "powers": _same_run,
             "the product stays": by_products,
             "a list of tensors of one": lambda rule, c, lr, decay: [
-                torch.tensor(v, dtype=torch.float64) for v in by_powers(rule, c, lr, decay)
+                torch.tensor(v, dtype=torch.float64) for v in _same_run(rule, c, lr, decay)
             ],
         },
         "wrong": {
@@ -265,9 +156,7 @@ BANK = {
             "words": (lambda rule, c, lr, decay: ("c**2 * lr", "decay / c**2"), "learning rate"),
             "a dictionary": (lambda rule, c, lr, decay: {"lr": c**2 * lr, "decay": decay / c**2}, "expected"),
             "only AdamW is wrong": (
-                lambda rule, c, lr, decay: (
-                    by_powers("Adam", c, lr, decay) if rule == "AdamW" else by_powers(rule, c, lr, decay)
-                ),
+                lambda rule, *rest: _same_run("Adam" if rule == "AdamW" else rule, *rest),
                 "Right so far: SGD, Adam.",
             ),
         },
@@ -276,23 +165,19 @@ BANK = {
         # other tokens are right, too, as long as they stay apart
         "generic_exceptions": ("half the digits", "a little too large", "a little too high", "a gradient that is off"),
         "right": {
-            "without a norm": linear,
+            "without a norm": _tokens,
             "normalized once the bias is in": normalized_later,
-            "RMSNorm once the bias is in": rms_later,
-            "squashed": squashed,
-            "the norm beside a residual path": residual,
-            "normalized beside two constants": with_a_constant_axis,
+            "squashed": lambda x, weight, bias: torch.tanh(x[..., None]) * weight + bias,
+            "a residual path around the norm": residual,
+            "normalized with two constants": with_a_constant_axis,
         },
         "wrong": {
-            "divided by the size": (lambda x, w, b: linear(x / x.abs(), w, b), "x / |x|"),
-            "beside its negative": (
+            "divided by the size": (lambda x, w, b: _tokens(x / x.abs(), w, b), "only the sign"),
+            "with its negative": (
                 lambda x, w, b: F.layer_norm(torch.stack([x, -x], -1), (2,))[..., :1] * w + b,
                 "LayerNorm of two",
             ),
-            "over all tokens of a sample": (over_all_tokens, "features 0 and 2"),
-            "noise": (lambda x, w, b: linear(0 * x + torch.randn_like(x), w, b), "alone"),
-            "no features": (lambda x, w, b: x @ w + b, "RuntimeError"),
-            "detached": (lambda x, w, b: linear(x.detach(), w, b), "what the gradient reaches"),
+            "noise": (lambda x, w, b: _tokens(0 * x + torch.randn_like(x), w, b), "alone"),
             "nothing": (lambda x, w, b: None, "return"),
         },
     },

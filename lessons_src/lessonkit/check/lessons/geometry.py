@@ -15,26 +15,20 @@ from lessonkit.check.core import (
     in_float64,
     in_stages,
     known,
-    observe,
     refusing,
     reject,
 )
 from lessonkit.check.mistakes import announce, edited
 
 
-def _first_up(cause):
-    """Begin a cause with a capital letter, and leave the rest of it: W and w are two things here."""
-    return cause[0].upper() + cause[1:]
-
-
 def _with_an_outlier(seed):
-    """256 numbers, one of them 30: normalized it is far beyond 3."""
+    """256 numbers, one of them 300: normalized it is 15.9, and 16 is the bound."""
     row = draw(seed, 256)
-    row[100] = 30
+    row[100] = 300
     return row
 
 
-# ---------------------------------------------------------------------------------------------- project_and_scale
+# --- project_and_scale
 
 
 def _project_and_scale(x, eps=1e-5):
@@ -58,13 +52,14 @@ _MOVES_PROBES = [
     call("as many rows as features", draw(17, 5, 5)),  # tells P @ x from a lost axis: elsewhere both raise
     # x @ P loses what PyTorch's kernel does not: at an offset of 1 float32 keeps six digits
     call("float32 rows", 1 + draw(16, 3, 16, dtype=torch.float32), tolerance=2e-5),
-    call("a row of 256 numbers, one of them 30", _with_an_outlier(18)),
+    call("a row of 256 numbers, one of them 300", _with_an_outlier(18)),
     call("four more rows of six, around 100", 100 + draw(19, 4, 6)),
 ]
 
 _P = "torch.eye(D, dtype=x.dtype, device=x.device) - 1 / D"
 _LENGTH = "torch.sqrt((p * p).sum(-1, keepdim=True) + D * eps)"
-_RADIUS = "the radius is sqrt(D): multiply the unit arrow by D**0.5."
+_NORM = "p.norm(dim=-1, keepdim=True)"
+_RADIUS = "The radius is sqrt(D): multiply the unit arrow by D**0.5."
 _OUTSIDE = "eps is added to the length. It belongs under the root: sqrt(|P x|^2 + D eps)."
 _NORMALIZE = "F.normalize takes its eps as the smallest length allowed, not under the root with a factor D."
 _VARIANCE = (
@@ -75,16 +70,22 @@ _IN_FLOAT32 = "P is made in float32, and float64 rows need it in float64: give t
 _MOVES = known(
     _project_and_scale,
     {
-        "D * eps -> eps": "eps stands beside the squared length here, which is D times the variance: D * eps.",
+        "D * eps -> eps": "eps is added to the squared length as it is. That length is D times the variance: D * eps.",
         "D * eps -> eps / D": "eps is divided by D. The squared length is D times the variance, so it is D * eps.",
-        f"{_LENGTH} -> (p.norm(dim=-1, keepdim=True) + eps)": _OUTSIDE,
-        f"{_LENGTH} -> (p.norm(dim=-1, keepdim=True) + D * eps)": _OUTSIDE,
-        f"{_LENGTH} -> (p.norm(dim=-1, keepdim=True) + D**0.5 * eps)": _OUTSIDE,
-        f"{_LENGTH} -> (p.norm(dim=-1, keepdim=True) + (D * eps) ** 0.5)": _OUTSIDE,
+        **{
+            f"{_LENGTH} -> ({_NORM} + {eps})": _OUTSIDE
+            for eps in ("eps", "D * eps", "D**0.5 * eps", "(D * eps) ** 0.5")
+        },
+        f"{_LENGTH} -> {_NORM}.clamp(min=(D * eps) ** 0.5)": "eps is a lower limit of the length here. Add D * eps under the root.",
+        f"{_LENGTH} -> torch.sqrt({_NORM} + D * eps)": "the length itself is under the root. Its square belongs there: |P x|^2 + D eps.",
+        "(p * p).sum(-1, keepdim=True) -> p * p": "the squares are not summed: each number is divided by its own size. Say .sum(-1, keepdim=True).",
+        "(p * p).sum(-1, keepdim=True) -> p.sum(-1, keepdim=True) ** 2": "the sum is squared, and it is 0 after the projection. Square first, then sum.",
+        "x @ P -> x - x.mean()": "one mean of all numbers is subtracted. Each row has its own: x @ P.",
+        "x @ P -> x - x.mean(0)": "the mean is taken over the first axis. Each row has its own, over the last: x @ P.",
         " + D * eps -> ": "there is no eps. A row of equal numbers is 0/0 then.",
         f"p / {_LENGTH} -> F.normalize(p, dim=-1)": _NORMALIZE,
         f"p / {_LENGTH} -> F.normalize(p, dim=-1, eps=eps)": _NORMALIZE,
-        "D**0.5 * p -> p": "the rows end on a sphere of radius 1. " + _first_up(_RADIUS),
+        "D**0.5 * p -> p": "the rows end on a sphere of radius 1. " + _RADIUS,
         "D**0.5 * p -> p ; D * eps -> eps": "the rows end on a sphere of radius 1, and eps is not multiplied by D: sqrt(D) P x / sqrt(|P x|^2 + D eps).",
         "D**0.5 -> D": "the rows end on a sphere of radius D. The root is missing: " + _RADIUS,
         "D**0.5 -> (D - 1) ** 0.5": "that is the radius sqrt(D - 1), the largest single number. " + _RADIUS,
@@ -100,8 +101,8 @@ _MOVES = known(
         "- 1 / D -> + 1 / D": "the sign of the second term: P = I - 11^T / D, minus.",
         f"{_P} -> 1 / D - torch.eye(D).to(x)": "the sign is turned round: P = I - 11^T / D, not 11^T / D - I.",
         f"{_P} -> torch.ones(D, D).to(x) / D": "that is the projection onto 1, what is to be removed. P = I - 11^T / D.",
-        "x @ P -> P @ x": "P stands on the wrong side. The rows lie along the last axis of x, so it is x @ P (P is symmetric).",
-        "D**0.5 * p -> D**0.5 * x": "x itself is scaled. The length is that of P x, but P x must stand above the fraction line, too.",
+        "x @ P -> P @ x": "P is on the wrong side. The rows lie along the last axis of x, so it is x @ P (P is symmetric).",
+        "D**0.5 * p -> D**0.5 * x": "x itself is scaled. The length is that of P x, but P x must be above the fraction line, too.",
         "sum(-1 -> mean(-1 ; D**0.5 * p -> p": _VARIANCE,
         "sum(-1 -> mean(-1": _VARIANCE,
         f"{_LENGTH} -> (p.abs().sum(-1, keepdim=True) + D * eps)": "the sum of the absolute values is another length. Square, sum and take the root.",
@@ -128,15 +129,15 @@ def project_and_scale(answer):
         in_float64(_layer_norm),
         _MOVES,
         tried="small spread, offsets, an outlier, three values of eps, equal numbers, gradients",
-        by_hand=("layer_norm", "rms_norm"),
+        by_hand=("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"),
         devices=True,
     )
 
 
-# ------------------------------------------------------------------------------------------------ rms_norm_module
+# --- rms_norm_module
 
 
-class _RMSNorm(nn.Module):
+class _Shell(nn.Module):
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -144,12 +145,18 @@ class _RMSNorm(nn.Module):
         weight = torch.ones(self.normalized_shape, device=device, dtype=dtype)
         self.register_parameter("weight", nn.Parameter(weight) if elementwise_affine else None)
 
-    def forward(self, x):
+    def axes(self, x):
         axes = tuple(range(-len(self.normalized_shape), 0))
         if tuple(x.shape[axes[0] :]) != self.normalized_shape:
             raise RuntimeError("shape")
         if not x.is_floating_point():
             raise NotImplementedError("dtype")
+        return axes
+
+
+class _RMSNorm(_Shell):
+    def forward(self, x):
+        axes = self.axes(x)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         eps = torch.finfo(wide.dtype).eps if self.eps is None else self.eps
         y = wide / torch.sqrt((wide * wide).mean(axes, keepdim=True) + eps)
@@ -201,7 +208,7 @@ _FLOAT64_PROBES = [
     ),
     _computed("tiny float64 rows (1e-8), eps=None", 1e-8 * draw(25, 3, 6), 6),
     _computed("tiny float64 rows (1e-8), eps = 0", 1e-8 * draw(26, 3, 6), 6, eps=0.0),
-    _computed("rows of 256 numbers, one of them 30", _with_an_outlier(36).expand(2, 256), 256),
+    _computed("rows of 256 numbers, one of them 300", _with_an_outlier(36).expand(2, 256), 256),
     Probe("other rows of the same shape, in the same layer", _again),
 ]
 _OTHER_TYPES_PROBES = [
@@ -227,28 +234,19 @@ _WIDE = "x.to(torch.promote_types(x.dtype, torch.float32))"
 _EPS = "torch.finfo(wide.dtype).eps if self.eps is None else self.eps"
 _MEAN = "(wide * wide).mean(axes, keepdim=True)"
 _ROOT = f"torch.sqrt({_MEAN} + eps)"
+_WIDE_EPS = " ; finfo(wide.dtype) -> finfo(torch.promote_types(x.dtype, torch.float32))"
 _GAIN_FIRST = "wide = wide if self.weight is None else wide * self.weight"
 _NOT_WIDENED = "half types are not widened: squares over 65,504 overflow in float16. Compute in torch.promote_types(x.dtype, torch.float32)."
-
 _ONLY_FLOAT16 = "bfloat16 is not widened, so that its eight bits round every step. Compute in torch.promote_types(x.dtype, torch.float32)."
-
-
-def _written(eps):
-    return f"{eps:g} is written into the formula. Use self.eps, and the machine epsilon where that is None."
-
-
-def _default(eps):
-    return f"with eps=None you use {eps:g}. PyTorch's default is the machine epsilon of the type that is computed in, torch.finfo(wide.dtype).eps."
-
 
 _FORMULA = known(
     _RMSNorm,
     {
         "y = wide / -> wide = wide - wide.mean(axes, keepdim=True)\n        y = wide /": "the mean is subtracted: that is LayerNorm. RMSNorm only scales.",
-        f"{_MEAN} -> wide.var(axes, correction=0, keepdim=True)": "the variance stands under the root. RMSNorm takes the mean of the squares, and subtracts nothing.",
+        f"{_MEAN} -> wide.var(axes, correction=0, keepdim=True)": "the variance is under the root. RMSNorm takes the mean of the squares, and subtracts nothing.",
         f"{_MEAN} -> wide.var(axes, keepdim=True)": "the deviation is divided by. RMSNorm takes the root of the mean of the squares.",
         f"{_ROOT} -> (torch.sqrt({_MEAN}) + eps)": "eps is added to the root mean square. Add it to the mean square, under the root.",
-        ".mean(axes -> .sum(axes": "the sum of the squares stands under the root, so that the rows have length 1. Take their mean.",
+        ".mean(axes -> .sum(axes": "the sum of the squares is under the root, so that the rows have length 1. Take their mean.",
         "torch.sqrt -> ": "the root is missing: divide by sqrt(mean square + eps).",
         f"{_MEAN} -> wide.mean(axes, keepdim=True) ** 2": "that is the square of the mean. Square first, then take the mean.",
         "wide / -> wide *": "divide by the root of (mean square + eps), do not multiply.",
@@ -262,10 +260,11 @@ _FORMULA = known(
         f"y = wide / -> {_GAIN_FIRST}\n        y = wide / ; y = y * self.weight -> pass": "the row is multiplied by the gain before it is normalized. Normalize first.",
         "y * self.weight -> y + self.weight": "the gain is added. Multiply by it.",
         "y * self.weight -> y / self.weight": "the gain is divided by. Multiply by it.",
-        f"{_EPS} -> 1e-5": _written(1e-5),
-        f"{_EPS} -> 1e-6": _written(1e-6),
-        f"{_EPS} -> 1e-8": _written(1e-8),
-        "+ eps) -> + eps * eps)": "eps is squared. It stands under the root already: add it as it is.",
+        **{
+            f"{_EPS} -> {eps}": f"{eps} is written into the formula. Use self.eps, and the machine epsilon where that is None."
+            for eps in ("1e-05", "1e-06", "1e-08")
+        },
+        "+ eps) -> + eps * eps)": "eps is squared. It is added under the root: take it as it is.",
         " + eps -> ": "eps is not used. Add it to the mean square, under the root.",
         "(axes, keepdim=True) -> (-1, keepdim=True)": "only the last axis is reduced. normalized_shape may name more: use axes.",
         "(axes, keepdim=True) -> (0, keepdim=True)": "the first axis is reduced, across the samples. Reduce axes, those that normalized_shape names.",
@@ -276,19 +275,16 @@ _FORMULA = known(
         "y * self.weight -> y * (1 + self.weight)": "the gain is used as 1 + weight. PyTorch multiplies by weight itself.",
         "if self.weight is not None -> if True": "self.weight is None without elementwise_affine: multiply only if there is a gain.",
         f"{_EPS} -> self.eps": "self.eps is None unless somebody gave one: take torch.finfo(wide.dtype).eps then.",
-        "torch.finfo(wide.dtype).eps if -> 1e-5 if": _default(1e-5),
-        "torch.finfo(wide.dtype).eps if -> 1e-6 if": _default(1e-6),
-        "torch.finfo(wide.dtype).eps if -> 1e-8 if": _default(1e-8),
-        "torch.finfo(wide.dtype).eps if -> 1e-12 if": _default(1e-12),
-        "torch.finfo(wide.dtype).eps if -> 0.0 if": _default(0.0),
+        **{
+            f"torch.finfo(wide.dtype).eps if -> {eps} if": f"with eps=None you use {eps}. PyTorch's default is the machine epsilon of the type that is computed in, torch.finfo(wide.dtype).eps."
+            for eps in ("1e-05", "1e-06", "1e-08", "1e-12", "0")
+        },
         "finfo(wide.dtype) -> finfo(torch.float32)": "with eps=None you always use float32's machine epsilon. For float64 it is float64's: torch.finfo(wide.dtype).eps.",
-        f"{_EPS} -> self.eps or torch.finfo(wide.dtype).eps": "eps = 0 is taken for no eps: `if self.eps` and `self.eps or ...` are false for 0. Ask whether it `is None`.",
+        f"{_EPS} -> self.eps or torch.finfo(wide.dtype).eps": "eps = 0 is treated as no eps: `if self.eps` and `self.eps or ...` are false for 0. Ask whether it `is None`.",
         "finfo(wide.dtype) -> finfo(x.dtype)": "eps is taken from the type of x. Half types are computed in float32, and eps is that of float32: torch.finfo(wide.dtype).eps.",
         " if self.eps is None else self.eps -> ": "eps=... is ignored: the machine epsilon is for eps=None only.",
-        f"{_WIDE} -> x": _NOT_WIDENED,
-        f"{_WIDE} -> x ; finfo(wide.dtype) -> finfo(torch.promote_types(x.dtype, torch.float32))": _NOT_WIDENED,
-        f"{_WIDE} -> (x.float() if x.dtype == torch.float16 else x)": _ONLY_FLOAT16,
-        f"{_WIDE} -> (x.float() if x.dtype == torch.float16 else x) ; finfo(wide.dtype) -> finfo(torch.promote_types(x.dtype, torch.float32))": _ONLY_FLOAT16,
+        **{f"{_WIDE} -> x{eps}": _NOT_WIDENED for eps in ("", _WIDE_EPS)},
+        **{f"{_WIDE} -> (x.float() if x.dtype == torch.float16 else x){eps}": _ONLY_FLOAT16 for eps in ("", _WIDE_EPS)},
         "y.to(x.dtype) -> y": "the result stays float32. Give it x's dtype at the end: y.to(x.dtype).",
         f"{_WIDE} -> x.float()": "float64 is narrowed to float32. torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.",
         "(wide * wide) -> (wide * wide).detach()": "the values are right, but the mean square is cut off from the gradient.",
@@ -309,12 +305,11 @@ def rms_norm_module(answer):
     )
 
 
-# ------------------------------------------------------------------------------------------------------- same_run
+# --- same_run
 
 
 def _same_run(rule, c, lr, decay):
-    powers = {"SGD": (2, 2), "Adam": (1, 2), "AdamW": (1, 1)}
-    of_c, under = powers[rule]
+    of_c, under = {"SGD": (2, 2), "Adam": (1, 2), "AdamW": (1, 1)}[rule]
     return c**of_c * lr, decay / c**under
 
 
@@ -328,48 +323,54 @@ def _settings(rule):
     ]
 
 
-_SGD_RATE = "from cW the gradient is smaller by c, and the step has to be longer by c: that takes c twice, c**2 * lr."
-_ADAM_RATE = "u does not shrink when the gradients do. The step from cW has to be c times as long: c * lr."
-_PENALTY = "the decay is added to a gradient that is smaller by c, and W is larger by c: decay / c**2."
-_APART = "AdamW takes lr * decay * W away, whatever the gradient. That share of W stays the same if lr * decay does: decay / c."
-_UPWARD = "that is the wrong direction: a longer W needs a longer step, so the learning rate grows with c."
-_AS_SGD = "those are SGD's settings. In this rule the gradient's size is divided out: the learning rate takes c once."
+_RIGHT = {"SGD": (2, 2), "Adam": (1, 2), "AdamW": (1, 1)}
+_ONCE = "u does not shrink when the gradients do, and the step from cW has to be c times as long: c * lr."
+_RATE = {
+    "SGD": "From cW the gradient is smaller by c, and the step has to be longer by c: that takes c twice, c**2 * lr.",
+    "Adam": _ONCE[0].upper() + _ONCE[1:],
+}
+_DECAY = {
+    "SGD": "It is added to a gradient that is smaller by c, and W is larger by c: decay / c**2.",
+    "Adam": "Adam has it inside u, with a gradient that is smaller by c, and W is larger by c: decay / c**2.",
+    "AdamW": "AdamW takes lr * decay * W away, whatever the gradient. That share of W stays the same if lr * decay does: decay / c.",
+}
+
+
+def _powers(rule, of_c, under):
+    """Return the cause for (c**of_c * lr, decay / c**under)."""
+    rate, share = _RIGHT[rule]
+    about_rate = _RATE.get(rule, _RATE["Adam"])
+    if of_c < 0:
+        return "that is the wrong direction: a longer W needs a longer step, so the learning rate grows with c."
+    if (of_c, under) == (0, 0):
+        return "those are the settings of the run from W. " + about_rate
+    if (of_c, under) == _RIGHT["SGD"] != (rate, share):
+        return (
+            f"those are SGD's settings. In {rule} the gradient's size is divided out: the learning rate takes c once."
+        )
+    if of_c != rate:
+        return f"the learning rate takes c {'more' if of_c > rate else 'less'} often than it should. {about_rate}"
+    if under == 0:
+        return "the learning rate is right and the decay is unchanged. " + _DECAY[rule]
+    if under < 0:
+        return "the learning rate is right, and the decay grows with c. It has to shrink. " + _DECAY[rule]
+    return f"the learning rate is right, and the decay is divided by c {'more' if under > share else 'less'} often than it should be. {_DECAY[rule]}"
+
 
 _SETTINGS = known(
     _same_run,
     {
-        '"SGD": (2, 2) -> "SGD": (1, 2)': _SGD_RATE,
-        '"SGD": (2, 2) -> "SGD": (1, 1)': _SGD_RATE,
-        '"SGD": (2, 2) -> "SGD": (1, 0)': _SGD_RATE,
-        '"SGD": (2, 2) -> "SGD": (0, 0)': "those are the settings of the run from W. The loss does not see c, but the gradient does.",
-        '"SGD": (2, 2) -> "SGD": (2, 0)': "the learning rate is right and the decay is unchanged: lr * decay * W would be too much by c**2. "
-        + _first_up(_PENALTY),
-        '"SGD": (2, 2) -> "SGD": (2, 1)': "the learning rate is right, the decay is not: lr * decay has to stay what it is. "
-        + _first_up(_PENALTY),
-        '"SGD": (2, 2) -> "SGD": (2, -2)': "the decay goes down when the learning rate goes up: lr * decay has to stay what it is.",
-        '"SGD": (2, 2) -> "SGD": (-2, -2)': _UPWARD,
-        '"SGD": (2, 2) -> "SGD": (-2, 2)': _UPWARD,
-        '"SGD": (2, 2) -> "SGD": (-1, 2)': _UPWARD,
-        "powers[rule] -> powers['SGD']": _AS_SGD,
-        '"Adam": (1, 2) -> "Adam": (2, 2)': _AS_SGD,
-        '"Adam": (1, 2) -> "Adam": (1, 1)': "decay / c is AdamW's. Adam puts the decay inside u, together with the gradient: "
-        + _PENALTY,
-        '"Adam": (1, 2) -> "Adam": (1, 0)': "the learning rate is right and the decay is unchanged: " + _PENALTY,
-        '"Adam": (1, 2) -> "Adam": (0, 2)': _ADAM_RATE,
-        '"Adam": (1, 2) -> "Adam": (0, 1)': _ADAM_RATE,
-        '"Adam": (1, 2) -> "Adam": (0, 0)': _ADAM_RATE,
-        '"Adam": (1, 2) -> "Adam": (-1, 2)': _UPWARD,
-        '"AdamW": (1, 1) -> "AdamW": (2, 2)': _AS_SGD,
-        '"AdamW": (1, 1) -> "AdamW": (1, 2)': "decay / c**2 is Adam's. " + _APART,
-        '"AdamW": (1, 1) -> "AdamW": (1, 0)': "the learning rate is right and the decay is unchanged. " + _APART,
-        '"AdamW": (1, 1) -> "AdamW": (0, 0)': _ADAM_RATE,
-        '"AdamW": (1, 1) -> "AdamW": (0, 1)': _ADAM_RATE,
-        '"AdamW": (1, 1) -> "AdamW": (2, 1)': "lr takes c once here, not twice. " + _first_up(_ADAM_RATE),
-        '"AdamW": (1, 1) -> "AdamW": (-1, -1)': _UPWARD,
+        f'"{rule}": {right} -> "{rule}": ({of_c}, {under})': _powers(rule, of_c, under)
+        for rule, right in _RIGHT.items()
+        for of_c in (-2, -1, 0, 0.5, 1, 2, 3)
+        for under in (-2, -1, 0, 1, 2, 3)
+        if (of_c, under) != right
+    }
+    | {
         "c**of_c * lr, decay / c**under -> decay / c**under, c**of_c * lr": "the two numbers are in the other order: return lr first, then decay.",
-        "powers[rule] -> powers['Adam']": _SGD_RATE,
-        "powers[rule] -> powers['AdamW']": _SGD_RATE,
+        "c**of_c * lr, decay / c**under -> (c**of_c * lr, lr * decay)": "lr * decay is returned as the decay. In SGD that product stays what it is: decay / c**2.",
         "return c**of_c -> return 10**of_c": "10 is the factor of the lesson's example. Use the argument c.",
+        "return c**of_c * lr -> return c ^ (2 * lr)": "in Python ^ is no power. Write c**2.",
     },
 )
 
@@ -386,7 +387,7 @@ def same_run(answer):
     )
 
 
-# --------------------------------------------------------------------------------------------------------- clinic
+# --- clinic
 
 
 _GRID = torch.tensor([k / 4 for k in range(-12, 13) if k], dtype=torch.float64)  # 24 values, without 0
@@ -422,15 +423,15 @@ def _shaped(answer):
 def _alone(answer):
     together, alone = (answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS) for x in (_SAMPLES, _SAMPLES[:1]))
     near = (together[:1] - alone).abs().max() < 1e-9
-    return {"the tokens of a sample alone and beside three others": "equal" if near else "not equal"}
+    said = "equal" if near else "not equal"
+    return {"the shape alone": tuple(alone.shape), "a sample's tokens alone and among three others": said}
 
 
 def _own(answer):
     other = _SAMPLES.clone()
     other[:, 1] += 1
     a, b = (answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS)[:, [0, 2]] for x in (_SAMPLES, other))
-    near = (a - b).abs().max() < 1e-9
-    return {"the tokens of features 0 and 2": "stay" if near else "change"}
+    return {"the tokens of features 0 and 2": "stay" if (a - b).abs().max() < 1e-9 else "change"}
 
 
 def _reached(answer):
@@ -439,7 +440,9 @@ def _reached(answer):
     found = [None] * 3
     if tokens.requires_grad:
         found = torch.autograd.grad((tokens * draw(54, *tokens.shape)).sum(), leaves, allow_unused=True)
-    names = [n for n, f in zip(("x", "weight", "bias"), found, strict=True) if f is not None and f.abs().max() > 1e-9]
+    # in weight and bias all K rows: each feature has its own
+    reached = [f is not None and bool(f.abs().amax(-1).min() > 1e-9) for f in found]
+    names = [name for name, yes in zip(("x", "weight", "bias"), reached, strict=True) if yes]
     return {"what the gradient reaches": ", ".join(names) or "nothing"}
 
 
@@ -455,7 +458,7 @@ def _in_float32(answer):
 
 _TOKEN_PROBES = [
     Probe("x of shape (4, 3), weight and bias of shape (3, 5)", _shaped),
-    Probe("one sample alone, and the same beside three others", _alone),
+    Probe("one sample alone, and the same among three others", _alone),
     Probe("another value of feature 1", _own),
     *[_counted(feature) for feature in (0, 1, 2)],
     Probe("four random samples", _reached),
@@ -468,61 +471,67 @@ def _tokens(x, weight, bias):
     return x.unsqueeze(-1) * weight + bias
 
 
-_ALONE = "the feature is still normalized by itself: one number minus its own mean is 0, whatever eps is."
-_SIGN = "only the sign of the feature is left: "
-_COMMON = _SIGN + "LN(a w) = LN(w) for a > 0. Add the bias before you normalize, or do not normalize."
-_BATCH = "the statistics are those of the batch: a sample alone gets other tokens, and a batch of one fails."
-_LOST = "the sign is lost: x and -x give the same token."
+_SHAPE = (
+    "x has no axis for the E numbers yet: x.unsqueeze(-1) is (B, K, 1), and times weight (K, E) it becomes (B, K, E)."
+)
+_NOTHING = "nothing of the feature is left. One number minus its own mean is 0, whatever eps is, and what is added to all numbers of a row alike goes with the mean."
+_SIGN = "only the sign of the feature is left: RMSNorm of one number and LayerNorm of two are signs, and LN(a w) = LN(w) for a > 0. Add the bias before you normalize, or do not normalize."
+_LOST = "half of the values share a token with another one. Is the sign lost, so that x and -x give the same?"
+_FLAT = "some values share a token. Is there a function that is flat there, like relu, clamp or round?"
+_MIXED = (
+    "the token of a feature depends on other features: something is reduced over the K features. Treat each by itself."
+)
+_BATCH = "the tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance."
+_UNUSED = "or one of its K rows, is not used. It is learned, and each feature has its own row."
 
+_CAUSES = {  # words of a refusal: the cause. What was observed says enough, whatever the code is.
+    "must match the size": _SHAPE,
+    "cannot be multiplied": _SHAPE,
+    "different tokens: yours is 1,": _NOTHING,
+    "different tokens: yours is 2,": _SIGN,
+    "different tokens: yours is 12,": _LOST,
+    "different tokens: yours": _FLAT,
+    "features 0 and 2: yours": _MIXED,
+    "among three others: yours": _BATCH,
+    "Expected more than 1 value": _BATCH,
+    "reaches: yours is 'x, bias'": f"the weight, {_UNUSED}",
+    "reaches: yours is 'x, weight'": f"the bias, {_UNUSED}",
+    "reaches: yours is 'x'": f"the weight, {_UNUSED}",
+    "reaches: yours is 'weight, bias'": "x is cut off from the gradient. Take detach() out.",
+    "the shape alone": "squeeze() also takes away a batch of one. Leave the shape (B, K, E).",
+}
+_ONE = "x.unsqueeze(-1)"
 _TOKENS = known(
     _tokens,
     {
-        "x.unsqueeze(-1) -> F.layer_norm(x.unsqueeze(-1), (1,))": _ALONE,
-        "x.unsqueeze(-1) -> F.layer_norm(x.unsqueeze(-1), (1,), eps=1.0)": _ALONE,
-        "x.unsqueeze(-1) -> F.rms_norm(x.unsqueeze(-1), (1,))": _SIGN
-        + "x / |x| is what RMSNorm makes of one number, and LayerNorm of two.",
-        "x.unsqueeze(-1) * weight -> F.layer_norm(x.unsqueeze(-1) * weight, weight.shape[-1:])": _COMMON,
-        "x.unsqueeze(-1) * weight -> F.rms_norm(x.unsqueeze(-1) * weight, weight.shape[-1:])": _COMMON,
-        "x.unsqueeze(-1) -> F.layer_norm(x, x.shape[-1:]).unsqueeze(-1)": "the features of a sample are normalized together, so that each token depends on all of them.",
-        "x.unsqueeze(-1) -> ((x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + 1e-5)).unsqueeze(-1)": _BATCH,
-        "x.unsqueeze(-1) -> ((x - x.mean(0)) / (x.std(0) + 1e-5)).unsqueeze(-1)": _BATCH,
-        "x.unsqueeze(-1) -> x.unsqueeze(-1).abs()": _LOST,
-        "x.unsqueeze(-1) -> x.unsqueeze(-1) ** 2": _LOST,
-        " + bias -> ": "the bias is not used any more. It is learned, and belongs to the token.",
-        " * weight -> ": "the weight is not used any more. It is learned, and belongs to the token.",
-        "x.unsqueeze(-1) -> x.unsqueeze(-1).relu()": "negative features are cut off, all to the same token.",
+        **{f"{_ONE} -> {x}": _SHAPE for x in ("x", "x.unsqueeze(1)")},
+        "x.unsqueeze(-1) * -> x @": _SHAPE,
+        **{f"{_ONE} -> F.layer_norm({_ONE}, (1,){eps})": _NOTHING for eps in ("", ", eps=1.0")},
+        f"{_ONE} * weight -> F.layer_norm({_ONE} + bias, bias.shape[-1:]) * weight": _NOTHING,
+        f"{_ONE} -> F.rms_norm({_ONE}, (1,))": _SIGN,
+        **{f"{_ONE} * weight -> F.{n}_norm({_ONE} * weight, weight.shape[-1:])": _SIGN for n in ("layer", "rms")},
+        **{f"{_ONE} -> {_ONE}{end}": _LOST for end in (".abs()", " ** 2")},
+        **{f"{_ONE} -> {_ONE}{end}": _FLAT for end in (".relu()", ".round()", ".clamp(-1, 1)")},
+        **{f"{_ONE} -> {x}.unsqueeze(-1)": _MIXED for x in ("F.layer_norm(x, x.shape[-1:])", "x.softmax(-1)")},
+        f"{_ONE} * weight + bias -> F.layer_norm({_ONE} * weight + bias, weight.shape)": _MIXED,
+        f"{_ONE} -> ((x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + 1e-5)).unsqueeze(-1)": _BATCH,
+        f"{_ONE} -> ((x - x.mean()) / x.std()).unsqueeze(-1)": _BATCH,
+        f"{_ONE} -> F.batch_norm(x, None, None, training=True).unsqueeze(-1)": _BATCH,
+        **{f" * weight -> {w}": _CAUSES["reaches: yours is 'x, bias'"] for w in ("", " * weight[0]")},
+        **{f" + bias -> {b}": _CAUSES["reaches: yours is 'x, weight'"] for b in ("", " + bias[0]")},
+        "weight + bias -> weight[0] + bias[0]": _CAUSES["reaches: yours is 'x'"],
+        f"{_ONE} -> {_ONE}.detach()": _CAUSES["reaches: yours is 'weight, bias'"],
+        f"{_ONE} * weight + bias -> ({_ONE} * weight + bias).squeeze()": _CAUSES["the shape alone"],
     },
 )
-
-
-def _why(answer):
-    """Return the cause of the known mistake whose tokens are those of answer, or None."""
-    x = torch.cat([_GRID.unsqueeze(-1) * torch.tensor([1.0, -0.5, 2.0]), _SAMPLES])  # (28, K)
-
-    def tokens(answer):
-        out = answer(x.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())
-        return out.detach() if isinstance(out, torch.Tensor) else torch.empty(0)
-
-    found = observe(Probe("", lambda answer: {"tokens": tokens(answer)}), answer).get("tokens")
-    for mistake in _TOKENS:
-        known = tokens(mistake.answer)
-        # 1e-3: an eps of 1e-5 more or less does not make another mistake of it
-        if isinstance(found, torch.Tensor) and found.shape == known.shape and (found - known).abs().max() < 1e-3:
-            return f"Probable cause: {mistake.cause}"
-    return None
 
 
 def mended_tokens(answer):
     """Check a function x (B, K), weight, bias (K, E) -> tokens (B, K, E) that keep every value apart (lesson 8)."""
     announce(_TOKENS)
     try:
-        examine(
-            answer,
-            "mended_tokens",
-            _TOKEN_PROBES,
-            _tokens,
-            tried="24 values of each feature, samples alone, other features, gradients",
-        )
+        tried = "24 values of each feature, samples alone, other features, gradients"
+        examine(answer, "mended_tokens", _TOKEN_PROBES, _tokens, tried=tried)
     except NotYet as wrong:
         said, _, cause = str(wrong).removeprefix("Not yet. ").partition("\n")
-        reject(said, cause or (_why(answer) if callable(answer) else None))
+        reject(said, cause or next((why for words, why in _CAUSES.items() if words in said), None))
