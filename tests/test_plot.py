@@ -29,6 +29,7 @@ LINES = {**WORDS, **LABELS, "show": False}
 x8 = torch.arange(8)
 pictures = torch.arange(24.0).reshape(2, 3, 4)  # (N, H, W)
 blocks = {"(B, C)": {"shape": {"B": 2, "C": 5}, "over": ("C",)}}
+pre_ln = {"branch": ["LN", "f"], "formula": "x + f(LN(x))"}
 # One right call of every function that shows something: (function, data, the words that it needs).
 CALLS = {
     "lines": (plot.lines, (x8, {"LayerNorm": x8}), {**WORDS, **LABELS}),
@@ -38,6 +39,7 @@ CALLS = {
     "heat": (plot.heat, (torch.eye(2), ["a", "b"], ["c", "d"]), {**WORDS, "x": "column", "y": "row"}),
     "images": (plot.images, (pictures, ["0", "1"]), WORDS),
     "cubes": (plot.cubes, (blocks,), WORDS),
+    "blocks": (plot.blocks, ({"Pre-LN": pre_ln},), WORDS),
     "scatter3d": (plot.scatter3d, ({"softmax": torch.eye(3)},), {**WORDS, "x": "a", "y": "b", "z": "c"}),
     "figure": (plot.figure, (lambda ax: ax.plot([0, 1]),), WORDS),
 }
@@ -125,7 +127,7 @@ def test_words_are_required(name, word, empty):
 
 
 def test_bytes_do_not_depend_on_the_run_or_on_anybodys_settings():
-    calls = [CALLS[name] for name in ("lines", "bars", "cubes", "scatter3d")]
+    calls = [CALLS[name] for name in ("lines", "bars", "cubes", "blocks", "scatter3d")]
     first = [function(*data, **words, show=False).png for function, data, words in calls]
     with matplotlib.rc_context({"font.size": 31, "axes.grid": False, "lines.linewidth": 9}):
         before = dict(matplotlib.rcParams)
@@ -638,6 +640,28 @@ def test_many_cubes_and_a_fixed_size(drawn):
     assert drawn[2].get_figheight() == drawn[3].get_figheight()  # a widget does not jump
 
 
+# Blocks
+
+
+def test_a_block_draws_its_boxes_in_the_order_of_the_signal(drawn):
+    layouts = {
+        "Post-LN": {"branch": ["f"], "after": ["LN"]},
+        "DeepNorm": {"branch": ["f"], "skip": ["× α"], "after": ["LN"], "formula": "LN(αx + f(x))"},
+        "Peri-LN": {"branch": ["RMSNorm", "f", "LN"], "formula": "x + LN(f(RMSNorm(x)))"},
+    }
+    plot.blocks(layouts, **WORDS, show=False)
+    (ax,) = drawn[0].axes
+    at = {}
+    for text in ax.texts:
+        at.setdefault(text.get_text(), []).append(text.get_position())
+    f, sums, outer = at["f"][2], sorted(at["+"]), sorted(at["LN"])
+    assert at["RMSNorm"][0][0] == f[0] == outer[2][0] and at["RMSNorm"][0][1] < f[1] < outer[2][1] < sums[2][1]
+    assert outer[0][1] > sums[0][1] and outer[0][0] == sums[0][0], "after the sum, on the stream"
+    assert at["× α"][0][0] == sums[1][0] and at["× α"][0][1] < sums[1][1], "on the skip, before the sum"
+    fills = {to_hex(patch.get_facecolor()).upper() for patch in ax.patches}
+    assert {plot.COLORS["LayerNorm"], plot.COLORS["RMSNorm"], "#D5DBE0"} <= fills
+
+
 # Errors: the value, what was expected, the way out
 
 LN = "LayerNorm"
@@ -693,6 +717,10 @@ LN = "LayerNorm"
             "its 3 divisible by 2",
         ),
         (lambda: plot.cubes({"a" * 90: {"shape": {"C": 3}, "over": "C"}}, **WORDS), "too wide"),
+        (lambda: plot.blocks({"Pre-LN": {"after": ["LN"]}}, **WORDS), r"'Pre-LN' is .*expected dict\(branch="),
+        (lambda: plot.blocks({"Pre-LN": {"branch": ["f"], "before": ["LN"]}}, **WORDS), r"expected dict\(branch="),
+        (lambda: plot.blocks({str(n): pre_ln for n in range(6)}, **WORDS), "6 blocks, at most 5"),
+        (lambda: plot.blocks({"a" * 40: pre_ln}, **WORDS), "the words of 'a+' are too wide"),
         (lambda: plot.scatter3d({}, x="x", y="y", z="z", **WORDS), "expects points or curves"),
         (lambda: plot.scatter3d({"a": torch.ones(4)}, x="x", y="y", z="z", **WORDS), r"'a' has shape \(4,\)"),
         (

@@ -5,6 +5,7 @@ shows nothing and returns the Picture instead: a widget takes its `.png`. Data m
 numbers, or nested lists of those; gradients are detached here.
 """
 
+from lessonkit.plot._blocks import blocks
 from lessonkit.plot._charts import bars, heat, hist, images, lines, panels
 from lessonkit.plot._cubes import cubes, reduced
 from lessonkit.plot._house import COLORS, Picture, colors_for, end_label, figure, ink, mean_and_sd
@@ -14,6 +15,7 @@ __all__ = [
     "COLORS",
     "Picture",
     "bars",
+    "blocks",
     "colors_for",
     "cubes",
     "end_label",

@@ -1,0 +1,92 @@
+"""Residual blocks as diagrams: what lies on the branch, on the skip, and on the stream after the sum."""
+
+from matplotlib.patches import Circle, FancyBboxPatch
+
+from lessonkit.plot._house import COLORS, GREY, WIDE, ink, luminance, measure, method, named, need_words, publish
+
+_PARTS = {"skip", "branch", "after", "formula"}
+_NAME = {"fontsize": 17, "fontweight": "bold"}
+_BOX = {"fontsize": 16, "fontweight": "bold"}
+_FORMULA = {"fontsize": 14}
+_HIGH, _STEP, _RADIUS = 30, 48, 12  # points: a box, from one box to the next, the circle of the sum
+_FEW = 5  # blocks in one figure: more are too small for the back of a room
+
+
+def blocks(layouts, /, *, title="", caption="", alt="", show=True):
+    """Draw residual blocks side by side, each from its input x at the bottom to its output y at the top.
+
+    layouts: {name: dict(branch=["LN", "f"], skip=["× α"], after=["LN"], formula="x + f(LN(x))")}, one to five blocks.
+    branch: the boxes between x and the sum, in the order in which a signal meets them. skip: boxes on the way around
+    them, after: boxes after the sum, formula: a line below the diagram; all three may be left out. A box that is
+    named like a method ("LN", "RMSNorm") has that method's colour, every other one is grey.
+    Raises ValueError for missing words, unknown parts, and blocks that are too many or too wide.
+    """
+    need_words("blocks", title=title, caption=caption, alt=alt)
+    if len(named(layouts, "plot.blocks")) > _FEW:
+        raise ValueError(f"plot.blocks: {len(layouts)} blocks, at most {_FEW} can be read from afar. Draw two figures.")
+    for name, layout in layouts.items():
+        if not isinstance(layout, dict) or not layout.get("branch") or set(layout) - _PARTS:
+            raise ValueError(
+                f"plot.blocks: {name!r} is {layout}, expected dict(branch=[box, ...]), and as you need them skip=, "
+                "after= and formula=."
+            )
+
+    def build(fig):
+        width = fig.get_figwidth() * 72 - 20
+        each = width / max(len(layouts), 3)  # one or two blocks are not drawn larger than three
+        longest = max(len(layout["branch"]) for layout in layouts.values())
+        tops = max(len(layout.get("after", ())) for layout in layouts.values())
+        foot = 62 if any(layout.get("formula") for layout in layouts.values()) else 34
+        height = foot + 70 + _STEP * (longest + tops) + 46
+        ax = fig.add_subplot()
+        for place, (name, layout) in enumerate(layouts.items()):
+            centre = width * (place + 0.5) / len(layouts)
+            sizes = [
+                72 * measure(fig, name, **_NAME)[0],
+                72 * measure(fig, layout.get("formula") or "x", **_FORMULA)[0],
+            ]
+            if max(sizes) > each - 6:
+                raise ValueError(f"plot.blocks: the words of {name!r} are too wide for {len(layouts)} blocks.")
+            _block(ax, centre, each, foot, longest, tops, name, **layout)
+        ax.set_axis_off()
+        ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
+        fig.set_figheight((height + 10) / 72)
+
+    return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, 4), show=show)
+
+
+def _block(ax, centre, each, foot, longest, tops, name, *, branch, skip=(), after=(), formula=""):
+    stream, side = centre - 0.2 * each, centre + 0.2 * each  # where the skip and the branch run
+    wide = min(0.36 * each, 78)
+    fork, total = foot + 24, foot + 24 + _STEP * longest + 34  # heights of the split and of the sum
+    end = total + 16 + _STEP * tops + 12
+    line = {"color": "#2B2F33", "lw": 3, "solid_capstyle": "butt", "zorder": 1}
+    ax.plot([stream, stream], [foot, end - 8], **line)
+    ax.plot([stream, side, side, stream + _RADIUS + 8], [fork, fork, total, total], **line, solid_joinstyle="round")
+    for tip, tail in (((stream, end), (stream, end - 10)), ((stream + _RADIUS, total), (stream + _RADIUS + 12, total))):
+        arrow = {"arrowstyle": "-|>,head_length=0.5,head_width=0.3", "color": line["color"], "lw": 3}
+        ax.annotate("", tip, tail, arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
+    middle = (fork + total) / 2
+    for boxes, x in ((branch, side), (skip, stream)):
+        for place, text in enumerate(boxes):
+            _box(ax, x, middle + _STEP * (place - (len(boxes) - 1) / 2), wide, text)
+    for place, text in enumerate(after):
+        _box(ax, stream, total + 16 + _STEP * (place + 0.5), wide, text)
+    ax.add_patch(Circle((stream, total), _RADIUS, facecolor="white", edgecolor=line["color"], lw=2, zorder=3))
+    ax.text(stream, total, "+", ha="center", va="center_baseline", zorder=4, fontsize=17, fontweight="bold")
+    words = {"ha": "center", "va": "center", "style": "italic", "fontsize": 16}
+    ax.text(stream - 12, foot + 6, "x", **words)
+    ax.text(stream - 12, end - 4, "y", **words)
+    ax.text(centre, foot + 70 + _STEP * (longest + tops) + 30, name, ha="center", va="center", **_NAME)
+    if formula:
+        ax.text(centre, 34, formula, ha="center", va="center", color=ink(GREY), **_FORMULA)
+
+
+def _box(ax, x, y, wide, text):
+    fill = COLORS[method(text)] if method(text) else "#D5DBE0"
+    box = FancyBboxPatch(
+        (x - wide / 2, y - _HIGH / 2), wide, _HIGH, boxstyle="round,pad=0,rounding_size=5", fc=fill, ec="none", zorder=2
+    )
+    ax.add_patch(box)
+    light = luminance(fill) > 0.3
+    ax.text(x, y, text, ha="center", va="center", color="#15191C" if light else "white", zorder=3, **_BOX)
