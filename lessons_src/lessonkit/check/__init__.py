@@ -22,6 +22,7 @@ __all__ = ["NotYet", "YourTurn", "predict", "recall", "summary"]
 _verdicts = {}  # name of a check: whether its last answer in this kernel was right
 
 
+@functools.cache
 def where():
     """Return {name of a check: name of the module that defines it}, read from the sources without importing them."""
     return {

@@ -8,7 +8,7 @@ from lessonkit.check.wording import cut, digits_of, inputs, kind_of, plain, row_
 
 def same(a, b, probe):
     """Whether two observations agree: the rule by which an answer counts as a known mistake."""
-    return a.keys() == b.keys() and problem(a, b, probe) is None
+    return a.keys() == b.keys() and all(_agree(what, value, b[what], probe) for what, value in a.items())
 
 
 def problem(seen, right, probe):
@@ -62,11 +62,24 @@ def _returned(value):
     return "Is the return missing at the end?" if value == kind_of(None) else None
 
 
-def _difference(what, value, right, probe, alone=True):
-    """Compare one observation. alone: whether it is the only output."""
+def _agree(what, value, right, probe):
+    """Whether one observation is as it should be. It makes no words: an answer meets all known mistakes here."""
     if not isinstance(right, torch.Tensor):
-        if _number_equals(value, right, probe.tolerance) or _alike(value, right):
-            return None
+        return _number_equals(value, right, probe.tolerance) or _alike(value, right)
+    if not isinstance(value, torch.Tensor) or value.device != right.device or value.shape != right.shape:
+        return False
+    if what.endswith("after the call"):
+        return torch.equal(value, right) or torch.equal(torch.nan_to_num(value), torch.nan_to_num(right))
+    if probe.exact_dtype and value.dtype != right.dtype:
+        return False
+    return right.numel() == 0 or _close(value, right, probe)
+
+
+def _difference(what, value, right, probe, alone=True):
+    """Return (what is wrong, what it suggests or None); None if they agree. alone: whether it is the only output."""
+    if _agree(what, value, right, probe):
+        return None
+    if not isinstance(right, torch.Tensor):
         if value is None:
             said = f"it returned nothing (None), expected {sentence(plain(right))}"
         else:
@@ -80,12 +93,10 @@ def _difference(what, value, right, probe, alone=True):
     if value.device != right.device:
         return f"{what} is on the device {value.device}, expected {right.device}.", None
     if what.endswith("after the call"):
-        if value.shape != right.shape or not torch.equal(torch.nan_to_num(value), torch.nan_to_num(right)):
-            return f"your code changed its input {what.split()[0]}.", (
-                "An operation in place (+=, *=, or a name that ends in _) works on the caller's tensor. "
-                "Write x = x - mean, not x -= mean."
-            )
-        return None
+        return f"your code changed its input {what.split()[0]}.", (
+            "An operation in place (+=, *=, or a name that ends in _) works on the caller's tensor. "
+            "Write x = x - mean, not x -= mean."
+        )
     if value.shape != right.shape:
         return f"{what} has shape {tuple(value.shape)}, expected {tuple(right.shape)}. {inputs(probe)}".rstrip(), None
     if probe.exact_dtype and value.dtype != right.dtype:
@@ -94,8 +105,6 @@ def _difference(what, value, right, probe, alone=True):
             if value.is_floating_point()
             else None
         )
-    if right.numel() == 0 or _close(value, right, probe):
-        return None
     hint = _PARTLY if what.startswith("gradient of") else None
     return _numbers(what, value, right, probe), _not_finite(value, right) or hint
 
@@ -135,8 +144,10 @@ def _error(value, right):
 
 
 def _close(value, right, probe):
-    finite = right.detach().double().abs().nan_to_num(0, 0, 0)
-    return bool((_error(value, right) <= probe.tolerance * finite.max().clamp(min=1)).all())
+    value, right = value.detach().double(), right.detach().double()
+    bound = probe.tolerance * max(1, right.abs().nan_to_num(0, 0, 0).max().item())
+    close = (value - right).abs() <= bound  # False where one is inf or nan, also where both are
+    return bool(close.all()) or bool((close | (value == right) | value.isnan() & right.isnan()).all())
 
 
 def _numbers(what, value, right, probe):

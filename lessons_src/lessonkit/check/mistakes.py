@@ -1,6 +1,7 @@
 """Known mistakes: wrong answers with their causes, most of them made by editing the text of a right one."""
 
 import contextlib
+import functools
 import inspect
 import linecache
 import textwrap
@@ -41,7 +42,7 @@ def known(solution, rows):
 
 def edited(solution, edits):
     """Return what solution becomes when its text is edited ("old -> new ; old -> new"); ValueError if it cannot be."""
-    text = changed = textwrap.dedent(inspect.getsource(solution))
+    text = changed = _source(solution)
     for edit in edits.split(" ; "):
         old, arrow, new = edit.partition(" -> ")
         if not arrow or " -> " in new:
@@ -56,6 +57,11 @@ def edited(solution, edits):
     exec(compile(changed, file, "exec"), namespace)
     linecache.cache[file] = (len(changed), None, changed.splitlines(keepends=True), file)  # inspect.getsource finds it
     return namespace[solution.__name__]
+
+
+@functools.cache
+def _source(solution):
+    return textwrap.dedent(inspect.getsource(solution))  # for a class it reads the whole module: once is enough
 
 
 @contextlib.contextmanager
