@@ -152,7 +152,6 @@ BANK = {
             ],
         },
         "wrong": {
-            "the rate alone": (lambda rule, c, lr, decay: c**2 * lr, "expected"),
             "words": (lambda rule, c, lr, decay: ("c**2 * lr", "decay / c**2"), "learning rate"),
             "a dictionary": (lambda rule, c, lr, decay: {"lr": c**2 * lr, "decay": decay / c**2}, "expected"),
             "only AdamW is wrong": (
@@ -172,7 +171,7 @@ BANK = {
             "normalized with two constants": with_a_constant_axis,
         },
         "wrong": {
-            "divided by the size": (lambda x, w, b: _tokens(x / x.abs(), w, b), "only the sign"),
+            "divided by the size": (lambda x, w, b: _tokens(x / x.abs(), w, b), "Only the sign"),
             "with its negative": (
                 lambda x, w, b: F.layer_norm(torch.stack([x, -x], -1), (2,))[..., :1] * w + b,
                 "LayerNorm of two",

@@ -29,8 +29,6 @@ def _with_an_outlier(seed):
 
 
 # --- project_and_scale
-
-
 def _project_and_scale(x, eps=1e-5):
     D = x.shape[-1]
     P = torch.eye(D, dtype=x.dtype, device=x.device) - 1 / D
@@ -62,9 +60,7 @@ _NORM = "p.norm(dim=-1, keepdim=True)"
 _RADIUS = "The radius is sqrt(D): multiply the unit arrow by D**0.5."
 _OUTSIDE = "eps is added to the length. It belongs under the root: sqrt(|P x|^2 + D eps)."
 _NORMALIZE = "F.normalize takes its eps as the smallest length allowed, not under the root with a factor D."
-_VARIANCE = (
-    "the squared length is divided by D, so that it is the variance: eps and the radius must not have a D there."
-)
+_VARIANCE = "the squared length is divided by D, so that it is the variance: eps and the radius must have no D then."
 _IN_FLOAT32 = "P is made in float32, and float64 rows need it in float64: give torch.eye the dtype and device of x."
 
 _MOVES = known(
@@ -122,21 +118,13 @@ _MOVES = known(
 
 def project_and_scale(answer):
     """Check a function x (..., D), eps=1e-5 -> sqrt(D) P x / sqrt(|P x|^2 + D eps) (lesson 8)."""
-    examine(
-        answer,
-        "project_and_scale",
-        _MOVES_PROBES,
-        in_float64(_layer_norm),
-        _MOVES,
-        tried="small spread, offsets, an outlier, three values of eps, equal numbers, gradients",
-        by_hand=("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"),
-        devices=True,
-    )
+    tried = "small spread, offsets, an outlier, three values of eps, equal numbers, gradients"
+    own = ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
+    right = in_float64(_layer_norm)
+    examine(answer, "project_and_scale", _MOVES_PROBES, right, _MOVES, tried, by_hand=own, devices=True)
 
 
 # --- rms_norm_module
-
-
 class _Shell(nn.Module):
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
         super().__init__()
@@ -306,8 +294,6 @@ def rms_norm_module(answer):
 
 
 # --- same_run
-
-
 def _same_run(rule, c, lr, decay):
     of_c, under = {"SGD": (2, 2), "Adam": (1, 2), "AdamW": (1, 1)}[rule]
     return c**of_c * lr, decay / c**under
@@ -316,19 +302,13 @@ def _same_run(rule, c, lr, decay):
 def _settings(rule):
     """Return the probes of one rule: factors above and below 1, with decay and without."""
     tried = [(10.0, 0.5, 0.02), (0.25, 0.1, 0.3), (3.0, 0.01, 0.0)]
-    names, returns = ("rule", "c", "lr", "decay"), ("the learning rate", "the decay")
-    return [
-        call(f"{rule}, from {c:g} W", rule, c, lr, decay, names=names, returns=returns, gradient=False)
-        for c, lr, decay in tried
-    ]
+    said = dict(names=("rule", "c", "lr", "decay"), returns=("the learning rate", "the decay"), gradient=False)
+    return [call(f"{rule}, from {c:g} W", rule, c, lr, decay, **said) for c, lr, decay in tried]
 
 
 _RIGHT = {"SGD": (2, 2), "Adam": (1, 2), "AdamW": (1, 1)}
-_ONCE = "u does not shrink when the gradients do, and the step from cW has to be c times as long: c * lr."
-_RATE = {
-    "SGD": "From cW the gradient is smaller by c, and the step has to be longer by c: that takes c twice, c**2 * lr.",
-    "Adam": _ONCE[0].upper() + _ONCE[1:],
-}
+_TWICE = "From cW the gradient is smaller by c, and the step has to be longer by c: that takes c twice, c**2 * lr."
+_ONCE = "Here u does not shrink when the gradients do, and the step from cW has to be c times as long: c * lr."
 _DECAY = {
     "SGD": "It is added to a gradient that is smaller by c, and W is larger by c: decay / c**2.",
     "Adam": "Adam has it inside u, with a gradient that is smaller by c, and W is larger by c: decay / c**2.",
@@ -339,15 +319,13 @@ _DECAY = {
 def _powers(rule, of_c, under):
     """Return the cause for (c**of_c * lr, decay / c**under)."""
     rate, share = _RIGHT[rule]
-    about_rate = _RATE.get(rule, _RATE["Adam"])
+    about_rate = _TWICE if rule == "SGD" else _ONCE
     if of_c < 0:
         return "that is the wrong direction: a longer W needs a longer step, so the learning rate grows with c."
     if (of_c, under) == (0, 0):
         return "those are the settings of the run from W. " + about_rate
     if (of_c, under) == _RIGHT["SGD"] != (rate, share):
-        return (
-            f"those are SGD's settings. In {rule} the gradient's size is divided out: the learning rate takes c once."
-        )
+        return f"those are SGD's settings. {_ONCE}"
     if of_c != rate:
         return f"the learning rate takes c {'more' if of_c > rate else 'less'} often than it should. {about_rate}"
     if under == 0:
@@ -388,8 +366,6 @@ def same_run(answer):
 
 
 # --- clinic
-
-
 _GRID = torch.tensor([k / 4 for k in range(-12, 13) if k], dtype=torch.float64)  # 24 values, without 0
 _TOKEN_WEIGHT, _TOKEN_BIAS = draw(51, 3, 5), draw(52, 3, 5)  # (K, E)
 _SAMPLES = draw(53, 4, 3)  # (B, K)
@@ -422,8 +398,7 @@ def _shaped(answer):
 
 def _alone(answer):
     together, alone = (answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS) for x in (_SAMPLES, _SAMPLES[:1]))
-    near = (together[:1] - alone).abs().max() < 1e-9
-    said = "equal" if near else "not equal"
+    said = "equal" if (together[:1] - alone).abs().max() < 1e-9 else "not equal"
     return {"the shape alone": tuple(alone.shape), "a sample's tokens alone and among three others": said}
 
 
@@ -447,13 +422,9 @@ def _reached(answer):
 
 
 def _at_zero(answer):
-    tokens = answer(torch.zeros(2, 3, dtype=torch.float64), _TOKEN_WEIGHT, _TOKEN_BIAS)
-    return {"the tokens": "finite" if tokens.isfinite().all() else "nan or inf among them"}
-
-
-def _in_float32(answer):
-    tokens = answer(*(t.float() for t in (_SAMPLES, _TOKEN_WEIGHT, _TOKEN_BIAS)))
-    return {"the dtype of the tokens": str(tokens.dtype)}
+    tokens = answer(*(t.float() for t in (0 * _SAMPLES, _TOKEN_WEIGHT, _TOKEN_BIAS)))
+    finite = "finite" if tokens.isfinite().all() else "nan or inf among them"
+    return {"the tokens": finite, "the dtype of the tokens": str(tokens.dtype)}
 
 
 _TOKEN_PROBES = [
@@ -462,8 +433,7 @@ _TOKEN_PROBES = [
     Probe("another value of feature 1", _own),
     *[_counted(feature) for feature in (0, 1, 2)],
     Probe("four random samples", _reached),
-    Probe("features that are all 0", _at_zero),
-    Probe("float32 features", _in_float32),
+    Probe("float32 features that are all 0", _at_zero),
 ]
 
 
@@ -471,17 +441,13 @@ def _tokens(x, weight, bias):
     return x.unsqueeze(-1) * weight + bias
 
 
-_SHAPE = (
-    "x has no axis for the E numbers yet: x.unsqueeze(-1) is (B, K, 1), and times weight (K, E) it becomes (B, K, E)."
-)
-_NOTHING = "nothing of the feature is left. One number minus its own mean is 0, whatever eps is, and what is added to all numbers of a row alike goes with the mean."
-_SIGN = "only the sign of the feature is left: RMSNorm of one number and LayerNorm of two are signs, and LN(a w) = LN(w) for a > 0. Add the bias before you normalize, or do not normalize."
-_LOST = "half of the values share a token with another one. Is the sign lost, so that x and -x give the same?"
-_FLAT = "some values share a token. Is there a function that is flat there, like relu, clamp or round?"
-_MIXED = (
-    "the token of a feature depends on other features: something is reduced over the K features. Treat each by itself."
-)
-_BATCH = "the tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance."
+_SHAPE = "x has no axis for the E numbers yet: x.unsqueeze(-1) is (B, K, 1), and times (K, E) it becomes (B, K, E)."
+_NOTHING = "Nothing of the feature is left. One number minus its own mean is 0, whatever eps is, and what is added to all numbers of a row alike goes with the mean."
+_SIGN = "Only the sign of the feature is left: RMSNorm of one number and LayerNorm of two are signs, and LN(a w) = LN(w) for a > 0. Add the bias before you normalize, or do not normalize."
+_LOST = "Half of the values share a token with another one. Is the sign lost, so that x and -x give the same?"
+_FLAT = "Some values share a token. Is there a function that is flat there, like relu, clamp or round?"
+_MIXED = "The token of a feature depends on other features: something is reduced over axis K. Treat each by itself."
+_BATCH = "The tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance."
 _UNUSED = "or one of its K rows, is not used. It is learned, and each feature has its own row."
 
 _CAUSES = {  # words of a refusal: the cause. What was observed says enough, whatever the code is.
@@ -494,9 +460,9 @@ _CAUSES = {  # words of a refusal: the cause. What was observed says enough, wha
     "features 0 and 2: yours": _MIXED,
     "among three others: yours": _BATCH,
     "Expected more than 1 value": _BATCH,
-    "reaches: yours is 'x, bias'": f"the weight, {_UNUSED}",
-    "reaches: yours is 'x, weight'": f"the bias, {_UNUSED}",
-    "reaches: yours is 'x'": f"the weight, {_UNUSED}",
+    "reaches: yours is 'x, bias'": f"The weight, {_UNUSED}",
+    "reaches: yours is 'x, weight'": f"The bias, {_UNUSED}",
+    "reaches: yours is 'x'": f"The weight, {_UNUSED}",
     "reaches: yours is 'weight, bias'": "x is cut off from the gradient. Take detach() out.",
     "the shape alone": "squeeze() also takes away a batch of one. Leave the shape (B, K, E).",
 }
