@@ -3,6 +3,8 @@
 import torch
 from torch.nn import functional as F
 
+from lessonkit.check.lessons.backward import _backward, _Function, _in_steps, _mended, _stats
+
 
 def m(t):
     return t.mean(-1, keepdim=True)
@@ -16,33 +18,12 @@ def over_rows(t):
     return t.sum(tuple(range(t.dim() - 1)))
 
 
-def statistics(x, eps):
-    mean = m(x)
-    return mean, torch.rsqrt(m((x - mean) ** 2) + eps)
-
-
 def plain_forward(x, weight, bias, eps):
-    mean, rstd = statistics(x, eps)
+    mean, rstd = _stats(x, eps)
     return (x - mean) * rstd * weight + bias
 
 
 # 7.1
-
-
-def steps(dy, x, weight, eps=1e-5):
-    D = x.shape[-1]
-    mean = x.mean(-1, keepdim=True)
-    centered = x - mean
-    rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps)
-    dx_hat = dy * weight
-    drstd = (dx_hat * centered).sum(-1, keepdim=True)
-    dvar = drstd * -0.5 * rstd**3
-    dcentered = dx_hat * rstd + dvar * 2 * centered / D
-    dmean = -dcentered.sum(-1, keepdim=True)
-    dx = dcentered + dmean / D
-    return dx_hat, drstd, dvar, dcentered, dmean, dx
-
-
 def steps_otherwise(dy, x, weight, eps=1e-5):
     D = x.size(-1)
     var, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
@@ -56,7 +37,7 @@ def steps_otherwise(dy, x, weight, eps=1e-5):
 
 
 def steps_with_matrices(dy, x, weight, eps=1e-5):
-    D, (mean, rstd) = x.shape[-1], statistics(x, eps)
+    D, (mean, rstd) = x.shape[-1], _stats(x, eps)
     column, h = (x - mean).unsqueeze(-1), dy * weight
     identity = torch.eye(D, dtype=x.dtype)
     jacobian = rstd.unsqueeze(-1) * identity - column @ column.mT * rstd.unsqueeze(-1) ** 3 / D  # x_hat by centered
@@ -67,40 +48,19 @@ def steps_with_matrices(dy, x, weight, eps=1e-5):
 
 
 def steps_by_autograd(dy, x, weight, eps=1e-5):
-    mean = x.mean(-1, keepdim=True)
-    centered = x - mean
-    var = (centered**2).mean(-1, keepdim=True)
-    rstd = (var + eps) ** -0.5
-    x_hat = centered * rstd
     if not x.requires_grad:
-        return steps(dy, x, weight, eps)
-    return torch.autograd.grad(x_hat * weight, [x_hat, rstd, var, centered, mean, x], dy, create_graph=True)
+        return _in_steps(dy, x, weight, eps)
+    y = plain_forward(x, weight, 0.0, eps)
+    return *_in_steps(dy, x, weight, eps)[:5], torch.autograd.grad(y, x, dy, create_graph=True)[0]
 
 
 def but_line(number, change):
     """The right gradients with one of them changed, the others as they are."""
-    return lambda *args: tuple(change(t) if i == number else t for i, t in enumerate(steps(*args)))
+    return lambda *args: tuple(change(t) if i == number else t for i, t in enumerate(_in_steps(*args)))
 
 
 # 7.2
-
-
-def closed(dy, x, mean, rstd, weight):
-    x_hat = (x - mean) * rstd
-    h = dy * weight
-    dx = rstd * (h - m(h) - x_hat * m(h * x_hat))
-    return dx, over_rows(dy * x_hat), over_rows(dy)
-
-
-def with_sums(dy, x, mean, rstd, weight):
-    D = x.shape[-1]
-    x_hat = (x - mean) * rstd
-    h = weight * dy
-    dx = rstd / D * (D * h - h.sum(-1, keepdim=True) - x_hat * (h * x_hat).sum(-1, keepdim=True))
-    return dx, (dy * x_hat).reshape(-1, D).sum(0), dy.reshape(-1, D).sum(0)
-
-
-def in_steps(dy, x, mean, rstd, weight):
+def line_by_line(dy, x, mean, rstd, weight):
     D = x.shape[-1]
     h = dy * weight
     dvar = -0.5 * rstd**3 * total(h * (x - mean))
@@ -127,18 +87,6 @@ def projections(dy, x, mean, rstd, weight):
     return rstd * h, over_rows(x_hat * dy), over_rows(dy)
 
 
-def detached_statistics(dy, x, mean, rstd, weight):
-    x = x.detach().requires_grad_()
-    y = (x - mean.detach()) * rstd.detach() * weight
-    return torch.autograd.grad(y, x, dy)[0], over_rows(dy * (x - mean) * rstd), over_rows(dy)
-
-
-def pytorch_anew(dy, x, mean, rstd, weight):
-    D = x.shape[-1]
-    out = torch.ops.aten.native_layer_norm(x, [D], weight, None, 1e-5)
-    return torch.ops.aten.native_layer_norm_backward(dy, x, [D], out[1], out[2], weight, weight, [True] * 3)
-
-
 def with_the_right_eps(dy, x, mean, rstd, weight):
     """Autograd, with the eps that the given rstd knows."""
     eps = (rstd**-2 - m((x - mean) ** 2)).detach()
@@ -148,23 +96,7 @@ def with_the_right_eps(dy, x, mean, rstd, weight):
 
 def clipped(dy, x, mean, rstd, weight):
     x_hat = ((x - mean) * rstd).clamp(-3, 3)
-    return closed(dy, x_hat / rstd + mean, mean, rstd, weight)
-
-
-def product_of_means(dy, x, mean, rstd, weight):
-    x_hat, h = (x - mean) * rstd, dy * weight
-    return rstd * (h - m(h) - x_hat * m(h) * m(x_hat)), *closed(dy, x, mean, rstd, weight)[1:]
-
-
-def no_gain_andmeans(dy, x, mean, rstd, weight):
-    return closed(dy, x, mean, rstd, torch.ones_like(weight))[0], (dy * x).mean(0), dy.mean(0)
-
-
-def works_in_place(dy, x, mean, rstd, weight):
-    x -= mean
-    x *= rstd
-    h = dy * weight
-    return rstd * (h - m(h) - x * m(h * x)), over_rows(dy * x), over_rows(dy)
+    return _backward(dy, x_hat / rstd + mean, mean, rstd, weight)
 
 
 def remembers_a_shape():
@@ -172,14 +104,12 @@ def remembers_a_shape():
 
     def answer(dy, x, mean, rstd, weight):
         x_hat = (x - mean) * rstd if x.requires_grad else kept.setdefault(x.shape, (x - mean) * rstd)
-        return closed(dy, x_hat, 0.0, 1.0, weight)[0] * rstd, over_rows(dy * x_hat), over_rows(dy)
+        return _backward(dy, x_hat, 0.0, 1.0, weight)[0] * rstd, over_rows(dy * x_hat), over_rows(dy)
 
     return answer
 
 
 # 7.3
-
-
 def inputs(rows=3, features=5, scale=3.0, **others):
     g = torch.Generator().manual_seed(73)
     x, dy = (torch.randn(rows, features, dtype=torch.float64, generator=g) for _ in range(2))
@@ -194,28 +124,6 @@ BY_HAND = dict(
 
 
 # 7.4
-
-
-class NewStyle(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x, weight, bias, eps):
-        return plain_forward(x, weight, bias, eps)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        x, weight, bias, eps = inputs
-        ctx.save_for_backward(x, weight)
-        ctx.eps = eps
-
-    @staticmethod
-    def backward(ctx, dy):
-        x, weight = ctx.saved_tensors
-        mean, rstd = statistics(x, ctx.eps)
-        return *closed(dy, x, mean, rstd, weight), None
-
-
 class OldStyle(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias, eps):
@@ -226,7 +134,7 @@ class OldStyle(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dy):
         x, weight, bias = ctx.saved_tensors
-        return (*in_steps(dy, x, *statistics(x, ctx.eps), weight), None)
+        return (*line_by_line(dy, x, *_stats(x, ctx.eps), weight), None)
 
 
 class ByAutograd(torch.autograd.Function):
@@ -256,51 +164,29 @@ class OnlyWhatIsNeeded(OldStyle):
         return tuple(g if wanted else None for g, wanted in zip(grads, ctx.needs_input_grad, strict=True))
 
 
-class HidesXHat(NewStyle):
+class HidesXHat(_Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
-        NewStyle.setup_context(ctx, inputs, output)
-        mean, rstd = statistics(inputs[0], inputs[3])
+        _Function.setup_context(ctx, inputs, output)
+        mean, rstd = _stats(inputs[0], inputs[3])
         ctx.x_hat = (inputs[0] - mean) * rstd
 
 
-def backward_is(backward, base=NewStyle):
-    return type("LayerNormFunction", (base,), {"backward": staticmethod(backward)})
+def backward_is(backward):
+    return type("LayerNormFunction", (_Function,), {"backward": staticmethod(backward)})
 
 
 def returns(change):
-    return backward_is(lambda ctx, dy: change(*NewStyle.backward(ctx, dy)))
-
-
-def unknown_name(ctx, dy):
-    return no_such_name  # noqa: F821
-
-
-def one_term_short(ctx, dy):
-    x, weight = ctx.saved_tensors
-    mean, rstd = statistics(x, ctx.eps)
-    x_hat, h = (x - mean) * rstd, dy * weight
-    return rstd * (h - m(h)), over_rows(dy * x_hat), over_rows(dy), None
+    return backward_is(lambda ctx, dy: change(*_Function.backward(ctx, dy)))
 
 
 def scales_dy(ctx, dy):
-    right = NewStyle.backward(ctx, dy.clone())
+    right = _Function.backward(ctx, dy.clone())
     dy *= 2
     return right
 
 
-class NoFunction:
-    apply = staticmethod(plain_forward)
-
-
 # 7.5
-
-
-def mended(dy, x_hat, rstd, weight):
-    h = dy * weight
-    return rstd * (h - m(h) - x_hat * m(h * x_hat))
-
-
 def mended_sums(dy, x_hat, rstd, weight):
     N = dy.shape[-1]
     dy = dy * weight
@@ -308,62 +194,33 @@ def mended_sums(dy, x_hat, rstd, weight):
 
 
 def mended_by_7_2(dy, x_hat, rstd, weight):
-    return closed(dy, x_hat, torch.zeros_like(rstd), torch.ones_like(rstd), weight)[0] * rstd
-
-
-def mended_in_place(dy, x_hat, rstd, weight):
-    dy *= weight
-    return rstd * (dy - m(dy) - x_hat * m(dy * x_hat))
-
-
-def half_mended(dy, x_hat, rstd, weight):
-    return weight * rstd * (dy - m(dy)) - rstd * x_hat * m(dy * weight * x_hat)
+    return _backward(dy, x_hat, torch.zeros_like(rstd), torch.ones_like(rstd), weight)[0] * rstd
 
 
 BANK = {
     "backward_in_steps": {
-        "right": {
-            "six lines": steps,
-            "with the deviation, einsum, a list": steps_otherwise,
-            "with matrices": steps_with_matrices,
-        },
+        "right": {"six lines": _in_steps, "einsum, a list": steps_otherwise, "with matrices": steps_with_matrices},
         "wrong": {
-            "drstd without keepdim": (but_line(1, lambda t: t.squeeze(-1)), "shape"),
-            "five of six": (lambda *a: steps(*a)[:5], "expected dx_hat"),
+            "five of six": (lambda *a: _in_steps(*a)[:5], "expected dx_hat"),
             "the second of two lines wrong": (
                 lambda *a: (*but_line(1, lambda t: t / a[1].shape[-1])(*a)[:2], *[None] * 4),
-                "Right so far: dx_hat.\nProbable cause: the line of drstd: one rstd serves the whole row: its parts "
-                "are summed, not averaged.",
+                "Right so far: dx_hat.\nProbable cause: the line of drstd: one rstd serves the whole row",
             ),
             "two lines wrong": (lambda *a: (*but_line(2, lambda t: -t)(*a)[:5], a[0] * 3), "the sign"),
-            "a line of no known mistake": (
-                but_line(4, lambda t: t + 1),
-                "Right so far: dx_hat, drstd, dvar, dcentered",
-            ),
+            "of no known cause": (but_line(4, lambda t: t + 1), "Right so far: dx_hat, drstd, dvar, dcentered"),
             "by autograd": (steps_by_autograd, "PyTorch's own grad"),
         },
     },
     "layer_norm_backward": {
-        "right": {
-            "the closed form": closed,
-            "sums and D": with_sums,
-            "line by line, a list": in_steps,
-            "PyTorch's expanded form": expanded,
-            "two projections": projections,
-        },
+        "right": {"closed": _backward, "steps, a list": line_by_line, "expanded": expanded, "two parts": projections},
         "wrong": {
-            "statistics under no_grad": (detached_statistics, "constants"),  # seen in public code
-            "its own eps": (pytorch_anew, "which eps"),
-            "product of means": (product_of_means, "variance term is missing"),
-            "no gain, and means over the rows": (no_gain_andmeans, "gain is missing in dx"),
             "clipped": (clipped, "outlier"),
             "remembers a shape": (remembers_a_shape(), "3 other rows of 5"),
-            "two of three": (lambda *a: closed(*a)[:2], "expected dx and dweight and dbias"),
-            "dx alone": (lambda *a: closed(*a)[0], "expected dx and dweight and dbias"),
-            "in place": (works_in_place, "changed its input x"),
-            "arguments swapped": (lambda dy, x, *others: closed(x, dy, *others), "expected"),
-            "under no_grad": (torch.no_grad()(closed), "gradient"),
-            "float32 only": (lambda *a: tuple(t.double() for t in closed(*(t.float() for t in a))), "expected"),
+            "two of three": (lambda *a: _backward(*a)[:2], "expected dx and dweight and dbias"),
+            "dx alone": (lambda *a: _backward(*a)[0], "expected dx and dweight and dbias"),
+            "arguments swapped": (lambda dy, x, *others: _backward(x, dy, *others), "expected"),
+            "under no_grad": (torch.no_grad()(_backward), "gradient"),
+            "float32 only": (lambda *a: tuple(t.double() for t in _backward(*(t.float() for t in a))), "expected"),
             "by autograd": (with_the_right_eps, "PyTorch's own grad"),
         },
     },
@@ -394,7 +251,7 @@ BANK = {
     },
     "layer_norm_function": {
         "right": {
-            "setup_context": NewStyle,
+            "setup_context": _Function,
             "ctx in forward, line by line": OldStyle,
             "the forward pass again": ByAutograd,
             "only what is needed": OnlyWhatIsNeeded,
@@ -403,23 +260,19 @@ BANK = {
         "wrong": {
             "hides x_hat on ctx": (HidesXHat, "x_hat is saved as well"),
             "a list": (returns(lambda dx, dw, db, e: [dx, dw, db, None]), "or a list"),
-            "a name that is not there": (backward_is(unknown_name), "NameError"),
+            "a name that is not there": (backward_is(lambda ctx, dy: no_such_name), "NameError"),  # noqa: F821
             "returns nothing": (backward_is(lambda ctx, dy: None), "gradient"),
-            "no variance term": (backward_is(one_term_short), "gradient of x"),
             "dy changed in place": (backward_is(scales_dy), "changed its input dy"),
             "a module": (torch.nn.LayerNorm, "autograd.Function"),
-            "no Function": (NoFunction, "autograd.Function"),
-            "apply itself": (NewStyle.apply, "class itself"),
-            "its result": (torch.zeros(3, 5), "class itself"),
+            "no Function": (type("NoFunction", (), {"apply": staticmethod(plain_forward)}), "autograd.Function"),
+            "apply itself": (_Function.apply, "class itself"),
         },
     },
     "mended_gradient": {
-        "right": {"h first": mended, "sums": mended_sums, "by exercise 7.2": mended_by_7_2},
+        "right": {"h first": _mended, "sums": mended_sums, "by exercise 7.2": mended_by_7_2},
         "wrong": {
-            "half of the cure": (half_mended, "expected"),
-            "in place": (mended_in_place, "changed its input dy"),
-            "detached": (lambda dy, x_hat, *more: mended(dy, x_hat.detach(), *more), "gradient of x_hat"),
-            "a list": (lambda *a: [mended(*a)], "a list of 1"),
+            "detached": (lambda dy, x_hat, *more: _mended(dy, x_hat.detach(), *more), "gradient of x_hat"),
+            "a list": (lambda *a: [_mended(*a)], "a list of 1"),
         },
     },
 }
