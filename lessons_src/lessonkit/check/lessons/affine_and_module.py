@@ -1,7 +1,6 @@
 """Checks of lesson 4: LayerNorm over any trailing shape, the module, image layouts, an old checkpoint.
 
-The probes stand in stages (formula, arguments, number types, refusals …): a mistake is recognized by what it does in
-its own stage, whatever the rest of the answer does.
+In stages (formula, arguments, number types …): a mistake is recognized by what it does in its own stage.
 """
 
 import dataclasses
@@ -11,48 +10,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import (
-    Mistake,
-    Probe,
-    call,
-    call_layer,
-    draw,
-    filled,
-    in_float64,
-    in_stages,
-    known,
-    raised,
-    refusing,
-    reject,
-    values,
-)
+from fromscratch.affine_and_module import _check_inputs, _sizes  # given to the learner: errors are of one kind
+from lessonkit.check.core import Mistake, in_stages, known, reject, values
+from lessonkit.check.probing import Probe, call, call_layer, draw, filled, in_float64, refusing
 
 NAMES = ("x", "normalized_shape", "weight", "bias", "eps")
 BY_HAND = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm")
 
 
-# ---- The function ----------------------------------------------------------------------------------------------------
-
-
-def _sizes(normalized_shape):
-    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-
-
-def _check_shapes(x, sizes, weight, bias):
-    if not sizes or tuple(x.shape[-len(sizes) :]) != sizes:
-        raise RuntimeError(f"x of shape {tuple(x.shape)} does not end in {sizes}")
-    if any(p is not None and tuple(p.shape) != sizes for p in (weight, bias)):
-        raise RuntimeError(f"weight and bias must have the shape {sizes}")
-
-
-def _check_inputs(x, sizes, weight, bias):
-    _check_shapes(x, sizes, weight, bias)
-    if not x.is_floating_point():
-        raise NotImplementedError(f"layer_norm of {x.dtype}")
-    half = x.dtype in (torch.float16, torch.bfloat16)
-    types = {p.dtype for p in (weight, bias) if p is not None}
-    if types and types != {x.dtype} and not (half and types == {torch.float32}):
-        raise RuntimeError(f"x is {x.dtype}, weight and bias are {types}")
+# ---- The function
 
 
 def _layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -82,6 +48,7 @@ _DETACHED = (
     "{} cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through {}, too."
 )
 _BY_ITS_LAST = "the axes come from x ({}) instead of normalized_shape."
+_FIXED = "eps is fixed at {}. It is an argument, and its default is 1e-5."
 
 _STEPS = known(
     _layer_norm,
@@ -92,8 +59,7 @@ _STEPS = known(
         "(c * c).mean(axes -> c.var(axes ; torch.sqrt(var + eps) -> (torch.sqrt(var) + eps)": "two at once: the variance divides by D - 1, and eps is added to the deviation instead of the variance.",
         "tuple(range(-len(sizes), 0)) -> -1 ; (c * c).mean(axes -> c.var(axes": "two at once: torch.var without correction=0, and only the last axis, whatever normalized_shape is.",
         "tuple(range(-len(sizes), 0)) -> -1 ; (c * c).mean(axes -> c.var(axes ; torch.sqrt(var + eps) -> (torch.sqrt(var) + eps)": "three at once: only the last axis, the variance divides by D - 1, and eps is added to the deviation.",
-        "+ eps -> + 1e-8": "eps is fixed at 1e-8. It is an argument, and its default is 1e-5.",
-        "+ eps -> + 1e-6": "eps is fixed at 1e-6. It is an argument, and its default is 1e-5.",
+        **{f"+ eps -> + {eps}": _FIXED.format(eps) for eps in ("1e-8", "1e-6")},
         "+ eps -> + (eps or 1e-5)": "`eps or 1e-5` is 1e-5 where eps is 0. Use eps as it comes.",
         "var + eps -> var": "there is no eps under the root.",
         "torch.sqrt(var + eps) -> torch.sqrt(var) + eps": "eps is added behind the division. It belongs to the variance, under the root: torch.sqrt(var + eps).",
@@ -126,7 +92,11 @@ _STEPS = known(
         ", keepdim=True -> ": _NO_KEEPDIM,
         "z.mean(axes, keepdim=True) -> z.mean(axes)": _NO_KEEPDIM_IN.format("mean"),
         "(c * c).mean(axes, keepdim=True) -> (c * c).mean(axes)": _NO_KEEPDIM_IN.format("variance"),
-        # centering
+        # centering and clipping
+        **{
+            f"c / torch.sqrt(var + eps) -> (c / torch.sqrt(var + eps)).clamp(-{n}, {n})": f"x_hat is clipped at {n}. LayerNorm leaves a large number as large as the formula makes it."
+            for n in (3, 5, 10)
+        },
         "z - mean -> z - mean - mean": "the mean of x is subtracted twice. The second time, subtract the mean of what is left: c - c.mean(...).",
         "c / torch -> z / torch": "the mean is not subtracted from x before dividing.",
         "z - mean -> z": "the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.",
@@ -148,7 +118,7 @@ _STEPS = known(
 _FORMULA = _STEPS + known(  # and what a module has rows of its own for
     _layer_norm,
     {
-        ", eps=1e-5) -> ) ; + eps -> + 1e-8": "eps is fixed at 1e-8. It is an argument, and its default is 1e-5.",
+        ", eps=1e-5) -> ) ; + eps -> + 1e-8": _FIXED.format("1e-8"),
         "+ eps -> + 1e-5": "eps is fixed at 1e-5: use the argument eps.",
         "x_hat * weight -> x_hat * bias ; y + bias -> y + weight": "weight and bias are swapped.",
         "x_hat * weight -> x_hat ; y + bias -> y": "weight and bias are not used.",
@@ -188,48 +158,32 @@ _FORMULA_PROBES = [
     _rows("float32 rows", (4, 7), (7,), 60, dtype=torch.float32, gradient=False),
 ]
 
-_ONE_PASS = {
-    "(c * c).mean(axes, keepdim=True) -> (z * z).mean(axes, keepdim=True) - mean * mean": "the variance is computed as E[x²] - E[x]², which cancels when the mean is large. Subtract the mean first."
-}
+_ONE_PASS = "(c * c).mean(axes, keepdim=True) -> ((z * z).mean(axes, keepdim=True) - mean * mean)"
+_CANCELS = "the variance is computed as E[x²] - E[x]², which cancels when the mean is large. Subtract the mean first."
 
 _DIGITS = known(
     _layer_norm,
-    _ONE_PASS
-    | {
-        "z = x.to(torch.promote_types(x.dtype, torch.float32)) -> z = x.float()": "float64 is narrowed to float32, by x.float() perhaps. Only half precision is widened: torch.promote_types(x.dtype, torch.float32) keeps the wider of the two."
+    {
+        **dict.fromkeys((_ONE_PASS, f"{_ONE_PASS}.clamp(min=0)"), _CANCELS),
+        "z = x.to(torch.promote_types(x.dtype, torch.float32)) -> z = x.float()": "float64 is narrowed to float32, by x.float() perhaps. Only half precision is widened: torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.",
     },
 )
 
-
-def _ninth_digit():
-    """float64 rows that are constant in float32: the bias alone comes out of an answer that narrows them.
-
-    At eps = 1e-11 the rounding of the mean, 4e-16 at most, is 1e-10 in x_hat: within the tolerance.
-    """
-    return 1 + 1e-8 * draw(69, 3, 6)
-
-
+# 2**60 + 2**31 k + k**2 needs more bits than float64 has: whatever the order of steps, E[x²] - E[x]² is 0. Means and
+# centered squares are exact, and in float32 a row is constant. The spacing of float64 is 2e-7 there: tolerance 1e-6.
+_LARGE = "float64 rows of 2**30 + 0, 1, 2 and 3", 2**30 + torch.tensor([[0, 1, 2, 3], [3, 0, 2, 1]]).double()
 _EXACT = [
-    call(
-        "float64 rows that differ in the ninth digit, eps=1e-11",
-        *(_ninth_digit(), (6,), draw(70, 6), draw(71, 6), 1e-11),
-        names=NAMES,
-    ),
+    call(*_LARGE, (4,), draw(70, 4), draw(71, 4), tolerance=1e-6, names=NAMES),
     *(dataclasses.replace(probe, tolerance=1e-9) for probe in _FORMULA_PROBES[1:6]),
 ]
 
 
 def short_layer_norm(answer):
     """Check a function (x, normalized_shape, weight, bias, eps=1e-5) -> y; normalized_shape is a tuple."""
-    in_stages(
-        answer,
-        "short_layer_norm",
-        [(_FORMULA_PROBES, _FORMULA), *(([probe], _DIGITS) for probe in _EXACT)],
-        _reference,
-        "short_layer_norm does what it should on {count} inputs (1, 2 and 3 normalized axes, small spread, an outlier, another eps, gradients)",
-        kind="function",
-        by_hand=BY_HAND,
-    )
+    stages = [(_FORMULA_PROBES, _FORMULA), *(([probe], _DIGITS) for probe in _EXACT)]
+    tried = "1, 2 and 3 normalized axes, small spread, an outlier, another eps, gradients"
+    right = f"short_layer_norm does what it should on {{count}} inputs ({tried})"
+    in_stages(answer, "short_layer_norm", stages, _reference, right, kind="function", by_hand=BY_HAND)
 
 
 _KINDS = "only tuples are understood as normalized_shape. Make 4, [3, 4] and (3, 4) into tuples first."
@@ -238,26 +192,18 @@ _LIST = "a list is not understood as normalized_shape: no list equals a torch.Si
 _NONE = "weight=None or bias=None is not handled: multiply and add only what is not None."
 
 
-class _SavedStatistics(torch.autograd.Function):
-    """Right in the first derivative; the saved x_hat and rstd count as constants in the second."""
-
-    @staticmethod
-    def forward(ctx, c, axes, eps):
-        rstd = 1 / torch.sqrt((c * c).mean(axes, keepdim=True) + eps)
-        ctx.axes, ctx.saved = axes, (c * rstd, rstd)
-        return c * rstd
-
-    @staticmethod
-    def backward(ctx, dy):
-        x_hat, rstd = ctx.saved
-        return rstd * (dy - x_hat * (dy * x_hat).mean(ctx.axes, keepdim=True)), None, None
+def _with_constants(c, axes, eps):
+    """x_hat, right up to the first derivative: as in a hand-written backward, what it saves is constant from there."""
+    rstd = torch.rsqrt((c * c).mean(axes, keepdim=True) + eps).detach()
+    x_hat, change = (c * rstd).detach(), c - c.detach()
+    return x_hat + rstd * (change - x_hat * (change * x_hat).mean(axes, keepdim=True))
 
 
 _ARGUMENTS = known(
     _layer_norm,
     {
         # what must be refused: first, because those below refuse less as well
-        "_check_inputs(x, sizes, weight, bias) -> _check_shapes(x, sizes, weight, bias)": "the types are not looked at. Whole numbers, and float32 parameters for a float64 x, must raise an error, as in PyTorch.",
+        "_check_inputs(x, sizes, weight, bias) -> _check_inputs(x.double(), sizes, *(p if p is None else p.double() for p in (weight, bias)))": "the types are not looked at. Whole numbers, and float32 parameters for a float64 x, must raise an error, as in PyTorch.",
         "_check_inputs(x, sizes, weight, bias) -> _check_inputs(x, sizes, None, None)": "weight and bias are not looked at. One of another shape than normalized_shape must raise an error: silently it is spread over all elements.",
         "_check_inputs(x, sizes, weight, bias) -> assert tuple(x.shape[-len(sizes) :]) == sizes": "assert is not a check of arguments: under python -O it is gone. Raise an error that says what was expected.",
         "_check_inputs(x, sizes, weight, bias) -> pass": "nothing is refused. A normalized_shape that does not fit must raise an error: silently it normalizes the wrong numbers.",
@@ -283,7 +229,7 @@ _ARGUMENTS = known(
 _CONSTANTS = known(
     _layer_norm,
     {
-        "c / torch.sqrt(var + eps) -> _SavedStatistics.apply(c, axes, eps)": "the autograd.Function saves statistics of x as constants, so its second derivative is wrong. Plain tensor operations differentiate as often as you like."
+        "c / torch.sqrt(var + eps) -> _with_constants(c, axes, eps)": "the first derivative is right and the second is not, as with an autograd.Function whose saved statistics are constants. Plain tensor operations differentiate as often as you like."
     },
 )
 
@@ -310,39 +256,43 @@ def _in_plain_order(answer):
 
 _MEMORY_PROBES = [call("a transposed tensor", *_TRANSPOSED, names=NAMES), _rows("an empty batch", (0, 4), (4,), 34)]
 
-_ROUNDED = "x_hat goes back to x's dtype before gain and bias, so it is rounded more than once. Convert at the end."
+_ROUNDED = "half precision is rounded on the way: the centered row, or x_hat before gain and bias. Make x float32 at the start, bfloat16 as well as float16, and go back to x's dtype once, at the end."
+_WIDENED = "x.to(torch.promote_types(x.dtype, torch.float32))"
+_EARLY = "c / torch.sqrt(var + eps) -> (c / torch.sqrt(var + eps)).to(x.dtype)"
+
+_SLIPS = (
+    f"{_WIDENED} -> x",
+    f"{_WIDENED} -> x.float() if x.dtype == torch.float16 else x",
+    f"{_EARLY} ; x_hat * weight -> x_hat * weight.to(x.dtype) ; y + bias -> y + bias.to(x.dtype)",
+    _EARLY,
+)
 
 _NUMBERS = known(
     _layer_norm,
-    _ONE_PASS
-    | {
-        "x.to(torch.promote_types(x.dtype, torch.float32)) -> x.float() if x.dtype == torch.float16 else x": "bfloat16 is not widened. It has fewer digits than float16: compute both in float32, and go back to x's dtype at the end.",
-        "x.to(torch.promote_types(x.dtype, torch.float32)) -> x ; c = z - mean -> c = (z - mean).to(torch.promote_types(x.dtype, torch.float32))": "x is centered in half precision. Convert x first, and compute everything behind it in float32.",
-        "x.to(torch.promote_types(x.dtype, torch.float32)) -> x": "half precision is not widened: squares over 65,504 overflow in float16. Compute in float32, and go back to x's dtype at the end.",
+    {
+        f"{_WIDENED} -> x.float() if x.dtype == torch.bfloat16 else x": "float16 is not widened: squares over 65,504 overflow in it. Compute in float32, and go back to x's dtype at the end.",
+        **dict.fromkeys((*_SLIPS, *(f"{slip} ; y.to(x.dtype) -> y" for slip in _SLIPS)), _ROUNDED),
+        f"{_WIDENED} -> x ; c = z - mean -> c = (z - mean).to(torch.promote_types(x.dtype, torch.float32))": _ROUNDED,
         "y.to(x.dtype) -> y": "the result stays float32: a float32 gain times a bfloat16 x_hat is float32, too. Give the result x's dtype at the end: y.to(x.dtype).",
-        "c / torch.sqrt(var + eps) -> (c / torch.sqrt(var + eps)).to(x.dtype) ; x_hat * weight -> x_hat * weight.to(x.dtype) ; y + bias -> y + bias.to(x.dtype)": _ROUNDED,
-        "c / torch.sqrt(var + eps) -> (c / torch.sqrt(var + eps)).to(x.dtype)": _ROUNDED,
     },
 )
 
+_16, _B16 = {"dtype": torch.float16}, {"dtype": torch.bfloat16}
+_HALF, _BFLOAT = _16 | {"tolerance": 2**-10, "gradient": False}, _B16 | {"tolerance": 2**-7, "gradient": False}
 
-def _cancelling():
-    """Return one bfloat16 row, a gain and a bias: x_hat * weight is of order 50, and y of order 1."""
-    x, weight = draw(63, 1, 6, mean=20, dtype=torch.bfloat16), draw(64, 6, scale=50)
-    bias = draw(65, 6) - F.layer_norm(x.double(), (6,), weight)[0]
-    return x, (6,), weight.float(), bias.float()
-
-
-_CANCELLING = "a bfloat16 row whose gain and bias nearly cancel"
-_HALF = {"dtype": torch.float16, "tolerance": 2**-10, "gradient": False}
-_BFLOAT = {"dtype": torch.bfloat16, "tolerance": 2**-7, "gradient": False}
+# c rounds to ±2 in bfloat16, and x_hat to ±1; times the gain that is -bias, so an early rounding leaves 0 everywhere,
+# whatever the order of steps. The first two numbers are ±0.094.
+_CANCELLING = "a bfloat16 row whose float32 gain and bias nearly cancel"
+_TINY = 3 / 1024
+_CANCEL_X = torch.tensor([[_TINY, -_TINY, 4, 4]], dtype=torch.bfloat16)
+_CANCEL_PARAMETERS = {"weight": torch.full((4,), 64.0), "bias": torch.tensor([64.0, 64, -64, -64])}
 
 _NUMBER_PROBES = [
     # Half a unit in the last place of float16 (bfloat16) is 2**-11 (2**-8) of the largest value; twice that is allowed.
-    _rows("float16 rows of spread 300", (3, 6), (6,), 51, scale=300, **_HALF),
+    call(_CANCELLING, _CANCEL_X, (4,), *_CANCEL_PARAMETERS.values(), tolerance=2**-7, gradient=False, names=NAMES),
+    _rows("float16 rows of spread 1,000", (3, 6), (6,), 51, scale=1000, **_HALF),  # every variance is over 65,504
     _rows("float16 rows with mean 2,000 and spread 10", (3, 6), (6,), 57, mean=2000, scale=10, **_HALF),
     _rows("bfloat16 rows with a float32 gain", (3, 6), (6,), 54, mean=20, params=torch.float32, **_BFLOAT),
-    call(_CANCELLING, *_cancelling(), tolerance=2**-7, gradient=False, names=NAMES),
     # The spacing of float32 at 10,000 is 0.001: centered once, as in PyTorch, the result is up to 0.0006 of the largest
     # value off here; the sum in place of the mean 0.03, one pass more than 1.
     _rows("float32 rows with mean 10,000", (4, 64), (64,), 57, mean=1e4, dtype=torch.float32, tolerance=0.01),
@@ -353,10 +303,7 @@ def _twice_differentiated(answer):
     x, weight = (t.requires_grad_() for t in (draw(44, 3, 5), draw(45, 5)))
     y = answer(x, (5,), weight, draw(46, 5))
     first = torch.autograd.grad((y * draw(47, 3, 5)).sum(), x, create_graph=True)[0]
-    try:
-        second = torch.autograd.grad((first * draw(48, 3, 5)).sum(), [x, weight])
-    except RuntimeError as error:
-        return {"gradient of the gradient": raised(error)}
+    second = torch.autograd.grad((first * draw(48, 3, 5)).sum(), [x, weight])
     return dict(zip(("gradient of the gradient", "gradient of the gradient in weight"), second, strict=True))
 
 
@@ -401,29 +348,22 @@ def layer_norm(answer):
         (_NONE_PROBES, _ARGUMENTS, "weight=None and bias=None"),
         *(([probe], _ARGUMENTS, "transposed and empty tensors") for probe in _MEMORY_PROBES),
         *(([probe], _NUMBERS, "the other number types") for probe in _NUMBER_PROBES),
-        (_TRANSFORM_PROBES, _CONSTANTS, "second derivative and vmap"),
+        *(([probe], _CONSTANTS, "second derivative and vmap") for probe in _TRANSFORM_PROBES),
         *(([probe], _ARGUMENTS) for probe in _REFUSAL_PROBES),
         ([Probe("a transposed tensor", _in_plain_order)], _ARGUMENTS),
     ]
-    in_stages(
-        answer,
-        "layer_norm",
-        stages,
-        _reference,
-        "layer_norm does what it should on {count} inputs (shapes, options, four number types, second derivative, vmap, bad arguments)",
-        kind="function",
-        by_hand=BY_HAND,
-    )
+    tried = "shapes, options, four number types, second derivative, vmap, bad arguments"
+    right = f"layer_norm does what it should on {{count}} inputs ({tried})"
+    in_stages(answer, "layer_norm", stages, _reference, right, kind="function", by_hand=BY_HAND)
 
 
-# ---- The module ------------------------------------------------------------------------------------------------------
+# ---- The module
 
 
 class _Module(nn.Module):
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
         super().__init__()
-        self.normalized_shape = _sizes(normalized_shape)
-        self.eps = eps
+        self.normalized_shape, self.eps = _sizes(normalized_shape), eps
         self.elementwise_affine = elementwise_affine
         for name, start, wanted in (("weight", 1.0, elementwise_affine), ("bias", 0.0, elementwise_affine and bias)):
             value = torch.full(self.normalized_shape, start, device=device, dtype=dtype)
@@ -443,59 +383,40 @@ class _Reference(nn.LayerNorm):
         return in_float64(F.layer_norm)(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-def _around(function):
-    """Return the module with a function(x, normalized_shape, weight, bias, eps) of its own."""
-
-    class Around(_Module):
-        def forward(self, x):
-            return function(x, self.normalized_shape, self.weight, self.bias, self.eps)
-
-    return Around
-
-
 def _in_a_module(mistakes):
     """Return mistakes of a function as mistakes of the module that calls it."""
-    return [Mistake(mistake.cause, _around(mistake.answer), mistake.shares) for mistake in mistakes]
+
+    def around(function):
+        forward = lambda self, x: function(x, self.normalized_shape, self.weight, self.bias, self.eps)  # noqa: E731
+        return type("Around", (_Module,), {"forward": forward})
+
+    return [Mistake(mistake.cause, around(mistake.answer), mistake.shares) for mistake in mistakes]
 
 
 class _Running(_Module):
-    """The habit of BatchNorm: keep the statistics, use them in eval()."""
+    """The habit of BatchNorm: keep statistics in train(), use them in eval()."""
 
     def forward(self, x):
-        axes = tuple(range(-len(self.normalized_shape), 0))
-        if self.training:
-            self.kept = x.mean().detach(), x.var(axes, correction=0).mean().detach()
-        elif hasattr(self, "kept"):
-            mean, var = self.kept
-            y = (x - mean) / torch.sqrt(var + self.eps)
-            y = y if self.weight is None else y * self.weight
-            return y if self.bias is None else y + self.bias
-        return super().forward(x)
+        if self.training or not hasattr(self, "kept"):
+            self.kept = x.detach().mean(), x.detach().std()
+            return super().forward(x)
+        return (x - self.kept[0]) / self.kept[1]
 
 
 _PAIRS = {}  # for the mistake of one pair of parameters for all layers
 
 
-def _shapes(layer):
-    return {name: tuple(parameter.shape) for name, parameter in layer.named_parameters()}
-
-
-def _has(layer, *names):
-    """Return {"layer.NAME": what stands there}, None and tensors in words."""
-    found = {name: getattr(layer, name, "nothing of that name") for name in names}
-    return {
-        f"layer.{name}": "a tensor" if isinstance(item, torch.Tensor) else "None" if item is None else item
-        for name, item in found.items()
-    }
-
-
-def _parameters(label, *args, **options):
-    """Return a Probe: names and shapes of the parameters of a layer made with args and options."""
+def _parameters(label, *args, also=(), **options):
+    """Return a Probe: names and shapes of the parameters of a layer made with args and options, and attributes."""
 
     def run(cls):
         layer = cls(*args, **options)
-        seen = {"its parameters": _shapes(layer), "the keys of its state_dict": list(layer.state_dict())}
-        return seen | _has(layer, "weight", "bias")
+        seen = {"its parameters": {name: tuple(p.shape) for name, p in layer.named_parameters()}}
+        seen |= {"the keys of its state_dict": list(layer.state_dict())}
+        for name in ("weight", "bias", *also):
+            item = getattr(layer, name, "nothing of that name")
+            seen[f"layer.{name}"] = "a tensor" if isinstance(item, torch.Tensor) else "None" if item is None else item
+        return seen
 
     return Probe(label, run)
 
@@ -511,19 +432,17 @@ def _separate(cls):
     """Two layers of one class must not share their numbers."""
     one, other = cls((5,)), cls((5,))
     filled(one, 71)
-    return {
-        f"{name} of a second layer after the first was trained": p.detach().clone()
-        for name, p in other.named_parameters()
-    }
+    after = "of a second layer after the first was trained"
+    return {f"{name} {after}": p.detach().clone() for name, p in other.named_parameters()}
 
 
 def _several_batches(cls):
-    """One layer on two batches of one shape, and on a third in eval()."""
+    """One layer on two batches of one shape, and on a third in both modes."""
     layer = filled(cls((5,)).double(), 71)
-    first, second = draw(76, 8, 5, mean=3), draw(77, 8, 5, mean=-3)
+    first, second, third = draw(76, 8, 5, mean=3), draw(77, 8, 5, mean=-3), draw(78, 8, 5)
     layer.train()(first)
     seen = {"the output on the second": layer(second).detach(), "x after the call": second}
-    return seen | {"the output in eval()": layer.eval()(draw(78, 8, 5)).detach()}
+    return seen | {"whether eval() gives what train() gives": torch.equal(layer.eval()(third), layer.train()(third))}
 
 
 def _slot(cls):
@@ -533,16 +452,6 @@ def _slot(cls):
     except TypeError:
         return {"layer.weight = torch.ones(4)": "refused: not a Parameter"}
     return {"layer.weight = torch.ones(4)": "accepted, a tensor that no optimizer sees"}
-
-
-def _positional(cls):
-    layer = cls([3, 4], 0.1, True, False)
-    return _has(layer, "eps", "normalized_shape", "elementwise_affine") | {"its parameters": _shapes(layer)}
-
-
-def _described(cls):
-    text = repr(cls((3, 4), eps=0.1, bias=False))
-    return {f"{part!r} in repr(layer)": part in text for part in ("(3, 4)", "0.1")}
 
 
 def _hooked(cls):
@@ -558,16 +467,15 @@ def _from_torch(cls):
     return {"the output with PyTorch's parameters": mine(draw(80, 2, 3, 4, dtype=torch.float32)).detach()}
 
 
-def _to_torch(cls):
-    theirs = nn.LayerNorm((3, 4))
-    theirs.load_state_dict(filled(cls((3, 4)), 71).state_dict())
-    return {"PyTorch's output with your parameters": theirs(draw(80, 2, 3, 4, dtype=torch.float32)).detach()}
+def _to_torch(label, **options):
+    """Return a Probe: what PyTorch's layer holds after loading a state_dict; it does not run, see BY_HAND."""
 
+    def run(cls):
+        theirs = nn.LayerNorm((3, 4), **options)
+        theirs.load_state_dict(filled(cls((3, 4), **options), 71).state_dict())
+        return {f"PyTorch's {name} with your numbers": tensor for name, tensor in theirs.state_dict().items()}
 
-def _bare_to_torch(cls):
-    theirs = nn.LayerNorm((3, 4), elementwise_affine=False)
-    theirs.load_state_dict(cls((3, 4), elementwise_affine=False).state_dict())
-    return {"keys of the state_dict": list(theirs.state_dict())}
+    return Probe(label, run)
 
 
 def _placed(cls):
@@ -575,28 +483,19 @@ def _placed(cls):
     return {f"{name}.dtype and .device": (str(p.dtype), str(p.device)) for name, p in layer.named_parameters()}
 
 
-def _moved(cls):
-    layer = cls(4).to("meta")
-    return {"the device of the output": str(layer(torch.zeros(2, 4, device="meta")).device)}
-
-
 def _rounded_once(cls):
-    x, _, weight, bias = _cancelling()
-    layer = cls((6,))
-    layer.load_state_dict({"weight": weight, "bias": bias})
-    return {"the output": layer(x).detach()}
+    layer = cls((4,))
+    layer.load_state_dict(_CANCEL_PARAMETERS)
+    return {"the output": layer(_CANCEL_X.clone()).detach()}
 
 
 _DEFAULT_EPS = "the default of eps is not PyTorch's, which is 1e-5."
 _CALL = "_layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)"
 _REGISTER = "self.register_parameter(name, nn.Parameter(value) if wanted else None)"
 
-_NAMES = "the parameters are called {} and {}. PyTorch calls them weight and bias; with other names no checkpoint can be exchanged."
+_NAMES = "PyTorch calls them weight and bias; with other names no checkpoint can be exchanged."
 _PLAIN = "weight and bias are plain tensors, so no optimizer, no .to() and no state_dict sees them. Wrap each in nn.Parameter."
 _ABSENT = 'without parameters there is no self.weight at all. Register None, so that the name is there: self.register_parameter("weight", None).'
-_ORDINARY = 'self.weight = None is an ordinary attribute. self.register_parameter("weight", None) keeps the place for a Parameter and refuses anything else.'
-_STILL_THERE = 'elementwise_affine=False must leave no parameters: weight and bias are registered all the same, and only not used. Register None: self.register_parameter("weight", None).'
-_OVERRIDDEN = "__call__ is overridden, so hooks, profilers and tracing are skipped. Define forward, and nn.Module's __call__ calls it."
 
 
 _BOOKS = known(
@@ -605,9 +504,9 @@ _BOOKS = known(
         # those of later stages first: what stands at the end is wrong in them, too
         f"{_CALL} -> _layer_norm(x, self.normalized_shape, eps=self.eps) * self.weight + self.bias": "forward multiplies and adds although weight or bias is None. Hand both on to layer_norm, which leaves out what is None.",
         "(x, self.normalized_shape -> (x, self.weight.shape": "without parameters self.weight is None and has no shape. Use self.normalized_shape.",
-        "def forward( -> def __call__(": _OVERRIDDEN,
-        " if wanted else None -> ": _STILL_THERE,
-        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value) if wanted else None)": _ORDINARY,
+        "def forward( -> def __call__(": "__call__ is overridden, so hooks, profilers and tracing are skipped. Define forward, and nn.Module's __call__ calls it.",
+        " if wanted else None -> ": 'elementwise_affine=False must leave no parameters: weight and bias are registered all the same, and only not used. Register None: self.register_parameter("weight", None).',
+        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value) if wanted else None)": 'self.weight = None is an ordinary attribute. self.register_parameter("weight", None) keeps the place for a Parameter and refuses anything else.',
         f"{_REGISTER} -> setattr(self, name, nn.Parameter(value)) if wanted else None": _ABSENT,
         f"{_REGISTER} -> setattr(self, name, nn.Parameter(value)) if wanted else None ; , bias={{self.bias is not None}} -> ": _ABSENT,
         "nn.Parameter(value) if wanted else None -> nn.Parameter(value if wanted else None)": "nn.Parameter(None) is a Parameter, an empty one. Register None itself.",
@@ -615,26 +514,14 @@ _BOOKS = known(
         '"bias", 0.0 -> "bias", 1.0': "the bias starts at 1. A gain starts at 1, a bias at 0.",
         "nn.Parameter(value) -> nn.Parameter(value, requires_grad=False)": "the parameters have requires_grad=False, so they are never trained.",
         "nn.Parameter(value) -> _PAIRS.setdefault((name, value.shape), nn.Parameter(value))": "all layers share one pair of parameters. Make them in __init__, not in the body of the class.",
-        '("weight" -> ("gain" ; self.weight -> self.gain': _NAMES.format("gain", "bias"),
-        '("weight" -> ("scale" ; ("bias" -> ("shift" ; self.weight -> self.scale ; self.bias -> self.shift': _NAMES.format(
-            "scale", "shift"
-        ),
-        '("weight" -> ("gamma" ; ("bias" -> ("beta" ; self.weight -> self.gamma ; self.bias -> self.beta': _NAMES.format(
-            "gamma", "beta"
-        ),
-        '("weight" -> ("gain" ; ("bias" -> ("offset" ; self.weight -> self.gain ; self.bias -> self.offset': _NAMES.format(
-            "gain", "offset"
-        ),
+        **{
+            f'("weight" -> ("{w}" ; ("bias" -> ("{b}" ; self.weight -> self.{w} ; self.bias -> self.{b}': f"the parameters are called {w} and {b}. {_NAMES}"
+            for w, b in (("gain", "bias"), ("scale", "shift"), ("gamma", "beta"), ("gain", "offset"))
+        },
         f"{_REGISTER} -> setattr(self, name, value if wanted else None)": _PLAIN,
         "register_parameter -> register_buffer ; nn.Parameter(value) -> value": "weight and bias are buffers, which no optimizer trains. Wrap each in nn.Parameter.",
         "torch.full(self.normalized_shape -> torch.full((1,)": "the parameters are one number each. Each normalized element has its own: their shape is normalized_shape.",
         "torch.full(self.normalized_shape -> torch.full(self.normalized_shape[-1:]": "the parameters have the last size only. Their shape is the whole normalized_shape.",
-    },
-)
-
-_MODULE_ONLY = known(
-    _Module,
-    {
         "_sizes(normalized_shape) -> tuple(normalized_shape)": _INT,
         "elementwise_affine and bias -> elementwise_affine": "bias=False is ignored: the layer still has a bias.",
         "elementwise_affine and bias -> bias": "bias decides alone whether there is a bias. Without elementwise_affine there is none.",
@@ -645,19 +532,25 @@ _MODULE_ONLY = known(
     },
 )
 
+_ORDER = "the constructor takes eps second, and layer_norm takes it last: layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps), all five in this order."
+_READ_OFF = "the sizes are read off x, so that the layer does not know what it normalizes, and without parameters takes any x. Hand on self.normalized_shape."
+
 _VALUES = [
     *known(
         _Module,
         {
-            "eps=1e-5 -> eps=1e-6": _DEFAULT_EPS,
-            "eps=1e-5 -> eps=1e-8": _DEFAULT_EPS,
+            **dict.fromkeys(("eps=1e-5 -> eps=1e-6", "eps=1e-5 -> eps=1e-8"), _DEFAULT_EPS),
             "self.bias, self.eps) -> self.bias)": "eps is not handed on in forward: write self.eps there.",
             "self.weight, self.bias, -> None, None,": "weight and bias are not used in forward: hand self.weight and self.bias on.",
             "self.normalized_shape, self.weight, self.bias, self.eps -> self.normalized_shape": "weight, bias and eps are not used in forward: hand all three on, self.weight, self.bias, self.eps.",
             "self.weight, self.bias, -> self.weight, None,": "the bias is not used in forward: hand self.bias on.",
             "self.weight, self.bias, -> self.bias, self.weight,": "weight and bias are swapped where they are handed on.",
             "self.weight, self.bias, -> self.weight.data, None if self.bias is None else self.bias.data,": "the parameters are used through .data or .detach(), so they get no gradient.",
-            "self.weight, self.bias, self.eps -> self.eps, self.weight, self.bias": "are the arguments in another order than layer_norm takes them? layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps).",
+            "self.weight, self.bias, self.eps -> self.eps, self.weight, self.bias": _ORDER,
+            "self.normalized_shape, self.weight -> self.weight": _ORDER,
+            **dict.fromkeys(
+                (f"(x, self.normalized_shape -> (x, x.shape{end}" for end in ("", "[1:]", "[-1:]")), _READ_OFF
+            ),
         },
     ),
     Mistake(
@@ -686,34 +579,37 @@ _VALUE_PROBES = [  # the tolerance is that of _FORMULA_PROBES
     call_layer(_OUTLIER[0], lambda cls: cls((256,)), _OUTLIER[1], {}, 5e-6),
     Probe("several batches of one shape", _several_batches, tolerance=5e-6),
 ]
-_BARE_PROBE = _layer("a (2, 3, 4) tensor, elementwise_affine=False", (2, 3, 4), (3, 4), elementwise_affine=False)
+_NONE_IN_MODULE = [
+    _layer("a (2, 3, 4) tensor, elementwise_affine=False", (2, 3, 4), (3, 4), elementwise_affine=False),
+    _layer("a (2, 3, 4) tensor, bias=False", (2, 3, 4), 4, bias=False),
+]
+_REFUSED = Probe(
+    "x of shape (2, 3, 5) in LayerNorm((3, 4), elementwise_affine=False)",
+    refusing(lambda cls: cls((3, 4), elementwise_affine=False)(draw(81, 2, 3, 5).float())),
+)
+_READ_OFF_BARE = "(x, self.normalized_shape -> (x, x.shape[-len(self.normalized_shape) :]"
 
 _DIGITS_STAGES = [
     ([probe], _in_a_module(_DIGITS), "float64")
     for probe in (
-        call_layer("float64 rows that differ in the ninth digit", lambda cls: cls((6,), eps=1e-11), _ninth_digit(), {}),
+        call_layer(_LARGE[0], lambda cls: cls((4,)), _LARGE[1], {}, 1e-6),
         _layer("a (4, 5) tensor", (4, 5), (5,), tolerance=1e-9),
         _layer("a (2, 3, 4, 5) tensor and the sizes (4, 5)", (2, 3, 4, 5), (4, 5), tolerance=1e-9),
     )
 ]
 
-_HALF_MEAN, _BFLOAT_MEAN = (
-    {"dtype": dtype, "mean": mean, "scale": scale}
-    for dtype, mean, scale in ((torch.float16, 2000, 10), (torch.bfloat16, 20, 1))
-)
-
 _PRECISION_PROBES = [  # the tolerances are those of layer_norm; float16 parameters are rounded as well
-    _layer("float16 rows of spread 300", (3, 6), 6, {"dtype": torch.float16, "scale": 300}, 2**-9),
-    _layer("float16 rows with mean 2,000 and spread 10", (3, 6), 6, _HALF_MEAN, 2**-9),
-    _layer("bfloat16 rows and float32 parameters", (3, 6), 6, _BFLOAT_MEAN, 2**-7, torch.float32),
     Probe(_CANCELLING, _rounded_once, tolerance=2**-7),
+    _layer("float16 rows of spread 1,000", (3, 6), 6, _16 | {"scale": 1000}, 2**-9),
+    _layer("float16 rows with mean 2,000 and spread 10", (3, 6), 6, _16 | {"mean": 2000, "scale": 10}, 2**-9),
+    _layer("bfloat16 rows and float32 parameters", (3, 6), 6, _B16 | {"mean": 20}, 2**-7, torch.float32),
     _layer("float32 rows with mean 10,000", (4, 64), 64, {"dtype": torch.float32, "mean": 1e4}, 0.01),
 ]
 
 _EXCHANGE_PROBES = [  # both computed in float32, numbers of order 1
     Probe("a state_dict of nn.LayerNorm((3, 4)) loaded into your layer", _from_torch, tolerance=1e-5),
-    Probe("your layer's state_dict loaded into nn.LayerNorm((3, 4))", _to_torch, tolerance=1e-5),
-    Probe("your layer's state_dict without parameters loaded into PyTorch's", _bare_to_torch),
+    _to_torch("your layer's state_dict loaded into nn.LayerNorm((3, 4))"),
+    _to_torch("your layer's state_dict without parameters loaded into PyTorch's", elementwise_affine=False),
     Probe("a layer with a forward hook", _hooked),
 ]
 _START_PROBES = [Probe("a new layer of the sizes (3, 4)", _start), Probe("two layers of one size", _separate)]
@@ -728,91 +624,92 @@ _OPTION_PROBES = [
     _parameters("LayerNorm(4, bias=False)", 4, bias=False),
     _parameters("LayerNorm(4, elementwise_affine=False, bias=True)", 4, elementwise_affine=False, bias=True),
     Probe("LayerNorm((4,), elementwise_affine=False)", _slot),
-    Probe("LayerNorm([3, 4], 0.1, True, False)", _positional),
-    Probe("print(LayerNorm((3, 4), eps=0.1, bias=False))", _described),
+    _parameters(
+        *("LayerNorm([3, 4], 0.1, True, False)", [3, 4], 0.1, True, False),
+        also=("eps", "normalized_shape", "elementwise_affine"),
+    ),
+    Probe(
+        "print(LayerNorm((3, 4), eps=0.1))",
+        lambda cls: {f"{part!r} in repr(layer)": part in repr(cls((3, 4), eps=0.1)) for part in ("(3, 4)", "0.1")},
+    ),
 ]
 _PLACE_PROBES = [
     Probe('LayerNorm(4, dtype=torch.float64, device="meta")', _placed),
-    Probe('a layer moved to another device, LayerNorm(4).to("meta")', _moved),
+    Probe(
+        'a layer moved to another device, LayerNorm(4).to("meta")',
+        lambda cls: {"the device of the output": str(cls(4).to("meta")(torch.zeros(2, 4, device="meta")).device)},
+    ),
 ]
 
 _MODULE_STAGES = [
-    (_STRUCTURE_PROBES, _BOOKS + _MODULE_ONLY, "names and shapes"),
+    (_STRUCTURE_PROBES, _BOOKS, "names and shapes"),
     (_START_PROBES, _BOOKS, "first values"),
-    (_OPTION_PROBES, _BOOKS + _MODULE_ONLY, "the options"),
+    (_OPTION_PROBES, _BOOKS, "the options"),
     (_VALUE_PROBES, _VALUES, "values and gradients"),
-    ([_BARE_PROBE, _layer("a (2, 3, 4) tensor, bias=False", (2, 3, 4), 4, bias=False)], _BOOKS, "None for a parameter"),
+    (_NONE_IN_MODULE, _BOOKS, "None for a parameter"),
+    ([_REFUSED], known(_Module, {_READ_OFF_BARE: _READ_OFF}), "a shape that does not fit"),
     *_DIGITS_STAGES,
     *(([probe], _in_a_module(_NUMBERS), "the other number types") for probe in _PRECISION_PROBES),
-    (_PLACE_PROBES + _EXCHANGE_PROBES, _BOOKS + _MODULE_ONLY, "exchange with PyTorch"),
+    (_PLACE_PROBES + _EXCHANGE_PROBES, _BOOKS, "exchange with PyTorch"),
 ]
-
-
-def _refuse_inherited(answer):
-    """nn.LayerNorm, or a class that inherits its __init__, would leave nothing to write."""
-    if isinstance(answer, type) and issubclass(answer, nn.LayerNorm):
-        reject(
-            "Your class is PyTorch's nn.LayerNorm, or inherits from it.",
-            "This exercise is there to build it: derive the class from nn.Module, and write __init__ and forward.",
-        )
 
 
 def layer_norm_module(answer):
     """Check a class with PyTorch's constructor against nn.LayerNorm."""
-    _refuse_inherited(answer)
-    in_stages(
-        answer,
-        "layer_norm_module",
-        _MODULE_STAGES,
-        _Reference,
-        "layer_norm_module does what it should on {count} inputs (parameters, options, values, gradients, state_dict both ways, hooks, eval())",
-    )
+    if isinstance(answer, type) and issubclass(answer, nn.LayerNorm):  # it would leave nothing to write
+        reject(
+            "Your class is PyTorch's nn.LayerNorm, or inherits from it.",
+            "This exercise is there to build it: derive the class from nn.Module, and write __init__ and forward.",
+        )
+    tried = "parameters, options, values, gradients, state_dict both ways, hooks, eval()"
+    right = f"layer_norm_module does what it should on {{count}} inputs ({tried})"
+    in_stages(answer, "layer_norm_module", _MODULE_STAGES, _Reference, right, by_hand=BY_HAND)
 
 
-# ---- Image layouts and the clinic ------------------------------------------------------------------------------------
+# ---- Image layouts and the clinic
 
+_C, _P, _G = "LayerNorm([C, H, W])", "LayerNorm per pixel", "GroupNorm(1, C)"
+_NUMBERS_OF = {_C: (2, 120), _P: (40, 6), _G: (2, 6)}  # means and parameters
 _MEANS = "One mean for all C x H x W numbers of an image: as many means as images."
 _PIXEL = "Each pixel of each image gets its own mean, over the C channels: B x H x W of them."
 _EACH = "Weight and bias have the shape of normalized_shape, (C, H, W): twice C x H x W numbers."
 _CHANNEL = "One gain and one bias a channel: twice C numbers."
-_GAIN_ALONE, _ONE_EACH = "That is the gain alone. ", "A gain and a bias, but not one number each. "
-_BATCH = "The batch is never normalized over: two images, two means."
-_INSTANCE = "That is one for each channel of each image: InstanceNorm. "
-
-_C, _P, _G = "LayerNorm([C, H, W])", "LayerNorm per pixel", "GroupNorm(1, C)"
+_INSTANCE = "That is one for each channel of each image: InstanceNorm."
+_WIDTH = "That is of the width, which nn.LayerNorm(C) takes unless C is moved to the end."
+_GAIN, _BATCH = "That is the gain alone.", "Parameters have no batch axis."
+_PAIR = "That is one gain and one bias in all."
 _IMAGE_CAUSES = [
-    (f"{_C}: means", 1, _BATCH),
-    (f"{_C}: means", 6, _INSTANCE + _MEANS),
-    (f"{_C}: means", 40, "That is one for each pixel. " + _MEANS),
-    (f"{_C}: parameters", 60, _GAIN_ALONE + _EACH),
-    (f"{_C}: parameters", 6, "That is one pair a channel, as GroupNorm and BatchNorm have it. " + _EACH),
-    (f"{_C}: parameters", 2, _ONE_EACH + _EACH),
-    (f"{_C}: parameters", 240, "Parameters have no batch axis. " + _EACH),
-    (f"{_P}: means", 20, "That is one image. " + _PIXEL),
-    (f"{_P}: means", 2, "That is one for each image. " + _PIXEL),
-    (f"{_P}: means", 6, _INSTANCE + _PIXEL),
-    (f"{_P}: parameters", 3, _GAIN_ALONE + _CHANNEL),
-    (f"{_P}: parameters", 120, "All pixels share one nn.LayerNorm(C). " + _CHANNEL),
-    (f"{_P}: parameters", 2, _ONE_EACH + _CHANNEL),
-    (f"{_P}: parameters", 40, "Each pixel has its own mean, and all share the parameters. " + _CHANNEL),
-    (f"{_G}: means", 1, _BATCH),
-    (f"{_G}: means", 3, "One group, not one for each channel. " + _MEANS),
-    (f"{_G}: means", 6, "That would be three groups of one channel. With one group: " + _MEANS),
-    (f"{_G}: means", 40, "GroupNorm pools over the pixels too. " + _MEANS),
-    (f"{_G}: parameters", 3, _GAIN_ALONE + _CHANNEL),
-    (f"{_G}: parameters", 2, "One group is one pair of statistics, not one pair of parameters. " + _CHANNEL),
-    (f"{_G}: parameters", 120, "That is LayerNorm([C, H, W]). " + _CHANNEL),
+    (f"{layer}: {what}", n, f"{why} {end}")
+    for layers, what, end, whys in [
+        ((_C, _G), "means", _MEANS, {1: "The batch is never normalized over.", 3: "That is one for each channel."}),
+        ((_C, _G), "means", _MEANS, {6: _INSTANCE, 40: "That is one for each pixel."}),
+        ((_C,), "parameters", _EACH, {60: _GAIN, 6: "That is one pair a channel.", 2: _PAIR, 240: _BATCH}),
+        (
+            (_P,),
+            "means",
+            _PIXEL,
+            {20: "That is one image.", 2: "That is one for each image.", 6: _INSTANCE, 24: _WIDTH},
+        ),
+        ((_P,), "means", _PIXEL, {3: "That is one for each channel: BatchNorm."}),
+        ((_P,), "means", _PIXEL, dict.fromkeys((60, 120), "A pixel has one mean, not one for each channel.")),
+        ((_P,), "parameters", _CHANNEL, dict.fromkeys((20, 40, 80), "No pixel has parameters of its own.")),
+        ((_P, _G), "parameters", _CHANNEL, {3: _GAIN, 2: _PAIR, 10: _WIDTH, 12: _BATCH, 240: _BATCH}),
+        (
+            (_P, _G),
+            "parameters",
+            _CHANNEL,
+            dict.fromkeys((60, 120), "LayerNorm([C, H, W]) has one for each pixel, too."),
+        ),
+    ]
+    for layer in layers
+    for n, why in whys.items()
 ]
 
 
 def image_counts(answer):
     """Check a dict: how many means and how many parameters three layers have for x of shape (2, 3, 4, 5)."""
-    counts = {_C: (2, 120), _P: (40, 6), _G: (2, 6)}
-    expected = {
-        f"{layer}: {what}": n
-        for layer, two in counts.items()
-        for what, n in zip(("means", "parameters"), two, strict=True)
-    }
+    pairs = {name: dict(zip(("means", "parameters"), two, strict=True)) for name, two in _NUMBERS_OF.items()}
+    expected = {f"{layer}: {what}": n for layer, two in pairs.items() for what, n in two.items()}
     values(answer, "image_counts", expected, _IMAGE_CAUSES)
 
 
@@ -829,19 +726,23 @@ def _translated(state):
     return new_state
 
 
-_CONTAINED = (
-    "an entry is changed whose name only contains the words. Look at the last part of a name, after its last dot."
-)
-_LAST_ONLY = "the layer of its own has names without a dot, gain and offset. They are parts of OldNorm as well."
+_CONTAINED = "a name is changed that only contains the words. Look at the last part of a name, after its last dot."
 
 
-def _replaced(state):
-    """The habit of the lesson's first renaming."""
-    return {
-        name.replace("gain", "weight").replace("offset", "bias"): 1 + tensor if name.endswith("gain") else tensor
-        for name, tensor in state.items()
-    }
-
+_ALL_KEYS = 'new_state[key.replace("gain", "weight").replace("offset", "bias")]'
+_RENAMINGS = [
+    " ; ".join(
+        f'last == "{old}" -> {where.format(old)} ; place + dot + "{new}" -> {name.format(old, new)}'
+        for old, new in (("gain", "weight"), ("offset", "bias"))
+    )
+    for where in ('"{0}" in key', 'key.endswith("{0}")', 'last == "{0}"')
+    for name in ('place + dot + "{1}"', 'key.replace("{0}", "{1}")', 'key[: -len("{0}")] + "{1}"')
+    if "==" not in where or "replace" in name  # the others are right
+] + [
+    f'place, dot, last = key.rpartition(".") -> {_ALL_KEYS} = 1 + tensor if {where} else tensor; continue'
+    for where in ('key.endswith("gain")', '"gain" in key')
+]
+_DTYPE = "an entry changes its dtype. Leave it as it is: 1 + tensor keeps it, also in half precision."
 
 _TRANSLATIONS = known(
     _translated,
@@ -851,7 +752,9 @@ _TRANSLATIONS = known(
         "1 + tensor -> tensor - 1": "1 is subtracted from the gains. OldNorm multiplies by 1 + gain, so the weight is 1 + gain.",
         "1 + tensor -> 1 - tensor": "the gains are subtracted from 1. OldNorm multiplies by 1 + gain.",
         "1 + tensor -> torch.ones_like(tensor)": "the trained gains are lost: every weight is 1.",
-        "1 + tensor -> 1.0 + tensor.float()": "the gains change their dtype. Leave it as it is: 1 + tensor.",
+        "1 + tensor -> torch.ones(tensor.shape) + tensor": _DTYPE,
+        **dict.fromkeys((f"1 + tensor -> 1 + tensor.{dtype}()" for dtype in ("float", "double")), _DTYPE),
+        '"bias"] = tensor -> "bias"] = tensor.float()': _DTYPE,
         "1 + tensor -> tensor.add_(1)": "the tensors of state itself are changed, by an operation in place. Write 1 + tensor.",
         '"bias"] = tensor -> "bias"] = 1 + tensor': "1 is added to the offsets, too. They are added to x_hat as they are.",
         '"bias"] = tensor -> "bias"] = tensor ; "weight"] = 1 -> "bias"] = 1 ; "bias"] = tensor -> "weight"] = tensor': "weight and bias are swapped: the gain becomes the weight, the offset the bias.",
@@ -859,14 +762,12 @@ _TRANSLATIONS = known(
         "place + dot -> place": "the dot before the last part of a name is lost: 2weight in place of 2.weight.",
         "place + dot + -> ": "what comes before the last part of a name is lost, so all layers share one name.",
         "new_state[key] = tensor -> pass": "the other entries are lost. The linear layers need theirs: hand them on.",
-        'last == "gain" -> "gain" in key ; last == "offset" -> "offset" in key': _CONTAINED,
-        'last == "gain" -> last.endswith("gain") ; last == "offset" -> last.endswith("offset")': _CONTAINED,
-        'last == "gain" -> key.endswith(".gain") ; last == "offset" -> key.endswith(".offset")': _LAST_ONLY,
+        **dict.fromkeys(_RENAMINGS, _CONTAINED),
+        'last == "gain" -> key.endswith(".gain") ; last == "offset" -> key.endswith(".offset")': "the layer of its own has names without a dot, gain and offset. They are parts of OldNorm as well.",
         "new_state = {} -> new_state = state ; state.items() -> list(state.items())": "state itself is filled, and the old names stay in it. Make a new dictionary.",
         "new_state = {} -> new_state = dict(state)": "the old names are still there beside the new ones. Start from an empty dictionary.",
     },
 )
-_TRANSLATIONS.append(Mistake(f"replace() changes every place of a name: {_CONTAINED}", _replaced))
 
 
 def _checkpoint(label, **tensors):
@@ -894,15 +795,15 @@ _CHECKPOINT_PROBES = [
         **{"1__gain": draw(93, 4), "1__offset": draw(94, 4), "3__weight": draw(95, 2, 4)},
     ),
     _checkpoint(
-        "a net with blocks, in float32, with a counter",
-        **{"block__norm__offset": draw(96, 3).float(), "block__norm__gain": draw(97, 3).float()},
+        "a net with blocks, in float16 and float32, with a counter",
+        **{"block__norm__offset": draw(96, 3).half(), "block__norm__gain": draw(97, 3).half()},
         **{"block__steps": torch.tensor(7), "norm__gain": draw(98, 2, 3).float()},
     ),
     _checkpoint("one OldNorm of its own", gain=draw(99, 5), offset=draw(90, 5)),
     _checkpoint(
         "a net in which other names contain the words",
-        **{"gain_head__weight": draw(89, 2, 3), "position_offset": draw(88, 3), "again__bias": draw(87, 3)},
-        **{"offset__gain": draw(86, 3), "regain": draw(85, 3)},
+        **{"stem__gain_head__weight": draw(89, 2, 3), "position_offset": draw(88, 3), "again__bias": draw(87, 3)},
+        **{"offset__gain": draw(86, 3), "regain": draw(85, 3), "again__gain": draw(84, 3)},
     ),
     _checkpoint("an empty checkpoint"),
 ]
@@ -910,11 +811,7 @@ _CHECKPOINT_PROBES = [
 
 def translated(answer):
     """Check a function state -> a new dict for nn.LayerNorm, from the checkpoint of a net with OldNorm."""
-    in_stages(
-        answer,
-        "translated",
-        [(_CHECKPOINT_PROBES[:2], _TRANSLATIONS), *(([probe], _TRANSLATIONS) for probe in _CHECKPOINT_PROBES[2:])],
-        _translated,
-        "translated does what it should on {count} inputs (layers in blocks and alone, names that only contain the words, other tensors, dtypes, state left as it is)",
-        kind="function",
-    )
+    stages = [(_CHECKPOINT_PROBES[:2], _TRANSLATIONS), *(([p], _TRANSLATIONS) for p in _CHECKPOINT_PROBES[2:])]
+    tried = "layers in blocks and alone, names that only contain the words, other tensors, dtypes, state left as it is"
+    right = f"translated does what it should on {{count}} inputs ({tried})"
+    in_stages(answer, "translated", stages, _translated, right, kind="function")
