@@ -1,7 +1,7 @@
 # make lab        set up once, open JupyterLab on lesson 1        (make lab ARGS="--no-browser --port=9999")
 # make test       set up once, run every test and every notebook    (make test ARGS=notebooks/solutions/02_statistics.ipynb)
 # make notebooks  build what changed in lessons_src              (make notebooks ARGS="02 --no-budget"; ARGS=--help)
-# make check      lint, staleness, unit tests: fast, starts few kernels
+# make check      lint, staleness, unit tests: fast, trains nothing, starts few kernels
 # make runs       execute the cells tagged record: longer training, into data/runs         (make runs ARGS=rnn_sweep)
 # make bench      time lesson 13's fused kernel beside PyTorch's, on a quiet machine (data/bench.csv)
 # make clean      remove what make made; work/ (the learner's own) stays
@@ -30,7 +30,7 @@ check: $(READY)
 	@"$(RUN)" -m ruff check .
 	@"$(RUN)" -m ruff format --check --quiet .
 	@"$(RUN)" -m coursebuild --check
-	@"$(RUN)" -m pytest -q -n 2 --dist loadfile $(or $(ARGS),tests)
+	@"$(RUN)" -m pytest -q -n 2 --dist loadfile -m "not trains" $(or $(ARGS),tests)
 
 runs: $(READY)
 	@"$(RUN)" -m coursebuild --runs $(ARGS)
