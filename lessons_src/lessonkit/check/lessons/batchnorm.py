@@ -72,30 +72,28 @@ _OTHER_AXES = {
     " if axis != 1 -> ": "one mean for everything. Each channel needs its own.",
 }
 
-_CHANNEL_MISTAKES = known(
-    _channel_stats,
-    {
-        **{row: why for axes in _OTHER_AXES.items() for row, why in _together(dict([axes]) | _SHAPE_OFF).items()},
-        **_together(_SHAPE_OFF | {f"{_RETURN} -> return var, mean": "mean and var are swapped: return mean first."}),
-        **_together(_SHAPE_OFF | {f"{_RETURN} -> return mean, var.sqrt()": _ROOT}),
-        f"{_RETURN} -> return mean[:, None], var[:, None]": "the mean has the shape (C, 1). Wanted is (C,): squeeze the last axis.",
-        f"{_RETURN} -> return mean, var[:, None]": "mean is right, but var has the shape (C, 1). Squeeze both.",
-        f"{_RETURN} -> return mean.squeeze(), var.squeeze()": "squeeze() without an axis drops the channels too if C = 1. Say squeeze(-1).",
-        f"{_BOTH} -> x.reshape(x.shape[1], -1).mean(1), x.reshape(x.shape[1], -1).var(1, correction=0)": _REGROUPED,
-        f"{_BOTH} -> x.reshape(-1, x.shape[1]).mean(0), x.reshape(-1, x.shape[1]).var(0, correction=0)": _REGROUPED,
-        f"{_BOTH} -> x.transpose(0, 1).reshape(-1, x.shape[1]).mean(0), x.transpose(0, 1).reshape(-1, x.shape[1]).var(0, correction=0)": _REGROUPED,
-        f"{_BOTH} -> x.T.mean(-1), x.T.var(-1, correction=0)": "x.T turns all axes around: (T, C, B), of which only B is reduced. Write transpose(0, 1), then flatten(1).",
-        f"{_VAR} -> x.var(0, correction=0).view(x.shape[1], -1).mean(-1)": "the variances of the time steps are averaged. The steps differ in their means as well: take the variance over B and T together.",
-        f"{_VAR} -> x.var(axes[-1], correction=0).view(-1, x.shape[1]).mean(0)": "the variances of the samples are averaged. The samples differ in their means as well: take the variance over B and T together.",
-        f"{_VAR} -> (x * x).mean(axes) - x.mean(axes) ** 2": _ONE_PASS,
-        f"{_VAR} -> (x * x).mean(axes)": "the mean is not subtracted before squaring.",
-        f"mean, var = {_BOTH} -> m = x.sum(axes, keepdim=True) / len(x); mean, var = m.flatten(), ((x - m) ** 2).sum(axes) / len(x)": _BY_B,
-        f"{_VAR} -> {_VAR} * x[0, 0].numel()": _BY_B,
-        f"{_VAR} -> {_VAR} * x[:, 0].numel() / (len(x) - 1)": _BY_B,
-        f"{_VAR} -> {_VAR} * x[:, 0].numel()": "the sum of the squares is not divided by the number of entries.",
-        f"{_RETURN} -> return mean, var + 1e-5": "eps is not part of the variance. It comes in when something is divided.",
-    },
-)
+_CHANNEL_ROWS = {
+    **{row: why for axes in _OTHER_AXES.items() for row, why in _together(dict([axes]) | _SHAPE_OFF).items()},
+    **_together(_SHAPE_OFF | {f"{_RETURN} -> return var, mean": "mean and var are swapped: return mean first."}),
+    **_together(_SHAPE_OFF | {f"{_RETURN} -> return mean, var.sqrt()": _ROOT}),
+    f"{_RETURN} -> return mean[:, None], var[:, None]": "the mean has the shape (C, 1). Wanted is (C,): squeeze the last axis.",
+    f"{_RETURN} -> return mean, var[:, None]": "mean is right, but var has the shape (C, 1). Squeeze both.",
+    f"{_RETURN} -> return mean.squeeze(), var.squeeze()": "squeeze() without an axis drops the channels too if C = 1. Say squeeze(-1).",
+    f"{_BOTH} -> x.reshape(x.shape[1], -1).mean(1), x.reshape(x.shape[1], -1).var(1, correction=0)": _REGROUPED,
+    f"{_BOTH} -> x.reshape(-1, x.shape[1]).mean(0), x.reshape(-1, x.shape[1]).var(0, correction=0)": _REGROUPED,
+    f"{_BOTH} -> x.transpose(0, 1).reshape(-1, x.shape[1]).mean(0), x.transpose(0, 1).reshape(-1, x.shape[1]).var(0, correction=0)": _REGROUPED,
+    f"{_BOTH} -> x.mean((0, 2)), x.var((0, 2), correction=0)": "a matrix (B, C) has no axis 2. Reduce it only where there is one.",
+    f"{_BOTH} -> x.T.mean(-1), x.T.var(-1, correction=0)": "x.T turns all axes around: (T, C, B), of which only B is reduced. Write transpose(0, 1), then flatten(1).",
+    f"{_VAR} -> x.var(0, correction=0).view(x.shape[1], -1).mean(-1)": "the variances of the time steps are averaged. The steps differ in their means as well: take the variance over B and T together.",
+    f"{_VAR} -> x.var(axes[-1], correction=0).view(-1, x.shape[1]).mean(0)": "the variances of the samples are averaged. The samples differ in their means as well: take the variance over B and T together.",
+    f"{_VAR} -> (x * x).mean(axes) - x.mean(axes) ** 2": _ONE_PASS,
+    f"{_VAR} -> (x * x).mean(axes)": "the mean is not subtracted before squaring.",
+    f"mean, var = {_BOTH} -> m = x.sum(axes, keepdim=True) / len(x); mean, var = m.flatten(), ((x - m) ** 2).sum(axes) / len(x)": _BY_B,
+    f"{_VAR} -> {_VAR} * x[:, 0].numel() / (len(x) - 1)": _BY_B,
+    f"{_VAR} -> {_VAR} * x[:, 0].numel()": "the sum of the squares is not divided by the number of entries.",
+    f"{_RETURN} -> return mean, var + 1e-5": "eps is not part of the variance. It comes in when something is divided.",
+}
+_CHANNEL_MISTAKES = known(_channel_stats, _CHANNEL_ROWS)
 
 
 def channel_stats(answer):
@@ -180,29 +178,23 @@ _HANDED = "not handed on: torch.zeros(num_features, device=device, dtype=dtype).
 _START = "a new layer should leave its input alone: running_mean starts at 0, running_var at 1."
 _SHAPE = "both have the shape (C,), a number for each channel: torch.zeros(num_features, ...)."
 
-_REGISTERED_MISTAKES = known(
-    _Running,
-    {
-        **dict.fromkeys(_PLAIN, _NOT_REGISTERED),
-        **{row.replace("= (", "= nn.Parameter("): _PARAMETERS for row in _PLAIN if "num_batches" not in row},
-        "dtype=dtype)) -> dtype=dtype), persistent=False)": "persistent=False keeps a buffer out of state_dict(): it would not be saved. Leave it away.",
-        "num_features, device=device, dtype=dtype -> num_features, device, dtype": "torch takes what has no name as sizes. Name both: torch.zeros(num_features, device=device, dtype=dtype).",
-    },
-)
+_REGISTERED_ROWS = {
+    **dict.fromkeys(_PLAIN, _NOT_REGISTERED),
+    **{row.replace("= (", "= nn.Parameter("): _PARAMETERS for row in _PLAIN if "num_batches" not in row},
+    "dtype=dtype)) -> dtype=dtype), persistent=False)": "persistent=False keeps a buffer out of state_dict(): it would not be saved. Leave it away.",
+    "num_features, device=device, dtype=dtype -> num_features, device, dtype": "torch takes what has no name as sizes. Name both: torch.zeros(num_features, device=device, dtype=dtype).",
+}
 
-_START_MISTAKES = known(
-    _Running,
-    {
-        "torch.ones -> torch.zeros": _START,
-        "torch.zeros -> torch.ones": _START,
-        "torch.zeros -> torch.other ; torch.ones -> torch.zeros ; torch.other -> torch.ones": _START,
-        "(num_features, device -> ((1, num_features), device": _SHAPE,
-        "(num_features, device -> ((), device": _SHAPE,
-        ", dtype=dtype)) -> ))": f"dtype is {_HANDED}",
-        "features, device=device -> features": f"device is {_HANDED}",
-        "features, device=device, dtype=dtype -> features": f"device and dtype are {_HANDED}",
-    },
-)
+_START_ROWS = {
+    "torch.ones -> torch.zeros": _START,
+    "torch.zeros -> torch.ones": _START,
+    "torch.zeros -> torch.other ; torch.ones -> torch.zeros ; torch.other -> torch.ones": _START,
+    "(num_features, device -> ((1, num_features), device": _SHAPE,
+    "(num_features, device -> ((), device": _SHAPE,
+    ", dtype=dtype)) -> ))": f"dtype is {_HANDED}",
+    "features, device=device -> features": f"device is {_HANDED}",
+    "features, device=device, dtype=dtype -> features": f"device and dtype are {_HANDED}",
+}
 
 _TURNED = "momentum is the other way round. In PyTorch it is the weight of the NEWEST batch; the old value keeps 1 - momentum."
 _TURNED_IN = [f"(1 - m) * self.{name} + m -> m * self.{name} + (1 - m)" for name in _NAMES[:2]]
@@ -211,28 +203,23 @@ _UPDATED_WRONG = {
     " ; ".join(_TURNED_IN): _TURNED,
     _BIASED: "the biased variance goes into the buffer. PyTorch stores the unbiased one: var * n / (n - 1).",
 }
-_BRACKETS = "var * n / n - 1 subtracts 1 at the end. Write the brackets: var * n / (n - 1)."
 _COUNTED = "num_batches_tracked is counted twice for each batch."
 
-_UPDATE_MISTAKES = known(
-    _Running,
-    {
-        **_together(_UPDATED_WRONG),
-        **dict.fromkeys(_TURNED_IN, _TURNED),
-        "m * mean -> m * mean * n / (n - 1)": "the mean has no factor n / (n - 1). Only the variance has a biased and an unbiased form.",
-        "(1 - m) * self.running_var + m * var -> ((1 - m) * self.running_var + m * var)": "the old variance is multiplied by n / (n - 1) as well, with every batch once more. Only the newest one gets the factor.",
-        "n / (n - 1) -> n / n - 1": _BRACKETS,
-        "m * var * n / (n - 1) -> m * (var * n / n - 1)": _BRACKETS,
-        "self.running_var.copy_( -> (": "running_var does not change. It follows the same formula as running_mean, with var * n / (n - 1).",
-        "(self, mean, var, n) -> (self, var, mean, n)": "mean and var are swapped.",
-        "n / (n - 1) -> (n - 1) / n": "n / (n - 1) is upside down: the unbiased variance is the larger one.",
-        "var * n / (n - 1) -> (var * n / (n - 1)).sqrt()": "running_var holds a standard deviation. Average the variances.",
-        ".copy_( -> .add(": "the buffers do not change. Assign to self.running_mean and self.running_var, or use copy_.",
-        "(1 - m) * self -> self": "the old value keeps its full weight, so that the sum grows without end. It gets 1 - momentum.",
-        "(1 - m) * self -> 0 * self ; + m * -> +": "only the newest batch is left. The old value keeps the weight 1 - m, and the newest gets m.",
-        "with torch.no_grad -> self.num_batches_tracked += 1\n        with torch.no_grad": _COUNTED,
-    },
-)
+_UPDATE_ROWS = {
+    **_together(_UPDATED_WRONG),
+    **dict.fromkeys(_TURNED_IN, _TURNED),
+    "m * mean -> m * mean * n / (n - 1)": "the mean has no factor n / (n - 1). Only the variance has a biased and an unbiased form.",
+    "(1 - m) * self.running_var + m * var -> ((1 - m) * self.running_var + m * var)": "the old variance is multiplied by n / (n - 1) as well, with every batch once more. Only the newest one gets the factor.",
+    "n / (n - 1) -> n / n - 1": "var * n / n - 1 subtracts 1 at the end. Write the brackets: var * n / (n - 1).",
+    "self.running_var.copy_( -> (": "running_var does not change. It follows the same formula as running_mean, with var * n / (n - 1).",
+    "(self, mean, var, n) -> (self, var, mean, n)": "mean and var are swapped.",
+    "n / (n - 1) -> (n - 1) / n": "n / (n - 1) is upside down: the unbiased variance is the larger one.",
+    "var * n / (n - 1) -> (var * n / (n - 1)).sqrt()": "running_var holds a standard deviation. Average the variances.",
+    ".copy_( -> .add(": "the buffers do not change. Assign to self.running_mean and self.running_var, or use copy_.",
+    "(1 - m) * self -> self": "the old value keeps its full weight, so that the sum grows without end. It gets 1 - momentum.",
+    "(1 - m) * self -> 0 * self ; + m * -> +": "only the newest batch is left. The old value keeps the weight 1 - m, and the newest gets m.",
+    "with torch.no_grad -> self.num_batches_tracked += 1\n        with torch.no_grad": _COUNTED,
+}
 
 _NO_NUMBER = "use m, the line above has made it: with momentum=None it is 1 / num_batches_tracked, and self.momentum is no number."
 _ITEM = "1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum -> self.momentum"
@@ -246,9 +233,9 @@ _UPDATE_PROBES = [
 ]
 
 _RUNNING_STAGES = [
-    (_NEW_PROBES, _REGISTERED_MISTAKES, "the buffers"),
-    ([Probe("a new one for 3 channels in float64", _run_new)], _START_MISTAKES, "the buffers"),
-    (_UPDATE_PROBES, _UPDATE_MISTAKES, "update"),
+    (_NEW_PROBES, known(_Running, _REGISTERED_ROWS), "the buffers"),
+    ([Probe("a new one for 3 channels in float64", _run_new)], known(_Running, _START_ROWS), "the buffers"),
+    (_UPDATE_PROBES, known(_Running, _UPDATE_ROWS), "update"),
     ([_updates("three updates without momentum", None)], known(_Running, {_ITEM: _NO_NUMBER}), "update"),
     ([Probe("a mean that has a gradient", _run_graph)], known(_Running, {_GRAPH: _KEPT_ALIVE}), "update"),
 ]
@@ -378,41 +365,33 @@ _WRONG_SCALE = {
     f"{_BATCH_STATS} -> mean, var = _channel_stats(x)[0], _channel_stats(x)[1] * n / (n - 1)": "the batch is divided by the unbiased deviation. BatchNorm normalizes with the biased variance, and stores the unbiased one.",
 }
 _IN_TRAINING = "training uses the running statistics. In train() a batch is normalized with its own mean and variance, the running ones are for eval()."
-_DO_NOT_FIT = (
-    "mean and var do not fit axis 1 of x. Bind one number for each channel, (C,), as channel_stats gives them."
-)
+_DO_NOT_FIT = "mean and var do not fit axis 1 of x. Bind a number for each channel, (C,), as channel_stats gives them."
+_NORMALIZED_OVER = {
+    "0": "for (B, C, T) only the batch is reduced. A channel has one mean over B and T.",
+    "0 if x.dim() == 2 else 2": "for (B, C, T) only T is reduced, so every sample has its own: that is InstanceNorm.",
+    "tuple(range(1, x.dim()))": "each sample is normalized by itself, as in LayerNorm. BatchNorm keeps axis 1 and reduces the others.",
+    "tuple(range(x.dim()))": "one mean for the whole batch. Each channel needs its own.",
+}
 
-_TRAINING_MISTAKES = known(
-    _Layer,
-    {
-        **_together(_WRONG_SCALE),
-        f"{_BATCH_STATS} -> {_BATCH_STATS}; var = var + self.eps": "eps is added twice: the lines that are given add it to var as well.",
-        f"{_BATCH_STATS} -> mean, var = _channel_stats(x)[0], _channel_stats(x)[1].sqrt()": "var holds the standard deviation, and the last lines take its root once more. Bind the variance itself.",
-        f"{_BATCH_STATS} -> var, mean = _channel_stats(x)": "mean and var are swapped: channel_stats returns mean first.",
-        "torch.sqrt( -> torch.rsqrt(": "rsqrt is 1 / sqrt already: multiply by it, or divide by sqrt.",
-        "torch.sqrt(var.view(shape) + self.eps) -> (var.view(shape) + self.eps)": "the root is missing: x - mean is divided by sqrt(var + eps), not by the variance.",
-        "mean.view -> mean.detach().view ; var.view -> var.detach().view": "mean and variance are constants for your gradient (torch.no_grad() or detach). They depend on x: only the buffers are updated without a gradient.",
-        "mean.view -> mean.detach().view": "the gradient does not pass through the mean.",
-        "var.view -> var.detach().view": "the gradient does not pass through the variance.",
-        f"{_BATCH_STATS} -> mean, var = _channel_stats(x)[0], _channel_stats(x * x)[0] - _channel_stats(x)[0] ** 2": _ONE_PASS,
-        f"{_IF_BATCH} -> if not self.training:": _IN_TRAINING,
-        f"{_IF_BATCH} -> if not self.training: ; {_UPDATE} -> pass": _IN_TRAINING,
-        f"{_BATCH_STATS} -> old = self.running_mean.clone(), self.running_var.clone(); {_BATCH_STATS} ; {_UPDATE} -> {_UPDATE}; mean, var = old": _IN_TRAINING,
-        f"{_UPDATE} -> {_UPDATE}; {_RUNNING}": "training uses the running statistics, just updated. In train() a batch is normalized with its own mean and variance.",
-        "self.training -> torch.is_grad_enabled()": "you ask whether gradients are recorded. Ask self.training: train() under no_grad() is still training, and eval() with gradients is still evaluation.",
-        _over("0"): "for (B, C, T) only the batch is reduced. A channel has one mean over B and T.",
-        "_channel_stats(x) -> (x.mean(0), x.var(0, correction=0))": _DO_NOT_FIT,
-        "_channel_stats(x) -> (x.mean(-1), x.var(-1, correction=0))": _DO_NOT_FIT,
-        _over(
-            "0 if x.dim() == 2 else 2"
-        ): "for (B, C, T) only T is reduced, so every sample has its own: that is InstanceNorm.",
-        _over(
-            "tuple(range(1, x.dim()))"
-        ): "each sample is normalized by itself, as in LayerNorm. BatchNorm keeps axis 1 and reduces the others.",
-        _over("tuple(range(x.dim()))"): "one mean for the whole batch. Each channel needs its own.",
-        "if self.weight is None else y * self.weight.view(shape) + self.bias.view(shape) -> ": "weight and bias are not applied.",
-    },
-)
+_TRAINING_ROWS = {
+    **_together(_WRONG_SCALE),
+    f"{_BATCH_STATS} -> {_BATCH_STATS}; var = var + self.eps": "eps is added twice: the lines that are given add it to var as well.",
+    f"{_BATCH_STATS} -> mean, var = _channel_stats(x)[0], _channel_stats(x)[1].sqrt()": "var holds the standard deviation, and the last lines take its root once more. Bind the variance itself.",
+    f"{_BATCH_STATS} -> var, mean = _channel_stats(x)": "mean and var are swapped: channel_stats returns mean first.",
+    "mean.view -> mean.detach().view ; var.view -> var.detach().view": "mean and variance are constants for your gradient (torch.no_grad() or detach). They depend on x: only the buffers are updated without a gradient.",
+    "mean.view -> mean.detach().view": "the gradient does not pass through the mean.",
+    "var.view -> var.detach().view": "the gradient does not pass through the variance.",
+    f"{_BATCH_STATS} -> mean, var = _channel_stats(x)[0], _channel_stats(x * x)[0] - _channel_stats(x)[0] ** 2": _ONE_PASS,
+    f"{_IF_BATCH} -> if not self.training:": _IN_TRAINING,
+    f"{_IF_BATCH} -> if not self.training: ; {_UPDATE} -> pass": _IN_TRAINING,
+    f"{_BATCH_STATS} -> old = self.running_mean.clone(), self.running_var.clone(); {_BATCH_STATS} ; {_UPDATE} -> {_UPDATE}; mean, var = old": _IN_TRAINING,
+    f"{_UPDATE} -> {_UPDATE}; {_RUNNING}": "training uses the running statistics, just updated. In train() a batch is normalized with its own mean and variance.",
+    "self.training -> torch.is_grad_enabled()": "you ask whether gradients are recorded. Ask self.training: train() under no_grad() is still training, and eval() with gradients is still evaluation.",
+    **{_over(axes): why for axes, why in _NORMALIZED_OVER.items()},
+    "_channel_stats(x) -> (x.mean(0), x.var(0, correction=0))": _DO_NOT_FIT,
+    "_channel_stats(x) -> (x.mean(-1), x.var(-1, correction=0))": _DO_NOT_FIT,
+    "if self.weight is None else y * self.weight.view(shape) + self.bias.view(shape) -> ": "weight and bias are not applied.",
+}
 
 
 def _steps(*shapes, **options):
@@ -428,31 +407,26 @@ def _steps(*shapes, **options):
 _FUNCTIONAL = "nn.functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps)"
 _N_IS_BT = "n is the number of entries of one channel: B * T for (B, C, T), B for (B, C)."
 
+_BUFFER_ROWS = {
+    f"{_UPDATE} -> pass": "the buffers never change. In train() each batch updates them.",
+    f"{_UPDATE} -> self.num_batches_tracked += 1": "running_mean and running_var never change; the batches are only counted.",
+    f"{_UPDATE} -> self.update(mean, var * n / (n - 1), n)": "n / (n - 1) is applied twice: is your var unbiased already, or does update() do it again?",
+    f"{_UPDATE} -> self.update(var, mean, n)": "the call swaps mean and var: update(mean, var, n).",
+    f"{_UPDATE} -> self.update(mean, var, x.numel())": _N_IS_BT,
+    f"{_UPDATE} -> {_UPDATE}; self.num_batches_tracked += 1": _COUNTED,
+    f"{_UPDATE} -> {_UPDATE}; {_UPDATE}": "update() is called twice for each batch.",
+    f"{_UPDATE} -> pass ; shape = -> return {_FUNCTIONAL}; shape =": "F.batch_norm does not count the batches, and leaves nothing to build. Bind mean and var yourself.",
+}
 _BUFFER_MISTAKES = [
-    *known(
-        _Layer,
-        {
-            f"{_UPDATE} -> pass": "the buffers never change. In train() each batch updates them.",
-            f"{_UPDATE} -> self.num_batches_tracked += 1": "running_mean and running_var never change; the batches are only counted.",
-            f"{_UPDATE} -> self.update(mean, var * n / (n - 1), n)": "n / (n - 1) is applied twice: is your var unbiased already, or does update() do it again?",
-            f"{_UPDATE} -> self.update(var, mean, n)": "the call swaps mean and var: update(mean, var, n).",
-            f"{_UPDATE} -> self.update(mean, var, x.numel())": _N_IS_BT,
-            f"{_UPDATE} -> {_UPDATE}; self.num_batches_tracked += 1": _COUNTED,
-            f"{_UPDATE} -> {_UPDATE}; {_UPDATE}": "update() is called twice for each batch.",
-            f"{_UPDATE} -> pass ; shape = -> return {_FUNCTIONAL}; shape =": "F.batch_norm does not count the batches, and leaves nothing to build. Bind mean and var yourself.",
-        },
-    ),
+    *known(_Layer, _BUFFER_ROWS),
     *(Mistake(cause, _updating(row)) for row, cause in _together(_UPDATED_WRONG).items()),
 ]
 
-_SERIES_MISTAKES = known(
-    _Layer,
-    {
-        f"{_UPDATE} -> self.update(mean, var, len(x))": _N_IS_BT,
-        "n = x.numel() // self.num_features -> n = len(x)": _N_IS_BT,
-        "if n == 1 -> if len(x) == 1": "a single row is refused although each of its channels has several time steps. What must be above 1 is the number of entries per channel, n.",
-    },
-)
+_SERIES_ROWS = {
+    f"{_UPDATE} -> self.update(mean, var, len(x))": _N_IS_BT,
+    "n = x.numel() // self.num_features -> n = len(x)": _N_IS_BT,
+    "if n == 1 -> if len(x) == 1": "a single row is refused although each of its channels has several time steps. What must be above 1 is the number of entries per channel, n.",
+}
 
 
 def _evaluation(label, x, grad=True):
@@ -467,26 +441,19 @@ def _evaluation(label, x, grad=True):
 
 _ALWAYS_BATCH = f"{_IF_BATCH} -> if True:"
 _ALWAYS_UPDATE = "if self.training and self.running_mean is not None: -> if self.running_mean is not None:"
-_OF_THE_BATCH = "evaluation uses the statistics of the batch. In eval() it normalizes with the running ones."
 _LEARNS = "the buffers are updated in eval(): test data leak into the layer. Update them only in train()."
 
-_EVALUATION_MISTAKES = known(
-    _Layer,
-    {
-        _ALWAYS_BATCH: _OF_THE_BATCH,
-        f"{_ALWAYS_BATCH} ; {_ALWAYS_UPDATE}": "evaluation uses the statistics of the batch, and updates the buffers: test data leak into the layer.",
-        f"{_RUNNING} -> mean, var = self.running_mean.clone(), self.running_var.clone(); self.update(*_channel_stats(x), n)": _LEARNS,
-        f"{_RUNNING} -> self.update(*_channel_stats(x), n); {_RUNNING}": _LEARNS,
-        _ALWAYS_UPDATE: "the buffers are updated in eval() too, with their own values. Update them only in train().",
-    },
-)
+_EVALUATION_ROWS = {
+    _ALWAYS_BATCH: "evaluation uses the statistics of the batch. In eval() it normalizes with the running ones.",
+    f"{_ALWAYS_BATCH} ; {_ALWAYS_UPDATE}": "evaluation uses the statistics of the batch, and updates the buffers: test data leak into the layer.",
+    f"{_RUNNING} -> mean, var = self.running_mean.clone(), self.running_var.clone(); self.update(*_channel_stats(x), n)": _LEARNS,
+    f"{_RUNNING} -> self.update(*_channel_stats(x), n); {_RUNNING}": _LEARNS,
+    _ALWAYS_UPDATE: "the buffers are updated in eval() too, with their own values. Update them only in train().",
+}
 
-_SINGLE_MISTAKES = known(
-    _Layer,
-    {
-        "else:\n -> elif n == 1:\n            raise ValueError('one entry')\n        else:\n": "a single sample is refused in eval() as well. It needs no neighbors there: refuse it only where the batch's own statistics are used."
-    },
-)
+_SINGLE_ROWS = {
+    "else:\n -> elif n == 1:\n            raise ValueError('one entry')\n        else:\n": "a single sample is refused in eval() as well. It needs no neighbors there: refuse it only where the batch's own statistics are used."
+}
 
 
 def _run_names(cls):
@@ -515,24 +482,22 @@ def _run_graph_kept(cls):
     return _recording(layer)
 
 
-def _outcome(make, x):
-    """Return the name of the error that a layer of make raises on x, in words."""
+def _outcome(layer, x):
+    """Return the name of the error that layer raises on x, in words."""
     try:
-        make()(x.clone())
+        layer(x.clone())
     except Exception as error:
         return raised(error).kind.__name__
     return "no error"
 
 
 def _run_one(cls):
-    layer, refusing = _used(cls), lambda: layer
+    layer = _used(cls)
     return {
-        "one row in train()": _outcome(refusing, _MATRIX[:1]),
-        "one row of one step in train()": _outcome(refusing, _SERIES[:1, :, :1]),
+        "one row in train()": _outcome(layer, _MATRIX[:1]),
+        "one row of one step in train()": _outcome(layer, _SERIES[:1, :, :1]),
         "running_mean after these refusals": layer.running_mean.clone(),
         "running_var after these refusals": layer.running_var.clone(),
-        "one row of five steps in train()": _outcome(lambda: _made(cls), _SERIES[:1]),
-        "one row in eval()": _outcome(lambda: _made(cls).eval(), _MATRIX[:1]),
     }
 
 
@@ -545,7 +510,7 @@ def _run_untracked(cls):
     layer = _made(cls, track_running_stats=False)
     seen = {"the names in state_dict()": sorted(layer.state_dict()), **_seen(layer, _MATRIX)}
     layer.eval()
-    one = {"one row in eval()": _outcome(lambda: layer, _MATRIX[:1])}
+    one = {"one row in eval()": _outcome(layer, _MATRIX[:1])}
     return seen | {"the output in eval()": layer(_MATRIX.clone())} | one
 
 
@@ -554,37 +519,23 @@ def _run_float32(cls):
     return {"the output": layer(_MATRIX.float()), **_stored(layer)}
 
 
-_MODULE_MISTAKES = [
-    *known(
-        _Layer,
-        {
-            "= num_features, eps\n -> = num_features, eps; vars(self).update(self._buffers); self._buffers.clear()\n": _NOT_REGISTERED
-        },
-    ),
-    Mistake(_KEPT_ALIVE, _updating(_GRAPH)),
-]
+_FORGOTTEN = "= num_features, eps\n -> = num_features, eps; vars(self).update(self._buffers); self._buffers.clear()\n"
+_MODULE_MISTAKES = [*known(_Layer, {_FORGOTTEN: _NOT_REGISTERED}), Mistake(_KEPT_ALIVE, _updating(_GRAPH))]
 
-_ONE_MISTAKES = known(
-    _Layer,
-    {
-        "if n == 1 -> if False": "with one entry for each channel the output is the bias, whatever goes in, and update() divides by n - 1 = 0. Raise a ValueError in train(), as PyTorch does.",
-        "if n == 1 -> if False ; self.update( -> 1 / (n - 1); self.update(": "one entry for each channel has no unbiased variance, n - 1 is 0. Raise a ValueError that says so, before the division.",
-        "if n == 1: -> if n == 1 and self.running_mean is not None: self.update(*_channel_stats(x), n)\n            if n == 1:": "the batch is refused too late: the buffers have taken it in, and hold nan from then on. Raise the error before the update.",
-        "if self.training -> if n > 1 and self.training": "in train() a batch of one is normalized with the running statistics. Refuse it there.",
-    },
-)
+_ONE_ROWS = {
+    "if n == 1 -> if False": "with one entry for each channel the output is the bias, whatever goes in, and update() divides by n - 1 = 0. Raise a ValueError in train(), as PyTorch does.",
+    "if n == 1 -> if False ; self.update( -> 1 / (n - 1); self.update(": "one entry for each channel has no unbiased variance, n - 1 is 0. Raise a ValueError that says so, before the division.",
+    "if n == 1: -> if n == 1 and self.running_mean is not None: self.update(*_channel_stats(x), n)\n            if n == 1:": "the batch is refused too late: the buffers have taken it in, and hold nan from then on. Raise the error before the update.",
+    "if self.training -> if n > 1 and self.training": "in train() a batch of one is normalized with the running statistics. Refuse it there.",
+}
 
 _UNTRACKED = "without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is nothing to update."
 
-_UNTRACKED_MISTAKES = known(
-    _Layer,
-    {
-        f"{_IF_BATCH} -> if self.training:": _UNTRACKED,
-        "if self.training and self.running_mean is not None: -> if self.training:": _UNTRACKED,
-        "if n == 1 -> if self.training and n == 1": "without running statistics eval() uses the batch's own as well: refuse a batch of one there, too.",
-    },
-)
-
+_UNTRACKED_ROWS = {
+    f"{_IF_BATCH} -> if self.training:": _UNTRACKED,
+    "if self.training and self.running_mean is not None: -> if self.training:": _UNTRACKED,
+    "if n == 1 -> if self.training and n == 1": "without running statistics eval() uses the batch's own as well: refuse a batch of one there, too.",
+}
 
 _BUFFER_PROBES = [
     _steps((6, 4), (2, 4), (5, 4)),
@@ -601,22 +552,22 @@ _MODULE_PROBES = [
     Probe("two training batches with gradients", _run_graph_kept),
 ]
 _OTHER_PROBES = [
-    Probe("x of shape (4,)", lambda cls: {"the outcome": _outcome(lambda: _made(cls), draw(1, 4))}),
-    Probe("x of shape (3, 4, 2, 2)", lambda cls: {"the outcome": _outcome(lambda: _made(cls), draw(1, 3, 4, 2, 2))}),
+    Probe("x of shape (4,)", lambda cls: {"the outcome": _outcome(_made(cls), draw(1, 4))}),
+    Probe("x of shape (3, 4, 2, 2)", lambda cls: {"the outcome": _outcome(_made(cls), draw(1, 3, 4, 2, 2))}),
     Probe("affine=False", _run_plain),
     # float32 against float32: the channel of deviation 0.001 around 5 has 1e-7 * 5 / 0.001 = 5e-4 of rounding
     Probe("float32", _run_float32, tolerance=1e-3),
 ]
 
 _LAYER_STAGES = [
-    (_TRAINING_PROBES, _TRAINING_MISTAKES, "training"),
+    (_TRAINING_PROBES, known(_Layer, _TRAINING_ROWS), "training"),
     (_BUFFER_PROBES, _BUFFER_MISTAKES, "the buffers"),
-    ([_steps((3, 4, 5)), _steps((1, 4, 2))], _SERIES_MISTAKES, "the buffers"),
-    (_EVALUATION_PROBES, _EVALUATION_MISTAKES, "evaluation"),
-    ([_evaluation("a single sample in eval()", _MATRIX[:1])], _SINGLE_MISTAKES, "evaluation"),
+    ([_steps((3, 4, 5)), _steps((1, 4, 2))], known(_Layer, _SERIES_ROWS), "the buffers"),
+    (_EVALUATION_PROBES, known(_Layer, _EVALUATION_ROWS), "evaluation"),
+    ([_evaluation("a single sample in eval()", _MATRIX[:1])], known(_Layer, _SINGLE_ROWS), "evaluation"),
     (_MODULE_PROBES, _MODULE_MISTAKES, "the rest"),
-    ([Probe("a batch of one", _run_one)], _ONE_MISTAKES, "the rest"),
-    ([Probe("track_running_stats=False", _run_untracked)], _UNTRACKED_MISTAKES, "the rest"),
+    ([Probe("a batch of one", _run_one)], known(_Layer, _ONE_ROWS), "the rest"),
+    ([Probe("track_running_stats=False", _run_untracked)], known(_Layer, _UNTRACKED_ROWS), "the rest"),
     (_OTHER_PROBES, (), "the rest"),
 ]
 
@@ -730,7 +681,6 @@ _NEW_FOR_REGIONS = (
 _NEW_FOR_FEATURES = "a new layer has a gain, a bias and running statistics of its own. Use the given one, norm."
 _MODE = "norm is used in another mode than the one it was given to you in. Call it as it is."
 _EACH_REGION = "each region gets its own statistics, and the running ones are updated R times. A feature has one mean, over samples and regions."
-_AVERAGED = "the regions are averaged away. Every region keeps its own output."
 _AFFINE = "weight=norm.weight, bias=norm.bias"
 _BUFFERS = "norm.running_mean, norm.running_var"
 _INSTANCE_NORM = (
@@ -739,40 +689,36 @@ _INSTANCE_NORM = (
 _LAYER_NORM = "that is LayerNorm: a mean for each region of each sample. Asked is BatchNorm, with the given layer."
 _CALL_NORM = "F.batch_norm knows neither the mode of norm nor its count of batches, and the buffers only if it gets them. Call norm itself."
 
-_REGION_MISTAKES = known(
-    _regions,
-    {
-        f"{_BACK} -> norm(x.reshape(len(x), x.shape[2], x.shape[1])).reshape(x.shape)": "reshape and view regroup the numbers as they lie in memory; they do not move an axis. Use transpose(1, 2).",
-        f"{_BACK} -> {_THERE}": "the features were moved to axis 1, but not back.",
-        f"{_BACK} -> {_THERE}.reshape(x.shape)": "reshape and view regroup the numbers; they do not move an axis back. Use transpose(1, 2) there as well.",
-        f"{_BACK} -> norm(x)": "axis 1 of what norm gets holds the regions, so they are its channels (without an error if R = D). Put the D features there.",
-        "transpose(1, 2) -> transpose(0, 1)": "transpose(0, 1) puts the samples on axis 1. Put the D features there, with transpose(1, 2).",
-        f"{_BACK} -> nn.BatchNorm1d(x.shape[1])(x)": _NEW_FOR_REGIONS,
-        f"{_BACK} -> nn.BatchNorm1d(x.shape[1], dtype=x.dtype)(x)": _NEW_FOR_REGIONS,
-        f"{_BACK} -> nn.BatchNorm1d(x.shape[1], dtype=x.dtype).train(norm.training)(x)": _NEW_FOR_REGIONS,
-        "norm(x.tr -> nn.BatchNorm1d(x.shape[2], dtype=x.dtype)(x.tr": _NEW_FOR_FEATURES,
-        "norm(x.tr -> nn.BatchNorm1d(x.shape[2], dtype=x.dtype).train(norm.training)(x.tr": _NEW_FOR_FEATURES,
-        f"{_BACK} -> torch.stack([norm(x[:, r]) for r in range(x.shape[1])], 1)": _EACH_REGION,
-        f"{_BACK} -> torch.stack([norm(x[:, r]) for r in range(x.shape[1])])": _EACH_REGION,
-        f"{_BACK} -> torch.stack([norm(sample) for sample in x])": "each sample gets its own statistics. A feature has one mean, over samples and regions.",
-        f"{_THERE} -> nn.functional.instance_norm(x.transpose(1, 2))": _INSTANCE_NORM,
-        f"{_THERE} -> nn.functional.instance_norm(x.transpose(1, 2), {_AFFINE})": _INSTANCE_NORM,
-        f"{_BACK} -> nn.functional.layer_norm(x, x.shape[-1:])": _LAYER_NORM,
-        f"{_BACK} -> nn.functional.layer_norm(x, x.shape[-1:], {_AFFINE})": _LAYER_NORM,
-        f"{_BACK} -> norm(x.mean(1))": _AVERAGED,
-        f"{_BACK} -> norm(x.mean(1))[:, None].expand(x.shape)": _AVERAGED,
-        f"{_BACK} -> norm(x.flatten(0, 1))": "the rows of features are normalized, but not brought back: .view(x.shape).",
-        f"{_BACK} -> norm(x.flatten(1)).view(x.shape)": "flatten(1) makes one row of R * D numbers of each sample. flatten(0, 1) keeps the D features apart.",
-        "norm(x -> norm.eval()(x": _MODE,
-        "norm(x -> norm.train()(x": _MODE,
-        f"return {_THERE} -> was = norm.training; norm.eval(); y = {_THERE}; norm.train(was); return y": _MODE,
-        f"return {_THERE} -> was = norm.training; norm.train(); y = {_THERE}; norm.train(was); return y": _MODE,
-        f"return {_BACK} -> {_THERE}; return {_BACK}": "norm is called twice, so that the running statistics are updated twice.",
-        f"{_THERE} -> {_FUNCTION}, None, None, {_AFFINE}, training=True)": _CALL_NORM,
-        f"{_THERE} -> {_FUNCTION}, {_BUFFERS}, {_AFFINE}, training=True)": _CALL_NORM,
-        f"{_THERE} -> {_FUNCTION}, {_BUFFERS}, {_AFFINE}, training=norm.training)": _CALL_NORM,
-    },
-)
+_REGION_ROWS = {
+    f"{_BACK} -> norm(x.reshape(len(x), x.shape[2], x.shape[1])).reshape(x.shape)": "reshape and view regroup the numbers as they lie in memory; they do not move an axis. Use transpose(1, 2).",
+    f"{_BACK} -> {_THERE}": "the features were moved to axis 1, but not back.",
+    f"{_BACK} -> {_THERE}.reshape(x.shape)": "reshape and view regroup the numbers; they do not move an axis back. Use transpose(1, 2) there as well.",
+    f"{_BACK} -> norm(x)": "axis 1 of what norm gets holds the regions, so they are its channels (without an error if R = D). Put the D features there.",
+    "transpose(1, 2) -> transpose(0, 1)": "transpose(0, 1) puts the samples on axis 1. Put the D features there, with transpose(1, 2).",
+    f"{_BACK} -> nn.BatchNorm1d(x.shape[1])(x)": _NEW_FOR_REGIONS,
+    f"{_BACK} -> nn.BatchNorm1d(x.shape[1], dtype=x.dtype)(x)": _NEW_FOR_REGIONS,
+    "norm(x.tr -> nn.BatchNorm1d(x.shape[2])(x.tr": _NEW_FOR_FEATURES,
+    "norm(x.tr -> nn.BatchNorm1d(x.shape[2], dtype=x.dtype)(x.tr": _NEW_FOR_FEATURES,
+    f"{_BACK} -> torch.stack([norm(x[:, r]) for r in range(x.shape[1])], 1)": _EACH_REGION,
+    f"{_BACK} -> torch.stack([norm(x[:, r]) for r in range(x.shape[1])])": _EACH_REGION,
+    f"{_BACK} -> torch.stack([norm(sample) for sample in x])": "each sample gets its own statistics. A feature has one mean, over samples and regions.",
+    f"{_THERE} -> nn.functional.instance_norm(x.transpose(1, 2))": _INSTANCE_NORM,
+    f"{_THERE} -> nn.functional.instance_norm(x.transpose(1, 2), {_AFFINE})": _INSTANCE_NORM,
+    f"{_BACK} -> nn.functional.layer_norm(x, x.shape[-1:])": _LAYER_NORM,
+    f"{_BACK} -> nn.functional.layer_norm(x, x.shape[-1:], {_AFFINE})": _LAYER_NORM,
+    f"{_BACK} -> norm(x.mean(1))": "the regions are averaged away. Every region keeps its own output.",
+    f"{_BACK} -> norm(x.flatten(0, 1))": "the rows of features are normalized, but not brought back: .view(x.shape).",
+    f"{_BACK} -> norm(x.flatten(1)).view(x.shape)": "flatten(1) makes one row of R * D numbers of each sample. flatten(0, 1) keeps the D features apart.",
+    "norm(x -> norm.eval()(x": _MODE,
+    "norm(x -> norm.train()(x": _MODE,
+    f"return {_THERE} -> was = norm.training; norm.eval(); y = {_THERE}; norm.train(was); return y": _MODE,
+    f"return {_THERE} -> was = norm.training; norm.train(); y = {_THERE}; norm.train(was); return y": _MODE,
+    f"return {_BACK} -> {_THERE}; return {_BACK}": "norm is called twice, so that the running statistics are updated twice.",
+    f"{_THERE} -> {_FUNCTION}, None, None, {_AFFINE}, training=True)": _CALL_NORM,
+    f"{_THERE} -> {_FUNCTION}, {_BUFFERS}, {_AFFINE}, training=True)": _CALL_NORM,
+    f"{_THERE} -> {_FUNCTION}, {_BUFFERS}, {_AFFINE}, training=norm.training)": _CALL_NORM,
+}
+_REGION_MISTAKES = known(_regions, _REGION_ROWS)
 
 
 def normalize_regions(answer):
@@ -818,36 +764,34 @@ _EQUAL_IN_MEAN = "the devices' means have the same weight in mean. Weigh each by
 _EQUAL_BETWEEN = "the part between the devices is not weighed by the rows: it is the sum of share * (means - mean)^2."
 _SUMS = "the sums are not divided by the number of rows."
 
-_POOL_MISTAKES = known(
-    _pool,
-    {
-        **_together(
-            {
-                f"{_SHARE} -> 1 / len(counts)": _EQUAL,
-                " + (means - mean) ** 2 -> ": "only the variances are averaged. The devices also differ in their means: add (means - mean)^2 before you average.",
-            }
-        ),
-        f"{_RETURN} -> return means.mean(0), var": _EQUAL_IN_MEAN,
-        f"mean = {_MEAN} -> mean = means.mean(0)": _EQUAL_IN_MEAN,
-        f"{_BETWEEN} -> {_INSIDE} + means.var(0)": _EQUAL_BETWEEN,
-        f"{_BETWEEN} -> {_INSIDE} + means.var(0, correction=0)": _EQUAL_BETWEEN,
-        f"{_BETWEEN} -> {_INSIDE} + ((means - mean) ** 2).mean(0)": _EQUAL_BETWEEN,
-        f"{_BETWEEN} -> {_INSIDE} + ((means - mean) ** 2).sum(0)": _EQUAL_BETWEEN,
-        f"{_BETWEEN} -> {_INSIDE} + (share * (means - means.mean(0)) ** 2).sum(0)": _EQUAL_BETWEEN,
-        f"{_SHARE} -> 1 / len(counts) ; {_BETWEEN} -> variances.mean(0) + means.var(0)": f"{_EQUAL} And var divides by K - 1, where the sum of the weights is wanted.",
-        "(means - mean) ** 2 -> means ** 2": "the mean of the squares still holds the square of the mean: subtract mean^2.",
-        "(variances + (means - mean) ** 2) -> (means - mean) ** 2": "only the distances between the means are counted. The variance inside each device belongs to it as well.",
-        f"{_RETURN} -> return mean, var * counts.sum() / (counts.sum() - 1)": _DIVISOR,
-        f"{_BETWEEN} -> ((counts[:, None] - 1) * variances + counts[:, None] * (means - mean) ** 2).sum(0) / (counts.sum() - 1)": _DIVISOR,
-        f"{_RETURN} -> return mean, var.sqrt()": _ROOT,
-        f"{_RETURN} -> return mean * counts.sum(), var * counts.sum()": _SUMS,
-        f"{_SHARE} -> counts[:, None]": _SUMS,
-        ".sum(0) -> .mean(0)": "the shares add up to 1 already: .sum(0) is the average, .mean(0) divides by K once more.",
-        ".sum(0) -> .sum(0, keepdim=True)": "axis 0 is kept. Wanted is the shape (C,): drop keepdim.",
-        "[:, None] -> ": "counts is (K,) and means (K, C): give it an axis, counts[:, None], so that each device is multiplied by its own.",
-        f"[:, None] ->  ; {_MEAN} -> share @ means": "@ wants one dtype, and whole numbers divided give float32. Write (counts / counts.sum()).to(means.dtype).",
-    },
-)
+_POOL_ROWS = {
+    **_together(
+        {
+            f"{_SHARE} -> 1 / len(counts)": _EQUAL,
+            " + (means - mean) ** 2 -> ": "only the variances are averaged. The devices also differ in their means: add (means - mean)^2 before you average.",
+        }
+    ),
+    f"{_RETURN} -> return means.mean(0), var": _EQUAL_IN_MEAN,
+    f"mean = {_MEAN} -> mean = means.mean(0)": _EQUAL_IN_MEAN,
+    f"{_BETWEEN} -> {_INSIDE} + means.var(0)": _EQUAL_BETWEEN,
+    f"{_BETWEEN} -> {_INSIDE} + means.var(0, correction=0)": _EQUAL_BETWEEN,
+    f"{_BETWEEN} -> {_INSIDE} + ((means - mean) ** 2).mean(0)": _EQUAL_BETWEEN,
+    f"{_BETWEEN} -> {_INSIDE} + ((means - mean) ** 2).sum(0)": _EQUAL_BETWEEN,
+    f"{_BETWEEN} -> {_INSIDE} + (share * (means - means.mean(0)) ** 2).sum(0)": _EQUAL_BETWEEN,
+    f"{_SHARE} -> 1 / len(counts) ; {_BETWEEN} -> variances.mean(0) + means.var(0)": f"{_EQUAL} And var divides by K - 1, where the sum of the weights is wanted.",
+    "(means - mean) ** 2 -> means ** 2": "the mean of the squares still holds the square of the mean: subtract mean^2.",
+    "(variances + (means - mean) ** 2) -> (means - mean) ** 2": "only the distances between the means are counted. The variance inside each device belongs to it as well.",
+    f"{_RETURN} -> return mean, var * counts.sum() / (counts.sum() - 1)": _DIVISOR,
+    f"{_BETWEEN} -> ((counts[:, None] - 1) * variances + counts[:, None] * (means - mean) ** 2).sum(0) / (counts.sum() - 1)": _DIVISOR,
+    f"{_RETURN} -> return mean, var.sqrt()": _ROOT,
+    f"{_RETURN} -> return mean * counts.sum(), var * counts.sum()": _SUMS,
+    f"{_SHARE} -> counts[:, None]": _SUMS,
+    ".sum(0) -> .mean(0)": "the shares add up to 1 already: .sum(0) is the average, .mean(0) divides by K once more.",
+    ".sum(0) -> .sum(0, keepdim=True)": "axis 0 is kept. Wanted is the shape (C,): drop keepdim.",
+    "[:, None] -> ": "counts is (K,) and means (K, C): give it an axis, counts[:, None], so that each device is multiplied by its own.",
+    f"[:, None] ->  ; {_MEAN} -> share @ means": "@ wants one dtype, and whole numbers divided give float32. Write (counts / counts.sum()).to(means.dtype).",
+}
+_POOL_MISTAKES = known(_pool, _POOL_ROWS)
 
 
 def pooled_stats(answer):
