@@ -142,7 +142,7 @@ class LayerNorm(nn.Module):
             nn.init.constant_(parameter, 1.0 if name == "weight" else 0.0)
 
     def forward(self, x):
-        """x: (..., *normalized_shape). Returns a tensor of x's shape and dtype."""
+        """x: (..., *normalized_shape), else an error. Calls your layer_norm, not PyTorch's."""
         return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self):

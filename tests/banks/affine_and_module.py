@@ -77,6 +77,10 @@ def by_group_norm(x, normalized_shape, weight, bias, eps=1e-5):
     return F.group_norm(rows, 1, eps=eps).reshape(x.shape) * weight + bias
 
 
+def native(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return torch.native_layer_norm(x, _sizes(normalized_shape), weight, bias, eps)[0]
+
+
 ANY_WRONG = {  # of both functions
     "the report: PyTorch's, as printed there": (lambda x, **options: F.layer_norm(x), "it raised TypeError"),
     "axes looked up by size": (axes_by_size, "(4, 3, 4)"),
@@ -211,10 +215,7 @@ BANK = {
                 lambda x, n, *args, **options: F.layer_norm(x, _sizes(n), *args, **options),
                 "PyTorch's own layer_norm",
             ),
-            "native_layer_norm": (
-                lambda x, n, w=None, b=None, eps=1e-5: torch.native_layer_norm(x, _sizes(n), w, b, eps)[0],
-                "PyTorch's own layer_norm",
-            ),
+            "native_layer_norm": (native, "PyTorch's own layer_norm"),
             "a mean kept by shape": (kept_by_shape(), "On a (2, 3, 4, 5) tensor"),
             "a bias of any shape": (looks_at_the_gain_only, "a bias of shape (1,)"),
             "a branch on values": (branching, "vmap"),

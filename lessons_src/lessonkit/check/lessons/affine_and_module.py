@@ -62,7 +62,7 @@ _STEPS = known(
         **{f"+ eps -> + {eps}": _FIXED.format(eps) for eps in ("1e-8", "1e-6")},
         "+ eps -> + (eps or 1e-5)": "`eps or 1e-5` is 1e-5 where eps is 0. Use eps as it comes.",
         "var + eps -> var": "there is no eps under the root.",
-        "torch.sqrt(var + eps) -> torch.sqrt(var) + eps": "eps is added behind the division. It belongs to the variance, under the root: torch.sqrt(var + eps).",
+        "torch.sqrt(var + eps) -> torch.sqrt(var) + eps": "eps is added after the division. It belongs to the variance, under the root: torch.sqrt(var + eps).",
         "var + eps -> torch.sqrt(var) + eps": "the root is taken twice: of the variance, and of deviation + eps. Write torch.sqrt(var + eps).",
         "var + eps -> var + eps**2": "eps is squared. It is added to the variance as it is: torch.sqrt(var + eps).",
         "var + eps -> var.clamp(min=eps)": "eps is a floor under the variance. It is added to every variance: torch.sqrt(var + eps).",
@@ -501,7 +501,7 @@ _ABSENT = 'without parameters there is no self.weight at all. Register None, so 
 _BOOKS = known(
     _Module,
     {
-        # those of later stages first: what stands at the end is wrong in them, too
+        # those of later stages first: what comes at the end is wrong in them, too
         f"{_CALL} -> _layer_norm(x, self.normalized_shape, eps=self.eps) * self.weight + self.bias": "forward multiplies and adds although weight or bias is None. Hand both on to layer_norm, which leaves out what is None.",
         "(x, self.normalized_shape -> (x, self.weight.shape": "without parameters self.weight is None and has no shape. Use self.normalized_shape.",
         "def forward( -> def __call__(": "__call__ is overridden, so hooks, profilers and tracing are skipped. Define forward, and nn.Module's __call__ calls it.",
@@ -765,7 +765,7 @@ _TRANSLATIONS = known(
         **dict.fromkeys(_RENAMINGS, _CONTAINED),
         'last == "gain" -> key.endswith(".gain") ; last == "offset" -> key.endswith(".offset")': "the layer of its own has names without a dot, gain and offset. They are parts of OldNorm as well.",
         "new_state = {} -> new_state = state ; state.items() -> list(state.items())": "state itself is filled, and the old names stay in it. Make a new dictionary.",
-        "new_state = {} -> new_state = dict(state)": "the old names are still there beside the new ones. Start from an empty dictionary.",
+        "new_state = {} -> new_state = dict(state)": "the old names are still there, next to the new ones. Start from an empty dictionary.",
     },
 )
 
