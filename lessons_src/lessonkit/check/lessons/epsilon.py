@@ -1,11 +1,13 @@
 """Checks of lesson 3: eps under the root, reading eps off a layer, merging statistics, half precision."""
 
+import dataclasses
 import math
 
 import torch
 from torch.nn import functional as F  # noqa: F401  known mistakes read it
 
-from lessonkit.check.core import Mistake, NotYet, Probe, accept, call, draw, examine, in_float64, known, observe, reject
+from lessonkit.check.comparing import examine, in_stages
+from lessonkit.check.core import Mistake, NotYet, Probe, accept, call, draw, in_float64, known, observe, reject
 from lessonkit.check.mistakes import announce
 from lessonkit.check.verdicts import refuse_dots
 from lessonkit.check.wording import row_of
@@ -25,9 +27,6 @@ def _with_outliers(seed, dtype):
     x = draw(seed, 2, 256)
     x[0, 3], x[1, 200] = 30, -30
     return x.to(dtype)
-
-
-# ------------------------------------------------------------------------------------------------------ normalize
 
 
 def _normalize(x, eps=1e-5):
@@ -52,7 +51,7 @@ _PROBES = [
 
 _ADDED = "eps is added to the deviation. Add it to the variance, under the root: a row with sigma = 0.001 comes out 3.3 times too large."
 _ADDED_UNBIASED = (
-    "the variance is divided by D - 1, and eps is added to the deviation: correction=0, and eps under the root."
+    "eps is added to the deviation, and the variance is divided by D - 1: eps under the root, correction=0."
 )
 _NO_EPS = "eps is not used, and 0/0 is nan. Add it to the variance, under the root."
 _NO_EPS_UNBIASED = _NO_EPS + " And the variance is divided by D - 1: correction=0."
@@ -64,14 +63,10 @@ _MISTAKES = known(
     _normalize,
     {
         "torch.sqrt(var + eps) -> (var.sqrt() + eps)": _ADDED,
-        "torch.sqrt(var + eps) -> (x.std(-1, correction=0, keepdim=True) + eps)": _ADDED,
         "torch.sqrt(var + eps) -> (var.sqrt() + eps) ; correction=0 -> correction=1": _ADDED_UNBIASED,
-        "torch.sqrt(var + eps) -> (x.std(-1, keepdim=True) + eps)": _ADDED_UNBIASED,
         "correction=0 -> correction=1": "the variance is divided by D - 1. Say correction=0, or take mean_and_var of lesson 2.",
         "var + eps -> var": _NO_EPS,
-        "torch.sqrt(var + eps) -> x.std(-1, correction=0, keepdim=True)": _NO_EPS,
         "var + eps -> var ; correction=0 -> correction=1": _NO_EPS_UNBIASED,
-        "torch.sqrt(var + eps) -> x.std(-1, keepdim=True)": _NO_EPS_UNBIASED,
         "var + eps -> var + eps * eps": "that is eps squared: the variance is sigma squared already, and eps is added to it as it is.",
         "torch.sqrt(var + eps) -> (var + eps)": "the root is missing: divide by the root of (variance + eps).",
         "torch.sqrt(var + eps) -> (var + eps) ** 2": "that is the square in place of the root: torch.sqrt(variance + eps), or ** 0.5.",
@@ -79,6 +74,7 @@ _MISTAKES = known(
         "torch.sqrt(var + eps) -> var.sqrt().clamp(min=eps)": "eps is used as the smallest deviation allowed. Add it to the variance, under the root.",
         "var + eps -> var.clamp(min=eps)": "eps is used as the smallest variance allowed. Add it to the variance, under the root.",
         "var + eps -> var + 1e-5": "the number 1e-5 is written into the formula. Use the argument eps.",
+        "var + eps -> var**2 + eps": "the variance is squared once more: it is sigma squared already. Add eps to it as it is.",
         "var + eps -> var + (eps or 1e-5)": "an eps of 0 is replaced: `eps or …` cannot tell 0 from nothing. Use the argument as it is.",
         **{
             f"eps=1e-5 -> eps={default:g}": f"the default of eps is {default:g}. Leave it as it was given, eps=1e-5."
@@ -88,6 +84,8 @@ _MISTAKES = known(
         "-1 -> min(1, x.dim() - 1)": "you reduce axis 1. That is the last axis of a matrix only; -1 is the last axis of every tensor.",
         "-1 -> max(-2, -x.dim())": "you reduce axis -2, across the tokens. Every token has a mean and a variance of its own: axis -1.",
         "-1, keepdim=True ->  ; -1, correction=0, keepdim=True -> correction=0": "one mean for the whole tensor. Every row needs its own: reduce axis -1.",
+        "var + eps -> x.var() + eps": "one variance for the whole tensor, divided by its size - 1. Every row needs its own: axis -1, correction=0.",
+        "-1, keepdim=True ->  ; -1, correction=0, keepdim=True -> ": "one mean for the whole tensor, and one variance, divided by its size - 1. Every row needs its own: axis -1, correction=0.",
         "-1, -> tuple(range(1, x.dim())) or -1,": "all axes but the first are reduced. For (B, T, C) that mixes the tokens of a sentence: reduce axis -1 only.",
         "x - mean -> x": _NO_MEAN,
         "x - mean -> x ; var + eps -> x.square().mean(-1, keepdim=True) + eps": _NO_MEAN,
@@ -95,9 +93,9 @@ _MISTAKES = known(
         "var + eps -> (x - mean).square().sum(-1, keepdim=True) + eps": _SUM,
         "(x - mean) / torch.sqrt(var + eps) -> F.normalize(x - mean, dim=-1, eps=eps)": _SUM,
         "torch.sqrt(var + eps) -> (var.sqrt() + eps**0.5)": "the root of eps is added to the deviation. Add eps itself to the variance, and take the root of the sum.",
+        "(x - mean) / torch.sqrt(var + eps) -> torch.where(var < eps, 0 * x, (x - mean) / torch.sqrt(var))": "rows with a variance below eps become zeros, and the others are left without eps. Add eps to the variance, under the root.",
         "torch.sqrt(var + eps) -> (torch.sqrt(var + eps) + eps)": "eps is added twice. Once is enough: to the variance, under the root.",
         "var + eps -> var.sqrt() + eps": _STD,
-        "var + eps -> x.std(-1, correction=0, keepdim=True) + eps": _STD,
         "mean = -> swapped = ; var = -> mean = ; var + eps -> swapped + eps": "mean and var are swapped: mean_and_var returns the mean first.",
         "x - mean -> x - mean + eps ; var + eps -> var": "eps is added to the numerator. Add it to the variance, under the root.",
         " / torch.sqrt(var + eps) -> ": "the row is centered, but not divided by the root of (variance + eps).",
@@ -121,7 +119,7 @@ def normalize(answer):
     examine(answer, "normalize", _PROBES, in_float64(_normalize), _MISTAKES, tried, by_hand=("layer_norm",))
 
 
-# ------------------------------------------------------------------------------------------------------- find_eps
+# ---- find_eps
 
 _LAYERS = [1e-3, 1e-5, 4e-6, 1e-8, 1e-12]
 
@@ -193,9 +191,6 @@ def _why(answer):
     return "Variance in / variance out = v + eps, with the biased variance v of the row that you fed."
 
 
-# ---------------------------------------------------------------------------------------------------------- merge
-
-
 def _merge(n, mean_a, var_a, m, mean_b, var_b):
     delta = mean_b - mean_a
     mean = mean_a + delta * m / (n + m)
@@ -223,57 +218,97 @@ _MERGE_PROBES = [
     _parts("float32 parts with means of 10000", 66, 64, 704, (5, 1), 1e4, torch.float32, tolerance=1e-5),
 ]
 
-_BETWEEN = " + delta**2 * n * m / (n + m) ** 2"
+_DELTA, _MEAN = "delta * m / (n + m)", "mean_a + delta * m / (n + m)"
+_BETWEEN = "delta**2 * n * m / (n + m) ** 2"
 _WITHIN = "(n * var_a + m * var_b) / (n + m)"
-_APART = (
-    "the two means differ, and their distance is part of the variance: two single numbers, 0 and 2, have variance 1."
-)
-_MIDDLE = "the middle of the two means is right for parts of one size only. The larger part weighs more: n and m out of n + m."
-_OF_THE_SUM = "the distance enters with n * m / (n + m) into the *sum* of the squares. In the variance it is divided by n + m once more."
+_APART = "the means differ, and their distance is part of the variance: two single numbers, 0 and 2, have variance 1."
 _SIZES = "the variances get equal weights. The larger part weighs more: n and m out of n + m."
-_MERGE_MISTAKES = known(
+_SMALLER = "a divisor of the unbiased variance: n - 1, m - 1 or n + m - 1. All variances here are biased, so that n, m and n + m are the counts."
+_FROM_THE_MEAN = "the squared distances from the mean of the whole need weights: n out of n + m for (mean_a - mean)**2, m out of n + m for (mean_b - mean)**2."
+_SQUARE = "the distance of the means is not squared."
+_LOST = "that is E[x^2] - E[x]^2, the difference of two numbers near 1e8, which float32 holds to 8. Take the distance of the means, then square."
+_MEAN_MISTAKES = known(
     _merge,
     {
-        _BETWEEN + " -> ": _APART,
-        f"{_WITHIN}{_BETWEEN} -> (var_a + var_b) / 2": _APART + " And the larger part weighs more.",
-        f"{_BETWEEN} ->  ; delta * m / (n + m) -> delta / 2": _APART + " And the mean is not in the middle.",
-        f"{_WITHIN}{_BETWEEN} -> (var_a + var_b) / 2 ; delta * m / (n + m) -> delta / 2": "means and variances are averaged. The larger part weighs more, and the distance of the means counts.",
-        f"{_WITHIN} -> (var_a + var_b) / 2": _SIZES,
-        f"{_WITHIN} -> (var_a + var_b)": "the variances are added. They are averaged: n and m out of n + m.",
-        "delta * m / (n + m) -> delta / 2": _MIDDLE,
-        "delta * m / (n + m) -> delta * n / (n + m)": "the weights of the means are swapped: the mean moves from mean_a by the share m / (n + m) of the distance.",
+        f"{_DELTA} -> delta / 2": "the middle of the two means is right for parts of one size only. The larger part weighs more: n and m out of n + m.",
+        f"{_DELTA} -> delta * n / (n + m)": "the weights of the means are swapped: the mean moves from mean_a by the share m / (n + m) of the distance.",
         "delta = mean_b - mean_a -> delta = mean_a - mean_b": "the distance has the wrong sign: from mean_a it goes towards mean_b.",
-        "n * var_a + m * var_b -> m * var_a + n * var_b": "the weights of the variances are swapped: var_a belongs to n numbers, var_b to m.",
-        "n * m / (n + m) ** 2 -> n * m / (n + m)": _OF_THE_SUM,
-        f"{_WITHIN} -> n * var_a + m * var_b ; n * m / (n + m) ** 2 -> n * m / (n + m)": "that is the sum of the squared distances. Divide it by n + m.",
-        f"{_WITHIN}{_BETWEEN} -> (n * var_a + m * var_b + delta**2 * n * m / (n + m)) / max(n + m - 1, 1)": "the variance is divided by n + m - 1. The biased one divides by n + m.",
-        "n * var_a + m * var_b -> (n - 1) * var_a + (m - 1) * var_b": "the given variances are biased: their sums of squares are n * var_a and m * var_b.",
-        "delta**2 -> delta": "the distance of the means is not squared.",
-        "delta**2 -> delta.abs()": "that is the distance of the means. Its square belongs into a variance.",
-        "delta**2 * n * m / (n + m) ** 2 -> delta**2 / 4": "a quarter of the squared distance is right for parts of one size only: n * m / (n + m) ** 2 is 1/4 there.",
-        "delta**2 * n * m / (n + m) ** 2 -> delta**2": "the squared distance of the means counts in part only. The parts are nearer to the mean of the whole than to each other.",
-        f"{_WITHIN}{_BETWEEN} -> (n * (var_a + mean_a**2) + m * (var_b + mean_b**2)) / (n + m) - mean**2": "that is E[x^2] - E[x]^2, the difference of two numbers near 1e8, which float32 holds to 8. Take the distance of the means, then square.",
-        "return mean, var -> return mean, var.sqrt()": "that is the deviation. Leave the root away.",
+        f"{_MEAN} -> mean_a + mean_b": "the means are added. The mean of the whole lies between them: the weights are n and m out of n + m.",
+        f"{_MEAN} -> n * mean_a + m * mean_b": "that is the sum of all numbers. Divide it by n + m.",
+        f"{_MEAN} -> (n * mean_a + m * mean_b) / 2": "the sum of all numbers is divided by 2. There are n + m of them.",
         "return mean, var -> return var, mean": "mean and variance are in the wrong order: return the mean first.",
-        "return mean, var -> return mean, var + 1e-5": "eps has no place in the variance itself. Leave it away.",
-        "delta**2 -> delta.detach() ** 2": "the values are right, but the distance is cut off from the gradient: leave .detach() away.",
     },
 )
+_VAR_MISTAKES = known(  # the mean is right by then
+    _merge,
+    {
+        f"{_WITHIN} + {_BETWEEN} -> {wrong}": cause
+        for wrong, cause in {
+            _WITHIN: _APART,
+            "(var_a + var_b) / 2": _APART + " And the larger part weighs more.",
+            "var_a + var_b": _APART + " And the variances are averaged, not added: n and m out of n + m.",
+            f"(m * var_a + n * var_b) / (n + m) + {_BETWEEN}": "the weights of the variances are swapped: var_a belongs to n numbers, var_b to m.",
+            "(m * var_a + n * var_b) / (n + m)": _APART + " And the weights are swapped: var_a belongs to n numbers.",
+            f"(var_a + var_b) / 2 + {_BETWEEN}": _SIZES,
+            f"(var_a + var_b) + {_BETWEEN}": "the variances are added. They are averaged: n and m out of n + m.",
+            "(var_a + var_b) / 2 + delta**2 / 4": "that is right for parts of one size only, where n * m / (n + m) ** 2 is 1/4. The larger part weighs more.",
+            "(var_a + var_b + (mean_a - mean) ** 2 + (mean_b - mean) ** 2) / 2": "both parts get equal weights. The larger part weighs more: n and m out of n + m.",
+            f"{_WITHIN} + delta**2 * n * m / (n + m)": "the distance enters with n * m / (n + m) into the *sum* of the squares. In the variance it is divided by n + m once more.",
+            "n * var_a + m * var_b + delta**2 * n * m / (n + m)": "that is the sum of the squared distances. Divide it by n + m.",
+            "(n * var_a + m * var_b + delta**2 * n * m / (n + m)) / (n + m - 1)": "the variance is divided by n + m - 1. The biased one divides by n + m.",
+            f"((n - 1) * var_a + (m - 1) * var_b) / (n + m) + {_BETWEEN}": "the given variances are biased: their sums of squares are n * var_a and m * var_b.",
+            "((n - 1) * var_a + (m - 1) * var_b + delta**2 * n * m / (n + m)) / (n + m - 1)": _SMALLER,
+            **{
+                f"{sums} / {divisor}": f"{_APART} And here is {_SMALLER}"
+                for sums in ("(n * var_a + m * var_b)", "((n - 1) * var_a + (m - 1) * var_b)")
+                for divisor in ("(n + m - 1)", "(n + m - 2)", "max(n + m - 2, 1)")
+            },
+            f"{_WITHIN} + delta * n * m / (n + m) ** 2": _SQUARE,
+            f"{_WITHIN} + delta.abs() * n * m / (n + m) ** 2": _SQUARE,
+            "(n * (var_a + mean_a - mean) + m * (var_b + mean_b - mean)) / (n + m)": _SQUARE,
+            "(n * (var_a + (mean_a - mean) ** 2) + m * var_b) / (n + m)": "only the first part gets the squared distance of its mean. The second has one as well.",
+            "(n**2 * var_a + m**2 * var_b) / (n + m) ** 2": "that is the rule for the variance of a weighted mean. Here all n + m numbers are put together: the weights are not squared.",
+            f"{_WITHIN} - {_BETWEEN}": "the distance of the means makes the variance larger: add its part.",
+            f"{_WITHIN} + delta**2 / 4": "a quarter of the squared distance is right for parts of one size only: n * m / (n + m) ** 2 is 1/4 there.",
+            f"{_WITHIN} + delta**2": "the squared distance of the means counts in part only. The parts are nearer to the mean of the whole than to each other.",
+            f"{_WITHIN} + delta**2 / (n + m)": "the squared distance counts by n * m / (n + m) ** 2: the factor n * m is missing, and a square below the line.",
+            f"{_WITHIN} + delta**2 * m / (n + m)": "the squared distance counts by the product of both shares, n / (n + m) times m / (n + m).",
+            f"{_WITHIN} + ((mean_a - mean) ** 2 + (mean_b - mean) ** 2) / 2": _FROM_THE_MEAN,
+            f"{_WITHIN} + (mean_a - mean) ** 2 + (mean_b - mean) ** 2": _FROM_THE_MEAN,
+            f"{_WITHIN} + (m * (mean_a - mean) ** 2 + n * (mean_b - mean) ** 2) / (n + m)": _FROM_THE_MEAN,
+            "(n * (var_a + mean_a**2) + m * (var_b + mean_b**2)) / (n + m) - mean**2": _LOST,
+            "(n * var_a.sqrt() + m * var_b.sqrt()) / (n + m)": "deviations are averaged. Average the variances, and add the part of the means' distance.",
+            "((n * var_a.sqrt() + m * var_b.sqrt()) / (n + m)) ** 2": "the average of the deviations is squared. Average the variances, and add the part of the means' distance.",
+            "delta**2 * n * m / (n + m) ** 2": "the variances within the parts are left out: add their average.",
+            f"({_WITHIN} + {_BETWEEN}).sqrt()": "that is the deviation. Leave the root away.",
+            f"{_WITHIN} + {_BETWEEN} + 1e-5": "eps has no place in the variance itself. Leave it away.",
+            f"{_WITHIN} + delta.detach() ** 2 * n * m / (n + m) ** 2": "the values are right, but the distance is cut off from the gradient: leave .detach() away.",
+        }.items()
+    },
+)
+
+
+def _means_of(probe):
+    """The probe without what it sees of the variance: only whether there is one."""
+
+    def run(answer):
+        seen = probe.run(answer).items()
+        return {k: None if k == "the variance" else v for k, v in seen if not k.startswith("gradient of")}
+
+    return dataclasses.replace(probe, run=run)
+
+
+_MERGE_STAGES = [
+    ([_means_of(probe) for probe in _MERGE_PROBES], _MEAN_MISTAKES, "the mean"),
+    (_MERGE_PROBES, _VAR_MISTAKES, "the variance"),
+]
 
 
 def merge(answer):
     """Check a function n, mean_a, var_a, m, mean_b, var_b -> (mean, var) of both parts of a row (lesson 3)."""
     tried = "parts of one size and of different sizes, single numbers, means of 10000 in float32, gradients"
-    examine(answer, "merge", _MERGE_PROBES, in_float64(_merge), _MERGE_MISTAKES, tried)
-
-
-# ------------------------------------------------------------------------------------------------- half precision
-
-
-def _patient(x, eps=1e-8):
-    mean = x.mean(-1, keepdim=True)
-    var = x.var(-1, correction=0, keepdim=True)
-    return (x - mean) / torch.sqrt(var + eps)
+    right = f"merge does what it should on {len(_MERGE_PROBES)} inputs ({tried})"
+    in_stages(answer, "merge", _MERGE_STAGES, in_float64(_merge), right, kind="function")
 
 
 _COMPLAINTS = {
@@ -298,17 +333,11 @@ _TOO_LARGE = "x - mean itself is inf here, and inf/inf is nan. Take numbers belo
 
 def breaking_rows(answer):
     """Check three rows that break a LayerNorm of float16 with eps = 1e-8: to nan, to inf, to zeros (lesson 3)."""
-    wrong = {
-        "nan": {(0, 1, 2, 3): _ORDINARY["nan"], (1e-5, 2e-5, 3e-5, 4e-5): _OTHER["nan"]},
-        "inf": {(0, 1, 2, 3): _ORDINARY["inf"], (1e-5,) * 4: _ALL_EQUAL, (0, 500, 1000, 1500): _OTHER["inf"]},
-        "zeros": {
-            (0, 100, 200, 300): _ORDINARY["zeros"],
-            (500,) * 4: _ALL_EQUAL,
-            (1e-5, 2e-5, 3e-5, 4e-5): _OTHER["zeros"],
-            (60000, -60000, -60000, -60000): _TOO_LARGE,
-        },
-    }
-    announce(Mistake(why, _BROKEN | {key: list(row)}) for key, rows in wrong.items() for row, why in rows.items())
+    wrong = [(key, [0, 100, 200, 300], _ORDINARY[key]) for key in _COMPLAINTS]
+    wrong += [("nan", _BROKEN["inf"], _OTHER["nan"]), ("inf", _BROKEN["zeros"], _OTHER["inf"])]
+    wrong += [("zeros", _BROKEN["inf"], _OTHER["zeros"]), ("zeros", _EDGE.tolist()[0], _TOO_LARGE)]
+    wrong += [("inf", [1e-5] * 4, _ALL_EQUAL), ("zeros", [500] * 4, _ALL_EQUAL)]
+    announce(Mistake(why, _BROKEN | {key: row}) for key, row, why in wrong)
     refuse_dots(answer, "breaking_rows")
     if not isinstance(answer, dict) or set(answer) != set(_COMPLAINTS):
         reject("check.breaking_rows takes a dictionary with three rows. Its keys are 'nan', 'inf' and 'zeros'.")
@@ -332,7 +361,7 @@ def _row(given):
 
 def _breaks(key, given):
     row = _row(given)
-    return row is not None and _COMPLAINTS[key](row, _patient(row))
+    return row is not None and _COMPLAINTS[key](row, _normalize(row, 1e-8))
 
 
 def _why_not(key, given):
@@ -342,7 +371,7 @@ def _why_not(key, given):
         return "put your row in the place of the three dots.", None
     if row is None:
         return "that is no row of float16.", "Give a list of at least four numbers, none beyond 65,504."
-    out = _patient(row)
+    out = _normalize(row, 1e-8)
     said = f"the patient makes {row_of(out)} of your row."
     equal = bool((row == row[0]).all())
     if key != "nan" and equal:
@@ -362,6 +391,7 @@ def _half(x, eps=1e-8):
 
 _HALF, _BRAIN = torch.float16, torch.bfloat16
 _QUARTERS = [50 + 0.25 * i for i in (0, 1, 2, 3, 4, 5, 6, 8)]  # exact in bfloat16, their mean 50.90625 is not
+_EDGE = _rows([65504, -65504, -65504, -65504], dtype=_HALF)
 _TINY = 2**-15 * _rows([-3, -1, 1, 3], [5, 0, -4, -1], dtype=_HALF)
 
 _HALF_PROBES = [
@@ -370,12 +400,7 @@ _HALF_PROBES = [
     call("a float16 row of zeros", _rows([0.0] * 8, dtype=_HALF), tolerance=2e-3),
     call("float16 rows with sigma = 600", 256 * _rows([-3, -1, 1, 3], [5, 0, -4, -1], dtype=_HALF), tolerance=2e-3),
     # x - mean reaches 98,256 here, more than float16 can hold, and the result is 1.73 at most.
-    call(
-        "a float16 row of 65504 and three times -65504",
-        _rows([65504, -65504, -65504, -65504], dtype=_HALF),
-        tolerance=2e-3,
-        gradient=False,
-    ),
+    call("a float16 row of 65504 and three times -65504", _EDGE, tolerance=2e-3, gradient=False),
     call("float16 rows with sigma = 1", draw(51, 3, 8, dtype=_HALF), tolerance=2e-3),
     call("wide float16 rows with one large entry", _with_outliers(54, _HALF), tolerance=2e-3),
     # 1e-2: a step of bfloat16 is 1.6e-2 at 2
@@ -395,12 +420,11 @@ _SCALED = "the row is scaled before eps is added, so that eps weighs another sha
 _EPS_ONLY = "eps is float32 now, but the variance is still taken in x's dtype. Convert x first."
 _HIDES = "nan_to_num hides the nan; rows of small or of large numbers are still wrong. Compute in float32."
 _ROUNDED = "the variance is computed in float32 and rounded back to x's dtype before the root. Stay in float32 up to the last step."
-_MEAN = (
-    "the mean is still taken (and rounded) in x's dtype: around 50 bfloat16 moves in steps of 0.25. Convert x first."
-)
+_ROUNDED_MEAN = "the mean is still rounded in x's dtype: around 50 bfloat16 moves in steps of 0.25. Convert x first."
 _OUTSIDE = "eps is added to the deviation. Add it to the variance, under the root."
 
 _IN_HALF = "x.float() -> x"
+_LARGER = "1e-5 (eps+1e-5) max(eps,1e-5) max(eps,1e-6) max(eps,2**-24) max(eps,torch.finfo(x.dtype).tiny)"
 _SQUARED = "wide.var(-1, correction=0, keepdim=True) -> (wide - mean).square().mean(-1, keepdim=True)"
 _HALF_MEAN = "(wide - mean) -> (x - x.mean(-1, keepdim=True))"
 _HALF_MISTAKES = known(
@@ -408,40 +432,34 @@ _HALF_MISTAKES = known(
     {
         _IN_HALF: _STILL,
         f"{_IN_HALF} ; {_SQUARED}": _STILL,
-        **{
-            f"{_IN_HALF} ; var + eps -> var + {larger}": _TRAVELS
-            for larger in (
-                "max(eps, 1e-5)",
-                "1e-5",
-                "(eps + 1e-5)",
-                "max(eps, 1e-6)",
-                "max(eps, 2**-24)",
-                "max(eps, torch.finfo(x.dtype).eps)",
-                "max(eps, torch.finfo(x.dtype).tiny)",
-            )
-        },
+        **{f"{_IN_HALF} ; var + eps -> var + {larger}": _TRAVELS for larger in _LARGER.split()},
         "var + eps -> var + max(eps, 1e-5)": _TRAVELS,
         "var + eps -> var + 1e-5": "the arithmetic is right now, but eps is replaced by 1e-5. Pass the argument eps on: it belongs to the weights.",
         "var + eps -> var + (eps or 1e-8)": "an eps of 0 is replaced: `eps or …` cannot tell 0 from nothing. Use the argument as it is.",
         "x.float() -> x / x.abs().amax(-1, keepdim=True)": _SCALED,
+        "x.float() -> x.float() / x.float().abs().amax()": _SCALED,
+        "x.float() -> x / x.abs().amax()": _SCALED,
         "x.float() -> x * 1024": _SCALED,
         "x.float() -> x * 1000": _SCALED,
         f"{_IN_HALF} ; var + eps -> var + torch.tensor([eps])": _EPS_ONLY,
         f"{_IN_HALF} ; {_SQUARED} ; var + eps -> var + torch.tensor([eps])": _EPS_ONLY,
-        "torch.sqrt(var + eps) -> (wide.std(-1, keepdim=True) + eps)": "eps is added to the deviation, and the variance is divided by D - 1: eps under the root, correction=0.",
+        "torch.sqrt(var + eps) -> (wide.std(-1, keepdim=True) + eps)": _ADDED_UNBIASED,
         "(wide - mean) -> (wide - mean).to(x.dtype) ; torch.sqrt(var + eps) -> torch.sqrt(var + eps).to(x.dtype)": "x - mean is rounded back to x's dtype, and the root too. Stay in float32 up to the last step.",
+        "var + eps -> var": "eps is not used: in float32 a row of zeros is still 0/0. Add it to the variance, under the root.",
+        "var + eps -> var.clamp(min=eps)": "eps is used as the smallest variance allowed. Add it to the variance, under the root.",
+        f"{_IN_HALF} ; var + eps -> var.float() + eps ; (wide - mean) -> (wide.float() - mean.float())": _EPS_ONLY,
+        "torch.sqrt(var + eps) -> (var + eps)": "the root is missing: divide by the root of (variance + eps).",
         "var + eps -> var + 1e-8": "the number 1e-8 is written into the formula. Use the argument eps.",
         "eps=1e-8 -> eps=1e-5": "the default of eps has become 1e-5. Leave it at 1e-8, with which the weights were trained.",
         f"{_IN_HALF} ; .to(x.dtype) -> .nan_to_num()": _HIDES,
         f"{_IN_HALF} ; .to(x.dtype) -> .nan_to_num(0.0, 0.0, 0.0)": _HIDES,
         "var + eps -> var.to(x.dtype).float() + eps": _ROUNDED,
-        _HALF_MEAN: _MEAN,
-        "x.float() -> (x - x.mean(-1, keepdim=True)).float() ; (wide - mean) -> wide ; wide.var(-1, correction=0, keepdim=True) -> wide.square().mean(-1, keepdim=True)": _MEAN,
+        _HALF_MEAN: _ROUNDED_MEAN,
+        "x.float() -> (x - x.mean(-1, keepdim=True)).float() ; (wide - mean) -> wide ; wide.var(-1, correction=0, keepdim=True) -> wide.square().mean(-1, keepdim=True)": _ROUNDED_MEAN,
         "x.float() -> x.to(torch.bfloat16)": "bfloat16 does not overflow here, but it has only 3 digits. Compute in float32.",
         "wide.var(-1, correction=0, keepdim=True) -> wide.square().mean(-1, keepdim=True) - mean**2": "E[x^2] - E[x]^2 loses digits in float32 as well. Subtract the mean, then square.",
         "correction=0 -> correction=1": "the variance is divided by D - 1. Say correction=0.",
         "torch.sqrt(var + eps) -> (var.sqrt() + eps)": _OUTSIDE,
-        "torch.sqrt(var + eps) -> (wide.std(-1, correction=0, keepdim=True) + eps)": _OUTSIDE,
         "var + eps -> var.detach() + eps": "the values are right, but the variance is cut off from the gradient: leave .detach() away.",
     },
 )

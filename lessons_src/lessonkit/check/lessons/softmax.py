@@ -15,9 +15,6 @@ def _rows(*rows, dtype=torch.float64):
     return torch.tensor(rows, dtype=torch.float64).to(dtype)
 
 
-# ---- softmax ---------------------------------------------------------------------------------------------------------
-
-
 def _softmax(x):
     largest = x.amax(-1, keepdim=True)
     e = torch.exp(x - largest)
@@ -58,6 +55,7 @@ _LAYERNORM = "that is LayerNorm. Softmax takes exponentials and divides by their
 _NORMALIZED = "the row is normalized before the exponentials. That forgets the scale of x, which softmax needs."
 _CLAMP = "clamp hides the overflow: entries beyond the limit become equal. Subtract the row's largest entry."
 _HIDES = "nan_to_num hides the nan; the row is still wrong. Subtract the row's largest entry."
+_EPS_ABOVE = "an eps is added to the exponentials. Leave it away: none of them needs protection, and a masked entry gets the share 0."
 _EPS = "an eps in the sum. There is nothing to protect: once the largest is subtracted, the sum is at least 1."
 
 _NAIVE = "x - largest -> x"
@@ -69,26 +67,27 @@ _SOFTMAX_MISTAKES = known(
         _NAIVE: _OVERFLOW,
         "x - largest -> x - 10.0": _OVERFLOW,
         f"{_SUM} -> e.sum(-1)": _KEEP_SUM,
-        f"{_SUM} -> e.sum(-1) ; {_NAIVE}": _KEEP_SUM,
         ", keepdim=True -> ": _KEEP_SUM,
         "x.amax(-1, keepdim=True) -> x.amax(-1)": "the maximum has lost its axis and meets the wrong rows. Say keepdim=True in the maximum.",
         "-1 -> 0": _BATCH,
-        f"-1 -> 0 ; {_NAIVE}": _BATCH,
         "e.sum(-1 -> e.sum(0": _BATCH,
         "-1 -> min(1, x.dim() - 1)": _AXIS_1,
-        f"-1 -> min(1, x.dim() - 1) ; {_NAIVE}": _AXIS_1,
         "-1 -> 1": _AXIS_1,  # raises on a single row
+        "e.sum(-1 -> e.sum(1": _AXIS_1,
+        "x.amax -> x.max": "x.max(-1, ...) returns a pair, the entries and their places. Take its .values, or x.amax.",
         "-1 -> (0 if x.dim() in (1, 3) else 1)": "dim is left out, so F.softmax picks the axis itself: 0 if a tensor has three axes. Say dim=-1.",
         f"x - largest -> x.double() ; {_RETURN} -> return (e / {_SUM}).to(x.dtype)": "exp overflows in float64 too, only later: above 709, and far below 0 the row is 0/0. Subtract the row's largest entry first.",
         "x.amax -> x.abs().amax": "the largest absolute value is subtracted. In a row far below 0 that makes it worse: 0/0. Subtract the largest entry.",
         "torch.exp(x - largest) -> torch.exp(x) - torch.exp(x).amax(-1, keepdim=True)": "the largest is subtracted after exp, which changes the shares and comes too late. Subtract it from x.",
+        "return e / -> return x.exp() / ": "the largest entry is subtracted below the line only. Use the same e^(x - max) above it.",
+        "torch.exp(x - largest) -> (torch.exp(x) - largest)": "the largest entry is subtracted from e^x. Subtract it from x, before exp.",
+        f"{_RETURN} -> return x.exp() / x.exp().sum(-1, keepdim=True) * largest": "the largest entry multiplies the shares. Subtract it from x, before exp.",
         "e.sum -> x.sum": "the sum below is over x. It must be over the exponentials.",
         f"{_SUM} -> (1 + {_SUM})": "there is a 1 too many below the line: softmax divides by the sum of the exponentials alone.",
         "e.sum -> e.mean": "the exponentials are divided by their mean. The shares must sum to 1, not to D: divide by the sum.",
         "e.sum(-1 -> e.norm(dim=-1": "the exponentials are divided by their length (the root of the sum of squares). Divide by their sum.",
         f"{_RETURN} -> return F.one_hot(x.argmax(-1), x.shape[-1]).to(x.dtype)": "that is argmax: 1 for the largest, 0 for the others. Softmax gives every entry its share.",
         f"{_SUM} -> e.sum()": _ONE_SUM,
-        f"{_SUM} -> e.sum() ; {_NAIVE}": _ONE_SUM,
         f"{_SUM} -> e.sum() ; x.amax(-1, keepdim=True) -> x.max()": _ONE_SUM,
         "x.amax(-1, keepdim=True) -> x.max()": "the largest entry of the whole tensor is subtracted. A row far below it becomes 0/0: subtract the largest of its own row.",
         "x.amax(-1 -> x.amax(0": "the largest of each column is subtracted. That shifts the entries of one row differently: axis -1.",
@@ -110,17 +109,12 @@ _SOFTMAX_MISTAKES = known(
         f"{_RETURN} -> return F.layer_norm(x, x.shape[-1:])": _LAYERNORM,
         f"{_RETURN} -> return F.layer_norm(x, x.shape[-1:], eps=0.0)": _LAYERNORM,
         "torch.exp(x - largest) -> F.softmax(F.layer_norm(x, x.shape[-1:]), -1)": _NORMALIZED,
-        **{
-            f"torch.exp(x - largest) -> F.softmax((x - x.mean(-1, keepdim=True)) / x.std(-1, correction={k}, keepdim=True), -1)": _NORMALIZED
-            for k in (0, 1)
-        },
-        **{
-            f"x - largest -> x.clamp({limits})": _CLAMP
-            for limits in ("-80, 80", "-88, 88", "-50, 50", "-100, 100", "max=80", "max=88", "max=50")
-        },
-        f"{_NAIVE} ; {_RETURN} -> return (e / {_SUM}).nan_to_num(0.0)": _HIDES,
-        f"{_NAIVE} ; {_RETURN} -> return (e / {_SUM}).nan_to_num(1.0)": _HIDES,
+        "torch.exp(x - largest) -> F.softmax((x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True), -1)": _NORMALIZED,
+        **{f"x - largest -> x.clamp(-{n}, {n})": _CLAMP for n in (50, 80, 88, 100)},
+        **{f"x - largest -> x.clamp(max={n})": _CLAMP for n in (50, 80, 88)},
+        **{f"{_NAIVE} ; {_RETURN} -> return (e / {_SUM}).nan_to_num({n})": _HIDES for n in (0.0, 1.0)},
         **{f"{_SUM} -> ({_SUM} + 1e-{digits})": _EPS for digits in range(4, 16)},
+        **{f"torch.exp(x - largest) -> torch.exp(x - largest) + 1e-{n}": _EPS_ABOVE for n in (5, 6, 8, 9, 10, 12)},
         f"{_SUM} -> {_SUM}.detach()": "the sum is cut from the gradient. Only the subtracted maximum may be detached, because it changes nothing.",
     },
 )
@@ -131,9 +125,6 @@ def softmax(answer):
     tried = "1 to 3 axes, three dtypes, entries from -900 to 200, a mask, gradients"
     own = ("softmax", "log_softmax", "softmin")
     examine(answer, "softmax", _SOFTMAX_PROBES, in_float64(_softmax), _SOFTMAX_MISTAKES, tried, by_hand=own)
-
-
-# ---- what changes what -----------------------------------------------------------------------------------------------
 
 
 def shift_and_scale(answer):
@@ -173,9 +164,6 @@ def shift_and_scale(answer):
     values(answer, "shift_and_scale", expected, causes)
 
 
-# ---- temperature -----------------------------------------------------------------------------------------------------
-
-
 def _temperature(gap, odds):
     return gap / math.log(odds)
 
@@ -205,11 +193,16 @@ _TEMPERATURE_MISTAKES = known(
         "gap / -> gap *": "e^(gap/T) = odds, so gap/T is the logarithm of odds: T divides the gap by it.",
         "math.log -> math.log10": _NATURAL,
         "math.log -> math.log2": _NATURAL,
-        "gap / math.log(odds) -> math.log10(odds) / gap": _NATURAL,
-        "gap / math.log(odds) -> math.log2(odds) / gap": _NATURAL,
-        "gap / -> gap -": "that is a difference. T divides x, so it stands below the gap: gap/T = log(odds).",
+        "gap / -> gap -": "that is a difference. T divides the gap: gap/T = log(odds).",
         "log(odds) -> log(odds / (1 + odds))": "odds / (1 + odds) is the probability of the larger of two entries. The ratio of the two is odds itself.",
         "gap / -> math.log(gap) /": "no logarithm of the gap: the exponents x/T differ by the gap itself, divided by T.",
+        "gap / math.log(odds) -> odds / gap": "upside down, and the logarithm is missing. e^(gap/T) = odds: what is gap/T?",
+        "gap / math.log(odds) -> math.log(odds) - gap": "that is a difference. T divides the gap: gap/T = log(odds).",
+        "gap / math.log(odds) -> math.exp(gap) / odds": "e^gap is the odds at T = 1. T is inside the exponent: e^(gap/T) = odds.",
+        **{
+            f"gap / -> {n} * gap /": "there is a factor too many. Only gap/T = log(odds) is to be solved."
+            for n in (2, 0.5)
+        },
         "math.log -> math.exp": "odds are e to the power of gap/T. To get back to the exponent, take the logarithm of odds, not e^odds.",
         "gap / -> 1 /": "the gap is missing: twice the gap needs twice the temperature.",
         "gap / math -> math": "that is gap/T, the logarithm of odds. Solve for T.",
@@ -227,9 +220,6 @@ def temperature_for(answer):
     """Check a function (gap, odds) -> temperature T at which the larger of two entries gets odds times the share."""
     tried = "gaps from 0.5 to 6, odds from 1.5 to 1000"
     examine(answer, "temperature_for", _TEMPERATURE_PROBES, _temperature, _TEMPERATURE_MISTAKES, tried)
-
-
-# ---- the Jacobian ----------------------------------------------------------------------------------------------------
 
 
 def _jacobian(p):
@@ -254,13 +244,13 @@ _JACOBIAN_PROBES = [
 _FROM_THE_FRONT = "this takes a matrix only, because it counts the axes from the front. Put the new axis at the end, whatever comes before: p[..., :, None] and p[..., None, :]."
 _INNER = "p @ p.T of one row is a number, the sum of the squares. p p^T has a row and a column for every entry."
 _NO_AXIS = (
-    "one of the two factors has no new axis, so rows of the batch meet each other: p[..., :, None] * p[..., None, :]."
+    "one of the factors has no new axis, so rows of the batch meet each other: p[..., :, None] * p[..., None, :]."
 )
-_DELTA = "p_i (1 - p_j) holds only where i = j. Elsewhere it is -p_i p_j: p stands on the diagonal only, diag_embed(p)."
+_DELTA = (
+    "p_i (1 - p_j) holds only where i = j. Elsewhere it is -p_i p_j: p belongs on the diagonal only, diag_embed(p)."
+)
 _LOGARITHM = "that is the Jacobian of the logarithm of softmax."
-_BY_ENTRY = (
-    "the products are taken entry by entry. p p^T has p_i p_j in row i and column j: p[..., :, None] * p[..., None, :]."
-)
+_BY_ENTRY = "the products are taken entry by entry. p p^T has all p_i p_j: p[..., :, None] * p[..., None, :]."
 _BATCH_SUM = "p.T @ p sums over the batch: every row has an outer product of its own."
 _ONE_ROW = "this works for one row: torch.diag and torch.outer know no batch. torch.diag_embed(p) and p[..., :, None] * p[..., None, :] do."
 _ALREADY = "softmax is applied to p. p is softmax's output already: the formula needs nothing else."
@@ -283,18 +273,15 @@ _JACOBIAN_MISTAKES = known(
         f"{_DIAG} - products -> products - {_DIAG}": "the sign is the other way round: diag(p) - p p^T.",
         "- products -> + products": "minus, not plus: one share can only grow at the cost of the others.",
         f"{_DIAG} - products -> -products": "the diagonal matrix of p is missing: diag(p) - p p^T.",
+        f"{_DIAG} - products -> p * (1 - p)": "that is the diagonal only, as a row. The Jacobian has a row and a column for every entry: (..., D, D).",
         f"{_DIAG} - products -> torch.diag_embed(p * (1 - p))": "the entries off the diagonal are missing: -p_i p_j.",
         " - products -> ": "p p^T is never subtracted: the sum below the line changes too.",
         f"{_DIAG} -> torch.diag_embed(p * (1 - p))": "p_i squared is subtracted twice on the diagonal: diag(p) - p p^T has p_i - p_i p_i there.",
-        f"{_DIAG} -> p[..., :, None]": _DELTA,
-        f"{_DIAG} -> p[..., None, :]": _DELTA,
+        **{f"{_DIAG} -> {side}": _DELTA for side in _OUTER.split(" * ")},
         f"{_DIAG} -> p": _DELTA,
-        f"{_DIAG} -> {_EYE}": "the identity stands where diag(p) should: the diagonal holds p_i - p_i p_i.",
-        f"{_DIAG} - products -> {_EYE} - p[..., None, :].expand(*p.shape, p.shape[-1])": _LOGARITHM,
-        f"{_DIAG} - products -> {_EYE} - p[..., :, None].expand(*p.shape, p.shape[-1])": _LOGARITHM,
-        f"{_OUTER} -> (p * p)[..., None, :]": _BY_ENTRY,
-        f"{_OUTER} -> (p * p)[..., :, None]": _BY_ENTRY,
-        f"{_OUTER} -> p * p": _BY_ENTRY,
+        f"{_DIAG} -> {_EYE}": "the identity is where diag(p) should be: the diagonal holds p_i - p_i p_i.",
+        **{f"{_DIAG} - products -> {_EYE} - {side} + 0 * products": _LOGARITHM for side in _OUTER.split(" * ")},
+        **{f"{_OUTER} -> (p * p){axis}": _BY_ENTRY for axis in ("", "[..., None, :]", "[..., :, None]")},
         f"{_OUTER} -> (torch.outer(p, p) if p.dim() == 1 else p.mT @ p)": _BATCH_SUM,
         f"{_OUTER} -> p.T @ p": _BATCH_SUM,
         f"{_OUTER} -> p.reshape(-1, 1) @ p.reshape(1, -1) ; {_DIAG} -> torch.diagflat(p)": _ONE_ROW,
@@ -313,9 +300,6 @@ def softmax_jacobian(answer):
     examine(answer, "softmax_jacobian", _JACOBIAN_PROBES, in_float64(_jacobian), _JACOBIAN_MISTAKES, tried)
 
 
-# ---- the clinic ------------------------------------------------------------------------------------------------------
-
-
 def _pool(x, query, keep):
     hidden = ~keep[..., None]
     scores = (x @ query).masked_fill(hidden, -INF)
@@ -330,45 +314,24 @@ def _pooled(label, x, query, keep=None, tolerance=1e-5):  # scores of order 10 i
 
 _LOUD = draw(31, 2, 4, 3, mean=-3, dtype=_NARROW)  # the tokens' scores are all below 0, those of some padding far above
 _LOUD[1, :2] = _rows([90, 0, 90], [70, 5, 80], dtype=_NARROW)
+_FAR = _rows([[20]], [[-20]], dtype=_NARROW) + draw(29, 2, 3, 4, dtype=_NARROW)
+_EMPTY = [[1, 1, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0]]  # the second sample is all padding
+_LOW = _rows([[-9000, -9001], [-9000, -9000.5], [0.5, 1]])
 _POOL_PROBES = [
     _pooled("x (2, 3, 4)", draw(21, 2, 3, 4, dtype=_NARROW), draw(22, 4, 1, dtype=_NARROW)),
     _pooled("x (3, 3, 3)", draw(23, 3, 3, 3, dtype=_NARROW), draw(24, 3, 1, dtype=_NARROW)),
     _pooled("a batch of one, (1, 5, 3)", draw(25, 1, 5, 3, dtype=_NARROW), draw(26, 3, 1, dtype=_NARROW)),
     # float32 scores around 200 lie 1.5e-5 apart, and the gradient of query is of order 20
-    _pooled(
-        "scores around 200 and around -200",
-        _rows([[20]], [[-20]], dtype=_NARROW) + draw(29, 2, 3, 4, dtype=_NARROW),
-        _rows([5], [2], [1], [2], dtype=_NARROW),
-        tolerance=2e-3,
-    ),
+    _pooled("scores around 200 and around -200", _FAR, _rows([5], [2], [1], [2], dtype=_NARROW), tolerance=2e-3),
     _pooled("scores from -150 to 150 in one sample", 50 * _rows([[-3], [1], [3]], dtype=_NARROW), torch.ones(1, 1)),
     _pooled("float64 and a long query", draw(27, 2, 4, 3), 6 * draw(28, 3, 1), tolerance=1e-9),
-    _pooled(
-        "a sample with two places of padding", draw(32, 2, 4, 3), draw(33, 3, 1), [[1, 1, 1, 1], [1, 1, 0, 0]], 1e-9
-    ),
+    _pooled("a sample with two places of padding", draw(32, 2, 4, 3), draw(33, 3, 1), [[1] * 4, [1, 1, 0, 0]], 1e-9),
     # 6e-5: the padding's gradient is 0, that of the query a sum of products of order 10
     _pooled("padding first, with scores above 50", _LOUD, torch.ones(3, 1), [[1, 1, 0, 1], [0, 0, 1, 1]], 6e-5),
     # A finite number in the place of -inf has to lie far below every score. float64, because gradients cancel here.
-    _pooled(
-        "tokens with scores near -18000, and padding",
-        _rows([[-9000, -9001], [-9000, -9000.5], [0.5, 1]]),
-        torch.ones(2, 1, dtype=torch.float64),
-        [[1, 1, 0]],
-        1e-7,
-    ),
-    _pooled(
-        "three samples, one of them all padding",
-        draw(34, 3, 4, 5),
-        draw(35, 5, 1),
-        [[1, 1, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0]],
-        1e-9,
-    ),
-    _pooled(
-        "float32, all samples all padding",
-        draw(36, 2, 3, 4, dtype=_NARROW),
-        draw(37, 4, 1, dtype=_NARROW),
-        [[0] * 3] * 2,
-    ),
+    _pooled("tokens with scores near -18000, and padding", _LOW, _rows([1], [1]), [[1, 1, 0]], 1e-7),
+    _pooled("three samples, one of them all padding", draw(34, 3, 4, 5), draw(35, 5, 1), _EMPTY, 1e-9),
+    _pooled("float32, all padding", draw(36, 2, 3, 4, dtype=_NARROW), draw(37, 4, 1, dtype=_NARROW), [[0] * 3] * 2),
 ]
 
 _ZERO = "LayerNorm over an axis of size 1 makes every weight zero. Softmax over the tokens, axis 1."
@@ -390,6 +353,10 @@ _POOL_MISTAKES = known(
         f"-INF -> -1e9 ; {_AFTER} -> ": _WHOLE,
         f"{_FILL} ->  ; {_AFTER} -> ": "the padding is not masked: keep is not used. Fill in -inf before the softmax.",
         f"{_FILL} -> ": _LATE,
+        f"{_FILL} -> * ~hidden ; {_AFTER} -> ": _COUNTS,
+        f"{_FILL} -> .masked_fill(~keep, -INF)": "keep is (B, T) and the scores are (B, T, 1): give the mask its last axis, ~keep[..., None].",
+        f"{_FILL} -> .masked_fill(~keep, -INF) ; {_AFTER} -> ": "keep is (B, T) and the scores are (B, T, 1): give the mask its last axis, ~keep[..., None].",
+        ".sum(1) -> .sum(1) / keep.sum(1, keepdim=True).clamp(min=1)": "the sum is divided by the number of tokens, and the weights sum to 1 already: leave the division away.",
         "-INF -> 0.0": _COUNTS,
         "-INF -> -100.0": _WEAK,
         "-INF -> -1e4": _WEAK,
