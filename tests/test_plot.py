@@ -16,11 +16,13 @@ import pytest
 import torch
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 from PIL import Image
 
+from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 from lessonkit import plot
-from lessonkit.plot import _house
+from lessonkit.plot import _cells, _house
 
 WORDS = {"title": "A title", "caption": "A caption.", "alt": "In words."}
 LABELS = {"x": "step", "y": "loss (nats)"}
@@ -40,6 +42,7 @@ CALLS = {
     "images": (plot.images, (pictures, ["0", "1"]), WORDS),
     "cubes": (plot.cubes, (blocks,), WORDS),
     "blocks": (plot.blocks, ({"Pre-LN": pre_ln},), WORDS),
+    "cell": (plot.cell, ("GRU",), WORDS),
     "scatter3d": (plot.scatter3d, ({"softmax": torch.eye(3)},), {**WORDS, "x": "a", "y": "b", "z": "c"}),
     "figure": (plot.figure, (lambda ax: ax.plot([0, 1]),), WORDS),
 }
@@ -640,6 +643,33 @@ def test_many_cubes_and_a_fixed_size(drawn):
     assert drawn[2].get_figheight() == drawn[3].get_figheight()  # a widget does not jump
 
 
+# Cells
+
+
+@pytest.mark.parametrize("kind, cell, state", [("GRU", LayerNormGRUCell, "h"), ("LSTM", LayerNormLSTMCell, "c")])
+def test_a_cell_is_drawn_with_the_norms_it_has_and_none_on_the_state(kind, cell, state, drawn):
+    plot.cell(kind, **WORDS, show=False)
+    (ax,) = drawn[0].axes
+    at = {text.get_text(): text.get_position() for text in ax.texts}
+    assert {name for name, _ in cell(2, 3).named_children()} == {text for text in at if "_" in text}
+    boxes = [patch.get_bbox() for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
+    norms = [patch for patch in ax.patches if to_hex(patch.get_facecolor()).upper() == plot.COLORS["LayerNorm"]]
+    assert len(norms) == len(list(cell(2, 3).children()))
+    top = at[state][1]
+    assert at[f"{state}\N{PRIME}"][1] == top and all(box.y1 < top for box in boxes), "the state passes no box"
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_every_wire_of_a_cell_ends_at_something(kind):
+    parts = _cells._CELLS[kind]
+    sizes = [(x, y, _cells._WIDTHS.get(text, 64) / 2, _cells._HIGH / 2) for x, y, text, *_ in parts["boxes"]]
+    sizes += [(x, y, _cells._RADIUS, _cells._RADIUS) for x, y, _ in parts["circles"]]
+    sizes += [(x, y, 4.5, 4.5) for x, y in parts["dots"]] + [(x, y, 11, 11) for x, y, _ in parts["words"]]
+    for wire in parts["wires"]:
+        for x, y in (wire[0], wire[-1]):
+            assert any(abs(x - a) <= w and abs(y - b) <= h for a, b, w, h in sizes), f"{wire} hangs in the air"
+
+
 # Blocks
 
 
@@ -717,6 +747,7 @@ LN = "LayerNorm"
             "its 3 divisible by 2",
         ),
         (lambda: plot.cubes({"a" * 90: {"shape": {"C": 3}, "over": "C"}}, **WORDS), "too wide"),
+        (lambda: plot.cell("RNN", **WORDS), "draws 'GRU' and 'LSTM', not 'RNN'"),
         (lambda: plot.blocks({"Pre-LN": {"after": ["LN"]}}, **WORDS), r"'Pre-LN' is .*expected dict\(branch="),
         (lambda: plot.blocks({"Pre-LN": {"branch": ["f"], "before": ["LN"]}}, **WORDS), r"expected dict\(branch="),
         (lambda: plot.blocks({str(n): pre_ln for n in range(6)}, **WORDS), "6 blocks, at most 5"),

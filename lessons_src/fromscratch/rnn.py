@@ -13,7 +13,7 @@ def _check_step(cell, x, states):
     """Raise RuntimeError, as PyTorch's cells do, for an input or a state of the wrong size.
 
     x: (..., input_size).
-    states: {name: tensor (..., hidden_size) with the axes that x has in front}.
+    states: {name: tensor (..., hidden_size) with the leading axes of x}.
     """
     if x.shape[-1] != cell.input_size:
         raise RuntimeError(
@@ -50,17 +50,15 @@ class LayerNormGRUCell(nn.Module):
 
     def from_input(self, x):
         """x: (..., I). Returns (..., 3H): what r, z, n get from the input, normalized."""
-        gates, new = F.linear(x, self.weight_ih).tensor_split(
-            [2 * self.hidden_size], -1
-        )  # (..., 2H), (..., H)
+        H = self.hidden_size
+        gates, new = F.linear(x, self.weight_ih).tensor_split([2 * H], -1)
         return torch.cat([self.gates_ih(gates), self.new_ih(new)], -1)  # (..., 3H)
 
     def step(self, part, h):
         """part: (..., 3H), from from_input. h: (..., H). Returns the new state (..., H)."""
-        gates, new = F.linear(h, self.weight_hh).tensor_split(
-            [2 * self.hidden_size], -1
-        )  # (..., 2H), (..., H)
-        x_gates, x_new = part.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
+        H = self.hidden_size
+        gates, new = F.linear(h, self.weight_hh).tensor_split([2 * H], -1)
+        x_gates, x_new = part.tensor_split([2 * H], -1)  # (..., 2H), (..., H)
         r, z = torch.sigmoid(x_gates + self.gates_hh(gates)).chunk(2, -1)  # (..., H) each
         n = torch.tanh(x_new + r * self.new_hh(new))  # (..., H)
         return (1 - z) * n + z * h  # (..., H)
@@ -102,9 +100,7 @@ class LayerNormLSTMCell(nn.Module):
         Returns the new (h, c).
         """
         h, c = state
-        i, f, g, o = (part + self.norm_hh(F.linear(h, self.weight_hh))).chunk(
-            4, -1
-        )  # (..., H) each
+        i, f, g, o = (part + self.norm_hh(F.linear(h, self.weight_hh))).chunk(4, -1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)  # (..., H)
         return torch.sigmoid(o) * torch.tanh(self.norm_c(c)), c  # (..., H), (..., H)
 

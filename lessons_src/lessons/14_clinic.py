@@ -46,7 +46,7 @@ from lessonkit import (
 # | gain outside the means, in a hand-written backward pass | [7.8](07_backward.ipynb#7.8-Clinic:-right-at-the-start-and-wrong-after-training) | random gains |
 # | a norm over one feature | [8.8](08_geometry.ipynb#8.8-Clinic:-features-that-never-arrive) | two inputs, one output |
 # | a sigmoid before the cross-entropy | [9.11](09_cnn.ipynb#9.11-Clinic:-ten-mistakes-in-thirty-lines) | a loss that stops at 1.46 |
-# | `normalized_shape` with the time in it | [10.10](10_rnn.ipynb#10.10-Clinic:-the-tagger-that-read-ahead) | change a later step, look at an earlier one |
+# | `normalized_shape` with the time in it | [10.7](10_rnn.ipynb#10.7-Clinic:-the-net-that-foresaw-coin-tosses) | change a later step, look at an earlier one |
 # | two norms in a row | [11.12](11_transformer.ipynb#11.12-Clinic:-two-norms-in-a-row) | is the input of a norm normalized already? |
 # | `normalized_shape` with everything in it; a layer made anew at each call | [12.10](12_family.ipynb#12.10-Clinic:-a-norm-for-the-whole-tensor) | change one sample, look at another; list the parameters |
 # | padding counted in the statistics | [13.9](13_speed.ipynb#13.9-Clinic:-right-at-768,-wrong-at-700) | a width that is no power of two, rows away from 0 |
@@ -63,7 +63,7 @@ from lessonkit import (
 # | gain that is not registered | [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
 # | statistics cut off from the gradient | [7.5](07_backward.ipynb#7.5-Cut-one-path) | compare with autograd, random gradient from above |
 # | `eval()` forgotten | [9.10](09_cnn.ipynb#9.10-Three-sick-runs) | one image, alone and in company |
-# | the norm outside the recurrence | [10.1](10_rnn.ipynb#10.1-Behind-the-loop), [10.3](10_rnn.ipynb#10.3-The-gradient-through-time) | the gradient through time |
+# | the norm outside the recurrence | [10.1](10_rnn.ipynb#10.1-A-norm-after-the-loop), [10.3](10_rnn.ipynb#10.3-The-gradient-through-time) | the gradient through time |
 # | Post-LN without warm-up, with 12 layers at a rate of 0.003 | [11.4](11_transformer.ipynb#11.4-Four-curves) | the first hundred steps |
 # | the final norm is missing | [11.7](11_transformer.ipynb#11.7-The-growing-stream,-and-why-a-final-norm) | the size of the stream before the output layer |
 #
@@ -1170,7 +1170,7 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | Numba | a compiler for Python loops over numbers | [13.3](13_speed.ipynb#13.3-Loops-that-a-compiler-reads) |
 # | one pass | the variance as E[x²] − E[x]², which loses its digits far from 0; two passes subtract the mean first | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | orthogonal projection | a matrix with PP = P and Pᵀ = P: it drops vectors straight down onto a flat set | [8.1](08_geometry.ipynb#8.1-First-move:-a-projection) |
-# | packed | a batch of sequences without its padding | [10.8](10_rnn.ipynb#10.8-Sequences-of-different-lengths) |
+# | packed | a batch of sequences without its padding | [lesson 10, Deeper](10_rnn.ipynb#Sequences-of-different-lengths) |
 # | page fault | a stop in which the system finds and clears fresh memory | [13.7](13_speed.ipynb#13.7-How-fast-is-it?) |
 # | patches | the squares into which an image is cut, one token each | [11.10](11_transformer.ipynb#11.10-Patches-are-tokens) |
 # | Peri-LN | norms before and behind each branch | [12.7](12_family.ipynb) |
@@ -1200,10 +1200,10 @@ print("TrailNorm and LayerNorm: within 0.05 nats of each other in each of the fo
 # | spectrum | all eigenvalues of a matrix, with how often each occurs | [8.4](08_geometry.ipynb#8.4-What-gets-through:-the-spectrum-of-the-Jacobian) |
 # | sphere | the points at one distance from the origin; √D for a normalized row at eps = 0 | [8.2](08_geometry.ipynb#8.2-Second-move:-onto-a-sphere) |
 # | standardize | subtract the mean and divide by the deviation | [1.5](01_why_normalize.ipynb#1.5-Standardize) |
-# | state | what a recurrent net hands from one step to the next | [10.1](10_rnn.ipynb#10.1-Behind-the-loop) |
+# | state | what a recurrent net hands from one step to the next | [10.1](10_rnn.ipynb#10.1-A-norm-after-the-loop) |
 # | state_dict | the dictionary from names to tensors that a module saves and loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | stride | the step by which a convolution's kernel moves on | [9.1](09_cnn.ipynb#9.1-How-large-is-what-comes-out?) |
-# | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [10.1](10_rnn.ipynb#10.1-Behind-the-loop) |
+# | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [10.1](10_rnn.ipynb#10.1-A-norm-after-the-loop) |
 # | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
 # | tape | autograd's record of the forward pass | [7.2](07_backward.ipynb#7.2-Six-lines-backwards) |
 # | temperature | what the scores are divided by before a softmax | [5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see) |

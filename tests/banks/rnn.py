@@ -5,17 +5,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
+from lessonkit.check.lessons.rnn import _last, _step, _Tagger
 
-
-def ln(row, weight=None, bias=None):
-    return F.layer_norm(row, row.shape[-1:], weight, bias)
-
-
-# ---- 10.1 ------------------------------------------------------------------------------------------------------------
-
-
-def step_short(x, h, W, U, weight, bias):
-    return torch.tanh(ln(x @ W.T + h @ U.T, weight, bias))
+# ---- normed_step -----------------------------------------------------------------------------------------------------
 
 
 def step_by_hand(x, h, W, U, weight, bias):
@@ -26,10 +18,10 @@ def step_by_hand(x, h, W, U, weight, bias):
 
 def step_one_product(x, h, W, U, weight, bias):
     a = torch.cat([x, h], -1) @ torch.cat([W, U], -1).T
-    return torch.tanh(ln(a, weight, bias))
+    return torch.tanh(F.layer_norm(a, a.shape[-1:], weight, bias))
 
 
-# ---- 10.3 ------------------------------------------------------------------------------------------------------------
+# ---- the cells -------------------------------------------------------------------------------------------------------
 
 
 class GRUSlices(LayerNormGRUCell):
@@ -74,9 +66,6 @@ class GRUOtherNames(LayerNormGRUCell):
         del self.gates_ih
 
 
-# ---- 10.4 ------------------------------------------------------------------------------------------------------------
-
-
 class LSTMSlices(LayerNormLSTMCell):
     def step(self, part, state):
         H, (h, c) = self.hidden_size, state
@@ -97,30 +86,13 @@ class LSTMList(LayerNormLSTMCell):
         return [o * torch.tanh(self.norm_c(c)), c]
 
 
-class CustomLSTMs(LayerNormLSTMCell):
-    """PyTorch's benchmarks/fastrnns/custom_lstms.py: the cell is carried normalized."""
-
-    def step(self, part, state):
-        h, c = state
-        i, f, g, o = (part + self.norm_hh(h @ self.weight_hh.T)).chunk(4, -1)
-        c = self.norm_c(f.sigmoid() * c + i.sigmoid() * g.tanh())
-        return o.sigmoid() * c.tanh(), c
-
-
 class LSTMWithoutForgetBias(LayerNormLSTMCell):
     def __init__(self, input_size, hidden_size):
         super().__init__(input_size, hidden_size)
         nn.init.zeros_(self.norm_ih.bias)
 
 
-# ---- 10.5 ------------------------------------------------------------------------------------------------------------
-
-
-def masked(cell, x, lengths):
-    h = x.new_zeros(len(x), cell.hidden_size)
-    for t in range(x.shape[1]):
-        h = torch.where((t < lengths)[:, None], cell(x[:, t], h), h)
-    return h
+# ---- last_states -----------------------------------------------------------------------------------------------------
 
 
 def one_by_one(cell, x, lengths):
@@ -141,39 +113,10 @@ def gathered(cell, x, lengths):
     return torch.stack(states)[lengths - 1, torch.arange(len(x))]
 
 
-def packed_by_hand(cell, x, lengths):
-    """As a packed sequence: sorted, and the batch shrinks."""
-    order = lengths.argsort(descending=True)
-    x, left = x[order], lengths[order]
-    h = x.new_zeros(len(x), cell.hidden_size)
-    for t in range(int(left[0])):
-        alive = int((left > t).sum())
-        h = torch.cat([cell(x[:alive, t], h[:alive]), h[alive:]])
-    return h[order.argsort()]
+# ---- the clinic ------------------------------------------------------------------------------------------------------
 
 
-def arithmetic(cell, x, lengths):
-    """Right, unless padding is nan."""
-    h = torch.zeros(x.shape[0], cell.hidden_size, dtype=x.dtype)
-    for t in range(int(lengths.max())):
-        on = (lengths > t).to(x.dtype).unsqueeze(1)
-        h = on * cell(x[:, t], h) + (1 - on) * h
-    return h
-
-
-# ---- 10.6 ------------------------------------------------------------------------------------------------------------
-
-
-class BatchFirst(nn.Module):
-    def __init__(self, input_size, hidden_size):
-        super().__init__()
-        self.rnn, self.norm = nn.GRU(input_size, hidden_size, batch_first=True), nn.LayerNorm(hidden_size)
-
-    def forward(self, x):
-        return self.norm(self.rnn(x)[0])
-
-
-class StepByStep(BatchFirst):
+class StepByStep(_Tagger):
     def forward(self, x):
         scores, state = [], None
         for x_t in x.split(1, dim=1):
@@ -194,22 +137,14 @@ class Transposed(nn.Module):
 
 BANK = {
     "normed_step": {
-        "right": {"F.layer_norm": step_short, "by hand": step_by_hand, "one product": step_one_product},
+        "right": {"the lesson's": _step, "by hand": step_by_hand, "one product": step_one_product},
         "wrong": {
             "a new state in place": (
-                lambda x, h, W, U, w, b: torch.tanh(ln(x @ W.T + h.mul_(1.0) @ U.T + h.zero_(), w, b)),
+                lambda x, h, W, U, w, b: _step(x, h.mul_(1.0), W, U, w, b) + 0 * h.zero_().sum(),
                 "changed its input",
             ),
-            "columns for rows": (lambda x, h, W, U, w, b: torch.tanh(ln(x @ W + h @ U, w, b)), "raised"),
+            "columns for rows": (lambda x, h, W, U, w, b: _step(x, h, W.T, U.T, w, b), "raised"),
             "a plain nn.RNNCell": (nn.RNNCell, "takes your function itself"),
-        },
-    },
-    "gradient_guess": {
-        "right": {"as before": "nearly nothing", "capitals": " Nearly nothing "},
-        "wrong": {
-            "a number": (1e-48, "takes one of"),
-            "a list": (["nearly nothing"], "takes one of"),
-            "not answered": (..., "three dots"),
         },
     },
     "gru_cell": {
@@ -223,28 +158,24 @@ BANK = {
     },
     "lstm_cell": {
         "right": {"the lesson's": LayerNormLSTMCell, "slices": LSTMSlices, "a list": LSTMList},
-        "wrong": {
-            "custom_lstms": (CustomLSTMs, "normalized c is returned"),
-            "the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias of i, f, g, o[1]"),
-        },
+        "wrong": {"the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias of i, f, g, o[1]")},
     },
     "last_states": {
-        "right": {"torch.where": masked, "one by one": one_by_one, "gathered": gathered, "packed": packed_by_hand},
+        "right": {"torch.where": _last, "one by one": one_by_one, "gathered": gathered},
         "wrong": {
-            "arithmetic": (arithmetic, "0 * nan is nan"),
             "index length, clamped": (
                 lambda cell, x, n: gathered(cell, x, (n + 1).clamp(max=x.shape[1])),
                 "one step too many",
             ),
-            "detached": (lambda cell, x, n: masked(cell, x, n).detach(), "gradient"),
+            "detached": (lambda cell, x, n: _last(cell, x, n).detach(), "gradient"),
             "lengths in place": (
-                lambda cell, x, n: masked(cell, x, n.clone()) + 0 * n.sub_(1).sum(),
+                lambda cell, x, n: _last(cell, x, n.clone()) + 0 * n.sub_(1).sum(),
                 "changed its input lengths",
             ),
         },
     },
     "mended_tagger": {
-        "right": {"batch_first": BatchFirst, "transposed": Transposed, "step by step": StepByStep},
-        "wrong": {"an instance": (BatchFirst(3, 6), "takes your class itself")},
+        "right": {"batch_first": _Tagger, "transposed": Transposed, "step by step": StepByStep},
+        "wrong": {"an instance": (_Tagger(3, 6), "takes your class itself")},
     },
 }

@@ -6,16 +6,19 @@ numbers, or nested lists of those; gradients are detached here.
 """
 
 from lessonkit.plot._blocks import blocks
+from lessonkit.plot._cells import cell
 from lessonkit.plot._charts import bars, heat, hist, images, lines, panels
 from lessonkit.plot._cubes import cubes, reduced
 from lessonkit.plot._house import COLORS, Picture, colors_for, end_label, figure, ink, mean_and_sd
 from lessonkit.plot._space import scatter3d
+from lessonkit.plot._trips import trips
 
 __all__ = [
     "COLORS",
     "Picture",
     "bars",
     "blocks",
+    "cell",
     "colors_for",
     "cubes",
     "end_label",
@@ -29,4 +32,5 @@ __all__ = [
     "panels",
     "reduced",
     "scatter3d",
+    "trips",
 ]

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 from lessonkit.check.core import (
     Mistake,
     Probe,
     call,
-    choice,
     draw,
     examine,
     gradients,
@@ -52,7 +52,7 @@ def _watched(label, inputs, compute, tolerance=1e-9, dtype=torch.float64, gradie
     return Probe(label, run, (shown or {}) | inputs, tolerance)
 
 
-# ------------------------------------------------------------------------------------ 10.1: one step
+# ------------------------------------------------------------------------------------ one step
 
 
 def _step(x, h, W, U, weight, bias):
@@ -79,47 +79,38 @@ _VAR = "a.var(-1, correction=0, keepdim=True)"
 _SEPARATE = "the two parts are normalized separately. That comes later; here the norm goes on their sum."
 
 
-def _over(below):
-    """The edit that writes the norm out, with below under the line."""
-    return f"{_LN} -> (a - a.mean(-1, keepdim=True)) / {below} * weight + bias"
+_WRITTEN_OUT = {
+    "torch.sqrt(a.var(-1, keepdim=True) + 1e-5)": "the variance divides by H - 1. LayerNorm divides by H: correction=0.",
+    f"(torch.sqrt({_VAR}) + 1e-5)": "eps is added to the deviation. It belongs to the variance, under the root.",
+    "(a.std(-1, keepdim=True) + 1e-5)": "the variance divides by H - 1, and eps is added to the deviation.",
+    f"({_VAR} + 1e-5)": "the root is missing: divide by sqrt(variance + eps).",
+    f"torch.sqrt({_VAR} + 1e-12)": "eps is not PyTorch's 1e-5.",
+    f"torch.sqrt({_VAR} + 1e-3)": "eps is not PyTorch's 1e-5.",
+    f"torch.sqrt({_VAR}.detach() + 1e-5)": "the values are right, but the deviation is cut off from the gradient.",
+}
 
 
 _STEP_MISTAKES = known(
     _step,
     {
-        f"torch.tanh({_LN}) -> _layer_norm(torch.tanh(a), weight, bias)": "the norm comes behind the tanh. The summed input is normalized, and the tanh comes last.",
+        f"torch.tanh({_LN}) -> _layer_norm(torch.tanh(a), weight, bias)": "the norm comes after the tanh. The summed input is normalized, and the tanh comes last.",
         f"{_LN} -> a ; h @ -> _layer_norm(h, weight, bias) @": "the old state is normalized, and not the summed input W x + U h.",
         f"{_LN} -> a ; h @ U.T -> _layer_norm(h @ U.T, weight, bias)": "only U h is normalized. The norm goes on the sum W x + U h.",
         f"{_LN} -> a ; x @ W.T -> _layer_norm(x @ W.T, weight, bias)": "only W x is normalized. The norm goes on the sum W x + U h.",
         f"{_LN} -> a ; x @ W.T + h @ U.T -> _layer_norm(x @ W.T, weight, bias) + _layer_norm(h @ U.T, weight, bias)": _SEPARATE,
-        f"{_LN} -> a * weight + bias ; x @ W.T + h @ U.T -> _layer_norm(x @ W.T) + _layer_norm(h @ U.T)": _SEPARATE,
         f"{_LN} -> a * weight + bias ; x @ -> _layer_norm(x) @ ; h @ -> _layer_norm(h) @": "x and h are normalized, and not what the matrices make of them: the norm goes on the sum W x + U h.",
         "torch.tanh -> ": "there is no tanh.",
         "torch.tanh -> torch.sigmoid": "there is a sigmoid in place of the tanh.",
         f"{_LN} -> a * weight + bias": "nothing is normalized: this is the plain step, with gain and bias.",
-        f"{_LN} -> a": "nothing is normalized: this is the plain step.",
         "(a, weight, bias) -> (a)": "gain and bias are not used.",
         "(a, weight, bias) -> (a, weight)": "the bias is not used.",
         "(a, weight, bias) -> (a, bias, weight)": "weight and bias are swapped.",
         f"{_LN} -> (_layer_norm(a) + bias) * weight": "the bias is multiplied by the gain. Multiply first, then add.",
         f"{_LN} -> _layer_norm(a.T).T * weight + bias": "the batch is normalized: each unit over the rows. Each row takes its own statistics, over its H units.",
-        _over(
-            "torch.sqrt(a.var(-1, keepdim=True) + 1e-5)"
-        ): "the variance divides by H - 1. LayerNorm divides by H: correction=0.",
-        _over(
-            f"(torch.sqrt({_VAR}) + 1e-5)"
-        ): "eps is added to the deviation. It belongs to the variance, under the root.",
-        _over("(a.std(-1, keepdim=True) + 1e-5)"): "the variance divides by H - 1, and eps is added to the deviation.",
-        _over(
-            f"torch.sqrt(torch.sqrt({_VAR}) + 1e-5)"
-        ): "the root is taken twice. eps is added to the variance, and one root taken of the sum.",
-        _over(f"({_VAR} + 1e-5)"): "the root is missing: divide by sqrt(variance + eps).",
         **{
-            _over(f"torch.sqrt({_VAR} + {eps})"): "eps is not PyTorch's 1e-5." for eps in (0.0, 1e-12, 1e-8, 1e-6, 1e-3)
+            f"{_LN} -> (a - a.mean(-1, keepdim=True)) / {below} * weight + bias": cause
+            for below, cause in _WRITTEN_OUT.items()
         },
-        _over(
-            "torch.sqrt(a.detach().var(-1, correction=0, keepdim=True) + 1e-5)"
-        ): "the values are right, but the deviation is cut off from the gradient.",
         "x @ W.T +  -> ": "x is not used: the summed input is W x + U h.",
         " + h @ U.T -> ": "h is not used: the summed input is W x + U h.",
         f"{_LN} -> F.rms_norm(a, weight.shape, weight, 1e-5) + bias": "the mean is not taken away: this is RMSNorm.",
@@ -133,20 +124,6 @@ def normed_step(answer):
     """Check a function (x, h, W, U, weight, bias) -> tanh(LN(W x + U h)), (B, H) (lesson 10)."""
     tried = "three sizes, small spread, float32, gradients"
     examine(answer, "normed_step", _STEP_PROBES, in_float64(_step), _STEP_MISTAKES, tried)
-
-
-# ------------------------------------------------------------------------------------ 10.2: a prediction
-
-
-def gradient_guess(answer):
-    """Check the prediction of a gradient through 100 steps, norm inside, small recurrent matrix (lesson 10)."""
-    options = {
-        "about all of it": "The norm divides by the deviation of the sum, and at scale 0.5 the input W x makes most of that: it does not give the factor 0.5 back. Run the next cells.",
-        "nearly nothing": None,
-        "far too much": "For that, every step would have to enlarge. 1/sigma is about what it would be without U, since the input W x makes most of the spread. Run the next cells.",
-        "exactly zero": "The Jacobian of LayerNorm takes away two directions of H, not all. Run the next cells.",
-    }
-    choice(answer, "gradient_guess", options)
 
 
 # ------------------------------------------------------------------------------------ cells
@@ -227,32 +204,7 @@ def _refused(label, pair, *shapes):
     return Probe(label, run, dict(zip(("x", "h", "c"), tensors, strict=False)))
 
 
-class _Cell(nn.Module):
-    """Both cells' bookkeeping, with PyTorch's LayerNorm."""
-
-    def __init__(self, input_size, hidden_size):
-        super().__init__()
-        self.input_size, self.hidden_size = input_size, hidden_size
-        self.weight_ih = nn.Parameter(torch.zeros(self.ROWS * hidden_size, input_size))
-        self.weight_hh = nn.Parameter(torch.zeros(self.ROWS * hidden_size, hidden_size))
-        for name, width in self.NORMS.items():
-            setattr(self, name, nn.LayerNorm(width * hidden_size))
-        if self.ROWS == 4:
-            nn.init.ones_(self.norm_ih.bias[hidden_size : 2 * hidden_size].data)
-
-    def forward(self, x, state=None):
-        wanted = (*x.shape[:-1], self.hidden_size)
-        zeros = x.new_zeros(wanted)
-        state = ((zeros, zeros) if self.ROWS == 4 else zeros) if state is None else state
-        sizes = {tuple(one.shape) for one in (state if self.ROWS == 4 else [state])}
-        if x.shape[-1] != self.input_size or sizes != {wanted}:
-            raise RuntimeError("sizes")
-        return self.step(self.from_input(x), state)
-
-
-class _GRU(_Cell):
-    ROWS, NORMS = 3, {"gates_ih": 2, "gates_hh": 2, "new_ih": 1, "new_hh": 1}
-
+class _GRU(LayerNormGRUCell):  # __init__ and forward are given to the learner
     def from_input(self, x):
         gates, new = F.linear(x, self.weight_ih).tensor_split([2 * self.hidden_size], -1)
         return torch.cat([self.gates_ih(gates), self.new_ih(new)], -1)
@@ -265,9 +217,7 @@ class _GRU(_Cell):
         return (1 - z) * n + z * h
 
 
-class _LSTM(_Cell):
-    ROWS, NORMS = 4, {"norm_ih": 4, "norm_hh": 4, "norm_c": 1}
-
+class _LSTM(LayerNormLSTMCell):
     def from_input(self, x):
         return self.norm_ih(F.linear(x, self.weight_ih))
 
@@ -302,12 +252,10 @@ _GRU_INPUT_MISTAKES = known(
         f"{_BOTH} -> self.new_ih(new), self.gates_ih(gates)": "the candidate comes first in the result. The order is r, z, n, as in weight_ih: gates first.",
         f"{_PROJECTED} -> new, gates = F.linear(x, self.weight_ih).tensor_split([self.hidden_size], -1)": "the candidate's rows are taken for the gates'. The first 2H columns are r and z, the last H are n.",
         f"{_BOTH} -> _layer_norm(gates), _layer_norm(new)": "gain and bias of the norms are not used: call self.gates_ih and self.new_ih.",
-        f"{_JOINED} -> _layer_norm(torch.cat([gates, new], -1))": _TOGETHER,
         f"{_JOINED} -> _layer_norm(torch.cat([gates, new], -1), torch.cat([self.gates_ih.weight, self.new_ih.weight]), torch.cat([self.gates_ih.bias, self.new_ih.bias]))": _TOGETHER,
         "self.gates_ih(gates) -> _apart(gates, 2, self.gates_ih)": "r and z are normalized each by itself. They share one norm, 2H wide.",
         "self.gates_ih(gates) -> torch.sigmoid(self.gates_ih(gates))": "the sigmoid comes too early. from_input only projects and normalizes.",
         f"F.linear(x -> F.linear(_layer_norm(x) ; {_BOTH} -> gates, new": "x itself is normalized, and not its products with weight_ih.",
-        "F.linear(x -> F.linear(_layer_norm(x)": "x itself is normalized as well. Only its products with weight_ih are.",
         f"{_JOINED} -> {_BOTH}": "the two parts are returned as a pair. Join them: torch.cat([...], -1).",
     },
 )
@@ -320,8 +268,7 @@ _GRU_STEP_MISTAKES = known(
     {
         f"{_MIX} -> (1 - z) * h + z * n": "z and 1 - z have changed places, as papers have it. PyTorch's form is (1 - z) * n + z * h.",
         "r, z = -> z, r =": "r and z have changed places: the first H columns are r.",
-        f"r, z = -> z, r = ; {_MIX} -> (1 - z) * h + z * n": "r and z have changed places, and z and 1 - z as well. The order is r, z; then (1 - z) * n + z * h.",
-        "r * self.new_hh(new) -> self.new_hh(F.linear(r * h, self.weight_hh[2 * self.hidden_size :]))": "r multiplies h before the product with U_n. Here r comes behind the norm: r * new_hh(U_n h).",
+        "r * self.new_hh(new) -> self.new_hh(F.linear(r * h, self.weight_hh[2 * self.hidden_size :]))": "r multiplies h before the product with U_n. Here r comes after the norm: r * new_hh(U_n h).",
         "r * self.new_hh(new) -> self.new_hh(r * new)": "r is inside the norm. It multiplies what comes out of it: r * new_hh(U_n h).",
         "r * self -> (1 - r) * self": "r and 1 - r have changed places: n = tanh(x_new + r * new_hh(U_n h)).",
         "torch.tanh -> torch.sigmoid": "the candidate has a sigmoid. It is no gate: tanh.",
@@ -333,7 +280,6 @@ _GRU_STEP_MISTAKES = known(
         "self.gates_hh(gates) -> gates": "the state's part of the gates is not normalized: gates_hh is missing.",
         "self.gates_hh(gates) -> gates ; self.new_hh(new) -> new": "nothing of the state is normalized: gates_hh and new_hh are missing.",
         "F.linear(h -> F.linear(_layer_norm(h) ; self.gates_hh(gates) -> gates ; self.new_hh(new) -> new": "h itself is normalized, and not its products with weight_hh.",
-        "F.linear(h -> F.linear(_layer_norm(h)": "h itself is normalized as well. Only its products with weight_hh are.",
         "x_gates + self.gates_hh(gates) -> self.gates_hh(x_gates + gates)": "the gates' norm is on the sum. gates_hh takes the state's part alone; the input's is normalized already.",
         "x_new + r * self.new_hh(new) -> self.new_hh(x_new + r * new)": "the candidate's norm is on the sum. new_hh takes the state's part alone; the input's is normalized already.",
         "x_gates + self.gates_hh(gates) -> self.gates_hh(x_gates + gates) ; x_new + r * self.new_hh(new) -> self.new_hh(x_new + r * new)": "the norms are on the sums. gates_hh and new_hh take the state's part alone.",
@@ -361,7 +307,6 @@ _LSTM_INPUT_MISTAKES = known(
         "self.norm_ih -> _layer_norm": "gain and bias of the norm are not used: call self.norm_ih.",
         "self.norm_ih(F.linear(x, self.weight_ih)) -> _apart(F.linear(x, self.weight_ih), 4, self.norm_ih)": "each gate is normalized by itself. All four share one norm, 4H wide.",
         "self.norm_ih(F.linear(x, -> (F.linear(_layer_norm(x),": "x itself is normalized, and not its product with weight_ih.",
-        "F.linear(x, -> F.linear(_layer_norm(x),": "x itself is normalized as well. Only its product with weight_ih is.",
         "self.norm_ih(F.linear(x, self.weight_ih)) -> torch.sigmoid(self.norm_ih(F.linear(x, self.weight_ih)))": "the sigmoid comes too early. from_input only projects and normalizes.",
     },
 )
@@ -372,7 +317,7 @@ _LSTM_STEP_MISTAKES = known(
         f"{_OUT}, new -> {_OUT}, self.norm_c(new)": "the normalized c is returned and carried. In the paper c goes on as it is; only the way out has norm_c.",
         "* c + -> * self.norm_c(c) + ; self.norm_c(new) -> new": "the old c is normalized before the forget gate. norm_c is on the way out, before the last tanh.",
         "self.norm_c(new) -> new": "norm_c is missing: h = sigmoid(o) * tanh(norm_c(c)).",
-        "torch.tanh(self.norm_c(new)) -> self.norm_c(torch.tanh(new))": "norm_c comes behind the tanh. Before it: tanh(norm_c(c)).",
+        "torch.tanh(self.norm_c(new)) -> self.norm_c(torch.tanh(new))": "norm_c comes after the tanh. Before it: tanh(norm_c(c)).",
         "self.norm_c(new) -> self.norm_c(c)": "h comes from the old c. Compute the new c first.",
         "torch.tanh(self.norm_c(new)) -> self.norm_c(new)": "the last tanh is missing: h = sigmoid(o) * tanh(norm_c(c)).",
         "torch.sigmoid(o) * torch.tanh(self -> torch.tanh(self": "the output gate o is not used: h = sigmoid(o) * tanh(norm_c(c)).",
@@ -383,7 +328,6 @@ _LSTM_STEP_MISTAKES = known(
         "i, f, g, o = -> i, f, o, g =": "g and o have changed places. The order is i, f, g, o.",
         "self.norm_hh(F.linear(h, self.weight_hh)) -> F.linear(h, self.weight_hh)": "the state's part is not normalized: norm_hh is missing.",
         "self.norm_hh(F.linear(h, -> (F.linear(_layer_norm(h),": "h itself is normalized, and not its product with weight_hh.",
-        "F.linear(h, -> F.linear(_layer_norm(h),": "h itself is normalized as well. Only its product with weight_hh is.",
         f"{_ROWS} -> self.norm_hh(part + F.linear(h, self.weight_hh))": "the norm is on the sum. norm_hh takes the state's part alone; the input's is normalized already.",
         "part + -> self.norm_ih(part) +": "part is normalized a second time. from_input has done it.",
         "self.norm_hh -> self.norm_ih": "the input's norm is on the state. The state has its own: norm_hh.",
@@ -443,7 +387,7 @@ def lstm_cell(answer):
     in_stages(answer, "lstm_cell", _LSTM_STAGES, _LSTM, _CELL_RIGHT)
 
 
-# ------------------------------------------------------------------------------------ 10.5: masks
+# ------------------------------------------------------------------------------------ masks
 
 
 def _last(cell, x, lengths):
@@ -496,7 +440,6 @@ _MASK_MISTAKES = known(
         f"{_CHOSEN} -> alive * {_RUN} + ~alive * h": "old and new state are weighed with 1 and 0, and 0 * nan is nan: padding of nan or inf gets in. Choose, with torch.where(alive, new, h).",
         "[:, None] -> ": "the mask has the shape (B,) and meets (B, H): make it (B, 1), with [:, None].",
         f"{_ALL}[torch.arange(len(x)), lengths]": "the states at index length are taken. The last step is number length - 1.",
-        f"{_ALL}[torch.arange(len(x)), lengths - 2]": "the states before the last step are taken. The last step is number length - 1.",
         f"{_ALL}[:, :].mul((torch.arange(x.shape[1]) < lengths[:, None])[..., None]).sum(1) / lengths[:, None]": "the states of a sequence are averaged. Wanted is the last one.",
         f"{_CHOSEN} -> {_RUN} ; x.shape[1] -> int(lengths.min())": "all sequences stop at the end of the shortest.",
         "return h -> return cell(x[torch.arange(len(x)), lengths - 1], torch.zeros_like(h))": "only the last input is read, from a state of zeros. Run all the steps up to it.",
@@ -511,7 +454,7 @@ def last_states(answer):
     examine(answer, "last_states", _MASK_PROBES, _last, _MASK_MISTAKES, tried)
 
 
-# ------------------------------------------------------------------------------------ 10.6: the clinic
+# ------------------------------------------------------------------------------------ the clinic
 
 
 class _Tagger(nn.Module):
@@ -574,7 +517,6 @@ _TAG_MISTAKES = known(
     {
         ", batch_first=True -> ": "still to mend: the GRU reads (T, B, I), so the state wanders from sample to sample. Write batch_first=True.",
         f"{_SCORES} -> _over_time(self.norm, self.rnn(x)[0])": "still to mend: the norm takes its mean over the steps too, so the future is in the past. Last axis only.",
-        f", batch_first=True ->  ; {_SCORES} -> _over_time(self.norm, self.rnn(x)[0])": "still to mend: batch_first=True is missing, and the norm takes its mean over the steps.",
         f"{_SCORES} -> self.rnn(x)[0]": "the output is not normalized any more. Keep self.norm on what the GRU gives.",
         ", batch_first=True ->  ; self.rnn(x) -> self.rnn(x.transpose(0, 1))": "the result has the steps first. Transpose it back, or use batch_first=True.",
         ", batch_first=True ->  ; self.rnn(x)[0] -> self.rnn(x.reshape(x.shape[1], x.shape[0], -1))[0].reshape(*x.shape[:2], -1)": "reshape and view do not exchange two axes. Use transpose(0, 1), or batch_first=True.",
