@@ -13,14 +13,11 @@ import torch
 def attention(q, k, v, causal=True):
     """Every token asks, and gets a mean of the values that it may see, weighted by q · k.
 
-    q, k, v: (..., T, d). causal: a token sees itself and the tokens before it, not those
-    behind it.
+    q, k, v: (..., T, d). causal: a token sees itself and the tokens before it, no later ones.
     Returns (..., T, d).
     """
     T, d = q.shape[-2:]
-    scores = (
-        q @ k.transpose(-1, -2) / math.sqrt(d)
-    )  # (..., T, T) a row for each token that asks
+    scores = q @ k.transpose(-1, -2) / math.sqrt(d)  # (..., T, T) a row for each query
     if causal:
         future = torch.ones(T, T, dtype=torch.bool, device=q.device).triu(1)  # (T, T)
         scores = scores.masked_fill(future, -math.inf)
@@ -48,11 +45,11 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """A Transformer block: attention between tokens, then an MLP on each, each beside a skip.
+    """A Transformer block: attention between tokens, then an MLP on each, both with a skip.
 
     width: C. heads: of the attention. norm: function (width) -> module. causal: whether a token
     sees no later one.
-    place: where the norms sit. "pre": on the branch, before its function. "post": behind the
+    place: where the norms are. "pre": on the branch, before its function. "post": after the
     sum. None: nowhere.
     forward: x (B, T, C) -> (B, T, C).
     """
@@ -80,7 +77,7 @@ class Block(nn.Module):
 def encode(words, T=16):
     """Words as numbers: a to z are 1 to 26; 0 is the start, the end and the rest of the row.
 
-    Returns x (N, T), the word behind a 0, and y (N, T), what comes next; -100 marks places
+    Returns x (N, T), each word after a 0, and y (N, T), what comes next; -100 marks places
     without a question.
     """
     rows = [[0, *(ord(letter) - 96 for letter in word)] for word in words]
@@ -93,7 +90,7 @@ class CharGPT(nn.Module):
     """A character-level GPT: what comes next, for each position of a text.
 
     symbols: size of the alphabet. context: most tokens T. width, heads, norm, place: of the
-    blocks. layers: how many. With place="pre" a final norm stands before the output layer.
+    blocks. layers: how many. With place="pre" there is a final norm before the output layer.
     Linears start with Xavier's uniform weights and zero biases, embeddings with N(0, 1).
     forward: tokens (B, T) -> logits (B, T, symbols).
     """

@@ -1,4 +1,4 @@
-"""Checks of lesson 11: where a norm stands in a Transformer block, the final norm, and norms that stand in a row."""
+"""Checks of lesson 11: the place of a norm in a Transformer block, scaled branches, the final norm, norms in a row."""
 
 import math
 from dataclasses import replace
@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import Probe, call, draw, examine, in_float64, known, raised, values
+from fromscratch import CharGPT
+from lessonkit.check.core import Probe, call, draw, examine, filled, in_float64, known, raised
 
 # ---- The block -------------------------------------------------------------------------------------------------------
 
@@ -38,42 +39,37 @@ def _block(x, attend, mlp, norm1, norm2):
 
 
 _STREAM = (
-    "skip starts behind the norm, so the stream itself is normalized. In Pre-LN only what goes into the function "
+    "skip starts after the norm, so the stream itself is normalized. In Pre-LN only what goes into the function "
     "is: x + attend(norm1(x))."
 )
-_BOTH_STREAM = "the " + _STREAM
 
 _BLOCK_MISTAKES = known(
     _block,
     {
-        "x + attend(norm1(x)) -> norm1(x + attend(x)) ; h + mlp(norm2(h)) -> norm2(h + mlp(h))": "that is Post-LN: the norms stand behind the sums. In Pre-LN each stands on its branch, before the function.",
-        "x + attend(norm1(x)) -> norm1(x) + attend(norm1(x)) ; return h + mlp(norm2(h)) -> return norm2(h) + mlp(norm2(h))": _BOTH_STREAM,
-        "x + attend(norm1(x)) -> norm2(norm1(x) + attend(norm1(x))) ; norm2(h)) -> h)": (_BOTH_STREAM),
+        "x + attend(norm1(x)) -> norm1(x + attend(x)) ; h + mlp(norm2(h)) -> norm2(h + mlp(h))": "that is Post-LN: the norms come after the sums. In Pre-LN each is on its branch, before the function.",
+        "x + attend(norm1(x)) -> norm1(x) + attend(norm1(x)) ; return h + mlp(norm2(h)) -> return norm2(h) + mlp(norm2(h))": "the "
+        + _STREAM,
         "norm1(x) -> x ; norm2(h) -> h": "no norm is used.",
         "x + attend -> attend ; h + mlp -> mlp": "both skips are missing: add x to what each function returns.",
         "x + attend -> attend": "the skip around the attention is missing.",
         "h + mlp -> mlp": "the skip around the MLP is missing.",
         "norm1(x) -> x": "the norm before the attention is missing.",
         "norm2(h) -> h": "the norm before the MLP is missing.",
-        "attend(norm1(x)) -> norm1(attend(x)) ; mlp(norm2(h)) -> norm2(mlp(h))": "the norms stand on the outputs of the functions. In Pre-LN they stand on the inputs.",
-        "attend(norm1(x)) -> norm1(attend(norm1(x))) ; mlp(norm2(h)) -> norm2(mlp(norm2(h)))": "each norm is used twice, on the input and on the output of its function. In Pre-LN it stands on the input.",
-        "x + attend(norm1(x)) -> norm1(x + attend(norm1(x))) ; h + mlp(norm2(h)) -> norm2(h + mlp(norm2(h)))": "each norm is used twice, before the function and behind the sum. In Pre-LN nothing stands behind the sum.",
+        "attend(norm1(x)) -> norm1(attend(x)) ; mlp(norm2(h)) -> norm2(mlp(h))": "the norms are on the outputs of the functions. In Pre-LN they are on the inputs.",
+        "attend(norm1(x)) -> norm1(attend(norm1(x))) ; mlp(norm2(h)) -> norm2(mlp(norm2(h)))": "each norm is used twice, on the input and on the output of its function (that is Peri-LN with shared norms). In Pre-LN it is on the input.",
+        "x + attend(norm1(x)) -> norm1(x + attend(norm1(x))) ; h + mlp(norm2(h)) -> norm2(h + mlp(norm2(h)))": "each norm is used twice, before the function and after the sum. In Pre-LN nothing follows the sum.",
         "h + mlp(norm2(h)) -> norm2(h + mlp(h))": "the second half is Post-LN, the first is Pre-LN.",
-        "return h + mlp(norm2(h)) -> return h + mlp(norm2(x))": "the MLP starts from the block's input: attention and MLP stand in parallel. It starts from the sum behind the attention.",
-        "return h -> return x": "the second skip starts at the block's input. It starts at the sum behind the attention: overwrite x, or give that sum a name and use it twice.",
+        "return h + mlp(norm2(h)) -> return h + mlp(norm2(x))": "the MLP starts from the block's input: attention and MLP are in parallel. It starts from the sum after the attention.",
+        "return h -> return x": "the second skip starts at the block's input. It starts at the sum after the attention: overwrite x, or give that sum a name and use it twice.",
         "norm2(h) -> norm1(h)": "norm1 is used twice, and norm2 never.",
         "norm1(x) -> norm2(x)": "norm2 is used twice, and norm1 never.",
         "norm1(x) -> norm2(x) ; norm2(h) -> norm1(h)": "norm1 and norm2 are swapped: norm1 belongs to the attention.",
         "attend(norm1(x)) -> mlp(norm2(x)) ; + mlp(norm2(h)) -> + attend(norm1(h))": "the MLP comes first. The order is attention, then MLP.",
-        "attend(norm1 -> mlp(norm1 ; mlp(norm2 -> attend(norm2": "the MLP comes first. The order is attention, then MLP (and norm1 belongs to the attention).",
         "x + attend(norm1(x)) -> norm1(x + attend(x))": "the first half is Post-LN, the second is Pre-LN.",
         "x + attend(norm1(x)) -> norm1(x) + attend(norm1(x))": "the first " + _STREAM,
-        "return h + -> return norm2(h) +": "the second skip starts behind the norm. It starts at the sum: with h for that sum, h + mlp(norm2(h)).",
-        "attend(norm1(x)) -> norm1(attend(x))": "norm1 stands on the output of the attention. In Pre-LN it stands on the input.",
-        "mlp(norm2(h)) -> norm2(mlp(h))": "norm2 stands on the output of the MLP. In Pre-LN it stands on the input.",
-        "mlp(norm2(h)) -> norm2(mlp(norm2(h)))": "norm2 is used twice, on the input and on the output of the MLP. In Pre-LN it stands on the input.",
-        "x + attend -> attend ; return h -> return x": "the skip around the attention is missing, and the second one starts at the block's input. Give the sum x + attend(norm1(x)) a name and go on with that.",
-        "return h -> return x + h": "x is added twice: it is in the sum behind the attention already.",
+        "attend(norm1(x)) -> norm1(attend(x))": "norm1 is on the output of the attention. In Pre-LN it is on the input.",
+        "mlp(norm2(h)) -> norm2(mlp(h))": "norm2 is on the output of the MLP. In Pre-LN it is on the input.",
+        "return h -> return x + h": "x is added twice: it is in the sum after the attention already.",
         "norm1(x) -> _own(x) ; norm2(h) -> _own(h)": "the norms are not those that are handed in: call norm1 and norm2.",
         "return h + mlp(norm2(h)) -> return h": "the MLP half is missing.",
         "h = x + attend(norm1(x)) -> h = x": "the attention half is missing.",
@@ -98,8 +94,7 @@ _BLOCKS = [
 
 def pre_ln(answer):
     """Check a function x (B, T, C), attend, mlp, norm1, norm2 -> (B, T, C): a Pre-LN block."""
-    tried = "two shapes, two dtypes, gradients"
-    examine(answer, "pre_ln", _BLOCKS, in_float64(_block), _BLOCK_MISTAKES, tried)
+    examine(answer, "pre_ln", _BLOCKS, in_float64(_block), _BLOCK_MISTAKES, "two shapes, two dtypes, gradients")
 
 
 # ---- The place -------------------------------------------------------------------------------------------------------
@@ -118,25 +113,22 @@ _NONE = "with place=None there is no norm at all: x + function(x)."
 _PLACE_MISTAKES = known(
     _half,
     {
-        '"pre" -> None ; "post" -> "pre" ; None -> "post"': '"pre" and "post" are swapped: "pre" stands before the function, "post" behind the sum.',
+        '"pre" -> None ; "post" -> "pre" ; None -> "post"': '"pre" and "post" are swapped: "pre" is before the function, "post" after the sum.',
         "return x + function(x) -> return norm(x + function(x))": _NONE,
         "return x + function(x) -> return x + function(norm(x))": _NONE,
         "return x + function(x) -> return norm(x)": _NONE,
         "return x + function(x) -> return function(x)": "with place=None the skip stays: x + function(x).",
         "return x + function(x) -> return x": "with place=None the function is left out. Only the norm is: x + function(x).",
-        "norm(x + function(x)) -> x + norm(function(x))": 'with "post" the norm stands behind the sum, norm(x + function(x)), not on the branch.',
+        "norm(x + function(x)) -> x + norm(function(x))": 'with "post" the norm comes after the sum, norm(x + function(x)), not on the branch.',
         "norm(x + function(x)) -> norm(function(x))": 'with "post" the skip is missing: norm(x + function(x)).',
-        "norm(x + function(x)) -> norm(x + function(norm(x)))": 'with "post" the norm stands before the function, too.',
-        "return x + function(norm(x)) -> return norm(x) + function(norm(x))": 'with "pre" the skip starts behind the norm. It starts at x: x + function(norm(x)).',
+        "norm(x + function(x)) -> norm(x + function(norm(x)))": 'with "post" the norm is before the function, too.',
+        "return x + function(norm(x)) -> return norm(x) + function(norm(x))": 'with "pre" the skip starts after the norm. It starts at x: x + function(norm(x)).',
         "x + function(norm(x)) -> function(norm(x))": 'with "pre" the skip is missing: x + function(norm(x)).',
-        "x + function(norm(x)) -> norm(x + function(norm(x)))": 'with "pre" a norm stands behind the sum, too.',
-        "function(norm(x)) -> norm(function(x))": 'with "pre" the norm stands on the output of the function. It stands on its input.',
+        "x + function(norm(x)) -> norm(x + function(norm(x)))": 'with "pre" a norm comes after the sum, too.',
+        "function(norm(x)) -> norm(function(x))": 'with "pre" the norm is on the output of the function. It belongs on its input.',
         'place == "pre" -> True': "place is ignored: that is always Pre-LN.",
         'place == "pre" -> False ; place == "post" -> True': "place is ignored: that is always Post-LN.",
-        "x + function(norm(x)) -> norm(function(x))": 'with "pre" the skip is missing, and the norm stands behind the function: x + function(norm(x)).',
-        "norm(x + function(x)) -> norm(x) + function(x)": 'with "post" the norm stands on the skip, before the sum. It stands behind: norm(x + function(x)).',
-        "norm(x + function(x)) -> norm(x) + norm(function(x))": 'with "post" the skip and the branch are normalized one by one. One norm stands behind their sum.',
-        "norm(x + function(x)) -> x + norm(x + function(x))": 'with "post" nothing is added behind the norm: norm(x + function(x)).',
+        "norm(x + function(x)) -> norm(x) + function(x)": 'with "post" the norm is on the skip, before the sum. It comes after: norm(x + function(x)).',
         'place == "pre" -> False ; place == "post" -> False': 'the norm is never used. (The names of the places are "pre" and "post", in small letters.)',
         "x + function -> function": "all skips are missing: x is added to what the function returns.",
         "    return x + function(x) -> ": "with place=None nothing comes back: there is no norm, but the skip stays: x + function(x).",
@@ -154,8 +146,72 @@ _PLACES = [
 
 def place_norm(answer):
     """Check a function x (B, T, C), function, norm, place -> (B, T, C): one half of a block."""
-    tried = "three places, two dtypes, gradients"
-    examine(answer, "place_norm", _PLACES, in_float64(_half), _PLACE_MISTAKES, tried)
+    examine(answer, "place_norm", _PLACES, in_float64(_half), _PLACE_MISTAKES, "three places, two dtypes, gradients")
+
+
+# ---- Scaled branches -------------------------------------------------------------------------------------------------
+
+
+def _scaled(model):
+    n = 2 * len(model.blocks)
+    with torch.no_grad():
+        for block in model.blocks:
+            block.attend.out.weight /= math.sqrt(n)
+            block.mlp[2].weight /= math.sqrt(n)
+
+
+def _model(layers, seed):
+    """Return a Probe: the smallest and largest factor by which the answer multiplies numbers of a CharGPT."""
+
+    def run(answer):
+        model = CharGPT(symbols=5, context=4, width=4, heads=2, layers=layers)
+        filled(model, seed)
+        before = {name: p.detach().clone() for name, p in model.named_parameters()}
+        try:
+            answer(model)
+        except Exception as error:
+            return {"the call": raised(error)}
+        now = dict(model.named_parameters())
+        if now.keys() != before.keys() or any(not p.requires_grad for p in now.values()):
+            return {"the parameters": "not those that were handed in, or without gradients"}
+        factors = {}
+        for name, p in before.items():
+            place = name.split(".", 2)[2] if name.startswith("blocks") else "anything outside the blocks"
+            factors.setdefault(f"the factor on {place}", []).append((now[name].detach() / p).flatten())
+        return {what: torch.stack(torch.cat(values).aminmax()) for what, values in factors.items()}
+
+    return Probe(f"a model of {layers} block{'s' * (layers > 1)}", run, tolerance=1e-5)
+
+
+_SCALED = [_model(2, 1), _model(1, 2), _model(8, 3)]
+
+_LARGER = "the weights become larger. To shrink what a branch adds, divide."
+
+_SCALED_MISTAKES = known(
+    _scaled,
+    {
+        "math.sqrt(n) -> n": "the factor is 1/n. That would be right if the rows were all alike; of independent ones the mean squares add, and a factor c on a row multiplies its mean square by c * c.",
+        "math.sqrt(n) -> n ; 2 * len -> len": "the factor is 1 / number of blocks. Count the branches, two a block, and remember that a factor c on a row multiplies its mean square by c * c.",
+        "2 * len -> len": "the factor is that of the number of blocks. A block has two branches: n = 2 * len(model.blocks).",
+        "math.sqrt(n) -> math.sqrt(math.sqrt(n))": "the factor is the fourth root of 1/n. The mean square of a row is multiplied by c * c: c is the square root of 1/n.",
+        "/= math.sqrt(n) -> *= math.sqrt(n)": _LARGER,
+        "/= math.sqrt(n) -> *= n": _LARGER,
+        "block.mlp[2].weight /= math.sqrt(n) -> pass": "only the branch of the attention is scaled. The MLP's last linear layer, block.mlp[2], is the other branch.",
+        "block.attend.out.weight /= math.sqrt(n) -> pass": "only the branch of the MLP is scaled. The attention's last linear layer, block.attend.out, is the other branch.",
+        "with torch.no_grad() -> if True": "the weights are changed while gradients are recorded, which PyTorch refuses. Put the loop under torch.no_grad().",
+        "weight /= math.sqrt(n) -> weight / math.sqrt(n)": "nothing changes: a division makes a new tensor. Change the weights in place, with /= or *=.",
+        "mlp[2] -> mlp[0]": "the MLP's first linear layer is scaled, block.mlp[0]. The last one of the branch is block.mlp[2].",
+        "attend.out -> attend.qkv": "the attention's first linear layer is scaled, block.attend.qkv. The last one of the branch is block.attend.out.",
+        "block.mlp[2].weight /= -> block.mlp[0].weight /= math.sqrt(n); block.mlp[2].weight /=": "the MLP's first linear layer is scaled, too. Only the last one of each branch is.",
+        "block.mlp[2].weight /= math.sqrt(n) -> pass ; block.attend.out.weight /= math.sqrt(n) -> for p in block.parameters(): p /= math.sqrt(n)": "all parameters of the blocks are scaled. Only the weights of the last linear layer of each branch are.",
+        "block.mlp[2].weight /= math.sqrt(n) -> pass ; block.attend.out.weight /= math.sqrt(n) -> for p in (*block.attend.out.parameters(), *block.mlp[2].parameters()): p /= math.sqrt(n)": "the biases are scaled, too. Only the weights are.",
+    },
+)
+
+
+def scale_branches(answer):
+    """Check a function CharGPT -> nothing, which scales the last linear layer of every branch by 1/sqrt(branches)."""
+    examine(answer, "scale_branches", _SCALED, _scaled, _SCALED_MISTAKES, "1, 2 and 8 blocks: every weight and bias")
 
 
 # ---- The final norm --------------------------------------------------------------------------------------------------
@@ -203,9 +259,7 @@ _ENCODER_MISTAKES = known(
         "nn.LayerNorm -> nn.RMSNorm": "the final norm is an RMSNorm. The blocks have LayerNorm: nn.LayerNorm(width).",
         "layer, layers -> layer, 1": "there is one block only: hand the number of layers on.",
         "Norm(width) -> Norm(width, elementwise_affine=False)": "the final norm has no gain and bias. Those in the blocks have: nn.LayerNorm(width).",
-        "Norm(width) -> Norm(width, bias=False)": "the final norm has no bias. Those in the blocks have one: nn.LayerNorm(width).",
         "Norm(width) -> Norm(4 * width)": "the final norm's width is not the model's. It normalizes the features of a token: nn.LayerNorm(width).",
-        "Norm(width) -> Norm(heads)": "the final norm's width is the number of heads. It normalizes the features of a token: nn.LayerNorm(width).",
         "Norm(width) -> Norm": "that is the class nn.LayerNorm. A norm is made with a width: nn.LayerNorm(width).",
     },
 )
@@ -217,81 +271,6 @@ def encoder(answer):
     examine(answer, "encoder", _ENCODERS, _encoder, _ENCODER_MISTAKES, tried)
 
 
-# ---- Questions -------------------------------------------------------------------------------------------------------
-
-_COUNTS = {"GPT-2 small": 25, "BERT base": 25, "Llama 7B": 65, "the Transformer of 2017": 30}
-
-_ONE_A_BLOCK = "Each block has two functions, and each of them its norm."
-_LLAMA = "post_attention_layernorm is the norm before the MLP: two norms a block."
-
-_WRONG_COUNTS = {
-    "GPT-2 small": {
-        24: "Two in each of 12 blocks, and one more: Pre-LN needs a final norm.",
-        12: "Each block has two functions, and each of them its norm; then comes the final norm.",
-        13: _ONE_A_BLOCK,
-        26: "One final norm, not two: the embeddings of GPT-2 go into the first block as they are.",
-    },
-    "BERT base": {
-        24: "Two in each of 12 layers, and one more, on the sum of the embeddings.",
-        12: "Each layer has two functions, and each of them its norm; one more stands on the embeddings.",
-        13: "Each layer has two functions, and each of them its norm.",
-        26: "Post-LN layers end in a norm: there is no final one. The one beside the layers is the embeddings'.",
-    },
-    "Llama 7B": {
-        64: "Two in each of 32 blocks, and the final one.",
-        32: "Each block has two functions, and each of them its norm; then comes the final norm.",
-        33: _ONE_A_BLOCK,
-        25: "Llama 7B has 32 blocks, not 12.",
-        96: _LLAMA,
-        97: _LLAMA,
-    },
-    "the Transformer of 2017": {
-        24: "A decoder layer has three functions: self-attention, attention to the encoder, MLP.",
-        32: "Post-LN needs no final norms, and the paper has none. PyTorch's nn.Transformer adds two.",
-        31: "Post-LN needs no final norm, and the paper has none.",
-        12: "Each function of a layer has its norm: two in an encoder layer, three in a decoder layer.",
-        36: "An encoder layer has two functions, a decoder layer three.",
-    },
-}
-
-
-def norm_counts(answer):
-    """Check a dict: how many norms four Transformers have."""
-    causes = [(model, count, why) for model, wrong in _WRONG_COUNTS.items() for count, why in wrong.items()]
-    values(answer, "norm_counts", _COUNTS, causes)
-
-
-_CURVES = {"A": "Post-LN + warm-up", "B": "no norm", "C": "Pre-LN", "D": "Post-LN"}
-
-_SEEN = {
-    "A": "A waits, then falls: it does as soon as its steps have been small for a while.",
-    "B": "B is far above a guess from letter counts. A stream that nothing normalizes can do that, on 12 layers.",
-    "C": "C falls from the first steps on: nothing in it needs small steps first.",
-    "D": "D stays at the height at which a net ignores its input: the large first steps have spoiled something.",
-}
-
-
-def four_curves(answer):
-    """Check a dict: which of four settings made which of four loss curves."""
-    if isinstance(answer, dict):
-        answer = {key: _as_listed(value) for key, value in answer.items()}
-    causes = [(key, name, why) for key, why in _SEEN.items() for name in _CURVES.values() if name != _CURVES[key]]
-    values(answer, "four_curves", _CURVES, causes)
-
-
-def _as_listed(said):
-    """Return a setting as the exercise lists it, also if it is written otherwise: "post-LN with warmup", None."""
-    letters = "".join(filter(str.isalpha, str(said).lower().replace("without", "no").replace("with", "")))
-    listed = {
-        "postlnwarmup": "Post-LN + warm-up",
-        "nonorm": "no norm",
-        "none": "no norm",
-        "preln": "Pre-LN",
-        "postln": "Post-LN",
-    }
-    return listed.get(letters, said)
-
-
 # ---- The clinic ------------------------------------------------------------------------------------------------------
 
 
@@ -301,24 +280,20 @@ def _normalized(h, tolerance=0.01):
     return bool((mean.abs() < tolerance).all() and ((var - 1).abs() < tolerance).all())
 
 
-_LESS_ONE = "the variance divides by D - 1. LayerNorm divides by D: var(-1, correction=0)."
-
 _ASKED_MISTAKES = known(
     _normalized,
     {
         " and ((var - 1).abs() < tolerance).all() -> ": "the variance is not looked at: rows with mean 0 can have any.",
         "(mean.abs() < tolerance).all() and -> ": "the mean is not looked at: RMSNorm's rows have another.",
-        ", correction=0 -> ": _LESS_ONE,
+        ", correction=0 -> ": "the variance divides by D - 1. LayerNorm divides by D: var(-1, correction=0).",
         "h.mean(-1) -> h.mean() ; h.var(-1, -> h.var(": "mean and variance are those of all numbers together. LayerNorm makes each row's 0 and 1: take them over the last axis.",
         "(-1 -> (0": "mean and variance are taken over the first axis. LayerNorm takes them over the last.",
         ".all() -> .any()": "one good row is enough for you. All rows have to be normalized: .all(), not .any().",
         ".abs() -> ": "the distances are compared without abs(), so what is too small passes.",
         "< tolerance -> < 0.01": "the argument tolerance is not used.",
-        "< tolerance -> < 1e-6": "the argument tolerance is not used, and yours is too small for a layer with an eps.",
         "h.mean(-1) -> h.mean()": "only the means of all rows are averaged, and offsets of two signs cancel. Each row counts: abs() first.",
         ".all() and -> .all() or": "one of the two conditions is enough for you. Both have to hold: and, not or.",
         "h.var(-1 -> h.std(-1": "the standard deviation is compared with 1. The tolerance is for the variance, its square.",
-        "h.var(-1, correction=0) -> h.std(-1)": "the standard deviation is compared with 1, and it divides by D - 1. The tolerance is for the variance: var(-1, correction=0).",
         "(mean.abs() < tolerance).all() -> mean.abs().mean() < tolerance ; ((var - 1).abs() < tolerance).all() -> (var - 1).abs().mean() < tolerance": "the distances of all rows are averaged, so one bad row passes. Each row has to be within the tolerance.",
         "correction=0) -> correction=0).mean()": "the variances of all rows are averaged. Each row has to be within the tolerance.",
         "(-1 -> (1": "mean and variance are taken over the second axis. LayerNorm takes them over the last, whatever the number of axes.",
@@ -331,7 +306,6 @@ _ASKED_MISTAKES = known(
         "h.var(-1, correction=0) -> h.square().mean(-1)": "the mean square is compared with 1. The variance is taken around the mean: var(-1, correction=0).",
         "return bool -> return not bool": "the answer is turned round: True means normalized already.",
         "return bool -> return torch.allclose(h, F.layer_norm(h, h.shape[-1:], eps=0.0), rtol=0, atol=tolerance); bool": "h is compared with what LayerNorm makes of it, entry by entry. The tolerance is for the mean and the variance of a row.",
-        "return bool -> return torch.allclose(h, F.layer_norm(h, h.shape[-1:]), rtol=0, atol=tolerance); bool": "h is compared with what LayerNorm makes of it, entry by entry. The tolerance is for the mean and the variance of a row.",
     },
 )
 
@@ -380,9 +354,9 @@ _ASKED = [
     _asked("columns, not rows, with mean 0 and variance 1", _standard(shape=(8, 5)).T),
     _asked("rows with mean 0.1 and variance 1, tolerance=0.2", _standard(mean=0.1), tolerance=0.2),
     _asked("rows with mean 0.19 and variance 1.18, tolerance=0.2", _standard(1.18**0.5, mean=0.19), tolerance=0.2),
-    _asked("rows behind RMSNorm", F.rms_norm(draw(13, 4, 6, mean=1.0), (6,))),
-    _asked("rows of variance 0.01 behind LayerNorm with eps 1e-5", F.layer_norm(draw(14, 4, 64, scale=0.1), (64,))),
-    _asked("float32 rows behind LayerNorm", F.layer_norm(draw(15, 4, 6).float(), (6,))),
+    _asked("rows after RMSNorm", F.rms_norm(draw(13, 4, 6, mean=1.0), (6,))),
+    _asked("rows of variance 0.01 after LayerNorm with eps 1e-5", F.layer_norm(draw(14, 4, 64, scale=0.1), (64,))),
+    _asked("float32 rows after LayerNorm", F.layer_norm(draw(15, 4, 6).float(), (6,))),
     _asked("rows of 256 with an outlier, mean 0 and variance 1.008", _OUTLIER * 1.008**0.5),
     _asked("rows of 1 and -1, stretched to variance 1.015", _SIGNS * 1.015**0.5),
 ]
