@@ -68,10 +68,7 @@ _MOVES = known(
     {
         "D * eps -> eps": "eps is added to the squared length as it is. That length is D times the variance: D * eps.",
         "D * eps -> eps / D": "eps is divided by D. The squared length is D times the variance, so it is D * eps.",
-        **{
-            f"{_LENGTH} -> ({_NORM} + {eps})": _OUTSIDE
-            for eps in ("eps", "D * eps", "D**0.5 * eps", "(D * eps) ** 0.5")
-        },
+        **{f"{_LENGTH} -> ({_NORM} + {e})": _OUTSIDE for e in ("eps", "D * eps", "D**0.5 * eps", "(D * eps) ** 0.5")},
         f"{_LENGTH} -> {_NORM}.clamp(min=(D * eps) ** 0.5)": "eps is a lower limit of the length here. Add D * eps under the root.",
         f"{_LENGTH} -> torch.sqrt({_NORM} + D * eps)": "the length itself is under the root. Its square belongs there: |P x|^2 + D eps.",
         "(p * p).sum(-1, keepdim=True) -> p * p": "the squares are not summed: each number is divided by its own size. Say .sum(-1, keepdim=True).",
@@ -79,8 +76,7 @@ _MOVES = known(
         "x @ P -> x - x.mean()": "one mean of all numbers is subtracted. Each row has its own: x @ P.",
         "x @ P -> x - x.mean(0)": "the mean is taken over the first axis. Each row has its own, over the last: x @ P.",
         " + D * eps -> ": "there is no eps. A row of equal numbers is 0/0 then.",
-        f"p / {_LENGTH} -> F.normalize(p, dim=-1)": _NORMALIZE,
-        f"p / {_LENGTH} -> F.normalize(p, dim=-1, eps=eps)": _NORMALIZE,
+        **{f"p / {_LENGTH} -> F.normalize(p, dim=-1{eps})": _NORMALIZE for eps in ("", ", eps=eps")},
         "D**0.5 * p -> p": "the rows end on a sphere of radius 1. " + _RADIUS,
         "D**0.5 * p -> p ; D * eps -> eps": "the rows end on a sphere of radius 1, and eps is not multiplied by D: sqrt(D) P x / sqrt(|P x|^2 + D eps).",
         "D**0.5 -> D": "the rows end on a sphere of radius D. The root is missing: " + _RADIUS,
@@ -99,8 +95,7 @@ _MOVES = known(
         f"{_P} -> torch.ones(D, D).to(x) / D": "that is the projection onto 1, what is to be removed. P = I - 11^T / D.",
         "x @ P -> P @ x": "P is on the wrong side. The rows lie along the last axis of x, so it is x @ P (P is symmetric).",
         "D**0.5 * p -> D**0.5 * x": "x itself is scaled. The length is that of P x, but P x must be above the fraction line, too.",
-        "sum(-1 -> mean(-1 ; D**0.5 * p -> p": _VARIANCE,
-        "sum(-1 -> mean(-1": _VARIANCE,
+        **{f"sum(-1 -> mean(-1{too}": _VARIANCE for too in ("", " ; D**0.5 * p -> p")},
         f"{_LENGTH} -> (p.abs().sum(-1, keepdim=True) + D * eps)": "the sum of the absolute values is another length. Square, sum and take the root.",
         "D**0.5 -> torch.tensor(float(D)).sqrt()": "torch.tensor(...) without a dtype is float32. Write the number D**0.5 itself.",
         "x.shape[-1] -> x.shape[0]": "D is taken from the first axis. It is the number of features, x.shape[-1].",
@@ -108,8 +103,7 @@ _MOVES = known(
         f"D**0.5 * p / {_LENGTH} -> p": "the rows are only projected. Scale them to the radius sqrt(D).",
         ", keepdim=True -> ": "the reduced axis is gone, so that the lengths cannot line up with the rows. Say keepdim=True.",
         "D * eps -> D * 1e-5": "the number 1e-5 is written into the formula. Use the argument eps.",
-        f"{_P} -> torch.eye(D) - 1 / D": _IN_FLOAT32,
-        f"{_P} -> (torch.eye(D) - 1 / D).to(x)": _IN_FLOAT32,
+        **{f"{_P} -> {P}": _IN_FLOAT32 for P in ("torch.eye(D) - 1 / D", "(torch.eye(D) - 1 / D).to(x)")},
         f"D**0.5 * p / {_LENGTH} -> p / torch.sqrt(x.var(-1, keepdim=True) + eps)": "the squared length was divided by D - 1. The projection has D - 1 dimensions, but the radius is sqrt(D).",
         "p * p -> p.detach() * p.detach()": "the values are right, but the length is cut off from the gradient.",
     },
@@ -223,8 +217,9 @@ _EPS = "torch.finfo(wide.dtype).eps if self.eps is None else self.eps"
 _MEAN = "(wide * wide).mean(axes, keepdim=True)"
 _ROOT = f"torch.sqrt({_MEAN} + eps)"
 _WIDE_EPS = " ; finfo(wide.dtype) -> finfo(torch.promote_types(x.dtype, torch.float32))"
-_GAIN_FIRST = "wide = wide if self.weight is None else wide * self.weight"
+_RSQRT = " ; wide / torch.sqrt -> wide * torch.rsqrt"  # other roundings
 _NOT_WIDENED = "half types are not widened: squares over 65,504 overflow in float16. Compute in torch.promote_types(x.dtype, torch.float32)."
+_NARROWED = "float64 is narrowed to float32. torch.promote_types(x.dtype, torch.float32) keeps the wider of the two."
 _ONLY_FLOAT16 = "bfloat16 is not widened, so that its eight bits round every step. Compute in torch.promote_types(x.dtype, torch.float32)."
 
 _FORMULA = known(
@@ -245,7 +240,7 @@ _FORMULA = known(
         f"{_ROOT} -> (wide.abs().mean(axes, keepdim=True) + eps)": "the mean of the absolute values is another measure. Square, take the mean, add eps, take the root.",
         f"{_MEAN} + eps -> {_MEAN}.clamp(min=eps)": "eps is a lower limit here. Add it to the mean square.",
         ".mean(axes, keepdim=True) -> .sum(axes, keepdim=True) / x.shape[-1]": "the sum is divided by the last size alone. normalized_shape may name more axes: take .mean(axes, keepdim=True).",
-        f"y = wide / -> {_GAIN_FIRST}\n        y = wide / ; y = y * self.weight -> pass": "the row is multiplied by the gain before it is normalized. Normalize first.",
+        "y = wide / -> wide = wide if self.weight is None else wide * self.weight\n        y = wide / ; y = y * self.weight -> pass": "the row is multiplied by the gain before it is normalized. Normalize first.",
         "y * self.weight -> y + self.weight": "the gain is added. Multiply by it.",
         "y * self.weight -> y / self.weight": "the gain is divided by. Multiply by it.",
         **{
@@ -271,10 +266,10 @@ _FORMULA = known(
         f"{_EPS} -> self.eps or torch.finfo(wide.dtype).eps": "eps = 0 is treated as no eps: `if self.eps` and `self.eps or ...` are false for 0. Ask whether it `is None`.",
         "finfo(wide.dtype) -> finfo(x.dtype)": "eps is taken from the type of x. Half types are computed in float32, and eps is that of float32: torch.finfo(wide.dtype).eps.",
         " if self.eps is None else self.eps -> ": "eps=... is ignored: the machine epsilon is for eps=None only.",
-        **{f"{_WIDE} -> x{eps}": _NOT_WIDENED for eps in ("", _WIDE_EPS)},
+        **{f"{_WIDE} -> x{eps}{root}": _NOT_WIDENED for eps in ("", _WIDE_EPS) for root in ("", _RSQRT)},
         **{f"{_WIDE} -> (x.float() if x.dtype == torch.float16 else x){eps}": _ONLY_FLOAT16 for eps in ("", _WIDE_EPS)},
         "y.to(x.dtype) -> y": "the result stays float32. Give it x's dtype at the end: y.to(x.dtype).",
-        f"{_WIDE} -> x.float()": "float64 is narrowed to float32. torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.",
+        **{f"{_WIDE} -> x.float(){root}": _NARROWED for root in ("", _RSQRT)},
         "(wide * wide) -> (wide * wide).detach()": "the values are right, but the mean square is cut off from the gradient.",
     },
 )
@@ -307,11 +302,11 @@ def _settings(rule):
 
 
 _RIGHT = {"SGD": (2, 2), "Adam": (1, 2), "AdamW": (1, 1)}
-_TWICE = "From cW the gradient is smaller by c, and the step has to be longer by c: that takes c twice, c**2 * lr."
+_TWICE = "From cW the gradient is divided by c, and the step has to be c times as long: that takes c twice, c**2 * lr."
 _ONCE = "Here u does not shrink when the gradients do, and the step from cW has to be c times as long: c * lr."
 _DECAY = {
-    "SGD": "It is added to a gradient that is smaller by c, and W is larger by c: decay / c**2.",
-    "Adam": "Adam has it inside u, with a gradient that is smaller by c, and W is larger by c: decay / c**2.",
+    "SGD": "It is added to a gradient that is divided by c, and W is multiplied by c: decay / c**2.",
+    "Adam": "Adam has it inside u, with a gradient that is divided by c, and W is multiplied by c: decay / c**2.",
     "AdamW": "AdamW takes lr * decay * W away, whatever the gradient. That share of W stays the same if lr * decay does: decay / c.",
 }
 
@@ -393,7 +388,8 @@ def _counted(feature):
 
 def _shaped(answer):
     tokens = answer(_SAMPLES.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())
-    return {"the shape of the tokens": tuple(tokens.shape) if isinstance(tokens, torch.Tensor) else tokens}
+    said = f"{tuple(tokens.shape)}, {tokens.dtype}" if isinstance(tokens, torch.Tensor) else tokens
+    return {"the shape and dtype of the tokens": said}
 
 
 def _alone(answer):
@@ -464,6 +460,7 @@ _CAUSES = {  # words of a refusal: the cause. What was observed says enough, wha
     "reaches: yours is 'x, weight'": f"The bias, {_UNUSED}",
     "reaches: yours is 'x'": f"The weight, {_UNUSED}",
     "reaches: yours is 'weight, bias'": "x is cut off from the gradient. Take detach() out.",
+    "torch.float32', expected": "The tokens are float32 whatever x is. Leave out .float(): they have x's dtype.",
     "the shape alone": "squeeze() also takes away a batch of one. Leave the shape (B, K, E).",
 }
 _ONE = "x.unsqueeze(-1)"
@@ -486,6 +483,7 @@ _TOKENS = known(
         **{f" * weight -> {w}": _CAUSES["reaches: yours is 'x, bias'"] for w in ("", " * weight[0]")},
         **{f" + bias -> {b}": _CAUSES["reaches: yours is 'x, weight'"] for b in ("", " + bias[0]")},
         "weight + bias -> weight[0] + bias[0]": _CAUSES["reaches: yours is 'x'"],
+        f"{_ONE} * weight + bias -> ({_ONE} * weight + bias).float()": _CAUSES["torch.float32', expected"],
         f"{_ONE} -> {_ONE}.detach()": _CAUSES["reaches: yours is 'weight, bias'"],
         f"{_ONE} * weight + bias -> ({_ONE} * weight + bias).squeeze()": _CAUSES["the shape alone"],
     },
