@@ -413,7 +413,7 @@ plot.cubes(
 # %% [markdown]
 # ### Who sees whom
 #
-# Entries that share a mean see each other. To watch it, we change the last of five words in the first of three sentences, and normalize the old and the new batch.
+# We change the last of five words in the first of three sentences, and normalize the old and the new batch.
 #
 # **Predict 2.6:** mean and variance are taken over T and C. What happens to the first four words?
 # - [ ] nothing :: They come earlier, but a mean over T knows no earlier and later. All words of a sentence go into it.
@@ -441,7 +441,7 @@ unchanged = (normalize_over(-1, new) == normalize_over(-1, old)).all(-1)  # (B, 
 assert unchanged.sum() == 14 and not unchanged[0, 4]
 
 # %% [markdown]
-# "Others" are the words of the other sentences, and each number is the largest change. Over C alone only the changed word comes out differently. With T among the reduced axes the future leaks into the past, which a model that predicts the next word must not allow, and filler words that bring sentences to one length (*padding*) can change every word.
+# "Others" are the words of the other sentences, and each number is the largest change. Entries that share a mean see each other. Over C alone only the changed word comes out differently. With T among the reduced axes the future leaks into the past, which a model that predicts the next word must not allow, and filler words that bring sentences to one length (*padding*) can change every word.
 # With B among them other sentences change. Our opening line reduces all three, and that was its second wrong choice.
 # In short: LayerNorm never reduces the batch, PyTorch reduces the last axes, and the sizes of the axes that are left, multiplied, give the number of means.
 

@@ -91,7 +91,7 @@ nans = [W.isnan().double().mean().item() for W in weights]
 show("share of the weights that are nan, in each layer", nans, digits=2)
 
 # %% [markdown]
-# No later batch can undo that. Padding makes such rows as well, and so does a narrow ReLU layer: six units without biases, their weights drawn from a normal distribution around 0, are all off with probability $1/2^6 = 1/64$, if their input is not zeros.
+# No later batch can undo that. Padding makes such rows as well, and so does a narrow ReLU layer: six units without biases, their weights drawn independently from a normal distribution around 0, are all off with probability $1/2^6 = 1/64$, if their input is not zeros.
 #
 # A row that is *almost* constant does more harm, because nothing looks broken.
 #

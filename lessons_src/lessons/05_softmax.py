@@ -484,10 +484,10 @@ torch.testing.assert_close(torch.diag(p) - torch.outer(p, p), automatic, atol=1e
 #
 # A $D \times D$ matrix stretches $D$ directions, at right angles to one another, by $D$ factors, its **singular values**. Each factor of 0 is a null direction. The number of the others is the **rank**: in so many independent directions the output can move.
 #
-# **Predict 5.6:** $D = 5$. How many singular values are 0 for softmax, and how many for LayerNorm at $\epsilon = 0$?
-# - [ ] none and one :: The shift is a null direction of both, as you have just seen for softmax.
-# - [ ] one and one :: That counts the shift only. LayerNorm has a second blind spot.
-# - [x] one and two :: The shift for both, and for LayerNorm the scale as well: the triangle has $D - 1$ dimensions, the circle $D - 2$.
+# **Predict 5.6:** $D = 5$ and $\epsilon = 0.1$. How many singular values of LayerNorm's Jacobian are 0?
+# - [ ] none :: $\epsilon$ lets something of the scale through. But a shift never reaches the output, because $x - \mu$ stays as it is.
+# - [x] one :: That of the shift. The scale is seen a little, because the output of a larger row is a little larger.
+# - [ ] two :: Shift and scale, which is right at $\epsilon = 0$. But at $\epsilon = 0.1$ the output of a larger row is a little larger.
 
 # %%
 layers = {

@@ -265,7 +265,7 @@ _VAR_MISTAKES = known(  # the mean is right by then
             },
             f"{_WITHIN} + delta * n * m / (n + m) ** 2": _SQUARE,
             f"{_WITHIN} + delta.abs() * n * m / (n + m) ** 2": _SQUARE,
-            "(n * (var_a + mean_a - mean) + m * (var_b + mean_b - mean)) / (n + m)": _SQUARE,
+            "(n * (var_a + (mean_a - mean)) + m * (var_b + (mean_b - mean))) / (n + m)": _SQUARE,
             "(n * (var_a + (mean_a - mean) ** 2) + m * var_b) / (n + m)": "only the first part gets the squared distance of its mean. The second has one as well.",
             "(n**2 * var_a + m**2 * var_b) / (n + m) ** 2": "that is the rule for the variance of a weighted mean. Here all n + m numbers are put together: the weights are not squared.",
             f"{_WITHIN} - {_BETWEEN}": "the distance of the means makes the variance larger: add its part.",
@@ -424,7 +424,7 @@ _ROUNDED_MEAN = "the mean is still rounded in x's dtype: around 50 bfloat16 move
 _OUTSIDE = "eps is added to the deviation. Add it to the variance, under the root."
 
 _IN_HALF = "x.float() -> x"
-_LARGER = "1e-5 (eps+1e-5) max(eps,1e-5) max(eps,1e-6) max(eps,2**-24) max(eps,torch.finfo(x.dtype).tiny)"
+_LARGER = "1e-5 (eps+1e-5) max(eps,1e-5) max(eps,1e-6) max(eps,2**-24) max(eps,torch.finfo(x.dtype).tiny) max(eps,torch.finfo(x.dtype).eps)"
 _SQUARED = "wide.var(-1, correction=0, keepdim=True) -> (wide - mean).square().mean(-1, keepdim=True)"
 _HALF_MEAN = "(wide - mean) -> (x - x.mean(-1, keepdim=True))"
 _HALF_MISTAKES = known(
@@ -449,6 +449,8 @@ _HALF_MISTAKES = known(
         "var + eps -> var.clamp(min=eps)": "eps is used as the smallest variance allowed. Add it to the variance, under the root.",
         f"{_IN_HALF} ; var + eps -> var.float() + eps ; (wide - mean) -> (wide.float() - mean.float())": _EPS_ONLY,
         "torch.sqrt(var + eps) -> (var + eps)": "the root is missing: divide by the root of (variance + eps).",
+        ", keepdim=True -> ": "the reduced axis is gone, so that x - mean cannot line up. Say keepdim=True in both.",
+        "-1, keepdim=True ->  ; -1, correction=0, keepdim=True -> correction=0": "one mean for the whole tensor. Every row needs its own: reduce axis -1.",
         "var + eps -> var + 1e-8": "the number 1e-8 is written into the formula. Use the argument eps.",
         "eps=1e-8 -> eps=1e-5": "the default of eps has become 1e-5. Leave it at 1e-8, with which the weights were trained.",
         f"{_IN_HALF} ; .to(x.dtype) -> .nan_to_num()": _HIDES,

@@ -66,6 +66,9 @@ _SOFTMAX_MISTAKES = known(
     {
         _NAIVE: _OVERFLOW,
         "x - largest -> x - 10.0": _OVERFLOW,
+        f"{_NAIVE} ; {_SUM} -> e.sum(-1)": _KEEP_SUM,
+        f"{_NAIVE} ; {_SUM} -> e.sum()": _ONE_SUM,
+        **{f"{_NAIVE} ; -1 -> {axis}": why for axis, why in {"0": _BATCH, "min(1, x.dim() - 1)": _AXIS_1}.items()},
         f"{_SUM} -> e.sum(-1)": _KEEP_SUM,
         ", keepdim=True -> ": _KEEP_SUM,
         "x.amax(-1, keepdim=True) -> x.amax(-1)": "the maximum has lost its axis and meets the wrong rows. Say keepdim=True in the maximum.",
@@ -109,7 +112,10 @@ _SOFTMAX_MISTAKES = known(
         f"{_RETURN} -> return F.layer_norm(x, x.shape[-1:])": _LAYERNORM,
         f"{_RETURN} -> return F.layer_norm(x, x.shape[-1:], eps=0.0)": _LAYERNORM,
         "torch.exp(x - largest) -> F.softmax(F.layer_norm(x, x.shape[-1:]), -1)": _NORMALIZED,
-        "torch.exp(x - largest) -> F.softmax((x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True), -1)": _NORMALIZED,
+        **{
+            f"torch.exp(x - largest) -> F.softmax((x - x.mean(-1, keepdim=True)) / x.std(-1, {k}keepdim=True), -1)": _NORMALIZED
+            for k in ("", "correction=0, ")
+        },
         **{f"x - largest -> x.clamp(-{n}, {n})": _CLAMP for n in (50, 80, 88, 100)},
         **{f"x - largest -> x.clamp(max={n})": _CLAMP for n in (50, 80, 88)},
         **{f"{_NAIVE} ; {_RETURN} -> return (e / {_SUM}).nan_to_num({n})": _HIDES for n in (0.0, 1.0)},
@@ -337,6 +343,7 @@ _POOL_PROBES = [
 _ZERO = "LayerNorm over an axis of size 1 makes every weight zero. Softmax over the tokens, axis 1."
 _NOT_LARGEST = "the mean (or the smallest) of the scores is subtracted, so that exp can still overflow. Subtract the largest of each sample, or take F.softmax over axis 1."
 _AVERAGE = "that is the mean of the tokens. The query must decide their weights."
+_TWICE = "the sum is divided by the number of tokens, and the weights sum to 1 already: leave the division away."
 _COUNTS = "a score of 0 at the padding is a score like any other, e^0 = 1, so the padding still takes its share. Fill in -inf before the softmax."
 _WEAK = "the number that you fill in at the padding is not far enough below the scores, which may be of any size, so the padding takes its share. Fill in -inf before the softmax."
 _LATE = "the padding is taken out after the softmax only, so that it has taken its share and the rest sums to less than 1. Fill in -inf before the softmax."
@@ -356,7 +363,7 @@ _POOL_MISTAKES = known(
         f"{_FILL} -> * ~hidden ; {_AFTER} -> ": _COUNTS,
         f"{_FILL} -> .masked_fill(~keep, -INF)": "keep is (B, T) and the scores are (B, T, 1): give the mask its last axis, ~keep[..., None].",
         f"{_FILL} -> .masked_fill(~keep, -INF) ; {_AFTER} -> ": "keep is (B, T) and the scores are (B, T, 1): give the mask its last axis, ~keep[..., None].",
-        ".sum(1) -> .sum(1) / keep.sum(1, keepdim=True).clamp(min=1)": "the sum is divided by the number of tokens, and the weights sum to 1 already: leave the division away.",
+        **{f".sum(1) -> .sum(1) / keep.sum(1, keepdim=True){least}": _TWICE for least in ("", ".clamp(min=1)")},
         "-INF -> 0.0": _COUNTS,
         "-INF -> -100.0": _WEAK,
         "-INF -> -1e4": _WEAK,
