@@ -430,17 +430,17 @@ class LayerNormGRUCell(nn.Module):
     def from_input(self, x):
         """x: (..., I). Returns (..., 3H): what r, z, n get from the input, normalized."""
         ### BEGIN SOLUTION
-        H = self.hidden_size
-        gates, new = F.linear(x, self.weight_ih).tensor_split([2 * H], -1)
+        rows = F.linear(x, self.weight_ih)  # (..., 3H)
+        gates, new = rows.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
         return torch.cat([self.gates_ih(gates), self.new_ih(new)], -1)  # (..., 3H)
         ### END SOLUTION
 
     def step(self, part, h):
         """part: (..., 3H), from from_input. h: (..., H). Returns the new state (..., H)."""
         ### BEGIN SOLUTION
-        H = self.hidden_size
-        gates, new = F.linear(h, self.weight_hh).tensor_split([2 * H], -1)
-        x_gates, x_new = part.tensor_split([2 * H], -1)  # (..., 2H), (..., H)
+        rows = F.linear(h, self.weight_hh)  # (..., 3H)
+        gates, new = rows.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
+        x_gates, x_new = part.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
         r, z = torch.sigmoid(x_gates + self.gates_hh(gates)).chunk(2, -1)  # (..., H) each
         n = torch.tanh(x_new + r * self.new_hh(new))  # (..., H)
         return (1 - z) * n + z * h  # (..., H)
@@ -585,7 +585,8 @@ class LayerNormLSTMCell(nn.Module):
         """
         ### BEGIN SOLUTION
         h, c = state
-        i, f, g, o = (part + self.norm_hh(F.linear(h, self.weight_hh))).chunk(4, -1)
+        rows = part + self.norm_hh(F.linear(h, self.weight_hh))  # (..., 4H)
+        i, f, g, o = rows.chunk(4, -1)  # (..., H) each
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)  # (..., H)
         return torch.sigmoid(o) * torch.tanh(self.norm_c(c)), c  # (..., H), (..., H)
         ### END SOLUTION
