@@ -25,6 +25,7 @@ _HOME = {
     "attention": "transformer",
     "encode": "transformer",
     "GroupNorm": "family",
+    "group_norm": "family",
     "FusedLayerNorm": "speed",
     "LARGE": "speed",
     "LOOPS": "speed",

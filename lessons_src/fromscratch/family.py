@@ -1,4 +1,4 @@
-"""What lesson 12 builds: GroupNorm.
+"""What lesson 12 builds: GroupNorm, group_norm.
 
 Made by coursebuild from lessons_src/lessons/12_family.py: edit the lesson, not this file.
 """
@@ -8,10 +8,22 @@ from torch import nn
 import torch
 
 
-class GroupNorm(nn.Module):
-    """Group Normalization of x (B, C, ...), as torch.nn.GroupNorm, and built without it.
+def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
+    """Group Normalization: channels c and c + 1 are neighbors, C / num_groups make a group.
 
-    Neighboring channels share their statistics.
+    x: (B, C, ...) with any number of axes after C; B may be 0. num_groups: divides C.
+    weight, bias: (C,), a gain and a bias for each channel; each may be None, by itself.
+    eps: added to the biased variance. Returns a tensor of x's shape. Without PyTorch's own.
+    """
+    rows = x.unflatten(1, (num_groups, -1)).flatten(2)  # (B, G, C / G * H * W)
+    y = layer_norm(rows, rows.shape[-1], eps=eps).reshape(x.shape)  # (B, C, ...)
+    shape = (-1,) + (1,) * (x.dim() - 2)  # (C, 1, 1) for images
+    y = y if weight is None else y * weight.view(shape)
+    return y if bias is None else y + bias.view(shape)
+
+
+class GroupNorm(nn.Module):
+    """Group Normalization of x (B, C, ...), as torch.nn.GroupNorm.
 
     num_groups: G. num_channels: C, a multiple of G. eps: added to the biased variance.
     weight, bias: Parameters (C,) that start at 1 and 0; both None without affine, bias None
@@ -35,12 +47,8 @@ class GroupNorm(nn.Module):
             raise ValueError(
                 f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})."
             )
-        self.num_groups, self.num_channels, self.eps, self.affine = (
-            num_groups,
-            num_channels,
-            eps,
-            affine,
-        )
+        self.num_groups, self.num_channels = num_groups, num_channels
+        self.eps, self.affine = eps, affine
         one, zero = (
             torch.full((num_channels,), float(k), device=device, dtype=dtype) for k in (1, 0)
         )
@@ -53,10 +61,7 @@ class GroupNorm(nn.Module):
                 f"x has shape {tuple(x.shape)}, expected (B, {self.num_channels}, ...)."
             )
         if x.numel() == self.num_groups:
-            raise ValueError(
-                f"x of shape {tuple(x.shape)} has one number for each group, which would "
-                "become 0."
-            )
+            raise ValueError(f"x of shape {tuple(x.shape)} has one number for each group.")
         if not x.is_floating_point():
             raise NotImplementedError(
                 f"GroupNorm is not implemented for {x.dtype}. Convert x first, with x.float()."
@@ -67,16 +72,7 @@ class GroupNorm(nn.Module):
                 f"mixed dtype: x is {x.dtype}, weight is {self.weight.dtype}. Convert one of "
                 "them."
             )
-        # Your part: normalize wide, (B, C, ...), then gain and bias where they are not None.
-        # Bind the result to y.
-        groups = wide.unflatten(1, (self.num_groups, -1)).flatten(
-            2
-        )  # (B, G, C/G * H * W): a row for each group
-        y = layer_norm(groups, groups.shape[-1], eps=self.eps).reshape(x.shape)  # (B, C, ...)
-        beside = (-1,) + (1,) * (x.dim() - 2)  # (C, 1, 1) for images: beside axis 1 of x
-        y = y if self.weight is None else y * self.weight.view(beside)
-        y = y if self.bias is None else y + self.bias.view(beside)
-        return y.to(x.dtype)
+        return group_norm(wide, self.num_groups, self.weight, self.bias, self.eps).to(x.dtype)
 
     def extra_repr(self):
         sizes = f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
