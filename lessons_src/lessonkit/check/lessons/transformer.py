@@ -199,7 +199,7 @@ _SCALED_MISTAKES = known(
         "block.mlp[2].weight /= math.sqrt(n) -> pass": "only the branch of the attention is scaled. The MLP's last linear layer, block.mlp[2], is the other branch.",
         "block.attend.out.weight /= math.sqrt(n) -> pass": "only the branch of the MLP is scaled. The attention's last linear layer, block.attend.out, is the other branch.",
         "with torch.no_grad() -> if True": "the weights are changed while gradients are recorded, which PyTorch refuses. Put the loop under torch.no_grad().",
-        "weight /= math.sqrt(n) -> weight / math.sqrt(n)": "nothing changes: a division makes a new tensor. Change the weights in place, with /= or *=.",
+        "weight /= math.sqrt(n) -> weight / math.sqrt(n)": "nothing changes. A division makes a new tensor: change the weights in place, with /= or *=.",
         "mlp[2] -> mlp[0]": "the MLP's first linear layer is scaled, block.mlp[0]. The last one of the branch is block.mlp[2].",
         "attend.out -> attend.qkv": "the attention's first linear layer is scaled, block.attend.qkv. The last one of the branch is block.attend.out.",
         "block.mlp[2].weight /= -> block.mlp[0].weight /= math.sqrt(n); block.mlp[2].weight /=": "the MLP's first linear layer is scaled, too. Only the last one of each branch is.",
