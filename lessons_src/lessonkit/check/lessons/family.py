@@ -235,8 +235,7 @@ def nanochat(answer):
         ("calls", 48, f"These are the calls in the blocks. {_BOTH_ENDS}"),
         ("calls", 49, _BOTH_ENDS),
         ("calls", 51, "The soft-cap at the end is no call of norm."),
-        ("calls", 6, "The loop runs 12 times, and each block calls norm four times."),
-        ("calls", 5, "The loop runs 12 times, and attend calls norm twice: on the queries and on the keys."),
+        *(("calls", n, f"The loop runs 12 times. {_TOO_FEW}") for n in (4, 5, 6)),
         *(("learned", n, _GAIN_OF) for n in (1, 50, 768, 26 * 768, 26 * 768 + 24 * 128, 50 * 768)),
         (
             "sees shift",
@@ -264,8 +263,8 @@ def nanochat(answer):
         ),
         ("attention", 15, "That bounds the logits at the output. In the attention the lengths of q and k are bounded."),
     ]
-    # two decimals are asked for: sqrt(128) is 11.3137
-    values(answer, "nanochat", _NANOCHAT, causes, tolerance=0.006)
+    # two decimals are asked for, and one is taken: sqrt(128) is 11.3137
+    values(answer, "nanochat", _NANOCHAT, causes, tolerance=0.02)
 
 
 # ----------------------------------------------------------------------------------------------- qk_logits_module
