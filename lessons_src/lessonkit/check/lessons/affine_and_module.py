@@ -62,6 +62,7 @@ _STEPS = known(
         **{f"+ eps -> + {eps}": _FIXED.format(eps) for eps in ("1e-8", "1e-6")},
         "+ eps -> + (eps or 1e-5)": "`eps or 1e-5` is 1e-5 where eps is 0. Use eps as it comes.",
         "var + eps -> var": "there is no eps under the root.",
+        "torch.sqrt(var + eps) -> c.std(axes, keepdim=True)": "two at once: there is no eps, and the deviation divides by D - 1, as std() does without correction=0.",
         "torch.sqrt(var + eps) -> torch.sqrt(var) + eps": "eps is added after the division. It belongs to the variance, under the root: torch.sqrt(var + eps).",
         "var + eps -> torch.sqrt(var) + eps": "the root is taken twice: of the variance, and of deviation + eps. Write torch.sqrt(var + eps).",
         "var + eps -> var + eps**2": "eps is squared. It is added to the variance as it is: torch.sqrt(var + eps).",
@@ -88,6 +89,7 @@ _STEPS = known(
         "tuple(range(-len(sizes), 0)) -> -2": "axis -2 is normalized: the tokens of (B, T, C). Each token has its own mean, over the last axes.",
         "tuple(range(-len(sizes), 0)) -> 0": "the batch axis is normalized. LayerNorm takes the last axes of each sample and never mixes samples.",
         "range(-len(sizes), 0) -> range(x.dim())": "every axis is normalized at once, the batch included: mean() needs its axes and keepdim=True.",
+        "range(-len(sizes), 0) -> (-i for i in range(len(sizes)))": "the axes begin at -0, which is axis 0, the first of all. The last axis is -1: tuple(range(-k, 0)).",
         "range(-len(sizes), 0) -> range(len(sizes))": "the first len(normalized_shape) axes are normalized. Count from the end: tuple(range(-k, 0)).",
         ", keepdim=True -> ": _NO_KEEPDIM,
         "z.mean(axes, keepdim=True) -> z.mean(axes)": _NO_KEEPDIM_IN.format("mean"),
@@ -166,6 +168,10 @@ _DIGITS = known(
     {
         **dict.fromkeys((_ONE_PASS, f"{_ONE_PASS}.clamp(min=0)"), _CANCELS),
         "z = x.to(torch.promote_types(x.dtype, torch.float32)) -> z = x.float()": "float64 is narrowed to float32, by x.float() perhaps. Only half precision is widened: torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.",
+        **{
+            f"x_hat * weight -> x_hat * weight.float(){more}": "float64 weights are narrowed to float32, by .float() perhaps. Leave them: half precision times float32 is float32."
+            for more in ("", " ; y + bias -> y + bias.float()")
+        },
     },
 )
 
@@ -519,6 +525,7 @@ _BOOKS = known(
             for w, b in (("gain", "bias"), ("scale", "shift"), ("gamma", "beta"), ("gain", "offset"))
         },
         f"{_REGISTER} -> setattr(self, name, value if wanted else None)": _PLAIN,
+        f"{_REGISTER} -> self.name = nn.Parameter(value) if wanted else None": 'self.name is one attribute, called "name". self.register_parameter(name, parameter) takes the name from the loop.',
         "register_parameter -> register_buffer ; nn.Parameter(value) -> value": "weight and bias are buffers, which no optimizer trains. Wrap each in nn.Parameter.",
         "torch.full(self.normalized_shape -> torch.full((1,)": "the parameters are one number each. Each normalized element has its own: their shape is normalized_shape.",
         "torch.full(self.normalized_shape -> torch.full(self.normalized_shape[-1:]": "the parameters have the last size only. Their shape is the whole normalized_shape.",
@@ -677,29 +684,19 @@ _CHANNEL = "One gain and one bias a channel: twice C numbers."
 _INSTANCE = "That is one for each channel of each image: InstanceNorm."
 _WIDTH = "That is of the width, which nn.LayerNorm(C) takes unless C is moved to the end."
 _GAIN, _BATCH = "That is the gain alone.", "Parameters have no batch axis."
-_PAIR = "That is one gain and one bias in all."
+_PAIR, _PIXELS = "That is one gain and one bias in all.", "LayerNorm([C, H, W]) has one for each pixel, too."
 _IMAGE_CAUSES = [
     (f"{layer}: {what}", n, f"{why} {end}")
     for layers, what, end, whys in [
         ((_C, _G), "means", _MEANS, {1: "The batch is never normalized over.", 3: "That is one for each channel."}),
         ((_C, _G), "means", _MEANS, {6: _INSTANCE, 40: "That is one for each pixel."}),
         ((_C,), "parameters", _EACH, {60: _GAIN, 6: "That is one pair a channel.", 2: _PAIR, 240: _BATCH}),
-        (
-            (_P,),
-            "means",
-            _PIXEL,
-            {20: "That is one image.", 2: "That is one for each image.", 6: _INSTANCE, 24: _WIDTH},
-        ),
-        ((_P,), "means", _PIXEL, {3: "That is one for each channel: BatchNorm."}),
+        ((_P,), "means", _PIXEL, {20: "That is one image.", 2: "That is one for each image."}),
+        ((_P,), "means", _PIXEL, {6: _INSTANCE, 24: _WIDTH, 3: "That is one for each channel: BatchNorm."}),
         ((_P,), "means", _PIXEL, dict.fromkeys((60, 120), "A pixel has one mean, not one for each channel.")),
         ((_P,), "parameters", _CHANNEL, dict.fromkeys((20, 40, 80), "No pixel has parameters of its own.")),
         ((_P, _G), "parameters", _CHANNEL, {3: _GAIN, 2: _PAIR, 10: _WIDTH, 12: _BATCH, 240: _BATCH}),
-        (
-            (_P, _G),
-            "parameters",
-            _CHANNEL,
-            dict.fromkeys((60, 120), "LayerNorm([C, H, W]) has one for each pixel, too."),
-        ),
+        ((_P, _G), "parameters", _CHANNEL, dict.fromkeys((60, 120), _PIXELS)),
     ]
     for layer in layers
     for n, why in whys.items()
@@ -760,10 +757,13 @@ _TRANSLATIONS = known(
         '"bias"] = tensor -> "bias"] = tensor ; "weight"] = 1 -> "bias"] = 1 ; "bias"] = tensor -> "weight"] = tensor': "weight and bias are swapped: the gain becomes the weight, the offset the bias.",
         '"weight" -> "gain" ; "bias" -> "offset"': "the names are as they were. nn.LayerNorm calls them weight and bias.",
         "place + dot -> place": "the dot before the last part of a name is lost: 2weight in place of 2.weight.",
+        'place + dot -> place + "."': 'a dot is put before a name that has none: ".weight" in place of "weight". Write place + dot.',
+        "elif last -> if last": "after `if`, `if`, `else` the else belongs to the second `if` alone, so a gain is kept under its old name as well. Write elif.",
         "place + dot + -> ": "what comes before the last part of a name is lost, so all layers share one name.",
         "new_state[key] = tensor -> pass": "the other entries are lost. The linear layers need theirs: hand them on.",
         **dict.fromkeys(_RENAMINGS, _CONTAINED),
         'last == "gain" -> key.endswith(".gain") ; last == "offset" -> key.endswith(".offset")': "the layer of its own has names without a dot, gain and offset. They are parts of OldNorm as well.",
+        "rpartition -> partition": "partition splits at the first dot. The last part of a name is after its last dot: rpartition.",
         "new_state = {} -> new_state = state ; state.items() -> list(state.items())": "state itself is filled, and the old names stay in it. Make a new dictionary.",
         "new_state = {} -> new_state = dict(state)": "the old names are still there, next to the new ones. Start from an empty dictionary.",
     },
