@@ -82,6 +82,7 @@ _CHANNEL_ROWS = {
     f"{_BOTH} -> x.reshape(x.shape[1], -1).mean(1), x.reshape(x.shape[1], -1).var(1, correction=0)": _REGROUPED,
     f"{_BOTH} -> x.reshape(-1, x.shape[1]).mean(0), x.reshape(-1, x.shape[1]).var(0, correction=0)": _REGROUPED,
     f"{_BOTH} -> x.transpose(0, 1).reshape(-1, x.shape[1]).mean(0), x.transpose(0, 1).reshape(-1, x.shape[1]).var(0, correction=0)": _REGROUPED,
+    f"{_BOTH} -> x.transpose(0, 1).mean(-1), x.transpose(0, 1).var(-1, correction=0)": "only T is reduced: after transpose(0, 1), B and T are still two axes. Join them, with flatten(1).",
     f"{_BOTH} -> x.mean((0, 2)), x.var((0, 2), correction=0)": "a matrix (B, C) has no axis 2. Reduce it only where there is one.",
     f"{_BOTH} -> x.T.mean(-1), x.T.var(-1, correction=0)": "x.T turns all axes around: (T, C, B), of which only B is reduced. Write transpose(0, 1), then flatten(1).",
     f"{_VAR} -> x.var(0, correction=0).view(x.shape[1], -1).mean(-1)": "the variances of the time steps are averaged. The steps differ in their means as well: take the variance over B and T together.",
@@ -602,27 +603,28 @@ def reduced_axes(answer):
         (bn3, [(1, 2)], "That is LayerNorm([C, T]): a mean for each sample."),
         (bn3, [(0, 1, 2)], "Then one mean would be left for everything. BatchNorm keeps the channels."),
         (bn4, [(0, 1, 2, 3)], "Then one mean would be left for everything. BatchNorm keeps the channels."),
-        (bn4, [(0,), (0, 1)], "That keeps pixels apart. BatchNorm keeps the channels, axis 1, and reduces all others."),
+        (bn4, [(0,), (0, 1), (0, 2), (0, 3)], "That keeps pixels apart. BatchNorm keeps the channels only, axis 1."),
         (bn4, [(1,)], "Axis 1 is the channels: the axis that BatchNorm keeps."),
         (bn4, [(1, 2, 3)], "That is LayerNorm([C, H, W]): a mean for each image."),
         (bn4, [(2, 3)], "That is one mean for each image and channel: InstanceNorm. BatchNorm pools the images too."),
         (inst, [(0, 2, 3)], "That is BatchNorm. InstanceNorm keeps every sample (the instance) apart as well."),
         (inst, [(1, 2, 3)], "That is LayerNorm([C, H, W]). InstanceNorm keeps the channels apart as well."),
-        (
-            inst,
-            [(0,), (1,), (0, 1)],
-            "It keeps axes 0 and 1, each sample and each channel. It reduces the pixels: H and W.",
-        ),
-        (layer, [(1,), (2, 3)], "normalized_shape names three axes, C, H and W: one mean for each image."),
+        (inst, [(0,), (1,), (0, 1), (2,), (3,)], "It keeps each sample and each channel, and reduces H and W."),
+        (layer, [(1,), (2,), (3,), (1, 2), (2, 3)], "[C, H, W] names three axes: one mean for each image."),
         (layer, [(0,), (0, 2, 3), (0, 1, 2, 3)], "Axis 0 is the batch, the one axis that LayerNorm keeps here."),
         (group, [2], "Each of the 8 samples has its own 2 groups."),
         (group, [12, 320], "2 groups for each of 8 samples: a group pools its channels and all pixels."),
         (group, [8], "That would be one group. With 2, each sample has two means."),
         (group, [24], "Groups OF 2 channels would give that. Here the 6 channels form 2 groups of 3."),
         (group, [48], "That is one for each sample and channel: InstanceNorm. A group pools 3 channels."),
+        (group, [3], "That is how many channels a group has. Asked is how many means come out, of all 8 samples."),
         (group, [60], "That is how many entries share a mean. Asked is how many means come out."),
         (buffers, [12], "The two vectors are right. One number more is counted: num_batches_tracked."),
-        (buffers, [2, 3, 6], "A running mean and a running variance have 6 numbers each; the count of batches is one."),
+        (
+            buffers,
+            [2, 3, 6, 7, 14],
+            "Running mean and running variance have 6 numbers each; the count of batches is one.",
+        ),
         (buffers, [18], "The count of batches is a single number, not one for each channel."),
         (buffers, [24, 25], "weight and bias are parameters, not buffers."),
         (buffers, [0], "That is LayerNorm. BatchNorm must remember something for evaluation."),
@@ -675,10 +677,8 @@ _REGION_PROBES = [
 _THERE = "norm(x.transpose(1, 2))"
 _BACK = f"{_THERE}.transpose(1, 2)"
 _FUNCTION = "nn.functional.batch_norm(x.transpose(1, 2)"
-_NEW_FOR_REGIONS = (
-    "a new layer for the regions is what the patient does. Use the given one, and put the D features on axis 1."
-)
-_NEW_FOR_FEATURES = "a new layer has a gain, a bias and running statistics of its own. Use the given one, norm."
+_NEW_FOR_REGIONS = "a new layer for regions is what the patient has. Use the given one, with the D features on axis 1."
+_NEW_FOR_FEATURES = "the gain, the bias and the running statistics of norm are not used. Do not normalize with a new layer or a formula: call norm."
 _MODE = "norm is used in another mode than the one it was given to you in. Call it as it is."
 _EACH_REGION = "each region gets its own statistics, and the running ones are updated R times. A feature has one mean, over samples and regions."
 _AFFINE = "weight=norm.weight, bias=norm.bias"
@@ -687,7 +687,7 @@ _INSTANCE_NORM = (
     "that is InstanceNorm: a mean for each feature of each sample. A feature has one mean, over samples and regions."
 )
 _LAYER_NORM = "that is LayerNorm: a mean for each region of each sample. Asked is BatchNorm, with the given layer."
-_CALL_NORM = "F.batch_norm knows neither the mode of norm nor its count of batches, and the buffers only if it gets them. Call norm itself."
+_CALL_NORM = "F.batch_norm or a formula knows neither the mode of norm nor its count of batches, and the buffers only if it gets them. Call norm itself."
 
 _REGION_ROWS = {
     f"{_BACK} -> norm(x.reshape(len(x), x.shape[2], x.shape[1])).reshape(x.shape)": "reshape and view regroup the numbers as they lie in memory; they do not move an axis. Use transpose(1, 2).",
