@@ -35,27 +35,21 @@ def conv_output_shape(size, kernel_size, stride=1, padding=0, dilation=1):
     """
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"size is {size!r}, expected a whole number for each axis: (H, W).")
-    given = {
-        "size": (size, 1),
-        "kernel_size": (kernel_size, 1),
-        "stride": (stride, 1),
-        "padding": (padding, 0),
-    }
-    given["dilation"] = (dilation, 1)
+    n = len(size)
     axes = zip(
-        *(_per_axis(name, value, len(size), least) for name, (value, least) in given.items()),
+        _per_axis("size", size, n, least=1),
+        _per_axis("kernel_size", kernel_size, n, least=1),
+        _per_axis("stride", stride, n, least=1),
+        _per_axis("padding", padding, n, least=0),
+        _per_axis("dilation", dilation, n, least=1),
         strict=True,
     )
-    # Your part: for each L, k, s, p, d in axes (size, kernel_size, stride, padding, dilation of
-    # one axis) compute the output size, and return them all as a tuple. Raise a ValueError
-    # where the kernel does not fit.
+    # Your part: "for L, k, s, p, d in axes" gives the five numbers of one axis after the other.
+    # Raise a ValueError where the kernel does not fit; return all output sizes as a tuple.
     shape = []
     for L, k, s, p, d in axes:
         reach = d * (k - 1) + 1
         if reach > L + 2 * p:
-            raise ValueError(
-                f"the kernel reaches over {reach} pixels and does not fit into {L} + 2 * {p} "
-                "of them."
-            )
+            raise ValueError(f"the kernel reaches over {reach} pixels of {L} + 2 * {p}.")
         shape.append((L + 2 * p - reach) // s + 1)
     return tuple(shape)

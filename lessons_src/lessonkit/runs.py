@@ -58,6 +58,14 @@ def load_or_run(name, function, *, seeds, tolerance, rerun=False, **arguments):
     return _stack(record["results"])
 
 
+def recorded(name):
+    """Return the results of a record, as load_or_run does, in a cell above the one that makes it.
+
+    An exercise can so show runs whose making would give its answer away; the call of load_or_run comes after it.
+    """
+    return _stack(_read(FOLDER / f"{name}.json")["results"])
+
+
 def note(name, made=None):
     """Return what a caption says about a record: "recorded on 2026-11-20 (8 seeds, CPU, torch 2.13.0)".
 

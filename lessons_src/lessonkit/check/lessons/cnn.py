@@ -304,7 +304,7 @@ def diagnosis(answer):
     lossless = "Its training loss is as low as the healthy run's."
     together = "Then the test would depend on the batch. Run B's is the same in both panels; look at the left one."
     helps = "Then eval() would not help: that norm has nothing else to use. Run C is fine in the right panel."
-    jumps = "A rate that is too large gives a loss that jumps, is nan, or stays at chance, 2.30. This one falls evenly to 1.6, and the test reads above 95 %."
+    jumps = "A rate that is too large gives a loss that jumps, is nan, or stays at chance, 2.30. This one falls evenly to 1.6, and the test reads about 95 %."
     causes = [
         ("run A", mode, "Then calling eval() would cure it, and the right panel calls eval(). Run A fails there, too."),
         ("run A", sigmoid, floor),
