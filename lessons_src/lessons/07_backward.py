@@ -101,7 +101,7 @@ assert (ends["full gradient"] - ends["statistics are constants"]).min() > 5
 #
 # *About 60 min.* **You'll be able to**
 # - write the backward line of each forward line;
-# - say what the three terms of $dx$ are, and why $d\gamma$ is summed over rows;
+# - say what $d\gamma$ and the three terms of $dx$ are;
 # - name the two directions in which, at $\epsilon = 0$, no gradient leaves the layer;
 # - choose a test that a wrong gradient cannot pass;
 # - write an `autograd.Function` that may be differentiated twice.
@@ -125,7 +125,7 @@ assert (ends["full gradient"] - ends["statistics are constants"]).min() > 5
 # %% [markdown]
 # ## 7.1 What arrives and what it meets first
 #
-# What is the gradient of a LayerNorm's own parameters? The layers after it hand it $dy = \partial L/\partial y$: how much the loss $L$ grows when an entry of the output grows. In general, $d$ before a name is $\partial L/\partial$ name and has the shape of what it belongs to: $dx$, $d\gamma$, $d\beta$, in code `dx`, `dweight`, `dbias`.
+# What is the gradient of a LayerNorm's own parameters? The layers after it hand it $dy = \partial L/\partial y$: how fast the loss $L$ grows with an entry of the output. In general, $d$ before a name is $\partial L/\partial$ name and has the shape of what it belongs to: $dx$, $d\gamma$, $d\beta$, in code `dx`, `dweight`, `dbias`.
 #
 # Two rules are all that we need:
 #
@@ -174,7 +174,7 @@ def by_autograd(names):
 
 
 # %% [markdown]
-# In our example `x` and `dy` are three rows of eight whole numbers, and $\epsilon = 1$, so that nothing has to be rounded.
+# In our example `x` and `dy` are three rows of eight whole numbers, chosen with $\epsilon = 1$ so that nothing has to be rounded.
 
 # %%
 forward = forward_in_steps(x, weight, bias, eps)
@@ -415,7 +415,7 @@ for small in (0.0, 0.1):
 #
 # $$\sum_i dx_i = 0 \qquad\qquad \sum_i dx_i\,(x_i-\mu) = \epsilon\,r^2 \sum_i h_i\,\hat x_i$$
 #
-# These two sums are quick tests of a gradient, but of only 2 of its $D$ directions: at $\epsilon = 0$, and at $10^{-5}$ within any usual tolerance, a forgotten gain passes both, and so does a wrong factor in front.
+# These two sums are quick tests of a gradient, but of only 2 of its $D$ directions: at $\epsilon = 0$ a forgotten gain passes both, and so does a wrong factor in front.
 
 # %% [markdown]
 # ## 7.5 Cut one path
@@ -541,7 +541,7 @@ plot.heat(
 )
 
 # %% [markdown]
-# With both statistics constant, $dx = r\,h$: LayerNorm is gone from the backward pass.
+# With both statistics constant, $dx = r\,h$: all that the layer does to $dy$ is to scale each entry, by $r$ and its gain.
 #
 # What does a cut path do to a net? At the start, the rows that enter our net's norms have standard deviations of about 0.46.
 #
@@ -595,14 +595,14 @@ assert (drift["variance constant"][:, 1] / full[:, 1]).min() > 1.5
 assert (full[:, 1] - drift["at the start"][:, 1]).abs().max() < 0.1
 
 # %% [markdown]
-# The full gradient leaves the rows about where they were. Each other net drifts along the direction in which its gradient should be zero: the row means where the mean was constant, the deviations where the variance was. A norm's output does not change if its input row is shifted or, at $\epsilon = 0$, stretched. So a step in such a direction gains nothing, and the next gradient asks for it again: with the variance constant, for longer rows in 99 % of all steps (at each norm, 32 runs on two splits). In the same runs the nets read 96, 74, 58 and 83 % of the digits on average, in the order of the table.
+# The full gradient leaves the rows about where they were. Each other net drifts along the direction in which its gradient should be zero: the row means where the mean was constant, the deviations where the variance was. A norm's output does not change if its input row is shifted or, at $\epsilon = 0$, stretched. So a step in such a direction gains nothing, and the next gradient may ask for it again: with the variance constant, for longer rows in 99 % of all steps (at each norm, 32 runs on two splits). In the same runs the trained nets read 96, 74, 58 (from 15 to 88) and 83 % of the digits on average.
 
 # %% [markdown]
 # ## 7.6 Losses that are blind
 #
 # Does comparing with autograd find every wrong gradient? It depends on the loss and on the gain. A new layer has gain 1 and bias 0, so $h = dy$.
 #
-# **Predict 7.6:** one wrong gradient lacks its mean term, a different one its variance term. Which of them differ from the right gradient if the loss is `y.sum()`?
+# **Predict 7.6:** one wrong gradient lacks its mean term, a different one its variance term. Which of them differ from the right gradient if the loss is `y.sum()` on a new layer?
 # - [ ] both :: A term is missed if it is not zero. What is mean(h x̂) where every h is 1?
 # - [x] only the one without its mean term :: Here h = 1. So mean(h) = 1 is missed, while mean(h x̂) = mean(x̂) = 0 is not.
 # - [ ] only the one without its variance term :: It lacks r x̂ mean(h x̂), and with h = 1 that is r x̂ mean(x̂).
@@ -694,7 +694,7 @@ class SavedStatistics(torch.autograd.Function):
 
 
 # %% [markdown]
-# `gradcheck` nudges each input a little, in float64, and compares the gradient with what the output does. `gradgradcheck` does the same with the gradient *of the gradient*, which a loss needs that holds a gradient itself.
+# `gradcheck` nudges each input a little, in float64, and compares the gradient with what the output does. `gradgradcheck` does the same with the gradient *of the gradient*, which is needed if the loss itself contains a gradient.
 #
 # **Predict 7.7:** `SavedStatistics` passes `gradcheck`. What does `gradgradcheck` say?
 # - [ ] The second derivative is right. :: Our formula is plain tensor operations, which autograd differentiates. But where do the saved mean and rstd come from?
@@ -818,7 +818,7 @@ gap = gradient((), cut_x, cut_dy, five) - patient(cut_dy, x_hat, rstd, five)
 assert gap.abs().max() < 1e-13  # float64, numbers below 100
 
 # %% [markdown]
-# The mistake grows as the gains differ from one another, and the sum of $dx$, which should be 0, shows it.
+# The mistake grows with the differences between the gains, and the sum of $dx$, which should be 0, shows it.
 
 
 # %% tags=["exercise"] id="ex-7-5"
@@ -843,7 +843,7 @@ check.mended_gradient(mended_gradient)
 #
 # </details>
 #
-# For BatchNorm the formula is right: its sums run over the batch, along which a channel has *one* gain. LayerNorm's run over the features, each with its own gain. Training need not show it: in 16 pairs of runs of our net (one split, rate 0.1, 15 epochs) the patient read 98.0 % of the digits, as the right gradient did, for the gains hardly came to differ. In 2020 PyTorch's own LayerNorm had a wrong gradient under `create_graph=True`, and a reviewer asked whether the tests knew only gains of 1 ([pull request 41595](https://github.com/pytorch/pytorch/pull/41595)).
+# For BatchNorm the formula is right: its sums run over the batch, along which a channel has *one* gain. LayerNorm's run over the features, each with its own gain. Training need not show it: in 16 pairs of runs of our net (one split, rate 0.1, 15 epochs) the patient read 98.0 % of the digits on average, as the right gradient did, for the gains hardly came to differ. In 2020 PyTorch's own LayerNorm had a wrong gradient under `create_graph=True`, and a reviewer asked whether the tests knew only gains of 1 ([pull request 41595](https://github.com/pytorch/pytorch/pull/41595)).
 
 # %% [markdown]
 # ## Take-away

@@ -238,6 +238,7 @@ _TERMS = {  # what is the same in dx of the closed form and of the clinic
     "- mean_h -> + mean_h": "the mean term is added. It is taken off.",
     "mean(-1, -> mean(0,": "the means run over the rows (axis 0), as in BatchNorm. LayerNorm's run over the features, axis -1.",
     "mean(-1, -> mean(1,": "the means run over axis 1. That is the last axis of a matrix only; -1 is the last axis of every tensor.",
+    "= h.mean(-1, keepdim=True) -> = h.mean()": "mean(h) runs over the whole tensor. Each row has its own: axis -1, keepdim=True.",
     "mean(-1, keepdim=True) -> mean()": "the means run over the whole tensor. Each row has its own: axis -1, keepdim=True.",
 } | {
     f"{mean}, keepdim=True) -> {mean})": "a mean (or sum) over the row has lost its axis: say keepdim=True in both."
@@ -286,8 +287,7 @@ _DX = known(
 
 _SUMS = {
     "": "is not summed over the rows. One parameter serves every row: its gradient is (D,).",
-    ".mean(rows)": "is a mean over the rows. Every row adds its part to the loss: sum.",
-    ".mean(0)": "is a mean over the rows. Every row adds its part to the loss: sum.",
+    **dict.fromkeys((".mean(rows)", ".mean(0)"), "is a mean over the rows. Every row adds its part to the loss: sum."),
     ".sum(0)": "is summed over the first axis only. Sum over all axes but the last.",
     ".sum((0, 1))": "is summed over axes 0 and 1, whatever comes in. Sum over all axes but the last.",
     ".sum(-1)": "is summed over the features. Each feature has its own parameter: keep the last axis.",
@@ -402,7 +402,6 @@ def _hiding():
     x, dy, weight = 3 * draw(211, 4, 5), draw(212, 4, 5), draw(213, 5)
     unit, ones, h = torch.nn.functional.layer_norm(x, (5,)), torch.ones(5, dtype=torch.float64), draw(214, 4, 5)
     wide = dict(x=3 * draw(215, 1, 900), weight=draw(216, 900), dy=draw(217, 1, 900))
-    causes = [why for _, _, why in _FORMULAS]
     inputs = {
         0: dict(x=x, weight=ones, dy=2 * unit),  # the loss (y**2).sum() on a new layer
         1: dict(x=x, weight=ones, dy=torch.ones_like(x)),  # y.sum() on a new layer
@@ -410,7 +409,7 @@ def _hiding():
         3: dict(x=x, weight=5 * ones, dy=dy),
         4: dict(x=unit, weight=weight, dy=h),
     }
-    return [*(Mistake(causes[i], given) for i, given in inputs.items()), Mistake(_NARROW, wide)]
+    return [*(Mistake(_FORMULAS[i][2], given) for i, given in inputs.items()), Mistake(_NARROW, wide)]
 
 
 def revealing(answer):
@@ -421,8 +420,9 @@ def revealing(answer):
     if not isinstance(answer, dict) or set(answer) != set(names):
         reject(f"check.revealing takes dict(x=..., weight=..., dy=...), not {kind_of(answer)}.")
     for name, item in answer.items():
-        if item is ... or not isinstance(item, torch.Tensor) or not item.is_floating_point():
-            reject(f"{name} is {'three dots' if item is ... else kind_of(item)}, expected a float32 or float64 tensor.")
+        if not isinstance(item, torch.Tensor) or not item.is_floating_point():
+            found = "three dots" if item is ... else kind_of(item)
+            reject(f"{name} is {found}, expected a float32 or float64 tensor (of numbers like 1.0, not 1).")
         if not item.isfinite().all():
             reject(f"{name} holds nan or inf.")
     x, weight, dy = (answer[name].detach().double() for name in names)
@@ -438,7 +438,7 @@ def revealing(answer):
         if gap < 0.1 * right.norm() or gap <= least:  # `least`: rounding alone, where the right dx is 0 as well
             missed.append(what)
             hidden = gap > 1e-3 * right.norm() and x.shape[1] > 50
-            why = why or (_NARROW if hidden else f"Probable cause: {cause}")
+            why = why or f"Probable cause: {_NARROW if hidden else cause}"
     if missed:
         caught = f"{len(_FORMULAS) - len(missed)} of {len(_FORMULAS)}"
         reject(f"{caught} wrong formulas give themselves away, not the one {missed[0]}.", why)
@@ -634,6 +634,7 @@ _MENDED = known(
         "return rstd -> return dy.shape[-1] * rstd": "a factor D is left over: D * h and the two sums are divided by D together.",
         "h = dy * weight -> h = dy ; return rstd -> return weight.mean() * rstd": "the gain's mean is no cure: each feature has its own gain, and it belongs into h.",
         "h = dy * weight -> h, x_hat = dy * weight, x_hat * weight": "the gain is in x_hat too. It belongs into h only.",
+        "h = dy * weight -> h, x_hat = dy * weight, x_hat * rstd": "x_hat is multiplied by rstd. It has that factor already: use it as it is given.",
         ".mean(-1 -> .sum(-1 ; return rstd -> return rstd / dy.shape[-1]": "h is divided by D like the sums: a factor D belongs before it.",
     }
     | _TERMS,
@@ -658,5 +659,4 @@ _CLINIC = [
 
 def mended_gradient(answer):
     """Check a function (dy, x_hat, rstd, weight) -> dx, the mended patient of the clinic (lesson 7)."""
-    tried = "2 and 3 axes, random gains, float32"
-    examine(answer, "mended_gradient", _CLINIC, in_float64(_mended), _MENDED, tried)
+    examine(answer, "mended_gradient", _CLINIC, in_float64(_mended), _MENDED, "2 and 3 axes, random gains, float32")
