@@ -183,6 +183,14 @@ def test_a_lesson_sums_up_before_it_ends(tmp_path):
     assert json.loads(questions.files([read])["tiny.json"])["Exercise 2.1"] == "scale"
 
 
+def test_an_exercise_may_have_several_checks(tmp_path, monkeypatch):
+    read = lesson(tmp_path, TITLE + CHECKED + '# %% tags=["check"]\ncheck.shift(scale)\n' + ASKED)
+    assert json.loads(questions.files([read])["tiny.json"])["Exercise 2.1"] == "scale shift"
+    monkeypatch.setattr(asking, "_tables", lambda: {"tiny": {"Exercise 2.1": "scale shift"}})
+    assert asking.summary("tiny", {"scale": True}).endswith("Still open: 2.1.")
+    assert asking.summary("tiny", {"scale": True, "shift": True}) == "1 of 1 exercises are right in this kernel."
+
+
 def test_the_summary(table, monkeypatch, capfd):
     tables = {"tiny": asking._tables()["tiny"] | {"Exercise 2.1": "scale", "Exercise 2.2": "shift"}}
     monkeypatch.setattr(asking, "_tables", lambda: tables)

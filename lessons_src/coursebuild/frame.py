@@ -43,14 +43,15 @@ def _what(source):
 
 
 def exercises(lesson):
-    """Return {"Exercise 3.1": name of its check}, in order."""
+    """Return {"Exercise 3.1": name of its check, or of its checks with a blank between them}, in order."""
     found, number = {}, None
     for cell in lesson.code():
         card = EXERCISE.search(cell.source) if "exercise" in cell.tags else None
         number = card[1] if card else number
         called = re.search(r"^check\.([a-z]\w*)\(", cell.source, re.MULTILINE) if "check" in cell.tags else None
         if number and called:
-            found[f"Exercise {number}"], number = called[1], None
+            key = f"Exercise {number}"
+            found[key] = f"{found[key]} {called[1]}" if key in found else called[1]
     return found
 
 

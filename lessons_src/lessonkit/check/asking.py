@@ -17,7 +17,7 @@ answered = set()  # the questions that got a letter in this kernel
 
 @functools.cache
 def _tables():
-    """Return {lesson: {"Exercise 3.1": name of its check, "Predict 3.1": options, ...}}."""
+    """Return {lesson: {"Exercise 3.1": name of its check (or names), "Predict 3.1": options, ...}}."""
     files = sorted(Path(__file__).with_name("questions").glob("*.json"))
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
@@ -58,7 +58,7 @@ def summary(lesson, verdicts):
     table = _tables().get(lesson, {})
     exercises = {name.split(" ")[1]: item for name, item in table.items() if isinstance(item, str)}
     asked = [name for name, item in table.items() if isinstance(item, list)]
-    still = [number for number, name in exercises.items() if not verdicts.get(name)]
+    still = [number for number, names in exercises.items() if not all(map(verdicts.get, names.split()))]
     said = f"{len(exercises) - len(still)} of {len(exercises)} exercises are right in this kernel."
     if still:
         said += f" Still open: {', '.join(still)}."
