@@ -35,7 +35,7 @@ for name, change in {"sample 1": (1,), "step 4 ": (0, slice(None), 4)}.items():
     print(f"{name} changes, and sample 0, steps 0 to 3 notice:", (moved > 0.1).item())
 
 # %% [markdown]
-# No error is raised. But what one user gets depends on what another one wrote, and a model that should predict the next token sees it. The last section heals the function. First you learn to read any normalization layer (a norm, for short).
+# No error is raised. But what one user gets depends on what another one wrote, and a model that should predict the next token already sees it. The last section heals the function. First you learn to read any normalization layer (a norm, for short).
 
 # %% [markdown]
 # *About 60 min.* **You'll be able to**
@@ -173,7 +173,8 @@ plot.heat(
     caption="Dark and =: the output stays the same (to 1e-12, float64). A number a is added or "
     "multiplied, its own for each sample b, each token (b, t), each channel of a sample (b, c) "
     "or each channel of the whole batch (c); factors are positive. ε = 0, before gain and "
-    "bias; BatchNorm in training. The last two columns look at what was not changed.",
+    "bias; BatchNorm in training. The last two columns look at what was not changed. "
+    "The tanh, which is no norm, is the control.",
     alt="A table of seven functions, ten changes. LayerNorm does not see numbers added to or "
     "factors on samples and tokens; RMSNorm no factors on them; GroupNorm neither on whole "
     "samples; InstanceNorm neither on samples and channels; BatchNorm neither on a channel of "
@@ -396,7 +397,7 @@ plot.heat(
 # %% [markdown]
 # ## 12.4 A Transformer without means, exactly
 #
-# Llama is a Pre-LN Transformer with RMSNorm in place of LayerNorm. Did it give up anything that could be computed? No: **a Pre-LN net can be turned into a Pre-RMSNorm net that computes the same** (Jiang et al., 2023).
+# Llama is a Pre-LN Transformer with RMSNorm in place of LayerNorm. Does that exchange lose anything that could be computed? No: **a Pre-LN net can be turned into a Pre-RMSNorm net that computes the same** (Jiang et al., 2023).
 #
 # In a Pre-LN net nobody sees the mean of the residual stream, because every reader looks through a LayerNorm. So keep that mean at 0: **center whatever is written to the stream.** On rows of mean 0, LayerNorm *is* RMSNorm.
 # The writers are the two embeddings and the last linear layer of each branch. Such a layer returns $Wh + b$. Which change of $W$ and $b$ takes the mean out of it, for every $h$?
@@ -479,7 +480,7 @@ assert gap < 1e-12  # float64; 2e-15 is the worst of 20 seeds
 # %% [markdown]
 # The function is the same under these conditions:
 #
-# - every reader is a linear layer that looks through a norm (so there is a final norm), and $\epsilon$ stays;
+# - every reader is a linear layer with a bias, after a norm (so there is a final norm), and $\epsilon$ stays;
 # - the output layer does not share its weights with the embedding (else make two copies first);
 # - no dropout follows a writer, because it would undo the centering.
 #
@@ -527,7 +528,7 @@ assert (qk_logits(q, q, eps=0.0).diagonal() - 8).abs().max() < 1e-12
 assert (30 * q @ (30 * k).mT / 8).abs().max() > 3000
 
 # %% [markdown]
-# With gains the bound is $\sqrt d\,\max_i|\gamma^q_i\gamma^k_i|$, and with biases there is none of this form. The price: a longer query can no longer attend more sharply than another one.
+# With gains the bound is $\sqrt d\,\max_i|\gamma^q_i\gamma^k_i|$, and with biases there is none of this form. The price: a longer query can no longer attend more sharply than a shorter one.
 #
 # So QK-norm bounds the logits by $\sqrt d$ at gain 1 without a bias, and large inputs no longer make the attention collapse onto one key, where its entropy is 0 ([Deeper](#What-the-softmax-makes-of-large-queries)).
 
@@ -588,7 +589,7 @@ plot.lines(
     caption="A row of 64 numbers; 63 of them stay. Dots: F.layer_norm at ε = 0. The formula "
     "goes through all of them; a tanh of the same slope and limits is off by up to 7.4 % of "
     "the limit √(D − 1).",
-    alt="An S-shaped curve from minus 7.9 to plus 7.9. The dots of LayerNorm lie on the curve "
+    alt="An S-shaped curve from minus 7.8 to plus 7.8. The dots of LayerNorm lie on the curve "
     "of the formula. The tanh has the same slope in the middle, lies a little outside of it, "
     "and reaches the limits sooner.",
 )
@@ -610,9 +611,9 @@ assert (dy @ J_norm).sum().abs() < 1e-12  # LayerNorm's gradient sums to 0, DyT'
 # LayerNorm, RMSNorm and DyT, with two initial values of $\alpha$, in lesson 11's GPT: 6 blocks, width 32, Pre-LN, 200 steps of Adam at a rate of 0.003, which was tuned for none.
 #
 # **Predict 12.6:** how does the loss on unseen words compare with LayerNorm's, in pairs of runs that differ only in the norm?
-# - [x] RMSNorm is nearly level, and DyT is a little behind with both values of $\alpha$ :: By 0.034 and 0.035 nats on average, in each of the 16 pairs.
+# - [x] RMSNorm is nearly level, and DyT is a little behind with both values of $\alpha$ :: Behind in each of the 16 pairs, by 0.034 and 0.035 nats on average.
 # - [ ] all four are level :: RMSNorm is, nearly. DyT is behind in every pair.
-# - [ ] DyT is level with $\alpha = 0.5$, its default, and behind with 0.25 :: The two hardly differ: it is only where a learned number starts.
+# - [ ] DyT is level with $\alpha = 0.5$, its default, and behind with 0.25 :: Both are behind, and they differ by 0.001 on average.
 
 
 # %% tags=["record", "hide-input"]
@@ -712,7 +713,7 @@ plot.bars(
 
 # %% [markdown]
 # RMSNorm was lower in 13 of 16 pairs, by 0.002 nats on average. That is a fifth of the standard deviation of LayerNorm's own runs (0.010), and only one split shows it: eight of eight pairs there, five of eight on the other. If there is a lead, it is a small one.
-# DyT was **behind** in all 16 pairs with either $\alpha$, and the two differ by 0.001. With twelve blocks it matters more: in six further pairs DyT was on average 0.03 behind with 0.5 and 0.02 with 0.25, which was closer in each pair.
+# DyT was **behind** in all 16 pairs with either $\alpha$, and the two differ by 0.001 on average. With twelve blocks it matters more: in six further pairs DyT was on average 0.03 behind with 0.5 and 0.02 with 0.25, which was closer in each pair.
 # That is one small network and one rate. DyT's authors report results as good as with a norm, up to full-size language models ([Deeper](#DyT-with-little-data-and-with-more): a case of each kind).
 #
 # So a function without statistics can train such a net, here for 0.03 to 0.04 nats. RMSNorm cost nothing that 16 pairs could show.
@@ -725,7 +726,7 @@ plot.bars(
 # - **QK-norm over the full width.** Qwen3 normalizes the $d$ numbers of each head, OLMo 2 all $H\,d$ numbers of a token before they are cut into heads. Then one head may hold all of the length, so its logits are bounded by $H\sqrt d$ instead of $\sqrt d$ (gain 1).
 # - **Soft-capping**, $c \tanh(z/c)$, bounds logits $z$ by $c$ without statistics and leaves small ones nearly alone. Gemma 2 has $c = 50$ in attention and 30 at the output; Gemma 3 has QK-norm instead of the first.
 # - **QK-clip** changes weights: if after a step a head's largest logit $S$ exceeds $\tau$, its $W_q$ and $W_k$ are multiplied by $\sqrt{\tau/S}$ each, since a logit holds one factor of each. Kimi K2 was trained with a variant of it and $\tau = 100$.
-# - **Zero-centered gains:** the learned number is $w = \gamma - 1$, so weight decay pulls the gain to 1 and not to 0: `y = x_hat * (1 + w)`. Gemma's checkpoints hold $w$; a plain RMSNorm that loads them multiplies by nearly 0.
+# - **Zero-centered gains:** the learned number is $w = \gamma - 1$, so weight decay pulls the gain to 1 and not to 0: `y = x_hat * (1 + w)`. Gemma's checkpoints hold $w$; a plain RMSNorm that loads them multiplies by $w$.
 # - **nGPT** (Loshchilov et al., 2024) has no norm layers: embeddings, states and the vectors of its matrices have length 1. A branch $f$ moves a state a learned part $\alpha$ of the way, and back onto the sphere: $h \leftarrow \operatorname{unit}\big(h + \alpha\odot(\operatorname{unit}(f(h)) - h)\big)$.
 
 # %% tags=["hide-input"]
@@ -815,7 +816,7 @@ check.nanochat(nanochat)
 #
 # </details>
 #
-# **Predict 12.7:** the first block normalizes what the norm after the embedding has just normalized. Does the latter change anything at all?
+# **Predict 12.7:** the first block normalizes its input again. Does the norm after the embedding change anything at all?
 # - [ ] no, RMSNorm of RMSNorm is RMSNorm :: That holds for what the first branch reads (nearly, because of $\epsilon$), but the branch is not the only way.
 # - [ ] yes, because its gain differs from that of the block :: There are no gains.
 # - [x] yes, because the stream itself starts with it :: Each token enters the sum with size 1, so rare and frequent tokens weigh alike against what the branches add.
@@ -874,11 +875,11 @@ show("largest attention logit if keys are queries", largest)
 # | you have | take | evidence | exception |
 # |---|---|---|---|
 # | a trained checkpoint | its own norm and $\epsilon$ | a default $\epsilon$ can change sizes threefold (12.2) | exact conversions (12.4) |
-# | a new Transformer | Pre-LN with LayerNorm or RMSNorm, and a final norm | trains without warm-up where Post-LN hardly does ([lesson 11](11_transformer.ipynb)); both norms compute the same (12.4) and train alike (12.6) | fewer layers or small first weights |
+# | a new Transformer | Pre-LN with LayerNorm or RMSNorm, and a final norm | trains without warm-up where Post-LN hardly does ([lesson 11](11_transformer.ipynb)); both norms compute the same (12.4) and trained alike here (12.6) | fewer layers or small first weights |
 # | a recurrent net | LayerNorm in the recurrence | faster at small rates ([lesson 10](10_rnn.ipynb)) | at the best rate no clear lead |
 # | convolutions, large batches | BatchNorm | a little ahead on the digits ([lesson 9](09_cnn.ipynb)); directly after a linear layer it can be folded away ([lesson 6](06_batchnorm.ipynb)) | low contrast |
 # | convolutions, small batches | GroupNorm | ResNet-50, 2 images a device: 10.6 points less error than BatchNorm (Wu & He, 2018) | many pixels: BatchNorm pools them, too |
-# | contrast that is to be ignored | InstanceNorm | it forgets just that (12.1) | contrast with a meaning |
+# | contrast that is to be ignored | InstanceNorm | it forgets each channel's (12.1) | contrast with a meaning |
 # | attention logits that grow | QK-norm | bounded by $\sqrt d$ (12.5) | gains that grow |
 # | a ban on reductions | DyT | it trains (12.6) | behind LayerNorm in our runs |
 #
@@ -896,7 +897,7 @@ show("largest attention logit if keys are queries", largest)
 # - [ ] 120 :: That is one sample, 3 · 5 · 8.
 # - [x] 240 :: All of them. `normalized_shape` names every axis, the batch included.
 #
-# **Predict 12.9:** the gains of these two layers: what does training make of them?
+# **Predict 12.9:** what does training make of the gains of these two layers?
 # - [x] nothing :: The layers are made anew at every call, belong to no module, and no optimizer knows them.
 # - [ ] one gain for each of the 8 features :: Each layer has 240 of them, one for each number of `q`.
 # - [ ] they grow until the bound no longer holds :: They would have to be trained.
@@ -1029,7 +1030,7 @@ for name, model in {"Pre-LN": net, "Pre-RMSNorm": converted}.items():
 assert column_sums(net) < 1e-10 < 1e-6 < column_sums(converted)
 
 # %% [markdown]
-# They do not. In the Pre-LN net a loss cannot see the mean of the stream, so no gradient step writes one. The converted net sees it, and its first step writes one. For training the centering must be part of the network: center the weights in each forward pass, as Jiang et al. do.
+# They do not. In the Pre-LN net a loss cannot see the mean of the stream, so no step of plain SGD writes one. The converted net sees it, and its first step writes one. For training the centering must be part of the network: center the weights in each forward pass, as Jiang et al. do.
 #
 # ### What the softmax makes of large queries
 #
@@ -1070,7 +1071,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# At size 1 the two agree; beyond it the plain attention picks one key, by chance.
+# At size 1 the two agree; from size 10 on the plain attention has picked one key, by chance.
 #
 # ### Bounded too tightly
 #
@@ -1164,7 +1165,7 @@ for how, each in grown.items():
 
 # %% tags=["hide-input"]
 sgd, adam = grown.values()
-# 24 runs: DeepNorm 0.68 to 1.51 and 2.2 to 3.5, Pre-LN 1.6 to 4.1 and 3.2 to 5.6
+# 48 runs: DeepNorm 0.68 to 1.51 and 2.2 to 3.5, Pre-LN 0.9 to 5.0 and 2.4 to 6.0
 assert 0.6 < sgd["DeepNorm"].mean() < 1.5 < 1.8 < adam["DeepNorm"].mean() < 4
 assert adam["Pre-LN"].mean() > 2.5 and sgd["Pre-LN"].mean() > 1.6
 
@@ -1180,13 +1181,13 @@ plot.panels(
     "feed-forward branches, width 64, Kaiming weights (times β in DeepNorm), random labels. "
     "The same rate for all three; nothing is tuned, so compare slopes and not heights.",
     alt="Two panels of three lines over 4, 8, 16 and 32 layers, on a logarithmic axis. SGD: "
-    "DeepNorm is flat near 0.035, Pre-LN rises from 0.17 to 0.4, Post-LN lies between 0.5 and "
-    "0.9. Adam: all rise, DeepNorm from 0.005 to 0.013, Pre-LN from 0.012 to 0.05, Post-LN "
+    "DeepNorm is flat near 0.035, Pre-LN rises from 0.19 to 0.4, Post-LN lies between 0.6 and "
+    "1. Adam: all rise, DeepNorm from 0.005 to 0.013, Pre-LN from 0.012 to 0.05, Post-LN "
     "from 0.03 to 0.2.",
 )
 
 # %% [markdown]
-# Under plain SGD DeepNorm's first step is as large with 32 layers as with 4 (in 24 runs their ratio was 0.99 in the mean, 0.68 to 1.5), while Pre-LN's grew 2.7-fold. Under Adam it grew 2.7-fold as well (2.2 to 3.5), because Adam's first step moves every weight by about the learning rate, however small its gradient; Pre-LN's grew 4.4-fold. These are first steps of new stacks without attention.
+# In 48 runs, these four among them, DeepNorm's first step under plain SGD is on average as large with 32 layers as with 4 (0.96 times, 0.68 to 1.5), while Pre-LN's is 2.6 times as large (0.9 to 5.0). Under Adam both grow, DeepNorm's 2.7-fold (2.2 to 3.5) and Pre-LN's 4.4-fold (2.4 to 6.0), because Adam's first step moves every weight by about the learning rate, however small its gradient. These are first steps of new stacks without attention.
 #
 # **Peri-LN** (Kim et al., 2025) is $x + \operatorname{LN}(f(\operatorname{LN}(x)))$, Gemma 2's place: each sublayer adds a row of fixed size, times the gain. And backward? Let the weights $W_1$ of a branch become 100 times larger.
 

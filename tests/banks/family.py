@@ -123,7 +123,7 @@ BANK = {
                 "PyTorch's own group_norm",
             ),
             "truth of a tensor": (truth_of_a_tensor, "ambiguous"),
-            "gain given to layer_norm": (gain_inside, "Expected weight"),
+            "gain given to layer_norm": (gain_inside, "does not fit the rows"),
             "a class": (nn.GroupNorm, "takes your function"),
         },
     },

@@ -82,6 +82,8 @@ _GROUP_MISTAKES = known(
         "range(2, -> range(1,": "all channels share one mean: that is one group. Cut axis 1 into num_groups parts first.",
         f"{_AXES} -> (-1,)": "only the last axis is reduced.",
         ".view(shape) -> ": "the gain (C,) meets the last axis of x, not the channels. It needs the shape (C, 1, ...), to meet axis 1.",
+        "axes = t -> F.layer_norm(groups.flatten(2), groups.flatten(2).shape[2:], weight, bias); axes = t": "the gain (C,) does not fit the rows, which are longer or shorter: normalize without gain and bias, then give each channel its own.",
+        "groups = x -> B, C, H, W = x.shape; groups = x": "this fits images only: x may have any number of axes after C. x.shape[2:] has their sizes.",
         f"{_SHAPE} -> (1, -1, 1, 1)": _FITS,
         f"{_SHAPE} -> (-1, 1, 1)": _FITS,
         f"{_SHAPE} -> (-1, 1)": _FITS,
@@ -164,9 +166,7 @@ _WRITER_PROBES = [
 ]
 
 _W, _B = "weight - weight.mean(0)", "bias - bias.mean()"
-_COLUMNS = (
-    "PyTorch keeps weight as (outputs, inputs): the mean over the outputs is the mean of each column, weight.mean(0)."
-)
+_COLUMNS = "PyTorch keeps weight as (outputs, inputs): weight.mean(0) has the mean of each column, over the outputs."
 
 _CENTERED = known(
     _centered,
@@ -222,11 +222,7 @@ def nanochat(answer):
     """Check what a learner has read off an excerpt of a published model, as a dictionary (lesson 12)."""
     causes = [
         ("kind", "LayerNorm", "norm calls F.rms_norm, which subtracts no mean."),
-        (
-            "kind",
-            "ScaleNorm",
-            "ScaleNorm divides by the length and has one learned number. F.rms_norm divides by the root mean square.",
-        ),
+        ("kind", "ScaleNorm", "ScaleNorm divides by the length, F.rms_norm by the root mean square."),
         ("kind", "BatchNorm", "The statistics are taken over the last axis, of one token, not over the batch."),
         ("place", "Post-LN", "Post-LN normalizes the sum: x = norm(x + f(x)). Here the sum is left alone."),
         ("place", "Peri-LN", "In Peri-LN what a branch returns is normalized, too: x + norm(f(norm(x)))."),
@@ -234,6 +230,7 @@ def nanochat(answer):
         *(("calls", n, f"{_TOO_FEW} {_BOTH_ENDS}") for n in (2, 24, 25, 26, 36, 37, 38)),
         ("calls", 48, f"These are the calls in the blocks. {_BOTH_ENDS}"),
         ("calls", 49, _BOTH_ENDS),
+        ("calls", 62, "The values are not normalized, only queries and keys."),
         ("calls", 51, "The soft-cap at the end is no call of norm."),
         *(("calls", n, f"The loop runs 12 times. {_TOO_FEW}") for n in (4, 5, 6)),
         *(("learned", n, _GAIN_OF) for n in (1, 50, 768, 26 * 768, 26 * 768 + 24 * 128, 50 * 768)),
@@ -343,7 +340,8 @@ def _trained(cls):
     loss = (layer(leaves["q"], leaves["k"]) * draw(65, 2, 3, 5, 5, dtype=torch.float32)).sum()
     found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     without = [name for name, gradient in zip(leaves, found, strict=True) if gradient is None]
-    return {"parameters that an optimizer gets": "some", "those without a gradient": ", ".join(without) or "none"}
+    without = "all parameters" if without == list(leaves)[:-2] else ", ".join(without) or "none"
+    return {"parameters that an optimizer gets": "some", "those without a gradient": without}
 
 
 def _same_again(cls):
@@ -395,6 +393,7 @@ _LOGIT_MISTAKES = known(
             for n in (0, 1, 2)
         },
         f"{_UNMADE} ; self.norm_q(q) -> nn.LayerNorm(8)(q) ; self.norm_k(k) -> nn.LayerNorm(8)(k)": _UNTRAINED,
+        "self.norm_q(q) -> F.layer_norm(q, (8,)) ; self.norm_k(k) -> F.layer_norm(k, (8,))": "forward does not use the norms that __init__ makes, so their gains are never trained.",
         "self.norm_q(q) -> q ; self.norm_k(k) -> k": "the norms are made but not used.",
         "self.norm_k(k) -> k": _LARGE_KEYS,
         f"{_MADE_K} -> pass ; self.norm_k(k) -> k": _LARGE_KEYS,
@@ -402,7 +401,8 @@ _LOGIT_MISTAKES = known(
         f"{_MADE_Q} -> pass ; self.norm_q(q) -> q": _LARGE_QUERIES,
         f"{_UNMADE} ; {_PRODUCT} -> F.layer_norm(q @ k.mT, q.shape[-2:-1])": "the norm acts on the logits. They are bounded then, but each row loses its level and its size: another function. Normalize q and k.",
         " / q.shape[-1] ** 0.5 -> ": "without the division by sqrt(d) the bound is d.",
-        " ** 0.5 -> ": "the product is divided by d. Divide by its root, sqrt(d).",
+        "q.shape[-1] -> q.shape[1]": "the product is divided by sqrt(H), the number of heads. d is the last size, q.shape[-1].",
+        " ** 0.5 -> ": "the logits are too small by sqrt(d). After a norm, divide by sqrt(d); after a cut to length 1, multiply by it.",
         f"{_PRODUCT} -> self.norm_k(k) @ self.norm_q(q).mT / q.shape[-1] ** 0.5": "queries and keys have changed places: row i belongs to query i. Write q @ k.mT.",
         ".mT -> ": "the keys are not transposed: k.mT has shape (B, H, d, T).",
         "return self -> return -self": "the sign is turned round.",
