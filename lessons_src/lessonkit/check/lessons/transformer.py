@@ -116,7 +116,6 @@ _PLACE_MISTAKES = known(
         '"pre" -> None ; "post" -> "pre" ; None -> "post"': '"pre" and "post" are swapped: "pre" is before the function, "post" after the sum.',
         "return x + function(x) -> return norm(x + function(x))": _NONE,
         "return x + function(x) -> return x + function(norm(x))": _NONE,
-        "return x + function(x) -> return norm(x)": _NONE,
         "return x + function(x) -> return function(x)": "with place=None the skip stays: x + function(x).",
         "return x + function(x) -> return x": "with place=None the function is left out. Only the norm is: x + function(x).",
         "norm(x + function(x)) -> x + norm(function(x))": 'with "post" the norm comes after the sum, norm(x + function(x)), not on the branch.',
@@ -166,26 +165,25 @@ def _model(layers, seed):
     def run(answer):
         model = CharGPT(symbols=5, context=4, width=4, heads=2, layers=layers)
         filled(model, seed)
-        before = {name: p.detach().clone() for name, p in model.named_parameters()}
+        held = dict(model.named_parameters())
+        before = {name: p.detach().clone() for name, p in held.items()}
         try:
             answer(model)
         except Exception as error:
             return {"the call": raised(error)}
         now = dict(model.named_parameters())
-        if now.keys() != before.keys() or any(not p.requires_grad for p in now.values()):
-            return {"the parameters": "not those that were handed in, or without gradients"}
+        kept = now.keys() == held.keys() and all(p is held[name] and p.requires_grad for name, p in now.items())
         factors = {}
         for name, p in before.items():
             place = name.split(".", 2)[2] if name.startswith("blocks") else "anything outside the blocks"
-            factors.setdefault(f"the factor on {place}", []).append((now[name].detach() / p).flatten())
-        return {what: torch.stack(torch.cat(values).aminmax()) for what, values in factors.items()}
+            factors.setdefault(f"the factor on {place}", []).append((now.get(name, p).detach() / p).flatten())
+        seen = {what: torch.stack(torch.cat(values).aminmax()) for what, values in factors.items()}
+        return {"the parameters": "those handed in" if kept else "not those handed in, or without gradients"} | seen
 
     return Probe(f"a model of {layers} block{'s' * (layers > 1)}", run, tolerance=1e-5)
 
 
 _SCALED = [_model(2, 1), _model(1, 2), _model(8, 3)]
-
-_LARGER = "the weights become larger. To shrink what a branch adds, divide."
 
 _SCALED_MISTAKES = known(
     _scaled,
@@ -194,8 +192,9 @@ _SCALED_MISTAKES = known(
         "math.sqrt(n) -> n ; 2 * len -> len": "the factor is 1 / number of blocks. Count the branches, two a block, and remember that a factor c on a row multiplies its mean square by c * c.",
         "2 * len -> len": "the factor is that of the number of blocks. A block has two branches: n = 2 * len(model.blocks).",
         "math.sqrt(n) -> math.sqrt(math.sqrt(n))": "the factor is the fourth root of 1/n. The mean square of a row is multiplied by c * c: c is the square root of 1/n.",
-        "/= math.sqrt(n) -> *= math.sqrt(n)": _LARGER,
-        "/= math.sqrt(n) -> *= n": _LARGER,
+        "/= math.sqrt(n) -> *= math.sqrt(n)": "the weights become larger. To shrink what a branch adds, divide.",
+        "2 * len(model.blocks) -> 2": "n is 2, the number for one block. It counts the branches of all blocks: 2 * len(model.blocks).",
+        "block.mlp[2].weight /= math.sqrt(n) -> block.mlp[2].weight = nn.Parameter(block.mlp[2].weight / math.sqrt(n))": "the weights are new parameters, which no optimizer made before knows. Change the old ones in place, with /= or *=.",
         "block.mlp[2].weight /= math.sqrt(n) -> pass": "only the branch of the attention is scaled. The MLP's last linear layer, block.mlp[2], is the other branch.",
         "block.attend.out.weight /= math.sqrt(n) -> pass": "only the branch of the MLP is scaled. The attention's last linear layer, block.attend.out, is the other branch.",
         "with torch.no_grad() -> if True": "the weights are changed while gradients are recorded, which PyTorch refuses. Put the loop under torch.no_grad().",
@@ -257,6 +256,8 @@ _ENCODER_MISTAKES = known(
         " if norm_first else None -> ": "the final norm is always there. A Post-LN block already ends in a norm: without norm_first it is norm=None.",
         "if norm_first -> if not norm_first": "the final norm comes without norm_first, where the last block ends in a norm already, and is missing with it.",
         "nn.LayerNorm -> nn.RMSNorm": "the final norm is an RMSNorm. The blocks have LayerNorm: nn.LayerNorm(width).",
+        "layer, layers -> layer, heads": "the number of heads is handed on as the number of layers.",
+        "nn.LayerNorm(width) if norm_first else None -> norm_first": "norm= gets the flag norm_first. It takes a module, nn.LayerNorm(width), or None.",
         "layer, layers -> layer, 1": "there is one block only: hand the number of layers on.",
         "Norm(width) -> Norm(width, elementwise_affine=False)": "the final norm has no gain and bias. Those in the blocks have: nn.LayerNorm(width).",
         "Norm(width) -> Norm(4 * width)": "the final norm's width is not the model's. It normalizes the features of a token: nn.LayerNorm(width).",
@@ -284,13 +285,14 @@ _ASKED_MISTAKES = known(
     _normalized,
     {
         " and ((var - 1).abs() < tolerance).all() -> ": "the variance is not looked at: rows with mean 0 can have any.",
-        "(mean.abs() < tolerance).all() and -> ": "the mean is not looked at: RMSNorm's rows have another.",
+        "(mean.abs() < tolerance).all() and -> ": "the mean is not looked at: after RMSNorm it can be anything.",
         ", correction=0 -> ": "the variance divides by D - 1. LayerNorm divides by D: var(-1, correction=0).",
         "h.mean(-1) -> h.mean() ; h.var(-1, -> h.var(": "mean and variance are those of all numbers together. LayerNorm makes each row's 0 and 1: take them over the last axis.",
         "(-1 -> (0": "mean and variance are taken over the first axis. LayerNorm takes them over the last.",
         ".all() -> .any()": "one good row is enough for you. All rows have to be normalized: .all(), not .any().",
         ".abs() -> ": "the distances are compared without abs(), so what is too small passes.",
         "< tolerance -> < 0.01": "the argument tolerance is not used.",
+        "h.mean(-1) -> h.abs().mean(-1)": "abs() comes before the mean, and the mean of |h| is not 0. Take the mean first, then its abs().",
         "h.mean(-1) -> h.mean()": "only the means of all rows are averaged, and offsets of two signs cancel. Each row counts: abs() first.",
         ".all() and -> .all() or": "one of the two conditions is enough for you. Both have to hold: and, not or.",
         "h.var(-1 -> h.std(-1": "the standard deviation is compared with 1. The tolerance is for the variance, its square.",
@@ -340,22 +342,20 @@ _ASKED = [
     _asked("rows of 8 with mean 0 and variance 1", _standard()),
     _asked("rows of 4 with mean 0 and biased variance 1", _standard(shape=(2, 3, 4), seed=11)),
     _asked("rows with mean 0 and variance 4", _standard(2.0)),
-    _asked("rows with mean 0 and variance 0.25", _standard(0.5)),
+    _asked("rows with mean 0 and variance 0.0025", _standard(0.05)),
     _asked("rows with mean 0.5 and variance 1", _standard(mean=0.5)),
     _asked("rows with mean -0.5 and variance 1", _standard(mean=-0.5)),
     _asked("rows with means 0.5, -0.5, 0.5, -0.5 and variance 1", _FOUR + _each(0.5, -0.5, 0.5, -0.5)),
     _asked("rows with mean 0 whose variances differ and average 1", _FOUR * _each(1.5, 0.5, 1.5, 0.5).sqrt()),
     _asked("four rows, one of which is off", _FOUR * _each(1, 1, 3, 1) + _each(0, 0, 1, 0)),
-    _asked("four rows with variance 1, one of which has mean 0.03 and the others 0", _FOUR + _each(0, 0, 0.03, 0)),
-    _asked(
-        "four rows with mean 0, one of which has variance 1.03 and the others 1", _FOUR * _each(1, 1, 1.03, 1).sqrt()
-    ),
+    _asked("four rows with variance 1, one with mean 0.03, the others 0", _FOUR + _each(0, 0, 0.03, 0)),
+    _asked("four rows with mean 0, one with variance 1.03, the others 1", _FOUR * _each(1, 1, 1.03, 1).sqrt()),
     _asked("rows with mean 0 and variance 1.015", _standard(1.015**0.5)),
     _asked("columns, not rows, with mean 0 and variance 1", _standard(shape=(8, 5)).T),
-    _asked("rows with mean 0.1 and variance 1, tolerance=0.2", _standard(mean=0.1), tolerance=0.2),
+    _asked("rows with mean 0.1 and variance 1, tolerance=0.95", _standard(mean=0.1), tolerance=0.95),
     _asked("rows with mean 0.19 and variance 1.18, tolerance=0.2", _standard(1.18**0.5, mean=0.19), tolerance=0.2),
     _asked("rows after RMSNorm", F.rms_norm(draw(13, 4, 6, mean=1.0), (6,))),
-    _asked("rows of variance 0.01 after LayerNorm with eps 1e-5", F.layer_norm(draw(14, 4, 64, scale=0.1), (64,))),
+    _asked("rows of variance 0.01 after LayerNorm with eps 1e-5", F.layer_norm(draw(14, 4, 512, scale=0.1), (512,))),
     _asked("float32 rows after LayerNorm", F.layer_norm(draw(15, 4, 6).float(), (6,))),
     _asked("rows of 256 with an outlier, mean 0 and variance 1.008", _OUTLIER * 1.008**0.5),
     _asked("rows of 1 and -1, stretched to variance 1.015", _SIGNS * 1.015**0.5),
