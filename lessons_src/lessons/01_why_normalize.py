@@ -2,6 +2,8 @@
 # # 1 · Why normalize?
 #
 # A net of twenty layers is to read handwritten digits. It starts with PyTorch's own initial weights, sees 1,297 small images three times, and is tested on 500 others. A net of two layers is the control. Guessing reads 10 %.
+#
+# *Shift+Enter runs the selected cell and goes on to the next. Run all cells in order, also those that are folded to one line.*
 
 # %% tags=["hide-input"]
 import ipywidgets as widgets
@@ -43,7 +45,7 @@ def train_all(models):
 
 # %% tags=["nbval-ignore-output"]
 def plain(depth):
-    """A ReLU net as PyTorch starts it: 64 -> 64 -> ... -> 64 -> 10."""
+    """`depth` ReLU layers 64 -> 64 and a last Linear 64 -> 10, as PyTorch starts them."""
     layers = []
     for _ in range(depth):
         layers += [nn.Linear(64, 64), nn.ReLU()]
@@ -185,7 +187,7 @@ last = [signals[-1] / rms(signals[-1]) for signals in nets.values()]
 assert all(torch.allclose(last[0], h, atol=1e-12) for h in last[:3])
 
 # %% [markdown]
-# Without biases these nets are **homogeneous**: $c > 0$ times the weights of a layer is $c$ times every later signal. So the weight scale decides how large a signal is, and nothing else.
+# Without biases these nets are **homogeneous**: $c > 0$ times the weights of a layer is $c$ times every later signal. So the weight scale decides only how large a signal is.
 # Size matters because numbers have limits (float16 ends at 65,504), and because gradients share its fate.
 
 # %% [markdown]
@@ -245,7 +247,8 @@ found = find_scale(rms_after)
 show("a weight scale that survives", found, 2)
 
 # %% tags=["hide-input"]
-# sqrt(2) times 100 ** (1/50) = 1.10, up or down, and a little for the draw of the weights
+# by the rule of section 1.3, with room for the draw of the weights:
+# sqrt(2) times 100 ** (1/50) = 1.10, up or down
 assert 1.25 < found < 1.65
 
 # %% [markdown]
@@ -268,7 +271,7 @@ for name, runs in sizes.items():
     print(f"{name}: lives in all four draws at {lives}")
 
 # %% [markdown]
-# **Slide** the weight scale: the gray curve tips over, the blue one has LayerNorm.
+# **Slide** the weight scale and watch the gray curve. The blue one has LayerNorm.
 
 # %% tags=["nbval-ignore-output", "hide-input"]
 slider = widgets.FloatSlider(
@@ -338,7 +341,7 @@ assert all(0.5 < size < 0.9 for run in sizes["LayerNorm"] for size in run)
 assert all(run[0] < 1e-15 and run[-1] > 1e12 for run in sizes["no norm"])
 
 # %% [markdown]
-# Without a norm a deep net needs a careful weight scale. With LayerNorm any one from 0.5 to 3 will do: that is its first promise.
+# With LayerNorm the signal lives at any weight scale from 0.5 to 3: that is its first promise.
 
 # %% [markdown]
 # ## 1.3 Why 1.4?
@@ -499,7 +502,7 @@ assert 1e-9 < min(weights) and max(weights) < 1e-5 and max(weights) < 50 * min(w
 # %% [markdown]
 # ## 1.5 Standardize
 #
-# Is there a way to keep a signal alive that does not depend on the weights? After each matrix, look how large the numbers are and **divide by that**. Before that the mean goes, too:
+# Is there a way to keep a signal alive that does not depend on the weights? After each matrix, **standardize**: subtract the mean $\mu$ of the numbers, then divide by their standard deviation $\sigma$, the rms of what is left:
 #
 # $$\hat x_i = \frac{x_i - \mu}{\sigma} \qquad \mu = \frac1D\sum_i x_i \qquad \sigma = \sqrt{\frac1D\sum_i (x_i-\mu)^2}$$
 #
@@ -511,7 +514,7 @@ show("F.layer_norm", F.layer_norm(five, (5,)))
 
 # %% [markdown]
 # The mean is 2, the distances from it are -2, -2, -2, -2 and 8, and their squares have the mean 16, so $\sigma = 4$.
-# The result has mean 0 and rms 1, but it need not lie between -1 and 1: two numbers were set, the shape is what it was.
+# The result has mean 0 and rms 1, but it need not lie between -1 and 1.
 
 
 # %% tags=["exercise"] id="ex-1-3"
@@ -520,9 +523,9 @@ def standardize(x):
     """Subtract the mean of a vector and divide by its standard deviation.
 
     x: (D,) float tensor with at least two different numbers.
-    Returns a tensor (D,) with mean 0 and rms 1. The variance is the mean of the squared
-    distances: divide by D, not by D - 1 as torch.std does unless you say correction=0.
-    There is no eps yet, and F.layer_norm is no answer: write its steps.
+    Returns a tensor (D,) with mean 0 and rms 1 that passes gradients on, unlike `rms` above.
+    The variance is the mean of the squared distances: divide by D, not by D - 1 as torch.std
+    does unless you say correction=0. No eps yet, and no F.layer_norm: write its steps.
     """
     ### BEGIN SOLUTION
     centered = x - x.mean()  # (D,)
@@ -582,21 +585,21 @@ for scale in (1.0, 0.1, 0.01, 0.001):
 # Fifty random ReLU layers without biases, `standardize` on each row z of a batch before each
 # ReLU. Copy these lines and put True (same signals at layer 50) or False for each `...`:
 # unchanged = {
-#     "the weights of layer 7 only, times 3": ...,
-#     "the weights of all layers, times -1": ...,
-#     "the weights of one unit in each layer, times 3": ...,
-#     "all pixels of the input, plus 1": ...,
-#     "all 64 numbers of each z, plus 5": ...,
-#     "the first digit of the batch, times 100; the other digits at layer 50": ...,
+#     "the weights of layer 7 only times 3": ...,
+#     "the weights of all layers times -1": ...,
+#     "the weights of one unit in each layer times 3": ...,
+#     "all pixels of the input plus 1": ...,
+#     "all 64 numbers of each z plus 5": ...,
+#     "the first digit times 100: the other digits at layer 50": ...,
 # }
 ### BEGIN SOLUTION
 unchanged = {
-    "the weights of layer 7 only, times 3": True,
-    "the weights of all layers, times -1": False,
-    "the weights of one unit in each layer, times 3": False,
-    "all pixels of the input, plus 1": False,
-    "all 64 numbers of each z, plus 5": True,
-    "the first digit of the batch, times 100; the other digits at layer 50": True,
+    "the weights of layer 7 only times 3": True,
+    "the weights of all layers times -1": False,
+    "the weights of one unit in each layer times 3": False,
+    "all pixels of the input plus 1": False,
+    "all 64 numbers of each z plus 5": True,
+    "the first digit times 100: the other digits at layer 50": True,
 }
 ### END SOLUTION
 
@@ -625,14 +628,12 @@ def changed(x, factor=lambda layer: 1.0, shift=0.0):
 one_unit = torch.ones(64, dtype=x.dtype).index_fill(0, torch.tensor([20]), 3.0)  # (64,)
 hundred = torch.ones(40, 1, dtype=x.dtype).index_fill(0, torch.tensor([0]), 100.0)  # (40, 1)
 variants = {
-    "the weights of layer 7 only, times 3": changed(
-        x, lambda layer: 3.0 if layer == 7 else 1.0
-    ),
-    "the weights of all layers, times -1": changed(x, lambda layer: -1.0),
-    "the weights of one unit in each layer, times 3": changed(x, lambda layer: one_unit),
-    "all pixels of the input, plus 1": changed(x + 1),
-    "all 64 numbers of each z, plus 5": changed(x, shift=5.0),
-    "the first digit of the batch, times 100; the other digits at layer 50": torch.cat(
+    "the weights of layer 7 only times 3": changed(x, lambda layer: 3.0 if layer == 7 else 1.0),
+    "the weights of all layers times -1": changed(x, lambda layer: -1.0),
+    "the weights of one unit in each layer times 3": changed(x, lambda layer: one_unit),
+    "all pixels of the input plus 1": changed(x + 1),
+    "all 64 numbers of each z plus 5": changed(x, shift=5.0),
+    "the first digit times 100: the other digits at layer 50": torch.cat(
         [changed(x)[:1], changed(hundred * x)[1:]]
     ),
 }
@@ -644,7 +645,7 @@ for what, now in variants.items():
 # ## 1.6 What it is worth in training
 #
 # Does the promise help to learn? Nets of eight layers are trained like the two at the beginning, without a norm and with `nn.LayerNorm(64)`, our operation as a module, before each ReLU. (It also learns a factor and a bias for each feature: [lesson 4](04_affine_and_module.ipynb).) The weight scales are 0.1, 0.2, 0.4, 1 and 3 times Kaiming's.
-# Chance enters by the initial weights and by the order of the examples, so we train each net from three seeds; runs with one seed share both.
+# Each net is trained from the same three seeds, for the initial weights and the order of the examples.
 
 
 # %% tags=["hide-input"]
@@ -711,7 +712,7 @@ gap = dict(zip(parts, (final["LayerNorm"] - final["no norm"]).mean(0).tolist(), 
 assert gap[0.1] > 50 and gap[0.2] > 50 and gap[0.4] > 10 and abs(gap[1.0]) < 6 and gap[3.0] > 5
 
 # %% [markdown]
-# At 0.1 and 0.2 times Kaiming's scale the plain net has hardly begun to learn, and at 0.4 it reads half of the digits, when LayerNorm's reads nine in ten.
+# At 0.1 and 0.2 times Kaiming's scale the plain net has hardly begun to learn, and at 0.4 it reads half of the digits, while LayerNorm's reads nine in ten.
 # LayerNorm's own best scale is smaller than Kaiming's: at 0.4 times Kaiming's it ended 4.6 points above the plain net at its best, Kaiming's (32 other pairs of runs on two splits; standard error 0.4). The signal does not depend on the scale, but learning does, because a step of one size changes large weights less than small ones ([lesson 8](08_geometry.ipynb)).
 #
 # **Back to the net of the beginning,** with PyTorch's own weights and biases. Its signal does not die: the biases hold the rms near 0.06.
@@ -734,8 +735,8 @@ print(f"rms of the signal {rms(last):.2f}; between digits it differs by {apart:.
 #
 # **Predict 1.8:** which net of twenty layers reads best after three epochs?
 # - [ ] PyTorch's weights with LayerNorm :: At eight layers this weight scale, 0.41 times Kaiming's, was among LayerNorm's best. At twenty it is not, and we do not explain that.
-# - [ ] Kaiming's weights with LayerNorm :: Both cures keep the signal at its size, and that needs to be done only once. In our runs the second cure adds nothing.
-# - [x] Kaiming's weights, with LayerNorm or without :: Both cures keep the signal at its size, and that needs to be done only once.
+# - [ ] Kaiming's weights with LayerNorm :: At Kaiming's scale the signal keeps its size without a norm. In our runs the second cure adds nothing.
+# - [x] Kaiming's weights, with LayerNorm or without :: At Kaiming's scale the signal keeps its size already, and in our runs a norm added nothing. Why PyTorch's weights with LayerNorm read worse, we do not explain.
 
 # %% tags=["nbval-ignore-output"]
 healed = train_all(
@@ -815,8 +816,8 @@ for name, four in cosines.items():
     print(f"{name:22} mean cosine at layer 50: {sum(run[-1] for run in four) / 4:.2f}")
 
 # %% tags=["hide-input"]
-# 64 other draws on two splits: 0.93 to 1.00, 0.93 to 1.00, 0.006 to 0.09, 0.30 to 0.34
 last = {name: [run[-1] for run in four] for name, four in cosines.items()}
+# 64 other draws on two splits: 0.93 to 1.00, 0.93 to 1.00, 0.006 to 0.09, 0.30 to 0.34
 assert min(last["no norm"] + last["LayerNorm before ReLU"]) > 0.85
 assert max(last["LayerNorm after ReLU"]) < 0.2 and max(last["BatchNorm before ReLU"]) < 0.45
 
@@ -847,7 +848,7 @@ plot.lines(
 # The place decides. Before a ReLU the mean of a signal is close to 0 already, because the weights are drawn around 0, so the norm finds little to subtract. After a ReLU the positive mean is just what all signals have in common.
 # BatchNorm is the older norm and the common one in image nets. It subtracts what the digits of a batch share ([lesson 6](06_batchnorm.ipynb)).
 #
-# Keeping signals apart has a price, a gradient that grows by about 1.2 a layer ([Deeper](#What-it-costs-to-keep-signals-apart)).
+# Here keeping signals apart has a price, a gradient that grows by a factor of about 1.2 a layer ([Deeper](#What-it-costs-to-keep-signals-apart)).
 
 # %% [markdown]
 # ## 1.8 The story that everybody tells

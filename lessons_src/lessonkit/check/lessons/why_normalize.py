@@ -165,7 +165,7 @@ _NETS = [
 
 _BRACKETS = "brackets are missing: a / b ** depth divides by b ** depth only. Write (scale / 2 ** 0.5) ** depth."
 _OFF_BY_ONE = "the power is off by one: depth layers give depth factors."
-_FACTOR = "within a factor of 100, up or down, a signal lives: compare with 0.01 and with 100, not with 1."
+_FACTOR = "within a factor of 100, up or down, a signal lives: compare one layer's factor to the power depth with 0.01 and 100, not with 1."
 _ONE_LAYER = "that is one layer's factor. It acts once in each layer: raise it to the power depth, then compare with 0.01 and 100."
 _LIMITS = "the limits are 0.01 and 100."
 _SAME = "your function says the same whatever the weights are."
@@ -195,22 +195,22 @@ _FATES = known(
         "(scale / 2**0.5) ** depth -> scale / (2**0.5) ** depth": _BRACKETS,
         "** depth -> ** (depth + 1)": _OFF_BY_ONE,
         "** depth -> ** (depth - 1)": _OFF_BY_ONE,
+        # at Kaiming's std what is left is 1 but for rounding, so it falls on either side of a limit of 1
+        **{
+            edits.replace("?", low).replace("!", high): _FACTOR
+            for edits in ("< 0.01 -> < 1 ? 1e-9 ; > 100 -> > 1 ! 1e-9", "< 0.01 -> < 1 ? 1e-9", "> 100 -> > 1 ! 1e-9")
+            for low, high in ("++", "+-", "-+", "--")
+        },
         " ** depth -> ": _ONE_LAYER,
         **{
             f" ** depth ->  ; < 0.01 -> < {low} ; > 100 -> > {high}": _ONE_LAYER  # a fixed range of weight scales
             for low in (0.7, 0.85, 0.95, 0.995)
-            for high in (1.05, 1.2)
+            for high in ((1.2,) if low == 0.995 else (1.05, 1.2))  # 0.995 to 1.05: as a limit of 1
         },
         "** depth -> * depth": "factors multiply: raise one layer's factor to the power depth, do not take it times depth.",
         "** depth -> ** 50": "depth is not used: a short net is kinder than one of 50 layers.",
         "width**0.5 -> 64**0.5": "the width is always 64 in your function. Use the argument.",
         "** depth -> ** -depth": '"dies" and "explodes" are swapped.',
-        # at Kaiming's std what is left is 1 but for rounding, so it falls on either side of a limit of 1
-        **{
-            edits.replace("?", sign): _FACTOR
-            for edits in ("< 0.01 -> < 1 ? 1e-9 ; > 100 -> > 1 ? 1e-9", "< 0.01 -> < 1 ? 1e-9", "> 100 -> > 1 ? 1e-9")
-            for sign in "+-"
-        },
         "0.01 -> 0.1": _LIMITS,
         "100 -> 10": _LIMITS,
         **{_other_words(lambda _, word=word: word): _SAME for word in ("dies", "lives", "explodes")},
@@ -244,9 +244,9 @@ _VECTORS = [
 
 _ALL = "(x - x.mean()) / x.std(correction=0)"
 _BELOW = "x.std(correction=0)"
-_EPS = "you add an eps. It keeps 0/0 away, and moves every value a little. It comes in lesson 3, with the vectors that need it; here leave it out."
+_EPS = "you add an eps, or F.layer_norm does. It keeps 0/0 away, and moves every value a little. It comes in lesson 3, with the vectors that need it; here leave it out."
 _UNBIASED = "you divide by the deviation that torch.std takes by default: D - 1 under the root. Say correction=0."
-_CUT = ".item() or .detach() makes a constant of the deviation or the mean, and the gradient misses it. Keep tensors."
+_CUT = ".item(), which ends the `rms` of section 1.1, or .detach() makes a constant of the deviation or the mean, and the gradient misses it. Keep tensors."
 _WITH_EPS = {
     f"{_BELOW} -> {below}": said
     for eps in (1e-5, 1e-6, 1e-8)
@@ -309,12 +309,12 @@ def standardize(answer):
 
 
 _UNCHANGED = {
-    "the weights of layer 7 only, times 3": True,
-    "the weights of all layers, times -1": False,
-    "the weights of one unit in each layer, times 3": False,
-    "all pixels of the input, plus 1": False,
-    "all 64 numbers of each z, plus 5": True,
-    "the first digit of the batch, times 100; the other digits at layer 50": True,
+    "the weights of layer 7 only times 3": True,
+    "the weights of all layers times -1": False,
+    "the weights of one unit in each layer times 3": False,
+    "all pixels of the input plus 1": False,
+    "all 64 numbers of each z plus 5": True,
+    "the first digit times 100: the other digits at layer 50": True,
 }
 _REASONS = (
     "In layer 7 z, its mean and its deviation are three times as large: the 3 cancels in that layer already.",
