@@ -139,10 +139,7 @@ BANK = {
     "normed_step": {
         "right": {"the lesson's": _step, "by hand": step_by_hand, "one product": step_one_product},
         "wrong": {
-            "a new state in place": (
-                lambda x, h, W, U, w, b: _step(x, h.mul_(1.0), W, U, w, b) + 0 * h.zero_().sum(),
-                "changed its input",
-            ),
+            "in place": (lambda x, h, *rest: _step(x, h.mul_(1.0), *rest) + 0 * h.zero_().sum(), "changed its input"),
             "columns for rows": (lambda x, h, W, U, w, b: _step(x, h, W.T, U.T, w, b), "raised"),
             "a plain nn.RNNCell": (nn.RNNCell, "takes your function itself"),
         },
@@ -163,15 +160,9 @@ BANK = {
     "last_states": {
         "right": {"torch.where": _last, "one by one": one_by_one, "gathered": gathered},
         "wrong": {
-            "index length, clamped": (
-                lambda cell, x, n: gathered(cell, x, (n + 1).clamp(max=x.shape[1])),
-                "one step too many",
-            ),
+            "clamped": (lambda cell, x, n: gathered(cell, x, (n + 1).clamp(max=x.shape[1])), "one step too many"),
             "detached": (lambda cell, x, n: _last(cell, x, n).detach(), "gradient"),
-            "lengths in place": (
-                lambda cell, x, n: _last(cell, x, n.clone()) + 0 * n.sub_(1).sum(),
-                "changed its input lengths",
-            ),
+            "in place": (lambda cell, x, n: _last(cell, x, n.clone()) + 0 * n.sub_(1).sum(), "changed its input len"),
         },
     },
     "mended_tagger": {

@@ -78,17 +78,16 @@ _LN = "_layer_norm(a, weight, bias)"
 _VAR = "a.var(-1, correction=0, keepdim=True)"
 _SEPARATE = "the two parts are normalized separately. That comes later; here the norm goes on their sum."
 
-
 _WRITTEN_OUT = {
     "torch.sqrt(a.var(-1, keepdim=True) + 1e-5)": "the variance divides by H - 1. LayerNorm divides by H: correction=0.",
     f"(torch.sqrt({_VAR}) + 1e-5)": "eps is added to the deviation. It belongs to the variance, under the root.",
     "(a.std(-1, keepdim=True) + 1e-5)": "the variance divides by H - 1, and eps is added to the deviation.",
+    "a.std(-1, keepdim=True)": "the variance divides by H - 1, and eps is missing: F.layer_norm has both right.",
     f"({_VAR} + 1e-5)": "the root is missing: divide by sqrt(variance + eps).",
     f"torch.sqrt({_VAR} + 1e-12)": "eps is not PyTorch's 1e-5.",
     f"torch.sqrt({_VAR} + 1e-3)": "eps is not PyTorch's 1e-5.",
     f"torch.sqrt({_VAR}.detach() + 1e-5)": "the values are right, but the deviation is cut off from the gradient.",
 }
-
 
 _STEP_MISTAKES = known(
     _step,
@@ -100,6 +99,7 @@ _STEP_MISTAKES = known(
         f"{_LN} -> a ; x @ W.T + h @ U.T -> _layer_norm(x @ W.T, weight, bias) + _layer_norm(h @ U.T, weight, bias)": _SEPARATE,
         f"{_LN} -> a * weight + bias ; x @ -> _layer_norm(x) @ ; h @ -> _layer_norm(h) @": "x and h are normalized, and not what the matrices make of them: the norm goes on the sum W x + U h.",
         "torch.tanh -> ": "there is no tanh.",
+        f"torch.tanh({_LN}) -> torch.tanh(_layer_norm(a)) * weight + bias": "gain and bias come after the tanh. They belong to the norm, before it.",
         "torch.tanh -> torch.sigmoid": "there is a sigmoid in place of the tanh.",
         f"{_LN} -> a * weight + bias": "nothing is normalized: this is the plain step, with gain and bias.",
         "(a, weight, bias) -> (a)": "gain and bias are not used.",
@@ -428,15 +428,21 @@ _ALL = (
     f"h = x -> states = []; h = x ; {_CHOSEN} -> {_RUN}; states.append(h) ; return h -> return torch.stack(states, 1)"
 )
 
+_ON = "the loop goes on through the padding. A sequence that has ended must keep its state."
+_ZEROS = "the state is set to zero where a sequence has ended. It must keep its last one: torch.where(alive, new, h)."
+_CLEARED = "the padding is set to zero, but the loop goes on: zeros are an input, too. Keep the state."
 _MASK_MISTAKES = known(
     _last,
     {
-        f"{_CHOSEN} -> {_RUN}": "the loop goes on through the padding. A sequence that has ended must keep its state.",
+        f"{_CHOSEN} -> {_RUN}": _ON,
         "t < lengths -> t <= lengths": "one step too many: step t (from 0) belongs to a sequence while t < length.",
         "t < lengths -> t < lengths - 1": "one step too few: the last step is number length - 1, so t < length.",
-        f"{_CHOSEN} -> {_RUN} * alive": "the state is set to zero where a sequence has ended. It must keep its last one: torch.where(alive, new, h).",
+        f"{_CHOSEN} -> {_RUN} * alive": _ZEROS,
         f"{_CHOSEN} -> torch.where(alive, h, {_RUN})": "the choice is the wrong way round: the new state while the sequence lives, the old one afterwards.",
-        f"{_CHOSEN} -> cell(x[:, t] * alive, h)": "the padding is set to zero, but the loop goes on: zeros are an input, too. Keep the state.",
+        f"{_CHOSEN} -> cell(x[:, t] * alive, h)": _CLEARED,
+        f"{_CHOSEN} -> torch.where(alive, {_RUN}, 0)": _ZEROS,
+        f"{_CHOSEN} -> cell(torch.where(alive, x[:, t], 0), h)": _CLEARED,
+        f"{_CHOSEN} -> {_RUN} ; x.shape[1] -> int(lengths.max())": _ON,
         f"{_CHOSEN} -> alive * {_RUN} + ~alive * h": "old and new state are weighed with 1 and 0, and 0 * nan is nan: padding of nan or inf gets in. Choose, with torch.where(alive, new, h).",
         "[:, None] -> ": "the mask has the shape (B,) and meets (B, H): make it (B, 1), with [:, None].",
         f"{_ALL}[torch.arange(len(x)), lengths]": "the states at index length are taken. The last step is number length - 1.",
@@ -502,10 +508,11 @@ _TAG_NAME_MISTAKES = known(
     _Tagger,
     {
         "hidden_size): -> hidden_size, steps):": "the tagger still needs the number of steps. It takes (input_size, hidden_size), and any length.",
+        "hidden_size): -> hidden_size, steps=5): ; LayerNorm(hidden_size) -> LayerNorm([steps, hidden_size])": "the gains still have one row for each step, and the norm looks along time: nn.LayerNorm(hidden_size).",
+        "LayerNorm(hidden_size) -> LayerNorm(2 * hidden_size) ; batch_first -> bidirectional=True, batch_first": "the norm is 2H wide. A bidirectional GRU would fit it, but that reads from the end too, and so looks ahead.",
         "LayerNorm(hidden_size) -> LayerNorm(input_size)": "the norm has the width of the input. It normalizes what comes out of the GRU: nn.LayerNorm(hidden_size).",
         "LayerNorm(hidden_size) -> LayerNorm(hidden_size, elementwise_affine=False)": "the norm has no gain and bias. Leave elementwise_affine as it is.",
-        _NEW_NORM
-        + " -> self.norm = nn.BatchNorm1d(hidden_size)": "that is BatchNorm: its statistics mix the samples. Asked is nn.LayerNorm(hidden_size).",
+        f"{_NEW_NORM} -> self.norm = nn.BatchNorm1d(hidden_size)": "that is BatchNorm: its statistics mix the samples. Asked is nn.LayerNorm(hidden_size).",
         f"{_NEW_NORM} -> pass ; self.norm(self -> nn.LayerNorm(6)(self": "self.norm is not made in __init__: gains that are made in forward are never trained.",
         "nn.GRU -> nn.LSTM": "rnn is an LSTM. Asked is nn.GRU.",
         "nn.GRU -> nn.RNN": "rnn is a plain RNN. Asked is nn.GRU.",
