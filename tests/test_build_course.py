@@ -206,7 +206,19 @@ def test_a_hidden_input_is_folded_in_both_editions_and_stays_so(tmp_path):
     for edition in ("learner", "solutions"):
         cells = editions.notebook(read, edition).cells
         assert cells[1].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
+        assert cells[1].source == f"{editions.FOLDED}\n1", (
+            "JupyterLab shows a folded cell's first line: no answer in it"
+        )
         assert cells[2].metadata == {}
+
+
+def test_an_error_in_a_folded_cell_is_placed_at_its_line(tmp_path, capsys):
+    text = TITLE + '# %% tags=["hide-input"]\n1\n1 / 0\n'
+    assert command.main([], project(tmp_path, {"02_tiny.py": text})) == 1
+    assert (
+        f"02_tiny.py:{text.splitlines().index('1 / 0') + 1}: the cell raises ZeroDivisionError"
+        in capsys.readouterr().err
+    )
 
 
 def test_unfolding_a_hidden_input_in_a_stored_notebook_is_stale(tmp_path):
@@ -235,7 +247,7 @@ def in_data(number):
 
 
 def test_a_lesson_depends_on_the_data_that_its_code_reads():
-    runs = {"runs/cnn_learning_rates.json", "runs/cnn_norm_placement.json"}
+    runs = {f"runs/cnn_{name}.json" for name in ("learning_rates", "norm_placement", "three_faults")}
     assert in_data("09") == {"digits.npz", *runs}
     assert in_data("13") == {"bench.csv"}, "by its name"
     assert in_data("02") == set() and in_data("04") == {"digits.npz"}

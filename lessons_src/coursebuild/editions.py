@@ -16,6 +16,9 @@ from coursebuild.source import LessonError, blank
 
 UPWARDS = re.compile(r"""(\]\(<?|^ *\[[^]]+\]: *<?|\b(?:href|src)=["'])\.\./""", re.MULTILINE)  # a link in Markdown
 
+# JupyterLab shows the first line of a folded cell, and that line may not answer a prediction above or below it.
+FOLDED = "# Folded: this cell draws, checks or prepares. Run it like any other; click here to look inside."
+
 
 def notebook(lesson, edition):
     """Return the un-run notebook of an edition, "learner" or "solutions"."""
@@ -31,6 +34,8 @@ def notebook(lesson, edition):
         metadata = {"tags": tags} if tags else {}
         if "hide-input" in tags:  # JupyterLab folds the code, and shows what it puts out
             metadata["jupyter"] = {"source_hidden": True}
+            if cell.type == "code":
+                source = f"{FOLDED}\n{source}"
         make = nbformat.v4.new_code_cell if cell.type == "code" else nbformat.v4.new_markdown_cell
         cells.append(make(source, id=cell.id, metadata=metadata))
     made = nbformat.v4.new_notebook(cells=cells)

@@ -17,7 +17,8 @@ def place(cell, source):
         for number, line in enumerate(source.source.splitlines(), source.line + 1)
         if not BEGIN["code"].fullmatch(line.rstrip()) and not END["code"].fullmatch(line.rstrip())
     ]
-    return kept[int(found[1]) - 1] if found and int(found[1]) <= len(kept) else source.line
+    line = int(found[1]) - ("hide-input" in source.tags) if found else 0  # a folded cell begins with a line of its own
+    return kept[line - 1] if 0 < line <= len(kept) else source.line
 
 
 def clean(lesson, cell, source):
