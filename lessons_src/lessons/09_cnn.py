@@ -504,7 +504,7 @@ gap = (fair["LayerNorm"]["accuracy"] - fair["none"]["accuracy"]).mean()
 assert -3 < gap < 6 and fair["none"]["accuracy"][:, -1].min() > 85
 
 # %% [markdown]
-# Of 90 points about one is left: 0.8 on average over 16 other pairs on two splits, from −1.4 to 3.0. (Kaiming's weights are no gain for LayerNorm. With the same seeds it ended two points lower than from the default ones.)
+# Two runs cannot even show who is ahead. Over 16 other pairs on two splits LayerNorm was, by 0.8 points on average (−1.4 to 3.0): of 90 points about one is left. (Kaiming's weights are no gain for LayerNorm. With the same seeds it ended two points lower than from the default ones.)
 #
 # ### What is left: the learning rate
 #
