@@ -948,7 +948,7 @@ show("largest change of the output", (before - after).abs().max().item(), digits
 assert (before - after).abs().max() < 1e-3  # rows of variance v/(v+eps), normalized once more
 
 # %% [markdown]
-# Before training the two change next to nothing, because a normalized row stays what it is, apart from $\epsilon$. After training the second one normalizes the first one's gain and bias, so the model is no longer the paper's.
+# Before training the two change next to nothing, because a normalized row stays what it is, apart from $\epsilon$. After training the second one normalizes what the first one's gain and bias have made, so the model is no longer the paper's.
 #
 # So no test of shapes sees a norm too many, or a missing final norm. Count the norms, and ask each whether its input is normalized already.
 

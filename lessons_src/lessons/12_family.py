@@ -713,8 +713,8 @@ plot.bars(
 
 # %% [markdown]
 # RMSNorm was lower in 13 of 16 pairs, by 0.002 nats on average. That is a fifth of the standard deviation of LayerNorm's own runs (0.010), and only one split shows it: eight of eight pairs there, five of eight on the other. If there is a lead, it is a small one.
-# DyT was **behind** in all 16 pairs with either $\alpha$, and the two differ by 0.001 on average. With twelve blocks it matters more: in six further pairs DyT was on average 0.03 behind with 0.5 and 0.02 with 0.25, which was closer in each pair.
-# That is one small network and one rate. DyT's authors report results as good as with a norm, up to full-size language models ([Deeper](#DyT-with-little-data-and-with-more): a case of each kind).
+# DyT was **behind** in all 16 pairs with either $\alpha$, and the two differ by 0.001 on average.
+# That is one small network of six blocks and one rate. DyT's authors report results as good as with a norm, up to full-size language models ([Deeper](#DyT-with-little-data-and-with-more): a case of each kind).
 #
 # So a function without statistics can train such a net, here for 0.03 to 0.04 nats. RMSNorm cost nothing that 16 pairs could show.
 
