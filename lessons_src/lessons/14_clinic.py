@@ -51,7 +51,7 @@ plot.images(
 # *About 60 min.* **You'll be able to**
 # - go from a symptom to a cause with four tools;
 # - examine a LayerNorm that you have not written, with ten tests in an order that names the fault;
-# - in an optional project: write a norm from one page, and recognize a result that is too good.
+# - in an optional project: write a norm from one page, and report honestly what it does.
 #
 # **You need** [lesson 4](04_affine_and_module.ipynb) (the module) and [lesson 7](07_backward.ipynb) (gradients), and for the project [lesson 11](11_transformer.ipynb).
 #
@@ -68,9 +68,9 @@ plot.images(
 # - [ ] $x + \operatorname{LN}(f(x))$ :: Here the branch reads the raw stream, and the norm comes after the function.
 #
 # **Recall 14.3:** all weights of a linear layer without bias are multiplied by 10. LayerNorm with $\epsilon = 0$ follows. What changes?
-# - [x] the gradient of these weights, and no output :: The norm takes the factor out of the output, and the gradient becomes a tenth.
-# - [ ] nothing at all :: No output changes, but the gradient of the weights becomes a tenth.
-# - [ ] every output, by a factor of 10 :: The norm divides by a standard deviation that is 10 times as large.
+# - [x] the gradient of these weights, and no output of the norm :: The norm takes the factor out, and the gradient becomes a tenth.
+# - [ ] nothing at all :: No output of the norm changes, but the gradient of the weights becomes a tenth.
+# - [ ] every output of the norm, by a factor of 10 :: The norm divides by a standard deviation that is 10 times as large.
 
 # %% [markdown]
 # ## 14.1 Every size fits
@@ -79,7 +79,7 @@ plot.images(
 #
 # **Predict 14.1:** your diagnosis: which line is wrong?
 # - [ ] `F.layer_norm`: gain and bias meet the wrong axis :: They meet the last axis of `pixels`, which has size C as it should. What is in that axis?
-# - [x] the first `reshape`: it does not bring the channels to the end :: It cuts the numbers into pieces in the order in which memory holds them, and there the neighbors of one channel follow one another.
+# - [x] the first `reshape`: it does not bring the channels to the end :: It cuts the numbers into pieces in their order, in which the last index runs fastest, so neighbors of one channel follow one another.
 # - [ ] none: LayerNorm mixes the channels of a pixel, so a missing one shows in the others :: The statistics do mix them, but a gain and a bias of 0 give zeros in channel 1 and nowhere else.
 #
 # **The tool: a footprint.** Take one output, and ask autograd on which inputs it depends.
@@ -99,7 +99,7 @@ def footprint(layer, shape, output):
 # **Predict 14.2:** one image of 3 channels, 4 rows and 5 columns. On which inputs does the patient's output [0, 1, 2, 3] depend (channel 1, row 2, column 3)?
 # - [ ] [0, 0, 2, 3], [0, 1, 2, 3], [0, 2, 2, 3] :: These are the three channels of that pixel, which a right layer would name.
 # - [ ] on all 60 :: Each piece that is normalized has only C = 3 numbers.
-# - [x] [0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 3, 0] :: Three neighbors in memory. They are in one channel, and the last is already in the next row.
+# - [x] [0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 3, 0] :: Three neighbors in that order. They are in one channel, and the last is already in the next row.
 
 # %%
 print("depends on", footprint(patient_pixels, (1, 3, 4, 5), (0, 1, 2, 3)))
@@ -139,7 +139,7 @@ out = repaired_pixels(x, gain, shift)  # (B, C, H, W)
 show("share of zeros in channels 0, 1, 2", (out[0] == 0).flatten(1).double().mean(1), digits=2)
 
 # %% [markdown]
-# `reshape` moves no number. It cuts the one long row in memory into different pieces, which works for every size. So a fault that fits every size is found by asking *what depends on what*, and a footprint needs no reference for that.
+# `reshape` keeps the order of the numbers, last index fastest, and cuts that one row into different pieces, which works for every size. So a fault that fits every size is found by asking *what depends on what*, and a footprint needs no right layer for that.
 
 # %% [markdown]
 # ## 14.2 Clean until it has learned
@@ -163,10 +163,10 @@ def patient_average(x, mask, norm):
 # - [ ] through the statistics: it counts in mean and variance :: LayerNorm takes the statistics of every token by itself, so the padding cannot reach a real token.
 # - [ ] through the division: it counts as tokens :: `mask.sum` counts the real tokens only.
 #
-# **Predict 14.4:** a sentence of three tokens is followed by five of padding. How far is its vector off?
-# - [ ] by $\beta$ :: One token of padding for each real one would do that.
-# - [x] by $\frac53\beta$ :: Each of the five adds $\beta$ to the sum, which is divided by three.
-# - [ ] by $\frac58\beta$ :: That would be so if the sum were divided by all eight.
+# **Predict 14.4:** a sentence of three tokens is followed by five of padding, which add $p$ each. How far is its vector off?
+# - [ ] by $p$ :: One token of padding for each real one would do that.
+# - [x] by $\frac53p$ :: Each of the five adds $p$, which is $\beta$ here, to the sum, and that is divided by three.
+# - [ ] by $\frac58p$ :: That would be so if the sum were divided by all eight.
 #
 # **The tool: random gains and biases.** They make a new layer like a trained one.
 
@@ -235,7 +235,7 @@ show("moved by padding, trained layer", padding_shows(repaired_average, trained)
 # %% [markdown]
 # ## 14.3 A net that whispers
 #
-# Why does a net learn so little although all its layers are right? A small Pre-LN net is to read the digits. GPT-2 draws its weights with standard deviation 0.02, so its author does that in one loop. After three epochs of SGD at a rate of 0.1 the net reads about two digits in five. A colleague's reads nine in ten: the same net, the same batches, weights of the same standard deviation.
+# Why does a net learn so little although all its layers are right? A small Pre-LN net is to read the digits. GPT-2 draws most weights with standard deviation 0.02, so the author does that in one loop. After three epochs of SGD at a rate of 0.1 the net reads about two digits in five. A colleague's reads nine in ten: the same net, the same batches, weights of the same standard deviation.
 
 
 # %% tags=["hide-input"]
@@ -308,8 +308,8 @@ def repaired_init(model):
     """Initialize a model in place: weights of Linear and Embedding layers N(0, 0.02²),
     biases of Linear layers 0.
 
-    All else stays as it was made: the model holds norms of several kinds and any names,
-    PyTorch's and other people's classes, over one axis and over two. Returns nothing.
+    All else stays as it was made: the model holds norms of several kinds, with any names and
+    any shapes, PyTorch's and other people's classes. Returns nothing.
     """
     ### BEGIN SOLUTION
     for module in model.modules():
@@ -363,7 +363,7 @@ assert (high - low).mean() > 20
 # %% [markdown]
 # In 32 pairs on each of two splits, the patient read 23 to 72 % (39 and 47 on average), the repaired net 51 to 97 % (90 and 92), and in every pair the repaired net was at least 18 points better. Two controls, 16 runs on each split: if *only* the gains are drawn, the net reads 24 to 73 %; if everything *but* the gains is, 74 to 97 %.
 #
-# So it is the gains. A norm with gains of size 0.02 hands on a fiftieth of what it should, with random signs. At the start the first and the last layer have a gradient 50 to 60 times smaller than in the repaired net, and those in a branch, with two norms on their way, 1,300 to 2,900 times (means of 16 draws). The steps of plain SGD are then too small. (With Adam, in 8 pairs on each split, it was 87 to 94 % against 93 to 98 %.) So ask of which *layer* a parameter is before you draw it.
+# So it is the gains. A norm with gains of size 0.02 hands on a fiftieth of what it should, with random signs. If only the gains are drawn, the first and the last layer start with a gradient about 50 times smaller than the repaired net's, and the branches, with two norms on the way, about 2,400 times (means of 16 draws). The steps of plain SGD are then too small. (With Adam, in 8 pairs on each split, it was 87 to 94 % against 93 to 98 %.) So ask of which *layer* a parameter is before you draw it.
 
 # %% [markdown]
 # ## 14.4 Pre-LN by name
@@ -514,7 +514,7 @@ def draw(*shape, dtype=torch.float64):
 # | `names` | none: it lists the parameters | not registered, other names |
 # | `rows` | 5 features, standard deviations 1 to 0.001 | the formula: D − 1, eps, mean, bias |
 # | `axes` | three axes of different size | statistics over a wrong axis |
-# | `half` | float16: entries of 600; zeros with eps = 1e-8 | computing in half precision |
+# | `half` | float16: entries of size 600; zeros with eps = 1e-8 | computing in half precision |
 # | `constant` | a constant row, and its gradient | a root at 0 |
 # | `options` | two axes, eps = 0.1, no gain and bias | unused arguments |
 # | `layout` | a transposed tensor | `view` |
@@ -770,7 +770,7 @@ check.again(again)
 #
 # </details>
 #
-# Run through all ten, in an order:
+# All ten, in an order:
 
 # %%
 ten = [names, rows, axes, again, gradient, offset, half, constant, options, layout]
@@ -835,17 +835,17 @@ shuffled = [suspects(torch.randperm(10, generator=g).tolist()) for _ in range(50
 assert 4.5 < sum(shuffled) / 500 < 5.5 and suspects([0, 7, 5, 1, 2, 3, 4, 6, 8, 9]) < 3
 
 # %% [markdown]
-# In a random order it is about 5. Two rules make the order:
+# In a random order it is about 5, and in some below 3. Two rules make this order:
 #
 # - **A test relies only on those before it.** `names` comes first, because `trial` needs parameters. `again` comes before `gradient`, because a layer that overwrites its input spoils every later comparison.
-# - **One change at a time.** `rows` asks the plain question, and each later test changes one thing, to which its failure points.
+# - **Few changes at a time.** `rows` asks the plain question, and each later test changes one thing or a few, to which its failure points.
 #
 # Ten tests do not prove a layer right: they look at no GPU, no empty batch, no second derivative.
 
 # %% [markdown]
-# ## 14.6 Clinic: one page and a result too good (optional, 34 min)
+# ## 14.6 Clinic: a norm from one page (optional, 34 min)
 #
-# Can you build a norm from formulas alone, and report honestly what it does? You get one page, as from a paper, without code. (The norm is made up for this lesson. At $\lambda = 1$ it is known as *cumulative layer normalization*, from Conv-TasNet, a network for speech.)
+# Can you build a norm from formulas alone, and tell whether it is better? You get one page, as from a paper, without code. (The norm is made up for this lesson. At $\lambda = 1$ it is known as *cumulative layer normalization*, from Conv-TasNet, a network for speech.)
 #
 # > **TrailNorm: a norm with memory.** A token is normalized with the statistics of its trail: its own numbers and those of the tokens before it, the older the less.
 # >
@@ -1099,7 +1099,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | 4 | again | the same rows twice, others in between, `eval()` | it writes into its input, or keeps something |
 # | 5 | gradient | random gain, random gradient from above | a path that is cut; a wrong backward pass |
 # | 6 | offset | float32 rows around 10,000 | one-pass variance |
-# | 7 | half | float16: entries of 600; zeros with eps = 1e-8 | computed in half precision |
+# | 7 | half | float16: entries of size 600; zeros with eps = 1e-8 | computed in half precision |
 # | 8 | constant | a constant row, and its gradient | a root at 0 |
 # | 9 | options | two axes, eps = 0.1, no gain and bias | arguments that are not used |
 # | 10 | layout | a transposed tensor | `view` |

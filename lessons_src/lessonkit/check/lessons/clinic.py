@@ -98,11 +98,9 @@ _PIXEL_PROBES = [
     _images("float32 pixels around 100", draw(7, 2, 16, 3, 2, mean=100.0, dtype=torch.float32), tolerance=1e-4),
 ]
 
-_VIEW = (
-    "reshape cuts one long row of numbers into other pieces and moves nothing: C neighbors of one channel are still "
-    "normalized together. To bring the channels to the end, move the axis (movedim, permute, transpose)."
-)
-_ORDER = "the axes come back in a different order than they left: movedim(1, -1) is undone by movedim(-1, 1)."
+_VIEW = "reshape cuts one long row of numbers into other pieces and moves nothing: C neighbors of one channel are still normalized together. To bring the channels to the end, move the axis (movedim, permute, transpose)."
+_ORDER = "the axes come back in a different order than they left: movedim(1, -1) is undone by movedim(-1, 1), and permute(0, 2, 3, 1) by permute(0, 3, 1, 2)."
+_BACK = (".permute(0, 2, 3, 1)", ".transpose(1, 2).movedim(-1, 1)", "")
 _OTHER = "that is a different norm: each pixel has a mean and a variance of its own, over its C channels."
 _RETURN = "return pixels.movedim(-1, 1)"
 
@@ -111,9 +109,10 @@ _PIXEL_MISTAKES = known(
     {
         "x.movedim(1, -1) -> x.reshape(x.shape[0], -1, x.shape[1]) ; pixels.movedim(-1, 1) -> pixels.reshape(x.shape)": _VIEW,
         "pixels.movedim(-1, 1) -> pixels.reshape(x.shape)": "the channels are moved to the end and not moved back: a reshape at the end puts the numbers into the wrong places. Undo a move with a move.",
-        "pixels.movedim(-1, 1) -> pixels": _ORDER,
+        **{f"pixels.movedim(-1, 1) -> pixels{back}": _ORDER for back in _BACK},
         "x.movedim(1, -1) -> x ; pixels.movedim(-1, 1) -> pixels": "F.layer_norm normalizes the last axis, and here that is a row of pixels (W). Move the channels to the end first.",
         f"{_RETURN} -> return F.group_norm(x, 1, weight, bias)": _OTHER,
+        f"{_RETURN} -> return F.instance_norm(x, weight=weight, bias=bias)": _OTHER,
         f"{_RETURN} -> return F.batch_norm(x, None, None, weight, bias, training=True)": _OTHER,
     },
 ) + known(
@@ -325,12 +324,10 @@ def _sparing(model):
             nn.init.zeros_(p) if name == "bias" else nn.init.normal_(p, std=0.02)
 
 
-_MATRICES = (
-    "a gain over two axes is a matrix, too: the rule p.dim() > 1 takes it for a weight. Ask which layer a parameter "
-    "belongs to, not how many axes it has."
-)
+_MATRICES = "a gain over two axes is a matrix, too: the rule p.dim() > 1 treats it as a weight. Ask which layer a parameter belongs to, not how many axes it has."
 _LISTED = "your rule knows some classes of norms, and this model has others. List the layers that you do change."
 _SILENT = "the gains are set to 0: such a norm answers every row with its bias."
+_MORE = (" and p.dim() > 1", ' and not name.endswith("bias")')
 _NAMED = "your rule goes by names, and a norm may have any name. Ask of which class a layer is."
 
 _LAYER_NORM_MISTAKES = [
@@ -342,8 +339,7 @@ _LAYER_NORM_MISTAKES = [
             'p.dim() > 1 -> name.endswith("weight")': "every weight is drawn, and that is what the gains of the norms are called, too.",
             'elif name.endswith("bias") -> else': "one-dimensional parameters are set to 0, and the gains of the norms are among them.",
             'if p.dim() > 1 -> if False ; elif name.endswith("bias") -> else': _SILENT,
-            'p.dim() > 1 -> "norm" not in name': _NAMED,
-            'p.dim() > 1 -> "norm" not in name and p.dim() > 1': _NAMED,
+            **{f'p.dim() > 1 -> "norm" not in name{more}': _NAMED for more in ("", *_MORE)},
         },
     ),
 ]
@@ -362,7 +358,7 @@ _LINEAR_MISTAKES = known(
         "nn.init.zeros_(module.bias) -> pass": "the biases of the Linear layers keep what was in them. They are to be 0.",
         "nn.init.zeros_(module.bias) -> nn.init.normal_(module.bias, std=0.02)": "the biases of the Linear layers are drawn, too. They are to be 0.",
         "(nn.Linear, nn.Embedding) -> nn.Linear": "the Embedding keeps its own initialization, with deviation 1. It is to have 0.02 as well.",
-        "std=0.02 -> std=0.02**0.5": "0.02 is the deviation (std), not the variance.",
+        **{f"std=0.02 -> std=0.02**{n}": "0.02 is the deviation (std), 0.02² the variance." for n in (0.5, 2)},
         "std=0.02 -> 0.02": "the second argument of normal_ is the mean. Name the deviation: std=0.02.",
         "normal_(module.weight, std=0.02) -> uniform_(module.weight, -0.02, 0.02)": "that is a uniform distribution between -0.02 and 0.02. Its deviation is 0.02 / sqrt(3).",
         " and module.bias is not None -> ": "a Linear layer made with bias=False has None for its bias. Ask before you set it to 0.",
@@ -433,6 +429,7 @@ _BLOCK_MISTAKES = known(
         f"x = {_MIX} -> y = {_MIX} ; norm2(x) -> norm2(y)": "the second branch is added to the input of the block: what the first branch wrote is lost.",
         f"{_MIX} -> x + (y := self.norm1(x)) + self.mix(y) ; {_MLP} -> x + (y := self.norm2(x)) + self.mlp(y)": "the normalized row is added to the stream in addition to the branch: three terms, where Pre-LN has two.",
         "self.norm1(x) -> x ; self.norm2(x) -> x": "the norms are gone. In Pre-LN each branch reads the stream through its norm.",
+        f"x = {_MIX} -> y = self.norm1(x) ; norm2(x) -> norm2(y + self.mix(y))": "the second branch reads the sum of a normalized row and the first branch. It is to read the stream: x + self.mix(…), x as it came in.",
         "norm2(x) -> norm1(x)": "norm1 is used in both branches. The second has a norm of its own, norm2.",
         "mix(self.norm1(x)) -> mix(self.norm2(x)) ; mlp(self.norm2(x)) -> mlp(self.norm1(x))": "the norms are exchanged: norm1 belongs to mix, norm2 to mlp.",
         f"x = {_MIX} -> y = self.mix(self.norm1(x)) ; {_MLP} -> {_MLP} + y": "both branches read the input of the block. mlp is to read the stream after mix has written to it.",
@@ -569,9 +566,11 @@ def _again(cls):
 
 def _test_mistakes(solution, let, refuse, rows):
     """The known mistakes of a learner's test: let, refuse: why it may let every layer pass, or none; then its own."""
+    rounding = ("is nn.LayerNorm", "is not nn.LayerNorm", "is not _Layer", "not in (nn.LayerNorm, _Layer)")
     every = {
         "return -> return True or": f"your test lets every layer pass. {let}",
         "return -> return False and": f"your test refuses every layer, PyTorch's too. {refuse}",
+        **{f"return -> return cls {some} and": f"your test refuses right layers. {refuse}" for some in rounding},
         "return -> _ =": "the return is missing: a test that returns None refuses every layer.",
     }
     return known(solution, every | rows)
@@ -580,17 +579,17 @@ def _test_mistakes(solution, let, refuse, rows):
 _OFFSET_MISTAKES = _test_mistakes(
     _offset,
     "What has to be equal, and within which tolerance?",
-    "Is the tolerance too small? PyTorch is off by about 0.002 at 10,000 in float32.",
+    "Is the tolerance too small? PyTorch is off by about 0.002 at 10,000 in float32, and other right layers by as much: allow ten times that.",
     {
         "10_000, 0.02 -> 0, 1e-4": "the rows are around 0, or too near to it for the tolerance. Move them away: + 10_000.",
-        ", dtype=torch.float32 -> ": "float64 rows: there a one-pass variance at 10,000 keeps eight digits. Draw them in float32.",
+        ", dtype=torch.float32 -> ": "a one-pass variance passes. At 10,000 it keeps eight digits in float64 rows, and in rows multiplied by 10,000 nothing is lost: draw float32 rows (dtype=torch.float32), and add 10_000.",
         "0.02 -> 1000": "the tolerance is too large. PyTorch is off by about 0.002 at 10,000, so allow ten times as much.",
     },
 )
 _GRADIENT_MISTAKES = _test_mistakes(
     _gradient,
-    "A comparison of outputs does that: compare the gradients of x, within 1e-9 or so.",
-    "In float32 rounding is larger than such a tolerance, and two numbers that are rounded differently are not equal.",
+    "A comparison of outputs does that, and so does x.grad compared with itself: take torch.autograd.grad(…, x, dy) of each output, and compare within 1e-9 or so.",
+    "Does x.grad hold the sum of two gradients? backward() adds to it, so take torch.autograd.grad. And rounding is larger than 1e-9 in float32, and above 0 in float64.",
     {
         "draw(83, 4, 5) -> torch.ones_like(out)": "the gradient from above is all ones, so a layer that forgets it passes. Draw dy at random.",
         "_trial(cls, x) -> cls(5).double()(x), F.layer_norm(x, (5,))": "the gains are those of a new layer, 1, and hide a gain in the wrong place. trial gives a layer random ones.",
@@ -606,6 +605,7 @@ _AGAIN_MISTAKES = _test_mistakes(
         "layer.eval() -> layer": "eval() is missing: a layer that keeps something for evaluation passes.",
         ", layer(10 * x) -> ": "no other rows come in between, so a layer that remembers those of the call before passes.",
         "same = torch.equal(layer(x.clone()), first) and -> same =": "in training mode the rows are not asked again after other rows.",
+        "layer(x.clone()) -> cls(5).double()(x.clone()) ; layer.eval()(x.clone()) -> cls(5).double()(x.clone())": "each call has a new layer (trial makes one, too), so nothing can be remembered. Build one layer, and call it several times.",
         "cls(5).double() -> cls(5)": "the layer is float32 and the rows are float64: PyTorch's layer raises an error. Make them one type.",
     },
 )
