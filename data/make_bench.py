@@ -1,9 +1,14 @@
-"""make bench: time fused_layer_norm beside PyTorch's own kernel, and write data/bench.csv, which lesson 13 draws.
+"""make bench: time lesson 13's loops and PyTorch's own kernel, and write data/bench.csv, which the lesson shows.
+
+The rows of this processor and this edition of the loops are replaced; those of other processors stay. A processor is
+its name and the size of its last cache, because virtual machines give different processors one name.
 
 For each shape and number of threads, one round runs every candidate once, in changing order, so that a slow moment of
 the machine meets all of them; the median over the rounds is kept. Inputs are float32. Outputs are allocated by the
 candidates, as in real use; glibc is told to keep freed memory, because fresh pages cost every candidate more than the
 work itself.
+With one thread two more candidates tell what the prefetch does: the learner's two loops with one line that asks for
+the next row, and the loops past the caches without it.
 Two more parts: at which size storing past the caches begins to pay, if every result is read at once by whoever comes
 next; and, where memory allows, the loops alone, with preallocated outputs, on tensors beyond the last cache.
 
@@ -13,12 +18,14 @@ Run it on a machine that does nothing else: python data/make_bench.py [--rounds 
 import argparse
 import csv
 import datetime
+import functools
 import math
 import os
 import platform
 import statistics
 import sys
 import time
+import types
 from pathlib import Path
 
 KEEP = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": str(1 << 28)}
@@ -36,9 +43,44 @@ from lessonkit import runs  # noqa: E402
 FILE = Path(__file__).resolve().parent / "bench.csv"
 SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
 READ = [341, 683, 1365, 2731, 4096]  # rows of 768 numbers: 1, 2, 4, 8, 12 MB
+LOOPS = "2"  # edition of the loops: count up when what `fused` measures changes
 COLUMNS = """
-    date machine cpu cores torch numba threads rows D preallocated what rounds forward_ms both_ms
+    date machine cpu last_cache_mb cores torch numba loops threads rows D preallocated what rounds forward_ms both_ms
 """.split()
+
+
+def edited(*edits):
+    """Return the lesson's module with its text edited, (old, new) each, and compiled in memory."""
+    text = Path(lesson.__file__).read_text(encoding="utf-8")
+    for old, new in (("cache=_keep_compiled()", "cache=False"), *edits):
+        if old not in text:
+            raise ValueError(f"{lesson.__file__} has no {old!r}. Copy the text from it.")
+        text = text.replace(old, new)
+    module = types.ModuleType("edited")
+    module.__file__ = lesson.__file__
+    exec(compile(text, "<edited>", "exec"), module.__dict__)
+    return module
+
+
+def asking_ahead():
+    """The module, in which the learner's loops begin each row with one line that asks for the next row."""
+    fetch = "        _fetch_piece(D * {0}.itemsize, {0}.ctypes.data + (r + 1) * D * {0}.itemsize)\n"
+    start = "    for r in range(start, stop):\n"
+    forward = f"{start}        total = number(0)\n        for i in range(D):\n            total += x[r, i]\n"
+    near = "        near, sum_c, sum_cc = number(total / D)"
+    backward = f"{start}        near, scale, block = number(mean[r]), rstd[r], r // ROWS_A_BLOCK\n"
+    more = "        rest = number(mean[r] - near)\n        sum_h, sum_hx = number(0), number(0)\n"
+    ahead = lambda loop, *names: loop.replace(start, start + "".join(map(fetch.format, names)))  # noqa: E731
+    return edited((forward + near, ahead(forward, "x") + near), (backward + more, ahead(backward, "x", "dy") + more))
+
+
+@functools.cache
+def about_the_prefetch():
+    """{name: (module, from how many numbers on it stores past the caches)}"""
+    return {
+        "fused, no prefetch": (edited(("_fetch(address + offset)", "pass")), lesson.LARGE),
+        "ordinary stores, prefetch": (asking_ahead(), math.inf),
+    }
 
 
 def layers(D):
@@ -50,13 +92,13 @@ def layers(D):
     }
 
 
-def forward_and_backward(layer, x, dy, weight, bias, large=lesson.LARGE, read=False):
+def forward_and_backward(layer, x, dy, weight, bias, large=lesson.LARGE, read=False, module=lesson):
     """Return (milliseconds forward, milliseconds forward and backward).
 
-    large: numbers from which on the fused layer stores past the caches. read: whether y and dx are read at once (their
-    sums), as by whoever comes next.
+    large: numbers from which on the fused layer of a module stores past the caches. read: whether y and dx are read at
+    once (their sums), as by whoever comes next.
     """
-    usual, lesson.LARGE = lesson.LARGE, large
+    usual, module.LARGE = module.LARGE, large
     try:
         start = time.perf_counter()
         y = layer(x, weight, bias)
@@ -68,7 +110,7 @@ def forward_and_backward(layer, x, dy, weight, bias, large=lesson.LARGE, read=Fa
             dx.sum()
         return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
     finally:
-        lesson.LARGE = usual
+        module.LARGE = usual
 
 
 def copied(copy, x):
@@ -88,13 +130,12 @@ def copies(x, y):
 
 def preallocated(tensors):
     """Forward and backward of the loops alone."""
-    x, dy, weight, bias, y, dx, mean, rstd, sums = tensors
+    x, dy, weight, bias, y, dx, mean, rstd, sums, dweight, dbias = tensors
     start = time.perf_counter()
     lesson.on_rows(lesson.forward_past_caches, len(x), x, weight, bias, 1e-5, y, mean, rstd)
     middle = time.perf_counter()
-    sums.zero_()
-    lesson.on_rows(lesson.backward_past_caches, len(x), dy, x, mean, rstd, weight, dx, sums[0], sums[1])
-    sums.sum(1)
+    given = dy, x, mean, rstd, weight, dx, sums[0], sums[1], dweight, dbias
+    lesson.on_rows(lesson.backward_past_caches, len(x), *given)
     return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
 
 
@@ -128,6 +169,12 @@ def measure(rows, D, rounds):
     for name, layer in ways.items():
         candidates[name] = lambda layer=layer: forward_and_backward(layer, leaf, dy, weight, bias)
     candidates["fused, ordinary stores"] = lambda: forward_and_backward(ways["fused"], leaf, dy, weight, bias, math.inf)
+    if torch.get_num_threads() == 1:
+        for name, (module, large) in about_the_prefetch().items():
+            layer = lambda x, w, b, module=module: module.fused_layer_norm(x, (D,), w, b)  # noqa: E731
+            candidates[name] = lambda layer=layer, large=large, module=module: forward_and_backward(
+                layer, leaf, dy, weight, bias, large, module=module
+            )
     return medians(candidates, rounds)
 
 
@@ -151,7 +198,7 @@ def measure_large(rows, D, rounds):
     x, dy, weight, bias = (item.detach() for item in draw(rows, D))
     y, dx, rstd = torch.zeros_like(x), torch.zeros_like(x), torch.zeros(rows)
     mean, sums = torch.zeros(rows, dtype=torch.float64), torch.zeros(2, math.ceil(rows / lesson.ROWS_A_BLOCK), D)
-    tensors = x, dy, weight, bias, y, dx, mean, rstd, sums
+    tensors = x, dy, weight, bias, y, dx, mean, rstd, sums, torch.zeros(D), torch.zeros(D)
     candidates = {"fused": lambda: preallocated(tensors), **copies(x, y)}
     return medians(candidates, rounds, warm=1)
 
@@ -159,7 +206,17 @@ def measure_large(rows, D, rounds):
 def last_cache():
     """Bytes of the last cache; 32 MB where Linux does not say."""
     sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
-    return max((int(size[:-1]) * {"K": 1024, "M": 1 << 20}[size[-1]] for size in sizes), default=32_000_000)
+    return max((int(size[:-1]) * {"K": 1024, "M": 1 << 20}[size[-1]] for size in sizes), default=32 << 20)
+
+
+def kept(file, common):
+    """The rows of a file that were measured on other processors, or with other editions of the loops."""
+    if not file.exists():
+        return []
+    with open(file, encoding="utf-8", newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    same = ("machine", "cpu", "last_cache_mb", "loops")
+    return [row for row in rows if any(row[key] != str(common[key]) for key in same)]
 
 
 def memory():
@@ -179,12 +236,14 @@ def main():
         date=datetime.date.today().isoformat(),
         machine=f"{platform.system()} {platform.machine()}",
         cpu=runs.processor(),
+        last_cache_mb=round(last_cache() / (1 << 20)),
         cores=os.cpu_count(),
         torch=torch.__version__,
         numba=numba.__version__,
+        loops=LOOPS,
         rounds=arguments.rounds,
     )
-    table = []
+    table, kept_rows = [], kept(arguments.out, common)
 
     def keep(found, **setting):
         for name, (forward, both) in found.items():
@@ -233,7 +292,7 @@ def main():
     with open(arguments.out, "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(table)
+        writer.writerows(kept_rows + table)
     print(f"\nwritten: {arguments.out}. Lesson 13 shows it after: make notebooks")
 
 

@@ -43,6 +43,7 @@ CALLS = {
     "cubes": (plot.cubes, (blocks,), WORDS),
     "blocks": (plot.blocks, ({"Pre-LN": pre_ln},), WORDS),
     "cell": (plot.cell, ("GRU",), WORDS),
+    "trips": (plot.trips, ({"fused": [("loop 1", ["x"], []), ("loop 2", [], ["y"])]},), WORDS),
     "scatter3d": (plot.scatter3d, ({"softmax": torch.eye(3)},), {**WORDS, "x": "a", "y": "b", "z": "c"}),
     "figure": (plot.figure, (lambda ax: ax.plot([0, 1]),), WORDS),
 }
@@ -670,6 +671,22 @@ def test_every_wire_of_a_cell_ends_at_something(kind):
             assert any(abs(x - a) <= w and abs(y - b) <= h for a, b, w, h in sizes), f"{wire} hangs in the air"
 
 
+# Trips to memory
+
+
+def test_every_trip_to_memory_is_an_arrow_and_is_counted(drawn):
+    line = [("mean(x)", ["x"], []), ("x - mean", ["x"], ["c"]), ("c * c", ["c"], ["squares"])]
+    plot.trips({"line by line": line, "fused": [("loop 1", ["x"], []), ("loop 2", [], [])]}, **WORDS, show=False)
+    (ax,) = drawn[0].axes
+    texts = [text.get_text() for text in ax.texts]
+    assert "3 read, 2 written" in texts and "1 read, 0 written" in texts
+    arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None) is not None]
+    assert len(arrows) == 6
+    back = [arrow for arrow in arrows if arrow.xy[0] < arrow.get_position()[0]]  # towards the memory, on the left
+    assert len(back) == 2
+    assert texts.count("one row, in the cache") == 1, "only where a loop moves nothing"
+
+
 # Blocks
 
 
@@ -748,6 +765,9 @@ LN = "LayerNorm"
         ),
         (lambda: plot.cubes({"a" * 90: {"shape": {"C": 3}, "over": "C"}}, **WORDS), "too wide"),
         (lambda: plot.cell("RNN", **WORDS), "draws 'GRU' and 'LSTM', not 'RNN'"),
+        (lambda: plot.trips({name: [("f", ["x"], [])] for name in "abc"}, **WORDS), "3 lists, at most 2"),
+        (lambda: plot.trips({"a": [("f", "x", [])]}, **WORDS), "'a' is .*expected"),
+        (lambda: plot.trips({"a": [("f" * 40, ["x"], [])]}, **WORDS), "is too wide. Say it in fewer letters"),
         (lambda: plot.blocks({"Pre-LN": {"after": ["LN"]}}, **WORDS), r"'Pre-LN' is .*expected dict\(branch="),
         (lambda: plot.blocks({"Pre-LN": {"branch": ["f"], "before": ["LN"]}}, **WORDS), r"expected dict\(branch="),
         (lambda: plot.blocks({str(n): pre_ln for n in range(6)}, **WORDS), "6 blocks, at most 5"),

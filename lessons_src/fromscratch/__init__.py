@@ -26,6 +26,7 @@ _HOME = {
     "encode": "transformer",
     "GroupNorm": "family",
     "group_norm": "family",
+    "AHEAD": "speed",
     "FusedLayerNorm": "speed",
     "LARGE": "speed",
     "LOOPS": "speed",

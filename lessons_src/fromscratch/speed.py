@@ -1,4 +1,4 @@
-"""What lesson 13 builds: FusedLayerNorm, LARGE, LOOPS, PIECE, ROWS_A_BLOCK, backward_past_caches, backward_rows, copy_past, forward_past_caches, forward_rows, fused_layer_norm, line_by_line, on_rows, standardize, with_var.
+"""What lesson 13 builds: AHEAD, FusedLayerNorm, LARGE, LOOPS, PIECE, ROWS_A_BLOCK, backward_past_caches, backward_rows, copy_past, forward_past_caches, forward_rows, fused_layer_norm, line_by_line, on_rows, standardize, with_var.
 
 Made by coursebuild from lessons_src/lessons/13_speed.py: edit the lesson, not this file.
 """
@@ -11,6 +11,7 @@ import os
 
 from fromscratch import layer_norm_backward
 from fromscratch import mean_and_var
+from llvmlite import binding
 from llvmlite import ir
 from numba import carray
 from numba import cfunc
@@ -25,19 +26,23 @@ import torch
 
 def line_by_line(x, weight, bias, eps=1e-5):
     """LayerNorm over the last axis of x (..., D), in seven lines."""
-    c = x - x.mean(-1, keepdim=True)  # (..., D)
-    var = (c * c).mean(-1, keepdim=True)  # (..., 1)
-    return c * torch.rsqrt(var + eps) * weight + bias  # (..., D)
+    mean = x.mean(-1, keepdim=True)  # (..., 1)
+    c = x - mean  # (..., D)
+    squares = c * c  # (..., D)
+    var = squares.mean(-1, keepdim=True)  # (..., 1)
+    x_hat = c * torch.rsqrt(var + eps)  # (..., D)
+    scaled = x_hat * weight  # (..., D)
+    return scaled + bias  # (..., D)
 
 
 def with_var(x, weight, bias, eps=1e-5):
-    """The same with x.var."""
+    """LayerNorm over the last axis of x (..., D), with x.var."""
     mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)  # (..., 1) each
     return (x - mean) / torch.sqrt(var + eps) * weight + bias  # (..., D)
 
 
 def _keep_compiled():
-    """Keep compiled loops on disk, in NUMBA_CACHE_DIR or ~/.cache, never beside the sources.
+    """Keep compiled loops on disk, in NUMBA_CACHE_DIR or ~/.cache, never among the sources.
     Returns whether it can.
     """
     try:
@@ -48,16 +53,15 @@ def _keep_compiled():
     except (OSError, RuntimeError):  # nowhere to write, or no home
         return False
     numba.config.CACHE_DIR = str(folder)
-    return (
-        os.access(folder, os.W_OK) and __name__ != "__main__"
-    )  # what stands in a notebook is compiled anew
+    # what a notebook defines is compiled anew
+    return os.access(folder, os.W_OK) and __name__ != "__main__"
 
 
 LOOPS = dict(
+    fastmath={"reassoc", "contract", "nsz"},
     nogil=True,
     error_model="numpy",
     cache=_keep_compiled(),
-    fastmath={"reassoc", "contract", "nsz"},
 )
 ROWS_A_BLOCK = 64
 
@@ -103,7 +107,7 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     """Gradients of the rows start, …, stop - 1: into dx, and into the sums of each row's block.
 
     dy, x, dx: (rows, D) of one dtype; mean: (rows,) float64; rstd: (rows,); weight: (D,).
-    dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what stands there in number
+    dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what they hold in number
         r // ROWS_A_BLOCK, here called block.
     One number at a time: x[r, i], read at most three times; dx[r, i] is written once. Each row
     is finished before the next is begun. scale is rstd[r], looked up once for the row.
@@ -117,17 +121,13 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
         for i in range(D):
             x_hat = standardize(x[r, i], near, rest, scale)
             h = dy[r, i] * weight[i]
-            sum_h += h
-            sum_hx += h * x_hat
+            sum_h, sum_hx = sum_h + h, sum_hx + h * x_hat
             dweight[block, i] += dy[r, i] * x_hat
             dbias[block, i] += dy[r, i]
         mean_h, mean_hx = number(sum_h / D), number(sum_hx / D)
         for i in range(D):
-            dx[r, i] = scale * (
-                dy[r, i] * weight[i]
-                - mean_h
-                - standardize(x[r, i], near, rest, scale) * mean_hx
-            )
+            x_hat = standardize(x[r, i], near, rest, scale)
+            dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - x_hat * mean_hx)
 
 
 PIECE = 64  # numbers: whole cache lines, in float32 and in float64
@@ -162,12 +162,10 @@ def _move_past(typing, room, offset, address):
     def code(context, builder, _, items):
         eight = ir.VectorType(ir.FloatType(), 8).as_pointer()
         source = builder.bitcast(builder.gep(items[0], [items[1]]), eight)
-        store = builder.store(
-            builder.load(source, align=32), builder.inttoptr(items[2], eight), align=32
-        )
-        store.set_metadata(
-            "nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
-        )
+        there = builder.inttoptr(items[2], eight)
+        store = builder.store(builder.load(source, align=32), there, align=32)
+        once = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
+        store.set_metadata("nontemporal", once)
         return context.get_dummy_value()
 
     return types.void(types.voidptr, types.int64, types.int64), code
@@ -184,13 +182,40 @@ def _all_is_written(typing):
     return types.void(), code
 
 
+@intrinsic
+def _fetch(typing, address):
+    """Ask for the cache line at an address, and do not wait. Any address will do, also one
+    where no array is.
+    """
+
+    def code(context, builder, _, items):
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        read, keep, data = number(0), number(3), number(1)  # to be read; into all caches; data
+        there = builder.inttoptr(items[0], cgutils.voidptr_t)
+        builder.call(prefetch, [there, read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), code
+
+
+AHEAD = 2**13  # bytes: how far the loops ask ahead, and at least a row
+
+
+@njit(nogil=True, error_model="numpy", fastmath=False)
+def _fetch_piece(size, address):
+    for offset in range(0, size, 64):
+        _fetch(address + offset)
+
+
 @njit(nogil=True, error_model="numpy", fastmath=False)
 def _write_past(room, size, address):
     for offset in range(0, size, 32):
         _move_past(room, offset, address + offset)
 
 
-@njit(nogil=True)
+@njit(nogil=True, cache=LOOPS["cache"])
 def copy_past(x, y):
     """Copy x into y past the caches: contiguous arrays of one dtype and size, whole multiples
     of 32 bytes, addresses too.
@@ -210,47 +235,48 @@ def copy_past(x, y):
 
 @njit(**LOOPS)
 def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
-    """forward_rows for large tensors. D: a multiple of PIECE; start: of ROWS_A_BLOCK; y's
-    address: of 64 bytes.
-    """
+    """forward_rows for large tensors. D: a multiple of PIECE; y's address: of 64 bytes."""
     D, number = x.shape[1], x.dtype.type
     pieces = D // PIECE
-    x_in, weight_in, bias_in = (
-        x.reshape(len(x), pieces, PIECE),
-        weight.reshape(pieces, PIECE),
-        bias.reshape(pieces, PIECE),
-    )
+    x_in = x.reshape(len(x), pieces, PIECE)
+    weight_in, bias_in = weight.reshape(pieces, PIECE), bias.reshape(pieces, PIECE)
     room = _room_for_a_piece()
     piece = carray(room, (PIECE,), number)
-    total = number(0)
+    ahead, part = max(x[0].nbytes, AHEAD), 1 / D
     for r in range(start, stop):
-        # No row before it has added it up; so too between blocks, that no digit depends on the
-        # threads.
-        if r % ROWS_A_BLOCK == 0:
-            total = number(0)
-            for i in range(D):
-                total += x[r, i]
-        near, sum_c, sum_cc = number(total / D), number(0), number(0)
+        total = number(0)
+        for i in range(D):
+            total += x[r, i]
+        near, sum_c, sum_cc = number(total * part), number(0), number(0)
         for i in range(D):
             c = x[r, i] - near
             sum_c += c
             sum_cc += c * c
-        rest = number(sum_c / D)
-        scale = number(1 / np.sqrt(sum_cc / D - rest * rest + eps))
+        rest = number(sum_c * part)
+        scale = number(1 / np.sqrt(sum_cc * part - rest * rest + eps))
         mean[r], rstd[r] = np.float64(near) + rest, scale
-        after, total = (
-            min(r + 1, stop - 1),
-            number(0),
-        )  # behind the last row there is nothing: it adds itself up again
         for k in range(pieces):
+            at = (r * pieces + k) * piece.nbytes
+            _fetch_piece(piece.nbytes, x.ctypes.data + at + ahead)
             for i in range(PIECE):
-                total += x_in[after, k, i]
-                piece[i] = (
-                    standardize(x_in[r, k, i], near, rest, scale) * weight_in[k, i]
-                    + bias_in[k, i]
-                )
-            _write_past(room, piece.nbytes, y.ctypes.data + (r * pieces + k) * piece.nbytes)
+                x_hat = standardize(x_in[r, k, i], near, rest, scale)
+                piece[i] = x_hat * weight_in[k, i] + bias_in[k, i]
+            _write_past(room, piece.nbytes, y.ctypes.data + at)
     _all_is_written()
+
+
+@njit(inline="always", **LOOPS)
+def _first_loop(D, r, block, dy, x, near, rest, scale, weight, dweight, dbias):
+    """Return sum_h and sum_hx of row r. A constant D makes a loop of constant length."""
+    sum_h, sum_hx = x.dtype.type(0), x.dtype.type(0)
+    for i in range(D):
+        x_hat = standardize(x[r, i], near, rest, scale)
+        h = dy[r, i] * weight[i]
+        sum_h += h
+        sum_hx += h * x_hat
+        dweight[block, i] += dy[r, i] * x_hat
+        dbias[block, i] += dy[r, i]
+    return sum_h, sum_hx
 
 
 @njit(**LOOPS)
@@ -258,74 +284,81 @@ def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, s
     """backward_rows for large tensors. D: a multiple of PIECE; dx's address: of 64 bytes."""
     D, number = x.shape[1], x.dtype.type
     pieces = D // PIECE
-    dy_in, x_in, weight_in = (
-        dy.reshape(len(x), pieces, PIECE),
-        x.reshape(len(x), pieces, PIECE),
-        weight.reshape(pieces, PIECE),
-    )
-    room = _room_for_a_piece()
+    dy_in, x_in = dy.reshape(len(x), pieces, PIECE), x.reshape(len(x), pieces, PIECE)
+    weight_in, room = weight.reshape(pieces, PIECE), _room_for_a_piece()
     piece = carray(room, (PIECE,), number)
+    ahead, part = max(x[0].nbytes, AHEAD), 1 / D
     for r in range(start, stop):
         near, scale, block = number(mean[r]), rstd[r], r // ROWS_A_BLOCK
         rest = number(mean[r] - near)
-        sum_h, sum_hx = number(0), number(0)
-        for i in range(D):
-            x_hat = standardize(x[r, i], near, rest, scale)
-            h = dy[r, i] * weight[i]
-            sum_h += h
-            sum_hx += h * x_hat
-            dweight[block, i] += dy[r, i] * x_hat
-            dbias[block, i] += dy[r, i]
-        mean_h, mean_hx = number(sum_h / D), number(sum_hx / D)
+        if pieces == 1:
+            sum_h, sum_hx = _first_loop(
+                PIECE, r, block, dy, x, near, rest, scale, weight, dweight, dbias
+            )
+        else:
+            sum_h, sum_hx = _first_loop(
+                D, r, block, dy, x, near, rest, scale, weight, dweight, dbias
+            )
+        mean_h, mean_hx = number(sum_h * part), number(sum_hx * part)
         for k in range(pieces):
+            at = (r * pieces + k) * piece.nbytes
+            _fetch_piece(piece.nbytes, dy.ctypes.data + at + ahead)
+            _fetch_piece(piece.nbytes, x.ctypes.data + at + ahead)
             for i in range(PIECE):
                 x_hat = standardize(x_in[r, k, i], near, rest, scale)
                 piece[i] = scale * (dy_in[r, k, i] * weight_in[k, i] - mean_h - x_hat * mean_hx)
-            _write_past(room, piece.nbytes, dx.ctypes.data + (r * pieces + k) * piece.nbytes)
+            _write_past(room, piece.nbytes, dx.ctypes.data + at)
     _all_is_written()
 
 
 def _torchs_openmp():
-    """Return (GOMP_parallel, omp_get_thread_num, omp_get_num_threads) of the OpenMP that torch
-    uses, or three None.
-    """
-    for path in sorted(
-        (Path(torch.__file__).parent / "lib").glob("lib*omp*")
-    ):  # libgomp on Linux, libomp elsewhere
+    """Return GOMP_parallel of the OpenMP library that torch uses, or None."""
+    folder = Path(torch.__file__).parent / "lib"
+    for path in sorted(folder.glob("lib*omp*")):  # libgomp on Linux, libomp elsewhere
         try:
-            library = ctypes.CDLL(
-                str(path)
-            )  # torch has loaded it: this is that library, not a second one
-            parallel, number, count = (
-                library.GOMP_parallel,
-                library.omp_get_thread_num,
-                library.omp_get_num_threads,
-            )
+            library = ctypes.CDLL(str(path))  # torch has loaded it: no second one
+            parallel, _ = library.GOMP_parallel, library.omp_get_thread_num
         except (OSError, AttributeError):
             continue
-        number.argtypes, count.argtypes = (), ()
-        return parallel, number, count
-    return None, None, None
+        binding.load_library_permanently(str(path))  # compiled code finds the names in it
+        number = ctypes.c_uint
+        parallel.argtypes = (ctypes.c_void_p, ctypes.c_void_p, number, number)
+        parallel.restype = None
+        return parallel
+    return None
 
 
-_parallel, _my_number, _count = _torchs_openmp()
+_parallel = _torchs_openmp()
+_my_number = types.ExternalFunction("omp_get_thread_num", types.int32())
+_count = types.ExternalFunction("omp_get_num_threads", types.int32())
 
 
-@njit(nogil=True, error_model="numpy", fastmath=False)
-def _my_rows(rows):
+def _all_rows(rows):
+    return 0, rows
+
+
+def _whole_blocks(rows):
     """start, stop of the thread that asks: whole blocks, no row twice, none left out."""
     size = math.ceil(rows / (_count() * ROWS_A_BLOCK)) * ROWS_A_BLOCK
     return min(rows, size * _my_number()), min(rows, size * (_my_number() + 1))
 
 
-@functools.cache
-def _for_c(kernel, number):
-    """Return a C function that runs a kernel, one of the four above, on the calling thread's
-    rows.
+_my_rows = njit(nogil=True, error_model="numpy", fastmath=False)(
+    _whole_blocks if _parallel else _all_rows
+)
 
-    number: np.float32 or np.float64. The function's argument points to whole numbers: rows, D,
-    and the address of each argument of the kernel.
-    """
+
+@njit(nogil=True, error_model="numpy", fastmath=False)
+def _add_up(blocks, total):
+    """Write the sum of blocks (blocks, D), from the first to the last, into total (D,)."""
+    total[:] = 0
+    for k in range(len(blocks)):
+        for i in range(len(total)):
+            total[i] += blocks[k, i]
+
+
+def _forward_for_c(past, number):
+    """Return what a C function of the forward pass does; past: with stores past the caches."""
 
     def forward(given):
         rows, D = given[0], given[1]
@@ -334,22 +367,20 @@ def _for_c(kernel, number):
             carray(_at(given[6]), (rows, D), number),
         )
         weight, bias = carray(_at(given[3]), (D,), number), carray(_at(given[4]), (D,), number)
-        mean, rstd = (
-            carray(_at(given[7]), (rows,), np.float64),
-            carray(_at(given[8]), (rows,), number),
-        )
+        eps = carray(_at(given[5]), (1,), np.float64)[0]
+        mean = carray(_at(given[7]), (rows,), np.float64)
+        rstd = carray(_at(given[8]), (rows,), number)
         start, stop = _my_rows(rows)
-        kernel(
-            x,
-            weight,
-            bias,
-            carray(_at(given[5]), (1,), np.float64)[0],
-            y,
-            mean,
-            rstd,
-            start,
-            stop,
-        )
+        if past:
+            forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop)
+        else:
+            forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop)
+
+    return forward
+
+
+def _backward_for_c(past, number):
+    """The same for the backward pass. The sums of each thread's blocks begin with 0."""
 
     def backward(given):
         rows, D = given[0], given[1]
@@ -357,48 +388,73 @@ def _for_c(kernel, number):
             carray(_at(given[2]), (rows, D), number),
             carray(_at(given[3]), (rows, D), number),
         )
-        mean, rstd = (
-            carray(_at(given[4]), (rows,), np.float64),
-            carray(_at(given[5]), (rows,), number),
-        )
-        weight, dx = (
-            carray(_at(given[6]), (D,), number),
-            carray(_at(given[7]), (rows, D), number),
-        )
+        mean = carray(_at(given[4]), (rows,), np.float64)
+        rstd = carray(_at(given[5]), (rows,), number)
+        weight = carray(_at(given[6]), (D,), number)
+        dx = carray(_at(given[7]), (rows, D), number)
         blocks = math.ceil(rows / ROWS_A_BLOCK)
-        dweight, dbias = (
-            carray(_at(given[8]), (blocks, D), number),
-            carray(_at(given[9]), (blocks, D), number),
-        )
+        dweight = carray(_at(given[8]), (blocks, D), number)
+        dbias = carray(_at(given[9]), (blocks, D), number)
         start, stop = _my_rows(rows)
-        kernel(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop)
+        # A thread without rows begins where the last block may not be full: it zeroes nothing.
+        first, last = math.ceil(start / ROWS_A_BLOCK), math.ceil(stop / ROWS_A_BLOCK)
+        dweight[first:last] = 0
+        dbias[first:last] = 0
+        if past:
+            backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop)
+        else:
+            backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop)
 
-    in_c = backward if kernel in (backward_rows, backward_past_caches) else forward
-    return cfunc(types.void(types.CPointer(types.int64)))(in_c)
+    return backward
+
+
+def _sums_for_c(number):
+    """What a C function does after the backward pass: add up the sums of all blocks."""
+
+    def sums(given):
+        D, blocks = given[1], math.ceil(given[0] / ROWS_A_BLOCK)
+        for k in range(2):
+            block_sums = carray(_at(given[8 + k]), (blocks, D), number)
+            _add_up(block_sums, carray(_at(given[10 + k]), (D,), number))
+
+    return sums
+
+
+@functools.cache
+def _for_c(make, *arguments):
+    """Compile a C function. Returns (its address, the same to be called from Python)."""
+    pointer = types.CPointer(types.int64)
+    made = cfunc(types.void(pointer), cache=LOOPS["cache"])(make(*arguments))
+    return made.address, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(made.address), made
 
 
 def on_rows(kernel, rows, *arguments):
-    """Call kernel(*arguments, start, stop), one of the four above, for all rows, in as many
-    threads as torch uses.
+    """Run a kernel, one of the four above, on all rows, in as many threads as torch uses.
 
-    arguments: tensors, handed on without a copy, and eps; the first is of size (rows, D).
+    arguments: of the kernel without start and stop, tensors and eps; the first is (rows, D).
+    For a backward kernel, dweight and dbias (D,) follow, and get the sums over all rows; the
+    sums of the blocks need not be zeroed.
     With fewer than 2**15 numbers, which one thread handles in microseconds, one is used.
     """
-    x = arguments[0]
+    x, eps = arguments[0], None
+    given = (ctypes.c_int64 * (len(arguments) + 2))(rows, x.shape[1])
+    for k, item in enumerate(arguments, 2):
+        if isinstance(item, float):
+            eps = ctypes.c_double(item)
+            given[k] = ctypes.addressof(eps)
+        else:
+            given[k] = item.data_ptr()
+    number = np.float32 if x.dtype == torch.float32 else np.float64
+    backward = kernel in (backward_rows, backward_past_caches)
+    past = kernel in (forward_past_caches, backward_past_caches)
+    address, run, _ = _for_c(_backward_for_c if backward else _forward_for_c, past, number)
     count = torch.get_num_threads() if x.numel() >= 2**15 and _parallel else 1
     if count == 1:
-        arrays = [
-            item.detach().numpy() if isinstance(item, torch.Tensor) else item
-            for item in arguments
-        ]
-        return kernel(*arrays, 0, rows)
-    tensors = [
-        item if isinstance(item, torch.Tensor) else torch.tensor([item], dtype=torch.float64)
-        for item in arguments
-    ]
-    given = torch.tensor([rows, x.shape[1], *(item.data_ptr() for item in tensors)])
-    function = _for_c(kernel, np.float32 if x.dtype == torch.float32 else np.float64)
-    _parallel(ctypes.c_void_p(function.address), ctypes.c_void_p(given.data_ptr()), count, 0)
+        run(given)
+    else:
+        _parallel(address, given, count, 0)
+    if backward:
+        _for_c(_sums_for_c, number)[1](given)
 
 
 LARGE = 2**21  # numbers: 8.4 MB in float32
@@ -421,17 +477,8 @@ class FusedLayerNorm(torch.autograd.Function):
         rows = len(x)
         y, rstd = torch.empty_like(x), x.new_empty(rows)  # (rows, D), (rows,)
         mean = x.new_empty(rows, dtype=torch.float64)  # (rows,)
-        on_rows(
-            forward_past_caches if _goes_past(y) else forward_rows,
-            rows,
-            x,
-            weight,
-            bias,
-            eps,
-            y,
-            mean,
-            rstd,
-        )
+        kernel = forward_past_caches if _goes_past(y) else forward_rows
+        on_rows(kernel, rows, x, weight, bias, eps, y, mean, rstd)
         ctx.save_for_backward(x, weight, mean, rstd)
         ctx.eps = eps
         return y
@@ -443,14 +490,11 @@ class FusedLayerNorm(torch.autograd.Function):
             mean, var = mean_and_var(x)  # (rows, 1) each
             return *layer_norm_backward(dy, x, mean, torch.rsqrt(var + ctx.eps), weight), None
         rows, D = x.shape
-        dx, sums = (
-            torch.empty_like(x),
-            x.new_empty(2, math.ceil(rows / ROWS_A_BLOCK), D),
-        )  # (rows, D), (2, blocks, D)
-        sums.zero_()
+        dx, dweight, dbias = torch.empty_like(x), x.new_empty(D), x.new_empty(D)
+        sums = x.new_empty(2, math.ceil(rows / ROWS_A_BLOCK), D)  # (2, blocks, D)
         kernel = backward_past_caches if _goes_past(dx) else backward_rows
-        on_rows(kernel, rows, dy.contiguous(), x, mean, rstd, weight, dx, sums[0], sums[1])
-        dweight, dbias = sums.sum(1)  # (D,) each
+        given = dy.contiguous(), x, mean, rstd, weight, dx, sums[0], sums[1], dweight, dbias
+        on_rows(kernel, rows, *given)
         return dx, dweight, dbias, None
 
 
@@ -466,6 +510,18 @@ def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     shape = (
         (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     )
+    _refuse(x, shape, weight, bias)
+    D, flat = math.prod(shape), len(shape) == 1
+    weight = x.new_ones(D) if weight is None else weight if flat else weight.reshape(D)
+    bias = x.new_zeros(D) if bias is None else bias if flat else bias.reshape(D)
+    if flat and x.dim() == 2 and x.is_contiguous():  # no view for autograd to walk back through
+        return FusedLayerNorm.apply(x, weight.contiguous(), bias.contiguous(), float(eps))
+    rows = x.reshape(math.prod(x.shape[: x.dim() - len(shape)]), D).contiguous()  # (rows, D)
+    given = weight.contiguous(), bias.contiguous(), float(eps)
+    return FusedLayerNorm.apply(rows, *given).view(x.shape)
+
+
+def _refuse(x, shape, weight, bias):
     if x.dtype not in (torch.float32, torch.float64):
         raise TypeError(
             f"fused_layer_norm takes float32 and float64, but x is {x.dtype}. Convert it: "
@@ -482,18 +538,11 @@ def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
             f"{tuple(x.shape)}."
         )
     for name, item in (("weight", weight), ("bias", bias)):
-        if item is not None and (tuple(item.shape), item.dtype, item.device) != (
-            shape,
-            x.dtype,
-            x.device,
-        ):
+        if item is None:
+            continue
+        found = tuple(item.shape), item.dtype, item.device
+        if found != (shape, x.dtype, x.device):
             raise ValueError(
                 f"{name} must have shape {shape}, dtype and device of x ({x.dtype}, "
-                f"{x.device}), but has "
-                f"{tuple(item.shape)}, {item.dtype}, {item.device}."
+                f"{x.device}), but has {found[0]}, {found[1]}, {found[2]}."
             )
-    D = math.prod(shape)
-    weight = x.new_ones(D) if weight is None else weight.reshape(D).contiguous()
-    bias = x.new_zeros(D) if bias is None else bias.reshape(D).contiguous()
-    rows = x.reshape(math.prod(x.shape[: x.dim() - len(shape)]), D).contiguous()  # (rows, D)
-    return FusedLayerNorm.apply(rows, weight, bias, float(eps)).view(x.shape)

@@ -8,33 +8,10 @@ import torch
 from numba import njit
 from torch.nn import functional as F
 
+from lessonkit.check.lessons.speed import _backward_rows, _forward_rows, _mended_statistics
 from lessonkit.check.mistakes import edited
 
-# 13.1
-
 WORDS = {"fused forward": 2, "fused backward": 3, "seven lines, read": 7, "seven lines, written": 5}
-
-
-# 13.2
-
-
-def forward(x, weight, bias, eps, y, mean, rstd, start, stop):
-    D = x.shape[1]
-    number = x.dtype.type
-    for r in range(start, stop):
-        total = number(0)
-        for i in range(D):
-            total += x[r, i]
-        near, sum_c, sum_cc = number(total / D), number(0), number(0)
-        for i in range(D):
-            c = x[r, i] - near
-            sum_c += c
-            sum_cc += c * c
-        rest = number(sum_c / D)
-        mean[r] = np.float64(near) + rest
-        rstd[r] = 1 / np.sqrt(sum_cc / D - rest * rest + eps)
-        for i in range(D):
-            y[r, i] = (x[r, i] - near - rest) * rstd[r] * weight[i] + bias[i]
 
 
 def forward_in_float64(x, weight, bias, eps, y, mean, rstd, start, stop):
@@ -73,13 +50,8 @@ def forward_with_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
 
 
 def clipped(x, weight, bias, eps, y, mean, rstd, start, stop):
-    forward(x, np.ones_like(weight), np.zeros_like(bias), eps, y, mean, rstd, start, stop)
+    _forward_rows(x, np.ones_like(weight), np.zeros_like(bias), eps, y, mean, rstd, start, stop)
     y.array[start:stop] = y.array[start:stop].clip(-3, 3) * weight + bias
-
-
-def row_minus_number(x, weight, bias, eps, y, mean, rstd, start, stop):
-    for r in range(start, stop):
-        y[r] = x[r] - 1.0
 
 
 def slices(x, weight, bias, eps, y, mean, rstd, start, stop):
@@ -87,42 +59,14 @@ def slices(x, weight, bias, eps, y, mean, rstd, start, stop):
 
 
 def outside(x, weight, bias, eps, y, mean, rstd, start, stop):
-    forward(x, weight, bias, eps, y, mean, rstd, start, stop)
+    _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop)
     y[start, x.shape[1]] = 0
 
 
 def many_reads(x, weight, bias, eps, y, mean, rstd, start, stop):
-    forward(x, weight, bias, eps, y, mean, rstd, start, stop)
+    _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop)
     for r in range(start, stop):
-        forward(x, weight, bias, eps, y, mean, rstd, r, r + 1)
-
-
-def scales_x(x, weight, bias, eps, y, mean, rstd, start, stop):
-    forward(x, weight, bias, eps, y, mean, rstd, start, stop)
-    x[stop - 1, 0] = 0
-
-
-# 13.4
-
-
-def backward(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
-    D = x.shape[1]
-    number = x.dtype.type
-    for r in range(start, stop):
-        near, block = number(mean[r]), r // 64
-        rest = number(mean[r] - near)
-        sum_h, sum_hx = number(0), number(0)
-        for i in range(D):
-            x_hat = (x[r, i] - near - rest) * rstd[r]
-            h = dy[r, i] * weight[i]
-            sum_h += h
-            sum_hx += h * x_hat
-            dweight[block, i] += dy[r, i] * x_hat
-            dbias[block, i] += dy[r, i]
-        mean_h, mean_hx = number(sum_h / D), number(sum_hx / D)
-        for i in range(D):
-            x_hat = (x[r, i] - near - rest) * rstd[r]
-            dx[r, i] = rstd[r] * (dy[r, i] * weight[i] - mean_h - x_hat * mean_hx)
+        _forward_rows(x, weight, bias, eps, y, mean, rstd, r, r + 1)
 
 
 def backward_with_sums(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
@@ -169,42 +113,11 @@ def dx_in_two_goes(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
 
 
 def float32_mean(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
-    backward(dy, x, mean.astype(x.dtype), rstd, weight, dx, dweight, dbias, start, stop)
-
-
-def backward_of_whole_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
-    for r in range(start, stop):
-        dx[r] = rstd[r] * (dy[r] * weight)
-
-
-# 13.5
-
-
-def mended(x, width):
-    D = x.shape[-1]
-    row = F.pad(x, (0, width - D))
-    mean = row.sum(-1, keepdim=True) / D
-    c = torch.where(torch.arange(width, device=x.device) < D, row - mean, 0)
-    return mean, (c * c).sum(-1, keepdim=True) / D
-
-
-def cut(x, width):
-    D = x.shape[-1]
-    row = F.pad(x, (0, width - D))
-    mean = row.sum(-1, keepdim=True) / D
-    c = (row - mean)[..., :D]
-    return mean, (c * c).mean(-1, keepdim=True)
-
-
-def padded_with_the_mean(x, width):
-    D = x.shape[-1]
-    mean = x.sum(-1, keepdim=True) / D
-    row = torch.cat([x, mean.expand(*x.shape[:-1], width - D)], -1)
-    return mean, ((row - mean) ** 2).sum(-1, keepdim=True) / D
+    _backward_rows(dy, x, mean.astype(x.dtype), rstd, weight, dx, dweight, dbias, start, stop)
 
 
 def padded_with_ones(x, width):
-    return mended(F.pad(x, (0, width - x.shape[-1]), value=1.0), width)
+    return _mended_statistics(F.pad(x, (0, width - x.shape[-1]), value=1.0), width)
 
 
 def never_padded(x, width):
@@ -225,53 +138,41 @@ BANK = {
         "right": {"whole numbers": WORDS, "in another order": dict(reversed(WORDS.items()))},
         "wrong": {
             "not filled in": (WORDS | {"fused forward": ...}, "three dots"),
-            "one missing": ({"fused forward": 2}, "missing"),
             "other keys": ({"forward": 2, "backward": 3, "read": 7, "written": 5}, "The keys are 'fused forward'"),
         },
     },
     "forward_rows": {
-        "right": {"near and rest": forward, "in float64": forward_in_float64, "row by row": forward_with_rows},
+        "right": {"near and rest": _forward_rows, "in float64": forward_in_float64, "row by row": forward_with_rows},
         "wrong": {
             "clipped to three": (clipped, "one of them 30"),
-            "a row minus a number": (row_minus_number, "Take one number at a time: x[r, i]"),
             "slices": (slices, "several numbers of x at once"),
             "beyond the end": (outside, "outside"),
             "everything twice": (many_reads, "the order of the rows"),
-            "changes x": (scales_x, "changed its input x"),
-            # with the lesson's leave to reorder sums
-            "compiled, without standardize": (njit(fastmath={"reassoc", "contract", "nsz"})(forward), "standardize(x["),
+            "compiled, without standardize": (
+                njit(fastmath={"reassoc", "contract", "nsz"})(edited(_forward_rows, "c * c -> c**2")),
+                "standardize(x[",
+            ),
             "compiled, a sum of two float32": (
-                njit(edited(forward, "np.float64(near) + rest -> near + rest")),
+                njit(edited(_forward_rows, "np.float64(near) + rest -> near + rest")),
                 "holds only 24 bits",
             ),
             "too few arguments": (lambda x, weight, bias: None, "must take"),
         },
     },
-    "sum_of_ones": {
-        "right": {"stands still": "16,777,216"},
-        "wrong": {"a number": (16777216, "takes one of"), "blank": (None, "takes one of")},
-    },
     "backward_rows": {
         "right": {
-            "near and rest": backward,
+            "near and rest": _backward_rows,
             "with sums": backward_with_sums,
             "rows from the end, x_hat kept": backward_backwards,
         },
         "wrong": {
             "the mean in float32": (float32_mean, "rest is left out"),
             "dx as scratch pad": (dx_in_two_goes, "each number of dx is written"),
-            "whole rows": (backward_of_whole_rows, "Take one number at a time: x[r, i]"),
             "too few arguments": (lambda dy, x: None, "must take"),
         },
     },
     "mended_statistics": {
-        "right": {
-            "where": mended,
-            "times a mask": times_a_mask,
-            "cut off": cut,
-            "padded with the mean": padded_with_the_mean,
-            "never padded": never_padded,
-        },
+        "right": {"where": _mended_statistics, "times a mask": times_a_mask, "never padded": never_padded},
         "wrong": {
             "padded with ones": (padded_with_ones, "mean[1] is"),
             "the mean only": (lambda x, width: x.mean(-1, keepdim=True), "expected"),

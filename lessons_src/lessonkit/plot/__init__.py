@@ -11,6 +11,7 @@ from lessonkit.plot._charts import bars, heat, hist, images, lines, panels
 from lessonkit.plot._cubes import cubes, reduced
 from lessonkit.plot._house import COLORS, Picture, colors_for, end_label, figure, ink, mean_and_sd
 from lessonkit.plot._space import scatter3d
+from lessonkit.plot._trips import trips
 
 __all__ = [
     "COLORS",
@@ -31,4 +32,5 @@ __all__ = [
     "panels",
     "reduced",
     "scatter3d",
+    "trips",
 ]

@@ -1,4 +1,4 @@
-"""Checks of lesson 13: words moved, the loops of a fused forward and backward pass, a sum of ones, a padded variance.
+"""Checks of lesson 13: words moved, the loops of a fused forward and backward pass, a padded variance.
 
 The two kernels run as plain Python on arrays that note every access, so that a check sees not only what is computed
 but how: in which order rows are visited, how often a number is read and written. A kernel that was compiled runs
@@ -11,41 +11,30 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, Probe, call, choice, draw, examine, in_float64, known, reject, values
-
-# ------------------------------------------------------------------------------------------------ words_moved
+from lessonkit.check.core import Mistake, Probe, call, draw, examine, in_float64, known, reject, values
 
 
 def words_moved(answer):
     """Check the words that a fused and a line-by-line LayerNorm move for each entry (lesson 13)."""
     once = "in a fused kernel the row is in the cache after the first loop: x comes from memory once."
     no_words = "the two means write one number for each row, which does not count."
+    forward_too = "that is forward and backward together. Backward alone reads dy and x, and writes dx."
+    only = "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?"
+    one_each = "each of the seven lines reads one tensor of x's size, the two means as well. Which one did you skip?"
+    small = "c * c reads c once, as both factors are the same number. And weight and bias are one row each: they do not count."
+    five = "each line leaves its result in memory, and five are of x's size: c, squares, x_hat, scaled, y."
     whys = {
         "fused forward": {1: "x must be read and y must be written: two trips, one word each.", 3: once, 4: once},
         "fused backward": {
             2: "dx depends on x as well as on dy. Both are read, dx is written.",
-            4: "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?",
-            5: "that is forward and backward together. Backward alone reads dy and x, and writes dx.",
+            4: only,
+            5: forward_too,
         },
-        "seven lines, read": {
-            5: "the two means read a whole tensor as well, though they write only a number for each row.",
-            6: "each of the seven lines reads one tensor of x's size. Which one did you skip?",
-            8: "c * c reads c once: both factors are the same number. And weight and bias do not count.",
-            9: "weight and bias are one row each: they stay in the cache and do not count.",
-            12: "that is read and written together. Of reads there is one for each line.",
-        },
-        "seven lines, written": {
-            7: no_words,
-            6: no_words,
-            4: "five tensors of x's size are made: c, squares, x_hat, scaled, y.",
-            1: "only y is wanted, but each line leaves its result in memory: c, squares, x_hat, scaled, y.",
-        },
+        "seven lines, read": {5: one_each, 6: one_each, 8: small, 9: small, 12: "that is read and written together."},
+        "seven lines, written": {7: no_words, 6: no_words, 4: five, 1: five},
     }
     expected = {"fused forward": 2, "fused backward": 3, "seven lines, read": 7, "seven lines, written": 5}
     values(answer, "words_moved", expected, [(key, wrong, why) for key in whys for wrong, why in whys[key].items()])
-
-
-# ------------------------------------------------------------------------------------------- arrays that take notes
 
 
 class _ByNumber:
@@ -168,8 +157,6 @@ def _reordered(x, value, near, rest):
 _REORDERED = {
     "x[r, i] - near - rest -> _reordered(x, x[r, i], near, rest)": "compiled, the sums of this loop may be reordered, and x - near - rest becomes x - (near + rest), which rounds. standardize(x[r, i], near, rest, ...) is compiled without that: call it."
 }
-
-# ------------------------------------------------------------------------------------------------ forward_rows
 
 
 def _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
@@ -298,7 +285,6 @@ _FORWARD = known(
         "c = x[r, i] - near -> c = x[r, i] ; rest = number(sum_c / D) -> rest = number(0) ; - rest * rest -> - near * near": "that is the one-pass variance, mean(x * x) minus the squared mean, which loses all digits far from zero. Add up c = x - near and its squares.",
         "c * c -> abs(c)": "what is added up is |c|. The variance takes the squares.",
         "near - rest) -> near)": "rest is left out when y is written: x - near alone is off by what near lacks.",
-        "near - rest) -> near) ; np.float64(near) + rest -> np.float64(near)": "rest is left out when y is written, and in the mean: x - near alone is off by what near lacks.",
         "near - rest) -> near) ; np.float64(near) + rest -> near": "rest is left out when y is written, and in the mean: x - near alone is off by what near lacks.",
         "np.float64(near) + rest -> near": _ROUNDED,
         "np.float64(near) + rest -> np.float64(near)": "rest is left out in the mean: it is near + rest.",
@@ -351,15 +337,13 @@ def forward_rows(answer):
     )
 
 
-# ------------------------------------------------------------------------------------------------ backward_rows
-
-_BLOCK = 64  # rows a block, as in the lesson
+ROWS_A_BLOCK = 64  # as in the lesson
 
 
 def _backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     D, number = x.shape[1], x.dtype.type
     for r in range(start, stop):
-        near, scale, block = number(mean[r]), rstd[r], r // _BLOCK
+        near, scale, block = number(mean[r]), rstd[r], r // ROWS_A_BLOCK
         rest = number(mean[r] - near)
         sum_h, sum_hx = number(0), number(0)
         for i in range(D):
@@ -380,8 +364,8 @@ def _backward_by_columns(dy, x, mean, rstd, weight, dx, dweight, dbias, start, s
     _backward_rows(dy, x, mean, rstd, weight, dx, none, none, start, stop)
     for i in range(x.shape[1]):
         for r in range(start, stop):
-            dweight[r // _BLOCK, i] += dy[r, i] * (x[r, i] - mean[r]) * rstd[r]
-            dbias[r // _BLOCK, i] += dy[r, i]
+            dweight[r // ROWS_A_BLOCK, i] += dy[r, i] * (x[r, i] - mean[r]) * rstd[r]
+            dbias[r // ROWS_A_BLOCK, i] += dy[r, i]
 
 
 def _given(seed, rows, D, dtype=torch.float64, outlier=None, **more):
@@ -396,7 +380,7 @@ def _given(seed, rows, D, dtype=torch.float64, outlier=None, **more):
 
 def _backward_probe(label, seed, rows, D, part=None, before=0.0, tolerance=1e-9, **more):
     start, stop = part or (0, rows)
-    blocks = -(-rows // _BLOCK)
+    blocks = -(-rows // ROWS_A_BLOCK)
 
     def run(answer):
         log, (dy, x, mean, rstd, weight) = [], _given(seed, rows, D, **more)
@@ -435,6 +419,7 @@ _BACKWARD_PROBES = [
 _X_HAT = "(x[r, i] - near - rest) * scale"
 _ONE_SUM = "only one of the two sums is divided by D."
 _BRACKET = "scale * (dy[r, i] * weight[i]"
+_LEFT_OVER = "the second loop uses the x_hat or the h that the first loop left over, of the last feature. Compute it anew for each i."
 
 _BACKWARD = known(
     _backward_rows,
@@ -445,9 +430,9 @@ _BACKWARD = known(
         f" - {_X_HAT} * mean_hx -> ": "the last term of dx is missing, x_hat times the mean of h * x_hat.",
         f"{_X_HAT} * mean_hx -> mean_hx": "the last term of dx lacks its x_hat.",
         "- mean_h - -> - mean_h +": "both terms are subtracted in dx: h - mean_h - x_hat * mean_hx.",
-        f"{_X_HAT} * mean_hx -> x_hat * mean_hx": "the second loop uses the x_hat that the first loop left over, that of the last feature. Compute it anew for each i.",
-        f"{_BRACKET} -> scale * (h": "the second loop uses the h that the first loop left over, that of the last feature. Compute it anew for each i.",
-        f"{_BRACKET} -> scale * (h ; {_X_HAT} * mean_hx -> x_hat * mean_hx": "the second loop uses the x_hat and h that the first loop left over, those of the last feature. Compute them anew for each i.",
+        f"{_X_HAT} * mean_hx -> x_hat * mean_hx": _LEFT_OVER,
+        f"{_BRACKET} -> scale * (h": _LEFT_OVER,
+        f"{_BRACKET} -> scale * (h ; {_X_HAT} * mean_hx -> x_hat * mean_hx": _LEFT_OVER,
         f"{_BRACKET} -> scale * (dy[r, i]": "the gain is missing in dx: its bracket begins with h = dy * weight, not with dy.",
         "sum_hx += h -> sum_hx += dy[r, i]": "the gain is missing in sum_hx, which adds up h * x_hat.",
         "sum_h += h -> sum_h += dy[r, i]": "the gain is missing in sum_h, which adds up h = dy * weight.",
@@ -465,7 +450,7 @@ _BACKWARD = known(
         "dbias[block, i] += dy[r, i] -> dbias[block, i] += h": "dbias adds up h. It is the sum of dy.",
         "dweight[ -> swap[ ; dbias[ -> dweight[ ; swap[ -> dbias[": "dweight and dbias are swapped.",
         "[block, i] += -> [block, i] =": "the sums of a row overwrite those of the row before. Add: dweight[block, i] += …",
-        "r // _BLOCK -> 0": "all rows add to block 0. Row r belongs to block r // ROWS_A_BLOCK.",
+        "r // ROWS_A_BLOCK -> 0": "all rows add to block 0. Row r belongs to block r // ROWS_A_BLOCK.",
         "(x[r, i] - near - rest) -> x[r, i]": "x is not centered: x_hat is (x - mean) * rstd.",
         "rest) * scale -> rest)": "x_hat lacks rstd.",
         "rest) * scale -> rest) / scale": "x_hat is divided by rstd. rstd is 1 over the deviation already: multiply.",
@@ -501,23 +486,6 @@ def backward_rows(answer):
         _BACKWARD + _BACKWARD_COMPILED * len(compiled),
         tried="parts of the rows, two blocks, sums that are not zero, an outlier, float32 far from zero, every access",
     )
-
-
-# ------------------------------------------------------------------------------------------------ sum_of_ones
-
-
-def sum_of_ones(answer):
-    """Check the prediction of twenty million ones added up in one float32 (lesson 13)."""
-    options = {
-        "20,000,000": "the number itself fits into float32, but the way to it does not: what is 16,777,216 + 1 in 24 bits?",
-        "16,777,216": None,
-        "inf": "float32 reaches 3e38. It is not its range that ends here, but its digits.",
-        "about 20,000,000": "below 2**24 each step is exact, so nothing is off by a little. What happens at 2**24?",
-    }
-    choice(answer, "sum_of_ones", options)
-
-
-# ------------------------------------------------------------------------------------------------ mended_statistics
 
 
 def _mended_statistics(x, width):
@@ -573,7 +541,6 @@ _PADDED = known(
         f"{_PATIENT} ; {_VAR} -> {_VAR} - (width - D) / D * mean**2": _ON_PAPER,
         f"{_PATIENT} ; {_VAR} -> {_VAR} - (width - D) * mean**2 / D": _ON_PAPER,
         f"{_PATIENT} ; {_VAR} -> ((c * c).sum(-1, keepdim=True) - (width - D) * mean**2) / D": _ON_PAPER,
-        f"{_PATIENT} ; {_VAR} -> {_VAR} - mean**2 * (width - D) / D": _ON_PAPER,
         f"row.sum(-1, keepdim=True) / D -> x.mean(-1, keepdim=True) ; {_VAR} -> (x * x).mean(-1, keepdim=True) - mean**2": "that is the one-pass variance, mean(x * x) - mean**2, where zeros do no harm; but far from zero its digits are gone (lesson 3).",
     },
 )

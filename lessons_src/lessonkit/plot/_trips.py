@@ -1,0 +1,83 @@
+"""What operations carry between memory and processor, as a diagram of arrows."""
+
+from matplotlib.patches import FancyBboxPatch, Rectangle
+
+from lessonkit.plot._house import COLORS, GREY, WIDE, ink, measure, named, need_words, publish
+
+_NAME = {"fontsize": 16, "fontweight": "bold"}
+_TEXT = {"fontsize": 13}
+_STEP, _HIGH, _MEMORY, _FEW = 44, 30, 26, 2  # points: from row to row, a box, the memory; diagrams in one figure
+
+
+def trips(layouts, /, *, title="", caption="", alt="", show=True):
+    """Draw one or two lists of operations side by side, each with an arrow for every tensor that it moves.
+
+    layouts: {name: [(operation, [tensors read from memory], [tensors written to memory]), ...]}, from top to bottom.
+    Below each list the arrows are counted. Where an operation reads and writes nothing, the whole list works on what
+    is in the cache, and a frame says so.
+    Raises ValueError for missing words, entries of another form, and words that are too wide.
+    """
+    need_words("trips", title=title, caption=caption, alt=alt)
+    if len(named(layouts, "plot.trips")) > _FEW:
+        raise ValueError(f"plot.trips: {len(layouts)} lists, at most {_FEW} fit into a figure. Draw two figures.")
+    for name, rows in layouts.items():
+        if not rows or any(len(row) != 3 or isinstance(row[1], str) or isinstance(row[2], str) for row in rows):
+            raise ValueError(
+                f"plot.trips: {name!r} is {rows}, expected [(operation, [read, ...], [written, ...]), ...]."
+            )
+
+    def build(fig):
+        width = fig.get_figwidth() * 72 - 16
+        each = width / _FEW
+        for rows in layouts.values():
+            for text, read, written in rows:
+                for word, most in ((text, 0.46 * each - 10), *((word, 0.3 * each) for word in (*read, *written))):
+                    if 72 * measure(fig, word, **_TEXT)[0] > most:
+                        raise ValueError(f"plot.trips: {word!r} is too wide. Say it in fewer letters.")
+        longest = max(map(len, layouts.values()))
+        top = 58 + _STEP * longest
+        ax = fig.add_subplot()
+        for place, (name, rows) in enumerate(layouts.items()):
+            _column(ax, place * each, each, top, longest, name, rows)
+        ax.set_axis_off()
+        ax.set(xlim=(0, each * len(layouts)), ylim=(0, top + 36), aspect="equal")
+        fig.set_figheight((top + 46) / 72)
+
+    return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, 4), show=show)
+
+
+def _column(ax, left, each, top, longest, name, rows):
+    memory, right, wide = left + 8, left + 0.97 * each, 0.46 * each
+    ax.text(left + each / 2, top + 22, name, ha="center", va="center", **_NAME)
+    ax.add_patch(Rectangle((memory, 40), _MEMORY, top - 44, fc="#D5DBE0", ec="none"))
+    middle = (40 + top - 4) / 2
+    ax.text(memory + _MEMORY / 2, middle, "memory", rotation=90, ha="center", va="center", **_TEXT)
+    if any(not read and not written for _, read, written in rows):
+        high = _STEP * len(rows) + 26
+        frame = (right - wide - 8, middle - high / 2 - 6), wide + 16, high
+        style = "round,pad=0,rounding_size=6"
+        ax.add_patch(FancyBboxPatch(*frame, boxstyle=style, fc="none", ec=ink(GREY), lw=1.5, ls=(0, (4, 2))))
+        ax.text(right - wide / 2, middle + high / 2 - 8, "one row, in the cache", ha="center", va="top", **_TEXT)
+        middle -= 12
+    for k, (text, read, written) in enumerate(rows):
+        y = middle + _STEP * ((len(rows) - 1) / 2 - k)
+        box = (right - wide, y - _HIGH / 2), wide, _HIGH
+        fill = COLORS["LayerNorm"] if len(rows) < longest else "#D5DBE0"
+        ax.add_patch(FancyBboxPatch(*box, boxstyle="round,pad=0,rounding_size=5", fc=fill, ec="none", zorder=2))
+        color = "white" if len(rows) < longest else "#15191C"
+        ax.text(right - wide / 2, y, text, ha="center", va="center", color=color, zorder=3, **_TEXT)
+        both = [(word, False) for word in read] + [(word, True) for word in written]
+        for n, (word, back) in enumerate(both):
+            _arrow(ax, memory + _MEMORY + 2, right - wide - 2, y + 9 * (len(both) - 1) - 18 * n, word, back)
+    count = [sum(len(row[kind]) for row in rows) for kind in (1, 2)]
+    said = f"{count[0]} read, {count[1]} written"
+    ax.text(left + each / 2, 18, said, ha="center", va="center", color=ink(GREY), **_NAME)
+
+
+def _arrow(ax, memory, box, y, word, back):
+    tip, tail = ((memory, y), (box, y)) if back else ((box, y), (memory, y))
+    color = "#15191C"
+    style = {"arrowstyle": "-|>,head_length=0.45,head_width=0.25", "color": color, "lw": 2, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", tip, tail, arrowprops=style)
+    around = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    ax.text((memory + box) / 2, y, word, ha="center", va="center", bbox=around, zorder=3, **_TEXT)
