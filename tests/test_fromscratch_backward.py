@@ -129,7 +129,7 @@ def test_half_precision(dtype, tolerance):
 
 
 def test_the_two_sums_miss_only_what_the_lesson_says():
-    """Section 7.4: of the wrong dx, a forgotten or wrong gain and a wrong factor in front escape the two sums, nothing else."""
+    """Section 7.4: a forgotten or wrong gain and a wrong factor in front escape the two sums, and no other mistake."""
     x, dy, weight = draws(13, (3, 5), (3, 5), (5,), scale=2, offset=1)
     mean, var = mean_and_var(x)
     rstd = torch.rsqrt(var + 1e-5)

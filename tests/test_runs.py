@@ -265,6 +265,7 @@ def test_every_record_belongs_to_one_lesson_and_is_there():
     assert set(named) == {path.stem for path in (ROOT / "data/runs").glob("*.json")}
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("path", SOURCES, ids=[path.stem for path in SOURCES])
 def test_one_seed_of_every_record_is_reproduced(path):
     records.record([source.read(path)], [], "verify")

@@ -92,13 +92,13 @@ assert run["accuracy"][0, -1] < 15 and run["loss"][0, -1] > 2.2  # 16 other runs
 # *About 60 min.* **You'll be able to**
 # - compute the output size of a convolution or a pooling layer, and refuse settings that cannot be;
 # - put a norm between each convolution and its ReLU, with the right shape;
-# - say which part of a gain a norm deserves, and which part its control gets as well;
+# - say which part of an improvement is due to a norm, and which part its control gets as well;
 # - say what the batch, the mode and the contrast of a picture do to BatchNorm and to LayerNorm;
 # - diagnose a training run from its curves.
 #
 # **You need** [lesson 4](04_affine_and_module.ipynb) (the module), [lesson 6](06_batchnorm.ipynb) (BatchNorm, `eval()`), `nn.Conv2d`, `nn.MaxPool2d` and a training loop.
 #
-# **Recall 9.1:** weights before a LayerNorm are made ten times as large. How does plain SGD at the same rate learn them, at $\epsilon = 0$?
+# **Recall 9.1:** weights before a LayerNorm are made ten times as large. How fast does plain SGD at the same rate change them, relative to their size, at $\epsilon = 0$?
 # - [ ] as before, because LayerNorm does not see the factor :: The output does not change, but the gradient becomes ten times smaller, and the weights ten times larger.
 # - [x] a hundred times more slowly :: The gradient is ten times smaller and the weights are ten times larger, so their relative change is a hundredth.
 # - [ ] ten times more slowly :: That is the gradient alone. The step has to be compared with the weights, which have grown as well.
@@ -212,7 +212,7 @@ def conv_output_shape(size, kernel_size, stride=1, padding=0, dilation=1):
     for L, k, s, p, d in axes:
         reach = d * (k - 1) + 1
         if reach > L + 2 * p:
-            raise ValueError(f"the kernel reaches over {reach} pixels of {L} + 2 * {p}.")
+            raise ValueError(f"the kernel does not fit: {reach} pixels in {L} + 2 * {p}.")
         shape.append((L + 2 * p - reach) // s + 1)
     return tuple(shape)
     ### END SOLUTION
@@ -307,8 +307,9 @@ def with_norms(net, norm, size):
 
     net: nn.Sequential of nn.Conv2d, nn.MaxPool2d and layers that leave the size alone; it stays
     as it is. norm: function (C, H, W) -> layer, called anew for each convolution, with the
-    shape of what that convolution returns. size: (H, W) of the images that enter net. Layers
-    have attributes kernel_size, stride, padding, dilation; a convolution has out_channels too.
+    shape of what that convolution returns. size: (H, W) of the images that enter net.
+    nn.Conv2d and nn.MaxPool2d have attributes kernel_size, stride, padding and dilation, and
+    nn.Conv2d has out_channels.
     """
     ### BEGIN SOLUTION
     layers = []
@@ -348,8 +349,8 @@ print([tuple(layer.normalized_shape) for layer in put_in if isinstance(layer, La
 # One axis never belongs into that shape. `LayerNorm(x.shape)` looks like a short way to write it, and [pytorch#76613](https://github.com/pytorch/pytorch/issues/76613) suggests it.
 #
 # **Predict 9.3:** four images go through `LayerNorm(x.shape)`, and then once more with 10 added to every pixel of the last one. Which outputs differ?
-# - [ ] that of the last image only :: That is what `LayerNorm(x.shape[1:])` does, except that even the last one stays: its shift is subtracted.
-# - [ ] none, because LayerNorm removes a shift :: It removes what is added to *all* numbers it reduces over. Here that is a quarter of them.
+# - [ ] that of the last image only :: One mean is taken over all four images, so it moves for each of them. With `LayerNorm(x.shape[1:])` no output differs, not even the last.
+# - [ ] none, because LayerNorm removes a shift :: It removes what is added to *all* numbers it reduces over. Here 10 is added to a quarter of them.
 # - [x] those of all four :: One mean is taken over all four images, so each image now depends on the others.
 
 # %%
@@ -368,14 +369,14 @@ for name, layer in {
 #
 # ## 9.3 Four norms and none
 #
-# What do the norms do for the training? Run 3 of each network has the same images in the same order, the same initial weights of convolutions and linear layer, the same learning rate and the same number of steps; we say that the runs are *paired*. The norms also have parameters of their own.
+# What do the norms do for the training? For one seed all networks have the same images in the same order, the same initial weights of convolutions and linear layer, the same learning rate and the same number of steps; the runs are *paired*. The norms also have parameters of their own.
 # The rate falls in a straight line from 0.05 to nearly 0, and was chosen because all four norms train with it.
 #
 # **Predict 9.4:** six epochs, four runs each. How do the four norms compare at the end?
 # - [ ] LayerNorm leads by five points or more :: All four read nearly everything. There is no room for five points.
 # - [ ] BatchNorm leads by five points or more :: It is ahead in most pairs, but by less than a point on average.
 # - [x] they end within two points of each other :: All four end at about 98 percent, and the differences are a few images of 500.
-# - [ ] InstanceNorm stays far below the others :: It is even the fastest in the first epochs.
+# - [ ] InstanceNorm stays far below the others :: It is even the fastest in the first epoch.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 made = {"none": cnn} | {name: (lambda n=norm: cnn(n)) for name, norm in norms.items()}
@@ -504,15 +505,15 @@ gap = (fair["LayerNorm"]["accuracy"] - fair["none"]["accuracy"]).mean()
 assert -3 < gap < 6 and fair["none"]["accuracy"][:, -1].min() > 85
 
 # %% [markdown]
-# Two runs cannot even show who is ahead. Over 16 other pairs on two splits LayerNorm was, by 0.8 points on average (−1.4 to 3.0): of 90 points about one is left. (Kaiming's weights are no gain for LayerNorm. With the same seeds it ended two points lower than from the default ones.)
+# Two runs cannot even show who is ahead. Over 16 other pairs on two splits LayerNorm was ahead by 0.8 points on average (−1.4 to 3.0): of 90 points about one is left. (Kaiming's weights do not help LayerNorm: with the same seeds it ended two points lower than from the default ones.)
 #
 # ### What is left: the learning rate
 #
 # Both networks now learn at 0.05. Does the norm allow larger rates? These runs are recorded: 16 pairs for each rate, eight seeds on each of two splits of the digits.
 #
 # **Predict 9.7:** Kaiming's weights, no norm. It learns at 0.1, and at 1 all 16 runs end at chance. What do the 16 runs do at 0.3?
-# - [ ] all of them learn :: Half of them do. Which side a run falls on depends on its draw of weights and batches.
-# - [x] some learn and some end at chance :: The recipe is the same for all 16. Only the draw of weights and batches differs.
+# - [ ] all of them learn :: Half of them do. Which side a run falls on depends on its draw of weights and batches, on either split.
+# - [x] some learn and some end at chance :: The recipe is the same for all 16. Only the draws of weights, batches and split differ, and either split has runs of both kinds.
 # - [ ] all end halfway, near 60 % :: That is their mean. Only two of the 16 end between 25 and 90 %.
 
 
@@ -588,7 +589,7 @@ assert (plain[1] > 90).sum() == 8 and (plain[1] < 10).sum() == 5 and plain[2].ma
 # At 0.1 all runs learn, and LayerNorm is one point ahead on average. At 0.3 it ends at 93 to 98 % in all 16 runs. Without a norm eight runs end above 90 %, five at chance and three in between, so their mean, 60 %, describes none of them: from one run at such a rate nothing can be concluded. At 1 it is LayerNorm whose runs scatter, and the control is at chance throughout.
 # [Lesson 8](08_geometry.ipynb) has a candidate for the reason: large steps make weights before a norm longer, and longer weights turn less at the next step. We have not tested it on this network.
 #
-# So the norm made this training independent of poor initial weights, and gave it room for large rates. From Kaiming's weights at 0.05 and 0.1, where its control learned in every run, about a point was left.
+# So the norm let this training start from poor initial weights, and gave it room for larger rates. From Kaiming's weights at 0.05 and 0.1, where its control learned in every run, about a point was left.
 #
 # ## 9.5 Two images in a batch
 #
@@ -639,7 +640,7 @@ assert lead[2].min() > 20  # 16 other pairs on two splits: 30 to 54; 18 more: at
 assert lead[8].mean().abs() < 2.5  # 12 other pairs: 0.3 points on average, at most 2.0
 
 # %% [markdown]
-# In 16 other pairs, on two splits, LayerNorm led by 30 to 54 points at 2, and BatchNorm by 1.5 on average at 64. Two runs cannot show the second.
+# In 16 other pairs, on two splits, LayerNorm led by 30 to 54 points at 2, and BatchNorm by 1.5 on average at 64; at 8 none of 12 pairs was more than 2 points apart. Two runs cannot show that.
 #
 # The *test* batch can hurt as well, if `eval()` is forgotten: that was the opening of [lesson 6](06_batchnorm.ipynb), and [Deeper](#Tested-in-the-wrong-mode) measures it again. LayerNorm has one mode, and there is nothing to forget.
 #
@@ -719,7 +720,7 @@ for name in ("LayerNorm", "none"):  # lost at 0.1 in the same 16 runs: at most 1
     assert (dim[name][:, 0] - dim[name][:, 3]).max() < 12
 
 # %% [markdown]
-# **Contrast.** $W(ax) = a\,Wx$: the factor passes through the first matrix, and LayerNorm divides it out. But the control says that there was nothing to protect against. Without a norm and with small biases the factor passes through all layers ([lesson 1](01_why_normalize.ipynb)), all scores shrink alike, and the largest stays the largest.
+# **Contrast.** $W(ax) = a\,Wx$: with small biases the factor passes through the first layer, and LayerNorm divides it out. But the control says that there was nothing to protect against. Without a norm it passes through all layers ([lesson 1](01_why_normalize.ipynb)), all scores shrink alike, and the largest stays the largest.
 # In 16 runs on two splits BatchNorm lost 64 points at 0.25 on average and 79 at 0.1, because it uses the mean and the deviation that it has *stored*. The other two lost at most 4 in any run. (From PyTorch's default weights both lost about 20 points at 0.1: their biases do not shrink with the picture.)
 #
 # **Brightness.** $W(x + b\mathbf 1) = Wx + b\,W\mathbf 1$ adds a different number to each unit, and LayerNorm removes only what is the same for all. In the same 16 runs a shift of 1 cost BatchNorm 25 points on average, LayerNorm 22, and the network without a norm 15.
@@ -862,10 +863,10 @@ print(f"cross-entropy of a perfect answer made of ten sigmoids: {best:.2f}")
 
 # %% [markdown]
 # - **Run B: the sigmoid.** Its outputs lie between 0 and 1, so its best answer is one 1 and nine 0s, and the loss of that is $-\ln\frac{e}{e+9} = 1.46$. The loss cannot fall below, and still the accuracy may look fine. Give cross-entropy **logits**, scores of any sign.
-# - **Run C: `eval()` forgotten.** BatchNorm normalizes with ten threes at a time. Called in time, `eval()` cures it, and the training is not lost.
+# - **Run C: `eval()` forgotten.** BatchNorm normalizes with ten threes at a time. `eval()` before the test cures it, and the training is not lost.
 # - **Run A: a norm over the batch axis**, without running statistics. It works in training and needs other images in the test too; alone, an image is subtracted from itself. `eval()` changes nothing.
 #
-# A loss above 1.46 alone is no proof of a sigmoid: the network of the opening stayed at 2.30. And a learning rate that is too large can show as a loss that jumps, as `nan`, or as a flat line at chance, as in [section 9.4](#9.4-Why-the-net-without-a-norm-failed).
+# A loss above 1.46 alone is no proof of a sigmoid: the network of the opening stayed at 2.30. And a learning rate that is too large can show as a loss that jumps, as `nan`, or as a run that ends at chance, as in [section 9.4](#9.4-Why-the-net-without-a-norm-failed).
 #
 # ## 9.8 Clinic: ten mistakes in thirty lines
 #
@@ -914,7 +915,7 @@ except RuntimeError as error:
 # - [ ] all four :: 3 and 4 are the price of a gain for each pixel. It is high here, but it is what `LayerNorm([C, H, W])` means.
 # - [x] 1 and 2 :: 1 is run B's fault. 2: `__call__` belongs to nn.Module, which runs hooks in it, and then `forward`. 3 and 4 are the price of a gain for each pixel.
 #
-# Now cure both.
+# Now cure what is a fault.
 
 
 # %% tags=["exercise"] id="ex-9-4"
@@ -959,9 +960,9 @@ check.small_cnn(SmallCNN)
 #
 # - **Sizes:** $\lfloor (L + 2p - d(k-1) - 1)/s \rfloor + 1$ for each axis; a kernel that does not fit is an error.
 # - **Place:** between convolution and ReLU, in the shape of the convolution's output, never with the batch axis.
-# - **What it bought, measured:** from PyTorch's default weights, six epochs of SGD gave 98 % with any of four norms, and chance without. The control without a norm reads 93 % with Adam, and from Kaiming's weights it comes within about a point. So the norm bought independence of poor initial weights and room for large rates. BatchNorm was 0.7 points ahead of LayerNorm.
+# - **What it bought, measured:** from PyTorch's default weights, six epochs of SGD gave 98 % with any of four norms, and chance without. The control without a norm reads 93 % with Adam, and from Kaiming's weights it comes within about a point. So the norm bought training from poor initial weights and room for larger rates. BatchNorm was 0.7 points ahead of LayerNorm on average.
 # - **Batch, mode, contrast,** in a net of linear layers: BatchNorm fails at batch size 2, without `eval()` on sorted batches, and at low contrast. LayerNorm does not; at low contrast the network without a norm does not, either.
-# - **Curves:** a loss that stops at 1.46 or somewhat above, while the accuracy is good, points to a sigmoid before the cross-entropy. A test that depends on the other images points to BatchNorm in the wrong mode, if `eval()` cures it, or to a norm over the batch axis, if not.
+# - **Curves:** with ten classes, a loss that stops at 1.46 or somewhat above, while the accuracy is good, points to a sigmoid before the cross-entropy. A test that depends on the other images points to BatchNorm in the wrong mode, if `eval()` cures it, or to a norm over the batch axis, if not.
 #
 # ## Deeper (optional, 4 min)
 #
@@ -993,7 +994,7 @@ plot.lines(
     xlog=True,
     ylog=True,
     colors={"C·H·W gains": "LayerNorm", "convolutions": "none", "C gains": "GroupNorm"},
-    title="Gains for each pixel grow with the image, convolutions do not",
+    title="Only gains for each pixel grow with the image",
     x="side of the image (pixels)",
     y="parameters in six layers",
     caption="The network of this lesson, counted, gains and biases together. C·H·W gains: "
@@ -1038,7 +1039,7 @@ print(f"from {apart.min():.1f} to {apart.max():.1f}")
 assert apart.mean().abs() < 1.5
 
 # %% [markdown]
-# Eight pairs show no difference that 500 images could settle, for *this* network.
+# For *this* network eight pairs show no clear difference.
 #
 # ### Exact statistics do not heal batch size 2
 #
@@ -1100,7 +1101,7 @@ plot.lines(
     caption="Networks trained with batches of 64; in eval() each reads more than nine "
     "digits in ten. Each test works on a copy of the network.",
     alt="Test accuracy in train mode over the test batch size 2, 8, 32, 125. BatchNorm on "
-    "shuffled images: 37, 84, 96, 97 percent; sorted by class: 9, 11, 20 and about 60 "
+    "shuffled images: 35, 84, 96, 97 percent; sorted by class: 9, 11, 18 and about 57 "
     "percent. LayerNorm: about 96 at every size.",
 )
 

@@ -73,6 +73,7 @@ _SIZE = "(L + 2 * p - reach) // s + 1"
 _RULES = {  # what is put in its place
     "(L + 2 * p - reach) / s + 1": "the division leaves a fraction. A kernel that hangs over the edge by a part of its stride is not placed: round down, with //.",
     "round((L + 2 * p - reach) / s + 1)": "rounded to the nearest. The last step is taken only if it fits whole: round down, with //.",
+    "round((L + 2 * p - reach) / s) + 1": "rounded to the nearest. The last step is taken only if it fits whole: round down, with //.",
     "math.ceil((L + 2 * p - reach) / s) + 1": "rounded up. The last step is taken only if it fits whole: round down, with //.",
     "(L + 2 * p - reach) // s": "the + 1 at the end is missing: the first place counts before any step is taken.",
     "(L + 2 * p - d * (k - 1)) // s + 1": "the - 1 in the bracket is missing. A kernel of k reaches over d * (k - 1) + 1 pixels.",
@@ -99,8 +100,7 @@ _SHAPE_MISTAKES = known(
     # the same wrong size, refused where it is below 1
     | {f"{_SIZE} -> {rule} ; {_REFUSAL} -> if {rule} < 1": cause for rule, cause in _RULES.items()}
     | {
-        f"{_SIZE} -> max(0, {_SIZE}) ; {_NEVER}": _CUT_OFF,
-        f"{_SIZE} -> max(1, {_SIZE}) ; {_NEVER}": _CUT_OFF,
+        **{f"{_SIZE} -> max({least}, {_SIZE}) ; {_NEVER}": _CUT_OFF for least in (0, 1)},
         f"{_REFUSAL} -> if {_SIZE} < 0": f"a size of 0 is let through. With a large stride the formula can give 0 where the kernel does not fit. {_NO_ROOM}",
         f"{_REFUSAL} -> if reach > L": "the kernel is compared with the image without its padding. " + _NO_ROOM,
         f"{_REFUSAL} -> if k > L + 2 * p": f"k is compared with the padded size; a dilated kernel reaches further. {_NO_ROOM}",
@@ -244,6 +244,7 @@ _AT_RELU = (
 )
 _CHANGED = "the given net is changed. Collect the layers in a new list, and return a new nn.Sequential."
 _NOT_PUT_IN = "no norm was put in: the net comes back as it was."
+_SHARED = "convolutions of one shape share a norm. Each needs its own, with gains of its own: call norm anew."
 _APPEND, _NORM = "layers.append(layer)", "norm(layer.out_channels, *size)"
 _FOLLOWS, _SETTINGS = "isinstance(layer, (nn.Conv2d, nn.MaxPool2d))", ("stride", "padding", "dilation")
 
@@ -275,11 +276,11 @@ _NORMS_MISTAKES = [
             f"{_APPEND} -> layers += [layer] * (not isinstance(layer, nn.Conv2d))": "the convolutions get lost: append every layer, then the norm.",
             f"{_APPEND} -> layers.append(nn.Conv2d(layer.in_channels, layer.out_channels, layer.kernel_size) if isinstance(layer, nn.Conv2d) else layer)": "the convolutions are new ones, with random weights. Append the layers of net themselves.",
             f"layers = [] -> layers, one = [], None ; layers.append({_NORM}) -> one = one or {_NORM}; layers.append(one)": "one norm is used at every place. Each convolution needs its own: call norm anew.",
-            f"layers = [] -> layers, made = [], dict() ; {_NORM} -> made.setdefault(size, {_NORM})": "convolutions of one shape share a norm. Each needs its own, with gains of its own: call norm anew.",
+            f"layers = [] -> layers, made = [], dict() ; {_NORM} -> made.setdefault(size, {_NORM})": _SHARED,
+            f"layers = [] -> layers, made = [], dict() ; {_NORM} -> made.setdefault((layer.out_channels, size), {_NORM})": _SHARED,
             "nn.Sequential(*layers) -> layers": "the result is a list. Put it into nn.Sequential(*layers).",
             "nn.Sequential(*layers) -> nn.ModuleList(layers)": "nn.ModuleList holds layers, but does not run them. Return nn.Sequential(*layers).",
-            "nn.Sequential(*layers) -> net": _NOT_PUT_IN,
-            "*layers -> *net": _NOT_PUT_IN,
+            **dict.fromkeys(("nn.Sequential(*layers) -> net", "*layers -> *net"), _NOT_PUT_IN),
         },
     ),
     Mistake(_CHANGED, _in_place),
@@ -414,8 +415,7 @@ _SMALL_MISTAKES = known(
         f"F.relu({_NORM2}) -> {_NORM2}": "the second ReLU is missing. Order: convolution, norm, ReLU, both times.",
         f"F.relu({_NORM1}) -> self.norm1(F.relu({_CONV1})) ; F.relu({_NORM2}) -> self.norm2(F.relu({_CONV2}))": f"the ReLU comes before the norm. {_ORDER}",
         f"{_NORM1} -> {_CONV1} ; {_NORM2} -> {_CONV2}": f"the norms are made, and not used in forward. {_ORDER}",
-        f"{_NORM1} -> {_CONV1}": "one of the norms is not used in forward.",
-        f"{_NORM2} -> {_CONV2}": "one of the norms is not used in forward.",
+        **dict.fromkeys((f"{_NORM1} -> {_CONV1}", f"{_NORM2} -> {_CONV2}"), "one of the norms is not used in forward."),
         "[5, *first] -> first ; [10, *second] -> second": "the channels are missing in normalized_shape: that is a mean for each channel. Write [C, H, W].",
         "nn.LayerNorm([5, *first]) -> nn.BatchNorm2d(5) ; nn.LayerNorm([10, *second]) -> nn.BatchNorm2d(10)": "that is BatchNorm. Asked is LayerNorm([C, H, W]).",
         "nn.LayerNorm([5, *first]) -> nn.GroupNorm(1, 5) ; nn.LayerNorm([10, *second]) -> nn.GroupNorm(1, 10)": "GroupNorm(1, C) has the right statistics, and C gains. Asked is LayerNorm([C, H, W]).",
