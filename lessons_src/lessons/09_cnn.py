@@ -266,7 +266,7 @@ print(f"rounded to the nearest whole number, it is wrong in {rounded:.0%}")
 assert same == len(grid)
 
 # %% [markdown]
-# So the size is the number of whole steps plus one, or an error. Rounding down alone does not find the error: for a kernel of 5 with stride 3 on 2 pixels the formula says 0.
+# The formula alone does not find the error: for a kernel of 5 with stride 3 on 2 pixels it says 0.
 #
 # ## 9.2 A place for the norm
 #
@@ -369,7 +369,7 @@ for name, layer in {
 #
 # ## 9.3 Four norms and none
 #
-# What do the norms do for the training? For one seed all networks have the same images in the same order, the same initial weights of convolutions and linear layer, the same learning rate and the same number of steps; the runs are *paired*. The norms also have parameters of their own.
+# What do the norms do for the training? For one seed all networks have the same images in the same order, the same initial weights of convolutions and linear layer, the same learning rate and the same number of steps; such runs are *paired*. The norms also have parameters of their own.
 # The rate falls in a straight line from 0.05 to nearly 0, and was chosen because all four norms train with it.
 #
 # **Predict 9.4:** six epochs, four runs each. How do the four norms compare at the end?
@@ -589,7 +589,7 @@ assert (plain[1] > 90).sum() == 8 and (plain[1] < 10).sum() == 5 and plain[2].ma
 # At 0.1 all runs learn, and LayerNorm is one point ahead on average. At 0.3 it ends at 93 to 98 % in all 16 runs. Without a norm eight runs end above 90 %, five at chance and three in between, so their mean, 60 %, describes none of them: from one run at such a rate nothing can be concluded. At 1 it is LayerNorm whose runs scatter, and the control is at chance throughout.
 # [Lesson 8](08_geometry.ipynb) has a candidate for the reason: large steps make weights before a norm longer, and longer weights turn less at the next step. We have not tested it on this network.
 #
-# So the norm let this training start from poor initial weights, and gave it room for larger rates. From Kaiming's weights at 0.05 and 0.1, where its control learned in every run, about a point was left.
+# So the norm let this network learn from poor initial weights, and gave it room for larger rates. From Kaiming's weights at 0.05 and 0.1, where its control learned in every run, about a point was left.
 #
 # ## 9.5 Two images in a batch
 #
@@ -611,7 +611,7 @@ def mlp(norm=None):
 # **Predict 9.8:** who reads more digits at the end?
 # - [ ] LayerNorm at 2, 8 and 64 :: Eight values give statistics that are good enough here, and at 64 BatchNorm is ahead.
 # - [ ] nobody: `eval()` gives both what they need :: The damage is done in training: a unit that returns only 1 and −1 carries one bit.
-# - [x] LayerNorm at 2 by far, both level at 8, BatchNorm by little at 64 :: With two values a unit returns only 1 and −1, and little of the image is left. With 64 it does well.
+# - [x] LayerNorm at 2 by far; at 8 and 64 they are a few points apart at most :: With two values a unit returns only 1 and −1, and little of the image is left. With 8 or 64 BatchNorm does well.
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 torchs = {"BatchNorm": nn.BatchNorm1d, "LayerNorm": nn.LayerNorm}
@@ -640,7 +640,7 @@ assert lead[2].min() > 20  # 16 other pairs on two splits: 30 to 54; 18 more: at
 assert lead[8].mean().abs() < 2.5  # 12 other pairs: 0.3 points on average, at most 2.0
 
 # %% [markdown]
-# In 16 other pairs, on two splits, LayerNorm led by 30 to 54 points at 2, and BatchNorm by 1.5 on average at 64; at 8 none of 12 pairs was more than 2 points apart. Two runs cannot show that.
+# In 16 other pairs, on two splits, LayerNorm led by 30 to 54 points at 2, and BatchNorm by 1.5 on average at 64. Two runs cannot show the second.
 #
 # The *test* batch can hurt as well, if `eval()` is forgotten: that was the opening of [lesson 6](06_batchnorm.ipynb), and [Deeper](#Tested-in-the-wrong-mode) measures it again. LayerNorm has one mode, and there is nothing to forget.
 #
@@ -923,9 +923,9 @@ except RuntimeError as error:
 class SmallCNN(nn.Module):
     """Two 3 x 3 convolutions without padding, each with LayerNorm([C, H, W]) and ReLU; logits.
 
-    The channels go 3 -> 5 -> 10. size: (H, W) of the images. classes: how many logits.
-    Images (B, 3, H, W) go in, (B, classes) come out; hooks run. The layers are attributes
-    conv1, norm1, conv2, norm2, dense.
+    The channels go 3 -> 5 -> 10. size: (H, W) of the images. classes: how many logits, 10 by
+    default. Images (B, 3, H, W) go in, (B, classes) come out; hooks run. The layers are
+    attributes conv1, norm1, conv2, norm2, dense.
     """
 
     ### BEGIN SOLUTION
@@ -960,7 +960,7 @@ check.small_cnn(SmallCNN)
 #
 # - **Sizes:** $\lfloor (L + 2p - d(k-1) - 1)/s \rfloor + 1$ for each axis; a kernel that does not fit is an error.
 # - **Place:** between convolution and ReLU, in the shape of the convolution's output, never with the batch axis.
-# - **What it bought, measured:** from PyTorch's default weights, six epochs of SGD gave 98 % with any of four norms, and chance without. The control without a norm reads 93 % with Adam, and from Kaiming's weights it comes within about a point. So the norm bought training from poor initial weights and room for larger rates. BatchNorm was 0.7 points ahead of LayerNorm on average.
+# - **What it bought, measured:** from PyTorch's default weights, six epochs of SGD gave 98 % with any of four norms, and chance without. The control without a norm reads 93 % with Adam, and from Kaiming's weights, at 0.05 and 0.1, it comes within about a point. So the norm bought learning from poor initial weights, and room for larger rates. BatchNorm was 0.7 points ahead of LayerNorm on average.
 # - **Batch, mode, contrast,** in a net of linear layers: BatchNorm fails at batch size 2, without `eval()` on sorted batches, and at low contrast. LayerNorm does not; at low contrast the network without a norm does not, either.
 # - **Curves:** with ten classes, a loss that stops at 1.46 or somewhat above, while the accuracy is good, points to a sigmoid before the cross-entropy. A test that depends on the other images points to BatchNorm in the wrong mode, if `eval()` cures it, or to a norm over the batch axis, if not.
 #
