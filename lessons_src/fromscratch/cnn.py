@@ -50,6 +50,6 @@ def conv_output_shape(size, kernel_size, stride=1, padding=0, dilation=1):
     for L, k, s, p, d in axes:
         reach = d * (k - 1) + 1
         if reach > L + 2 * p:
-            raise ValueError(f"the kernel reaches over {reach} pixels of {L} + 2 * {p}.")
+            raise ValueError(f"the kernel does not fit: {reach} pixels in {L} + 2 * {p}.")
         shape.append((L + 2 * p - reach) // s + 1)
     return tuple(shape)
