@@ -104,7 +104,7 @@ for (cpu, date, _), rows in bench.items():
     assert found > 3
 
 # %% [markdown]
-# The same digits, many times the time. (What your timings print is not stored in this notebook; what we measured is.) The arithmetic is the same too, so where does the time go? Into carrying numbers to memory and back.
+# The same result, up to rounding, many times the time. (What your timings print is not stored in this notebook; what we measured is.) The arithmetic is the same too, so where does the time go? Into carrying numbers to memory and back.
 #
 # *About 60 min.* **You'll be able to**
 # - say from the bytes alone what a LayerNorm should cost, with a copy as the yardstick;
@@ -226,7 +226,7 @@ for name, layer in layers.items():
     print(f"{name:13} {median_ms(lambda: layer(x, weight, bias)) / copy:5.1f}")  # noqa: B023
 
 # %% [markdown]
-# And what we measured with `make bench` ([data/bench.csv](../data/bench.csv)): x of 4096 × 1024, one thread, forward.
+# And what we measured with `make bench` ([data/bench.csv](../data/bench.csv)): x of 4096 × 1024, one thread, forward. (These 17 MB could lie in the last cache of these processors, so some trips may end there, those of the copy too.)
 
 # %% tags=["hide-input"]
 for (cpu, date, _), rows in bench.items():
@@ -239,10 +239,10 @@ for (cpu, date, _), rows in bench.items():
 
 # %% tags=["hide-input"]
 for rows in bench.values():
-    assert min(ratios(rows, "x.var", "centered squares")) > 1.2  # 1.6 to 1.8 where we measured
+    assert min(ratios(rows, "x.var", "centered squares")) > 1.2  # 1.4 to 1.7 where we measured
 
 # %% [markdown]
-# So bytes are where to start, and not the whole story: in Welford's update ([lesson 3](03_epsilon.ipynb)) each step divides and waits for the step before.
+# So the bytes tell the time of the seven lines, about six copies, and not that of `x.var`: it runs Welford's update ([lesson 3](03_epsilon.ipynb)), where each step divides and waits for the step before.
 
 # %% [markdown]
 # ## 13.3 Loops that a compiler reads
@@ -266,9 +266,9 @@ show("a million times 0.1, one after the other", float(total_in_order(row)), 0)
 # %% [markdown]
 # 958 too much, one percent: a small number added to a large one loses its last digits.
 #
-# Rounding makes $(a+b)+c$ differ from $a+(b+c)$. So a compiler must add in your order, where each addition waits for the one before. `fastmath={"reassoc"}` allows the second function to reorder: it keeps eight or more partial sums in one vector register, and adds these up at the end.
+# Rounding makes $(a+b)+c$ differ from $a+(b+c)$. So a compiler must add in your order, where each addition waits for the one before. `fastmath={"reassoc"}` allows the second function to reorder: it keeps several partial sums in vector registers, and adds these up at the end.
 #
-# **Predict 13.2:** it is faster. And its digits?
+# **Predict 13.2:** it is faster. And its digits, for this row?
 # - [ ] worse, that is what the speed costs :: It rounds differently, but each partial sum stays smaller, so that each addition loses less.
 # - [ ] the same :: The order of the additions is another one, and so is the rounding.
 # - [x] better :: Many partial sums stay smaller than one long sum, so that fewer digits are lost.
@@ -331,7 +331,7 @@ def standardize(value, near, rest, rstd):
 #
 # ## 13.4 The forward pass in three loops
 #
-# How few loops will do? Three: the first brings the row from memory, the others find it in the cache. The first is given, with its result **near**, the mean as float32 can hold it. (`number(…)` makes a number of x's type: a plain `0.0` is float64, and would drag the loop along.)
+# How many loops? Three here: the first brings the row from memory, the others find it in the cache. The first is given, with its result **near**, the mean as float32 can hold it. (`number(…)` makes a number of x's type: with a plain `0.0` the loop computes in float64.)
 #
 # **Second loop:** add up $c = x - \text{near}$ and $c^2$. The mean of $c$ is `rest`, which near lacks, and the variance is $\mathrm{mean}(c^2) - \text{rest}^2$.
 #
@@ -423,7 +423,7 @@ show("in blocks of 64, added up in float64", float(in_blocks), 0)
 assert add_ones(20_000_000) == 2**24 and in_blocks == 20_000_000
 
 # %% [markdown]
-# With numbers other than 1, digits are lost long before the sum stops. So we add within **blocks of 64 rows**, each into sums of its own, and add up the block sums at the end.
+# With most numbers digits are lost long before the sum stops. So we add within **blocks of 64 rows**, each into sums of its own, and add up the block sums at the end.
 
 
 # %% tags=["exercise", "export"] id="ex-13-3"
@@ -472,7 +472,7 @@ check.backward_rows(backward_rows)
 # %% [markdown]
 # ## 13.6 One function for autograd
 #
-# How do the loops become a layer? With an `autograd.Function`, as in [lesson 7](07_backward.ipynb). The two numbers that it saves for each row are constants for autograd, so a *second* derivative would be silently wrong; `once_differentiable` makes it an error.
+# How do the loops become a layer? With an `autograd.Function`, as in [lesson 7](07_backward.ipynb). Autograd does not see into compiled loops, so a *second* derivative could be silently wrong; `once_differentiable` makes it an error.
 
 
 # %%
@@ -558,7 +558,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# So two loops of your own are a layer, once differentiable, and far from zero they are more accurate than PyTorch's kernel.
+# So your loops are a layer, once differentiable, and far from zero their float32 gradient is more accurate than that of PyTorch's CPU kernel.
 
 # %% [markdown]
 # ## 13.7 How fast is it
@@ -624,12 +624,12 @@ plot.lines(
 #
 # ### One line that asks ahead
 #
-# While your loops compute in the cache, the memory waits. A **prefetch** is an instruction that asks for a piece of memory and does not wait for it. So put one line first in the loop over rows: *ask for row $r+1$*, then work on row $r$.
+# While your loops compute in the cache, the memory may wait. A **prefetch** is an instruction that asks for a piece of memory and does not wait for it. So put one line first in the loop over rows: *ask for row $r+1$*, then work on row $r$.
 #
-# **Predict 13.7:** what does this line bring your loops, on the Xeon of 22 November?
-# - [ ] a tenth of the time :: Loops that store in a different way gain about that much, see below.
-# - [ ] half of the time :: Reading is only a part of the traffic, and much of it overlaps with the arithmetic already.
-# - [x] nothing :: Processors of this kind notice a loop that reads in a straight line, and ask ahead by themselves; that is probably why.
+# **Predict 13.7:** how much time does this line save your loops, on the Xeon of 22 November?
+# - [ ] a tenth :: Loops that store in a different way gain about that much, see below.
+# - [ ] half :: Reading is only a part of the traffic, and much of it overlaps with the arithmetic already.
+# - [x] none :: Many processors notice a loop that reads in a straight line, and ask ahead by themselves. That may be why; we have not tested it.
 
 # %% tags=["hide-input"]
 for (cpu, _, _), rows in bench.items():
@@ -639,19 +639,19 @@ for (cpu, _, _), rows in bench.items():
             ("stores past the caches", "fused, no prefetch", "fused"),
         ):
             gain = mean_ratio(ratios(rows, without, asks))
-            print(f"{cpu}: {name}, time without / with the line: {gain:.2f}")
+            print(f"{cpu}: {name}, time without / with asking ahead: {gain:.2f}")
             if "Xeon, last cache 105 MB" in cpu:  # two runs: 0.97 and 0.99, 1.11 and 1.17
                 assert 0.9 < gain < 1.06 if name == "your loops" else gain > 1.06
 
 # %% [markdown]
-# Nothing for your loops. But in loops that *store* in a different way, past the caches, the same line gained most of the seven changes that we tried. Why it pays there and not here, we have not found out. Those loops are in [Deeper](#Stores-past-the-caches), and `fused_layer_norm` of `fromscratch` runs them for large tensors.
+# Nothing for your loops. But in loops that *store* in a different way, past the caches, asking ahead saved time. Why it pays there and not here, we have not found out. Those loops are in [Deeper](#Stores-past-the-caches), and `fused_layer_norm` of `fromscratch` runs them for large tensors.
 #
-# So two plain loops are level with PyTorch's kernel, and the last part of the speed must be measured on one processor, and not guessed.
+# So plain loops are level with PyTorch's kernel where we measured, and the last part of the speed must be measured on one processor, and not guessed.
 
 # %% [markdown]
 # ## 13.8 Clinic: every test passed
 #
-# **The patient** is the first half of a GPU kernel. In Triton a row is read in one piece whose width must be a power of two, at least $D$, and what lies beyond its end is read as 0.
+# **The patient** is the first half of a GPU kernel, in PyTorch here. In Triton it reads a row in one piece whose width must be a power of two, at least $D$, and what lies beyond the row's end is read as 0.
 
 
 # %%
@@ -744,7 +744,7 @@ assert abs(variance_ratio(1024, 3) - 1) < 1e-9 and abs(variance_ratio(700, 0) - 
 #
 # ## Deeper (optional, 10 min)
 #
-# Everything here is optional: how `fused_layer_norm` of `fromscratch` became faster than two plain loops, what several threads need, what spoils a timing, and what several processes must tell each other. The cells are folded; open those that you want to read.
+# Everything here is optional: how `fused_layer_norm` of `fromscratch` became faster than plain loops, what several threads need, what spoils a timing, and what several processes must tell each other. The cells are folded; open those that you want to read.
 #
 # ### Stores past the caches
 #
@@ -1177,7 +1177,7 @@ class FusedLayerNorm(torch.autograd.Function):
 
 # %% tags=["export", "hide-input"]
 def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """F.layer_norm for float32 and float64 tensors on the CPU, as two compiled loops.
+    """F.layer_norm for float32 and float64 tensors on the CPU, as compiled loops.
 
     x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight,
         bias: of that shape, or None.
@@ -1249,7 +1249,7 @@ for (cpu, date, loops), rows in bench.items():
         print(f"    mean         : {mean_ratio(gain):.2f}")
 
 # %% [markdown]
-# Edition 1 had neither prefetch nor the short way around the loops. On an AMD EPYC (Zen 5), measured on 22 November 2026 with one thread, edition 1 was level with PyTorch (0.93 to 1.11), and loops with the seven changes that edition 2 is made of came to 1.17 to 1.41. Smaller than 1 in the brackets means less time than 2.5 copies, which ordinary stores make dearer than they need be.
+# Edition 1 had neither prefetch nor edition 2's short way around the loops. On an AMD EPYC (Zen 5), measured on 22 November 2026 with one thread, edition 1 was level with PyTorch (0.93 to 1.11), and loops with the seven changes that edition 2 is made of came to 1.17 to 1.41. Smaller than 1 in the brackets means less time than 2.5 copies, which ordinary stores make dearer than they need be.
 #
 # What do stores past the caches cost whoever reads the result? Here $y$ and $dx$ of more and more rows of 768 are read at once (by a sum). How many times the time of stores past the caches do ordinary stores take, and PyTorch's layer?
 
@@ -1265,7 +1265,7 @@ for (cpu, date, loops), rows in bench.items():
         print(f"{4e-6 * math.prod(shape):28.1f} MB {ordinary:22.2f} {torchs:14.2f}")
 
 # %% [markdown]
-# Where a number is above 1, stores past the caches took less time. `fused_layer_norm` uses them from $2^{21}$ numbers (8 MB) on, a limit chosen on the Xeon with 300 MB; on a processor with other caches a different one may be better. For small tensors PyTorch's layer is ahead, because the Python around our loops takes as long for them as for large ones.
+# Where a number is above 1, stores past the caches took less time. `fused_layer_norm` uses them from $2^{21}$ numbers (8 MB) on, a limit chosen on the Xeon with 300 MB; on a processor with other caches a different one may be better. For small tensors PyTorch's layer is ahead, probably because the Python around our loops takes as long for them as for large ones.
 #
 # The last part of the table has tensors (x, y, dy and dx together) of more than four times the last cache, and the loops alone, written into memory that is at hand:
 

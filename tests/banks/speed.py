@@ -152,10 +152,7 @@ BANK = {
                 njit(fastmath={"reassoc", "contract", "nsz"})(edited(_forward_rows, "c * c -> c**2")),
                 "standardize(x[",
             ),
-            "compiled, a sum of two float32": (
-                njit(edited(_forward_rows, "np.float64(near) + rest -> near + rest")),
-                "holds only 24 bits",
-            ),
+            "rounded": (njit(edited(_forward_rows, "np.float64(near) + rest -> near + rest")), "only 24 bits"),
             "too few arguments": (lambda x, weight, bias: None, "must take"),
         },
     },
@@ -167,6 +164,8 @@ BANK = {
         },
         "wrong": {
             "the mean in float32": (float32_mean, "rest is left out"),
+            # without the plain run first, this writes outside dweight
+            "compiled, r for block": (njit(edited(_backward_rows, "r // ROWS_A_BLOCK -> r")), "out of bounds"),
             "dx as scratch pad": (dx_in_two_goes, "each number of dx is written"),
             "too few arguments": (lambda dy, x: None, "must take"),
         },
