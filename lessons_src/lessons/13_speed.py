@@ -226,7 +226,7 @@ for name, layer in layers.items():
     print(f"{name:13} {median_ms(lambda: layer(x, weight, bias)) / copy:5.1f}")  # noqa: B023
 
 # %% [markdown]
-# And what we measured with `make bench` ([data/bench.csv](../data/bench.csv)): x of 4096 × 1024, one thread, forward. (These 17 MB could lie in the last cache of these processors, so some trips may end there, those of the copy too.)
+# And what we measured with `make bench` ([data/bench.csv](../data/bench.csv)): x of 4096 × 1024, one thread, forward. (These 17 MB fit into both last caches, where some trips may end.)
 
 # %% tags=["hide-input"]
 for (cpu, date, _), rows in bench.items():
@@ -577,7 +577,7 @@ for name, layer in layers.items():
     print(f"{name:13} {found / copy:5.1f} copies   {found:6.1f} ms")
 
 # %% [markdown]
-# And ours: the time of `F.layer_norm` over that of your loops, at five shapes. Above 1, your loops took less time. (The mean is the geometric one, as is usual for ratios.)
+# And ours: the time of `F.layer_norm` over that of your loops, at five shapes. Above 1, your loops took less time. (The mean is the geometric one.)
 
 # %% tags=["hide-input"]
 print(f"{'':49}", *(f"{rows}×{D}".rjust(10) for rows, D in SHAPES), "      mean")
@@ -646,7 +646,7 @@ for (cpu, _, _), rows in bench.items():
 # %% [markdown]
 # Nothing for your loops. But in loops that *store* in a different way, past the caches, asking ahead saved time. Why it pays there and not here, we have not found out. Those loops are in [Deeper](#Stores-past-the-caches), and `fused_layer_norm` of `fromscratch` runs them for large tensors.
 #
-# So plain loops are level with PyTorch's kernel where we measured, and the last part of the speed must be measured on one processor, and not guessed.
+# So plain loops are level with PyTorch's kernel where we measured, and the last part of the speed must be measured, not guessed.
 
 # %% [markdown]
 # ## 13.8 Clinic: every test passed
