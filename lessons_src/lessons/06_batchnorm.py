@@ -12,19 +12,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import mean_and_var, normalize
-from lessonkit import (
-    check,
-    data,
-    plot,
-    show,
-    train,
-)  # sets torch to one thread (LESSON_THREADS)
+from lessonkit import check, data, plot, show, train  # one thread (LESSON_THREADS)
 
 digits = data.digits_split(0)
 x_train, y_train = digits.x_train.flatten(1), digits.y_train  # (1297, 64), (1297,)
 x_test, y_test = digits.x_test.flatten(1), digits.y_test  # (500, 64), (500,)
+print(len(x_train), "digits to learn from,", len(x_test), "to be asked about")
 
 
+# %% tags=["hide-input"]
 def digit_reader(norm):
     """Two hidden layers of 64 units, each followed by norm(64) and a ReLU."""
     hidden = [part for _ in range(2) for part in (nn.Linear(64, 64), norm(64), nn.ReLU())]

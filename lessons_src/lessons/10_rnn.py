@@ -15,6 +15,8 @@ from torch.nn import functional as F
 from fromscratch import LayerNorm
 from lessonkit import check, data, plot, runs, show, train  # sets torch to one thread
 
+print(2**5, "rows of five tosses, with", 2**5 * 4, "next tosses in them")
+
 
 # %% tags=["hide-input"]
 class FoundTagger(nn.Module):
