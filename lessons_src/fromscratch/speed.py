@@ -499,7 +499,7 @@ class FusedLayerNorm(torch.autograd.Function):
 
 
 def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """F.layer_norm for float32 and float64 tensors on the CPU, as two compiled loops.
+    """F.layer_norm for float32 and float64 tensors on the CPU, as compiled loops.
 
     x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight,
         bias: of that shape, or None.
