@@ -1,6 +1,5 @@
 """Answers to the exercises of lesson 2."""
 
-
 import numpy as np
 import torch
 from torch.nn import functional as F
