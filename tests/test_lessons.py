@@ -32,16 +32,6 @@ def every_lesson(test):
     return pytest.mark.parametrize("path", SOURCES, ids=IDS)(test)
 
 
-def second(path):
-    """Whether a lesson is of the second edition: its predictions answer back."""
-    return bool(lesson(path).questions)
-
-
-def every_second_edition(test):
-    """For the lessons of the second edition; the others wait for theirs."""
-    return pytest.mark.parametrize("path", [path for path in SOURCES if second(path)], ids=lambda path: path.stem)(test)
-
-
 def none(path, problems):
     """Fail with the problems, (cell, what) each, as lines "lesson:line: what" that an editor can jump to."""
     if problems:
@@ -78,28 +68,6 @@ def test_code_lines():
     source = '"""Doc."""\n# why\nx = [\n    1,  # one\n\n    2]\n'
     source += 'def f():\n    """Do\n    it."""\n    return """a\nb"""\n'
     assert code_lines(source) == {3, 4, 6, 7, 10, 11}
-
-
-def statement_starts(source):
-    """Return the numbers of the lines on which a statement, or a clause like else, begins."""
-    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    skipped = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
-    real = [token for token in tokens if token.type not in skipped]
-    return {
-        token.start[0]
-        for before, token in zip([None, *real], real, strict=False)
-        if token.type != tokenize.NEWLINE and (before is None or before.type == tokenize.NEWLINE)
-    }
-
-
-def test_statement_starts():
-    assert statement_starts("x = [\n    1,\n    2]\nif x:  # why\n    y = (1 +\n         2)\nelse:\n    pass\n") == {
-        1,
-        4,
-        5,
-        7,
-        8,
-    }
 
 
 def ends_with_semicolon(source):
@@ -140,10 +108,7 @@ def test_logical_lines():
 
 @every_lesson
 def test_cells_are_short(path):
-    """What a learner sees of a cell that teaches fits a screen with its output, however the formatter wraps it.
-
-    A lesson of the first edition was written before its lines ended at 96 characters: there a wrapped line counts once.
-    """
+    """A cell that teaches fits a screen with its output; in an export or a definition a wrapped line counts once."""
     problems = []
     for cell in lesson(path).code():
         solution = blank(lesson(path), cell)[1]
@@ -158,7 +123,7 @@ def test_cells_are_short(path):
             limit, why = DEFINITION, "one definition"
         else:
             limit, why = TEACHING, "a teaching cell"
-            lines = len(code_lines(solution)) if second(path) else lines
+            lines = len(code_lines(solution))
         if lines > limit:
             problems.append((cell, f"{lines} lines of code, {why} has at most {limit}"))
     none(path, problems)
@@ -190,10 +155,7 @@ def test_learners_write_at_most_ten_lines(path):
                 inside = False
             elif inside:
                 within.add(number)
-        written = within & code_lines(cell.source)
-        if not second(path):  # written before lines ended at 96 characters: a wrapped statement counts once
-            written &= statement_starts(cell.source)
-        lines = len(written)
+        lines = len(within & code_lines(cell.source))
         if not 1 <= lines <= TO_WRITE:
             problems.append((cell, f"{lines} lines between the marks, expected 1 to {TO_WRITE}"))
     none(path, problems)
@@ -217,29 +179,25 @@ def outside_fences(source):
 
 def said_minutes(path):
     """Return the learner's minutes for the core of a lesson, as it says itself; 0 if it does not."""
-    form = minutes.PRINTED if second(path) else re.compile(r"\(about (\d+) min")
-    found = form.findall("\n".join(cell.source for cell in prose(path)))
+    found = minutes.PRINTED.findall("\n".join(cell.source for cell in prose(path)))
     return int(found[0]) if len(found) == 1 else 0
 
 
 @every_lesson
 def test_the_frame(path):
     number = int(path.stem[:2])
-    opening = "\n".join(cell.source for cell in prose(path)[: 6 if second(path) else 1])
+    opening = "\n".join(cell.source for cell in prose(path)[:6])
     for words in ("**You'll be able to**", "**You need"):
         assert words in opening, f"the lesson's frame lacks {words}"
     assert 10 <= said_minutes(path) <= 60, "the frame says how long the core takes: *About 40 min.*"
-    titles = [title for title in headings(path) if not (second(path) and title.startswith("Deeper (optional"))]
+    titles = [title for title in headings(path) if not title.startswith("Deeper (optional")]
     assert titles[-3:] == ENDING
     if number >= 3:
         clinics = [title for title in titles if "Clinic" in title]
         assert len(clinics) == 1 and titles[-4] == clinics[0], "one clinic case, just before the take-away"
 
 
-# ------------------------------------------------------------------------------------------------- the second edition
-
-
-@every_second_edition
+@every_lesson
 def test_a_lesson_opens_with_what_breaks(path):
     first = [cell for cell in lesson(path).cells[:4] if cell.type == "code"]
     assert first, "something fails in one of the first cells, before anything is defined"
@@ -247,7 +205,7 @@ def test_a_lesson_opens_with_what_breaks(path):
     assert all("**You'll be able to**" not in cell.source for cell in before), "the failure comes before the frame"
 
 
-@every_second_edition
+@every_lesson
 def test_predictions_and_recall(path):
     names = [name.split()[0] for name in lesson(path).questions]
     assert names.count("Predict") >= 6, f"{names.count('Predict')} predictions, expected at least six"
@@ -259,13 +217,13 @@ def test_predictions_and_recall(path):
     assert len(set(rights)) > 1, "the right answer is always in the same place"
 
 
-@every_second_edition
+@every_lesson
 def test_the_minutes_are_the_models(path):
     assert minutes.wrong(path.stem) == []
     assert minutes.total(minutes.of(path.stem)) <= 60.5, "the core takes at most 60 minutes"
 
 
-@every_second_edition
+@every_lesson
 def test_proof_is_folded_and_what_is_seen_shows_something(path):
     problems = []
     for cell, stored in built(path):
@@ -282,14 +240,14 @@ def test_proof_is_folded_and_what_is_seen_shows_something(path):
     none(path, problems)
 
 
-@every_second_edition
+@every_lesson
 def test_headings_are_in_plain_letters(path):
     """JupyterLab's anchors keep every character: a minus sign or a formula in a heading cannot be linked to."""
     lines = [line for cell in prose(path) for line in outside_fences(cell.source) if re.match(r"##+ ", line)]
     assert [line for line in lines if not re.fullmatch(r"[ -~]+", line) or re.search(r"[$`]", line)] == []
 
 
-@every_second_edition
+@every_lesson
 def test_a_section_that_is_named_is_linked_with_its_anchor(path):
     text = "\n".join(
         re.sub(r"\[[^\]]*\]\([^)]*#[^)]*\)", "", line) for cell in prose(path) for line in cell.source.split("\n")
@@ -297,7 +255,7 @@ def test_a_section_that_is_named_is_linked_with_its_anchor(path):
     assert re.findall(r"[Ss]ections? \d+\.\d+", text) == [], "write [section 2.6](02_statistics.ipynb#2.6-...)"
 
 
-@every_second_edition
+@every_lesson
 def test_no_contractions(path):
     text = " ".join(cell.source for cell in lesson(path).cells if cell.type == "markdown")
     found = re.findall(
@@ -306,7 +264,7 @@ def test_no_contractions(path):
     assert found == []
 
 
-@every_second_edition
+@every_lesson
 def test_parts_one_and_two_close_with_the_formula_card(path):
     if int(path.stem[:2]) <= 8:
         text = "\n".join(cell.source for cell in prose(path))
