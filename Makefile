@@ -4,6 +4,10 @@
 # make check      lint, staleness, unit tests: fast, trains nothing, starts few kernels
 # make runs       execute the cells tagged record: longer training, into data/runs         (make runs ARGS=rnn_sweep)
 # make bench      time lesson 13's fused kernel beside PyTorch's, on a quiet machine (data/bench.csv)
+#
+# For instructors (teaching/README.md), in an environment of its own:
+# make test-teaching   run the tests of everything in teaching/                            (make test-teaching ARGS=teaching/tests/test_grading.py)
+#
 # make clean      remove what make made; work/ (the learner's own) stays
 
 PYTHON ?= python3
@@ -12,7 +16,10 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/ready
 ARGS ?=
 
-.PHONY: lab test notebooks check runs bench clean
+TEACHING := .venv-teaching
+TEACH := PYTHONPATH=lessons_src $(TEACHING)/bin/python
+
+.PHONY: lab test notebooks check runs bench clean test-teaching
 
 lab: $(READY)
 	@"$(RUN)" lessons_src/lab.py $(ARGS)
@@ -38,8 +45,11 @@ runs: $(READY)
 bench: $(READY)
 	@"$(RUN)" data/make_bench.py $(ARGS)
 
+test-teaching: $(TEACHING)/ready
+	@$(TEACH) -m pytest -q -n 2 --dist loadfile $(or $(ARGS),teaching/tests)
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache lessons_src/*.egg-info
+	rm -rf $(VENV) $(TEACHING) build .pytest_cache .ruff_cache lessons_src/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Redone only when the requirements change; a step that fails leaves no `ready`, so the next make tries again.
@@ -51,3 +61,9 @@ $(READY): requirements.txt pyproject.toml
 	@"$(RUN)" -m pip install --quiet --disable-pip-version-check -r requirements.txt || { echo "pip could not install requirements.txt, see above. Mend that and run make again." >&2; exit 1; }
 	@"$(RUN)" -c 'import matplotlib.font_manager, torch' || { echo "The installed packages do not import, see above. Try: make clean, then again." >&2; exit 1; }
 	@touch $(READY)
+
+$(TEACHING)/ready: teaching/requirements.txt $(READY)
+	@test -x "$(TEACHING)/bin/python" || "$(PYTHON)" -m venv $(TEACHING)
+	@echo "Setting up what instructors need in $(TEACHING) (once)"
+	@"$(TEACHING)/bin/python" -m pip install --quiet --disable-pip-version-check -r teaching/requirements.txt || { echo "pip could not install teaching/requirements.txt, see above. Mend that and run make again." >&2; exit 1; }
+	@touch $(TEACHING)/ready

@@ -9,9 +9,12 @@ And in which order the files are run.
 """
 
 import functools
+import os
 
 import nbformat
 import pytest
+
+os.environ["LESSON_WORK"] = "off"  # no kernel of a test uses, keeps or logs anything of a learner's
 
 
 def pytest_configure(config):

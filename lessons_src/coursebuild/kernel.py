@@ -51,9 +51,9 @@ def execute(lesson, made, folder):
 
 
 def environment(root):
-    """Return the environment of a process that uses this course's own lessonkit and fromscratch."""
+    """Return the environment of a process that uses this course's own lessonkit and fromscratch, and no learner's."""
     path = [str(root / "lessons_src"), os.environ.get("PYTHONPATH", "")]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "LESSON_WORK": "off"}
 
 
 def errors(cell):
