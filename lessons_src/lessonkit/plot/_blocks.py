@@ -1,8 +1,9 @@
 """Residual blocks as diagrams: what lies on the branch, on the skip, and on the stream after the sum."""
 
-from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.patches import Circle
 
-from lessonkit.plot._house import COLORS, GREY, WIDE, ink, luminance, measure, method, named, need_words, publish
+from lessonkit.plot._diagrams import LINE, arrow, box, colour
+from lessonkit.plot._house import GREY, WIDE, ink, measure, named, need_words, publish
 
 _PARTS = {"skip", "branch", "after", "formula"}
 _NAME = {"fontsize": 17, "fontweight": "bold"}
@@ -60,19 +61,18 @@ def _block(ax, centre, each, foot, longest, tops, name, *, branch, skip=(), afte
     wide = min(0.36 * each, 78)
     fork, total = foot + 24, foot + 24 + _STEP * longest + 34  # heights of the split and of the sum
     end = total + 16 + _STEP * tops + 12
-    line = {"color": "#2B2F33", "lw": 3, "solid_capstyle": "butt", "zorder": 1}
+    line = {"color": LINE, "lw": 3, "solid_capstyle": "butt", "zorder": 1}
     ax.plot([stream, stream], [foot, end - 8], **line)
     ax.plot([stream, side, side, stream + _RADIUS + 8], [fork, fork, total, total], **line, solid_joinstyle="round")
     for tip, tail in (((stream, end), (stream, end - 10)), ((stream + _RADIUS, total), (stream + _RADIUS + 12, total))):
-        arrow = {"arrowstyle": "-|>,head_length=0.5,head_width=0.3", "color": line["color"], "lw": 3}
-        ax.annotate("", tip, tail, arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
+        arrow(ax, tip, tail, lw=3, head=(0.5, 0.3))
     middle = (fork + total) / 2
     for boxes, x in ((branch, side), (skip, stream)):
         for place, text in enumerate(boxes):
-            _box(ax, x, middle + _STEP * (place - (len(boxes) - 1) / 2), wide, text)
+            box(ax, x, middle + _STEP * (place - (len(boxes) - 1) / 2), wide, _HIGH, text, colour(text), **_BOX)
     for place, text in enumerate(after):
-        _box(ax, stream, total + 16 + _STEP * (place + 0.5), wide, text)
-    ax.add_patch(Circle((stream, total), _RADIUS, facecolor="white", edgecolor=line["color"], lw=2, zorder=3))
+        box(ax, stream, total + 16 + _STEP * (place + 0.5), wide, _HIGH, text, colour(text), **_BOX)
+    ax.add_patch(Circle((stream, total), _RADIUS, facecolor="white", edgecolor=LINE, lw=2, zorder=3))
     ax.text(stream, total, "+", ha="center", va="center_baseline", zorder=4, fontsize=17, fontweight="bold")
     words = {"ha": "center", "va": "center", "style": "italic", "fontsize": 16}
     ax.text(stream - 12, foot + 6, "x", **words)
@@ -80,13 +80,3 @@ def _block(ax, centre, each, foot, longest, tops, name, *, branch, skip=(), afte
     ax.text(centre, foot + 70 + _STEP * (longest + tops) + 30, name, ha="center", va="center", **_NAME)
     if formula:
         ax.text(centre, 34, formula, ha="center", va="center", color=ink(GREY), **_FORMULA)
-
-
-def _box(ax, x, y, wide, text):
-    fill = COLORS[method(text)] if method(text) else "#D5DBE0"
-    box = FancyBboxPatch(
-        (x - wide / 2, y - _HIGH / 2), wide, _HIGH, boxstyle="round,pad=0,rounding_size=5", fc=fill, ec="none", zorder=2
-    )
-    ax.add_patch(box)
-    light = luminance(fill) > 0.3
-    ax.text(x, y, text, ha="center", va="center", color="#15191C" if light else "white", zorder=3, **_BOX)

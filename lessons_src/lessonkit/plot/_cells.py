@@ -1,10 +1,10 @@
 """Recurrent cells as wiring diagrams: where each product, normalization layer, gate and sum lies."""
 
-from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.patches import Circle
 
-from lessonkit.plot._house import COLORS, WIDE, ink, luminance, method, need_words, publish
+from lessonkit.plot._diagrams import LINE, arrow, box, colour
+from lessonkit.plot._house import COLORS, WIDE, ink, need_words, publish
 
-_LINE, _GREY = "#2B2F33", "#D5DBE0"
 _BOX = {"fontsize": 16, "fontweight": "bold"}
 _WORD = {"fontsize": 17, "style": "italic"}
 _NAME = {"fontsize": 12.5, "color": ink(COLORS["LayerNorm"])}
@@ -74,16 +74,15 @@ def cell(kind, /, *, title="", caption="", alt="", show=True):
         ax = fig.add_subplot()
         for wire in parts["wires"]:
             x, y = zip(*wire, strict=True)
-            ax.plot(x, y, color=_LINE, lw=2.6, solid_joinstyle="round", solid_capstyle="butt", zorder=1)
-            arrow = {"arrowstyle": "-|>,head_length=0.45,head_width=0.26", "color": _LINE, "lw": 2.6}
-            ax.annotate("", wire[-1], wire[-2], arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
+            ax.plot(x, y, color=LINE, lw=2.6, solid_joinstyle="round", solid_capstyle="butt", zorder=1)
+            arrow(ax, wire[-1], wire[-2], lw=2.6, head=(0.45, 0.26))
         for place in parts["dots"]:
-            ax.add_patch(Circle(place, 4.5, color=_LINE, zorder=2))
+            ax.add_patch(Circle(place, 4.5, color=LINE, zorder=2))
         for x, y, sign in parts["circles"]:
-            ax.add_patch(Circle((x, y), _RADIUS, facecolor="white", edgecolor=_LINE, lw=2, zorder=3))
+            ax.add_patch(Circle((x, y), _RADIUS, facecolor="white", edgecolor=LINE, lw=2, zorder=3))
             ax.text(x, y, sign, ha="center", va="center_baseline", zorder=4, fontsize=18, fontweight="bold")
-        for box in parts["boxes"]:
-            _box(ax, *box)
+        for place in parts["boxes"]:
+            _named_box(ax, *place)
         for x, y, text in parts["words"]:
             ax.text(x, y, text, ha="center", va="center", **_WORD)
         ax.set_axis_off()
@@ -92,12 +91,8 @@ def cell(kind, /, *, title="", caption="", alt="", show=True):
     return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, WIDE * _AREA[1] / _AREA[0]), show=show)
 
 
-def _box(ax, x, y, text, name="", below=False):
-    fill, wide = COLORS[method(text)] if method(text) else _GREY, _WIDTHS.get(text, 64)
-    corner, style = (x - wide / 2, y - _HIGH / 2), "round,pad=0,rounding_size=5"
-    ax.add_patch(FancyBboxPatch(corner, wide, _HIGH, boxstyle=style, fc=fill, ec="none", zorder=2))
-    color = "#15191C" if luminance(fill) > 0.3 else "white"
-    ax.text(x, y, text, ha="center", va="center", color=color, zorder=3, **_BOX)
+def _named_box(ax, x, y, text, name="", below=False):
+    box(ax, x, y, _WIDTHS.get(text, 64), _HIGH, text, colour(text), **_BOX)
     if below:
         ax.text(x + 7, y - _HIGH / 2 - 3, name, ha="left", va="top", **_NAME)
     else:

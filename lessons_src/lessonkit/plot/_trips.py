@@ -2,6 +2,7 @@
 
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
+from lessonkit.plot._diagrams import DARK, PALE, arrow, box
 from lessonkit.plot._house import COLORS, GREY, WIDE, ink, measure, named, need_words, publish
 
 _NAME = {"fontsize": 16, "fontweight": "bold"}
@@ -49,7 +50,7 @@ def trips(layouts, /, *, title="", caption="", alt="", show=True):
 def _column(ax, left, each, top, longest, name, rows):
     memory, right, wide = left + 8, left + 0.97 * each, 0.46 * each
     ax.text(left + each / 2, top + 22, name, ha="center", va="center", **_NAME)
-    ax.add_patch(Rectangle((memory, 40), _MEMORY, top - 44, fc="#D5DBE0", ec="none"))
+    ax.add_patch(Rectangle((memory, 40), _MEMORY, top - 44, fc=PALE, ec="none"))
     middle = (40 + top - 4) / 2
     ax.text(memory + _MEMORY / 2, middle, "memory", rotation=90, ha="center", va="center", **_TEXT)
     if any(not read and not written for _, read, written in rows):
@@ -61,11 +62,8 @@ def _column(ax, left, each, top, longest, name, rows):
         middle -= 12
     for k, (text, read, written) in enumerate(rows):
         y = middle + _STEP * ((len(rows) - 1) / 2 - k)
-        box = (right - wide, y - _HIGH / 2), wide, _HIGH
-        fill = COLORS["LayerNorm"] if len(rows) < longest else "#D5DBE0"
-        ax.add_patch(FancyBboxPatch(*box, boxstyle="round,pad=0,rounding_size=5", fc=fill, ec="none", zorder=2))
-        color = "white" if len(rows) < longest else "#15191C"
-        ax.text(right - wide / 2, y, text, ha="center", va="center", color=color, zorder=3, **_TEXT)
+        fill = COLORS["LayerNorm"] if len(rows) < longest else PALE
+        box(ax, right - wide / 2, y, wide, _HIGH, text, fill, **_TEXT)
         both = [(word, False) for word in read] + [(word, True) for word in written]
         for n, (word, back) in enumerate(both):
             _arrow(ax, memory + _MEMORY + 2, right - wide - 2, y + 9 * (len(both) - 1) - 18 * n, word, back)
@@ -74,10 +72,8 @@ def _column(ax, left, each, top, longest, name, rows):
     ax.text(left + each / 2, 18, said, ha="center", va="center", color=ink(GREY), **_NAME)
 
 
-def _arrow(ax, memory, box, y, word, back):
-    tip, tail = ((memory, y), (box, y)) if back else ((box, y), (memory, y))
-    color = "#15191C"
-    style = {"arrowstyle": "-|>,head_length=0.45,head_width=0.25", "color": color, "lw": 2, "shrinkA": 0, "shrinkB": 0}
-    ax.annotate("", tip, tail, arrowprops=style)
+def _arrow(ax, memory, side, y, word, back):
+    tip, tail = ((memory, y), (side, y)) if back else ((side, y), (memory, y))
+    arrow(ax, tip, tail, lw=2, head=(0.45, 0.25), color=DARK)
     around = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-    ax.text((memory + box) / 2, y, word, ha="center", va="center", bbox=around, zorder=3, **_TEXT)
+    ax.text((memory + side) / 2, y, word, ha="center", va="center", bbox=around, zorder=3, **_TEXT)
