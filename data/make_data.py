@@ -1,4 +1,4 @@
-"""Make digits.npz, words.txt.gz and SHA256SUMS from their sources. Nobody needs this to take the course.
+"""Make digits.npz, words.txt.gz and their lines of SHA256SUMS from their sources. Nobody needs this to take the course.
 
 Run from the repository's root, in an environment of its own that has scikit-learn; README.md beside this file has
 the commands. The sources are checked before anything is written, and nothing is downloaded.
@@ -64,6 +64,16 @@ def write_words(path, words):
         file.write(("\n".join(words) + "\n").encode("ascii"))
 
 
+def write_sums(folder, *names):
+    """Put the SHA-256 of the files `names` of a folder into its SHA256SUMS, and print them; other lines stay."""
+    path = folder / "SHA256SUMS"
+    sums = {line.split()[1]: line for line in path.read_text("ascii").splitlines()} if path.exists() else {}
+    for name in names:
+        sums[name] = f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}"
+        print(sums[name])
+    path.write_bytes("".join(f"{line}\n" for line in sums.values()).encode("ascii"))  # the same ends on every system
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("package", help="folder into which wamerican_2020.12.07-2_all.deb was unpacked")
@@ -75,12 +85,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     write_digits(args.out / "digits.npz", images, labels)
     write_words(args.out / "words.txt.gz", words)
-    sums = [
-        f"{hashlib.sha256((args.out / name).read_bytes()).hexdigest()}  {name}\n"
-        for name in ("digits.npz", "words.txt.gz")
-    ]
-    (args.out / "SHA256SUMS").write_bytes("".join(sums).encode("ascii"))  # bytes: the same line ends on every system
-    print("".join(sums), end="")
+    write_sums(args.out, "digits.npz", "words.txt.gz")
 
 
 if __name__ == "__main__":

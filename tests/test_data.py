@@ -11,13 +11,20 @@ import sys
 import types
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
 from lessonkit import data
 
-FILES = ("digits.npz", "words.txt.gz")
-LOADERS = {"digits.npz": data.digits, "words.txt.gz": data.words}
+LOADERS = {
+    "digits.npz": data.digits,
+    "words.txt.gz": data.words,
+    "magika/model.onnx": data.magika_model,
+    "magika/labels.txt": data.magika_labels,
+}
+FILES = tuple(LOADERS)
+WHAT = dict(zip(FILES, ("1,797 images", "63,240 words", "Magika's network", "214 labels"), strict=True))
 SOURCE_FOLDER = data.FOLDER
 
 
@@ -25,9 +32,9 @@ SOURCE_FOLDER = data.FOLDER
 def folder(tmp_path, monkeypatch):
     """A copy of the data files that a test may damage; lessonkit.data reads it instead of the real ones."""
     copy = tmp_path / "data"
-    copy.mkdir()
     for name in (*FILES, "SHA256SUMS"):
-        shutil.copy(SOURCE_FOLDER / name, copy)
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SOURCE_FOLDER / name, copy / name)
     monkeypatch.setattr(data, "FOLDER", copy)
     return copy
 
@@ -117,6 +124,29 @@ def test_words():
     assert words[0] == "aardvark" and words[-1] == "zygotes" and "normalize" in words
 
 
+# ---- Magika ----
+
+
+def test_magika_model():
+    model = onnx.load_from_string(data.magika_model())
+    onnx.checker.check_model(model)
+    [given], [returned] = model.graph.input, model.graph.output
+    sizes = [[size.dim_value for size in end.type.tensor_type.shape.dim] for end in (given, returned)]
+    assert (given.name, returned.name, sizes) == ("bytes", "target_label", [[0, 2048], [0, 214]])  # 0: any batch
+    assert len(model.graph.node) == 95 and model.opset_import[0].version == 15
+    arrays = map(onnx.numpy_helper.to_array, model.graph.initializer)
+    sizes = [array.size for array in arrays if array.dtype == np.float32 and array.size > 1]  # 1: eps, 1/512 and so on
+    assert sum(sizes) == 257 * 64 + 64 + 2 * 512 + 512 * 256 * 5 + 512 + 2 * 512 + 512 * 214 + 214
+
+
+def test_magika_labels():
+    labels = data.magika_labels()
+    assert type(labels) is list and len(set(labels)) == len(labels) == 214
+    assert labels == sorted(labels) and labels[0] == "3gp" and labels[-1] == "zlibstream"
+    labels.clear()
+    assert len(data.magika_labels()) == 214
+
+
 def test_an_edit_in_place_harms_no_later_call():
     images, labels = data.digits()
     images.zero_()
@@ -146,7 +176,7 @@ def test_missing_file(folder, name):
     (folder / name).unlink()
     text = message(LOADERS[name])
     assert f"{folder / name} is missing" in text
-    assert ("63,240 words" if "words" in name else "1,797 images") in text
+    assert WHAT[name] in text
     assert f"run in {folder.parent}: git checkout -- data/{name}" in text
 
 
@@ -162,6 +192,15 @@ def test_damaged_file(folder, name, damage):
     assert f"{folder / name} is damaged: {len(bad)} bytes" in text
     assert hashlib.sha256(bad).hexdigest() in text and hashlib.sha256(good).hexdigest() in text
     assert text.endswith(f"git checkout -- data/{name} data/SHA256SUMS")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_pointer_of_git_lfs_is_named_as_one(folder, name):
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:fe2d2eb4\nsize 3163737\n"
+    (folder / name).write_bytes(pointer)
+    text = message(LOADERS[name])
+    assert f"{folder / name} is only a pointer of Git LFS ({len(pointer)} bytes); expected {WHAT[name]}" in text
+    assert text.endswith(f"run in {folder.parent}: git lfs pull")
 
 
 def test_split_passes_the_error_on(folder):
@@ -227,9 +266,13 @@ def test_readme_sums_and_files_agree():
 
 
 def test_folder_is_small_and_holds_the_notice():
-    assert sum((SOURCE_FOLDER / name).stat().st_size for name in FILES) < 250_000
+    assert sum((SOURCE_FOLDER / name).stat().st_size for name in FILES) < 3_500_000
     notice = (SOURCE_FOLDER / "LICENSE-SCOWL.txt").read_text(encoding="utf-8")
     assert "Copyright 2000-2011 by Kevin Atkinson" in notice and "Permission to use, copy, modify" in notice
+    licence = (SOURCE_FOLDER / "magika/LICENSE").read_bytes()  # compared with the text that apache.org gives
+    assert hashlib.sha256(licence).hexdigest() == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+    notice = (SOURCE_FOLDER / "magika/NOTICE").read_text(encoding="utf-8")
+    assert all(part in notice for part in ("Copyright 2024 Google LLC", "magika 1.0.3", "model.onnx   unchanged"))
 
 
 # ---- the script that made the files ----
@@ -257,6 +300,16 @@ def test_packing_is_reproducible_and_keeps_the_contents(make_data, tmp_path):
     with np.load(tmp_path / "a.npz") as new, np.load(SOURCE_FOLDER / "digits.npz") as old:
         assert new.files == old.files == ["images", "labels"]
         assert all(np.array_equal(new[key], old[key]) and new[key].dtype == old[key].dtype for key in old.files)
+
+
+def test_new_sums_replace_their_own_lines_and_keep_the_others(make_data, tmp_path, capsys):
+    (tmp_path / "SHA256SUMS").write_text("0  words.txt.gz\n1  other.bin\n")
+    (tmp_path / "words.txt.gz").write_bytes(b"")
+    empty = f"{hashlib.sha256(b'').hexdigest()}  words.txt.gz\n"
+    for _ in range(2):
+        make_data.write_sums(tmp_path, "words.txt.gz")
+        assert (tmp_path / "SHA256SUMS").read_text() == f"{empty}1  other.bin\n"
+    assert capsys.readouterr().out == 2 * empty
 
 
 def test_the_digits_are_those_of_the_source(make_data):

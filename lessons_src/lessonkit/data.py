@@ -1,8 +1,8 @@
-"""The two real data sets of the course: `digits()` and `words()`. Sources and licences: data/README.md.
+"""The course's data: `digits()`, `words()`, and a model that others trained, `magika_model()`, with `magika_labels()`.
 
-Nothing is downloaded. Each call reads its file again (about 0.02 s) and compares it with data/SHA256SUMS, so that a
-damaged download shows here and not as a strange loss; and each call returns fresh objects, so that an edit in place
-harms no later cell.
+Sources and licences: data/README.md. Nothing is downloaded. Each call reads its file again (about 0.02 s) and compares
+it with data/SHA256SUMS, so that a damaged download shows here and not as a strange loss; and each call returns fresh
+objects, so that an edit in place harms no later cell.
 """
 
 import gzip
@@ -18,7 +18,14 @@ from lessonkit._tones import Told
 
 FOLDER = Path(__file__).resolve().parents[2] / "data"
 SUMS = "SHA256SUMS"
-FILES = {"digits": "digits.npz", "digits_split": "digits.npz", "words": "words.txt.gz"}  # what each function reads
+FILES = {  # what each function reads
+    "digits": "digits.npz",
+    "digits_split": "digits.npz",
+    "words": "words.txt.gz",
+    "magika_model": "magika/model.onnx",
+    "magika_labels": "magika/labels.txt",
+}
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # how every pointer file of Git LFS begins
 N_TEST = 500
 
 
@@ -61,6 +68,11 @@ def _verified(name, purpose):
     if len(expected) != 1:
         raise DataFileError(f"{FOLDER / SUMS} has {len(expected)} lines for {name}; expected one. {_restore(SUMS)}")
     found = hashlib.sha256(content).hexdigest()
+    if content.startswith(LFS_POINTER):
+        raise DataFileError(
+            f"{FOLDER / name} is only a pointer of Git LFS ({len(content)} bytes); expected {purpose}, SHA-256 "
+            f"{expected[0]}. To fetch the file itself, run in {FOLDER.parent}: git lfs pull"
+        )
     if found != expected[0]:
         # Either file may be the damaged one, so both are restored.
         raise DataFileError(
@@ -112,3 +124,23 @@ def words():
     """
     content = _verified(FILES["words"], "63,240 words, one a line")
     return gzip.decompress(content).decode("ascii").split()
+
+
+def magika_model():
+    """Return Magika's network as bytes: an ONNX graph with its weights, for onnx.load_from_string and onnxruntime.
+
+    Its input is int32 (B, 2048), a file's first and last 1,024 bytes; its output is float32 (B, 214), a score for each
+    of `magika_labels()`.
+    Source: Google, package magika 1.0.3, models/standard_v3_3/model.onnx, unchanged (Apache-2.0, data/magika/NOTICE).
+    Raises DataFileError if data/magika/model.onnx is missing, damaged or a pointer of Git LFS.
+    """
+    return _verified(FILES["magika_model"], "Magika's network, 3,163,737 bytes")
+
+
+def magika_labels():
+    """Return the 214 labels that Magika's network tells apart, as a new list of str in the order of its outputs.
+
+    Source: package magika 1.0.3, config.min.json, target_labels_space (Apache-2.0, data/magika/NOTICE).
+    Raises DataFileError if data/magika/labels.txt is missing or damaged.
+    """
+    return _verified(FILES["magika_labels"], "214 labels, one a line").decode("ascii").split()
