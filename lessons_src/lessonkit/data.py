@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from lessonkit import _threads  # noqa: F401  sets how many torch uses
 from lessonkit._tones import Told
 
 FOLDER = Path(__file__).resolve().parents[2] / "data"

@@ -2,6 +2,8 @@
 
 import torch
 
+from lessonkit import _threads  # noqa: F401  sets how many torch uses
+
 
 def text(value, digits=4):
     """Return value as text with a fixed number of decimals; a negative zero loses its sign.

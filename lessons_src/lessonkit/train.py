@@ -10,6 +10,8 @@ from itertools import islice
 import torch
 from tqdm.auto import tqdm
 
+from lessonkit import _threads  # noqa: F401  sets how many torch uses
+
 
 def compare(
     models,

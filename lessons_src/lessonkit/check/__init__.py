@@ -12,6 +12,7 @@ import importlib
 import re
 from pathlib import Path
 
+from lessonkit import _threads  # noqa: F401  sets how many torch uses
 from lessonkit._hook import YourTurn
 from lessonkit.check import asking
 from lessonkit.check.asking import predict, recall

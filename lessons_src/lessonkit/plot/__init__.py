@@ -5,6 +5,7 @@ shows nothing and returns the Picture instead: a widget takes its `.png`. Data m
 numbers, or nested lists of those; gradients are detached here.
 """
 
+from lessonkit import _threads  # noqa: F401  sets how many torch uses
 from lessonkit.plot._blocks import blocks
 from lessonkit.plot._cells import cell
 from lessonkit.plot._charts import bars, heat, hist, images, lines, panels
