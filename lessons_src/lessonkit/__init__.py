@@ -4,9 +4,10 @@ The parts that compute set torch's threads from the environment variable LESSON_
 package alone imports no torch: `python -m lessonkit.progress` needs none.
 """
 
-from lessonkit import _hook
+from lessonkit import _hook, attempts
 
 _hook.install()
+attempts.install()
 
 __all__ = ["show"]
 

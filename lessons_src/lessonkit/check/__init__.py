@@ -16,6 +16,7 @@ from lessonkit import _threads  # noqa: F401  sets how many torch uses
 from lessonkit._hook import YourTurn
 from lessonkit.check import asking
 from lessonkit.check.asking import predict, recall
+from lessonkit.check.attempted import attempted
 from lessonkit.check.core import NotYet
 
 __all__ = ["NotYet", "YourTurn", "predict", "recall", "summary"]
@@ -46,7 +47,7 @@ def _kept(name, check):
     @functools.wraps(check)
     def remembering(answer):
         _verdicts[name] = False
-        check(answer)
+        attempted(check, answer, *(asking.exercise(name) or (where()[name], name)))
         _verdicts[name] = True
 
     return remembering

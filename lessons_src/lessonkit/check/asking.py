@@ -7,6 +7,7 @@ import functools
 import json
 from pathlib import Path
 
+from lessonkit import attempts
 from lessonkit._tones import in_notebook
 
 LETTERS = "abcd"
@@ -24,6 +25,19 @@ def _tables():
 
 def _table():
     return {name: item for table in _tables().values() for name, item in table.items() if isinstance(item, list)}
+
+
+def exercise(check):
+    """Return (lesson, "Exercise 3.1") of the exercise that has the check, None for a check of no exercise."""
+    return next(
+        (
+            (lesson, name)
+            for lesson, table in _tables().items()
+            for name, item in table.items()
+            if isinstance(item, str) and check in item.split()
+        ),
+        None,
+    )
 
 
 def predict(number, letter):
@@ -50,6 +64,8 @@ def _answer(name, letter):
         print(f"{name}: {letter!r} is none of its letters. Put {letters} between the quotes, and run this cell.")
     else:
         answered.add(name)
+        lesson = next(lesson for lesson, table in _tables().items() if name in table)
+        attempts.note(lesson, name, options[said]["right"], letter=said)
         _say(options[said])
 
 

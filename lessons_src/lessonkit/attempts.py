@@ -1,0 +1,227 @@
+"""The log of attempts: each check and each answered question in a learner's kernel adds a line to work/attempts.jsonl.
+
+A line holds what was tried and how it went, never code or a name, and nothing is sent anywhere. LESSON_LOG=off ends it.
+There is no log in builds, in tests, for the solutions, or outside a notebook: see lessonkit._work. A line is JSON:
+
+    v               1, the version of this form
+    time            when, UTC, "2026-11-22T06:58:01Z"
+    kernel          eight random letters and digits, new in each kernel
+    lesson, item    "statistics", "Exercise 2.1" (or "Predict 2.1", "Recall 2.1")
+    check or letter the check's name ("mean_and_var"), or the letter of the answer ("b")
+    verdict         "right" or "not yet"; an exercise that is not written yet is no attempt
+    mistake         id of the known mistake that the check named, if it named one, see mistake_id
+    since_cell      seconds between the end of the cell before and the start of this one
+    on_item         seconds of work since the item was met: since the end of the last cell before the one that first
+                    showed its card or question was run
+    in_kernel       seconds of work since the lesson's first cell in this kernel
+
+Seconds of work are those from cell to cell, with every pause between two cells cut to ten minutes.
+"""
+
+import contextlib
+import datetime
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass
+
+from lessonkit import _work
+from lessonkit._tones import in_notebook
+
+VERSION = 1
+FILE = "attempts.jsonl"
+PAUSE = 600  # seconds: the longest time between two cells that counts as work
+MEETS = re.compile(r'^# (Exercise) (\d+\.\d+) ·|^check\.(predict|recall)\("(\d+\.\d+)"', re.MULTILINE)
+
+_log = None  # the _Log of this kernel, where there is a learner
+_paused = 0
+
+
+class _Clock:
+    """Seconds of work in a kernel. before: as it was at the end of the cell before; pause: since then, uncut."""
+
+    def __init__(self):
+        self.before = self.pause = self._worked = 0.0
+        self._last = time.monotonic()
+
+    def start_cell(self, now):
+        self.before, self.pause = self._worked, now - self._last
+        self._worked, self._last = self._worked + min(self.pause, PAUSE), now
+
+    def end_cell(self, now):
+        self._worked, self._last = self.read(now), now
+
+    def read(self, now):
+        """Return the seconds of work so far, while a cell runs."""
+        return self._worked + now - self._last
+
+
+class _Log:
+    def __init__(self, path):
+        self.path, self.clock, self.kernel = path, _Clock(), secrets.token_hex(4)
+        self.met = {}  # item: seconds of work when it was met
+        self.waiting = []  # lines that could not be written yet
+        self.told = False
+
+    def before_cell(self, info):
+        self.clock.start_cell(time.monotonic())
+        for exercise, number, question, asked in MEETS.findall(info.raw_cell or ""):
+            self.met.setdefault(f"{exercise or question.capitalize()} {number or asked}", self.clock.before)
+
+    def after_cell(self, result):
+        self.clock.end_cell(time.monotonic())
+
+    def add(self, lesson, item, said):
+        worked = self.clock.read(time.monotonic())
+        line = {
+            "v": VERSION,
+            "time": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "kernel": self.kernel,
+            "lesson": lesson,
+            "item": item,
+            **said,
+            "since_cell": round(self.clock.pause, 1),
+            "on_item": round(worked - self.met.setdefault(item, self.clock.before), 1),
+            "in_kernel": round(worked, 1),
+        }
+        self.waiting.append(json.dumps(line))
+        try:
+            while self.waiting:
+                append(self.path, self.waiting[0])
+                del self.waiting[0]
+        except OSError as error:
+            if not self.told:
+                print(
+                    f"(This attempt could not be noted in {self.path.name}: {error.strerror}. The lesson goes on "
+                    "as it is, and this kernel tries again at the next one.)"
+                )
+            self.told = True
+
+
+def install():
+    """Start the log, if this is a learner's kernel. Installing twice changes nothing."""
+    global _log
+    folder = _work.folder()
+    if _log or folder is None or _off() or not in_notebook():
+        return
+    from IPython import get_ipython
+
+    _log = _Log(folder / FILE)
+    get_ipython().events.register("pre_run_cell", _log.before_cell)
+    get_ipython().events.register("post_run_cell", _log.after_cell)
+
+
+def _off():
+    return os.environ.get("LESSON_LOG", "").strip().lower() == "off"
+
+
+def active():
+    """Return whether attempts are noted just now."""
+    return _log is not None and not _paused and not _off()
+
+
+@contextlib.contextmanager
+def paused():
+    """Note no attempts meanwhile. For checks that the course runs itself, like those of an answer that was kept."""
+    global _paused
+    _paused += 1
+    try:
+        yield
+    finally:
+        _paused -= 1
+
+
+def note(lesson, item, right, **said):
+    """Add an attempt to the log, where there is one. said: check and mistake (or None), or letter."""
+    if active():
+        said = {what: value for what, value in said.items() if value is not None}
+        _log.add(lesson, item, {**said, "verdict": "right" if right else "not yet"})
+
+
+def mistake_id(check, cause):
+    """Return the id of a known mistake: its check's name and a number made from the words of its cause.
+
+    It is the same in every edition of the course that tells the cause in the same words, whatever their commas.
+    """
+    words = " ".join(re.findall(r"\w+", cause.lower()))
+    return f"{check}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+
+
+def append(path, line):
+    """Add a line to a file in one write, so that two kernels never mix theirs; OSError if it does not fit.
+
+    After a line that was cut off by a full disk, the new one begins a line of its own.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        cut = False
+        if os.fstat(descriptor).st_size:
+            os.lseek(descriptor, -1, os.SEEK_END)
+            cut = os.read(descriptor, 1) != b"\n"
+        data = ("\n" * cut + line + "\n").encode()
+        if os.write(descriptor, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A line of the log. what: the check's name, or the letter. mistake: an id or None."""
+
+    kernel: str
+    lesson: str
+    item: str
+    what: str
+    right: bool
+    mistake: str | None
+    on_item: float
+    in_kernel: float
+
+
+def read(path):
+    """Return (the attempts in a log, in order; a sentence for each thing that could not be read)."""
+    try:
+        lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"{path} cannot be read ({error.strerror})."]
+    found, damaged, newer = [], 0, 0
+    for line in filter(str.strip, lines):
+        try:
+            record = json.loads(line)
+            if record["v"] > VERSION:
+                newer += 1
+                continue
+            found.append(_attempt(record))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            damaged += 1
+    said = []
+    if damaged:
+        said.append(f"{path}: {_lines(damaged)} damaged and left out; the others count.")
+    if newer:
+        said.append(f"{path}: {_lines(newer)} of a newer edition and left out. Update the course to read them.")
+    return found, said
+
+
+def _attempt(record):
+    texts = {name: record[name] for name in ("kernel", "lesson", "item")}
+    texts["what"] = record["letter"] if "letter" in record else record["check"]
+    seconds = {name: record[name] for name in ("on_item", "in_kernel")}
+    mistake = record.get("mistake")
+    if (
+        not all(isinstance(value, str) for value in (*texts.values(), mistake or ""))
+        or not all(type(value) in (int, float) and 0 <= value < 1e9 for value in seconds.values())
+        or record["verdict"] not in ("right", "not yet")
+    ):
+        raise ValueError(record)
+    return Attempt(**texts, right=record["verdict"] == "right", mistake=mistake, **seconds)
+
+
+def _lines(count):
+    return f"{count} line{'s are' if count > 1 else ' is'}"
