@@ -149,7 +149,12 @@ def test_a_notebook_stores_picture_text_and_caption():
     here = plot.lines(range(8), {"LayerNorm": range(8)}, **LINES)
     assert Image.open(io.BytesIO(here.png)).size[0] == 2 * 770
     assert base64.b64decode(picture.data["image/png"]) == here.png  # another process, the same bytes
-    assert picture.metadata == {"image/png": {"alt": "In words.", "width": 770}}
+    stored = picture.metadata["image/png"]
+    assert {name: stored[name] for name in ("alt", "width", "numbers")} == {
+        "alt": "In words.",
+        "width": 770,
+        "numbers": here.numbers,
+    }
     assert picture.data["text/plain"] == "In words."
     assert set(picture.data) == {"image/png", "text/plain"}
     assert caption.data == {"text/markdown": "*A caption.*", "text/plain": "A caption."}

@@ -167,6 +167,11 @@ plot.figure(
     alt="Four rows of eight small gray images, from the input to layer 50. At scale 1 they "
     "fade to white by layer 10, at scale 1.41 they stay gray, at scale 2 they turn black and "
     "white by layer 10, and at scale 2 with LayerNorm they stay gray.",
+    numbers={
+        "net": [name for name in nets for _ in layers],
+        "layer": layers * len(nets),
+        "rms of the image": rows.square().mean(-1).sqrt().flatten().tolist(),
+    },
 )
 
 # %% [markdown]
@@ -778,6 +783,13 @@ plot.figure(
     "picture is divided by its rms, so that only its direction is seen.",
     alt="Three rows of ten images. The first shows the digits 0 to 9. The second and the third "
     "show ten pictures each that look almost alike.",
+    numbers={
+        "row": [name for name in ("input", "no norm", "LayerNorm") for _ in range(10)],
+        "digit": [*range(10)] * 3,
+        "cosine with the first image of the row": (rows @ rows[:, :1].mT / 64)
+        .flatten()
+        .tolist(),
+    },
 )
 
 # %% [markdown]

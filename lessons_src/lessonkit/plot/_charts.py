@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib import colors as mcolors
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from lessonkit.plot import _numbers
 from lessonkit.plot._house import (
     GREY,
     LABEL,
@@ -32,6 +33,7 @@ from lessonkit.plot._house import (
 # Lines
 
 _BAND = "Mean line and band"
+_SD = ["standard deviation"]  # a column of the numbers behind a figure of several runs
 
 
 def lines(
@@ -78,7 +80,9 @@ def lines(
         level_ylabel(ax, lift=18 if vref else 0)
 
     caption = f"{caption} {estimator(_BAND, part.runs())}"
-    return publish(build, title=title, caption=caption, alt=alt, size=size or (WIDTH, 3.1), show=show)
+    numbers = _numbers.table(["curve", x, y, *_SD * bool(part.runs())], part.numbers())
+    size = size or (WIDTH, 3.1)
+    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
 
 
 def panels(
@@ -139,7 +143,14 @@ def panels(
         for name, n in part.runs().items():
             runs[name if runs.get(name, n) == n else f"{name}, {panel}"] = n
     caption = f"{caption} {estimator(_BAND, runs)}"
-    return publish(build, title=title, caption=caption, alt=alt, size=size or (WIDE, 3.3), show=show)
+    groups, same = {}, len(labels) == 1
+    for at, (panel, part) in enumerate(zip(parts, drawn, strict=True)):
+        where = panel if same else f"{panel}: {labels[at]}"
+        gap = [math.nan] * (bool(runs) and not part.runs())
+        groups |= {(where, *curve): [(*row, *gap) for row in rows] for curve, rows in part.numbers().items()}
+    numbers = _numbers.table(["panel", "curve", x, labels[0] if same else "value", *_SD * bool(runs)], groups)
+    size = size or (WIDE, 3.3)
+    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
 
 
 class _Lines:
@@ -197,6 +208,17 @@ class _Lines:
 
     def runs(self):
         return {name: runs for name, (_, sd, runs, _) in self.curves.items() if sd is not None}
+
+    def numbers(self):
+        """{(name,): [(x, mean, and its standard deviation if there are several runs)]}, references included."""
+        across = self.categories or self.x
+        found = {}
+        for name, (mean, sd, *_) in self.curves.items():
+            spread = [] if not self.runs() else [sd if sd is not None else np.full(len(mean), np.nan)]
+            found[(name,)] = list(zip(across, mean, *spread, strict=True))
+        gap = [math.nan] * bool(self.runs())
+        found |= {(text,): [("all", value, *gap)] for text, value in self.href.items()}
+        return found | {(text,): [(value, "all", *gap)] for text, value in self.vref.items()}
 
     def limits(self):
         """(low, high) of the vertical axis: ylim, or all means, bands and references with a little room."""
@@ -347,7 +369,11 @@ def bars(
     if several:
         caption = f"{caption} {estimator('A dot for each run, mean and whisker', several)}"
     size = size or (WIDTH, 0.9 + 0.46 * len(data))
-    return publish(build, title=title, caption=caption, alt=alt, size=size, show=show)
+    rows = [(name, *mean_and_sd(runs), len(runs)) for name, runs in data.items()]
+    rows += [(text, value, math.nan, math.nan) for text, value in (vref or {}).items()]
+    most = 4 if several else 2
+    numbers = _numbers.table(["bar", x, *_SD, "runs"][:most], {(): [row[:most] for row in rows]})
+    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
 
 
 def _name_rows(ax, places, colors):
@@ -403,7 +429,9 @@ def hist(
 
     caption = f"{caption} Each row is scaled to its own peak."
     size = size or (WIDTH, 0.8 + 0.75 * len(data))
-    return publish(build, title=title, caption=caption, alt=alt, size=size, show=show)
+    groups = {(name,): list(zip(edges, edges[1:], np.histogram(v, edges)[0], strict=False)) for name, v in data.items()}
+    numbers = _numbers.table(["values", f"{x}, from", "to", "how many"], groups)
+    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
 
 
 # Matrices and images
@@ -480,7 +508,9 @@ def heat(
     cell = max(0.72, 0.11 * longest + 0.16)
     names = 0.8 + 0.1 * max(len(str(row)) for row in rows)
     size = size or (min(WIDE, max(4.5, names + cell * len(columns))), 0.9 + 0.44 * len(rows))
-    return publish(build, title=title, caption=caption, alt=alt, size=size, show=show)
+    cells = [(str(name), *values) for name, values in zip(rows, matrix, strict=True)]
+    numbers = _numbers.table([f"{y} (down), {x} (across)", *map(str, columns)], {(): cells})
+    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
 
 
 def images(pictures, labels, /, *, title="", caption="", alt="", ncols=10, limits=None, size=None, show=True):
@@ -513,4 +543,6 @@ def images(pictures, labels, /, *, title="", caption="", alt="", ncols=10, limit
     height = pictures.shape[1] / pictures.shape[2] * width / ncols
     lines = max(str(label).count("\n") + 1 for label in labels)
     size = size or (max(width, 3.5), nrows * (height + 0.22 * lines + 0.1))
-    return publish(build, title=title, caption=caption, alt=alt, size=size, show=show)
+    cells = [(str(label), np.nanmin(p), np.nanmean(p), np.nanmax(p)) for label, p in zip(labels, pictures, strict=True)]
+    numbers = _numbers.table(["image", "lowest pixel", "mean", "highest"], {(): cells})
+    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)

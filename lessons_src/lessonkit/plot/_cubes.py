@@ -6,6 +6,7 @@ import math
 from matplotlib import colors as mcolors
 from matplotlib.collections import PolyCollection
 
+from lessonkit.plot import _numbers
 from lessonkit.plot._house import COLORS, GREY, LABEL, WIDE, ink, measure, named, need_words, publish
 
 _BLUE = COLORS["LayerNorm"]
@@ -76,7 +77,13 @@ def cubes(layouts, /, *, title="", caption="", alt="", size=None, show=True):
         ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
         fig.set_figheight((height + 10) / 72)
 
-    return publish(build, title=title, caption=caption, alt=alt, size=size or (WIDE, 3), show=show)
+    cells = []
+    for name, layout in layouts.items():
+        kept, count, entries = reduced(**layout)
+        shape = ", ".join(f"{axis} = {n}" for axis, n in layout["shape"].items())
+        cells.append((name, shape, str(kept), count, entries))
+    numbers = _numbers.table(["tensor", "shape", "shape of the mean", "means", "entries in each"], {(): cells})
+    return publish(build, title=title, caption=caption, alt=alt, size=size or (WIDE, 3), numbers=numbers, show=show)
 
 
 def _arrange(blocks, width):

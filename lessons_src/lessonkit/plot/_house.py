@@ -14,6 +14,8 @@ from matplotlib.ticker import FuncFormatter, ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
 from PIL import Image
 
+from lessonkit.plot import _numbers
+
 # One colour a method in the whole course. The first six are Okabe & Ito's; the others were searched for so that every
 # pair stays apart for normal, protan and deutan eyes (tests/test_plot.py measures it).
 COLORS = {
@@ -234,22 +236,28 @@ def tint(color, share):
 
 
 class Picture:
-    """A figure as it is shown: `png` (bytes), `width` (pixels on the page), `alt` (the picture in words), `caption`."""
+    """A figure as it is shown: `png` (bytes), `width` (pixels on the page), `alt` (the picture in words), `caption`.
 
-    def __init__(self, png, width, alt, caption):
-        self.png, self.width, self.alt, self.caption = png, width, alt, caption
+    numbers: what was drawn, as CSV, and rows: of how many rows; "" and 0 for a diagram. A notebook stores them with the
+    picture, and the web site shows them below it.
+    """
+
+    def __init__(self, png, width, alt, caption, numbers="", rows=0):
+        self.png, self.width, self.alt, self.caption, self.numbers, self.rows = png, width, alt, caption, numbers, rows
 
     def _repr_png_(self):
-        return self.png, {"alt": self.alt, "width": self.width}
+        stored = {"alt": self.alt, "width": self.width}
+        return self.png, stored | ({"numbers": self.numbers, "rows": self.rows} if self.numbers else {})
 
     def __repr__(self):
         return self.alt
 
 
-def publish(build, *, title, caption, alt, size, show=True):
+def publish(build, *, title, caption, alt, size, numbers=("", 0), show=True):
     """Draw build(fig) in the house style and show it, or return the Picture if show is False.
 
-    size: (width, height) in inches of the drawing; the lines of the title come on top of it.
+    size: (width, height) in inches of the drawing; the lines of the title come on top of it. numbers: what is drawn,
+    as `_numbers.table` returns it.
     """
     # Captions and alternative texts may be written over several source lines.
     alt, caption = " ".join(alt.split()), " ".join(caption.split())
@@ -265,7 +273,7 @@ def publish(build, *, title, caption, alt, size, show=True):
         fig.set_layout_engine("none")
         _place_labels(fig)
         canvas.draw()
-        picture = Picture(_png(canvas), round(fig.get_figwidth() * DPI), alt, caption)
+        picture = Picture(_png(canvas), round(fig.get_figwidth() * DPI), alt, caption, *numbers)
     if not show:
         return picture
     ipython = sys.modules.get("IPython")  # a kernel has loaded it
@@ -287,13 +295,20 @@ def _png(canvas):
     return file.getvalue()
 
 
-def figure(draw, *, title="", caption="", alt="", size=(WIDTH, 3.3), ncols=1, sharey=False, show=True):
+def figure(draw, *, title="", caption="", alt="", numbers=None, size=(WIDTH, 3.3), ncols=1, sharey=False, show=True):
     """Draw by hand in the house style.
 
     draw: a function of one matplotlib Axes, or of a list of them if ncols > 1; it sets the axis labels itself and
-    names its curves with `end_label`. size: inches of the drawing without the title.
+    names its curves with `end_label`. numbers: what is drawn, {column: values}, all of one length; none for a diagram.
+    size: inches of the drawing without the title.
+    Raises ValueError for missing words and for columns of different lengths.
     """
     need_words("figure", title=title, caption=caption, alt=alt)
+    columns = named(numbers, "plot.figure: numbers=") if numbers else {}
+    if len({len(values) for values in columns.values()}) > 1:
+        sizes = ", ".join(f"{name!r} has {len(values)}" for name, values in columns.items())
+        raise ValueError(f"plot.figure: the columns of numbers= differ in length ({sizes}). Expected one value a row.")
+    drawn = _numbers.table(list(columns), {(): list(zip(*columns.values(), strict=True))}) if columns else ("", 0)
 
     def build(fig):
         axes = list(fig.subplots(1, ncols, sharey=sharey, squeeze=False)[0])
@@ -301,7 +316,7 @@ def figure(draw, *, title="", caption="", alt="", size=(WIDTH, 3.3), ncols=1, sh
         for ax in axes:
             level_ylabel(ax)
 
-    return publish(build, title=title, caption=caption, alt=alt, size=size, show=show)
+    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=drawn, show=show)
 
 
 # Titles and direct labels

@@ -9,6 +9,7 @@ from matplotlib.transforms import Bbox, ScaledTranslation
 from mpl_toolkits.mplot3d import proj3d
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
+from lessonkit.plot import _numbers
 from lessonkit.plot._house import GREY, WIDTH, array, colors_for, end_label, need_words, publish
 
 
@@ -81,7 +82,9 @@ def scatter3d(
             end_label(ax, name, *flat[:, right], chosen[name])
         _fill(fig, ax, limit)
 
-    return publish(build, title=title, caption=caption, alt=alt, size=size or (WIDTH, 4.4), show=show)
+    numbers = _numbers.table(["points", x, y, z], {(name,): list(values) for name, values in sets.items()})
+    size = size or (WIDTH, 4.4)
+    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
 
 
 def _fill(fig, ax, limit):

@@ -1,0 +1,36 @@
+"""The numbers behind a picture as a table: for readers who cannot see it, and for whoever wants to know exactly."""
+
+import csv
+import io
+import math
+
+MOST = 200  # rows of a table, about: what a person can still look through
+
+
+def table(header, groups):
+    """Return (the table as CSV with that header, how many rows it would have if none were left out).
+
+    header: names of the columns, with units. groups: {what all rows of a group begin with, a tuple: its other cells,
+    row by row}. Numbers have three significant digits. From long groups evenly spaced rows are taken, with the first
+    and the last one.
+    """
+    share = max(2, MOST // max(1, len(groups)))
+    file = io.StringIO()
+    write = csv.writer(file, lineterminator="\n").writerow
+    write(header)
+    for first, rows in groups.items():
+        steps = min(share, len(rows))
+        for k in range(steps):
+            row = rows[round(k * (len(rows) - 1) / max(1, steps - 1))]
+            write([_text(cell) for cell in (*first, *row)])
+    return file.getvalue(), sum(map(len, groups.values()))
+
+
+def _text(cell):
+    """A cell as text: 0.00123, 48000, 3e-08, no value for nan."""
+    if isinstance(cell, str):
+        return cell
+    if math.isnan(cell):
+        return ""
+    short = float(f"{cell:.3g}")
+    return f"{short:.0f}" if abs(short) < 1e6 and short == round(short) else f"{short:g}"
