@@ -47,7 +47,7 @@ def _kept(name, check):
     @functools.wraps(check)
     def remembering(answer):
         _verdicts[name] = False
-        attempted(check, answer, *(asking.exercise(name) or (where()[name], name)))
+        attempted(check, answer)
         _verdicts[name] = True
 
     return remembering

@@ -1,23 +1,25 @@
 """Run a check and note how it went: right or not yet, and which known mistake it named."""
 
 from lessonkit import attempts
+from lessonkit.check import asking
 from lessonkit.check.mistakes import listening
 from lessonkit.check.verdicts import NotYet
 
 
-def attempted(check, answer, lesson, item):
+def attempted(check, answer):
     """Run a check on an answer, as if nothing else happened; where a learner works, it is noted in the log."""
-    if not attempts.active():
+    name = check.__name__
+    exercise = asking.exercise(name) if attempts.active() else None
+    if exercise is None:
         check(answer)
         return
-    name = check.__name__
     with listening() as heard:
         try:
             check(answer)
         except NotYet as error:
-            attempts.note(lesson, item, False, check=name, mistake=_named(name, error, heard))
+            attempts.note(*exercise, False, check=name, mistake=_named(name, error, heard))
             raise
-    attempts.note(lesson, item, True, check=name)
+    attempts.note(*exercise, True, check=name)
 
 
 def _named(name, error, heard):
