@@ -107,7 +107,9 @@ def _imported(code, root, checks):
                     found |= {p for p in (base.with_suffix(".py"), base / "__init__.py") if p.exists()}
             if module == "lessonkit.check" or module == "lessonkit" and "check" in asked:
                 found |= _defining(checks, root / "lessons_src/lessonkit/check/lessons")
-            if home == "fromscratch":  # not its __init__: a table of all lessons, made by coursebuild
+            if (
+                home == "fromscratch" or module == "lessonkit.mine"
+            ):  # not its __init__: a table of all lessons, made by coursebuild
                 found |= _defining(set(asked), root / "lessons_src/fromscratch")
     return found
 

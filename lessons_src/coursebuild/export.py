@@ -5,15 +5,18 @@ import builtins
 import re
 import sys
 
+from coursebuild.frame import answers
 from coursebuild.source import EXERCISE, blank
 from coursebuild.syntax import imports, modules, names, parse
 
 FORBIDDEN = re.compile(r"(matplotlib|lessonkit)\b")  # in export cells
+MINE = "from lessonkit.mine import "  # the learner's own layer in a lesson; fromscratch holds the course's
 
 
 def exported(lesson):
     """Return (module text, {public name: line of its cell}) of a lesson's export cells; ("", {}) if it has none."""
-    known, home, wanted, body = imports(lesson), {}, {}, []
+    known = {name: (_of_the_course(statement), line) for name, (statement, line) in imports(lesson).items()}
+    home, wanted, body = {}, {}, []
     for cell in lesson.code("export"):
         for node in ast.walk(ast.Module(parse(lesson, cell), [])):
             for module in modules(node):
@@ -56,6 +59,11 @@ def exported(lesson):
     return "\n\n\n".join([top, *body]) + "\n", public
 
 
+def _of_the_course(statement):
+    """Return an import statement with fromscratch in the place of lessonkit.mine, which is not for export cells."""
+    return statement.replace(MINE, "from fromscratch import ", 1)
+
+
 def package(course):
     """Return {file name: text} of the package fromscratch. A lesson that cannot be exported is stopped.
 
@@ -84,9 +92,10 @@ def package(course):
                 first[name] = lesson, line
     home = {name: stem for stem, (_, public) in parts.items() for name in public}
     home = {name: stem for name, stem in kept(course).items() if name not in home} | home
+    made = {(name, lesson.stem) for lesson in course.lessons for name in answers(lesson)} | kept(course).items()
     for lesson in list(course.lessons):
         with course.stopping():
-            _check_imports(lesson, home)
+            _check_imports(lesson, home, made)
     good = {lesson.stem for lesson in course.lessons}
     home = kept(course) | {name: stem for stem in sorted(good) for name in parts[stem][1]}
     files = {f"{stem[3:]}.py": parts[stem][0] for stem in sorted(good) if parts[stem][0]}
@@ -109,13 +118,18 @@ def package(course):
     return files
 
 
-def _check_imports(lesson, home):
-    """Refuse what a lesson imports from fromscratch in another form, or not from an earlier lesson."""
+def _check_imports(lesson, home, made):
+    """Refuse what a lesson imports from fromscratch or lessonkit.mine in another form, or not from an earlier lesson.
+
+    home: {name: stem of the lesson that exports it}. made: those of its items that an exercise makes, as pairs.
+    """
     for statement, line in imports(lesson).values():
-        if re.match(r"(import|from) fromscratch\b", statement) is None:
+        found = re.match(r"(?:import|from) (fromscratch|lessonkit\.mine)\b|from lessonkit import mine\b", statement)
+        if found is None:
             continue
-        if not statement.startswith("from fromscratch import"):
-            lesson.fail(line, f"'{statement}' hides what it uses. Write 'from fromscratch import' and the names.")
+        package = found[1] or "lessonkit.mine"
+        if not statement.startswith(f"from {package} import"):
+            lesson.fail(line, f"'{statement}' hides what it uses. Write 'from {package} import' and the names.")
         name = statement.split()[3]
         if name not in home:
             lesson.fail(line, f"no lesson exports {name!r}. Correct the name, or export it in an earlier lesson.")
@@ -125,6 +139,8 @@ def _check_imports(lesson, home):
                 f"{name!r} is exported by lesson {home[name][:2]}, which is not an earlier one. "
                 "Define it here, or export it earlier.",
             )
+        if package == "lessonkit.mine" and (name, home[name]) not in made:
+            lesson.fail(line, f"no exercise makes {name!r}, so no learner has one. Import it from fromscratch.")
 
 
 def kept(course):

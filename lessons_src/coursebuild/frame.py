@@ -4,6 +4,7 @@ import ast
 import re
 
 from coursebuild.cells import Cell
+from coursebuild.syntax import parse
 
 EXERCISE = re.compile(r"^# Exercise (\d+\.\d+) · ([●○]{5}) · (\d+) min$", re.MULTILINE)
 
@@ -52,6 +53,19 @@ def exercises(lesson):
         if number and called:
             key = f"Exercise {number}"
             found[key] = f"{found[key]} {called[1]}" if key in found else called[1]
+    return found
+
+
+def answers(lesson):
+    """Return {"LayerNorm": "layer_norm_module"}: functions and classes that answer an exercise, each with its check."""
+    found, made = {}, set()
+    for cell in lesson.code():
+        if "exercise" in cell.tags:
+            nodes = (node for node in parse(lesson, cell) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+            made = {node.name for node in nodes}
+        called = re.search(r"^check\.([a-z]\w*)\((\w+)\)$", cell.source, re.MULTILINE) if "check" in cell.tags else None
+        if called and called[2] in made:
+            found[called[2]] = called[1]
     return found
 
 

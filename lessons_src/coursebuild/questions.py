@@ -12,7 +12,7 @@ import json
 import re
 
 from coursebuild.cells import Cell
-from coursebuild.frame import exercises
+from coursebuild.frame import answers, exercises
 
 ASKS = re.compile(r"^\*\*(Predict|Recall) (\d+\.\d+):\*\* \S")
 OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*)")
@@ -82,8 +82,14 @@ def _refuse_bad(lesson, line, name, options, asked):
 
 
 def files(lessons):
-    """Return {file name: text} of lessonkit/check/questions: each lesson's exercises, and its questions' options."""
-    tables = {lesson.module: exercises(lesson) | lesson.questions for lesson in lessons}
+    """Return {file name: text} of lessonkit/check/questions: each lesson's exercises, and its questions' options.
+
+    And, for lessonkit.mine, the functions and classes that are answers.
+    """
+    tables = {}
+    for lesson in lessons:
+        made = {"Answers": answers(lesson)} if answers(lesson) else {}
+        tables[lesson.module] = exercises(lesson) | made | lesson.questions
     return {
         f"{name}.json": json.dumps(table, indent=1, ensure_ascii=False) + "\n"
         for name, table in tables.items()

@@ -40,6 +40,11 @@ def exercise(check):
     )
 
 
+def answers():
+    """Return {lesson: {name: check}} of the functions and classes that answer its exercises."""
+    return {lesson: table.get("Answers", {}) for lesson, table in _tables().items()}
+
+
 def predict(number, letter):
     """Answer a prediction: check.predict("3.1", "b") says whether b is right, and why. Left empty, it waits."""
     _answer(f"Predict {number}", letter)
