@@ -106,7 +106,7 @@ def install():
     """Start the log, if this is a learner's kernel. Installing twice changes nothing."""
     global _log
     folder = _work.folder()
-    if _log or folder is None or _off() or not in_notebook():
+    if _log or folder is None or off() or not in_notebook():
         return
     from IPython import get_ipython
 
@@ -115,13 +115,14 @@ def install():
     get_ipython().events.register("post_run_cell", _log.after_cell)
 
 
-def _off():
+def off():
+    """Return whether the learner has switched the log off, with LESSON_LOG=off."""
     return os.environ.get("LESSON_LOG", "").strip().lower() == "off"
 
 
 def active():
     """Return whether attempts are noted just now."""
-    return _log is not None and not _paused and not _off()
+    return _log is not None and not _paused and not off()
 
 
 @contextlib.contextmanager
