@@ -1,17 +1,31 @@
 """The data sets of the course: what they hold, and what a learner reads when a file is missing or damaged."""
 
+import configparser
+import contextlib
+import csv
 import gzip
 import hashlib
 import importlib.util
+import io
+import json
 import os
+import pickle
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+import tarfile
+import tomllib
 import types
+import wave
+import xml.etree.ElementTree
+import zipfile
 
+import matplotlib.image
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 
@@ -22,9 +36,10 @@ LOADERS = {
     "words.txt.gz": data.words,
     "magika/model.onnx": data.magika_model,
     "magika/labels.txt": data.magika_labels,
+    "file_corpus.json": data.file_corpus,
 }
 FILES = tuple(LOADERS)
-WHAT = dict(zip(FILES, ("1,797 images", "63,240 words", "Magika's network", "214 labels"), strict=True))
+WHAT = dict(zip(FILES, ("1,797 images", "63,240 words", "Magika's network", "214 labels", "the small"), strict=True))
 SOURCE_FOLDER = data.FOLDER
 
 
@@ -145,6 +160,96 @@ def test_magika_labels():
     assert labels == sorted(labels) and labels[0] == "3gp" and labels[-1] == "zlibstream"
     labels.clear()
     assert len(data.magika_labels()) == 214
+
+
+# ---- the small files for it ----
+
+MEANT = {  # the label that a file's suffix means, where Magika calls the type by another name
+    **{"ps1": "powershell", "md": "markdown", "sh": "shell", "js": "javascript", "py": "python", "gz": "gzip"},
+    **{"pyc": "pythonbytecode", "bin": "randombytes", "rs": "rust", "tex": "latex", "mid": "midi", "bat": "batch"},
+    **{"rb": "ruby", "pkl": "pickle", "log": "txt"},
+}
+MISTAKEN = {"hello.py": "lua", "requirements.txt": "ini", "station.log": "csv", "zeros.bin": "iso"}
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """Return {name: (label, score, lead over the second)} of the corpus, by onnxruntime, as Magika asks its network."""
+    files = data.file_corpus()
+    given = np.full((len(files), 2048), 256, dtype=np.int32)
+    for row, content in zip(given, files.values(), strict=True):
+        head, tail = content[:4096].lstrip()[:1024], content[-4096:].rstrip()[-1024:]
+        row[: len(head)], row[2048 - len(tail) :] = list(head), list(tail)
+    session = onnxruntime.InferenceSession(data.magika_model(), providers=["CPUExecutionProvider"])
+    [scores] = session.run(None, {"bytes": given})
+    labels = data.magika_labels()
+    order = np.sort(scores)
+    answers = zip(scores.argmax(1), order[:, -1], order[:, -1] - order[:, -2], strict=True)
+    return {name: (labels[k], score, lead) for name, (k, score, lead) in zip(files, answers, strict=True)}
+
+
+def test_magika_knows_what_the_readme_says(asked):
+    meant = {name: MEANT.get(name.rpartition(".")[2].lower(), name.rpartition(".")[2].lower()) for name in asked}
+    assert {name: label for name, (label, *_) in asked.items() if label != meant[name]} == MISTAKEN
+    readme = (SOURCE_FOLDER / "README.md").read_text(encoding="utf-8")
+    assert f"the type that we meant for {len(asked) - len(MISTAKEN)}." in readme
+    for name, label in MISTAKEN.items():
+        score = asked[name][1]
+        assert f"`{name}` ({label}, " in readme and (f"{score:.2f}" in readme or f"{score:.4f}" in readme)
+
+
+def test_no_label_of_the_corpus_hangs_on_rounding(asked):
+    """The scores that onnxruntime and float64 give differ by 4e-4 at most; the lead is a thousand times as large."""
+    assert min(lead for *_, lead in asked.values()) > 0.46
+
+
+def test_file_corpus():
+    files = data.file_corpus()
+    assert len(files) == 48 and list(files) == sorted(files)
+    assert all(type(content) is bytes and 8 < len(content) < 3000 for content in files.values())  # 8: Magika's least
+    assert sum(map(len, files.values())) == 44_453
+    assert files["hello.py"] == b'print("hello")\n' and files["zeros.bin"] == bytes(1500)
+    assert files["start.bat"].count(b"\r\n") == files["start.bat"].count(b"\n") > 30
+    assert "お元気ですか" in files["tegami_ja.txt"].decode("utf-8")
+    files.clear()
+    assert len(data.file_corpus()) == 48
+
+
+def test_every_file_of_the_corpus_is_what_its_suffix_says():
+    files = data.file_corpus()
+    letter = files["letter_en.txt"]
+    pictures = [matplotlib.image.imread(io.BytesIO(files[f"waves.{kind}"]), kind) for kind in ("png", "gif", "bmp")]
+    pictures = [np.round(255 * picture) if picture.dtype == np.float32 else picture for picture in pictures]
+    first, *others = [picture if picture.ndim == 2 else picture[..., 0] for picture in pictures]
+    assert first.shape == (24, 24) and first.max() == 255 and len(np.unique(first)) > 10
+    assert all(np.abs(other - first).max() <= 1 for other in others)  # the GIF has 128 greys
+    assert gzip.decompress(files["letter.gz"]) == letter
+    with zipfile.ZipFile(io.BytesIO(files["letters.zip"])) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == {
+            name: files[name] for name in ("letter_en.txt", "brief_de.txt")
+        }
+    with tarfile.open(fileobj=io.BytesIO(files["letter.tar"])) as archive:
+        assert archive.getnames() == ["letter_en.txt"] and archive.extractfile("letter_en.txt").read() == letter
+    with wave.open(io.BytesIO(files["tone.wav"])) as sound:
+        assert sound.getparams()[:4] == (1, 1, 8000, 1000)
+    with contextlib.closing(sqlite3.connect(":memory:")) as base:
+        base.deserialize(files["readings.sqlite"])
+        assert base.execute("SELECT station, COUNT(*) FROM reading GROUP BY station").fetchall() == [
+            ("harbour", 15),
+            ("hill", 15),
+        ]
+    assert np.load(io.BytesIO(files["sines.npy"])).shape == (8, 12)
+    assert sorted(pickle.loads(files["weights.pkl"])) == ["bias", "eps", "weight"]
+    x = np.random.default_rng(0).normal(3, 2, (5, 8)).astype(np.float32)
+    [y] = onnxruntime.InferenceSession(files["layer_norm.onnx"]).run(None, {"x": x})
+    expected = torch.nn.functional.layer_norm(torch.from_numpy(x), (8,)).numpy()
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-6)  # a few float32 roundings of numbers below 3
+    for name in ("layer_norm.py", "hello.py"):
+        compile(files[name], name, "exec")
+    assert json.loads(files["model.json"])["version"] == 2 and len(tomllib.loads(files["project.toml"].decode())) == 3
+    configparser.ConfigParser().read_string(files["settings.ini"].decode())
+    assert xml.etree.ElementTree.fromstring(files["library.xml"]).tag == "{urn:example:library}library"
+    assert len({len(row) for row in csv.reader(files["readings.csv"].decode().splitlines())}) == 1
 
 
 def test_an_edit_in_place_harms_no_later_call():
@@ -280,7 +385,17 @@ def test_folder_is_small_and_holds_the_notice():
 
 @pytest.fixture(scope="module")
 def make_data():
-    spec = importlib.util.spec_from_file_location("make_data", SOURCE_FOLDER / "make_data.py")
+    return script("make_data")
+
+
+@pytest.fixture
+def make_corpus(monkeypatch, make_data):
+    monkeypatch.setitem(sys.modules, "make_data", make_data)  # as where the script lies
+    return script("make_corpus")
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, SOURCE_FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -331,3 +446,36 @@ def test_make_data_says_what_it_needs(make_data, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "sklearn.datasets", raising=False)
     with pytest.raises(SystemExit, match="scikit-learn is not installed"):
         make_data.read_digits()
+
+
+VERSIONED = {"layer_norm.pyc", "waves.png", "letter.gz", "letters.zip", "readings.sqlite", "layer_norm.onnx"}
+
+
+def test_the_corpus_made_again_is_the_one_shipped(make_corpus, tmp_path, monkeypatch, capsys):
+    shutil.copy(SOURCE_FOLDER / "file_corpus.json", tmp_path)
+    old = json.loads((tmp_path / "file_corpus.json").read_text("utf-8"))
+    made = []
+    for _ in range(2):
+        monkeypatch.setattr(sys, "argv", ["make_corpus.py", "--out", str(tmp_path)])
+        make_corpus.main()
+        made.append((tmp_path / "file_corpus.json").read_bytes())
+    assert made[0] == made[1]
+    new = json.loads(made[0])
+    assert new.keys() == old.keys() and {name for name in new if new[name] != old[name]} <= VERSIONED
+    assert sum("base64" in file for file in new.values()) == 17
+    sums = (tmp_path / "SHA256SUMS").read_text()
+    assert sums == f"{hashlib.sha256(made[0]).hexdigest()}  file_corpus.json\n" and capsys.readouterr().out == 2 * sums
+
+
+def test_a_text_is_put_into_the_corpus_and_other_bytes_are_refused(make_corpus, tmp_path, monkeypatch):
+    shutil.copy(SOURCE_FOLDER / "file_corpus.json", tmp_path)
+    (tmp_path / "hello.py").write_bytes("print('ä')\r\n".encode())
+    monkeypatch.setattr(sys, "argv", ["make_corpus.py", "--out", str(tmp_path), str(tmp_path / "hello.py")])
+    make_corpus.main()
+    new = json.loads((tmp_path / "file_corpus.json").read_text("utf-8"))
+    assert new["hello.py"] == {"text": ["print('ä')\r\n"]} and len(new) == 48
+    (tmp_path / "hello.py").write_bytes(b"\xff")
+    before = (tmp_path / "file_corpus.json").read_bytes()
+    with pytest.raises(SystemExit, match="hello.py is no UTF-8 text"):
+        make_corpus.main()
+    assert (tmp_path / "file_corpus.json").read_bytes() == before

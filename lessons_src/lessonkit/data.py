@@ -1,13 +1,15 @@
-"""The course's data: `digits()`, `words()`, and a model that others trained, `magika_model()`, with `magika_labels()`.
+"""The course's data: digits, words, small files of many types, and a network that others trained (Magika).
 
 Sources and licences: data/README.md. Nothing is downloaded. Each call reads its file again (about 0.02 s) and compares
 it with data/SHA256SUMS, so that a damaged download shows here and not as a strange loss; and each call returns fresh
 objects, so that an edit in place harms no later cell.
 """
 
+import base64
 import gzip
 import hashlib
 import io
+import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +27,7 @@ FILES = {  # what each function reads
     "words": "words.txt.gz",
     "magika_model": "magika/model.onnx",
     "magika_labels": "magika/labels.txt",
+    "file_corpus": "file_corpus.json",
 }
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # how every pointer file of Git LFS begins
 N_TEST = 500
@@ -145,3 +148,17 @@ def magika_labels():
     Raises DataFileError if data/magika/labels.txt is missing or damaged.
     """
     return _verified(FILES["magika_labels"], "214 labels, one a line").decode("ascii").split()
+
+
+def file_corpus():
+    """Return small files of many types as a new dict {name: bytes}, sorted by name; the suffix tells the type.
+
+    Texts in programming and data formats and in four natural languages, pictures, sound, archives, data, programs,
+    noise: of our own writing and making (data/make_corpus.py).
+    Raises DataFileError if data/file_corpus.json is missing or damaged.
+    """
+    files = json.loads(_verified(FILES["file_corpus"], "the small files of lesson 15"))
+    return {
+        name: "".join(file["text"]).encode("utf-8") if "text" in file else base64.b64decode("".join(file["base64"]))
+        for name, file in files.items()
+    }

@@ -1,0 +1,280 @@
+"""Make file_corpus.json and its line of SHA256SUMS: small files of many types, all of our own writing or making.
+
+The texts stand in file_corpus.json itself, line by line; `python data/make_corpus.py FILE...` puts the UTF-8 text FILE
+into it under its name, or replaces the one of that name. The binary files are made here, each by its function, with the
+standard library, numpy and onnx; run without FILE, the script makes them anew and keeps the texts.
+"""
+
+import argparse
+import base64
+import gzip
+import importlib.util
+import io
+import json
+import math
+import pickle
+import sqlite3
+import struct
+import tarfile
+import wave
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+from make_data import write_sums
+from onnx import TensorProto, helper
+
+NAME = "file_corpus.json"
+DATE = (2026, 1, 1, 0, 0, 0)  # of every file inside an archive, so that the bytes depend on no clock
+SIDE = 24  # pixels of each picture's width and height
+
+
+def text_of(path):
+    """Return the lines of a UTF-8 text file, as JSON holds them."""
+    try:
+        return path.read_bytes().decode("utf-8").splitlines(keepends=True)
+    except UnicodeDecodeError as error:
+        raise SystemExit(
+            f"{path} is no UTF-8 text: {error}. Binary files are made by a function of this script."
+        ) from None
+
+
+def base64_of(content):
+    """Return bytes in base64 in pieces of 96 characters, as JSON holds them."""
+    code = base64.b64encode(content).decode("ascii")
+    return [code[i : i + 96] for i in range(0, len(code), 96)]
+
+
+# ---- pictures and sound ----
+
+
+def pixels():
+    """Return the picture that every format holds: uint8 (SIDE, SIDE), waves around a point, in 16 levels of grey."""
+    y, x = np.mgrid[:SIDE, :SIDE]
+    return (8 + 7.9 * np.cos(np.hypot(x - 8, y - 15))).astype(np.uint8) * 17  # (SIDE, SIDE), 0, 17 .. 255
+
+
+def png():
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels())  # 0: no filter
+    header = struct.pack(">IIBBBBB", SIDE, SIDE, 8, 0, 0, 0, 0)  # 8 bits, grey
+    end = chunk(b"tEXt", b"Title\0Waves") + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + end
+
+
+def gif():
+    """Return a GIF without compression: codes of 8 bits for 7-bit colours, and a clear before the codes would grow."""
+    table = b"".join(bytes([2 * i] * 3) for i in range(128))
+    values = (pixels() // 2).tobytes()
+    codes = b"".join(b"\x80" + values[i : i + 100] for i in range(0, len(values), 100)) + b"\x81"  # clear, .., end
+    blocks = b"".join(bytes([len(codes[i : i + 255])]) + codes[i : i + 255] for i in range(0, len(codes), 255))
+    screen = struct.pack("<HHBBB", SIDE, SIDE, 0xF6, 0, 0)  # a table of 128 colours
+    frame = b"," + struct.pack("<HHHHB", 0, 0, SIDE, SIDE, 0) + b"\x07"
+    return b"GIF89a" + screen + table + frame + blocks + b"\0;"
+
+
+def bmp():
+    size = 3 * SIDE * SIDE
+    header = b"BM" + struct.pack("<IHHI", 54 + size, 0, 0, 54)
+    info = struct.pack("<IiiHHIIiiII", 40, SIDE, SIDE, 1, 24, 0, size, 2835, 2835, 0, 0)
+    return header + info + np.repeat(pixels()[::-1], 3).tobytes()  # blue, green, red of each pixel, from below
+
+
+def wav():
+    """Return an eighth of a second of a tone of 440 Hz that fades, mono, 8 bits, 8,000 values a second."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setnchannels(1), sound.setsampwidth(1), sound.setframerate(8000)
+        tone = (128 + 100 * math.exp(-n / 500) * math.sin(2 * math.pi * 440 * n / 8000) for n in range(1000))
+        sound.writeframes(bytes(round(value) for value in tone))
+    return file.getvalue()
+
+
+def midi():
+    """Return a scale up and down, one quarter a note."""
+    scale = [60, 62, 64, 65, 67, 69, 71, 72]
+    notes = b"".join(bytes([0, 0x90, note, 80, 96, 0x80, note, 0]) for note in scale + scale[::-1])
+    track = b"\0\xff\x03\x05Scale" + b"\0\xff\x51\x03\x07\xa1\x20" + b"\0\xc0\x00" + notes + b"\0\xff\x2f\0"
+    return b"MThd" + struct.pack(">IHHH", 6, 0, 1, 96) + b"MTrk" + struct.pack(">I", len(track)) + track
+
+
+# ---- archives: of texts of the corpus ----
+
+
+def zipped(files):
+    """Return a zip archive of {name: bytes}."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as out:
+        for name, content in files.items():
+            info = zipfile.ZipInfo(name, DATE)
+            info.create_system = 3  # Unix, whatever made it
+            out.writestr(info, content, zipfile.ZIP_DEFLATED)
+    return archive.getvalue()
+
+
+def tar(files):
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as out:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime, info.uname, info.gname = len(content), 1767225600, "reader", "reader"
+            out.addfile(info, io.BytesIO(content))
+            end = out.offset + 1024  # two empty blocks; Python adds more, up to 10,240 bytes
+    return archive.getvalue()[:end]
+
+
+def gzipped(content):
+    file = io.BytesIO()
+    with gzip.GzipFile("", "wb", 9, file, mtime=0) as out:
+        out.write(content)
+    return file.getvalue()
+
+
+# ---- data and programs ----
+
+
+def database():
+    with sqlite3.connect(":memory:") as db:
+        db.execute("PRAGMA page_size = 512")
+        db.execute("CREATE TABLE reading (station TEXT, hour INTEGER, celsius REAL)")
+        rows = [(("harbour", "hill")[n % 2], n // 2, round(3 + 2 * math.sin(n), 1)) for n in range(30)]
+        db.executemany("INSERT INTO reading VALUES (?, ?, ?)", rows)
+        db.commit()
+        return db.serialize()
+
+
+def npy():
+    file = io.BytesIO()
+    np.save(file, np.round(np.sin(np.arange(96).reshape(8, 12)), 3).astype(np.float32))  # (8, 12)
+    return file.getvalue()
+
+
+def graph():
+    """Return LayerNorm without gain and bias as an ONNX graph in single operations, in two passes."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[-1]),
+        helper.make_node("Sub", ["x", "mean"], ["centered"]),
+        helper.make_node("Mul", ["centered", "centered"], ["square"]),
+        helper.make_node("ReduceMean", ["square"], ["var"], axes=[-1]),
+        helper.make_node("Add", ["var", "eps"], ["shifted"]),
+        helper.make_node("Sqrt", ["shifted"], ["std"]),
+        helper.make_node("Div", ["centered", "std"], ["y"]),
+    ]
+    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", 8])] for name in "xy"]
+    eps = helper.make_tensor("eps", TensorProto.FLOAT, [], [1e-5])
+    model = helper.make_model(
+        helper.make_graph(nodes, "layer_norm", *ends, [eps]),
+        producer_name="make_corpus",
+        ir_version=8,
+        opset_imports=[helper.make_opsetid("", 15)],
+    )
+    onnx.checker.check_model(model)
+    return model.SerializeToString(deterministic=True)
+
+
+def bytecode(source):
+    """Return what Python writes beside an imported module, of this Python and without a date."""
+    code = compile(source, "layer_norm.py", "exec", optimize=0)
+    return importlib._bootstrap_external._code_to_hash_pyc(code, importlib.util.source_hash(source), False)
+
+
+def wasm():
+    """Return a WebAssembly module with two exported functions: mean(a, b) and centered(a, b) = a - mean(a, b)."""
+
+    def sized(content):
+        return bytes([len(content)]) + content
+
+    def section(number, *entries):
+        content = bytes([len(entries)]) + b"".join(entries)
+        return bytes([number]) + sized(content)
+
+    two_f32 = b"\x60\x02\x7d\x7d\x01\x7d"  # (f32, f32) -> f32
+    mean = b"\0\x20\0\x20\1\x92\x43" + struct.pack("<f", 0.5) + b"\x94\x0b"  # a + b, times 0.5
+    centered = b"\0\x20\0\x20\0\x20\1\x10\0\x93\x0b"  # a - call 0 (a, b)
+    exports = [sized(b"mean") + b"\0\0", sized(b"centered") + b"\0\1", sized(b"memory") + b"\2\0"]
+    parts = [
+        section(1, two_f32),
+        section(3, b"\0", b"\0"),
+        section(5, b"\0\1"),
+        section(7, *exports),
+        section(10, sized(mean), sized(centered)),
+    ]
+    return b"\0asm\1\0\0\0" + b"".join(parts)
+
+
+def pdf():
+    lines = ["Layer Normalization", "The mean takes one direction away,", "the variance takes the length away."]
+    text = "BT /F1 14 Tf 18 TL 72 700 Td " + " ".join(f"({line}) Tj T*" for line in lines) + " ET"
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R\n"
+        "   /Resources << /Font << /F1 5 0 R >> >> >>",
+        f"<< /Length {len(text)} >>\nstream\n{text}\nendstream",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    out, starts = "%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        starts.append(len(out))
+        out += f"{number} 0 obj\n{content}\nendobj\n"
+    table = "".join(f"{start:010d} 00000 n \n" for start in starts)
+    end = f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(out)}\n%%EOF\n"
+    return (out + f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n" + table + end).encode("ascii")
+
+
+def noise(n, seed=15):
+    """Return n bytes of ANSI C's linear congruential generator, of each step the eight highest of its 31 bits."""
+    found = bytearray()
+    for _ in range(n):
+        seed = (1103515245 * seed + 12345) % 2**31
+        found.append(seed >> 23)
+    return bytes(found)
+
+
+def binaries(texts):
+    """Return {name: bytes} of all files that are made; texts: {name: bytes}, those that are written."""
+    weights = {"weight": [round(1 + 0.1 * math.sin(n), 4) for n in range(32)], "bias": [0.0] * 32, "eps": 1e-5}
+    return {
+        "waves.png": png(),
+        "waves.gif": gif(),
+        "waves.bmp": bmp(),
+        "tone.wav": wav(),
+        "scale.mid": midi(),
+        "letters.zip": zipped({name: texts[name] for name in ("letter_en.txt", "brief_de.txt")}),
+        "letter.tar": tar({"letter_en.txt": texts["letter_en.txt"]}),
+        "letter.gz": gzipped(texts["letter_en.txt"]),
+        "readings.sqlite": database(),
+        "sines.npy": npy(),
+        "weights.pkl": pickle.dumps(weights, protocol=4),
+        "layer_norm.onnx": graph(),
+        "layer_norm.pyc": bytecode(texts["layer_norm.py"]),
+        "mean.wasm": wasm(),
+        "page.pdf": pdf(),
+        "noise.bin": noise(1500),
+        "zeros.bin": bytes(1500),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a text to put into the corpus")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder to write to (default: data)")
+    args = parser.parse_args()
+
+    path = args.out / NAME
+    old = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    lines = {name: file["text"] for name, file in old.items() if "text" in file}
+    lines |= {file.name: text_of(file) for file in args.files}
+    made = binaries({name: "".join(text).encode("utf-8") for name, text in lines.items()})
+    corpus = {name: {"text": text} for name, text in lines.items()}
+    corpus |= {name: {"base64": base64_of(content)} for name, content in made.items()}
+    path.write_text(json.dumps(corpus, indent=1, ensure_ascii=False, sort_keys=True) + "\n", "utf-8", newline="\n")
+    write_sums(args.out, NAME)
+
+
+if __name__ == "__main__":
+    main()
