@@ -7,6 +7,7 @@
 #
 # For instructors (teaching/README.md), in an environment of its own:
 # make test-teaching   run the tests of everything in teaching/                            (make test-teaching ARGS=teaching/tests/test_grading.py)
+# make class           a class on this machine, as root (teaching/classroom)                (make class ARGS="--learners names.txt"; ARGS=--help)
 #
 # make clean      remove what make made; work/ (the learner's own) stays
 
@@ -19,7 +20,9 @@ ARGS ?=
 TEACHING := .venv-teaching
 TEACH := PYTHONPATH=lessons_src $(TEACHING)/bin/python
 
-.PHONY: lab test notebooks check runs bench clean test-teaching
+CLASS := .venv-class
+
+.PHONY: lab test notebooks check runs bench clean test-teaching class
 
 lab: $(READY)
 	@"$(RUN)" lessons_src/lab.py $(ARGS)
@@ -48,8 +51,11 @@ bench: $(READY)
 test-teaching: $(TEACHING)/ready
 	@$(TEACH) -m pytest -q -n 2 --dist loadfile $(or $(ARGS),teaching/tests)
 
+class: $(CLASS)/ready
+	@"$(RUN)" -m teaching.classroom $(ARGS)
+
 clean:
-	rm -rf $(VENV) $(TEACHING) build .pytest_cache .ruff_cache lessons_src/*.egg-info
+	rm -rf $(VENV) $(TEACHING) $(CLASS) build .pytest_cache .ruff_cache lessons_src/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Redone only when the requirements change; a step that fails leaves no `ready`, so the next make tries again.
@@ -67,3 +73,8 @@ $(TEACHING)/ready: teaching/requirements.txt $(READY)
 	@echo "Setting up what instructors need in $(TEACHING) (once)"
 	@"$(TEACHING)/bin/python" -m pip install --quiet --disable-pip-version-check -r teaching/requirements.txt || { echo "pip could not install teaching/requirements.txt, see above. Mend that and run make again." >&2; exit 1; }
 	@touch $(TEACHING)/ready
+
+$(CLASS)/ready: teaching/classroom/requirements.txt teaching/classroom/package-lock.json $(READY)
+	@echo "Setting up JupyterHub in $(CLASS) (once)"
+	@"$(RUN)" -m teaching.classroom.environment
+	@touch $(CLASS)/ready

@@ -1,0 +1,163 @@
+"""The folder of a class: what learners read and cannot change.
+
+    FOLDER/course        -> editions/HASH, replaced in one step
+    FOLDER/editions/     the course as learners get it, without solutions, a folder an edition
+    FOLDER/environments/ Python, its packages and the proxy, a folder for each set of versions
+    FOLDER/hub/          the hub's own: database, passwords, log; only root reads it
+    FOLDER/run/          sockets of the learners' servers, a folder a learner
+
+A server that runs keeps the edition it was started with; the next start takes the newest one. Files of the environment
+are hard links to those of .venv where one file system holds both, so torch is stored once, and what pip later does to
+.venv does not reach a class that is running.
+"""
+
+import compileall
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from teaching.classroom import environment
+
+ROOT = environment.ROOT
+HERE = environment.HERE
+# What a learner needs. Not here: notebooks/solutions, lessons_src/lessons (both hold every answer), tests, teaching.
+PARTS = (
+    "README.md",
+    "LICENSE",
+    "data",
+    "lessons_src/lab.py",
+    "lessons_src/lab_settings",
+    "lessons_src/lessonkit",
+    "lessons_src/fromscratch",
+)
+KEEP = 2  # editions that stay beside the newest, for servers that still run on them
+
+
+class ClassError(Exception):
+    """Something that keeps a class from starting: what it is, and the way out."""
+
+
+def install(folder, root=ROOT):
+    """Install the course at root, and its environment, into folder; return the path of the edition."""
+    folder = Path(folder)
+    for path in (folder, folder / "editions", folder / "environments", folder / "run", folder / "hub"):
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    (folder / "hub").chmod(0o700)
+    packages = install_environment(folder / "environments")
+    files = course_files(root)
+    name = _digest(packages.name, *(part for file in files for part in (file, files[file].read_bytes())))
+    edition = folder / "editions" / name
+    if not edition.exists():
+        new = edition.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        for file, source in files.items():
+            (new / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, new / file)
+        (new / "environment").symlink_to(packages)
+        compileall.compile_dir(new, quiet=2, force=True)
+        readable(new)
+        new.rename(edition)
+    os.utime(edition)  # so that an edition that is taken up again is not the oldest
+    link = folder / "course.new"
+    link.unlink(missing_ok=True)
+    link.symlink_to(edition)
+    link.replace(folder / "course")
+    for old in sorted(edition.parent.iterdir(), key=lambda path: path.stat().st_mtime)[: -1 - KEEP]:
+        shutil.rmtree(old)
+    return edition
+
+
+def course_files(root):
+    """Return {path in the edition: file} of all that learners get."""
+    found = {f"notebooks/{path.name}": path for path in sorted((root / "notebooks").glob("*.ipynb"))}
+    if not found:
+        raise ClassError(f"{root / 'notebooks'} holds no lesson. Build them first: make notebooks")
+    for part in PARTS:
+        whole = root / part
+        for path in [whole] if whole.is_file() else sorted(whole.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                found[path.relative_to(root).as_posix()] = path
+    return found | {f"learner/{path.name}": path for path in sorted((HERE / "learner").glob("*.py"))}
+
+
+def install_environment(folder):
+    """Put Python's packages and the proxy where learners can read them; return that folder.
+
+    The packages come from the learners' environment, whose python runs this, and from .venv-class.
+    """
+    parts = [Path(sys.prefix), environment.FOLDER]
+    packages = Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    python = public_python()
+    versions = sorted(path.name for part in parts for path in (part / packages).glob("*.dist-info"))
+    made = folder / _digest(str(python), *versions)
+    if (made / "ready").exists():
+        return made
+    shutil.rmtree(made, ignore_errors=True)
+    subprocess.run([python, "-m", "venv", "--without-pip", made], check=True)
+    for part in parts:
+        for name in (packages, Path("share"), Path("etc"), Path("node_modules")):
+            if (part / name).exists():
+                shutil.copytree(
+                    part / name, made / name, symlinks=True, dirs_exist_ok=True, copy_function=_link, ignore=_own
+                )
+    readable(made)
+    run = [made / "bin/python", "-c", "import jupyterhub, jupyterlab, torch, matplotlib.font_manager"]
+    fonts = made / "matplotlib"  # the list of fonts takes seconds to make; each learner gets a copy
+    fonts.mkdir()
+    subprocess.run(run, check=True, env={"MPLCONFIGDIR": str(fonts), "PATH": os.defpath}, cwd="/")
+    readable(fonts)
+    (made / "ready").touch()
+    return made
+
+
+def public_python():
+    """Return a Python of this version that every account can run: this one, or else the system's own."""
+    name = "python{}.{}".format(*sys.version_info)
+    tried = [Path(sys.base_prefix, "bin", name), Path("/usr/local/bin", name), Path("/usr/bin", name)]
+    for python in tried:
+        if python.exists() and _for_everyone(python.resolve()):
+            return python
+    raise ClassError(
+        f"Learners could not run Python: {tried[0]} lies in a folder that only its owner reads, and there is no other "
+        f"{name}. Install one for everyone (on Debian: apt install python3-venv), remove .venv, and make class "
+        "PYTHON=/usr/bin/python3."
+    )
+
+
+def readable(folder):
+    """Let everyone read a folder and nobody but its owner change it."""
+    for path in [folder, *folder.rglob("*")]:
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            path.chmod(0o755 if path.is_dir() or mode & 0o100 else 0o644)
+
+
+def _for_everyone(path):
+    return all(parent.stat().st_mode & 0o001 for parent in [path, *path.parents])
+
+
+def _link(source, target):
+    """Make target a hard link to source, or a copy of it on another file system. .venv-class comes last and wins."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(target)
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _own(folder, names):
+    """Name what points back to the repository: the package installed in place, and .venv-class's view of .venv."""
+    return [name for name in names if name.startswith(("__editable__", "layernorm_from_scratch", "learners.pth"))]
+
+
+def _digest(*parts):
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(hashlib.sha256(part.encode() if isinstance(part, str) else part).digest())
+    return whole.hexdigest()[:12]

@@ -1,0 +1,180 @@
+"""What a learner's browser does, without the browser: the hub's REST API and the websocket of a kernel.
+
+Many learners at once, and how long they wait (crowd); one learner, for the tests (Learner).
+"""
+
+import asyncio
+import json
+import re
+import time
+import uuid
+from pathlib import Path
+
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.websocket import websocket_connect
+
+AsyncHTTPClient.configure(None, max_clients=200)
+PATIENCE = 300  # seconds for anything: thirty learners on two cores wait long
+
+
+class Refused(Exception):
+    """An answer of the hub or of a server that was not expected: status and text."""
+
+    def __init__(self, what, status, text):
+        super().__init__(f"{what}: {status} {text[:300]}")
+        self.status, self.text = status, text
+
+
+class Learner:
+    """One learner of a class whose hub is at address, with a token that may act for this learner."""
+
+    def __init__(self, address, token, name):
+        self.address, self.token, self.name = address, token, name
+
+    async def ask(self, path, method="GET", body=None, ok=(200, 201, 202, 204)):
+        """Return the JSON answer to a request, None if it is empty; raise Refused for a status not in ok."""
+        text = json.dumps(body) if body is not None else ("" if method in ("POST", "PUT") else None)
+        request = HTTPRequest(self.address + path, method, self._headers(), text, request_timeout=PATIENCE)
+        answer = await AsyncHTTPClient().fetch(request, raise_error=False)
+        if answer.code not in ok:
+            raise Refused(f"{method} {path}", answer.code, answer.body.decode(errors="replace") if answer.body else "")
+        return json.loads(answer.body) if answer.body else None
+
+    def _headers(self):
+        return {"Authorization": f"token {self.token}"}
+
+    async def start(self):
+        """Start the learner's server and wait until it is ready."""
+        await self.ask(f"/hub/api/users/{self.name}", "POST", ok=(201, 409))
+        await self.ask(f"/hub/api/users/{self.name}/server", "POST", ok=(201, 202, 400))
+        end = time.monotonic() + PATIENCE
+        while not await self.running():
+            if time.monotonic() > end:
+                raise Refused(f"the server of {self.name}", "no answer", f"not ready after {PATIENCE} s")
+            await asyncio.sleep(0.3)
+
+    async def running(self):
+        servers = (await self.ask(f"/hub/api/users/{self.name}"))["servers"]
+        return servers.get("", {}).get("ready", False)
+
+    async def read(self, path):
+        """Return the content of a file in the learner's home."""
+        return (await self.ask(f"/user/{self.name}/api/contents/{path}"))["content"]
+
+    async def save(self, path, content, kind="notebook"):
+        body = {"type": kind, "content": content} | ({"format": "text"} if kind == "file" else {})
+        await self.ask(f"/user/{self.name}/api/contents/{path}", "PUT", body)
+
+    async def kernel(self, path):
+        """Open a notebook's kernel, as opening the notebook does; return its Kernel."""
+        body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": "python3"}}
+        session = await self.ask(f"/user/{self.name}/api/sessions", "POST", body)
+        return await self.connect(session["kernel"]["id"])
+
+    async def connect(self, kernel):
+        socket = f"{self.address}/user/{self.name}/api/kernels/{kernel}/channels".replace("http", "ws", 1)
+        request = HTTPRequest(socket, headers=self._headers(), request_timeout=PATIENCE)
+        return Kernel(kernel, await websocket_connect(request, max_message_size=100 << 20))
+
+
+class Kernel:
+    """A kernel behind a websocket."""
+
+    def __init__(self, name, socket):
+        self.name, self.socket = name, socket
+
+    async def run(self, cells):
+        """Run cells as Run All does, all sent at once; return [text of a cell's output], [(error, its text)], seconds.
+
+        seconds: until the first output, and until the last cell was done.
+        """
+        begin, first, errors = time.monotonic(), None, []
+        texts = {uuid.uuid4().hex: "" for _ in cells}
+        for message, source in zip(texts, cells, strict=True):
+            header = {"msg_id": message, "username": "", "session": "load", "msg_type": "execute_request"}
+            content = {"code": source, "silent": False, "store_history": True, "stop_on_error": False}
+            content |= {"user_expressions": {}, "allow_stdin": False}
+            whole = {"header": header | {"version": "5.3"}, "content": content, "channel": "shell"}
+            await self.socket.write_message(json.dumps(whole | {"parent_header": {}, "metadata": {}, "buffers": []}))
+        waiting = set(texts)
+        while waiting:
+            raw = await asyncio.wait_for(self.socket.read_message(), PATIENCE)
+            if raw is None:
+                raise Refused("the kernel's websocket", "closed", "kernel or server are gone")
+            kind, parent, content = _message(raw)
+            if parent not in texts:
+                continue
+            if kind in ("stream", "execute_result", "display_data", "error"):
+                first = first or time.monotonic() - begin
+                texts[parent] += content.get("text", "") or content.get("data", {}).get("text/plain", "")
+            if kind == "error":
+                errors.append((content["ename"], content["evalue"]))
+            if kind == "execute_reply":
+                waiting.discard(parent)
+        return list(texts.values()), errors, (first, time.monotonic() - begin)
+
+    async def say(self, code):
+        """Run one cell; return what it printed, and the error if it raised one."""
+        (text,), errors, _ = await self.run([code])
+        return text.strip() + "".join(f"{name}: {value}" for name, value in errors)
+
+
+def _message(raw):
+    """Return (kind, the request that it answers, content) of a message of Jupyter's protocol, with buffers or not."""
+    if isinstance(raw, bytes):  # a table of offsets comes first; the JSON is the first part
+        raw = raw[int.from_bytes(raw[4:8], "big") : int.from_bytes(raw[8:12], "big")]
+    message = json.loads(raw)
+    return message["header"]["msg_type"], message["parent_header"].get("msg_id"), message["content"]
+
+
+def memory(uid):
+    """Return the memory (MB) of a user's processes, each page that several share counted in parts (PSS)."""
+    whole = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if process.stat().st_uid == uid:
+                whole += int(re.search(r"Pss:\s+(\d+)", (process / "smaps_rollup").read_text())[1]) / 1024
+        except (OSError, TypeError):  # it ended just now
+            pass
+    return whole
+
+
+def cells_of(notebook):
+    """Return the sources of a notebook's code cells."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+async def crowd(learners, cells, uid_of):
+    """Let all learners come at the same moment and run cells in lesson 2; return a row of measurements for each.
+
+    A row: server, output, done (seconds), memory (MB), errors other than "your turn"; or failed: why.
+    """
+
+    async def one(learner):
+        begin = time.monotonic()
+        await learner.start()
+        ready = time.monotonic() - begin
+        kernel = await learner.kernel("work/02_statistics.ipynb")
+        texts, errors, (output, done) = await kernel.run(cells)
+        errors = [error for error in errors if error[0] != "YourTurn"]
+        return {"server": ready, "output": output, "done": done, "memory": memory(uid_of(learner.name))} | {
+            "errors": errors,
+            "last": texts[-1],
+        }
+
+    rows = await asyncio.gather(*map(one, learners), return_exceptions=True)
+    return [{"failed": repr(row)} if isinstance(row, BaseException) else row for row in rows]
+
+
+def table(rows):
+    """Return the measurements of a crowd as lines of text: median, 95th percentile, largest."""
+    units = {"server": "s to a server", "output": "s more to the first output", "done": "s to the lesson's end"}
+    lines = []
+    for key, unit in (units | {"memory": "MB (PSS) a learner"}).items():
+        values = sorted(row[key] for row in rows if key in row)
+        if values:
+            high = values[min(len(values) - 1, int(0.95 * len(values)))]
+            lines.append(f"{unit:30} median {values[len(values) // 2]:6.1f}  p95 {high:6.1f}  max {values[-1]:6.1f}")
+    bad = [row.get("failed") or row["errors"] for row in rows if "failed" in row or row["errors"]]
+    return "\n".join([*lines, f"{len(rows)} learners, {len(bad)} failed or met an error", *map(str, bad)])

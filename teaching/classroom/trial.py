@@ -1,0 +1,124 @@
+"""A class that is thrown away: the real command on a folder, accounts and homes of its own, for tests and for load.
+
+make class ARGS="--trial 30"      thirty learners at once run lesson 2; prints how long they waited
+"""
+
+import asyncio
+import contextlib
+import grp
+import json
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from teaching.classroom import accounts, load
+from teaching.classroom.__main__ import free_port
+from teaching.classroom.install import ROOT
+
+
+class Trial:
+    """A running class. with Trial() as trial: ... ; afterwards its processes, accounts and files are gone.
+
+    Attributes: folder, homes, group, address (of the hub). "mara" can log in with a password.
+    """
+
+    def __init__(self, *arguments):
+        self.arguments = list(arguments)
+        self.folder = Path(tempfile.mkdtemp(prefix="layernorm-class-"))
+        self.folder.chmod(0o755)
+        self.homes = self.folder / "homes"
+        self.homes.mkdir()
+        self.group = f"lntry{secrets.token_hex(3)}"  # no class of this machine is touched
+        self.token = secrets.token_hex(32)
+        (self.folder / "hub").mkdir(mode=0o700)
+        self.port = free_port()
+        (self.folder / "hub/settings.json").write_text(json.dumps({"load_token": self.token, "learners": ["mara"]}))
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.hub = None
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def run(self, *arguments, **options):
+        """Return the command and options that run make class's program on this folder."""
+        command = [ROOT / ".venv/bin/python", "-m", "teaching.classroom", "--folder", self.folder, *arguments]
+        return {"args": list(map(str, command)), "cwd": ROOT} | options
+
+    def start(self, *arguments):
+        """Start the hub, and wait until it answers."""
+        with open(self.folder / "hub.log", "a") as log:
+            given = ["--homes", self.homes, "--group", self.group, "--port", self.port, *self.arguments, *arguments]
+            self.hub = subprocess.Popen(**self.run(*given), stdout=log, stderr=log, start_new_session=True)
+        end = time.monotonic() + 120
+        while time.monotonic() < end and self.hub.poll() is None:
+            with contextlib.suppress(OSError, ValueError):
+                urllib.request.urlopen(f"{self.address}/hub/api/", timeout=5).close()
+                return
+            time.sleep(0.3)
+        raise RuntimeError(f"the hub did not start:\n{self.log()[-3000:]}")
+
+    def log(self):
+        return (self.folder / "hub.log").read_text()
+
+    def learner(self, name):
+        return load.Learner(self.address, self.token, name)
+
+    def uid(self, name):
+        return pwd.getpwnam(accounts.account(self.group, name)).pw_uid
+
+    def kill(self):
+        """End the hub at once, as a crash would; learners' servers go on, and the proxy with them."""
+        self.hub.kill()
+        self.hub.wait()
+
+    def __exit__(self, *_):
+        if self.hub:
+            self.hub.send_signal(signal.SIGTERM)
+            try:
+                self.hub.wait(60)
+            except subprocess.TimeoutExpired:
+                self.hub.kill()
+            with contextlib.suppress(ProcessLookupError):  # the proxy and the services, had it been killed
+                os.killpg(self.hub.pid, signal.SIGKILL)
+        users = accounts.members(self.group)
+        for user in users.values():
+            for process in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    if process.stat().st_uid == user.pw_uid:
+                        os.kill(int(process.name), signal.SIGKILL)
+            subprocess.run(["umount", "--quiet", user.pw_dir], stderr=subprocess.DEVNULL)  # a home of its own disk
+            subprocess.run(["userdel", "--force", user.pw_name], capture_output=True)
+        with contextlib.suppress(KeyError):
+            grp.getgrnam(self.group)
+            subprocess.run(["groupdel", self.group], check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main(number):
+    """Let number learners come at once; print the table; return 1 if one of them failed."""
+    begin = time.monotonic()
+    with Trial() as trial:
+        cells = load.cells_of(ROOT / "notebooks/02_statistics.ipynb")
+        learners = [trial.learner(f"l{index}") for index in range(number)]
+        rows = asyncio.run(load.crowd(learners, cells, trial.uid))
+    print(load.table(rows))
+    print(f"{time.monotonic() - begin:.0f} s in all, {os.cpu_count()} cores")
+    return int(any("failed" in row or row["errors"] for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))
