@@ -41,6 +41,11 @@ _log = None  # the _Log of this kernel, where there is a learner
 _paused = 0
 
 
+def met(source):
+    """Return the exercises and questions that a cell shows: ["Exercise 2.1"], ["Predict 2.1"]."""
+    return [f"{card or asked.capitalize()} {at or number}" for card, at, asked, number in MEETS.findall(source)]
+
+
 class _Clock:
     """Seconds of work in a kernel. before: as it was at the end of the cell before; pause: since then, uncut."""
 
@@ -69,8 +74,8 @@ class _Log:
 
     def before_cell(self, info):
         self.clock.start_cell(time.monotonic())
-        for exercise, number, question, asked in MEETS.findall(info.raw_cell or ""):
-            self.met.setdefault(f"{exercise or question.capitalize()} {number or asked}", self.clock.before)
+        for item in met(info.raw_cell or ""):
+            self.met.setdefault(item, self.clock.before)
 
     def after_cell(self, result):
         self.clock.end_cell(time.monotonic())
@@ -216,7 +221,8 @@ def _attempt(record):
     seconds = {name: record[name] for name in ("on_item", "in_kernel")}
     mistake = record.get("mistake")
     if (
-        not all(isinstance(value, str) for value in (*texts.values(), mistake or ""))
+        not re.fullmatch(r"[0-9a-f]{8} \w+ (Exercise|Predict|Recall) \d+\.\d+ \w+", " ".join(texts.values()), re.ASCII)
+        or not (mistake is None or re.fullmatch(r"\w+-[0-9a-f]{8}", mistake, re.ASCII))
         or not all(type(value) in (int, float) and 0 <= value < 1e9 for value in seconds.values())
         or record["verdict"] not in ("right", "not yet")
     ):

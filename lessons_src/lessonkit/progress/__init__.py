@@ -1,0 +1,14 @@
+"""How far a learner is, read from saved notebooks; and what a class's attempts show, read from its logs.
+
+    make progress                                               the learner's own, as text
+    python -m lessonkit.progress FOLDER                         that of the notebooks in another folder
+    python -m lessonkit.progress --html class.html FOLDER...    a class: a row a learner
+    python -m lessonkit.progress --report FOLDER...             the attempts of a class, see lessonkit.attempts
+
+Nothing here imports torch, so it starts at once, and it reads only: there is no state but the notebooks themselves.
+"""
+
+from lessonkit.progress.course import course
+from lessonkit.progress.saved import learner
+
+__all__ = ["course", "learner"]

@@ -1,0 +1,68 @@
+"""See lessonkit.progress."""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from lessonkit._work import ROOT
+from lessonkit.progress import page, report, words
+from lessonkit.progress.course import course
+from lessonkit.progress.saved import learner
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        prog="python -m lessonkit.progress", description="How far a learner or a class is, from saved notebooks."
+    )
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="a learner's folder, by default work/")
+    parser.add_argument("--html", metavar="FILE", help="write the page of a class: a row for each folder")
+    parser.add_argument("--every", type=int, metavar="SECONDS", help="with --html: write it again and again")
+    parser.add_argument("--report", action="store_true", help="what the logs of attempts in these folders show")
+    parser.add_argument("--csv", metavar="FILE", help="with --report: write the numbers as a table as well")
+    asked = parser.parse_args(arguments)
+    if asked.html and asked.report or asked.every is not None and not asked.html or asked.csv and not asked.report:
+        parser.error("--every goes with --html, --csv with --report, and --html and --report each stand alone.")
+    if asked.every is not None and asked.every < 1:
+        parser.error(f"--every {asked.every}: expected at least 1 second.")
+    folders = [Path(folder) for folder in asked.folders or [_own_folder()]]
+    missing = [str(folder) for folder in folders if not folder.exists()]
+    if missing:
+        parser.error(f"there is no {', '.join(missing)}. Name folders that hold saved notebooks.")
+    try:
+        if asked.report:
+            print("\n".join(report.text(folders, course())))
+            if asked.csv:
+                report.write_csv(asked.csv, folders, course())
+        elif asked.html:
+            _write_page(asked.html, folders, asked.every)
+        else:
+            for folder in folders:
+                one = learner(folder, course())
+                print("\n".join([*([f"{one.name}:"] if len(folders) > 1 else []), *words.table(one, course())]))
+    except OSError as error:
+        print(f"{error.filename} cannot be written ({error.strerror}).", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _own_folder():
+    named = os.environ.get("LESSON_WORK") or "off"
+    return ROOT / "work" if named == "off" else named
+
+
+def _write_page(file, folders, every):
+    while True:
+        learners = [learner(folder, course()) for folder in folders]
+        page.write(Path(file), learners, course(), every)
+        print(f"{file}: {len(learners)} learner{'s' if len(learners) > 1 else ''}")
+        if every is None:
+            return
+        time.sleep(every)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

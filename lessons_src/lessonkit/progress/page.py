@@ -1,0 +1,116 @@
+"""The page of a class: a row a learner, a column an exercise. One file without scripts, which loads itself again."""
+
+import os
+from collections import Counter
+from html import escape
+
+from lessonkit.progress.saved import MARKS, NOT_RUN, RIGHT, TRIED, WAITS
+
+RELOAD = 30  # seconds
+STYLE = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.4 system-ui, sans-serif; margin: 1rem; }
+.wide { overflow: auto; max-height: 85vh; }
+table { border-collapse: separate; border-spacing: 0; }
+th, td { padding: .2em .45em; text-align: center; border-bottom: 1px solid light-dark(#d5d9dd, #3a4046); }
+th { background: light-dark(#fff, #16191d); font-weight: 600; }
+thead th { position: sticky; top: 0; z-index: 1; }
+thead tr + tr th { top: 1.9em; }
+.name { position: sticky; left: 0; z-index: 2; text-align: left; white-space: nowrap; }
+.first { border-left: 2px solid light-dark(#9aa3ab, #68727c); }
+.optional { font-weight: 400; font-style: italic; }
+.right { background: light-dark(#bfe8da, #0b5a46); }
+.tried { background: light-dark(#fbe0a6, #6b4a00); }
+"""
+CLASSES = {RIGHT: "right", TRIED: "tried", WAITS: "waits", NOT_RUN: "not-run"}
+
+
+def write(path, learners, course, every=None):
+    """Write the page, or leave the old one whole: a browser may load it at any moment. OSError if it cannot."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(html(learners, course, every), encoding="utf-8")
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        error.filename = str(path)
+        raise
+
+
+def html(learners, course, every=None):
+    """Return the page as text. learners: Learner objects. every: seconds after which it loads itself again."""
+    columns = [(lesson, exercise) for lesson in course.values() for exercise in lesson.exercises]
+    learners = sorted(zip(_names(learners), learners, strict=True), key=lambda pair: pair[0].lower())
+    states = [[one.states[lesson.stem][exercise.number] for lesson, exercise in columns] for _, one in learners]
+    over = "".join(
+        f'<th class="first" scope="colgroup" colspan="{len(lesson.exercises)}">{escape(lesson.title)}</th>'
+        for lesson in course.values()
+        if lesson.exercises
+    )
+    heads = "".join(
+        f'<th scope="col" class="{_edge(lesson, exercise)}{" optional" * exercise.optional}">{exercise.number}</th>'
+        for lesson, exercise in columns
+    )
+    rows = "\n".join(
+        f'<tr><th class="name" scope="row">{escape(name)}</th><td>{row.count(RIGHT)}</td>{_cells(columns, row)}</tr>'
+        for (name, _), row in zip(learners, states, strict=True)
+    )
+    feet = "\n".join(_sums(columns, states, state) for state in MARKS)
+    notes = "".join(f"<li>{escape(f'{name}: {note}')}</li>" for name, one in learners for note in one.notes)
+    legend = " · ".join(f"{mark} {state}" for mark, state in zip(MARKS.values(), MARKS, strict=True))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="refresh" content="{every or RELOAD}">
+<title>Progress of {len(learners)} learners</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<h1>Progress of {len(learners)} learner{"s" if len(learners) > 1 else ""}</h1>
+<p>{legend}. Exercises in italics are optional. Read from the notebooks as they were saved last.</p>
+<div class="wide" tabindex="0" role="region" aria-label="A row for each learner">
+<table>
+<thead>
+<tr><th class="name" rowspan="2" scope="col">learner</th><th rowspan="2" scope="col">right</th>{over}</tr>
+<tr>{heads}</tr>
+</thead>
+<tbody>
+{rows}
+</tbody>
+<tfoot>
+{feet}
+</tfoot>
+</table>
+</div>
+{f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""}
+</body>
+</html>
+"""
+
+
+def _cells(columns, row):
+    return "".join(
+        f'<td class="{CLASSES[state]}{_edge(lesson, exercise)}" title="{exercise.number}: {state}">'
+        f'<span role="img" aria-label="{state}">{MARKS[state]}</span></td>'
+        for (lesson, exercise), state in zip(columns, row, strict=True)
+    )
+
+
+def _sums(columns, states, wanted):
+    """Return the row that counts one of STATES: in all, and in each column."""
+    counts = [sum(row[at] == wanted for row in states) for at in range(len(columns))]
+    cells = "".join(f'<td class="{_edge(*at)}">{count}</td>' for at, count in zip(columns, counts, strict=True))
+    return f'<tr><th class="name" scope="row">{MARKS[wanted]} {wanted}</th><td>{sum(counts)}</td>{cells}</tr>'
+
+
+def _edge(lesson, exercise):
+    """A line on the left where a lesson begins."""
+    return " first" if exercise is lesson.exercises[0] else ""
+
+
+def _names(learners):
+    """Return the names of learners; of two that are called alike, the whole paths of their folders."""
+    count = Counter(one.name for one in learners)
+    return [one.name if count[one.name] == 1 else str(one.folder) for one in learners]

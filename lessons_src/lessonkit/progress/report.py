@@ -1,0 +1,195 @@
+"""What the attempts of a class show: how many got each exercise right, at which try, and which mistakes were made."""
+
+import ast
+import csv
+import functools
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from statistics import median
+
+from lessonkit import attempts
+from lessonkit._work import ROOT
+from lessonkit.progress.words import own_minutes
+
+TRIES = ("first", "second", "later", "never")
+COLUMNS = ("kind", "lesson", "item", "learners", *TRIES, "median_seconds", "printed_minutes", "answers", "mistake")
+COLUMNS += ("times", "cause")
+MOST = 15  # known mistakes in the text; the table has all
+
+
+@dataclass
+class Row:
+    """An exercise or question. tries: {one of TRIES: learners}; "never" are those who tried and never got it right.
+
+    seconds: of each learner who got it right, from where they met it to there. printed: its minutes, None for a
+    question. answers: {letter: learners} of the first answers to a question.
+    """
+
+    lesson: str
+    item: str
+    printed: int | None
+    tries: Counter
+    seconds: list
+    answers: Counter
+
+    @property
+    def learners(self):
+        return self.tries.total()
+
+
+def _logs(folders):
+    """Return (the attempts in each folder's log, or in each file that is named itself; what could not be read)."""
+    found, notes = [], []
+    for folder in folders:
+        path = folder / attempts.FILE if folder.is_dir() else folder
+        these, said = attempts.read(path)
+        found.append(these)
+        notes += said if these or said else [f"{path}: no attempts."]
+    return found, notes
+
+
+def rows(logs, course):
+    """Return a Row for each exercise of the lessons that anyone tried, and for each question, in order."""
+    items = {}  # (lesson, item): {learner: attempts}
+    for learner, log in enumerate(logs):
+        for attempt in log:
+            items.setdefault((attempt.lesson, attempt.item), {}).setdefault(learner, []).append(attempt)
+    found = []
+    for lesson in course.values():
+        exercises = {f"Exercise {exercise.number}": exercise for exercise in lesson.exercises}
+        tried = {item: by for (module, item), by in items.items() if module == lesson.module}
+        names = [*lesson.items, *sorted(set(tried) - set(lesson.items))]  # an older edition may have had others
+        for name in (name for name in names if tried and (name in exercises or name in tried)):
+            checks = exercises[name].checks if name in exercises else ()
+            row = Row(
+                lesson.title, name, exercises[name].minutes if name in exercises else None, Counter(), [], Counter()
+            )
+            for log in tried.get(name, {}).values():
+                tries, seconds = _until_right(log, checks)
+                row.tries[tries] += 1
+                row.seconds += [] if seconds is None else [seconds]
+                row.answers[log[0].what] += not name.startswith("Exercise")
+            found.append(row)
+    return found
+
+
+def _until_right(log, checks):
+    """Return (one of TRIES, seconds or None) of one learner and item. checks: all of them have to be right.
+
+    What comes after the first time that all are right, for example when the notebook is run again, does not count.
+    """
+    asked = not log[0].item.startswith("Exercise")
+    open_checks = {""} if asked else set(checks) or {attempt.what for attempt in log}
+    tries, seconds = Counter(), {}
+    for attempt in log:
+        what = "" if asked else attempt.what
+        seconds[attempt.kernel] = attempt.on_item
+        if what in open_checks:
+            tries[what] += 1
+            open_checks -= {what} if attempt.right else set()
+        if not open_checks:
+            return TRIES[min(max(tries.values()), 3) - 1], sum(seconds.values())
+    return "never", None
+
+
+def mistakes(logs):
+    """Return [(id, (lesson, item), learners, times)] of the known mistakes that were named, the most frequent first."""
+    who, times, where = defaultdict(set), Counter(), {}
+    for learner, log in enumerate(logs):
+        for attempt in log:
+            if attempt.mistake:
+                who[attempt.mistake].add(learner)
+                times[attempt.mistake] += 1
+                where[attempt.mistake] = attempt.lesson, attempt.item
+    found = [(ident, where[ident], len(who[ident]), times[ident]) for ident in who]
+    return sorted(found, key=lambda one: (-one[2], -one[3], one[0]))
+
+
+@functools.cache
+def _causes(module):
+    """Return {id: cause} of the texts in a lesson's module of checks; read, not imported, so there is no torch."""
+    path = ROOT / f"lessons_src/lessonkit/check/lessons/{module}.py"
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    checks = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {attempts.mistake_id(check, text): text for check in checks for text in texts}
+
+
+def cause(ident, module, course):
+    """Return the cause of a known mistake as the present checks tell it, None if they do not."""
+    return _causes(module).get(ident) if module in {lesson.module for lesson in course.values()} else None
+
+
+def text(folders, course):
+    """Return the lines of a report on the logs in these folders (or files), a learner each."""
+    logs, notes = _logs(folders)
+    count = sum(map(len, logs))
+    lines = [f"Learners: {sum(map(bool, logs))}. Attempts: {count}.", ""]
+    minutes = [own_minutes(log) for log in logs]
+    found = rows(logs, course)
+    for lesson in course.values():
+        these = [row for row in found if row.lesson == lesson.title]
+        if not these:
+            continue
+        done = [m[lesson.module] for m, log in zip(minutes, logs, strict=True) if _finished(log, lesson)]
+        took = f"median {median(done):.0f} min of the {len(done)} who finished" if done else "nobody has finished"
+        lines.append(f"{lesson.title}: {took}, printed {lesson.minutes} min")
+        lines.append(f"  {'':16} tried  1st  2nd later never  median  printed  answers")
+        for row in these:
+            counts = "".join(f"{row.tries[at]:{width}}" for at, width in zip(TRIES, (5, 5, 6, 6), strict=True))
+            printed = f"{row.printed:3} min" if row.printed else ""
+            answers = " ".join(f"{letter} {n}" for letter, n in sorted(row.answers.items()) if n)
+            lines.append(
+                f"  {row.item:16}{row.learners:6}{counts}{_clock(row.seconds):>8}  {printed:7}  {answers}".rstrip()
+            )
+        lines.append("")
+    named = mistakes(logs)
+    if named:
+        lines.append("Known mistakes, by learners (and times):")
+    for ident, (module, item), learners, times in named[:MOST]:
+        said = cause(ident, module, course) or f"{ident}, a mistake that the present checks do not tell in these words"
+        lines.append(f"  {learners:3} ({times}) {item}: {said}")
+    if len(named) > MOST:
+        lines.append(f"  and {len(named) - MOST} more: --csv has all.")
+    lines += [
+        *([""] if named else []),
+        "1st, 2nd, later, never: the try at which a learner first had it right (in all parts). Running an answer again",
+        "counts as a try until it is right. median: minutes and seconds of those who got it right, from where they met",
+        "it, a pause between two cells counting ten minutes at most; work before a restart without a try is not known.",
+        "printed: the minutes on the exercise's card.",
+    ]
+    return [*lines, *notes]
+
+
+def _finished(log, lesson):
+    right = {attempt.what for attempt in log if attempt.right and attempt.lesson == lesson.module}
+    return bool(lesson.core) and all(check in right for exercise in lesson.core for check in exercise.checks)
+
+
+def _clock(seconds):
+    return f"{int(median(seconds)) // 60}:{int(median(seconds)) % 60:02}" if seconds else ""
+
+
+def write_csv(file, folders, course):
+    """Write the report's numbers as a table: a row for each exercise, question and known mistake. OSError if not."""
+    logs, _ = _logs(folders)
+    with open(file, "w", encoding="utf-8", newline="") as out:
+        table = csv.DictWriter(out, COLUMNS, restval="")
+        table.writeheader()
+        for row in rows(logs, course):
+            table.writerow(
+                {
+                    "kind": row.item.partition(" ")[0].lower(),
+                    "lesson": row.lesson,
+                    "item": row.item,
+                    "learners": row.learners,
+                    **{at: row.tries[at] for at in TRIES},
+                    "median_seconds": round(median(row.seconds), 1) if row.seconds else "",
+                    "printed_minutes": row.printed or "",
+                    "answers": " ".join(f"{letter}:{n}" for letter, n in sorted(row.answers.items()) if n),
+                }
+            )
+        for ident, (module, item), learners, times in mistakes(logs):
+            said = cause(ident, module, course) or ""
+            made = {"kind": "mistake", "lesson": module, "item": item, "learners": learners}
+            table.writerow(made | {"mistake": ident, "times": times, "cause": said})
