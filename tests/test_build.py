@@ -482,6 +482,12 @@ def test_an_import_wins_over_a_builtin_of_its_name(tmp_path):
     assert "from math import pow\nimport os.path\n" in text and public == {"f": 6}
 
 
+def test_an_export_may_read_what_the_course_ships(tmp_path):
+    source = '# %%\nfrom lessonkit import data\n# %% tags=["export"]\ndef weights():\n    return data.words()\n'
+    text, public = export.exported(lesson(tmp_path, TITLE + source))
+    assert "\nfrom lessonkit import data\n" in text and list(public) == ["weights"]
+
+
 # ------------------------------------------------------------------------------------------------- staleness, editing
 
 
