@@ -1,0 +1,54 @@
+"""Limits of the process that runs an answer, and its other Unix user."""
+
+import contextlib
+import ctypes
+import os
+import resource
+import sys
+
+DUMPABLE, NO_NEW_PRIVS, SUBREAPER = 4, 38, 36  # prctl's numbers, linux/prctl.h
+
+
+def prctl(option, value):
+    """Tell Linux something about this process; elsewhere do nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def apply(limits, seconds):
+    """Limit this process for good. limits: {"memory": bytes, "file": bytes, "processes": number, "user": id or None}.
+
+    memory comes on top of what the process has already; seconds are of processor time.
+    """
+    most = {
+        resource.RLIMIT_CPU: int(seconds) + 1,
+        resource.RLIMIT_FSIZE: limits["file"],
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NPROC: limits["processes"] + (0 if limits["user"] is not None else _tasks()),
+        resource.RLIMIT_AS: limits["memory"] + _size(),
+    }
+    for what, value in most.items():
+        with contextlib.suppress(ValueError, OSError):  # a lower limit holds already, or the system has none of these
+            resource.setrlimit(what, (value, value))
+    if limits["user"] is not None:
+        os.setgroups([])
+        os.setgid(limits["group"])
+        os.setuid(limits["user"])
+    prctl(NO_NEW_PRIVS, 1)
+
+
+def _size():
+    """Return the bytes of memory that this process has mapped."""
+    with contextlib.suppress(OSError), open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+    return 4 << 30  # what torch and its libraries map, generously
+
+
+def _tasks():
+    """Return how many processes and threads this process's user has: the limit counts them all."""
+    found = 0
+    for pid in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        with contextlib.suppress(OSError):
+            if pid.isdigit() and os.stat(f"/proc/{pid}").st_uid == os.getuid():
+                found += len(os.listdir(f"/proc/{pid}/task"))
+    return found

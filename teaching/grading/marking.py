@@ -1,0 +1,187 @@
+"""A submission's answers, run one by one in the course's own lesson, and given points."""
+
+import hashlib
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coursebuild.syntax import names
+from teaching.grading import submission, suspect
+from teaching.grading.lesson import GradingError, bare
+
+STOPPED = "the answer brought down the process that runs the answers, twice"
+
+
+@dataclass
+class Mark:
+    """What became of one exercise.
+
+    verdict: "right", "partly" (of several checks some), "not yet", "raised", "waits", "missing" or "stopped".
+    points: given. held: points that an answer has earned and that wait for a person, because of look.
+    """
+
+    number: str
+    of: int
+    optional: bool
+    verdict: str = "missing"
+    points: float = 0
+    held: float = 0
+    said: str = ""
+    look: list = field(default_factory=list)
+    remarks: list = field(default_factory=list)
+    cells: list = field(default_factory=list)
+
+
+@dataclass
+class Result:
+    """A learner's marks. why: why there are none, for a file that could not be read. seconds: what it all took."""
+
+    learner: str
+    file: str
+    sha256: str
+    marks: list = field(default_factory=list)
+    why: str = ""
+    remarks: list = field(default_factory=list)
+    seconds: float = 0
+
+    def points(self, optional=False):
+        return sum(mark.points for mark in self.marks if mark.optional == optional)
+
+    def of(self, optional=False):
+        return sum(mark.of for mark in self.marks if mark.optional == optional)
+
+    @property
+    def held(self):
+        return sum(mark.held for mark in self.marks)
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a learner handed in. path: None if there is no notebook. remarks: how it was chosen."""
+
+    learner: str
+    path: Path | None
+    remarks: tuple = ()
+
+
+def handed_in(folder, lesson):
+    """Return a Handed for each learner in a folder, in order.
+
+    A learner is a file (ann.ipynb, ann_06_batchnorm.ipynb) or a folder with notebooks anywhere in it.
+    """
+    if not folder.is_dir():
+        raise GradingError(f"{folder} is no folder. Name the one that holds the submissions: IN=submitted.")
+    found, taken = [], set()
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith((".", "__")) or path.is_symlink():
+            continue
+        if path.is_dir():
+            found.append(_from_folder(path, lesson))
+        elif path.suffix == ".ipynb":
+            name = path.stem.removesuffix(lesson.stem).rstrip("_- ") or path.stem
+            found.append(Handed(name, path))
+    if not found:
+        raise GradingError(f"{folder} holds no notebook and no folder of a learner. Name the one that does: IN=...")
+    for at, one in enumerate(found):
+        if one.learner in taken:
+            found[at] = Handed(str((one.path or folder / one.learner).relative_to(folder)), one.path, one.remarks)
+        taken.add(found[at].learner)
+    return found
+
+
+def _from_folder(folder, lesson):
+    """Return the Handed of a learner's folder: the notebook called as the lesson, else one with its exercises."""
+    paths = [
+        path
+        for path in sorted(folder.rglob("*.ipynb"))
+        if ".ipynb_checkpoints" not in path.parts and path.is_file() and not path.is_symlink()
+    ]
+    fitting = [path for path in paths if lesson.stem in path.stem]
+    if not fitting:
+        fitting = [path for path in paths if _holds(path, lesson)]
+    if not fitting:
+        fitting = paths  # to say what they hold instead
+    if not fitting:
+        return Handed(folder.name, None)
+    chosen = max(fitting, key=lambda path: path.stat().st_mtime)
+    remarks = (f"{len(fitting)} notebooks would do; the newest was taken",) if len(fitting) > 1 else ()
+    return Handed(folder.name, chosen, remarks)
+
+
+def _holds(path, lesson):
+    try:
+        return bool(submission.exercises_in(submission.cells(path)) & lesson.exercises.keys())
+    except submission.Unreadable:
+        return False
+
+
+def digest(path):
+    """Return the SHA-256 of a file, "" if it cannot be read or there is none."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path else ""
+    except OSError:
+        return ""
+
+
+class Marker:
+    """Marks submissions of a lesson with a worker. seconds: what an answer may take at least, see inside/."""
+
+    def __init__(self, lesson, worker):
+        self.lesson, self.worker, self.seconds = lesson, worker, worker.jail.limits.seconds
+
+    def mark(self, handed, folder):
+        """Return the Result of one learner."""
+        started = time.perf_counter()
+        file = str(handed.path.relative_to(folder)) if handed.path else ""
+        result = Result(handed.learner, file, digest(handed.path), remarks=list(handed.remarks))
+        try:
+            if handed.path is None:
+                raise submission.Unreadable("there is no notebook in this folder")
+            answers = submission.answers(self.lesson, submission.cells(handed.path))
+        except submission.Unreadable as error:
+            result.why = str(error)
+            answers = {number: submission.Answer() for number in self.lesson.exercises}
+        for number, answer in answers.items():
+            result.marks.append(self._mark(self.lesson.exercises[number], answer))
+        result.seconds = time.perf_counter() - started
+        return result
+
+    def _mark(self, exercise, answer):
+        mark = Mark(exercise.number, exercise.points, exercise.optional, remarks=answer.remarks, cells=answer.cells)
+        if not answer.cells:
+            return mark
+        if bare(answer.cells[-1]) == bare(exercise.blank):
+            mark.verdict = "waits"
+            return mark
+        reply = self._run(exercise, answer.cells) or self._run(exercise, answer.cells)
+        if reply is None:
+            mark.verdict, mark.said, mark.look = "stopped", STOPPED, [STOPPED]
+            return mark
+        mark.verdict, mark.said = reply["verdict"], reply["said"]
+        earned = exercise.points * reply["passed"] / len(exercise.checks)
+        if 0 < reply["passed"] < len(exercise.checks):
+            mark.verdict = "partly"
+        suspect_of = suspect.reasons(answer.cells)
+        if reply["broken"]:
+            mark.look = [f"after it has run: {what}" for what in reply["broken"]]
+            mark.verdict, mark.said = "stopped", "the answer has changed what judges it"
+        elif earned and suspect_of:
+            mark.look, mark.held = suspect_of, earned
+        else:
+            mark.points = earned
+        return mark
+
+    def _run(self, exercise, cells):
+        """Return the worker's reply on an answer, None if the worker did not survive it."""
+        context = self.lesson.context(exercise, names(exercise.answer)[0])
+        if self.worker.needs(exercise.number):
+            prepared = dict(number=exercise.number, context=context, answer=exercise.answer, checks=exercise.checks)
+            reply = self.worker.ask({"do": "prepare", **prepared}, 300)
+            if reply is None:
+                raise GradingError(f"the course's own answer to {exercise.number} could not be run in five minutes.")
+            self.worker.prepared[exercise.number] = reply["seconds"]
+        wanted = {name for text in cells for name in submission.names_of(text)[0]}
+        more = [text for text in self.lesson.context(exercise, wanted) if text not in context]
+        patience = max(self.seconds, 10 * self.worker.prepared[exercise.number]) + 60
+        request = dict(number=exercise.number, context=more, cells=cells, seconds=self.seconds)
+        return self.worker.ask({"do": "grade", **request}, patience)

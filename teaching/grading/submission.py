@@ -1,0 +1,147 @@
+"""What a learner handed in: the answers of one lesson, taken from a notebook in whatever state it is.
+
+Only exercise cells and the learner's own cells that they read are taken. All other cells are the course's, and the
+course's are run, so it does not matter what has become of them in the submission.
+"""
+
+import ast
+import json
+import re
+from dataclasses import dataclass, field
+
+from coursebuild.syntax import names
+from teaching.grading.lesson import CARD, bare
+
+LARGEST = 50e6  # bytes of a notebook; one with all its figures has 2e6
+WAITS = re.compile(r"^\s*raise check\.YourTurn\(", re.MULTILINE)
+IPYTHON = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?\??)$", re.MULTILINE)  # %magic, !command, ?help, help?
+
+
+@dataclass
+class Answer:
+    """The answer to one exercise. cells: texts to run in order, the last one is the exercise's own; [] if missing."""
+
+    cells: list = field(default_factory=list)
+    remarks: list = field(default_factory=list)
+
+
+class Unreadable(Exception):
+    """A file that holds no answers to this lesson: why."""
+
+
+def cells(path):
+    """Return [(type, id, text)] of a notebook's cells; Unreadable if it is none."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise Unreadable(f"the file has {path.stat().st_size / 1e6:.0f} MB, at most {LARGEST / 1e6:.0f} are read")
+        stored = json.loads(path.read_bytes().decode("utf-8-sig"))
+        if "worksheets" in stored:  # nbformat 3
+            raise Unreadable("the notebook has the old format 3. Open it in JupyterLab and save it")
+        found = [(c["cell_type"], str(c.get("id", "")), _text(c["source"])) for c in stored["cells"]]
+    except OSError as error:
+        raise Unreadable(f"the file cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
+        raise Unreadable(f"this is no notebook: {type(error).__name__}: {error}"[:200]) from None
+    return found
+
+
+def _text(source):
+    return source if isinstance(source, str) else "".join(source)
+
+
+def exercises_in(found):
+    """Return the numbers of the exercises whose cards stand in cells, {"6.1", ...}."""
+    return {match[1] for kind, _, text in found if (match := CARD.search(text))}
+
+
+def answers(lesson, found):
+    """Return {exercise: Answer} of a lesson's exercises. found: what cells() gave."""
+    if not any(number in lesson.exercises for number in exercises_in(found)):
+        others = sorted({number.partition(".")[0] for number in exercises_in(found)}, key=int)
+        what = f"exercises of lesson {', '.join(others)}" if others else "no exercise"
+        if not any(ident == e.cell for e in lesson.exercises.values() for _, ident, _ in found):
+            raise Unreadable(f"the notebook holds {what}, and {lesson.stem} is graded")
+    own = [text for kind, _, text in found if kind == "code" and bare(text) not in lesson.texts]
+    return {exercise.number: _answer(lesson, exercise, found, own) for exercise in lesson.exercises.values()}
+
+
+def _answer(lesson, exercise, found, own):
+    answer = Answer()
+    chosen = _chosen(exercise, found, answer.remarks)
+    if chosen is None:
+        answer.remarks.append("the exercise's cell is missing")
+        return answer
+    kind, text = chosen
+    if kind != "code":
+        answer.remarks.append(f"the cell had become a {kind} cell; it is run as code")
+    text = _python(text, answer.remarks)
+    helpers = _helpers(lesson, exercise, text, [_python(one, []) for one in own if CARD.search(one) is None])
+    if helpers:
+        answer.remarks.append("uses own cells of the learner's: " + ", ".join(sorted(_first_names(helpers))))
+    answer.cells = [*helpers, text]
+    return answer
+
+
+def _chosen(exercise, found, remarks):
+    """Return (type, text) of an exercise's cell: by its card, else by its id, else by what it binds; None if gone."""
+    ways = (
+        lambda kind, ident, text: (match := CARD.search(text)) and match[1] == exercise.number,
+        lambda kind, ident, text: ident == exercise.cell,
+        lambda kind, ident, text: kind == "code" and exercise.names <= names_of(text)[1],
+    )
+    for way in ways:
+        fitting = [(kind, text) for kind, ident, text in found if text.strip() and way(kind, ident, text)]
+        if fitting:
+            break
+    else:
+        return None
+    if way is not ways[0]:
+        remarks.append("the cell has lost its card; it was found by " + ("its id" if way is ways[1] else "its names"))
+    if len(fitting) > 1:
+        remarks.append(f"there are {len(fitting)} cells of this exercise; the last one that is no blank counts")
+    done = [one for one in fitting if not WAITS.search(one[1])] or fitting
+    return done[-1]
+
+
+def _helpers(lesson, exercise, text, own):
+    """Return the learner's own cells that an answer reads, in order: those that bind what the lesson does not."""
+    wanted, given, taken = set(names_of(text)[0]), _given(lesson, exercise), set()
+    while True:
+        new = [
+            at
+            for at, cell in enumerate(own)
+            if at not in taken and (names_of(cell)[1] - given) & wanted and cell != text
+        ]
+        if not new:
+            return [own[at] for at in sorted(taken)]
+        for at in new:
+            taken.add(at)
+            wanted |= names_of(own[at])[0]
+
+
+def _given(lesson, exercise):
+    return {name for one in lesson.statements if one.at < exercise.at for name in one.binds}
+
+
+def names_of(text):
+    """Return (read, bound) of a text; nothing for one that is no Python."""
+    try:
+        return names(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(), set()
+
+
+def _first_names(texts):
+    return {min(names_of(text)[1]) for text in texts}
+
+
+def _python(text, remarks):
+    """Return a cell's text with IPython's own lines (%magic, !command, name?) made comments, if it is no Python."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        plain, n = IPYTHON.subn(lambda found: f"{found[1]}pass  # left out: {found[2]}", text)
+        if n:
+            remarks.append(f"{n} line{'s' if n > 1 else ''} of IPython's own (% or ! or ?) left out")
+        return plain
+    return text
