@@ -1,0 +1,15 @@
+"""The course as a web site: Sphinx pages from the executed solutions edition, for reading, teaching and screen readers.
+
+    markdown   write MyST: boxes, folds, code, and links that hold on the site
+    figures    a picture with its description and its numbers
+    sliders    a cell with widgets as a page shows it without a kernel
+    capture    run the cells with widgets once and keep what every position shows (in the learners' environment)
+    sweep      what capture runs inside the kernel
+    pages      one page a lesson
+    stage      all that Sphinx reads: pages, glossary, start page, pictures, downloads
+    links      every link, picture and anchor of the built site
+    conf       Sphinx's configuration
+    __main__   `make site`
+
+No kernel runs while pages are made, and a finished page asks no other server for anything.
+"""

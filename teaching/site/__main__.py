@@ -1,0 +1,52 @@
+"""Build the web site from the notebooks: build/site. No kernel runs; the positions of sliders come from capture.
+
+make site                              (make site REPOSITORY=owner/name: with links to it and to Binder)
+"""
+
+import argparse
+import os
+import shutil
+import sys
+
+from sphinx.cmd.build import build_main
+
+from teaching.material import ROOT
+from teaching.site import links
+from teaching.site.stage import stage
+
+
+def build(out, work, repository="", slides=None):
+    """Write the site to a folder, with another one to work in. Returns a line for each thing that is wrong."""
+    stage(work / "source", repository, slides)
+    shutil.rmtree(out, ignore_errors=True)
+    options = ["-q", "-W", "--keep-going", "-b", "html", "-d", str(work / "doctrees")]
+    if repository:
+        options += ["-D", f"html_theme_options.repository_url=https://github.com/{repository}"]
+        options += ["-D", "html_theme_options.use_repository_button=1"]
+    if build_main([*options, str(work / "source"), str(out)]):
+        return ["Sphinx has warned, see above."]
+    for leftover in out.rglob("*webpack-macros.html"):  # the themes ship a template each, with links to nowhere
+        leftover.unlink()
+    return links.broken(out)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m teaching.site", description=__doc__.partition("\n\n")[0])
+    given = os.environ.get("REPOSITORY") or os.environ.get("GITHUB_REPOSITORY") or ""
+    parser.add_argument(
+        "--repository", default=given, metavar="OWNER/NAME", help="on GitHub: links to it and to Binder"
+    )
+    repository = parser.parse_args(arguments).repository
+    out, slides = ROOT / "build/site", ROOT / "build/slides"
+    wrong = build(out, ROOT / "build/site-work", repository, slides if slides.exists() else None)
+    print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)
+    if not wrong:
+        size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
+        print(f"{out.relative_to(ROOT)}/index.html: {len(list(out.glob('*.html')))} pages, {size:.0f} MB")
+        if not repository:
+            print("Without links to a repository and to Binder. With them: make site REPOSITORY=owner/name")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Run the cells with widgets once, in the learners' environment, and keep what every position of them shows.
+
+    .venv/bin/python -m teaching.site.capture          those of lessons that changed       (part of make site)
+    .venv/bin/python -m teaching.site.capture 06       those of lesson 6
+
+Kept in build/frames, a folder for each cell. A lesson whose notebooks did not change since is left alone.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import nbformat
+from nbclient import NotebookClient
+from traitlets.config import Config
+
+from coursebuild import kernel
+from teaching import material
+from teaching.site import sliders
+
+TIMEOUT = 900  # seconds a cell
+LAST = """
+import pathlib
+from teaching.site import sweep
+sweep.sweep(box_of_the_site, pathlib.Path({folder!r}))
+"""
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="numbers of lessons, captured changed or not")
+    names = parser.parse_args(arguments).names
+    for stem in material.stems():
+        lesson = material.read(stem)
+        for cell in lesson.items:
+            wanted = stem[:2] in names if names else not current(lesson, cell)
+            if isinstance(cell, material.Code) and cell.sliders and wanted:
+                start = time.perf_counter()
+                count = capture(lesson, cell)
+                print(f"{stem}: {count} positions of its widgets in {time.perf_counter() - start:.0f} s", flush=True)
+    return 0
+
+
+def current(lesson, cell):
+    """Whether the cell was captured from the lesson as it is."""
+    mark = sliders.FRAMES / cell.id / "digest" if isinstance(cell, material.Code) else None
+    return bool(mark) and mark.exists() and mark.read_text() == lesson.digest
+
+
+def capture(lesson, cell):
+    """Run a lesson up to a cell with widgets and keep all positions of them; return how many there are."""
+    solutions = nbformat.read(material.ROOT / f"notebooks/solutions/{lesson.stem}.ipynb", as_version=4)
+    ids = [one.id for one in solutions.cells]
+    cells = [one for one in solutions.cells[: ids.index(cell.id) + 1] if one.cell_type == "code"]
+    *before, last = cells[-1].source.rstrip().splitlines()
+    cells[-1].source = "\n".join([*before, f"box_of_the_site = {last}"])
+    folder = sliders.FRAMES / cell.id
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    cells.append(nbformat.v4.new_code_cell(LAST.format(folder=str(folder))))
+    made = nbformat.v4.new_notebook(cells=cells, metadata=solutions.metadata)
+    environment = kernel.environment(material.ROOT)
+    environment["PYTHONPATH"] = os.pathsep.join([str(material.ROOT), environment["PYTHONPATH"]])
+    config = Config()
+    with tempfile.TemporaryDirectory() as sockets:
+        if os.name == "posix":  # keeps the kernel's warning about TCP out of the log
+            config.KernelManager.transport, config.KernelManager.ip = "ipc", f"{sockets}/kernel"
+        place = {"metadata": {"path": str(material.ROOT / "notebooks")}}
+        client = NotebookClient(made, timeout=TIMEOUT, kernel_name="python3", resources=place, config=config)
+        client.execute(env=environment)
+    swept = sliders.load(folder)
+    (folder / "positions.js").write_text(sliders.positions(swept, cell.id), encoding="utf-8")
+    (folder / "digest").write_text(lesson.digest)
+    return len(swept["rows"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Find what a built site points to and does not have: files, pictures, anchors."""
+
+import posixpath
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from urllib.parse import unquote, urlsplit
+
+
+@dataclass
+class Page(HTMLParser):
+    """What one page offers (ids) and what it asks for (links, and what it loads); built by feeding it HTML."""
+
+    ids: set = field(default_factory=set)
+    links: list = field(default_factory=list)
+    loads: list = field(default_factory=list)
+
+    def __post_init__(self):
+        super().__init__()
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.ids |= {given[name] for name in ("id", "name") if given.get(name)}
+        if given.get("src"):
+            self.loads.append(given["src"])
+        if given.get("href"):
+            (self.loads if tag == "link" else self.links).append(given["href"])
+
+
+def broken(folder):
+    """Return a line for each link of the site that leads nowhere, and for each file that is loaded from elsewhere."""
+    pages = {}
+    for path in sorted(folder.rglob("*.html")):
+        pages[path.relative_to(folder).as_posix()] = page = Page()
+        page.feed(path.read_text(encoding="utf-8"))
+    found = []
+    for name, page in pages.items():
+        for target in [*page.links, *page.loads]:
+            parts = urlsplit(target)
+            if parts.scheme or parts.netloc:
+                if target in page.loads and parts.scheme != "data":
+                    found.append(f"{name} loads {target} from another server")
+                continue
+            path = (
+                posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(parts.path))) if parts.path else name
+            )
+            if not (folder / path).is_file():
+                found.append(f"{name} links to {target}, and there is no such file")
+            elif parts.fragment and path in pages and unquote(parts.fragment) not in pages[path].ids:
+                found.append(f"{name} links to {target}, and {path} has no such anchor")
+    return found

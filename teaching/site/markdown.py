@@ -1,0 +1,45 @@
+"""Write MyST Markdown: boxes, folds and code, and links that hold on the site."""
+
+import json
+import re
+
+DATA = re.compile(r"\]\(\.\./(data/[^)\s]+)\)")
+KERNEL = re.compile(r" ?\([^()]*running kernel[^()]*\)| It needs a running kernel\.")  # the site's sliders need none
+
+
+def box(directive, title, body, **options):
+    """Return a directive around Markdown, for example box("admonition", "Predict 3.1", text, class_="predict")."""
+    longest = max([2, *(len(run) for run in re.findall(r"^:{3,}", body, re.MULTILINE))])
+    fence = ":" * (longest + 1)
+    lines = [
+        f":{name.rstrip('_').replace('_', '-')}: {json.dumps(str(v), ensure_ascii=False)}"
+        for name, v in options.items()
+    ]
+    return "\n".join([f"{fence}{{{directive}}} {title}".rstrip(), *lines, "", body.strip(), fence])
+
+
+def settings(options):
+    """Return the option lines of a directive."""
+    return [f":{name}: {json.dumps(str(value), ensure_ascii=False)}" for name, value in options.items()]
+
+
+def fold(title, body, kind):
+    """Return a fold that is closed; kind: its CSS class."""
+    return box("dropdown", title, body, class_container=f"fold {kind}")
+
+
+def code(source, language="python"):
+    """Return a block of code, or of output (language "text")."""
+    longest = max([2, *(len(run) for run in re.findall(r"`{3,}", source))])
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{source.rstrip()}\n{fence}"
+
+
+def prose(markdown):
+    """Return a lesson's Markdown as the site shows it: links to data/ are its own, and no kernel is asked for."""
+    return KERNEL.sub("", DATA.sub(r"](\1)", markdown))
+
+
+def sentence(text):
+    """Return a text with a capital letter at its beginning, where that is a letter."""
+    return text[:1].upper() + text[1:]

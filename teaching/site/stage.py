@@ -1,0 +1,141 @@
+"""Write all that Sphinx reads: a page a lesson, glossary, start page, pictures, downloads."""
+
+import hashlib
+import html
+import re
+import shutil
+from pathlib import Path
+
+import nbformat
+
+from coursebuild import minutes
+from teaching import material
+from teaching.site import pages, sliders
+from teaching.site.markdown import DATA, box
+
+PARTS = {"Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}  # the lesson with which each begins
+PACKAGES = material.ROOT / "teaching/node_modules"  # package.json
+GLOSSARY = re.compile(r"^### Glossary\n(.*?)(?=^#|\Z)", re.DOTALL | re.MULTILINE)
+TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
+INTRODUCTION = re.compile(r"\A# [^\n]*\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
+NEEDS = re.compile(r"^(## What you will be able to do.*?)(?=^## )", re.DOTALL | re.MULTILINE)
+
+
+def stage(folder, repository="", slides=None, root=material.ROOT):
+    """Write the Sphinx source of the whole site to a folder, which is emptied before.
+
+    repository: "owner/name" on GitHub, for links to it and to Binder; "" for none. slides: a folder of decks, or None.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(Path(__file__).with_name("sphinx"), folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "figures").mkdir()
+    lessons = [material.read(stem, root) for stem in material.stems(root)]
+    for lesson in lessons:
+        made = pages.page(lesson, _links(lesson, repository, slides), _keeper(folder, lesson), _frames(folder, lesson))
+        nbformat.write(made, folder / f"{lesson.stem}.ipynb")
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    start = _start(lessons, readme, root)
+    (folder / "index.md").write_text(start, encoding="utf-8")
+    (folder / "glossary.md").write_text(_glossary(lessons), encoding="utf-8")
+    texts = [item.markdown for lesson in lessons for item in lesson.items if isinstance(item, material.Text)]
+    for name in {*DATA.findall("\n".join(texts)), *re.findall(r"\]\((data/[^)]+)\)", start)}:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / name, folder / name)
+    shutil.copytree(root / "notebooks", folder / "_extra/notebooks", ignore=shutil.ignore_patterns(".*"))
+    if slides:
+        shutil.copytree(slides, folder / "_extra/slides")
+    (folder / "_static/mathjax").mkdir()
+    shutil.copy(PACKAGES / "mathjax/es5/tex-svg.js", folder / "_static/mathjax")
+
+
+def _keeper(folder, lesson):
+    """Return a function that writes a picture of a lesson and returns its path as a page sees it."""
+
+    def keep(png):
+        name = f"figures/{lesson.stem}-{hashlib.sha256(png).hexdigest()[:8]}.png"
+        (folder / name).write_bytes(png)
+        return name
+
+    return keep
+
+
+def _frames(folder, lesson):
+    """Return {cell id: what its widgets show} of a lesson, and copy the pictures."""
+    found = {}
+    for item in lesson.items:
+        if isinstance(item, material.Code) and item.sliders:
+            found[item.id] = sliders.load(sliders.FRAMES / item.id)
+            kept = shutil.ignore_patterns("positions.json", "digest")
+            shutil.copytree(sliders.FRAMES / item.id, folder / "_static/frames" / item.id, ignore=kept)
+    return found
+
+
+def _links(lesson, repository, slides):
+    """Return the HTML below a title: where to get the lesson and where to run it."""
+    name = f"{lesson.stem}.ipynb"
+    links = {
+        "Learner notebook": f'href="notebooks/{name}" download',
+        "Notebook with solutions": f'href="notebooks/solutions/{name}" download',
+    }
+    if slides:
+        links["Slides"] = f'href="slides/{lesson.stem}.html"'
+    if repository:
+        binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/notebooks/{name}"
+        links["Run on Binder"] = f'href="{html.escape(binder)}"'
+    return '<p class="work">' + " ".join(f"<a {where}>{text}</a>" for text, where in links.items()) + "</p>"
+
+
+def _start(lessons, readme, root):
+    """Return the start page: what the README says first, and a card for each lesson."""
+    parts, trees = [], []
+    for n, (part, first) in enumerate(PARTS.items()):
+        after = [*PARTS.values(), 1000][n + 1]
+        inside = [lesson for lesson in lessons if first <= lesson.number < after]
+        if not inside:
+            continue
+        cards = []
+        for lesson in inside:
+            core = round(minutes.total(minutes.of(lesson.stem, root)))
+            words = f"{lesson.about or lesson.name}\n\n<span class='minutes'>{core} min</span>"
+            title = f"{lesson.number} · {lesson.name}"
+            cards.append(box("grid-item-card", title, words, link=lesson.stem, **{"link-type": "doc"}))
+        parts.append(f"## {part}\n\n" + box("grid", "1 2 2 2", "\n\n".join(cards), gutter=2))
+        trees.append(_tree(part, [lesson.stem for lesson in inside]))
+    return "\n\n".join(
+        ["# LayerNorm from scratch", _part_of(readme, INTRODUCTION), *parts, _part_of(readme, NEEDS), *trees]
+        + [_tree("Look up", ["glossary"])]
+    )
+
+
+def _part_of(readme, pattern):
+    found = pattern.search(readme)
+    if not found:
+        raise ValueError(f"README.md has no part {pattern.pattern!r}, from which the site's start page is made.")
+    return found[1].strip()
+
+
+def _tree(caption, pages_):
+    return box("toctree", "", "\n".join(pages_), caption=caption, hidden="")
+
+
+def _glossary(lessons):
+    """Return the glossary page, from the table in the lesson that has one."""
+    for lesson in lessons:
+        text = "\n\n".join(item.markdown for item in lesson.items if isinstance(item, material.Text))
+        found = GLOSSARY.search(text)
+        if found:
+            page = f"{lesson.stem}.ipynb"
+            terms = [_term(*row, page) for row in TERM.findall(found[1])]
+            return "\n\n".join(["# Glossary", ABOUT.format(page=page), box("glossary", "", "\n\n".join(terms))])
+    raise ValueError("No lesson has a section '### Glossary' with a table of three columns: term, what it is, where.")
+
+
+ABOUT = (
+    "The {{ref}}`index <genindex>` lists the same terms by letter. What people often get wrong about LayerNorm, and "
+    "where the course settles it, is in the [index of misconceptions]({page}#Index-of-misconceptions)."
+)
+
+
+def _term(names, what, where, page):
+    place = where.replace("](#", f"]({page}#")
+    return "\n".join(name.strip() for name in names.split(", ")) + f"\n  {what} ({place})"
