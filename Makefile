@@ -1,4 +1,5 @@
 # make lab        set up once, open JupyterLab on lesson 1        (make lab ARGS="--no-browser --port=9999")
+# make progress   which exercises are right, and what comes next (make progress ARGS=FOLDER; ARGS=--help)
 # make test       set up once, run every test and every notebook    (make test ARGS=notebooks/solutions/02_statistics.ipynb)
 # make notebooks  build what changed in lessons_src              (make notebooks ARGS="02 --no-budget"; ARGS=--help)
 # make check      lint, staleness, unit tests: fast, trains nothing, starts few kernels
@@ -22,10 +23,13 @@ TEACH := PYTHONPATH=lessons_src $(TEACHING)/bin/python
 
 CLASS := .venv-class
 
-.PHONY: lab test notebooks check runs bench clean test-teaching class
+.PHONY: lab progress test notebooks check runs bench clean test-teaching class
 
 lab: $(READY)
 	@"$(RUN)" lessons_src/lab.py $(ARGS)
+
+progress: $(READY)
+	@"$(RUN)" -m lessonkit.progress $(ARGS)
 
 test: $(READY)
 	@"$(RUN)" -m ruff check .
@@ -48,7 +52,7 @@ runs: $(READY)
 bench: $(READY)
 	@"$(RUN)" data/make_bench.py $(ARGS)
 
-test-teaching: $(TEACHING)/ready
+test-teaching: $(TEACHING)/ready $(if $(shell command -v npm),$(CLASS)/ready)
 	@$(TEACH) -m pytest -q -n 2 --dist loadfile $(or $(ARGS),teaching/tests)
 
 class: $(CLASS)/ready

@@ -2,8 +2,9 @@
 
     python lessons_src/lab.py [--new 03] [--again] [arguments for jupyter lab, like --no-browser --port=9999]
 
-Copies each learner notebook into work/ that is not there yet, and never overwrites one. --new 03 puts the present
-edition of lesson 3 beside an older copy of it; --again starts a server although one for this course is running.
+Copies each learner notebook into work/ that is not there yet, and never overwrites one. Opens the first lesson whose
+exercises are not all right yet. --new 03 puts the present edition of lesson 3 beside an older copy of it; --again
+starts a server although one for this course is running.
 """
 
 import hashlib
@@ -11,6 +12,8 @@ import json
 import os
 import sys
 from pathlib import Path
+
+from lessonkit import progress
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ROOT / "lessons_src" / "lab_settings"
@@ -109,12 +112,30 @@ def _edited(path):
 def _write(path, text):
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        part = path.with_suffix(".part")  # on a full disk no half of a lesson is left, which would never be replaced
+        try:
+            part.write_text(text, encoding="utf-8", newline="\n")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise LabError(
             f"{path} cannot be written ({error.strerror}). Your copies of the lessons live in that folder: make it "
             "writable, or copy the course to a place of your own."
         ) from None
+
+
+def opens_on(root=ROOT):
+    """Return (the file in work/ to open: the first lesson that is not finished, else the last; how far it all is)."""
+    try:
+        course = progress.course(root / "notebooks")
+    except ValueError as error:
+        raise LabError(str(error)) from None
+    learner = progress.learner(root / "work", course)
+    there = [lesson for lesson in course.values() if lesson.stem in learner.files]  # the others cannot be read
+    lesson = next((lesson for lesson in there if not learner.finished(lesson)), there[-1] if there else None)
+    said = [f"{progress.line(learner, course)} All of it: make progress", *learner.notes]
+    return learner.files[lesson.stem] if lesson else FIRST, said
 
 
 def running(root=ROOT):
@@ -150,14 +171,15 @@ def main(arguments=None):
     again = "--again" in arguments
     arguments = [argument for argument in arguments if argument != "--again"]
     try:
-        open_on = FIRST
-        new = copy_missing()
+        open_on, new = None, copy_missing()
         if "--new" in arguments:
             at = arguments.index("--new")
             if len(arguments) == at + 1:
                 raise LabError("--new takes the number of a lesson: --new 03.")
             open_on = put_beside(arguments[at + 1])
             del arguments[at : at + 2]
+        started, said = opens_on()
+        open_on = open_on or started
         if new:
             print(
                 f"work/: {len(new)} new lesson{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
@@ -167,6 +189,7 @@ def main(arguments=None):
                 f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one "
                 f'beside it: make lab ARGS="--new {name[:2]}"'
             )
+        print("\n".join(said))
         address = None if again else running()
         if address:
             print(f"JupyterLab is already running for this course: {address}")

@@ -250,9 +250,11 @@ def fourth(x):
 """
 ON = "And on. It reads no `data.others()`, [other.npz](../data/other.npz)."
 CACHES = shutil.ignore_patterns("__pycache__")
+REAL_CHECK = ("__init__", "asking", "attempted", "mistakes", "verdicts")
 KIT = {  # a lessonkit without torch, whose import takes a second; the hook, what it imports and check are real
     "__init__.py": "from lessonkit import _hook\nfrom lessonkit.numbers import show\n\n_hook.install()\n",
     "numbers.py": "import math\n\n\ndef show(label, value):\n    print(f'{label} = {value}')\n",
+    "_threads.py": "",
     "train.py": "import math\n",
     "check/core.py": "import io\n\n\nclass NotYet(AssertionError):\n    pass\n",
     "data.py": 'FILES = {"numbers": "json.npz", "others": "other.npz"}\n',
@@ -278,13 +280,14 @@ def built(tmp_path_factory):
     project(root, {"02_tiny.py": RICH, "03_light.py": LIGHT})
     kit = root / "lessons_src/lessonkit"
     (kit / "check/lessons").mkdir(parents=True)
-    for name, text in KIT.items():
-        (kit / name).write_text(text, encoding="utf-8")
     for path in [
         *(ROOT / "lessons_src/lessonkit").glob("_[a-z]*.py"),
-        *(ROOT / f"lessons_src/lessonkit/check/{name}.py" for name in ("__init__", "asking")),
+        ROOT / "lessons_src/lessonkit/attempts.py",
+        *(ROOT / f"lessons_src/lessonkit/check/{name}.py" for name in REAL_CHECK),
     ]:
         shutil.copy(path, root / path.relative_to(ROOT))
+    for name, text in KIT.items():
+        (kit / name).write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "lessons_src/coursebuild", root / "lessons_src/coursebuild", ignore=CACHES)
     (root / "data/runs").mkdir(parents=True)
     (root / "data/json.npz").write_bytes(b"numbers")  # the lesson's code has data.numbers

@@ -3,7 +3,7 @@
 #
 # A net of twenty layers is to read handwritten digits. It starts with PyTorch's own initial weights, sees 1,297 small images three times, and is tested on 500 others. A net of two layers is the control. Guessing reads 10 %.
 #
-# *Shift+Enter runs the selected cell and goes on to the next. Run all cells in order, also those that are folded to one line.*
+# *Shift+Enter runs the selected cell and goes on to the next. Run all in order, folded ones too.*
 
 # %% tags=["hide-input"]
 import ipywidgets as widgets
@@ -74,8 +74,8 @@ assert deeper["20 layers"]["accuracy"][:, -1].max() < 20
 #
 # **You need** tensors, matrix products, ReLU, `backward()`, and to have seen a training loop.
 #
-# **How it works.** This is your own copy, in the folder `work/`. For a prediction, put one letter between the quotes and run its cell *before* you read on. In an exercise, replace `raise check.YourTurn(...)` by your code and run the cell, then the check below it, which answers in green (right), blue (your turn) or red (not yet, and probably why).
-# JupyterLab's table of contents, at the left edge, shows your progress: exercises that wait have a red mark. To come back after a break, select the cell where you stopped, then *Kernel → Restart Kernel and Run up to Selected Cell*.
+# **How it works.** This is your own copy, in `work/`. For a prediction, put one letter between the quotes and run its cell *before* you read on. In an exercise, replace `raise check.YourTurn(...)` by your code, run the cell and the check below it, which answers in green (right), blue (your turn) or red (not yet, and probably why). To come back after a break, select the cell where you stopped, then *Kernel → Restart Kernel and Run up to Selected Cell*.
+# Each check and prediction adds a line to `work/attempts.jsonl`: right or not, and how long it took, never your code. Nothing is sent, and `LESSON_LOG=off make lab` switches it off.
 
 # %% [markdown]
 # ## 1.1 Fifty layers

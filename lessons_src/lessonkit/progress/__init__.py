@@ -10,5 +10,6 @@ Nothing here imports torch, so it starts at once, and it reads only: there is no
 
 from lessonkit.progress.course import course
 from lessonkit.progress.saved import learner
+from lessonkit.progress.words import line
 
-__all__ = ["course", "learner"]
+__all__ = ["course", "learner", "line"]

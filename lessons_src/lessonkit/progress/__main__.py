@@ -9,6 +9,7 @@ from pathlib import Path
 from lessonkit._work import ROOT
 from lessonkit.progress import page, report, words
 from lessonkit.progress.course import course
+from lessonkit.progress.files import Unwritable, write_whole
 from lessonkit.progress.saved import learner
 
 
@@ -27,25 +28,24 @@ def main(arguments=None):
     if asked.every is not None and asked.every < 1:
         parser.error(f"--every {asked.every}: expected at least 1 second.")
     folders = [Path(folder) for folder in asked.folders or [_own_folder()]]
-    missing = [str(folder) for folder in folders if not folder.exists()]
-    if missing:
-        parser.error(f"there is no {', '.join(missing)}. Name folders that hold saved notebooks.")
+    if not any(folder.exists() for folder in folders):
+        parser.error(f"there is no {' and no '.join(map(str, folders))}. make lab makes work/; or name other folders.")
     try:
         if asked.report:
             print("\n".join(report.text(folders, course())))
             if asked.csv:
-                report.write_csv(asked.csv, folders, course())
+                write_whole(Path(asked.csv), report.table(folders, course()))
         elif asked.html:
             _write_page(asked.html, folders, asked.every)
         else:
             for folder in folders:
                 one = learner(folder, course())
                 print("\n".join([*([f"{one.name}:"] if len(folders) > 1 else []), *words.table(one, course())]))
-    except OSError as error:
-        print(f"{error.filename} cannot be written ({error.strerror}).", file=sys.stderr)
+    except (Unwritable, ValueError) as error:
+        print(error, file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 0
+    except KeyboardInterrupt:  # how --every ends
+        pass
     return 0
 
 
@@ -57,7 +57,7 @@ def _own_folder():
 def _write_page(file, folders, every):
     while True:
         learners = [learner(folder, course()) for folder in folders]
-        page.write(Path(file), learners, course(), every)
+        write_whole(Path(file), page.html(learners, course(), every))
         print(f"{file}: {len(learners)} learner{'s' if len(learners) > 1 else ''}")
         if every is None:
             return

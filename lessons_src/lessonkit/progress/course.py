@@ -57,8 +57,13 @@ def text_of(cell):
 @functools.cache
 def course(folder=ROOT / "notebooks"):
     """Return {stem: Lesson}, in order, of the lessons in a folder of untouched learner notebooks."""
-    paths = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
-    return {path.stem: _lesson(path.stem, json.loads(path.read_text(encoding="utf-8"))["cells"]) for path in paths}
+    lessons = {}
+    for path in sorted(folder.glob("[0-9][0-9]_*.ipynb")):
+        try:
+            lessons[path.stem] = _lesson(path.stem, json.loads(path.read_text(encoding="utf-8"))["cells"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(f"{path} is damaged. Get it back with git, or delete it and build it anew.") from None
+    return lessons
 
 
 def _lesson(stem, cells):

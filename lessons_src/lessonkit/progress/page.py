@@ -1,6 +1,5 @@
 """The page of a class: a row a learner, a column an exercise. One file without scripts, which loads itself again."""
 
-import os
 from collections import Counter
 from html import escape
 
@@ -23,18 +22,6 @@ thead tr + tr th { top: 1.9em; }
 .tried { background: light-dark(#fbe0a6, #6b4a00); }
 """
 CLASSES = {RIGHT: "right", TRIED: "tried", WAITS: "waits", NOT_RUN: "not-run"}
-
-
-def write(path, learners, course, every=None):
-    """Write the page, or leave the old one whole: a browser may load it at any moment. OSError if it cannot."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(html(learners, course, every), encoding="utf-8")
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        error.filename = str(path)
-        raise
 
 
 def html(learners, course, every=None):

@@ -3,12 +3,14 @@
 import ast
 import csv
 import functools
+import io
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from statistics import median
 
 from lessonkit import attempts
 from lessonkit._work import ROOT
+from lessonkit.progress.log import read
 from lessonkit.progress.words import own_minutes
 
 TRIES = ("first", "second", "later", "never")
@@ -42,7 +44,7 @@ def _logs(folders):
     found, notes = [], []
     for folder in folders:
         path = folder / attempts.FILE if folder.is_dir() else folder
-        these, said = attempts.read(path)
+        these, said = read(path)
         found.append(these)
         notes += said if these or said else [f"{path}: no attempts."]
     return found, notes
@@ -170,26 +172,27 @@ def _clock(seconds):
     return f"{int(median(seconds)) // 60}:{int(median(seconds)) % 60:02}" if seconds else ""
 
 
-def write_csv(file, folders, course):
-    """Write the report's numbers as a table: a row for each exercise, question and known mistake. OSError if not."""
+def table(folders, course):
+    """Return the report's numbers as CSV: a row for each exercise, question and known mistake."""
     logs, _ = _logs(folders)
-    with open(file, "w", encoding="utf-8", newline="") as out:
-        table = csv.DictWriter(out, COLUMNS, restval="")
-        table.writeheader()
-        for row in rows(logs, course):
-            table.writerow(
-                {
-                    "kind": row.item.partition(" ")[0].lower(),
-                    "lesson": row.lesson,
-                    "item": row.item,
-                    "learners": row.learners,
-                    **{at: row.tries[at] for at in TRIES},
-                    "median_seconds": round(median(row.seconds), 1) if row.seconds else "",
-                    "printed_minutes": row.printed or "",
-                    "answers": " ".join(f"{letter}:{n}" for letter, n in sorted(row.answers.items()) if n),
-                }
-            )
-        for ident, (module, item), learners, times in mistakes(logs):
-            said = cause(ident, module, course) or ""
-            made = {"kind": "mistake", "lesson": module, "item": item, "learners": learners}
-            table.writerow(made | {"mistake": ident, "times": times, "cause": said})
+    out = io.StringIO()
+    table = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
+    table.writeheader()
+    for row in rows(logs, course):
+        table.writerow(
+            {
+                "kind": row.item.partition(" ")[0].lower(),
+                "lesson": row.lesson,
+                "item": row.item,
+                "learners": row.learners,
+                **{at: row.tries[at] for at in TRIES},
+                "median_seconds": round(median(row.seconds), 1) if row.seconds else "",
+                "printed_minutes": row.printed or "",
+                "answers": " ".join(f"{letter}:{n}" for letter, n in sorted(row.answers.items()) if n),
+            }
+        )
+    for ident, (module, item), learners, times in mistakes(logs):
+        said = cause(ident, module, course) or ""
+        made = {"kind": "mistake", "lesson": module, "item": item, "learners": learners}
+        table.writerow(made | {"mistake": ident, "times": times, "cause": said})
+    return out.getvalue()

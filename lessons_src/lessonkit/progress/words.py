@@ -1,6 +1,7 @@
 """Progress in words: a table for the learner, and the line that `make lab` prints."""
 
-from lessonkit.attempts import FILE, read
+from lessonkit.attempts import FILE
+from lessonkit.progress.log import read
 from lessonkit.progress.saved import MARKS, RIGHT
 
 
@@ -38,7 +39,7 @@ def table(learner, course):
     left = _whole(sum(learner.minutes_left(lesson) for lesson in course.values()))
     lines += ["", line(learner, course), f"About {left // 60} h {left % 60} min of the core are left."]
     lines.append("  ".join(f"{mark} {state}" for state, mark in MARKS.items()) + "; optional exercises after a +")
-    lines.append("min left: the lesson's minutes times the share of its exercises (by their minutes) that are not right.")
+    lines.append("min left: the lesson's minutes times the share of its exercises, by their minutes, that is open.")
     if own:
         lines.append("yours: your minutes up to the last attempt, a pause counting ten minutes at most.")
     return [*lines, *learner.notes, *notes]
