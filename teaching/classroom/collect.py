@@ -49,10 +49,11 @@ def _copy(folder, name, target):
         source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except OSError as error:
         return error.strerror
+    about = os.fstat(source)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(source)
+        return "not a plain file"
     with open(source, "rb") as file:
-        about = os.fstat(source)
-        if not stat.S_ISREG(about.st_mode):
-            return "not a plain file"
         if about.st_size > LARGEST:
             return f"larger than {LARGEST >> 20} MB"
         with contextlib.suppress(FileNotFoundError):

@@ -59,7 +59,7 @@ def install(folder, root=ROOT):
             (new / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, new / file)
         (new / "environment").symlink_to(packages)
-        compileall.compile_dir(new, quiet=2, force=True)
+        compileall.compile_dir(new / "lessons_src", quiet=2)
         readable(new)
         new.rename(edition)
     os.utime(edition)  # so that an edition that is taken up again is not the oldest

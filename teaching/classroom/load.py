@@ -109,7 +109,7 @@ class Kernel:
                 texts[parent] += content.get("text", "") or content.get("data", {}).get("text/plain", "")
             if kind == "error":
                 errors.append((content["ename"], content["evalue"]))
-            if kind == "execute_reply":
+            if kind == "status" and content["execution_state"] == "idle":  # comes after all that the cell puts out
                 waiting.discard(parent)
         return list(texts.values()), errors, (first, time.monotonic() - begin)
 

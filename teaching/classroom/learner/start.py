@@ -59,6 +59,7 @@ def main(arguments):
     limit()
     try:
         prepare(home, Path(os.environ["CLASS_COURSE"]), COURSE / "environment/matplotlib")
+        os.environ["JUPYTERHUB_DEFAULT_URL"] = f"/lab/tree/work/{lab.opens_on(home)[0]}"
     except (OSError, lab.LabError) as error:  # the server starts all the same: on a full disk, to make room
         print(f"{home.name}: {error}", file=sys.stderr)
     os.execv(sys.executable, [sys.executable, "-m", "jupyterhub.singleuser", *arguments])
