@@ -1,15 +1,13 @@
 """What the attempts of a class show: how many got each exercise right, at which try, and which mistakes were made."""
 
-import ast
 import csv
-import functools
 import io
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from lessonkit import attempts
-from lessonkit._work import ROOT
+from lessonkit.progress.causes import cause
 from lessonkit.progress.log import read
 from lessonkit.progress.words import own_minutes
 
@@ -30,9 +28,13 @@ class Row:
     lesson: str
     item: str
     printed: int | None
-    tries: Counter
-    seconds: list
-    answers: Counter
+    tries: Counter = field(default_factory=Counter)
+    seconds: list = field(default_factory=list)
+    answers: Counter = field(default_factory=Counter)
+
+    @property
+    def letters(self):
+        return " ".join(f"{letter}:{count}" for letter, count in sorted(self.answers.items()))
 
     @property
     def learners(self):
@@ -62,15 +64,14 @@ def rows(logs, course):
         tried = {item: by for (module, item), by in items.items() if module == lesson.module}
         names = [*lesson.items, *sorted(set(tried) - set(lesson.items))]  # an older edition may have had others
         for name in (name for name in names if tried and (name in exercises or name in tried)):
-            checks = exercises[name].checks if name in exercises else ()
-            row = Row(
-                lesson.title, name, exercises[name].minutes if name in exercises else None, Counter(), [], Counter()
-            )
+            exercise = exercises.get(name)
+            row = Row(lesson.title, name, exercise.minutes if exercise else None)
             for log in tried.get(name, {}).values():
-                tries, seconds = _until_right(log, checks)
+                tries, seconds = _until_right(log, exercise.checks if exercise else ())
                 row.tries[tries] += 1
                 row.seconds += [] if seconds is None else [seconds]
-                row.answers[log[0].what] += not name.startswith("Exercise")
+                if not name.startswith("Exercise"):
+                    row.answers[log[0].what] += 1
             found.append(row)
     return found
 
@@ -107,21 +108,6 @@ def mistakes(logs):
     return sorted(found, key=lambda one: (-one[2], -one[3], one[0]))
 
 
-@functools.cache
-def _causes(module):
-    """Return {id: cause} of the texts in a lesson's module of checks; read, not imported, so there is no torch."""
-    path = ROOT / f"lessons_src/lessonkit/check/lessons/{module}.py"
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    checks = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return {attempts.mistake_id(check, text): text for check in checks for text in texts}
-
-
-def cause(ident, module, course):
-    """Return the cause of a known mistake as the present checks tell it, None if they do not."""
-    return _causes(module).get(ident) if module in {lesson.module for lesson in course.values()} else None
-
-
 def text(folders, course):
     """Return the lines of a report on the logs in these folders (or files), a learner each."""
     logs, notes = _logs(folders)
@@ -140,16 +126,14 @@ def text(folders, course):
         for row in these:
             counts = "".join(f"{row.tries[at]:{width}}" for at, width in zip(TRIES, (5, 5, 6, 6), strict=True))
             printed = f"{row.printed:3} min" if row.printed else ""
-            answers = " ".join(f"{letter} {n}" for letter, n in sorted(row.answers.items()) if n)
-            lines.append(
-                f"  {row.item:16}{row.learners:6}{counts}{_clock(row.seconds):>8}  {printed:7}  {answers}".rstrip()
-            )
+            numbers = f"{row.learners:6}{counts}{_clock(row.seconds):>8}  {printed:7}"
+            lines.append(f"  {row.item:16}{numbers}  {row.letters}".rstrip())
         lines.append("")
     named = mistakes(logs)
     if named:
         lines.append("Known mistakes, by learners (and times):")
     for ident, (module, item), learners, times in named[:MOST]:
-        said = cause(ident, module, course) or f"{ident}, a mistake that the present checks do not tell in these words"
+        said = cause(ident, module) or f"{ident}, a mistake that the present checks do not tell in these words"
         lines.append(f"  {learners:3} ({times}) {item}: {said}")
     if len(named) > MOST:
         lines.append(f"  and {len(named) - MOST} more: --csv has all.")
@@ -176,10 +160,10 @@ def table(folders, course):
     """Return the report's numbers as CSV: a row for each exercise, question and known mistake."""
     logs, _ = _logs(folders)
     out = io.StringIO()
-    table = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
-    table.writeheader()
+    sheet = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
+    sheet.writeheader()
     for row in rows(logs, course):
-        table.writerow(
+        sheet.writerow(
             {
                 "kind": row.item.partition(" ")[0].lower(),
                 "lesson": row.lesson,
@@ -188,11 +172,11 @@ def table(folders, course):
                 **{at: row.tries[at] for at in TRIES},
                 "median_seconds": round(median(row.seconds), 1) if row.seconds else "",
                 "printed_minutes": row.printed or "",
-                "answers": " ".join(f"{letter}:{n}" for letter, n in sorted(row.answers.items()) if n),
+                "answers": row.letters,
             }
         )
     for ident, (module, item), learners, times in mistakes(logs):
-        said = cause(ident, module, course) or ""
+        said = cause(ident, module) or ""
         made = {"kind": "mistake", "lesson": module, "item": item, "learners": learners}
-        table.writerow(made | {"mistake": ident, "times": times, "cause": said})
+        sheet.writerow(made | {"mistake": ident, "times": times, "cause": said})
     return out.getvalue()
