@@ -8,6 +8,8 @@
 #
 # For instructors (teaching/README.md), in an environment of its own:
 # make test-teaching   run the tests of everything in teaching/                            (make test-teaching ARGS=teaching/tests/test_grading.py)
+# make site            the course as a web site, build/site (teaching/site)                (make site REPOSITORY=owner/name)
+# make slides          a deck a lesson, build/slides (teaching/slides)                     (make slides ARGS="--pdf 06"; ARGS=--help)
 # make class           a class on this machine, as root (teaching/classroom)                (make class ARGS="--learners names.txt"; ARGS=--help)
 #
 # make clean      remove what make made; work/ (the learner's own) stays
@@ -21,9 +23,11 @@ ARGS ?=
 TEACHING := .venv-teaching
 TEACH := PYTHONPATH=lessons_src $(TEACHING)/bin/python
 
+PACKAGES := teaching/node_modules
+
 CLASS := .venv-class
 
-.PHONY: lab progress test notebooks check runs bench clean test-teaching class
+.PHONY: lab progress test notebooks check runs bench clean test-teaching site slides class
 
 lab: $(READY)
 	@"$(RUN)" lessons_src/lab.py $(ARGS)
@@ -52,14 +56,21 @@ runs: $(READY)
 bench: $(READY)
 	@"$(RUN)" data/make_bench.py $(ARGS)
 
-test-teaching: $(TEACHING)/ready $(if $(shell command -v npm),$(CLASS)/ready)
+test-teaching: $(TEACHING)/ready $(if $(shell command -v npm),$(PACKAGES)/ready $(CLASS)/ready)
 	@$(TEACH) -m pytest -q -n 2 --dist loadfile $(or $(ARGS),teaching/tests)
+
+site: $(TEACHING)/ready $(PACKAGES)/ready
+	@PYTHONPATH=lessons_src "$(RUN)" -m teaching.site.capture
+	@REPOSITORY="$(REPOSITORY)" $(TEACH) -m teaching.site
+
+slides: $(TEACHING)/ready $(PACKAGES)/ready
+	@$(TEACH) -m teaching.slides $(ARGS)
 
 class: $(CLASS)/ready
 	@"$(RUN)" -m teaching.classroom $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(TEACHING) $(CLASS) build .pytest_cache .ruff_cache lessons_src/*.egg-info
+	rm -rf $(VENV) $(TEACHING) $(PACKAGES) $(CLASS) build .pytest_cache .ruff_cache lessons_src/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Redone only when the requirements change; a step that fails leaves no `ready`, so the next make tries again.
@@ -82,3 +93,9 @@ $(CLASS)/ready: teaching/classroom/requirements.txt teaching/classroom/package-l
 	@echo "Setting up JupyterHub in $(CLASS) (once)"
 	@"$(RUN)" -m teaching.classroom.environment
 	@touch $(CLASS)/ready
+
+# What pages load in a reader's browser, copied from here into the site and the slides.
+$(PACKAGES)/ready: teaching/package.json teaching/package-lock.json
+	@command -v npm >/dev/null || { echo "There is no npm on the PATH, which installs MathJax and reveal.js. Install Node.js 20 or newer." >&2; exit 1; }
+	@cd teaching && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@

@@ -148,7 +148,7 @@ def read(stem, root=ROOT):
 
 
 def _add(items, cell, learner, reasons):
-    """Add what a cell is to the items before it. learner: its source in the learner edition; links are shorter there."""
+    """Add what a cell is to the items before it. learner: its learner edition, with shorter links."""
     tags = list(cell.metadata.get("tags", []))
     last = items[-1] if items else None
     if cell.id.startswith("card-") or cell.id in ("how-far", "what-next") or "predict" in tags:

@@ -6,6 +6,9 @@ import re
 DATA = re.compile(r"\]\(\.\./(data/[^)\s]+)\)")
 KERNEL = re.compile(r" ?\([^()]*running kernel[^()]*\)| It needs a running kernel\.")  # the site's sliders need none
 
+CORNER = re.compile(r"^\|\s*\|(?=.*\n\|\s*:?-)", re.MULTILINE)  # a table whose first column has no heading
+ROW = '| <span class="visually-hidden">row</span> |'  # a screen reader wants one
+
 
 def box(directive, title, body, **options):
     """Return a directive around Markdown, for example box("admonition", "Predict 3.1", text, class_="predict")."""
@@ -37,6 +40,7 @@ def code(source, language="python"):
 
 def prose(markdown):
     """Return a lesson's Markdown as the site shows it: links to data/ are its own, and no kernel is asked for."""
+    markdown = CORNER.sub(ROW, markdown)
     return KERNEL.sub("", DATA.sub(r"](\1)", markdown))
 
 

@@ -25,11 +25,13 @@ class _Page:
     def __init__(self, lesson, links, save, frames):
         self.lesson, self.links, self.save, self.frames = lesson, links, save, frames
         self.cells = []
+        self.folded = []  # sources of cells that show no code and have put out nothing so far: one fold for them all
         self.asked = ""  # "waits": a prediction, for what happens; "seen": the cells after it have shown something
 
     def notebook(self):
         for item in self.lesson.items:
             {Text: self.text, Question: self.question, Exercise: self.exercise, Code: self.code}[type(item)](item)
+        self.unfold()
         made = nbformat.v4.new_notebook(cells=self.cells)
         made.metadata = {
             "kernelspec": {"name": "python3", "display_name": "Python 3"},
@@ -38,7 +40,13 @@ class _Page:
         return made
 
     def add(self, markdown):
+        self.unfold()
         self.cells.append(nbformat.v4.new_markdown_cell(markdown, id=f"site-{len(self.cells)}"))
+
+    def unfold(self):
+        if self.folded:
+            sources, self.folded = self.folded, []
+            self.add(fold("Show the code", code("\n\n\n".join(sources)), "code"))
 
     def text(self, item):
         markdown = prose(item.markdown)
@@ -83,13 +91,14 @@ class _Page:
 
     def code(self, item):
         if item.folded:
-            self.add(fold("Show the code", code(item.source), "code"))
+            self.folded.append(item.source)
         if item.sliders:
             self.add(sliders.figure(self.frames[item.id], item.id))
             return
         if item.folded:
             shown = [self.output(out) for out in item.outputs]
         else:
+            self.unfold()
             source = nbformat.v4.new_code_cell(item.source, id=item.id)
             source.outputs = [] if self.asked else self.streams(item)
             self.cells.append(source)

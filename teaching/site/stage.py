@@ -100,7 +100,7 @@ def _start(lessons, readme, root):
             title = f"{lesson.number} · {lesson.name}"
             cards.append(box("grid-item-card", title, words, link=lesson.stem, **{"link-type": "doc"}))
         parts.append(f"## {part}\n\n" + box("grid", "1 2 2 2", "\n\n".join(cards), gutter=2))
-        trees.append(_tree(part, [lesson.stem for lesson in inside]))
+        trees.append(_tree(part, [f"{lesson.number} · {lesson.name} <{lesson.stem}>" for lesson in inside]))
     return "\n\n".join(
         ["# LayerNorm from scratch", _part_of(readme, INTRODUCTION), *parts, _part_of(readme, NEEDS), *trees]
         + [_tree("Look up", ["glossary"])]

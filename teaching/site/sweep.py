@@ -24,7 +24,7 @@ def sweep(box, folder):
 
     The children are controls first and then what they move: Image, HTML, Label. Where one control offers what another
     one allows, the other one comes first. Every value is stored as the text that a reader sees.
-    Raises ValueError for a widget that is not known here.
+    Raises ValueError for a widget that is not known here, and for a picture that lessonkit.plot did not draw.
     """
     controls = [child for child in box.children if not isinstance(child, SHOWN)]
     for control in controls:
@@ -41,6 +41,10 @@ def sweep(box, folder):
     try:
         start = [_said(control) for control in controls]
         every = _steps(controls)
+        for control in controls:  # there and back: what is shown at the first position is drawn anew, and remembered
+            places = _places(control)
+            _set(control, places[-1])
+            _set(control, places[0])
         rows = []
         for _ in _positions(controls, every):
             key = [_said(control) for control in controls]
@@ -135,7 +139,9 @@ def _shown(child, drawn, position, folder):
         return {"html": child.value}
     if isinstance(child, widgets.Label):
         return {"text": child.value}
-    picture = drawn[bytes(child.value)]
+    picture = drawn.get(bytes(child.value))
+    if picture is None:
+        raise ValueError(f"At {position} the widget shows a picture that plot did not draw. Use plot, with show=False.")
     name = f"{hashlib.sha256(child.value).hexdigest()[:12]}.webp"
     image = Image.open(io.BytesIO(child.value)).convert("RGB")
     width = int(child.width)

@@ -23,10 +23,11 @@ html_theme_options = {
     "navbar_persistent": [],
 }
 html_context = {"default_mode": "auto"}
+html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_extra_path = ["_extra"]
 html_css_files = ["site.css"]
-html_js_files = [("twin.js", {"defer": "defer"})]
+html_js_files = [("twin.js", {"defer": "defer"}), ("theme.js", {"defer": "defer"})]
 html_copy_source = html_show_sourcelink = False
 html_scaled_image_link = False
 html_domain_indices = False

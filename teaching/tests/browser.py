@@ -1,0 +1,54 @@
+"""What the tests of the site and of the slides share: a Chromium, if there is one, and a server for a folder."""
+
+import contextlib
+import functools
+import http.server
+import shutil
+import threading
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync".split()
+)
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium on the PATH: what pages look like and do in a browser is not tested"
+)
+
+
+@contextlib.contextmanager
+def served(folder):
+    """Serve a folder on 127.0.0.1 and yield its address."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *words):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def chromium():
+    """Yield a headless Chromium."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def listen(page):
+    """Return a list that collects what a page should not do: ask another server, fail to load, raise, write errors."""
+    faults = []
+    page.on(
+        "request", lambda r: None if r.url.startswith(("http://127.0.0.1", "data:", "blob:")) else faults.append(r.url)
+    )
+    page.on("requestfailed", lambda r: faults.append(f"failed: {r.url}"))
+    page.on("response", lambda r: faults.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    return faults

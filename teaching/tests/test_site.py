@@ -1,0 +1,357 @@
+"""The web site: what its pages say, where its links lead, what they do in a browser, and for readers of all kinds."""
+
+import ast
+import csv
+import filecmp
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from html.parser import HTMLParser
+
+import pytest
+import yaml
+
+from teaching import material
+from teaching.site import figures, links, pages, sliders, stage
+from teaching.site.__main__ import build
+from teaching.site.markdown import box, code, prose
+from teaching.tests.browser import chromium, listen, needs_chromium, served
+
+ROOT = material.ROOT
+CHARTS = {"lines", "panels", "bars", "hist", "heat", "images", "scatter3d", "cubes"}  # of lessonkit.plot; not diagrams
+
+
+@pytest.fixture(scope="module")
+def lessons():
+    return [material.read(stem) for stem in material.stems()]
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory, lessons):
+    """A folder with the positions of all sliders. Lesson 3's are captured anew, which takes seconds.
+
+    Where `make site` was not run, lesson 3's are used for the others too: their pages work alike.
+    """
+    done = subprocess.run(
+        [ROOT / ".venv/bin/python", "-m", "teaching.site.capture", "03"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "lessons_src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert re.search(r"03_epsilon: 12 positions", done.stdout)
+    folder, kept = tmp_path_factory.mktemp("frames"), sliders.FRAMES
+    third = next(item.id for item in lessons[2].items if isinstance(item, material.Code) and item.sliders)
+    for lesson in lessons:
+        for item in lesson.items:
+            if isinstance(item, material.Code) and item.sliders:
+                there = (kept / item.id / "digest").exists()
+                shutil.copytree(kept / (item.id if there else third), folder / item.id)
+                script = folder / item.id / "positions.js"
+                script.write_text(script.read_text(encoding="utf-8").replace(third, item.id), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sliders, "FRAMES", folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, frames):
+    """The built site, a folder, and the seconds of processor time that it took."""
+    work = tmp_path_factory.mktemp("site")
+    start = time.process_time()
+    assert build(work / "site", work / "work", repository="owner/name") == []  # no warning, no broken link
+    return work / "site", time.process_time() - start
+
+
+class Visible(HTMLParser):
+    """The text of a page that is seen before any fold is opened, and the text in folds."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.depth, self.summary, self.seen, self.folded, self.skip = 0, 0, [], [], 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.depth += tag == "details"
+        self.summary += tag == "summary"
+        self.skip += tag in ("script", "style")
+        if tag == "details":
+            assert "open" not in dict(attrs), "a fold is open from the start"
+
+    def handle_endtag(self, tag):
+        self.depth -= tag == "details"
+        self.summary -= tag == "summary"
+        self.skip -= tag in ("script", "style")
+
+    def handle_data(self, text):
+        if not self.skip:
+            (self.folded if self.depth and not self.summary else self.seen).append(text)
+
+
+def squeezed(text):
+    return re.sub(r"\s+", "", text)
+
+
+def page_of(site, lesson):
+    return (site[0] / f"{lesson.stem}.html").read_text(encoding="utf-8")
+
+
+def test_it_is_small_and_quick(site):
+    folder, seconds = site
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert size < 40e6
+    assert seconds < 120
+
+
+def test_each_lesson_is_a_page_in_its_part(site, lessons):
+    start = (site[0] / "index.html").read_text(encoding="utf-8")
+    for lesson in lessons:
+        assert f'href="{lesson.stem}.html"' in start
+        assert f"{lesson.number} · {lesson.name}" in start
+    places = [start.index(part) for part in stage.PARTS]
+    assert places == sorted(places)
+
+
+def test_no_solution_hint_or_outcome_is_seen_before_its_fold_is_opened(site, lessons):
+    for lesson in lessons:
+        text = page_of(site, lesson)
+        found = Visible(text)
+        seen, folded = squeezed("".join(found.seen)), squeezed("".join(found.folded))
+        exercises = [item for item in lesson.items if isinstance(item, material.Exercise)]
+        assert text.count("Solution of exercise") == len(exercises) > 2
+        for exercise in exercises:
+            assert f'id="ex-{exercise.number.replace(".", "-")}"' in text
+            own = [line for line in exercise.solution.splitlines() if line not in exercise.task.splitlines()]
+            longest = squeezed(max(own, key=len))  # a line that is only in the solution
+            assert longest in folded, f"{lesson.stem}, {exercise.number}: the solution is not on the page"
+            assert longest not in seen, f"{lesson.stem}, {exercise.number}: the solution is seen"
+            assert "Right:" in exercise.checks[0].text
+
+
+def test_every_prediction_has_its_options_as_folds(site, lessons):
+    for lesson in lessons:
+        text = page_of(site, lesson)
+        questions = [item for item in lesson.items if isinstance(item, material.Question)]
+        boxes = re.findall(r'<div class="[^"]*\b(?:predict|recall) admonition', text)
+        assert len(boxes) == len(questions) > 5
+        assert len(re.findall(r'<details class="[^"]*\boption\b', text)) == sum(len(q.options) for q in questions)
+        assert text.count("<strong>Yes.</strong>") == len(questions)
+
+
+def test_what_happens_after_a_prediction_is_folded(lessons):
+    items = [
+        material.Question("Predict", "6.1", "what?", [{"text": "a", "reason": "b", "right": True}] * 2),
+        material.Text("A word before it."),
+        material.Code("c1", "print(1)", ["one\n"], False),
+        material.Code("c2", "plot.lines()", [material.Figure(b"png", "In words.", "A caption.", 700)], True),
+        material.Text("So it is."),
+        material.Code("c3", "print(2)", ["two\n"], False),
+    ]
+    made = pages.page(material.Lesson("06_toy", "Toy", "", items), "", lambda png: "figures/toy.png", {})
+    texts = [cell.source for cell in made.cells]
+    first = next(cell for cell in made.cells if cell.source == "print(1)")
+    last = next(cell for cell in made.cells if cell.source == "print(2)")
+    assert not first.outputs and last.outputs[0].text == "two\n"
+    outcomes = [text for text in texts if "Show what happens" in text]
+    assert len(outcomes) == 2 and "one" in outcomes[0] and "figures/toy.png" in outcomes[1]
+
+
+def test_cells_that_only_assert_share_one_fold():
+    items = [material.Text("# 6 · Toy"), *[material.Code(f"c{k}", f"assert {k}", [], True) for k in (1, 2)]]
+    made = pages.page(material.Lesson("06_toy", "Toy", "", items), "", None, {})
+    folds = [cell.source for cell in made.cells if "Show the code" in cell.source]
+    assert len(folds) == 1 and "assert 1" in folds[0] and "assert 2" in folds[0]
+
+
+def test_every_figure_has_its_description_and_every_chart_its_numbers(site, lessons):
+    for lesson in lessons:
+        text = page_of(site, lesson)
+        drawn = [(item, figure) for item in lesson.items if isinstance(item, material.Code) for figure in item.figures]
+        assert len(re.findall(r"<img[^>]*\bdrawn\b", text)) == len(drawn)
+        for item, figure in drawn:
+            assert len(figure.alt) > 20 and figure.caption, f"{lesson.stem}, {item.id}"
+            names = {
+                node.func.attr
+                for node in ast.walk(ast.parse(item.source))
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            }
+            if names & CHARTS:
+                rows = list(csv.reader(io.StringIO(figure.numbers)))
+                assert len(rows) > 1 and len({len(row) for row in rows}) == 1, (
+                    f"{lesson.stem}, {item.id} has no numbers"
+                )
+        assert text.count('class="description"') == len(drawn)
+
+
+def test_a_table_says_how_much_of_it_is_shown():
+    table = figures.table('curve,"x, in m"\na,1\na,<2\n', 2)
+    assert "(2 rows)" in table and '<th scope="col">x, in m</th>' in table and "<td>&lt;2</td>" in table
+    assert "(2 of 500 rows, evenly spaced)" in figures.table("curve,x\na,1\na,2\n", 500)
+
+
+def test_glossary_and_index_hold_the_terms_of_the_last_lessons_table(site, lessons):
+    glossary = (site[0] / "glossary.html").read_text(encoding="utf-8")
+    index = (site[0] / "genindex.html").read_text(encoding="utf-8")
+    terms = [name for item in lessons[13].items if isinstance(item, material.Text) for name in _terms(item.markdown)]
+    assert len(terms) > 60
+    for term in terms:
+        assert f"term-{re.sub(r'[^A-Za-z0-9.]+', '-', term).strip('-')}" in glossary.replace("_", "-"), term
+        assert term.partition(" ")[0] in index
+
+
+def _terms(markdown):
+    found = stage.GLOSSARY.search(markdown)
+    return [name for names, *_ in stage.TERM.findall(found[1]) for name in names.split(", ")] if found else []
+
+
+def test_both_editions_can_be_downloaded(site):
+    for path in [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "notebooks/solutions").glob("*.ipynb")]:
+        assert filecmp.cmp(path, site[0] / path.relative_to(ROOT), shallow=False)
+
+
+def test_one_setting_makes_the_links_to_the_repository_and_to_binder(site, lessons):
+    text = page_of(site, lessons[5])
+    assert "https://mybinder.org/v2/gh/owner/name/HEAD?urlpath=lab/tree/notebooks/06_batchnorm.ipynb" in text
+    assert 'href="https://github.com/owner/name"' in text
+    assert "Binder" not in stage._links(lessons[5], "", None)
+
+
+def test_links_finds_what_is_broken(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/one.html").write_text('<p id="here"><a href="../two.html#there">', encoding="utf-8")
+    (tmp_path / "two.html").write_text(
+        '<a href="#nowhere"><a href="three.html"><a href="https://example.org/"><img src="https://example.org/x.png">'
+        '<a href="a/one.html#here"><link href="//example.org/y.css"><img src="data:image/png;base64,AA==">',
+        encoding="utf-8",
+    )
+    assert links.broken(tmp_path) == [
+        "a/one.html links to ../two.html#there, and two.html has no such anchor",
+        "two.html links to #nowhere, and two.html has no such anchor",
+        "two.html links to three.html, and there is no such file",
+        "two.html loads https://example.org/x.png from another server",
+        "two.html loads //example.org/y.css from another server",
+    ]
+
+
+def test_prose_asks_for_no_kernel_and_links_to_the_sites_own_data():
+    assert prose("**Move** it. (It needs a running kernel.)") == "**Move** it."
+    assert prose("Watch. It needs a running kernel.") == "Watch."
+    assert prose("[bench](../data/bench.csv)") == "[bench](data/bench.csv)"
+    assert "visually-hidden" in prose("| | a |\n|---|---|\n| 1 | 2 |") and prose("| a | b |") == "| a | b |"
+
+
+def test_fences_are_longer_than_those_they_hold():
+    inner = box("dropdown", "b", code("```\nx\n```"))
+    outer = box("admonition", "a", inner)
+    assert inner.startswith(":::{dropdown}") and outer.startswith("::::{admonition}") and "````python" in outer
+
+
+def test_editions_of_two_builds_and_a_missing_capture_are_named(tmp_path):
+    for folder in ("notebooks/solutions", "lessons_src/lessonkit/check/questions"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "notebooks/solutions/02_statistics.ipynb", tmp_path / "notebooks/solutions")
+    learner = json.loads((ROOT / "notebooks/02_statistics.ipynb").read_text(encoding="utf-8"))
+    learner["cells"][3]["id"] = "another"
+    (tmp_path / "notebooks/02_statistics.ipynb").write_text(json.dumps(learner), encoding="utf-8")
+    with pytest.raises(ValueError, match="02_statistics are not of one build. Run `make notebooks`"):
+        material.read("02_statistics", tmp_path)
+    with pytest.raises(FileNotFoundError, match="was not captured yet. Run `make site`"):
+        sliders.load(tmp_path)
+
+
+def test_the_workflow_publishes_what_make_site_builds():
+    flow = yaml.safe_load((ROOT / ".github/workflows/site.yml").read_text(encoding="utf-8"))
+    steps = flow["jobs"]["build"]["steps"]
+    ran = [step["run"] for step in steps if "run" in step]
+    assert ran == ["make slides", "make site"]
+    assert steps[-1]["with"]["path"] == "build/site"
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{command.removeprefix('make ')}:", makefile, re.MULTILINE) for command in ran)
+
+
+AXE = "axe.run(document, {resultTypes: ['violations'], ...%s})"
+
+
+@needs_chromium
+def test_in_a_browser_every_page_is_sound_in_light_in_dark_and_on_a_phone(site):
+    """No request to another server, no error, nothing that axe-core finds, nothing that scrolls sideways."""
+    axe = (stage.PACKAGES / "axe-core/axe.min.js").read_text(encoding="utf-8")
+    names = sorted(path.name for path in site[0].glob("*.html"))
+    problems = []
+    with served(site[0]) as address, chromium() as browser:
+        for name in names:
+            page = browser.new_page(
+                viewport={"width": 1440, "height": 900}, color_scheme="light", reduced_motion="reduce"
+            )
+            faults = listen(page)
+            page.goto(f"{address}/{name}")
+            page.wait_for_function("window.MathJax?.startup?.promise !== undefined || !document.querySelector('.math')")
+            page.evaluate("window.MathJax?.startup?.promise")
+            page.evaluate(axe)
+            found = page.evaluate(AXE % "{}")["violations"]
+            page.emulate_media(color_scheme="dark")
+            page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+            page.wait_for_timeout(300)
+            found += page.evaluate(AXE % "{runOnly: ['color-contrast']}")["violations"]
+            problems += [(name, one["id"], node["html"][:200]) for one in found for node in one["nodes"]]
+            page.set_viewport_size({"width": 390, "height": 844})
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            problems += [(name, "wide", wide)] * (wide > 390) + [(name, fault) for fault in faults]
+            page.close()
+    assert not problems
+
+
+@needs_chromium
+def test_sliders_move_without_a_kernel_and_by_keyboard(site, lessons):
+    with served(site[0]) as address, chromium() as browser:
+        page = browser.new_page()
+        faults = listen(page)
+        page.goto(f"{address}/03_epsilon.html")
+        slider = page.locator("figure.twin input[type=range]")
+        said, table = page.locator("figure.twin output"), page.locator("figure.twin [data-out]")
+        before = said.inner_text(), table.inner_text()
+        slider.focus()
+        page.keyboard.press("ArrowRight")
+        assert (said.inner_text(), before[0]) == ("1e-4", "1e-5") and table.inner_text() != before[1]
+        assert slider.get_attribute("aria-valuetext") == "1e-4"
+        page.keyboard.press("End")
+        assert said.inner_text() == "1e-1"
+        for lesson in lessons:  # each position of each control shows something that is there
+            for item in lesson.items:
+                if isinstance(item, material.Code) and item.sliders:
+                    page.goto(f"{address}/{lesson.stem}.html")
+                    controls = page.locator("figure.twin .controls > *")
+                    kinds = [control["kind"] for control in sliders.load(sliders.FRAMES / item.id)["controls"]]
+                    assert controls.count() == len(kinds)
+                    for at in range(len(kinds)):
+                        controls.nth(at).locator("input, select").first.focus()
+                        page.keyboard.press("End" if kinds[at] == "range" else "ArrowDown")
+                        if kinds[at] == "several":
+                            page.keyboard.press("Space")
+                    page.wait_for_load_state("networkidle")
+                    shown = page.locator("figure.twin img")
+                    assert all(image.evaluate("i => i.naturalWidth > 0 && i.alt.length > 10") for image in shown.all())
+        assert not faults
+
+
+@needs_chromium
+def test_search_finds_a_term_and_the_dark_button_works(site):
+    with served(site[0]) as address, chromium() as browser:
+        page = browser.new_page(color_scheme="light")
+        page.goto(f"{address}/search.html?q=Welford")
+        page.locator("#search-results li a").first.wait_for()
+        assert "03_epsilon.html" in " ".join(
+            page.locator("#search-results a").evaluate_all("all => all.map(a => a.href)")
+        )
+        page.goto(f"{address}/06_batchnorm.html")
+        button = page.locator(".theme-switch-button").first
+        for _ in range(3):
+            button.click()
+            if page.evaluate("document.documentElement.dataset.theme") == "dark":
+                break
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
