@@ -12,7 +12,7 @@ import importlib
 import re
 from pathlib import Path
 
-from lessonkit import _threads  # noqa: F401  sets how many torch uses
+from lessonkit import _keeping, _threads  # noqa: F401  _threads sets how many torch uses
 from lessonkit._hook import YourTurn
 from lessonkit.check import asking
 from lessonkit.check.asking import predict, recall
@@ -49,6 +49,7 @@ def _kept(name, check):
         _verdicts[name] = False
         attempted(check, answer)
         _verdicts[name] = True
+        _keeping.keep(name, answer)
 
     return remembering
 
