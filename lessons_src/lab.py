@@ -58,15 +58,24 @@ def older(root=ROOT):
 
 
 def put_beside(number, root=ROOT):
-    """Put the present edition of a lesson beside the learner's copy of it; return the new file's name."""
-    found = list((root / "notebooks").glob(f"{number.zfill(2)}_*.ipynb"))
+    """Put the present edition of a lesson beside the learner's copy of it; return the new file's name.
+
+    number: "3" or "03", or the name of a notebook that is no lesson, "inventory_a".
+    """
+    paths = sorted((root / "notebooks").glob("*.ipynb"))
+    found = [path for path in paths if _called(path.stem) in (number, number.zfill(2))]
     if not found:
-        there = ", ".join(path.name[:2] for path in sorted((root / "notebooks").glob("*.ipynb")))
+        there = ", ".join(_called(path.stem) for path in paths)
         raise LabError(f"--new {number}: there is no such lesson. There are {there}.")
     beside = root / "work" / f"{found[0].stem}_{_edition(found[0])[:6]}.ipynb"
     if not beside.exists():
         _write(beside, _copy(found[0]))
     return beside.name
+
+
+def _called(stem):
+    """Return what --new calls a notebook: the number of a lesson, the whole name of any other."""
+    return stem[:2] if stem[:2].isdigit() else stem
 
 
 def _copy(path, title=""):
@@ -182,12 +191,12 @@ def main(arguments=None):
         open_on = open_on or started
         if new:
             print(
-                f"work/: {len(new)} new lesson{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
+                f"work/: {len(new)} new notebook{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
             )
         for name in older():
             print(
                 f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one "
-                f'beside it: make lab ARGS="--new {name[:2]}"'
+                f'beside it: make lab ARGS="--new {_called(Path(name).stem)}"'
             )
         print("\n".join(said))
         address = None if again else running()

@@ -158,6 +158,22 @@ def test_lab_says_which_copies_are_older_and_puts_the_new_one_beside(course):
     assert lab.older(course) == [], "a damaged file is nobody's older edition"
 
 
+def test_a_notebook_that_is_no_lesson_has_its_name_for_new(course, monkeypatch, capsys):
+    written(course / "notebooks/inventory_a.ipynb", "# Before", "text")
+    assert lab.copy_missing(course) == ["01_a.ipynb", "02_b.ipynb", "inventory_a.ipynb"]
+    written(course / "notebooks/inventory_a.ipynb", "# Before", "better", edition="second")
+    assert lab.older(course) == ["inventory_a.ipynb"]
+    assert lab.put_beside("inventory_a", course) == "inventory_a_second.ipynb"
+    with pytest.raises(lab.LabError, match="--new in: there is no such lesson. There are 01, 02, inventory_a."):
+        lab.put_beside("in", course)
+    monkeypatch.setattr(lab, "copy_missing", lambda: ["inventory_a.ipynb"])
+    monkeypatch.setattr(lab, "older", lambda: ["inventory_a.ipynb", "02_b.ipynb"])
+    monkeypatch.setattr(lab, "running", lambda: "somewhere")
+    assert lab.main([]) == 0
+    said = capsys.readouterr().out
+    assert "1 new notebook copied" in said and '--new inventory_a"' in said and '--new 02"' in said
+
+
 def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(course):
     (course / "work").write_text("a file where the folder should be")
     with pytest.raises(lab.LabError, match="cannot be written .* make it writable, or copy the course"):

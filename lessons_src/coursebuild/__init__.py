@@ -6,6 +6,7 @@
     records   the cells tagged record: training that is run once and loaded from data/runs
     course    all lessons together; one that is broken is set aside, and the others go on
     digest    what a lesson's notebooks depend on, as one number
+    inventory the two notebooks of questions before and after the course
     kernel    run a notebook
     outputs   make what a cell has put out the same on every day, or refuse it
     editions  make, run and write the learner edition and the solutions edition

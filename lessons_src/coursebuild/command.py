@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from coursebuild import course as whole
-from coursebuild import editions, export, questions, records, stale
+from coursebuild import editions, export, inventory, questions, records, stale
 from coursebuild.source import ROOT, LessonError
 
 ABOUT = """Build the course: lessons_src/lessons/NN_name.py -> notebooks/, notebooks/solutions/ and the package
@@ -61,6 +61,8 @@ def _build(course, options):
     """Write fromscratch, and build the lessons that were named, or those that changed."""
     export.write(course)
     questions.write(course)
+    with course.stopping():
+        inventory.write(course.root)
     known = {name for path in course.paths for name in (path.stem, path.stem[:2])}
     for name in options.names:
         if name not in known:

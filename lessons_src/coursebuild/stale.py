@@ -2,7 +2,7 @@
 
 import json
 
-from coursebuild import export, questions
+from coursebuild import export, inventory, questions
 from coursebuild.digest import digest
 from coursebuild.editions import notebook, target, text_of
 
@@ -31,9 +31,11 @@ def stale(course):
             reason = _reason(lesson, edition, whole)
             if reason:
                 found.append(f"{target(lesson, edition).relative_to(root).as_posix()}: {reason}")
+    found += inventory.stale(root)
     stems = {path.stem for path in course.paths}
     for path in sorted((root / "notebooks").rglob("*.ipynb")):
         ours = path.stem in stems and path.parent in (root / "notebooks", root / "notebooks/solutions")
+        ours = ours or path in inventory.notebooks(root)
         if not ours and ".ipynb_checkpoints" not in path.parts:
             found.append(f"{path.relative_to(root).as_posix()}: no lesson makes it, delete it")
     return found

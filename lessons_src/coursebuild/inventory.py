@@ -1,0 +1,189 @@
+"""The LayerNorm inventory: from lessons_src/inventory.md to its two notebooks and to what lessonkit.inventory reads.
+
+The notebooks hold questions and options. What is right, and why, is written to lessonkit/inventory.json, out of sight.
+"""
+
+import json
+import re
+
+import nbformat
+
+from coursebuild import minutes
+from coursebuild.cells import LessonError
+from coursebuild.editions import fingerprint, refuse_edited
+from lessonkit.inventory import LETTERS, digest
+
+SOURCE, TABLE = "lessons_src/inventory.md", "lessons_src/lessonkit/inventory.json"
+NOTEBOOKS = {"A": "notebooks/inventory_a.ipynb", "B": "notebooks/inventory_b.ipynb"}
+QUESTION = re.compile(r"\*\*([AB])(\d+):\*\* (\S.*)")
+OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*) :: (\d+\.\d+)")
+WHEN = {"A": "before the course", "B": "after the course"}
+INTRODUCTION = """\
+# The LayerNorm inventory, form {form}: {when}
+
+*About {minutes} min.* Twelve questions that ask why. Form A comes before lesson 1, and form B, on the same points, \
+after the last lesson. {about}
+
+- One option is right. Put its letter between the quotes and run the cell, or `?` if you do not know.
+- This is a test: nothing says whether a letter is right before all have one. Then the last cell shows your result by \
+theme, reasons, and the sections that settle what you missed. Until then you can change a letter.
+- Letters and times are kept in `work/inventory.jsonl` and sent nowhere. `LESSON_LOG=off` keeps no file.
+
+*Gain* and *bias* are LayerNorm's two learned numbers for each feature (`weight` and `bias` in PyTorch), and ε is \
+`eps`."""
+ABOUT = {
+    "A": "Much of it will be new to you, and a low result is what the course is for.",
+    "B": "The last cell also compares the two, if your answers to form A are still there.",
+}
+
+
+def read(root):
+    """Return the questions of inventory.md, a dict each, with a form, a number, a theme, a belief and options.
+
+    What would make a wrong form stops the build, with its line and the way out.
+    """
+    sections = _sections(root)
+    found, theme, belief, number = [], None, None, 0
+    lines = (root / SOURCE).read_text(encoding="utf-8").split("\n")
+    start = next((at for at, line in enumerate(lines) if line.startswith("## ")), len(lines))
+    for at, line in enumerate(lines[start:], start + 1):
+        asked, option = QUESTION.fullmatch(line), OPTION.fullmatch(line)
+        if line.startswith("## "):
+            theme = line[3:]
+        elif line.startswith("### "):
+            number += 1
+            if not line.startswith(f"### {number} · "):
+                _fail(at, f"{line!r}, expected the misconception with the next number: '### {number} · what it says'.")
+            belief = line.partition(" · ")[2]
+        elif asked:
+            if int(asked[2]) != number:
+                _fail(at, f"{asked[1]}{asked[2]} is below misconception {number}. Call it {asked[1]}{number}.")
+            found.append(
+                {"form": asked[1], "number": number, "theme": theme, "belief": belief, "question": asked[3]}
+                | {"line": at, "options": []}
+            )
+        elif option and found:
+            if option[4] not in sections:
+                _fail(at, f"there is no section {option[4]} in the lessons. Name the section that settles the option.")
+            title, link = sections[option[4]]
+            found[-1]["options"].append(
+                {"text": option[2], "reason": option[3], "right": option[1] == "x", "section": title, "link": link}
+            )
+        elif line.strip():
+            _fail(
+                at,
+                f"{line[:40]!r} is neither a heading nor a question ('**A1:** ...') nor an option "
+                "('- [ ] what it says :: why that is not so :: 2.4'). Write it as one of them.",
+            )
+    _refuse_bad(found, number)
+    return found
+
+
+def _fail(line, message):
+    raise LessonError(f"{SOURCE}:{line}: {message}")
+
+
+def _refuse_bad(found, last):
+    for one in found:
+        name = f"{one['form']}{one['number']}"
+        if not 2 <= len(one["options"]) <= len(LETTERS):
+            _fail(one["line"], f"{name} has {len(one['options'])} options. Give it two to four.")
+        if sum(option["right"] for option in one["options"]) != 1:
+            _fail(one["line"], f"{name} needs exactly one right option: mark it '- [x]'.")
+    there = [(one["form"], one["number"]) for one in found]
+    for number in range(1, last + 1):
+        if there.count(("A", number)) != 1 or there.count(("B", number)) != 1:
+            _fail(1, f"misconception {number} needs one question for form A and one for form B. Write what is missing.")
+
+
+def _sections(root):
+    """Return {"2.4": (its title, the link to it)} of all lessons."""
+    found = {}
+    for path in sorted((root / "lessons_src/lessons").glob("[0-9][0-9]_*.py")):
+        for title, number in re.findall(r"^# ##+ ((\d+\.\d+) .*)$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            found[number] = (title, f"{path.stem}.ipynb#{title.replace(' ', '-')}")
+    return found
+
+
+def shown(one):
+    """Return the Markdown of a question, without what is right."""
+    options = "\n".join(f"- **{letter}.** {o['text']}" for letter, o in zip(LETTERS, one["options"], strict=False))
+    return f"## {one['form']}{one['number']}\n\n{one['question']}\n\n{options}"
+
+
+def notebook(found, form):
+    """Return the notebook of a form, not run."""
+    made = [
+        nbformat.v4.new_markdown_cell(INTRODUCTION, id="introduction"),
+        nbformat.v4.new_code_cell("from lessonkit import inventory", id="start"),
+    ]
+    for one in found:
+        if one["form"] == form:
+            name = f"{form}{one['number']}"
+            made.append(nbformat.v4.new_markdown_cell(shown(one), id=f"{name.lower()}-asked"))
+            answer = f'inventory.answer("{name}", "")'
+            made.append(nbformat.v4.new_code_cell(answer, id=name.lower(), metadata={"tags": ["predict"]}))
+    made.append(nbformat.v4.new_markdown_cell("## Your result\n\nRun this when all twelve have a letter.", id="then"))
+    made.append(nbformat.v4.new_code_cell(f'inventory.result("{form}")', id="result"))
+    whole = nbformat.v4.new_notebook(cells=made)
+    taken = minutes.total(minutes.sections(whole, whole))
+    made[0].source = INTRODUCTION.format(form=form, when=WHEN[form], about=ABOUT[form], minutes=round(taken))
+    whole.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+            "lesson": {"source": SOURCE, "cells": fingerprint(whole)},
+        }
+    )
+    nbformat.validate(whole)
+    return whole
+
+
+def table(found):
+    """Return what lessonkit.inventory reads: {"A1": theme, belief, question, options and the edition's digest}."""
+    return {
+        f"{one['form']}{one['number']}": {key: one[key] for key in ("theme", "belief", "question", "options")}
+        | {"edition": digest(shown(one))}
+        for one in sorted(found, key=lambda one: one["form"])
+    }
+
+
+def notebooks(root):
+    """Return the paths of the two notebooks; none for a course without an inventory."""
+    return {root / path for path in NOTEBOOKS.values()} if (root / SOURCE).exists() else set()
+
+
+def files(root):
+    """Return {path: text} of what the inventory makes; {} for a course without one."""
+    if not (root / SOURCE).exists():
+        return {}
+    found = read(root)
+    made = {TABLE: json.dumps(table(found), indent=1, ensure_ascii=False) + "\n"}
+    for form, path in NOTEBOOKS.items():
+        made[path] = json.dumps(notebook(found, form), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    return made
+
+
+def write(root):
+    """Write what would change, and overwrite no notebook that was edited."""
+    for name, text in files(root).items():
+        path = root / name
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        if path.suffix == ".ipynb":
+            refuse_edited(path, root)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def stale(root):
+    """Return what is not as a build would leave it, a line each."""
+    try:
+        made = files(root)
+    except LessonError as error:
+        return [str(error)]
+    return [
+        f"{name}: is not what {SOURCE} says"
+        for name, text in made.items()
+        if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text
+    ]

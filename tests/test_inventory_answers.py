@@ -1,0 +1,373 @@
+"""Answering the LayerNorm inventory: what is kept, when the result is told, and the item report of a class."""
+
+import csv
+import errno
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from lessonkit import _inventory_report, _work, inventory
+from lessonkit.inventory import answer, collect, items, questions, result, right_letter
+from tests.helpers import ROOT
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """Return what starts a new kernel: one that has kept nothing in memory."""
+
+    def start():
+        monkeypatch.setattr(inventory, "_unsaved", [])
+        monkeypatch.setattr(inventory, "_told", False)
+
+    start()
+    monkeypatch.delenv("LESSON_LOG", raising=False)
+    return start
+
+
+@pytest.fixture
+def work(tmp_path, kernel, monkeypatch):
+    """Return the folder of a learner in whose kernel the test runs."""
+    monkeypatch.setattr(_work, "folder", lambda: tmp_path)
+    return tmp_path
+
+
+def records(work):
+    return [json.loads(line) for line in (work / "inventory.jsonl").read_text().splitlines()]
+
+
+def wrong_letter(name):
+    return next(letter for letter in "abcd" if letter != right_letter(name))
+
+
+def fill(form, right=lambda name: True):
+    for name in questions(form):
+        answer(name, right_letter(name) if right(name) else wrong_letter(name))
+
+
+# ---------------------------------------------------------------------------------------------------------- answering
+
+
+def test_an_empty_answer_waits_in_one_line_and_keeps_nothing(work, capsys):
+    answer("A3", "")
+    said = capsys.readouterr().out
+    assert said == "A3: put a, b, c or d between the quotes, or ? if you do not know, and run this cell.\n"
+    for letter in ("e", "ab", 2, None):
+        answer("A3", letter)
+        assert f"A3: {letter!r} is none of its letters. Put a, b, c or d" in capsys.readouterr().out
+    assert not (work / "inventory.jsonl").exists()
+    with pytest.raises(ValueError, match="there is no question 'A13', expected A1 to A12 or B1 to B12"):
+        answer("A13", "a")
+    with pytest.raises(ValueError, match="there is no form 'C', expected 'A' or 'B'"):
+        result("C")
+
+
+def test_a_letter_is_kept_without_a_word_on_whether_it_is_right(work, capsys):
+    said = set()
+    for letter in "abcd?":
+        answer("A3", f" {letter.upper()}) ")
+        said.add(re.sub(r"\b[abcd](?=[ .])|\?", "X", capsys.readouterr().out))
+    assert said == {"A3: X is kept.\n", "A3: X is kept in place of X.\n"}
+    answer("A3", "?")
+    assert [record["letter"] for record in records(work)] == [*"abcd?"], "the same letter again adds nothing"
+    assert set(records(work)[0]) == {"v", "time", "question", "edition", "letter"}
+    answer("A3", "")
+    assert capsys.readouterr().out.endswith("So far ? is kept.\n")
+
+
+def test_first_and_last_are_kept_over_kernels_and_what_comes_after_the_result_does_not_count(work, kernel, capsys):
+    answer("A1", "d")
+    kernel()
+    fill("A", lambda name: name != "A2")
+    assert "A1: c is kept in place of d." in capsys.readouterr().out
+    result("A")
+    result("A")
+    assert "Form A: 11 of 12 right." in capsys.readouterr().out
+    assert [record["result"] for record in records(work) if "result" in record] == ["A"]
+    answer("A2", right_letter("A2"))
+    assert (
+        capsys.readouterr().out == f"A2: {wrong_letter('A2')} counts, and {right_letter('A2')} came after the result.\n"
+    )
+    kernel()
+    answer("A2", wrong_letter("A2"))
+    result("A")
+    assert "Form A: 11 of 12 right." in capsys.readouterr().out
+    mine = collect(work)
+    assert (mine.first["A1"], mine.last["A1"]) == ("d", "c") and mine.late["A2"] == wrong_letter("A2")
+
+
+def test_a_result_waits_until_all_twelve_have_a_letter(work, capsys):
+    fill("A", lambda name: False)
+    os.remove(work / "inventory.jsonl")
+    for name in questions("A"):
+        if name not in ("A4", "A9"):
+            answer(name, "?")
+    capsys.readouterr()
+    result("A")
+    said = capsys.readouterr().out
+    assert said.startswith("Form A: 10 of 12 questions have a letter. Still open: A4, A9.") and said.count("\n") == 1
+    assert not any(option["reason"] in said for item in items().values() for option in item["options"])
+    answer("A4", "?")
+    answer("A9", "?")
+    capsys.readouterr()
+    result("A")
+    assert "Form A: 0 of 12 right." in capsys.readouterr().out
+
+
+def test_form_a_says_what_to_read_and_keeps_the_right_options_for_the_course(work, capsys):
+    missed = {"A3": wrong_letter("A3"), "A7": "?"}
+    for name in questions("A"):
+        answer(name, missed.get(name, right_letter(name)))
+    capsys.readouterr()
+    result("A")
+    said = capsys.readouterr().out
+    table = dict(re.findall(r"^\| ([^|]+) \| (\d of \d) \|$", said, re.MULTILINE))
+    assert table == {
+        theme: "1 of 2" if theme in ("Epsilon and number types", "Softmax and BatchNorm") else "2 of 2"
+        for theme in inventory.themes()
+    }
+    to_read, _, had = said.partition("**What you had right**")
+    options = {name: items()[name]["options"] for name in questions("A")}
+    chosen = options["A3"]["abcd".index(missed["A3"])]
+    assert f"**A3** **{missed['A3']}.** {chosen['text']} *{chosen['reason']}*" in to_read
+    assert "**A7** You put a question mark." in to_read and to_read.count("](") >= 2
+    for name in ("A3", "A7"):
+        right = options[name]["abcd".index(right_letter(name))]
+        assert right["reason"] not in said and f"[{right['section']}]({right['link']})" in to_read
+    assert had.count("\n- **A") == 10 and all(
+        options[n]["abcd".index(right_letter(n))]["reason"] in had for n in ("A1",)
+    )
+
+
+def test_form_b_tells_the_right_options_and_compares(work, capsys):
+    fill("A", lambda name: int(name[1:]) % 2)
+    fill("B", lambda name: name != "B5")
+    capsys.readouterr()
+    result("B")
+    said = capsys.readouterr().out
+    assert "**Form B: 11 of 12 right.** Form A, before the course: 6 of 12." in said
+    assert said.count("| 1 of 2 | 2 of 2 |") == 5 and "| Gain, bias and variants | 1 of 2 | 1 of 2 |" in said
+    right = items()["B5"]["options"]["abcd".index(right_letter("B5"))]
+    assert f"Right is **{right_letter('B5')}.** {right['text']} *{right['reason']}*" in said
+
+
+def answered(form, right=lambda name: True):
+    """Return the notebook of a form with letters in its cells, as a learner saves it."""
+    notebook = nbformat.read(ROOT / f"notebooks/inventory_{form.lower()}.ipynb", as_version=4)
+    for cell in notebook.cells:
+        for name in re.findall(r'^inventory\.answer\("(\w+)"', cell.source):
+            cell.source = f'inventory.answer("{name}", "{right_letter(name) if right(name) else wrong_letter(name)}")'
+    return notebook
+
+
+def test_without_a_log_form_b_compares_with_the_saved_notebook(work, monkeypatch, capsys):
+    monkeypatch.setenv("LESSON_LOG", "off")
+    nbformat.write(answered("A", lambda name: name in ("A1", "A2")), work / "inventory_a.ipynb")
+    fill("B")
+    result("B")
+    assert "**Form B: 12 of 12 right.** Form A, before the course: 2 of 12." in capsys.readouterr().out
+    assert not (work / "inventory.jsonl").exists()
+    other = answered("A")
+    other.cells[2].source += " An older edition of this question."
+    nbformat.write(other, work / "inventory_a.ipynb")
+    assert "A1" not in collect(work).last and "A2" in collect(work).last
+    (work / "inventory_a.ipynb").write_text("{")
+    result("B")
+    assert "Your answers to form A are not all there, so nothing is compared." in capsys.readouterr().out
+
+
+def test_a_letter_that_was_saved_before_it_was_run_is_kept_in_the_log_all_the_same(work, capsys):
+    nbformat.write(answered("A"), work / "inventory_a.ipynb")
+    answer("A1", right_letter("A1"))
+    assert records(work)[0]["letter"] == right_letter("A1")
+
+
+# ------------------------------------------------------------------------------------------------- what can go wrong
+
+
+def test_damaged_lines_newer_ones_and_other_editions_are_left_out_and_left_where_they_are(work):
+    answer("A1", "a")
+    edition = items()["A2"]["edition"]
+    bad = [
+        "{", "[]", "1", '"v"', "{}", '{"v": "1"}', '{"v": 1, "question": "A2"}', "\0\0", "[" * 100_000,
+        json.dumps({"v": 1, "question": "A2", "edition": edition, "letter": "e"}),
+        json.dumps({"v": 1, "question": "A2", "edition": edition, "letter": ["a"]}),
+        json.dumps({"v": 1, "question": ["A2"], "edition": edition, "letter": "a"}),
+    ]  # fmt: skip
+    quiet = [
+        json.dumps({"v": 1, "question": "A2", "edition": "000000", "letter": "a"}),
+        json.dumps({"v": 1, "question": "A99", "edition": edition, "letter": "a"}),
+        json.dumps({"v": 1, "result": "C"}),
+    ]
+    newer = [json.dumps({"v": 2, "question": "A2", "edition": edition, "letter": "a"})]
+    before = "\n".join([*bad, *quiet, *newer]).encode() + b"\n\xff\xfe\n" + b'{"v": 1, "quest'
+    log = work / "inventory.jsonl"
+    log.write_bytes(log.read_bytes() + before)
+    answer("A3", "b")
+    assert collect(work).last == {"A1": "a", "A3": "b"} and before in log.read_bytes()
+    damaged, other = collect(work).notes
+    assert f"{len(bad) + 2} lines are damaged and left out" in damaged
+    assert "1 line is of a newer edition of the course" in other
+
+
+def test_a_full_disk_loses_nothing_and_says_so_once(work, monkeypatch, capsys):
+    write, full = os.write, [True]
+
+    def half(file, data):
+        return write(file, data[: len(data) // 2] if full[0] else data)
+
+    monkeypatch.setattr(os, "write", half)
+    fill("A")
+    said = capsys.readouterr().out
+    assert said.count("could not be kept in inventory.jsonl: No space left on device") == 1
+    result("A")
+    assert "Form A: 12 of 12 right." in capsys.readouterr().out, "they count in this kernel"
+    full[0] = False
+    answer("B1", "a")
+    assert sorted(collect(work).last) == sorted([*questions("A"), "B1"]), "and are written when there is room"
+    assert collect(work).finished == set(questions("A"))
+
+
+def test_a_folder_that_is_gone_or_a_log_that_is_a_folder_disturbs_nobody(work, kernel, capsys):
+    (work / "inventory.jsonl").mkdir()
+    fill("A")
+    result("A")
+    said = capsys.readouterr().out
+    assert "Form A: 12 of 12 right." in said and said.count("could not be kept") == 1
+    assert os.strerror(errno.EISDIR) in collect(work).notes[0]
+
+
+def test_without_a_learner_letters_are_kept_in_the_kernel_alone(kernel, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(_work, "folder", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    fill("A")
+    result("A")
+    assert "Form A: 12 of 12 right." in capsys.readouterr().out and not list(tmp_path.iterdir())
+
+
+def test_two_kernels_at_once_mix_no_lines(tmp_path):
+    code = (
+        "import sys; from lessonkit import _work, inventory\n"
+        "for n in range(40): inventory.answer('A1', 'abcd'[n % 4]); inventory.answer('A2', 'abcd'[n % 4])"
+    )
+    environment = os.environ | {"LESSON_WORK": str(tmp_path), "PYTHONPATH": str(ROOT / "lessons_src")}
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+        for _ in range(2)
+    ]
+    assert [process.wait(60) for process in started] == [0, 0]
+    assert collect(tmp_path).notes == [] and len(records(tmp_path)) >= 80
+
+
+def test_a_form_in_a_learners_kernel(tmp_path):
+    """Answered as a learner does, in a copy of the notebook; then again with Restart and Run All."""
+    notebook = answered("A", lambda name: name != "A6")
+    environment = {name: value for name, value in os.environ.items() if name != "LESSON_LOG"}
+    environment |= {"LESSON_WORK": str(tmp_path), "PYTHONPATH": str(ROOT / "lessons_src")}
+    for _ in range(2):
+        client = NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}})
+        client.execute(env=environment)
+    outputs = {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
+    assert outputs["start"] == [] and outputs["a1"][0].text == f"A1: {right_letter('A1')} is kept.\n".replace(
+        "is kept", "counts"
+    ), "the result was shown in the first run"
+    (shown,) = outputs["result"]
+    assert "**Form A: 11 of 12 right.**" in shown.data["text/markdown"]
+    assert len(records(tmp_path)) == 13, "the second run adds nothing"
+
+
+# ------------------------------------------------------------------------------------------------------- item report
+
+
+def a_class(folder, many, seed=0):
+    """Write the logs of a class: learner n knows as many points of A as chance gives, and more of B. Return folders."""
+    generator, folders = random.Random(seed), []
+    for n in range(many):
+        learner = folder / f"learner {n}"
+        learner.mkdir()
+        able = generator.random()
+        with (learner / "inventory.jsonl").open("w") as file:
+            for name in items():
+                knows = generator.random() < (0.5 * able if name[0] == "A" else 0.4 + 0.5 * able)
+                letter = right_letter(name) if knows or name == "A1" else wrong_letter(name)
+                first = {"v": 1, "time": "", "question": name, "edition": items()[name]["edition"], "letter": "?"}
+                for record in (first, first | {"letter": letter}) if name == "A2" else (first | {"letter": letter},):
+                    file.write(json.dumps(record) + "\n")
+        folders.append(learner)
+    return folders
+
+
+def test_the_item_report_against_formulas_of_its_own(tmp_path, capsys):
+    folders = a_class(tmp_path, 24)
+    table = tmp_path / "items.csv"
+    assert inventory.main(["--report", *map(str, folders), "--csv", str(table)]) == 0
+    said, errors = capsys.readouterr()
+    assert errors == "" and said.startswith("The LayerNorm inventory: 24 learners, 24 with all of form A, 24 of B\n")
+    rows = {row["question"]: row for row in csv.DictReader(table.open(encoding="utf-8"))}
+    assert list(rows) == list(items())
+    learners = [collect(folder) for folder in folders]
+    for name, row in rows.items():
+        letters = [learner.last[name] for learner in learners]
+        assert [int(row[letter]) for letter in "abcd?"] == [letters.count(letter) for letter in "abcd?"]
+        knows = [letter == right_letter(name) for letter in letters]
+        assert float(row["difficulty"]) == pytest.approx(sum(knows) / 24)
+        nobody = [letter for letter in "abcd" if letter not in letters and letter != right_letter(name)]
+        assert row["chosen by nobody"] == "".join(nobody) and len(nobody) >= 2
+        assert int(row["changed"]) == (24 if name == "A2" else 0)
+        rest = [sum(one.right(other) for other in questions(name[0]) if other != name) for one in learners]
+        if name == "A1":  # all have it right
+            assert row["discrimination"] == ""
+            continue
+        with_, without = ([r for r, k in zip(rest, knows, strict=True) if k is which] for which in (True, False))
+        mean = lambda values: sum(values) / len(values)
+        spread = mean([(r - mean(rest)) ** 2 for r in rest]) ** 0.5
+        share = mean(knows)
+        biserial = (mean(with_) - mean(without)) / spread * (share * (1 - share)) ** 0.5
+        assert float(row["discrimination"]) == pytest.approx(biserial)
+        assert f"{biserial:.2f}" in said
+    found, both = _inventory_report.gains(learners)
+    before, after, gain = found["all"]
+    share = {form: mean([one.right(name) for one in learners for name in questions(form)]) for form in "AB"}
+    assert both == 24 and (before, after) == pytest.approx((share["A"], share["B"])) and share["B"] > share["A"]
+    assert gain == pytest.approx((share["B"] - share["A"]) / (1 - share["A"]))
+    assert "From A to B, 24 learners with both forms" in said and "Discrimination takes" not in said
+
+
+def test_a_small_class_gets_no_discrimination_and_is_told_why(tmp_path, capsys):
+    folders = a_class(tmp_path, 3)
+    (folders[2] / "inventory.jsonl").write_text((folders[2] / "inventory.jsonl").read_text().partition("B1")[0])
+    assert inventory.main(["--report", *map(str, folders)]) == 0
+    said, errors = capsys.readouterr()
+    assert "Discrimination takes at least 20 learners with the whole form; here are 3." in said
+    assert "here are 2." in said and "From A to B, 2 learners with both forms" in said
+    assert "1 line is damaged" in errors
+
+
+def test_folders_without_answers_are_named_and_the_others_count(tmp_path, capsys):
+    folders = a_class(tmp_path, 1)
+    (tmp_path / "empty").mkdir()
+    assert inventory.main(["--report", str(folders[0]), str(tmp_path / "empty"), str(tmp_path / "gone")]) == 1
+    said, errors = capsys.readouterr()
+    assert "1 learners" not in said and said.startswith("The LayerNorm inventory: 1 learner,")
+    assert f"{tmp_path / 'empty'}: no answers" in errors and f"{tmp_path / 'gone'}: no answers" in errors
+    assert inventory.main(["--report", str(tmp_path / "empty")]) == 1
+    assert "No folder holds answers" in capsys.readouterr().err
+    there = ["--report", str(folders[0]), "--csv", str(tmp_path / "gone" / "items.csv")]
+    assert inventory.main(there) == 1 and "cannot be written" in capsys.readouterr().err
+
+
+def test_the_command_line_prints_a_form_without_torch():
+    code = "import sys; from lessonkit.inventory import main; main(['--print', 'B']); assert 'torch' not in sys.modules"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "lessons_src")},
+    )
+    assert done.returncode == 0 and done.stdout.count("\nB") == 12 and done.stdout.count("   d) ") == 12
