@@ -114,7 +114,7 @@ def install():
         return
     from IPython import get_ipython
 
-    _log = _Log(folder / FILE)
+    _log = _Log(folder.resolve() / FILE)  # a lesson may change the directory
     get_ipython().events.register("pre_run_cell", _log.before_cell)
     get_ipython().events.register("post_run_cell", _log.after_cell)
 

@@ -1,0 +1,433 @@
+"""Progress read from saved notebooks of every kind, and what `make progress` and a class's page say of it."""
+
+import html.parser
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from lessonkit.progress import __main__ as command
+from lessonkit.progress import course, learner, page, words
+from lessonkit.progress.saved import NOT_RUN, RIGHT, STATES, TRIED, WAITS, Unreadable, read, states_in
+from tests.helpers import ROOT
+
+GREEN = "\x1b[32mRight:\x1b[0m all 3 answers.\n"
+
+
+def code(source, *outputs, tags=(), count=None):
+    made = {"cell_type": "code", "source": source, "metadata": {"tags": list(tags)}, "outputs": list(outputs)}
+    return made | {"execution_count": count or (1 if outputs else None)}
+
+
+def text(source):
+    return {"cell_type": "markdown", "source": source, "metadata": {}}
+
+
+def says(*lines):
+    return {"output_type": "stream", "name": "stdout", "text": list(lines)}
+
+
+def error(name, told="", *traceback):
+    return {"output_type": "error", "ename": name, "evalue": told, "traceback": list(traceback)}
+
+
+def exercise(number, *outputs, minutes=5, **more):
+    return code(f"# Exercise {number} · ●●○○○ · {minutes} min\ndef f():\n    ...", *outputs, tags=["exercise"], **more)
+
+
+def check(name, *outputs):
+    return code(f"check.{name}({name})", *outputs, tags=["check"])
+
+
+RIGHT_NOW = says(GREEN)
+NOT_YET = error("NotYet", "Not yet. b: 3 is not right.")
+BLANK = error("YourTurn", "2.1: replace this line by your answer")
+CASCADE = error("YourTurn", "1.1: `mean` comes from a cell above that waits; answer the exercise, then run that cell")
+NEW = error("NameError", "name 'f' is not defined", "`f` comes from a cell that has not been run in this kernel.", "…")
+NEWER = error("NameError", "name 'f' is not defined", "`f` is not known: this kernel is new, and the cells above …")
+
+
+def lesson(number=2, minutes=60):
+    """The cells of an untouched lesson: three exercises, one of two checks and an optional one; a question."""
+    return [
+        text(f"# {number} · Tiny: a lesson\n\n*About {minutes} min.* You can"),
+        code(f'check.predict("{number}.1", "")', tags=["predict"]),
+        exercise(f"{number}.1"),
+        check(f"first_{number}"),
+        text("## Two checks"),
+        exercise(f"{number}.2", minutes=10),
+        check(f"second_{number}"),
+        check(f"third_{number}"),
+        text("## Deeper (optional, 4 min)\n\n### In it"),
+        exercise(f"{number}.3"),
+        check(f"fourth_{number}"),
+        text("## Take-away"),
+        code(f'check.summary("tiny_{number}")'),
+    ]
+
+
+def written(path, cells, **metadata):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A course of two lessons of 60 and 30 minutes."""
+    written(tmp_path / "notebooks/02_tiny_2.ipynb", lesson(2))
+    written(tmp_path / "notebooks/03_tiny_3.ipynb", lesson(3, 30))
+    written(tmp_path / "notebooks/inventory_a.ipynb", [text("# Inventory"), code('inventory.answer("A1", "")')])
+    return course(tmp_path / "notebooks")
+
+
+def done(number, right=("first", "second", "third")):
+    """A lesson of which some checks are right."""
+    cells = lesson(number)
+    for cell in cells:
+        for name in right:
+            if f"check.{name}_{number}" in cell["source"]:
+                cell["outputs"], cell["execution_count"] = [RIGHT_NOW], 3
+    return cells
+
+
+# ---------------------------------------------------------------------------------------------------------- the course
+
+
+def test_the_course_is_read_from_its_notebooks(tiny):
+    first = tiny["02_tiny_2"]
+    assert list(tiny) == ["02_tiny_2", "03_tiny_3"], "the inventory has no exercises, and is no lesson"
+    assert (first.title, first.minutes, first.module) == ("2 · Tiny", 60, "tiny_2")
+    found = [(one.number, one.minutes, one.optional, one.checks) for one in first.exercises]
+    assert found == [
+        ("2.1", 5, False, ("first_2",)),
+        ("2.2", 10, False, ("second_2", "third_2")),
+        ("2.3", 5, True, ("fourth_2",)),
+    ]
+    assert first.items == ("Predict 2.1", "Exercise 2.1", "Exercise 2.2", "Exercise 2.3")
+
+
+def test_a_tag_makes_an_exercise_optional_and_a_heading_of_the_same_level_ends_an_optional_part(tmp_path):
+    tagged = exercise("2.5")
+    tagged["metadata"]["tags"].append("optional")
+    cells = [*lesson(), exercise("2.4"), check("core"), tagged, check("more")]
+    (found,) = course(written(tmp_path / "02_tiny_2.ipynb", cells).parent).values()
+    assert [(one.number, one.optional) for one in found.exercises][-3:] == [
+        ("2.3", True),
+        ("2.4", False),
+        ("2.5", True),
+    ]
+
+
+def test_it_finds_the_exercises_and_checks_that_the_builder_found():
+    for stem, found in course().items():
+        table = json.loads((ROOT / f"lessons_src/lessonkit/check/questions/{stem[3:]}.json").read_text("utf-8"))
+        exercises = {f"Exercise {one.number}": " ".join(one.checks) for one in found.exercises}
+        assert exercises == {name: item for name, item in table.items() if isinstance(item, str)}
+        questions = {name for name, item in table.items() if isinstance(item, list)}
+        assert {*exercises, *questions} == set(found.items) and found.core and found.minutes >= 10
+
+
+def test_a_damaged_notebook_of_the_course_is_named(tmp_path):
+    (tmp_path / "02_tiny.ipynb").write_text('{"cells": [')
+    with pytest.raises(ValueError, match="02_tiny.ipynb is damaged. Get it back with git"):
+        course(tmp_path)
+
+
+# ----------------------------------------------------------------------------------------------- one exercise, as saved
+
+FIRST = {  # what the cells of exercise 2.1 show: its state
+    "untouched": ([exercise("2.1"), check("first_2")], NOT_RUN),
+    "right": ([exercise("2.1", count=2), check("first_2", RIGHT_NOW)], RIGHT),
+    "right without colours, in one text": ([check("first_2", says("Right: f does what it should.\n"))], RIGHT),
+    "right, in text that is no list": ([check("first_2", RIGHT_NOW | {"text": GREEN})], RIGHT),
+    "right after the learner's own print": ([code("print(1)\ncheck.first_2(f)", says("1\n"), RIGHT_NOW)], RIGHT),
+    "a check said no": ([exercise("2.1", count=2), check("first_2", NOT_YET)], TRIED),
+    "a check said no after the learner's own print": ([check("first_2", says("Right? no\n"), NOT_YET)], TRIED),
+    "an error in the exercise's cell": ([exercise("2.1", error("SyntaxError")), check("first_2")], TRIED),
+    "and the check did not find it": ([exercise("2.1", error("SyntaxError")), check("first_2", NEW)], TRIED),
+    "an error in the check's cell": ([check("first_2", error("NameError", "name 'ff' is not defined"))], TRIED),
+    "stopped by hand": ([check("first_2", error("KeyboardInterrupt"))], TRIED),
+    "waits": ([exercise("2.1", BLANK), check("first_2", BLANK)], WAITS),
+    "its check waits, as its cell only defines a function": (
+        [exercise("2.1", count=2), check("first_2", BLANK)],
+        WAITS,
+    ),
+    "waits for an exercise above": ([exercise("2.1", count=2), check("first_2", CASCADE)], WAITS),
+    "run in a new kernel": ([exercise("2.1"), check("first_2", NEW)], NOT_RUN),
+    "run in a new kernel, before the first cell": ([check("first_2", NEWER)], NOT_RUN),
+    "outputs cleared": ([exercise("2.1", count=2), check("first_2")], NOT_RUN),
+    "made Markdown": ([text("# Exercise 2.1 · ●●○○○ · 5 min"), text("check.first_2(f)\nRight:")], NOT_RUN),
+    "deleted": ([], NOT_RUN),
+    "own cells between": (
+        [exercise("2.1"), code("1 + 1", error("ZeroDivisionError")), check("first_2", RIGHT_NOW)],
+        RIGHT,
+    ),
+    "copied and right below": ([check("first_2", NOT_YET), exercise("2.1"), check("first_2", RIGHT_NOW)], RIGHT),
+    "moved above its card": ([check("first_2", RIGHT_NOW), exercise("2.1", BLANK)], RIGHT),
+    "a changed answer that is wrong now": ([exercise("2.1", count=9), check("first_2", NOT_YET)], TRIED),
+    "split, an error in its first part": (
+        [exercise("2.1", error("TypeError")), code("def g(): ..."), check("first_2", BLANK)],
+        TRIED,
+    ),
+    "two checks in a cell, both right": ([code("check.first_2(f)\ncheck.other(g)", RIGHT_NOW, RIGHT_NOW)], RIGHT),
+    "two checks in a cell, this one wrong": ([code("check.other(g)\ncheck.first_2(f)", RIGHT_NOW, NOT_YET)], TRIED),
+    "two checks in a cell, the first wrong": ([code("check.other(g)\ncheck.first_2(f)", NOT_YET)], NOT_RUN),
+    "an older edition, with a different number": (
+        [exercise("2.9", error("TypeError")), check("first_2", RIGHT_NOW)],
+        RIGHT,
+    ),
+    "a check that is talked about": ([code("# like check.first_2(f)", RIGHT_NOW)], NOT_RUN),
+    "cells without outputs or source": (
+        [{"cell_type": "code"}, {"cell_type": "code", "source": 3, "outputs": 4}],
+        NOT_RUN,
+    ),
+}
+
+
+@pytest.mark.parametrize("cells, state", FIRST.values(), ids=FIRST)
+def test_the_state_of_an_exercise(cells, state, tiny):
+    assert states_in(cells, tiny["02_tiny_2"]) == {"2.1": state, "2.2": NOT_RUN, "2.3": NOT_RUN}
+
+
+@pytest.mark.parametrize(
+    "second, third, state",
+    [
+        ((RIGHT_NOW,), (RIGHT_NOW,), RIGHT),
+        ((RIGHT_NOW,), (NOT_YET,), TRIED),
+        ((RIGHT_NOW,), (), TRIED),
+        ((BLANK,), (BLANK,), WAITS),
+        ((NOT_YET,), (BLANK,), TRIED),
+    ],
+)
+def test_an_exercise_of_several_checks_is_right_when_all_are(second, third, state, tiny):
+    cells = [exercise("2.2"), check("second_2", *second), check("third_2", *third)]
+    assert states_in(cells, tiny["02_tiny_2"])["2.2"] == state
+
+
+def test_the_editions_of_a_real_lesson_are_read_as_they_were_stored():
+    """The solutions are all right, and the words that the hook and the start of a kernel say are those looked for."""
+    for stem in ("01_why_normalize", "04_affine_and_module", "14_clinic"):
+        for folder, state in (("notebooks/solutions", RIGHT), ("notebooks", NOT_RUN)):
+            _, cells = read(ROOT / folder / f"{stem}.ipynb", course())
+            assert set(states_in(cells, course()[stem]).values()) == {state}
+    hook = (ROOT / "lessons_src/lessonkit/_hook.py").read_text("utf-8")
+    startup = (ROOT / "lessons_src/lab_settings/startup.py").read_text("utf-8")
+    assert "has not been run in this kernel" in hook and "this kernel is new" in startup
+
+
+# ------------------------------------------------------------------------------------------------- a learner's folder
+
+DAMAGED = {  # content of a file: what is said of it
+    "truncated": ('{"cells": [{"cell_type"', "it is damaged, or no notebook, from line 1 on"),
+    "a merge": ('{\n<<<<<<< HEAD\n"cells": []}', "it is damaged, or no notebook, from line 2 on"),
+    "empty": (" \n", "the file is empty"),
+    "a list": ("[1, 2]", "it is no notebook"),
+    "no cells": ('{"cells": {"a": 1}}', "it is no notebook"),
+    "format 3": ('{"worksheets": [{"cells": []}], "nbformat": 3}', "it is in the old notebook format 3"),
+    "nested without end": ("[" * 100_000, "it is damaged, or no notebook"),
+}
+
+
+@pytest.mark.parametrize("content, said", DAMAGED.values(), ids=DAMAGED)
+def test_a_file_that_is_no_notebook_is_named_and_the_others_are_shown(content, said, tiny, tmp_path):
+    work = written(tmp_path / "work/03_tiny_3.ipynb", done(3)).parent
+    (work / "02_tiny_2.ipynb").write_text(content, encoding="utf-8")
+    found = learner(work, tiny)
+    (note,) = found.notes
+    assert note.startswith("02_tiny_2.ipynb is left out: ") and said in note and note.endswith(".")
+    assert found.finished(tiny["03_tiny_3"]) and not found.begun(tiny["02_tiny_2"])
+
+
+def test_files_that_cannot_be_opened_are_named(tiny, tmp_path):
+    (tmp_path / "work/02_tiny_2.ipynb").mkdir(parents=True)
+    (tmp_path / "work/03_tiny_3.ipynb").symlink_to("nowhere")
+    (tmp_path / "work/other.ipynb").write_bytes(b"\xff\xfe")
+    (tmp_path / "work/._03_tiny_3.ipynb").write_bytes(b"\x00")  # what macOS leaves beside a file
+    notes = learner(tmp_path / "work", tiny).notes
+    assert [note.partition(" ")[0] for note in notes] == ["02_tiny_2.ipynb", "03_tiny_3.ipynb", "other.ipynb"]
+    assert "Is a directory" in notes[0] and "No such file" in notes[1]
+    (note,) = learner(tmp_path / "nowhere", tiny).notes
+    assert "nowhere cannot be read (No such file or directory), so all counts as not run." in note
+
+
+def test_a_file_says_which_lesson_it_is_and_else_its_name_does(tiny, tmp_path):
+    mine = written(tmp_path / "mine.ipynb", [], lesson={"source": "lessons_src/lessons/03_tiny_3.py"})
+    copy = written(tmp_path / "02_tiny_2-Copy1.ipynb", [])
+    strange = written(tmp_path / "02_tiny_2.ipynb", [], lesson=["?"])
+    notes = written(tmp_path / "notes.ipynb", [])
+    assert [read(path, tiny)[0] for path in (mine, copy, strange, notes)] == [
+        "03_tiny_3",
+        "02_tiny_2",
+        "02_tiny_2",
+        None,
+    ]
+    with pytest.raises(Unreadable):
+        read(written(tmp_path / "x.ipynb", None), tiny)
+
+
+def test_of_several_copies_the_last_saved_counts_that_was_run(tiny, tmp_path):
+    work = tmp_path / "work"
+    old = written(work / "02_tiny_2.ipynb", done(2, ["first"]))
+    new = written(work / "02_tiny_2_abc123.ipynb", done(2))
+    untouched = written(work / "02_tiny_2_ffffff.ipynb", lesson(2))  # put beside by make lab, later than all others
+    for path, saved in ((old, 100), (new, 200), (untouched, 300)):
+        os.utime(path, (saved, saved))
+    found = learner(work, tiny)
+    assert found.files == {"02_tiny_2": new.name} and found.finished(tiny["02_tiny_2"])
+    assert found.notes == [f"{new.name} counts of 3 copies of its lesson: the last saved that was run."]
+    os.utime(old, (400, 400))
+    assert learner(work, tiny).states["02_tiny_2"] == {"2.1": RIGHT, "2.2": NOT_RUN, "2.3": NOT_RUN}
+
+
+# ------------------------------------------------------------------------------------------------------ what is said
+
+
+@pytest.fixture
+def half(tiny, tmp_path):
+    """A learner who has done the first exercise of lesson 2, and the optional one of lesson 3."""
+    written(tmp_path / "anna/work/02_tiny_2.ipynb", done(2, ["first"]))
+    written(tmp_path / "anna/work/03_tiny_3.ipynb", done(3, ["fourth"]))
+    return learner(tmp_path / "anna/work", tiny)
+
+
+def test_minutes_that_are_left_go_by_the_exercises_that_are_not_right(half, tiny):
+    assert half.minutes_left(tiny["02_tiny_2"]) == 60 * 10 / 15
+    assert half.minutes_left(tiny["03_tiny_3"]) == 30, "an optional exercise is not part of the core"
+
+
+def test_the_table_has_a_row_a_lesson_the_sum_and_the_next_one(half, tiny):
+    lines = words.table(half, tiny)
+    assert lines[0].split() == "lesson exercises core right min left of next".split()
+    assert lines[1].split() == "2 · Tiny ●· +· 1 of 2 40 60 2.2".split()
+    assert lines[2].split() == "3 · Tiny ·· +● 0 of 2 30 30 3.1".split()
+    assert lines[4] == "1 of 4 exercises of the core are right. Next: exercise 2.2 in 02_tiny_2.ipynb."
+    assert lines[5] == "About 1 h 10 min of the core are left."
+
+
+def test_the_line_says_when_nothing_is_begun_and_when_all_is_done(tiny, tmp_path):
+    nobody = learner(tmp_path, tiny)
+    assert words.line(nobody, tiny) == "0 of 4 exercises of the core are right. Next: exercise 2.1."
+    for number in (2, 3):
+        written(tmp_path / f"work/0{number}_tiny_{number}.ipynb", done(number))
+    everything = learner(tmp_path / "work", tiny)
+    assert words.line(everything, tiny) == "4 of 4 exercises of the core are right. You have finished the course."
+    assert words.table(everything, tiny)[5] == "About 0 h 0 min of the core are left."
+
+
+def test_own_minutes_stand_beside_the_printed_ones_where_there_is_a_log(half, tiny):
+    lines = [
+        {"v": 1, "kernel": kernel * 8, "lesson": "tiny_2", "item": "Exercise 2.1", "check": "first_2"}
+        | {"verdict": "right", "on_item": 1.0, "in_kernel": seconds}
+        for kernel, seconds in (("a", 300.0), ("a", 1200.0), ("b", 600.0))
+    ]
+    (half.folder / "attempts.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n?\n")
+    table = words.table(half, tiny)
+    assert table[0].split()[-2:] == ["yours", "next"] and table[1].split()[-3:] == ["60", "30", "2.2"]
+    assert table[2].split()[-2:] == ["30", "3.1"] and "1 line is damaged and left out" in table[-1]
+
+
+class Page(html.parser.HTMLParser):
+    """Rows of a page's table as text, and whether its tags are balanced."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.rows, self.texts = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("th", "td"):
+            self.rows[-1].append("")
+        assert tag != "script"
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+        if {"th", "td"} & set(self.open):
+            self.rows[-1][-1] += data
+
+
+def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(half, tiny, tmp_path):
+    written(tmp_path / "<b>Eve & Co/work/02_tiny_2.ipynb", done(2))
+    (tmp_path / "<b>Eve & Co/work/03_tiny_3.ipynb").write_text("{")
+    eve = learner(tmp_path / "<b>Eve & Co/work", tiny)
+    made = page.html([half, eve], tiny)
+    found = Page(made)
+    assert found.open == [] and "<b>Eve" not in made
+    assert found.rows[0] == ["learner", "right", "2 · Tiny", "3 · Tiny"]
+    assert found.rows[1] == ["2.1", "2.2", "2.3", "3.1", "3.2", "3.3"]
+    assert found.rows[2] == ["<b>Eve & Co", "2", "●", "●", "·", "·", "·", "·"]
+    assert found.rows[3] == ["anna", "2", "●", "·", "·", "·", "·", "●"]
+    assert found.rows[4] == ["● right", "4", "2", "1", "0", "0", "0", "1"]
+    assert any("<b>Eve & Co: 03_tiny_3.ipynb is left out" in data for data in found.texts)
+    assert 'http-equiv="refresh" content="30"' in made and "color-scheme: light dark" in made
+    assert set(page.CLASSES) == set(STATES), "each state has its mark, so that nothing is told by colour alone"
+
+
+def test_learners_of_one_name_are_told_apart(tiny, tmp_path):
+    folders = [tmp_path / group / "anna/work" for group in ("monday", "friday")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    rows = Page(page.html([learner(folder, tiny) for folder in folders], tiny)).rows
+    assert {rows[2][0], rows[3][0]} == set(map(str, folders))
+
+
+# -------------------------------------------------------------------------------------------------------- the command
+
+
+def test_the_command_writes_the_page_of_a_class_whole_or_not_at_all(tmp_path, capsys):
+    written(tmp_path / "anna/work/02_statistics.ipynb", [check("how_many", RIGHT_NOW)])
+    target = tmp_path / "class.html"
+    assert command.main(["--html", str(target), str(tmp_path / "anna/work"), str(tmp_path / "bo/work")]) == 0
+    assert capsys.readouterr().out == f"{target}: 2 learners\n" and "bo: " in target.read_text("utf-8")
+    assert command.main(["--html", str(tmp_path / "no/class.html"), str(tmp_path / "anna/work")]) == 1
+    assert "no/class.html cannot be written (No such file or directory)" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["anna", "class.html"]
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["nowhere"], "there is no nowhere"),
+        (["--html", "a.html", "--report", "."], "stand alone"),
+        (["--csv", "a.csv", "."], "--csv with --report"),
+        (["--every", "5", "."], "--every goes with --html"),
+        (["--html", "a.html", "--every", "0", "."], "expected at least 1 second"),
+    ],
+)
+def test_a_wrong_command_says_what_is_wrong(arguments, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        command.main(arguments)
+    assert said in " ".join(capsys.readouterr().err.split()) and not list(tmp_path.iterdir())
+
+
+def test_it_reads_the_learners_folder_without_being_told_and_needs_no_torch(tmp_path):
+    """So it starts at once, and runs in the instructors' environment too."""
+    written(tmp_path / "02_statistics.ipynb", [check("how_many", RIGHT_NOW)])
+    program = "import sys; sys.modules['torch'] = None; from lessonkit.progress import __main__ as it; it.main([])"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"LESSON_WORK": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert "··●·" in ran.stdout and ran.returncode == 0, ran.stderr
+
+
+def test_every_module_that_computes_sets_torchs_threads():
+    """The package itself imports no torch, so whoever does must import _threads, or its package must."""
+    kit = ROOT / "lessons_src/lessonkit"
+    texts = {path: path.read_text("utf-8") for path in kit.rglob("*.py")}
+    computing = [path for path, text in texts.items() if re.search(r"^\s*(import|from) torch\b", text, re.MULTILINE)]
+    assert len(computing) > 10 and not any(path.parent.name == "progress" for path in computing)
+    for path in computing:
+        homes = [folder / "__init__.py" for folder in path.parents if kit in folder.parents]
+        assert any("_threads" in texts[home] for home in [path, *homes]), f"{path}: from lessonkit import _threads"
