@@ -12,10 +12,11 @@ from pathlib import Path
 
 from coursebuild.source import ROOT
 from teaching.grading import feedback, lesson
-from teaching.grading.jail import Jail, Limits, Worker, holds
+from teaching.grading.jail import Jail, Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.marking import Marker, digest, handed_in
 from teaching.grading.sheet import Sheet
+from teaching.grading.worker import Worker, holds
 
 
 def parser():
@@ -58,7 +59,7 @@ def grade(options, root=ROOT):
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise GradingError(f"another run is writing {options.out}. Wait for it, or name another OUT.") from None
-        with Worker(Jail(root, options.python, limits, wanted.stem)) as worker:
+        with Worker(Jail(root, options.python, limits, wanted)) as worker:
             _grade_all(Marker(wanted, worker), handed, sheet, options.folder, pages, _saying(log))
     return 0
 

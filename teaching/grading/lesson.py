@@ -79,6 +79,11 @@ class Lesson:
     def number(self):
         return int(self.stem[:2])
 
+    @property
+    def imports(self):
+        """The texts of the statements that import something."""
+        return [one.text for one in self.statements if one.text.startswith(("import ", "from "))]
+
     def context(self, exercise, wanted):
         """Return the texts of the lesson's statements before an exercise that bind what is wanted, in order.
 

@@ -182,6 +182,6 @@ class Marker:
             self.worker.prepared[exercise.number] = reply["seconds"]
         wanted = {name for text in cells for name in submission.names_of(text)[0]}
         more = [text for text in self.lesson.context(exercise, wanted) if text not in context]
-        patience = max(self.seconds, 10 * self.worker.prepared[exercise.number]) + 60
+        patience = 4 * max(self.seconds, 10 * self.worker.prepared[exercise.number]) + 60  # longer than inside/ waits
         request = dict(number=exercise.number, context=more, cells=cells, seconds=self.seconds)
         return self.worker.ask({"do": "grade", **request}, patience)

@@ -7,6 +7,7 @@ with limits and as another user. A process that was forked before an answer ran 
 
 import contextlib
 import ctypes  # noqa: F401  loaded before anything is limited
+import gc
 import io
 import json
 import linecache
@@ -26,7 +27,8 @@ import limits
 import probe
 from seal import Seal
 
-SLOWER = 10  # an answer may take this many times what the course's takes
+SLOWER = 10  # an answer may take this many times the processor seconds that the course's takes
+PATIENCE = 3  # times as many by the clock, for answers that sleep and for machines that are busy
 CONTROLS = 3  # this many of the first known mistakes, and of the last ones
 LONGEST = 4000  # characters of a message
 
@@ -35,36 +37,37 @@ class Exercise:
     """An exercise with all that its answers are run in. request: what the grader sends.
 
     namespace: what the lesson has bound when the exercise begins. right: the objects that the course's answer gives to
-    the checks; wrong: of each check some known mistakes. seconds: what the course's answer takes.
+    the checks; wrong: of each check some known mistakes. seconds: what the course's answer takes. seal: of all that is
+    loaded by then.
     """
 
     def __init__(self, request):
         self.number, self.checks = request["number"], request["checks"]
-        started = time.perf_counter()
         self.namespace = {"__name__": "__main__"}
         for text in request["context"]:
             run(text, self.namespace, "lesson")
-        solved = dict(self.namespace)
-        run(request["answer"], solved, self.number)
-        self.right, self.wrong, from_kit = [], [], _kit()
-        self.functions = [getattr(from_kit[0], name) for name, _ in self.checks]
-        for check, (_, expression) in zip(self.functions, self.checks, strict=True):
-            value = eval(expression, solved)
-            with from_kit[1]() as heard, contextlib.redirect_stdout(io.StringIO()):
-                check(value)
-            plain = [mistake.answer for mistake in dict.fromkeys(heard) if not mistake.shares]
-            self.right.append(value)
-            self.wrong.append([None, *plain[:CONTROLS], *plain[CONTROLS:][-CONTROLS:]])
-        self.seconds = time.perf_counter() - started
+        self._solve(request["answer"])
+        started = time.process_time()
+        self._solve(request["answer"])  # once more: the first time loads a lot
+        self.seconds = time.process_time() - started
         for at, check in enumerate(self.functions):  # a few mistakes are mistakes only once they are compiled
             self.wrong[at] = [answer for answer in self.wrong[at] if not accepts(check, answer)]
+        self.seal = Seal()
 
+    def _solve(self, answer):
+        from lessonkit import check
+        from lessonkit.check.mistakes import listening
 
-def _kit():
-    from lessonkit import check
-    from lessonkit.check.mistakes import listening
-
-    return check, listening
+        solved = dict(self.namespace)
+        run(answer, solved, self.number)
+        self.functions, self.right, self.wrong = [], [], []
+        for name, expression in self.checks:
+            self.functions.append(getattr(check, name))
+            self.right.append(eval(expression, solved))
+            with listening() as heard, contextlib.redirect_stdout(io.StringIO()):
+                self.functions[-1](self.right[-1])
+            plain = [mistake.answer for mistake in dict.fromkeys(heard) if not mistake.shares]
+            self.wrong.append([None, *plain[:CONTROLS], *plain[CONTROLS:][-CONTROLS:]])
 
 
 def run(text, namespace, name):
@@ -102,7 +105,7 @@ def judge(exercise, request, allowed):
     namespace = vars(main)
     namespace |= {**exercise.namespace, "display": print}
     only_earlier(allowed)
-    seal = Seal()
+    worker = sys.modules["__main__"]
     sys.modules["__main__"] = main
     try:
         for text in request["context"]:
@@ -130,8 +133,9 @@ def judge(exercise, request, allowed):
         except BaseException as error:
             verdict = "raised"
             said.append(told(error))
-    sys.modules["__main__"] = seal.main
-    return verdict, "\n\n".join(said)[:LONGEST], passed, seal.broken() + controls(exercise) if passed else []
+    sys.modules["__main__"] = worker
+    broken = exercise.seal.broken() + controls(exercise) if passed else []
+    return verdict, "\n\n".join(said)[:LONGEST], passed, broken
 
 
 def controls(exercise):
@@ -180,7 +184,8 @@ def child(act, seconds, box, report, bounds):
         sys.stdin, sys.stdout, sys.stderr = (open(os.devnull, mode) for mode in "rww")
         os.setsid()
         os.chdir(box)
-        os.environ["HOME"] = box
+        os.environ |= dict.fromkeys(("HOME", "TMPDIR", "MPLCONFIGDIR"), box)
+        tempfile.tempdir = None  # to be looked up anew
         if "numba" in sys.modules:
             sys.modules["numba"].config.CACHE_DIR = box  # what one answer compiles, no other one loads
         limits.apply(bounds, seconds)
@@ -204,11 +209,12 @@ def supervise(act, seconds, bounds):
     reads, writes = os.pipe()
     token = secrets.token_bytes(32)
     started = time.perf_counter()
+    gc.freeze()  # the process of the answer shares this one's memory, as long as nobody writes to it
     pid = os.fork()
     if not pid:
         child(act, seconds, box, (writes, token), bounds)
     os.close(writes)
-    data, ended = _receive(reads, pid, token, started + seconds)
+    data, ended = _receive(reads, pid, started + PATIENCE * seconds)
     took = time.perf_counter() - started
     os.close(reads)
     with contextlib.suppress(ProcessLookupError):
@@ -228,7 +234,7 @@ def supervise(act, seconds, bounds):
     return None, "the answer ended Python before it was checked", took, clean
 
 
-def _receive(fd, pid, token, deadline):
+def _receive(fd, pid, deadline):
     """Return (bytes that came, status of the process or None if it had to be stopped)."""
     data, selector = b"", selectors.DefaultSelector()
     os.set_blocking(fd, False)
@@ -286,10 +292,8 @@ class Worker:
 
     def begin(self, request):
         self.bounds, self.allowed = request["bounds"], request["allowed"]
-        import torch  # noqa: F401
-
-        import fromscratch  # noqa: F401
-
+        for text in request["imports"]:  # once, and not in every answer's process
+            run(text, {}, "lesson")
         return {"version": sys.version.split()[0]}
 
     def probe(self, request):

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import math
 import os
 import resource
 import sys
@@ -21,20 +22,24 @@ def apply(limits, seconds):
     memory comes on top of what the process has already; seconds are of processor time.
     """
     most = {
-        resource.RLIMIT_CPU: int(seconds) + 1,
         resource.RLIMIT_FSIZE: limits["file"],
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NPROC: limits["processes"] + (0 if limits["user"] is not None else _tasks()),
         resource.RLIMIT_AS: limits["memory"] + _size(),
     }
     for what, value in most.items():
-        with contextlib.suppress(ValueError, OSError):  # a lower limit holds already, or the system has none of these
-            resource.setrlimit(what, (value, value))
+        _limit(what, value, value)
+    _limit(resource.RLIMIT_CPU, math.ceil(seconds), math.ceil(seconds) + 1)  # a signal, and a second later the end
     if limits["user"] is not None:
         os.setgroups([])
         os.setgid(limits["group"])
         os.setuid(limits["user"])
     prctl(NO_NEW_PRIVS, 1)
+
+
+def _limit(what, soft, hard):
+    with contextlib.suppress(ValueError, OSError):  # a lower limit holds already, or the system has none of these
+        resource.setrlimit(what, (soft, hard))
 
 
 def _size():

@@ -1,6 +1,7 @@
 """What an answer could do on this machine, found by trying it."""
 
 import errno
+import importlib
 import os
 import signal
 import socket
@@ -10,18 +11,29 @@ import time
 def attempts(question):
     """Return {what: what came of it}; True is what a submission should not be able to do.
 
-    question: {"port": of a server on this machine, "secret": a file that only the grader should read, "folder": of the
-    course, "memory": more bytes than allowed, "file": more bytes than allowed, "processes": more than allowed}.
+    question: {"port": of a server on this machine, "private": a file that only its owner may read, "solutions": one of
+    them, "folder": of the course, "memory", "file", "processes": a little more than is allowed of each}.
     """
     return {
         "user": os.getuid(),
         "network": _reaches(question["port"]),
-        "reads": _opens(question["secret"], "rb"),
+        "private": _opens(question["private"], "rb"),
+        "solutions": _opens(question["solutions"], "rb"),
         "writes": _writes(question["folder"]),
         "memory": _allocates(question["memory"]),
         "file": _fills(question["file"]),
         "processes": _forks(question["processes"]),
+        "imports": _imports("colorsys"),
     }
+
+
+def _imports(name):
+    """Whether a module of Python's own, which nothing has loaded yet, can be imported: every answer may want one."""
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
 
 
 def _reaches(port):

@@ -4,6 +4,7 @@ import sys
 import types
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type)
+MEMBERS = (*FUNCTIONS, classmethod, staticmethod, property)
 
 
 class Seal:
@@ -14,19 +15,19 @@ class Seal:
     """
 
     def __init__(self):
-        self.main = sys.modules["__main__"]
         self._modules = {}  # name -> (module, {name: function or class})
         self._code = []  # (where, function, its code, its defaults, ...)
         self._classes = []  # (where, class, its members) of classes of the course's and of torch's tensors and layers
         for name, module in list(sys.modules.items()):
-            held = {key: item for key, item in vars(module).items() if isinstance(item, FUNCTIONS)} if module else {}
-            self._modules[name] = module, held
+            held = {key: item for key, item in vars(module).items() if _kind(item) in FUNCTIONS} if module else {}
+            if name.partition(".")[0] != "fromscratch":  # the worker itself hides parts of it
+                self._modules[name] = module, held
             for key, item in held.items():
-                if getattr(item, "__module__", None) != name:
+                if not _watched(name) or getattr(item, "__module__", None) != name:
                     continue
-                if isinstance(item, types.FunctionType) and _watched(name):
+                if isinstance(item, types.FunctionType):
                     self._code.append((f"{name}.{key}", item, _inside(item)))
-                elif isinstance(item, type) and _watched(name):
+                elif isinstance(item, type):
                     self._add_class(f"{name}.{key}", item)
 
     def _add_class(self, where, cls):
@@ -48,12 +49,15 @@ class Seal:
         for where, cls, members in self._classes:
             now = vars(cls)
             found += [
-                f"{where}.{key}"
-                for key, item in members.items()
-                if isinstance(item, (*FUNCTIONS, classmethod, staticmethod, property)) and now.get(key) is not item
+                f"{where}.{key}" for key, item in members.items() if _kind(item) in MEMBERS and now.get(key) is not item
             ]
-            found += [f"{where}.{key}" for key in now if key not in members and isinstance(now[key], FUNCTIONS)]
+            found += [f"{where}.{key}" for key in now if key not in members and _kind(now[key]) in MEMBERS]
         return found
+
+
+def _kind(item):
+    """Return what an object is, without asking it: some of torch's answer with a warning."""
+    return type if issubclass(type(item), type) else type(item)
 
 
 def _watched(name):
@@ -73,7 +77,7 @@ def _content(cell):
         item = cell.cell_contents
     except ValueError:  # empty
         return None
-    return item if isinstance(item, FUNCTIONS) else None
+    return item if _kind(item) in FUNCTIONS else None
 
 
 def _changed(now, before):

@@ -1,0 +1,40 @@
+"""Submissions for the tests of grading: a lesson's notebook with some of its answers replaced."""
+
+import json
+from functools import cache
+
+from coursebuild.source import ROOT
+from teaching.grading import lesson
+
+SIX = "06_batchnorm"
+
+
+@cache
+def six():
+    """Return lesson 6 as the grader reads it."""
+    return lesson.read(SIX)
+
+
+def stored(solved=True, stem=SIX):
+    """Return a lesson's notebook as a dictionary: solved by the course, or untouched."""
+    folder = "notebooks/solutions" if solved else "notebooks"
+    return json.loads((ROOT / folder / f"{stem}.ipynb").read_text(encoding="utf-8"))
+
+
+def with_answers(solved=True, **answers):
+    """Return lesson 6 with some answers replaced. answers: ex_6_1="def channel_stats(x): ...", with or without card."""
+    notebook = stored(solved)
+    for cell in notebook["cells"]:
+        text = answers.pop(cell["id"].replace("-", "_"), None)
+        if text is not None:
+            number = cell["id"].removeprefix("ex-").replace("-", ".")
+            cell["source"] = f"# Exercise {number} · ●●○○○ · 3 min\n{text}"
+    assert not answers, f"no such exercise: {answers}"
+    return notebook
+
+
+def write(notebook, path):
+    """Write a notebook; return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    return path
