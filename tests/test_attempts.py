@@ -1,0 +1,337 @@
+"""The log of attempts: what a learner's kernel writes, that nothing is lost, and the report on a class's logs."""
+
+import csv
+import errno
+import importlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from lessonkit import _work, attempts
+from lessonkit.progress import __main__ as command
+from lessonkit.progress import causes, report
+from lessonkit.progress.course import Exercise, Lesson
+from lessonkit.progress.log import Attempt, read
+from tests.helpers import first_right, mistakes_of
+
+# ------------------------------------------------------------------------------------------------ in a real kernel
+
+WRONG = "def mine(x):\n    return x.mean(-1, keepdim=True), x.var(-1, keepdim=True)"
+SOLVED = WRONG.replace("var(-1, ", "var(-1, correction=0, ")
+CELLS = [  # code, and what it adds to the log: (item, verdict, what)
+    ("import os\nfrom pathlib import Path\nfrom lessonkit import attempts, check\nlog = Path('attempts.jsonl')", None),
+    (f"# Exercise 2.1 · ●●○○○ · 5 min\n{WRONG}", None),
+    ("check.mean_and_var(mine)", ("Exercise 2.1", "not yet", "mean_and_var")),
+    (f"# Exercise 2.1 · ●●○○○ · 5 min\n{SOLVED}", None),
+    ("check.mean_and_var(mine)", ("Exercise 2.1", "right", "mean_and_var")),
+    ('check.predict("2.1", "")', None),
+    ('check.predict("2.1", "a")', ("Predict 2.1", "not yet", "a")),
+    ('check.recall("2.1", " C. ")', ("Recall 2.1", "right", "c")),
+    ("def blank(D):\n    raise check.YourTurn('2.2: write it')\ncheck.unbiased_error(blank)", None),
+    ("with attempts.paused():\n    check.mean_and_var(mine)", None),
+    ("os.environ['LESSON_LOG'] = 'off'\ncheck.mean_and_var(mine)", None),
+    ("check.how_many(dict.fromkeys('abcdef', 64))", None),
+    ("del os.environ['LESSON_LOG']\nwritten = log.read_text()\nlog.unlink(); log.mkdir()", None),
+    ("check.how_many(dict.fromkeys('abcdef', 64))", ("Exercise 2.3", "not yet", "how_many")),
+    ("check.how_many(dict.fromkeys('abcdef', 64))", ("Exercise 2.3", "not yet", "how_many")),
+    ("log.rmdir(); log.write_text(written + '{\"v\": 1, \"cut o')\nos.chdir('/')", None),
+    ("check.mean_and_var(mine)", ("Exercise 2.1", "right", "mean_and_var")),
+]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Return (the cells after one run in a learner's folder, the text of its log). One kernel."""
+    work = tmp_path_factory.mktemp("course") / "work"
+    work.mkdir()
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source, _ in CELLS])
+    client = NotebookClient(notebook, allow_errors=True, resources={"metadata": {"path": str(work)}})
+    client.execute(env=os.environ | {"LESSON_WORK": str(work), "LESSON_LOG": ""})
+    return notebook.cells, (work / "attempts.jsonl").read_text("utf-8")
+
+
+def lines_of(text):
+    """Return the lines of a log that are whole."""
+    return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+
+
+def test_each_check_and_question_adds_a_line(ran):
+    found = [(line["item"], line["verdict"], line.get("check") or line["letter"]) for line in lines_of(ran[1])]
+    assert found == [expected for _, expected in CELLS if expected]
+
+
+def test_a_line_says_what_was_tried_and_nothing_of_the_learner(ran):
+    lines = lines_of(ran[1])
+    common = {"v", "time", "kernel", "lesson", "item", "verdict", "since_cell", "on_item", "in_kernel"}
+    assert {frozenset(line) - common for line in lines} <= {
+        frozenset({"check"}),
+        frozenset({"check", "mistake"}),
+        frozenset({"letter"}),
+    }
+    assert {line["lesson"] for line in lines} == {"statistics"} and len({line["kernel"] for line in lines}) == 1
+    assert "mine" not in ran[1] and "keepdim" not in ran[1]
+
+
+def test_a_known_mistake_is_told_by_an_id_that_leads_to_its_cause(ran):
+    first, *_ = lines_of(ran[1])
+    assert causes.cause(first["mistake"], "statistics").startswith("the variance is divided by D - 1")
+
+
+def test_seconds_add_up(ran):
+    lines = lines_of(ran[1])
+    assert all(0 <= line["since_cell"] <= line["in_kernel"] and line["on_item"] <= line["in_kernel"] for line in lines)
+    worked = [line["in_kernel"] for line in lines]
+    assert worked == sorted(worked)
+    wrong, right = lines[:2]  # both since the card was met
+    assert right["on_item"] > wrong["on_item"] > 0
+
+
+def test_a_log_that_cannot_be_written_is_said_once_and_written_later(ran):
+    cells, text = ran
+    first, second = ("".join(out.get("text", "") for out in cell.outputs) for cell in cells[13:15])
+    assert first.startswith("(This attempt could not be noted in attempts.jsonl: ") and first.count("\n") == 1
+    assert second == "" and cells[13].outputs[1] == cells[14].outputs[0], "the check's own words are the same"
+    assert text.count('"Exercise 2.3"') == 2 and '{"v": 1, "cut o\n' in text, "and a line that was cut off stays alone"
+
+
+def test_a_check_says_the_same_with_a_log_and_without(ran):
+    cells, _ = ran
+    logged, paused, off = (cells[at].outputs[0].text.split("\n")[:2] for at in (4, 9, 10))  # the check's own lines
+    assert logged == paused == off and logged[0].startswith("\x1b[32mRight:")
+    assert [len(cells[at].outputs) for at in (2, 6, 11)] == [1, 1, 1]
+    assert not any(out.get("name") == "stderr" for cell in cells for out in cell.outputs)
+
+
+# ----------------------------------------------------------------------------------------------------- where it is not
+
+
+@pytest.fixture
+def nobody(monkeypatch, tmp_path):
+    """A learner's kernel that is just starting, with its log in tmp_path."""
+    monkeypatch.setattr(attempts, "_log", None)
+    monkeypatch.setattr(_work, "folder", lambda: tmp_path)
+    monkeypatch.setattr(attempts, "in_notebook", lambda: True)
+    monkeypatch.delenv("LESSON_LOG", raising=False)
+    events = type("Events", (), {"register": lambda self, name, function: None})
+    monkeypatch.setattr("IPython.get_ipython", lambda: type("Shell", (), {"events": events()})())
+    return monkeypatch
+
+
+def test_a_learners_kernel_has_a_log(nobody, tmp_path):
+    attempts.install()
+    attempts.note("statistics", "Predict 2.1", True, letter="b")
+    assert attempts.active() and len(read(tmp_path / attempts.FILE)[0]) == 1
+
+
+@pytest.mark.parametrize(
+    "what", [("_work.folder", None), ("in_notebook", False)], ids=["builds, tests, solutions", "no notebook"]
+)
+def test_where_there_is_no_learner_there_is_none(what, nobody, tmp_path):
+    nobody.setattr(f"lessonkit.{'attempts.' * (what[0] == 'in_notebook')}{what[0]}", lambda: what[1])
+    attempts.install()
+    attempts.note("statistics", "Predict 2.1", True, letter="b")
+    assert not attempts.active() and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("word", ["off", " OFF "])
+def test_it_is_switched_off(word, nobody, tmp_path):
+    nobody.setenv("LESSON_LOG", word)
+    attempts.install()
+    attempts.note("statistics", "Predict 2.1", True, letter="b")
+    assert not attempts.active() and not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------------------------------------------ time and lines
+
+
+def test_a_long_pause_counts_ten_minutes(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    clock = attempts._Clock()
+    clock.end_cell(1005)  # the first cell took 5 s
+    clock.start_cell(1065)
+    clock.end_cell(1070)
+    clock.start_cell(1070 + 3600)
+    assert (clock.before, clock.pause, clock.read(4675)) == (70, 3600, 70 + 600 + 5)
+    clock.end_cell(4670 + 1200)
+    clock.start_cell(4670 + 1201)
+    assert clock.before == 70 + 600 + 1200, "a cell that runs for long counts in full"
+
+
+def test_an_id_is_that_of_the_words(monkeypatch):
+    first = attempts.mistake_id("how_many", "Not the mean: divide by D.")
+    assert first == attempts.mistake_id("how_many", "not the mean, divide by D")
+    assert first.startswith("how_many-") and len(first) == len("how_many-") + 8
+    assert first != attempts.mistake_id("softmax", "Not the mean: divide by D.")
+    assert first != attempts.mistake_id("how_many", "Not the mean: divide by C.")
+
+
+@pytest.mark.parametrize("lesson", ["statistics", "epsilon", "backward"])
+def test_the_causes_of_known_mistakes_are_found_by_their_ids(lesson):
+    bank = importlib.import_module(f"tests.banks.{lesson}").BANK
+    told = {(name, m.cause) for name, exercise in bank.items() for m in mistakes_of(name, first_right(exercise))}
+    found = [causes.cause(attempts.mistake_id(name, cause), lesson) == cause for name, cause in told]
+    assert len(found) > 80 and sum(found) >= len(found) - 1, "one of lesson 7 is made while its check runs"
+
+
+def line(item="Exercise 2.1", what="first", right=True, **more):
+    made = {"v": 1, "time": "2026-11-22T06:58:01Z", "kernel": "0a1b2c3d", "lesson": "tiny", "item": item}
+    made |= {"check" if item.startswith("E") else "letter": what, "verdict": "right" if right else "not yet"}
+    return json.dumps(made | {"since_cell": 1.0, "on_item": 60.0, "in_kernel": 600.0} | more)
+
+
+def test_a_line_is_added_in_one_write(tmp_path, monkeypatch):
+    writes = []
+    monkeypatch.setattr(os, "write", lambda descriptor, data: writes.append(data) or len(data))
+    attempts.append(tmp_path / "log", "one")
+    assert writes == [b"one\n"]
+
+
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
+    path, write = tmp_path / "log", os.write
+    attempts.append(path, "one")
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
+    with pytest.raises(OSError) as caught:
+        attempts.append(path, "two")
+    assert caught.value.errno == errno.ENOSPC
+    monkeypatch.undo()
+    attempts.append(path, "two")
+    assert path.read_text() == "one\ntw\ntwo\n"
+
+
+def test_kernels_at_once_do_not_mix_their_lines(tmp_path):
+    program = "import sys; from pathlib import Path; from lessonkit import attempts\n"
+    program += "for n in range(400): attempts.append(Path(sys.argv[1]), sys.argv[2] * 300 + str(n))"
+    running = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "log"), name]) for name in "abc"]
+    assert [process.wait() for process in running] == [0, 0, 0]
+    found = [text for text in (tmp_path / "log").read_text().split("\n") if text]
+    assert sorted(found) == sorted(name * 300 + str(n) for name in "abc" for n in range(400))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "",
+        "{",
+        "3",
+        "null",
+        '{"v": 1}',
+        '{"v": "1"}',
+        line(right=True).replace('"right"', '"perhaps"'),
+        line(item="=1+1"),
+        line(what="\x1b[2J"),
+        line(mistake="=cmd()"),
+        line(on_item=-1),
+        line(in_kernel=float("nan")),
+        line(in_kernel=True),
+        line(kernel=["0a1b2c3d"]),
+        line()[:-20],
+        "[" * 100_000,
+        "\udcff",
+    ],
+)
+def test_a_damaged_line_is_counted_and_the_others_are_read(bad, tmp_path):
+    path = tmp_path / attempts.FILE
+    path.write_bytes("\n".join([line(), bad, line()]).encode("utf-8", "surrogateescape"))
+    found, notes = read(path)
+    assert len(found) == 2 and all(isinstance(one, Attempt) for one in found)
+    assert notes == ([f"{path}: 1 line is damaged and left out; the others count."] if bad else [])
+
+
+def test_lines_of_a_newer_edition_and_files_that_are_none_are_named(tmp_path):
+    path = tmp_path / attempts.FILE
+    assert read(path) == ([], [])
+    path.write_text(f"{line(v=2, more='?')}\n{line(v=2)}\n{line(more='?')}\n")
+    found, (note,) = read(path)
+    assert len(found) == 1 and "2 lines are of a newer edition and left out. Update the course" in note
+    assert "cannot be read (Is a directory)" in read(tmp_path)[1][0]
+
+
+# ---------------------------------------------------------------------------------------------------------- the report
+
+ITEMS = ("Recall 2.1", "Exercise 2.1", "Predict 2.1", "Exercise 2.2")
+TINY = {
+    "02_tiny": Lesson(
+        "02_tiny",
+        "2 · Tiny",
+        30,
+        (Exercise("2.1", 5, False, ("first",)), Exercise("2.2", 4, False, ("one", "other"))),
+        ITEMS,
+    )
+}
+CLASS = {  # learner: lines
+    "anna": [line(on_item=100.0), line("Predict 2.1", "b"), line("Exercise 2.2", "one"), line("Exercise 2.2", "other")],
+    "bo": [line(right=False, on_item=80.0, mistake="first-0123abcd"), line(on_item=200.0), line(right=False)],
+    "cy": [
+        line(right=False, mistake="first-0123abcd", on_item=50.0),
+        line(right=False, mistake="first-0123abcd", on_item=300.0),
+        line(kernel="ffffffff", on_item=40.0, in_kernel=60.0),  # after a restart
+        line("Exercise 2.2", "one"),
+        line("Predict 2.1", "a", right=False),
+        line("Predict 2.1", "b"),
+    ],
+    "dee": [line(right=False, mistake="first-ffffffff"), line("Recall 2.1", "c", right=False)],
+}
+
+
+@pytest.fixture
+def folders(tmp_path):
+    for name, lines in CLASS.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / attempts.FILE).write_text("\n".join(lines) + "\n")
+    return [tmp_path / name for name in CLASS]
+
+
+def test_the_report_counts_who_got_it_right_and_at_which_try(folders):
+    rows = {row.item: row for row in report.rows(report._logs(folders)[0], TINY)}
+    assert list(rows) == list(ITEMS)
+    first = rows["Exercise 2.1"]
+    assert first.tries == {"first": 1, "second": 1, "later": 1, "never": 1} and first.learners == 4
+    assert first.seconds == [100, 200, 300 + 40], "kernels add up; what came after the first right one does not count"
+    assert rows["Exercise 2.2"].tries == {"first": 1, "never": 1}, "right is right in all parts"
+    assert rows["Predict 2.1"].tries == {"first": 1, "second": 1} and rows["Predict 2.1"].letters == "a:1 b:1"
+    assert rows["Recall 2.1"].tries == {"never": 1} and rows["Recall 2.1"].seconds == []
+
+
+def test_the_report_in_words(folders, monkeypatch):
+    monkeypatch.setattr(report, "cause", _told)
+    lines = report.text(folders, TINY)
+    assert lines[0] == "Learners: 4. Attempts: 15."
+    assert lines[2] == "2 · Tiny: median 10 min of the 1 who finished, printed 30 min"
+    assert lines[5].split() == ["Exercise", "2.1", "4", "1", "1", "1", "1", "3:20", "5", "min"]
+    at = lines.index("Known mistakes, by learners (and times):")
+    assert lines[at + 1] == "    2 (3) Exercise 2.1: the mean is missing."
+    assert lines[at + 2].startswith("    1 (1) Exercise 2.1: first-ffffffff, a mistake that the present checks")
+
+
+def _told(ident, lesson):
+    return "the mean is missing." if ident == "first-0123abcd" else None
+
+
+def test_the_report_as_a_table(folders, monkeypatch):
+    monkeypatch.setattr(report, "cause", _told)
+    rows = list(csv.DictReader(io.StringIO(report.table(folders, TINY))))
+    assert [row["item"] for row in rows if row["kind"] != "mistake"] == list(ITEMS)
+    assert rows[1] == rows[1] | {"learners": "4", "first": "1", "never": "1", "median_seconds": "200.0"}
+    named = {"mistake": "first-0123abcd", "times": "3", "learners": "2", "cause": "the mean is missing."}
+    assert rows[4] == rows[4] | named
+
+
+def test_the_command_reports_on_folders_and_files_and_names_what_is_missing(tmp_path, capsys):
+    ident = attempts.mistake_id("how_many", "Multiply the axes that are left, do not add them.")
+    one = line("Exercise 2.3", "how_many", False, lesson="statistics", mistake=ident)
+    (tmp_path / "anna.jsonl").write_text(one + "\n?\n")
+    (tmp_path / "bo").mkdir()
+    arguments = ["--report", "--csv", str(tmp_path / "all.csv"), str(tmp_path / "anna.jsonl"), str(tmp_path / "bo")]
+    assert command.main(arguments) == 0
+    said = capsys.readouterr().out
+    assert "Learners: 1. Attempts: 1." in said and "Multiply the axes that are left, do not add them." in said
+    assert f"{tmp_path / 'anna.jsonl'}: 1 line is damaged" in said and "bo/attempts.jsonl: no attempts." in said
+    assert "Multiply the axes" in Path(tmp_path / "all.csv").read_text("utf-8")
