@@ -12,7 +12,7 @@ from pathlib import Path
 
 from coursebuild.source import ROOT
 from teaching.grading import feedback, lesson
-from teaching.grading.jail import Jail, Limits
+from teaching.grading.jail import KINDS, Jail, Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.marking import Marker, digest, handed_in
 from teaching.grading.sheet import Sheet
@@ -32,6 +32,7 @@ def parser():
     made.add_argument("--seconds", type=float, default=defaults.seconds, help="an answer's, at least (%(default)s)")
     made.add_argument("--memory", type=float, default=defaults.memory / 2**30, help="in GiB, a process (%(default)s)")
     made.add_argument("--user", default=defaults.user, help="who runs the answers, if you are root (%(default)s)")
+    made.add_argument("--jail", choices=KINDS, default="", help="not the best that works here, but this one")
     made.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python", help="the lessons' Python")
     return made
 
@@ -59,7 +60,7 @@ def grade(options, root=ROOT):
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise GradingError(f"another run is writing {options.out}. Wait for it, or name another OUT.") from None
-        with Worker(Jail(root, options.python, limits, wanted)) as worker:
+        with Worker(Jail(root, options.python, limits, wanted, options.jail)) as worker:
             _grade_all(Marker(wanted, worker), handed, sheet, options.folder, pages, _saying(log))
     return 0
 

@@ -82,6 +82,8 @@ class _Reader(ast.NodeVisitor):
             self._attribute(alias.name)
 
     def visit_Name(self, node):
+        if node.id == "input" and "input" in self.own:
+            return  # as PyTorch calls what a layer gets
         if node.id in NAMES or node.id.startswith("__") and node.id not in DUNDERS:
             self.found.append(f"uses {node.id}")
 

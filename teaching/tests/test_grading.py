@@ -1,0 +1,397 @@
+"""Grading: what a notebook is taken for, what it gets, and that no row is ever lost."""
+
+import contextlib
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from coursebuild.source import ROOT
+from teaching.grading import feedback, lesson, marking, submission, suspect
+from teaching.grading.__main__ import main
+from teaching.grading.jail import KINDS, Jail, Limits
+from teaching.grading.lesson import GradingError
+from teaching.grading.sheet import Sheet
+from teaching.grading.worker import Worker, holds
+from teaching.tests.grading_toys import SIX, six, stored, with_answers, write
+
+PYTHON = ROOT / ".venv/bin/python"
+STEMS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+runs = pytest.mark.skipif(not PYTHON.exists(), reason="answers run in the learners' environment: make .venv/ready")
+
+
+def code(text, ident="mine", kind="code"):
+    return {"cell_type": kind, "id": ident, "metadata": {}, "source": text, "outputs": [], "execution_count": None}
+
+
+def answers_in(notebook, tmp_path):
+    return submission.answers(six(), submission.cells(write(notebook, tmp_path / "ann.ipynb")))
+
+
+def rows(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return {row["learner"]: row for row in csv.DictReader(file)}
+
+
+# --------------------------------------------------------------------------------------- what a lesson asks
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_every_exercise_has_points_a_check_and_all_that_it_reads(stem):
+    found = lesson.read(stem)
+    for exercise in found.exercises.values():
+        assert 1 <= exercise.points <= 5 and exercise.checks
+        before = {name for one in found.statements if one.at < exercise.at for name in one.binds}
+        needs = lesson.names(exercise.answer)[0] & before
+        given = {name for text in found.context(exercise, needs) for name in lesson.names(text)[1]}
+        assert needs <= given
+
+
+def test_an_exercise_gets_the_course_s_answers_to_earlier_ones():
+    texts = six().context(six().exercises["6.3"], lesson.names(six().exercises["6.3"].answer)[0])
+    assert [text.split("(")[0] for text in texts if text.startswith(("def", "class"))] == [
+        "def channel_stats",
+        "class RunningStatistics",
+        "class _Given",
+    ]
+    assert not any("digits_split" in text for text in texts)  # nothing that the exercise does not read
+
+
+def test_a_lesson_is_found_by_its_number_or_its_name():
+    assert lesson.find("6") == lesson.find("06") == lesson.find(SIX) == SIX
+    with pytest.raises(GradingError, match=r"no lesson is called '99'.*LESSON="):
+        lesson.find("99")
+
+
+# --------------------------------------------------------------------------------------- what was handed in
+
+
+def test_answers_are_found_in_copies_with_other_ids_and_other_cells(tmp_path):
+    notebook = stored()
+    for at, cell in enumerate(notebook["cells"]):
+        cell["id"] = f"other-{at}"
+        cell["source"] = cell["source"] if isinstance(cell["source"], list) else cell["source"].splitlines(True)
+    notebook["cells"] = [cell for cell in notebook["cells"] if "Exercise" in "".join(cell["source"])]
+    found = answers_in(notebook, tmp_path)
+    assert [answer.cells for answer in found.values()] == [[e.answer] for e in six().exercises.values()]
+    assert not any(answer.remarks for answer in found.values())
+
+
+def test_a_cell_that_lost_its_card_is_found_by_its_id_or_its_names(tmp_path):
+    notebook = stored()
+    for cell in notebook["cells"]:
+        if cell["id"] in ("ex-6-1", "ex-6-2"):
+            cell["source"] = "".join(cell["source"]).partition("\n")[2]
+            cell["id"] = "lost" if cell["id"] == "ex-6-2" else cell["id"]
+    found = answers_in(notebook, tmp_path)
+    assert found["6.1"].remarks == ["the cell has lost its card; it was found by its id"]
+    assert found["6.2"].remarks == ["the cell has lost its card; it was found by its names"]
+    assert found["6.2"].cells[0].startswith("class RunningStatistics")
+
+
+def test_missing_doubled_and_converted_cells(tmp_path):
+    notebook = stored()
+    cells = {cell["id"]: cell for cell in notebook["cells"]}
+    notebook["cells"].remove(cells["ex-6-5"])
+    cells["ex-6-4"]["cell_type"] = "markdown"
+    again = [code(six().exercises["6.1"].answer + f"\n# {n}", f"copy-{n}") for n in (1, 2)]
+    notebook["cells"] += [*again, code(six().exercises["6.1"].blank, "blank")]
+    found = answers_in(notebook, tmp_path)
+    assert found["6.5"].cells == [] and found["6.5"].remarks == ["the exercise's cell is missing"]
+    assert found["6.4"].cells == [six().exercises["6.4"].answer] and "markdown" in found["6.4"].remarks[0]
+    assert found["6.1"].cells[-1].endswith("# 2") and "4 cells of this exercise" in found["6.1"].remarks[0]
+
+
+def test_own_cells_that_an_answer_reads_come_with_it(tmp_path):
+    notebook = with_answers(ex_6_1="def channel_stats(x):\n    return pair(x.transpose(0, 1).flatten(1))")
+    notebook["cells"] += [
+        code("import math as maths\nHALF = maths.sqrt(0.25)"),
+        code("def pair(rows):\n    return HALF * rows.mean(1), rows.var(1, correction=0)"),
+        code("print('not read by any answer')\nlonely = 1"),
+        code("channel_stats = None  # what the lesson binds itself is the course's"),
+    ]
+    found = answers_in(notebook, tmp_path)["6.1"]
+    assert [text.split("\n")[0] for text in found.cells] == [
+        "import math as maths",
+        "def pair(rows):",
+        "# Exercise 6.1 · ●●○○○ · 3 min",
+    ]
+
+
+def test_lines_of_ipython_s_own_are_left_out(tmp_path):
+    text = "%load_ext autoreload\n!ls\ndef channel_stats(x):\n    return x\nchannel_stats?"
+    found = answers_in(with_answers(ex_6_1=text), tmp_path)["6.1"]
+    compile(found.cells[0], "answer", "exec")
+    assert found.remarks == ["3 lines of IPython's own (% or ! or ?) left out"]
+
+
+BAD_FILES = {
+    "half a file": (json.dumps(stored())[: 10**5], "this is no notebook: JSONDecodeError"),
+    "empty": ("", "this is no notebook"),
+    "another kind of JSON": ("[1, 2]", "this is no notebook"),
+    "cells that are none": ('{"cells": [1]}', "this is no notebook"),
+    "a text that is no text": ('{"cells": [{"cell_type": "code", "source": 3}]}', "this is no notebook"),
+    "deep": ("[" * 10**5, "this is no notebook"),
+    "old": ('{"worksheets": []}', "old format 3"),
+    "an empty notebook": ('{"cells": []}', "holds no exercise"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_file_that_is_no_notebook_says_so(tmp_path, name):
+    text, why = BAD_FILES[name]
+    path = tmp_path / "ann.ipynb"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(submission.Unreadable, match=why):
+        submission.answers(six(), submission.cells(path))
+
+
+def test_another_lesson_s_file_says_which(tmp_path):
+    path = write(stored(stem=lesson.find("5")), tmp_path / "ann.ipynb")
+    with pytest.raises(submission.Unreadable, match="holds exercises of lesson 5, and 06_batchnorm is graded"):
+        submission.answers(six(), submission.cells(path))
+
+
+def test_learners_are_files_or_folders_in_any_layout(tmp_path):
+    write(stored(), tmp_path / "ann_06_batchnorm.ipynb")
+    write(stored(), tmp_path / "bob" / "06_batchnorm" / "06_batchnorm.ipynb")
+    write(stored(stem=lesson.find("5")), tmp_path / "bob" / "05_softmax" / "05_softmax.ipynb")
+    write(stored(), tmp_path / "cem" / "homework.ipynb")
+    write(stored(stem=lesson.find("5")), tmp_path / "cem" / "another.ipynb")
+    write(stored(), tmp_path / "cem" / ".ipynb_checkpoints" / "homework-checkpoint.ipynb")
+    (tmp_path / "dee").mkdir()
+    (tmp_path / "eve.ipynb").symlink_to(tmp_path / "ann_06_batchnorm.ipynb")
+    old, new = (write(stored(), tmp_path / "fay" / f"06_batchnorm{n}.ipynb") for n in ("", " (1)"))
+    os.utime(new, (time.time() - 60, time.time() - 60))
+    write(stored(), tmp_path / "ann" / "06_batchnorm.ipynb")
+    found = {
+        one.learner: (one.path and str(one.path.relative_to(tmp_path))) for one in marking.handed_in(tmp_path, six())
+    }
+    assert found == {
+        "ann": "ann/06_batchnorm.ipynb",
+        "ann_06_batchnorm.ipynb": "ann_06_batchnorm.ipynb",  # a second ann
+        "bob": "bob/06_batchnorm/06_batchnorm.ipynb",
+        "cem": "cem/homework.ipynb",
+        "dee": None,
+        "fay": "fay/06_batchnorm.ipynb",
+    }
+    with pytest.raises(GradingError, match="is no folder"):
+        marking.handed_in(tmp_path / "nowhere", six())
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(GradingError, match="holds no notebook"):
+        marking.handed_in(tmp_path / "empty", six())
+
+
+# --------------------------------------------------------------------------------------- what a person looks at
+
+
+def test_no_answer_of_the_course_s_makes_a_person_look():
+    for stem in STEMS:
+        for exercise in lesson.read(stem).exercises.values():
+            assert suspect.reasons([exercise.answer]) == [], exercise.number
+
+
+SUSPECT = {
+    "import os": "imports os",
+    "from lessonkit.check.lessons import batchnorm": "imports from lessonkit.check.lessons",
+    "from lessonkit import _hook": "imports lessonkit._hook",
+    "from torch import _C": "uses ._C",
+    "eval('1')": "uses eval",
+    "f = getattr": "uses getattr",
+    "getattr(torch, 'o' + 's')": "uses getattr",
+    "getattr(check, '__globals__')": "uses .__globals__",
+    "torch.random.contextlib.sys": "uses .sys",
+    "().__class__.__base__.__subclasses__()": "uses .__subclasses__",
+    "check.channel_stats = print": "changes check, in .channel_stats",
+    "setattr(torch, 'allclose', print)": "changes torch, in .allclose",
+    "del torch.allclose": "changes torch, in .allclose",
+    "torch.load('answers')": "uses torch.load",
+    "match f:\n    case object(__globals__=g): pass": "uses .__globals__",
+    "class T(torch.Tensor): pass": "derives a class from Tensor",
+    "class S(str): pass": "derives a class from str",
+    "class E:\n    def __eq__(self, other): return True": "defines __eq__",
+    "class E:\n    __eq__ = lambda self, other: True": "defines __eq__",
+    "T = type('T', (torch.Tensor,), {})": "makes a class by a call of type",
+    "class M(nn.Module, metaclass=type): pass": "gives a class a metaclass",
+    "__builtins__['print']": "uses __builtins__",
+    "import sys\nsys.modules": "uses sys.modules",
+}
+
+
+@pytest.mark.parametrize("text", SUSPECT)
+def test_what_reaches_for_the_interpreter_is_noticed(text):
+    assert SUSPECT[text] in suspect.reasons([text])
+
+
+def test_what_an_answer_may_well_do_is_not_noticed():
+    fine = """
+import math, sys
+from torch import nn
+from lessonkit import check, show
+class Layer(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.signal, self.weight = None, nn.Parameter(torch.ones(size))
+        setattr(self, "other", 1)
+    def forward(self, input):
+        print(type(input), sys.float_info.eps, getattr(self, "weight"), self.signal)
+        return input * self.weight
+layer = Layer(3)
+layer.weight.data = torch.zeros(3)
+layer.load_state_dict(layer.state_dict())
+for part in layer.modules():
+    part.training = False
+"""
+    assert suspect.reasons([fine, "this is no Python"]) == []
+
+
+# --------------------------------------------------------------------------------------- the sheet and the pages
+
+
+def result(learner="ann", **changed):
+    marks = [marking.Mark(e.number, e.points, e.optional, "right", e.points) for e in six().exercises.values()]
+    return marking.Result(**{"learner": learner, "file": "a.ipynb", "sha256": "1", "marks": marks} | changed)
+
+
+def test_the_sheet_is_whole_after_each_row_and_is_taken_up_again(tmp_path):
+    sheet = Sheet(tmp_path / "grades.csv", six())
+    for name in ("ann", "=1+1", 'Bob "the 2nd", Jr.', "Ünal"):
+        sheet.add(result(name))
+        assert len(rows(sheet.path)) == len(sheet.rows)
+    again = Sheet(sheet.path, six())
+    assert list(again.rows) == ["ann", "=1+1", 'Bob "the 2nd", Jr.', "Ünal"]
+    assert again.has("ann", "1") and again.has("=1+1", "1")
+    assert not again.has("ann", "2") and not again.has("eve", "1") and not again.has("ann", "")
+    assert "'=1+1" in rows(sheet.path)  # for a spreadsheet no formula
+    assert rows(sheet.path)["ann"]["points"] == rows(sheet.path)["ann"]["of"] == "12"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["grades.csv"]
+
+
+def test_a_sheet_of_something_else_is_left_alone(tmp_path):
+    path = tmp_path / "grades.csv"
+    path.write_text("name,points\nann,3\n", encoding="utf-8")
+    with pytest.raises(GradingError, match=r"is no sheet of 06_batchnorm.*OUT="):
+        Sheet(path, six())
+    assert path.read_text(encoding="utf-8") == "name,points\nann,3\n"
+
+
+def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
+    bad = "<script>alert(1)</script>"
+    found = result(bad, remarks=[bad])
+    found.marks[0].said, found.marks[0].cells, found.marks[1].look = bad, [bad], [bad]
+    found.marks[1].held, found.marks[1].points = 3, 0
+    page = feedback.page(found, six())
+    assert bad not in page and page.count("&lt;script&gt;") >= 5
+    assert "9 of 12 points, and 3 of 3 from optional exercises. 3 more are held" in page
+    names = [feedback.name(learner) for learner in ("ann", "../ann", "a/b", "Ünal", "a" * 300, ".", "A n n")]
+    assert len(set(names)) == len(names) and not any("/" in name or name.startswith(".") for name in names)
+
+
+# --------------------------------------------------------------------------------------- whole runs
+
+
+@runs
+def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
+    """All right, three wrong of six, untouched, another lesson's, damaged, a folder without a notebook, held points."""
+    folder = tmp_path / "in"
+    write(stored(), folder / "all.ipynb")
+    wrong = "def channel_stats(x):\n    return x.mean(0), x.var(0)"
+    wrong = with_answers(
+        ex_6_1=wrong, ex_6_2="class RunningStatistics(nn.Module):\n    pass", ex_6_4="reduced_axes = 1 / 0"
+    )
+    write(wrong, folder / "three.ipynb")
+    write(stored(solved=False), folder / "untouched.ipynb")
+    write(stored(stem=lesson.find("5")), folder / "other.ipynb")
+    (folder / "broken.ipynb").write_text(json.dumps(stored())[:5000], encoding="utf-8")
+    (folder / "none").mkdir()
+    write(with_answers(ex_6_1="import os\n" + six().exercises["6.1"].answer), folder / "held.ipynb")
+    out = tmp_path / "grades.csv"
+    assert main(["6", str(folder), str(out)]) == 0
+    found = rows(out)
+    points = {name: (row["points"], row["optional points"], row["held"]) for name, row in found.items()}
+    assert points == {
+        "all": ("12", "3", "0"),
+        "three": ("5", "3", "0"),  # 6.3 and 6.5 build on the course's 6.1 and 6.2
+        "untouched": ("0", "0", "0"),
+        "other": ("0", "0", "0"),
+        "broken": ("0", "0", "0"),
+        "none": ("0", "0", "0"),
+        "held": ("10", "3", "2"),
+    }
+    assert "exercises of lesson 5" in found["other"]["remarks"] and "no notebook" in found["broken"]["remarks"]
+    assert found["held"]["look"] == "6.1: imports os"
+    assert {path.name for path in (tmp_path / "grades").iterdir()} == {"log.txt"} | {f"{n}.html" for n in found}
+    page = (tmp_path / "grades/three.html").read_text(encoding="utf-8")
+    assert "Not yet. " in page and "ZeroDivisionError: division by zero. In the line: reduced_axes = 1 / 0" in page
+    log = (tmp_path / "grades/log.txt").read_text(encoding="utf-8")
+    assert "another Unix user" in log and "7 graded" in log
+
+    write(stored(), folder / "untouched.ipynb")  # handed in anew
+    (folder / "none").rmdir()
+    capsys.readouterr()
+    assert main(["6", str(folder), str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "5 stood in" in said and "1 graded" in said and "kept: none" in said
+    assert rows(out)["untouched"]["points"] == "12" and rows(out).keys() == found.keys()
+
+
+@runs
+def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
+    folder, out = tmp_path / "in", tmp_path / "grades.csv"
+    for n in range(8):
+        write(stored(), folder / f"learner{n}.ipynb")
+    command = [sys.executable, "-m", "teaching.grading", "6", str(folder), str(out)]
+    started = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for line in started.stdout:
+        if line.startswith("learner1"):
+            started.send_signal(signal.SIGKILL)
+    started.wait()
+    first = rows(out)
+    assert 2 <= len(first) < 8
+    assert main(["6", str(folder), str(out)]) == 0
+    second = rows(out)
+    assert len(second) == 8 and {row["points"] for row in second.values()} == {"12"}
+    assert {name: second[name] for name in first} == first  # as they were, their seconds too
+
+
+@runs
+def test_two_runs_into_one_sheet_are_refused(tmp_path, capsys):
+    import fcntl
+
+    write(stored(), tmp_path / "in/ann.ipynb")
+    (tmp_path / "grades").mkdir()
+    with open(tmp_path / "grades/log.txt", "w") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        assert main(["6", str(tmp_path / "in"), str(tmp_path / "grades.csv")]) == 1
+    assert "another run is writing" in capsys.readouterr().err
+
+
+@runs
+def test_a_user_who_is_not_there_or_is_root_is_refused():
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    for user, why in (("no-such-user", "useradd"), ("root", "root itself")):
+        with pytest.raises(GradingError, match=why):
+            _ = Jail(ROOT, PYTHON, Limits(user=user), six()).bounds
+
+
+@runs
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_jail_says_what_it_prevents(kind):
+    try:
+        jail = Jail(ROOT, PYTHON, Limits(seconds=5), six(), kind)
+    except GradingError:
+        pytest.skip(f"{kind} does not work on this machine")
+    with Worker(jail) as worker, contextlib.suppress(GradingError):
+        found = {what: good for what, good, _ in holds(worker)}
+        assert found["memory"] and found["files"]
+        assert found["the network"] == (kind != "none")
+        assert found["another Unix user"] == (os.getuid() == 0)
+        assert found["the solutions"] == found["your private files"] == (kind == "bubblewrap") or os.getuid() == 0
+        if kind == "bubblewrap":
+            assert all(good for what, good in found.items() if what != "another Unix user")
