@@ -427,6 +427,7 @@ def test_a_form_takes_the_minutes_that_it_says(form):
     notebook = {"cells": cells(form)}
     minutes = round(total(sections(notebook, notebook)))
     assert 12 <= minutes <= 15 and f"*About {minutes} min.*" in cells(form)[0]["source"]
+    assert f"about {minutes} minutes a form" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @FORMS

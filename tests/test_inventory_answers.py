@@ -135,7 +135,7 @@ def test_form_a_says_what_to_read_and_keeps_the_right_options_for_the_course(wor
     to_read, _, had = said.partition("**What you had right**")
     options = {name: items()[name]["options"] for name in questions("A")}
     chosen = options["A3"]["abcd".index(missed["A3"])]
-    assert f"**A3** **{missed['A3']}.** {chosen['text']} *{chosen['reason']}*" in to_read
+    assert f"**A3** **{missed['A3']}.** {chosen['text']}  \n  *{chosen['reason']}*" in to_read
     assert "**A7** You put a question mark." in to_read and to_read.count("](") >= 2
     for name in ("A3", "A7"):
         right = options[name]["abcd".index(right_letter(name))]
@@ -154,7 +154,7 @@ def test_form_b_tells_the_right_options_and_compares(work, capsys):
     assert "**Form B: 11 of 12 right.** Form A, before the course: 6 of 12." in said
     assert said.count("| 1 of 2 | 2 of 2 |") == 5 and "| Gain, bias and variants | 1 of 2 | 1 of 2 |" in said
     right = items()["B5"]["options"]["abcd".index(right_letter("B5"))]
-    assert f"Right is **{right_letter('B5')}.** {right['text']} *{right['reason']}*" in said
+    assert f"Right is **{right_letter('B5')}.** {right['text']}  \n  *{right['reason']}*" in said
 
 
 def answered(form, right=lambda name: True):
@@ -185,7 +185,10 @@ def test_without_a_log_form_b_compares_with_the_saved_notebook(work, monkeypatch
 def test_a_letter_that_was_saved_before_it_was_run_is_kept_in_the_log_all_the_same(work, capsys):
     nbformat.write(answered("A"), work / "inventory_a.ipynb")
     answer("A1", right_letter("A1"))
-    assert records(work)[0]["letter"] == right_letter("A1")
+    assert [record["question"] for record in records(work)] == ["A1"]
+    result("A")
+    result("A")
+    assert [record.get("question") for record in records(work)] == [*questions("A"), None], "and the others with it"
 
 
 # ------------------------------------------------------------------------------------------------- what can go wrong

@@ -125,11 +125,11 @@ def answer(question, letter):
         print(f"{question}: {letter!r} is none of its letters. Put {how}, and run this cell.")
     elif question in mine.finished:
         if said != mine.late.get(question, kept):
-            _keep({"question": question, "edition": items()[question]["edition"], "letter": said})
+            _keep(_letter(question, said))
         print(f"{question}: {kept} counts" + (f", and {said} came after the result." if said != kept else "."))
     else:
         if said != kept:
-            _keep({"question": question, "edition": items()[question]["edition"], "letter": said})
+            _keep(_letter(question, said))
         print(f"{question}: {said} is kept" + (f" in place of {kept}." if kept not in (None, said) else "."))
 
 
@@ -184,6 +184,10 @@ def _saved(folder):
     return found
 
 
+def _letter(name, letter):
+    return {"question": name, "edition": items()[name]["edition"], "letter": letter}
+
+
 def _keep(record):
     global _told
     time = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -224,6 +228,10 @@ def result(form):
         )
         return
     if not mine.finished.issuperset(questions(form)):
+        logged = collect(_work.folder(), _unsaved, saved=False).last
+        for name in questions(form):
+            if name not in logged:  # only the saved notebook has it
+                _keep(_letter(name, mine.last[name]))
         _keep({"result": form})
     text = told(form, mine)
     if in_notebook():
@@ -264,14 +272,21 @@ def _score(mine, names):
 
 
 def _line(name, letter, form):
-    """Return the line of a question: the learner's letter, its reason, and the sections that settle it."""
+    """Return a question of the result: the learner's letter, its reason, and the sections that settle it."""
     options = _by_letter(name)
     right, chosen = options[right_letter(name)], options.get(letter)
-    said = f"**{letter}.** {chosen['text']} *{chosen['reason']}*" if chosen else "You put a question mark."
+    said = _option(letter, chosen) if chosen else ["You put a question mark."]
     if chosen is not right and form == "B":
-        said += f" Right is **{right_letter(name)}.** {right['text']} *{right['reason']}*"
+        head, reason = _option(right_letter(name), right)
+        said += [f"Right is {head}", reason]
     links = dict.fromkeys(f"[{o['section']}]({o['link']})" for o in (chosen, right) if o)
-    return f"- **{name}** {said} → {', '.join(links)}"
+    said += [f"→ {', '.join(links)}"]
+    return f"- **{name}** " + "  \n  ".join(said)  # two blanks at its end break a line in Markdown
+
+
+def _option(letter, option):
+    """Return an option and its reason, a line each."""
+    return [f"**{letter}.** {option['text']}", f"*{option['reason']}*"]
 
 
 # ------------------------------------------------------------------------------------------------------- command line
