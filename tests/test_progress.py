@@ -13,6 +13,7 @@ from lessonkit.progress import __main__ as command
 from lessonkit.progress import course, learner, page, words
 from lessonkit.progress.saved import NOT_RUN, RIGHT, STATES, TRIED, WAITS, Unreadable, read, states_in
 from tests.helpers import ROOT
+from tests.test_setup import lab
 
 GREEN = "\x1b[32mRight:\x1b[0m all 3 answers.\n"
 
@@ -380,6 +381,57 @@ def test_learners_of_one_name_are_told_apart(tiny, tmp_path):
         folder.mkdir(parents=True)
     rows = Page(page.html([learner(folder, tiny) for folder in folders], tiny)).rows
     assert {rows[2][0], rows[3][0]} == set(map(str, folders))
+
+
+# ---------------------------------------------------------------------------------------------------------- make lab
+
+
+def opened(tiny, root, right, damaged=()):
+    """Return what make lab opens for a learner who has these lessons right. right, damaged: numbers."""
+    for number in (2, 3):
+        cells = done(number) if number in right else lesson(number)
+        path = written(root / f"work/0{number}_tiny_{number}.ipynb", cells)
+        if number in damaged:
+            path.write_text("{")
+    return lab.opens_on(root)
+
+
+@pytest.mark.parametrize(
+    "right, damaged, file",
+    [
+        ((), (), "02_tiny_2.ipynb"),
+        ((2,), (), "03_tiny_3.ipynb"),
+        ((3,), (), "02_tiny_2.ipynb"),
+        ((2, 3), (), "03_tiny_3.ipynb"),
+        ((), (2,), "03_tiny_3.ipynb"),
+        ((), (2, 3), lab.FIRST),
+    ],
+)
+def test_lab_opens_the_first_lesson_that_is_not_finished(right, damaged, file, tiny, tmp_path):
+    name, said = opened(tiny, tmp_path, right, damaged)
+    count = 2 * len(set(right) - set(damaged))
+    assert name == file and said[0].startswith(f"{count} of 4 exercises of the core are right.")
+    assert said[0].endswith("All of it: make progress") and len(said) == 1 + len(damaged)
+
+
+def test_lab_opens_the_copy_that_counts_and_one_that_is_asked_for(tiny, tmp_path, monkeypatch, capsys):
+    opened(tiny, tmp_path, ())
+    written(tmp_path / "work/02_tiny_2_abc123.ipynb", done(2, ["first"]))
+    name, said = lab.opens_on(tmp_path)
+    assert name == "02_tiny_2_abc123.ipynb" and "counts of 2 copies" in said[1]
+    started = []
+    monkeypatch.setattr(lab, "opens_on", lambda: ("03_tiny_3.ipynb", ["2 of 4."]))
+    monkeypatch.setattr(lab, "copy_missing", lambda: [])
+    monkeypatch.setattr(lab, "older", lambda: [])
+    monkeypatch.setattr(lab, "put_beside", lambda number: f"{number}_new.ipynb")
+    monkeypatch.setattr(os, "chdir", lambda path: None)
+    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append(" ".join(arguments)))
+    monkeypatch.setattr("subprocess.call", lambda arguments: started.append(" ".join(arguments)))
+    monkeypatch.setenv("PYTHONSTARTUP", "")
+    lab.main(["--again"])
+    lab.main(["--again", "--new", "02"])
+    assert capsys.readouterr().out == "2 of 4.\n2 of 4.\n"
+    assert "work/03_tiny_3.ipynb" in started[0] and "work/02_new.ipynb" in started[-1]
 
 
 # -------------------------------------------------------------------------------------------------------- the command
