@@ -580,7 +580,8 @@ for option in options:
 
 # %% [markdown]
 # LayerNorm keeps no statistics, so `train()` and `eval()` give the same numbers, unlike BatchNorm's ([lesson 6](06_batchnorm.ipynb)). `bias=False` drops $\beta$; RMSNorm drops the *mean* as well ([lesson 8](08_geometry.ipynb)).
-# [Deeper](#Types-that-may-meet) says which types may meet, and that weight decay pulls a gain towards 0, not 1.
+# [Deeper](#Types-that-may-meet) says which types may meet, and that weight decay pulls a gain towards 0.
+# Later lessons train with your class, kept in `work/mine/` on this machine only.
 # In short, the class decides what is trained and saved: Parameters, made in `__init__`, under PyTorch's names.
 
 # %% tags=["hide-input"]
@@ -1047,7 +1048,11 @@ for shape, size, dtype, options in cases:
 
 # %% [markdown]
 # In these fourteen cases your class does what `nn.LayerNorm` does. It is slower, because every line of it walks through memory once more; [lesson 13](13_speed.ipynb) takes care of that.
-# From now on `from fromscratch import LayerNorm` gives the course's own solution of exercise 4.3.
+#
+# ### What is kept of your answers
+#
+# A function or class that passes its check is kept in `work/mine/`, with the helpers and imports that it needs: a module a lesson, here `affine_and_module.py`. In later lessons `from lessonkit.mine import LayerNorm` gives you your own, after it has passed its check again, and the course's where there is none; a line says which. `from fromscratch import LayerNorm` is the course's own in any case. In a notebook of your own in `work/`, write `from mine.affine_and_module import LayerNorm`.
+# Nothing leaves your machine. Started with `LESSON_WORK=off make lab`, the course keeps nothing and uses its own.
 
 # %% [markdown]
 # ## On your own

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import normalize
 from lessonkit import check, plot, show  # sets torch to one thread (LESSON_THREADS)
+from lessonkit.mine import normalize  # lesson 3
 
 
 # %%
@@ -71,7 +71,7 @@ assert W.grad.isnan().all() and loss.isfinite()
 # ## 5.1 One axis, two promises
 #
 # What does each layer promise about the row that it returns? A Transformer uses both, and since both are said to normalize, they are easily confused.
-# `normalize` is LayerNorm before gain and bias, as in [lesson 3](03_epsilon.ipynb).
+# `normalize` is LayerNorm before gain and bias, as in [lesson 3](03_epsilon.ipynb): yours, if it passed its check there.
 #
 # **Predict 5.1:** what do the entries of one row sum to?
 # - [ ] to 1 after both layers :: Both are said to normalize, but LayerNorm subtracts the mean, so that its entries cancel.
@@ -496,7 +496,8 @@ layers = {
     "LayerNorm, eps = 0.1": lambda v: normalize(v, eps=0.1),
 }
 for name, layer in layers.items():
-    values = torch.linalg.svdvals(torch.func.jacrev(layer)(row))  # (D,)
+    J = torch.autograd.functional.jacobian(layer, row)  # (D, D) for any layer, row by row
+    values = torch.linalg.svdvals(J)  # (D,)
     rank = int((values > 1e-12).sum())  # zeros come out as 1e-17, in float64
     show(f"{name:20} rank {rank}, singular values", values)
 
@@ -510,7 +511,7 @@ for seed in range(5):
         g = torch.Generator().manual_seed(10 * D + seed)
         v = torch.randn(D, dtype=torch.float64, generator=g)  # (D,)
         J_soft = torch.func.jacrev(layers["softmax"])(v)  # (D, D)
-        J_norm = torch.func.jacrev(layers["LayerNorm, eps = 0"])(v)  # (D, D)
+        J_norm = torch.autograd.functional.jacobian(layers["LayerNorm, eps = 0"], v)  # (D, D)
         s_soft = torch.linalg.svdvals(J_soft)  # (D,)
         s_norm = torch.linalg.svdvals(J_norm) * v.std(correction=0)  # (D,)
         # zeros are below 1e-15

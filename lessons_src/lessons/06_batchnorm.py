@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import mean_and_var, normalize
 from lessonkit import check, data, plot, show, train  # one thread (LESSON_THREADS)
+from lessonkit.mine import mean_and_var, normalize  # lessons 2 and 3
 
 digits = data.digits_split(0)
 x_train, y_train = digits.x_train.flatten(1), digits.y_train  # (1297, 64), (1297,)
@@ -106,7 +106,7 @@ show("BatchNorm", F.batch_norm(people, None, None, training=True), 2)
 show("normalize of the columns", normalize(people.T).T, 2)
 
 # %% [markdown]
-# LayerNorm compares a height with an age and a shoe size, BatchNorm heights with heights. Up to gain and bias, BatchNorm in training is our `normalize` on the transposed matrix.
+# LayerNorm compares a height with an age and a shoe size, BatchNorm heights with heights. Up to gain and bias, BatchNorm in training is `normalize` (lesson 3's: yours, if it passed) on the transposed matrix.
 
 # %% tags=["hide-input"]
 by_columns, theirs = normalize(people.T).T, F.batch_norm(people, None, None, training=True)
@@ -151,7 +151,7 @@ check.channel_stats(channel_stats)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `transpose(0, 1)` makes axis 1 the first one. Flatten the rest, and it is a matrix with a row for each channel: `mean_and_var` of lesson 2 does that.
+# `transpose(0, 1)` makes axis 1 the first one. Flatten the rest, and it is a matrix with a row for each channel: `mean_and_var` of lesson 2 (yours, if it passed) does that.
 # Or give `x.mean` and `x.var` a list of axes: all but 1.
 #
 # </details>

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 7 · The backward pass: what a gradient loses on its way through LayerNorm
 #
-# Two nets learn to read handwritten digits, with the same layers, initial weights and batches. They differ in one thing: in the second net's LayerNorm, autograd treats the mean and the standard deviation of a row as constants, as it does if they are computed under `torch.no_grad()`. The output stays the same:
+# Two nets learn to read handwritten digits, with the same layers, initial weights and batches. They differ in one thing: in the second net's LayerNorm, autograd treats the mean and the standard deviation of a row as constants, as it does if they are computed under `torch.no_grad()`. The output stays the same (`mean_and_var` and, later, `layer_norm` are those of lessons 2 and 4: yours, if they passed):
 
 
 # %% tags=["hide-input"]
@@ -11,8 +11,8 @@ from torch import nn
 from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional as F
 
-from fromscratch import layer_norm, mean_and_var  # lessons 4 and 2
 from lessonkit import check, data, plot, show, train
+from lessonkit.mine import layer_norm, mean_and_var  # lessons 4 and 2
 
 
 # %%
@@ -1042,7 +1042,7 @@ mine_keeps = kept(lambda t: LayerNormFunction.apply(t, w64, b64, 1e-5), large)
 print("LayerNormFunction     ", mine_keeps)
 
 # %% [markdown]
-# Autograd on plain operations goes line by line, and keeps the centered row and $\hat x$. The closed form needs neither. In GPT-2 small, with 25 norms over 768 features, one such tensor for each norm takes $25 \cdot 1024 \cdot 768 \cdot 4$ bytes = 79 MB for one sequence of 1,024 tokens in float32.
+# Autograd on plain operations goes line by line. With the course's `layer_norm` it keeps the centered row and $\hat x$, and with yours what your lines need. The closed form needs neither. In GPT-2 small, with 25 norms over 768 features, one such tensor for each norm takes $25 \cdot 1024 \cdot 768 \cdot 4$ bytes = 79 MB for one sequence of 1,024 tokens in float32.
 #
 # ### Far from zero in float32
 #

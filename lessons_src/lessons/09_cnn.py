@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import BatchNorm1d, LayerNorm  # lessons 6 and 4
 from lessonkit import (
     check,
     data,
@@ -21,6 +20,7 @@ from lessonkit import (
     show,
     train,
 )  # sets torch to one thread (LESSON_THREADS)
+from lessonkit.mine import BatchNorm1d, LayerNorm  # lessons 6 and 4
 
 digits = data.digits_split(0)  # x_train (1297, 8, 8), x_test (500, 8, 8), standardized
 print(f"{len(digits.x_train)} digits to learn from, {len(digits.x_test)} to be tested on")
@@ -272,7 +272,7 @@ assert same == len(grid)
 #
 # Where does the norm go, and with which shape? The usual place is **between convolution and ReLU**. Each norm below is a function of (C, H, W), so that one network serves for all of them.
 #
-# `LayerNorm` is the layer of [lesson 4](04_affine_and_module.ipynb), from the course's own package `fromscratch`. The other three are PyTorch's; [lesson 6](06_batchnorm.ipynb) has their layouts.
+# `LayerNorm` is the layer of [lesson 4](04_affine_and_module.ipynb): yours, if it passed its check there, otherwise the course's. The other three are PyTorch's; [lesson 6](06_batchnorm.ipynb) has their layouts.
 #
 # **Predict 9.2:** the six convolutions of `cnn` hold 11,760 numbers. How many do six layers `LayerNorm([C, H, W])` add, for images of 8 × 8 pixels?
 # - [ ] 192 :: That is a gain and a bias for each channel: 6 · 2 · 16. The other norms have so few.
@@ -653,7 +653,7 @@ assert lead[8].mean().abs() < 2.5  # 12 other pairs: 0.3 points on average, at m
 #
 # ## 9.6 A dim picture, and a bright one
 #
-# Test pictures differ from training pictures. Does a norm protect against that? Two changes: **contrast**, the standardized image times a factor, and **brightness**, one number added to every pixel. Three networks of linear layers are trained on batches of 64, all from Kaiming's weights, and tested in `eval()`: with BatchNorm, with LayerNorm, and, as the **control**, without a norm.
+# Test pictures differ from training pictures. Does a norm protect against that? Two changes: **contrast**, the standardized image times a factor, and **brightness**, one number added to every pixel. Three networks of linear layers are trained on batches of 64, all from Kaiming's weights, and tested in `eval()`: with BatchNorm (the class of lesson 6: yours, if it passed), with LayerNorm, and, as the **control**, without a norm.
 #
 # **Predict 9.9:** contrast 0.25. Which of the three networks lose ten points or more?
 # - [ ] BatchNorm and the one without a norm :: Without a norm and with small biases the scores shrink all alike, so the largest stays the largest.
@@ -1133,7 +1133,7 @@ faults = {
     "nn.Conv2D": lambda: nn.Conv2D(3, 5, 3),
     "no super().__init__()": NoSuper,
     "an index into kernel size 3": lambda: kernel[0],
-    "a size from a plain division": lambda: LayerNorm([5, 60 / 2, 60 / 2]),
+    "a size from a plain division": lambda: nn.LayerNorm([5, 60 / 2, 60 / 2]),
     "nn.Dense, the name in Keras": lambda: nn.Dense(10),
     "nn.Linear with one size": lambda: nn.Linear(10),
     "input, the built-in, for inputs": lambda: conv(input),

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import LayerNorm
 from lessonkit import check, data, plot, runs, show, train  # sets torch to one thread
+from lessonkit.mine import LayerNorm  # lesson 4
 
 print(2**5, "rows of five tosses, with", 2**5 * 4, "next tosses in them")
 
@@ -384,7 +384,7 @@ plot.cell(
 #
 # $$r, z = \mathrm{sigmoid}\big(\mathrm{LN}(W_{rz} x) + \mathrm{LN}(U_{rz} h)\big) \qquad n = \tanh\big(\mathrm{LN}(W_n x) + r \odot \mathrm{LN}(U_n h)\big) \qquad h' = (1 - z) \odot n + z \odot h$$
 #
-# Two norms are **2H** wide, over both gates together, and two are **H** wide. What comes from the input does not depend on the state, so `from_input` can normalize it for *all* steps at once, before the loop. (`_check_step`, folded above the exercise, compares shapes.)
+# Two norms are **2H** wide, over both gates together, and two are **H** wide. What comes from the input does not depend on the state, so `from_input` can normalize it for *all* steps at once, before the loop. (`_check_step`, folded above the exercise, compares shapes; `LayerNorm` is lesson 4's: yours, if it passed.)
 
 
 # %% tags=["export", "record", "hide-input"]

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import LayerNorm
 from lessonkit import check, data, plot, runs, show, train  # one thread (LESSON_THREADS)
+from lessonkit.mine import LayerNorm  # lesson 4
 
 # %%
 # (settings, runs, evaluations): runs that this lesson explains, recorded with seeds 100 to 103
@@ -381,7 +381,7 @@ def study(models, seeds, rate=3e-3, warm_up=0, steps=150, keep=None):
 
 
 # %% [markdown]
-# Twenty settings take long, so they are **recorded**. Folded cells hold the table and the function that made it; `rerun=True` makes it again.
+# Twenty settings take long, so they are **recorded**. Folded cells hold the table and its function; `rerun=True` makes it again.
 
 # %% tags=["record", "hide-input"]
 # layers, place, norm, learning rate, warm-up steps, initial weights, final norm
@@ -478,7 +478,7 @@ assert curves[5].min() > 100  # B lies above the picture in every run, at every 
 # - [ ] A no norm, B Post-LN with warm-up, C Pre-LN, D Post-LN :: B is worse than any guess. In a Post-LN model the last norm keeps the numbers of the output layer in bounds.
 # - [x] A Post-LN with warm-up, B no norm, C Pre-LN, D Post-LN :: A waits while its rate is small, and then it falls. In B nothing bounds the stream. D stays near the letter frequencies.
 #
-# Now train two of them yourself, with other seeds and up to step 100 only. They use lesson 4's `LayerNorm`.
+# Now train two of them yourself, with other seeds and up to step 100 only. They train with lesson 4's `LayerNorm` (yours, if it passed), the recorded runs with PyTorch's.
 
 # %% tags=["nbval-ignore-output"]
 trained, pre = {}, {"Pre-LN": lambda: CharGPT(place="pre")}

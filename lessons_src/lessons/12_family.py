@@ -11,8 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import CharGPT, RMSNorm, encode, layer_norm  # lessons 11, 8, 11 and 4
+from fromscratch import CharGPT, encode  # lesson 11
 from lessonkit import check, data, plot, runs, show  # sets torch to one thread (LESSON_THREADS)
+from lessonkit.mine import RMSNorm, layer_norm  # lessons 8 and 4
 
 
 # %%
@@ -237,7 +238,7 @@ assert (scaled - F.rms_norm(x, (7,), gains, eps=0.0)).abs().max() < 1e-12  # flo
 # ## 12.3 Groups of channels: GroupNorm and InstanceNorm
 #
 # What if neither all channels nor a single one share their statistics? **GroupNorm** (Wu & He, 2018) cuts the C channels into G groups of neighbors. Each group of a sample is normalized over its channels and all places; then each *channel* has its gain and its bias. **InstanceNorm** (Ulyanov et al., 2016) does that for single channels.
-# Both are LayerNorm on a different cut of the tensor. So build the first from `layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5)` of [lesson 4](04_affine_and_module.ipynb).
+# Both are LayerNorm on a different cut of the tensor. So build the first from `layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5)` of [lesson 4](04_affine_and_module.ipynb) (yours, if it passed its check there).
 
 
 # %% tags=["exercise", "export"] id="ex-12-1"
@@ -427,7 +428,7 @@ check.centered(centered)
 # </details>
 #
 # One thing is left: LayerNorm has a bias $\beta$, and RMSNorm has none. It moves into the linear layer after the norm: $W(\gamma\odot\hat x + \beta) + b = W(\gamma\odot\hat x) + (W\beta + b)$.
-# A folded function `to_rms` does both for [lesson 11](11_transformer.ipynb)'s `CharGPT`, with your `centered`. All parameters of the test net are random, biases too, because zeros would hide mistakes.
+# A folded function `to_rms` does both for [lesson 11](11_transformer.ipynb)'s `CharGPT`, with your `centered` and the `RMSNorm` of lesson 8 (yours, if it passed). All parameters of the test net are random, biases too, because zeros would hide mistakes.
 
 
 # %% tags=["hide-input"]

@@ -22,8 +22,8 @@ from torch.nn import functional as F
 # Where CUDA's compiler is installed and no GPU is, this import says so.
 from torch.utils.benchmark import Timer
 
-from fromscratch import layer_norm_backward, mean_and_var  # lessons 7 and 2
 from lessonkit import check, data, plot, show  # sets torch to one thread (LESSON_THREADS)
+from lessonkit.mine import layer_norm_backward, mean_and_var  # lessons 7 and 2
 
 
 def median_ms(function):
@@ -1132,7 +1132,7 @@ def on_rows(kernel, rows, *arguments):
 
 
 # %% [markdown]
-# Around that, the `autograd.Function` of [section 13.6](#13.6-One-function-for-autograd) with two differences: large tensors are stored past the caches, and a second derivative is computed in the way of [lesson 7](07_backward.ipynb), on plain operations.
+# Around that, the `autograd.Function` of [section 13.6](#13.6-One-function-for-autograd) with two differences: large tensors are stored past the caches, and a second derivative is computed in the way of [lesson 7](07_backward.ipynb), on plain operations, with its `layer_norm_backward` and the `mean_and_var` of lesson 2 (yours, if they passed).
 
 # %% tags=["export", "hide-input"]
 LARGE = 2**21  # numbers: 8.4 MB in float32

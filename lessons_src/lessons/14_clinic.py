@@ -8,8 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import CharGPT, LayerNorm, encode, mean_and_var  # lessons 11, 4, 11 and 2
+from fromscratch import CharGPT, encode  # lesson 11
 from lessonkit import check, data, plot, show, train  # one thread (LESSON_THREADS)
+from lessonkit.mine import LayerNorm, mean_and_var  # lessons 4 and 2
 
 
 # %%
@@ -46,7 +47,7 @@ plot.images(
 )
 
 # %% [markdown]
-# Every channel has lost a third of its pixels, and nothing has raised an error. Here you meet four such patients, and for each you say what you think is wrong *before* you repair it. After that you examine layers that strangers wrote, with ten tests.
+# Every channel has lost a third of its pixels, without an error. Here you meet four such patients, and for each you say what you think is wrong *before* you repair it. Then you examine layers that strangers wrote, with ten tests.
 #
 # *About 60 min.* **You'll be able to**
 # - go from a symptom to a cause with four tools;
@@ -770,7 +771,7 @@ check.again(again)
 #
 # </details>
 #
-# All ten, in an order:
+# All ten, in order, and lesson 4's `LayerNorm` (yours, if it passed):
 
 # %%
 ten = [names, rows, axes, again, gradient, offset, half, constant, options, layout]
@@ -906,7 +907,7 @@ check.trail_norm(TrailNorm)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `mean_and_var` (lesson 2) gives $m$ and $v$ of every token, (..., T, 1) each. The weights are a (T, T) matrix, a row for each $t$: `t[:, None] - t` is $t-s$, `tril()` leaves $s \le t$, and each row is divided by its sum. Then $\mu$ is one matrix product.
+# `mean_and_var` (lesson 2: yours, if it passed) gives $m$ and $v$ of every token, (..., T, 1) each. The weights are a (T, T) matrix, a row for each $t$: `t[:, None] - t` is $t-s$, `tril()` leaves $s \le t$, and each row is divided by its sum. Then $\mu$ is one matrix product.
 # `mean.mT - mu` is the (T, T) table of $m_s - \mu_t$.
 #
 # </details>
