@@ -138,7 +138,7 @@ def opens_on(root=ROOT):
     """Return (the file in work/ to open: the first lesson that is not finished, else the last; how far it all is)."""
     try:
         course = progress.course(root / "notebooks")
-    except ValueError as error:
+    except progress.DamagedCourse as error:
         raise LabError(str(error)) from None
     learner = progress.learner(root / "work", course)
     there = [lesson for lesson in course.values() if lesson.stem in learner.files]  # the others cannot be read
@@ -208,6 +208,7 @@ def main(arguments=None):
         print(error, file=sys.stderr)
         return 1
     os.environ["PYTHONSTARTUP"] = str(SETTINGS / "startup.py")  # each kernel runs it first
+    os.environ.setdefault("LESSON_WORK", str(ROOT / "work"))  # where kernels keep answers, see lessonkit/_work.py
     done = command(arguments, open_on=open_on)
     os.chdir(ROOT)
     if os.name == "posix":
