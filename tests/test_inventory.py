@@ -13,7 +13,8 @@ from torch import nn
 from coursebuild import command, inventory
 from coursebuild.minutes import sections, total
 from coursebuild.source import LessonError
-from lessonkit.inventory import LETTERS, items, printed, questions, right_letter, themes
+from lessonkit.inventory.__main__ import printed
+from lessonkit.inventory.questions import LETTERS, items, questions, right_letter, themes
 from tests.helpers import ROOT, draw
 from tests.toy import edit, project, whole
 
@@ -470,7 +471,7 @@ NEW = [inventory.TABLE, *inventory.NOTEBOOKS.values()]
 def tiny(tmp_path):
     root = project(tmp_path, {"02_tiny.py": LESSON})
     (root / inventory.SOURCE).write_text(TINY, encoding="utf-8")
-    (root / "lessons_src/lessonkit").mkdir()
+    (root / "lessons_src/lessonkit/inventory").mkdir(parents=True)
     return root
 
 

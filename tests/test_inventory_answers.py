@@ -13,8 +13,11 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from lessonkit import _inventory_report, _work, inventory
-from lessonkit.inventory import answer, collect, items, questions, result, right_letter
+from lessonkit import _work
+from lessonkit.inventory import answer, answers, report, result
+from lessonkit.inventory.__main__ import main
+from lessonkit.inventory.answers import collect
+from lessonkit.inventory.questions import items, questions, right_letter, themes
 from tests.helpers import ROOT
 
 
@@ -23,8 +26,8 @@ def kernel(monkeypatch):
     """Return what starts a new kernel: one that has kept nothing in memory."""
 
     def start():
-        monkeypatch.setattr(inventory, "_unsaved", [])
-        monkeypatch.setattr(inventory, "_told", False)
+        monkeypatch.setattr(answers, "_unsaved", [])
+        monkeypatch.setattr(answers, "_told", False)
 
     start()
     monkeypatch.delenv("LESSON_LOG", raising=False)
@@ -130,7 +133,7 @@ def test_form_a_says_what_to_read_and_keeps_the_right_options_for_the_course(wor
     table = dict(re.findall(r"^\| ([^|]+) \| (\d of \d) \|$", said, re.MULTILINE))
     assert table == {
         theme: "1 of 2" if theme in ("Epsilon and number types", "Softmax and BatchNorm") else "2 of 2"
-        for theme in inventory.themes()
+        for theme in themes()
     }
     to_read, _, had = said.partition("**What you had right**")
     options = {name: items()[name]["options"] for name in questions("A")}
@@ -309,7 +312,7 @@ def a_class(folder, many, seed=0):
 def test_the_item_report_against_formulas_of_its_own(tmp_path, capsys):
     folders = a_class(tmp_path, 24)
     table = tmp_path / "items.csv"
-    assert inventory.main(["--report", *map(str, folders), "--csv", str(table)]) == 0
+    assert main(["--report", *map(str, folders), "--csv", str(table)]) == 0
     said, errors = capsys.readouterr()
     assert errors == "" and said.startswith("The LayerNorm inventory: 24 learners, 24 with all of form A, 24 of B\n")
     rows = {row["question"]: row for row in csv.DictReader(table.open(encoding="utf-8"))}
@@ -334,7 +337,7 @@ def test_the_item_report_against_formulas_of_its_own(tmp_path, capsys):
         biserial = (mean(with_) - mean(without)) / spread * (share * (1 - share)) ** 0.5
         assert float(row["discrimination"]) == pytest.approx(biserial)
         assert f"{biserial:.2f}" in said
-    found, both = _inventory_report.gains(learners)
+    found, both = report.gains(learners)
     before, after, gain = found["all"]
     share = {form: mean([one.right(name) for one in learners for name in questions(form)]) for form in "AB"}
     assert both == 24 and (before, after) == pytest.approx((share["A"], share["B"])) and share["B"] > share["A"]
@@ -345,7 +348,7 @@ def test_the_item_report_against_formulas_of_its_own(tmp_path, capsys):
 def test_a_small_class_gets_no_discrimination_and_is_told_why(tmp_path, capsys):
     folders = a_class(tmp_path, 3)
     (folders[2] / "inventory.jsonl").write_text((folders[2] / "inventory.jsonl").read_text().partition("B1")[0])
-    assert inventory.main(["--report", *map(str, folders)]) == 0
+    assert main(["--report", *map(str, folders)]) == 0
     said, errors = capsys.readouterr()
     assert "Discrimination takes at least 20 learners with the whole form; here are 3." in said
     assert "here are 2." in said and "From A to B, 2 learners with both forms" in said
@@ -355,18 +358,20 @@ def test_a_small_class_gets_no_discrimination_and_is_told_why(tmp_path, capsys):
 def test_folders_without_answers_are_named_and_the_others_count(tmp_path, capsys):
     folders = a_class(tmp_path, 1)
     (tmp_path / "empty").mkdir()
-    assert inventory.main(["--report", str(folders[0]), str(tmp_path / "empty"), str(tmp_path / "gone")]) == 1
+    assert main(["--report", str(folders[0]), str(tmp_path / "empty"), str(tmp_path / "gone")]) == 1
     said, errors = capsys.readouterr()
     assert "1 learners" not in said and said.startswith("The LayerNorm inventory: 1 learner,")
     assert f"{tmp_path / 'empty'}: no answers" in errors and f"{tmp_path / 'gone'}: no answers" in errors
-    assert inventory.main(["--report", str(tmp_path / "empty")]) == 1
+    assert main(["--report", str(tmp_path / "empty")]) == 1
     assert "No folder holds answers" in capsys.readouterr().err
     there = ["--report", str(folders[0]), "--csv", str(tmp_path / "gone" / "items.csv")]
-    assert inventory.main(there) == 1 and "cannot be written" in capsys.readouterr().err
+    assert main(there) == 1 and "cannot be written" in capsys.readouterr().err
 
 
 def test_the_command_line_prints_a_form_without_torch():
-    code = "import sys; from lessonkit.inventory import main; main(['--print', 'B']); assert 'torch' not in sys.modules"
+    code = (
+        "from lessonkit.inventory.__main__ import main, sys; main(['--print', 'B']); assert 'torch' not in sys.modules"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

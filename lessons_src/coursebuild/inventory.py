@@ -1,6 +1,7 @@
 """The LayerNorm inventory: from lessons_src/inventory.md to its two notebooks and to what lessonkit.inventory reads.
 
-The notebooks hold questions and options. What is right, and why, is written to lessonkit/inventory.json, out of sight.
+The notebooks hold questions and options. What is right, and why, is written out of sight, to
+lessonkit/inventory/questions.json.
 """
 
 import json
@@ -11,9 +12,9 @@ import nbformat
 from coursebuild import minutes
 from coursebuild.cells import LessonError
 from coursebuild.editions import fingerprint, refuse_edited
-from lessonkit.inventory import LETTERS, digest
+from lessonkit.inventory.questions import LETTERS, digest
 
-SOURCE, TABLE = "lessons_src/inventory.md", "lessons_src/lessonkit/inventory.json"
+SOURCE, TABLE = "lessons_src/inventory.md", "lessons_src/lessonkit/inventory/questions.json"
 NOTEBOOKS = {"A": "notebooks/inventory_a.ipynb", "B": "notebooks/inventory_b.ipynb"}
 QUESTION = re.compile(r"\*\*([AB])(\d+):\*\* (\S.*)")
 OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*) :: (\d+\.\d+)")

@@ -13,7 +13,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from lessonkit.inventory import FORMS, UNKNOWN, collect, items, letters, questions, right_letter, themes
+from lessonkit.inventory.answers import collect
+from lessonkit.inventory.questions import FORMS, UNKNOWN, items, letters, questions, right_letter, themes
 from lessonkit.progress.files import Unwritable, write_whole
 
 LEAST = 20  # learners for a discrimination: with 20 its standard error is about 0.2

@@ -1,0 +1,13 @@
+"""The LayerNorm inventory: twelve questions before the course and twelve after it, on the same points.
+
+inventory.answer("A3", "b")       in the notebook of a form: keeps a letter, and does not say whether it is right
+inventory.result("A")             when all twelve have one: the result by theme, reasons, and sections to read
+
+python -m lessonkit.inventory --print A [--answers]                  a form on paper
+python -m lessonkit.inventory --report FOLDER... [--csv items.csv]   the item report of a class
+"""
+
+from lessonkit.inventory.answers import answer
+from lessonkit.inventory.results import result
+
+__all__ = ["answer", "result"]

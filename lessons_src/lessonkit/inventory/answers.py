@@ -1,0 +1,175 @@
+"""The letters of a learner: kept in work/inventory.jsonl, and read from there.
+
+A letter is a line: {"v": 1, "time": "2026-11-22T07:00:01Z", "question": "A3", "edition": "3fa2c1", "letter": "b"}. When
+a result is first shown, {"v": 1, "time": ..., "result": "A"} follows; the last letter before that counts. Nothing is
+sent; LESSON_LOG=off keeps letters in the notebook alone. There is no file in builds, in tests, and where there is no
+learner: see lessonkit._work.
+"""
+
+import datetime
+import json
+import re
+from dataclasses import dataclass, field
+
+from lessonkit import _work, attempts
+from lessonkit.inventory.questions import FORMS, UNKNOWN, digest, items, letters, questions, right_letter
+
+VERSION, FILE = 1, "inventory.jsonl"
+ANSWER = re.compile(r'^inventory\.answer\("([AB]\d+)", "([^"]*)"\)', re.MULTILINE)
+
+_unsaved = []  # what this kernel could not write, or was not to write
+_told = False
+
+
+@dataclass
+class Answers:
+    """The letters of one learner, {question: letter}. first: the first ones. last: those that count.
+
+    late: letters given after the result was shown. finished: the questions whose result was shown. notes: a sentence
+    for each thing that could not be read.
+    """
+
+    first: dict = field(default_factory=dict)
+    last: dict = field(default_factory=dict)
+    late: dict = field(default_factory=dict)
+    finished: set = field(default_factory=set)
+    notes: list = field(default_factory=list)
+
+    def add(self, record):
+        """Take in a record of the log; one of a different edition of its question is left out."""
+        question, letter, form = record.get("question"), record.get("letter"), record.get("result")
+        if form:
+            self.finished |= {name for name in self.last if name[0] == form}
+        elif question not in items() or record["edition"] != items()[question]["edition"]:
+            return
+        elif letter not in letters(question):
+            raise ValueError(f"{question} has no {letter}")
+        elif question in self.finished:
+            self.late[question] = letter
+        else:
+            self.first.setdefault(question, letter)
+            self.last[question] = letter
+
+    def complete(self, form):
+        return all(name in self.last for name in questions(form))
+
+    def right(self, name):
+        """Return whether the letter that counts is the right one; False for none."""
+        return self.last.get(name) == right_letter(name)
+
+
+def answer(question, letter):
+    """Keep a letter for a question; empty, it says what to put there. Whether it is right is said by result."""
+    if question not in items():
+        raise ValueError(f"there is no question {question!r}, expected A1 to A12 or B1 to B12. Correct the number.")
+    said = letter.strip(" .()").lower() if isinstance(letter, str) else letter
+    found = collect(_work.folder(), _unsaved, saved=False)
+    kept = found.last.get(question)
+    *most, last, _ = letters(question)
+    how = f"{', '.join(most)} or {last} between the quotes, or {UNKNOWN} if you do not know"
+    if said == "":
+        print(f"{question}: put {how}, and run this cell." + (f" So far {kept} is kept." if kept else ""))
+    elif said not in letters(question):
+        print(f"{question}: {letter!r} is none of its letters. Put {how}, and run this cell.")
+    elif question in found.finished:
+        if said != found.late.get(question, kept):
+            _keep(_letter(question, said))
+        print(f"{question}: {kept} counts" + (f", and {said} came after the result." if said != kept else "."))
+    else:
+        if said != kept:
+            _keep(_letter(question, said))
+        print(f"{question}: {said} is kept" + (f" in place of {kept}." if kept not in (None, said) else "."))
+
+
+def mine():
+    """Return the Answers of the learner of this kernel."""
+    return collect(_work.folder(), _unsaved)
+
+
+def finish(form):
+    """Keep that the result of a form was shown; letters that only the saved notebook has are kept with it."""
+    found, logged = mine(), collect(_work.folder(), _unsaved, saved=False).last
+    if found.finished.issuperset(questions(form)):
+        return
+    for name in questions(form):
+        if name not in logged:
+            _keep(_letter(name, found.last[name]))
+    _keep({"result": form})
+
+
+def collect(folder, more=(), saved=True):
+    """Return the Answers in a learner's folder (None: there is none), and in more records.
+
+    saved: a question that neither has is looked for in the saved notebook of its form, where its text is still the
+    course's.
+    """
+    found, damaged, newer = Answers(), 0, 0
+    lines = []
+    try:
+        lines = (folder / FILE).read_bytes().split(b"\n") if folder else []
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        found.notes.append(f"{folder / FILE} cannot be read ({error.strerror}).")
+    for line in filter(bytes.strip, lines):
+        try:
+            record = json.loads(line)
+            newer += record["v"] > VERSION
+            if record["v"] <= VERSION:
+                found.add(record)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            damaged += 1
+    for record in more:
+        found.add(record)
+    for name, letter in _saved(folder).items() if folder and saved else ():
+        if name not in found.last:
+            found.first[name] = found.last[name] = letter
+    for many, what in ((damaged, "damaged"), (newer, "of a newer edition of the course")):
+        if many:
+            count = f"{many} line{'s are' if many > 1 else ' is'}"
+            found.notes.append(f"{folder / FILE}: {count} {what} and left out; the others count.")
+    return found
+
+
+def _saved(folder):
+    """Return {question: letter} of the saved notebooks of both forms."""
+    found = {}
+    for form in FORMS:
+        try:
+            text = (folder / f"inventory_{form.lower()}.ipynb").read_text(encoding="utf-8")
+            sources = ["".join(cell["source"]) for cell in json.loads(text)["cells"]]
+        except (OSError, ValueError, KeyError, TypeError):  # none there, or one that is being saved just now
+            continue
+        present = {digest(source) for source in sources}
+        for name, letter in ANSWER.findall("\n".join(sources)):
+            said = letter.strip(" .()").lower()
+            if name in items() and said in letters(name) and items()[name]["edition"] in present:
+                found[name] = said
+    return found
+
+
+def _letter(name, letter):
+    return {"question": name, "edition": items()[name]["edition"], "letter": letter}
+
+
+def _keep(record):
+    global _told
+    time = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    record = {"v": VERSION, "time": time} | record
+    folder = _work.folder()
+    if folder is None or attempts.off():
+        _unsaved.append(record)
+        return
+    try:
+        while _unsaved:
+            attempts.append(folder / FILE, json.dumps(_unsaved[0]))
+            del _unsaved[0]
+        attempts.append(folder / FILE, json.dumps(record))
+    except OSError as error:
+        _unsaved.append(record)
+        if not _told:
+            print(
+                f"(Your letters could not be kept in {FILE}: {error.strerror}. They count as long as this kernel runs, "
+                "and stand in the notebook when you save it.)"
+            )
+        _told = True

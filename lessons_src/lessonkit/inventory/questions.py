@@ -1,0 +1,43 @@
+"""The questions of both forms, as coursebuild wrote them from lessons_src/inventory.md."""
+
+import functools
+import hashlib
+import json
+from pathlib import Path
+
+LETTERS, UNKNOWN = "abcd", "?"
+FORMS = {"A": "before the course", "B": "after the course"}
+
+
+@functools.cache
+def items():
+    """Return {"A1": its theme, belief, question, options and edition}, as coursebuild wrote them."""
+    return json.loads(Path(__file__).with_name("questions.json").read_text(encoding="utf-8"))
+
+
+def digest(text):
+    """Return what tells one edition of a question from another: six digits made from its cell in the notebook."""
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:6]
+
+
+def questions(form):
+    return [name for name in items() if name[0] == form]
+
+
+def themes():
+    """Return the themes, in order."""
+    return list(dict.fromkeys(item["theme"] for item in items().values()))
+
+
+def letters(name):
+    """Return the letters that a question takes, the question mark among them."""
+    return [*LETTERS[: len(items()[name]["options"])], UNKNOWN]
+
+
+def right_letter(name):
+    return next(letter for letter, option in by_letter(name).items() if option["right"])
+
+
+def by_letter(name):
+    """Return {letter: option} of a question."""
+    return dict(zip(LETTERS, items()[name]["options"], strict=False))
