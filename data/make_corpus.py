@@ -7,15 +7,17 @@ standard library, numpy and onnx; run without FILE, the script makes them anew a
 
 import argparse
 import base64
+import contextlib
 import gzip
-import importlib.util
 import io
 import json
 import math
 import pickle
+import py_compile
 import sqlite3
 import struct
 import tarfile
+import tempfile
 import wave
 import zipfile
 import zlib
@@ -26,6 +28,7 @@ import onnx
 from make_data import write_sums
 from onnx import TensorProto, helper
 
+HOME = Path(__file__).parent
 NAME = "file_corpus.json"
 DATE = (2026, 1, 1, 0, 0, 0)  # of every file inside an archive, so that the bytes depend on no clock
 SIDE = 24  # pixels of each picture's width and height
@@ -36,9 +39,7 @@ def text_of(path):
     try:
         return path.read_bytes().decode("utf-8").splitlines(keepends=True)
     except UnicodeDecodeError as error:
-        raise SystemExit(
-            f"{path} is no UTF-8 text: {error}. Binary files are made by a function of this script."
-        ) from None
+        raise SystemExit(f"{path} is not UTF-8 text ({error}). Write a function for it in this script.") from None
 
 
 def base64_of(content):
@@ -88,7 +89,7 @@ def wav():
     """Return an eighth of a second of a tone of 440 Hz that fades, mono, 8 bits, 8,000 values a second."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
-        sound.setnchannels(1), sound.setsampwidth(1), sound.setframerate(8000)
+        sound.setparams((1, 1, 8000, 0, "NONE", "not compressed"))
         tone = (128 + 100 * math.exp(-n / 500) * math.sin(2 * math.pi * 440 * n / 8000) for n in range(1000))
         sound.writeframes(bytes(round(value) for value in tone))
     return file.getvalue()
@@ -138,7 +139,7 @@ def gzipped(content):
 
 
 def database():
-    with sqlite3.connect(":memory:") as db:
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.execute("PRAGMA page_size = 512")
         db.execute("CREATE TABLE reading (station TEXT, hour INTEGER, celsius REAL)")
         rows = [(("harbour", "hill")[n % 2], n // 2, round(3 + 2 * math.sin(n), 1)) for n in range(30)]
@@ -177,9 +178,13 @@ def graph():
 
 
 def bytecode(source):
-    """Return what Python writes beside an imported module, of this Python and without a date."""
-    code = compile(source, "layer_norm.py", "exec", optimize=0)
-    return importlib._bootstrap_external._code_to_hash_pyc(code, importlib.util.source_hash(source), False)
+    """Return what this Python writes beside a module that it imports, without a date."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "layer_norm.py")
+        path.write_bytes(source)
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(path, folder + "/pyc", path.name, doraise=True, optimize=0, invalidation_mode=mode)
+        return Path(folder, "pyc").read_bytes()
 
 
 def wasm():
@@ -262,17 +267,17 @@ def binaries(texts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a text to put into the corpus")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder to write to (default: data)")
+    parser.add_argument("--out", type=Path, default=HOME, help="folder to write to (default: data)")
     args = parser.parse_args()
 
-    path = args.out / NAME
-    old = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    old = json.loads((HOME / NAME).read_text("utf-8"))
     lines = {name: file["text"] for name, file in old.items() if "text" in file}
     lines |= {file.name: text_of(file) for file in args.files}
     made = binaries({name: "".join(text).encode("utf-8") for name, text in lines.items()})
     corpus = {name: {"text": text} for name, text in lines.items()}
     corpus |= {name: {"base64": base64_of(content)} for name, content in made.items()}
-    path.write_text(json.dumps(corpus, indent=1, ensure_ascii=False, sort_keys=True) + "\n", "utf-8", newline="\n")
+    text = json.dumps(corpus, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    (args.out / NAME).write_bytes(text.encode("utf-8"))  # bytes: the same line ends on every system
     write_sums(args.out, NAME)
 
 

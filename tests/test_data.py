@@ -180,7 +180,9 @@ def asked():
     for row, content in zip(given, files.values(), strict=True):
         head, tail = content[:4096].lstrip()[:1024], content[-4096:].rstrip()[-1024:]
         row[: len(head)], row[2048 - len(tail) :] = list(head), list(tail)
-    session = onnxruntime.InferenceSession(data.magika_model(), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(data.magika_model(), options, providers=["CPUExecutionProvider"])
     [scores] = session.run(None, {"bytes": given})
     labels = data.magika_labels()
     order = np.sort(scores)
@@ -199,7 +201,7 @@ def test_magika_knows_what_the_readme_says(asked):
 
 
 def test_no_label_of_the_corpus_hangs_on_rounding(asked):
-    """The scores that onnxruntime and float64 give differ by 4e-4 at most; the lead is a thousand times as large."""
+    """Measured: onnxruntime's scores are within 1e-3 of float64's, whatever the batch; the lead is 460 times that."""
     assert min(lead for *_, lead in asked.values()) > 0.46
 
 
@@ -374,7 +376,7 @@ def test_folder_is_small_and_holds_the_notice():
     assert sum((SOURCE_FOLDER / name).stat().st_size for name in FILES) < 3_500_000
     notice = (SOURCE_FOLDER / "LICENSE-SCOWL.txt").read_text(encoding="utf-8")
     assert "Copyright 2000-2011 by Kevin Atkinson" in notice and "Permission to use, copy, modify" in notice
-    licence = (SOURCE_FOLDER / "magika/LICENSE").read_bytes()  # compared with the text that apache.org gives
+    licence = (SOURCE_FOLDER / "magika/LICENSE").read_bytes()  # the text as Debian ships it
     assert hashlib.sha256(licence).hexdigest() == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
     notice = (SOURCE_FOLDER / "magika/NOTICE").read_text(encoding="utf-8")
     assert all(part in notice for part in ("Copyright 2024 Google LLC", "magika 1.0.3", "model.onnx   unchanged"))
@@ -452,8 +454,7 @@ VERSIONED = {"layer_norm.pyc", "waves.png", "letter.gz", "letters.zip", "reading
 
 
 def test_the_corpus_made_again_is_the_one_shipped(make_corpus, tmp_path, monkeypatch, capsys):
-    shutil.copy(SOURCE_FOLDER / "file_corpus.json", tmp_path)
-    old = json.loads((tmp_path / "file_corpus.json").read_text("utf-8"))
+    old = json.loads((SOURCE_FOLDER / "file_corpus.json").read_text("utf-8"))
     made = []
     for _ in range(2):
         monkeypatch.setattr(sys, "argv", ["make_corpus.py", "--out", str(tmp_path)])
@@ -468,7 +469,6 @@ def test_the_corpus_made_again_is_the_one_shipped(make_corpus, tmp_path, monkeyp
 
 
 def test_a_text_is_put_into_the_corpus_and_other_bytes_are_refused(make_corpus, tmp_path, monkeypatch):
-    shutil.copy(SOURCE_FOLDER / "file_corpus.json", tmp_path)
     (tmp_path / "hello.py").write_bytes("print('ä')\r\n".encode())
     monkeypatch.setattr(sys, "argv", ["make_corpus.py", "--out", str(tmp_path), str(tmp_path / "hello.py")])
     make_corpus.main()
@@ -476,6 +476,6 @@ def test_a_text_is_put_into_the_corpus_and_other_bytes_are_refused(make_corpus, 
     assert new["hello.py"] == {"text": ["print('ä')\r\n"]} and len(new) == 48
     (tmp_path / "hello.py").write_bytes(b"\xff")
     before = (tmp_path / "file_corpus.json").read_bytes()
-    with pytest.raises(SystemExit, match="hello.py is no UTF-8 text"):
+    with pytest.raises(SystemExit, match="hello.py is not UTF-8 text"):
         make_corpus.main()
     assert (tmp_path / "file_corpus.json").read_bytes() == before

@@ -71,12 +71,12 @@ def _verified(name, purpose):
     expected = [line.split()[0] for line in lines if line.split()[1:] == [name]]
     if len(expected) != 1:
         raise DataFileError(f"{FOLDER / SUMS} has {len(expected)} lines for {name}; expected one. {_restore(SUMS)}")
-    found = hashlib.sha256(content).hexdigest()
     if content.startswith(LFS_POINTER):
         raise DataFileError(
             f"{FOLDER / name} is only a pointer of Git LFS ({len(content)} bytes); expected {purpose}, SHA-256 "
             f"{expected[0]}. To fetch the file itself, run in {FOLDER.parent}: git lfs pull"
         )
+    found = hashlib.sha256(content).hexdigest()
     if found != expected[0]:
         # Either file may be the damaged one, so both are restored.
         raise DataFileError(
