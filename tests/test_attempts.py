@@ -16,9 +16,10 @@ from nbclient import NotebookClient
 
 from lessonkit import _work, attempts
 from lessonkit.progress import __main__ as command
-from lessonkit.progress import causes, report
+from lessonkit.progress import causes, course, report
 from lessonkit.progress.course import Exercise, Lesson
 from lessonkit.progress.log import Attempt, read
+from lessonkit.progress.saved import NOT_RUN, RIGHT, TRIED, WAITS, states_in
 from tests.helpers import first_right, mistakes_of
 
 # ------------------------------------------------------------------------------------------------ in a real kernel
@@ -107,6 +108,11 @@ def test_a_check_says_the_same_with_a_log_and_without(ran):
     assert logged == paused == off and logged[0].startswith("\x1b[32mRight:")
     assert [len(cells[at].outputs) for at in (2, 6, 11)] == [1, 1, 1]
     assert not any(out.get("name") == "stderr" for cell in cells for out in cell.outputs)
+
+
+def test_progress_reads_what_a_real_kernel_has_shown(ran):
+    states = states_in(ran[0], course()["02_statistics"])
+    assert states == {"2.1": RIGHT, "2.2": WAITS, "2.3": TRIED, "2.4": NOT_RUN}
 
 
 # ----------------------------------------------------------------------------------------------------- where it is not
@@ -204,6 +210,9 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.undo()
     attempts.append(path, "two")
     assert path.read_text() == "one\ntw\ntwo\n"
+    if Path("/dev/full").exists():  # as real as a full disk gets
+        with pytest.raises(OSError, match="No space left"):
+            attempts.append("/dev/full", "three")
 
 
 def test_kernels_at_once_do_not_mix_their_lines(tmp_path):

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from lessonkit.progress import DamagedCourse, course, learner, page, words
 from lessonkit.progress import __main__ as command
-from lessonkit.progress import course, learner, page, words
 from lessonkit.progress.saved import NOT_RUN, RIGHT, STATES, TRIED, WAITS, Unreadable, read, states_in
 from tests.helpers import ROOT
 from tests.test_setup import lab
@@ -135,7 +135,7 @@ def test_it_finds_the_exercises_and_checks_that_the_builder_found():
 
 def test_a_damaged_notebook_of_the_course_is_named(tmp_path):
     (tmp_path / "02_tiny.ipynb").write_text('{"cells": [')
-    with pytest.raises(ValueError, match="02_tiny.ipynb is damaged. Get it back with git"):
+    with pytest.raises(DamagedCourse, match="02_tiny.ipynb is damaged. Get it back with git"):
         course(tmp_path)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lessonkit._work import ROOT
 from lessonkit.progress import page, report, words
-from lessonkit.progress.course import course
+from lessonkit.progress.course import DamagedCourse, course
 from lessonkit.progress.files import Unwritable, write_whole
 from lessonkit.progress.saved import learner
 
@@ -41,7 +41,7 @@ def main(arguments=None):
             for folder in folders:
                 one = learner(folder, course())
                 print("\n".join([*([f"{one.name}:"] if len(folders) > 1 else []), *words.table(one, course())]))
-    except (Unwritable, ValueError) as error:
+    except (DamagedCourse, Unwritable) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:  # how --every ends

@@ -14,6 +14,10 @@ MINUTES = re.compile(r"\*About (\d+) min\b")
 HEADING = re.compile(r"^(#+) (.*)", re.MULTILINE)
 
 
+class DamagedCourse(Exception):
+    """A notebook of the course itself that cannot be read: which one, and the way out."""
+
+
 @dataclass(frozen=True)
 class Exercise:
     """number: "3.1". minutes: on its card. optional: whether it lies in an optional part. checks: their names."""
@@ -62,7 +66,7 @@ def course(folder=ROOT / "notebooks"):
         try:
             lessons[path.stem] = _lesson(path.stem, json.loads(path.read_text(encoding="utf-8"))["cells"])
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"{path} is damaged. Get it back with git, or delete it and build it anew.") from None
+            raise DamagedCourse(f"{path} is damaged. Get it back with git, or delete it and build it anew.") from None
     return lessons
 
 

@@ -1,5 +1,6 @@
 """The page of a class: a row a learner, a column an exercise. One file without scripts, which loads itself again."""
 
+import re
 from collections import Counter
 from html import escape
 
@@ -9,13 +10,11 @@ RELOAD = 30  # seconds
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.4 system-ui, sans-serif; margin: 1rem; }
-.wide { overflow: auto; max-height: 85vh; }
 table { border-collapse: separate; border-spacing: 0; }
 th, td { padding: .2em .45em; text-align: center; border-bottom: 1px solid light-dark(#d5d9dd, #3a4046); }
 th { background: light-dark(#fff, #16191d); font-weight: 600; }
-thead th { position: sticky; top: 0; z-index: 1; }
-thead tr + tr th { top: 1.9em; }
-.name { position: sticky; left: 0; z-index: 2; text-align: left; white-space: nowrap; }
+thead { position: sticky; top: 0; z-index: 2; }
+.name { position: sticky; left: 0; z-index: 1; text-align: left; white-space: nowrap; }
 .first { border-left: 2px solid light-dark(#9aa3ab, #68727c); }
 .optional { font-weight: 400; font-style: italic; }
 .right { background: light-dark(#bfe8da, #0b5a46); }
@@ -27,7 +26,7 @@ CLASSES = {RIGHT: "right", TRIED: "tried", WAITS: "waits", NOT_RUN: "not-run"}
 def html(learners, course, every=None):
     """Return the page as text. learners: Learner objects. every: seconds after which it loads itself again."""
     columns = [(lesson, exercise) for lesson in course.values() for exercise in lesson.exercises]
-    learners = sorted(zip(_names(learners), learners, strict=True), key=lambda pair: pair[0].lower())
+    learners = sorted(zip(_names(learners), learners, strict=True), key=lambda pair: _in_order(pair[0]))
     states = [[one.states[lesson.stem][exercise.number] for lesson, exercise in columns] for _, one in learners]
     over = "".join(
         f'<th class="first" scope="colgroup" colspan="{len(lesson.exercises)}">{escape(lesson.title)}</th>'
@@ -44,7 +43,7 @@ def html(learners, course, every=None):
     )
     feet = "\n".join(_sums(columns, states, state) for state in MARKS)
     notes = "".join(f"<li>{escape(f'{name}: {note}')}</li>" for name, one in learners for note in one.notes)
-    legend = " · ".join(f"{mark} {state}" for mark, state in zip(MARKS.values(), MARKS, strict=True))
+    legend = ", ".join(f"{mark} {state}" for mark, state in zip(MARKS.values(), MARKS, strict=True))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -57,7 +56,6 @@ def html(learners, course, every=None):
 <body>
 <h1>Progress of {len(learners)} learner{"s" if len(learners) > 1 else ""}</h1>
 <p>{legend}. Exercises in italics are optional. Read from the notebooks as they were saved last.</p>
-<div class="wide" tabindex="0" role="region" aria-label="A row for each learner">
 <table>
 <thead>
 <tr><th class="name" rowspan="2" scope="col">learner</th><th rowspan="2" scope="col">right</th>{over}</tr>
@@ -70,7 +68,6 @@ def html(learners, course, every=None):
 {feet}
 </tfoot>
 </table>
-</div>
 {f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""}
 </body>
 </html>
@@ -95,6 +92,11 @@ def _sums(columns, states, wanted):
 def _edge(lesson, exercise):
     """A line on the left where a lesson begins."""
     return " first" if exercise is lesson.exercises[0] else ""
+
+
+def _in_order(name):
+    """A key that sorts names with numbers as people do: seat 2 before seat 10."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name.lower())]
 
 
 def _names(learners):
