@@ -42,6 +42,9 @@ _HOME = {
     "on_rows": "speed",
     "standardize": "speed",
     "with_var": "speed",
+    "FileTyper": "in_the_wild",
+    "file_bytes": "in_the_wild",
+    "load_typer": "in_the_wild",
 }
 __all__ = sorted(_HOME)
 

@@ -1,0 +1,183 @@
+"""Answers to the exercises of lesson 15."""
+
+import numpy as np
+import torch
+from onnx import numpy_helper
+from torch.nn import functional as F
+
+from lessonkit.check.lessons.in_the_wild import _ask, _epsilons, _FileTyper, _fold, _gain_of, _one_pass
+from lessonkit.check.mistakes import edited
+
+
+def by_walking(graph):
+    """Without dictionaries, and as an array."""
+    sizes = {c.name: numpy_helper.to_array(c) for c in graph.initializer}
+    found = []
+    for root in graph.node:
+        for add in graph.node:
+            if root.op_type == "Sqrt" and add.op_type == "Add" and root.input[0] in add.output:
+                found += [float(sizes[n].flatten()[0]) for n in add.input if n in sizes and sizes[n].size == 1]
+    return np.array(found)
+
+
+def by_comparing(layer, shape):
+    """Changes the last number, and reads the bias off ones."""
+    x = torch.randn(shape)
+    moved = x.clone()
+    moved[-1, -1, -1] = 7
+    changed = layer(moved) != layer(x)
+    axes = [axis for axis in range(3) if changed.any(axis).sum() < changed.sum()]
+    bias = layer(torch.ones(shape))[0]
+    return axes, torch.Size([len({tuple(row) for row in rows.tolist()}) for rows in (bias, bias.mT)])
+
+
+class Described(_FileTyper):
+    def forward(self, tokens):
+        x = torch.nn.GELU("tanh")(self.embed(tokens))
+        x = x.view(-1, 512, 4 * 64) if len(tokens) else x.new_zeros(0, 512, 256)
+        x = self.conv(self.norm1(x.permute(0, 2, 1)))
+        return self.head(self.norm2(F.gelu(x, approximate="tanh").max(-1).values))
+
+
+def by_steps(layer):
+    rows = torch.randint(0, 9, (4, 512)).float()
+    far, near = layer(rows + 2.0**17), layer(rows)
+    return (far - near).nan_to_num(1e9).abs().max() > 0.1
+
+
+def by_recursion(graph, root):
+    node = next(n for n in graph.node if root.output[0] in n.input)
+    sizes = {c.name: np.prod(c.dims) for c in graph.initializer}
+    here = [name for name in node.input if sizes.get(name, 0) > 1 and node.op_type == "Mul"]
+    return here[0] if here else by_recursion(graph, node)
+
+
+def by_projection(gain, bias, weight, shift):
+    D = len(gain)
+    center = torch.eye(D, dtype=gain.dtype) - torch.ones(D, D, dtype=gain.dtype) / D
+    return weight @ torch.diag(gain) @ center, F.linear(bias, weight, shift)
+
+
+def from_the_root(graph):
+    made, held = {o: n for n in graph.node for o in n.output}, {c.name: c for c in graph.initializer}
+    adds = [made[n.input[0]] for n in graph.node if n.op_type == "Sqrt" and n.input[0] in made]
+    names = [name for add in adds if add.op_type == "Add" for name in add.input if name in held]
+    return [torch.tensor(numpy_helper.to_array(held[n])).squeeze() for n in names if np.prod(held[n].dims) == 1]
+
+
+def by_axis(layer, shape):
+    x, axes = torch.rand(shape), []
+    for axis in range(3):
+        y, far = x.clone(), [0, 0, 0]
+        far[axis] = 1
+        y[0, 0, 0] = 5
+        axes += [axis] if layer(y)[tuple(far)] != layer(x)[tuple(far)] else []
+    bias = layer(torch.full(shape, 2.0))[0]
+    return torch.tensor(axes), [1 if bias.std(a).max() == 0 else shape[a + 1] for a in (0, 1)]
+
+
+class Gathered(_FileTyper):
+    def forward(self, tokens):
+        table = F.gelu(self.embed.weight, approximate="tanh")
+        x = table[tokens].unflatten(1, (512, 4)).flatten(2).transpose(1, 2)
+        x = F.gelu(self.conv(self.norm1(x)), approximate="tanh")
+        return self.head(self.norm2(F.adaptive_max_pool1d(x, 1)[..., 0] if len(tokens) else x.amax(2)))
+
+
+def by_neighbors(layer):
+    """A row that steps up and down comes out in steps, however far it is from 0."""
+    row = torch.tensor([0.0, 4.0]).repeat(256)
+    near, far = (layer(row[None] + offset)[0].diff() for offset in (0, 2**18))
+    return not torch.allclose(near, far, atol=0.1)
+
+
+def by_queue(graph, root):
+    queue, sizes = [*root.output], {c.name: numpy_helper.to_array(c).size for c in graph.initializer}
+    for name in queue:
+        for node in graph.node:
+            if name in node.input:
+                found = [n for n in node.input if n in sizes and sizes[n] > 1]
+                if found and node.op_type == "Mul":
+                    return found[0]
+                queue += node.output
+
+
+def by_columns(gain, bias, weight, shift):
+    V = torch.einsum("kd,d->kd", weight, gain)
+    return V - V.sum(1, keepdim=True) / V.shape[1], shift + (weight * bias).sum(1)
+
+
+BANK = {
+    "epsilons": {
+        "right": {
+            "two dictionaries": _epsilons,
+            "by walking, as an array": by_walking,
+            "from the root up": from_the_root,
+        },
+        "wrong": {
+            "a number": (lambda graph: 1e-6, "expected"),
+            "the roots": (lambda graph: [n.name for n in graph.node if n.op_type == "Sqrt"], "ValueError"),
+            "nothing": (lambda graph: None, "return"),
+            "by the name of the constant": (
+                lambda graph: [numpy_helper.to_array(c).item() for c in graph.initializer if "eps" in c.name],
+                "expected",
+            ),
+        },
+    },
+    "ask": {
+        "right": {
+            "one number and zeros": _ask,
+            "another number, ones, other forms": by_comparing,
+            "each axis by itself": by_axis,
+        },
+        "wrong": {
+            "always LayerNorm": (lambda layer, shape: ((2,), (1, shape[2])), "expected (1,)"),
+            "only the axes": (lambda layer, shape: _ask(layer, shape)[0], "not in a pair"),
+            "the pair turned round": (lambda layer, shape: _ask(layer, shape)[::-1], "the axes"),
+            "with the batch": (edited(_ask, "tuple(n if v -> (1,) + tuple(n if v"), "Right so far: the axes"),
+            "by autograd": (
+                lambda layer, shape: layer(torch.zeros(shape, requires_grad=True))[0, 0, 0].backward(),
+                "does not require grad",
+            ),
+        },
+    },
+    "file_typer": {
+        "right": {"as in the table": _FileTyper, "with other words": Described, "gathered": Gathered},
+        "wrong": {
+            "no transpose": (edited(_FileTyper, "self.norm1(x.mT) -> self.norm1(x)"), "RuntimeError"),
+            "cut off from the weights": (edited(_FileTyper, "self.norm2(x)) -> self.norm2(x.detach()))"), "gradient"),
+            "an instance": (_FileTyper(), "without brackets"),
+        },
+        "generic_exceptions": ["a little too high"],  # by 3e-4, and float32 logits of 20 may be off by 2e-3
+    },
+    "one_pass": {
+        "right": {"an offset": _one_pass, "other rows, a tensor": by_steps, "by its neighbors": by_neighbors},
+        "wrong": {"always": (lambda layer: True, "expected False"), "a number": (lambda layer: 1.5, "expected False")},
+    },
+    "gain_of": {
+        "right": {"a loop": _gain_of, "recursion": by_recursion, "a queue": by_queue},
+        "wrong": {
+            "the first in the file": (
+                lambda graph, root: next(c.name for c in graph.initializer if len(c.dims) == 2),
+                "expected",
+            ),
+            "the next Mul in the list": (
+                lambda graph, root: next(
+                    name
+                    for node in list(graph.node)[list(graph.node).index(root) :]
+                    for name in node.input
+                    if node.op_type == "Mul" and name.startswith("gain")
+                ),
+                "take turns",
+            ),
+            "the operation": (lambda graph, root: root, "expected"),
+        },
+    },
+    "fold": {
+        "right": {"rows": _fold, "a projection": by_projection, "by columns": by_columns},
+        "wrong": {
+            "in place": (edited(_fold, "weight * gain -> weight.mul_(gain)"), "changed its input"),
+            "one of two": (lambda *given: _fold(*given)[0], "expected the weight and the shift"),
+        },
+    },
+}
