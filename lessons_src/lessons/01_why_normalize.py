@@ -74,7 +74,7 @@ assert deeper["20 layers"]["accuracy"][:, -1].max() < 20
 #
 # **You need** tensors, matrix products, ReLU, `backward()`, and to have seen a training loop.
 #
-# **How it works.** This is your own copy, in `work/`. For a prediction, put one letter between the quotes and run its cell *before* you read on. In an exercise, replace `raise check.YourTurn(...)` by your code, run the cell and the check below it, which answers in green (right), blue (your turn) or red (not yet, and probably why). To come back after a break, select the cell where you stopped, then *Kernel → Restart Kernel and Run up to Selected Cell*.
+# **How it works.** This is your own copy, in `work/`. For a prediction, put one letter between the quotes and run its cell *before* you read on. In an exercise, replace `raise check.YourTurn(...)` by your code, run the cell and the check below it, which answers in green (right), blue (your turn) or red (not yet, and probably why). After a break, select the cell where you stopped, then *Kernel → Restart Kernel and Run up to Selected Cell*.
 # Each check and prediction adds a line to `work/attempts.jsonl`: right or not, and how long it took, never your code. Nothing is sent, and `LESSON_LOG=off make lab` switches it off.
 
 # %% [markdown]
