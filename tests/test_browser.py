@@ -1,0 +1,289 @@
+"""What learners see, in a real browser: JupyterLab on a fresh copy of the course, in a folder with a space and umlauts.
+
+`make test` runs it where Chromium and playwright are (.venv-teaching has playwright, and no torch: nothing here may
+import the course). JupyterLab itself is the learners' own, started by `make lab`.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="make test runs this with .venv-teaching's python")
+ROOT = Path(__file__).resolve().parents[1]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium (on Debian: apt install chromium)")
+LESSON = "03_epsilon.ipynb"
+WAIT = 60_000  # ms for anything that a kernel does; a busy machine is slow
+QUIET = ["disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-component-update"]
+FLAGS = ["--no-sandbox", "--disable-sync", *(f"--{name}" for name in QUIET)]
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A fresh copy of the course; its environment is this repository's."""
+    copy = tmp_path_factory.mktemp("browser") / "Mein Kurs äöü"
+    copy.mkdir()
+    for name in ("Makefile", "README.md", "requirements.txt", "pyproject.toml", "data", "lessons_src", "notebooks"):
+        whole = ROOT / name
+        (shutil.copytree if whole.is_dir() else shutil.copy2)(whole, copy / name)
+    (copy / ".venv").symlink_to(ROOT / ".venv")
+    return copy
+
+
+class Lab:
+    """`make lab` in a course, with a home of its own. Attributes: url (with its token)."""
+
+    def __init__(self, course):
+        self.course, token = course, secrets.token_hex(16)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}/lab/tree/work/{LESSON}?token={token}"
+        home = course.parent / "home"
+        home.mkdir(exist_ok=True)
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+        # The environment's own lessonkit is the repository's; this one's is the copy's.
+        self.environment = kept | {"HOME": str(home), "PYTHONPATH": str(course / "lessons_src"), "PYTHONUTF8": "1"}
+        self.arguments = f"--no-browser --port={port} --ServerApp.port_retries=0 --IdentityProvider.token={token}"
+        self.arguments += " --LabApp.expose_app_in_browser=True"
+        self.log = course.parent / "lab.log"
+
+    def make(self, *arguments, **options):
+        command = ["make", "-o", ".venv/ready", "lab", *arguments]  # -o: what is installed is not looked at again
+        return {"args": command, "cwd": self.course, "env": self.environment} | options
+
+    def __enter__(self):
+        with open(self.log, "w") as log:
+            whole = self.make(f"ARGS={self.arguments}", stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(**whole)
+        port = int(re.search(r":(\d+)/", self.url)[1])
+        end = time.monotonic() + 60
+        while time.monotonic() < end and self.process.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return self
+            time.sleep(0.2)
+        raise RuntimeError(f"make lab did not start:\n{self.log.read_text()}")
+
+    def __exit__(self, *_):
+        os.killpg(self.process.pid, signal.SIGTERM)
+        self.process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def lab(course):
+    with Lab(course) as running:
+        yield running
+
+
+class Page:
+    """A page with a notebook, and what a learner does in it."""
+
+    def __init__(self, page):
+        self.page, self.errors, self.elsewhere = page, [], []
+        page.set_default_timeout(WAIT)
+        page.on("console", lambda said: said.type == "error" and self.errors.append(said.text))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: self._look(request.url))
+
+    def _look(self, url):
+        if not re.match(r"(https?|wss?)://127\.0\.0\.1:|data:|blob:|about:", url):
+            self.elsewhere.append(url)
+
+    def open(self, url):
+        """Open an address, and wait until its notebook is the one in front and has a kernel that is idle."""
+        self.page.goto(url)
+        self.page.wait_for_function(  # a kernel's status is "idle" before there is one, too
+            """path => { const widget = globalThis.jupyterapp?.shell.currentWidget;
+                         const kernel = widget?.sessionContext?.session?.kernel;
+                         return widget?.context?.path === path && widget.content.widgets.length &&
+                                kernel?.connectionStatus === "connected" && kernel.status === "idle" }""",
+            arg=re.search("/tree/([^?]+)", url)[1],
+        )
+
+    def menu(self, menu, item):
+        self.page.click(f".lm-MenuBar-itemLabel:text-is('{menu}')")
+        self.page.click(f".lm-Menu-itemLabel:text-is('{item}')")
+
+    def idle(self):
+        self.page.wait_for_function(
+            """() => { const {content, sessionContext} = jupyterapp.shell.currentWidget;
+                       return sessionContext.session.kernel.status === "idle" &&
+                              content.widgets.every(cell => !/^\\[\\*\\]/.test(cell.promptNode?.textContent ?? "")) }"""
+        )
+
+    def cells(self):
+        """Return the notebook's cells as they would be saved, by their id."""
+        notebook = self.page.evaluate("jupyterapp.shell.currentWidget.content.model.toJSON()")
+        return {cell["id"]: cell for cell in notebook["cells"]}
+
+    def go_to(self, cell):
+        """Scroll to a cell, make it the active one, and return its element."""
+        self.page.evaluate(
+            """async id => { const {content} = jupyterapp.shell.currentWidget;
+                 const at = content.widgets.findIndex(cell => cell.model.id === id);
+                 content.activeCellIndex = at;
+                 await content.scrollToItem(at, "center") }""",
+            cell,
+        )
+        element = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-mod-active.jp-Cell")
+        element.wait_for()
+        return element
+
+    def replace(self, cell, text):
+        """Put text in the place of a cell's own, as pasted, and run the cell."""
+        self.type_into(cell, "ControlOrMeta+a", text=text)
+
+    def type_into(self, cell, *keys, text=""):
+        """Press keys in a cell's editor, put text in at the cursor, and run the cell."""
+        self.go_to(cell).locator(".cm-content").click()
+        for key in keys:
+            self.page.keyboard.press(key)
+        self.page.keyboard.insert_text(text)
+        self.page.keyboard.press("Control+Enter")
+        self.idle()
+
+    def run(self, cell):
+        self.go_to(cell)
+        self.page.keyboard.press("Escape")
+        self.page.keyboard.press("Control+Enter")
+        self.idle()
+        return said(self.cells()[cell])
+
+
+def said(cell):
+    """Return the text of a cell's outputs: what was printed, shown, or said by an error."""
+    texts = []
+    for out in cell["outputs"]:
+        data = out.get("data", {})
+        texts.append(out.get("text") or out.get("traceback") or data.get("text/markdown") or data.get("text/plain"))
+    return re.sub(r"\x1b\[[\d;]*m", "", "".join("".join(text or "") for text in texts))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def notebook(browser, lab):
+    page = Page(browser.new_page(viewport={"width": 1280, "height": 900}))
+    page.open(lab.url)
+    yield page
+    page.page.close()
+
+
+def source(notebook, cell):
+    found = json.loads((ROOT / notebook).read_text(encoding="utf-8"))["cells"]
+    return next("".join(item["source"]) for item in found if item["id"] == cell)
+
+
+def test_run_all_on_an_untouched_lesson_reaches_the_last_cell(notebook):
+    folded = [id for id, cell in notebook.cells().items() if cell["metadata"].get("jupyter", {}).get("source_hidden")]
+    assert len(folded) > 10
+    notebook.menu("Run", "Run All Cells")
+    notebook.page.wait_for_function(
+        "jupyterapp.shell.currentWidget.content.widgets.filter(c => c.model.type === 'code')"
+        ".every(c => c.model.executionCount)"
+    )
+    notebook.idle()
+    code = {id: cell for id, cell in notebook.cells().items() if cell["cell_type"] == "code"}
+    errors = [out["ename"] for cell in code.values() for out in cell["outputs"] if out["output_type"] == "error"]
+    assert errors and set(errors) == {"YourTurn"}
+    (check,) = [cell for cell in code.values() if cell["source"] == "check.normalize(normalize)"]
+    assert said(check).strip() == "Your turn: exercise 3.1 · replace this line by your answer"
+
+
+def test_folded_cells_are_folded_and_open_by_a_click(notebook):
+    cells = notebook.cells()
+    folded = {id for id, cell in cells.items() if cell["metadata"].get("jupyter", {}).get("source_hidden")}
+    hidden = notebook.page.evaluate(
+        "jupyterapp.shell.currentWidget.content.widgets.filter(c => c.inputHidden).map(c => c.model.id)"
+    )
+    assert set(hidden) == folded
+    one = notebook.go_to(next(id for id, cell in cells.items() if id in folded and said(cell)))
+    assert one.locator(".cm-content").count() == 0 and one.locator(".jp-OutputArea-output").count() > 0
+    one.locator(".jp-Placeholder-content").first.click()
+    one.locator(".cm-content").wait_for()
+
+
+def test_a_wrong_and_a_right_answer_are_typed(notebook):
+    right = source(f"notebooks/solutions/{LESSON}", "ex-3-1")
+    wrong = right.replace("(var + eps)", "(var) + eps")
+    assert wrong != right
+    (check,) = [id for id, cell in notebook.cells().items() if cell["source"] == "check.normalize(normalize)"]
+    notebook.replace("ex-3-1", wrong)
+    told = notebook.run(check)
+    assert told.startswith("Not yet") and "under the root" in told, told
+    notebook.replace("ex-3-1", right)
+    assert notebook.run(check).startswith("Right"), notebook.run(check)
+    one_each = "**Not quite.** That is one for each feature."
+    for keys, verdict in {("a",): one_each, ("Backspace", "b"): "**Yes.**"}.items():
+        notebook.type_into("recall-3-1", "End", "ArrowLeft", "ArrowLeft", *keys)  # between the quotes
+        assert notebook.cells()["recall-3-1"]["source"] == f'check.recall("3.1", "{keys[-1]}")'
+        assert verdict in said(notebook.cells()["recall-3-1"])
+
+
+def test_a_slider_moves_by_the_keyboard(notebook):
+    cell = next(id for id, cell in notebook.cells().items() if "FloatLogSlider(" in "".join(cell["source"]))
+    shown = next(id for id, cell in notebook.cells().items() if "widgets.VBox(" in "".join(cell["source"]))
+    assert cell and shown
+    element = notebook.go_to(shown)
+    handle = element.get_by_role("slider").first
+    handle.focus()
+    before, table = handle.get_attribute("aria-valuenow"), element.locator("table").inner_text()
+    for _ in range(3):
+        notebook.page.keyboard.press("ArrowRight")
+    notebook.page.wait_for_function(
+        "before => document.querySelector('.jp-mod-active.jp-Cell table').innerText !== before", arg=table
+    )
+    assert handle.get_attribute("aria-valuenow") != before
+
+
+def test_a_link_leads_to_another_lesson_and_to_its_section(notebook, lab):
+    """JupyterLab 4.6 looks for the section before it has drawn the lesson, so the first click ends at its top."""
+    clinic = "14_clinic.ipynb"
+    notebook.open(lab.url.replace(LESSON, clinic))
+    linked = r"\]\((\d\d_\w+\.ipynb)#([^)]+)\)"
+    texts = {id: cell["source"] for id, cell in notebook.cells().items() if cell["cell_type"] == "markdown"}
+    cell = next(id for id, text in texts.items() if re.search(linked, text))
+    name, section = re.search(linked, texts[cell]).groups()
+    link = f"a[href*='{name}']"
+    notebook.go_to(cell).locator(link).first.click()
+    at = "path => jupyterapp.shell.currentWidget.context?.path === path"
+    notebook.page.wait_for_function(at, arg=f"work/{name}")
+    heading = notebook.page.locator(f"[data-jupyter-id='{section}']")
+    heading.wait_for(state="attached")
+    notebook.page.locator(f".lm-TabBar-tabLabel:text-is('{clinic}')").first.click()
+    notebook.page.wait_for_function(at, arg=f"work/{clinic}")
+    notebook.go_to(cell).locator(link).first.click()
+    notebook.page.wait_for_function(
+        """section => { const at = document.querySelector(`[data-jupyter-id='${section}']`).getBoundingClientRect();
+                        return at.top > 0 && at.top < innerHeight / 2 }""",
+        arg=section,
+    )
+
+
+def test_nothing_was_asked_of_another_machine_and_the_console_is_clean(notebook):
+    assert notebook.elsewhere == []
+    assert notebook.errors == []
+
+
+def test_make_lab_a_second_time_says_where_the_first_one_is(lab):
+    again = subprocess.run(**lab.make(capture_output=True, text=True, timeout=60))
+    assert again.returncode == 0 and "already running for this course" in again.stdout, again.stdout + again.stderr
+    port, token = re.search(r":(\d+)/.*token=(\w+)", lab.url).groups()
+    assert f":{port}/lab?token={token}" in again.stdout
+    assert lab.process.poll() is None
