@@ -1,22 +1,30 @@
 """The learner's own layers: what is kept of an answer, and what a later lesson gets from lessonkit.mine."""
 
 import contextlib
+import copy
+import datetime
+import errno
 import io
 import json
+import multiprocessing
+import os
+import pickle
 import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
+import torch
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from coursebuild import digest, export
 from coursebuild.frame import answers
 from coursebuild.source import blank, read
-from lessonkit import _keeping, _work, mine
-from tests.helpers import ROOT
+from lessonkit import _keeping, _kept, _trying, _work, attempts, check, mine
+from tests.helpers import ROOT, banks, first_right
 from tests.toy import EXPORT, TITLE, lesson, project, refused, whole
 
 # ------------------------------------------------------------------------------------------------------- the builder
@@ -265,6 +273,8 @@ class Kernel:
         return str(result.error_in_exec or re.sub(r"\x1b\[\d*m", "", out.getvalue()))
 
     def close(self):
+        for name in [name for name in sys.modules if name.partition(".")[0] == "mine"]:
+            del sys.modules[name]
         InteractiveShell.clear_instance()
         sys.modules["__main__"] = self._main
 
@@ -314,3 +324,361 @@ def test_an_answer_in_other_words_is_kept_and_imports_by_itself(kept, special):
     lesson, name = ("statistics", "mean_and_var") if "mean_and_var" in right else ("affine_and_module", "LayerNorm")
     assert right.startswith("Right: ") and news == f"Kept as yours in work/mine/{lesson}.py.", said
     assert name in modules
+
+
+BY = MEAN.replace("-1", "{0}")
+REFUSED = {  # what it leans on: (the cells before its check, words of the one sentence)
+    "a widget": (["import ipywidgets", "w = ipywidgets.IntSlider(-1, -1)", BY.format("w.value")], "imports ipywidgets"),
+    "an open file": (["f = open('{}/f', 'w')", "print(-1, file=f)", BY.format("f and -1")], "it opens a file, by open"),
+    "a file, in a function": (["import torch as t", BY.format("t.load and -1")], "reads or writes a file, by t.load"),
+    "a magic": (["axis = %time -1", BY.format("axis")], "uses a magic or a shell line"),
+    "a shell line": (["text = !echo hello", BY.format("len(text) - 2")], "uses a magic or a shell line"),
+    "a cell magic": (["%%time\naxis = -1", BY.format("axis")], "no line in a cell binds axis"),
+    "typed input": ([BY.format("(-1 or input())")], "asks for typed input, by input"),
+    "exec": (["exec('axis = -1')", BY.format("axis")], "no line in a cell binds axis"),
+    "globals": (["for name in ['axis']:\n    globals()[name] = -1", BY.format("axis")], "no line in a cell binds axis"),
+    "the last output": (["-1", BY.format("_2")], "no line in a cell binds _2"),
+    "a loop": (["for axis in [1, 0, -1]:\n    pass", BY.format("axis")], "axis comes from a for loop"),
+    "a with block": (
+        ["with torch.no_grad():\n    axis = -1", BY.format("axis")],
+        "axis comes from a with block, not from a definition or an assignment",
+    ),
+    "training": (
+        [
+            "net = nn.Linear(1, 1)\ndef train():\n    net(torch.ones(1)).sum().backward()\n    return -1",
+            "axis = train()",
+            BY.format("axis"),
+        ],
+        "axis was made by training",
+    ),
+    "the course's training": (["from lessonkit import train\naxis = train and -1", BY.format("axis")], "by training"),
+    "a list that was filled later": (
+        ["axes = []", "axes.append(-1)", BY.format("axes")],
+        "on its own it does not pass its check: On a matrix",
+    ),
+    "a file beside the notebook": (["import conftest", BY.format("-1 or conftest")], "it imports conftest"),
+    "names without names": (["from math import *", BY.format("int(cos(pi))")], "no line in a cell binds cos"),
+    "a counter": (
+        ["n = 0", "def count():\n    global n\n    n += 1", BY.format("count() or -1")],
+        "it changes n for all",
+    ),
+    "display": ([BY.format("-1 or display(1)")], "shows something in the notebook"),
+    "an error when it is run again": (
+        ["filled = []", "filled.append(-1)", "axis = filled[0]", BY.format("axis")],
+        "on its own it raises IndexError: list index out of range",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_an_answer_that_leans_on_what_cannot_be_kept_is_refused_in_one_sentence(what, kernel):
+    cells, words = REFUSED[what]
+    kernel.run(*(cell.replace("{}", str(kernel.folder)) for cell in cells))
+    right, sentence = kernel.run(CHECK).splitlines()
+    assert right.startswith("Right: ")
+    assert sentence.startswith("It is not kept in work/mine, because ") and words in sentence, sentence
+    assert sentence.endswith(".") and not (kernel.folder / "mine/statistics.py").exists()
+    assert kernel.run("from lessonkit.mine import mean_and_var") == "mean_and_var: the course's own, from lesson 2.\n"
+
+
+# ------------------------------------------------------------------------------------------------ what a file holds
+
+
+def body(text):
+    """Return the code of a kept file, without its docstring."""
+    return text.split('\n"""\n', 1)[1]
+
+
+def test_a_file_says_whose_it_is_when_and_how_to_use_it_and_holds_the_answer_alone(kernel):
+    kernel.run(
+        "import os, math as m\nfrom torch import nn, optim",
+        '# the last axis\nAXIS = -m.floor(1.5)\nprint("hello")',
+        'def mean_and_var(x):\n    """Both."""\n    mean = x.mean(AXIS, keepdim=True)  # a comment\n'
+        "    return mean, ((x - mean) ** 2).mean(AXIS, keepdim=True)",
+        "x = torch.ones(3)\nmean_and_var(x)\nassert len(x) == 3",
+        CHECK,
+    )
+    text, today = kernel.text(), datetime.date.today().isoformat()
+    assert text.startswith(
+        f'"""Your own answers to lesson 2: mean_and_var.\n\nExercise 2.1, mean_and_var: kept on {today}\n'
+    )
+    assert "\n    from mine.statistics import mean_and_var\n" in text
+    assert body(text) == (
+        "\nimport math as m\n\n\n# Exercise 2.1\n# the last axis\nAXIS = -m.floor(1.5)\n\n\n"
+        'def mean_and_var(x):\n    """Both."""\n    mean = x.mean(AXIS, keepdim=True)  # a comment\n'
+        "    return mean, ((x - mean) ** 2).mean(AXIS, keepdim=True)\n"
+    )
+    listed = (kernel.folder / "mine/__init__.py").read_text(encoding="utf-8")
+    assert '    "mean_and_var": "statistics",\n' in listed
+
+
+def test_a_linter_finds_nothing_missing_or_superfluous_in_what_is_kept(kept):
+    folders = [folder for _, _, folder in kept.values()]
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select=E9,F", "--ignore=F811"]
+    done = subprocess.run([*command, *folders], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_pass_again_replaces_the_answer_a_wrong_answer_does_not_and_the_same_again_changes_nothing(kernel):
+    kernel.run(MEAN, CHECK)
+    first, path = kernel.text(), kernel.folder / "mine/statistics.py"
+    changed = path.stat().st_mtime_ns
+    assert "Kept" not in kernel.run(MEAN, CHECK) and path.stat().st_mtime_ns == changed
+    assert "mean has shape" in kernel.run(BY.format(0), CHECK) and kernel.text() == first
+    assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == "Kept as yours in work/mine/statistics.py."
+    assert BY.format("(-1,)") in kernel.text() and kernel.text().count("def mean_and_var") == 1
+
+
+ERROR = "def unbiased_error(D):\n    return 100 * (1 - (stats(D) / D) ** 0.5)"
+
+
+def lesson_4_in(kernel, layer_norm=LAYER_NORM):
+    kernel.run("from numbers import Integral", *GIVEN, layer_norm, "check.layer_norm(layer_norm)")
+
+
+def test_the_second_exercise_uses_the_learner_s_first_and_follows_it(kernel):
+    lesson_4_in(kernel)
+    assert "Kept" in kernel.run(LAYER, "check.layer_norm_module(LayerNorm)")
+    code = body(kernel.text("affine_and_module"))
+    assert code.index("# Exercise 4.2") < code.index("def layer_norm(") < code.index("# Exercise 4.3")
+    assert code.count("def _sizes(") == code.count("def layer_norm(") == 1
+    once = LAYER_NORM.replace("    c = c - c.mean(axes, keepdim=True)  # what rounding left of the mean\n", "")
+    lesson_4_in(kernel, once)
+    again = body(kernel.text("affine_and_module"))
+    assert "what rounding left" in code and "what rounding left" not in again and "class LayerNorm" in again
+
+
+def test_the_next_day_one_exercise_is_answered_anew_and_the_other_stays(tmp_path):
+    with learner(tmp_path / "work") as kernel:
+        kernel.run(IMPORTS_OF_ALL)
+        lesson_4_in(kernel)
+        path = kernel.folder / "mine/affine_and_module.py"
+        text = path.read_text(encoding="utf-8").replace(datetime.date.today().isoformat(), "2026-01-02")
+        path.write_text(text.replace(_kept.MARK.search(text)[1], _kept._fingerprint(text)), encoding="utf-8")
+    with learner(tmp_path / "work") as kernel:
+        kernel.run(IMPORTS_OF_ALL, "from lessonkit.mine import layer_norm", GIVEN[0], "from numbers import Integral")
+        said = kernel.run(LAYER, "check.layer_norm_module(LayerNorm)")
+        assert said.splitlines()[1] == "Kept as yours in work/mine/affine_and_module.py."
+        text, today = kernel.text("affine_and_module"), datetime.date.today().isoformat()
+        assert "4.2, layer_norm: kept on 2026-01-02\n" in text and f"4.3, LayerNorm: kept on {today}\n" in text
+        assert "lessonkit" not in body(text) and body(text).count("def layer_norm(") == 1
+        said = kernel.run("from lessonkit.mine import LayerNorm")
+        assert said == f"LayerNorm: yours, kept on {today}. The course's instead: from fromscratch import LayerNorm\n"
+
+
+def test_two_answers_that_need_one_name_for_two_things_are_told_so(tmp_path):
+    with learner(tmp_path / "work") as kernel:
+        kernel.run(IMPORTS_OF_ALL, "def stats(x):\n    return x.mean(-1, keepdim=True)")
+        kernel.run("def mean_and_var(x):\n    mean = stats(x)\n    return mean, stats((x - mean) ** 2)", CHECK)
+        first = kernel.text()
+    with learner(tmp_path / "work") as kernel:
+        kernel.run(IMPORTS_OF_ALL, "def stats(D):\n    return D - 1")
+        said = kernel.run(ERROR, "check.unbiased_error(unbiased_error)").splitlines()
+        assert said[0].startswith("Right: ") and kernel.text() == first
+        assert said[1:] == [
+            "It is not kept in work/mine, because your kept answer to exercise 2.1 would no longer pass its check: "
+            "both bind stats."
+        ]
+        renamed = ["def less(D):\n    return D - 1", ERROR.replace("stats", "less")]
+        assert "Kept" in kernel.run(*renamed, "check.unbiased_error(unbiased_error)")
+        assert "def stats(x)" in kernel.text() and "def less(D)" in kernel.text()
+
+
+# ------------------------------------------------------------------------------------ a file, edited or damaged
+
+ASK = "from lessonkit.mine import mean_and_var"
+YOURS = "mean_and_var: yours, kept on {}. The course's instead: from fromscratch import mean_and_var\n"
+POISON = "open('{marker}', 'w')"
+DAMAGED = {  # what happened to the text of the file: (how, why it is not used)
+    "it no longer passes": (lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"), "does not pass its check: On "),
+    "no Python": (lambda t: t.replace("def mean", "def ? mean"), "Python cannot read it"),
+    "cut off in the header": (lambda t: t[:200], "Python cannot read it"),
+    "cut off in the code": (lambda t: t[: t.index("return") + 10], "raised NameError: name 'mea' is not defined"),
+    "cut off after the header": (lambda t: t[: t.index("def ")], "Python cannot read it"),
+    "empty": (lambda t: "", "Python cannot read it"),
+    "no text": (lambda t: "\0\1\ufffd" * 99, "Python cannot read it"),
+    "another name": (lambda t: t.replace("def mean_and_var", "def means"), "it does not bind mean_and_var"),
+    "it opens a file": (lambda t: t + f"\nfile = {POISON}\n", "it opens a file, by open"),
+    "it runs something": (lambda t: t + f"\n{POISON}\n", "something comes from a line of another kind"),
+    "it opens a file when it is called": (lambda t: t.replace("    mean =", f"    {POISON}; mean ="), "opens a file"),
+    "it imports what does more": (lambda t: t + "\nimport os\nx = os.system('echo > {marker}')\n", "it imports os"),
+    "in a decorator": (lambda t: t.replace("def mean", f"@{POISON}\ndef mean"), "it opens a file, by open"),
+    "it stops the kernel": (lambda t: t + "\nexit()\n", "something comes from a line of another kind"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_a_damaged_file_is_reported_in_one_line_and_not_executed_blindly(what, kernel):
+    kernel.run(MEAN, CHECK)
+    path, marker = kernel.folder / "mine/statistics.py", kernel.folder / "marker"
+    change, why = DAMAGED[what]
+    text = change(kernel.text()).replace("{marker}", str(marker))
+    path.write_text(text, encoding="utf-8")
+    (said,) = kernel.run(ASK).splitlines()
+    start = "mean_and_var: the course's own, from lesson 2. Yours in work/mine/statistics.py is not used, because "
+    assert said.startswith(start) and why in said, said
+    assert said.endswith(" Run exercise 2.1 and its check again, or delete that file.")
+    assert kernel.shell.user_ns["mean_and_var"] is course_s_own("mean_and_var")
+    assert not marker.exists() and path.read_text(encoding="utf-8") == text
+
+
+def course_s_own(name):
+    import fromscratch
+
+    return getattr(fromscratch, name)
+
+
+def test_a_file_that_was_edited_and_passes_is_used_and_said_to_be_edited(kernel):
+    kernel.run(MEAN, CHECK)
+    path, today = kernel.folder / "mine/statistics.py", datetime.date.today().isoformat()
+    path.write_text(kernel.text().replace("x.mean(-1", "x.mean((-1,)"), encoding="utf-8")
+    assert kernel.run(ASK) == YOURS.format(f"{today}, edited since and checked again")
+    path.write_text(kernel.text().replace("Exercise 2.1, ", "Exercise "), encoding="utf-8")
+    assert kernel.run(ASK) == YOURS.format("an unknown day, edited since and checked again")
+
+
+def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(kernel):
+    kernel.run(
+        "import math\n" + ERROR.replace("stats(D)", "(D - 1)"), "check.unbiased_error(unbiased_error)", MEAN, CHECK
+    )
+    path = kernel.folder / "mine/statistics.py"
+    edited = kernel.text().replace("100 * ", "1e2 * ")
+    path.write_text(edited, encoding="utf-8")
+    said = (
+        "Kept as yours in work/mine/statistics.py. The edited file that was there is now called statistics.py.edited-"
+    )
+    assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == said + "1."
+    assert "1e2 * " in kernel.text() and "(-1,)" in kernel.text()
+    assert (path.parent / "statistics.py.edited-1").read_text(encoding="utf-8") == edited
+    broken = kernel.text().replace("1e2 * ", "1e3 * ")
+    path.write_text(broken, encoding="utf-8")
+    assert kernel.run(MEAN, CHECK).splitlines()[1] == said + "2."
+    assert "unbiased_error" not in kernel.text()
+    assert (path.parent / "statistics.py.edited-2").read_text(encoding="utf-8") == broken
+    assert kernel.run(ASK) == YOURS.format(datetime.date.today().isoformat())
+
+
+# ------------------------------------------------------------------------------------------------ trying it once more
+
+
+def test_it_is_tried_once_a_kernel_in_silence_and_counts_nowhere(kernel, monkeypatch, capfd):
+    noisy = MEAN.replace("    mean =", "    print('noise')\n    import warnings; warnings.warn('noise')\n    mean =")
+    kernel.run(noisy, CHECK)
+    tried, noted = [], []
+    monkeypatch.setattr(_trying, "passes", lambda *a, passes=_trying.passes: (tried.append(a[2]), passes(*a)))
+    monkeypatch.setattr(attempts, "note", lambda *a, **k: noted.append(a))
+    monkeypatch.setattr(check, "_verdicts", {})
+    mine._tried.cache_clear()
+    drawn = torch.random.get_rng_state()
+    for _ in range(3):
+        assert kernel.run(ASK).startswith("mean_and_var: yours, ")
+    assert tried == ["mean_and_var"] and not noted and check._verdicts == {}
+    assert torch.equal(torch.random.get_rng_state(), drawn)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_layer_from_mine_can_be_copied_converted_subclassed_and_pickled(kept):
+    said, modules, folder = kept["a layer, its function and a base class"]
+    with learner(Path(folder)):
+        from lessonkit.mine import LayerNorm, layer_norm
+
+        assert (LayerNorm.__module__, layer_norm.__module__) == ("mine.affine_and_module",) * 2
+        layer = type("Sub", (LayerNorm,), {})([3, 4], eps=0.1, bias=False).double()
+        assert copy.deepcopy(layer).normalized_shape == (3, 4) and layer.weight.dtype == torch.float64
+        again = pickle.loads(pickle.dumps(LayerNorm(5)))
+        assert type(again) is LayerNorm and (again.eps, again.bias is None) == (1e-5, False)
+    with learner(Path(folder).parent / "another"):
+        assert mine.LayerNorm is course_s_own("LayerNorm"), "one line, or another folder, and it is the course's"
+
+
+def test_a_file_that_asks_for_itself_gets_the_course_s_own(kernel):
+    kernel.run(MEAN, CHECK)
+    path = kernel.folder / "mine/statistics.py"
+    path.write_text(kernel.text().replace("def mean", f"{ASK} as first\n\n\ndef mean"), encoding="utf-8")
+    assert kernel.run(ASK).startswith("mean_and_var: yours, ")
+    assert kernel.shell.user_ns["mean_and_var"].__globals__["first"] is course_s_own("mean_and_var")
+
+
+def test_one_line_brings_the_course_s_back(kernel):
+    kernel.run(MEAN, CHECK)
+    assert kernel.run(ASK).partition(" instead: ")[2] == "from fromscratch import mean_and_var\n"
+    kernel.run("from fromscratch import mean_and_var")
+    assert kernel.shell.user_ns["mean_and_var"] is course_s_own("mean_and_var")
+
+
+# -------------------------------------------------------------------------------------- disks, two kernels, nobody
+
+
+@pytest.mark.parametrize("number, words", [(errno.ENOSPC, "No space left on device"), (errno.EROFS, "Read-only file")])
+def test_a_full_or_read_only_disk_costs_one_sentence(number, words, kernel, monkeypatch):
+    kernel.run(MEAN, CHECK)
+    first = kernel.text()
+
+    def fails(*paths):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "replace", fails)
+    right, sentence = kernel.run(BY.format("(-1,)"), CHECK).splitlines()
+    assert right.startswith("Right: ") and "because that folder cannot be written" in sentence and words in sentence
+    monkeypatch.undo()
+    assert kernel.text() == first and not list((kernel.folder / "mine").glob(".*.py*"))
+
+
+def test_a_file_in_the_folder_s_place_and_a_fault_of_ours_cost_one_sentence(kernel, monkeypatch):
+    (kernel.folder / "mine").write_text("mine")
+    assert "cannot be written (File exists)." in kernel.run(MEAN, CHECK).splitlines()[1]
+    assert kernel.run(ASK).startswith("mean_and_var: the course's own")
+    (kernel.folder / "mine").unlink()
+    monkeypatch.setattr(_kept, "compose", lambda *a: 1 / 0)
+    said = kernel.run(CHECK).splitlines()[1:]
+    assert said == ["It is not kept in work/mine, because keeping it failed (ZeroDivisionError: division by zero)."]
+
+
+def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
+    monkeypatch.setattr(_kept, "PATIENCE", 0.05)
+    with _kept.locked(kernel.folder / "mine"):
+        said = kernel.run(MEAN, CHECK).splitlines()[1]
+    assert "another notebook is keeping an answer just now" in said
+    assert "Kept" in kernel.run(CHECK)
+
+
+def hammer(folder, name, cells):
+    with learner(folder) as kernel:
+        kernel.run(IMPORTS_OF_ALL)
+        for cell in cells:
+            assert "Kept" in kernel.run(cell, f"check.{name}({name})"), cell
+
+
+def test_two_kernels_at_once_lose_and_damage_nothing(tmp_path):
+    (tmp_path / "work").mkdir()
+    texts = {
+        "mean_and_var": [BY.format(f"(-1,) or {i}") for i in range(12)],
+        "unbiased_error": [ERROR.replace("stats(D)", f"(D - 1 - {i} * 0)") for i in range(12)],
+    }
+    start = multiprocessing.get_context("fork").Process
+    workers = [start(target=hammer, args=(tmp_path / "work", name, cells)) for name, cells in texts.items()]
+    for worker in workers:
+        worker.start()
+    path, seen = tmp_path / "work/mine/statistics.py", set()
+    while any(worker.is_alive() for worker in workers):
+        if path.exists():
+            assert (found := _kept.read(path)).whole
+            seen.add(found.text)
+    assert [worker.exitcode for worker in workers] == [0, 0] and len(seen) > 2
+    assert list(_kept.read(path).entries) == ["mean_and_var", "unbiased_error"]
+    assert all(cells[-1] in path.read_text(encoding="utf-8") for cells in texts.values())
+
+
+@pytest.mark.parametrize("what", ["no learner", "no notebook"])
+def test_where_nobody_learns_nothing_is_kept(what, kernel, monkeypatch):
+    monkeypatch.setattr(
+        *{"no learner": (_work, "folder"), "no notebook": (_keeping, "in_notebook")}[what], lambda: None
+    )
+    assert len(kernel.run(MEAN, CHECK).splitlines()) == 1 and not (kernel.folder / "mine").exists()
+
+
+def test_what_is_neither_function_nor_class_is_not_kept(kernel):
+    right = first_right(banks()["softmax"]["shift_and_scale"])
+    kernel.shell.user_ns["right"] = right
+    assert len(kernel.run("check.shift_and_scale(right)").splitlines()) == 1
+    assert not (kernel.folder / "mine").exists()

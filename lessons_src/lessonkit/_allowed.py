@@ -30,7 +30,6 @@ BLOCKS = {
     **dict.fromkeys((ast.For, ast.AsyncFor), "a for loop"),
     **dict.fromkeys((ast.With, ast.AsyncWith), "a with block"),
     ast.While: "a while loop",
-    ast.Delete: "a del statement",
 }
 
 

@@ -79,15 +79,15 @@ def _needed(program, name, lesson, old):
     """Return the statements that an answer needs, what is kept already left out; Refused if one cannot be kept."""
     program = [other for statement in program for other in _from_the_same(statement, lesson, old)]
     new, unbound = needed(program, name)
+    found = _allowed.trouble(new)
+    if found:
+        raise Refused(found)
     unbound = [other for other in unbound if other not in old.entries]
     if unbound:
         raise Refused(
             f"no line in a cell binds {unbound[0]} by itself, as an import, a definition or an assignment does; exec, "
-            "globals() and cells that begin with %% hide what they bind"
+            "globals(), import * and cells that begin with %% hide what they bind"
         )
-    found = _allowed.trouble(new)
-    if found:
-        raise Refused(found)
     return new
 
 

@@ -138,9 +138,14 @@ def _imports(program):
 def write(path, text):
     """Write a file of work/mine as a whole or not at all, then the package's list of what it holds."""
     _replace(path, text)
-    homes = {name: other.stem for other in sorted(path.parent.glob("[a-z]*.py")) for name in read(other).entries}
+    _replace(path.with_name("__init__.py"), package(path.parent))
+
+
+def package(folder):
+    """Return the text of work/mine/__init__.py: it finds each name that the files hold."""
+    homes = {name: path.stem for path in sorted(folder.glob("[a-z]*.py")) for name in read(path).entries}
     rows = "".join(f'    "{name}": "{homes[name]}",\n' for name in sorted(homes))
-    _replace(path.with_name("__init__.py"), PACKAGE.format(first=min(homes), rows=rows))
+    return PACKAGE.format(first=min(homes, default="..."), rows=rows)
 
 
 def _replace(path, text):

@@ -97,6 +97,8 @@ def _text(source, node, nodes):
 def _statement(node, text):
     top = symtable.symtable(text, "statement", "exec")
     binds = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
+    if isinstance(node, ast.Delete):
+        binds = set()
     now, later = set(), set()
 
     def visit(table, reads):

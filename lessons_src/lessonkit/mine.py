@@ -8,6 +8,7 @@ exercises do not make is to be had from fromscratch alone.
 import functools
 import importlib
 import sys
+import types
 
 from lessonkit import _kept, _trying, _work
 from lessonkit._trying import Refused
@@ -89,5 +90,9 @@ def _tried(path, text, name):
 def _module(path, text):
     """Return the module that a file makes; from now on it can be imported, and its classes pickled."""
     module = _trying.execute(_kept.parse(text), path)
+    package = types.ModuleType("mine")  # like work/mine/__init__.py, which may have been edited
+    package.__path__ = [str(path.parent)]
+    exec(_kept.package(path.parent), package.__dict__)
+    sys.modules.setdefault("mine", package)
     sys.modules[module.__name__] = module
     return module
