@@ -10,6 +10,9 @@
 # make test-teaching   run the tests of everything in teaching/                            (make test-teaching ARGS=teaching/tests/test_grading.py)
 # make site            the course as a web site, build/site (teaching/site)                (make site REPOSITORY=owner/name)
 # make slides          a deck a lesson, build/slides (teaching/slides)                     (make slides ARGS="--pdf 06"; ARGS=--help)
+# make grade           points and a page of feedback for each learner (teaching/grading)     (make grade LESSON=06 IN=submitted OUT=grades.csv)
+# make nbgrader        a lesson as an nbgrader assignment, for those who have it              (make nbgrader LESSON=06 OUT=course)
+# make plan            the plan of each session and of three courses, build/plan (teaching/plan)
 # make class           a class on this machine, as root (teaching/classroom)                (make class ARGS="--learners names.txt"; ARGS=--help)
 #
 # make clean      remove what make made; work/ (the learner's own) stays
@@ -27,7 +30,14 @@ PACKAGES := teaching/node_modules
 
 CLASS := .venv-class
 
-.PHONY: lab progress test notebooks check runs bench clean test-teaching site slides class
+NBGRADER := .venv-nbgrader
+
+# The browser tests drive JupyterLab with playwright, which learners do not install.
+BROWSER := if ls $(TEACHING)/lib/*/site-packages/playwright >/dev/null 2>&1; \
+	then $(TEACHING)/bin/python -m pytest -q tests/test_browser.py; \
+	else echo "Browser tests: left out. They need Chromium and make $(TEACHING)/ready."; fi
+
+.PHONY: lab progress test notebooks check runs bench clean test-teaching site slides class grade nbgrader plan
 
 lab: $(READY)
 	@"$(RUN)" lessons_src/lab.py $(ARGS)
@@ -40,6 +50,7 @@ test: $(READY)
 	@"$(RUN)" -m ruff format --check --quiet .
 	@"$(RUN)" -m coursebuild --check
 	@"$(RUN)" -m pytest -q -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 120 $(ARGS)
+	@$(if $(ARGS),,$(BROWSER))
 
 notebooks: $(READY)
 	@"$(RUN)" -m coursebuild $(ARGS)
@@ -69,8 +80,19 @@ slides: $(TEACHING)/ready $(PACKAGES)/ready
 class: $(CLASS)/ready
 	@"$(RUN)" -m teaching.classroom $(ARGS)
 
+grade: $(TEACHING)/ready
+	@test -n "$(LESSON)" -a -n "$(IN)" -a -n "$(OUT)" || { echo "Say which lesson, where the submissions are and where the points go: make grade LESSON=06 IN=submitted OUT=grades.csv" >&2; exit 1; }
+	@$(TEACH) -m teaching.grading "$(LESSON)" "$(IN)" "$(OUT)" $(ARGS)
+
+nbgrader: $(NBGRADER)/ready $(TEACHING)/ready
+	@test -n "$(LESSON)" -a -n "$(OUT)" || { echo "Say which lesson, and the folder of the nbgrader course: make nbgrader LESSON=06 OUT=course" >&2; exit 1; }
+	@$(TEACH) -m teaching.grading.nbgrader "$(LESSON)" "$(OUT)"
+
+plan: $(TEACHING)/ready
+	@$(TEACH) -m teaching.plan $(ARGS)
+
 clean:
-	rm -rf $(VENV) $(TEACHING) $(PACKAGES) $(CLASS) build .pytest_cache .ruff_cache lessons_src/*.egg-info
+	rm -rf $(VENV) $(TEACHING) $(PACKAGES) $(CLASS) $(NBGRADER) build .pytest_cache .ruff_cache lessons_src/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Redone only when the requirements change; a step that fails leaves no `ready`, so the next make tries again.
@@ -99,3 +121,9 @@ $(PACKAGES)/ready: teaching/package.json teaching/package-lock.json
 	@command -v npm >/dev/null || { echo "There is no npm on the PATH, which installs MathJax and reveal.js. Install Node.js 20 or newer." >&2; exit 1; }
 	@cd teaching && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
+
+$(NBGRADER)/ready: teaching/grading/requirements.txt
+	@test -x "$(NBGRADER)/bin/python" || "$(PYTHON)" -m venv $(NBGRADER)
+	@echo "Setting up nbgrader in $(NBGRADER) (once)"
+	@"$(NBGRADER)/bin/python" -m pip install --quiet --disable-pip-version-check -r teaching/grading/requirements.txt || { echo "pip could not install teaching/grading/requirements.txt, see above. Mend that and run make again." >&2; exit 1; }
+	@touch $(NBGRADER)/ready

@@ -22,7 +22,8 @@ from teaching.grading.lesson import GradingError, Lesson
 INSIDE = Path(__file__).with_name("inside")
 KEPT = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_CHOWN", "CAP_DAC_OVERRIDE")  # the worker's, to become another user
 KINDS = ("bubblewrap", "unshare", "none")  # the best first
-BOX = "/tmp/worker"  # where a worker in a jail of its own files finds its folder
+BOX = "/answers"  # the only folder that can be written in a jail of its own files
+FONTS = Path.home() / ".cache/matplotlib"  # what matplotlib has found out about fonts: finding it anew takes seconds
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives")
 
 
@@ -85,13 +86,13 @@ class Jail:
     def _stems(self):
         return sorted(path.stem for path in (self.root / "lessons_src/lessons").glob("[0-9]*.py"))
 
-    def command(self, box):
-        """Return the command line of a worker. box: a folder of its own."""
-        return [*self._before(self.kind, box), str(self.python), str(INSIDE)]
+    def command(self):
+        """Return the command line of a worker."""
+        return [*self._before(self.kind), str(self.python), str(INSIDE)]
 
-    def _before(self, kind, box=None):
+    def _before(self, kind):
         if kind == "bubblewrap":
-            return self._bubblewrap(box)
+            return self._bubblewrap()
         if kind == "unshare":
             return ["unshare", "--net", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
         return []
@@ -107,18 +108,18 @@ class Jail:
         trial = [*self._before(kind), str(self.python), "-c", "import sys"]
         return subprocess.run(trial, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
 
-    def _bubblewrap(self, box):
+    def _bubblewrap(self):
         root = self.root
         shown = [path for path in SYSTEM if os.path.exists(path)]
         shown += [str(prefix) for prefix in _prefixes(self.python) if not prefix.is_relative_to("/usr")]
         kit = root / "lessons_src"
         shown += [str(path) for path in (kit / "lessonkit", root / "data", kit / "fromscratch/__init__.py", INSIDE)]
+        shown += [str(FONTS)] if FONTS.is_dir() else []
         built = [kit / f"fromscratch/{stem[3:]}.py" for stem in self._stems() if stem <= self.lesson.stem]
         shown += [str(path) for path in built if path.exists()]
         command = ["bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--die-with-parent"]
-        command += ["--new-session", "--proc", "/proc", "--dev", "/dev", "--size", str(256 << 20), "--tmpfs", "/tmp"]
-        if box:
-            command += ["--bind", box, BOX]
+        command += ["--new-session", "--proc", "/proc", "--dev", "/dev", "--perms", "0755", "--dir", "/tmp"]
+        command += ["--perms", "0755", "--size", str(256 << 20), "--tmpfs", BOX]
         if os.getuid() == 0:
             for capability in KEPT:
                 command += ["--cap-add", capability]
@@ -128,7 +129,7 @@ class Jail:
         for path in shown:
             link = os.path.islink(path) and path in SYSTEM
             command += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
-        return [*command, "--chdir", "/tmp", "--"]
+        return [*command, "--remount-ro", "/", "--chdir", BOX, "--"]
 
     def environment(self, box):
         """Return the environment of the worker: nothing of the grader's but what Python needs."""
@@ -137,7 +138,7 @@ class Jail:
             "PATH": "/usr/bin:/bin",
             "HOME": box,
             "TMPDIR": box,
-            "MPLCONFIGDIR": box,
+            "FONTS": str(FONTS),
             "USER": "learner",
             "LANG": "C.UTF-8",
             "PYTHONPATH": str(self.root / "lessons_src"),

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import tempfile
 import time
-from pathlib import Path
 
 from teaching.grading.lesson import GradingError
 
@@ -19,6 +18,7 @@ class Worker:
 
     def __init__(self, jail):
         self.jail, self.process = jail, None
+        self.said = ""  # what a process that has ended wrote to stderr
         self.prepared = {}  # of this process: exercise -> seconds that the course's answer takes
 
     def __enter__(self):
@@ -33,6 +33,9 @@ class Worker:
             self.process.wait()
             self.process.stdin.close()
             self.process.stdout.close()
+            self.log.seek(0)
+            self.said = self.log.read().decode(errors="replace").strip()[-1500:]
+            self.log.close()
             shutil.rmtree(self.box, ignore_errors=True)
         self.process, self.prepared = None, {}
 
@@ -64,11 +67,9 @@ class Worker:
     def _start(self):
         self.box = tempfile.mkdtemp(prefix="grading-")
         os.chmod(self.box, 0o711)
-        for fonts in Path.home().glob(".cache/matplotlib/fontlist-*.json"):  # finding all fonts anew takes seconds
-            shutil.copy(fonts, self.box)
-        self.log = open(os.path.join(self.box, "log"), "w+b")
+        self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            self.jail.command(self.box),
+            self.jail.command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -78,9 +79,7 @@ class Worker:
         )
         begin = {"bounds": self.jail.bounds, "allowed": self.jail.allowed, "imports": self.jail.lesson.imports}
         if self.ask({"do": "begin", **begin}, 120) is None:
-            self.log.seek(0)
-            said = self.log.read().decode(errors="replace").strip()[-1500:]
-            raise GradingError(f"the lessons' Python, {self.jail.python}, does not start. It says:\n{said}")
+            raise GradingError(f"the lessons' Python, {self.jail.python}, does not start. It says:\n{self.said}")
 
     def _line(self, deadline):
         """Return a line of the worker's; what is left of it if it ends or takes too long."""

@@ -1,0 +1,120 @@
+"""A lesson as an nbgrader assignment, for those who grade with nbgrader.
+
+    python -m teaching.grading.nbgrader 06 course      (make nbgrader LESSON=06 OUT=course)
+
+writes into the folder course what nbgrader wants: source/06_batchnorm/06_batchnorm.ipynb, nbgrader_config.py, and the
+kernel that runs the lessons. README.md says how to go on, and what nbgrader does not do that `make grade` does.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from coursebuild.source import ROOT
+from teaching.grading import lesson
+from teaching.grading.lesson import CARD, GradingError
+
+CONFIG = '''"""Made by teaching/grading/nbgrader.py. nbgrader reads it in the folder that it is started in."""
+
+import os
+import sys
+
+from nbgrader import preprocessors
+
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # nbgrader calls alembic by name
+os.environ["JUPYTER_PATH"] = {jupyter!r}  # the kernel "python3" is the lessons' own
+os.environ["LESSON_WORK"] = "off"  # grading keeps and logs nothing of a learner's
+
+c = get_config()  # noqa: F821
+c.CourseDirectory.course_id = "layernorm"
+c.Exchange.root = {exchange!r}
+# The exercises are blank already. ClearSolutions would replace cells without nbgrader's own marks by a stub of its own.
+c.GenerateAssignment.preprocessors = [
+    preprocessors.LockCells,
+    preprocessors.ComputeChecksums,
+    preprocessors.SaveCells,
+    preprocessors.CheckCellMetadata,
+    preprocessors.ClearOutput,
+]
+c.ExecutePreprocessor.timeout = 120
+c.ExecutePreprocessor.iopub_timeout = 30
+'''
+
+
+def assignment(stem, root=ROOT):
+    """Return (a lesson's notebook with nbgrader's metadata, the sum of its points).
+
+    An exercise becomes a cell to solve, its check a locked test worth the exercise's ●, shared out if it has several.
+    Optional exercises are worth nothing: nbgrader knows no points beside the sum.
+    """
+    exercises = lesson.read(stem, root).exercises
+    notebook = json.loads((root / f"notebooks/{stem}.ipynb").read_text(encoding="utf-8"))
+    total, current, nth = 0, None, 0
+    for cell in notebook["cells"]:
+        tags = cell["metadata"].get("tags", [])
+        text = "".join(cell["source"])
+        if "exercise" in tags:
+            current, nth = exercises[CARD.search(text)[1]], 0
+            cell["metadata"]["nbgrader"] = _metadata(f"answer-{_dashed(current)}", solution=True)
+        elif "check" in tags:
+            nth += 1
+            points = 0 if current.optional else current.points / len(current.checks)
+            total += points
+            name = f"check-{_dashed(current)}-{nth}"
+            cell["metadata"]["nbgrader"] = _metadata(name, locked=True, grade=True) | {"points": points}
+    notebook["metadata"].pop("lesson", None)
+    return notebook, round(total, 6)
+
+
+def _metadata(name, solution=False, locked=False, grade=False):
+    fixed = {"schema_version": 3, "task": False}
+    return fixed | {"grade_id": name, "solution": solution, "locked": locked, "grade": grade}
+
+
+def _dashed(exercise):
+    return exercise.number.replace(".", "-")
+
+
+def export(stem, folder, root=ROOT, python=None):
+    """Write a lesson, the settings and the kernel into an nbgrader course's folder; return the sum of the points."""
+    folder = folder.resolve()
+    notebook, total = assignment(stem, root)
+    kernel = {
+        "argv": [str(python or root / ".venv/bin/python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+    }
+    config = CONFIG.format(jupyter=str(folder / "jupyter"), exchange=str(folder / "exchange"))
+    files = {
+        f"source/{stem}/{stem}.ipynb": json.dumps(notebook, indent=1, ensure_ascii=False) + "\n",
+        "jupyter/kernels/python3/kernel.json": json.dumps(kernel, indent=1) + "\n",
+        "nbgrader_config.py": config,
+    }
+    settings = folder / "nbgrader_config.py"
+    if settings.exists() and "Made by teaching/grading/nbgrader.py" not in settings.read_text(encoding="utf-8"):
+        raise GradingError(f"{settings} is not one of ours, so nothing was written. Name another folder: OUT=course.")
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return total
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description="Write a lesson as an nbgrader assignment.")
+    parser.add_argument("lesson", help="06 or 06_batchnorm")
+    parser.add_argument("folder", type=Path, metavar="OUT", help="of the nbgrader course; it need not be there")
+    options = parser.parse_args(arguments)
+    try:
+        stem = lesson.find(options.lesson)
+        total = export(stem, options.folder)
+    except GradingError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{options.folder}/source/{stem}: {total:g} points. Go on there: nbgrader generate_assignment {stem}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

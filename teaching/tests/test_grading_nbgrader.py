@@ -1,0 +1,73 @@
+"""The export for nbgrader: what it consists of, and its whole cycle where nbgrader is installed."""
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+
+import pytest
+
+from coursebuild.source import ROOT
+from teaching.grading import lesson
+from teaching.grading.lesson import GradingError
+from teaching.grading.nbgrader import assignment, export
+from teaching.tests.grading_toys import SIX, stored, with_answers, write
+
+NBGRADER = ROOT / ".venv-nbgrader/bin/nbgrader"
+PYTHON = ROOT / ".venv/bin/python"
+
+
+@pytest.mark.parametrize("stem", sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")))
+def test_every_lesson_becomes_an_assignment(stem):
+    notebook, total = assignment(stem)
+    cells = [cell["metadata"]["nbgrader"] for cell in notebook["cells"] if "nbgrader" in cell["metadata"]]
+    exercises = lesson.read(stem).exercises.values()
+    assert total == sum(one.points for one in exercises if not one.optional)
+    assert sum(cell["solution"] for cell in cells) == len(exercises)
+    assert sum(cell["grade"] for cell in cells) == sum(len(one.checks) for one in exercises)
+    names = [cell["grade_id"] for cell in cells]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[\w-]+", name) for name in names)  # what nbgrader allows
+
+
+def test_settings_of_another_course_are_left_alone(tmp_path):
+    settings = tmp_path / "nbgrader_config.py"
+    settings.write_text("c = get_config()\n")
+    with pytest.raises(GradingError, match="not one of ours"):
+        export(SIX, tmp_path)
+    assert settings.read_text() == "c = get_config()\n" and list(tmp_path.iterdir()) == [settings]
+
+
+@pytest.mark.skipif(not NBGRADER.exists(), reason="nbgrader is not installed: make .venv-nbgrader/ready")
+@pytest.mark.skipif(not PYTHON.exists(), reason="answers run in the learners' environment: make .venv/ready")
+def test_the_whole_cycle(tmp_path):
+    """Assign, submit, grade, give feedback: all points but those of the one wrong answer, none untouched."""
+    assert export(SIX, tmp_path) == 12
+
+    def run(*arguments):
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("JUPYTER", "PYTHONPATH"))}
+        kept |= {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "lessons_src")}
+        done = subprocess.run([str(NBGRADER), *arguments], cwd=tmp_path, env=kept, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+
+    run("generate_assignment", SIX)
+    released = tmp_path / f"release/{SIX}/{SIX}.ipynb"
+    wrong = with_answers(ex_6_5="def normalize_regions(x, norm):\n    return x")
+    for learner, solved in (("untouched", stored(solved=False)), ("one_wrong", wrong)):
+        answers = {cell["id"]: cell["source"] for cell in solved["cells"] if cell["id"].startswith("ex-")}
+        notebook = json.loads(released.read_text(encoding="utf-8"))
+        for cell in notebook["cells"]:
+            cell["source"] = answers.get(cell["id"], cell["source"])
+        write(notebook, tmp_path / "submitted" / learner / SIX / f"{SIX}.ipynb")
+    run("autograde", SIX)
+    run("generate_feedback", SIX)
+    with sqlite3.connect(tmp_path / "gradebook.db") as book:
+        rows = book.execute(
+            "select submitted_assignment.student_id, sum(coalesce(grade.manual_score, grade.auto_score, 0)) from grade "
+            "join submitted_notebook on grade.notebook_id = submitted_notebook.id "
+            "join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id group by 1"
+        ).fetchall()
+    assert dict(rows) == {"untouched": 0, "one_wrong": 10}
+    for learner in ("untouched", "one_wrong"):
+        assert (tmp_path / f"feedback/{learner}/{SIX}/{SIX}.html").stat().st_size > 10_000
