@@ -20,9 +20,6 @@ def build(out, work, repository="", slides=None):
     stage(work / "source", repository, slides)
     shutil.rmtree(out, ignore_errors=True)
     options = ["-q", "-W", "--keep-going", "-b", "html", "-d", str(work / "doctrees")]
-    if repository:
-        options += ["-D", f"html_theme_options.repository_url=https://github.com/{repository}"]
-        options += ["-D", "html_theme_options.use_repository_button=1"]
     if build_main([*options, str(work / "source"), str(out)]):
         return ["Sphinx has warned, see above."]
     for leftover in out.rglob("*webpack-macros.html"):  # the themes ship a template each, with links to nowhere

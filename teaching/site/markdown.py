@@ -6,8 +6,8 @@ import re
 DATA = re.compile(r"\]\(\.\./(data/[^)\s]+)\)")
 KERNEL = re.compile(r" ?\([^()]*running kernel[^()]*\)| It needs a running kernel\.")  # the site's sliders need none
 
-CORNER = re.compile(r"^\|\s*\|(?=.*\n\|\s*:?-)", re.MULTILINE)  # a table whose first column has no heading
-ROW = '| <span class="visually-hidden">row</span> |'  # a screen reader wants one
+HEAD = re.compile(r"^\|.*\|(?=\n\|[\s:|-]+\|$)", re.MULTILINE)  # the headings of a table
+UNNAMED = '| <span class="visually-hidden">what it is</span> '  # a screen reader wants a heading for every column
 
 
 def box(directive, title, body, **options):
@@ -40,7 +40,7 @@ def code(source, language="python"):
 
 def prose(markdown):
     """Return a lesson's Markdown as the site shows it: links to data/ are its own, and no kernel is asked for."""
-    markdown = CORNER.sub(ROW, markdown)
+    markdown = HEAD.sub(lambda head: re.sub(r"\|[^\S\n]*(?=\|)", UNNAMED, head[0]), markdown)
     return KERNEL.sub("", DATA.sub(r"](\1)", markdown))
 
 

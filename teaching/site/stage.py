@@ -82,6 +82,7 @@ def _links(lesson, repository, slides):
     if repository:
         binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/notebooks/{name}"
         links["Run on Binder"] = f'href="{html.escape(binder)}"'
+        links["On GitHub"] = f'href="https://github.com/{repository}/blob/HEAD/notebooks/solutions/{name}"'
     return '<p class="work">' + " ".join(f"<a {where}>{text}</a>" for text, where in links.items()) + "</p>"
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from lessonkit import plot
 
-MOST = 130  # positions of one cell; sliders of more are moved in wider steps
+MOST = 80  # positions of one cell; sliders of more are moved in wider steps
 SCALE = 1.5  # pixels of a picture for each pixel of the page
 RANGES = (widgets.FloatSlider, widgets.IntSlider, widgets.FloatLogSlider, widgets.SelectionSlider)
 SHOWN = (widgets.Image, widgets.HTML, widgets.Label)

@@ -217,8 +217,9 @@ def test_both_editions_can_be_downloaded(site):
 def test_one_setting_makes_the_links_to_the_repository_and_to_binder(site, lessons):
     text = page_of(site, lessons[5])
     assert "https://mybinder.org/v2/gh/owner/name/HEAD?urlpath=lab/tree/notebooks/06_batchnorm.ipynb" in text
-    assert 'href="https://github.com/owner/name"' in text
-    assert "Binder" not in stage._links(lessons[5], "", None)
+    assert 'href="https://github.com/owner/name/blob/HEAD/notebooks/solutions/06_batchnorm.ipynb"' in text
+    without = stage._links(lessons[5], "", None)
+    assert "Binder" not in without and "http" not in without
 
 
 def test_links_finds_what_is_broken(tmp_path):
@@ -242,7 +243,8 @@ def test_prose_asks_for_no_kernel_and_links_to_the_sites_own_data():
     assert prose("**Move** it. (It needs a running kernel.)") == "**Move** it."
     assert prose("Watch. It needs a running kernel.") == "Watch."
     assert prose("[bench](../data/bench.csv)") == "[bench](data/bench.csv)"
-    assert "visually-hidden" in prose("| | a |\n|---|---|\n| 1 | 2 |") and prose("| a | b |") == "| a | b |"
+    unnamed = prose("| | |\n|---|---|\n| 1 | |")
+    assert unnamed.count("visually-hidden") == 2 and unnamed.endswith("|\n|---|---|\n| 1 | |")
 
 
 def test_fences_are_longer_than_those_they_hold():
@@ -349,9 +351,6 @@ def test_search_finds_a_term_and_the_dark_button_works(site):
             page.locator("#search-results a").evaluate_all("all => all.map(a => a.href)")
         )
         page.goto(f"{address}/06_batchnorm.html")
-        button = page.locator(".theme-switch-button").first
-        for _ in range(3):
-            button.click()
-            if page.evaluate("document.documentElement.dataset.theme") == "dark":
-                break
+        page.locator(".theme-switch-button").first.click()
+        page.locator(".theme-change-button[data-mode=dark]").first.click()
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"

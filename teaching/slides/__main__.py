@@ -1,0 +1,80 @@
+"""Build a deck of slides for each lesson, from the notebooks: build/slides.
+
+make slides                          all decks
+make slides ARGS="--pdf"             and each as PDF, which needs a Chromium
+make slides ARGS="--pdf 06 07"       only these lessons
+"""
+
+import argparse
+import hashlib
+import shutil
+import sys
+from pathlib import Path
+
+from pygments.formatters import HtmlFormatter
+
+from teaching import material
+from teaching.slides import deck, pdf
+
+OUT = material.ROOT / "build/slides"
+THEME = Path(__file__).with_name("theme")
+PACKAGES = material.ROOT / "teaching/node_modules"
+FROM_PACKAGES = (
+    "reveal.js/dist/reset.css",
+    "reveal.js/dist/reveal.css",
+    "reveal.js/dist/reveal.js",
+    "reveal.js/plugin/notes/notes.js",
+    "mathjax/es5/tex-svg.js",
+)
+
+
+def build(out, names=(), root=material.ROOT):
+    """Write the decks of the lessons with these numbers, or of all, to a folder. Returns {stem: number of slides}."""
+    if not names:
+        shutil.rmtree(out, ignore_errors=True)
+    (out / "theme").mkdir(parents=True, exist_ok=True)
+    (out / "pictures").mkdir(exist_ok=True)
+    for path in [*THEME.iterdir(), *(PACKAGES / name for name in FROM_PACKAGES)]:
+        shutil.copy(path, out / "theme")
+    (out / "theme/code.css").write_text(HtmlFormatter(style="default").get_style_defs(".code"), encoding="utf-8")
+    counts = {}
+    for stem in material.stems(root):
+        if names and stem[:2] not in names:
+            continue
+        lesson = material.read(stem, root)
+        made = deck.slides(lesson)
+
+        def keep(png, stem=stem):
+            name = f"pictures/{stem}-{hashlib.sha256(png).hexdigest()[:8]}.png"
+            (out / name).write_bytes(png)
+            return name
+
+        (out / f"{stem}.html").write_text(deck.page(lesson, made, keep), encoding="utf-8")
+        counts[stem] = len(made)
+    return counts
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m teaching.slides", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NUMBER", help="of lessons, 06; all if none is given")
+    parser.add_argument("--pdf", action="store_true", help="print each deck as PDF too (needs a Chromium)")
+    options = parser.parse_args(arguments)
+    there = [stem[:2] for stem in material.stems()]
+    for name in options.names:
+        if name not in there:
+            parser.error(f"there is no lesson {name}. There are {', '.join(there)}.")
+    counts = build(OUT, options.names)
+    for stem, count in counts.items():
+        print(f"{(OUT / stem).relative_to(material.ROOT)}.html: {count} slides")
+    if options.pdf:
+        try:
+            for path in pdf.print_decks([OUT / f"{stem}.html" for stem in counts]):
+                print(path.relative_to(material.ROOT))
+        except FileNotFoundError as error:
+            print(error, file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Print a deck as PDF with a Chromium: one page a slide, without notes."""
+
+import shutil
+
+from playwright.sync_api import sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync".split()
+
+
+def browser_path():
+    """Return the path of a Chromium, None if there is none on the PATH."""
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def print_decks(decks):
+    """Write NAME.pdf beside each deck NAME.html of a list; return the paths.
+
+    Raises FileNotFoundError where no Chromium is on the PATH.
+    """
+    chromium = browser_path()
+    if chromium is None:
+        raise FileNotFoundError(
+            f"A PDF needs Chromium or Chrome, and none of {', '.join(NAMES)} is on the PATH. Install one, or open the "
+            "deck in your browser with ?print-pdf at the end of its address and print it."
+        )
+    written = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        for path in decks:
+            page = browser.new_page()
+            page.goto(f"{path.resolve().as_uri()}?print-pdf")
+            page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=120_000)
+            written.append(path.with_suffix(".pdf"))
+            page.pdf(path=written[-1], prefer_css_page_size=True, print_background=True)
+            page.close()
+        browser.close()
+    return written
