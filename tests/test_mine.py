@@ -10,17 +10,21 @@ import multiprocessing
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import lab
+import nbformat
 import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
+from nbclient import NotebookClient
 from traitlets.config import Config
 
-from coursebuild import digest, export
+from coursebuild import command, digest, editions, export
 from coursebuild.frame import answers
 from coursebuild.source import blank, read
 from lessonkit import _keeping, _kept, _trying, _work, attempts, check, mine
@@ -682,3 +686,173 @@ def test_what_is_neither_function_nor_class_is_not_kept(kernel):
     kernel.shell.user_ns["right"] = right
     assert len(kernel.run("check.shift_and_scale(right)").splitlines()) == 1
     assert not (kernel.folder / "mine").exists()
+
+
+def test_a_learner_is_who_started_a_kernel_in_work_and_nobody_else(tmp_path):
+    kit = tmp_path / "lessons_src/lessonkit"
+    kit.mkdir(parents=True)
+    (kit / "__init__.py").touch()
+    shutil.copy(ROOT / "lessons_src/lessonkit/_work.py", kit)
+    for folder in ("work/solutions", "notebooks", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+    ask = "import os; from lessonkit import _work; os.chdir('/'); print(_work.folder())"
+    rows = {  # (where the kernel starts, LESSON_WORK): its learner's folder
+        ("work", None): "work",
+        ("work/solutions", None): None,
+        ("notebooks", None): None,
+        ("work", "off"): None,
+        ("elsewhere", None): None,
+        ("elsewhere", "elsewhere"): "elsewhere",
+        ("work", "elsewhere"): None,
+    }
+    for (start, named), wanted in rows.items():
+        environment = os.environ | {"PYTHONPATH": str(tmp_path / "lessons_src"), "LESSON_WORK": ""}
+        if named:
+            environment["LESSON_WORK"] = named if named == "off" else str(tmp_path / named)
+        done = subprocess.run(
+            [sys.executable, "-c", ask], cwd=tmp_path / start, env=environment, capture_output=True, text=True
+        )
+        assert done.stdout == f"{tmp_path / wanted if wanted else None}\n", (start, named, done.stderr)
+
+
+def test_make_lab_tells_kernels_where_the_learner_works(monkeypatch):
+    for name, value in {"running": lambda: None, "copy_missing": list, "older": list}.items():
+        monkeypatch.setattr(lab, name, value)
+    monkeypatch.setattr(lab, "opens_on", lambda: ("01_a.ipynb", []))
+    monkeypatch.setattr(os, "chdir", lambda path: None)
+    monkeypatch.setattr(os, "execv", lambda program, arguments: None)
+    monkeypatch.setattr("subprocess.call", lambda arguments: None)
+    monkeypatch.setenv("PYTHONSTARTUP", "")
+    for given, wanted in ((None, str(ROOT / "work")), ("off", "off")):
+        monkeypatch.setenv("LESSON_WORK", given) if given else monkeypatch.delenv("LESSON_WORK")
+        lab.main([])
+        assert os.environ["LESSON_WORK"] == wanted
+
+
+# ------------------------------------------------------------------------------------------- real kernels and builds
+
+
+def run_notebook(made, folder, **environment):
+    """Run a notebook in a kernel that starts in the folder; return {cell id: what it printed or raised}."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LESSON_")}
+    client = NotebookClient(made, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}})
+    client.execute(env=clean | environment)
+    outputs = {}
+    for cell in made.cells:
+        for out in cell.get("outputs", []):
+            said = out.get("text", "") if out.output_type == "stream" else out.get("evalue", "")
+            outputs[cell.id] = outputs.get(cell.id, "") + said
+    return outputs
+
+
+def cells_of(*sources):
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+
+
+TAKES = TITLE + "# %%\nfrom lessonkit.mine import early\n\nprint(early(2))\n"
+
+
+@pytest.mark.trains
+def test_builds_nbval_and_solutions_never_use_it_whatever_lies_in_work(tmp_path):
+    """A course of two toy lessons, and a work/mine that gives itself away; then a learner's kernel, which uses it."""
+    leave = shutil.ignore_patterns("__pycache__", "questions", "[a-z]*.py")
+    kit = tmp_path / "lessons_src/lessonkit"
+    shutil.copytree(ROOT / "lessons_src/lessonkit", kit, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(kit / "check/lessons")
+    shutil.copytree(ROOT / "lessons_src/lessonkit/check/lessons", kit / "check/lessons", ignore=leave)
+    (kit / "check/lessons/one.py").write_text("def early(answer):\n    assert answer(2)\n")
+    shutil.copytree(ROOT / "lessons_src/coursebuild", tmp_path / "lessons_src/coursebuild", ignore=leave)
+    (tmp_path / "requirements.txt").write_text("torch\n")
+    project(tmp_path, {"01_one.py": ONE, "02_tiny.py": TAKES})
+    work = tmp_path / "work"
+    (work / "solutions").mkdir(parents=True)
+    (work / "mine").mkdir()
+    poison = "def early(x):\n    return 'poison'\n"
+    (work / "mine/one.py").write_text(f'"""Mine."""\n\n{poison}')
+    assert command.main(["02", "--no-budget"], tmp_path) == 0
+    course = "early: the course's own, from lesson 1.\n2\n"
+    for path in ("notebooks/02_tiny.ipynb", "notebooks/solutions/02_tiny.ipynb"):
+        made = nbformat.read(tmp_path / path, as_version=4)
+        kit_only = {"PYTHONPATH": str(tmp_path / "lessons_src")}
+        if "solutions" in path:
+            assert course in "".join(out.text for cell in made.cells for out in cell.get("outputs", []))
+            assert course in run_notebook(made, work / "solutions", **kit_only).values()
+        assert course in run_notebook(made, tmp_path / "notebooks", **kit_only).values()
+    assert course in run_notebook(made, work, **kit_only, LESSON_WORK="off").values()
+    said = "early: yours, kept on an unknown day, edited since and checked again. "
+    assert any(text.startswith(said) and "poison" in text for text in run_notebook(made, work, **kit_only).values())
+
+
+# What one learner writes in lessons 2 to 4: {exercise: its cells}. The others are answered as in the solutions.
+IN_OWN_WORDS = {
+    "ex-2-1": [
+        "import functools\n\nalong_rows = functools.partial(torch.mean, dim=-1, keepdim=True)",
+        "def centre(rows):\n    return rows - along_rows(rows)",
+        "def mean_and_var(rows):\n    return along_rows(rows), along_rows(centre(rows).square())",
+    ],
+    "ex-3-1": [
+        "def normalize(x, eps=1e-5):\n    m, v = mean_and_var(x)\n    return deviation(v, eps) * (x - m)",
+        "from torch import rsqrt as one_over_root\n\ndeviation = lambda v, eps: one_over_root(v + eps)",
+    ],
+    "ex-4-2": [
+        "from dataclasses import dataclass\n\n@dataclass\nclass Affine:\n    gain: object\n    shift: object\n\n"
+        "    def __call__(self, y):\n        y = y if self.gain is None else y * self.gain\n"
+        "        return y if self.shift is None else y + self.shift",
+        "WIDE = {torch.float16: torch.float32, torch.bfloat16: torch.float32}\n\n\ndef standardized(z, axes, eps):\n"
+        "    c = z - z.mean(axes, keepdim=True)\n    return c / (c.square().mean(axes, keepdim=True) + eps) ** 0.5",
+        "def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n"
+        "    sizes = _sizes(normalized_shape)\n    _check_inputs(x, sizes, weight, bias)\n"
+        "    axes = tuple(range(-len(sizes), 0))\n    z = x.contiguous().to(WIDE.get(x.dtype, x.dtype))\n"
+        "    return Affine(weight, bias)(standardized(z, axes, eps)).to(x.dtype)",
+    ],
+    "ex-4-3": ["class Base(nn.Module):\n" + textwrap.indent(FORWARD, "    "), OWN_LAYER, "LayerNorm = Normed"],
+}
+STEPS = {  # lesson: (words of the first cell that is not run, a cell that trains a little with its layer)
+    "09_cnn": (
+        "made = {",
+        'net = cnn(norms["LayerNorm"])\n'
+        'run = trained({"own": lambda: net}, lr=0.05, seeds=range(1), epochs=1, every=21)["own"]\n'
+        'print(sorted({type(m).__module__ + "." + type(m).__name__ for m in net if isinstance(m, LayerNorm)}))',
+    ),
+    "11_transformer": (
+        "trained, pre = {}",
+        "net = CharGPT(layers=2)\n"
+        'run = study({"own": lambda: net}, seeds=range(1), steps=25)\n'
+        "norms = [m for m in net.modules() if isinstance(m, LayerNorm)]\n"
+        'print(sorted({type(m).__module__ + "." + type(m).__name__ for m in norms}))',
+    ),
+}
+
+
+def notebook_of(stem, edition="learner"):
+    return editions.notebook(read(ROOT / f"lessons_src/lessons/{stem}.py"), edition)
+
+
+@pytest.mark.trains
+def test_a_learner_goes_from_lesson_2_to_9_and_11_with_layers_in_own_words(tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    for stem in ("02_statistics", "03_epsilon", "04_affine_and_module"):
+        made, solved = notebook_of(stem), {cell.id: cell.source for cell in notebook_of(stem, "solutions").cells}
+        cells = []
+        for cell in made.cells:
+            sources = IN_OWN_WORDS.get(cell.id, [solved[cell.id]] if cell.id.startswith("ex-") else [cell.source])
+            cells += [nbformat.from_dict({**cell, "id": f"{cell.id}-{i}", "source": s}) for i, s in enumerate(sources)]
+        made.cells = cells
+        outputs = run_notebook(made, work, LESSON_WORK=str(work))
+        assert not [text for text in outputs.values() if "is not kept" in text]
+        assert not any(out.output_type == "error" for cell in made.cells for out in cell.get("outputs", []))
+    kept = {path.stem: list(_kept.read(path).entries) for path in sorted((work / "mine").glob("[a-z]*.py"))}
+    assert kept == {
+        "affine_and_module": ["short_layer_norm", "layer_norm", "LayerNorm", "translated"],
+        "epsilon": ["normalize", "find_eps", "merge", "normalize_half"],
+        "statistics": ["mean_and_var", "unbiased_error", "is_layer_norm"],
+    }
+    today = datetime.date.today().isoformat()
+    for stem, (until, step) in STEPS.items():
+        made = notebook_of(stem)
+        stop = next(i for i, cell in enumerate(made.cells) if cell.cell_type == "code" and until in cell.source)
+        made.cells = [*made.cells[:stop], nbformat.v4.new_code_cell(step, id="own")]
+        outputs = run_notebook(made, work, LESSON_WORK=str(work))
+        assert any(f"LayerNorm: yours, kept on {today}." in text for text in outputs.values())
+        assert outputs["own"].endswith("['mine.affine_and_module.Normed']\n")
