@@ -850,7 +850,7 @@ check.encoder(encoder)
 #
 # RMSNorm in place of LayerNorm made no visible difference in our GPT:
 
-# %%
+# %% tags=["no-slide"]
 show("RMSNorm minus LayerNorm, nats", final[18] - final[2], digits=2)  # (seeds,) paired
 
 # %% tags=["hide-input"]

@@ -20,6 +20,12 @@ TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  
 INTRODUCTION = re.compile(r"\A# [^\n]*\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
 NEEDS = re.compile(r"^(## What you will be able to do.*?)(?=^## )", re.DOTALL | re.MULTILINE)
 
+INVENTORY = (
+    "## Before and after\n\nWhat do you know already, and what has the course changed? Two forms of an inventory ask "
+    'the same things about LayerNorm in different situations: <a href="notebooks/inventory_a.ipynb" download>form A'
+    '</a> before the course, <a href="notebooks/inventory_b.ipynb" download>form B</a> after it.'
+)
+
 
 def stage(folder, repository="", slides=None, root=material.ROOT):
     """Write the Sphinx source of the whole site to a folder, which is emptied before.
@@ -102,9 +108,10 @@ def _start(lessons, readme, root):
             cards.append(box("grid-item-card", title, words, link=lesson.stem, **{"link-type": "doc"}))
         parts.append(f"## {part}\n\n" + box("grid", "1 2 2 2", "\n\n".join(cards), gutter=2))
         trees.append(_tree(part, [f"{lesson.number} · {lesson.name} <{lesson.stem}>" for lesson in inside]))
+    before_and_after = [INVENTORY] if (root / "notebooks/inventory_a.ipynb").exists() else []
     return "\n\n".join(
-        ["# LayerNorm from scratch", _part_of(readme, INTRODUCTION), *parts, _part_of(readme, NEEDS), *trees]
-        + [_tree("Look up", ["glossary"])]
+        ["# LayerNorm from scratch", _part_of(readme, INTRODUCTION), *parts, _part_of(readme, NEEDS)]
+        + [*before_and_after, *trees, _tree("Look up", ["glossary"])]
     )
 
 

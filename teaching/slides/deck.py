@@ -47,8 +47,10 @@ class _Deck:
         self.recalled = []
         self.title()
         for at, item in enumerate(lesson.items):
-            after = next((other for other in lesson.items[at + 1 :] if not isinstance(other, Code)), None)
-            self.reading = render.paragraphs(after.markdown)[:2] if isinstance(after, Text) else []
+            rest = lesson.items[at + 1 :]
+            self.asks = isinstance(next((other for other in rest if not isinstance(other, Text)), None), Question)
+            after = next((other for other in rest if not isinstance(other, Code)), None)
+            self.reading = render.blocks(after.markdown)[:2] if isinstance(after, Text) else []
             if isinstance(item, Text):
                 self.text(item)
             elif "no-slide" not in item.tags and ("slide" in item.tags or not self.optional):
@@ -83,7 +85,7 @@ class _Deck:
             elif not self.optional and not {"no-slide", "optional"} & set(item.tags):
                 for formula in render.formulas(body) if self.section else []:
                     self.add("formula", render.markdown(formula), render.markdown(body))
-            self.context += render.paragraphs(body)
+            self.context += render.blocks(body)
 
     def start(self, heading, part):
         """Begin what is below a heading."""
@@ -114,7 +116,7 @@ class _Deck:
             for letter, option in zip(LETTERS, item.options, strict=False)
         )
         asked = render.markdown(item.text[:1].upper() + item.text[1:])
-        about = "".join(render.markdown(text) for text in self.context[-2:]) if item.kind == "Predict" else ""
+        about = render.markdown("\n\n".join(render.last(self.context, 2))) if item.kind == "Predict" else ""
         notes = "".join(
             f"<p><b>{letter}</b> {'right: ' if option['right'] else ''}{render.inline(option['reason'])}</p>"
             for letter, option in zip(LETTERS, item.options, strict=False)
@@ -149,7 +151,7 @@ class _Deck:
             f'<h2>Exercise {item.number} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'
             f'{dots}</span><button class="timer" data-minutes="{item.minutes}">{item.minutes} min</button></h2>'
         )
-        about = "".join(render.markdown(text) for text in self.context[-3:])
+        about = render.markdown("\n\n".join(render.last(self.context, 3)))
         if about and all(slide.section != self.section for slide in self.made):
             self.add("text", about)
         notes = f"{about}<p>Solution:</p>{render.code(item.solution)}"
@@ -159,22 +161,26 @@ class _Deck:
         self.question, self.context = waits, []
 
     def patient(self, item):
-        """Whether a cell is the code that a clinic asks about: it is read, and need not put out anything."""
+        """Whether a cell is the code that an opening, a question or a clinic is about: it is read, and not run."""
         defines = re.search(r"^(class|def) ", item.source, re.MULTILINE)
-        return bool(defines) and "clinic" in f"{self.section} {self.lesson.name}".lower() and not item.folded
+        about = self.asks or not self.section or "clinic" in f"{self.section} {self.lesson.name}".lower()
+        return bool(defines) and about and not item.folded
 
     def code(self, item):
-        text = item.text
-        short = item.source.count("\n") < LONGEST and not item.folded
         notes = "".join(render.markdown(one) for one in self.reading)
-        wanted = self.question is not None or "slide" in item.tags or (not self.section and not item.folded)
-        if text.strip() and wanted and not item.sliders:
-            body = (render.code(item.source) if short else "") + render.output(_first(text.rstrip(), MOST, "…"))
-            about = "" if self.section else "".join(render.markdown(one) for one in self.context[:2])
-            self.add("outcome", about + body, notes, after=self.right())
+        opening = "" if self.section else render.markdown("\n\n".join(self.context[:2]))
+        tagged = "slide" in item.tags
+        breaks = not self.section and (
+            not item.folded or self.made[-1].kind == "patient"
+        )  # what the lesson begins with
+        if item.text.strip() and (self.question or breaks or tagged) and not item.sliders:
+            readable = tagged or item.source.count("\n") < LONGEST and not item.folded
+            shown = render.output(_first(item.text.rstrip(), MOST, "…"))
+            self.add("outcome", opening + render.code(item.source) * readable + shown, notes, after=self.right())
             self.context = []
-        elif self.patient(item):
-            self.add("patient", render.code(item.source), notes)
+        elif tagged and not item.figures or self.patient(item):
+            self.add("patient", opening + render.code(item.source), notes)
+            self.context = []
         for figure in item.figures:
             caption = f"<p class='caption'>{render.inline(figure.caption)}</p>"
             self.add("figure", "", notes, figure, caption + self.right())
@@ -193,6 +199,7 @@ def page(lesson, made, picture):
     title = html.escape(f"{lesson.number} · {lesson.title}")
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="theme/reset.css"><link rel="stylesheet" href="theme/reveal.css">
 <link rel="stylesheet" href="theme/code.css"><link rel="stylesheet" href="theme/deck.css"></head>
 <body class="fitting"><div class="reveal"><div class="slides">

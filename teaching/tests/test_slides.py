@@ -78,15 +78,39 @@ def test_formulas_are_found_by_the_parser_and_hints_are_dropped():
     text = "One sentence.\n\n$$a = b$$\n\nThe text $x$ and\n$$c$$ in it.\n\n"
     text += "<details><summary>Hint</summary>\n\n$$d$$\n\n</details>"
     first, second = render.formulas(text)
-    assert first == "One sentence.\n\n$$a = b$$" and "$$c$$" in second
+    assert first == "One sentence.\n\n$$\na = b\n$$" and "$$c$$" in second
+    (joined,) = render.formulas("So:\n\n$$a$$\n\n$$b$$")
+    assert joined == "So:\n\n$$\na\n$$\n\n$$\nb\n$$"
+    (broken,) = render.formulas(f"$$a = {'x + ' * 40} 1 \\qquad b = 2$$")
+    assert broken.count("$$") == 4 and "qquad" not in broken
     assert "Hint" not in render.markdown(text)
     linked = render.markdown("[lesson 4](04_x.ipynb) and $a_b$")
     assert linked.startswith("<p>lesson 4 and ") and "\\(a_b\\)" in linked and "href" not in linked
 
 
-def test_a_clinic_shows_its_patient():
+def test_a_question_is_shown_with_what_it_needs_to_be_understood():
+    text = Text("## 6.2 Second\n\nFirst.\n\nIt is a product:\n\n$$a = b$$\n\nwhere $b$ is known.\n\nRun this cell.")
+    (asked,) = [slide for slide in toy(text, PREDICT) if slide.kind == "predict"]
+    assert "It is a product" in asked.body and "a = b" in asked.body and "known" in asked.body
+    assert "First." not in asked.body and "cell" not in asked.body
+
+
+def test_the_opening_shows_what_breaks():
+    patient, runs = Code("c1", "def patient():\n    pass", [], False), Code("c2", "patient()", ["nan\n"], True)
+    first = Text("# 6 · Toy\n\nIt breaks.")
+    made = deck.slides(Lesson("06_toy", "Toy", "", [first, Code("c0", "load()", ["ready\n"], True), patient, runs]))
+    assert [slide.kind for slide in made] == ["title", "patient", "outcome"]
+    assert "It breaks." in made[1].body and "nan" in made[2].body
+
+
+def test_a_clinic_and_a_question_show_the_code_they_are_about():
     patient = Code("c1", "class Patient:\n    pass", [], False)
     assert toy(patient) == []
+    assert [slide.kind for slide in toy(patient, Text("What then?"), PREDICT)] == [
+        "patient",
+        "predict",
+        "outcome predict",
+    ]
     assert [slide.kind for slide in toy(Text("## 6.8 Clinic: it was fine"), patient)] == ["patient"]
 
 
@@ -98,7 +122,7 @@ def test_take_away_is_the_last_slide_with_its_formulas():
 def test_a_deck_loads_only_what_lies_beside_it(decks):
     for path in decks.glob("*.html"):
         text = path.read_text(encoding="utf-8")
-        loaded = re.findall(r'<(?:script|link|img)[^>]*?(?:src|href)="([^"]+)"', text)
+        loaded = re.findall(r'<(?:script|link|img)[^>]*?(?:src|href)="(?!data:)([^"]+)"', text)
         assert loaded and all((decks / name).is_file() for name in loaded), path.name
         assert "<a " not in text
 
