@@ -37,8 +37,8 @@ def _check_tokens(tokens):
     if not isinstance(tokens, torch.Tensor) or tokens.dtype != torch.int64:
         kind = getattr(tokens, "dtype", type(tokens).__name__)
         raise TypeError(
-            f"tokens are {kind}, expected an int64 tensor of shape (B, 2048). Make a row of each "
-            "file with file_bytes, and stack the rows: torch.stack(rows)."
+            f"tokens are {kind}, expected an int64 tensor of shape (B, 2048). Make a row of "
+            "each file with file_bytes, and stack the rows: torch.stack(rows)."
         )
     if tokens.dim() != 2 or tokens.shape[1] != 2048:
         raise ValueError(
@@ -53,11 +53,10 @@ def _check_tokens(tokens):
 
 
 class FileTyper(nn.Module):
-    """Magika's network: tells the type of a file from the numbers that file_bytes makes of it.
+    """Magika's network: from the numbers that file_bytes makes of a file to its type.
 
-    norm: a class like nn.LayerNorm, called as norm(512, eps=1e-6); it makes norm1 and norm2.
-    Calling it: tokens, int64 (B, 2048), 0 to 256; B may be 0. Returns logits (B, 214), of the
-        parameters' dtype.
+    norm: a class like nn.LayerNorm, called as norm(512, eps=1e-6).
+    Calling it: tokens, int64 (B, 2048), 0 to 256; B may be 0. Returns logits (B, 214).
     Source: Google, magika 1.0.3, models/standard_v3_3 (Apache-2.0).
     Raises TypeError or ValueError (given) for other tokens.
     """
@@ -92,6 +91,7 @@ def _shipped_weights():
         for n, kind in ((2, "weight"), (3, "bias"))
     }
     return norms | {
+        # the bias of the first linear layer, added to each row of its table: the same sum
         "embed.weight": w["Const:0"] + w["MagikaV2/Dense_0/Reshape:0"][0],
         "conv.weight": w["MagikaV2/Conv_0/transpose_3:0"][..., 0],
         "conv.bias": w["const_fold_opt__209"].flatten(),

@@ -1087,6 +1087,8 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | padding that becomes the bias | [14.2](#14.2-Clean-until-it-has-learned) | random gains and biases |
 # | gains drawn like weights | [14.3](#14.3-A-net-that-whispers) | a table of parameters |
 # | the stream overwritten by its normalized self | [14.4](#14.4-Pre-LN-by-name) | silent branches |
+# | a mean over the wrong axis of a network that was ported | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) | one changed number |
+# | the weights of two norms exchanged | [15.6](15_in_the_wild.ipynb#15.6-Clinic:-all-keys-matched,-once-more) | part by part, each on the original's input |
 #
 # ### Ten tests for a LayerNorm
 #
@@ -1167,6 +1169,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | null direction | a direction in which a small step changes no output | [5.5](05_softmax.ipynb#5.5-The-same-numbers-in-the-derivatives) |
 # | Numba | a compiler for Python loops over numbers | [lesson 13](13_speed.ipynb) |
 # | one pass | the variance as E[x²] − E[x]², which loses its digits far from 0; two passes subtract the mean first | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
+# | ONNX | a form for trained models that any framework can read: a list of operations, and constants | [15.1](15_in_the_wild.ipynb#15.1-A-model-is-a-list-of-operations) |
 # | orthogonal projection | a matrix with PP = P and Pᵀ = P: it drops vectors straight down onto a flat set | [8.1](08_geometry.ipynb#8.1-First-move:-a-projection) |
 # | packed | a batch of sequences without its padding | [lesson 10](10_rnn.ipynb) |
 # | page fault | a stop in which the system finds and clears fresh memory | [lesson 13](13_speed.ipynb) |
@@ -1273,6 +1276,8 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.6](02_statistics.ipynb#2.6-A-test-that-finds-a-wrong-layer) |
 # | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [lesson 4, Deeper](04_affine_and_module.ipynb#The-source-on-your-disk) |
+# | a layer that is called LayerNorm takes its mean over the features | The name says nothing of the axis: ask with one changed number | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) |
+# | a port whose labels agree is right | Labels of clear cases agree under a wrong eps as well: compare scores | [15.4](15_in_the_wild.ipynb#15.4-What-each-convention-is-worth) |
 #
 # ## On your own
 #

@@ -1,29 +1,15 @@
 # %% [markdown]
 # # 15 · In the wild
 #
-# Google's [Magika](https://github.com/google/magika) tells the type of a file from its bytes, and Gmail and Drive run it. Its network is small, and the file with its weights is open. Here someone has rebuilt that network in PyTorch and loaded every weight, with LayerNorm as in all lessons: over the last axis, the features.
+# Google's [Magika](https://github.com/google/magika) tells the type of a file from its bytes; Gmail and Drive run it. Its network is small and open. Here someone has rebuilt it in PyTorch and loaded every weight, with LayerNorm as in all lessons: over the last axis, the features.
 
 # %% tags=["hide-input"]
-from collections import Counter
-from pathlib import Path
-
-import numpy as np
-import onnx
-import onnxruntime
 import torch
-from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 from torch.nn import functional as F
 
 from lessonkit import check, data, plot, show  # sets torch to one thread (LESSON_THREADS)
 from lessonkit.mine import LayerNorm  # lesson 4
-
-
-def session(model):
-    """Return what runs a model, given as bytes, in one thread."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 3  # 3: errors only
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 # %% tags=["export", "hide-input"]
@@ -48,6 +34,22 @@ def file_bytes(data):
 
 
 # %% tags=["hide-input"]
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+
+def session(model):
+    """Return what runs a model, given as bytes, in one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3  # 3: errors only
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
 model = onnx.load_from_string(data.magika_model())
 graph, labels, files = model.graph, data.magika_labels(), data.file_corpus()
 tokens = torch.stack([file_bytes(content) for content in files.values()])  # (B, 2048)
@@ -57,7 +59,7 @@ wanted = shipped.argmax(1)  # (B,)
 
 
 def rebuilt(tokens, norm1):
-    """The network with a first norm of one's choice: (B, 2048) -> (B, 214). norm1(x, weight, bias)."""
+    """The network with a norm1(x, weight, bias) of one's choice: (B, 2048) -> (B, 214)."""
     w = {c.name.split("get_logits_/")[-1]: numpy_helper.to_array(c) for c in graph.initializer}
     w = {name: torch.tensor(array) for name, array in w.items()}
     n1, n2 = (f"MagikaV2/LayerNorm_{i}/Reshape_" for i in (0, 1))  # 2: gain, 3: bias
@@ -87,17 +89,17 @@ print("typed like the original:", (typed == wanted).sum().item(), "of", len(file
 assert (typed == wanted).sum() == 16  # the two best scores of a file are 0.01 apart at least
 
 # %% [markdown]
-# There is no error and no `nan`, every shape fits, every weight is the original's, and so is $\epsilon$. Still two files in three are typed differently, and one line is to blame. This lesson reads that line out of the original, rebuilds the network with the LayerNorm of [lesson 4](04_affine_and_module.ipynb), and measures what each convention of a norm is worth.
+# There is no error, every shape fits, and all weights are the original's, as is $\epsilon$. Still two files in three are typed differently, because of one line. This lesson reads that line out of the original, rebuilds the network with the LayerNorm of [lesson 4](04_affine_and_module.ipynb), and measures what each convention is worth.
 #
 # *About 60 min.* **You'll be able to**
 # - read a norm out of a file of a trained model: $\epsilon$, the variance, the axis, gain and bias;
 # - port a model to another framework, and say how far the port agrees and why not further;
 # - say which of a norm's conventions change a result, and which change its last digits;
-# - find two exchanged weights that fit each other's places.
+# - find weights that were exchanged and fit each other's places.
 #
 # **You need** [lesson 3](03_epsilon.ipynb) ($\epsilon$ and the variance in one pass), [lesson 4](04_affine_and_module.ipynb) (the module), [lesson 14](14_clinic.ipynb) (the footprint).
 #
-# One of the lines above says whose LayerNorm this lesson runs. It is yours if you have passed exercise 4.3 in this folder, else the course's.
+# The first line that was printed says whose LayerNorm this lesson runs: yours, if you have kept one, or the course's.
 #
 # **Recall 15.1:** you ask autograd on which inputs one output of a norm depends. What does this footprint tell you?
 # - [ ] the size of $\epsilon$ :: The footprint says which inputs count, and not by how much.
@@ -113,16 +115,11 @@ assert (typed == wanted).sum() == 16  # the two best scores of a file are 0.01 a
 # - [x] 508 :: 512 − 5 + 1.
 # - [ ] 512 :: That takes a padding of 2 on both sides.
 # - [ ] 507 :: 512 − 5 is the number of steps between the first place of the kernel and the last one, and the first counts too.
-#
-# **Recall 15.4:** four numbers near 8,192 with a variance of 1.25. What does $\operatorname{E}[x^2]-\operatorname{E}[x]^2$ give in float32?
-# - [ ] 1.25, up to the seventh digit :: Both terms are near 6.7e7, and float32 moves in steps of 8 there.
-# - [ ] nan :: The difference is a number. Only the root of a negative one would be nan.
-# - [x] a multiple of 8 :: Both terms are rounded to multiples of 8, and so is their difference.
 
 # %% [markdown]
 # ## 15.1 A model is a list of operations
 #
-# What is in the file of a trained model? Magika comes as [ONNX](https://onnx.ai), a format for any framework: a list of operations in the order in which they run, the names of what goes in and out, and constants. The package `onnx` reads it, and `onnxruntime` runs it.
+# What is in the file of a trained model? [ONNX](https://onnx.ai) is a list of operations in the order in which they run, each with the names of what goes in and out, and constants. The package `onnx` reads it, and `onnxruntime` runs it.
 #
 # **Predict 15.1:** the list may say `MatMul`, `Conv`, `Mul`, `ReduceSum`, `Sqrt`, `Tanh`, but no `LayerNormalization`. Which of them leads you to the norms?
 # - [ ] `ReduceSum`, because a mean is a sum :: There are two in each norm, but one more in the softmax at the end.
@@ -132,8 +129,8 @@ assert (typed == wanted).sum() == 16  # the two best scores of a file are 0.01 a
 # %%
 constants = {c.name: numpy_helper.to_array(c) for c in graph.initializer}
 learned = sum(c.size for c in constants.values() if c.dtype == np.float32 and c.size > 1)
-print(len(graph.node), "operations,", f"{learned:,} learned numbers")
-print("opset", model.opset_import[0].version, "· made by", model.producer_name)
+opset = model.opset_import[0].version
+print(f"{len(graph.node)} operations, {learned:,} learned numbers, opset {opset}")
 counts = Counter(node.op_type for node in graph.node)
 print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
 
@@ -141,21 +138,19 @@ print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
 assert learned == 784_214 and counts["Sqrt"] == 2 and "LayerNormalization" not in counts
 
 # %% [markdown]
-# ONNX has a `LayerNormalization` since version 17 of its operations (the *opset*), and this file uses version 15. So each norm is written out. Find the two, and read off their $\epsilon$.
+# ONNX has a `LayerNormalization` since version 17 of its operations (the *opset*), and this file uses 15. So the norms are written out. Read off their $\epsilon$.
 
 
 # %% tags=["exercise"] id="ex-15-1"
-# Exercise 15.1 · ●●●○○ · 6 min
+# Exercise 15.1 · ●●●○○ · 5 min
 def epsilons(graph):
-    """List the eps of each norm in a graph, in the graph's order.
+    """List the eps of each norm in a graph, in the graph's order; an empty list if it has none.
 
-    graph.node: operations in the order in which they run, each with .op_type ("Sqrt"), .input
-        and .output (lists of names). graph.initializer: the constants c, each with .name;
-        numpy_helper.to_array(c) is its NumPy array.
-    A norm is a Sqrt of an Add that adds a single number, a constant, to a variance that other
-    operations have computed; it is the first or the second input of the Add. The graph may
-    hold roots of other things, and they are left out.
-    Returns a list of numbers, empty if there is no norm.
+    graph.node: its operations, each with .op_type ("Sqrt"), .input and .output (lists of
+        names). graph.initializer: its constants c, each with .name; numpy_helper.to_array(c)
+        is a NumPy array.
+    A norm is a Sqrt of an Add of two things: a constant of one number, as the first or the
+    second input, and a variance, which is no constant. Other roots are no norms.
     """
     ### BEGIN SOLUTION
     constants = {c.name: numpy_helper.to_array(c) for c in graph.initializer}
@@ -176,7 +171,7 @@ check.epsilons(epsilons)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Two dictionaries make it short: from a name to the constant that it has, and from a name to the operation that has it among its outputs. Then, for each `Sqrt`: who made its input? Is that an `Add`? Which of its two inputs is a constant with `.size == 1`?
+# Two dictionaries make it short: from a name to its constant, and from a name to the operation that makes it. Then, for each `Sqrt`: what made its input? Is that an `Add`? Which of its two inputs is a constant with `.size == 1`?
 #
 # </details>
 
@@ -184,7 +179,7 @@ check.epsilons(epsilons)
 print("eps of the norms:", [f"{eps:.0e}" for eps in epsilons(graph)])
 
 # %% [markdown]
-# Both use $\epsilon = 10^{-6}$. Here is the first norm, one line an operation. (Left out are those that only change a shape. `x` is what enters.)
+# Both use $\epsilon = 10^{-6}$. Here is the first norm, one line an operation, without those that only change a shape. `x` is what enters.
 
 
 # %% tags=["hide-input"]
@@ -216,23 +211,23 @@ written_out("LayerNorm_0")
 
 # %% [markdown]
 # **Predict 15.2:** `truediv` and `truediv_1` are means: 0.00195312 is 1/512. Which variance is `Sub`?
-# - [ ] the mean of $(x-\mu)^2$, divided by 512 :: For that the mean is subtracted before the square. Here it is subtracted only in `Sub_1`, for the numerator.
+# - [ ] the mean of $(x-\mu)^2$, divided by 512 :: For that the mean is subtracted before the square. Here `Sub_1` subtracts it, for the numerator.
 # - [x] $\operatorname{E}[x^2]-\operatorname{E}[x]^2$, divided by 512 :: A mean of squares minus a squared mean, and both means have the factor 1/512.
 # - [ ] $\operatorname{E}[x^2]-\operatorname{E}[x]^2$, divided by 511 :: The formula is right, but 1/511 is 0.00195695.
 #
-# So it is the biased variance in one pass, whose danger [section 3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) has shown; `Max(0, Sub)` keeps a negative result from the root. The names come from JAX, and in its library Flax this is what `LayerNorm` does unless told otherwise: [`use_fast_variance=True`](https://flax.readthedocs.io/en/latest/api_reference/flax.linen/layers.html), $\epsilon = 10^{-6}$. All that is ordinary. Now for what is not.
+# So it is the biased variance in one pass ([section 3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset)); `Max(0, Sub)` keeps a negative result from the root. That is what `LayerNorm` of Flax does unless told otherwise, with $\epsilon = 10^{-6}$ and [`use_fast_variance=True`](https://flax.readthedocs.io/en/latest/api_reference/flax.linen/layers.html). All this is ordinary. The axis is not.
 
 # %% [markdown]
 # ## 15.2 Over which axis
 #
-# Whose mean is it? Four neighboring bytes with 64 numbers each become one of 512 *positions* with 256 features, so that `x` has shape (B, P, C) = (B, 512, 256). The name in the file is `LayerNorm_0`.
+# Whose mean is it? Each byte has become 64 numbers, and four neighboring bytes are one *position* with 256 features. So `x` has shape (B, P, C) = (B, 512, 256).
 #
 # **Predict 15.3:** 512 numbers share a mean. Which?
 # - [ ] the features of a position :: There are only 256 of them.
-# - [ ] the features of two neighboring positions :: That would make 512, and shapes with it would need a reshape, which the list does not have.
+# - [ ] the features of two neighboring positions :: That makes 512, but it would take a reshape before the sum.
 # - [x] one feature at all positions :: There are 512 positions, so each of the 256 features has a mean of its own over the file.
 #
-# A name is a comment, and a number is a hint. What a norm does can be *asked*: cut it out of the graph, and feed it. The folded cell does the cutting.
+# The file calls it `LayerNorm_0`, but a name is a comment. What a norm does can be *asked*: cut it out of the graph (the folded cell does), and feed it.
 
 
 # %% tags=["hide-input"]
@@ -270,14 +265,14 @@ norm1, norm2 = cut("LayerNorm_0", 512, 256), cut("LayerNorm_1", 512)
 # %% tags=["exercise"] id="ex-15-2"
 # Exercise 15.2 · ●●●○○ · 5 min
 def ask(layer, shape):
-    """Find out by feeding a norm over which axes it takes its statistics, and how its bias lies.
+    """Ask a norm, by feeding it: over which axes are its statistics, and how does its bias lie?
 
-    layer: a function of a float32 tensor of that shape, which returns the same shape. It
-        computes (x - mean) / sqrt(var + eps) * gain + bias with any of these things; no entry
-        of the gain is 0, and neighbors in the bias differ where it varies. No autograd.
-    shape: (B, P, C), all different and at least 3.
-    Returns (axes, bias_shape): the axes that share a mean, as in (2,) or (1, 2); and the shape
-    of the bias without the batch, (P, C), with 1 for an axis along which it does not vary.
+    layer: a function of a float32 tensor of that shape that returns the same shape:
+        (x - mean) / sqrt(var + eps) * gain + bias. No gain is 0; where the bias varies,
+        neighbors differ. It has no gradient.
+    shape: (B, P, C), all different, at least 3.
+    Returns (axes, bias_shape): the axes that share a mean, as in (2,) or (1, 2); and the bias's
+    shape without the batch, (P, C), with 1 for an axis along which it does not vary.
     """
     ### BEGIN SOLUTION
     x = torch.randn(shape, generator=torch.Generator().manual_seed(150))  # (B, P, C)
@@ -318,12 +313,12 @@ plot.cubes(
     title="Magika's first LayerNorm takes its mean over the positions",
     caption="Two files of five positions with four features (in Magika 512 and 256). The dark "
     "cells share one mean and one variance.",
-    alt="Two tensors of two files, five positions and four features. On the left one position's "
-    "four features are dark, on the right one feature at all five positions.",
+    alt="Two tensors of two files, five positions and four features. On the left the features "
+    "of one position are dark, on the right one feature at all five positions.",
 )
 
 # %% [markdown]
-# That is the line. Each of the 256 features is normalized along the file. These are the statistics of **InstanceNorm** for a sequence; but InstanceNorm has a gain for each channel, and this norm has one for each *position*.
+# That is the line to blame. Each of the 256 features is normalized along the file, as **InstanceNorm** does with the channels of a sequence. But InstanceNorm has a gain for each channel. And here?
 
 # %%
 g = torch.Generator().manual_seed(151)
@@ -339,11 +334,11 @@ sum_of = F.instance_norm(x.double().mT, eps=1e-6).mT * stored + bias  # (B, P, C
 assert (norm1(x) - sum_of).abs().max() < 1e-4  # rounding of numbers up to 12: 4e-6 here
 
 # %% [markdown]
-# The quotient is one number a position, whatever the feature. So norm 1 is LayerNorm by the name of its class, InstanceNorm by its statistics, and neither by its gain. (Flax takes any axes; the file does not say why these.) Norm 2 acts on (B, 512), where there is one axis to choose.
+# One gain for each position, whatever the feature. So norm 1 is a LayerNorm by its name, an InstanceNorm by its statistics, and neither by its gain. (Flax takes any axes; the file does not say why these.) Norm 2 acts on (B, 512), where there is only one axis to choose.
 #
 # ## 15.3 Rebuild it with your LayerNorm
 #
-# Your LayerNorm normalizes the last axes. How does it take its mean over the positions? The network in full:
+# How can your LayerNorm, which normalizes last axes, take its mean over the positions? The network:
 #
 # | step | shape of the result |
 # |---|---|
@@ -364,8 +359,8 @@ def _check_tokens(tokens):
     if not isinstance(tokens, torch.Tensor) or tokens.dtype != torch.int64:
         kind = getattr(tokens, "dtype", type(tokens).__name__)
         raise TypeError(
-            f"tokens are {kind}, expected an int64 tensor of shape (B, 2048). Make a row of each "
-            "file with file_bytes, and stack the rows: torch.stack(rows)."
+            f"tokens are {kind}, expected an int64 tensor of shape (B, 2048). Make a row of "
+            "each file with file_bytes, and stack the rows: torch.stack(rows)."
         )
     if tokens.dim() != 2 or tokens.shape[1] != 2048:
         raise ValueError(
@@ -382,11 +377,10 @@ def _check_tokens(tokens):
 # %% tags=["exercise", "export"] id="ex-15-3"
 # Exercise 15.3 · ●●●○○ · 5 min
 class FileTyper(nn.Module):
-    """Magika's network: tells the type of a file from the numbers that file_bytes makes of it.
+    """Magika's network: from the numbers that file_bytes makes of a file to its type.
 
-    norm: a class like nn.LayerNorm, called as norm(512, eps=1e-6); it makes norm1 and norm2.
-    Calling it: tokens, int64 (B, 2048), 0 to 256; B may be 0. Returns logits (B, 214), of the
-        parameters' dtype.
+    norm: a class like nn.LayerNorm, called as norm(512, eps=1e-6).
+    Calling it: tokens, int64 (B, 2048), 0 to 256; B may be 0. Returns logits (B, 214).
     Source: Google, magika 1.0.3, models/standard_v3_3 (Apache-2.0).
     Raises TypeError or ValueError (given) for other tokens.
     """
@@ -416,12 +410,11 @@ check.file_typer(FileTyper)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `x.mT` exchanges the last two axes. After it, the positions are where LayerNorm looks for them; and `Conv1d` reads (B, features, positions), so nothing has to be turned back.
-# `F.gelu` has an argument `approximate`.
+# `x.mT` exchanges the last two axes. After it, the positions are where LayerNorm looks for them; and `Conv1d` reads (B, features, positions), so that nothing has to be turned back. `F.gelu` has an argument `approximate`.
 #
 # </details>
 #
-# The folded cell loads the original's constants. (It adds the bias of the first linear layer to each row of its table: for one row at a time that is the same sum.)
+# The folded `load_typer` makes a `FileTyper` with the original's constants.
 
 
 # %% tags=["export", "hide-input"]
@@ -438,6 +431,7 @@ def _shipped_weights():
         for n, kind in ((2, "weight"), (3, "bias"))
     }
     return norms | {
+        # the bias of the first linear layer, added to each row of its table: the same sum
         "embed.weight": w["Const:0"] + w["MagikaV2/Dense_0/Reshape:0"][0],
         "conv.weight": w["MagikaV2/Conv_0/transpose_3:0"][..., 0],
         "conv.bias": w["const_fold_opt__209"].flatten(),
@@ -477,34 +471,44 @@ def scores(typer, tokens=tokens):
     return typer(tokens).softmax(-1)
 
 
+def same_as_original(found):
+    """Print how many labels of some scores (B, 214) are the original's."""
+    same = (found.argmax(1) == wanted).sum().item()
+    print("typed like the original:", same, "of", len(files), "files")
+
+
+def type_of(path):
+    """Print the three best types of a file, with their scores."""
+    if not path:
+        print("Put the path of a file between the quotes.")
+        return
+    best = scores(load_typer(), file_bytes(Path(path).read_bytes())[None])[0].topk(3)
+    for score, at in zip(*best, strict=True):
+        print(f"{labels[at]:15} {score.item():.3f}")
+
+
 # %%
 mine = scores(load_typer())  # (B, 214)
-print("typed like the original:", (mine.argmax(1) == wanted).sum().item(), "of", len(files))
+same_as_original(mine)
 show("largest difference of a score", (mine - shipped).abs().max(), digits=2)
 
 # %% tags=["hide-input"]
 assert (mine.argmax(1) == wanted).all()
-# 4e-4 here, nearly all of it the original's (section 15.5); 3e-3 is still a hundredth of the
-# smallest distance of two best scores, 0.47.
-assert (mine - shipped).abs().max() < 3e-3
+# 4e-4 here, nearly all of it the original's (section 15.5), and 1e-3 if that gets the files one
+# by one. The two best scores of a file are 0.47 apart at least.
+assert (mine - shipped).abs().max() < 5e-3
 
 # %% [markdown]
-# All 48, with the axis as the only change. Below you can type a file of your own: put its path between the quotes.
+# All 48, with the axis as the only change. Now type a file of your own.
 
 # %%
-path = ""  # for instance "15_in_the_wild.ipynb" or "/usr/bin/env"
-if path:
-    best = scores(load_typer(), file_bytes(Path(path).read_bytes())[None])[0].topk(3)
-    for score, at in zip(*best, strict=True):
-        print(f"{labels[at]:15} {score.item():.3f}")
-else:
-    print("Put the path of a file between the quotes of the first line.")
+type_of("")  # for instance "15_in_the_wild.ipynb"
 
 # %% [markdown]
 # **Predict 15.4:** three files of 5,000 bytes: zeros; nothing but the letter a; and `abcdabcd…`. What does the network say?
-# - [ ] zeros and letters apart: a binary type, and twice a text :: To tell them apart it would need a number that differs, after norm 1.
-# - [ ] three times that it does not know: low scores :: It knows no more than that, but its biases have made up its mind.
-# - [x] the same for all three, with equal scores :: Each position looks like the next one, so each feature is constant, and a norm over the positions makes zeros of it.
+# - [ ] a binary type, and twice a text :: To tell them apart it needs a number that differs after norm 1.
+# - [ ] three low scores, because it cannot know :: It sees nothing, but its biases alone give a label, and a certain one.
+# - [x] the same for all three, with equal scores :: All positions are alike, so each feature is constant, and a norm over the positions makes zeros of it.
 
 # %%
 constant = [bytes(5000), b"a" * 5000, b"abcd" * 1250]
@@ -517,15 +521,15 @@ spread = best.values.max() - best.values.min()
 assert {labels[at] for at in best.indices} == {"iso"} and spread < 1e-4  # rounding, see 15.5
 
 # %% [markdown]
-# A constant row gives zeros ([section 3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula)), and here the rows lie along the file. So the network sees its own biases, and they say "disk image", with certainty. Whatever stays the same along a file is invisible to it: **the axis of a norm decides what a network cannot see.**
+# A constant row becomes zeros, and here the rows lie along the file. So the network sees nothing but its own biases, and they say `iso`, a disk image. **The axis of a norm decides what a network cannot see.**
 
 # %% [markdown]
 # ## 15.4 What each convention is worth
 #
-# Which of a norm's conventions must a port carry, and which hardly matter? Change one at a time, in both norms, and type the 48 files again.
+# Which of a norm's conventions must a port carry? Change one at a time, in both norms, and type the 48 files again.
 #
 # **Predict 15.5:** $\epsilon = 10^{-3}$, the default of Keras, in the place of $10^{-6}$. How many of 48 labels are left?
-# - [x] all of them, though not all scores :: Most variances are a few times 1e-3, so the numbers shrink by a third or so. The best score of a clear file stays the best.
+# - [x] all of them, though not all scores :: Most variances are a few times 1e-3, so most numbers shrink by less than a third. The best score of a clear file stays the best.
 # - [ ] about half :: That takes a larger epsilon. At 0.1 hardly any label is left.
 # - [ ] all of them, and all scores to three digits :: The first norm meets variances of 0.003, next to which 0.001 is not small.
 
@@ -537,10 +541,8 @@ def with_rule(rule):
     class Changed(nn.Module):
         def __init__(self, size, eps):
             super().__init__()
-            self.weight, self.bias = (
-                nn.Parameter(torch.ones(size)),
-                nn.Parameter(torch.zeros(size)),
-            )
+            self.weight = nn.Parameter(torch.ones(size))
+            self.bias = nn.Parameter(torch.zeros(size))
 
         def forward(self, x):
             return rule(x) * self.weight + self.bias
@@ -556,6 +558,18 @@ def ln(x, eps=1e-6):
     return F.layer_norm(x, x.shape[-1:], eps=eps)
 
 
+def weigh(rules):
+    """Type the files by each rule, print what it changes, and return {name: labels (B,)}."""
+    found = {name: scores(load_typer(with_rule(rule))) for name, rule in rules.items()}
+    for name, given in found.items():
+        same, most = (
+            (given.argmax(1) == wanted).sum().item(),
+            (given - shipped).abs().max().item(),
+        )
+        print(f"{name:19} {same:2} labels kept, scores off by at most {most:.2f}")
+    return {name: given.argmax(1) for name, given in found.items()}
+
+
 # %%
 rules = {
     "as shipped": ln,
@@ -567,20 +581,22 @@ rules = {
     "RMSNorm": lambda x: x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt(),
     "no statistics": lambda x: x,
 }
-outcomes = {name: scores(load_typer(with_rule(rule))) for name, rule in rules.items()}
-for name, found in outcomes.items():
-    kept, most = (found.argmax(1) == wanted).sum().item(), (found - shipped).abs().max().item()
-    print(f"{name:19} {kept:2} labels kept, scores differ by at most {most:.2f}")
+outcomes = weigh(rules)
 
 # %% tags=["hide-input"]
-kept = {name: (found.argmax(1) == wanted).sum().item() for name, found in outcomes.items()}
+# The two best scores of a file are 0.004 apart at least, where float32 errs by 1e-6.
+kept = {name: (found == wanted).sum().item() for name, found in outcomes.items()}
+assert {labels[at] for at in outcomes["RMSNorm"]} == {"javascript"}
+assert {labels[at] for at in outcomes["no statistics"]} == {"iso"}
 assert list(kept.values()) == [48, 48, 48, 48, 1, 16, 1, 1]
 
 # %% tags=["hide-input"]
 plot.bars(
     kept,
     xlim=(0, 48),
-    title="The axis and the mean decide; a small change of eps or of the divisor does not",
+    colors={name: "LayerNorm" for name in kept}
+    | {"RMSNorm": "RMSNorm", "no statistics": "none"},
+    title="The axis and the mean decide, and epsilon once it outweighs the variances",
     x="labels like the original's, of 48",
     caption="One convention changed in both norms of Magika's network, all weights as shipped; "
     "48 small files of as many kinds.",
@@ -589,41 +605,43 @@ plot.bars(
 )
 
 # %% [markdown]
-# Why is an $\epsilon$ of $10^{-3}$ felt at all, where most networks would not notice? Look at the variances that each norm meets.
+# RMSNorm calls every file JavaScript, and without statistics everything is a disk image. Why is an $\epsilon$ of $10^{-3}$ felt? Look at the variances that the norms meet.
 
-# %%
+# %% tags=["hide-input"]
 typer, entering = load_typer(), {}
 for name, layer in (("norm 1", typer.norm1), ("norm 2", typer.norm2)):
     layer.register_forward_pre_hook(lambda _, x, n=name: entering.update({n: x[0]}))
 scores(typer)
-met = entering  # (B, C, P) and (B, C)
+met = entering  # {"norm 1": (B, C, P), "norm 2": (B, C)}
+
+# %%
 for name, x in met.items():
     v = x.double().var(-1, correction=0).flatten().sort().values
     tenth, half = (float(f"{v[len(v) // part].item():.1g}") for part in (10, 2))
-    print(f"{name}: a tenth of the variances is below {tenth:g}, half below {half:g}")
+    print(f"{name}: a tenth of the variances is below {tenth:g}, half of them below {half:g}")
 
 # %% [markdown]
-# Norm 2 meets variances above 10 and would not notice an $\epsilon$ of 0.1. Norm 1 meets 0.003, so every change is its own.
+# Norm 2 meets variances above 10, and would not notice an $\epsilon$ of 0.1. What counts is norm 1, which meets 0.003.
 #
-# Do 48 right labels prove a port right, then? These files are clear cases. On 900 others (three draws of 300 from a Linux system) the port with the right $\epsilon$ gave all 900 labels of the original, and with $10^{-3}$ it lost 4 to 6 in 100. So compare scores, not labels: here they are off by 0.22 already.
+# Are 48 right labels enough for a port, then? These files are clear cases. On 900 files drawn from a Linux system the rebuilt network lost no label, with an $\epsilon$ of $10^{-5}$ it lost 3, with $10^{-3}$ 27, and over the features 576. So compare scores, and not only labels: at $10^{-3}$ they are off by 0.22 already here.
 #
 # **What a port between frameworks must carry**, the costly things first:
 #
 # 1. the axis, and which axis gain and bias belong to;
 # 2. whether the mean is subtracted;
 # 3. $\epsilon$, as it was trained;
-# 4. which of two tensors of one shape is which (the clinic below);
-# 5. the activation's form (GELU has two), the layout of weights, padding, and what is done to the data before;
-# 6. the variance's divisor, and whether it is taken in one pass or two: that shows in digits only.
+# 4. which of two tensors of one shape is which ([the clinic](#15.6-Clinic:-all-keys-matched,-once-more));
+# 5. around the norms: the form of GELU, the layout of weights, padding, what is done to the data;
+# 6. the variance's divisor, and one pass or two, for the last digits.
 
 # %% [markdown]
 # ## 15.5 Which of the two is nearer to the truth
 #
-# The rebuilt network and the original differ in the fourth digit of some scores. Who is wrong? Float64 can judge, because its rounding is half a billion times finer.
+# The rebuilt network and the original differ in the fourth digit of some scores. Which is wrong? Float64 can judge.
 #
 # **Predict 15.6:** both compute in float32. Which is nearer to what float64 gives?
 # - [ ] the original: the weights were trained with its arithmetic :: Training adapts weights to a function, and not to the rounding of its last digits.
-# - [x] the rebuilt one, by far :: It subtracts the mean before it squares. The original subtracts two large numbers that are rounded already.
+# - [x] the rebuilt one, by far :: It subtracts the mean before it squares. The original subtracts numbers that are squared and rounded.
 # - [ ] neither: both have seven digits :: So has each single operation. The difference of two nearly equal numbers has fewer.
 
 # %% tags=["nbval-ignore-output"]
@@ -632,7 +650,7 @@ for name, found in {"original": shipped, "rebuilt": mine}.items():
     print(f"{name}: scores off by at most {(found - exact).abs().max().item():.0e}")
 
 # %% tags=["hide-input"]
-# 3.8e-4 and 7e-7 here; on 900 files of a Linux system at most 3.1e-4 and 2.5e-6
+# 3.8e-4 and 7e-7 here; on 900 files drawn from a Linux system at most 3e-3 and 2e-6
 assert (shipped - exact).abs().max() > 20 * (mine - exact).abs().max()
 assert (mine - exact).abs().max() < 2e-5
 entered = met["norm 1"]  # (B, C, P)
@@ -657,29 +675,49 @@ plot.lines(
     xlog=True,
     ylog=True,
     colors={"two passes (rebuilt)": "LayerNorm"},
-    title="One pass loses what the mean is larger than σ; two passes lose next to nothing",
+    title="One pass loses digits as the mean outgrows σ; two passes hardly do",
     x="largest μ²/σ² of a file's 256 features at norm 1",
     y="largest error of norm 1's output",
-    caption="47 files, float32 against float64. (The 48th, of zeros, has variance 0.) The points "
-    "far to the right are the shortest files, which are mostly padding.",
-    alt="Two clouds of points on logarithmic axes. One pass rises from 5e-5 at a ratio of 50 to "
-    "0.4 at 80,000. Two passes stay near 1e-6, and reach 7e-6.",
+    caption="47 files, float32 against float64. (The 48th is all zeros, with variance 0.) The "
+    "points at the right are the shortest files, which are mostly padding.",
+    alt="Two clouds of points on logarithmic axes. One pass rises from 5e-5 at a ratio of 50 "
+    "to 0.4 at 80,000. Two passes stay near 1e-6, and reach 7e-6.",
 )
 
 # %% [markdown]
-# The errors of the original lie where $\mu^2$ is large next to $\sigma^2$, as [section 3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) says: float32 keeps $\mu^2$ to 7 digits, so what is left of $\sigma^2$ has fewer. Short files are hit most, because they are mostly padding, all positions of which are alike.
+# The errors of the original lie where $\mu^2$ is large next to $\sigma^2$: float32 keeps 7 digits of $\operatorname{E}[x^2]$, most of which are those of $\mu^2$. Short files are hit most, because they are mostly padding, so that their positions are nearly all alike. The shortest of all:
+
+
+# %% tags=["hide-input"]
+def three_ways(content):
+    """Print the type of one file by the original, the rebuilt network, and float64."""
+    one = file_bytes(content)[None]  # (B, 2048) = (1, 2048)
+    found = {
+        "original": torch.from_numpy(original.run(None, {"bytes": one.int().numpy()})[0]),
+        "rebuilt": scores(load_typer(), one),
+        "float64": scores(load_typer().double(), one),
+    }
+    for name, share in found.items():  # share: (1, 214)
+        print(f"{name:9} {labels[share.argmax()]}, {share.max().item():.3f}")
+
+
+# %% tags=["nbval-ignore-output"]
+three_ways(b"a")
+
+# %% [markdown]
+# Where this was written, the original called the letter `a` random bytes, and float64 calls it text. (Below 8 bytes the product does not ask its network.) In the 900 files no label differed.
 #
-# Is it the runtime? Ask other layers, with an input of your own.
+# Does the runtime lose the digits? Ask other layers.
 
 
 # %% tags=["exercise"] id="ex-15-4"
-# Exercise 15.4 · ●●○○○ · 4 min
+# Exercise 15.4 · ●●○○○ · 3 min
 def one_pass(layer):
-    """Find out by feeding a layer whether it takes its variance as E[x^2] - E[x]^2 in float32.
+    """Ask a layer, by feeding it: does it take its variance as E[x^2] - E[x]^2 in float32?
 
-    layer: a function of float32 rows (N, 512) that returns (N, 512), each row normalized as
-        (x - mean) / sqrt(var + eps) * gain + bias. eps is at most 0.001, the gains are between
-        0.2 and 3 in size. What it returns may be inf or nan. Others may round a little.
+    layer: a function of float32 rows (N, 512) that returns (N, 512): each row normalized, times
+        gain plus bias. eps is at most 0.001, and the gains are 0.2 to 3 in size. Its output may
+        hold inf or nan; a right one is off by rounding.
     Returns True or False.
     """
     ### BEGIN SOLUTION
@@ -695,7 +733,7 @@ check.one_pass(one_pass)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Which change of a row leaves the output of every LayerNorm as it is ([lesson 8](08_geometry.ipynb)), and which amount of it does a variance in one pass not survive? You know neither gain nor bias, so compare the layer with itself. Every comparison with `nan` is False.
+# What can be added to a row without a change of its LayerNorm ([lesson 8](08_geometry.ipynb)), and how much of it does a variance in one pass not survive? You know neither gain nor bias, so compare the layer with itself. And every comparison with `nan` is False.
 #
 # </details>
 
@@ -730,67 +768,63 @@ for name, layer in asked.items():
 assert [one_pass(layer) for layer in asked.values()] == [True, False, False, False]
 
 # %% [markdown]
-# So it is not the runtime: its own `LayerNormalization` is exact. Writing a norm out in single operations fixes the formula for all time. Why does Flax choose this one? Both sums need the row only once, so it moves fewer bytes ([lesson 13](13_speed.ipynb)), and for rows with $\mu^2$ of the order of $\sigma^2$ nothing is lost. When Keras took it over in 2023, its author [counted](https://github.com/keras-team/keras-core/pull/866) a couple of users among thousands who had switched it off. In this model no label of ours depends on it. **It hurts where the mean is far larger than $\sigma$**: rows that are nearly constant, padding, an input with an offset.
+# So it is not the runtime, whose own `LayerNormalization` is exact. Flax chose one pass for speed, because both sums need each row only once ([lesson 13](13_speed.ipynb)); in 2023 a search of Google's code found it [switched off in a couple of places among thousands](https://github.com/keras-team/keras-core/pull/866). **It hurts where the mean is far larger than $\sigma$**: in rows that are nearly constant, in padding, in data with an offset.
 
 # %% [markdown]
 # ## 15.6 Clinic: all keys matched, once more
 #
-# Why does a port type most files rightly, but not all? Its author has seen that the file holds four constants of 512 numbers for the two norms, and has loaded them in the order in which they stand there.
+# Why does a port type most files right, but not all? The original has four constants of 512 numbers for its norms, and this author has loaded them once more.
 
 
 # %%
 def patient():
-    """The rebuilt network, its two norms loaded in the order of the file."""
-    found = [
-        name for name in constants if "/LayerNorm_" in name and constants[name].size == 512
-    ]
-    typer, places = load_typer(), ("norm1.bias", "norm1.weight", "norm2.bias", "norm2.weight")
-    loaded = {
-        p: torch.tensor(constants[n]).flatten() for p, n in zip(places, found, strict=True)
-    }
-    print(typer.load_state_dict(typer.state_dict() | loaded))
+    """The rebuilt network, with the constants of its norms loaded by the author."""
+    found = [n for n in constants if "/LayerNorm_" in n and constants[n].size == 512]
+    loaded = [torch.tensor(constants[name]).flatten() for name in found]
+    places = ("norm1.bias", "norm1.weight", "norm2.bias", "norm2.weight")
+    typer = load_typer()
+    print(typer.load_state_dict(typer.state_dict() | dict(zip(places, loaded, strict=True))))
     return typer
 
 
-sick = scores(patient()).argmax(1)  # (B,)
-print("typed like the original:", (sick == wanted).sum().item(), "of", len(files))
-print("wrong:", ", ".join(n for n, s, w in zip(files, sick, wanted, strict=True) if s != w))
+# %%
+sick = scores(patient())  # (B, 214)
+same_as_original(sick)
 
 # %% tags=["hide-input"]
-assert (sick == wanted).sum() == 42  # the nearest two best scores are 0.03 apart
+assert (sick.argmax(1) == wanted).sum() == 42  # the two best scores are 0.03 apart at least
 
 # %% [markdown]
 # **Predict 15.7:** your diagnosis?
-# - [ ] gains and biases are exchanged :: The author looked: two of the four lie around 1, and they were loaded as gains.
-# - [ ] a wrong $\epsilon$ :: It would cost labels one by one, indeed, but `FileTyper` makes both norms with 1e-6, and no weights change that.
+# - [ ] gains and biases are exchanged :: The author looked: two of the four constants lie around 1, and they were loaded as gains.
+# - [ ] a wrong $\epsilon$ :: It can cost a few labels, but `FileTyper` makes both norms with 1e-6, and no weights change that.
 # - [x] the weights of norm 1 and of norm 2 are exchanged :: There are 512 positions and 512 features, so each fits into the other's place, and the file may list them in any order.
 #
 # **The tool: compare one part at a time,** each fed with the same input as the original's.
 
 # %%
-ill, z = patient(), met["norm 2"]  # z: (B, 512)
+ill, (h, z) = patient(), met.values()  # h: (B, C, P), z: (B, C)
 with torch.no_grad():
-    show(
-        "norm 1 differs by",
-        (ill.norm1(met["norm 1"]).mT - norm1(met["norm 1"].mT)).abs().max(),
-        1,
-    )
-    show("norm 2 differs by", (ill.norm2(z) - norm2(z)).abs().max(), 1)
+    one, two = ill.norm1(h).mT - norm1(h.mT), ill.norm2(z) - norm2(z)
+show(
+    "mean distance from the original, norm 1 and norm 2",
+    [one.abs().mean(), two.abs().mean()],
+    2,
+)
 
 # %% [markdown]
-# Both norms, and shapes cannot tell. The order of the file cannot, either, and a name is a comment. What counts is *which operation uses* a constant: follow the root downwards.
+# It is both norms. Neither shapes nor the order of the file tell their weights apart, and a name is a comment. What counts is *which operation uses* a constant. In exercise 15.1 you went from the root upwards; now go down.
 
 
 # %% tags=["exercise"] id="ex-15-5"
 # Exercise 15.5 · ●●●○○ · 4 min
 def gain_of(graph, root):
-    """Find the gain of a norm by its use.
+    """Find the gain of a norm by its use: return the name of the constant.
 
-    graph: as in exercise 15.1. root: the Sqrt of a norm in it.
-    What the root makes is read by one operation, what that makes by one more, and so on. The
-    first Mul on this way that has a constant of more than one number among its inputs applies
-    the gain, in either order. Other constants on the way are none: single numbers, or a bias.
-    Returns the name of that constant.
+    graph: as in exercise 15.1. root: the Sqrt of one of its norms.
+    One operation reads what the root makes, one reads what that makes, and so on. The gain is
+    in the first Mul on this way that has a constant of more than one number as an input, the
+    first or the second. Other constants on the way are single numbers, or are added.
     """
     ### BEGIN SOLUTION
     many = {c.name for c in graph.initializer if numpy_helper.to_array(c).size > 1}
@@ -810,45 +844,41 @@ check.gain_of(gain_of)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Keep one name, first the root's `.output[0]`. In a loop: find the operation that has this name among its inputs; is it the one? If not, its output is the next name.
+# Keep one name, at first the root's `.output[0]`. In a loop: find the operation that has this name among its inputs. If it is not the one, its output is the next name.
 #
 # </details>
 
 # %%
-cured = patient()
+cured = load_typer()
 roots = [node for node in graph.node if node.op_type == "Sqrt"]
 for layer, root in zip((cured.norm1, cured.norm2), roots, strict=True):
     gain = gain_of(graph, root)
-    layer.weight.data = torch.tensor(constants[gain]).flatten()
-    layer.bias.data = torch.tensor(constants[gain.replace("Reshape_2", "Reshape_3")]).flatten()
-print(
-    "typed like the original:",
-    (scores(cured).argmax(1) == wanted).sum().item(),
-    "of",
-    len(files),
-)
+    for p, name in ((layer.weight, gain), (layer.bias, gain.replace("shape_2", "shape_3"))):
+        p.data = torch.tensor(constants[name]).flatten()
+healed = scores(cured)  # (B, 214)
+same_as_original(healed)
 
 # %% tags=["hide-input"]
-assert (scores(cured).argmax(1) == wanted).all()
+assert (healed.argmax(1) == wanted).all()
 
 # %% [markdown]
-# As in [section 4.7](04_affine_and_module.ipynb#4.7-Clinic:-every-key-matched,-and-the-net-cannot-read), `<All keys matched successfully>` says that names and shapes fit, and nothing more. On the 900 files of a Linux system this patient loses 25 to 28 labels in 100, and nobody notices who tests it on three. So a port is compared **part by part, on the same inputs**, and not by its last output alone.
+# As in [section 4.7](04_affine_and_module.ipynb#4.7-Clinic:-every-key-matched,-and-the-net-cannot-read), `<All keys matched successfully>` says that names and shapes fit, and nothing more. So a port is compared **part by part, on the same inputs**, and not by its last output alone.
 
 # %% [markdown]
 # ## Take-away
 #
-# - A norm that is written out is found by its root; its $\epsilon$ is what the `Add` before it adds, and its gain what the `Mul` after it takes. The axis is asked with one changed number, the bias with zeros, the one-pass variance with an offset.
-# - Magika's first LayerNorm takes its mean over 512 positions and has a gain for each: your LayerNorm does that on the transposed tensor. The port agrees on all 48 labels, and on scores to 4e-4; nearly all of that is the original's own rounding.
+# - A norm that is written out is found by its root: $\epsilon$ is in the `Add` before it, the gain in the `Mul` after it. Ask for the axis with one changed number, for the bias with zeros, for one pass with an offset.
+# - Magika's first LayerNorm takes its mean over 512 positions, as yours does on the transposed tensor. On 48 files the port agrees on all labels and on scores up to 4e-4, nearly all of which is the original's rounding.
 # - The axis and the mean decide. $\epsilon$ matters as much as the variances are small, so it travels with the weights. The divisor, and one pass or two, show in the digits.
 # - Two exchanged tensors of one shape pass every check of names and shapes. Compare part by part.
 #
-# **Formula card**, complete: which axes share $\mu$ and $\sigma$ is not in the formula, and it is the first thing to ask.
+# **Formula card**, complete. Which axes share $\mu$ and $\sigma$ is not in it, so ask that first.
 #
 # $$\hat x = \frac{x-\mu}{\sqrt{\sigma^2+\epsilon}} \qquad y = \gamma \odot \hat x + \beta$$
 #
-# **This is the end of the course.** It began with a signal that died in fifty layers ([lesson 1](01_why_normalize.ipynb)), and with one line of arithmetic against that. You have built that line into a layer, carried gradients through it by hand, seen the plane and the sphere that it maps to, trained networks with it, and known its relatives; and now your layer has done the work of one that others trained and ship. The formula is short enough to remember. What this course would like you to keep are its habits: predict before you run, ask a layer with an input that can tell, compare with float64, give a comparison its control, and report a number with its condition. They work for layers that are not invented yet.
+# **This is the end of the course.** It began with a signal that died in fifty layers ([lesson 1](01_why_normalize.ipynb)). You have built the line of arithmetic that saves it into a layer, carried gradients through it by hand, seen the plane and the sphere that it maps to, trained networks with it, and met its relatives; now it has done the work of a layer that others trained and ship. The formula is short enough to remember. Keep the habits as well: predict before you run, ask a layer with an input that can tell, compare with float64, give a comparison its control, and report a number with its condition. They will work for layers that are not invented yet.
 #
-# ## Deeper (optional, 15 min)
+# ## Deeper (optional, 11 min)
 #
 # ### A closing project: what remains of norm 2
 #
@@ -882,23 +912,21 @@ check.fold(fold)
 # </details>
 
 # %% tags=["optional"]
-wide_typer = load_typer().double()
+linear = load_typer().double()
 pooled = met["norm 2"].double()  # (B, D)
 new_weight, new_shift = fold(
-    wide_typer.norm2.weight, wide_typer.norm2.bias, wide_typer.head.weight, wide_typer.head.bias
+    linear.norm2.weight, linear.norm2.bias, linear.head.weight, linear.head.bias
 )
 size = (pooled.var(-1, correction=0, keepdim=True) + 1e-6).sqrt()  # (B, 1) all that is left
 with torch.no_grad():
     folded = pooled @ new_weight.T / size + new_shift  # (B, 214)
     show(
-        "largest difference",
-        (folded - wide_typer.head(wide_typer.norm2(pooled))).abs().max(),
-        digits=6,
+        "largest difference", (folded - linear.head(linear.norm2(pooled))).abs().max(), digits=6
     )
 
 # %% tags=["optional", "hide-input"]
 with torch.no_grad():  # float64, logits up to 30
-    assert (folded - wide_typer.head(wide_typer.norm2(pooled))).abs().max() < 1e-10
+    assert (folded - linear.head(linear.norm2(pooled))).abs().max() < 1e-10
 
 # %% [markdown]
 # What remains of norm 2 is one division a file: a **temperature**, as in the softmax of [section 5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see), for the part of the logits that depends on the file.
@@ -917,7 +945,7 @@ print("labels kept:", (same == wanted).sum().item(), "of", len(files))
 assert (same == wanted).sum() == 47
 
 # %% [markdown]
-# On PENDING So at this place, in a trained network, what counts of the norm is its centering, which is linear. (That says nothing of its use in training.)
+# On three draws of 300 files from a Linux system it was 96 to 97 in 100. So what counts of norm 2, in this trained network, is mostly its centering, which is linear. (That says nothing about its use in training.)
 #
 # Norm 1 does not fold so far. Its gain belongs to positions, and a convolution has the same weights at all positions, so that even the gain has no place to go. That is a price of the unusual axis.
 #
@@ -928,8 +956,7 @@ assert (same == wanted).sum() == 47
 # ## On your own
 #
 # 1. Port one more norm. The text recognizer in the package `rapidocr-onnxruntime` (Apache-2.0) has LayerNorms with `ReduceMean`, `Sub`, `Pow`, `Div`. Are your `epsilons` and `gain_of` enough? Which axis, which variance?
-# 2. Make a file that the network types differently when one space is put before it, and one where that changes nothing. Which bytes does it not see?
-# 3. Fine-tune: give `load_typer()` ten files of a type that it does not know, and train its last layer only.
+# 2. Which bytes of a file does the network not see? Change one of them, and one that it sees.
 #
 # ## Further reading
 #
