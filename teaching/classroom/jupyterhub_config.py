@@ -95,7 +95,6 @@ c.Spawner.environment = {
 c.Spawner.env_keep = ["LANG", "LC_ALL"]  # nothing else of root's
 c.Spawner.start_timeout = 120
 c.Spawner.http_timeout = 120
-c.LocalProcessSpawner.interrupt_timeout = 1  # a server asks "really?" then; SIGTERM, which comes next, ends it at once
 c.Spawner.poll_interval = 10  # seconds until a server that died can be started again
 c.JupyterHub.concurrent_spawn_limit = 0  # a class comes in at one moment; the processor sets the pace
 c.JupyterHub.cleanup_servers = True  # Ctrl-C ends the class. A hub that is killed leaves the servers running

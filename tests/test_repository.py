@@ -1,0 +1,128 @@
+"""What a repository is expected to have, held against what it says of itself: versions, links, pins, licences."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PAGES = [path for path in [*ROOT.glob("*.md"), ROOT / "data/README.md", *ROOT.glob("teaching/**/*.md")]]
+PAGES = sorted(path for path in PAGES if "node_modules" not in path.parts)
+
+
+def text(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def pythons():
+    """Return the Pythons that the project promises, as "3.11"."""
+    low, high = map(int, re.fullmatch(r">=3\.(\d+),<3\.(\d+)", PROJECT["requires-python"]).groups())
+    return [f"3.{minor}" for minor in range(low, high)]
+
+
+def test_the_version_is_the_same_everywhere():
+    assert yaml.safe_load(text("CITATION.cff"))["version"] == PROJECT["version"]
+    assert re.search(r"^## (\S+?),? ", text("CHANGELOG.md"), re.MULTILINE)[1] == PROJECT["version"]
+
+
+def test_every_promised_python_is_tested_on_every_system():
+    matrix = yaml.safe_load(text(".github/workflows/test.yml"))["jobs"]["learners"]["strategy"]["matrix"]
+    assert matrix["python"] == pythons()
+    assert [name.partition("-")[0] for name in matrix["os"]] == ["ubuntu", "macos", "windows"]
+    promise = f"{pythons()[0]} to {pythons()[-1]}"
+    for name in ("README.md", "Makefile", "requirements.txt"):
+        assert promise in text(name), f"{name} does not say Python {promise}"
+    ours = [re.search(r"python:(3\.\d+)", text(".devcontainer/devcontainer.json"))[1]]
+    ours += [re.search(r"python=(3\.\d+)", text("binder/environment.yml"))[1]]
+    for name in (".github/workflows/test.yml", ".github/workflows/site.yml"):
+        ours += re.findall(r'python-version: "(.+)"', text(name))
+    assert set(ours) <= set(pythons())
+
+
+def test_the_workflow_runs_on_windows_what_the_readme_says():
+    steps = yaml.safe_load(text(".github/workflows/test.yml"))["jobs"]["learners"]["steps"]
+    (windows,) = [step["run"] for step in steps if "'Windows'" in step.get("if", "") and "==" in step["if"]]
+    said = re.findall(r"\.venv\\Scripts\\python -m (?:pip|pytest) .*", text("README.md"))
+    assert [line for line in windows.splitlines() if "Scripts" in line] == said
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".ci/run", ".github/workflows/test.yml", ".github/workflows/site.yml", ".devcontainer/devcontainer.json"]
+    + ["CONTRIBUTING.md", "AGENTS.md"],
+)
+def test_every_make_target_that_is_named_exists(name):
+    named = set(re.findall(r"(?:^|[`\"]|run: )make ([a-z./-]+)", text(name), re.MULTILINE))
+    makefile = text("Makefile").replace("$(READY)", ".venv/ready").replace("$(TEACHING)", ".venv-teaching")
+    assert named or name == ".github/workflows/test.yml"
+    assert not [target for target in named if not re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE)]
+
+
+def anchors(path):
+    """Return the anchors of a Markdown file, as GitHub makes them, or of a notebook, as JupyterLab does."""
+    if path.suffix == ".ipynb":
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        lines = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        return {heading.strip().replace(" ", "-") for heading in re.findall(r"^#+ (.+)", lines, re.MULTILINE)}
+    headings = re.findall(r"^#+ (.+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page):
+    written = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    lost = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", written):
+        if re.match(r"\w+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name) if name else page
+        if not path.exists() or anchor and anchor not in anchors(path):
+            lost.append(target)
+    assert lost == []
+
+
+def pins(name):
+    """Return {package: version} of a list of requirements; packages in small letters, with - for _."""
+    found = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==([\w.]+)", text(name), re.MULTILINE)
+    return {package.lower().replace("_", "-"): version for package, version in found}
+
+
+def test_the_lock_holds_every_pin_with_its_hashes_and_names_no_address():
+    """The way out if this fails: .ci/lock."""
+    locked, asked = pins("requirements.lock"), pins("requirements.txt")
+    asked.pop("torch")  # its builds differ by machine
+    assert len(asked) > 10 and {package: locked.get(package) for package in asked} == asked
+    entries = re.split(r"\n(?=[a-z])", text("requirements.lock").split("\n", 2)[2])
+    assert len(entries) >= len(locked) and all("--hash=sha256:" in entry for entry in entries)
+    assert "://" not in text("requirements.lock")
+
+
+def test_binder_has_the_pinned_torch():
+    assert f"pytorch-cpu={pins('requirements.txt')['torch']}\n" in text("binder/environment.yml")
+
+
+def test_what_dependabot_looks_at_is_there():
+    for update in yaml.safe_load(text(".github/dependabot.yml"))["updates"]:
+        manifest = {"pip": "requirements.txt", "npm": "package.json", "github-actions": ".github/workflows"}
+        for folder in update.get("directories", [update.get("directory")]):
+            assert (ROOT / folder.strip("/") / manifest[update["package-ecosystem"]]).exists(), folder
+
+
+def test_both_licences_are_there_in_full():
+    assert "Permission is hereby granted" in text("LICENSE") and "LICENSE-CC-BY-4.0.txt" in text("LICENSE")
+    whole = text("LICENSE-CC-BY-4.0.txt")
+    assert re.findall(r"^Section (\d) --", whole, re.MULTILINE) == list("12345678")
+    assert whole.startswith("Attribution 4.0 International\n") and "Disclaimer of Warranties" in whole
+    assert set(PROJECT["license-files"]) == {"LICENSE", "LICENSE-CC-BY-4.0.txt"}
+    assert " AND ".join(yaml.safe_load(text("CITATION.cff"))["license"]) == PROJECT["license"]
+
+
+def test_an_assistant_is_told_of_every_place_that_holds_answers():
+    """The folders may not be named alike for ever, and a tutor must not open them."""
+    for name in ("notebooks/solutions/", "lessons_src/lessons/", "lessons_src/fromscratch/", "tests/banks/"):
+        assert (ROOT / name).is_dir() and f"`{name}`" in text("AGENTS.md")
