@@ -146,8 +146,8 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
     "the check in the same cell": [IMPORTS_OF_ALL, MEAN + "\n" + CHECK],
     "a helper above, with plots and prints between": [
         IMPORTS_OF_ALL,
-        "from matplotlib import pyplot as plt\nx = torch.arange(4.0)\ndef center(x):\n    return x - middle(x)\n"
-        "print(x)\nplt.plot(x)\nassert len(x) == 4",
+        "from lessonkit import plot\nx = torch.arange(4.0)\ndef center(x):\n    return x - middle(x)\n"
+        "print(x)\nshow('x', x)\nassert plot and len(x) == 4",
         "def middle(x):\n    return x.mean(-1, keepdim=True)",
         "def mean_and_var(x):\n    return middle(x), (center(x) ** 2).mean(-1, keepdim=True)",
         CHECK,
@@ -198,6 +198,13 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
         IMPORTS_OF_ALL,
         "def both(x, *, axis):\n    return x.mean(axis, keepdim=True), x.var(axis, correction=0, keepdim=True)",
         "import functools\ncheck.mean_and_var(functools.partial(both, axis=-1))",
+    ],
+    "a comprehension's variable that a loop has as well": [
+        IMPORTS_OF_ALL,
+        "for i in range(3):\n    print(i)",
+        "axes = [-i for i in range(1, 2)]",
+        MEAN.replace("-1", "axes"),
+        CHECK,
     ],
     "recursion": [
         IMPORTS_OF_ALL,
@@ -334,6 +341,10 @@ BY = MEAN.replace("-1", "{0}")
 REFUSED = {  # what it leans on: (the cells before its check, words of the one sentence)
     "a widget": (["import ipywidgets", "w = ipywidgets.IntSlider(-1, -1)", BY.format("w.value")], "imports ipywidgets"),
     "an open file": (["f = open('{}/f', 'w')", "print(-1, file=f)", BY.format("f and -1")], "it opens a file, by open"),
+    "a file, by a package in a package": (
+        ["import torch as t", BY.format("t.hub.load and -1")],
+        "reads or writes a file, by t.hub.load",
+    ),
     "a file, in a function": (["import torch as t", BY.format("t.load and -1")], "reads or writes a file, by t.load"),
     "a magic": (["axis = %time -1", BY.format("axis")], "uses a magic or a shell line"),
     "a shell line": (["text = !echo hello", BY.format("len(text) - 2")], "uses a magic or a shell line"),
@@ -642,7 +653,9 @@ def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
     monkeypatch.setattr(_kept, "PATIENCE", 0.05)
     with _kept.locked(kernel.folder / "mine"):
         said = kernel.run(MEAN, CHECK).splitlines()[1]
-    assert "another notebook is keeping an answer just now" in said
+    assert said == (
+        "It is not kept in work/mine yet, because another notebook is just keeping an answer. Run the check again."
+    )
     assert "Kept" in kernel.run(CHECK)
 
 

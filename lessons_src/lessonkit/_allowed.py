@@ -80,7 +80,7 @@ def _modules(node):
 
 def _in_code(tree):
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in FILES and getattr(node.value, "id", "self") != "self":
+        if isinstance(node, ast.Attribute) and node.attr in FILES and not ast.unparse(node).startswith("self."):
             return f"it reads or writes a file, by {ast.unparse(node)}"
         if isinstance(node, ast.Global):
             return f"it changes {node.names[0]} for all, by a global statement"

@@ -18,7 +18,7 @@ def keep(check, answer):
 
     check: its name. Never raises an Exception: whatever is wrong, the lesson goes on.
     """
-    from lessonkit.check import asking
+    from lessonkit.check import asking  # here, because check imports this module
 
     folder = _work.folder()
     if folder is None or not in_notebook():
@@ -33,6 +33,10 @@ def keep(check, answer):
         said = _keep(folder / "mine" / f"{lesson}.py", exercise, name, check, answer)
     except Refused as error:
         said = f"It is not kept in {place}, because {error}."
+    except TimeoutError:
+        said = (
+            f"It is not kept in {place} yet, because another notebook is just keeping an answer. Run the check again."
+        )
     except OSError as error:
         said = f"It is not kept in {place}, because that folder cannot be written ({error.strerror})."
     except Exception as error:

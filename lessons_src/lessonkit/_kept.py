@@ -178,7 +178,7 @@ def locked(folder):
                 break
             except BlockingIOError:
                 if time.monotonic() > give_up:
-                    raise TimeoutError(0, "another notebook is keeping an answer just now") from None
+                    raise TimeoutError("another kernel is keeping an answer") from None
                 time.sleep(0.02)
             except OSError:  # a disk without locks
                 break

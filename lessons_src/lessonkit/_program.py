@@ -110,10 +110,30 @@ def _statement(node, text):
             visit(child, reads if runs_now else later)
 
     visit(top, now)
-    for changed in _changed(node):
-        binds.add(changed)
-        now.add(changed)
-    return Statement(text, node, frozenset(binds), frozenset(now - {"__class__"}), frozenset(later - {"__class__"}))
+    changed, inner = set(_changed(node)), _of_comprehensions(node)
+    now, later = (now | changed) - inner - {"__class__"}, later - {"__class__"}
+    return Statement(text, node, frozenset((binds | changed) - inner), frozenset(now), frozenset(later))
+
+
+def _of_comprehensions(node):
+    """Return the variables of a statement's comprehensions, if they are nothing else in it.
+
+    From Python 3.12 on the symbol table counts them among the names around the comprehension.
+    """
+    inside, outside = set(), set()
+
+    def visit(node):
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            targets = (inner.target for inner in ast.walk(node) if isinstance(inner, ast.comprehension))
+            inside.update(name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+            return visit(node.generators[0].iter)
+        if isinstance(node, ast.Name):
+            outside.add(node.id)
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(node)
+    return inside - outside
 
 
 def _changed(node):

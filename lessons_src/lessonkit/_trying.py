@@ -23,7 +23,7 @@ def execute(kept, path):
     with _apart(module):
         try:
             exec(compile(kept.text, str(path), "exec"), module.__dict__)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Refused(f"on its own it raises {type(error).__name__}: {_first_line(error)}") from None
     return module
 

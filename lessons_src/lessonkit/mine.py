@@ -35,7 +35,7 @@ def __getattr__(name):
             if own is not None:
                 print(f"{name}: yours, {since}. The course's instead: from fromscratch import {name}")
                 return own
-        except (Refused, OSError) as error:
+        except Refused as error:
             why_not = (
                 f" Yours in {folder.name}/mine/{lesson}.py is not used, because {error}. Run exercise {exercise} and "
                 "its check again, or delete that file."
@@ -62,7 +62,10 @@ def _made():
 
 def _own(path, name):
     """Return (the learner's own, since when), (None, "") if it was not kept; Refused if it cannot be used."""
-    kept = _kept.read(path)
+    try:
+        kept = _kept.read(path)
+    except OSError as error:
+        raise Refused(f"it cannot be read ({error.strerror})") from None
     if kept.text is None or kept.whole and name not in kept.entries:
         return None, ""
     own = _tried(path, kept.text, name)

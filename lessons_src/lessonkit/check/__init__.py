@@ -42,7 +42,7 @@ def __getattr__(name):
 
 
 def _kept(name, check):
-    """Return a check that also remembers, for the summary at a lesson's end, whether the answer was right."""
+    """Return a check that also remembers whether the answer was right, for the summary, and keeps a right one."""
 
     @functools.wraps(check)
     def remembering(answer):
