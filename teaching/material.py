@@ -17,6 +17,7 @@ from coursebuild.frame import EXERCISE
 from coursebuild.questions import ASKS
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ROOT / "teaching/node_modules"  # what pages load in a browser, as package.json says
 HINT = re.compile(r"<details><summary>Hint</summary>\s*(.*?)\s*</details>\s*", re.DOTALL)
 TURN = re.compile(r'^( *)raise check\.YourTurn\("[^"]*"\)$', re.MULTILINE)
 ANSI = re.compile(r"\x1b\[[\d;]*m")

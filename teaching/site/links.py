@@ -1,21 +1,17 @@
 """Find what a built site points to and does not have: files, pictures, anchors."""
 
 import posixpath
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 
-@dataclass
 class Page(HTMLParser):
-    """What one page offers (ids) and what it asks for (links, and what it loads); built by feeding it HTML."""
+    """What a page offers (ids) and what it asks for (links, and what it loads)."""
 
-    ids: set = field(default_factory=set)
-    links: list = field(default_factory=list)
-    loads: list = field(default_factory=list)
-
-    def __post_init__(self):
+    def __init__(self, text):
         super().__init__()
+        self.ids, self.links, self.loads = set(), [], []
+        self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
@@ -28,10 +24,8 @@ class Page(HTMLParser):
 
 def broken(folder):
     """Return a line for each link of the site that leads nowhere, and for each file that is loaded from elsewhere."""
-    pages = {}
-    for path in sorted(folder.rglob("*.html")):
-        pages[path.relative_to(folder).as_posix()] = page = Page()
-        page.feed(path.read_text(encoding="utf-8"))
+    paths = sorted(folder.rglob("*.html"))
+    pages = {path.relative_to(folder).as_posix(): Page(path.read_text(encoding="utf-8")) for path in paths}
     found = []
     for name, page in pages.items():
         for target in [*page.links, *page.loads]:

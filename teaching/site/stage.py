@@ -14,7 +14,6 @@ from teaching.site import pages, sliders
 from teaching.site.markdown import DATA, box
 
 PARTS = {"Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}  # the lesson with which each begins
-PACKAGES = material.ROOT / "teaching/node_modules"  # package.json
 GLOSSARY = re.compile(r"^### Glossary\n(.*?)(?=^#|\Z)", re.DOTALL | re.MULTILINE)
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
 INTRODUCTION = re.compile(r"\A# [^\n]*\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
@@ -51,7 +50,7 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
     if slides:
         shutil.copytree(slides, folder / "_extra/slides")
     (folder / "_static/mathjax").mkdir()
-    shutil.copy(PACKAGES / "mathjax/es5/tex-svg.js", folder / "_static/mathjax")
+    shutil.copy(material.PACKAGES / "mathjax/es5/tex-svg.js", folder / "_static/mathjax")
 
 
 def _keeper(folder, lesson):

@@ -18,7 +18,6 @@ from teaching.slides import deck, pdf
 
 OUT = material.ROOT / "build/slides"
 THEME = Path(__file__).with_name("theme")
-PACKAGES = material.ROOT / "teaching/node_modules"
 FROM_PACKAGES = (
     "reveal.js/dist/reset.css",
     "reveal.js/dist/reveal.css",
@@ -34,7 +33,7 @@ def build(out, names=(), root=material.ROOT):
         shutil.rmtree(out, ignore_errors=True)
     (out / "theme").mkdir(parents=True, exist_ok=True)
     (out / "pictures").mkdir(exist_ok=True)
-    for path in [*THEME.iterdir(), *(PACKAGES / name for name in FROM_PACKAGES)]:
+    for path in [*THEME.iterdir(), *(material.PACKAGES / name for name in FROM_PACKAGES)]:
         shutil.copy(path, out / "theme")
     (out / "theme/code.css").write_text(HtmlFormatter(style="default").get_style_defs(".code"), encoding="utf-8")
     counts = {}

@@ -169,15 +169,15 @@ class _Deck:
     def code(self, item):
         notes = "".join(render.markdown(one) for one in self.reading)
         opening = "" if self.section else render.markdown("\n\n".join(self.context[:2]))
-        tagged = "slide" in item.tags
-        breaks = not self.section and (
-            not item.folded or self.made[-1].kind == "patient"
-        )  # what the lesson begins with
-        if item.text.strip() and (self.question or breaks or tagged) and not item.sliders:
+        tagged, text = "slide" in item.tags, item.text.strip() and not item.sliders
+        shown = render.output(_first(item.text.rstrip(), MOST, "…"))
+        breaks = not self.section and not item.folded  # what the lesson begins with
+        if text and (self.question or breaks or tagged):
             readable = tagged or item.source.count("\n") < LONGEST and not item.folded
-            shown = render.output(_first(item.text.rstrip(), MOST, "…"))
             self.add("outcome", opening + render.code(item.source) * readable + shown, notes, after=self.right())
             self.context = []
+        elif text and not self.section and self.made[-1].kind == "patient":  # what the code above does, run in a fold
+            self.made[-1].after += shown
         elif tagged and not item.figures or self.patient(item):
             self.add("patient", opening + render.code(item.source), notes)
             self.context = []

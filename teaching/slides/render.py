@@ -11,7 +11,9 @@ from pygments.lexers import PythonLexer
 
 FORMATTER = HtmlFormatter(nowrap=True)
 BLOCKS = ("paragraph_open", "bullet_list_open", "ordered_list_open", "math_block", "fence")
-NOTEBOOK = re.compile(r"\b(?:this|the|next|selected) cell\b|running kernel|Shift\+Enter|^\*About \d|^:::")
+NOTEBOOK = re.compile(
+    r"\b(?:next|selected|folded) cell\b|\b[Rr]un (?:this|the) cell\b|running kernel|Shift\+Enter|^\*About \d|^:::"
+)
 WIDE = 100  # letters of a line of output that are not set smaller
 LONG = 120  # letters of a formula's source
 DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)

@@ -3,16 +3,14 @@
 import contextlib
 import functools
 import http.server
-import shutil
 import threading
 
 import pytest
 from playwright.sync_api import sync_playwright
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync".split()
-)
+from teaching.slides import pdf
+
+CHROMIUM = pdf.browser_path()
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium on the PATH: what pages look like and do in a browser is not tested"
 )
@@ -36,7 +34,7 @@ def served(folder):
 def chromium():
     """Yield a headless Chromium."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=pdf.FLAGS)
         yield browser
         browser.close()
 
