@@ -388,7 +388,7 @@ def files():
             try:
                 yield path, path.read_text(encoding="utf-8")
             except UnicodeDecodeError:
-                assert path.suffix in (".npz", ".gz", ".png"), f"{name}: no text"
+                assert path.suffix in (".npz", ".gz", ".png", ".onnx"), f"{name}: no text"
 
 
 # Written in pieces, so that this file is none of those it looks for.

@@ -806,11 +806,7 @@ assert (sick.argmax(1) == wanted).sum() == 42  # the two best scores are 0.03 ap
 ill, (h, z) = patient(), met.values()  # h: (B, C, P), z: (B, C)
 with torch.no_grad():
     one, two = ill.norm1(h).mT - norm1(h.mT), ill.norm2(z) - norm2(z)
-show(
-    "mean distance from the original, norm 1 and norm 2",
-    [one.abs().mean(), two.abs().mean()],
-    2,
-)
+show("mean distance from the original, both norms", [one.abs().mean(), two.abs().mean()], 2)
 
 # %% [markdown]
 # It is both norms. Neither shapes nor the order of the file tell their weights apart, and a name is a comment. What counts is *which operation uses* a constant. In exercise 15.1 you went from the root upwards; now go down.
