@@ -32,11 +32,6 @@ CLASS := .venv-class
 
 NBGRADER := .venv-nbgrader
 
-# The browser tests drive JupyterLab with playwright, which learners do not install.
-BROWSER := if ls $(TEACHING)/lib/*/site-packages/playwright >/dev/null 2>&1; \
-	then $(TEACHING)/bin/python -m pytest -q tests/test_browser.py; \
-	else echo "Browser tests: left out. They need Chromium and make $(TEACHING)/ready."; fi
-
 .PHONY: lab progress test notebooks check runs bench clean test-teaching site slides class grade nbgrader plan
 
 lab: $(READY)
@@ -51,6 +46,11 @@ test: $(READY)
 	@"$(RUN)" -m coursebuild --check
 	@"$(RUN)" -m pytest -q -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 120 $(ARGS)
 	@$(if $(ARGS),,$(BROWSER))
+
+# The browser tests drive JupyterLab with playwright, which learners do not install.
+BROWSER = if ls $(TEACHING)/lib/*/site-packages/playwright >/dev/null 2>&1; \
+	then $(TEACHING)/bin/python -m pytest -q tests/test_browser.py; \
+	else echo "Browser tests: left out. They need Chromium and make $(TEACHING)/ready."; fi
 
 notebooks: $(READY)
 	@"$(RUN)" -m coursebuild $(ARGS)

@@ -278,6 +278,7 @@ def test_a_killed_server_comes_back_with_its_work(trial):
     async def scenario():
         kernel = await learner.kernel(LESSON)
         await learner.save(LESSON, edited(await learner.read(LESSON), "before the crash"))
+        await kernel.run(["from lessonkit import check", 'check.recall("2.1", "c")'])
         server = int(await kernel.say("import os; print(os.getppid())"))
         os.kill(server, signal.SIGKILL)
         while await learner.running():  # until the hub has noticed
@@ -286,6 +287,8 @@ def test_a_killed_server_comes_back_with_its_work(trial):
         return (await learner.read(LESSON))["cells"][-1]["source"], await (await learner.kernel(LESSON)).say("print(2)")
 
     assert asyncio.run(scenario()) == ("before the crash", "2")
+    work = Path(accounts.members(trial.group)["l2"].pw_dir) / "work"
+    assert '"right"' in (work / "attempts.jsonl").read_text(), "the log of attempts is the learner's"
 
 
 @needs_a_machine
