@@ -478,7 +478,7 @@ assert curves[5].min() > 100  # B lies above the picture in every run, at every 
 # - [ ] A no norm, B Post-LN with warm-up, C Pre-LN, D Post-LN :: B is worse than any guess. In a Post-LN model the last norm keeps the numbers of the output layer in bounds.
 # - [x] A Post-LN with warm-up, B no norm, C Pre-LN, D Post-LN :: A waits while its rate is small, and then it falls. In B nothing bounds the stream. D stays near the letter frequencies.
 #
-# Now train two of them yourself, with other seeds and up to step 100 only. They train with lesson 4's `LayerNorm` (yours, if it passed), the recorded runs with PyTorch's.
+# Now train two of them yourself, with other seeds and up to step 100 only. They train with lesson 4's `LayerNorm` (yours, if it passed), recorded runs with PyTorch's.
 
 # %% tags=["nbval-ignore-output"]
 trained, pre = {}, {"Pre-LN": lambda: CharGPT(place="pre")}
