@@ -87,7 +87,15 @@ def test_long_curves_are_thinned_evenly_and_keep_their_ends():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0012345, "0.00123"), (48000, "48000"), (3.14e-8, "3.14e-08"), (-2.0, "-2"), (12345.6, "12300"), (1e9, "1e+09")],
+    [
+        (0.0012345, "0.00123"),
+        (48000, "48000"),
+        (3.14e-8, "3.14e-08"),
+        (-2.0, "-2"),
+        (12345.6, "12300"),
+        (1e9, "1e+09"),
+        (1024, "1024"),
+    ],
 )
 def test_numbers_have_three_digits(value, text):
     assert _numbers._text(value) == text

@@ -11,8 +11,8 @@ def table(header, groups):
     """Return (the table as CSV with that header, how many rows it would have if none were left out).
 
     header: names of the columns, with units. groups: {what all rows of a group begin with, a tuple: its other cells,
-    row by row}. Numbers have three significant digits. From long groups evenly spaced rows are taken, with the first
-    and the last one.
+    row by row}. Numbers have three significant digits, whole ones all of theirs. From long groups evenly spaced rows
+    are taken, with the first and the last one.
     """
     share = max(2, MOST // max(1, len(groups)))
     file = io.StringIO()
@@ -27,10 +27,11 @@ def table(header, groups):
 
 
 def _text(cell):
-    """A cell as text: 0.00123, 48000, 3e-08, no value for nan."""
+    """A cell as text: 0.00123, 12300, 3e-08; whole numbers such as 1024 in full; no value for nan."""
     if isinstance(cell, str):
         return cell
     if math.isnan(cell):
         return ""
-    short = float(f"{cell:.3g}")
-    return f"{short:.0f}" if abs(short) < 1e6 and short == round(short) else f"{short:g}"
+    cell = float(cell)
+    value = cell if abs(cell) < 1e6 and cell == round(cell) else float(f"{cell:.3g}")
+    return f"{value:.0f}" if abs(value) < 1e6 and value == round(value) else f"{value:g}"
