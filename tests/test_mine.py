@@ -28,7 +28,8 @@ from coursebuild import command, digest, editions, export
 from coursebuild.frame import answers
 from coursebuild.source import blank, read
 from lessonkit import _keeping, _kept, _trying, _work, attempts, check, mine
-from tests.helpers import ROOT, banks, first_right
+from tests.banks import softmax
+from tests.helpers import ROOT, first_right
 from tests.toy import EXPORT, TITLE, lesson, project, refused, whole
 
 # ------------------------------------------------------------------------------------------------------- the builder
@@ -252,7 +253,6 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
 }
 NEW_PROCESS = """
 import json, sys
-from pathlib import Path
 found = {}
 for folder in sys.argv[1:]:
     sys.path.insert(0, folder)
@@ -695,7 +695,7 @@ def test_where_nobody_learns_nothing_is_kept(what, kernel, monkeypatch):
 
 
 def test_what_is_neither_function_nor_class_is_not_kept(kernel):
-    right = first_right(banks()["softmax"]["shift_and_scale"])
+    right = first_right(softmax.BANK["shift_and_scale"])
     kernel.shell.user_ns["right"] = right
     assert len(kernel.run("check.shift_and_scale(right)").splitlines()) == 1
     assert not (kernel.folder / "mine").exists()

@@ -9,7 +9,7 @@ import ast
 
 from lessonkit._program import needed
 
-MODULES = {"torch", "numpy", "numba", "lessonkit", "fromscratch", "abc", "bisect", "cmath", "collections"}
+MODULES = {"torch", "numpy", "numba", "onnx", "lessonkit", "fromscratch", "abc", "bisect", "cmath", "collections"}
 MODULES |= {"contextlib", "copy", "dataclasses", "decimal", "enum", "fractions", "functools", "heapq", "inspect"}
 MODULES |= {"itertools", "math", "numbers", "operator", "random", "re", "statistics", "string", "textwrap", "time"}
 MODULES |= {"types", "typing", "warnings", "weakref"}
