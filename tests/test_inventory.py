@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 from coursebuild import command, inventory
 from coursebuild.minutes import sections, total
 from coursebuild.source import LessonError
+from lessonkit import data
 from lessonkit.inventory.__main__ import printed
 from lessonkit.inventory.questions import LETTERS, items, questions, right_letter, themes
 from tests.helpers import ROOT, draw
@@ -49,19 +51,23 @@ def padding_does_not_count():
     assert not torch.allclose(F.layer_norm(short, (50, 64))[:, :40], F.layer_norm(long, (100, 64))[:, :40])
 
 
-def the_shape_stays():
-    x = draw(3, 256).relu() ** 2
-    skew = lambda row: (((row - row.mean()) / row.std()) ** 3).mean()
-    torch.testing.assert_close(skew(norm(x)), skew(x))
-    assert skew(x) > 1 and norm(x).max() > 3
-
-
 def an_outlier_raises_its_own_divisor():
-    others = norm(draw(4, 767), eps=0)
-    y = norm(torch.cat([others, others.new_tensor([60])]))
-    assert 24.5 < y[-1] < 25.5 and 2.35 < 60 / y[-1] < 2.45
-    most = norm(F.one_hot(torch.tensor(0), 768).double(), eps=0).max()
-    torch.testing.assert_close(most.item(), math.sqrt(767))
+    others = norm(draw(3, 399), eps=0)
+    row = torch.cat([others, others.new_tensor([30])])
+    assert 16.5 < norm(row)[-1] < 17.5 and row.std(correction=0).item() == pytest.approx(1.8, abs=0.05)
+    assert row.mean() < 0.1 and 2 < row.var(correction=0) - 1
+    most = norm(F.one_hot(torch.tensor(0), 400).double(), eps=0).max()
+    assert most.item() == pytest.approx(math.sqrt(399)) == pytest.approx(20, abs=0.05)
+
+
+def two_values_stay_two_values():
+    row = (
+        torch.tensor([0.0, 10])
+        .double()
+        .repeat_interleave(torch.tensor([400, 100]))[torch.randperm(500, generator=torch.Generator().manual_seed(4))]
+    )
+    y = norm(row, eps=0)
+    torch.testing.assert_close(y, torch.where(row == 10, 2.0, -0.5).double())
 
 
 def epsilon_counts_on_rows_of_small_variance():
@@ -102,36 +108,39 @@ def steps_of_float32_are_as_large_as_the_variance():
 
 
 def a_shift_repairs_it():
-    first = ROWS[:, :1]
-    assert error(ROWS, one_pass(ROWS - first)) < 0.01
-    scaled = ROWS / 4000
-    assert error(scaled, one_pass(scaled), eps=0) > 1
-    assert error(ROWS, one_pass(ROWS), eps=1e-2) > 1 and error(ROWS, one_pass(ROWS).clamp(min=0)) > 1
+    kelvin = draw(7, 1000, 512, scale=0.01, mean=300.0).float()
+    right = kelvin.double().var(-1, correction=0, keepdim=True)
+    off = lambda variance: ((variance - right) / right).abs().median()
+    found = one_pass(kelvin)
+    assert right.mean().item() == pytest.approx(1e-4, rel=0.05) and -0.015625 in found, "the −0.016 of the question"
+    assert off(one_pass(kelvin - 300)) < 1e-5
+    assert off(one_pass(kelvin / 300) * 300**2) > 0.9 and off(found.clamp(min=0)) > 0.9
+    assert off(found) > 0.9, "which ε has no part in"
 
 
-def a_linear_layer_takes_gain_and_bias_in():
-    x, gain, bias = draw(8, 30, 16), draw(9, 16), draw(10, 16)
-    weight, last = draw(11, 5, 16), draw(12, 5)
-    before = F.linear(norm(x) * gain + bias, weight, last)
-    torch.testing.assert_close(before, F.linear(norm(x), weight * gain, weight @ bias + last))
+def gain_and_bias_come_too_late():
+    x, gain, bias = draw(8, 16), draw(9, 16), draw(10, 16)
+    torch.testing.assert_close(norm(3 * x - 1, eps=0) * gain + bias, norm(x, eps=0) * gain + bias)
 
 
-def rows_that_differ_become_one():
-    x = draw(13, 16)
-    torch.testing.assert_close(norm(2 * x + 3, eps=0), norm(x, eps=0))
+def what_undoes_the_norm_for_one_row_fits_no_other():
+    x = draw(13, 16, mean=2.0)
+    gain, bias = x.std(correction=0), x.mean()
+    torch.testing.assert_close(norm(x, eps=0) * gain + bias, x)
+    torch.testing.assert_close(norm(2 * x, eps=0) * gain + bias, x)
 
 
 def rms(x, eps=1e-5):
     return F.rms_norm(x, x.shape[-1:], eps=eps)
 
 
-def rows_with_mean_0_are_alike_in_rmsnorm():
-    x, gain = draw(14, 20, 32, mean=1.0), draw(15, 32)
-    centered = x - x.mean(-1, keepdim=True)
-    torch.testing.assert_close(norm(centered) * gain, rms(centered) * gain)
-    unit = norm(x, eps=0) + 1  # variance 1
-    for other in (x, unit):
-        assert (norm(other) - rms(other)).abs().max() > 0.1, "also without a bias, and with equal gains"
+def rmsnorm_divides_the_row_as_it_is():
+    x = 3 + 4 * norm(draw(14, 256), eps=0)
+    y = rms(x)
+    assert y.mean().item() == pytest.approx(0.6, abs=1e-5) and y.std(correction=0).item() == pytest.approx(
+        0.8, abs=1e-5
+    )
+    assert (norm(x) - y).abs().max() > 0.5
 
 
 def rmsnorm_keeps_what_entries_share():
@@ -146,39 +155,33 @@ def weights_that_sum_to_0():
     torch.testing.assert_close(shares @ (values + 10), shares @ values + 10)
 
 
-def a_floor_under_the_loss():
-    best = -norm(F.one_hot(torch.tensor(0), 10).double(), eps=0).log_softmax(0)[0]
-    assert 0.27 < best < 0.28 and best.neg().exp().item() == pytest.approx(0.76, abs=0.005)
-    many = draw(18, 20_000, 10, scale=30.0)
-    assert -norm(many).log_softmax(-1)[:, 0].max() >= best
+def equal_frames_are_pooled_to_0():
+    frames = draw(18, 3).expand(20, 3)
+    for scores in (draw(4, 20), torch.full((20,), 1.7).double()):
+        torch.testing.assert_close(norm(scores) @ frames, torch.zeros(3).double())
+        torch.testing.assert_close(scores.softmax(0) @ frames, frames[0])
 
 
-def batchnorm_changes_in_eval():
-    x = draw(19, 4, 16, scale=3.0, mean=2.0)
-    batch, layer = nn.BatchNorm1d(16).double(), nn.LayerNorm(16).double()
-    assert (batch(x) - batch.eval()(x)).abs().max() > 0.1
-    assert torch.equal(layer(x), layer.eval()(x)) and not list(layer.buffers())
-    assert batch.weight is not None and {name for name, _ in batch.named_parameters()} == {"weight", "bias"}
+def nothing_is_stored():
+    dark, image = draw(19, 1000, 16, scale=0.3, mean=-1.0), draw(11, 1, 16)
+    for layer, moves in ((nn.BatchNorm1d(16), True), (nn.LayerNorm(16), False)):
+        before = layer.double().eval()(image)
+        layer.train()(dark)
+        assert torch.equal(layer.eval()(image), before) is not moves and bool(list(layer.buffers())) is moves
 
 
-def a_forgotten_eval():
-    x = draw(20, 1, 6, 4, 4)
-    batch, layer = nn.BatchNorm2d(6).double(), nn.LayerNorm((6, 4, 4)).double()
-    for _ in range(50):
-        batch(draw(21, 32, 6, 4, 4, mean=1.0))
-    served, ran = batch(x), batch.running_mean.clone()
-    assert (served - batch.eval()(x)).abs().max() > 0.1 and torch.equal(layer(x), layer.eval()(x))
-    batch.train()
-    with torch.no_grad():
-        batch(x)
-    assert not torch.equal(ran, batch.running_mean), "it updates them without a gradient too"
+def an_image_depends_on_itself_alone():
+    images = draw(20, 32, 6, 4, 4)
+    for layer, alone in ((nn.BatchNorm2d(6), False), (nn.LayerNorm((6, 4, 4)), True)):
+        one, among = layer.double().train()(images[:1])[0], layer(images)[0]
+        assert torch.allclose(one, among) is alone and torch.allclose(layer.eval()(images)[0], among) is alone
 
 
-def constants_leave_two_directions():
+def the_short_gradient_has_two_directions_too_many():
     x, dy, gain = draw(22, 12), draw(23, 12), draw(24, 12)
     true = gradient(lambda x: (norm(x, eps=0) * gain * dy).sum(), x)
     short = gain * dy / x.std(correction=0)
-    for direction in (torch.ones(12).double(), norm(x, eps=0)):
+    for direction in (torch.ones(12).double(), norm(x, eps=0)):  # a shift of the row, and a stretch
         assert (true @ direction).abs() < 1e-10 < 0.1 < (short @ direction).abs()
         moved = norm(x + 1e-6 * direction, eps=0) - norm(x, eps=0)
         assert moved.abs().max() < 1e-10
@@ -186,12 +189,13 @@ def constants_leave_two_directions():
     assert ratio.max() - ratio.min() > 0.1, "and not a factor"
 
 
-def the_sum_is_blind():
-    x = draw(25, 12)
-    assert gradient(lambda x: norm(x).sum(), x).abs().max() < 1e-10
-    detached = gradient(lambda x: ((x - x.mean().detach()) / x.std(correction=0).detach()).sum(), x)
-    torch.testing.assert_close(detached, torch.full_like(x, 1 / x.std(correction=0).item()))
-    assert gradient(lambda x: norm(x) @ draw(26, 12), x).abs().max() > 0.1
+def each_entry_moves_mean_and_deviation():
+    x, gain = draw(25, 3, 12), draw(26, 12)
+    fifth = gradient(lambda x: (norm(x) * gain)[1, 4], x)
+    assert fifth[1].abs().min() > 1e-3 and not fifth[0].any() and not fifth[2].any()
+    row = x[1]
+    detached = gradient(lambda x: ((x - row.mean()) / row.std(correction=0) * gain)[4], row)
+    assert detached.nonzero().tolist() == [[4]], "with both as constants it is the fifth alone"
 
 
 def loss_of(weight):
@@ -210,6 +214,13 @@ def decay_turns_weights_faster():
         step = scale * weight - 0.01 * gradient(loss_of, scale * weight)
         turned[scale] = torch.acos(F.cosine_similarity(step.flatten(), weight.flatten(), 0)).item()
     assert turned[0.5] == pytest.approx(4 * turned[1], rel=0.01), "the rate at which it turns is η/‖W‖²"
+    lengths = {}
+    for decay in (0, 0.1):
+        trained = weight.clone()
+        for _ in range(50):
+            trained -= 0.1 * (gradient(loss_of, trained) + decay * trained)
+        lengths[decay] = trained.norm()
+    assert lengths[0.1] < 0.8 * lengths[0] and lengths[0] > weight.norm()
 
 
 def rates():
@@ -226,11 +237,43 @@ def a_control_needs_its_own_rate():
     assert (normed[0] - plain[0]).mean() < 2, "at a rate that suits it"
 
 
+def digits_read(rate, norm, runs=16, layers=3, width=32, epochs=6, batch=64, seed=0):
+    """Return the test accuracies (runs,) in percent of nets that are trained at once, by SGD from Kaiming's weights.
+
+    The rate falls to 0. norm: whether LayerNorm precedes each ReLU.
+    """
+    digits, generator = data.digits_split(0), torch.Generator().manual_seed(seed)
+    x, sizes = digits.x_train.flatten(1), [64] + [width] * layers + [10]
+    weights = [torch.randn(runs, *size, generator=generator) * (2 / size[0]) ** 0.5 for size in pairwise(sizes)]
+    parameters = weights + [torch.zeros(runs, 1, size) for size in sizes[1:]]
+    for parameter in parameters:
+        parameter.requires_grad_()
+
+    def logits(x):
+        for at in range(layers + 1):
+            x = parameters[layers + 1 + at] + x @ parameters[at]  # (runs, batch, size)
+            if at < layers:
+                x = (F.layer_norm(x, x.shape[-1:]) if norm else x).relu()
+        return x
+
+    order = torch.stack([torch.randperm(len(x), generator=generator) for _ in range(runs * epochs)])
+    order = order[:, : len(x) // batch * batch].reshape(runs, -1, batch)
+    for step in range(order.shape[1]):
+        chosen = order[:, step]
+        loss = F.cross_entropy(logits(x[chosen]).flatten(0, 1), digits.y_train[chosen].flatten(), reduction="sum")
+        slopes = torch.autograd.grad(loss / batch, parameters)
+        with torch.no_grad():
+            for parameter, slope in zip(parameters, slopes, strict=True):
+                parameter -= rate * (1 - step / order.shape[1]) * slope
+    read = logits(digits.x_test.flatten(1)).argmax(-1) == digits.y_test
+    return 100 * read.double().mean(-1)
+
+
 def room_for_larger_rates():
-    plain, normed = rates()["no norm"], rates()["LayerNorm"]
-    assert 95 < plain[0].mean() < 96.5 and 95.5 < normed[0].mean() < 97.5
-    assert 0.5 < (normed[0] - plain[0]).mean() < 1.6
-    assert normed[1].min() > 90 and (plain[1] > 90).sum() == 8
+    plain, normed = ([digits_read(rate, norm) for rate in (0.4, 1.6)] for norm in (False, True))
+    # of six such sets of 16 runs: means of 95.9 to 97.1, less than a point apart at 0.4; at 1.6 without a norm up to 77
+    assert all(95.5 < ends.mean() < 97.5 for ends in (plain[0], *normed)) and plain[1].max() < 90
+    assert abs((normed[0] - plain[0]).mean()) < 1
 
 
 def a_norm_after_the_loop():
@@ -260,22 +303,22 @@ def the_stream_passes_by():
 CLAIMS = {
     "A1": one_row_does_not_see_another,
     "B1": padding_does_not_count,
-    "A2": the_shape_stays,
-    "B2": an_outlier_raises_its_own_divisor,
+    "A2": an_outlier_raises_its_own_divisor,
+    "B2": two_values_stay_two_values,
     "A3": epsilon_counts_on_rows_of_small_variance,
     "B3": a_small_row_leaves_with_seven_tenths,
     "A4": steps_of_float32_are_as_large_as_the_variance,
     "B4": a_shift_repairs_it,
-    "A5": a_linear_layer_takes_gain_and_bias_in,
-    "B5": rows_that_differ_become_one,
-    "A6": rows_with_mean_0_are_alike_in_rmsnorm,
+    "A5": gain_and_bias_come_too_late,
+    "B5": what_undoes_the_norm_for_one_row_fits_no_other,
+    "A6": rmsnorm_divides_the_row_as_it_is,
     "B6": rmsnorm_keeps_what_entries_share,
     "A7": weights_that_sum_to_0,
-    "B7": a_floor_under_the_loss,
-    "A8": batchnorm_changes_in_eval,
-    "B8": a_forgotten_eval,
-    "A9": constants_leave_two_directions,
-    "B9": the_sum_is_blind,
+    "B7": equal_frames_are_pooled_to_0,
+    "A8": nothing_is_stored,
+    "B8": an_image_depends_on_itself_alone,
+    "A9": the_short_gradient_has_two_directions_too_many,
+    "B9": each_entry_moves_mean_and_deviation,
     "A10": larger_weights_get_smaller_gradients,
     "B10": decay_turns_weights_faster,
     "A11": a_control_needs_its_own_rate,
@@ -285,7 +328,7 @@ CLAIMS = {
 }
 
 
-@pytest.mark.parametrize("name", CLAIMS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.trains) if n == "B11" else n for n in CLAIMS])
 def test_what_a_question_claims_is_so(name):
     CLAIMS[name]()
 

@@ -462,6 +462,8 @@ def test_links_lead_somewhere(path, edition):
     made = {folder / part / f"{source.stem}.ipynb" for source in SOURCES for part in ("", "solutions")}  # by make lab
     if edition == "solutions":
         made = {folder / f"{source.stem}.ipynb" for source in SOURCES}
+    beside = folder.parent if edition == "solutions" else folder
+    made |= {beside / f"inventory_{form}.ipynb" for form in "ab"}
     exists = lambda there: there in made if there.suffix == ".ipynb" else there.exists() and ROOT in there.parents
     cells = editions.notebook(lesson(path), "solutions" if edition == "solutions" else "learner").cells
     found = broken("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), folder, exists)

@@ -14,6 +14,7 @@ from coursebuild.kernel import errors, execute
 from coursebuild.outputs import clean, place
 from coursebuild.source import LessonError, blank
 
+INVENTORY = re.compile(r"\]\((?=inventory_[ab]\.ipynb\))")  # has no solutions edition
 UPWARDS = re.compile(r"""(\]\(<?|^ *\[[^]]+\]: *<?|\b(?:href|src)=["'])\.\./""", re.MULTILINE)  # a link in Markdown
 
 # JupyterLab shows the first line of a folded cell, and that line may not answer a prediction above or below it.
@@ -27,7 +28,7 @@ def notebook(lesson, edition):
         learner, solution = blank(lesson, cell)
         source = learner if edition == "learner" else solution
         if cell.type == "markdown" and edition == "solutions":  # one folder deeper
-            source = UPWARDS.sub(r"\1../../", source)
+            source = INVENTORY.sub("](../", UPWARDS.sub(r"\1../../", source))
         tags = list(cell.tags)
         if "timed" in tags and "nbval-ignore-output" not in tags:
             tags.append("nbval-ignore-output")

@@ -12,29 +12,29 @@ import nbformat
 from coursebuild import minutes
 from coursebuild.cells import LessonError
 from coursebuild.editions import fingerprint, refuse_edited
-from lessonkit.inventory.questions import LETTERS, digest
+from lessonkit.inventory.questions import FORMS, LETTERS, WORDS, digest
 
 SOURCE, TABLE = "lessons_src/inventory.md", "lessons_src/lessonkit/inventory/questions.json"
 NOTEBOOKS = {"A": "notebooks/inventory_a.ipynb", "B": "notebooks/inventory_b.ipynb"}
 QUESTION = re.compile(r"\*\*([AB])(\d+):\*\* (\S.*)")
 OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*) :: (\d+\.\d+)")
-WHEN = {"A": "before the course", "B": "after the course"}
 INTRODUCTION = """\
 # The LayerNorm inventory, form {form}: {when}
 
-*About {minutes} min.* Twelve questions that ask why. Form A comes before lesson 1, and form B, on the same points, \
-after the last lesson. {about}
+*About {minutes} min.* {about}
 
 - One option is right. Put its letter between the quotes and run the cell, or `?` if you do not know.
-- This is a test: nothing says whether a letter is right before all have one. Then the last cell shows your result by \
-theme, reasons, and the sections that settle what you missed. Until then you can change a letter.
+- Nothing says whether a letter is right before all have one, and until then you can change it. Then the last cell \
+shows your result by theme, reasons, and the sections that settle what you missed.
 - Letters and times are kept in `work/inventory.jsonl` and sent nowhere. `LESSON_LOG=off` keeps no file.
 
-*Gain* and *bias* are LayerNorm's two learned numbers for each feature (`weight` and `bias` in PyTorch), and ε is \
-`eps`."""
+"""
+INTRODUCTION += WORDS
 ABOUT = {
-    "A": "Much of it will be new to you, and a low result is what the course is for.",
-    "B": "The last cell also compares the two, if your answers to form A are still there.",
+    "A": "Twelve questions that ask why; form B asks about the same points after the last lesson. Much of it will be "
+    "new to you, and a low result is what the course is for.",
+    "B": "Twelve questions that ask why, on the points of form A. The last cell also compares the two, if your answers "
+    "to form A are still there.",
 }
 
 
@@ -114,8 +114,9 @@ def shown(one):
 
 def notebook(found, form):
     """Return the notebook of a form, not run."""
+    introduction = INTRODUCTION.format(form=form, when=FORMS[form], about=ABOUT[form], minutes="{minutes}")
     made = [
-        nbformat.v4.new_markdown_cell(INTRODUCTION, id="introduction"),
+        nbformat.v4.new_markdown_cell(introduction, id="introduction"),
         nbformat.v4.new_code_cell("from lessonkit import inventory", id="start"),
     ]
     for one in found:
@@ -127,8 +128,7 @@ def notebook(found, form):
     made.append(nbformat.v4.new_markdown_cell("## Your result\n\nRun this when all twelve have a letter.", id="then"))
     made.append(nbformat.v4.new_code_cell(f'inventory.result("{form}")', id="result"))
     whole = nbformat.v4.new_notebook(cells=made)
-    taken = minutes.total(minutes.sections(whole, whole))
-    made[0].source = INTRODUCTION.format(form=form, when=WHEN[form], about=ABOUT[form], minutes=round(taken))
+    made[0].source = introduction.format(minutes=round(minutes.total(minutes.sections(whole, whole))))
     whole.metadata = nbformat.from_dict(
         {
             "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 1 · Why normalize?
 #
-# A net of twenty layers is to read handwritten digits. It starts with PyTorch's own initial weights, sees 1,297 small images three times, and is tested on 500 others. A net of two layers is the control. Guessing reads 10 %.
+# A net of twenty layers is to read handwritten digits. It starts with PyTorch's initial weights, sees 1,297 small images three times, and is tested on 500 others. A net of two layers is the control. Guessing reads 10 %.
 #
-# *Shift+Enter runs the selected cell and goes on to the next. Run all in order, folded ones too.*
+# *Before you start, [form A](inventory_a.ipynb) asks what you know. Shift+Enter runs a cell and goes to the next. Run all in order, folded ones too.*
 
 # %% tags=["hide-input"]
 import ipywidgets as widgets
@@ -65,17 +65,17 @@ assert shallow["2 layers"]["accuracy"][:, -1].min() > 75
 assert deeper["20 layers"]["accuracy"][:, -1].max() < 20
 
 # %% [markdown]
-# The shallow net reads about nine digits in ten. The deep one is still guessing, although it only has more of the same layers. This lesson finds out why, and [section 1.6](#1.6-What-it-is-worth-in-training) heals it.
+# The shallow net reads about nine digits in ten. The deep one still guesses, although it only has more of the same layers. This lesson finds out why, and [section 1.6](#1.6-What-it-is-worth-in-training) heals it.
 #
 # *About 60 min.* **You'll be able to**
 # - predict from the scale of the initial weights whether signal and gradient of a deep ReLU net die, live or explode;
-# - standardize a vector, the operation that this whole course is about;
+# - standardize a vector, which this course is about;
 # - say what a **normalization layer** (a **norm**, for short) promises and what it does not.
 #
 # **You need** tensors, matrix products, ReLU, `backward()`, and to have seen a training loop.
 #
 # **How it works.** This is your own copy, in `work/`. For a prediction, put one letter between the quotes and run its cell *before* you read on. In an exercise, replace `raise check.YourTurn(...)` by your code, run the cell and the check below it, which answers in green (right), blue (your turn) or red (not yet, and probably why). After a break, select the cell where you stopped, then *Kernel → Restart Kernel and Run up to Selected Cell*.
-# Each check and prediction adds a line to `work/attempts.jsonl`: right or not, and how long it took, never your code. Nothing is sent, and `LESSON_LOG=off make lab` switches it off.
+# Each check and prediction adds a line to `work/attempts.jsonl`: right or not, and the time, never your code. Nothing is sent, and `LESSON_LOG=off make lab` switches it off.
 
 # %% [markdown]
 # ## 1.1 Fifty layers

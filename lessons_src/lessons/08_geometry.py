@@ -697,6 +697,8 @@ share = (lengths[:, 0] / lengths[:, -1]).square()  # (5,)
 print(f"after 100 steps: {share.min():.2f} to {share.max():.2f} of the first effective rate")
 
 # %% [markdown]
+# Weight decay works against that: it changes nothing that the net computes, but it keeps $W$ shorter, so that each step changes its direction more.
+#
 # ### Three optimizers
 #
 # Which learning rate $\eta'$ and which weight decay $\lambda'$ make the run from $cW$ the same, for the loss, as the run from $W$ with $\eta$ and $\lambda$? Those with which each step from $cW$ ends at $c$ times the place where the step from $W$ ends.

@@ -4,6 +4,7 @@ import json
 import re
 
 DATA = re.compile(r"\]\(\.\./(data/[^)\s]+)\)")
+INVENTORY = re.compile(r"\[([^\]]+)\]\((inventory_[ab]\.ipynb)\)")  # no page of the site, only a file to fetch
 KERNEL = re.compile(r" ?\([^()]*running kernel[^()]*\)| It needs a running kernel\.")  # the site's sliders need none
 
 HEAD = re.compile(r"^\|.*\|(?=\n\|[\s:|-]+\|$)", re.MULTILINE)  # the headings of a table
@@ -39,8 +40,9 @@ def code(source, language="python"):
 
 
 def prose(markdown):
-    """Return a lesson's Markdown as the site shows it: links to data/ are its own, and no kernel is asked for."""
+    """Return a lesson's Markdown as the site shows it: links to files are its own, and no kernel is asked for."""
     markdown = HEAD.sub(lambda head: re.sub(r"\|[^\S\n]*(?=\|)", UNNAMED, head[0]), markdown)
+    markdown = INVENTORY.sub(r'<a href="notebooks/\2" download>\1</a>', markdown)
     return KERNEL.sub("", DATA.sub(r"](\1)", markdown))
 
 

@@ -172,7 +172,7 @@ def test_every_figure_has_its_description_and_every_chart_its_numbers(site, less
     for lesson in lessons:
         text = page_of(site, lesson)
         drawn = [(item, figure) for item in lesson.items if isinstance(item, material.Code) for figure in item.figures]
-        assert len(re.findall(r"<img[^>]*\bdrawn\b", text)) == len(drawn)
+        assert len(re.findall(r'<img[^>]*class="[^"]*\bdrawn\b', text)) == len(drawn)
         for item, figure in drawn:
             assert len(figure.alt) > 20 and figure.caption, f"{lesson.stem}, {item.id}"
             names = {
@@ -254,6 +254,8 @@ def test_prose_asks_for_no_kernel_and_links_to_the_sites_own_data():
     assert prose("**Move** it. (It needs a running kernel.)") == "**Move** it."
     assert prose("Watch. It needs a running kernel.") == "Watch."
     assert prose("[bench](../data/bench.csv)") == "[bench](data/bench.csv)"
+    fetched = '<a href="notebooks/inventory_a.ipynb" download>form A</a>'
+    assert prose("Take [form A](inventory_a.ipynb).") == f"Take {fetched}."
     unnamed = prose("| | |\n|---|---|\n| 1 | |")
     assert unnamed.count("visually-hidden") == 2 and unnamed.endswith("|\n|---|---|\n| 1 | |")
 

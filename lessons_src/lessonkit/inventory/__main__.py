@@ -5,13 +5,14 @@ import sys
 from pathlib import Path
 
 from lessonkit.inventory import report
-from lessonkit.inventory.questions import FORMS, by_letter, items, questions
+from lessonkit.inventory.questions import FORMS, WORDS, by_letter, items, questions
 
 
 def printed(form, answers=False):
     """Return a form as plain text. answers: with the right letter, and the reasons and sections of all options."""
     lines = [f"The LayerNorm inventory, form {form}: {FORMS[form]}"]
     lines.append("One option is right. Give its letter, or ? if you do not know.")
+    lines += ["", WORDS]
     for name in questions(form):
         lines += ["", f"{name}. {items()[name]['question']}"]
         for letter, option in by_letter(name).items():

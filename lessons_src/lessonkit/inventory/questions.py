@@ -7,6 +7,10 @@ from pathlib import Path
 
 LETTERS, UNKNOWN = "abcd", "?"
 FORMS = {"A": "before the course", "B": "after the course"}
+WORDS = (  # at the head of a form, in its notebook and on paper
+    "A row is the vector of D features that is normalized together. Gain and bias are LayerNorm's learned γ and β "
+    "(`weight` and `bias` in PyTorch), σ is a standard deviation, and ε is `eps`."
+)
 
 
 @functools.cache
