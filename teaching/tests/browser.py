@@ -41,6 +41,7 @@ def chromium():
 
 def listen(page):
     """Return a list that collects what a page should not do: ask another server, fail to load, raise, write errors."""
+    page.set_default_timeout(180_000)  # on a busy machine
     faults = []
     page.on(
         "request", lambda r: None if r.url.startswith(("http://127.0.0.1", "data:", "blob:")) else faults.append(r.url)

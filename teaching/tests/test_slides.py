@@ -162,7 +162,7 @@ def test_in_a_browser_everything_is_on_its_slide_and_nothing_before_its_time(dec
             page = browser.new_page(viewport={"width": 1280, "height": 720})
             faults = listen(page)
             page.goto(f"{address}/{stem}.html")
-            page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=120_000)
+            page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=180_000)
             solutions = [_own_line(item) for item in material.read(stem).items if isinstance(item, Exercise)]
             for number, slide in enumerate(page.evaluate(LAYOUT), 1):
                 where = f"{stem}, slide {number}"
@@ -191,7 +191,7 @@ def test_the_countdown_starts_and_stops_by_a_click(decks):
         page = browser.new_page()
         page.clock.install()
         page.goto(f"{address}/06_batchnorm.html")
-        page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=120_000)
+        page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=180_000)
         at = page.evaluate("[...document.querySelectorAll('.slides section')].findIndex(s => s.matches('.exercise'))")
         page.evaluate(f"Reveal.slide({at})")
         button = page.locator(".timer").first

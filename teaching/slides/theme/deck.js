@@ -37,7 +37,7 @@ Promise.all([MathJax.startup.promise, ...pictures]).then(() => {
   document.body.classList.remove("fitting");
   document.querySelectorAll(".timer").forEach((button) => button.addEventListener("click", () => count(button)));
   return Reveal.initialize({
-    hash: true, width: 1280, height: 720, margin: 0.02, center: false, transition: "none", slideNumber: "c/t",
+    hash: true, width: 1280, height: 720, margin: 0, center: false, transition: "none", slideNumber: "c/t",
     pdfSeparateFragments: false, pdfMaxPagesPerSlide: 1, plugins: [RevealNotes],
   });
 }).then(() => { document.body.dataset.ready = "yes"; });
