@@ -58,61 +58,12 @@ def by_projection(gain, bias, weight, shift):
     return weight @ torch.diag(gain) @ center, F.linear(bias, weight, shift)
 
 
-def from_the_root(graph):
-    made, held = {o: n for n in graph.node for o in n.output}, {c.name: c for c in graph.initializer}
-    adds = [made[n.input[0]] for n in graph.node if n.op_type == "Sqrt" and n.input[0] in made]
-    names = [name for add in adds if add.op_type == "Add" for name in add.input if name in held]
-    return [torch.tensor(numpy_helper.to_array(held[n])).squeeze() for n in names if np.prod(held[n].dims) == 1]
-
-
-def by_axis(layer, shape):
-    x, axes = torch.rand(shape), []
-    for axis in range(3):
-        y, far = x.clone(), [0, 0, 0]
-        far[axis] = 1
-        y[0, 0, 0] = 5
-        axes += [axis] if layer(y)[tuple(far)] != layer(x)[tuple(far)] else []
-    bias = layer(torch.full(shape, 2.0))[0]
-    return torch.tensor(axes), [1 if bias.std(a).max() == 0 else shape[a + 1] for a in (0, 1)]
-
-
-class Gathered(_FileTyper):
-    def forward(self, tokens):
-        table = F.gelu(self.embed.weight, approximate="tanh")
-        x = table[tokens].unflatten(1, (512, 4)).flatten(2).transpose(1, 2)
-        x = F.gelu(self.conv(self.norm1(x)), approximate="tanh")
-        return self.head(self.norm2(F.adaptive_max_pool1d(x, 1)[..., 0] if len(tokens) else x.amax(2)))
-
-
-def by_neighbors(layer):
-    """A row that steps up and down comes out in steps, however far it is from 0."""
-    row = torch.tensor([0.0, 4.0]).repeat(256)
-    near, far = (layer(row[None] + offset)[0].diff() for offset in (0, 2**18))
-    return not torch.allclose(near, far, atol=0.1)
-
-
-def by_queue(graph, root):
-    queue, sizes = [*root.output], {c.name: numpy_helper.to_array(c).size for c in graph.initializer}
-    for name in queue:
-        for node in graph.node:
-            if name in node.input:
-                found = [n for n in node.input if n in sizes and sizes[n] > 1]
-                if found and node.op_type == "Mul":
-                    return found[0]
-                queue += node.output
-
-
-def by_columns(gain, bias, weight, shift):
-    V = torch.einsum("kd,d->kd", weight, gain)
-    return V - V.sum(1, keepdim=True) / V.shape[1], shift + (weight * bias).sum(1)
-
-
 BANK = {
     "epsilons": {
         "right": {
             "two dictionaries": _epsilons,
             "by walking, as an array": by_walking,
-            "from the root up": from_the_root,
+            "as a tensor": edited(_epsilons, "return found -> return torch.tensor(found)"),
         },
         "wrong": {
             "a number": (lambda graph: 1e-6, "expected"),
@@ -128,7 +79,7 @@ BANK = {
         "right": {
             "one number and zeros": _ask,
             "another number, ones, other forms": by_comparing,
-            "each axis by itself": by_axis,
+            "fed with ones": edited(_ask, "torch.zeros -> torch.ones"),
         },
         "wrong": {
             "always LayerNorm": (lambda layer, shape: ((2,), (1, shape[2])), "expected (1,)"),
@@ -142,7 +93,11 @@ BANK = {
         },
     },
     "file_typer": {
-        "right": {"as in the table": _FileTyper, "with other words": Described, "gathered": Gathered},
+        "right": {
+            "as in the table": _FileTyper,
+            "with other words": Described,
+            "two axes exchanged": edited(_FileTyper, "x.mT -> x.transpose(2, 1).contiguous()"),
+        },
         "wrong": {
             "no transpose": (edited(_FileTyper, "self.norm1(x.mT) -> self.norm1(x)"), "RuntimeError"),
             "cut off from the weights": (edited(_FileTyper, "self.norm2(x)) -> self.norm2(x.detach()))"), "gradient"),
@@ -151,11 +106,19 @@ BANK = {
         "generic_exceptions": ["a little too high"],  # by 3e-4, and float32 logits of 20 may be off by 2e-3
     },
     "one_pass": {
-        "right": {"an offset": _one_pass, "other rows, a tensor": by_steps, "by its neighbors": by_neighbors},
+        "right": {
+            "an offset": _one_pass,
+            "other rows, a tensor": by_steps,
+            "a far offset": edited(_one_pass, "65536 -> 2**20"),
+        },
         "wrong": {"always": (lambda layer: True, "expected False"), "a number": (lambda layer: 1.5, "expected False")},
     },
     "gain_of": {
-        "right": {"a loop": _gain_of, "recursion": by_recursion, "a queue": by_queue},
+        "right": {
+            "a loop": _gain_of,
+            "recursion": by_recursion,
+            "from the end": edited(_gain_of, "node in graph.node -> node in reversed(graph.node)"),
+        },
         "wrong": {
             "the first in the file": (
                 lambda graph, root: next(c.name for c in graph.initializer if len(c.dims) == 2),
@@ -174,7 +137,11 @@ BANK = {
         },
     },
     "fold": {
-        "right": {"rows": _fold, "a projection": by_projection, "by columns": by_columns},
+        "right": {
+            "rows": _fold,
+            "a projection": by_projection,
+            "by sums": edited(_fold, "scaled.mean(1, keepdim=True) -> scaled.sum(1, keepdim=True) / len(gain)"),
+        },
         "wrong": {
             "in place": (edited(_fold, "weight * gain -> weight.mul_(gain)"), "changed its input"),
             "one of two": (lambda *given: _fold(*given)[0], "expected the weight and the shift"),

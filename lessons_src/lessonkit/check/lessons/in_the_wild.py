@@ -29,7 +29,7 @@ _SCALED = (  # a learned vector is added, and a number multiplied, before the ga
 )
 _ROOTS = (  # roots that are no norm: of a constant, a product, two computed numbers, a vector added
     "o = Sqrt(part) ; f = Mul(x, part) ; g = Sqrt(f) ; j = Add(f, g) ; l = Sqrt(j) ; e = Add(x, bias) ; z = Sqrt(e) ; "
-    "c = Add(x, zero)"
+    "c = Add(x, zero) ; k = Tanh(c)"
 )
 
 
@@ -41,7 +41,7 @@ def _graph(*parts, mixed=False):
     nodes = [helper.make_node(kind, read.split(", "), [made]) for made, kind, read in nodes]
     made = {name for node in nodes for name in node.output}
     free = dict.fromkeys(name for node in nodes for name in node.input if name not in made and name[0] != "x")
-    values = {"eps": lambda i: np.float32(10.0 ** -int(i)), "gain": lambda i: np.ones((2, 3), np.float32)}
+    values = {"eps": lambda i: np.float32(10.0 ** -int(i)), "gain": lambda i: np.ones((2, 1), np.float32)}
     values |= {"bias": lambda i: np.zeros(3, np.float32), "part": lambda i: np.full(1, 0.5, np.float32)}
     values["zero"] = lambda i: np.float32(0)
     constants = [
@@ -236,14 +236,15 @@ def _run(norm, files, gradient=False):
             parameter.copy_(drawn)
         typer.conv.weight *= 0.004  # small enough for both sides of the GELU after it
         tokens = torch.randint(257, (files, 2048), generator=torch.Generator().manual_seed(158))
+        made = {"the eps of norm1 and norm2": (typer.norm1.eps, typer.norm2.eps)}
         given, leaves = tokens.clone(), {"norm1's gain": typer.norm1.weight, "embed.weight": typer.embed.weight}
         for leaf in leaves.values() if gradient else ():
             leaf.requires_grad_()
         try:
             y = typer(given)
         except Exception as error:
-            return {"the logits": raised(error)}
-        seen = {"tokens after the call": given, "the logits": y.detach() if isinstance(y, torch.Tensor) else y}
+            return made | {"the logits": raised(error)}
+        seen = made | {"tokens after the call": given, "the logits": y.detach() if isinstance(y, torch.Tensor) else y}
         if not gradient or not isinstance(y, torch.Tensor):
             return seen
         if not y.requires_grad:
