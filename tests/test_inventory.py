@@ -267,7 +267,7 @@ def digits_read(rate, norm, runs=16, layers=3, width=32, epochs=6, batch=64, see
 
 def room_for_larger_rates():
     plain, normed = ([digits_read(rate, norm) for rate in (0.4, 1.6)] for norm in (False, True))
-    # of six such sets (seeds 0 to 5): means of 95.9 to 97.1, less than a point apart at 0.4; at 1.6 without a norm up to 77
+    # seeds 0 to 5: means of 95.9 to 97.1, less than a point apart at 0.4; at 1.6 without a norm up to 77
     assert all(95.5 < ends.mean() < 97.5 for ends in (plain[0], *normed)) and plain[1].max() < 90
     assert abs((normed[0] - plain[0]).mean()) < 1
 
