@@ -76,12 +76,12 @@ def _dashed(exercise):
     return exercise.number.replace(".", "-")
 
 
-def export(stem, folder, root=ROOT, python=None):
+def export(stem, folder, root=ROOT):
     """Write a lesson, the settings and the kernel into an nbgrader course's folder; return the sum of the points."""
     folder = folder.resolve()
     notebook, total = assignment(stem, root)
     kernel = {
-        "argv": [str(python or root / ".venv/bin/python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "argv": [str(root / ".venv/bin/python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         "display_name": "Python 3 (ipykernel)",
         "language": "python",
     }

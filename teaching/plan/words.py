@@ -1,6 +1,6 @@
 """What a person has written about a session: words/NN_name.md.
 
-A file has items, each one paragraph that begins with what it is, under the headings of the lesson's sections:
+A file has items, each one line that begins with what it is, under the headings of the lesson's sections:
 
     Prepare: what to have ready, before the first heading
     ## 6.1
@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teaching.plan.sections import START, PlanError
+from teaching.plan.sections import PlanError
 
 FOLDER = Path(__file__).with_name("words")
 EXPECT = re.compile(r'Expect (\d+\.\d+) "(.+?)": (.+)', re.DOTALL)
@@ -48,7 +48,7 @@ def read(stem, sections, folder=FOLDER):
             f"{path.name} is missing: every lesson has a plan. teaching/plan/README.md says how it is written."
         )
     found, key = Words(), None
-    for number, block in _blocks(path.read_text(encoding="utf-8")):
+    for number, block in _lines(path.read_text(encoding="utf-8")):
         where = f"{path.name}:{number}"
         if block.startswith("## "):
             key = block[3:].strip()
@@ -67,13 +67,9 @@ def read(stem, sections, folder=FOLDER):
     return found
 
 
-def _blocks(text):
-    """Return [(line, paragraph or heading)]; every line that begins an item is one."""
-    blocks = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            blocks.append((number, line.strip()))
-    return blocks
+def _lines(text):
+    """Return [(its number, line)] of the lines that are not empty: each is an item or a heading."""
+    return [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def _match(form, block, where, example):
@@ -98,6 +94,3 @@ def _item(found, key, block, where, section):
         found.expect.setdefault(key, []).append((exercise, words, text))
     else:
         found.say.setdefault(key, []).append(_match(SAY, block, where, "Say: ...")[0])
-
-
-__all__ = ["FOLDER", "START", "PlanError", "Words", "read"]

@@ -1,6 +1,5 @@
 """Grading: what a notebook is taken for, what it gets, and that no row is ever lost."""
 
-import contextlib
 import csv
 import json
 import os
@@ -340,10 +339,45 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     assert rows(out)["untouched"]["points"] == "12" and rows(out).keys() == found.keys()
 
 
+class Answering:
+    """A worker that says what it was told to say."""
+
+    def __init__(self, *replies):
+        self.replies, self.prepared = list(replies), {}
+        self.jail = Jail.__new__(Jail)
+        self.jail.limits = Limits()
+
+    def needs(self, exercise):
+        return exercise not in self.prepared
+
+    def ask(self, request, seconds):
+        return {"seconds": 0.1} if request["do"] == "prepare" else self.replies.pop(0)
+
+
+def one_mark(stem, number, worker, tmp_path):
+    path = write(stored(stem=stem), tmp_path / "ann.ipynb")
+    marker = marking.Marker(lesson.read(stem), worker)
+    answer = submission.answers(marker.lesson, submission.cells(path))[number]
+    return marker._mark(marker.lesson.exercises[number], answer)
+
+
+def test_points_are_shared_out_among_several_checks(tmp_path):
+    reply = dict(verdict="not yet", said="Not yet.", passed=2, broken=[], seconds=0.1)
+    found = one_mark(lesson.find("14"), "14.5", Answering(reply), tmp_path)
+    assert (found.verdict, found.of, round(found.points, 2)) == ("partly", 4, 2.67)
+
+
+def test_an_answer_that_brings_the_worker_down_is_tried_once_more(tmp_path):
+    right = dict(verdict="right", said="Right.", passed=1, broken=[], seconds=0.1)
+    assert one_mark(SIX, "6.1", Answering(None, right), tmp_path).points == 2
+    found = one_mark(SIX, "6.1", Answering(None, None), tmp_path)
+    assert (found.verdict, found.points) == ("stopped", 0) and "brought down" in found.said
+
+
 @runs
 def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
     folder, out = tmp_path / "in", tmp_path / "grades.csv"
-    for n in range(8):
+    for n in range(5):
         write(stored(), folder / f"learner{n}.ipynb")
     command = [sys.executable, "-m", "teaching.grading", "6", str(folder), str(out)]
     started = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -352,10 +386,10 @@ def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
             started.send_signal(signal.SIGKILL)
     started.wait()
     first = rows(out)
-    assert 2 <= len(first) < 8
+    assert 2 <= len(first) < 5
     assert main(["6", str(folder), str(out)]) == 0
     second = rows(out)
-    assert len(second) == 8 and {row["points"] for row in second.values()} == {"12"}
+    assert len(second) == 5 and {row["points"] for row in second.values()} == {"12"}
     assert {name: second[name] for name in first} == first  # as they were, their seconds too
 
 
@@ -387,8 +421,12 @@ def test_each_jail_says_what_it_prevents(kind):
         jail = Jail(ROOT, PYTHON, Limits(seconds=5), six(), kind)
     except GradingError:
         pytest.skip(f"{kind} does not work on this machine")
-    with Worker(jail) as worker, contextlib.suppress(GradingError):
-        found = {what: good for what, good, _ in holds(worker)}
+    with Worker(jail) as worker:
+        try:
+            found = {what: good for what, good, _ in holds(worker)}
+        except GradingError as error:  # the other user may not look into the folder that holds this Python
+            assert "cannot read the Python" in str(error) and "bubblewrap" in str(error) and kind != "bubblewrap"
+            return
         assert found["memory"] and found["files"]
         assert found["the network"] == (kind != "none")
         assert found["another Unix user"] == (os.getuid() == 0)

@@ -5,9 +5,10 @@ import ctypes
 import math
 import os
 import resource
+import signal
 import sys
 
-DUMPABLE, NO_NEW_PRIVS, SUBREAPER = 4, 38, 36  # prctl's numbers, linux/prctl.h
+PARENT_DIES, DUMPABLE, SUBREAPER, NO_NEW_PRIVS = 1, 4, 36, 38  # prctl's numbers, linux/prctl.h
 
 
 def prctl(option, value):
@@ -35,6 +36,7 @@ def apply(limits, seconds):
         os.setgid(limits["group"])
         os.setuid(limits["user"])
     prctl(NO_NEW_PRIVS, 1)
+    prctl(PARENT_DIES, signal.SIGKILL)  # an answer that ends the worker ends with it
 
 
 def _limit(what, soft, hard):
