@@ -54,21 +54,6 @@ def clipped(x, weight, bias, eps, y, mean, rstd, start, stop):
     y.array[start:stop] = y.array[start:stop].clip(-3, 3) * weight + bias
 
 
-def slices(x, weight, bias, eps, y, mean, rstd, start, stop):
-    y[start:stop] = x[start:stop]
-
-
-def outside(x, weight, bias, eps, y, mean, rstd, start, stop):
-    _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop)
-    y[start, x.shape[1]] = 0
-
-
-def many_reads(x, weight, bias, eps, y, mean, rstd, start, stop):
-    _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop)
-    for r in range(start, stop):
-        _forward_rows(x, weight, bias, eps, y, mean, rstd, r, r + 1)
-
-
 def backward_with_sums(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     D = x.shape[1]
     for r in range(start, stop):
@@ -99,21 +84,8 @@ def backward_backwards(dy, x, mean, rstd, weight, dx, dweight, dbias, start, sto
             dx[r, i] = (h[i] - (mean_h + x_hat * mean_hx)) * rstd[r]
 
 
-def dx_in_two_goes(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
-    D = x.shape[1]
-    for r in range(start, stop):
-        for i in range(D):
-            dx[r, i] = dy[r, i] * weight[i]
-            dweight[r // 64, i] += dy[r, i] * (x[r, i] - mean[r]) * rstd[r]
-            dbias[r // 64, i] += dy[r, i]
-        a = sum(dx[r, i] for i in range(D)) / D
-        c = sum(dx[r, i] * (x[r, i] - mean[r]) * rstd[r] for i in range(D)) / D
-        for i in range(D):
-            dx[r, i] = rstd[r] * (dx[r, i] - a - (x[r, i] - mean[r]) * rstd[r] * c)
-
-
-def float32_mean(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
-    _backward_rows(dy, x, mean.astype(x.dtype), rstd, weight, dx, dweight, dbias, start, stop)
+# dx as a scratch pad
+DX_TWICE = "h = dy[r, i] * weight[i] -> dx[r, i] = h = dy[r, i] * weight[i] ; (dy[r, i] * weight[i] - -> (dx[r, i] -"
 
 
 def padded_with_ones(x, width):
@@ -145,9 +117,15 @@ BANK = {
         "right": {"near and rest": _forward_rows, "in float64": forward_in_float64, "row by row": forward_with_rows},
         "wrong": {
             "clipped to three": (clipped, "one of them 30"),
-            "slices": (slices, "several numbers of x at once"),
-            "beyond the end": (outside, "outside"),
-            "everything twice": (many_reads, "the order of the rows"),
+            "slices": (
+                edited(_forward_rows, "D, -> y[start:stop] = x[start:stop]; D,"),
+                "several numbers of x at once",
+            ),
+            "beyond the end": (edited(_forward_rows, "rstd[r] = -> y[r, D] = rstd[r] ="), "outside"),
+            "everything twice": (
+                edited(_forward_rows, "range(start, stop) -> [*range(start, stop)] * 2"),
+                "the order of the rows",
+            ),
             "compiled, without standardize": (
                 njit(fastmath={"reassoc", "contract", "nsz"})(edited(_forward_rows, "c * c -> c**2")),
                 "standardize(x[",
@@ -163,10 +141,9 @@ BANK = {
             "rows from the end, x_hat kept": backward_backwards,
         },
         "wrong": {
-            "the mean in float32": (float32_mean, "rest is left out"),
             # without the plain run first, this writes outside dweight
             "compiled, r for block": (njit(edited(_backward_rows, "r // ROWS_A_BLOCK -> r")), "out of bounds"),
-            "dx as scratch pad": (dx_in_two_goes, "each number of dx is written"),
+            "dx as scratch pad": (edited(_backward_rows, DX_TWICE), "each number of dx is written"),
             "too few arguments": (lambda dy, x: None, "must take"),
         },
     },

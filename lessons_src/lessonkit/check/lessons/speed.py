@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, Probe, call, draw, examine, in_float64, known, reject, values
+from lessonkit.check.core import Probe, call, draw, examine, in_float64, known, reject, values
 
 
 def words_moved(answer):
     """Check the words that a fused and a line-by-line LayerNorm move for each entry (lesson 13)."""
     once = "in a fused kernel the row is in the cache after the first loop: x comes from memory once."
     no_words = "the two means write one number for each row, which does not count."
+    both = "dx depends on x as well as on dy. Both are read, dx is written."
     forward_too = "that is forward and backward together. Backward alone reads dy and x, and writes dx."
     only = "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?"
     one_each = "each of the seven lines reads one tensor of x's size, the two means as well. Which one did you skip?"
@@ -25,11 +26,7 @@ def words_moved(answer):
     five = "each line leaves its result in memory, and five are of x's size: c, squares, x_hat, scaled, y."
     whys = {
         "fused forward": {1: "x must be read and y must be written: two trips, one word each.", 3: once, 4: once},
-        "fused backward": {
-            2: "dx depends on x as well as on dy. Both are read, dx is written.",
-            4: only,
-            5: forward_too,
-        },
+        "fused backward": {2: both, 4: only, 5: forward_too},
         "seven lines, read": {5: one_each, 6: one_each, 8: small, 9: small, 12: "that is read and written together."},
         "seven lines, written": {7: no_words, 6: no_words, 4: five, 1: five},
     }
@@ -177,30 +174,6 @@ def _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
             y[r, i] = (x[r, i] - near - rest) * rstd[r] * weight[i] + bias[i]
 
 
-def _forward_by_columns(x, weight, bias, eps, y, mean, rstd, start, stop):
-    """Right numbers, loop after loop over all rows."""
-    D = x.shape[1]
-    for r in range(start, stop):
-        mean[r] = sum(np.float64(x[r, i]) for i in range(D)) / D
-    for r in range(start, stop):
-        rstd[r] = 1 / np.sqrt(sum((x[r, i] - mean[r]) ** 2 for i in range(D)) / D + eps)
-    for r in range(start, stop):
-        for i in range(D):
-            y[r, i] = (x[r, i] - mean[r]) * rstd[r] * weight[i] + bias[i]
-
-
-def _forward_in_y(x, weight, bias, eps, y, mean, rstd, start, stop):
-    """Right numbers, with y as a scratch pad."""
-    D = x.shape[1]
-    for r in range(start, stop):
-        mean[r] = sum(np.float64(x[r, i]) for i in range(D)) / D
-        for i in range(D):
-            y[r, i] = x[r, i] - mean[r]
-        rstd[r] = 1 / np.sqrt(sum(y[r, i] ** 2 for i in range(D)) / D + eps)
-        for i in range(D):
-            y[r, i] = y[r, i] * rstd[r] * weight[i] + bias[i]
-
-
 def _means(mean, x, start, stop, drawn):
     """What was written into mean, less the mean that x was drawn with if it is float32: its last digits count.
 
@@ -227,7 +200,7 @@ def _forward_probe(
         mean, rstd = np.full(rows, 99.0, object), np.full(rows, 99.0, given.dtype)
         watched = _Watched("x", given, log), _Watched("y", y, log)
         answer(watched[0], weight.numpy().copy(), bias.numpy().copy(), eps, watched[1], mean, rstd, start, stop)
-        seen = {
+        return {
             "x after the call": _tensor(given),
             "y": _tensor(y[start:stop]),
             "rstd": _tensor(rstd[start:stop]),
@@ -238,7 +211,6 @@ def _forward_probe(
             "each number of y is written": _times(_most(log, "y", "written"), 1),
             "each number of y is read": _times(_most(log, "y", "read"), 0),
         }
-        return seen
 
     return Probe(label, run, {"x": x[start:stop], "eps": eps}, tolerance)
 
@@ -257,6 +229,7 @@ _FORWARD_PROBES = [
     _forward_probe("three more rows of 5", 1324, 3, 5),
 ]
 
+_SUM = "total = number(0)\n        for i in range(D):\n            total += x[r, i]"
 _Y = "(x[r, i] - near - rest) * rstd[r] * weight[i] + bias[i]"
 _UNBIASED = "the variance is divided by D - 1. LayerNorm divides by D."
 _HOLDS_99 = "it still holds the 99 that it held before the call."
@@ -277,10 +250,8 @@ _FORWARD = known(
         "number(sum_c / D) -> sum_c": "rest is the sum of c. It is the mean: divide it by D.",
         "sum_cc / D -> sum_cc": "the sum of c * c is not divided by D.",
         "range(start, stop) -> range(0)": "nothing is written: y, mean and rstd still hold the 99 that they held before the call.",
-        "y[r, i] = -> value =": f"y is not written: {_HOLDS_99}",
-        "mean[r] = -> here =": f"mean is not written: {_HOLDS_99}",
-        "rstd[r] = -> here =": f"rstd is not written: {_HOLDS_99}",
-        "rstd[r] -> here": f"rstd is not written: {_HOLDS_99}",
+        **{f"{what} = -> here =": f"{what} is not written: {_HOLDS_99}" for what in ("y[r, i]", "mean[r]", "rstd[r]")},
+        "rstd[r] -> here": f"rstd[r] is not written: {_HOLDS_99}",
         "1 / np.sqrt -> np.sqrt": "rstd is the deviation itself. It is 1 over it.",
         "np.sqrt -> ": "the root is missing: that is 1 over the variance.",
         "c = x[r, i] - near -> c = x[r, i] ; rest = number(sum_c / D) -> rest = number(0) ; - rest * rest -> - near * near": "that is the one-pass variance, mean(x * x) minus the squared mean, which loses all digits far from zero. Add up c = x - near and its squares.",
@@ -300,18 +271,11 @@ _FORWARD = known(
         f"{_Y} -> ((x[r, i] - near - rest) * rstd[r] + bias[i]) * weight[i]": "the bias is multiplied by the weight: first times weight, then plus bias.",
         "range(start, stop) -> range(len(x))": "the rows run from 0 to the end. Use range(start, stop).",
         "range(start, stop) -> range(start, stop - 1)": "the last row is left out: range(start, stop) ends before stop by itself.",
+        # right numbers, in a loop more over all rows, and with y as a scratch pad
+        f"for r in range(start, stop):\n        {_SUM} -> sums = [sum(x[r, i] for i in range(D)) for r in range(start, stop)]\n    for r in range(start, stop):\n        total = sums[r - start]": "each row should be finished while it is in the cache: all loops over i belong inside the loop over r.",
+        "c = x[r, i] - near -> c = y[r, i] = x[r, i] - near ; (x[r, i] - near - rest) -> (y[r, i] - rest)": "y serves as a scratch pad, so it is written and read more than it must. Keep single numbers in names, and compute x - near anew.",
     },
-) + [
-    Mistake(
-        "each row should be finished while it is in the cache: all loops over i belong inside the loop over r.",
-        _forward_by_columns,
-    ),
-    Mistake(
-        "y serves as a scratch pad, so it is written and read more than it must. Keep single numbers in names, "
-        "and compute x - near anew.",
-        _forward_in_y,
-    ),
-]
+)
 
 # plain Python rounds near + rest itself, so only what is compiled shows it
 _FORWARD_COMPILED = known(_forward_rows, _REORDERED | {"np.float64(near) + rest -> near + rest": _ROUNDED})
@@ -328,14 +292,9 @@ def forward_rows(answer):
         return {"mean - 100,000": _tensor(mean - 1e5), "rstd": _tensor(rstd), "y": _tensor(y)}
 
     plain, compiled = _look(answer, "forward_rows", _forward_rows), _compiled_probe(answer, make)
-    examine(
-        plain,
-        "forward_rows",
-        _FORWARD_PROBES + compiled,
-        _forward_rows,
-        _FORWARD + _FORWARD_COMPILED * len(compiled),
-        tried="parts of the rows, small spread, two eps, an outlier, float32 far from zero, every access to x and y",
-    )
+    mistakes = _FORWARD + _FORWARD_COMPILED * len(compiled)
+    tried = "parts of the rows, small spread, two eps, an outlier, float32 far from zero, every access to x and y"
+    examine(plain, "forward_rows", _FORWARD_PROBES + compiled, _forward_rows, mistakes, tried)
 
 
 ROWS_A_BLOCK = 64  # as in the lesson
@@ -357,16 +316,6 @@ def _backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
         mean_h, mean_hx = sum_h / D, sum_hx / D
         for i in range(D):
             dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - (x[r, i] - near - rest) * scale * mean_hx)
-
-
-def _backward_by_columns(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
-    """Right numbers; the sums over rows in loops of their own."""
-    none = np.zeros_like(dweight)
-    _backward_rows(dy, x, mean, rstd, weight, dx, none, none, start, stop)
-    for i in range(x.shape[1]):
-        for r in range(start, stop):
-            dweight[r // ROWS_A_BLOCK, i] += dy[r, i] * (x[r, i] - mean[r]) * rstd[r]
-            dbias[r // ROWS_A_BLOCK, i] += dy[r, i]
 
 
 def _given(seed, rows, D, dtype=torch.float64, outlier=None, **more):
@@ -420,6 +369,9 @@ _BACKWARD_PROBES = [
 _X_HAT = "(x[r, i] - near - rest) * scale"
 _ONE_SUM = "only one of the two sums is divided by D."
 _BRACKET = "scale * (dy[r, i] * weight[i]"
+_ADDED = "            dweight[block, i] += dy[r, i] * x_hat\n            dbias[block, i] += dy[r, i]\n"
+_ROWS = "    for r in range(start, stop):\n"
+_OWN_LOOPS = f"{_ROWS}        for i in range(D):\n            x_hat = (x[r, i] - mean[r]) * rstd[r]\n"
 _LEFT_OVER = "the second loop uses the x_hat or the h that the first loop left over, of the last feature. Compute it anew for each i."
 
 _BACKWARD = known(
@@ -457,14 +409,9 @@ _BACKWARD = known(
         "rest) * scale -> rest) / scale": "x_hat is divided by rstd. rstd is 1 over the deviation already: multiply.",
         " - near - rest) -> - near)": "rest is left out: x - near alone is off by what near lacks.",
         "range(start, stop) -> range(len(x))": "the rows run from 0 to the end. Use range(start, stop).",
+        f"{_ADDED} ->  ; {_ROWS} -> {_OWN_LOOPS}{_ADDED.replace('block', 'r // ROWS_A_BLOCK')}{_ROWS}": "the sums over rows have loops of their own, so that x and dy come from memory a second time. Put them into the first loop over i.",
     },
-) + [
-    Mistake(
-        "the sums over rows have loops of their own, so that x and dy come from memory a second time. Put them into the "
-        "first loop over i.",
-        _backward_by_columns,
-    )
-]
+)
 
 _BACKWARD_COMPILED = known(_backward_rows, _REORDERED)
 
@@ -479,14 +426,9 @@ def backward_rows(answer):
         return {"dweight": _tensor(dweight), "dbias": _tensor(dbias), "dx": _tensor(dx)}
 
     plain, compiled = _look(answer, "backward_rows", _backward_rows), _compiled_probe(answer, make)
-    examine(
-        plain,
-        "backward_rows",
-        _BACKWARD_PROBES + compiled,
-        _backward_rows,
-        _BACKWARD + _BACKWARD_COMPILED * len(compiled),
-        tried="parts of the rows, two blocks, sums that are not zero, an outlier, float32 far from zero, every access",
-    )
+    mistakes = _BACKWARD + _BACKWARD_COMPILED * len(compiled)
+    tried = "parts of the rows, two blocks, sums that are not zero, an outlier, float32 far from zero, every access"
+    examine(plain, "backward_rows", _BACKWARD_PROBES + compiled, _backward_rows, mistakes, tried)
 
 
 def _mended_statistics(x, width):
@@ -507,13 +449,7 @@ _PADDED_PROBES = [
     _padded("a row with zeros in it, width 8", torch.tensor([[4.0, 0, 2, 0, 9, 3]], dtype=torch.float64), 8),
     _padded("as wide as the row", draw(1362, 2, 4, mean=1.0), 4),
     # the mean is rounded to a step of 6e-5, its square enters the variance below 1e-8; the rest is 24 bits
-    _padded(
-        "float32 rows around 1000, width 8",
-        draw(1363, 2, 5, mean=1e3, dtype=torch.float32),
-        8,
-        tolerance=1e-5,
-        gradient=False,
-    ),
+    _padded("float32 rows around 1000, width 8", draw(1363, 2, 5, mean=1e3).float(), 8, tolerance=1e-5, gradient=False),
 ]
 
 _MASKED = "torch.where(torch.arange(width) < D, row - mean, 0)"
@@ -548,11 +484,5 @@ _PADDED = known(
 
 def mended_statistics(answer):
     """Check a function x (..., D), width -> (mean, var), both (..., 1), that reads rows with a padded width (lesson 13)."""
-    examine(
-        answer,
-        "mended_statistics",
-        _PADDED_PROBES,
-        in_float64(_mended_statistics),
-        _PADDED,
-        tried="offsets, zeros in a row, a full width, float32 far from zero, gradients",
-    )
+    tried = "offsets, zeros in a row, a full width, float32 far from zero, gradients"
+    examine(answer, "mended_statistics", _PADDED_PROBES, in_float64(_mended_statistics), _PADDED, tried)
