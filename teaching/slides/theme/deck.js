@@ -1,5 +1,5 @@
 // Makes each slide fit, starts reveal.js, and counts the minutes of an exercise down from a click on its button.
-const HEIGHT = 720 - 2 * 24;
+const HEIGHT = 719; // a printed page of 720 loses one
 const SMALLEST = 0.55; // of 30 pixels
 
 function fit(section) {
