@@ -113,12 +113,13 @@ def main(given=None):
         return 1
     folder = asked.folder.resolve()
     try:
+        if (asked.collect or asked.upgrade) and not (folder / "hub/settings.json").exists():
+            raise install.ClassError(f"There is no class in {folder}. Name the folder of one: --folder.")
         if asked.collect:
-            group = json.loads((folder / "hub/settings.json").read_text())["group"]
-            homes = {name: user.pw_dir for name, user in accounts.members(group).items()}
+            homes = collect.learners_homes(folder)
             for name, item, why in collect.collect(homes, asked.collect):
                 print(f"{name}: {item} was not copied: {why}.")
-            print(f"{asked.collect}: the notebooks of {len(homes)} accounts.")
+            print(f"{asked.collect}: the notebooks of {len(homes)} learners.")
             return 0
         if asked.upgrade:
             print(f"{install.install(folder)}: the next server that a learner starts runs on it.")

@@ -6,12 +6,22 @@ read, and what reads them afterwards need not be root.
 """
 
 import contextlib
+import json
 import os
 import stat
 from pathlib import Path
 
+from teaching.classroom import accounts
+
 LARGEST = 32 << 20  # bytes of one file
 MOST = 200  # files of one learner
+
+
+def learners_homes(folder):
+    """Return {name: home} of the learners of the class in folder, the instructor left out."""
+    settings = json.loads((Path(folder) / "hub/settings.json").read_text())
+    members = accounts.members(settings["group"])
+    return {name: user.pw_dir for name, user in members.items() if name != settings["teacher"]}
 
 
 def collect(homes, target):

@@ -41,32 +41,13 @@ c.Authenticator.admin_users = {SETTINGS["teacher"]}
 class ClassSpawner(LocalProcessSpawner):
     """A server that runs as the learner's own Unix account, on the edition that is newest when it starts."""
 
-    def make_preexec_fn(self, name):
-        return super().make_preexec_fn(accounts.account(SETTINGS["group"], name))
-
-    def user_env(self, env):
-        edition = (FOLDER / "course").resolve()
-        me = accounts.ensure(SETTINGS["group"], self.user.name, SETTINGS["homes"])
-        return env | {
-            "USER": me.pw_name,
-            "LOGNAME": me.pw_name,
-            "HOME": me.pw_dir,
-            "SHELL": "/bin/bash",
-            "PATH": f"{edition / 'environment/bin'}:{os.defpath}",
-            "PYTHONPATH": f"{edition / 'lessons_src'}:{edition / 'learner'}",
-            "PYTHONSTARTUP": str(edition / "learner/kernel.py"),
-            "JUPYTER_RUNTIME_DIR": str(FOLDER / "run" / self.user.name),
-            "LESSON_WORK": f"{me.pw_dir}/work",
-            "CLASS_COURSE": str(FOLDER / "course"),
-        }
-
     def start(self):
-        """Start the newest edition's server. What runs in a terminal or a kernel finds the same edition."""
-        edition = (FOLDER / "course").resolve()
-        me = accounts.ensure(SETTINGS["group"], self.user.name, SETTINGS["homes"])
-        runtime = FOLDER / "run" / self.user.name  # not in the home: sockets must work on a full disk
-        runtime.mkdir(mode=0o700, exist_ok=True)
-        os.chown(runtime, me.pw_uid, me.pw_gid)
+        """Make what the server needs, and start it. What runs in a terminal or a kernel finds the same edition."""
+        self.edition = edition = (FOLDER / "course").resolve()
+        self.account = accounts.ensure(SETTINGS["group"], self.user.name, SETTINGS["homes"])
+        self.runtime = FOLDER / "run" / self.user.name  # not in the home: sockets must work on a full disk
+        self.runtime.mkdir(mode=0o700, exist_ok=True)
+        os.chown(self.runtime, self.account.pw_uid, self.account.pw_gid)
         self.cmd = [str(edition / "environment/bin/python"), str(edition / "learner/start.py")]
         self.args = [
             f"--LabApp.app_settings_dir={edition / 'lessons_src/lab_settings'}",
@@ -80,8 +61,22 @@ class ClassSpawner(LocalProcessSpawner):
         ]
         return super().start()
 
-    async def move_certs(self, paths):
-        return paths
+    def make_preexec_fn(self, name):
+        return super().make_preexec_fn(self.account.pw_name)
+
+    def user_env(self, env):
+        return env | {
+            "USER": self.account.pw_name,
+            "LOGNAME": self.account.pw_name,
+            "HOME": self.account.pw_dir,
+            "SHELL": self.account.pw_shell,
+            "PATH": f"{self.edition / 'environment/bin'}:{os.defpath}",
+            "PYTHONPATH": f"{self.edition / 'lessons_src'}:{self.edition / 'learner'}",
+            "PYTHONSTARTUP": str(self.edition / "learner/kernel.py"),
+            "JUPYTER_RUNTIME_DIR": str(self.runtime),
+            "LESSON_WORK": f"{self.account.pw_dir}/work",
+            "CLASS_COURSE": str(FOLDER / "course"),
+        }
 
 
 c.JupyterHub.spawner_class = ClassSpawner
@@ -100,12 +95,13 @@ c.JupyterHub.concurrent_spawn_limit = 0  # a class comes in at one moment; the p
 c.JupyterHub.cleanup_servers = True  # Ctrl-C ends the class. A hub that is killed leaves the servers running
 
 # --- what runs beside it
+# A hub that is killed takes them along: the page's port must be free when the hub comes back.
+SERVICE = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m"]
 c.JupyterHub.services = [
     {
         "name": "culler",
         "command": [
-            sys.executable,
-            "-m",
+            *SERVICE,
             "jupyterhub_idle_culler",
             f"--timeout={SETTINGS['idle'] * 60:.0f}",
             f"--cull-every={max(1, min(60, SETTINGS['idle'] * 15)):.0f}",
@@ -115,7 +111,7 @@ c.JupyterHub.services = [
         "name": "progress",
         "display": True,
         "url": f"http://127.0.0.1:{SETTINGS['page_port']}",
-        "command": [sys.executable, "-m", "teaching.classroom.progress_page"],
+        "command": [*SERVICE, "teaching.classroom.progress_page"],
         "environment": {"PYTHONPATH": str(HERE.parents[1]), "CLASS_FOLDER": str(FOLDER)},
         "oauth_no_confirm": True,
     },

@@ -5,6 +5,7 @@ Many learners at once, and how long they wait (crowd); one learner, for the test
 
 import asyncio
 import json
+import os
 import re
 import time
 import uuid
@@ -127,16 +128,18 @@ def _message(raw):
     return message["header"]["msg_type"], message["parent_header"].get("msg_id"), message["content"]
 
 
-def memory(uid):
-    """Return the memory (MB) of a user's processes, each page that several share counted in parts (PSS)."""
-    whole = 0
+def usage(uid):
+    """Return what a user's processes hold and have used: (MB, a shared page counted in parts; seconds of one core)."""
+    megabytes = ticks = 0
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if process.stat().st_uid == uid:
-                whole += int(re.search(r"Pss:\s+(\d+)", (process / "smaps_rollup").read_text())[1]) / 1024
+                megabytes += int(re.search(r"Pss:\s+(\d+)", (process / "smaps_rollup").read_text())[1]) / 1024
+                fields = (process / "stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])  # in its own code, and in the system's
         except (OSError, TypeError):  # it ended just now
             pass
-    return whole
+    return megabytes, ticks / os.sysconf("SC_CLK_TCK")
 
 
 def cells_of(notebook):
@@ -148,7 +151,7 @@ def cells_of(notebook):
 async def crowd(learners, cells, uid_of):
     """Let all learners come at the same moment and run cells in lesson 2; return a row of measurements for each.
 
-    A row: server, output, done (seconds), memory (MB), errors other than "your turn"; or failed: why.
+    A row: server, output, done (seconds), memory (MB), cpu (seconds), errors other than "your turn"; or failed: why.
     """
 
     async def one(learner):
@@ -158,10 +161,9 @@ async def crowd(learners, cells, uid_of):
         kernel = await learner.kernel("work/02_statistics.ipynb")
         texts, errors, (output, done) = await kernel.run(cells)
         errors = [error for error in errors if error[0] != "YourTurn"]
-        return {"server": ready, "output": output, "done": done, "memory": memory(uid_of(learner.name))} | {
-            "errors": errors,
-            "last": texts[-1],
-        }
+        megabytes, cpu = usage(uid_of(learner.name))
+        row = {"server": ready, "output": output, "done": done, "memory": megabytes, "cpu": cpu}
+        return row | {"errors": errors, "last": texts[-1]}
 
     rows = await asyncio.gather(*map(one, learners), return_exceptions=True)
     return [{"failed": repr(row)} if isinstance(row, BaseException) else row for row in rows]
@@ -170,8 +172,9 @@ async def crowd(learners, cells, uid_of):
 def table(rows):
     """Return the measurements of a crowd as lines of text: median, 95th percentile, largest."""
     units = {"server": "s to a server", "output": "s more to the first output", "done": "s to the lesson's end"}
+    units |= {"memory": "MB a learner", "cpu": "s of one core a learner"}
     lines = []
-    for key, unit in (units | {"memory": "MB (PSS) a learner"}).items():
+    for key, unit in units.items():
         values = sorted(row[key] for row in rows if key in row)
         if values:
             high = values[min(len(values) - 1, int(0.95 * len(values)))]

@@ -7,7 +7,6 @@ interprets the copies runs as nobody.
 
 import asyncio
 import html
-import json
 import os
 import pwd
 import shutil
@@ -19,7 +18,7 @@ from urllib.parse import urlparse
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
 from tornado.web import Application, HTTPError, RequestHandler, authenticated
 
-from teaching.classroom import accounts, collect
+from teaching.classroom import collect
 
 REFRESH = 15  # seconds
 FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
@@ -27,11 +26,9 @@ FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
 
 def make_page(folder=FOLDER):
     """Return (command that writes the page, the page's path, what could not be read), the copies being up to date."""
-    settings = json.loads((folder / "hub/settings.json").read_text())
     copies = folder / "progress"
     copies.mkdir(mode=0o700, exist_ok=True)
-    homes = {name: user.pw_dir for name, user in accounts.members(settings["group"]).items()}
-    homes.pop(settings["teacher"], None)
+    homes = collect.learners_homes(folder)
     left_out = collect.collect(homes, copies)
     for gone in {path.name for path in copies.iterdir() if path.is_dir()} - set(homes):
         shutil.rmtree(copies / gone)

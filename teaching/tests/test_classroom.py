@@ -258,14 +258,20 @@ class Browser:
         return self.open("/hub/login?next=/hub/home", username=name, password=password)[0] == 200
 
 
+def slips(trial):
+    """Return {name: password} of the list that the instructor hands out."""
+    with open(trial.folder / "hub/passwords.csv", newline="") as file:
+        return dict(csv.reader(file))
+
+
 @needs_a_machine
 def test_only_who_has_the_password_logs_in_and_only_the_instructor_sees_the_class(trial):
-    slips = dict(csv.reader(open(trial.folder / "hub/passwords.csv")))
-    assert set(slips) == {"teacher", "mara"} and len(set(slips.values())) == 2
+    handed_out = slips(trial)
+    assert set(handed_out) == {"teacher", "mara"} and len(set(handed_out.values())) == 2
     mara, teacher = Browser(trial.address), Browser(trial.address)
     for name, password in (("mara", "guessed-password"), ("teacher", "a-new-password"), ("stranger", "long-enough-1")):
         assert not Browser(trial.address).log_in(name, password), f"{name} came in"
-    assert mara.log_in("mara", slips["mara"]) and teacher.log_in("teacher", slips["teacher"])
+    assert mara.log_in("mara", handed_out["mara"]) and teacher.log_in("teacher", handed_out["teacher"])
     assert mara.open("/services/progress/")[0] == 403 and mara.open("/hub/admin")[0] == 403
     status, page = teacher.open("/services/progress/")
     assert status == 200 and "l3" in page and "mara" not in page, page[:2000]
@@ -413,6 +419,9 @@ def test_a_killed_hub_loses_nothing_and_then_stops_what_is_idle(trial):
     assert list((trial.folder / "run/l5").glob("kernel-*.json")), "the learner's kernel goes on"
     trial.start()
     assert asyncio.run(go_on(kernel)) == "42"
+    teacher = Browser(trial.address)
+    assert teacher.log_in("teacher", slips(trial)["teacher"])
+    assert teacher.open("/services/progress/")[0] == 200, "the page comes back too"
     trial.kill()
     trial.start("--idle", "0.1")
     assert asyncio.run(idle()), "a server that nobody used for six seconds is still there"
