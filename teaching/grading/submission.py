@@ -91,6 +91,7 @@ def _chosen(exercise, found, remarks):
     )
     for way in ways:
         fitting = [(kind, text) for kind, ident, text in found if text.strip() and way(kind, ident, text)]
+        fitting = [one for one in fitting if one[0] == "code"] or fitting  # a note may quote the card
         if fitting:
             break
     else:

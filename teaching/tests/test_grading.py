@@ -98,11 +98,13 @@ def test_missing_doubled_and_converted_cells(tmp_path):
     cells = {cell["id"]: cell for cell in notebook["cells"]}
     notebook["cells"].remove(cells["ex-6-5"])
     cells["ex-6-4"]["cell_type"] = "markdown"
+    notebook["cells"].append(code("# Exercise 6.2 · took me an hour", "note", "markdown"))
     again = [code(six().exercises["6.1"].answer + f"\n# {n}", f"copy-{n}") for n in (1, 2)]
     notebook["cells"] += [*again, code(six().exercises["6.1"].blank, "blank")]
     found = answers_in(notebook, tmp_path)
     assert found["6.5"].cells == [] and found["6.5"].remarks == ["the exercise's cell is missing"]
     assert found["6.4"].cells == [six().exercises["6.4"].answer] and "markdown" in found["6.4"].remarks[0]
+    assert found["6.2"].cells == [six().exercises["6.2"].answer] and not found["6.2"].remarks
     assert found["6.1"].cells[-1].endswith("# 2") and "4 cells of this exercise" in found["6.1"].remarks[0]
 
 
