@@ -14,6 +14,9 @@ from teaching.material import ROOT
 from teaching.site import links
 from teaching.site.stage import stage
 
+# What the themes ship and no page asks for: templates with links to nowhere, maps for who debugs them, catalogues.
+LEFTOVERS = ("**/*webpack-macros.html", "**/*.map", "locales/**/*.?o")
+
 
 def build(out, work, repository="", slides=None):
     """Write the site to a folder, with another one to work in. Returns a line for each thing that is wrong."""
@@ -22,8 +25,9 @@ def build(out, work, repository="", slides=None):
     options = ["-q", "-W", "--keep-going", "-b", "html", "-d", str(work / "doctrees")]
     if build_main([*options, str(work / "source"), str(out)]):
         return ["Sphinx has warned, see above."]
-    for leftover in out.rglob("*webpack-macros.html"):  # the themes ship a template each, with links to nowhere
-        leftover.unlink()
+    for pattern in LEFTOVERS:
+        for leftover in out.glob(f"_static/{pattern}"):
+            leftover.unlink()
     return links.broken(out)
 
 
