@@ -435,8 +435,11 @@ def test_a_linter_finds_nothing_missing_or_superfluous_in_what_is_kept(kept):
 
 
 def test_a_pass_again_replaces_the_answer_a_wrong_answer_does_not_and_the_same_again_changes_nothing(kernel):
+    kernel.run("import math", MEAN.replace("-1", "-math.floor(1.5)"), CHECK)
+    assert "import math\n" in kernel.text()
     kernel.run(MEAN, CHECK)
     first, path = kernel.text(), kernel.folder / "mine/statistics.py"
+    assert "math" not in first
     changed = path.stat().st_mtime_ns
     assert "Kept" not in kernel.run(MEAN, CHECK) and path.stat().st_mtime_ns == changed
     assert "mean has shape" in kernel.run(BY.format(0), CHECK) and kernel.text() == first

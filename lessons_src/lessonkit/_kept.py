@@ -101,13 +101,13 @@ def compose(lesson, entries, program):
         lesson=lesson,
         last=rows[-1][0],
     )
-    parts, written = [], set()
+    parts, written = [], []
     for name, (exercise, _) in rows:
-        new = [s for s in needed(program, name)[0] if not s.imports and s not in written]
-        written.update(new)
-        if new:
-            parts.append(f"# Exercise {exercise}\n{_spaced(new)}")
-    text = "\n\n\n".join(["\n\n".join(filter(None, [head, _imports(program)])), *parts]) + "\n"
+        new = [statement for statement in needed(program, name)[0] if statement not in written]
+        written += new
+        if not all(statement.imports for statement in new):
+            parts.append(f"# Exercise {exercise}\n{_spaced([s for s in new if not s.imports])}")
+    text = "\n\n\n".join(["\n\n".join(filter(None, [head, _imports(written)])), *parts]) + "\n"
     return text.replace(MARK_TO_BE, f"Fingerprint: {_fingerprint(text)}", 1)
 
 
