@@ -24,7 +24,7 @@ BANK["channel_stats"] = {
     "right": {
         "all axes but 1": _channel_stats,
         "transpose and flatten": transposed,
-        "a loop over channels, a list": channel_by_channel,
+        "a loop, a list": channel_by_channel,
     },
     "wrong": {
         "float32": (lambda x: _channel_stats(x.float()), "dtype"),
@@ -164,10 +164,7 @@ BANK["normalize_regions"] = {
         "regions first": lambda x, norm: norm(x.permute(1, 2, 0)).permute(2, 0, 1).contiguous(),
     },
     "wrong": {
-        "the patient if it fits": (
-            lambda x, norm: norm(x) if x.shape[1] == x.shape[2] else _regions(x, norm),
-            "(8, 8, 8)",
-        ),
+        "the patient if R = D": (lambda x, norm: norm(x) if x.shape[1] == x.shape[2] else flat(x, norm), "(8, 8, 8)"),
         "back to another order": (lambda x, norm: norm(x.transpose(1, 2)).permute(2, 0, 1), "shape"),
     },
 }

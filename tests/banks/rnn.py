@@ -5,11 +5,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
-from lessonkit.check.lessons.rnn import _last, _step, _Tagger
+from lessonkit.check.lessons.rnn import _GRU, _last, _step, _Tagger
+from lessonkit.check.mistakes import edited
 
-# ---- normed_step -----------------------------------------------------------------------------------------------------
 
-
+# ---- normed_step
 def step_by_hand(x, h, W, U, weight, bias):
     a = F.linear(x, W) + F.linear(h, U)
     c = a - a.mean(-1, keepdim=True)
@@ -21,9 +21,7 @@ def step_one_product(x, h, W, U, weight, bias):
     return torch.tanh(F.layer_norm(a, a.shape[-1:], weight, bias))
 
 
-# ---- the cells -------------------------------------------------------------------------------------------------------
-
-
+# ---- the cells
 class GRUSlices(LayerNormGRUCell):
     def step(self, part, h):
         H, from_h = self.hidden_size, h @ self.weight_hh.T
@@ -46,17 +44,6 @@ class GRUTwoProducts(LayerNormGRUCell):
         h_r, h_z = self.gates_hh(h @ U_gates.T).chunk(2, -1)
         n = ((x_r + h_r).sigmoid() * self.new_hh(h @ U_new.T) + x_n).tanh()
         return torch.lerp(n, h, (x_z + h_z).sigmoid())
-
-
-class GRUInPlace(LayerNormGRUCell):
-    def step(self, part, h):
-        h *= 0.5
-        return super().step(part, 2 * h)
-
-
-class GRUDetached(LayerNormGRUCell):
-    def step(self, part, h):
-        return super().step(part, h.detach())
 
 
 class GRUOtherNames(LayerNormGRUCell):
@@ -92,9 +79,7 @@ class LSTMWithoutForgetBias(LayerNormLSTMCell):
         nn.init.zeros_(self.norm_ih.bias)
 
 
-# ---- last_states -----------------------------------------------------------------------------------------------------
-
-
+# ---- last_states
 def one_by_one(cell, x, lengths):
     ends = []
     for row, length in zip(x, lengths, strict=True):
@@ -113,9 +98,7 @@ def gathered(cell, x, lengths):
     return torch.stack(states)[lengths - 1, torch.arange(len(x))]
 
 
-# ---- the clinic ------------------------------------------------------------------------------------------------------
-
-
+# ---- the clinic
 class StepByStep(_Tagger):
     def forward(self, x):
         scores, state = [], None
@@ -147,8 +130,14 @@ BANK = {
     "gru_cell": {
         "right": {"the lesson's": LayerNormGRUCell, "slices": GRUSlices, "two products": GRUTwoProducts},
         "wrong": {
-            "in place": (GRUInPlace, "changed its input"),
-            "detached": (GRUDetached, "gradient"),
+            "in place": (
+                edited(_GRU, "gates, new = F.linear(h, -> h *= 0.5; gates, new = F.linear(h,"),
+                "changed its input",
+            ),
+            "detached": (
+                edited(_GRU, "gates, new = F.linear(h, -> h = h.detach(); gates, new = F.linear(h,"),
+                "gradient",
+            ),
             "other names": (GRUOtherNames, "new cell, (4, 6)"),
             "an instance": (LayerNormGRUCell(4, 6), "class itself"),
         },

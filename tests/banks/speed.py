@@ -84,7 +84,6 @@ def backward_backwards(dy, x, mean, rstd, weight, dx, dweight, dbias, start, sto
             dx[r, i] = (h[i] - (mean_h + x_hat * mean_hx)) * rstd[r]
 
 
-# dx as a scratch pad
 DX_TWICE = "h = dy[r, i] * weight[i] -> dx[r, i] = h = dy[r, i] * weight[i] ; (dy[r, i] * weight[i] - -> (dx[r, i] -"
 
 
@@ -117,14 +116,11 @@ BANK = {
         "right": {"near and rest": _forward_rows, "in float64": forward_in_float64, "row by row": forward_with_rows},
         "wrong": {
             "clipped to three": (clipped, "one of them 30"),
-            "slices": (
-                edited(_forward_rows, "D, -> y[start:stop] = x[start:stop]; D,"),
-                "several numbers of x at once",
-            ),
+            "slices": (edited(_forward_rows, "D, -> y[start:stop] = x[start:stop]; D,"), "numbers of x at once"),
             "beyond the end": (edited(_forward_rows, "rstd[r] = -> y[r, D] = rstd[r] ="), "outside"),
-            "everything twice": (
+            "all twice": (
                 edited(_forward_rows, "range(start, stop) -> [*range(start, stop)] * 2"),
-                "the order of the rows",
+                "order of the rows",
             ),
             "compiled, without standardize": (
                 njit(fastmath={"reassoc", "contract", "nsz"})(edited(_forward_rows, "c * c -> c**2")),
@@ -135,11 +131,7 @@ BANK = {
         },
     },
     "backward_rows": {
-        "right": {
-            "near and rest": _backward_rows,
-            "with sums": backward_with_sums,
-            "rows from the end, x_hat kept": backward_backwards,
-        },
+        "right": {"near and rest": _backward_rows, "with sums": backward_with_sums, "from the end": backward_backwards},
         "wrong": {
             # without the plain run first, this writes outside dweight
             "compiled, r for block": (njit(edited(_backward_rows, "r // ROWS_A_BLOCK -> r")), "out of bounds"),

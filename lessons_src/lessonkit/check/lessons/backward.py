@@ -8,24 +8,13 @@ Formulas that agree for every x agree in them too, however they treat a mean tha
 from dataclasses import replace
 
 import torch
+from torch.utils._pytree import tree_leaves
 
-from lessonkit.check.core import (
-    Mistake,
-    Probe,
-    Raised,
-    accept,
-    call,
-    draw,
-    examine,
-    gradients,
-    in_float64,
-    in_stages,
-    known,
-    raised,
-    reject,
-)
-from lessonkit.check.mistakes import announce, edited
-from lessonkit.check.verdicts import refuse_dots
+from lessonkit.check.comparing import examine, in_stages
+from lessonkit.check.mistakes import Mistake, announce, edited, known
+from lessonkit.check.observations import Raised
+from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised
+from lessonkit.check.verdicts import accept, refuse_dots, reject
 from lessonkit.check.wording import kind_of
 
 _AUTOGRAD = ("grad", "backward")  # torch.autograd.grad and tensor.backward, where the formula is to be written
@@ -56,9 +45,7 @@ _STEPS = ("dx_hat", "drstd", "dvar", "dcentered", "dmean", "dx")
 
 _POWER = "the power. The derivative of u ** -0.5 is -0.5 * u ** -1.5, and that is -0.5 * rstd**3."
 _USE_DX_HAT = "dy arrives at y, not at x_hat: use dx_hat, which has the gain in it."
-_NEXT_LINE = (
-    "this is one line too far: 2 * centered / D is the derivative of the variance, and belongs to the next line."
-)
+_NEXT_LINE = "one line too far: 2 * centered / D is the derivative of the variance, and belongs to the next line."
 _ONE_AXIS = "the line of drstd or of dmean: its sum over the row has lost its axis. Write .sum(-1, keepdim=True)."
 
 
@@ -216,8 +203,7 @@ def _backward(dy, x, mean, rstd, weight):
 
 
 _TERMS = {  # what is the same in dx of the closed form and of the clinic
-    " - mean_h -> ": "the mean term is missing: a part that all entries of h share must be taken off. Look: your dx does "
-    "not sum to 0 in a row.",
+    " - mean_h -> ": "the mean term is missing: a part that all entries of h share must be taken off. Look: your dx does not sum to 0 in a row.",
     " - x_hat * along -> ": "the variance term is missing: take off x_hat * mean(h * x_hat), the part of h along x_hat.",
     "h = dy * weight -> h = dy": "the gain is missing in dx: h = dy * weight takes the place of dy, in all three terms.",
     "h = dy * weight -> h = dy ; (h - mean_h -> (dy * weight - mean_h": "the gain is in the first term only. h = dy * weight takes the place of dy in all three.",
@@ -314,11 +300,8 @@ _DWEIGHT = known(
         "(dy * x_hat) -> dy": "dweight is the sum of dy, and that is dbias. Are they swapped, or is x_hat missing?",
     },
 )
-_DBIAS = known(
-    _backward,
-    _summed("dbias = dy", "dbias")
-    | {"dbias = dy -> dbias = h": "dbias uses h. The bias is added after the gain: what arrives there is dy."},
-)
+_H_IN_DBIAS = {"dbias = dy -> dbias = h": "dbias uses h. The bias is added after the gain: what arrives there is dy."}
+_DBIAS = known(_backward, _summed("dbias = dy", "dbias") | _H_IN_DBIAS)
 
 _RETURNS = ("dx", "dweight", "dbias")
 
@@ -371,10 +354,8 @@ _BACKWARD_STAGES = [
 def layer_norm_backward(answer):
     """Check a function (dy, x, mean, rstd, weight) -> (dx, dweight, dbias) over the last axis (lesson 7)."""
     stages = [([_complete(_BACKWARD_STAGES[2][0][0], _RETURNS)], []), *_BACKWARD_STAGES]
-    right = (
-        "layer_norm_backward does what it should on 11 inputs (2, 3 and 4 axes, small spread, an outlier, rows around "
-        "1000, a different eps, constant rows, float32, second derivatives)"
-    )
+    tried = "2 to 4 axes, small spread, an outlier, an offset, two eps, constant rows, float32, second derivatives"
+    right = f"layer_norm_backward does what it should on 11 inputs ({tried})"
     refused = ("layer_norm", "layer_norm_backward", *_AUTOGRAD)
     in_stages(answer, "layer_norm_backward", stages, in_float64(_backward), right, "function", by_hand=refused)
 
@@ -382,14 +363,12 @@ def layer_norm_backward(answer):
 # Inputs that tell gradients apart
 _UNIT = "the standard deviations of your rows are (nearly) 1, so that {}. Take rows of another scale."
 _NOTHING = "{} is (nearly) 0 in your rows, with h = dy * weight: there is nothing to miss."
+_EQUAL = "your gains are (nearly) equal, and one number for the whole row may be before the means as well as in them."
 _WRONGS = {  # {a change of the right formula: (how the message calls the formula, why an input may not show it)}
     " - mean_h -> ": ("without the mean term", _NOTHING.format("mean(h)")),
     " - x_hat * along -> ": ("without the variance term", _NOTHING.format("mean(h * x_hat)")),
     "h = dy * weight -> h = dy": ("without the gain", "your gains are (nearly) 1, so that dy * weight is dy."),
-    "h = dy * weight -> h = dy ; dx = rstd -> dx = weight * rstd": (
-        "with the gain in front of the means",
-        "your gains are (nearly) equal, and one number for the whole row may stand before the means as well as in them.",
-    ),
+    "h = dy * weight -> h = dy ; dx = rstd -> dx = weight * rstd": ("with the gain in front of the means", _EQUAL),
     "(h * x_hat) -> (h * (x - mean))": ("with x - mean for x_hat in one place", _UNIT.format("x - mean is x_hat")),
     "dx = rstd * -> dx = ": ("without the factor rstd", _UNIT.format("rstd is 1")),
 }
@@ -468,10 +447,7 @@ class _Function(torch.autograd.Function):
         return dx, dweight, dbias, None
 
 
-_CONSTANTS = (
-    "mean and rstd are constants for the second derivative: they were saved in the forward pass, or detached. "
-    "Compute them anew from the saved x, in backward."
-)
+_CONSTANTS = "mean and rstd are constants for the second derivative: they were saved in the forward pass, or detached. Compute them anew from the saved x, in backward."
 _ONCE = "    @torch.autograd.function.once_differentiable\n    def backward"
 
 _FUNCTION = known(
@@ -483,8 +459,7 @@ _FUNCTION = known(
         "x = x - x.mean -> x.mean ; mean, rstd, weight) -> mean.detach(), rstd, weight)": _CONSTANTS,
         "ctx.save_for_backward(x, -> mean, ctx.rstd = _stats(x, ctx.eps); ctx.save_for_backward((x - mean) * ctx.rstd, ; x, mean, rstd, weight) -> x, 0.0, 1.0, weight) ; return dx -> return dx * ctx.rstd": "x_hat is saved instead of x: one more tensor of x's size, and no way back to x for the second derivative.",
         "= _backward( -> = torch.no_grad()(_backward)(": "backward runs without a tape (no_grad or detach), so there is no second derivative.",
-        "    def backward -> "
-        + _ONCE: "once_differentiable makes the second derivative an error. That is honest; here backward can do better.",
+        f"    def backward -> {_ONCE}": "once_differentiable makes the second derivative an error. That is honest; here backward can do better.",
         "dbias, None -> dbias": "backward returns three gradients, and forward took four inputs. For eps, which needs none, return None.",
         "return dx, dweight, dbias, None -> return dx": "backward returns one value (dx alone, or a list). It returns four, one for each input: dx, dweight, dbias, None.",
         "return dx, dweight, dbias, None -> return (dx, dweight, dbias), None": "the three gradients are still in one tuple. A star takes them out: return *gradients, None.",
@@ -520,10 +495,8 @@ def _inputs(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
 def _error(error):
     """What an error says, where its type alone does not tell two mistakes apart."""
     found = raised(error)
-    for words in ("incorrect number of gradients", "once_differentiable", "require grad", "different than None"):
-        if words in found.text:
-            return words + found.text.partition(words)[2]
-    return found
+    telling = ("incorrect number of gradients", "once_differentiable", "require grad", "different than None")
+    return next((words + found.text.partition(words)[2] for words in telling if words in found.text), found)
 
 
 def _applied(label, seed, *shape, eps=1e-5, tolerance=1e-9, dtype=torch.float64, only_x=False, **more):
@@ -556,13 +529,12 @@ def _twice(label, seed, *shape):
     dy, v, u = draw(seed + 3, *shape), draw(seed + 4, *shape), draw(seed + 5, shape[-1])
 
     def run(answer):
-        leaves = [item.clone().requires_grad_() for item in given]
-        arrives = dy.clone().requires_grad_()
+        x, weight, bias, arrives = (item.clone().requires_grad_() for item in (*given, dy))
         try:
-            y = answer.apply(*leaves, 1e-5)
-            dx, dweight = torch.autograd.grad(y, leaves[:2], arrives, create_graph=True)
+            y = answer.apply(x, weight, bias, 1e-5)
+            dx, dweight = torch.autograd.grad(y, (x, weight), arrives, create_graph=True)
             loss = (dx * v).sum() + (dweight * u).sum()
-            found = gradients(loss, {"x": leaves[0], "weight": leaves[1], "dy": arrives})
+            found = gradients(loss, {"x": x, "weight": weight, "dy": arrives})
         except Exception as error:
             return {"gradient of the gradient in x": _error(error)}
         return {what.replace("of", "of the gradient in"): value for what, value in found.items()}
@@ -585,10 +557,9 @@ def _kept(label, seed, *shape):
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda item: item):
             y = answer.apply(x, weight, bias, 1e-5)
         if isinstance(y, torch.Tensor) and y.grad_fn is not None:
-            for value in getattr(y.grad_fn, "__dict__", {}).values():  # what was put on ctx by hand
-                for item in value if isinstance(value, (tuple, list)) else [value]:
-                    if isinstance(item, torch.Tensor):
-                        pack(item)
+            for item in tree_leaves(getattr(y.grad_fn, "__dict__", {})):  # what was put on ctx by hand
+                if isinstance(item, torch.Tensor):
+                    pack(item)
         kept.pop(x.untyped_storage().data_ptr(), None)
         large = sum(item.numel() >= x.numel() for item in kept.values())
         return {"the number of tensors of x's size that are kept besides x": large}

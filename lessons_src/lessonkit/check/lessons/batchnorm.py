@@ -5,21 +5,11 @@ import itertools
 import torch
 from torch import nn
 
-from lessonkit.check.core import (
-    Mistake,
-    Probe,
-    call,
-    draw,
-    examine,
-    gradients,
-    in_float64,
-    in_stages,
-    known,
-    raised,
-    reject,
-    values,
-)
-from lessonkit.check.mistakes import edited
+from lessonkit.check.comparing import examine, in_stages
+from lessonkit.check.mistakes import Mistake, edited, known
+from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised
+from lessonkit.check.quizzes import values
+from lessonkit.check.verdicts import reject
 
 _STATS = ("mean", "var")
 
@@ -31,8 +21,6 @@ def _together(faults):
 
 
 # 6.1: statistics of channels
-
-
 def _channel_stats(x):
     axes = [axis for axis in range(x.dim()) if axis != 1]
     mean, var = x.mean(axes), x.var(axes, correction=0)
@@ -54,9 +42,7 @@ _BOTH = f"x.mean(axes), {_VAR}"
 _RETURN = "return mean, var"
 _REGROUPED = "reshape cuts the numbers into pieces as they lie in memory; it does not move axis 1. Write transpose(0, 1), then flatten(1)."
 _BY_B = "the sums are divided by B (or B - 1). A channel of (B, C, T) has B * T entries."
-_ONE_PASS = (
-    "E[x^2] - E[x]^2 loses digits when the mean is far larger than the standard deviation. Subtract the mean first."
-)
+_ONE_PASS = "E[x^2] - E[x]^2 loses digits when the mean is far larger than the deviation. Subtract the mean first."
 _ROOT = "var is the standard deviation. Leave the root away."
 _SHAPE_OFF = {
     "(axes -> (axes, keepdim=True": "the reduced axes are kept. Wanted is the shape (C,): drop keepdim, or squeeze.",
@@ -104,8 +90,6 @@ def channel_stats(answer):
 
 
 # 6.2: running statistics
-
-
 class _Running(nn.Module):
     def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
         super().__init__()
@@ -131,13 +115,16 @@ def _stored(made):
     }
 
 
-def _run_registered(cls):
-    made = cls(3)
+def _registered(made):
     return {
         "the names in state_dict()": sorted(made.state_dict()),
         "the names of the parameters": sorted(name for name, _ in made.named_parameters()),
-        "the names of the buffers": sorted(name for name, _ in made.named_buffers()),
     }
+
+
+def _run_registered(cls):
+    made = cls(3)
+    return _registered(made) | {"the names of the buffers": sorted(name for name, _ in made.named_buffers())}
 
 
 def _run_new(cls):
@@ -232,7 +219,6 @@ _UPDATE_PROBES = [
     _updates("three updates from batches of 4, 9 and 2", 0.1),
     _updates("three with another momentum", 0.4),
 ]
-
 _RUNNING_STAGES = [
     (_NEW_PROBES, known(_Running, _REGISTERED_ROWS), "the buffers"),
     ([Probe("a new one for 3 channels in float64", _run_new)], known(_Running, _START_ROWS), "the buffers"),
@@ -249,8 +235,6 @@ def running_statistics(answer):
 
 
 # 6.3: the layer
-
-
 class _Layer(_Running):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, **kind):
         super().__init__(num_features, momentum, **kind)
@@ -389,8 +373,7 @@ _TRAINING_ROWS = {
     f"{_UPDATE} -> {_UPDATE}; {_RUNNING}": "training uses the running statistics, just updated. In train() a batch is normalized with its own mean and variance.",
     "self.training -> torch.is_grad_enabled()": "you ask whether gradients are recorded. Ask self.training: train() under no_grad() is still training, and eval() with gradients is still evaluation.",
     **{_over(axes): why for axes, why in _NORMALIZED_OVER.items()},
-    "_channel_stats(x) -> (x.mean(0), x.var(0, correction=0))": _DO_NOT_FIT,
-    "_channel_stats(x) -> (x.mean(-1), x.var(-1, correction=0))": _DO_NOT_FIT,
+    **{f"_channel_stats(x) -> (x.mean({d}), x.var({d}, correction=0))": _DO_NOT_FIT for d in (0, -1)},
     "if self.weight is None else y * self.weight.view(shape) + self.bias.view(shape) -> ": "weight and bias are not applied.",
 }
 
@@ -459,14 +442,9 @@ _SINGLE_ROWS = {
 
 def _run_names(cls):
     layer = cls(4)
-    return {
-        "the names in state_dict()": sorted(layer.state_dict()),
-        "the names of the parameters": sorted(name for name, _ in layer.named_parameters()),
-        **{f"{name} at the start": parameter.detach() for name, parameter in layer.named_parameters()},
-        "eps": layer.eps,
-        "momentum": layer.momentum,
-        "running_mean.dtype after .double()": str(layer.double().running_mean.dtype),
-    }
+    seen = _registered(layer) | {f"{name} at the start": p.detach() for name, p in layer.named_parameters()}
+    seen |= {"eps": layer.eps, "momentum": layer.momentum}
+    return seen | {"running_mean.dtype after .double()": str(layer.double().running_mean.dtype)}
 
 
 def _run_exchange(cls):
@@ -484,7 +462,6 @@ def _run_graph_kept(cls):
 
 
 def _outcome(layer, x):
-    """Return the name of the error that layer raises on x, in words."""
     try:
         layer(x.clone())
     except Exception as error:
@@ -494,12 +471,9 @@ def _outcome(layer, x):
 
 def _run_one(cls):
     layer = _used(cls)
-    return {
-        "one row in train()": _outcome(layer, _MATRIX[:1]),
-        "one row of one step in train()": _outcome(layer, _SERIES[:1, :, :1]),
-        "running_mean after these refusals": layer.running_mean.clone(),
-        "running_var after these refusals": layer.running_var.clone(),
-    }
+    seen = {"one row in train()": _outcome(layer, _MATRIX[:1])}
+    seen |= {"one row of one step in train()": _outcome(layer, _SERIES[:1, :, :1])}
+    return seen | {f"{name} after these refusals": getattr(layer, name).clone() for name in _NAMES[:2]}
 
 
 def _run_plain(cls):
@@ -511,8 +485,7 @@ def _run_untracked(cls):
     layer = _made(cls, track_running_stats=False)
     seen = {"the names in state_dict()": sorted(layer.state_dict()), **_seen(layer, _MATRIX)}
     layer.eval()
-    one = {"one row in eval()": _outcome(layer, _MATRIX[:1])}
-    return seen | {"the output in eval()": layer(_MATRIX.clone())} | one
+    return seen | {"the output in eval()": layer(_MATRIX.clone()), "one row in eval()": _outcome(layer, _MATRIX[:1])}
 
 
 def _run_float32(cls):
@@ -538,11 +511,7 @@ _UNTRACKED_ROWS = {
     "if n == 1 -> if self.training and n == 1": "without running statistics eval() uses the batch's own as well: refuse a batch of one there, too.",
 }
 
-_BUFFER_PROBES = [
-    _steps((6, 4), (2, 4), (5, 4)),
-    _steps((6, 4), (3, 4), momentum=0.3),
-    _steps((6, 4), (3, 4), momentum=None),
-]
+_BUFFER_PROBES = [_steps((6, 4), (2, 4), (5, 4)), *(_steps((6, 4), (3, 4), momentum=m) for m in (0.3, None))]
 _EVALUATION_PROBES = [
     _evaluation("a batch in eval()", _MATRIX),
     _evaluation("a batch (B, C, T) in eval() under no_grad()", _SERIES, grad=False),
@@ -620,11 +589,7 @@ def reduced_axes(answer):
         (group, [3], "That is how many channels a group has. Asked is how many means come out, of all 8 samples."),
         (group, [60], "That is how many entries share a mean. Asked is how many means come out."),
         (buffers, [12], "The two vectors are right. One number more is counted: num_batches_tracked."),
-        (
-            buffers,
-            [2, 3, 6, 7, 14],
-            "Running mean and running variance have 6 numbers each; the count of batches is one.",
-        ),
+        (buffers, [2, 3, 6, 7, 14], "Running mean and variance have 6 numbers each; the count of batches is one."),
         (buffers, [18], "The count of batches is a single number, not one for each channel."),
         (buffers, [24, 25], "weight and bias are parameters, not buffers."),
         (buffers, [0], "That is LayerNorm. BatchNorm must remember something for evaluation."),
@@ -649,8 +614,6 @@ def _axes(value, key):
 
 
 # 6.5: the clinic
-
-
 def _regions(x, norm):
     return norm(x.transpose(1, 2)).transpose(1, 2)
 
@@ -682,10 +645,10 @@ _NEW_FOR_FEATURES = "the gain, the bias and the running statistics of norm are n
 _MODE = "norm is used in another mode than the one it was given to you in. Call it as it is."
 _EACH_REGION = "each region gets its own statistics, and the running ones are updated R times. A feature has one mean, over samples and regions."
 _AFFINE = "weight=norm.weight, bias=norm.bias"
+_WITH_ITS_OWN, _DTYPE = ("", f", {_AFFINE}"), ", dtype=x.dtype"
+_SWITCHED = f"was = norm.training; norm.{{}}(); y = {_THERE}; norm.train(was); return y"
 _BUFFERS = "norm.running_mean, norm.running_var"
-_INSTANCE_NORM = (
-    "that is InstanceNorm: a mean for each feature of each sample. A feature has one mean, over samples and regions."
-)
+_INSTANCE_NORM = "that is InstanceNorm: a mean for each feature of each sample. Asked is one, over samples and regions."
 _LAYER_NORM = "that is LayerNorm: a mean for each region of each sample. Asked is BatchNorm, with the given layer."
 _CALL_NORM = "F.batch_norm or a formula knows neither the mode of norm nor its count of batches, and the buffers only if it gets them. Call norm itself."
 
@@ -695,24 +658,17 @@ _REGION_ROWS = {
     f"{_BACK} -> {_THERE}.reshape(x.shape)": "reshape and view regroup the numbers; they do not move an axis back. Use transpose(1, 2) there as well.",
     f"{_BACK} -> norm(x)": "axis 1 of what norm gets holds the regions, so they are its channels (without an error if R = D). Put the D features there.",
     "transpose(1, 2) -> transpose(0, 1)": "transpose(0, 1) puts the samples on axis 1. Put the D features there, with transpose(1, 2).",
-    f"{_BACK} -> nn.BatchNorm1d(x.shape[1])(x)": _NEW_FOR_REGIONS,
-    f"{_BACK} -> nn.BatchNorm1d(x.shape[1], dtype=x.dtype)(x)": _NEW_FOR_REGIONS,
-    "norm(x.tr -> nn.BatchNorm1d(x.shape[2])(x.tr": _NEW_FOR_FEATURES,
-    "norm(x.tr -> nn.BatchNorm1d(x.shape[2], dtype=x.dtype)(x.tr": _NEW_FOR_FEATURES,
-    f"{_BACK} -> torch.stack([norm(x[:, r]) for r in range(x.shape[1])], 1)": _EACH_REGION,
-    f"{_BACK} -> torch.stack([norm(x[:, r]) for r in range(x.shape[1])])": _EACH_REGION,
+    **{f"{_BACK} -> nn.BatchNorm1d(x.shape[1]{dtype})(x)": _NEW_FOR_REGIONS for dtype in ("", _DTYPE)},
+    **{f"norm(x.tr -> nn.BatchNorm1d(x.shape[2]{dtype})(x.tr": _NEW_FOR_FEATURES for dtype in ("", _DTYPE)},
+    **{f"{_BACK} -> torch.stack([norm(x[:, r]) for r in range(x.shape[1])]{at})": _EACH_REGION for at in ("", ", 1")},
     f"{_BACK} -> torch.stack([norm(sample) for sample in x])": "each sample gets its own statistics. A feature has one mean, over samples and regions.",
-    f"{_THERE} -> nn.functional.instance_norm(x.transpose(1, 2))": _INSTANCE_NORM,
-    f"{_THERE} -> nn.functional.instance_norm(x.transpose(1, 2), {_AFFINE})": _INSTANCE_NORM,
-    f"{_BACK} -> nn.functional.layer_norm(x, x.shape[-1:])": _LAYER_NORM,
-    f"{_BACK} -> nn.functional.layer_norm(x, x.shape[-1:], {_AFFINE})": _LAYER_NORM,
+    **{f"{_THERE} -> nn.functional.instance_norm(x.transpose(1, 2){own})": _INSTANCE_NORM for own in _WITH_ITS_OWN},
+    **{f"{_BACK} -> nn.functional.layer_norm(x, x.shape[-1:]{own})": _LAYER_NORM for own in _WITH_ITS_OWN},
     f"{_BACK} -> norm(x.mean(1))": "the regions are averaged away. Every region keeps its own output.",
     f"{_BACK} -> norm(x.flatten(0, 1))": "the rows of features are normalized, but not brought back: .view(x.shape).",
     f"{_BACK} -> norm(x.flatten(1)).view(x.shape)": "flatten(1) makes one row of R * D numbers of each sample. flatten(0, 1) keeps the D features apart.",
-    "norm(x -> norm.eval()(x": _MODE,
-    "norm(x -> norm.train()(x": _MODE,
-    f"return {_THERE} -> was = norm.training; norm.eval(); y = {_THERE}; norm.train(was); return y": _MODE,
-    f"return {_THERE} -> was = norm.training; norm.train(); y = {_THERE}; norm.train(was); return y": _MODE,
+    **{f"norm(x -> norm.{mode}()(x": _MODE for mode in ("eval", "train")},
+    **{f"return {_THERE} -> {_SWITCHED.format(mode)}": _MODE for mode in ("eval", "train")},
     f"return {_BACK} -> {_THERE}; return {_BACK}": "norm is called twice, so that the running statistics are updated twice.",
     f"{_THERE} -> {_FUNCTION}, None, None, {_AFFINE}, training=True)": _CALL_NORM,
     f"{_THERE} -> {_FUNCTION}, {_BUFFERS}, {_AFFINE}, training=True)": _CALL_NORM,
@@ -728,8 +684,6 @@ def normalize_regions(answer):
 
 
 # 6.6: several devices
-
-
 def _pool(means, variances, counts):
     share = (counts / counts.sum())[:, None]
     mean = (share * means).sum(0)
@@ -756,27 +710,22 @@ _POOL_PROBES = [  # shares of 1/16 are exact: whole numbers divided give float32
 _SHARE = "(counts / counts.sum())[:, None]"
 _MEAN, _INSIDE = "(share * means).sum(0)", "(share * variances).sum(0)"
 _BETWEEN = "(share * (variances + (means - mean) ** 2)).sum(0)"
-_DIVISOR = (
-    "the variances are divided by n - 1, of each device or of all rows. Asked are biased ones, as in the forward pass."
-)
+_DIVISOR = "the variances are divided by n - 1, of each device or of all rows. Asked are biased ones (divided by n)."
 _EQUAL = "every device has the same weight. Weigh each by its share of the rows."
 _EQUAL_IN_MEAN = "the devices' means have the same weight in mean. Weigh each by its share of the rows."
 _EQUAL_BETWEEN = "the part between the devices is not weighed by the rows: it is the sum of share * (means - mean)^2."
 _SUMS = "the sums are not divided by the number of rows."
 
+_AVERAGED = (
+    "only the variances are averaged. The devices also differ in their means: add (means - mean)^2 before you average."
+)
+
 _POOL_ROWS = {
-    **_together(
-        {
-            f"{_SHARE} -> 1 / len(counts)": _EQUAL,
-            " + (means - mean) ** 2 -> ": "only the variances are averaged. The devices also differ in their means: add (means - mean)^2 before you average.",
-        }
-    ),
+    **_together({f"{_SHARE} -> 1 / len(counts)": _EQUAL, " + (means - mean) ** 2 -> ": _AVERAGED}),
     f"{_RETURN} -> return means.mean(0), var": _EQUAL_IN_MEAN,
     f"mean = {_MEAN} -> mean = means.mean(0)": _EQUAL_IN_MEAN,
-    f"{_BETWEEN} -> {_INSIDE} + means.var(0)": _EQUAL_BETWEEN,
-    f"{_BETWEEN} -> {_INSIDE} + means.var(0, correction=0)": _EQUAL_BETWEEN,
-    f"{_BETWEEN} -> {_INSIDE} + ((means - mean) ** 2).mean(0)": _EQUAL_BETWEEN,
-    f"{_BETWEEN} -> {_INSIDE} + ((means - mean) ** 2).sum(0)": _EQUAL_BETWEEN,
+    **{f"{_BETWEEN} -> {_INSIDE} + means.var(0{more})": _EQUAL_BETWEEN for more in ("", ", correction=0")},
+    **{f"{_BETWEEN} -> {_INSIDE} + ((means - mean) ** 2).{what}(0)": _EQUAL_BETWEEN for what in ("mean", "sum")},
     f"{_BETWEEN} -> {_INSIDE} + (share * (means - means.mean(0)) ** 2).sum(0)": _EQUAL_BETWEEN,
     f"{_SHARE} -> 1 / len(counts) ; {_BETWEEN} -> variances.mean(0) + means.var(0)": f"{_EQUAL} And var divides by K - 1, where the sum of the weights is wanted.",
     "(means - mean) ** 2 -> means ** 2": "the mean of the squares still holds the square of the mean: subtract mean^2.",

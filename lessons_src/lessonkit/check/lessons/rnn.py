@@ -7,19 +7,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
-from lessonkit.check.core import (
-    Mistake,
-    Probe,
-    call,
-    draw,
-    examine,
-    gradients,
-    in_float64,
-    in_stages,
-    known,
-    raised,
-    refusing,
-)
+from lessonkit.check.comparing import examine, in_stages
+from lessonkit.check.mistakes import Mistake, known
+from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised, refusing
 
 
 def _layer_norm(row, weight=None, bias=None):
@@ -52,9 +42,7 @@ def _watched(label, inputs, compute, tolerance=1e-9, dtype=torch.float64, gradie
     return Probe(label, run, (shown or {}) | inputs, tolerance)
 
 
-# ------------------------------------------------------------------------------------ one step
-
-
+# ---- one step
 def _step(x, h, W, U, weight, bias):
     a = x @ W.T + h @ U.T
     return torch.tanh(_layer_norm(a, weight, bias))
@@ -107,10 +95,7 @@ _STEP_MISTAKES = known(
         "(a, weight, bias) -> (a, bias, weight)": "weight and bias are swapped.",
         f"{_LN} -> (_layer_norm(a) + bias) * weight": "the bias is multiplied by the gain. Multiply first, then add.",
         f"{_LN} -> _layer_norm(a.T).T * weight + bias": "the batch is normalized: each unit over the rows. Each row takes its own statistics, over its H units.",
-        **{
-            f"{_LN} -> (a - a.mean(-1, keepdim=True)) / {below} * weight + bias": cause
-            for below, cause in _WRITTEN_OUT.items()
-        },
+        **{f"{_LN} -> (a - a.mean(-1, keepdim=True)) / {sd} * weight + bias": why for sd, why in _WRITTEN_OUT.items()},
         "x @ W.T +  -> ": "x is not used: the summed input is W x + U h.",
         " + h @ U.T -> ": "h is not used: the summed input is W x + U h.",
         f"{_LN} -> F.rms_norm(a, weight.shape, weight, 1e-5) + bias": "the mean is not taken away: this is RMSNorm.",
@@ -126,9 +111,7 @@ def normed_step(answer):
     examine(answer, "normed_step", _STEP_PROBES, in_float64(_step), _STEP_MISTAKES, tried)
 
 
-# ------------------------------------------------------------------------------------ cells
-
-
+# ---- cells
 def _fill(cell):
     """Give every parameter fixed random numbers that depend on its name, in float64. Returns the cell."""
     cell = cell.double()
@@ -142,10 +125,6 @@ def _parameters(cls):
     return {"the parameters": {name: tuple(p.shape) for name, p in sorted(cls(4, 6).named_parameters())}}
 
 
-def _started(cls):
-    return {"norm_ih.bias of i, f, g, o": cls(4, 6).norm_ih.bias.detach().view(4, 6)}
-
-
 def _named(out, pair):
     """Return the outputs of a step by name; for an LSTM, what is no pair goes on as it is."""
     if not pair:
@@ -156,7 +135,7 @@ def _named(out, pair):
 
 
 # Float32: products and norms of order 10, some hundred units of 1e-7.
-_IN_FLOAT32 = {"dtype": torch.float32, "tolerance": 1e-4}
+_IN_FLOAT32 = {"kind": " in float32", "dtype": torch.float32, "tolerance": 1e-4}
 
 
 def _from_input(shape, seed, kind="", **options):
@@ -297,7 +276,6 @@ _GRU_STEP_MISTAKES = known(
 )
 
 _ROWS, _OUT = "part + self.norm_hh(F.linear(h, self.weight_hh))", "torch.sigmoid(o) * torch.tanh(self.norm_c(new))"
-_WRITTEN = "torch.sigmoid(i) * torch.tanh(g)"
 
 _LSTM_INPUT_MISTAKES = known(
     _LSTM,
@@ -348,11 +326,8 @@ _LSTM_STEP_MISTAKES = known(
 
 def _stages(pair, library, input_mistakes, step_mistakes):
     seed, gates, state = (61, 4, [(3, 6), (3, 6)]) if pair else (41, 3, [(3, 6)])
-    steps = [
-        _stepping((3,), seed + 2, gates, pair),
-        _stepping((2, 5), seed + 5, gates, pair),
-        _stepping((3,), seed + 8, gates, pair, " in float32", **_IN_FLOAT32),
-    ]
+    steps = [_stepping(shape, seed + n, gates, pair) for n, shape in ((2, (3,)), (5, (2, 5)))]
+    steps.append(_stepping((3,), seed + 8, gates, pair, **_IN_FLOAT32))
     calls = [
         _whole((3,), seed + 11, pair),
         _whole((), seed + 14, pair),
@@ -360,16 +335,13 @@ def _stages(pair, library, input_mistakes, step_mistakes):
         _refused("x with 5 features for input_size 4", pair, (3, 5), *state),
         _refused(f"a {'c' if pair else 'state'} for another batch", pair, (3, 4), *state[1:], (1, 6)),
     ]
-    inputs = [
-        _from_input((3, 4), seed),
-        _from_input((2, 5, 4), seed + 1),
-        _from_input((3, 4), seed, " in float32", **_IN_FLOAT32),
-    ]
+    inputs = [_from_input((3, 4), seed), _from_input((2, 5, 4), seed + 1), _from_input((3, 4), seed, **_IN_FLOAT32)]
+    started = lambda cls: {"norm_ih.bias of i, f, g, o": cls(4, 6).norm_ih.bias.detach().view(4, 6)}
     return [
         ([Probe("a new cell, (4, 6)", _parameters)], [Mistake(_NAMES, library)]),
         (inputs, input_mistakes, "from_input"),
         (steps, step_mistakes, "step"),
-        (calls + [Probe("a new cell, (4, 6)", _started)] * pair, []),
+        (calls + [Probe("a new cell, (4, 6)", started)] * pair, []),
     ]
 
 
@@ -387,9 +359,7 @@ def lstm_cell(answer):
     in_stages(answer, "lstm_cell", _LSTM_STAGES, _LSTM, _CELL_RIGHT)
 
 
-# ------------------------------------------------------------------------------------ masks
-
-
+# ---- masks
 def _last(cell, x, lengths):
     h = x.new_zeros(len(x), cell.hidden_size)
     for t in range(x.shape[1]):
@@ -424,9 +394,8 @@ _MASK_PROBES = [
 ]
 
 _CHOSEN, _RUN = "torch.where(alive, cell(x[:, t], h), h)", "cell(x[:, t], h)"
-_ALL = (
-    f"h = x -> states = []; h = x ; {_CHOSEN} -> {_RUN}; states.append(h) ; return h -> return torch.stack(states, 1)"
-)
+_STACKED = "return h -> return torch.stack(states, 1)"
+_ALL = f"h = x -> states = []; h = x ; {_CHOSEN} -> {_RUN}; states.append(h) ; {_STACKED}"
 
 _ON = "the loop goes on through the padding. A sequence that has ended must keep its state."
 _ZEROS = "the state is set to zero where a sequence has ended. It must keep its last one: torch.where(alive, new, h)."
@@ -460,9 +429,7 @@ def last_states(answer):
     examine(answer, "last_states", _MASK_PROBES, _last, _MASK_MISTAKES, tried)
 
 
-# ------------------------------------------------------------------------------------ the clinic
-
-
+# ---- the clinic
 class _Tagger(nn.Module):
     def __init__(self, input_size, hidden_size):
         super().__init__()
@@ -471,10 +438,6 @@ class _Tagger(nn.Module):
 
     def forward(self, x):
         return self.norm(self.rnn(x)[0])
-
-
-def _over_time(norm, y):
-    return F.layer_norm(y, y.shape[1:]) * norm.weight + norm.bias
 
 
 def _tag_names(cls):
@@ -493,13 +456,8 @@ def _tag(shape, seed, kind="", **options):
 
 
 _TAG_NAME_PROBES = [Probe("a new tagger, (3, 6)", _tag_names)]
-_TAG_PROBES = [
-    _tag((4, 5, 3), 131),
-    _tag((2, 7, 3), 132),
-    _tag((3, 3, 3), 133),
-    _tag((1, 1, 3), 134),
-    _tag((2, 7, 3), 135, " in float32", **_IN_FLOAT32),
-]
+_TAG_PROBES = [_tag((B, T, 3), 131 + n) for n, (B, T) in enumerate([(4, 5), (2, 7), (3, 3), (1, 1)])]
+_TAG_PROBES.append(_tag((2, 7, 3), 135, **_IN_FLOAT32))
 
 _SCORES, _NEW_NORM = "self.norm(self.rnn(x)[0])", "self.norm = nn.LayerNorm(hidden_size)"
 _PAIR = "nn.GRU returns a pair, the states of all steps and the last one. Take the first: self.rnn(x)[0]."
@@ -523,7 +481,7 @@ _TAG_MISTAKES = known(
     _Tagger,
     {
         ", batch_first=True -> ": "still to mend: the GRU reads (T, B, I), so the state wanders from sample to sample. Write batch_first=True.",
-        f"{_SCORES} -> _over_time(self.norm, self.rnn(x)[0])": "still to mend: the norm takes its mean over the steps too, so the future is in the past. Last axis only.",
+        f"return {_SCORES} -> y = self.rnn(x)[0]; return F.layer_norm(y, y.shape[1:]) * self.norm.weight + self.norm.bias": "still to mend: the norm takes its mean over the steps too, so the future is in the past. Last axis only.",
         f"{_SCORES} -> self.rnn(x)[0]": "the output is not normalized any more. Keep self.norm on what the GRU gives.",
         ", batch_first=True ->  ; self.rnn(x) -> self.rnn(x.transpose(0, 1))": "the result has the steps first. Transpose it back, or use batch_first=True.",
         ", batch_first=True ->  ; self.rnn(x)[0] -> self.rnn(x.reshape(x.shape[1], x.shape[0], -1))[0].reshape(*x.shape[:2], -1)": "reshape and view do not exchange two axes. Use transpose(0, 1), or batch_first=True.",
