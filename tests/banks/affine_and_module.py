@@ -11,10 +11,10 @@ from fromscratch import LayerNorm, layer_norm
 from fromscratch.affine_and_module import _check_inputs, _sizes
 from lessonkit.check.lessons.affine_and_module import _layer_norm as centered_once
 from lessonkit.check.lessons.affine_and_module import _translated as by_rpartition
+from lessonkit.check.mistakes import edited
+
 
 # ---- Functions
-
-
 def short_var_mean(x, normalized_shape, weight, bias, eps=1e-5):
     dims = [-1 - i for i in range(len(normalized_shape))]
     var, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
@@ -41,12 +41,6 @@ def axes_by_size(x, normalized_shape, weight, bias, eps=1e-5):
     axes = [i for i, size in enumerate(x.shape) if size in normalized_shape]
     c = x - x.mean(axes, keepdim=True)
     return c / torch.sqrt((c * c).mean(axes, keepdim=True) + eps) * weight + bias
-
-
-def in_place(x, normalized_shape, weight, bias, eps=1e-5):
-    axes = tuple(range(-len(normalized_shape), 0))
-    x -= x.mean(axes, keepdim=True)
-    return x / torch.sqrt((x * x).mean(axes, keepdim=True) + eps) * weight + bias
 
 
 def kept_by_shape():
@@ -84,18 +78,13 @@ def native(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 ANY_WRONG = {  # of both functions
     "the report: PyTorch's, as printed there": (lambda x, **options: F.layer_norm(x), "it raised TypeError"),
     "axes looked up by size": (axes_by_size, "(4, 3, 4)"),
-    "x_hat in float32": (
-        lambda x, shape, weight, bias, eps=1e-5: layer_norm(x, shape, eps=eps).float().to(x.dtype) * weight + bias,
-        "In: x",
-    ),
-    "in place": (in_place, "changed its input"),
+    "x_hat in float32": (lambda x, n, w, b, eps=1e-5: layer_norm(x, n, eps=eps).float().to(x.dtype) * w + b, "In: x"),
+    "in place": (edited(centered_once, "x = x.contiguous() -> x *= 2; x = x.contiguous()"), "changed its input"),
     "a module": (nn.LayerNorm, "not a class"),
 }
 
 
 # ---- Classes
-
-
 class Plain(nn.Module):
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
         super().__init__()
@@ -142,11 +131,6 @@ class Around(nn.Module):
         return self.norm(x)
 
 
-class ByPyTorch(Plain):
-    def forward(self, x):
-        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-
-
 class SmallGain(Plain):
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -163,8 +147,6 @@ class KeptByShape(Plain):
 
 
 # ---- Checkpoints
-
-
 def by_expression(state):
     new = OrderedDict()
     for name, tensor in state.items():
@@ -211,10 +193,7 @@ BANK = {
         "right_for": ("short_layer_norm",),
         "wrong": ANY_WRONG
         | {
-            "F.layer_norm": (
-                lambda x, n, *args, **options: F.layer_norm(x, _sizes(n), *args, **options),
-                "PyTorch's own layer_norm",
-            ),
+            "F.layer_norm": (lambda x, n, *a, **kw: F.layer_norm(x, _sizes(n), *a, **kw), "PyTorch's own layer_norm"),
             "native_layer_norm": (native, "PyTorch's own layer_norm"),
             "a mean kept by shape": (kept_by_shape(), "On a (2, 3, 4, 5) tensor"),
             "a bias of any shape": (looks_at_the_gain_only, "a bias of shape (1,)"),
@@ -225,7 +204,7 @@ BANK = {
         "right": {"the course's": LayerNorm, "None, then parameters": Plain, "PyTorch's way": LikePyTorch},
         "wrong": {
             "nn.LayerNorm": (nn.LayerNorm, "inherits from it"),
-            "F.layer_norm": (ByPyTorch, "PyTorch's own layer_norm"),
+            "F.layer_norm": (edited(Plain, "return layer_norm -> return F.layer_norm"), "PyTorch's own layer_norm"),
             "no super().__init__()": (NoSuper, "Module.__init__()"),
             "PyTorch's layer inside": (Around, "norm.weight"),
             "gain starts at 0.02": (SmallGain, "expected [1, 1, 1, 1]"),
@@ -246,10 +225,7 @@ BANK = {
     "translated": {
         "right": {"by rpartition": by_rpartition, "a regular expression": by_expression, "popping": by_popping},
         "wrong": {
-            "state emptied": (
-                lambda state: by_rpartition({name: state.pop(name) for name in list(state)}),
-                "the names in state after the call",
-            ),
+            "state emptied": (lambda state: by_rpartition({n: state.pop(n) for n in list(state)}), "after the call"),
             "pairs": (lambda state: list(by_rpartition(state).items()), "it returned a list"),
             "whole numbers get the 1": (
                 lambda state: {n: t + 1 if t.dtype == torch.int64 else t for n, t in by_rpartition(state).items()},

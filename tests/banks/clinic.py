@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 14, right and wrong."""
 
+import functools
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -8,9 +10,10 @@ from lessonkit.check.lessons import clinic as kit
 from lessonkit.check.mistakes import edited
 from tests.helpers import draw
 
-# ------------------------------------------------------------------------------------- 14.1 repaired_pixels
+init, block, trail = (functools.partial(edited, right) for right in (kit._init, kit._Block, kit._Trail))
 
 
+# ---- 14.1 repaired_pixels
 def over_axis_one(x, weight, bias):
     c = x - x.mean(1, keepdim=True)
     y = c * torch.rsqrt((c * c).mean(1, keepdim=True) + 1e-5)
@@ -34,9 +37,7 @@ def axes_swapped_then_cut(x, weight, bias):
     return F.layer_norm(rows, weight.shape, weight, bias).reshape(x.shape)
 
 
-# ------------------------------------------------------------------------------------ 14.2 repaired_average
-
-
+# ---- 14.2 repaired_average
 def sentence_by_sentence(x, mask, norm):
     return torch.stack([norm(row[real]).mean(0) for row, real in zip(x, mask, strict=True)])
 
@@ -65,9 +66,7 @@ def all_but_the_bias(x, mask, norm):
     return (y * (y != bias)).sum(1) / mask.sum(1, keepdim=True)
 
 
-# --------------------------------------------------------------------------------------- 14.3 repaired_init
-
-
+# ---- 14.3 repaired_init
 def by_attributes(model):
     for module in model.modules():
         if hasattr(module, "in_features") or hasattr(module, "num_embeddings"):
@@ -85,9 +84,7 @@ def recursive(model):
             nn.init.constant_(model.bias, 0)
 
 
-# -------------------------------------------------------------------------------------- 14.4 repaired_block
-
-
+# ---- 14.4 repaired_block
 class InALoop(kit._Block):
     def forward(self, x):
         for norm, branch in ((self.norm1, self.mix), (self.norm2, self.mlp)):
@@ -111,9 +108,7 @@ class ScaledBack(kit._Block):
         return (y + self.mlp(y)) * (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() + x.mean(-1, keepdim=True)
 
 
-# ----------------------------------------------------------------------------------------- 14.5 first_fault
-
-
+# ---- 14.5 first_fault
 def offset_by_hand(cls):
     x = 3000 + draw(1, 8, 64).float()
     return (cls(64)(x) - F.layer_norm(x.double(), (64,))).abs().max().item() < 0.01
@@ -158,9 +153,7 @@ def again_with_numbers(cls):
     return used.tolist() == x.tolist() and evaluated == layer(x.clone()).tolist() == layer.eval()(x).tolist()
 
 
-# ------------------------------------------------------------------------------------------ 14.6 trail_norm
-
-
+# ---- 14.6 trail_norm
 def wide(x):
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
@@ -194,6 +187,7 @@ class CarriedOn(kit._Trail):
         return super().forward(torch.cat([before, x], -2))[..., before.shape[-2] :, :]
 
 
+_FLATTENED = "torch.float32)) -> torch.float32)).flatten(0, -2) ; x.shape[-2] -> len(wide) ; (y * -> (y.view(x.shape) *"
 _W, _V = "w / w.sum(-1, keepdim=True)", "w @ var + (w * (m.mT - mu) ** 2).sum(-1, keepdim=True)"
 
 BANK = {
@@ -219,24 +213,18 @@ BANK = {
     "repaired_init": {
         "right": {"two kinds": kit._init, "by attributes": by_attributes, "recursive": recursive},
         "wrong": {
-            "frozen": (
-                edited(kit._init, "for module -> model.requires_grad_(False)\n    for module"),
-                "without requires_grad",
-            ),
-            "Xavier": (
-                edited(kit._init, "normal_(module.weight, std=0.02) -> xavier_uniform_(module.weight)"),
-                "uniform, mean 0, deviation 0.13",
-            ),
+            "frozen": (init("for module -> model.requires_grad_(False)\n    for module"), "without requires_grad"),
+            "Xavier": (init("normal_(module.weight, std=0.02) -> xavier_uniform_(module.weight)"), "deviation 0.13"),
         },
     },
     "repaired_block": {
         "right": {"two sums": kit._Block, "a loop": InALoop, "on a clone": OnAClone},
         "wrong": {
             "scaled back at the end": (ScaledBack, "silent"),
-            "stream detached": (edited(kit._Block, "x = x + -> x = x.detach() +"), "gradient of x"),
-            "half of each branch": (edited(kit._Block, "x + self -> x + 0.5 * self"), "random parameters"),
-            "in place": (edited(kit._Block, "x = x + self.mix -> x += self.mix"), "inplace operation"),
-            "other parameter names": (edited(kit._Block, "norm1 -> ln1"), "its parameters: yours is 'ln1.bias (4,)"),
+            "stream detached": (block("x = x + -> x = x.detach() +"), "gradient of x"),
+            "half of each branch": (block("x + self -> x + 0.5 * self"), "random parameters"),
+            "in place": (block("x = x + self.mix -> x += self.mix"), "inplace operation"),
+            "other parameter names": (block("norm1 -> ln1"), "its parameters: yours is 'ln1.bias (4,)"),
         },
     },
     "offset": {
@@ -257,10 +245,7 @@ BANK = {
         "right": {"the lesson's": kit._again, "in steps": again_in_steps, "with numbers": again_with_numbers},
         "wrong": {
             "the layer made anew": (
-                edited(
-                    kit._again,
-                    "first = -> layer = cls(5).double()\n    first = ; torch.equal(layer( -> torch.equal(cls(5).double()(",
-                ),
+                edited(kit._again, "torch.equal(layer( -> torch.equal(cls(5).double()("),
                 "expected",
             )
         },
@@ -269,38 +254,19 @@ BANK = {
         "right": {
             "the solution": kit._Trail,
             "update by update": Updating,
-            "the formula": edited(
-                kit._Trail,
-                f"v = {_V} -> v = (w * ((wide.unsqueeze(-3) - mu.unsqueeze(-1)) ** 2).mean(-1)).sum(-1, keepdim=True)",
+            "the formula": trail(
+                f"{_V} -> (w * ((wide.unsqueeze(-3) - mu[..., None]) ** 2).mean(-1)).sum(-1, keepdim=True)"
             ),
-            "all in float64": edited(kit._Trail, "x.to(torch.promote_types(x.dtype, torch.float32)) -> x.double()"),
+            "all in float64": trail("x.to(torch.promote_types(x.dtype, torch.float32)) -> x.double()"),
         },
         "wrong": {
-            "axes in front flattened": (
-                edited(
-                    kit._Trail,
-                    "torch.float32)) -> torch.float32)).flatten(0, -2) ; x.shape[-2] -> len(wide) ; (y * self -> (y.view(x.shape) * self",
-                ),
-                "unlike mean",
-            ),
-            "without the token itself": (
-                edited(kit._Trail, f"tril() -> tril(-1) ; {_W} -> {_W}.clamp(min=1e-9)"),
-                "decay 0",
-            ),
-            "a moving average": (
-                edited(kit._Trail, f"{_W} -> w * torch.where(t == 0, 1.0, 1 - self.decay)"),
-                "worked example",
-            ),
-            "the first call's weights": (
-                edited(kit._Trail, f"{_W} -> vars(self).setdefault('kept', {_W})"),
-                "tokens that follow a call",
-            ),
+            "axes in front flattened": (trail(_FLATTENED), "unlike mean"),
+            "without the token itself": (trail(f"tril() -> tril(-1) ; {_W} -> {_W}.clamp(min=1e-9)"), "decay 0"),
+            "a moving average": (trail(f"{_W} -> w * torch.where(t == 0, 1.0, 1 - self.decay)"), "worked example"),
+            "the first call's weights": (trail(f"{_W} -> vars(self).setdefault('kept', {_W})"), "that follow a call"),
             "the trail of the call before": (CarriedOn, "tokens that follow a call"),
-            "other names": (
-                edited(kit._Trail, "self.weight -> self.gamma ; self.bias -> self.beta"),
-                "gamma (4,) of 1",
-            ),
-            "a learned decay": (edited(kit._Trail, "= decay, -> = nn.Parameter(torch.tensor(float(decay))),"), "decay"),
+            "other names": (trail("self.weight -> self.gamma ; self.bias -> self.beta"), "gamma (4,) of 1"),
+            "a learned decay": (trail("= decay, -> = nn.Parameter(torch.tensor(float(decay))),"), "decay"),
         },
     },
 }

@@ -19,8 +19,6 @@ BY_HAND = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm"
 
 
 # ---- The function
-
-
 def _layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     sizes = _sizes(normalized_shape)
     _check_inputs(x, sizes, weight, bias)
@@ -47,6 +45,7 @@ _NO_KEEPDIM_IN = "keepdim=True is missing in the {}, so its reduced axes are gon
 _DETACHED = (
     "{} cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through {}, too."
 )
+_CUT_OFF = _DETACHED.format("mean and variance are", "both")
 _BY_ITS_LAST = "the axes come from x ({}) instead of normalized_shape."
 _FIXED = "eps is fixed at {}. It is an argument, and its default is 1e-5."
 
@@ -109,9 +108,7 @@ _STEPS = known(
         "x_hat * weight -> x_hat * (1 + weight)": "the gain is used as 1 + weight. PyTorch multiplies by weight itself.",
         "x_hat * weight -> x_hat * weight.flatten()[0] ; y + bias -> y + bias.flatten()[0]": "weight and bias enter as one number each. Every normalized element has its own: multiply elementwise.",
         # the gradient
-        "z - mean -> z - mean.detach() ; var + eps -> var.detach() + eps": _DETACHED.format(
-            "mean and variance are", "both"
-        ),
+        "z - mean -> z - mean.detach() ; var + eps -> var.detach() + eps": _CUT_OFF,
         "z - mean -> z - mean.detach()": _DETACHED.format("the mean is", "it"),
         "var + eps -> var.detach() + eps": _DETACHED.format("the deviation is", "it"),
     },
@@ -232,12 +229,8 @@ _ARGUMENTS = known(
     },
 )
 
-_CONSTANTS = known(
-    _layer_norm,
-    {
-        "c / torch.sqrt(var + eps) -> _with_constants(c, axes, eps)": "the first derivative is right and the second is not, as with an autograd.Function whose saved statistics are constants. Plain tensor operations differentiate as often as you like."
-    },
-)
+_ONCE = "the first derivative is right and the second is not, as with an autograd.Function whose saved statistics are constants. Plain tensor operations differentiate as often as you like."
+_CONSTANTS = known(_layer_norm, {"c / torch.sqrt(var + eps) -> _with_constants(c, axes, eps)": _ONCE})
 
 _SHAPE_PROBES = [
     _rows("normalized_shape=4, an int", (2, 3, 4), 4, 21, mean=1),
@@ -256,8 +249,7 @@ _TRANSPOSED = (draw(32, 4, 3, 2, mean=1).transpose(0, 2), (3, 4), draw(33, 3, 4)
 
 
 def _in_plain_order(answer):
-    y = answer(_TRANSPOSED[0].clone(), *_TRANSPOSED[1:])
-    return {"result.is_contiguous()": y.is_contiguous()}
+    return {"result.is_contiguous()": answer(_TRANSPOSED[0].clone(), *_TRANSPOSED[1:]).is_contiguous()}
 
 
 _MEMORY_PROBES = [call("a transposed tensor", *_TRANSPOSED, names=NAMES), _rows("an empty batch", (0, 4), (4,), 34)]
@@ -364,8 +356,6 @@ def layer_norm(answer):
 
 
 # ---- The module
-
-
 class _Module(nn.Module):
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
         super().__init__()
@@ -399,16 +389,6 @@ def _in_a_module(mistakes):
     return [Mistake(mistake.cause, around(mistake.answer), mistake.shares) for mistake in mistakes]
 
 
-class _Running(_Module):
-    """The habit of BatchNorm: keep statistics in train(), use them in eval()."""
-
-    def forward(self, x):
-        if self.training or not hasattr(self, "kept"):
-            self.kept = x.detach().mean(), x.detach().std()
-            return super().forward(x)
-        return (x - self.kept[0]) / self.kept[1]
-
-
 _PAIRS = {}  # for the mistake of one pair of parameters for all layers
 
 
@@ -435,8 +415,7 @@ def _start(cls):
 
 
 def _separate(cls):
-    """Two layers of one class must not share their numbers."""
-    one, other = cls((5,)), cls((5,))
+    one, other = cls((5,)), cls((5,))  # they must not share their numbers
     filled(one, 71)
     after = "of a second layer after the first was trained"
     return {f"{name} {after}": p.detach().clone() for name, p in other.named_parameters()}
@@ -503,7 +482,6 @@ _NAMES = "PyTorch calls them weight and bias; with other names no checkpoint can
 _PLAIN = "weight and bias are plain tensors, so no optimizer, no .to() and no state_dict sees them. Wrap each in nn.Parameter."
 _ABSENT = 'without parameters there is no self.weight at all. Register None, so that the name is there: self.register_parameter("weight", None).'
 
-
 _BOOKS = known(
     _Module,
     {
@@ -555,14 +533,9 @@ _VALUES = [
             "self.weight, self.bias, -> self.weight.data, None if self.bias is None else self.bias.data,": "the parameters are used through .data or .detach(), so they get no gradient.",
             "self.weight, self.bias, self.eps -> self.eps, self.weight, self.bias": _ORDER,
             "self.normalized_shape, self.weight -> self.weight": _ORDER,
-            **dict.fromkeys(
-                (f"(x, self.normalized_shape -> (x, x.shape{end}" for end in ("", "[1:]", "[-1:]")), _READ_OFF
-            ),
+            **{f"(x, self.normalized_shape -> (x, x.shape{end}": _READ_OFF for end in ("", "[1:]", "[-1:]")},
+            f"return {_CALL} -> self.kept = x.detach() if self.training else self.kept; return {_CALL} if self.training else (x - self.kept.mean()) / self.kept.std()": "statistics of training are kept and used in eval(), as BatchNorm does. LayerNorm always uses its input's.",
         },
-    ),
-    Mistake(
-        "statistics of training are kept and used in eval(), as BatchNorm does. LayerNorm always uses its input's.",
-        _Running,
     ),
     *_in_a_module(_STEPS),
 ]
@@ -621,11 +594,7 @@ _EXCHANGE_PROBES = [  # both computed in float32, numbers of order 1
 ]
 _START_PROBES = [Probe("a new layer of the sizes (3, 4)", _start), Probe("two layers of one size", _separate)]
 
-_STRUCTURE_PROBES = [
-    _parameters("LayerNorm((3, 4))", (3, 4)),
-    _parameters("LayerNorm(5)", 5),
-    _parameters("LayerNorm([2, 3, 4])", [2, 3, 4]),
-]
+_STRUCTURE_PROBES = [_parameters(f"LayerNorm({size})", size) for size in ((3, 4), 5, [2, 3, 4])]
 _OPTION_PROBES = [
     _parameters("LayerNorm((3, 4), elementwise_affine=False)", (3, 4), elementwise_affine=False),
     _parameters("LayerNorm(4, bias=False)", 4, bias=False),
@@ -724,8 +693,6 @@ def _translated(state):
 
 
 _CONTAINED = "a name is changed that only contains the words. Look at the last part of a name, after its last dot."
-
-
 _ALL_KEYS = 'new_state[key.replace("gain", "weight").replace("offset", "bias")]'
 _RENAMINGS = [
     " ; ".join(

@@ -7,21 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import (
-    Mistake,
-    Probe,
-    call,
-    draw,
-    examine,
-    filled,
-    gradients,
-    in_float64,
-    in_stages,
-    known,
-    quiet,
-    raised,
-)
-from lessonkit.check.mistakes import edited
+from lessonkit.check.comparing import examine, in_stages
+from lessonkit.check.mistakes import Mistake, edited, known
+from lessonkit.check.probing import Probe, call, draw, filled, gradients, in_float64, quiet, raised
 
 
 def _created(label, make):
@@ -63,9 +51,7 @@ def _layer(label, make, x, state, shown=None, tolerance=1e-9, watched=None):
     return Probe(label, run, {"x": x, **(shown or {})}, tolerance)
 
 
-# ------------------------------------------------------------------------------------------- case 1: pixels
-
-
+# ---- case 1: pixels
 def _pixels(x, weight, bias):
     pixels = x.movedim(1, -1)
     pixels = F.layer_norm(pixels, (x.shape[1],), weight, bias)
@@ -137,9 +123,7 @@ def repaired_pixels(answer):
     examine(answer, "repaired_pixels", _PIXEL_PROBES, in_float64(_pixels), _PIXEL_MISTAKES, tried)
 
 
-# ---------------------------------------------------------------------------------------- case 2: padding
-
-
+# ---- case 2: padding
 def _average(x, mask, norm):
     m = mask.unsqueeze(-1)
     y = norm(x).masked_fill(~m, 0)
@@ -210,30 +194,20 @@ _AVERAGE_MISTAKES = known(
         "/ m.sum(1) -> / mask.sum(1)": "mask.sum(1) has shape (B,) and meets the features. With keepdim=True it is (B, 1), a number for each sentence.",
     },
 )
-_BROKEN_MISTAKES = known(
-    _average,
-    {
-        f"{_Y} -> y = norm(x) * m": "0 times nan is nan, and so is what a norm makes of inf: to multiply by the mask does not stop it. Set the padding to 0 after the norm: masked_fill or torch.where."
-    },
-)
+_STILL_NAN = "0 times nan is nan, and so is what a norm makes of inf: to multiply by the mask does not stop it. Set the padding to 0 after the norm: masked_fill or torch.where."
+_BROKEN_MISTAKES = known(_average, {f"{_Y} -> y = norm(x) * m": _STILL_NAN})
 
 
 def repaired_average(answer):
     """Check the average of the real tokens after a norm: x (B, T, C), mask (B, T) bool, norm -> (B, C) (lesson 14)."""
     stages = [(_AVERAGE_PROBES, _AVERAGE_MISTAKES), (_BROKEN_PROBES, _BROKEN_MISTAKES)]
-    tried = (
-        "new and trained norms, padding after, before and in between, of zeros, of other numbers and of nan, gradients"
-    )
+    tried = "new and trained norms, padding after, before and between, of zeros, of other numbers and of nan, gradients"
     right = f"repaired_average does what it should on {{count}} inputs ({tried})"
     in_stages(answer, "repaired_average", stages, _average, right, kind="function")
 
 
-# ------------------------------------------------------------------------------------- case 3: initialization
-
-
-class _OwnNorm(nn.Module):
-    """A norm that is no class of PyTorch's."""
-
+# ---- case 3: initialization
+class _OwnNorm(nn.Module):  # no class of PyTorch's
     def __init__(self, D):
         super().__init__()
         self.weight, self.bias = nn.Parameter(torch.ones(D)), nn.Parameter(torch.zeros(D))
@@ -317,9 +291,7 @@ def _by_axes(model):
 
 def _sparing(model):
     """A further one: the norms are listed, not the layers."""
-    for module in model.modules():
-        if isinstance(module, nn.LayerNorm):
-            continue
+    for module in (layer for layer in model.modules() if not isinstance(layer, nn.LayerNorm)):
         for name, p in module.named_parameters(recurse=False):
             nn.init.zeros_(p) if name == "bias" else nn.init.normal_(p, std=0.02)
 
@@ -344,12 +316,9 @@ _LAYER_NORM_MISTAKES = [
     ),
 ]
 _OWN_NORM_MISTAKES = [Mistake(_LISTED, _sparing), *known(_sparing, {'name == "bias" -> False': _LISTED})]
-_OTHER_NORM_MISTAKES = known(
-    _init,
-    {
-        "model.modules(): -> model.modules():\n        getattr(module, 'reset_parameters', list)()": "the norms are set back to how they are created. What is in them is to stay."
-    },
-)
+_RESET = "model.modules(): -> model.modules():\n        getattr(module, 'reset_parameters', list)()"
+_BACK_AT_START = "the norms are set back to how they are created. What is in them is to stay."
+_OTHER_NORM_MISTAKES = known(_init, {_RESET: _BACK_AT_START})
 _LINEAR_MISTAKES = known(
     _init,
     {
@@ -369,21 +338,13 @@ _LINEAR_MISTAKES = known(
 
 def repaired_init(answer):
     """Check an initialization of a model in place that leaves the norms alone (lesson 14)."""
-    stages = [
-        (_LAYER_NORM_PROBES, _LAYER_NORM_MISTAKES),
-        (_OWN_NORM_PROBES, _OWN_NORM_MISTAKES),
-        (_OTHER_NORM_PROBES, _OTHER_NORM_MISTAKES),
-        (_LINEAR_PROBES, _LINEAR_MISTAKES),
-    ]
-    right = (
-        "repaired_init does what it should on {count} models (Linear and Embedding layers, and norms of four classes)"
-    )
+    norms = [(_OWN_NORM_PROBES, _OWN_NORM_MISTAKES), (_OTHER_NORM_PROBES, _OTHER_NORM_MISTAKES)]
+    stages = [(_LAYER_NORM_PROBES, _LAYER_NORM_MISTAKES), *norms, (_LINEAR_PROBES, _LINEAR_MISTAKES)]
+    right = "repaired_init does what it should on {count} models (Linear layers, Embeddings, and norms of four classes)"
     in_stages(answer, "repaired_init", stages, _init, right, kind="function")
 
 
-# ----------------------------------------------------------------------------------------------- case 4: block
-
-
+# ---- case 4: block
 class _Block(nn.Module):
     def __init__(self, D):
         super().__init__()
@@ -450,12 +411,8 @@ def repaired_block(answer):
     examine(answer, "repaired_block", _BLOCK_PROBES, _Block, _BLOCK_MISTAKES, tried, kind="class")
 
 
-# ----------------------------------------------------------------------------------- three of the ten tests
-
-
-class _Layer(nn.LayerNorm):
-    """A right LayerNorm, of which the layers held back are edits."""
-
+# ---- three of the ten tests
+class _Layer(nn.LayerNorm):  # a right one, of which the layers held back are edits
     def forward(self, x):
         axes = tuple(range(-len(self.normalized_shape), 0))
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -502,9 +459,7 @@ def _against(**faults):
         "a LayerNorm that centers twice": edited(_Layer, f"mean, -> wide = wide - {_MEAN}; mean,"),
     }
     held_back = {f"a layer that {what.replace('_', ' ')}": edited(_Layer, edits) for what, edits in faults.items()}
-    return [_meets(what, layer, True) for what, layer in sound.items()] + [
-        _meets(what, layer, False) for what, layer in held_back.items()
-    ]
+    return [_meets(what, layer, layers is sound) for layers in (sound, held_back) for what, layer in layers.items()]
 
 
 _OFFSET_PROBES = _against(
@@ -629,9 +584,7 @@ def again(answer):
     examine(answer, "again", _AGAIN_PROBES, _again, _AGAIN_MISTAKES, right=right)
 
 
-# ------------------------------------------------------------------------------------------ the project: TrailNorm
-
-
+# ---- the project: TrailNorm
 class _Trail(nn.Module):
     def __init__(self, features, decay=0.5, eps=1e-5):
         super().__init__()
@@ -664,8 +617,7 @@ def _trail(label, x, tolerance=1e-6, watched=None, before=None, **arguments):
 
 
 def _digits_kept(cls):
-    """Whether float64 comes out in float64: x in float32 is off by 4e-6 at 100, float32 weights move the mean as far."""
-    x = 100 + draw(69, 2, 6, 5)
+    x = 100 + draw(69, 2, 6, 5)  # in float32 it is off by 4e-6, and float32 weights move the mean as far
     off = (cls(5, 0.3).double()(x) - _Trail(5, 0.3).double()(x)).abs().max().item()
     seven = "exact to float32's seven digits only"
     return {"the output": "exact to 1e-8" if off < 1e-8 else seven if off < 1e-3 else "wrong"}
