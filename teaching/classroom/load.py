@@ -55,8 +55,9 @@ class Learner:
             await asyncio.sleep(0.3)
 
     async def running(self):
-        servers = (await self.ask(f"/hub/api/users/{self.name}"))["servers"]
-        return servers.get("", {}).get("ready", False)
+        """Return whether the hub knows a server of this learner that is ready."""
+        user = await self.ask(f"/hub/api/users/{self.name}", ok=(200, 404))
+        return user.get("servers", {}).get("", {}).get("ready", False)
 
     async def read(self, path):
         """Return the content of a file in the learner's home."""
@@ -67,7 +68,9 @@ class Learner:
         await self.ask(f"/user/{self.name}/api/contents/{path}", "PUT", body)
 
     async def kernel(self, path):
-        """Open a notebook's kernel, as opening the notebook does; return its Kernel."""
+        """Open a notebook's kernel, as opening the notebook does, on a server that runs; return its Kernel."""
+        if not await self.running():
+            await self.start()
         body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": "python3"}}
         session = await self.ask(f"/user/{self.name}/api/sessions", "POST", body)
         return await self.connect(session["kernel"]["id"])

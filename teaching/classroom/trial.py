@@ -88,12 +88,12 @@ class Trial:
     def __exit__(self, *_):
         if self.hub:
             self.hub.send_signal(signal.SIGTERM)
-            try:
-                self.hub.wait(60)
-            except subprocess.TimeoutExpired:
-                self.hub.kill()
-            with contextlib.suppress(ProcessLookupError):  # the proxy and the services, had it been killed
-                os.killpg(self.hub.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.hub.wait(15)
+        for process in Path("/proc").glob("[0-9]*"):  # what did not end in time, the proxy of a killed hub among it
+            with contextlib.suppress(OSError):
+                if f"{self.folder}/".encode() in (process / "cmdline").read_bytes():
+                    os.kill(int(process.name), signal.SIGKILL)
         users = accounts.members(self.group)
         for user in users.values():
             for process in Path("/proc").glob("[0-9]*"):

@@ -365,11 +365,11 @@ def test_an_upgrade_touches_nobodys_work(trial, tmp_path):
     lesson["metadata"]["lesson"]["cells"] = "newer" + lesson["metadata"]["lesson"]["cells"]
     (newer / "notebooks/02_statistics.ipynb").write_text(json.dumps(edited(lesson, "of the newer edition")))
     learner = trial.learner("l4")
-    home = Path(accounts.members(trial.group)["l4"].pw_dir)
     edition = (trial.folder / "course").resolve()
 
     async def scenario():
         kernel = await learner.kernel(LESSON)
+        home = Path(accounts.members(trial.group)["l4"].pw_dir)
         await learner.save(LESSON, edited(await learner.read(LESSON), "my own"))
         before = {path: path.read_bytes() for path in (home / "work").glob("*.ipynb")}
         code = f"install.install({str(trial.folder)!r}, pathlib.Path({str(newer)!r}))"
