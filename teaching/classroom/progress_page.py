@@ -21,6 +21,10 @@ from tornado.web import Application, HTTPError, RequestHandler, authenticated
 from teaching.classroom import collect
 
 REFRESH = 15  # seconds
+NOBODY = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="15"><title>Class</title>'
+    "<body><p>Nobody of the class has logged in yet.</p></body></html>"
+)
 FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
 
 
@@ -54,6 +58,8 @@ class Page(HubOAuthenticated, RequestHandler):
         self.finish(Page.text)
 
     async def fresh(self):
+        if not collect.learners_homes(FOLDER):
+            return NOBODY
         loop = asyncio.get_running_loop()
         command, page, left_out = await loop.run_in_executor(None, make_page)
         environment = {"PATH": os.defpath, "PYTHONPATH": str(FOLDER / "course/lessons_src"), "HOME": "/"}
