@@ -44,15 +44,24 @@ def positions(swept, ident):
 
 
 def _with_table(item):
-    return item | {"numbers": list(csv.reader(io.StringIO(item["numbers"])))} if item.get("numbers") else item
+    if not item.get("numbers"):
+        return item
+    return item | {"alt": _alt(item), "numbers": list(csv.reader(io.StringIO(item["numbers"])))}
+
+
+def _alt(item):
+    """Say what a picture shows: the lesson's words, and what its numbers say."""
+    said = figures.summary(item["numbers"]) if item["numbers"] else []
+    return " ".join([item["alt"], *(f"{line}." for line in said)])
 
 
 def _shown(item, ident):
     if "picture" not in item:
         return f'<div data-out aria-live="polite">{item.get("html") or html.escape(item["text"])}</div>'
     numbers = figures.table(item["numbers"], item["rows"]) if item["numbers"] else ""
+    alt = html.escape(_alt(item))
     return (
-        f'<div data-out><img src="_static/frames/{ident}/{item["picture"]}" alt="{html.escape(item["alt"])}" '
+        f'<div data-out><img src="_static/frames/{ident}/{item["picture"]}" alt="{alt}" '
         f'width="{item["width"]}" height="{item["height"]}"><details class="fold numbers">'
-        f"<summary>Description and numbers</summary><p>{html.escape(item['alt'])}</p>{numbers}</details></div>"
+        f"<summary>Description and numbers</summary><p>{alt}</p>{numbers}</details></div>"
     )

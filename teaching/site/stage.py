@@ -70,8 +70,10 @@ def _frames(folder, lesson):
     for item in lesson.items:
         if isinstance(item, material.Code) and item.sliders:
             found[item.id] = sliders.load(sliders.FRAMES / item.id)
-            kept = shutil.ignore_patterns("positions.json", "digest")
-            shutil.copytree(sliders.FRAMES / item.id, folder / "_static/frames" / item.id, ignore=kept)
+            shown = folder / "_static/frames" / item.id
+            pictures = shutil.ignore_patterns("positions.*", "digest")
+            shutil.copytree(sliders.FRAMES / item.id, shown, ignore=pictures)
+            (shown / "positions.js").write_text(sliders.positions(found[item.id], item.id), encoding="utf-8")
     return found
 
 
