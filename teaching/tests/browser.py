@@ -3,11 +3,13 @@
 import contextlib
 import functools
 import http.server
+import re
 import threading
 
 import pytest
 from playwright.sync_api import sync_playwright
 
+from teaching.material import Code, Exercise
 from teaching.slides import pdf
 
 CHROMIUM = pdf.browser_path()
@@ -52,3 +54,20 @@ def listen(page):
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     return faults
+
+
+def own_lines(lesson):
+    """Return {number of an exercise: the longest line that only its solution has, without blanks}."""
+    given = "\n".join(item.source for item in lesson.items if isinstance(item, Code))
+    found = {}
+    for item in lesson.items:
+        if isinstance(item, Exercise):
+            lines = [line.strip() for line in item.solution.splitlines()]
+            own = [line for line in lines if line not in item.task and line not in given]
+            found[item.number] = squeezed(max(own, key=len))
+    return found
+
+
+def squeezed(text):
+    """Return a text without blanks and line breaks, which a page may set otherwise."""
+    return re.sub(r"\s+", "", text)

@@ -8,7 +8,7 @@ from teaching import material
 from teaching.material import Code, Exercise, Figure, Lesson, Question, Text
 from teaching.slides import deck, pdf, render
 from teaching.slides.__main__ import build, main
-from teaching.tests.browser import chromium, listen, needs_chromium, served
+from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed
 
 SMALLEST = 0.55  # of 30 pixels, on a slide of 1280 x 720
 
@@ -163,7 +163,7 @@ def test_in_a_browser_everything_is_on_its_slide_and_nothing_before_its_time(dec
             faults = listen(page)
             page.goto(f"{address}/{stem}.html")
             page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=180_000)
-            solutions = [_own_line(item) for item in material.read(stem).items if isinstance(item, Exercise)]
+            solutions = own_lines(material.read(stem)).values()
             for number, slide in enumerate(page.evaluate(LAYOUT), 1):
                 where = f"{stem}, slide {number}"
                 if slide["right"] > 1280 or slide["bottom"] > 720:
@@ -172,17 +172,11 @@ def test_in_a_browser_everything_is_on_its_slide_and_nothing_before_its_time(dec
                     problems.append(f"{where} is set too small: {slide['size']:.2f}")
                 if slide["notes"]:
                     problems.append(f"{where} shows its notes")
-                squeezed = re.sub(r"\s", "", slide["text"])
-                problems += [f"{where} shows a solution: {line}" for line in solutions if line in squeezed]
+                seen = squeezed(slide["text"])
+                problems += [f"{where} shows a solution: {line}" for line in solutions if line in seen]
             problems += [f"{stem}: {fault}" for fault in faults]
             page.close()
     assert not problems
-
-
-def _own_line(exercise):
-    """Return the longest line that is only in the solution, without blanks."""
-    lines = [line for line in exercise.solution.splitlines() if line not in exercise.task.splitlines()]
-    return re.sub(r"\s", "", max(lines, key=len))
 
 
 @needs_chromium

@@ -36,8 +36,10 @@ Promise.all([MathJax.startup.promise, ...pictures]).then(() => {
   document.querySelectorAll(".slides section").forEach(fit);
   document.body.classList.remove("fitting");
   document.querySelectorAll(".timer").forEach((button) => button.addEventListener("click", () => count(button)));
+  const printing = new URLSearchParams(location.search).has("print-pdf");
+  Reveal.on(printing ? "pdf-ready" : "ready", () => { document.body.dataset.ready = "yes"; });
   return Reveal.initialize({
     hash: true, width: 1280, height: 720, margin: 0, center: false, transition: "none", slideNumber: "c/t",
     pdfSeparateFragments: false, pdfMaxPagesPerSlide: 1, plugins: [RevealNotes],
   });
-}).then(() => { document.body.dataset.ready = "yes"; });
+});
