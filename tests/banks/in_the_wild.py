@@ -16,7 +16,8 @@ def by_walking(graph):
     for root in graph.node:
         for add in graph.node:
             if root.op_type == "Sqrt" and add.op_type == "Add" and root.input[0] in add.output:
-                found += [float(sizes[n].flatten()[0]) for n in add.input if n in sizes and sizes[n].size == 1]
+                known = [sizes[n].flatten() for n in add.input if n in sizes]
+                found += [float(value[0]) for value in known if len(known) == len(value) == 1]
     return np.array(found)
 
 
@@ -86,10 +87,7 @@ BANK = {
             "only the axes": (lambda layer, shape: _ask(layer, shape)[0], "not in a pair"),
             "the pair turned round": (lambda layer, shape: _ask(layer, shape)[::-1], "the axes"),
             "with the batch": (edited(_ask, "tuple(n if v -> (1,) + tuple(n if v"), "Right so far: the axes"),
-            "by autograd": (
-                lambda layer, shape: layer(torch.zeros(shape, requires_grad=True))[0, 0, 0].backward(),
-                "does not require grad",
-            ),
+            "by autograd": (lambda layer, shape: layer(torch.zeros(shape, requires_grad=True)), "has no gradient"),
         },
     },
     "file_typer": {
@@ -99,7 +97,7 @@ BANK = {
             "two axes exchanged": edited(_FileTyper, "x.mT -> x.transpose(2, 1).contiguous()"),
         },
         "wrong": {
-            "no transpose": (edited(_FileTyper, "self.norm1(x.mT) -> self.norm1(x)"), "RuntimeError"),
+            "turned back": (edited(_FileTyper, "self.norm1(x.mT) -> self.norm1(x.mT).mT"), "another shape"),
             "cut off from the weights": (edited(_FileTyper, "self.norm2(x)) -> self.norm2(x.detach()))"), "gradient"),
             "an instance": (_FileTyper(), "without brackets"),
         },
@@ -111,7 +109,11 @@ BANK = {
             "other rows, a tensor": by_steps,
             "a far offset": edited(_one_pass, "65536 -> 2**20"),
         },
-        "wrong": {"always": (lambda layer: True, "expected False"), "a number": (lambda layer: 1.5, "expected False")},
+        "wrong": {
+            "always": (lambda layer: True, "for every layer"),
+            "a number": (lambda layer: 1.5, "expected False"),
+            "in float64": (edited(_one_pass, "torch.arange(512.0) -> torch.arange(512.0).double()"), "torch.float32"),
+        },
     },
     "gain_of": {
         "right": {
@@ -119,22 +121,7 @@ BANK = {
             "recursion": by_recursion,
             "from the end": edited(_gain_of, "node in graph.node -> node in reversed(graph.node)"),
         },
-        "wrong": {
-            "the first in the file": (
-                lambda graph, root: next(c.name for c in graph.initializer if len(c.dims) == 2),
-                "expected",
-            ),
-            "the next Mul in the list": (
-                lambda graph, root: next(
-                    name
-                    for node in list(graph.node)[list(graph.node).index(root) :]
-                    for name in node.input
-                    if node.op_type == "Mul" and name.startswith("gain")
-                ),
-                "take turns",
-            ),
-            "the operation": (lambda graph, root: root, "expected"),
-        },
+        "wrong": {"the operation": (lambda graph, root: root, "expected")},
     },
     "fold": {
         "right": {

@@ -1,7 +1,9 @@
 """Checks of lesson 15: reading a norm out of an ONNX graph, asking layers, a shipped network rebuilt, folding."""
 
 import functools
+import itertools
 import re
+import types
 
 import numpy as np
 import torch
@@ -27,9 +29,9 @@ _SCALED = (  # a learned vector is added, and a number multiplied, before the ga
     "v = ReduceMean(x) ; a = Add(v, eps) ; r = Sqrt(a) ; n = Div(x, r) ; b = Add(n, bias) ; c = Mul(b, part) ; "
     "y = Mul(c, gain)"
 )
-_ROOTS = (  # roots that are no norm: of a constant, a product, two computed numbers, a vector added
+_ROOTS = (  # roots that are no norm: of a constant, the input, a product, two computed numbers, a vector added, constants
     "o = Sqrt(part) ; f = Mul(x, part) ; g = Sqrt(f) ; j = Add(f, g) ; l = Sqrt(j) ; e = Add(x, bias) ; z = Sqrt(e) ; "
-    "c = Add(x, zero) ; k = Tanh(c)"
+    "c = Add(x, zero) ; k = Tanh(c) ; i = Sqrt(x) ; h = Add(eps, zero) ; n = Sqrt(h)"
 )
 
 
@@ -57,8 +59,9 @@ def _epsilons(graph):
     for root in graph.node:
         add = maker.get(root.input[0]) if root.op_type == "Sqrt" else None
         if add is not None and add.op_type == "Add":
-            single = [n for n in add.input if n in constants and constants[n].size == 1]
-            found += [constants[n].item() for n in single]
+            given = [constants[n] for n in add.input if n in constants]
+            if len(given) == 1 and given[0].size == 1:
+                found.append(given[0].item())
     return found
 
 
@@ -75,27 +78,31 @@ def _listed(graph):
 
 
 _GRAPHS = {
-    "a graph with two norms as Flax writes them": _graph((6, _FLAX), (5, _FLAX)),
+    "a graph with three norms as Flax writes them, two with one eps": _graph((6, _FLAX), (5, _FLAX), (16, _FLAX)),
     "a graph with two norms as PyTorch's exporter writes them, eps the first input": _graph((5, _TORCH), (7, _TORCH)),
-    "a graph whose norms take turns, with other roots before them": _graph((4, _ROOTS), (3, _FLAX), (8, _FLAX)),
+    "a graph with other roots before its norms": _graph((4, _ROOTS), (3, _FLAX), (8, _FLAX)),
+    "a graph with two norms whose operations take turns": _graph((4, _FLAX), (7, _FLAX), mixed=True),
     "a graph with roots and no norm": _graph((2, _ROOTS)),
 }
-_SINGLE = "n in constants and constants[n].size == 1"
 _EPSILON_MISTAKES = known(
     _epsilons,
     {
         'root.op_type == "Sqrt" -> root.op_type != "Sqrt"': "the Add before every other operation is taken. Only those before a Sqrt count.",
         'maker.get(root.input[0]) if root.op_type == "Sqrt" else None -> root': "every Add of a single number is taken. Only one whose result goes into a Sqrt adds an eps.",
         'and add.op_type == "Add" -> ': "a root of something else is taken for a norm, as the root of a product. What it takes has to come from an Add.",
-        f"{_SINGLE} -> n in constants": "a constant of several numbers is taken: that is no eps. Ask for .size == 1.",
+        "maker.get(root.input[0]) if -> maker[root.input[0]] if": "no operation makes that name: it is a constant, or the graph's input. maker.get(name) gives None then.",
+        "maker.get(root.input[0]) if -> list(graph.node)[list(graph.node).index(root) - 1] if": "the operation before the Sqrt in the list is taken. What counts is which one makes its input: the one with root.input[0] in its .output.",
+        "len(given) == 1 and -> given and": "an Add of two constants is taken. One of its inputs has to be computed: the variance.",
+        " and given[0].size == 1 -> ": "a constant of several numbers is taken: that is no eps. Ask for .size == 1.",
         "for n in add.input -> for n in add.input[1:]": "eps is sought in the second input of the Add only. It may be the first.",
         "for n in add.input -> for n in add.input[:1]": "eps is sought in the first input of the Add only. It may be the second.",
         "return found -> return found[:1]": "only the first norm is listed. Go through all operations before you return.",
         "return found -> return found[::-1]": "the order is turned round. Go through graph.node from the start.",
+        "return found -> return list(dict.fromkeys(found))": "an eps that several norms share is listed once. List one for each norm.",
         "return found -> return sorted(found)": "the list is sorted by size. Leave it in the order of the graph.",
         "return found -> return list(dict.fromkeys(found))[:1] * len(found)": "the first eps is repeated for every norm. Each has its own.",
-        "constants[n].item() -> 1e-6": "the number 1e-6 is written into the answer. Read the constant.",
-        "constants[n].item() -> n": "the names of the constants are listed. Their numbers are wanted: numpy_helper.to_array(c).item().",
+        "given[0].item() -> 1e-6": "the number 1e-6 is written into the answer. Read the constant.",
+        "given[0].item() -> next(n for n in add.input if n in constants)": "the names of the constants are listed. Their numbers are wanted: numpy_helper.to_array(c).item().",
     },
 )
 
@@ -126,7 +133,9 @@ def _layer(axes, affine, seed):
     gain, bias = 1 + 0.1 * draw(seed, *affine, dtype=torch.float32), draw(seed + 1, *affine, dtype=torch.float32)
 
     def layer(x):
-        x = x.detach().float()
+        if x.requires_grad:
+            raise ValueError("this layer has no gradient. Change a number of x, and see which outputs change.")
+        x = x.float()
         var, mean = torch.var_mean(x, axes, correction=0, keepdim=True)
         return (x - mean) / torch.sqrt(var + 1e-6) * gain + bias
 
@@ -171,6 +180,7 @@ _AXES_MISTAKES = known(
         "layer(moved) != layer(x) -> layer(moved) == layer(x)": _EVERY,
         "moved[0, 0, 0] += 1 -> moved += 1": _EVERY,
         "moved[0, 0, 0] += 1 -> moved[0, 0] += 1": "a whole row of features was moved, and a norm over the features forgets that. Move a single number.",
+        "moved[0, 0, 0] += 1 -> moved[0, 0, 0] += 1e-9": "no output changes: float32 loses so small a step next to the number. Add 1.",
         "moved[0, 0, 0] += 1 -> moved[0] += 1": "a whole sample was moved. Move a single number.",
         "range(3) -> range(1, 3)": "axis 0 is not looked at. A norm may share its mean across the batch.",
     },
@@ -268,6 +278,9 @@ _TYPER_MISTAKES = known(
         f"{_NORM1} -> self.norm1(x.reshape(len(tokens), 256, 512))": "reshape keeps the order of the numbers, so that features and positions are mixed (section 14.1). Exchange the axes with x.mT.",
         f"{_NORM1} -> F.layer_norm(x.mT, (512,), self.norm1.weight, self.norm1.bias, 1e-6)": "norm 1 is written as F.layer_norm. Call self.norm1, so that the caller chooses the norm.",
         f"{_NORM1} -> x.mT": "norm 1 is left out.",
+        f"{_NORM1} -> self.norm1(x)": "a step was given another shape than it takes: both norms take 512 last, conv takes (B, 256, 512). Print x.shape after each step, and compare with the table.",
+        f'{_NORM1} -> F.gelu({_NORM1}, approximate="tanh")': "a GELU acts on the output of norm 1. There is one before it, and one after the convolution.",
+        "x.reshape(len(tokens), 512, 256) -> x.reshape(len(tokens), 4, 512, 64).transpose(1, 2).reshape(len(tokens), 512, 256)": "rows that are 512 apart make a position. It takes four neighbors, one after the other, as reshape does by itself.",
         f"{_NORM1} -> self.norm2(x.mT)": "norm 2 is used in both places. Over the positions it is self.norm1.",
         f"{_NORM1} -> self.norm2(x.mT) ; self.head(self.norm2(x)) -> self.head(self.norm1(x))": "the two norms are exchanged: norm1 comes before the convolution, norm2 after it.",
         f"{_LAST} -> self.head(x)": "norm 2 is left out.",
@@ -279,6 +292,8 @@ _TYPER_MISTAKES = known(
         f'{_FIRST}"tanh") -> self.embed(tokens)': "the GELU after the embedding is missing.",
         f'{_SECOND}"tanh") -> self.conv(x)': "the GELU after the convolution is missing.",
         f'{_SECOND}"tanh").amax(-1) -> F.gelu(self.conv(x).amax(-1), approximate="tanh")': "the largest value is taken before the GELU. GELU falls before it rises, so the order counts: GELU first.",
+        f'{_FIRST}"tanh") -> F.relu(self.embed(tokens)) ; {_SECOND}"tanh") -> F.relu(self.conv(x))': "both GELUs are a ReLU.",
+        "amax(-1) -> max(-1)": "max(-1) returns the largest values and their places. Take its .values, or call amax(-1).",
         "amax(-1) -> mean(-1)": "that is the mean over the positions. The largest value is wanted: amax(-1).",
     },
 )
@@ -305,7 +320,8 @@ def _rows(variance, eps=1e-6, size=1.0, seed=160):
     gain, bias = size * (1 + 0.1 * draw(seed, 512, dtype=torch.float32)), draw(seed + 1, 512, dtype=torch.float32)
 
     def layer(x):
-        x = x.detach().float()
+        if x.dtype != torch.float32:
+            raise TypeError(f"the rows are {x.dtype}, expected torch.float32.")
         return (x - x.mean(-1, keepdim=True)) / torch.sqrt(variance(x) + eps) * gain + bias
 
     return layer
@@ -349,7 +365,8 @@ _ONE_PASS_MISTAKES = known(
         "65536 -> 0": _NO_OFFSET,
         "65536 -> 10": _NO_OFFSET,
         "not bool((moved.abs() < 0.1).all()) -> bool((moved.abs() > 0.1).any())": "nan is not seen: nan > 0.1 is False. Ask whether all differences are small, and turn the answer round.",
-        "not bool((moved.abs() < 0.1).all()) -> not torch.equal(layer(rows + 65536), layer(rows))": "rounding is taken for one pass: two passes differ in the last digits as well. Allow a small difference.",
+        "not bool((moved.abs() < 0.1).all()) -> not torch.equal(layer(rows + 65536), layer(rows))": "True comes out for every layer. With two passes, an offset changes the last digits as well: allow a small difference.",
+        "not bool((moved.abs() < 0.1).all()) -> bool(moved.isnan().any())": "only the layer that makes nan is found. A variance cut off at 0 makes none, and rows of equal numbers give zeros by every formula: use rows that vary, and look for large differences too.",
         "layer(rows + 65536) - layer(rows) -> layer(rows + 65536) - F.layer_norm(rows, (512,))": "the layer has a gain and a bias that you do not know. Compare it with itself, on rows with and without an offset.",
         "layer(rows + 65536) - layer(rows) -> layer(rows * 65536) - layer(rows)": _NO_OFFSET,
     },
@@ -376,28 +393,50 @@ def _gain_of(graph, root):
         name = node.output[0]
 
 
+class _Node:
+    """A node whose parts can be read 20,000 times in a probe (right answers need some hundred): no endless loop hangs."""
+
+    def __init__(self, node, reads):
+        self._node, self._reads = node, reads
+
+    def __getattr__(self, part):
+        if next(self._reads) > 20_000:
+            raise RuntimeError("after 20,000 looks at operations the loop was stopped.")
+        return getattr(self._node, part)
+
+
 def _gains(graph):
     """A run: the names that answer gives for the roots of a graph's norms, joined."""
 
     def run(answer):
-        roots = [node for node in graph.node if node.op_type == "Sqrt"]
-        return {"the names": ", ".join(str(answer(graph, root)) for root in roots)}
+        reads = itertools.count()
+        counted = types.SimpleNamespace(node=[_Node(n, reads) for n in graph.node], initializer=graph.initializer)
+        roots = [node for node in counted.node if node.op_type == "Sqrt"]
+        return {"the names": ", ".join([str(answer(counted, root)) for root in roots])}
 
     return run
 
 
 _GAIN_GRAPHS = {
-    "two norms as Flax writes them": _graph((1, _FLAX), (2, _FLAX)),
+    "two norms as Flax writes them": _graph((12, _FLAX), (1, _FLAX)),
     "two norms as PyTorch's exporter writes them": _graph((3, _TORCH), (4, _TORCH)),
     "a norm that adds a learned vector and multiplies by a number before the gain": _graph((5, _SCALED), (6, _TORCH)),
     "two norms whose operations take turns": _graph((8, _FLAX), (7, _FLAX), mixed=True),
 }
+_READER, _BIG_MUL = "if name in node.input)", 'if node.op_type == "Mul" and many & set(node.input)'
 _GAIN_MISTAKES = known(
     _gain_of,
     {
         'node.op_type == "Mul" and gains -> gains': "the first constant of many numbers is taken, whatever is done with it. One that is added is a bias: ask for a Mul.",
+        '"Mul" and -> "Add" and': "a constant that is added is taken: that is a bias. The gain multiplies: ask for a Mul.",
         "size > 1 -> size > 0": "a single number is taken for a gain. Ask for more than one.",
-        "    name = root.output[0]\n -> ": "",
+        f"{_READER} -> {_BIG_MUL})": "the first gain of the whole graph is given for every root. Start from this root's output.",
+        f"{_READER} -> {_BIG_MUL} and list(graph.node).index(node) > list(graph.node).index(root))": "the next Mul in the list is taken, whose input need not come from this root. Ask which operation reads the name.",
+        f"{_READER} -> if any(name in given for given in node.input))": "a part of a name is taken for the name, as r1 in r12. Compare whole names.",
+        "for given in node.input -> for given in node.input[1:]": "the gain is sought in the second input of the Mul only. It may be the first.",
+        "and gains: -> and name: ; return gains[0] -> return node.input[1]": "the second input of the first Mul is taken, whatever it is. Ask which input is a constant of more than one number.",
+        "name = node.output[0] -> name = name": "the name never changes, so the loop never ends. At the end of a turn it becomes the operation's .output[0].",
+        f"{_READER} -> if name in node.output) ; = node.output[0] -> = node.input[0]": "no operation has that name. The way goes towards the output: find the one that reads the name, and go on with its .output[0], which is a name, where .output is a list.",
     },
 )
 
@@ -439,6 +478,9 @@ _FOLD_MISTAKES = known(
         f"{_ROWS_OF} -> scaled.sum(1, keepdim=True)": "the sum of each row is subtracted. The mean of x has 1/D in it already: subtract the row's mean.",
         "scaled = weight * gain -> scaled = weight": "the gain is left out: it multiplies the columns of the weight.",
         "scaled = weight * gain -> scaled = weight / gain": "the weight is divided by the gain. The gain multiplies x before the weight does: multiply the columns.",
+        f"weight * gain -> (weight - weight.mean(1, keepdim=True)) * gain ; scaled - {_ROWS_OF} -> scaled": "the weight is centered before the gain is in. Scale first, then subtract from each row its mean.",
+        f"weight @ bias -> (scaled - {_ROWS_OF}) @ bias": "the new weight meets the bias. The norm adds its bias last, so that the old weight meets it.",
+        "weight @ bias -> bias": "the norm's bias goes through the linear layer as well: weight @ bias.",
         "shift + weight @ bias -> shift + scaled @ bias": "the gain is applied to the bias. The bias is added after the gain: take the weight as it was.",
         "shift + weight @ bias -> shift": "the norm's bias is left out: the linear layer makes weight @ bias of it.",
         "shift + weight @ bias -> weight @ bias": "the linear layer's own shift is left out.",
