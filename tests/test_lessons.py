@@ -616,6 +616,7 @@ ITEMS = [f"{seed}.{n}" for seed, many in enumerate((17, 14, 12, 8, 7)) for n in 
         "N": (1, 2, 5, 6),
         "P": (1, 2, 3, 5, 6, 7, 8, 9, 10),
         "T": (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16),
+        "W": (1, 2),  # seen in a shipped model (lesson 15)
     }.items()
     for n in numbers
 ]
