@@ -6,6 +6,7 @@ Every attack is an answer to exercise 6.1 that is wrong (WRONG) and wants to be 
 import os
 import socket
 import textwrap
+from tempfile import gettempdir
 
 import pytest
 
@@ -269,7 +270,7 @@ def test_nothing_of_the_machine_can_be_changed(mark, tmp_path):
     private.write_text("mine")
     text = f"""
     import os
-    paths = {[str(private), str(ROOT / "lessons_src/lessonkit/__init__.py"), "/usr/new", "/new", "/tmp/new"]!r}
+    paths = {[str(private), str(ROOT / "lessons_src/lessonkit/__init__.py"), "/usr/new", "/new", gettempdir() + "/new"]!r}
     done = []
     for path in paths:
         for act in (lambda p: open(p, "a").close(), os.unlink, lambda p: os.chmod(p, 0o777)):
