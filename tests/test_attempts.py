@@ -91,7 +91,7 @@ def test_seconds_add_up(ran):
     worked = [line["in_kernel"] for line in lines]
     assert worked == sorted(worked)
     wrong, right = lines[:2]  # both since the card was met
-    assert right["on_item"] > wrong["on_item"] > 0
+    assert right["on_item"] >= wrong["on_item"] > 0  # in tenths of a second, and the two are run at once
 
 
 def test_a_log_that_cannot_be_written_is_said_once_and_written_later(ran):
