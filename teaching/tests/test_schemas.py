@@ -1,5 +1,7 @@
 """The files that other programs read are of the form that these programs publish."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,3 +29,41 @@ def test_it_is_valid(name, tmp_path):
     worse = tmp_path / Path(name).name
     worse.write_text("surely: wrong\n" + (ROOT / name).read_text(encoding="utf-8").replace("\n", "\nsurely: ", 1))
     assert check(FILES[name], worse).returncode != 0, "the schema refuses nothing"
+
+
+def said(*paths):
+    """Return {path: messages} of what GitHub's language service for workflows says of these files."""
+    packages = ROOT / "teaching" / "node_modules"
+    if not (packages / ".bin" / "esbuild").exists():
+        pytest.skip("needs make teaching/node_modules/ready (npm)")
+    program = ROOT / "teaching" / "tests" / "workflows.mjs"
+    bundle = [packages / ".bin" / "esbuild", program, "--bundle", "--platform=node", "--log-level=warning"]
+    built = subprocess.run(bundle, env={**os.environ, "NODE_PATH": str(packages)}, check=True, capture_output=True)
+    done = subprocess.run(["node", "-", *map(str, paths)], input=built.stdout, check=True, capture_output=True)
+    return json.loads(done.stdout)
+
+
+def test_github_takes_the_workflows(tmp_path):
+    ours = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    assert ours and said(*ours) == {str(path): [] for path in ours}
+
+
+@pytest.mark.parametrize(
+    "old, new, why",
+    [
+        ("${{ matrix.os }}", "${{ matrx.os }}", "Unrecognized named-value: 'matrx'"),
+        ("timeout-minutes: 90", "timeout-minuts: 90", "Unexpected value 'timeout-minuts'"),
+        ("!= 'Windows'", '!= "Windows"', "Unexpected symbol"),
+        ("runner.os ==", "matrix.system ==", "Context access might be invalid: system"),
+        ("matrix.os", "secretz.os", "secretz"),
+        ("        run: make test PYTHON=python", "        rum: make", "rum"),
+        ("uses: actions/checkout@v4", "uses: checkout", "checkout"),
+    ],
+)
+def test_a_fault_in_a_workflow_is_found(old, new, why, tmp_path):
+    text = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
+    assert old in text
+    worse = tmp_path / "worse.yml"
+    worse.write_text(text.replace(old, new, 1), encoding="utf-8")
+    (messages,) = said(worse).values()
+    assert any(why in message for message in messages), messages
