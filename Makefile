@@ -23,6 +23,9 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/ready
 ARGS ?=
 
+# As many tests at once as there are processors, four at most: each needs up to a gigabyte.
+WORKERS := -n logical --maxprocesses 4 --dist loadfile
+
 TEACHING := .venv-teaching
 TEACH := PYTHONPATH=lessons_src $(TEACHING)/bin/python
 
@@ -44,7 +47,7 @@ test: $(READY)
 	@"$(RUN)" -m ruff check .
 	@"$(RUN)" -m ruff format --check --quiet .
 	@"$(RUN)" -m coursebuild --check
-	@"$(RUN)" -m pytest -q -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout 120 $(ARGS)
+	@"$(RUN)" -m pytest -q $(WORKERS) --nbval --nbval-current-env --nbval-cell-timeout 120 $(ARGS)
 	@$(if $(ARGS),,$(BROWSER))
 
 # The browser tests drive JupyterLab with playwright, which learners do not install.
@@ -59,7 +62,7 @@ check: $(READY)
 	@"$(RUN)" -m ruff check .
 	@"$(RUN)" -m ruff format --check --quiet .
 	@"$(RUN)" -m coursebuild --check
-	@"$(RUN)" -m pytest -q -n 2 --dist loadfile -m "not trains" $(or $(ARGS),tests)
+	@"$(RUN)" -m pytest -q $(WORKERS) -m "not trains" $(or $(ARGS),tests)
 
 runs: $(READY)
 	@"$(RUN)" -m coursebuild --runs $(ARGS)
@@ -68,7 +71,7 @@ bench: $(READY)
 	@"$(RUN)" data/make_bench.py $(ARGS)
 
 test-teaching: $(TEACHING)/ready $(if $(shell command -v npm),$(PACKAGES)/ready $(CLASS)/ready)
-	@$(TEACH) -m pytest -q -n 2 --dist loadfile $(or $(ARGS),teaching/tests)
+	@$(TEACH) -m pytest -q $(WORKERS) $(or $(ARGS),teaching/tests)
 
 site: $(TEACHING)/ready $(PACKAGES)/ready
 	@PYTHONPATH=lessons_src "$(RUN)" -m teaching.site.capture

@@ -21,8 +21,12 @@ def pytest_configure(config):
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of many tests, and these are quick
 
 
+LONGEST = "test_runs.py test_mine.py test_checks.py 09_cnn.ipynb 11_transformer.ipynb test_build.py".split()
+
+
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.path.name != "test_runs.py")  # few tests that train: not last, on one worker alone
+    """Files that take longest first: at the end no worker is left alone with one of them."""
+    items.sort(key=lambda item: (*LONGEST, item.path.name).index(item.path.name))
 
 
 @functools.cache

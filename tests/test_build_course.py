@@ -10,10 +10,10 @@ import sys
 import nbformat
 import pytest
 
-from coursebuild import command, course, digest, editions, limits, source, stale
+from coursebuild import command, digest, editions, limits, source, stale
 from lessonkit import data
-from tests.helpers import ROOT, SOURCES
-from tests.toy import EXPORT, TITLE, edit, lesson, project, whole
+from tests.helpers import ROOT, SOURCES, read, the_course
+from tests.toy import EXPORT, TITLE, edit, lesson, project
 
 # ------------------------------------------------------------------------------------------------------ broken lessons
 
@@ -241,8 +241,8 @@ def test_record_belongs_to_code_cells(tmp_path):
 
 def in_data(number):
     """Return the files of data/ that a real lesson depends on."""
-    read = next(source.read(path) for path in SOURCES if path.stem[:2] == number)
-    inside = [path for path in digest.depends(read) if (ROOT / "data") in path.parents]
+    lesson = next(read(path) for path in SOURCES if path.stem[:2] == number)
+    inside = [path for path in digest.depends(lesson) if (ROOT / "data") in path.parents]
     return {path.relative_to(ROOT / "data").as_posix() for path in inside}
 
 
@@ -284,14 +284,14 @@ def test_every_function_that_reads_data_has_its_file_in_one_place():
 
 
 def test_a_lesson_depends_on_the_part_of_the_builder_that_makes_notebooks():
-    read = source.read(SOURCES[1])
-    used = {path.name for path in digest.depends(read) if path.parent.name == "coursebuild"}
+    second = read(SOURCES[1])
+    used = {path.name for path in digest.depends(second) if path.parent.name == "coursebuild"}
     assert {"editions.py", "kernel.py", "outputs.py", "source.py", "digest.py", "syntax.py"} <= used
     assert not {"command.py", "stale.py", "records.py", "course.py", "export.py"} & used
-    assert ROOT / f"lessons_src/lessonkit/check/lessons/{read.module}.py" in digest.depends(read)
+    assert ROOT / f"lessons_src/lessonkit/check/lessons/{second.module}.py" in digest.depends(second)
 
 
 def test_no_lesson_of_the_course_is_broken():
-    found = course.load()
+    found = the_course()
     assert [str(error) for error in found.errors] == [] and len(found.lessons) == len(SOURCES)
-    assert whole(ROOT).package.keys() == {path.name for path in (ROOT / "lessons_src/fromscratch").glob("*.py")}
+    assert found.package.keys() == {path.name for path in (ROOT / "lessons_src/fromscratch").glob("*.py")}

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from coursebuild.source import read
-from tests.helpers import ROOT, SOURCES
+from tests.helpers import ROOT, SOURCES, read
 from tests.test_lessons import coverage, outside_fences
 
 CLINIC = next((path for path in SOURCES if path.stem == "14_clinic"), None)

@@ -12,20 +12,13 @@ from pathlib import Path
 import pytest
 
 from coursebuild import editions, minutes, syntax
-from coursebuild.source import BEGIN, END, blank, read
+from coursebuild.source import BEGIN, END, blank
 from lessonkit import plot
-from tests.helpers import ROOT, SOURCES
+from tests.helpers import ROOT, SOURCES, read
 
 IDS = [path.stem for path in SOURCES]
-CACHE = {}
 TEACHING, DEFINITION, EXPORT, TO_WRITE = 12, 30, 30, 10  # lines of code
 ENDING = ["Take-away", "On your own", "Further reading"]
-
-
-def lesson(path):
-    if path not in CACHE:
-        CACHE[path] = read(path)
-    return CACHE[path]
 
 
 def every_lesson(test):
@@ -110,8 +103,8 @@ def test_logical_lines():
 def test_cells_are_short(path):
     """A cell that teaches fits a screen with its output; in an export or a definition a wrapped line counts once."""
     problems = []
-    for cell in lesson(path).code():
-        solution = blank(lesson(path), cell)[1]
+    for cell in read(path).code():
+        solution = blank(read(path), cell)[1]
         body = ast.parse(solution).body
         one = len(body) == 1 and isinstance(body[0], (ast.FunctionDef, ast.ClassDef))
         lines = logical_lines(solution)
@@ -135,7 +128,7 @@ WIDTH = 96
 @every_lesson
 def test_code_lines_end_at_96_characters(path):
     problems = []
-    for cell in lesson(path).code():
+    for cell in read(path).code():
         for line in cell.source.split("\n"):
             if len(line) > WIDTH:
                 problems.append((cell, f"{len(line)} characters: {line.strip()[:60]}..."))
@@ -145,7 +138,7 @@ def test_code_lines_end_at_96_characters(path):
 @every_lesson
 def test_learners_write_at_most_ten_lines(path):
     problems = []
-    for cell in lesson(path).code("exercise"):
+    for cell in read(path).code("exercise"):
         inside, marks = False, 0
         within = set()
         for number, line in enumerate(cell.source.splitlines(), 1):
@@ -165,7 +158,7 @@ def test_learners_write_at_most_ten_lines(path):
 
 
 def prose(path):
-    return [cell for cell in lesson(path).cells if cell.type == "markdown"]
+    return [cell for cell in read(path).cells if cell.type == "markdown"]
 
 
 def headings(path):
@@ -199,20 +192,20 @@ def test_the_frame(path):
 
 @every_lesson
 def test_a_lesson_opens_with_what_breaks(path):
-    first = [cell for cell in lesson(path).cells[:4] if cell.type == "code"]
+    first = [cell for cell in read(path).cells[:4] if cell.type == "code"]
     assert first, "something fails in one of the first cells, before anything is defined"
-    before = lesson(path).cells[: lesson(path).cells.index(first[0])]
+    before = read(path).cells[: read(path).cells.index(first[0])]
     assert all("**You'll be able to**" not in cell.source for cell in before), "the failure comes before the frame"
 
 
 @every_lesson
 def test_predictions_and_recall(path):
-    names = [name.split()[0] for name in lesson(path).questions]
+    names = [name.split()[0] for name in read(path).questions]
     assert names.count("Predict") >= 6, f"{names.count('Predict')} predictions, expected at least six"
     assert path.stem.startswith("01") or 3 <= names.count("Recall") <= 5, "three to five recall questions"
     assert not re.search(r"^\*\*Predict[^*\d]*\*\*", "\n".join(cell.source for cell in prose(path)), re.MULTILINE)
     rights = [
-        next(i for i, option in enumerate(options) if option["right"]) for options in lesson(path).questions.values()
+        next(i for i, option in enumerate(options) if option["right"]) for options in read(path).questions.values()
     ]
     assert len(set(rights)) > 1, "the right answer is always in the same place"
 
@@ -257,7 +250,7 @@ def test_a_section_that_is_named_is_linked_with_its_anchor(path):
 
 @every_lesson
 def test_no_contractions(path):
-    text = " ".join(cell.source for cell in lesson(path).cells if cell.type == "markdown")
+    text = " ".join(cell.source for cell in read(path).cells if cell.type == "markdown")
     found = re.findall(
         r"\b\w+n't\b|\b(?:it|that|what|there|let|here)'s\b|\bI'm\b|\bwe'(?:re|ve|ll)\b", text, re.IGNORECASE
     )
@@ -286,7 +279,7 @@ def test_sections_are_numbered_in_order(path):
 def cards(path):
     return [
         (cell, re.search(r"# Exercise (\d+)\.(\d+) · ([●○]{5}) · (\d+) min", cell.source))
-        for cell in lesson(path).code("exercise")
+        for cell in read(path).code("exercise")
     ]
 
 
@@ -310,7 +303,7 @@ def test_exercises_and_their_cards(path):
 @every_lesson
 def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
     state, problems = None, []
-    for cell in lesson(path).code():
+    for cell in read(path).code():
         if "exercise" in cell.tags:
             if state:
                 problems.append((state, "the next exercise comes before a check"))
@@ -328,8 +321,8 @@ def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
 def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
     """Then every cell that depends on a blank can be told from an unbound name (see lessonkit's hook)."""
     problems, bound = [], set()
-    for cell in lesson(path).code():
-        solution = blank(lesson(path), cell)[1]
+    for cell in read(path).code():
+        solution = blank(read(path), cell)[1]
         names = syntax.names(solution)[1]
         if "exercise" in cell.tags and re.search(r"^### BEGIN SOLUTION", cell.source, re.MULTILINE):
             region = re.findall(r"^### BEGIN SOLUTION$(.*?)^### END SOLUTION$", cell.source, re.MULTILINE | re.DOTALL)
@@ -338,7 +331,7 @@ def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
                 problems.append((cell, f"the blank binds {', '.join(sorted(given & bound))}, as an earlier cell does"))
             if not given:
                 problems.append((cell, "the blank stands at top level and binds no name"))
-            wanted = set(re.findall(r"(\w+) = \.\.\.", blank(lesson(path), cell)[0]))
+            wanted = set(re.findall(r"(\w+) = \.\.\.", blank(read(path), cell)[0]))
             if given - wanted:
                 problems.append((cell, f"the learner is not told to bind {', '.join(sorted(given - wanted))}"))
         bound |= names
@@ -351,7 +344,7 @@ def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
 @every_lesson
 def test_no_catch_all_no_threads_no_semicolons(path):
     problems = []
-    for cell in lesson(path).code():
+    for cell in read(path).code():
         for node in ast.walk(ast.parse(cell.source)):
             if isinstance(node, ast.ExceptHandler):
                 kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
@@ -370,7 +363,7 @@ def test_no_catch_all_no_threads_no_semicolons(path):
 def test_what_is_recorded_draws_nothing(path):
     """`make runs` executes these cells; a figure belongs into the cell below, which reads the record."""
     problems = []
-    for cell in lesson(path).code("record"):
+    for cell in read(path).code("record"):
         for node in ast.parse(cell.source).body:
             if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ImportFrom)):
                 if any(isinstance(n, ast.Name) and n.id == "plot" for n in ast.walk(node)):
@@ -465,7 +458,7 @@ def test_links_lead_somewhere(path, edition):
     beside = folder.parent if edition == "solutions" else folder
     made |= {beside / f"inventory_{form}.ipynb" for form in "ab"}
     exists = lambda there: there in made if there.suffix == ".ipynb" else there.exists() and ROOT in there.parents
-    cells = editions.notebook(lesson(path), "solutions" if edition == "solutions" else "learner").cells
+    cells = editions.notebook(read(path), "solutions" if edition == "solutions" else "learner").cells
     found = broken("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), folder, exists)
     assert not found
 
@@ -491,11 +484,11 @@ def test_links():
 
 def built(path, edition="solutions"):
     """Return pairs (cell of the source, cell of the stored notebook)."""
-    target = editions.target(lesson(path), edition)
+    target = editions.target(read(path), edition)
     assert target.exists(), f"run `make notebooks`: {target.relative_to(ROOT)} is missing"
     stored = json.loads(target.read_text(encoding="utf-8"))["cells"]
-    assert [cell["id"] for cell in stored] == [cell.id for cell in lesson(path).cells], "run `make notebooks`"
-    return list(zip(lesson(path).cells, stored, strict=True))
+    assert [cell["id"] for cell in stored] == [cell.id for cell in read(path).cells], "run `make notebooks`"
+    return list(zip(read(path).cells, stored, strict=True))
 
 
 def words(out):
@@ -576,7 +569,7 @@ def test_every_widget_has_a_static_figure_below_it(path):
 @every_lesson
 def test_figures_are_drawn_by_lessonkit(path):
     problems = []
-    for cell in lesson(path).code():
+    for cell in read(path).code():
         for node in ast.walk(ast.parse(cell.source)):
             if any(module.partition(".")[0] == "matplotlib" for module in syntax.modules(node)):
                 problems.append((cell, "imports matplotlib; figures come from lessonkit.plot, in one style"))
@@ -587,7 +580,7 @@ def test_figures_are_drawn_by_lessonkit(path):
 
 @every_lesson
 def test_the_learner_edition_is_unrun_and_blank(path):
-    fresh = editions.notebook(lesson(path), "learner").cells
+    fresh = editions.notebook(read(path), "learner").cells
     for (cell, stored), made in zip(built(path, "learner"), fresh, strict=True):
         assert not stored.get("outputs") and not stored.get("execution_count")
         assert "".join(stored["source"]) == made.source, "run `make notebooks`"

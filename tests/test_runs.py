@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from coursebuild import course, records, source
+from coursebuild import records, source
 from lessonkit import runs
-from tests.helpers import ROOT, SOURCES
+from tests.helpers import ROOT, SOURCES, read, the_course
 
 
 @pytest.fixture(autouse=True)
@@ -260,7 +260,7 @@ def test_the_processor_has_a_name():
 
 
 def test_every_record_belongs_to_one_lesson_and_is_there():
-    named = [name for lesson in course.load().lessons for name in records.recorded(lesson)[0]]
+    named = [name for lesson in the_course().lessons for name in records.recorded(lesson)[0]]
     assert len(named) == len(set(named)), "a record is made in one place"
     assert set(named) == {path.stem for path in (ROOT / "data/runs").glob("*.json")}
 
@@ -268,4 +268,4 @@ def test_every_record_belongs_to_one_lesson_and_is_there():
 @pytest.mark.trains
 @pytest.mark.parametrize("path", SOURCES, ids=[path.stem for path in SOURCES])
 def test_one_seed_of_every_record_is_reproduced(path):
-    records.record([source.read(path)], [], "verify")
+    records.record([read(path)], [], "verify")

@@ -37,9 +37,9 @@ def notebook(lesson, edition):
             metadata["jupyter"] = {"source_hidden": True}
             if cell.type == "code":
                 source = f"{FOLDED}\n{source}"
-        make = nbformat.v4.new_code_cell if cell.type == "code" else nbformat.v4.new_markdown_cell
-        cells.append(make(source, id=cell.id, metadata=metadata))
-    made = nbformat.v4.new_notebook(cells=cells)
+        made = {"id": cell.id, "cell_type": cell.type, "metadata": metadata, "source": source}
+        cells.append(made | ({"execution_count": None, "outputs": []} if cell.type == "code" else {}))
+    made = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])  # build validates it whole
     made.metadata = nbformat.from_dict(
         {
             "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
