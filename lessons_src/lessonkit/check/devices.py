@@ -9,15 +9,24 @@ from torch.utils._pytree import tree_leaves
 from lessonkit.check.verdicts import YourTurn
 
 
-class _Factories(TorchFunctionMode):
-    """Notice code that makes a tensor out of nothing or moves one to the CPU: only such code can leave x's device."""
+class _Watch(TorchFunctionMode):
+    """Notice what can leave x's device: making a tensor, moving one to the CPU, joining `own` tensors with others."""
 
-    made = False
+    def __init__(self, own=()):
+        super().__init__()
+        self.can_leave, self.own = False, [tensor.untyped_storage() for tensor in own]  # kept: no address comes twice
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function in _device_constructors() or function in (torch.from_numpy, torch.Tensor.cpu, torch.Tensor.numpy):
-            self.made = True
-        return function(*args, **kwargs or {})
+        out = function(*args, **kwargs or {})
+        self.can_leave |= function in {*_device_constructors(), torch.from_numpy, torch.Tensor.cpu, torch.Tensor.numpy}
+        tensors = [item for item in tree_leaves((args, kwargs)) if isinstance(item, torch.Tensor)]
+        if any(map(self.owns, tensors)):
+            self.can_leave |= any(item.dim() and not self.owns(item) for item in tensors)  # a number may join
+            self.own += [item.untyped_storage() for item in tree_leaves(out) if isinstance(item, torch.Tensor)]
+        return out
+
+    def owns(self, tensor):
+        return any(tensor.untyped_storage()._cdata == storage._cdata for storage in self.own)
 
     def watch(self, answer):
         def watched(*args, **kwargs):
@@ -42,10 +51,10 @@ def other_device(answer, probes):
     chosen = [probe for probe in probes if probe.elsewhere][:2]
     try:
         if not isinstance(answer, type):  # torch loads its meta device for two seconds: not without a reason
-            factories = _Factories()
+            watch = _Watch()
             for probe in chosen:
-                probe.run(factories.watch(answer))
-            if not factories.made:
+                probe.run(watch.watch(answer))
+            if not watch.can_leave:
                 return None
         with _OneDevice():
             for probe in chosen:
@@ -59,3 +68,13 @@ def other_device(answer, probes):
                 "A tensor made inside stays on the CPU: give it device=x.device, or derive it from x.",
             )
     return None
+
+
+def device_after_moving(layer, x):
+    """Return the device of layer(x) after both have moved to the meta device, "meta" if all goes well."""
+    watch = _Watch([x, *layer.parameters(), *layer.buffers()])
+    out = watch.watch(layer)(x)
+    plain = [item for part in layer.modules() for item in vars(part).values() if isinstance(item, torch.Tensor)]
+    if watch.can_leave or plain or not watch.owns(out):  # torch loads its meta device for two seconds
+        return str(layer.to("meta")(x.to("meta")).device)
+    return "meta"  # made of x and of what .to() moves alone, it is where they are

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from fromscratch.affine_and_module import _check_inputs, _sizes  # given to the learner: errors are of one kind
 from lessonkit.check.core import Mistake, in_stages, known, reject, values
+from lessonkit.check.devices import device_after_moving
 from lessonkit.check.probing import Probe, call, call_layer, draw, filled, in_float64, refusing
 
 NAMES = ("x", "normalized_shape", "weight", "bias", "eps")
@@ -613,7 +614,7 @@ _PLACE_PROBES = [
     Probe('LayerNorm(4, dtype=torch.float64, device="meta")', _placed),
     Probe(
         'a layer moved to another device, LayerNorm(4).to("meta")',
-        lambda cls: {"the device of the output": str(cls(4).to("meta")(torch.zeros(2, 4, device="meta")).device)},
+        lambda cls: {"the device of the output": device_after_moving(cls(4), torch.zeros(2, 4))},
     ),
 ]
 
