@@ -53,9 +53,16 @@ class _Page:
         if not self.cells:
             head, _, rest = markdown.partition("\n")
             markdown = f"{head}\n\n{self.links}\n{rest}"
-        if self.asked == "seen" or re.search(r"^#", markdown, re.MULTILINE):
+        heading = re.search(r"^#+ ", markdown, re.MULTILINE)
+        if self.asked == "seen":  # what the lesson says of it tells which option was right
+            reading = markdown[: heading.start()] if heading else markdown
+            markdown = markdown[len(reading) :]
+            if reading.strip():
+                self.add(fold("Read what it means", reading, "outcome"))
+        if self.asked == "seen" or heading:
             self.asked = ""
-        self.add(markdown)
+        if markdown.strip():
+            self.add(markdown)
 
     def question(self, item):
         options = "\n\n".join(

@@ -18,7 +18,7 @@ import yaml
 from teaching import material
 from teaching.site import figures, links, pages, sliders, stage
 from teaching.site.__main__ import build
-from teaching.site.markdown import box, code, prose
+from teaching.site.markdown import box, code, fold, prose
 from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed
 
 ROOT = material.ROOT
@@ -143,7 +143,7 @@ def test_what_happens_after_a_prediction_is_folded(lessons):
         material.Text("A word before it."),
         material.Code("c1", "print(1)", ["one\n"], False),
         material.Code("c2", "plot.lines()", [material.Figure(b"png", "In words.", "A caption.", 700)], True),
-        material.Text("So it is."),
+        material.Text("So it is.\n\n## Next"),
         material.Code("c3", "print(2)", ["two\n"], False),
     ]
     made = pages.page(material.Lesson("06_toy", "Toy", "", items), "", lambda png: "figures/toy.png", {})
@@ -153,6 +153,8 @@ def test_what_happens_after_a_prediction_is_folded(lessons):
     assert not first.outputs and last.outputs[0].text == "two\n"
     outcomes = [text for text in texts if "Show what happens" in text]
     assert len(outcomes) == 2 and "one" in outcomes[0] and "figures/toy.png" in outcomes[1]
+    assert [text for text in texts if "So it is." in text] == [fold("Read what it means", "So it is.", "outcome")]
+    assert "## Next" in texts
 
 
 def test_cells_that_only_assert_share_one_fold():
