@@ -1,10 +1,13 @@
-"""Which slides a lesson gives: goals, questions, what happens, figures, formulas, exercises, take-away.
+"""Which slides a lesson gives: goals, questions, what happens, figures, tables, formulas, exercises, take-away.
 
-An author corrects the choice with two tags: `no-slide` leaves a cell out, and `slide` shows one that would be left
-out, a text as it is, a cell of code with what it puts out.
+What a cell prints or draws is shown, with the sentence that leads to it and what the text reads from it. An author
+corrects the choice with two tags: `no-slide` leaves a cell out, and `slide` shows one that would be left out, a text as
+it is, a cell of code with what it puts out.
 """
 
+import ast
 import html
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -12,10 +15,12 @@ from coursebuild.questions import LETTERS
 from teaching.material import Code, Exercise, Figure, Question, Text
 from teaching.slides import render
 
-LONGEST = 14  # lines of code beside its output; a longer cell is left in the notebook
+LONGEST = 14  # lines of code with its output; of a longer cell only the output is shown
 MOST = 18  # lines of output on a slide
-TASK = 26  # lines of an exercise
+ABOVE = 11  # lines of code and output above a question that is about them
+TASK = 22  # lines of an exercise on one slide
 HEADING = re.compile(r"^(##+) (.*)$", re.MULTILINE)
+IMPORTS = re.compile(r"^(from|import) ", re.MULTILINE)
 
 
 @dataclass
@@ -42,24 +47,38 @@ class _Deck:
     def __init__(self, lesson):
         self.lesson, self.made = lesson, []
         self.section, self.optional, self.taking = "", False, False
-        self.context = []  # paragraphs since the last heading or question: what a question is about
+        self.context = []  # paragraphs since the last heading, question or output: what the next one is about
         self.question = None  # a prediction whose outcome has not been shown
-        self.recalled = []
+        self.shown = []  # paragraphs of this section that are on a slide
+        self.latest = None  # (the last slide, the lines on it) as long as no text follows it
         self.title()
         for at, item in enumerate(lesson.items):
-            rest = lesson.items[at + 1 :]
-            self.asks = isinstance(next((other for other in rest if not isinstance(other, Text)), None), Question)
-            after = next((other for other in rest if not isinstance(other, Code)), None)
-            self.reading = render.blocks(after.markdown)[:2] if isinstance(after, Text) else []
+            self.rest = lesson.items[at + 1 :]
+            following = next((other for other in self.rest if not isinstance(other, Text)), None)
+            self.asks = following if isinstance(following, Question) else None
+            self.reading = self.read()
             if isinstance(item, Text):
                 self.text(item)
             elif "no-slide" not in item.tags and ("slide" in item.tags or not self.optional):
                 if "optional" not in item.tags or "slide" in item.tags:
                     {Question: self.ask, Exercise: self.exercise, Code: self.code}[type(item)](item)
-        self.answer()
+        self.leave()
+
+    def read(self):
+        """Return the paragraphs that read what the item has shown: up to the next heading."""
+        after = next((other for other in self.rest if not _silent(other)), None)
+        if not isinstance(after, Text) or after.markdown.startswith("#"):
+            return []
+        text, *below = re.split(r"^#|\*\*You'll be able to\*\*", after.markdown, maxsplit=1, flags=re.MULTILINE)
+        found = render.blocks(text)
+        following = next((other for other in self.rest[self.rest.index(after) + 1 :] if not _silent(other)), None)
+        if len(found) == 1 and not below and isinstance(following, Code | Exercise | Question):
+            return []  # the only paragraph leads to what comes next
+        return render.closed(found[:2])
 
     def add(self, kind, body, notes="", picture=None, after=""):
         self.made.append(Slide(kind, self.section, body, notes, picture, after))
+        self.latest = None
 
     def title(self):
         texts = [item.markdown for item in self.lesson.items if isinstance(item, Text)]
@@ -83,82 +102,138 @@ class _Deck:
             if "slide" in item.tags:
                 self.add("text", render.markdown(part))
             elif not self.optional and not {"no-slide", "optional"} & set(item.tags):
-                for formula in render.formulas(body) if self.section else []:
-                    self.add("formula", render.markdown(formula), render.markdown(body))
-            self.context += render.blocks(body)
+                self.displayed(body)
+            found = render.blocks(body)
+            if found:
+                self.latest = None
+            self.context += [one for one in found if one not in self.shown]
+
+    def displayed(self, body):
+        """A slide for each displayed formula and each table of a text that the next question does not show."""
+        found = render.blocks(body)
+        about = render.last(found, 2) if self.asks and self.asks.kind == "Predict" else []
+        for formula in render.formulas(body) if self.section else []:
+            if not any("$$" in one and one.strip("$ \n") in formula for one in about):
+                self.add("formula", render.markdown(formula), render.markdown(body))
+        for at, block in enumerate(found):
+            if block.startswith("|") and block not in about:
+                self.add("table", render.markdown("\n\n".join(found[max(0, at - 1) : at + 1])), render.markdown(body))
+                self.shown += found[max(0, at - 1) : at + 1]
 
     def start(self, heading, part):
         """Begin what is below a heading."""
-        self.answer()
         level, name = len(heading[1]), heading[2]
-        self.context = []
         if level > 2:
+            self.answer()
+            self.context = []
             self.optional = self.optional or "(optional" in name
             return
+        self.leave()
         self.section = re.sub(r"\s*\(optional.*\)", "", name)
         self.taking = name.startswith("Take-away")
         self.optional = "(optional" in name or name.startswith(("On your own", "Further reading", "Deeper"))
         if self.taking:
             self.take_away(part[heading.end() :])
 
+    def leave(self):
+        """End a section: it has a slide, and how it ends is in the notes of its last one."""
+        self.answer()
+        said = [one for one in self.context if not one.endswith(":")]
+        ends = "" if self.optional or self.taking else render.markdown("\n\n".join(said[-2:]))
+        if ends and self.section:
+            if all(slide.section != self.section for slide in self.made):
+                self.add("text", render.markdown("\n\n".join(render.closed(self.context)[-4:])))
+            elif ends not in self.made[-1].notes:
+                self.made[-1].notes += ends
+        self.context, self.shown = [], []
+
     def take_away(self, body):
         """A slide with the points, and one with each displayed formula of the card."""
         points = re.findall(r"^(?:[-*]|\d+\.) .*(?:\n  .*)*", body, re.MULTILINE)
         for first in range(0, len(points), 6):
             self.add("take", f"<h2>Take-away</h2>{render.markdown(chr(10).join(points[first : first + 6]))}")
+        for table in (block for block in render.blocks(body) if block.startswith("|")):
+            self.add("table", render.markdown(table))
         for formula in render.formulas(body):
             self.add("formula", render.markdown(formula))
 
     def ask(self, item):
+        latest = self.latest
         self.answer()
         options = "".join(
             f"<li><b>{letter}</b> {render.inline(option['text'])}</li>"
             for letter, option in zip(LETTERS, item.options, strict=False)
         )
-        asked = render.markdown(item.text[:1].upper() + item.text[1:])
-        about = render.markdown("\n\n".join(render.last(self.context, 2))) if item.kind == "Predict" else ""
         notes = "".join(
             f"<p><b>{letter}</b> {'right: ' if option['right'] else ''}{render.inline(option['reason'])}</p>"
             for letter, option in zip(LETTERS, item.options, strict=False)
         )
+        picture = None
+        if item.kind == "Predict":
+            about = render.markdown("\n\n".join(render.closed(render.last(self.context, 2)))) + self.given()
+            if latest and latest[0] is self.made[-1]:  # the question is about what was just shown
+                last, lines = latest
+                picture = last.picture
+                if not picture and lines <= ABOVE and not last.after:
+                    about = f"{last.body}{about}"
+                    notes += last.notes
+                    self.made.pop()
+        else:
+            about = ""
         body = f"<div class='context'>{about}</div>" if about else ""
-        body += f"<div class='question'><p class='label'>{item.kind} {item.number}</p>{asked}<ul>{options}</ul></div>"
-        self.add(item.kind.lower(), body, notes)
+        body += f"<div class='question'>{_asked(item)}<ul>{options}</ul></div>"
+        self.add(item.kind.lower() + " beside" * bool(picture), body, notes, picture)
         self.question, self.context = item, []
-        if item.kind == "Recall":
-            self.answer()
+        if item.kind == "Recall" or picture:  # nothing that follows will show it
+            self.answer(picture)
+
+    def given(self):
+        """Return the numbers that a question is about: literals with which the cell after it begins."""
+        cell = next((other for other in self.rest if not _silent(other)), None)
+        if not isinstance(cell, Code) or cell.folded:
+            return ""
+        begin = list(itertools.takewhile(lambda one: isinstance(one, ast.Assign), ast.parse(cell.source).body))
+        while begin and not any(isinstance(part, ast.List) for part in ast.walk(begin[-1].value)):
+            begin.pop()
+        return render.code(cell.source, slice(begin[-1].end_lineno)) if begin else ""
 
     def right(self):
         """Return the HTML of the right option of the question that waits, and forget the question."""
         if self.question is None:
             return ""
-        at = next(k for k, option in enumerate(self.question.options) if option["right"])
-        option, self.question = self.question.options[at], None
-        text = f"<b>{LETTERS[at]}</b> {render.inline(option['text'])}"
-        return f"<div class='answer'><p>{text}</p><p>{render.inline(option['reason'])}</p></div>"
+        item, self.question = self.question, None
+        at = next(k for k, option in enumerate(item.options) if option["right"])
+        option = item.options[at]
+        text = f"<p><b>{LETTERS[at]}</b> {render.inline(option['text'])}</p><p>{render.inline(option['reason'])}</p>"
+        return f"<div class='answer'><p class='label'>{item.kind} {item.number}</p>{text}</div>"
 
-    def answer(self):
+    def answer(self, picture=None):
         """Show the right option of a question by itself, where nothing was run to show it."""
         if self.question is not None:
-            name = f"{self.question.kind} {self.question.number}"
-            asked = render.markdown(self.question.text[:1].upper() + self.question.text[1:])
-            self.add(f"outcome {self.question.kind.lower()}", f"<p class='label'>{name}</p>{asked}{self.right()}")
+            item = self.question
+            asked = render.markdown(_text(item))
+            kind = f"outcome {item.kind.lower()}" + " beside" * bool(picture)
+            self.add(kind, f"<div class='asked'>{asked}</div>{self.right()}", picture=picture)
 
     def exercise(self, item):
-        waits, self.question = self.question, None  # the answer to a prediction is what the exercise finds
+        self.answer()
+        about = render.closed(render.last(self.context, 3))
+        leads = bool(about) and len(item.task.splitlines()) + 2 * len(about) <= TASK
+        if about and not leads and all(slide.section != self.section for slide in self.made):
+            self.add("text", render.markdown("\n\n".join(about)))
         dots = "●" * item.difficulty + "○" * (5 - item.difficulty)
-        head = (
-            f'<h2>Exercise {item.number} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'
-            f'{dots}</span><button class="timer" data-minutes="{item.minutes}">{item.minutes} min</button></h2>'
-        )
-        about = render.markdown("\n\n".join(render.last(self.context, 3)))
-        if about and all(slide.section != self.section for slide in self.made):
-            self.add("text", about)
-        notes = f"{about}<p>Solution:</p>{render.code(item.solution)}"
+        head = f'Exercise {item.number} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'
+        head += f"{dots}</span>"
+        timer = f'<button class="timer" data-minutes="{item.minutes}">{item.minutes} min</button>'
+        lead = f"<div class='context'>{render.markdown(chr(10).join(about[-1:]))}</div>" if leads else ""
+        notes = f"<p>Solution:</p>{render.code(render.own(item.solution, item.task))}"
         notes += f"<p>Hint:</p>{render.markdown(item.hint)}" if item.hint else ""
-        task = render.code(_first(item.task, TASK, "# … the rest is in the notebook"))
-        self.add("exercise", head + task, notes)
-        self.question, self.context = waits, []
+        notes += render.markdown("\n\n".join(about))
+        parts = _parts(item.task.splitlines())
+        for number, rows in enumerate(parts, 1):
+            count = f" ({number} of {len(parts)})" if len(parts) > 1 else ""
+            self.add("exercise", f"<h2>{head}{count}{timer}</h2>{lead}{render.code(item.task, rows)}", notes)
+        self.context = []
 
     def patient(self, item):
         """Whether a cell is the code that an opening, a question or a clinic is about: it is read, and not run."""
@@ -168,23 +243,66 @@ class _Deck:
 
     def code(self, item):
         notes = "".join(render.markdown(one) for one in self.reading)
-        opening = "" if self.section else render.markdown("\n\n".join(self.context[:2]))
+        lead = render.markdown("\n\n".join(self.context[:2] if not self.section else render.last(self.context, 1)))
+        lead = f"<div class='context'>{lead}</div>" if lead else ""
         tagged, text = "slide" in item.tags, item.text.strip() and not item.sliders
+        prepares = item.folded and not self.section and IMPORTS.search(item.source)
         shown = render.output(_first(item.text.rstrip(), MOST, "…"))
-        breaks = not self.section and not item.folded  # what the lesson begins with
-        if text and (self.question or breaks or tagged):
+        open_question = bool(self.context) and self.context[-1].endswith("?")
+        if text and not self.section and item.folded and self.made[-1].kind == "patient":
+            self.made[-1].after += shown  # what the code above does, run in a fold
+        elif text and (tagged or not prepares):
             readable = tagged or item.source.count("\n") < LONGEST and not item.folded
-            self.add("outcome", opening + render.code(item.source) * readable + shown, notes, after=self.right())
+            after = self.right() or self.says()
+            if open_question:  # time to think, until the next key
+                shown, after = f"<div class='fragment'>{shown}{after}</div>", ""
+            self.add("outcome", lead + render.code(item.source) * readable + shown, notes, after=after)
+            self.latest = self.made[-1], item.source.count("\n") * readable + item.text.count("\n") + 1
             self.context = []
-        elif text and not self.section and self.made[-1].kind == "patient":  # what the code above does, run in a fold
-            self.made[-1].after += shown
         elif tagged and not item.figures or self.patient(item):
-            self.add("patient", opening + render.code(item.source), notes)
+            self.add("patient", lead + render.code(item.source), notes)
+            self.latest = self.made[-1], item.source.count("\n") + 1
             self.context = []
         for figure in item.figures:
-            caption = f"<p class='caption'>{render.inline(figure.caption)}</p>"
-            self.add("figure", "", notes, figure, caption + self.right())
+            small = render.caption(figure.caption)
+            record = render.markdown(figure.caption) if small != figure.caption else ""
+            below = f"<p class='caption'>{render.inline(small)}</p>"
+            self.add("figure", "", notes + record, figure, below + self.right())
+            self.latest = self.made[-1], 0
             self.context = []
+
+    def says(self):
+        """Return the HTML of the paragraph that reads what is shown."""
+        first, *then = self.reading or [""]
+        if not first or first.startswith(render.LED):
+            return ""
+        said = [first, *then] if first.endswith(":") else [first]
+        self.shown += said
+        said = "\n\n".join(said)
+        return f"<div class='reading'>{render.markdown(said)}</div>"
+
+
+def _silent(item):
+    """Whether nobody reads a cell: it is folded and puts nothing out."""
+    return isinstance(item, Code) and item.folded and not item.outputs
+
+
+def _asked(item):
+    """Return the HTML of a question without its options."""
+    return f"<p class='label'>{item.kind} {item.number}</p>{render.markdown(_text(item))}"
+
+
+def _text(item):
+    return item.text[:1].upper() + item.text[1:]
+
+
+def _parts(lines):
+    """Return slices of a task for one slide each: it is parted at the empty line that is nearest to its middle."""
+    if len(lines) <= TASK:
+        return [slice(None)]
+    empty = [at for at, line in enumerate(lines) if not line.strip()]
+    at = min(empty, key=lambda one: abs(one - len(lines) / 2), default=len(lines) // 2)
+    return [slice(0, at), slice(at, None)]
 
 
 def _first(text, most, rest):
@@ -216,6 +334,5 @@ def _section(slide, picture):
     image = f'<img src="{picture(figure.png)}" alt="{html.escape(figure.alt)}">' if figure else ""
     above = f'<p class="section">{render.inline(slide.section)}</p>' if slide.section else ""
     notes = f'<aside class="notes">{slide.notes}</aside>' if slide.notes else ""
-    return (
-        f'<section class="{slide.kind}"><div class="fit">{above}{slide.body}{image}{slide.after}</div>{notes}</section>'
-    )
+    body = f'<div class="words">{slide.body}</div>' if "beside" in slide.kind else slide.body
+    return f'<section class="{slide.kind}"><div class="fit">{above}{body}{image}{slide.after}</div>{notes}</section>'

@@ -1,5 +1,6 @@
 """Markdown, code and pictures of a lesson as the HTML of a slide."""
 
+import difflib
 import html
 import re
 
@@ -10,11 +11,15 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 FORMATTER = HtmlFormatter(nowrap=True)
-BLOCKS = ("paragraph_open", "bullet_list_open", "ordered_list_open", "math_block", "fence")
+BLOCKS = ("paragraph_open", "bullet_list_open", "ordered_list_open", "math_block", "fence", "table_open")
+LED = ("$$", "- ", "* ", "1. ", "(", "```", "|")  # so a block begins that another one leads to
 NOTEBOOK = re.compile(
     r"\b(?:next|selected|folded) cell\b|\b[Rr]un (?:this|the) cell\b|running kernel|Shift\+Enter|^\*About \d|^:::"
 )
-WIDE = 100  # letters of a line of output that are not set smaller
+FOLDED = re.compile(r", folded here,|,? \(folded(?: here)?\)")
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*$(])")
+OF_FOLDS = re.compile(r"\b[Ff]olded (?:cell|class|function)")
+RECORD = re.compile(r"recorded on \S+ \((.*), [^,]*, torch [^)]*\)")
 LONG = 120  # letters of a formula's source
 DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
 
@@ -45,34 +50,69 @@ def inline(text):
     return PARSER.renderInline(text)
 
 
-def code(source):
-    return f'<pre class="code">{highlight(source, PythonLexer(), FORMATTER).rstrip()}</pre>'
+def code(source, rows=slice(None)):
+    """Return the HTML of code, of these lines of it, each in a span that knows its indent where it is wrapped."""
+    return f'<pre class="code">{_lines(highlight(source, PythonLexer(stripnl=False), FORMATTER), source, rows)}</pre>'
 
 
 def output(text):
-    wide = max(map(len, text.splitlines()), default=0) > WIDE
-    return f'<pre class="output{" wide" * wide}">{html.escape(text.rstrip())}</pre>'
+    """Return the HTML of what a cell prints; matrices, each below a line that ends in "=", stand side by side."""
+    groups = re.split(r"\n(?=\S.* =\n)", text.rstrip())
+    shown = (f'<span class="group">{_lines(html.escape(one), one, slice(None))}</span>' for one in groups)
+    return f'<pre class="output">{"".join(shown)}</pre>'
+
+
+def _lines(shown, source, rows):
+    pairs = list(zip(shown.rstrip("\n").split("\n"), source.rstrip("\n").split("\n"), strict=True))[rows]
+    return "".join(f'<span class="line" style="--in: {_indent(plain)}">{line}\n</span>' for line, plain in pairs)
+
+
+def _indent(line):
+    return len(line) - len(line.lstrip()) + 4
+
+
+def own(solution, task):
+    """Return the lines of a solution that its task does not have; an empty line is where the task goes on."""
+    before, after = task.splitlines(), solution.splitlines()
+    changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    parts = [after[first:last] for kind, _, _, first, last in changes if kind in ("insert", "replace")]
+    return "\n\n".join("\n".join(part).strip("\n") for part in parts if "".join(part).strip())
+
+
+def caption(text):
+    """Return a caption without the day and the machine of a record."""
+    return RECORD.sub(r"recorded (\1)", text)
 
 
 def blocks(text):
-    """Return the blocks of a text that carry its argument, as Markdown: paragraphs, lists, formulas, code.
+    """Return the blocks of a text that carry its argument, as Markdown: paragraphs, lists, tables, formulas, code.
 
-    Headings, tables and boxes are left out, and what only speaks of the notebook.
+    Headings and boxes are left out, and what only speaks of the notebook.
     """
     text = DETAILS.sub("", text)
     lines, found = text.split("\n"), []
     for token in PARSER.parse(text):
         if token.level == 0 and token.map and token.type in BLOCKS:
-            block = "\n".join(lines[slice(*token.map)]).strip()
-            if not NOTEBOOK.search(block):
+            block = FOLDED.sub("", "\n".join(lines[slice(*token.map)]).strip())
+            if OF_FOLDS.search(block):
+                block = " ".join(part for part in SENTENCE.split(block) if not OF_FOLDS.search(part))
+            if block and not NOTEBOOK.search(block):
                 found.append(block)
+    return found
+
+
+def closed(found):
+    """Return blocks without a last sentence that leads to what is not shown: it ends in a colon."""
+    while found and found[-1].endswith(":"):
+        kept = SENTENCE.split(found[-1])[:-1]
+        found = [*found[:-1], " ".join(kept)] if kept else found[:-1]
     return found
 
 
 def last(found, most):
     """Return the last blocks, and as many before them as they need to be understood: a formula or a list needs one."""
     start = max(0, len(found) - most)
-    while start and (found[start][:1].islower() or found[start].startswith(("$$", "- ", "* ", "1. ", "(", "```"))):
+    while start and (found[start][:1].islower() or found[start].startswith(LED)):
         start -= 1
     return found[start:]
 

@@ -1,5 +1,6 @@
 """The decks: which slides a lesson gives, and that in a browser everything is on its slide, in time and offline."""
 
+import html
 import re
 
 import pytest
@@ -27,6 +28,7 @@ OPTIONS = [
 ]
 PREDICT = Question("Predict", "6.1", "how many?", OPTIONS)
 FIGURE = Figure(b"png", "Bars.", "Two bars.", 700)
+FIRST = Code("c0", "print(1)", ["1\n"], False)
 
 
 @pytest.fixture(scope="module")
@@ -50,28 +52,110 @@ def test_a_prediction_is_asked_and_then_answered_by_what_happens():
 
 
 def test_a_prediction_that_nothing_answers_gets_a_slide_with_its_answer():
-    asked, answered, _ = toy(PREDICT, Text("## 6.2 Second\n\nMore."), Exercise("6.1", 2, 5, "x = ...", "x = 1"))[:3]
-    assert asked.kind == "predict" and answered.kind == "outcome predict" and "Count them." in answered.body
+    second = Text("## 6.2 Second\n\nMore.")
+    for between in ([], [second], [Code("c1", "f()", [], True)]):
+        asked, answered, *_, last = toy(PREDICT, *between, Exercise("6.1", 2, 5, "x = ...", "x = 1"), FIRST)
+        assert asked.kind == "predict" and answered.kind == "outcome predict" and "Count them." in answered.body
+        assert "Count them." not in last.after
+
+
+def test_a_question_shows_what_it_is_about():
+    """The code or the figure right above it, the numbers that the cell below begins with, and no answer."""
+    above = Code("c1", "patient()", ["3 rows\n"], False)
+    numbers = Code("c2", "x = torch.tensor([7, 8])\nprint(len(x))", ["answered\n"], False)
+    asked, outcome = toy(above, PREDICT, numbers)
+    assert all(word in _words(asked.body) for word in ("What is it about?", "patient()", "3 rows", "[7, 8]"))
+    assert "len" not in asked.body and "answered" not in asked.body and "answered" in outcome.body
+    drawn, asked, answered, shown = toy(Code("c3", "draw()", [FIGURE], True), PREDICT, numbers)
+    assert drawn.picture is asked.picture is answered.picture is FIGURE
+    assert "Count them." not in asked.body + asked.after and "Count them." in answered.body
+    assert "answered" in shown.body and "Count them." not in shown.after
+    table = Text("Two rows:\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+    (asked, _) = toy(table, PREDICT)
+    assert "<td>2</td>" in asked.body and "Two rows:" in asked.body
+    assert [slide.kind for slide in toy(table)] == ["table"]
+
+
+def test_what_a_cell_prints_is_shown_with_what_leads_to_it_and_what_is_read_from_it():
+    leads, reads = Text("It has two rows:"), Text("So it has.\n\nNow for another thing:")
+    (shown,) = toy(leads, FIRST, reads)
+    assert "two rows:" in shown.body and "So it has." in shown.after and "another" not in shown.body + shown.after
+    (folded,) = toy(leads, Code("c1", "print(1)", ["one\n"], True))
+    assert "print" not in folded.body and "one" in folded.body
+    (thinks,) = toy(Text("How many?"), FIRST)
+    assert re.search("How many.*<div class='fragment'>.*>1\n", thinks.body, re.DOTALL)
+
+
+def test_each_section_has_a_slide_and_ends_in_its_last_notes():
+    made = toy(FIRST, Text("Read.\n\nSo it is.\n\n## 6.2 Second\n\nOnly words."), Text("## 6.3 Third\n\nMore words."))
+    assert [slide.section for slide in made] == ["6.1 First", "6.2 Second", "6.3 Third"]
+    assert "So it is." in made[0].notes and "Only words." in made[1].body and "More words." in made[2].body
+
+
+def test_a_record_names_its_day_and_machine_in_the_notes_only():
+    caption = "Four runs; recorded on 2026-11-22 (4 seeds, two splits, Intel(R) Xeon(R), torch 2.13.0+cpu). Dots."
+    (drawn,) = toy(Code("c1", "draw()", [Figure(b"png", "Bars.", caption, 700)], True))
+    assert "Four runs; recorded (4 seeds, two splits). Dots." in drawn.after and "Xeon" not in drawn.after
+    assert "Xeon" in drawn.notes
 
 
 def test_an_exercise_shows_no_solution_and_no_hint():
-    text, slide = toy(Exercise("6.1", 2, 5, "def f():\n    ...  # your answer", "def f():\n    return 42", "Count."))
-    assert "What is it about?" in text.body
+    (slide,) = toy(Exercise("6.1", 2, 5, "def f():\n    ...  # your answer", "def f():\n    return 42", "Count."))
+    assert "What is it about?" in slide.body
     assert 'data-minutes="5"' in slide.body and "●●○○○" in slide.body
     assert "42" not in slide.body and "Count." not in slide.body
     assert "42" in slide.notes and "Count." in slide.notes
-    long = toy(Exercise("6.1", 2, 5, "\n".join(f"line_{k}" for k in range(40)), "x"))[-1]
-    assert "the rest is in the notebook" in long.body and "line_39" not in long.body
+
+
+def test_a_long_task_is_whole_on_two_slides_and_its_notes_hold_only_what_the_learner_writes():
+    lines = [f"line_{k}()" for k in range(40)]
+    lines[18] = ""
+    *_, first, second = toy(Exercise("6.1", 2, 5, "\n".join(lines), "\n".join([*lines, "own()"])))
+    assert "(1 of 2)" in first.body and "(2 of 2)" in second.body
+    assert re.findall(r"line_\d+", _words(first.body) + _words(second.body)) == [
+        f"line_{k}" for k in range(40) if k != 18
+    ]
+    assert "line_17" in _words(first.body) and "line_19" in _words(second.body)
+    assert "own" in first.notes and "line_" not in first.notes
+
+
+def _words(body):
+    """Return what is read of HTML."""
+    return html.unescape(re.sub("<[^>]*>", "", body))
+
+
+def test_no_text_breaks_off_and_each_section_has_its_slide():
+    """In no deck does a text end in a colon with nothing below it, or with the question that it does not lead to."""
+    for stem in material.stems():
+        lesson = material.read(stem)
+        made = deck.slides(lesson)
+        for number, slide in enumerate(made, 1):
+            ends = [_words(slide.body + slide.after)] if not slide.picture or slide.after else []
+            ends += [
+                _words(part)
+                for part in re.findall(r"<div class='context'>(.*?)</div><div class='question'>", slide.body, re.DOTALL)
+            ]
+            ends += [
+                _words(part)
+                for part in re.findall(
+                    r"<div class='(?:reading|answer)'>(.*?)</div>", slide.body + slide.after, re.DOTALL
+                )
+            ]
+            assert not [text for text in ends if text.rstrip().endswith(":")], f"{stem}, slide {number}: {ends}"
+        texts = "\n".join(item.markdown for item in lesson.items if isinstance(item, Text))
+        sections = [name for name in re.findall(r"^## (\d+\.\d+ .*)$", texts, re.MULTILINE) if "(optional" not in name]
+        assert sections and set(sections) <= {slide.section for slide in made}, stem
 
 
 def test_the_tags_correct_the_choice():
-    silent, shown = Code("c1", "print(1)", ["1\n"], False), Code("c2", "print(2)", ["2\n"], False, ["slide"])
-    assert [slide.kind for slide in toy(silent, shown)] == ["outcome"]
-    assert toy(Code("c3", "draw()", [FIGURE], True, ["no-slide"])) == []
-    assert [slide.kind for slide in toy(Text("A word.", ["slide"]))] == ["text"]
+    silent, shown = Code("c1", "f()", [], True), Code("c2", "g()", [], True, ["slide"])
+    assert [slide.kind for slide in toy(silent, shown)] == ["patient"]
+    draws = Code("c3", "draw()", [FIGURE], True, ["no-slide"])
+    assert [slide.kind for slide in toy(draws)] == ["text"] and [slide.kind for slide in toy(FIRST)] == ["outcome"]
+    assert "A word." in toy(FIRST, Text("A word.", ["slide"]))[-1].body
     deeper = Text("## Deeper (optional, 9 min)")
-    assert toy(deeper, Code("c4", "draw()", [FIGURE], True)) == []
-    assert len(toy(deeper, Code("c5", "draw()", [FIGURE], True, ["slide"]))) == 1
+    assert len(toy(FIRST, deeper, Code("c4", "draw()", [FIGURE], True))) == 1
+    assert len(toy(FIRST, deeper, Code("c5", "draw()", [FIGURE], True, ["slide"]))) == 2
 
 
 def test_formulas_are_found_by_the_parser_and_hints_are_dropped():
@@ -98,24 +182,28 @@ def test_a_question_is_shown_with_what_it_needs_to_be_understood():
 def test_the_opening_shows_what_breaks():
     patient, runs = Code("c1", "def patient():\n    pass", [], False), Code("c2", "patient()", ["nan\n"], True)
     first = Text("# 6 · Toy\n\nIt breaks.")
-    made = deck.slides(Lesson("06_toy", "Toy", "", [first, Code("c0", "load()", ["ready\n"], True), patient, runs]))
+    made = deck.slides(
+        Lesson("06_toy", "Toy", "", [first, Code("c0", "import os\nload()", ["ready\n"], True), patient, runs])
+    )
     assert [slide.kind for slide in made] == ["title", "patient"]
     assert "It breaks." in made[1].body and "nan" in made[1].after and "ready" not in made[1].after
 
 
 def test_a_clinic_and_a_question_show_the_code_they_are_about():
     patient = Code("c1", "class Patient:\n    pass", [], False)
-    assert toy(patient) == []
+    assert [slide.kind for slide in toy(patient)] == ["text"]
     assert [slide.kind for slide in toy(patient, Text("What then?"), PREDICT)] == [
         "patient",
         "predict",
         "outcome predict",
     ]
-    assert [slide.kind for slide in toy(Text("## 6.8 Clinic: it was fine"), patient)] == ["patient"]
+    assert [slide.kind for slide in toy(FIRST, Text("## 6.8 Clinic: it was fine"), patient)] == ["outcome", "patient"]
 
 
 def test_take_away_is_the_last_slide_with_its_formulas():
-    made = toy(Text("## Take-away\n\n- One.\n- Two.\n\nFormula card:\n\n$$a = b$$"), Text("## On your own\n\n$$c$$"))
+    _, *made = toy(
+        FIRST, Text("## Take-away\n\n- One.\n- Two.\n\nFormula card:\n\n$$a = b$$"), Text("## On your own\n\n$$c$$")
+    )
     assert [slide.kind for slide in made] == ["take", "formula"] and "One." in made[0].body
 
 
