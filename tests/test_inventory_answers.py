@@ -363,7 +363,7 @@ def test_folders_without_answers_are_named_and_the_others_count(tmp_path, capsys
     assert main(["--report", str(folders[0]), str(tmp_path / "empty"), str(tmp_path / "gone")]) == 1
     said, errors = capsys.readouterr()
     assert "1 learners" not in said and said.startswith("The LayerNorm inventory: 1 learner,")
-    assert f"{tmp_path / 'empty'}: no answers" in errors and f"{tmp_path / 'gone'}: no answers" in errors
+    assert f"{tmp_path / 'empty'}: no answers" in errors and f"{tmp_path / 'gone'}: there is no such folder" in errors
     assert main(["--report", str(tmp_path / "empty")]) == 1
     assert "No folder holds answers" in capsys.readouterr().err
     there = ["--report", str(folders[0]), "--csv", str(tmp_path / "gone" / "items.csv")]

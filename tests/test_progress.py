@@ -464,6 +464,61 @@ def test_a_wrong_command_says_what_is_wrong(arguments, said, tmp_path, monkeypat
     assert said in " ".join(capsys.readouterr().err.split()) and not list(tmp_path.iterdir())
 
 
+@pytest.fixture
+def collected(tmp_path):
+    """A folder with the folders of three learners: one with a log, one called work, one that is empty."""
+    written(tmp_path / "in/anna/02_statistics.ipynb", [check("how_many", RIGHT_NOW)])
+    attempt = {"v": 1, "kernel": "a" * 8, "lesson": "statistics", "item": "Exercise 2.3", "check": "how_many"}
+    attempt |= {"verdict": "right", "on_item": 1.0, "in_kernel": 3.0}
+    (tmp_path / "in/anna/attempts.jsonl").write_text(json.dumps(attempt))
+    written(tmp_path / "in/bo/work/02_statistics.ipynb", [check("how_many")])
+    (tmp_path / "in/cy").mkdir()
+    (tmp_path / "in/.trash").mkdir()
+    return tmp_path / "in"
+
+
+def test_a_folder_that_holds_the_learners_folders_stands_for_them(collected, tmp_path, capsys):
+    def run(*arguments):
+        assert command.main([*map(str, arguments)]) == 0
+        return capsys.readouterr()
+
+    note = f"{collected} holds no notebooks itself, so the folders in it that do are read: anna, bo/work.\n"
+    said = run("--html", tmp_path / "class.html", collected)
+    assert said.out.endswith(": 2 learners\n") and said.err == note
+    assert [row[0] for row in Page((tmp_path / "class.html").read_text("utf-8")).rows[2:4]] == ["anna", "bo"]
+    said = run("--report", collected)
+    assert "Learners: 1. Attempts: 1." in said.out and said.err == note
+    said = run(collected)
+    assert "anna:\n" in said.out and "bo:\n" in said.out and said.err == note
+    assert run(collected / "bo/work").err == run(collected / "anna").err == ""
+    said = run("--report", collected / "cy")
+    assert (
+        said.err
+        == f"{collected / 'cy'} holds no notebooks, and no folder that does. Name the folders of the learners.\n"
+    )
+
+
+def test_one_learner_is_one_learner(half, tiny):
+    made = page.html([half], tiny)
+    assert "<title>Progress of 1 learner</title>" in made and "<h1>Progress of 1 learner</h1>" in made
+
+
+def test_names_are_sorted_as_people_do():
+    names = ["Zoe", "Übel", "seat 10", "seat 9", "Łuk", "anna", "Élan", "Bo"]
+    assert sorted(names, key=page.in_order) == ["anna", "Bo", "Élan", "Łuk", "seat 9", "seat 10", "Übel", "Zoe"]
+
+
+@pytest.mark.parametrize("module", [["progress"], ["inventory", "--print", "A"]])
+def test_it_ends_quietly_when_nobody_reads_on(module, tmp_path):
+    line = [sys.executable, "-m", f"lessonkit.{module[0]}", *module[1:]]
+    own = os.environ | {"LESSON_WORK": str(tmp_path)}
+    reader, writer = os.pipe()
+    os.close(reader)
+    ran = subprocess.run(line, env=own, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
 def test_it_reads_the_learners_folder_without_being_told_and_needs_no_torch(tmp_path):
     """So it starts at once, and runs in the instructors' environment too."""
     written(tmp_path / "02_statistics.ipynb", [check("how_many", RIGHT_NOW)])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lessonkit.inventory import report
 from lessonkit.inventory.questions import FORMS, WORDS, by_letter, items, questions
+from lessonkit.progress.files import for_a_pipe
 
 
 def printed(form, answers=False):
@@ -35,10 +36,11 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.answers and not options.form or options.csv and not options.report:
         parser.error("--answers goes with --print, --csv with --report.")
-    if options.form:
+    with for_a_pipe():
+        if not options.form:
+            return report.main([Path(name) for name in options.report], options.csv)
         print(printed(options.form, options.answers))
-        return 0
-    return report.main([Path(name) for name in options.report], options.csv)
+    return 0
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ import sys
 import time
 from pathlib import Path
 
+from lessonkit import attempts
 from lessonkit._work import ROOT
 from lessonkit.progress import page, report, words
 from lessonkit.progress.course import DamagedCourse, course
-from lessonkit.progress.files import Unwritable, write_whole
+from lessonkit.progress.files import Unwritable, for_a_pipe, spread, write_whole
 from lessonkit.progress.saved import learner
 
 
@@ -17,7 +18,8 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(
         prog="python -m lessonkit.progress", description="How far a learner or a class is, from saved notebooks."
     )
-    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="a learner's folder, by default work/")
+    where = "a learner's folder, by default work/; or one that holds the folders of learners"
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help=where)
     parser.add_argument("--html", metavar="FILE", help="write the page of a class: a row for each folder")
     parser.add_argument("--every", type=int, metavar="SECONDS", help="with --html: write it again and again")
     parser.add_argument("--report", action="store_true", help="what the logs of attempts in these folders show")
@@ -30,6 +32,16 @@ def main(arguments=None):
     folders = [Path(folder) for folder in asked.folders or [_own_folder()]]
     if not any(folder.exists() for folder in folders):
         parser.error(f"there is no {' and no '.join(map(str, folders))}. make lab makes work/; or name other folders.")
+    with for_a_pipe():
+        return _do(asked, folders)
+    return 0
+
+
+def _do(asked, folders):
+    """Do what the command line asked for, of these folders; return the exit status."""
+    if asked.folders:
+        folders, notes = spread(folders, attempts.FILE)
+        print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
     try:
         if asked.report:
             print("\n".join(report.text(folders, course())))

@@ -1,6 +1,7 @@
 """The page of a class: a row a learner, a column an exercise. One file without scripts, which loads itself again."""
 
 import re
+import unicodedata
 from collections import Counter
 from html import escape
 
@@ -20,13 +21,14 @@ thead { position: sticky; top: 0; z-index: 2; }
 .right { background: light-dark(#bfe8da, #0b5a46); }
 .tried { background: light-dark(#fbe0a6, #6b4a00); }
 """
+NO_ACCENT = str.maketrans("łøđħıæœ", "lodhiao")  # letters that Unicode does not take apart
 CLASSES = {RIGHT: "right", TRIED: "tried", WAITS: "waits", NOT_RUN: "not-run"}
 
 
 def html(learners, course, every=None):
     """Return the page as text. learners: Learner objects. every: seconds after which it loads itself again."""
     columns = [(lesson, exercise) for lesson in course.values() for exercise in lesson.exercises]
-    learners = sorted(zip(_names(learners), learners, strict=True), key=lambda pair: _in_order(pair[0]))
+    learners = sorted(zip(_names(learners), learners, strict=True), key=lambda pair: in_order(pair[0]))
     states = [[one.states[lesson.stem][exercise.number] for lesson, exercise in columns] for _, one in learners]
     over = "".join(
         f'<th class="first" scope="colgroup" colspan="{len(lesson.exercises)}">{escape(lesson.title)}</th>'
@@ -44,17 +46,18 @@ def html(learners, course, every=None):
     feet = "\n".join(_sums(columns, states, state) for state in MARKS)
     notes = "".join(f"<li>{escape(f'{name}: {note}')}</li>" for name, one in learners for note in one.notes)
     legend = ", ".join(f"{mark} {state}" for mark, state in zip(MARKS.values(), MARKS, strict=True))
+    many = f"{len(learners)} learner{'s' if len(learners) > 1 else ''}"
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="refresh" content="{every or RELOAD}">
-<title>Progress of {len(learners)} learners</title>
+<title>Progress of {many}</title>
 <style>{STYLE}</style>
 </head>
 <body>
-<h1>Progress of {len(learners)} learner{"s" if len(learners) > 1 else ""}</h1>
+<h1>Progress of {many}</h1>
 <p>{legend}. Exercises in italics are optional. Read from the notebooks as they were saved last.</p>
 <table>
 <thead>
@@ -94,9 +97,11 @@ def _edge(lesson, exercise):
     return " first" if exercise is lesson.exercises[0] else ""
 
 
-def _in_order(name):
-    """A key that sorts names with numbers as people do: seat 2 before seat 10."""
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name.lower())]
+def in_order(name):
+    """A key that sorts names as people do: seat 2 before seat 10, and neither capitals nor accents matter."""
+    parts = unicodedata.normalize("NFKD", name.casefold())
+    plain = "".join(part for part in parts if not unicodedata.combining(part)).translate(NO_ACCENT)
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", plain)], name
 
 
 def _names(learners):
