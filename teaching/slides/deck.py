@@ -19,7 +19,14 @@ LONGEST = 14  # lines of code with its output; of a longer cell only the output 
 MOST = 18  # lines of output on a slide
 ABOVE = 11  # lines of code and output above a question that is about them
 TASK = 22  # lines of an exercise on one slide
+NARROW = 62  # letters in a line of code and output that has a question at its side
+LONG = 700  # letters of text above a question
+WIDE = 85  # letters of text in a line above a task
+MATH = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
+THESE = re.compile(r"\b[Hh]ere (?:is|are)\b|\bsuch rows\b")
+AGAIN = re.compile(r"\bwhich line\b|\bits code again\b|\bfrom the beginning\b|\bof the opening\b")
 HEADING = re.compile(r"^(##+) (.*)$", re.MULTILINE)
+DEFINES = re.compile(r"^(class|def) ", re.MULTILINE)
 IMPORTS = re.compile(r"^(from|import) ", re.MULTILINE)
 
 
@@ -48,9 +55,10 @@ class _Deck:
         self.lesson, self.made = lesson, []
         self.section, self.optional, self.taking = "", False, False
         self.context = []  # paragraphs since the last heading, question or output: what the next one is about
+        self.opening = ""  # the code that the lesson begins with
         self.question = None  # a prediction whose outcome has not been shown
         self.shown = []  # paragraphs of this section that are on a slide
-        self.latest = None  # (the last slide, the lines on it) as long as no text follows it
+        self.latest = None  # (the last slide, its lines, code and output, letters a line) until a text follows it
         self.title()
         for at, item in enumerate(lesson.items):
             self.rest = lesson.items[at + 1 :]
@@ -112,9 +120,11 @@ class _Deck:
         """A slide for each displayed formula and each table of a text that the next question does not show."""
         found = render.blocks(body)
         about = render.last(found, 2) if self.asks and self.asks.kind == "Predict" else []
+        asked = _squeezed("".join(about))
         for formula in render.formulas(body) if self.section else []:
-            if not any("$$" in one and one.strip("$ \n") in formula for one in about):
+            if any(_squeezed(part) not in asked for part in MATH.findall(formula)):
                 self.add("formula", render.markdown(formula), render.markdown(body))
+                self.shown += [one for one in found if _squeezed(one) in _squeezed(formula)]
         for at, block in enumerate(found):
             if block.startswith("|") and block not in about:
                 self.add("table", render.markdown("\n\n".join(found[max(0, at - 1) : at + 1])), render.markdown(body))
@@ -168,33 +178,48 @@ class _Deck:
             f"<p><b>{letter}</b> {'right: ' if option['right'] else ''}{render.inline(option['reason'])}</p>"
             for letter, option in zip(LETTERS, item.options, strict=False)
         )
-        picture = None
+        picture, side = None, ""
         if item.kind == "Predict":
-            about = render.markdown("\n\n".join(render.closed(render.last(self.context, 2)))) + self.given()
+            again = self.opening if AGAIN.search("\n".join([*self.context, item.text])) else ""
+            about = render.markdown("\n\n".join(self.about())) + again + self.given(item)
             if latest and latest[0] is self.made[-1]:  # the question is about what was just shown
-                last, lines = latest
+                last, lines, shown, wide = latest
                 picture = last.picture
-                if not picture and lines <= ABOVE and not last.after:
-                    about = f"{last.body}{about}"
+                side = shown if lines > ABOVE and wide <= NARROW else ""
+                if not picture and lines <= ABOVE and not last.after and "class='answer'" not in last.body:
+                    about = last.body.replace("class='fragment'", "") + about
                     notes += last.notes
                     self.made.pop()
         else:
             about = ""
         body = f"<div class='context'>{about}</div>" if about else ""
         body += f"<div class='question'>{_asked(item)}<ul>{options}</ul></div>"
-        self.add(item.kind.lower() + " beside" * bool(picture), body, notes, picture)
+        if side:
+            body = f"<div class='shown'>{side}</div><div class='words'>{body}</div>"
+        self.add(item.kind.lower() + " beside" * bool(picture or side), body, notes, picture)
         self.question, self.context = item, []
         if item.kind == "Recall" or picture:  # nothing that follows will show it
             self.answer(picture)
 
-    def given(self):
-        """Return the numbers that a question is about: literals with which the cell after it begins."""
+    def about(self):
+        """Return the paragraphs that a question needs; where they are long, all but the last get a slide before it."""
+        found, ends = (render.closed(render.last(self.context, most)) for most in (2, 1))
+        if sum(map(len, found)) <= LONG:
+            return found
+        ends = ends if sum(map(len, ends)) <= LONG else []
+        self.add("text", render.markdown("\n\n".join(render.closed(found[: len(found) - len(ends)]))))
+        return ends
+
+    def given(self, item):
+        """Return the numbers that a question names and that the cell after it begins with."""
         cell = next((other for other in self.rest if not _silent(other)), None)
         if not isinstance(cell, Code) or cell.folded:
             return ""
-        begin = list(itertools.takewhile(lambda one: isinstance(one, ast.Assign), ast.parse(cell.source).body))
-        while begin and not any(isinstance(part, ast.List) for part in ast.walk(begin[-1].value)):
-            begin.pop()
+        begin = list(itertools.takewhile(_numbers, ast.parse(cell.source).body))
+        names = [part.id for one in begin for part in ast.walk(one.targets[0]) if isinstance(part, ast.Name)]
+        text = "\n".join([*self.context, item.text])
+        if not any(re.search(rf"[`$]{name}\b", text) for name in names) and not THESE.search(text):
+            return ""
         return render.code(cell.source, slice(begin[-1].end_lineno)) if begin else ""
 
     def right(self):
@@ -217,19 +242,22 @@ class _Deck:
 
     def exercise(self, item):
         self.answer()
-        about = render.closed(render.last(self.context, 3))
-        leads = bool(about) and len(item.task.splitlines()) + 2 * len(about) <= TASK
-        if about and not leads and all(slide.section != self.section for slide in self.made):
+        about, ends = (render.closed(render.last(self.context, most)) for most in (3, 1))
+        room = TASK - 2 - len(item.task.splitlines())
+        above = next((some for some in (about, ends) if sum(1 + len(one) // WIDE for one in some) <= room), [])
+        if about and not above and all(slide.section != self.section for slide in self.made):
             self.add("text", render.markdown("\n\n".join(about)))
         dots = "●" * item.difficulty + "○" * (5 - item.difficulty)
         head = f'Exercise {item.number} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'
         head += f"{dots}</span>"
         timer = f'<button class="timer" data-minutes="{item.minutes}">{item.minutes} min</button>'
-        lead = f"<div class='context'>{render.markdown(chr(10).join(about[-1:]))}</div>" if leads else ""
+        lead = "\n\n".join(above)
+        lead = f"<div class='context'>{render.markdown(lead)}</div>" if lead else ""
         notes = f"<p>Solution:</p>{render.code(render.own(item.solution, item.task))}"
         notes += f"<p>Hint:</p>{render.markdown(item.hint)}" if item.hint else ""
         notes += render.markdown("\n\n".join(about))
-        parts = _parts(item.task.splitlines())
+        lines = item.task.splitlines()
+        parts = _parts(lines, 0, len(lines))
         for number, rows in enumerate(parts, 1):
             count = f" ({number} of {len(parts)})" if len(parts) > 1 else ""
             self.add("exercise", f"<h2>{head}{count}{timer}</h2>{lead}{render.code(item.task, rows)}", notes)
@@ -237,15 +265,23 @@ class _Deck:
 
     def patient(self, item):
         """Whether a cell is the code that an opening, a question or a clinic is about: it is read, and not run."""
-        defines = re.search(r"^(class|def) ", item.source, re.MULTILINE)
         about = self.asks or not self.section or "clinic" in f"{self.section} {self.lesson.name}".lower()
-        return bool(defines) and about and not item.folded
+        return bool(DEFINES.search(item.source)) and about and not item.folded
+
+    def begins(self, item):
+        """Keep the code that the lesson begins with."""
+        if not self.section and not item.folded and DEFINES.search(item.source):
+            self.opening = render.code(item.source)
 
     def code(self, item):
         notes = "".join(render.markdown(one) for one in self.reading)
         lead = render.markdown("\n\n".join(self.context[:2] if not self.section else render.last(self.context, 1)))
         lead = f"<div class='context'>{lead}</div>" if lead else ""
         tagged, text = "slide" in item.tags, item.text.strip() and not item.sliders
+        following = next((other for other in self.rest if not _silent(other)), None)
+        again = isinstance(following, Code) and "no-slide" not in following.tags and _lines(item) <= _lines(following)
+        if text and again and not tagged:
+            return  # the next cell prints it once more
         prepares = item.folded and not self.section and IMPORTS.search(item.source)
         shown = render.output(_first(item.text.rstrip(), MOST, "…"))
         open_question = bool(self.context) and self.context[-1].endswith("?")
@@ -253,29 +289,35 @@ class _Deck:
             self.made[-1].after += shown  # what the code above does, run in a fold
         elif text and (tagged or not prepares):
             readable = tagged or item.source.count("\n") < LONGEST and not item.folded
+            source = render.code(item.source) * readable
+            self.begins(item)
+            lines = [*(item.source.splitlines() * readable), *item.text.rstrip().splitlines()[:MOST]]
+            both = source + shown
             after = self.right() or self.says()
             if open_question:  # time to think, until the next key
                 shown, after = f"<div class='fragment'>{shown}{after}</div>", ""
-            self.add("outcome", lead + render.code(item.source) * readable + shown, notes, after=after)
-            self.latest = self.made[-1], item.source.count("\n") * readable + item.text.count("\n") + 1
+            self.add("outcome", lead + source + shown, notes, after=after)
+            self.latest = self.made[-1], len(lines), both, max(map(len, lines))
             self.context = []
         elif tagged and not item.figures or self.patient(item):
+            self.begins(item)
             self.add("patient", lead + render.code(item.source), notes)
-            self.latest = self.made[-1], item.source.count("\n") + 1
+            lines = item.source.splitlines()
+            self.latest = self.made[-1], len(lines), render.code(item.source), max(map(len, lines))
             self.context = []
         for figure in item.figures:
             small = render.caption(figure.caption)
             record = render.markdown(figure.caption) if small != figure.caption else ""
             below = f"<p class='caption'>{render.inline(small)}</p>"
             self.add("figure", "", notes + record, figure, below + self.right())
-            self.latest = self.made[-1], 0
+            self.latest = self.made[-1], 0, "", 0
             self.context = []
 
     def says(self):
         """Return the HTML of the paragraph that reads what is shown."""
         first, *then = self.reading or [""]
-        if not first or first.startswith(render.LED):
-            return ""
+        if not first or first.startswith(render.LED) or then and then[0].startswith("$$"):
+            return ""  # a formula has a slide with the sentence before it
         said = [first, *then] if first.endswith(":") else [first]
         self.shown += said
         said = "\n\n".join(said)
@@ -296,13 +338,32 @@ def _text(item):
     return item.text[:1].upper() + item.text[1:]
 
 
-def _parts(lines):
+def _squeezed(text):
+    """Return a text without what breaks it into lines: blanks, the marks of a formula, and the gaps in it."""
+    return re.sub(r"\s|\$\$|\\qquad", "", text)
+
+
+def _lines(item):
+    return {_squeezed(line) for line in item.text.splitlines()}
+
+
+def _numbers(statement):
+    """Whether a statement gives a name to a list of numbers, or to a tensor of them."""
+    if not isinstance(statement, ast.Assign):
+        return False
+    parts = list(ast.walk(statement.value))
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    return names <= {"torch"} and any(isinstance(part, ast.List) for part in parts)
+
+
+def _parts(lines, start, stop):
     """Return slices of a task for one slide each: it is parted at the empty line that is nearest to its middle."""
-    if len(lines) <= TASK:
-        return [slice(None)]
-    empty = [at for at, line in enumerate(lines) if not line.strip()]
-    at = min(empty, key=lambda one: abs(one - len(lines) / 2), default=len(lines) // 2)
-    return [slice(0, at), slice(at, None)]
+    if stop - start <= TASK:
+        return [slice(start, stop)]
+    middle = (start + stop) // 2
+    empty = [at for at in range(start + 1, stop - 1) if not lines[at].strip()]
+    at = min(empty, key=lambda one: abs(one - middle), default=middle)
+    return _parts(lines, start, at) + _parts(lines, at + (at in empty), stop)
 
 
 def _first(text, most, rest):
@@ -334,5 +395,5 @@ def _section(slide, picture):
     image = f'<img src="{picture(figure.png)}" alt="{html.escape(figure.alt)}">' if figure else ""
     above = f'<p class="section">{render.inline(slide.section)}</p>' if slide.section else ""
     notes = f'<aside class="notes">{slide.notes}</aside>' if slide.notes else ""
-    body = f'<div class="words">{slide.body}</div>' if "beside" in slide.kind else slide.body
+    body = f'<div class="words">{slide.body}</div>' if "beside" in slide.kind and figure else slide.body
     return f'<section class="{slide.kind}"><div class="fit">{above}{body}{image}{slide.after}</div>{notes}</section>'

@@ -12,6 +12,7 @@ from teaching.slides.__main__ import build, main
 from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed
 
 SMALLEST = 0.55  # of 30 pixels, on a slide of 1280 x 720
+SMALLEST_CODE = 14  # pixels
 
 
 def toy(*items):
@@ -62,14 +63,18 @@ def test_a_prediction_that_nothing_answers_gets_a_slide_with_its_answer():
 def test_a_question_shows_what_it_is_about():
     """The code or the figure right above it, the numbers that the cell below begins with, and no answer."""
     above = Code("c1", "patient()", ["3 rows\n"], False)
-    numbers = Code("c2", "x = torch.tensor([7, 8])\nprint(len(x))", ["answered\n"], False)
-    asked, outcome = toy(above, PREDICT, numbers)
+    numbers = Code("c2", "x = torch.tensor([7, 8])\ny = torch.cat([x, -x])\nlen(y)", ["answered\n"], False)
+    asked, outcome = toy(above, Question("Predict", "6.1", "how many has `x`?", OPTIONS), numbers)
     assert all(word in _words(asked.body) for word in ("What is it about?", "patient()", "3 rows", "[7, 8]"))
-    assert "len" not in asked.body and "answered" not in asked.body and "answered" in outcome.body
+    assert "cat" not in asked.body and "answered" not in asked.body and "answered" in outcome.body
+    assert "[7, 8]" not in _words(toy(PREDICT, numbers)[0].body)
     drawn, asked, answered, shown = toy(Code("c3", "draw()", [FIGURE], True), PREDICT, numbers)
     assert drawn.picture is asked.picture is answered.picture is FIGURE
     assert "Count them." not in asked.body + asked.after and "Count them." in answered.body
     assert "answered" in shown.body and "Count them." not in shown.after
+    lines = Code("c4", "written_out()", ["one = two\n" * 16], False)
+    listed, asked, _ = toy(lines, PREDICT)
+    assert listed.kind == "outcome" and asked.kind == "predict beside" and asked.body.count("one = two") == 16
     table = Text("Two rows:\n\n| a | b |\n|---|---|\n| 1 | 2 |")
     (asked, _) = toy(table, PREDICT)
     assert "<td>2</td>" in asked.body and "Two rows:" in asked.body
@@ -84,6 +89,21 @@ def test_what_a_cell_prints_is_shown_with_what_leads_to_it_and_what_is_read_from
     assert "print" not in folded.body and "one" in folded.body
     (thinks,) = toy(Text("How many?"), FIRST)
     assert re.search("How many.*<div class='fragment'>.*>1\n", thinks.body, re.DOTALL)
+
+
+def test_nothing_is_shown_twice_in_a_row():
+    more = Code("c1", "print(2)", ["1\ntwo\n"], False)
+    (shown,) = toy(Text("It has:"), FIRST, more)
+    assert "It has:" in shown.body and "print(2)" in _words(shown.body)
+    formula = Text("It is a product:\n\n$$a = b$$\n\nand no sum.")
+    assert [slide.kind for slide in toy(formula, PREDICT)] == ["predict", "outcome predict"]
+    alone, outcome = toy(formula, FIRST)
+    assert alone.kind == "formula" and "product" in alone.body and "a = b" not in outcome.body
+
+
+def test_what_is_long_above_a_question_gets_a_slide_before_it():
+    before, asked, _ = toy(Text("First. " * 120 + "\n\nLast."), PREDICT)
+    assert before.kind == "text" and "First." in before.body and "First." not in asked.body and "Last." in asked.body
 
 
 def test_each_section_has_a_slide_and_ends_in_its_last_notes():
@@ -187,6 +207,9 @@ def test_the_opening_shows_what_breaks():
     )
     assert [slide.kind for slide in made] == ["title", "patient"]
     assert "It breaks." in made[1].body and "nan" in made[1].after and "ready" not in made[1].after
+    asks = Question("Predict", "6.1", "which line is wrong?", OPTIONS)
+    made = deck.slides(Lesson("06_toy", "Toy", "", [first, patient, Text("## 6.1 Clinic\n\nBack."), asks]))
+    assert "patient" in made[2].body and "nan" not in made[2].body  # the code again, where it is asked about
 
 
 def test_a_clinic_and_a_question_show_the_code_they_are_about():
@@ -236,8 +259,13 @@ LAYOUT = """() => [...document.querySelectorAll(".slides section")].map((section
     right: Math.max(...boxes.map((box) => box.right - frame.left)) / scale,
     bottom: Math.max(...boxes.map((box) => box.bottom - frame.top)) / scale,
     size: parseFloat(inside.style.fontSize || 1),
-    text: inside.innerText,
+    text: inside.textContent,
+    code: [...inside.querySelectorAll("pre.code")].map((block) => parseFloat(getComputedStyle(block).fontSize)),
+    output: [...inside.querySelectorAll("pre.output")].map((block) => parseFloat(getComputedStyle(block).fontSize)),
     notes: section.querySelector("aside.notes")?.getClientRects().length ?? 0,
+    twice: section.querySelectorAll("aside.notes mjx-assistive-mml").length,
+    cut: [...section.querySelectorAll("aside.notes pre")].filter((e) => e.style.whiteSpace !== "pre-wrap").length,
+    arrows: document.querySelector(".reveal .controls")?.getClientRects().length ?? 0,
   };
 })"""
 
@@ -258,8 +286,16 @@ def test_in_a_browser_everything_is_on_its_slide_and_nothing_before_its_time(dec
                     problems.append(f"{where} is too full: {slide['right']:.0f} x {slide['bottom']:.0f}")
                 if slide["size"] < SMALLEST:
                     problems.append(f"{where} is set too small: {slide['size']:.2f}")
+                if min(slide["code"] + slide["output"], default=30) < SMALLEST_CODE:
+                    problems.append(f"{where} has small code: {slide['code']}, {slide['output']}")
+                if slide["bottom"] < 500 and min(slide["code"], default=30) < 20:
+                    problems.append(f"{where} has small code and room below it: {slide['code']}")
                 if slide["notes"]:
                     problems.append(f"{where} shows its notes")
+                if slide["twice"] or slide["cut"]:
+                    problems.append(f"{where} has notes with a formula twice or with code that is cut off")
+                if slide["arrows"]:
+                    problems.append(f"{where} has arrows over it")
                 seen = squeezed(slide["text"])
                 problems += [f"{where} shows a solution: {line}" for line in solutions if line in seen]
             problems += [f"{stem}: {fault}" for fault in faults]

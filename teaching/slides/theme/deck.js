@@ -1,7 +1,7 @@
 // Makes each slide fit, starts reveal.js, and counts the minutes of an exercise down from a click on its button.
 const HEIGHT = 719; // a printed page of 720 loses one
 const SMALLEST = 0.55; // of 30 pixels
-const CODE = { first: 0.62, least: 0.4, unbroken: 0.8, most: 1 }; // of the text; above `unbroken` no line is wrapped
+const CODE = { first: 0.62, least: 0.5, unbroken: 0.8, most: 1 }; // of the text; above `unbroken` no line is wrapped
 const STEP = 0.02;
 
 const full = (inside) => inside.scrollHeight > HEIGHT || inside.scrollWidth > inside.clientWidth;
@@ -22,9 +22,16 @@ function wraps(block) {
   return [...block.querySelectorAll(".line")].some((line) => line.offsetHeight > 2 * height);
 }
 
-// What is printed in columns is set smaller rather than wrapped.
+// What is printed in columns is set smaller rather than wrapped. What is too wide all the same is a sentence.
 function unwrap(block) {
-  for (let size = CODE.first; size > CODE.least && wraps(block); size -= STEP) block.style.setProperty("--size", size);
+  for (let size = CODE.first - STEP; wraps(block); size -= STEP) {
+    block.style.setProperty("--size", size);
+    if (size < CODE.least) {
+      block.style.removeProperty("--size");
+      block.classList.add("prose");
+      return;
+    }
+  }
 }
 
 // Code and output grow, each until its slide is full or its longest line is.
@@ -33,7 +40,7 @@ function enlarge(inside) {
     [block, parseFloat(getComputedStyle(block).getPropertyValue("--size")) || CODE.first]));
   while (sizes.size) {
     for (const [block, size] of [...sizes]) {
-      const larger = size + STEP, whole = larger > CODE.unbroken || block.matches(".output");
+      const larger = size + STEP, whole = larger > CODE.unbroken || block.matches(".output:not(.prose)");
       block.style.setProperty("--size", larger);
       if (larger <= CODE.most && !full(inside) && !(whole && wraps(block))) {
         sizes.set(block, larger);
