@@ -1,9 +1,13 @@
 """The plans as Markdown: a page a lesson, a page a course, and an index."""
 
+import re
+import textwrap
+
 from teaching import material
 from teaching.plan import sections, words
 
 LETTERS = "abcd"
+SOLUTIONS = "../../notebooks/solutions"  # as seen from build/plan
 
 
 def lesson(stem, root=material.ROOT, folder=words.FOLDER):
@@ -11,60 +15,63 @@ def lesson(stem, root=material.ROOT, folder=words.FOLDER):
     there = sections.of(stem, root)
     said = words.read(stem, there, folder)
     core = [there[key] for key in sections.core(stem, root)]
-    optional = [one for one in there.values() if one.optional and one.minutes]
     read = material.read(stem, root)
     lines = [
         f"# {read.number} · {read.title}",
-        f"{round(_sum(core))} min core, {round(_sum(optional))} min optional. Minutes are the course's own model's.",
+        f"**Minutes.** {sections.printed(stem, root)} for one reader, {_sum(core)} in a class, where a question takes "
+        f"{sections.CLASS_QUESTION:g} min; {_sum(_optional(there))} more are optional. The clock below is the class's.",
+        f"**In 60 minutes.** {_cut(core, said.home)}",
         f"**Prepare.** {said.prepare}",
+        f"**Solutions.** [{SOLUTIONS[6:]}/{stem}.ipynb]({SOLUTIONS}/{stem}.ipynb)" + _waits(read.number, root),
     ]
     clock = 0.0
     for one in core:
-        lines.append(f"## {_clock(clock)} · {_title(one)} · {_minutes(one)}")
-        clock += one.minutes
-        lines += [f"**Say.** {text}" for text in said.say.get(one.key, [])]
-        listen = dict(said.ask.get(one.key, []))
-        lines += [_question(item, listen) for item in one.questions]
-        for item in one.exercises:
-            lines.append(f"**Exercise {item.number}** {_points(item)}, {item.minutes} min for writing it.")
-            lines += [
-                f"- The check says “{quote}” {text}"
-                for number, quote, text in said.expect.get(one.key, [])
-                if number == item.number
-            ]
+        lines += _section(one, clock, said, f"{SOLUTIONS}/{stem}.ipynb")
+        clock += one.in_class
     lines.append("## Drop this if you are late")
-    lines += [f"- **{_title(there[key])}** ({_minutes(there[key])}). {text}" for key, text in said.late.items()]
+    for key, (why, tell) in said.late.items():
+        settles = "; ".join(sections.misconceptions(root).get(key, []))
+        index = f" Lesson 14's index refers to it: {settles}." if settles else ""
+        lines.append(f"- **{_title(there[key])}** ({_minutes(there[key].in_class)}). {why} Tell: “{tell}”{index}")
     lines.append("## And if you are early")
-    lines += [f"- **{_title(there[key])}** ({_minutes(there[key])}). {text}" for key, text in said.early.items()]
+    for key, text in said.early.items():
+        under = f"in “{there[key].under}”, " if there[key].under else ""
+        lines.append(f"- **{_title(there[key])}** ({under}{_minutes(there[key].in_class)}). {text}")
     return _joined(lines)
 
 
 def course(one):
-    """Return the plan of a course: its sessions as lists of sections, with their minutes."""
-    lines = [f"# {one.name}", one.words]
+    """Return the plan of a course: its sessions as lists of sections, with their minutes in a class."""
+    lines = [f"# {one.name}", one.words, "Minutes are those of a class."]
     for session in one.sessions:
         lines.append(f"## {session.name} · {round(session.minutes)} of {session.has} min")
         lines.append("| from | section | min |\n|---|---|---|")
         clock = 0.0
         for stem, part in session.parts:
             link = f"[{int(stem[:2])}]({stem}.md)"
-            name = part.title if part.key[0].isdigit() else f"{int(stem[:2])} · {part.title}"
-            number = f"{part.key} " if part.key[0].isdigit() else ""
-            lines[-1] += f"\n| {_clock(clock)} | {link} · {number}{name} | {round(part.minutes)} |"
-            clock += part.minutes
+            name = _title(part) if part.key[0].isdigit() else f"{int(stem[:2])} · {part.title}"
+            minutes = session.of(stem, part)
+            lines[-1] += f"\n| {_clock(clock)} | {link} · {name} | {round(minutes)} |"
+            clock += minutes
+        home = [name for names in session.home.values() for name in names]
+        lines += [f"Homework: {', '.join(home)}."] * bool(home)
     return _joined(lines)
 
 
 def index(courses, root=material.ROOT):
     """Return the page that leads to all plans."""
-    lines = ["# Plans", "| lesson | core | optional |\n|---|---|---|"]
+    lines = [
+        "# Plans",
+        "Minutes of the core for one reader, in a class, in a class with the cut; and of what is optional.",
+    ]
+    lines.append("| lesson | reader | class | cut | optional |\n|---|---|---|---|---|")
     for stem in material.stems(root):
-        found = sections.of(stem, root).values()
-        core = sum(one.minutes for one in found if not one.optional)
-        optional = sum(one.minutes for one in found if one.optional)
-        read = material.read(stem, root)
-        lines[-1] += f"\n| [{read.number} · {read.name}]({stem}.md) | {round(core)} min | {round(optional)} min |"
-    lines.append("Courses:")
+        found, read = sections.of(stem, root), material.read(stem, root)
+        core, home = [found[key] for key in sections.core(stem, root)], words.read(stem, found).home
+        cut = round(sum(sections.left(one, home) for one in core))
+        cells = (sections.printed(stem, root), _sum(core), cut, _sum(_optional(found)))
+        lines[-1] += f"\n| [{read.number} · {read.name}]({stem}.md) | {' | '.join(map(str, cells))} |"
+    lines.append("Courses, with the minutes of a class:")
     for one in courses:
         whole = sum(session.minutes for session in one.sessions)
         lines.append(f"- [{one.name}]({file(one)}): {len(one.sessions)} sessions, {round(whole)} min of lessons")
@@ -75,29 +82,89 @@ def file(one):
     return f"course_{one.name.lower().replace(' ', '_')}.md"
 
 
-def _question(item, listen):
-    name = f"{item.kind} {item.number}"
-    right = next(at for at, option in enumerate(item.options) if option["right"])
-    answer = item.options[right]
-    asked = item.text[:1].upper() + item.text[1:]
-    text = f"**{name}.** {asked} *Right is {LETTERS[right]}: {answer['text']}. {answer['reason']}*"
-    return f"{text}\n**Listen for:** {listen[name]}" if name in listen else text
+def task(item):
+    """Return (the names that an exercise asks for, what it asks in a line or two)."""
+    names = re.findall(r"^(?:def|class) (\w+)", item.task, re.MULTILINE)
+    docs = re.findall(r'"""(.+?)(?:"""|\n\s*\n)', item.task, re.DOTALL)
+    if names:
+        texts = [_sentences(text, 1) for text in docs[: len(names) if len(names) > 1 else 1]]
+    else:
+        names = re.findall(r"^(\w+) = ", item.solution, re.MULTILINE)[-1:]
+        asked = " ".join(re.findall(r"^# ?(.*)", item.task, re.MULTILINE))
+        before, _, after = asked.partition(f"{names[0]} = ")
+        text = _sentences(before or re.sub(r"^\{.*?\},? ", "", after), 2).rstrip(" :")
+        texts = [text[:1].upper() + text[1:]]
+    return names, " ".join(textwrap.shorten(text, 200, placeholder=" …") for text in texts)
 
 
-def _points(item):
-    return "●" * item.difficulty + "○" * (5 - item.difficulty)
+def _sentences(text, count):
+    return " ".join(re.split(r"(?<=[.?!])\s+(?=[A-Z])", " ".join(text.split()))[:count])
+
+
+def _section(one, clock, said, solutions):
+    """Return the lines about a section, its items in the notebook's order."""
+    home = " · homework in 60 minutes" if one.key in said.home else ""
+    lines = [f"## {_clock(clock)} · {_title(one)} · {_minutes(one.in_class)}{home}"]
+    lines += [f"**Open.** {text}" for text in said.open.get(one.key, [])]
+    for item in one.items:
+        mark = " (homework in 60 minutes)" if sections.label(item) in said.home else ""
+        if isinstance(item, material.Question):
+            lines += _question(item, said, mark)
+        else:
+            lines += _exercise(item, said, mark, f"{solutions}#{one.heading.replace(' ', '-')}")
+    return lines + [f"**Close.** {text}" for text in said.close.get(one.key, [])]
+
+
+def _question(item, said, mark):
+    name = sections.label(item)
+    lines = [f"**{name}.**{mark} {item.text[:1].upper()}{item.text[1:]}"]
+    for letter, option in zip(LETTERS, item.options, strict=False):
+        which = f"**{letter}, right:**" if option["right"] else f"{letter}:"
+        lines.append(f"- {which} {option['text']} ({option['reason']})")
+    if name in said.ask:
+        lines.append(f"**Listen for.** {said.ask[name]}")
+    return lines + [f"**Then.** {text}" for text in said.close.get(name, [])]
+
+
+def _exercise(item, said, mark, solution):
+    names, text = task(item)
+    stars = "●" * item.difficulty + "○" * (5 - item.difficulty)
+    called = ", ".join(f"`{name}`" for name in names)
+    about = f"{stars} {called}, {_minutes(sections.cost(item))}. {text} [Solution]({solution})"
+    lines = [f"**Exercise {item.number}**{mark} {about}"]
+    return lines + [f"- If the check says “{quote}”: {means}" for quote, means in said.expect.get(item.number, [])]
+
+
+def _cut(core, home):
+    """Say what is homework where a session has 60 minutes, and what that leaves."""
+    parts = [f"{_title(one)} ({one.in_class:.1f} min)" for one in core if one.key in home]
+    for item in [item for one in core for item in one.items]:
+        if sections.label(item) in home:
+            parts.append(f"{sections.label(item)} ({sections.cost(item):.1f} min)")
+    cut = round(sum(sections.left(one, home) for one in core))
+    return f"Homework: {', '.join(parts)}. What is left takes {cut} min."
+
+
+def _waits(number, root):
+    """Say how long the class waits if all cells are run, where the README has it."""
+    took = sections.seconds(root).get(number)
+    return f". To run all of it takes about {took} s on the two cores of the builder (README)." if took else "."
+
+
+def _optional(there):
+    return [one for one in there.values() if one.optional and one.minutes]
 
 
 def _title(one):
     return f"{one.key} {one.title}" if one.key[0].isdigit() else one.title
 
 
-def _minutes(one):
-    return f"{max(1, round(one.minutes))} min"
+def _minutes(number):
+    return f"{max(1, round(number))} min"
 
 
 def _sum(found):
-    return sum(one.minutes for one in found)
+    return round(sum(one.in_class for one in found))
 
 
 def _clock(minutes):

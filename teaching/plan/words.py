@@ -3,12 +3,15 @@
 A file has items, each one line that begins with what it is, under the headings of the lesson's sections:
 
     Prepare: what to have ready, before the first heading
+    Homework: 6.7, Exercise 6.4; what is left out in 60 minutes, before the first heading too
     ## 6.1
-    Say: a sentence that carries the section
-    Ask Predict 6.2: what to listen for; the question itself comes from the lesson
+    Open: what to say before the section's first question; it gives no answer away
+    Close: what to say when the section is over, its conclusion
+    Close Predict 6.2: what to say after that question
+    Ask Predict 6.2: what one hears, and what it means; the question itself comes from the lesson
     Expect 6.1 "words of the check": what that answer reveals; the words are the check's own, and a test finds them
     ## Late
-    6.7: why that section can be dropped
+    6.7: why that section can be dropped. Tell: the sentence that takes its place
     ## Early
     Several devices: what an optional section is good for
 """
@@ -17,23 +20,28 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teaching.plan.sections import PlanError
+from teaching.plan.sections import PlanError, core, label
 
 FOLDER = Path(__file__).with_name("words")
-EXPECT = re.compile(r'Expect (\d+\.\d+) "(.+?)": (.+)', re.DOTALL)
-ASK = re.compile(r"Ask ((?:Predict|Recall) \d+\.\d+): (.+)", re.DOTALL)
-SAY = re.compile(r"Say: (.+)", re.DOTALL)
+EXPECT = re.compile(r'Expect (\d+\.\d+) "(.+?)": (.+)')
+ASK = re.compile(r"Ask ((?:Predict|Recall) \d+\.\d+): (.+)")
+CLOSE = re.compile(r"Close ((?:Predict|Recall) \d+\.\d+): (.+)")
+SAY = re.compile(r"(Open|Close): (.+)")
+LATE = re.compile(r"([^:]+): (.+?) Tell: (.+)")
 
 
 @dataclass
 class Words:
-    """prepare: a text. say: {key: [texts]}. ask: {key: [(question, text)]}. expect: {key: [(exercise, words, text)]}.
+    """prepare: a text. home: the keys and labels that are homework where a session has 60 minutes.
 
-    late, early: {key: text}.
+    open, close: {key of a section, or label of a question for close: [texts]}. ask: {label: text}.
+    expect: {number of an exercise: [(words of the check, text)]}. late: {key: (why, tell)}. early: {key: text}.
     """
 
     prepare: str = ""
-    say: dict = field(default_factory=dict)
+    home: list = field(default_factory=list)
+    open: dict = field(default_factory=dict)
+    close: dict = field(default_factory=dict)
     ask: dict = field(default_factory=dict)
     expect: dict = field(default_factory=dict)
     late: dict = field(default_factory=dict)
@@ -48,23 +56,38 @@ def read(stem, sections, folder=FOLDER):
             f"{path.name} is missing: every lesson has a plan. teaching/plan/README.md says how it is written."
         )
     found, key = Words(), None
-    for number, block in _lines(path.read_text(encoding="utf-8")):
-        where = f"{path.name}:{number}"
+    for line, block in _lines(path.read_text(encoding="utf-8")):
+        where = f"{path.name}:{line}"
         if block.startswith("## "):
-            key = block[3:].strip()
+            key = block.removeprefix("## ")
             if key not in sections and key not in ("Late", "Early"):
                 raise PlanError(f"{where}: there is no section {key!r}. There are {', '.join(sections)}, Late, Early.")
+        elif key is None and block.startswith("Homework: "):
+            found.home = homework(block.removeprefix("Homework: ").split(", "), stem, sections, where)
         elif key is None:
-            found.prepare = _match(re.compile(r"Prepare: (.+)", re.DOTALL), block, where, "Prepare: ...")[0]
+            found.prepare = _match(re.compile(r"Prepare: (.+)"), block, where, "Prepare: ...' or 'Homework: ...")[0]
         elif key in ("Late", "Early"):
-            name, text = _match(re.compile(r"([^:]+): (.+)", re.DOTALL), block, where, "6.7: why")
+            form, example = (
+                (LATE, "6.7: why. Tell: ...") if key == "Late" else (re.compile("([^:]+): (.+)"), "6.7: why")
+            )
+            name, *texts = _match(form, block, where, example)
             full = next((other for other in sections if other == name or other.startswith(f"{name}:")), None)
             if full is None or (key == "Late" and sections[full].optional):
                 raise PlanError(f"{where}: {name!r} is no section that can be named under {key}.")
-            getattr(found, key.lower())[full] = text
+            getattr(found, key.lower())[full] = tuple(texts) if key == "Late" else texts[0]
         else:
             _item(found, key, block, where, sections[key])
     return found
+
+
+def homework(names, stem, sections, where):
+    """Return names, if each is a section of the core, or a question or an exercise in one."""
+    there = [key for key in core(stem) if key in sections]
+    there += [label(item) for key in there for item in sections[key].items]
+    for name in names:
+        if name not in there:
+            raise PlanError(f"{where}: {name!r} cannot be homework. What can: {', '.join(there)}.")
+    return names
 
 
 def _lines(text):
@@ -80,17 +103,23 @@ def _match(form, block, where, example):
 
 
 def _item(found, key, block, where, section):
-    if block.startswith("Ask "):
-        question, text = _match(ASK, block, where, "Ask Predict 6.2: what to listen for")
-        there = [f"{one.kind} {one.number}" for one in section.questions]
+    if block.startswith(("Ask ", "Close ")):
+        asks = block.startswith("Ask ")
+        form, example = (ASK, "Ask Predict 6.2: what one hears") if asks else (CLOSE, "Close Predict 6.2: ...")
+        question, text = _match(form, block, where, example)
+        there = [label(one) for one in section.questions]
         if question not in there:
             raise PlanError(f"{where}: section {key} does not ask {question}. It asks {', '.join(there) or 'nothing'}.")
-        found.ask.setdefault(key, []).append((question, text))
+        if asks:
+            found.ask[question] = text
+        else:
+            found.close.setdefault(question, []).append(text)
     elif block.startswith("Expect "):
         exercise, words, text = _match(EXPECT, block, where, 'Expect 6.1 "words of the check": what it reveals')
         there = [one.number for one in section.exercises]
         if exercise not in there:
             raise PlanError(f"{where}: section {key} has no exercise {exercise}. It has {', '.join(there) or 'none'}.")
-        found.expect.setdefault(key, []).append((exercise, words, text))
+        found.expect.setdefault(exercise, []).append((words, text))
     else:
-        found.say.setdefault(key, []).append(_match(SAY, block, where, "Say: ...")[0])
+        when, text = _match(SAY, block, where, "Open: ...' or 'Close: ...")
+        getattr(found, when.lower()).setdefault(key, []).append(text)
