@@ -1,11 +1,17 @@
 """Run a class on this machine: make class ARGS="--learners names.txt"      (as root; --help lists the rest)"""
 
 import argparse
+import contextlib
+import errno
+import fcntl
 import json
 import os
+import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from teaching.classroom import accounts, collect, install
@@ -44,6 +50,8 @@ def arguments(given):
     parser.add_argument("--group", help="the group of their accounts, and how these begin (class)")
     parser.add_argument("--upgrade", action="store_true", help="only install the present edition of the course")
     parser.add_argument("--collect", metavar="OUT", type=Path, help="only copy the learners' notebooks to OUT/NAME/")
+    parser.add_argument("--password", metavar="NAME", help="only give NAME a new password, also while the class runs")
+    parser.add_argument("--remove", action="store_true", help="only remove the class with all its work; asks first")
     parser.add_argument("--trial", metavar="N", type=int, help="only let N learners come at once to a class of its own")
     return parser.parse_args(given)
 
@@ -69,6 +77,78 @@ def settings(folder, asked):
             "(whoever reaches the page chooses a name and a password)."
         )
     return values
+
+
+@contextlib.contextmanager
+def lock(folder):
+    """Hold the class in folder for one program; yield the open file, which keeps it as long as anybody has it open."""
+    (folder / "hub").mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(os.open(folder / "hub/lock", os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+        for seconds in (0.1,) * 10 + (None,):  # a hub whose program was killed just now ends within the second
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if seconds is None:
+                    raise install.ClassError(
+                        f"This class is running already (pid {file.read().strip()}). In a second terminal only "
+                        "--collect, --upgrade and --password work; Ctrl-C in the first one ends it."
+                    ) from None
+                time.sleep(seconds)
+        file.truncate(0)
+        print(os.getpid(), file=file, flush=True)
+        yield file
+
+
+def end_old_proxy(folder):
+    """End the proxy that a killed hub left behind, and forget its number, which may be another program's by now."""
+    file = folder / "hub/jupyterhub-proxy.pid"
+
+    def runs(pid):
+        with contextlib.suppress(OSError):
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            return b"configurable-http-proxy" in line and f"{folder}/".encode() in line
+        return False
+
+    with contextlib.suppress(OSError, ValueError):
+        pid = int(file.read_text())
+        for sign in [signal.SIGTERM] * 2 + [signal.SIGKILL]:
+            end = time.monotonic() + 3
+            if runs(pid):
+                os.kill(pid, sign)
+            while runs(pid) and time.monotonic() < end:
+                time.sleep(0.05)
+    file.unlink(missing_ok=True)
+
+
+def with_free_ports(values):
+    """Return values, with new ports of its own where another program has taken one; ClassError if it is the class's."""
+    host, port = values["host"], values["port"]
+    if not 0 < port < 1 << 16:
+        raise install.ClassError(f"--port {port}: expected a number from 1 to 65535.")
+    try:
+        bind(host, port)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise install.ClassError(
+                f"Port {port} is in use: a different program of this machine answers there. Say --port with a "
+                f"different number, --port {port + 1} for example."
+            ) from None
+        raise install.ClassError(f"The class cannot be reached at {host}, port {port}: {error}") from None
+    for name in ("hub_port", "proxy_port", "page_port"):
+        try:
+            bind("127.0.0.1", values[name])
+        except OSError:
+            values = values | {name: free_port()}
+    return values
+
+
+def bind(host, port):
+    """Raise OSError if no program could listen at host and port now."""
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
 
 
 def free_port():
@@ -99,7 +179,129 @@ def hand_out(folder, values):
     give = [python, "-m", "teaching.classroom.accounts", "passwords", "passwords.csv", *names]
     new = int(subprocess.run(give, cwd=where, env=environment, check=True, stdout=subprocess.PIPE).stdout)
     if new:
-        print(f"{new} new passwords, to hand out: {where / 'passwords.csv'}")
+        print(f"{new} new password{'s' * (new > 1)}, to hand out: {where / 'passwords.csv'}")
+
+
+def new_password(folder, name):
+    """Give one of the class a new password and print it. The hub may run: nobody is interrupted."""
+    values = json.loads((folder / "hub/settings.json").read_text())
+    if name not in {values["teacher"], *values["learners"], *accounts.members(values["group"])}:
+        raise install.ClassError(f"There is no {name} in this class. Its names: {folder / 'hub/passwords.csv'}")
+    (python, *_), where, environment = command(folder)
+    give = [python, "-m", "teaching.classroom.accounts", "--again", "passwords", "passwords.csv", name]
+    said = subprocess.run(give, cwd=where, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    print(f"{name} logs in with {said.strip()} from now on; {where / 'passwords.csv'} has it in the old one's place.")
+
+
+MADE = ("course", "editions", "environments", "run", "hub", "progress")  # in the folder of a class, by a class
+
+
+def remove(folder):
+    """Remove a class that does not run, after a question: its accounts with their homes, its group, its folder."""
+    values = json.loads((folder / "hub/settings.json").read_text())
+    users = accounts.own(values["group"])
+    with lock(folder):
+        print(
+            f"This removes {len(users)} account{'s' * (len(users) != 1)} with all work in their homes, the group "
+            f"{values['group']} and the class in {folder}. --collect OUT copies the work first."
+        )
+        try:
+            agreed = input("Type remove to go on: ").strip() == "remove"
+        except EOFError:
+            agreed = False
+        if not agreed:
+            print("Nothing was removed.")
+            return 1
+        end_old_proxy(folder)
+        accounts.remove(values["group"])
+        for name in MADE:
+            path = folder / name
+            if path.is_symlink():
+                path.unlink()
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):  # it holds something that is not the class's
+        folder.rmdir()
+    print("Removed.")
+    return 0
+
+
+def run_hub(folder, values, lock_file):
+    """Run the hub until Ctrl-C; say where it is when it answers. What it has to say itself is in hub/hub.log."""
+    run, where, environment = command(folder)
+    log = where / "hub.log"
+    if log.exists():
+        log.replace(where / "hub.log.old")
+    hub, ends = None, False
+
+    def end(*_):
+        nonlocal ends
+        if not ends:
+            ends = True
+            if hub:
+                hub.terminate()
+            with contextlib.suppress(OSError):  # the terminal itself may be gone
+                print("\nStopping every server, which may take half a minute.", flush=True)
+
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if sign != signal.SIGHUP or signal.getsignal(sign) != signal.SIG_IGN:  # nohup lets a class outlive its terminal
+            signal.signal(sign, end)
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+        hub = subprocess.Popen(  # of a session of its own, so that Ctrl-C reaches it through end() alone
+            ["setpriv", "--pdeathsig", "KILL", *run],
+            cwd=where,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            pass_fds=[lock_file.fileno()],
+        )
+    if ends:
+        hub.terminate()
+    while hub.poll() is None and not answers(values):
+        time.sleep(0.2)
+    if hub.poll() is None and not ends:
+        print(
+            f"The class is at {address(values)} until you press Ctrl-C here. The hub's log: {log}\n"
+            f"Your page: {address(values)}/hub/home (log in as {values['teacher']})\n"
+            f"Passwords, yours too: {where / 'passwords.csv'}",
+            flush=True,
+        )
+    hub.wait()
+    with contextlib.suppress(OSError):
+        if ends:
+            print("The class has ended. What learners saved is in their homes; make class goes on.", flush=True)
+            return 0
+        lines = log.read_text(errors="replace").splitlines()[-15:]
+        print("The hub has ended by itself. The end of its log,", f"{log}:", *lines, sep="\n", file=sys.stderr)
+    return int(not ends)
+
+
+def answers(values):
+    """Return whether the hub and the proxy before it take connections."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(values["host"], values["host"])
+    try:
+        for at in (("127.0.0.1", values["hub_port"]), (host, values["port"])):
+            socket.create_connection(at, timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def address(values):
+    """Return what to type in a browser: for a class that the network reaches, this machine's address in it."""
+    host = values["host"]
+    if host in ("0.0.0.0", "::"):
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.connect(
+                    ("192.0.2.1", 9)
+                )  # an address that nobody has; nothing is sent, only the way is looked up
+                host = probe.getsockname()[0]
+        except OSError:
+            host = socket.gethostname()
+    return f"http{'s' * bool(values['cert'])}://{f'[{host}]' if ':' in host else host}:{values['port']}"
 
 
 def main(given=None):
@@ -112,28 +314,42 @@ def main(given=None):
         print("A class needs Linux and root, because each learner gets an account: sudo make class", file=sys.stderr)
         return 1
     folder = asked.folder.resolve()
+    only = asked.collect or asked.upgrade or asked.password or asked.remove
     try:
-        if (asked.collect or asked.upgrade) and not (folder / "hub/settings.json").exists():
+        if only and not (folder / "hub/settings.json").exists():
             raise install.ClassError(f"There is no class in {folder}. Name the folder of one: --folder.")
         if asked.collect:
             homes = collect.learners_homes(folder)
             for name, item, why in collect.collect(homes, asked.collect):
                 print(f"{name}: {item} was not copied: {why}.")
-            print(f"{asked.collect}: the notebooks of {len(homes)} learners.")
+            print(f"{asked.collect}: the work of {len(homes)} learner{'s' * (len(homes) != 1)}.")
             return 0
         if asked.upgrade:
             print(f"{install.install(folder)}: the next server that a learner starts runs on it.")
             return 0
+        if asked.password:
+            new_password(folder, asked.password.lower())
+            return 0
+        if asked.remove:
+            return remove(folder)
         values = settings(folder, asked)
-        install.install(folder)
-        write_settings(folder, values)
-        hand_out(folder, values)
+        with lock(folder) as held:
+            end_old_proxy(folder)
+            values = with_free_ports(values)
+            if not (folder / "course").exists():
+                print(f"Setting up the class in {folder} (once)", flush=True)
+            install.install(folder)
+            write_settings(folder, values)
+            hand_out(folder, values)
+            return run_hub(folder, values, held)
     except (install.ClassError, accounts.NamesError, OSError) as error:
         print(error, file=sys.stderr)
-        return 1
-    run, where, environment = command(folder)
-    os.chdir(where)
-    os.execve(run[0], run, environment)
+    except subprocess.CalledProcessError as error:
+        print(f"Failed, see above: {' '.join(map(str, error.cmd))}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("\nStopped. The same command goes on.", file=sys.stderr)
+        return 130
+    return 1
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from teaching.classroom import accounts
 
 LARGEST = 32 << 20  # bytes of one file
 MOST = 200  # files of one learner
+LOGS = ("attempts.jsonl", "inventory.jsonl")
+RECORD = ".collected.json"  # in the target: {name: [files]} that were copied there
 
 
 def learners_homes(folder):
@@ -25,11 +27,18 @@ def learners_homes(folder):
 
 
 def collect(homes, target):
-    """Copy work/*.ipynb and work/attempts.jsonl of each learner to target/NAME/; return [(name, file, why not)].
+    """Copy work/*.ipynb, attempts.jsonl and inventory.jsonl of each learner to target/NAME/.
 
-    homes: {name: home}. A copy that is there already and has the same size and time is left; times are kept.
+    homes: {name: home}. A copy that is there already and has the same size and time is left; times are kept. A copy
+    whose file the learner no longer has is removed; what was not copied by an earlier call stays, feedback for example.
+    Returns [(name, file, why it was not copied)].
     """
     left_out = []
+    record = Path(target) / RECORD
+    try:
+        copied = json.loads(record.read_text())
+    except (OSError, ValueError):
+        copied = {}
     for name, home in homes.items():
         own = Path(target) / name
         own.mkdir(parents=True, exist_ok=True)
@@ -40,17 +49,29 @@ def collect(homes, target):
                 left_out.append((name, "work", error.strerror))
             continue
         try:
-            found = sorted(item for item in os.listdir(folder) if item.endswith(".ipynb") or item == "attempts.jsonl")
+            found = sorted(item for item in os.listdir(folder) if is_work(item))
             left_out += [(name, item, f"more than {MOST} files") for item in found[MOST:]]
+            taken = set()
             for item in found[:MOST]:
                 reason = _copy(folder, item, own / item)
                 if reason:
                     left_out.append((name, item, reason))
-            for gone in {path.name for path in own.iterdir()} - set(found):
-                (own / gone).unlink()
+                else:
+                    taken.add(item)
+            earlier = {item for item in copied.get(name, ()) if is_work(item)}
+            for gone in earlier - set(found):
+                (own / gone).unlink(missing_ok=True)
+            copied[name] = sorted((earlier & set(found)) | taken)
         finally:
             os.close(folder)
+    if homes:
+        record.write_text(json.dumps(copied))
     return left_out
+
+
+def is_work(item):
+    """Return whether a file of this name is collected."""
+    return "/" not in item and (item.endswith(".ipynb") or item in LOGS)
 
 
 def _copy(folder, name, target):

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from firstuseauthenticator import FirstUseAuthenticator
 from jupyterhub.spawner import LocalProcessSpawner
 from traitlets.config import get_config
 
@@ -26,8 +27,25 @@ c.ConfigurableHTTPProxy.command = [str(FOLDER / "course/environment/node_modules
 c.JupyterHub.cookie_secret_file = "cookie_secret"
 c.JupyterHub.db_url = "sqlite:///hub.sqlite"
 
+
 # --- who may come in
-c.JupyterHub.authenticator_class = "firstuseauthenticator.FirstUseAuthenticator"
+class ClassAuthenticator(FirstUseAuthenticator):
+    """Opens the passwords only while --password does not. None of these waits for anything while it has them open."""
+
+    async def authenticate(self, handler, data):
+        with accounts.alone(self.dbm_path):
+            return await super().authenticate(handler, data)
+
+    def delete_user(self, user):
+        with accounts.alone(self.dbm_path):
+            return super().delete_user(user)
+
+    def reset_password(self, username, new_password):
+        with accounts.alone(self.dbm_path):
+            return super().reset_password(username, new_password)
+
+
+c.JupyterHub.authenticator_class = ClassAuthenticator
 c.FirstUseAuthenticator.dbm_path = str(HUB / "passwords")
 c.FirstUseAuthenticator.create_users = SETTINGS["open"]
 c.FirstUseAuthenticator.min_password_length = 8

@@ -81,7 +81,7 @@ class Trial:
         return pwd.getpwnam(accounts.account(self.group, name)).pw_uid
 
     def kill(self):
-        """End the hub at once, as a crash would; learners' servers go on, and the proxy with them."""
+        """End the program, and with it the hub, at once, as a crash would; servers of learners and the proxy go on."""
         self.hub.kill()
         self.hub.wait()
 

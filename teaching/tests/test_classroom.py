@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -41,6 +42,24 @@ def test_a_list_of_names_is_read_and_a_wrong_line_is_named(tmp_path):
             names_in(tmp_path, f"li\n{wrong}\n")
     with pytest.raises(accounts.NamesError, match="line 3: 'li' is on line 1 already"):
         names_in(tmp_path, "li\nmara\nLI\n")
+
+
+def test_a_list_of_names_that_cannot_be_read_says_what_to_make(tmp_path):
+    with pytest.raises(accounts.NamesError, match="There is no .*names.txt. Make a text file, a name a line"):
+        accounts.read_names(tmp_path / "names.txt")
+    (tmp_path / "names.txt").write_bytes("jürgen\n".encode("latin-1"))
+    with pytest.raises(accounts.NamesError, match="names.txt is not plain text. Make a text file"):
+        accounts.read_names(tmp_path / "names.txt")
+
+
+def test_a_new_password_takes_the_old_ones_line(tmp_path):
+    slips = tmp_path / "passwords.csv"
+    accounts.write_slips(slips, [("teacher", "a"), ("mara", "b"), ("li", "c")])
+    with open(slips, "a") as file:
+        file.write("\nroom 5\nmara,older\n")  # what an instructor, or the former version, has added
+    accounts.write_slips(slips, [("mara", "d"), ("kim", "e")])
+    assert slips.read_text().split() == ["teacher,a", "mara,d", "li,c", "room", "5", "kim,e"]
+    assert slips.stat().st_mode & 0o777 == 0o600
 
 
 def test_no_two_names_share_an_account():
@@ -79,11 +98,89 @@ def test_a_folder_remembers_what_it_was_told_and_its_ports(tmp_path):
     assert again == first | {"idle": 5.0} and again["learners"] == ["mara"] and again["memory"] == 1.0
 
 
+def test_a_class_runs_once(tmp_path):
+    with command.lock(tmp_path) as held:
+        with pytest.raises(install.ClassError, match=rf"running already \(pid {os.getpid()}\).*--collect, --upgrade"):
+            with command.lock(tmp_path):
+                pass
+        child = subprocess.Popen(["sleep", "60"], pass_fds=[held.fileno()])  # as the hub of a killed program
+    with pytest.raises(install.ClassError, match="running already"), command.lock(tmp_path):
+        pass
+    child.kill()
+    child.wait()
+    with command.lock(tmp_path):
+        assert (tmp_path / "hub/lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_port_in_use_is_refused_and_ports_of_its_own_are_changed():
+    free = {name: command.free_port() for name in ("port", "hub_port", "proxy_port", "page_port")}
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        for host in ("127.0.0.1", "0.0.0.0"):
+            with pytest.raises(install.ClassError, match=f"Port {taken} is in use.* --port {taken + 1}"):
+                command.with_free_ports(free | {"host": host, "port": taken})
+        changed = command.with_free_ports(free | {"host": "127.0.0.1", "hub_port": taken})
+        assert changed["hub_port"] != taken and changed | {"hub_port": 0} == free | {"host": "127.0.0.1", "hub_port": 0}
+    with pytest.raises(install.ClassError, match="cannot be reached at 192.0.2.1, port"):
+        command.with_free_ports(free | {"host": "192.0.2.1"})
+    with pytest.raises(install.ClassError, match="--port 70000: expected a number from 1 to 65535"):
+        command.with_free_ports(free | {"host": "127.0.0.1", "port": 70000})
+
+
+def test_what_to_type_in_a_browser_is_named():
+    values = {"host": "127.0.0.1", "port": 8000, "cert": ""}
+    assert command.address(values) == "http://127.0.0.1:8000"
+    assert command.address(values | {"host": "::1", "cert": "hub.crt"}) == "https://[::1]:8000"
+    assert "0.0.0.0" not in command.address(values | {"host": "0.0.0.0"}), "no browser opens that"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_proxy_that_was_left_behind_is_ended_and_nothing_else(tmp_path):
+    (tmp_path / "hub").mkdir()
+    number = tmp_path / "hub/jupyterhub-proxy.pid"
+    wait = [sys.executable, "-c", "import time; time.sleep(60)"]
+    name = f"{tmp_path}/course/configurable-http-proxy"
+    with subprocess.Popen(wait) as other, subprocess.Popen([*wait, name]) as proxy:
+        try:
+            for process in (other, proxy):
+                while not Path(f"/proc/{process.pid}/cmdline").read_bytes():  # empty for a moment after the start
+                    time.sleep(0.01)
+                number.write_text(str(process.pid))
+                command.end_old_proxy(tmp_path)
+                assert not number.exists(), "JupyterHub would end the program that has this number"
+            assert proxy.wait(5) == -signal.SIGTERM and other.poll() is None
+        finally:
+            proxy.kill()
+            other.kill()
+    command.end_old_proxy(tmp_path)
+
+
+def test_the_teachers_page_names_who_is_missing_and_shows_one_lesson(tmp_path):
+    program = (environment.HERE / "class_page.py").read_text(encoding="utf-8")
+    (tmp_path / "mara").mkdir()
+
+    def page(lesson):
+        run = [sys.executable, "-c", program, lesson, "li,kim", tmp_path / "mara"]
+        path = {"PYTHONPATH": str(ROOT / "lessons_src")}
+        return subprocess.run(run, env=os.environ | path, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode()
+
+    whole, second = page(""), page("02")
+    for text in (whole, second):
+        columns = len(re.findall(r'<th scope="col" class', text))
+        missing = re.findall(r'<tr><th class="name" scope="row">(\w+)</th><td colspan="(\d+)"[^>]*>not yet here', text)
+        assert missing == [("li", str(columns + 1)), ("kim", str(columns + 1))]
+        assert "Progress of 1 learner" in text and 'href="?lesson=03">3</a>' in text
+    assert "<b>all</b>" in whole and "<b>2</b>" in second and 'href="?lesson=02"' in whole
+    numbers = re.findall(r'title="(\d+)\.\d+: ', second)
+    assert numbers and set(numbers) == {"2"} and len(re.findall(r'title="\d+\.\d+: ', whole)) > len(numbers)
+
+
 def test_work_is_collected_without_following_anything(tmp_path):
     home, out = tmp_path / "home", tmp_path / "out"
     (home / "work").mkdir(parents=True)
     (home / "work/02_statistics.ipynb").write_text("mine")
     (home / "work/attempts.jsonl").write_text("{}\n")
+    (home / "work/inventory.jsonl").write_text("{}\n")
     (home / "work/notes.txt").write_text("private")
     (tmp_path / "secret").write_text("secret")
     (home / "work/03_link.ipynb").symlink_to(tmp_path / "secret")
@@ -92,13 +189,18 @@ def test_work_is_collected_without_following_anything(tmp_path):
     with open(home / "work/06_large.ipynb", "wb") as file:
         file.truncate(collect.LARGEST + 1)
     left_out = collect.collect({"mara": home, "new": tmp_path / "nobody"}, out)
-    assert sorted(path.name for path in (out / "mara").iterdir()) == ["02_statistics.ipynb", "attempts.jsonl"]
+    logs = ["attempts.jsonl", "inventory.jsonl"]
+    assert sorted(path.name for path in (out / "mara").iterdir()) == ["02_statistics.ipynb", *logs]
     assert [item for _, item, _ in left_out] == [f"{n}.ipynb" for n in ("03_link", "04_pipe", "05_folder", "06_large")]
     copy, lesson = out / "mara/02_statistics.ipynb", home / "work/02_statistics.ipynb"
     assert copy.read_text() == "mine" and copy.stat().st_mtime_ns == lesson.stat().st_mtime_ns
     lesson.unlink()
+    (out / "mara/feedback.html").write_text("well done")
+    (out / "mara/02_feedback.ipynb").write_text("well done")
+    (out / "mara/pages").mkdir()
     collect.collect({"mara": home}, out)
-    assert [path.name for path in (out / "mara").iterdir()] == ["attempts.jsonl"]
+    left = sorted(path.name for path in (out / "mara").iterdir())
+    assert left == ["02_feedback.ipynb", *logs[:1], "feedback.html", *logs[1:], "pages"], "what was not collected stays"
     (home / "away").mkdir()
     shutil.move(home / "work", home / "away")
     (home / "work").symlink_to(home / "away/work")
@@ -235,6 +337,54 @@ print(json.dumps([out, answers, os.access(f"{course}/notebooks/02_statistics.ipy
     assert answers == [] and readable
 
 
+@needs_a_machine
+def test_a_class_that_runs_is_not_started_again_and_its_port_is_not_shared(trial, tmp_path):
+    """The hub goes on, and so does its proxy, which a second hub would end."""
+    proxy = (trial.folder / "hub/jupyterhub-proxy.pid").read_text()
+    again = subprocess.run(**trial.run("--port", trial.port), capture_output=True, text=True)
+    assert again.returncode == 1 and re.match(rf"This class is running already \(pid {trial.hub.pid}\)", again.stderr)
+    (tmp_path / "names.txt").write_text("mara\n")
+    given = ["--folder", tmp_path / "second", "--learners", tmp_path / "names.txt", "--port", trial.port]
+    other = subprocess.run(**trial.run(*given), capture_output=True, text=True)
+    assert other.returncode == 1 and re.match(f"Port {trial.port} is in use", other.stderr), other.stderr
+    assert not (tmp_path / "second/hub/settings.json").exists(), "the port that was refused is not remembered"
+    removed = subprocess.run(**trial.run("--remove"), capture_output=True, text=True, input="remove\n")
+    assert removed.returncode == 1 and "running already" in removed.stderr
+    assert Path(f"/proc/{proxy}/cmdline").read_bytes() and trial.hub.poll() is None
+    end = time.monotonic() + 10
+    while len(said := trial.log().splitlines()) < 5 and time.monotonic() < end:
+        time.sleep(0.2)
+    assert said[0] == f"Setting up the class in {trial.folder} (once)" and len(said) == 5, said
+    assert trial.address in said[2] and "log in as teacher" in said[3] and str(trial.folder / "hub/hub.log") in said[2]
+
+
+@needs_a_machine
+def test_a_class_is_removed_when_the_answer_is_yes(tmp_path, monkeypatch, capsys):
+    group, others = f"lnrm{os.getpid()}", tmp_path / "folder/others"
+    for name in ("hub", "editions/1", "run"):
+        (tmp_path / "folder" / name).mkdir(parents=True)
+    (tmp_path / "folder/course").symlink_to("editions/1")
+    others.write_text("not the class's")
+    command.write_settings(tmp_path / "folder", command.OF_A_CLASS | {"group": group})
+    process = None
+    try:
+        user = accounts.ensure(group, "mara", tmp_path)
+        process = subprocess.Popen(["sleep", "60"], user=user.pw_uid)
+        for answer, code in (("no", 1), ("remove", 0)):
+            monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
+            assert command.main(["--folder", str(tmp_path / "folder"), "--remove"]) == code
+            assert bool(accounts.members(group)) == Path(user.pw_dir).exists() == bool(code)
+        assert "This removes 1 account with all work" in capsys.readouterr().out
+        assert process.wait(5) == -signal.SIGKILL
+        assert list((tmp_path / "folder").iterdir()) == [others]
+        assert not [name for name in Path("/etc/group").read_text().splitlines() if name.startswith(f"{group}:")]
+    finally:
+        if process:
+            process.kill()
+        subprocess.run(["userdel", "--force", "--remove", accounts.account(group, "mara")], capture_output=True)
+        subprocess.run(["groupdel", group], capture_output=True)
+
+
 class Browser:
     """Logs in with a password and follows redirects, with cookies, as a browser does."""
 
@@ -275,6 +425,25 @@ def test_only_who_has_the_password_logs_in_and_only_the_instructor_sees_the_clas
     assert mara.open("/services/progress/")[0] == 403 and mara.open("/hub/admin")[0] == 403
     status, page = teacher.open("/services/progress/")
     assert status == 200 and ("l3" in page if accounts.members(trial.group) else "Nobody" in page), page[:2000]
+    assert "mara" in page and ("not yet here" in page or "Expected" in page), "on the list, and never here"
+    assert teacher.open("/services/progress/?lesson=2")[0] == 200
+    assert "no lesson &lt;b&gt;" in teacher.open("/services/progress/?lesson=%3Cb%3E")[1]
+
+
+@needs_a_machine
+def test_a_forgotten_password_interrupts_nobody(trial):
+    old, hub = slips(trial), trial.hub.pid
+    inside = Browser(trial.address)
+    assert inside.log_in("mara", old["mara"])
+    given = subprocess.run(**trial.run("--password", "Mara"), capture_output=True, text=True)
+    new = slips(trial)
+    assert given.returncode == 0 and new["mara"] in given.stdout and new["mara"] != old["mara"]
+    assert list(new) == list(old) and new["teacher"] == old["teacher"], "in the old one's place"
+    assert not Browser(trial.address).log_in("mara", old["mara"]) and Browser(trial.address).log_in("mara", new["mara"])
+    assert Browser(trial.address).log_in("teacher", old["teacher"])
+    assert inside.open("/hub/home")[0] == 200 and trial.hub.pid == hub and trial.hub.poll() is None
+    stranger = subprocess.run(**trial.run("--password", "stranger"), capture_output=True, text=True)
+    assert stranger.returncode == 1 and "There is no stranger in this class" in stranger.stderr
 
 
 @needs_a_machine
@@ -427,3 +596,16 @@ def test_a_killed_hub_loses_nothing_and_then_stops_what_is_idle(trial):
     assert asyncio.run(idle()), "a server that nobody used for six seconds is still there"
     home = Path(accounts.members(trial.group)["l5"].pw_dir)
     assert "while the hub was there" in (home / LESSON).read_text()
+
+
+@needs_a_machine
+def test_ctrl_c_ends_a_class_in_two_lines(trial):
+    """Comes last: the class is over then."""
+    trial.hub.send_signal(signal.SIGINT)
+    assert trial.hub.wait(60) == 0
+    first, second = trial.log().splitlines()[-2:]
+    assert first.startswith("Stopping every server") and second.startswith("The class has ended.")
+    log = (trial.folder / "hub/hub.log").read_text()
+    assert "KeyboardInterrupt" not in log and (trial.folder / "hub/hub.log").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(OSError):
+        urllib.request.urlopen(trial.address, timeout=5)
