@@ -15,7 +15,7 @@ from teaching.grading import feedback, lesson
 from teaching.grading.jail import KINDS, Jail, Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.marking import Marker, digest, handed_in
-from teaching.grading.sheet import Sheet
+from teaching.grading.sheet import Sheet, state
 from teaching.grading.worker import Worker, holds
 
 
@@ -23,14 +23,22 @@ def parser():
     made = argparse.ArgumentParser(
         prog="python -m teaching.grading",
         description="Grade the submissions of a lesson. A run that was stopped goes on where it was: submissions that "
-        "stand in the CSV file already, and have not changed since, are not run again.",
+        "the CSV file has already, and that have not changed since, are not run again, unless an answer of theirs was "
+        "stopped and this run allows more.",
     )
     made.add_argument("lesson", help="06 or 06_batchnorm")
     made.add_argument("folder", type=Path, metavar="IN", help="a notebook or a folder for each learner")
     made.add_argument("out", type=Path, metavar="OUT", help="the CSV file; pages and log: a folder")
     defaults = Limits()
-    made.add_argument("--seconds", type=float, default=defaults.seconds, help="an answer's, at least (%(default)s)")
+    made.add_argument(
+        "--seconds",
+        type=float,
+        default=defaults.seconds,
+        help="processor time of an answer, at least (%(default)s). Where the course's own answer is slow, ten times "
+        "what that takes on this machine; by the clock up to three times as long, because the machine may be busy",
+    )
     made.add_argument("--memory", type=float, default=defaults.memory / 2**30, help="in GiB, a process (%(default)s)")
+    made.add_argument("--again", action="append", default=[], metavar="NAME", help="grade this learner again anyway")
     made.add_argument("--user", default=defaults.user, help="who runs the answers, if you are root (%(default)s)")
     made.add_argument("--jail", choices=KINDS, default="", help="not the best that works here, but this one")
     made.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python", help="the lessons' Python")
@@ -45,54 +53,81 @@ def main(arguments=None, root=ROOT):
     except GradingError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nStopped; the same command goes on.", file=sys.stderr)  # on a line of its own, below a learner's name
+        return 130
 
 
 def grade(options, root=ROOT):
     """Grade all submissions of a folder; return the exit status."""
     wanted = lesson.read(lesson.find(options.lesson, root), root)
     handed = handed_in(options.folder, wanted)
-    sheet = Sheet(options.out, wanted)
-    pages = options.out.with_suffix("")
-    pages.mkdir(parents=True, exist_ok=True)
+    unknown = [name for name in options.again if name not in {one.learner for one in handed}]
+    if unknown:
+        names = ", ".join(one.learner for one in handed)
+        raise GradingError(f"--again: no learner is called {unknown[0]!r}. There are {names[:500]}.")
     limits = Limits(seconds=options.seconds, memory=int(options.memory * 2**30), user=options.user)
+    sheet = Sheet(options.out, wanted, limits)
+    pages = _folder_of_pages(options.out, options.folder)
     with open(pages / "log.txt", "a", encoding="utf-8") as log:
         try:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise GradingError(f"another run is writing {options.out}. Wait for it, or name another OUT.") from None
         with Worker(Jail(root, options.python, limits, wanted, options.jail)) as worker:
-            _grade_all(Marker(wanted, worker), handed, sheet, options.folder, pages, _saying(log))
+            _grade_all(Marker(wanted, worker), handed, sheet, options.folder, pages, _saying(log), options.again)
     return 0
 
 
+def _folder_of_pages(out, submissions):
+    """Return the folder beside a CSV file that is called like it, for the pages and the log; it is made."""
+    pages = out.with_suffix("")
+    if pages == out:
+        raise GradingError(f"{out} has no ending; name a file, OUT={out}.csv.")
+    if pages.resolve() == submissions.resolve():
+        raise GradingError(f"the pages of {out} would lie among the submissions, in {pages}. Name another OUT.")
+    try:
+        pages.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GradingError(f"the folder {pages} cannot be made ({error.strerror}). Name another OUT.") from None
+    return pages
+
+
 def _saying(log):
-    def say(text):
-        print(text, flush=True)
+    """Return a function that prints a line, and writes it into the log. shown: its beginning, which is printed."""
+
+    def say(text, shown=""):
+        print(text.removeprefix(shown), flush=True)
         print(text, file=log, flush=True)
 
     return say
 
 
-def _grade_all(marker, handed, sheet, folder, pages, say):
-    say(f"{marker.lesson.stem}: {len(handed)} submissions, {datetime.now():%Y-%m-%d %H:%M}")
+def _grade_all(marker, handed, sheet, folder, pages, say, again):
+    many = f"{len(handed)} submission{'s' if len(handed) > 1 else ''}"
+    say(f"{marker.lesson.stem}: {many}, {datetime.now():%Y-%m-%d %H:%M}")
     say("What a submission meets on this machine, each tried just now:")
     for what, good, how in holds(marker.worker):
         say(f"  {'yes' if good else 'NO '}  {what}: {how}")
     new = 0
     for one in handed:
-        if sheet.has(one.learner, digest(one.path)) and (pages / feedback.name(one.learner)).exists():
+        done = sheet.has(one.learner, digest(one.path)) and (pages / feedback.name(one.learner)).exists()
+        if done and one.learner not in again:
             continue
+        print(shown := f"{one.learner:24} ", end="", flush=True)
         result = marker.mark(one, folder)
         _write(pages / feedback.name(one.learner), feedback.page(result, marker.lesson))
         sheet.add(result)
         new += 1
-        say(_line(result))
+        say(_line(result), shown)
     kept = len(handed) - new
     gone = sorted(sheet.rows.keys() - {one.learner for one in handed})
     if kept:
-        say(f"{kept} stood in {sheet.path} already and have not changed.")
+        have = "are in {} already and have" if kept > 1 else "is in {} already and has"
+        say(f"{kept} {have.format(sheet.path)} not changed. To grade one again: ARGS='--again NAME'")
     if gone:
-        say(f"{len(gone)} rows belong to learners who are not in {folder}; they were kept: {', '.join(gone)[:200]}")
+        rows = f"{len(gone)} rows belong to learners" if len(gone) > 1 else "1 row belongs to a learner"
+        say(f"{rows} not in {folder}, kept: {', '.join(gone)[:200]}")
     say(f"{new} graded. Points: {sheet.path}; pages and log: {pages}/")
 
 
@@ -106,7 +141,7 @@ def _line(result):
     of = f"{result.points():4.3g} of {result.of():g}"
     more = f" + {result.points(True):g} of {result.of(True):g} optional" if result.of(True) else ""
     held = f", {result.held:g} HELD" if result.held else ""
-    wrong = [f"{mark.number} {mark.verdict}" for mark in result.marks if mark.verdict != "right"]
+    wrong = [f"{mark.number} {state(mark)}" for mark in result.marks if mark.verdict != "right"]
     what = result.why or ", ".join(wrong)
     return f"{result.learner:24} {of}{more}{held}  {result.seconds:5.1f} s  {what}"
 

@@ -49,21 +49,23 @@ def page(result, lesson):
     if result.held:
         total += f". {_number(result.held)} more are held until your instructor has looked at an answer"
     notes = [f"The file could not be graded: {result.why}."] if result.why else []
-    notes += [f"{remark}." for remark in result.remarks]
+    notes += [remark.page for remark in result.remarks]
     parts = "".join(f"<p>{escape(note)}</p>\n" for note in notes)
-    parts += "\n".join(_part(mark) for mark in result.marks) if not result.why else ""
+    if not result.why:
+        parts += "\n".join(_part(mark, lesson.exercises[mark.number].title) for mark in result.marks)
     title = f"Lesson {lesson.number}: {result.learner}"
     return PAGE.format(title=escape(title), sum=escape(total + "."), parts=parts)
 
 
-def _part(mark):
+def _part(mark, title):
     points = f"{_number(mark.points)} of {mark.of}" + (", optional" if mark.optional else "")
-    lines = [f"<h2>Exercise {mark.number} · {SAYS[mark.verdict]} · {points}</h2>"]
+    lines = [f"<h2>{mark.number} · {escape(title)} · {SAYS[mark.verdict]} · {points}</h2>"]
     if mark.said:
-        lines.append(f'<p class="said">{escape(mark.said)}</p>')
+        said = mark.said if mark.verdict != "stopped" else f"{mark.said[:1].upper()}{mark.said[1:]}."
+        lines.append(f'<p class="said">{escape(said)}</p>')
     if mark.look:
         lines.append(f"<p>Your instructor looks at this answer: {escape(', '.join(mark.look))}.</p>")
-    lines += [f"<p>{escape(remark[:1].upper() + remark[1:])}.</p>" for remark in mark.remarks]
+    lines += [f"<p>{escape(remark.page)}</p>" for remark in mark.remarks]
     if mark.cells and mark.verdict != "waits":
         code = escape("\n\n".join(mark.cells))
         lines.append(f"<details><summary>The answer that was graded</summary><pre>{code}</pre></details>")

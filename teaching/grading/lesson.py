@@ -64,6 +64,11 @@ class Exercise:
         """What the course's answer binds."""
         return names(self.answer)[1]
 
+    @property
+    def title(self):
+        """What its checks are given: "channel_stats", or several names with commas."""
+        return ", ".join(expression for _, expression in self.checks)
+
 
 @dataclass(frozen=True)
 class Lesson:

@@ -1,15 +1,25 @@
 """A submission's answers, run one by one in the course's own lesson, and given points."""
 
 import hashlib
+import re
 import time
+import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from coursebuild.syntax import names
+from lessonkit.progress.page import in_order
 from teaching.grading import submission, suspect
 from teaching.grading.lesson import GradingError, bare
+from teaching.grading.submission import Remark
 
 STOPPED = "the answer brought down the process that runs the answers, twice"
+COPY = re.compile(r"( ?\(\d+\)|-Copy\d+)+$")  # what browsers and JupyterLab put after the name of a second copy
+NO_NAME = re.compile(  # in the name of a file that says which exercise it is, and not whose
+    r"[()]|^\W*\d{0,2}\W*$|(?<![^\W\d_])(lessons?|exercises?|assignment|homework|notebook|submission|solutions?|answers?|"
+    r"final|copy|version|draft|untitled|batch ?norm|layer ?norm|übung|uebung|lösung|abgabe|aufgabe)(?![^\W\d_])",
+    re.IGNORECASE,
+)
 
 
 @dataclass
@@ -65,7 +75,7 @@ class Handed:
 
 
 def handed_in(folder, lesson):
-    """Return a Handed for each learner in a folder, in order.
+    """Return a Handed for each learner in a folder, in the order of their names.
 
     A learner is a file (ann.ipynb, ann_06_batchnorm.ipynb) or a folder with notebooks anywhere in it.
     """
@@ -78,15 +88,32 @@ def handed_in(folder, lesson):
         if path.is_dir():
             found.append(_from_folder(path, lesson))
         elif path.suffix == ".ipynb":
-            name = path.stem.removesuffix(lesson.stem).rstrip("_- ") or path.stem
-            found.append(Handed(name, path))
+            found.append(_from_file(path, lesson))
     if not found:
         raise GradingError(f"{folder} holds no notebook and no folder of a learner. Name the one that does: IN=...")
     for at, one in enumerate(found):
         if one.learner in taken:
-            found[at] = Handed(str((one.path or folder / one.learner).relative_to(folder)), one.path, one.remarks)
+            where = str((one.path or folder / one.learner).relative_to(folder))
+            sheet = f"a second submission called {one.learner}; each has a row"
+            page = f"There is a second submission with the name {one.learner}. This page is of {where}."
+            found[at] = Handed(where, one.path, (*one.remarks, Remark(sheet, page)))
         taken.add(found[at].learner)
-    return found
+    return sorted(found, key=lambda one: in_order(one.learner))
+
+
+def _from_file(path, lesson):
+    """Return the Handed of a notebook that lies among others: its name without the lesson's is the learner's."""
+    plain = COPY.sub("", path.stem)
+    name = _composed(plain.removesuffix(lesson.stem).rstrip("_- "))
+    if name and not NO_NAME.search(name):
+        return Handed(name, path)
+    told = f"The name of your file does not say who you are. Call it YOUR_NAME_{lesson.stem}.ipynb."
+    return Handed(_composed(path.stem), path, (Remark("the file's name does not look like a learner's", told),))
+
+
+def _composed(name):
+    """Return a name as most systems write it: macOS stores Ü as two characters."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _from_folder(folder, lesson):
@@ -102,10 +129,13 @@ def _from_folder(folder, lesson):
     if not fitting:
         fitting = paths  # to say what they hold instead
     if not fitting:
-        return Handed(folder.name, None)
+        return Handed(_composed(folder.name), None)
     chosen = max(fitting, key=lambda path: path.stat().st_mtime)
-    remarks = (f"{len(fitting)} notebooks would do; the newest was taken",) if len(fitting) > 1 else ()
-    return Handed(folder.name, chosen, remarks)
+    if len(fitting) == 1:
+        return Handed(_composed(folder.name), chosen)
+    told = f"You handed in {len(fitting)} notebooks of this lesson. The newest was graded: {chosen.name}."
+    remark = Remark(f"{len(fitting)} notebooks would do; the newest was taken", told)
+    return Handed(_composed(folder.name), chosen, (remark,))
 
 
 def _holds(path, lesson):
@@ -158,6 +188,10 @@ class Marker:
             mark.verdict, mark.said, mark.look = "stopped", STOPPED, [STOPPED]
             return mark
         mark.verdict, mark.said = reply["verdict"], reply["said"]
+        if reply["printed"]:  # more than inside/ carries out
+            times = f"{reply['printed']:,} times"
+            told = f"Your answer printed {times} while it was checked. That takes long and nobody reads it."
+            mark.remarks = [*mark.remarks, Remark(f"printed {times}", f"{told} Remove the print.")]
         earned = exercise.points * reply["passed"] / len(exercise.checks)
         if 0 < reply["passed"] < len(exercise.checks):
             mark.verdict = "partly"

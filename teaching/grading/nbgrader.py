@@ -21,6 +21,26 @@ import os
 import sys
 
 from nbgrader import preprocessors
+from nbgrader.api import Gradebook
+from nbgrader.converters.base import NbGraderException
+from nbgrader.preprocessors.base import NbGraderPreprocessor
+
+
+class OnlyReleased(NbGraderPreprocessor):
+    """Refuse a notebook without nbgrader's cells: nbgrader would give it 0 points and say nothing."""
+
+    def preprocess(self, notebook, resources):
+        if not any("nbgrader" in cell.metadata for cell in notebook.cells):
+            student, lesson, book = (resources["nbgrader"][key] for key in ("student", "assignment", "db_url"))
+            with Gradebook(book, "layernorm") as gradebook:
+                gradebook.remove_submission(lesson, student)  # or its points would be exported as 0
+            raise NbGraderException(
+                f"The notebook of {{student}} was not made from release/{{lesson}}: it has no cells of nbgrader's, and "
+                "would get 0 points however good it is. The course's own grader takes every copy of the lesson: "
+                f"make grade LESSON={{lesson[:2]}} IN={{os.path.abspath('submitted')}} OUT=grades.csv"
+            )
+        return notebook, resources
+
 
 os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # nbgrader calls alembic by name
 os.environ["JUPYTER_PATH"] = {jupyter!r}  # the kernel "python3" is the lessons' own
@@ -36,6 +56,14 @@ c.GenerateAssignment.preprocessors = [
     preprocessors.SaveCells,
     preprocessors.CheckCellMetadata,
     preprocessors.ClearOutput,
+]
+c.Autograde.sanitize_preprocessors = [
+    OnlyReleased,
+    preprocessors.ClearOutput,
+    preprocessors.DeduplicateIds,
+    preprocessors.OverwriteKernelspec,
+    preprocessors.OverwriteCells,
+    preprocessors.CheckCellMetadata,
 ]
 c.ExecutePreprocessor.timeout = 120
 c.ExecutePreprocessor.iopub_timeout = 30
@@ -113,6 +141,7 @@ def main(arguments=None):
         print(error, file=sys.stderr)
         return 1
     print(f"{options.folder}/source/{stem}: {total:g} points. Go on there: nbgrader generate_assignment {stem}")
+    print(f"Hand out release/{stem}, and nothing else: nbgrader cannot grade a copy of notebooks/{stem}.ipynb.")
     return 0
 
 

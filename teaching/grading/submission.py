@@ -19,10 +19,21 @@ IPYTHON = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?\??)$", re.MULTILINE)  # %magic
 
 @dataclass
 class Answer:
-    """The answer to one exercise. cells: texts to run in order, the last one is the exercise's own; [] if missing."""
+    """The answer to one exercise. cells: texts to run in order, the last one is the exercise's own; [] if missing.
+
+    remarks: Remark objects.
+    """
 
     cells: list = field(default_factory=list)
     remarks: list = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What was found in a submission. sheet: for the instructor, in few words. page: sentences to the learner."""
+
+    sheet: str
+    page: str
 
 
 class Unreadable(Exception):
@@ -69,15 +80,21 @@ def _answer(lesson, exercise, found, own):
     answer = Answer()
     chosen = _chosen(exercise, found, answer.remarks)
     if chosen is None:
-        answer.remarks.append("the exercise's cell is missing")
+        way_out = f"Copy it from a fresh lesson {lesson.number} and hand in again."
+        answer.remarks.append(Remark("the exercise's cell is missing", f"The exercise's cell is missing. {way_out}"))
         return answer
     kind, text = chosen
     if kind != "code":
-        answer.remarks.append(f"the cell had become a {kind} cell; it is run as code")
+        sheet = f"the cell had become a {kind} cell; it is run as code"
+        page = f"Your cell had become a {kind} cell, which a notebook does not run. It was graded as code all the same."
+        answer.remarks.append(Remark(sheet, page))
     text = _python(text, answer.remarks)
     helpers = _helpers(lesson, exercise, text, [_python(one, []) for one in own if CARD.search(one) is None])
     if helpers:
-        answer.remarks.append("uses own cells of the learner's: " + ", ".join(sorted(_first_names(helpers))))
+        bound = sorted(set().union(*(names_of(one)[1] for one in helpers)))
+        whose = "Your own cell" if len(helpers) == 1 else f"Your own {len(helpers)} cells"
+        used = f"{whose} with {listed(bound)} {'was' if len(helpers) == 1 else 'were'} used too."
+        answer.remarks.append(Remark(f"own cells used too: {', '.join(bound)}", used))
     answer.cells = [*helpers, text]
     return answer
 
@@ -97,9 +114,13 @@ def _chosen(exercise, found, remarks):
     else:
         return None
     if way is not ways[0]:
-        remarks.append("the cell has lost its card; it was found by " + ("its id" if way is ways[1] else "its names"))
+        sheet = "the cell has lost its card; it was found by " + ("its id" if way is ways[1] else "its names")
+        card = f"its first line, # Exercise {exercise.number}"
+        remarks.append(Remark(sheet, f"Your cell has lost {card}. It was found and graded all the same."))
     if len(fitting) > 1:
-        remarks.append(f"there are {len(fitting)} cells of this exercise; the last one that is no blank counts")
+        sheet = f"there are {len(fitting)} cells of this exercise; the last one that is no blank counts"
+        page = f"Your notebook has {len(fitting)} cells of this exercise. The last one with an answer was graded."
+        remarks.append(Remark(sheet, page))
     done = [one for one in fitting if not WAITS.search(one[1])] or fitting
     return done[-1]
 
@@ -132,8 +153,10 @@ def names_of(text):
         return set(), set()
 
 
-def _first_names(texts):
-    return {min(names_of(text)[1]) for text in texts}
+def listed(words):
+    """Return words as a person lists them: a, b and c."""
+    *before, last = words
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 def _python(text, remarks):
@@ -143,6 +166,7 @@ def _python(text, remarks):
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         plain, n = IPYTHON.subn(lambda found: f"{found[1]}pass  # left out: {found[2]}", text)
         if n:
-            remarks.append(f"{n} line{'s' if n > 1 else ''} of IPython's own (% or ! or ?) left out")
+            lines = f"{n} line{'s' if n > 1 else ''} of IPython's own (% or ! or ?)"
+            remarks.append(Remark(f"{lines} left out", f"{lines} {'were' if n > 1 else 'was'} left out."))
         return plain
     return text

@@ -1,6 +1,7 @@
 """Grading: what a notebook is taken for, what it gets, and that no row is ever lost."""
 
 import csv
+import functools
 import json
 import os
 import signal
@@ -32,8 +33,12 @@ def answers_in(notebook, tmp_path):
     return submission.answers(six(), submission.cells(write(notebook, tmp_path / "ann.ipynb")))
 
 
+def sheets(found):
+    return [remark.sheet for remark in found.remarks]
+
+
 def rows(path):
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         return {row["learner"]: row for row in csv.DictReader(file)}
 
 
@@ -88,8 +93,9 @@ def test_a_cell_that_lost_its_card_is_found_by_its_id_or_its_names(tmp_path):
             cell["source"] = "".join(cell["source"]).partition("\n")[2]
             cell["id"] = "lost" if cell["id"] == "ex-6-2" else cell["id"]
     found = answers_in(notebook, tmp_path)
-    assert found["6.1"].remarks == ["the cell has lost its card; it was found by its id"]
-    assert found["6.2"].remarks == ["the cell has lost its card; it was found by its names"]
+    assert sheets(found["6.1"]) == ["the cell has lost its card; it was found by its id"]
+    assert sheets(found["6.2"]) == ["the cell has lost its card; it was found by its names"]
+    assert "its first line, # Exercise 6.2" in found["6.2"].remarks[0].page
     assert found["6.2"].cells[0].startswith("class RunningStatistics")
 
 
@@ -102,10 +108,11 @@ def test_missing_doubled_and_converted_cells(tmp_path):
     again = [code(six().exercises["6.1"].answer + f"\n# {n}", f"copy-{n}") for n in (1, 2)]
     notebook["cells"] += [*again, code(six().exercises["6.1"].blank, "blank")]
     found = answers_in(notebook, tmp_path)
-    assert found["6.5"].cells == [] and found["6.5"].remarks == ["the exercise's cell is missing"]
-    assert found["6.4"].cells == [six().exercises["6.4"].answer] and "markdown" in found["6.4"].remarks[0]
+    assert found["6.5"].cells == [] and sheets(found["6.5"]) == ["the exercise's cell is missing"]
+    assert found["6.5"].remarks[0].page.endswith("Copy it from a fresh lesson 6 and hand in again.")
+    assert found["6.4"].cells == [six().exercises["6.4"].answer] and "markdown" in sheets(found["6.4"])[0]
     assert found["6.2"].cells == [six().exercises["6.2"].answer] and not found["6.2"].remarks
-    assert found["6.1"].cells[-1].endswith("# 2") and "4 cells of this exercise" in found["6.1"].remarks[0]
+    assert found["6.1"].cells[-1].endswith("# 2") and "4 cells of this exercise" in sheets(found["6.1"])[0]
 
 
 def test_own_cells_that_an_answer_reads_come_with_it(tmp_path):
@@ -122,13 +129,15 @@ def test_own_cells_that_an_answer_reads_come_with_it(tmp_path):
         "def pair(rows):",
         "# Exercise 6.1 · ●●○○○ · 3 min",
     ]
+    assert sheets(found) == ["own cells used too: HALF, maths, pair"]
+    assert found.remarks[0].page == "Your own 2 cells with HALF, maths and pair were used too."
 
 
 def test_lines_of_ipython_s_own_are_left_out(tmp_path):
     text = "%load_ext autoreload\n!ls\ndef channel_stats(x):\n    return x\nchannel_stats?"
     found = answers_in(with_answers(ex_6_1=text), tmp_path)["6.1"]
     compile(found.cells[0], "answer", "exec")
-    assert found.remarks == ["3 lines of IPython's own (% or ! or ?) left out"]
+    assert sheets(found) == ["3 lines of IPython's own (% or ! or ?) left out"]
 
 
 BAD_FILES = {
@@ -181,11 +190,36 @@ def test_learners_are_files_or_folders_in_any_layout(tmp_path):
         "dee": None,
         "fay": "fay/06_batchnorm.ipynb",
     }
+    assert marking.handed_in(tmp_path, six())[1].remarks[0].sheet == "a second submission called ann; each has a row"
     with pytest.raises(GradingError, match="is no folder"):
         marking.handed_in(tmp_path / "nowhere", six())
     (tmp_path / "empty").mkdir()
     with pytest.raises(GradingError, match="holds no notebook"):
         marking.handed_in(tmp_path / "empty", six())
+
+
+NAMES = {  # of a file: (the learner, whether that is doubtful)
+    "ann_06_batchnorm.ipynb": ("ann", False),
+    "ben_06_batchnorm (1).ipynb": ("ben", False),  # what a browser calls a second download
+    "cem-06_batchnorm-Copy1.ipynb": ("cem", False),
+    "Zoe\u0308 Çelik.ipynb": ("Zoë Çelik", False),
+    "s1234567.ipynb": ("s1234567", False),
+    "Copycat, Finalia.ipynb": ("Copycat, Finalia", False),
+    "06_batchnorm.ipynb": ("06_batchnorm", True),
+    "Übung 6 (final) (2).ipynb": ("Übung 6 (final) (2)", True),
+    "lesson_06.ipynb": ("lesson_06", True),
+    "Untitled1.ipynb": ("Untitled1", True),
+    "6.ipynb": ("6", True),
+}
+
+
+def test_a_file_that_does_not_look_like_a_learner_s_name_gets_a_remark(tmp_path):
+    for file in NAMES:
+        write({"cells": []}, tmp_path / file)
+    found = {one.path.name: (one.learner, bool(one.remarks)) for one in marking.handed_in(tmp_path, six())}
+    assert found == NAMES
+    learners = [one.learner for one in marking.handed_in(tmp_path, six())]
+    assert learners[-3:] == ["Übung 6 (final) (2)", "Untitled1", "Zoë Çelik"] and learners[:2] == ["6", "06_batchnorm"]
 
 
 # --------------------------------------------------------------------------------------- what a person looks at
@@ -260,12 +294,14 @@ def result(learner="ann", **changed):
 
 
 def test_the_sheet_is_whole_after_each_row_and_is_taken_up_again(tmp_path):
-    sheet = Sheet(tmp_path / "grades.csv", six())
-    for name in ("ann", "=1+1", 'Bob "the 2nd", Jr.', "Ünal"):
+    sheet = Sheet(tmp_path / "grades.csv", six(), Limits())
+    for name in ("zoe", "Ünal", "ann", "=1+1", 'Bob "the 2nd", Jr.', "seat 10", "seat 9", "Łukasz"):
         sheet.add(result(name))
         assert len(rows(sheet.path)) == len(sheet.rows)
-    again = Sheet(sheet.path, six())
-    assert list(again.rows) == ["ann", "=1+1", 'Bob "the 2nd", Jr.', "Ünal"]
+    again = Sheet(sheet.path, six(), Limits())
+    assert list(again.rows) == ["=1+1", "ann", 'Bob "the 2nd", Jr.', "Łukasz", "seat 9", "seat 10", "Ünal", "zoe"]
+    assert sheet.path.read_bytes().startswith(b"\xef\xbb\xbflearner,") and "ex 6.1" in rows(sheet.path)["ann"]
+    assert rows(sheet.path)["Ünal"]["page"] == f"grades/{feedback.name('Ünal')}"
     assert again.has("ann", "1") and again.has("=1+1", "1")
     assert not again.has("ann", "2") and not again.has("eve", "1") and not again.has("ann", "")
     assert "'=1+1" in rows(sheet.path)  # for a spreadsheet no formula
@@ -277,18 +313,76 @@ def test_a_sheet_of_something_else_is_left_alone(tmp_path):
     path = tmp_path / "grades.csv"
     path.write_text("name,points\nann,3\n", encoding="utf-8")
     with pytest.raises(GradingError, match=r"is no sheet of 06_batchnorm.*OUT="):
-        Sheet(path, six())
+        Sheet(path, six(), Limits())
     assert path.read_text(encoding="utf-8") == "name,points\nann,3\n"
+    with pytest.raises(GradingError, match=r"is no sheet of 07_backward.*OUT=grades_07.csv"):
+        Sheet(path, lesson.read(lesson.find("7")), Limits())
+    with pytest.raises(GradingError, match=r"is a folder; name a file, OUT=.*/grades.csv"):
+        Sheet(tmp_path, six(), Limits())
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(GradingError, match="cannot be read"):
+        Sheet(path, six(), Limits())
+
+
+def test_a_sheet_of_the_first_edition_is_read_and_goes_on(tmp_path):
+    path = tmp_path / "grades.csv"
+    head = ["learner", "points", "of", "optional points", "optional of", "held", *six().exercises]
+    head += ["look", "remarks", "seconds", "file", "sha256", "course"]
+    ends = [",,,7.5,a.ipynb,1,", ",,,0.1,b.ipynb,2,"]
+    lines = [f"=ann,12,12,3,3,0,2,3,3,2,2,3{ends[0]}", f"bo,2,12,0,3,0,0,0,0,2,0,0{ends[1]}"]
+    path.write_text("\n".join([",".join(head), *(line + six().digest for line in lines)]) + "\n", encoding="utf-8")
+    sheet = Sheet(path, six(), Limits())
+    assert sheet.rows["bo"]["ex 6.4"] == "2" and sheet.has("bo", "2") and sheet.has("=ann", "1")
+    more = Sheet(path, six(), Limits(seconds=60))
+    assert more.has("=ann", "1") and not more.has("bo", "2")  # it does not say whether an answer was stopped
+    sheet.add(result("eve"))
+    assert list(rows(path)) == ["=ann", "bo", "eve"] and rows(path)["=ann"]["ex 6.1"] == "2"
+    assert rows(path)["eve"]["limits"] == "20 s, 2 GiB"
+
+
+def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_path):
+    path = tmp_path / "grades.csv"
+    sheet = Sheet(path, six(), Limits())
+    what = {
+        "loop": ("stopped", "not done after 20 s: an endless loop, or far too slow"),
+        "error": ("raised", "MemoryError"),
+        "wrong": ("not yet", "Not yet."),
+        "blank": ("waits", ""),
+        "right": ("right", "Right."),
+    }
+    for name, (verdict, said) in what.items():
+        found = result(name)
+        found.marks[0].verdict, found.marks[0].said = verdict, said
+        sheet.add(found)
+    sheet.add(result("damaged", why="this is no notebook"))
+    states = {name: row["state"] for name, row in rows(path).items()}
+    assert states == {
+        "loop": "6.1 stopped after 20 s",
+        "error": "6.1 raised an error",
+        "wrong": "6.1 not yet",
+        "blank": "6.1 not answered",
+        "right": "",
+        "damaged": "not graded",
+    }
+
+    def anew(**limits):
+        again = Sheet(path, six(), Limits(**limits))
+        return {name for name in states if not again.has(name, "1")}
+
+    assert anew() == anew(seconds=10) == anew(seconds=20, memory=2 << 30) == set()
+    assert anew(seconds=60) == anew(seconds=20.5, memory=1 << 30) == {"loop"}
+    assert anew(memory=4 << 30) == {"loop", "error"}
 
 
 def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
     bad = "<script>alert(1)</script>"
-    found = result(bad, remarks=[bad])
+    found = result(bad, remarks=[submission.Remark("", bad)])
     found.marks[0].said, found.marks[0].cells, found.marks[1].look = bad, [bad], [bad]
     found.marks[1].held, found.marks[1].points = 3, 0
     page = feedback.page(found, six())
     assert bad not in page and page.count("&lt;script&gt;") >= 5
     assert "9 of 12 points, and 3 of 3 from optional exercises. 3 more are held" in page
+    assert "<h2>6.1 · channel_stats · Right · 2 of 2</h2>" in page
     names = [feedback.name(learner) for learner in ("ann", "../ann", "a/b", "Ünal", "a" * 300, ".", "A n n")]
     assert len(set(names)) == len(names) and not any("/" in name or name.startswith(".") for name in names)
 
@@ -330,14 +424,16 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     page = (tmp_path / "grades/three.html").read_text(encoding="utf-8")
     assert "Not yet. " in page and "ZeroDivisionError: division by zero. In the line: reduced_axes = 1 / 0" in page
     log = (tmp_path / "grades/log.txt").read_text(encoding="utf-8")
-    assert "another Unix user" in log and "7 graded" in log
+    assert "another Unix user" in log and "7 graded" in log and "\nuntouched  " in log
+    assert found["three"]["state"] == "6.1 not yet; 6.2 not yet; 6.4 raised an error"
+    assert all((tmp_path / row["page"]).is_file() for row in found.values())
 
     write(stored(), folder / "untouched.ipynb")  # handed in anew
     (folder / "none").rmdir()
     capsys.readouterr()
     assert main(["6", str(folder), str(out)]) == 0
     said = capsys.readouterr().out
-    assert "5 stood in" in said and "1 graded" in said and "kept: none" in said
+    assert "5 are in" in said and "1 graded" in said and "kept: none" in said
     assert rows(out)["untouched"]["points"] == "12" and rows(out).keys() == found.keys()
 
 
@@ -364,13 +460,13 @@ def one_mark(stem, number, worker, tmp_path):
 
 
 def test_points_are_shared_out_among_several_checks(tmp_path):
-    reply = dict(verdict="not yet", said="Not yet.", passed=2, broken=[], seconds=0.1)
+    reply = dict(verdict="not yet", said="Not yet.", passed=2, broken=[], seconds=0.1, printed=0)
     found = one_mark(lesson.find("14"), "14.5", Answering(reply), tmp_path)
     assert (found.verdict, found.of, round(found.points, 2)) == ("partly", 4, 2.67)
 
 
 def test_an_answer_that_brings_the_worker_down_is_tried_once_more(tmp_path):
-    right = dict(verdict="right", said="Right.", passed=1, broken=[], seconds=0.1)
+    right = dict(verdict="right", said="Right.", passed=1, broken=[], seconds=0.1, printed=0)
     assert one_mark(SIX, "6.1", Answering(None, right), tmp_path).points == 2
     found = one_mark(SIX, "6.1", Answering(None, None), tmp_path)
     assert (found.verdict, found.points) == ("stopped", 0) and "brought down" in found.said
@@ -393,6 +489,57 @@ def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
     second = rows(out)
     assert len(second) == 5 and {row["points"] for row in second.values()} == {"12"}
     assert {name: second[name] for name in first} == first  # as they were, their seconds too
+
+
+@runs
+def test_ctrl_c_ends_in_one_line_and_loses_nothing(tmp_path):
+    folder, out = tmp_path / "in", tmp_path / "grades.csv"
+    write(stored(), folder / "ann.ipynb")
+    write(with_answers(ex_6_1="while True:\n    pass"), folder / "bo.ipynb")
+    command = [sys.executable, "-m", "teaching.grading", "6", str(folder), str(out)]
+    streams = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    normal = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a test in the background ignores it
+    started = subprocess.Popen(command, cwd=ROOT, start_new_session=True, preexec_fn=normal, **streams)
+    while not started.stdout.readline().startswith("ann "):
+        assert started.poll() is None
+    os.killpg(started.pid, signal.SIGINT)
+    said, errors = started.communicate(timeout=60)
+    assert said.startswith("bo ") or not said  # the name stands there before its result
+    assert started.returncode == 130 and errors == "\nStopped; the same command goes on.\n"
+    assert list(rows(out)) == ["ann"]
+
+
+@runs
+def test_answers_that_were_stopped_are_graded_again_where_more_is_allowed(tmp_path, capsys):
+    folder, out = tmp_path / "in", tmp_path / "grades.csv"
+    slow = "import time\nuntil = time.process_time() + 3\nwhile time.process_time() < until:\n    pass\n"
+    write(with_answers(solved=False, ex_6_1=slow + six().exercises["6.1"].answer), folder / "slow.ipynb")
+    write(stored(solved=False), folder / "ann.ipynb")
+    assert main(["6", str(folder), str(out), "--seconds", "2"]) == 0
+    assert rows(out)["slow"]["state"].startswith("6.1 stopped after 2 s; 6.2 not answered")
+    capsys.readouterr()
+    assert main(["6", str(folder), str(out), "--seconds", "2", "--again", "ann"]) == 0
+    said = capsys.readouterr().out
+    assert "1 graded" in said and "\nann  " in said and "1 is in" in said
+    assert main(["6", str(folder), str(out), "--seconds", "20"]) == 0
+    assert "1 graded" in capsys.readouterr().out and rows(out)["slow"]["ex 6.1"] == "2"
+    assert main(["6", str(folder), str(out), "--again", "eve"]) == 1
+    assert "no learner is called 'eve'. There are ann, slow." in capsys.readouterr().err
+
+
+def test_a_wrong_out_is_refused_before_anything_is_written(tmp_path, capsys):
+    write(stored(), tmp_path / "in/ann.ipynb")
+    (tmp_path / "file").write_text("")
+    wrong = {
+        "in": "is a folder; name a file, OUT=",
+        "grades": "has no ending; name a file, OUT=",
+        "in.csv": "would lie among the submissions",
+        "file/grades.csv": "cannot be made (Not a directory)",
+    }
+    for out, why in wrong.items():
+        assert main(["6", str(tmp_path / "in"), str(tmp_path / out)]) == 1
+        assert why in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["ann.ipynb", "file", "in"]
 
 
 @runs

@@ -195,6 +195,20 @@ def test_an_endless_loop_is_stopped_in_time(mark, worker):
     assert asleep.verdict == "stopped" and f"{SECONDS} s" in asleep.said
 
 
+def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
+    """Writing 5,000 tensors out, for each input of the check, takes longer than this answer may."""
+    right = six().exercises["6.1"].answer
+    body = "    for i in range(5000):\n        print('x is', x)\n"
+    head, found, rest = right.rpartition('"""\n')
+    noisy = mark(head + found + body + rest)
+    assert (noisy.verdict, noisy.points) == ("right", 2), noisy
+    (remark,) = noisy.remarks
+    assert remark.sheet.startswith("printed ") and "Remove the print" in remark.page
+    assert mark("print('here')\n" + right).remarks == []
+    endless = mark(WRONG + "while True:\n    print(1)")
+    assert endless.verdict == "stopped" and "printed" in endless.remarks[0].sheet
+
+
 @pytest.mark.parametrize(
     "text",
     ["torch.ones(10**11)", "x = bytearray(10**11)", "x = []\nwhile True:\n    x.append(bytearray(10**8))"],

@@ -42,16 +42,19 @@ def test_settings_of_another_course_are_left_alone(tmp_path):
 @pytest.mark.skipif(not NBGRADER.exists(), reason="nbgrader is not installed: make .venv-nbgrader/ready")
 @pytest.mark.skipif(not PYTHON.exists(), reason="answers run in the learners' environment: make .venv/ready")
 def test_the_whole_cycle(tmp_path):
-    """Assign, submit, grade, give feedback: all points but those of the one wrong answer, none untouched."""
+    """Assign, submit, grade, give feedback: all points but those of the one wrong answer, none untouched.
+
+    A submission that was not made from what was assigned is refused, and the others are graded.
+    """
     assert export(SIX, tmp_path) == 12
 
     def run(*arguments):
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("JUPYTER", "PYTHONPATH"))}
         kept |= {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "lessons_src")}
         done = subprocess.run([str(NBGRADER), *arguments], cwd=tmp_path, env=kept, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-3000:]
+        return done.returncode, done.stderr
 
-    run("generate_assignment", SIX)
+    assert run("generate_assignment", SIX)[0] == 0
     released = tmp_path / f"release/{SIX}/{SIX}.ipynb"
     wrong = with_answers(ex_6_5="def normalize_regions(x, norm):\n    return x")
     for learner, solved in (("untouched", stored(solved=False)), ("one_wrong", wrong)):
@@ -60,8 +63,13 @@ def test_the_whole_cycle(tmp_path):
         for cell in notebook["cells"]:
             cell["source"] = answers.get(cell["id"], cell["source"])
         write(notebook, tmp_path / "submitted" / learner / SIX / f"{SIX}.ipynb")
-    run("autograde", SIX)
-    run("generate_feedback", SIX)
+    write(stored(), tmp_path / "submitted/a_copy" / SIX / f"{SIX}.ipynb")
+    status, said = run("autograde", SIX)
+    assert status == 1 and "The notebook of a_copy was not made from release/06_batchnorm" in said
+    assert f"make grade LESSON=06 IN={tmp_path / 'submitted'} OUT=grades.csv" in said
+    assert not (tmp_path / "autograded/a_copy").exists()
+    status, said = run("generate_feedback", SIX)
+    assert status == 0, said[-3000:]
     with sqlite3.connect(tmp_path / "gradebook.db") as book:
         rows = book.execute(
             "select submitted_assignment.student_id, sum(coalesce(grade.manual_score, grade.auto_score, 0)) from grade "

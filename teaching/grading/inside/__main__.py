@@ -11,6 +11,7 @@ import io
 import json
 import linecache
 import marshal
+import mmap
 import os
 import secrets
 import selectors
@@ -31,6 +32,7 @@ SLOWER = 10  # an answer may take this many times the processor seconds that the
 PATIENCE = 3  # times as many by the clock, for answers that sleep and for machines that are busy
 CONTROLS = 3  # this many of the first known mistakes, and of the last ones
 LONGEST = 4000  # characters of a message
+SHOWN = 1000  # prints of an answer; those that follow are counted only, since writing a tensor out takes long
 
 
 class Exercise:
@@ -94,8 +96,8 @@ def only_earlier(allowed):
 # ------------------------------------------------------------------------------------------- in the answer's process
 
 
-def judge(exercise, request, allowed):
-    """Run an answer and its checks. allowed: see only_earlier.
+def judge(exercise, request, allowed, printing):
+    """Run an answer and its checks. allowed: see only_earlier. printing: the answer's print.
 
     Returns (verdict, what was said, number of right checks, what was found replaced).
     """
@@ -103,7 +105,7 @@ def judge(exercise, request, allowed):
 
     main = types.ModuleType("__main__")
     namespace = vars(main)
-    namespace |= {**exercise.namespace, "display": print}
+    namespace |= {**exercise.namespace, "display": printing, "print": printing}
     only_earlier(allowed)
     worker = sys.modules["__main__"]
     sys.modules["__main__"] = main
@@ -163,8 +165,28 @@ def accepts(check, answer):
     return True
 
 
+class Printing:
+    """The answer's print: the first SHOWN calls print, all are counted. counter: memory shared with the worker."""
+
+    def __init__(self, counter):
+        self.counter = counter
+
+    def __call__(self, *values, **options):
+        count = times(self.counter) + 1
+        self.counter[:8] = count.to_bytes(8)
+        if count <= SHOWN or "file" in options:
+            print(*values, **options)
+
+
+def times(counter):
+    """Return how often an answer has printed."""
+    return int.from_bytes(counter[:8])
+
+
 def told(error):
     """Return an error of a learner's code in a line: its type and text, and the learner's own line."""
+    if isinstance(error, SyntaxError) and str(error.filename).startswith("<ipython-input"):
+        return f"{type(error).__name__}: {error.msg}. In line {error.lineno}: {(error.text or '').strip()}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<ipython-input")]
     line = f" In the line: {frames[-1].line}" if frames and frames[-1].line else ""
     return f"{type(error).__name__}: {error}.{line}"
@@ -321,9 +343,15 @@ class Worker:
     def grade(self, request):
         exercise = self.exercises[request["number"]]
         seconds = max(request["seconds"], SLOWER * exercise.seconds)
-        found, why, took, clean = supervise(lambda: judge(exercise, request, self.allowed), seconds, self.bounds)
+        with mmap.mmap(-1, 8) as counter:
+            printing = Printing(counter)
+            found, why, took, clean = supervise(
+                lambda: judge(exercise, request, self.allowed, printing), seconds, self.bounds
+            )
+            printed = times(counter)
+        reply = dict(seconds=took, clean=clean, printed=printed if printed > SHOWN else 0)
         verdict, said, passed, broken = found or ("stopped", why, 0, [])
-        return dict(verdict=verdict, said=said, passed=passed, broken=broken[:5], seconds=took, clean=clean)
+        return dict(verdict=verdict, said=said, passed=passed, broken=broken[:5]) | reply
 
 
 def main():
