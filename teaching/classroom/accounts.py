@@ -126,7 +126,7 @@ def _processes(uids):
 
 @contextlib.contextmanager
 def alone(database):
-    """Let one program at a time open the passwords: Python's plain dbm, which the hub uses too, does not see to it."""
+    """Let one program at a time open the passwords: not every kind of dbm, in which the hub keeps them, sees to it."""
     with open(os.open(f"{database}.lock", os.O_RDWR | os.O_CREAT, 0o600)) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
