@@ -15,7 +15,7 @@ from teaching.grading import feedback, lesson
 from teaching.grading.jail import KINDS, Jail, Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.marking import Marker, digest, handed_in
-from teaching.grading.sheet import Sheet, state
+from teaching.grading.sheet import Sheet, states
 from teaching.grading.worker import Worker, holds
 
 
@@ -141,8 +141,7 @@ def _line(result):
     of = f"{result.points():4.3g} of {result.of():g}"
     more = f" + {result.points(True):g} of {result.of(True):g} optional" if result.of(True) else ""
     held = f", {result.held:g} HELD" if result.held else ""
-    wrong = [f"{mark.number} {state(mark)}" for mark in result.marks if mark.verdict != "right"]
-    what = result.why or ", ".join(wrong)
+    what = result.why or ", ".join(states(result))
     return f"{result.learner:24} {of}{more}{held}  {result.seconds:5.1f} s  {what}"
 
 

@@ -70,11 +70,10 @@ class Sheet:
         look = [f"{m.number}: {', '.join(m.look)}" for m in result.marks if m.look]
         remarks = [one.sheet for one in result.remarks]
         remarks += [f"{m.number}: {one.sheet}" for m in result.marks for one in m.remarks]
-        states = [f"{m.number} {state(m)}" for m in result.marks if m.verdict != "right"]
         row = dict(zip(FIRST, (result.learner, result.points(), result.of()), strict=False))
         row |= {"optional points": result.points(True), "optional of": result.of(True), "held": result.held}
         row |= {self.columns[mark.number]: mark.points for mark in result.marks}
-        row |= {"state": "not graded" if result.why else "; ".join(states), "look": "; ".join(look)}
+        row |= {"state": "; ".join(states(result)), "look": "; ".join(look)}
         row |= {"remarks": "; ".join(filter(None, [result.why, *remarks])), "file": result.file}
         row |= {"page": f"{self.path.stem}/{feedback.name(result.learner)}", "seconds": round(result.seconds, 1)}
         row |= {"sha256": result.sha256, "course": self.lesson.digest}
@@ -95,8 +94,16 @@ class Sheet:
         os.replace(new, self.path)
 
 
-def state(mark):
-    """Return in a few words what became of an answer: "not yet", "stopped after 20 s"."""
+def states(result):
+    """Return what became of the answers that are not right: ["6.1 not yet", "6.3 stopped after 20 s"]."""
+    if result.why:
+        return ["not graded"]
+    if {mark.verdict for mark in result.marks} == {"waits"}:
+        return ["nothing answered"]
+    return [f"{mark.number} {_state(mark)}" for mark in result.marks if mark.verdict != "right"]
+
+
+def _state(mark):
     after = re.search(r"after \d+ s", mark.said) if mark.verdict == "stopped" else None
     return f"stopped {after[0]}" if after else feedback.SAYS[mark.verdict].lower()
 

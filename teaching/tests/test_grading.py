@@ -355,8 +355,13 @@ def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_
         found.marks[0].verdict, found.marks[0].said = verdict, said
         sheet.add(found)
     sheet.add(result("damaged", why="this is no notebook"))
+    untouched = result("untouched")
+    for mark in untouched.marks:
+        mark.verdict = "waits"
+    sheet.add(untouched)
     states = {name: row["state"] for name, row in rows(path).items()}
     assert states == {
+        "untouched": "nothing answered",
         "loop": "6.1 stopped after 20 s",
         "error": "6.1 raised an error",
         "wrong": "6.1 not yet",
