@@ -118,6 +118,12 @@ def test_an_answer_that_ends_or_shouts_gets_no_points(mark, name):
     assert verdict is None or found.verdict == verdict or os.getuid() and found.verdict == "stopped", found
 
 
+def test_a_text_that_is_no_python_is_told_its_line(mark):
+    assert (
+        mark("def channel_stats(x):\n    return (x").said == "SyntaxError: '(' was never closed. In line 3: return (x"
+    )
+
+
 def test_after_answers_that_end_the_next_one_is_judged_as_ever(mark):
     mark(WRONG + ENDS["a signal to all"][0])
     mark(WRONG + ENDS["os._exit"][0])

@@ -185,7 +185,8 @@ def times(counter):
 
 def told(error):
     """Return an error of a learner's code in a line: its type and text, and the learner's own line."""
-    if isinstance(error, SyntaxError) and str(error.filename).startswith("<ipython-input"):
+    unread = type(error) in (SyntaxError, IndentationError, TabError)  # isinstance may be the answer's own by now
+    if unread and str(error.filename).startswith("<ipython-input"):
         return f"{type(error).__name__}: {error.msg}. In line {error.lineno}: {(error.text or '').strip()}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<ipython-input")]
     line = f" In the line: {frames[-1].line}" if frames and frames[-1].line else ""
