@@ -243,7 +243,7 @@ class _Deck:
     def exercise(self, item):
         self.answer()
         about, ends = (render.closed(render.last(self.context, most)) for most in (3, 1))
-        room = TASK - 2 - len(item.task.splitlines())
+        room = max(1, TASK - 2 - len(item.task.splitlines()))
         above = next((some for some in (about, ends) if sum(1 + len(one) // WIDE for one in some) <= room), [])
         if about and not above and all(slide.section != self.section for slide in self.made):
             self.add("text", render.markdown("\n\n".join(about)))

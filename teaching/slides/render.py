@@ -3,6 +3,7 @@
 import difflib
 import html
 import re
+import textwrap
 
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
@@ -76,7 +77,7 @@ def own(solution, task):
     before, after = task.splitlines(), solution.splitlines()
     changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     parts = [after[first:last] for kind, _, _, first, last in changes if kind in ("insert", "replace")]
-    return "\n\n".join("\n".join(part).strip("\n") for part in parts if "".join(part).strip())
+    return textwrap.dedent("\n\n".join("\n".join(part).strip("\n") for part in parts if "".join(part).strip()))
 
 
 def caption(text):

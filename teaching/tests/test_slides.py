@@ -130,13 +130,13 @@ def test_an_exercise_shows_no_solution_and_no_hint():
 def test_a_long_task_is_whole_on_two_slides_and_its_notes_hold_only_what_the_learner_writes():
     lines = [f"line_{k}()" for k in range(40)]
     lines[18] = ""
-    *_, first, second = toy(Exercise("6.1", 2, 5, "\n".join(lines), "\n".join([*lines, "own()"])))
+    *_, first, second = toy(Exercise("6.1", 2, 5, "\n".join(lines), "\n".join([*lines, "    own()"])))
     assert "(1 of 2)" in first.body and "(2 of 2)" in second.body
     assert re.findall(r"line_\d+", _words(first.body) + _words(second.body)) == [
         f"line_{k}" for k in range(40) if k != 18
     ]
     assert "line_17" in _words(first.body) and "line_19" in _words(second.body)
-    assert "own" in first.notes and "line_" not in first.notes
+    assert "Solution:own()" in _words(first.notes) and "line_" not in first.notes
 
 
 def _words(body):

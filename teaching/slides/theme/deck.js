@@ -77,7 +77,7 @@ const only = (selector, change) => document.querySelectorAll(`aside.notes ${sele
 Promise.all([MathJax.startup.promise, ...pictures]).then(() => {
   document.querySelectorAll(".slides section").forEach(fit);
   only("mjx-assistive-mml", (formula) => formula.remove()); // the speaker's view would show each formula twice
-  only("pre", (block) => { block.style.whiteSpace = "pre-wrap"; }); // nor has it the styles of this page
+  only("pre", (block) => { Object.assign(block.style, { whiteSpace: "pre-wrap", fontSize: "0.65em" }); }); // nor has it the styles of this page
   document.body.classList.remove("fitting");
   document.querySelectorAll(".timer").forEach((button) => button.addEventListener("click", () => count(button)));
   const printing = new URLSearchParams(location.search).has("print-pdf");
