@@ -621,7 +621,7 @@ plot.bars(
     title="The axis and the mean decide, and epsilon once it outweighs the variances",
     x="labels like the original's, of 48",
     caption="One convention changed in both norms of Magika's network, all weights as shipped; "
-    "48 small files of as many kinds.",
+    "48 small files of 43 types.",
     alt="Eight bars from 0 to 48. As shipped, variance divided by 511, eps 1e-5 and eps 1e-3 "
     "keep 48 labels; over the features 16; eps 0.1, RMSNorm and no statistics one each.",
 )
