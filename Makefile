@@ -23,8 +23,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/ready
 ARGS ?=
 
-# As many tests at once as there are processors, four at most: each needs up to a gigabyte.
-WORKERS := -n logical --maxprocesses 4 --dist loadfile
+WORKERS := -n auto --dist loadfile
 
 TEACHING := .venv-teaching
 TEACH := PYTHONPATH=lessons_src $(TEACHING)/bin/python

@@ -21,6 +21,15 @@ def pytest_configure(config):
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of many tests, and these are quick
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """Return how many tests -n auto runs at once: three, since a worker waits while its kernel starts; four if it may.
+
+    Each needs up to a gigabyte.
+    """
+    return 4 if (os.cpu_count() or 1) >= 4 else 3
+
+
 LONGEST = "test_runs.py test_mine.py test_checks.py 09_cnn.ipynb 11_transformer.ipynb test_build.py".split()
 
 

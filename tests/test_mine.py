@@ -790,10 +790,9 @@ def test_builds_nbval_and_solutions_never_use_it_whatever_lies_in_work(tmp_path)
     for path in ("notebooks/02_tiny.ipynb", "notebooks/solutions/02_tiny.ipynb"):
         made = nbformat.read(tmp_path / path, as_version=4)
         kit_only = {"PYTHONPATH": str(tmp_path / "lessons_src")}
-        place = tmp_path / "notebooks"
         if "solutions" in path:
             assert course in "".join(out.text for cell in made.cells for out in cell.get("outputs", []))
-            place = work / "solutions"
+        place = work / "solutions" if "solutions" in path else tmp_path / "notebooks"
         assert course in run_notebook(made, place, **kit_only).values()
     assert course in run_notebook(made, work, **kit_only, LESSON_WORK="off").values()
     said = "early: yours, kept on an unknown day, edited since and checked again. "
