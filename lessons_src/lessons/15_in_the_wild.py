@@ -507,7 +507,7 @@ assert (mine - shipped).abs().max() < 5e-3
 # %% [markdown]
 # All 48, with the axis as the only change. Now type a file of your own.
 
-# %%
+# %% tags=["no-slide"]
 type_of("")  # a path as seen from this folder, for instance "15_in_the_wild.ipynb"
 
 # %% [markdown]
