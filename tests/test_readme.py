@@ -33,6 +33,13 @@ def test_every_make_target_it_names_exists():
 
 def test_windows_runs_the_same_tests_as_make():
     makefile = (ROOT / "Makefile").read_text()
-    command = re.search(r"-m pytest .*--nbval.*", makefile)[0].replace(" -q", "").replace(" $(ARGS)", "")
+    command = re.search(r"-m pytest .*--nbval.*", makefile)[0].replace(" -q", "").partition(" $(or")[0]
     command = command.replace("$(WORKERS)", re.search(r"^WORKERS := (.*)$", makefile, re.MULTILINE)[1])
     assert "$" not in command and command in TEXT.replace("\\", "/")
+
+
+def test_what_make_test_leaves_out_is_run_in_ci():
+    makefile, ci = (ROOT / "Makefile").read_text(), (ROOT / ".ci/run").read_text()
+    left_out = re.search(r"^LONG := (.*)$", makefile, re.MULTILINE)[1].split()
+    assert left_out and all((ROOT / path).exists() for path in left_out)
+    assert f'make test ARGS="{" ".join(left_out)}"' in ci
