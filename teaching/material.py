@@ -57,6 +57,11 @@ class Question:
     options: list
     tags: list = field(default_factory=list)
 
+    @property
+    def asked(self):
+        """The text with a capital letter at its beginning, where that is a letter."""
+        return self.text[:1].upper() + self.text[1:]
+
 
 @dataclass
 class Code:
@@ -98,6 +103,11 @@ class Exercise:
     hint: str = ""
     checks: list = field(default_factory=list)
     tags: list = field(default_factory=list)
+
+    @property
+    def dots(self):
+        """Its difficulty as its card shows it: "●●○○○"."""
+        return "●" * self.difficulty + "○" * (5 - self.difficulty)
 
 
 @dataclass

@@ -792,8 +792,8 @@ def test_builds_nbval_and_solutions_never_use_it_whatever_lies_in_work(tmp_path)
         kit_only = {"PYTHONPATH": str(tmp_path / "lessons_src")}
         if "solutions" in path:
             assert course in "".join(out.text for cell in made.cells for out in cell.get("outputs", []))
-        place = work / "solutions" if "solutions" in path else tmp_path / "notebooks"
-        assert course in run_notebook(made, place, **kit_only).values()
+            assert course in run_notebook(made, work / "solutions", **kit_only).values()
+        assert course in run_notebook(made, tmp_path / "notebooks", **kit_only).values()
     assert course in run_notebook(made, work, **kit_only, LESSON_WORK="off").values()
     said = "early: yours, kept on an unknown day, edited since and checked again. "
     assert any(text.startswith(said) and "poison" in text for text in run_notebook(made, work, **kit_only).values())

@@ -96,13 +96,7 @@ def own(group):
 def remove(group):
     """Remove the accounts of a class with their homes, after their processes, and then the group. Needs root."""
     users = own(group)
-    uids = {user.pw_uid for user in users.values()}
-    end = time.monotonic() + 10
-    while (left := _processes(uids)) and time.monotonic() < end:
-        for pid in left:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.1)
+    end_processes({user.pw_uid for user in users.values()})
     for user in users.values():
         drop = ["userdel", "--force", "--remove", user.pw_name]  # forced: an ended process still counts as the user's
         done = subprocess.run(drop, capture_output=True, text=True)
@@ -112,6 +106,16 @@ def remove(group):
         with contextlib.suppress(KeyError):
             grp.getgrnam(group)
             subprocess.run(["groupdel", group], check=True)
+
+
+def end_processes(uids):
+    """End all processes of these users; wait until they are gone, ten seconds at most."""
+    end = time.monotonic() + 10
+    while (left := _processes(uids)) and time.monotonic() < end:
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
 
 
 def _processes(uids):

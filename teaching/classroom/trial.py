@@ -5,7 +5,6 @@ make class ARGS="--trial 30"      thirty learners at once run lesson 2; prints h
 
 import asyncio
 import contextlib
-import grp
 import json
 import os
 import pwd
@@ -94,18 +93,14 @@ class Trial:
             with contextlib.suppress(OSError):
                 if f"{self.folder}/".encode() in (process / "cmdline").read_bytes():
                     os.kill(int(process.name), signal.SIGKILL)
-        users = accounts.members(self.group)
-        for user in users.values():
-            for process in Path("/proc").glob("[0-9]*"):
-                with contextlib.suppress(OSError):
-                    if process.stat().st_uid == user.pw_uid:
-                        os.kill(int(process.name), signal.SIGKILL)
+        users = accounts.members(self.group).values()
+        accounts.end_processes({user.pw_uid for user in users})
+        for user in users:
             subprocess.run(["umount", "--quiet", user.pw_dir], stderr=subprocess.DEVNULL)  # a home of its own disk
-            subprocess.run(["userdel", "--force", user.pw_name], capture_output=True)
-        with contextlib.suppress(KeyError):
-            grp.getgrnam(self.group)
-            subprocess.run(["groupdel", self.group], check=False)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            accounts.remove(self.group)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def main(number):

@@ -3,11 +3,12 @@
 import re
 import textwrap
 
+from coursebuild.questions import LETTERS
 from teaching import material
 from teaching.plan import sections, words
 
-LETTERS = "abcd"
-SOLUTIONS = "../../notebooks/solutions"  # as seen from build/plan
+SOLUTIONS = "notebooks/solutions"
+FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
 
 
 def lesson(stem, root=material.ROOT, folder=words.FOLDER):
@@ -22,11 +23,11 @@ def lesson(stem, root=material.ROOT, folder=words.FOLDER):
         f"{sections.CLASS_QUESTION:g} min; {_sum(_optional(there))} more are optional. The clock below is the class's.",
         f"**In 60 minutes.** {_cut(core, said.home)}",
         f"**Prepare.** {said.prepare}",
-        f"**Solutions.** [{SOLUTIONS[6:]}/{stem}.ipynb]({SOLUTIONS}/{stem}.ipynb)" + _waits(read.number, root),
+        f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(read.number, root),
     ]
     clock = 0.0
     for one in core:
-        lines += _section(one, clock, said, f"{SOLUTIONS}/{stem}.ipynb")
+        lines += _section(one, clock, said, f"{FROM_HERE}/{stem}.ipynb")
         clock += one.in_class
     lines.append("## Drop this if you are late")
     for key, (why, tell) in said.late.items():
@@ -68,8 +69,7 @@ def index(courses, root=material.ROOT):
     for stem in material.stems(root):
         found, read = sections.of(stem, root), material.read(stem, root)
         core, home = [found[key] for key in sections.core(stem, root)], words.read(stem, found).home
-        cut = round(sum(sections.left(one, home) for one in core))
-        cells = (sections.printed(stem, root), _sum(core), cut, _sum(_optional(found)))
+        cells = (sections.printed(stem, root), _sum(core), _sum(core, home), _sum(_optional(found)))
         lines[-1] += f"\n| [{read.number} · {read.name}]({stem}.md) | {' | '.join(map(str, cells))} |"
     lines.append("Courses, with the minutes of a class:")
     for one in courses:
@@ -117,7 +117,7 @@ def _section(one, clock, said, solutions):
 
 def _question(item, said, mark):
     name = sections.label(item)
-    lines = [f"**{name}.**{mark} {item.text[:1].upper()}{item.text[1:]}"]
+    lines = [f"**{name}.**{mark} {item.asked}"]
     for letter, option in zip(LETTERS, item.options, strict=False):
         which = f"**{letter}, right:**" if option["right"] else f"{letter}:"
         lines.append(f"- {which} {option['text']} ({option['reason']})")
@@ -128,9 +128,8 @@ def _question(item, said, mark):
 
 def _exercise(item, said, mark, solution):
     names, text = task(item)
-    stars = "●" * item.difficulty + "○" * (5 - item.difficulty)
     called = ", ".join(f"`{name}`" for name in names)
-    about = f"{stars} {called}, {_minutes(sections.cost(item))}. {text} [Solution]({solution})"
+    about = f"{item.dots} {called}, {_minutes(sections.cost(item))}. {text} [Solution]({solution})"
     lines = [f"**Exercise {item.number}**{mark} {about}"]
     return lines + [f"- If the check says “{quote}”: {means}" for quote, means in said.expect.get(item.number, [])]
 
@@ -141,8 +140,7 @@ def _cut(core, home):
     for item in [item for one in core for item in one.items]:
         if sections.label(item) in home:
             parts.append(f"{sections.label(item)} ({sections.cost(item):.1f} min)")
-    cut = round(sum(sections.left(one, home) for one in core))
-    return f"Homework: {', '.join(parts)}. What is left takes {cut} min."
+    return f"Homework: {', '.join(parts)}. What is left takes {_sum(core, home)} min."
 
 
 def _waits(number, root):
@@ -163,8 +161,8 @@ def _minutes(number):
     return f"{max(1, round(number))} min"
 
 
-def _sum(found):
-    return round(sum(one.in_class for one in found))
+def _sum(found, home=()):
+    return round(sum(sections.left(one, home) for one in found))
 
 
 def _clock(minutes):

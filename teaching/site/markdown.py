@@ -44,8 +44,3 @@ def prose(markdown):
     markdown = HEAD.sub(lambda head: re.sub(r"\|[^\S\n]*(?=\|)", UNNAMED, head[0]), markdown)
     markdown = INVENTORY.sub(r'<a href="notebooks/\2" download>\1</a>', markdown)
     return KERNEL.sub("", DATA.sub(r"](\1)", markdown))
-
-
-def sentence(text):
-    """Return a text with a capital letter at its beginning, where that is a letter."""
-    return text[:1].upper() + text[1:]

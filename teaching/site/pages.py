@@ -7,7 +7,7 @@ import nbformat
 from coursebuild.questions import LETTERS
 from teaching.material import Code, Exercise, Question, Text
 from teaching.site import figures, sliders
-from teaching.site.markdown import box, code, fold, prose, sentence
+from teaching.site.markdown import box, code, fold, prose
 
 RIGHT, WRONG = "**Yes.**", "**Not quite.**"  # as check.predict begins
 
@@ -76,7 +76,7 @@ class _Page:
         kind = item.kind.lower()
         title = f"{item.kind} {item.number}"
         anchor = f"({kind}-{item.number.replace('.', '-')})="
-        body = f"{sentence(prose(item.text))}\n\n{options}"
+        body = f"{prose(item.asked)}\n\n{options}"
         self.add(f"{anchor}\n{box('admonition', title, body, class_=kind)}")
         if kind == "predict":
             self.asked = "waits"
@@ -87,10 +87,9 @@ class _Page:
         folds = [fold("Hint", prose(item.hint), "hint")] if item.hint else []
         solution = code(answer) + (f"\n\n{code(said, 'text')}" if said.strip() else "")
         folds.append(fold(f"Solution of exercise {item.number}", solution, "solution"))
-        dots = "●" * item.difficulty + "○" * (5 - item.difficulty)
         title = (
             f'Exercise {item.number} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'
-            f'{dots}</span> <span class="minutes">{item.minutes} min</span>'
+            f'{item.dots}</span> <span class="minutes">{item.minutes} min</span>'
         )
         body = "\n\n".join([code(item.task), *folds])
         self.add(f"(ex-{item.number.replace('.', '-')})=\n{box('admonition', title, body, class_='exercise')}")

@@ -62,8 +62,9 @@ class _Deck:
         self.title()
         for at, item in enumerate(lesson.items):
             self.rest = lesson.items[at + 1 :]
-            following = next((other for other in self.rest if not isinstance(other, Text)), None)
-            self.asks = following if isinstance(following, Question) else None
+            self.following = self.next_read(self.rest)
+            cell = next((other for other in self.rest if not isinstance(other, Text)), None)
+            self.asks = cell if isinstance(cell, Question) else None
             self.reading = self.read()
             if isinstance(item, Text):
                 self.text(item)
@@ -72,14 +73,19 @@ class _Deck:
                     {Question: self.ask, Exercise: self.exercise, Code: self.code}[type(item)](item)
         self.leave()
 
+    @staticmethod
+    def next_read(items):
+        """Return the first item that somebody reads, None if there is none: not one that is folded and silent."""
+        return next((item for item in items if not _silent(item)), None)
+
     def read(self):
         """Return the paragraphs that read what the item has shown: up to the next heading."""
-        after = next((other for other in self.rest if not _silent(other)), None)
+        after = self.following
         if not isinstance(after, Text) or after.markdown.startswith("#"):
             return []
         text, *below = re.split(r"^#|\*\*You'll be able to\*\*", after.markdown, maxsplit=1, flags=re.MULTILINE)
         found = render.blocks(text)
-        following = next((other for other in self.rest[self.rest.index(after) + 1 :] if not _silent(other)), None)
+        following = self.next_read(self.rest[self.rest.index(after) + 1 :])
         if len(found) == 1 and not below and isinstance(following, Code | Exercise | Question):
             return []  # the only paragraph leads to what comes next
         return render.closed(found[:2])
@@ -212,7 +218,7 @@ class _Deck:
 
     def given(self, item):
         """Return the numbers that a question names and that the cell after it begins with."""
-        cell = next((other for other in self.rest if not _silent(other)), None)
+        cell = self.following
         if not isinstance(cell, Code) or cell.folded:
             return ""
         begin = list(itertools.takewhile(_numbers, ast.parse(cell.source).body))
@@ -236,7 +242,7 @@ class _Deck:
         """Show the right option of a question by itself, where nothing was run to show it."""
         if self.question is not None:
             item = self.question
-            asked = render.markdown(_text(item))
+            asked = render.markdown(item.asked)
             kind = f"outcome {item.kind.lower()}" + " beside" * bool(picture)
             self.add(kind, f"<div class='asked'>{asked}</div>{self.right()}", picture=picture)
 
@@ -247,9 +253,8 @@ class _Deck:
         above = next((some for some in (about, ends) if sum(1 + len(one) // WIDE for one in some) <= room), [])
         if about and not above and all(slide.section != self.section for slide in self.made):
             self.add("text", render.markdown("\n\n".join(about)))
-        dots = "●" * item.difficulty + "○" * (5 - item.difficulty)
         head = f'Exercise {item.number} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'
-        head += f"{dots}</span>"
+        head += f"{item.dots}</span>"
         timer = f'<button class="timer" data-minutes="{item.minutes}">{item.minutes} min</button>'
         lead = "\n\n".join(above)
         lead = f"<div class='context'>{render.markdown(lead)}</div>" if lead else ""
@@ -278,8 +283,8 @@ class _Deck:
         lead = render.markdown("\n\n".join(self.context[:2] if not self.section else render.last(self.context, 1)))
         lead = f"<div class='context'>{lead}</div>" if lead else ""
         tagged, text = "slide" in item.tags, item.text.strip() and not item.sliders
-        following = next((other for other in self.rest if not _silent(other)), None)
-        again = isinstance(following, Code) and "no-slide" not in following.tags and _lines(item) <= _lines(following)
+        then = self.following
+        again = isinstance(then, Code) and "no-slide" not in then.tags and _lines(item) <= _lines(then)
         if text and again and not tagged:
             return  # the next cell prints it once more
         prepares = item.folded and not self.section and IMPORTS.search(item.source)
@@ -331,11 +336,7 @@ def _silent(item):
 
 def _asked(item):
     """Return the HTML of a question without its options."""
-    return f"<p class='label'>{item.kind} {item.number}</p>{render.markdown(_text(item))}"
-
-
-def _text(item):
-    return item.text[:1].upper() + item.text[1:]
+    return f"<p class='label'>{item.kind} {item.number}</p>{render.markdown(item.asked)}"
 
 
 def _squeezed(text):

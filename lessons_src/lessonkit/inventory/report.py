@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lessonkit.inventory.answers import FILE, collect
 from lessonkit.inventory.questions import FORMS, UNKNOWN, items, letters, questions, right_letter, themes
-from lessonkit.progress.files import Unwritable, spread, write_whole
+from lessonkit.progress.files import Unwritable, spread, tell, write_whole
 
 LEAST = 20  # learners for a discrimination: with 20 its standard error is about 0.2
 
@@ -23,14 +23,14 @@ LEAST = 20  # learners for a discrimination: with 20 its standard error is about
 def main(folders, table=None):
     """Print the report of these work folders; write the items to table, a CSV file. Return the exit status."""
     folders, notes = spread(folders, FILE)
-    print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
+    tell(notes)
     found = {folder: collect(folder) for folder in folders}
     empty = [folder for folder, learner in found.items() if not learner.last]
     for folder in empty:
         what = "no answers to the inventory" if folder.exists() else "there is no such folder"
         print(f"{folder}: {what}", file=sys.stderr)
     for learner in found.values():
-        print(*learner.notes, sep="\n", end="\n" if learner.notes else "", file=sys.stderr)
+        tell(learner.notes)
     learners = [learner for learner in found.values() if learner.last]
     if not learners:
         print("No folder holds answers. Name the folders work/ of the learners.", file=sys.stderr)

@@ -10,7 +10,7 @@ from lessonkit import attempts
 from lessonkit._work import ROOT
 from lessonkit.progress import page, report, words
 from lessonkit.progress.course import DamagedCourse, course
-from lessonkit.progress.files import Unwritable, for_a_pipe, spread, write_whole
+from lessonkit.progress.files import Unwritable, for_a_pipe, spread, tell, write_whole
 from lessonkit.progress.saved import learner
 
 
@@ -41,7 +41,7 @@ def _do(asked, folders):
     """Do what the command line asked for, of these folders; return the exit status."""
     if asked.folders:
         folders, notes = spread(folders, attempts.FILE)
-        print(*notes, sep="\n", end="\n" if notes else "", file=sys.stderr)
+        tell(notes)
     try:
         if asked.report:
             print("\n".join(report.text(folders, course())))

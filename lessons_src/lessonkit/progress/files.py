@@ -31,6 +31,12 @@ def spread(folders, *logs):
     return found, notes
 
 
+def tell(notes):
+    """Print sentences to stderr, a line each."""
+    for note in notes:
+        print(note, file=sys.stderr)
+
+
 def _folders_in(folder):
     with contextlib.suppress(OSError):
         inner = [path for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._"]
