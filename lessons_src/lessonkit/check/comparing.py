@@ -1,73 +1,100 @@
-"""Compare an answer with a reference on the same probes, and name the cause where they differ.
+"""Compare what was observed of an answer with what is expected, and name the cause where they differ.
 
 A known mistake that is observed to do exactly what the learner's answer does is the probable cause. An answer that
 matches no known mistake is still rejected, with the input on which it fails.
+
+Observing and comparing are two halves. All that a check learns of an answer it learns from observe(probe, answer), so
+an answer may be observed elsewhere: examine takes an Observed in its place, which holds what was seen.
 """
 
 import functools
 
+from lessonkit.check.contract import sweep
 from lessonkit.check.devices import other_device
 from lessonkit.check.differences import problem, same
 from lessonkit.check.mistakes import announce
-from lessonkit.check.probing import observe, quiet
+from lessonkit.check.probing import observe
 from lessonkit.check.ready_made import ready_made
 from lessonkit.check.verdicts import NotYet, YourTurn, accept, refuse_dots, reject
 from lessonkit.check.wording import kind_of, sentence
 
 
-@functools.lru_cache(maxsize=10_000)
+@functools.lru_cache(10_000)
 def _known(probe, answer):
     """Observe the reference or a known mistake, once: they do the same every time."""
     return observe(probe, answer)
 
 
 def examine(
-    answer, name, probes, reference, mistakes=(), tried=None, kind="function", *, by_hand=(), devices=False, right=None
+    answer,
+    name,
+    probes,
+    reference,
+    mistakes=(),
+    tried=None,
+    kind="function",
+    *,
+    contract=None,
+    by_hand=(),
+    devices=False,
+    right=None,
 ):
     """Compare answer with reference on all probes; print one line if right, raise NotYet if not.
 
     name: what the learner calls it. kind: "function" or "class", what the check takes.
+    probes: a list of Probe, or of stages, ([Probe], part) or ([Probe], ""): a mistake is recognized by what it does in
+        the first stage that fails, whatever the rest of the answer does, so of two mistakes at once each gets its
+        cause, one after the other. A rejection then says which parts are right so far.
     tried: what the probes cover, in plain words; without it the probes' labels are listed.
+    contract: what the exercise promises for every input; its sweep comes last.
     by_hand: names of PyTorch's functions that would do what the learner is to build ("layer_norm"): see ready_made.
     devices: whether the answer must run where x is; only where the exercise's text says so.
-    right: the line for a right answer, where the usual one does not fit.
+    right: the line for a right answer, where the usual one does not fit; {answer.__name__} and {count} are filled in.
     """
-    _compare(answer, name, probes, reference, mistakes, kind)
-    _afterwards(answer, name, probes, by_hand, devices)
-    count = f"{len(probes)} input{'s' if len(probes) > 1 else ''}"
-    tried = tried or ", ".join(probe.label for probe in probes)
-    accept(f"Right: {right or f'{name} does what it should on {count} ({tried})'}.")
-
-
-def in_stages(answer, name, stages, reference, right, kind="class", *, by_hand=(), devices=False):
-    """Examine answer stage by stage; print one line if all are right, raise NotYet for the first that fails if not.
-
-    A mistake is recognized by what it does in its own stage, whatever the rest of the answer does. So of two mistakes
-    at once each gets its cause, one after the other.
-
-    stages: [(probes, mistakes)], or [(probes, mistakes, part)] for an exercise of several parts: a rejection, and the
-        line for a part that is not written yet, then says which parts are right so far.
-    right: the line for a right answer, with {answer.__name__} and {count}, the number of probes, to be filled in.
-    by_hand, devices: as for examine.
-    """
+    stages = probes if probes and isinstance(probes[0], tuple) else [(probes, "")]
+    announce(mistakes)
+    _refuse_other_kinds(answer, name, kind, reference)
     parts = []  # those that are right so far
-    probes = [probe for stage in stages for probe in stage[0]]
-    for i, (these, mistakes, *part) in enumerate(stages):
+    for i, (these, part) in enumerate(stages):
         try:
-            _compare(answer, name, these, reference, mistakes, kind)
+            _compare(answer, these, reference, mistakes, [probe for before, _ in stages[:i] for probe in before])
         except (NotYet, YourTurn) as error:
             so_far = f" Right so far: {', '.join(parts)}." if parts else ""
             first, *more = str(error).split("\n")
             raise type(error)("\n".join([sentence(first) + so_far if parts else first, *more])) from None
-        if part and all(later[2:] != stages[i][2:] for later in stages[i + 1 :]):
-            parts += part
-    _afterwards(answer, name, probes, by_hand, devices)
-    accept(f"Right: {right.format(answer=answer, count=len(probes))}.")
+        if part and all(later != part for _, later in stages[i + 1 :]):
+            parts.append(part)
+    probes = [probe for these, _ in stages for probe in these]
+    for probe in [*ready_made(probes, by_hand), *other_device(probes, devices)]:
+        for what, told in observe(probe, answer).items():
+            reject(what, told)
+    if contract:
+        _sweep(answer, sweep(contract), reference)
+    count = f"{len(probes)} input{'s' if len(probes) > 1 else ''}"
+    tried = tried or ", ".join(probe.label for probe in probes)
+    usual = f"{name} does what it should on {count} ({tried})"
+    accept(f"Right: {right.format(answer=answer, count=len(probes)) if right else usual}.")
 
 
-def _compare(answer, name, probes, reference, mistakes, kind):
-    """Raise NotYet if answer does not do what reference does on all probes."""
-    announce(mistakes)
+def in_stages(answer, name, stages, reference, right, kind="class", *, by_hand=(), devices=False, contract=None):
+    flat = list(dict.fromkeys(m for s in stages for m in s[1]))
+    examine(
+        answer,
+        name,
+        [(s[0], s[2] if len(s) > 2 else "") for s in stages],
+        reference,
+        flat,
+        None,
+        kind,
+        by_hand=by_hand,
+        devices=devices,
+        right=right,
+        contract=contract,
+    )
+
+
+def _refuse_other_kinds(answer, name, kind, reference):
+    """Raise NotYet for what is no function or no class."""
     refuse_dots(answer, name)
     if kind == "class" and not isinstance(answer, type):
         reject(f"check.{name} takes your class itself, not {kind_of(answer)}: write the name without brackets.")
@@ -78,36 +105,50 @@ def _compare(answer, name, probes, reference, mistakes, kind):
             f"check.{name} takes your {kind} itself, not {kind_of(answer)}: write check.{name}({name}), "
             f"without calling it first."
         )
-    expected = [_known(probe, reference) for probe in probes]
+
+
+def _compare(answer, probes, reference, mistakes, passed):
+    """Raise NotYet if answer does not do what reference does on all probes. passed: those on which it does already."""
     seen = []
-    for probe, right in zip(probes, expected, strict=True):
+    for probe in probes:
         seen.append(observe(probe, answer))
-        found = problem(seen[-1], right, probe)
-        if found:
+        trouble = problem(seen[-1], _known(probe, reference), probe)
+        if trouble:
             seen += [observe(later, answer) for later in probes[len(seen) :]]
-            reject(f"On {probe.label}: {found[0]}", _cause(seen, expected, probes, mistakes) or found[1])
+            expected = [_known(probe, reference) for probe in probes]
+            passes = lambda wrong: all(same(_known(p, wrong), _known(p, reference), p) for p in passed)
+            cause = next((m.cause for m in _matching(seen, expected, probes, mistakes) if passes(m.answer)), None)
+            told = f"Probable cause: {cause}" if cause else trouble[1] or probe.why or None
+            reject(f"On {probe.label}: {trouble[0]}", told)
 
 
-def _afterwards(answer, name, probes, by_hand, devices):
-    """Raise NotYet for what only an answer with the right values can do wrong."""
-    with quiet():
-        found = ready_made(answer, probes, by_hand) if by_hand else None
-        found = found or (other_device(answer, probes) if devices else None)
-    if found:
-        reject(*found)
-
-
-def _cause(seen, right, probes, mistakes):
-    """Return the cause of the first mistake that does what was seen; if the values are wrong, gradients may differ."""
+def _matching(seen, right, probes, mistakes):
+    """Yield the mistakes that do what was seen; then, if the values are wrong, those that differ in gradients only."""
     everything, values_only = (lambda observed: observed), _values
     wrong_values = any(not same(_values(a), _values(b), p) for a, b, p in zip(seen, right, probes, strict=True))
     for part in (everything, values_only) if wrong_values else (everything,):
         for mistake in mistakes:
             theirs = (_known(probe, mistake.answer) for probe in probes)
             if all(same(part(a), part(b), probe) for a, b, probe in zip(seen, theirs, probes, strict=True)):
-                return f"Probable cause: {mistake.cause}"
-    return None
+                yield mistake
 
 
 def _values(observed):
     return {what: value for what, value in observed.items() if not what.startswith("gradient of")}
+
+
+def _sweep(answer, cases, reference):
+    """Raise NotYet for the first case of a contract that fails, in its plainest form."""
+
+    def trouble(case):
+        right, room = case.expect(reference)
+        seen = observe(case, answer)
+        # Only one input needs a gradient: the reference has no more of them either.
+        return problem({what: seen[what] for what in seen if what in right or what not in room}, right, case, room)
+
+    for case in cases:
+        if trouble(case):
+            plain, needed = case.plainer(trouble)
+            what, cause = trouble(plain)
+            only = f"It is right without: {', '.join(needed)}." if needed else None
+            reject(f"On {plain.label}: {what}", cause or only)

@@ -6,6 +6,7 @@ from torch.utils._device import _device_constructors
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from lessonkit.check.probing import Probe
 from lessonkit.check.verdicts import YourTurn
 
 
@@ -46,28 +47,33 @@ class _OneDevice(TorchDispatchMode):
         return function(*args, **kwargs or {})
 
 
-def other_device(answer, probes):
-    """Call answer on the meta device, which no CPU tensor may meet; return (what, cause) if it cannot leave the CPU."""
+def other_device(probes, asked=True):
+    """Return a Probe that calls an answer on the meta device; it sees {what: cause} if the answer cannot leave the CPU.
+
+    asked: without it, no probe.
+    """
     chosen = [probe for probe in probes if probe.elsewhere][:2]
-    try:
-        if not isinstance(answer, type):  # torch loads its meta device for two seconds: not without a reason
-            watch = _Watch()
-            for probe in chosen:
-                probe.run(watch.watch(answer))
-            if not watch.can_leave:
-                return None
-        with _OneDevice():
-            for probe in chosen:
-                probe.elsewhere(answer)
-    except YourTurn:
-        raise
-    except (Exception, SystemExit) as error:  # .item() fails on meta and works on a GPU: only a clash of devices counts
-        if "device" in str(error) and "cpu" in str(error):
-            return (
-                "With x on another device than the CPU it raises an error.",
-                "A tensor made inside stays on the CPU: give it device=x.device, or derive it from x.",
-            )
-    return None
+
+    def run(answer):
+        try:
+            if not isinstance(answer, type):  # torch loads its meta device for two seconds: not without a reason
+                watch = _Watch()
+                for probe in chosen:
+                    probe.run(watch.watch(answer))
+                if not watch.can_leave:
+                    return {}
+            with _OneDevice():
+                for probe in chosen:
+                    probe.elsewhere(answer)
+        except YourTurn:
+            raise
+        except Exception as error:  # .item() fails on meta and works on a GPU: only a clash of devices counts
+            if "device" in str(error) and "cpu" in str(error):
+                what = "With x on another device than the CPU it raises an error."
+                return {what: "A tensor made inside stays on the CPU: give it device=x.device, or derive it from x."}
+        return {}
+
+    return [Probe("another device", run)] if asked else []
 
 
 def device_after_moving(layer, x):

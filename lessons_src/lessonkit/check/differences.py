@@ -2,8 +2,19 @@
 
 import torch
 
-from lessonkit.check.observations import Raised
+from lessonkit.check.observations import CHANGED, Raised
 from lessonkit.check.wording import cut, digits_of, inputs, kind_of, plain, row_of, sentence, two
+
+
+def _changed(what):
+    if what.startswith("its input"):
+        return f"your code changed {what}.", (
+            "An operation in place (+=, *=, or a name that ends in _) works on the caller's tensor. "
+            f"Where {what.split()[-1]} is changed, make a new tensor: a = a - b, not a -= b."
+        )
+    return f"your code changed {what}.", (
+        "What a function sets for all of PyTorch stays set for every line of the notebook that runs after it."
+    )
 
 
 def same(a, b, probe):
@@ -11,8 +22,13 @@ def same(a, b, probe):
     return a.keys() == b.keys() and all(_agree(what, value, b[what], probe) for what, value in a.items())
 
 
-def problem(seen, right, probe):
-    """Return (what is wrong, what it suggests or None) for the first observation that differs; None if all agree."""
+def problem(seen, right, probe, room=None):
+    """Return (what is wrong, what it suggests or None) for the first observation that differs; None if all agree.
+
+    room: {what: how far off it may be} where the probe's tolerance does not say so.
+    """
+    if CHANGED in seen:
+        return _changed(seen[CHANGED])
     for what, value in seen.items():
         if isinstance(value, Raised) and value != right.get(what):
             return _raised(what, value, right.get(what), probe)
@@ -22,9 +38,9 @@ def problem(seen, right, probe):
                 return f"it raised no error, expected {kind_of(error)}. {inputs(probe)}".rstrip(), None
             mine = value if isinstance(value, str) else kind_of(value)
             return f"it returned {mine}, expected {' and '.join(_outputs_of(right))}.", _returned(mine)
-        found = _difference(what, value, right[what], probe, alone=len(_outputs_of(right)) == 1)
-        if found:
-            return found
+        trouble = _difference(what, value, right[what], probe, (room or {}).get(what), len(_outputs_of(right)) == 1)
+        if trouble:
+            return trouble
     missing = [what for what in right if what not in seen]
     if missing:
         return f"{missing[0]} is missing.", None
@@ -36,10 +52,10 @@ def _raised(what, value, right, probe):
     text = f": {cut(value.text, 160)}" if value.text else ""
     if what.startswith("gradient of"):
         why = "An operation in place changed a tensor that the gradient needs." if "inplace" in value.text else None
-        return f"{what} could not be computed ({value.kind.__name__}{text}).", why
+        return f"{what} could not be computed ({value.kind}{text}).", why
     at = f", at `{cut(value.line, 80)}`" if value.line else ""
     instead = f" Expected {kind_of(right)}." if isinstance(right, Raised) else ""
-    return f"it raised {sentence(value.kind.__name__ + at + text)}{instead} {inputs(probe)}".rstrip(), None
+    return f"it raised {sentence(value.kind + at + text)}{instead} {inputs(probe)}".rstrip(), None
 
 
 def _outputs_of(right):
@@ -62,9 +78,10 @@ def _returned(value):
     return "Is the return missing at the end?" if value == kind_of(None) else None
 
 
-def _agree(what, value, right, probe):
+def _agree(what, value, right, probe, room=None):
     """Whether one observation is as it should be. It makes no words: an answer meets all known mistakes here."""
     if not isinstance(right, torch.Tensor):
+        value = as_plain(value)
         return _number_equals(value, right, probe.tolerance) or _alike(value, right)
     if not isinstance(value, torch.Tensor) or value.device != right.device or value.shape != right.shape:
         return False
@@ -72,12 +89,12 @@ def _agree(what, value, right, probe):
         return torch.equal(value, right) or torch.equal(torch.nan_to_num(value), torch.nan_to_num(right))
     if probe.exact_dtype and value.dtype != right.dtype:
         return False
-    return right.numel() == 0 or _close(value, right, probe)
+    return right.numel() == 0 or _close(value, right, probe, room)
 
 
-def _difference(what, value, right, probe, alone=True):
+def _difference(what, value, right, probe, room, alone):
     """Return (what is wrong, what it suggests or None); None if they agree. alone: whether it is the only output."""
-    if _agree(what, value, right, probe):
+    if _agree(what, value, right, probe, room):
         return None
     if not isinstance(right, torch.Tensor):
         if value is None:
@@ -93,10 +110,7 @@ def _difference(what, value, right, probe, alone=True):
     if value.device != right.device:
         return f"{what} is on the device {value.device}, expected {right.device}.", None
     if what.endswith("after the call"):
-        return f"your code changed its input {what.split()[0]}.", (
-            "An operation in place (+=, *=, or a name that ends in _) works on the caller's tensor. "
-            "Write x = x - mean, not x -= mean."
-        )
+        return _changed(f"its input {what.split()[0]}")
     if value.shape != right.shape:
         return f"{what} has shape {tuple(value.shape)}, expected {tuple(right.shape)}. {inputs(probe)}".rstrip(), None
     if probe.exact_dtype and value.dtype != right.dtype:
@@ -125,10 +139,16 @@ def _not_finite(value, right):
     return "inf comes from a division by 0, or from a number that is too large for its dtype."
 
 
+def as_plain(value):
+    """Return the Python number that a NumPy number or a tensor of one number holds; anything else as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.item() if value.numel() == 1 else value
+    numpy_number = type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1
+    return value.item() if numpy_number else value
+
+
 def _number_equals(value, right, tolerance):
-    """Whether a plain number, or a tensor of one, is a float right within tolerance."""
-    if isinstance(value, torch.Tensor) and value.numel() == 1:
-        value = value.item()
+    """Whether a number is a float right within tolerance."""
     if type(right) is not float or type(value) not in (int, float):
         return False
     both = value == right or value != value and right != right  # inf and nan as well
@@ -143,9 +163,10 @@ def _error(value, right):
     return gap.masked_fill(~gap.isfinite(), float("inf")).masked_fill(alike, 0.0)
 
 
-def _close(value, right, probe):
+def _close(value, right, probe, bound):
     value, right = value.detach().double(), right.detach().double()
-    bound = probe.tolerance * max(1, right.abs().nan_to_num(0, 0, 0).max().item())
+    if bound is None:
+        bound = probe.tolerance * max(1, right.abs().nan_to_num(0, 0, 0).max().item())
     close = (value - right).abs() <= bound  # False where one is inf or nan, also where both are
     return bool(close.all()) or bool((close | (value == right) | value.isnan() & right.isnan()).all())
 

@@ -1,9 +1,13 @@
-"""Known mistakes: wrong answers with their causes, most of them made by editing the text of a right one."""
+"""Known mistakes: wrong answers with their causes, written as lines of Python that stand in a right answer instead."""
 
+import ast
 import contextlib
+import difflib
 import functools
 import inspect
+import itertools
 import linecache
+import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,36 +17,57 @@ _listeners = []
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """A known wrong answer: its cause in plain words (a sentence or a question), and a function or class that makes it.
+    """A known wrong answer.
 
-    shares: words of the message that this mistake gets instead of its cause when it is the whole answer, because an
-        earlier probe or an earlier row meets it first. A row without shares must be told its own cause; a test tries.
+    cause: what is wrong, in plain words (a sentence or a question). repair: what to write instead, told when the same
+        mistake comes again. answer: a function or class that makes the mistake; of a quiz, the wrong value.
     """
 
     cause: str
     answer: Callable
+    repair: str = ""
     shares: str = ""
 
 
-def known(solution, rows):
-    """Return mistakes made by editing a right answer's text, so that a cause is one row and no second implementation.
+def known(solution, text):
+    """Return the mistakes of a text: blocks, each a cause and the lines that stand in the solution instead.
 
-    solution: a function or class at the top level of a module, written as a learner would write it. Its text is
-        edited, and what it reads from its module stays as it is.
-    rows: {"old -> new": cause}; several edits at once: {"old -> new ; old -> new": cause}. Every occurrence of old
-        changes, so an old text that stands in several places takes more of its line to name one of them. In place of
-        cause, (cause, shares): see Mistake.
+    solution: a function or class at the top level of a module, written as a learner would write it.
+    text: blocks with an empty line between them,
+
+            # the variance is divided by D - 1 (torch.var's default). | Say correction=0.
+            var = x.var(-1, keepdim=True)
+
+        The comment is the cause and, behind " | ", the repair; `# or` stands between several ways to make the mistake.
+        A line takes the place of the solution's that binds the same names (of several, of the most similar one), a
+        return that of the last return; one that binds what nothing in the body binds comes first. In a class, the last
+        method that has its like is meant. A def speaks of the method (or function) of that name: its head takes the
+        place of the old head, its lines those of the body, and `...` leaves the body as it is. A def of a new name is
+        added. `del name` removes the line that binds name.
     """
+    if isinstance(text, dict):
+        return _rows(solution, text)
     mistakes = []
-    for edits, said in rows.items():
-        cause, shares = (said, "") if isinstance(said, str) else said
-        mistakes.append(Mistake(cause, edited(solution, edits), shares))
+    for block in re.split(r"\n\s*\n", textwrap.dedent(text).strip()):
+        lines = block.splitlines()
+        comment = [line[2:] for line in itertools.takewhile(lambda line: line.startswith("# "), lines)]
+        cause, _, repair = " ".join(comment).partition(" | ")
+        ways = "\n".join(lines[len(comment) :]).split("# or\n")
+        mistakes += [Mistake(cause, instead(solution, way), repair) for way in ways]
+    return mistakes
+
+
+def _rows(solution, rows):
+    mistakes = []
+    for edits, told in rows.items():
+        cause, shares = (told, "") if isinstance(told, str) else told
+        mistakes.append(Mistake(cause, edited(solution, edits), shares=shares))
     return mistakes
 
 
 def edited(solution, edits):
     """Return what solution becomes when its text is edited ("old -> new ; old -> new"); ValueError if it cannot be."""
-    text = changed = _source(solution)
+    text = changed = _text(solution)
     for edit in edits.split(" ; "):
         old, arrow, new = edit.partition(" -> ")
         if not arrow or " -> " in new:
@@ -52,16 +77,75 @@ def edited(solution, edits):
         changed = changed.replace(old, new)
     if changed == text:
         raise ValueError(f"{solution.__name__}: the edits {edits!r} change nothing. Remove the row.")
+    return _executed(solution, changed, edits)
+
+
+def instead(solution, lines):
+    """Return what solution becomes when lines stand in it; ValueError if they change nothing."""
+    tree = ast.parse(_text(solution))
+    before = ast.unparse(tree)
+    _put(tree.body[0], ast.parse(lines).body)
+    text = ast.unparse(ast.fix_missing_locations(tree))
+    if text == before:
+        raise ValueError(f"{solution.__name__}: {lines!r} changes nothing. Write a line that is not in it, or remove it.")
+    return _executed(solution, text, lines)
+
+
+def _executed(solution, text, edits):
     file = f"<{solution.__name__} with {edits}>"
     namespace = dict(inspect.getmodule(solution).__dict__)
-    exec(compile(changed, file, "exec"), namespace)
-    linecache.cache[file] = (len(changed), None, changed.splitlines(keepends=True), file)  # inspect.getsource finds it
+    exec(compile(text, file, "exec"), namespace)
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # inspect.getsource finds it
     return namespace[solution.__name__]
 
 
 @functools.cache
-def _source(solution):
+def _text(solution):
     return textwrap.dedent(inspect.getsource(solution))  # for a class it reads the whole module: once is enough
+
+
+def _binds(node):
+    """What a statement binds: names, attributes like self.eps, `return`, `def NAME`; a call binds what it calls."""
+    if isinstance(node, ast.Return):
+        return "return"
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return f"def {node.name}"
+    if isinstance(node, ast.Delete):
+        return {ast.unparse(target) for target in node.targets}
+    bound = (n for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Store))
+    return {ast.unparse(n) for n in bound} or ast.unparse(node).partition("(")[0]
+
+
+def _put(old, statements):
+    """Put statements into the body of a function or class, each in the place of its like."""
+    body, first = old.body, int(bool(ast.get_docstring(old)))
+    for new in statements:
+        if isinstance(old, ast.ClassDef) and not isinstance(new, ast.FunctionDef):  # of the method that has its like
+            methods = [method for method in old.body if isinstance(method, ast.FunctionDef)]
+            homes = [method for method in methods if any(_binds(node) == _binds(new) for node in method.body)]
+            if homes:
+                _put(homes[-1], [new])
+                continue
+        if isinstance(new, ast.FunctionDef) and isinstance(old, ast.FunctionDef) and new.name == old.name:
+            _into(old, new)
+            continue
+        alike = [i for i, node in enumerate(body) if _binds(node) == _binds(new)]
+        if not alike:
+            body.insert(len(body) if isinstance(old, ast.ClassDef) else first, new)
+            first += not isinstance(old, ast.ClassDef)
+        elif isinstance(new, ast.FunctionDef):
+            _into(body[alike[0]], new)
+        elif isinstance(new, ast.Delete):
+            body[alike[-1]] = ast.Pass()
+        else:
+            likeness = lambda i, new=new: difflib.SequenceMatcher(None, ast.unparse(body[i]), ast.unparse(new)).ratio()
+            body[alike[-1] if isinstance(new, ast.Return) else max(alike, key=likeness)] = new
+
+
+def _into(old, new):
+    old.args, old.decorator_list = new.args, new.decorator_list or old.decorator_list
+    if ast.unparse(new.body[0]) != "...":
+        _put(old, new.body)
 
 
 @contextlib.contextmanager

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 import torch
 
 from lessonkit import _hook
-from lessonkit.check.observations import Raised
-from lessonkit.check.verdicts import YourTurn
+from lessonkit.check import guard
+from lessonkit.check.observations import CHANGED, Raised
+from lessonkit.check.verdicts import YourTurn, reject
 from lessonkit.check.wording import kind_of
 
 
@@ -38,7 +39,11 @@ class Probe:
     shown: dict = field(default_factory=dict)
     tolerance: float = 1e-9
     exact_dtype: bool = True
+    why: str = ""  # what a failure suggests, where nothing else does
+    seconds: float = 5.0  # of computing, before an answer is stopped: a loop may not end
     elsewhere: Callable | None = None  # answer -> None, the same call with tensors on another device
+    expect: Callable | None = None  # of a contract's case: reference -> what is expected, and how far off it may be
+    plainer: Callable | None = None  # of a contract's case: the plainest case that fails, see contract
 
 
 @contextlib.contextmanager
@@ -144,7 +149,7 @@ def call(
         move = lambda item: item.to("meta") if isinstance(item, torch.Tensor) else item  # noqa: E731
         answer(*map(move, args), **{name: move(item) for name, item in kwargs.items()})
 
-    return Probe(label, run, inputs, tolerance, exact_dtype, elsewhere)
+    return Probe(label, run, inputs, tolerance, exact_dtype, elsewhere=elsewhere)
 
 
 def _outputs(out, returns):
@@ -222,15 +227,38 @@ def raised(error):
             line = (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
             break
     text = str(error).strip().partition("\n")[0] if error.args != (None,) else ""  # exit() gives None
-    return Raised(type(error), text, line)
+    return Raised(type(error).__name__, text, line)
 
 
 def observe(probe, answer):
-    """Run probe on answer quietly; an exception that run itself lets out becomes an observation."""
-    with quiet():
-        try:
-            return probe.run(answer)
-        except YourTurn:
-            raise
-        except (Exception, SystemExit) as error:
-            return {"the result": raised(error)}
+    """Run probe on answer quietly, and return what was seen; an exception that run itself lets out is seen, too.
+
+    The one place where a check touches an answer. It is stopped after probe.seconds, what it sets for all of PyTorch
+    or changes in the probe's own tensors is put back and seen.
+    """
+    if isinstance(answer, Observed):
+        return answer.seen(probe)
+    guard.keepsakes(probe)  # before an answer can change them
+    changes, trouble = [], None
+    try:
+        with quiet(), guard.watched(changes), guard.limit(probe.seconds):
+            try:
+                seen = probe.run(answer)
+            except YourTurn:
+                raise
+            except (Exception, SystemExit) as error:
+                seen = {"the result": raised(error)}
+    except guard.TooLong:
+        trouble = f"On {probe.label}: it runs on and on. It was stopped after {probe.seconds:g} seconds of computing."
+    if guard.restored(probe):
+        changes.append("its input")
+    if trouble:
+        reject(trouble, "Does a loop never end? Look at what its condition waits for.")
+    return {CHANGED: changes[0]} | seen if changes and CHANGED not in seen else seen
+
+
+class Observed:
+    """Stands for an answer that was observed elsewhere. seen: probe -> {what: value}."""
+
+    def __init__(self, seen):
+        self.seen = seen

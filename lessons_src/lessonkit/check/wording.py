@@ -23,7 +23,7 @@ def kind_of(value, short=False):
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, Raised):
-        return f"{'an' if value.kind.__name__[0] in 'AEIOU' else 'a'} {value.kind.__name__}"
+        return f"{'an' if value.kind[0] in 'AEIOU' else 'a'} {value.kind}"
     if type(value).__module__ == "numpy" and hasattr(value, "shape"):
         return f"a NumPy array of shape {value.shape}" if value.shape else f"the NumPy number {value}"
     if short or isinstance(value, (str, bool)):

@@ -465,7 +465,7 @@ def _outcome(layer, x):
     try:
         layer(x.clone())
     except Exception as error:
-        return raised(error).kind.__name__
+        return raised(error).kind
     return "no error"
 
 

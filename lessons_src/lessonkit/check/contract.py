@@ -1,0 +1,377 @@
+"""A contract says once what an exercise promises; the sweep that is derived from it finds what no probe thought of.
+
+A case of the sweep is one choice of every factor: axes, sizes, memory, values, number type, which inputs need a
+gradient, options. Some forty cases hold every pair of choices. Each is a probe like those written by hand: it observes
+an answer without knowing what is right, and the reference, in float64, says what is expected and how far off a right
+answer may be. The sweep comes last, when the probes and the known mistakes have spoken.
+"""
+
+import copy
+import functools
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from lessonkit.check.probing import Probe, draw, filled, gradients, quiet, raised
+
+F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
+ROOM = (
+    12  # times the error that the reference itself makes in the answer's number type, or under a rounding of its input
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Contract:
+    """What goes in and comes out, for every answer that keeps its promise.
+
+    takes: {input: its axes}, in the order of the arguments. "... D": any axes, then D numbers; a word is a size.
+    returns: the outputs' names. More than one means that a tuple is expected.
+    use: (answer, sizes, **options) -> a function or layer that takes the inputs in order. Without it: answer itself.
+    options: keyword arguments of the answer, a dictionary each; the first are the usual ones.
+    half: whether half precision is promised, computed in float32 and rounded once.
+    sizes: {axis: its choices} where the usual ones do not fit; the first is the plainest.
+    ranks: how many axes `...` may be. empty: whether an empty batch is promised.
+    valid: {input: function} that makes ordinary random numbers ones that may go in (a variance: torch.abs).
+    values: which kinds of numbers go in.
+    gradient: how often it can be differentiated, 0, 1 or 2. fixed: inputs that need no gradient.
+    """
+
+    takes: dict
+    returns: tuple = ("the result",)
+    use: Callable = lambda answer, sizes, **options: functools.partial(answer, **options)
+    options: tuple = ({},)
+    half: bool = False
+    sizes: dict = None
+    ranks: tuple = (1, 0, 2, 3, 4)
+    empty: bool = False
+    valid: dict = None
+    values: tuple = ("ordinary", "offset", "small", "outlier", "constant", "large")
+    gradient: int = 2
+    fixed: tuple = ()
+
+    def axes(self):
+        return [axis for axis in dict.fromkeys(" ".join(self.takes.values()).split()) if axis != "..."]
+
+    def factors(self):
+        """Return {factor: its choices}, the plainest choice of each first."""
+        front = {"front axes": self.ranks, "rows": (2, 1, 3, 70)} if "..." in " ".join(self.takes.values()) else {}
+        leaves = [name for name in self.takes if name not in self.fixed]
+        needs = ["all", "none", *([f"only {name}" for name in leaves] if len(leaves) > 1 else [])]
+        return {
+            **{axis: (self.sizes or {}).get(axis, (7, 1, 2, 17, 1100)) for axis in self.axes()},
+            **front,
+            "memory": ("contiguous", "transposed", "expanded", "a slice"),
+            "values": self.values,
+            "options": tuple(range(len(self.options))),
+            "number type": (F64, F32, *((F16, BF16) if self.half else ())),
+            "gradients": tuple(needs) if self.gradient else ("none",),
+        }
+
+
+@functools.cache
+def sweep(contract):
+    """Return the cases of a contract, a Probe each: all pairs of choices, chosen greedily, from a fixed seed."""
+    factors, chance = contract.factors(), random.Random(0)
+    pairs = lambda case: set(itertools.combinations(case.items(), 2))
+    names = list(factors)
+    left = {((a, i), (b, j)) for a, b in itertools.combinations(names, 2) for i in factors[a] for j in factors[b]}
+    cases = [{name: choices[0] for name, choices in factors.items()}]
+    left -= pairs(cases[0])
+    order = sorted(left, key=str)
+    for pair in order:
+        if pair in left:
+            tries = [{name: chance.choice(factors[name]) for name in names} | dict(pair) for _ in range(20)]
+            cases.append(max(tries, key=lambda case: len(pairs(case) & left)))
+            left -= pairs(cases[-1])
+    if contract.empty:  # it says nothing of the other factors: cases of its own
+        cases += [cases[0] | {"rows": 0, "front axes": rank} for rank in (1, 3)]
+    return [probe_of(contract, case) for case in cases]
+
+
+def probe_of(contract, case):
+    """Return the Probe of one case."""
+    probe = Probe(_label(contract, case), functools.partial(_run, contract, case), expect=None)
+    expect = functools.lru_cache(4)(functools.partial(_expected, contract, case))
+    return replace(probe, expect=expect, plainer=functools.partial(_plainer, contract, case))
+
+
+def _label(contract, case):
+    shapes = ", ".join(f"{name} {_shape(contract, axes, case)}" for name, axes in contract.takes.items())
+    words = [str(case["number type"]).removeprefix("torch.")]
+    words += [case["memory"]] * (case["memory"] != "contiguous")
+    words += [f"{case['values']} values"] * (case["values"] != "ordinary")
+    words += [f"{name}={value}" for name, value in contract.options[case["options"]].items()]
+    words += [f"where {case['gradients']} needs a gradient"] * case["gradients"].startswith("only")
+    return f"{shapes} ({', '.join(words)})"
+
+
+def _plainer(contract, case, fails):
+    """Return (the plainest case that still fails, the choices without which it does not)."""
+    factors = contract.factors()
+    for name, choices in factors.items():
+        for choice in choices[: choices.index(case[name])] if case[name] in choices else ():
+            if fails(probe_of(contract, case | {name: choice})):
+                case = case | {name: choice}
+                break
+    matters = {name: case[name] for name, choices in factors.items() if case[name] != choices[0]}
+    words = [f"{name} = {str(choice).removeprefix('torch.')}" for name, choice in matters.items() if name != "options"]
+    words += [f"{name}={value}" for name, value in contract.options[case["options"]].items()]
+    return probe_of(contract, case), words
+
+
+# ---- what goes in
+def _shape(contract, axes, case):
+    rows = case.get("rows")
+    if rows and any(case[axis] > 300 for axis in contract.axes()):
+        rows = min(rows, 3)  # wide and many at once shows nothing more, and takes its time
+    front = [(), (rows,), (rows, 3), (2, rows, 3), (2, 1, rows, 2)][case.get("front axes", 0)]
+    return tuple(itertools.chain(*(front if axis == "..." else (case[axis],) for axis in axes.split())))
+
+
+def _numbers(contract, name, case, seed):
+    shape, half = _shape(contract, contract.takes[name], case), case["number type"] in (F16, BF16)
+    numbers = draw(seed, *shape)
+    change = (contract.valid or {}).get(name)
+    if change:
+        numbers = change(numbers)
+    elif "..." in contract.takes[name] or len(contract.takes) == 1:  # the inputs carry the values, parameters do not
+        kind = case["values"]
+        if kind == "offset":
+            numbers = numbers + (50 if half else 100)
+        elif kind == "small":
+            numbers = numbers * 1e-3
+        elif kind == "outlier" and numbers.numel():
+            numbers[..., -1] = 300.0
+        elif kind == "constant" and numbers.dim():
+            numbers = numbers[..., :1].expand(shape).clone()
+        elif kind == "large":
+            numbers = numbers * (4000 if half else 1e8)
+    return numbers.to(case["number type"])
+
+
+def _inputs(contract, case):
+    """Return {name: (leaf, view)}: view(leaf) is what goes in, in the memory order of the case."""
+    inputs = {}
+    for i, name in enumerate(contract.takes):
+        numbers, memory = _numbers(contract, name, case, 100 + i), case["memory"]
+        if memory == "transposed" and numbers.dim() > 1:
+            inputs[name] = numbers.movedim(-1, 0).contiguous(), lambda leaf: leaf.movedim(0, -1)
+        elif memory == "expanded" and numbers.dim() > 1 and len(numbers):
+            inputs[name] = numbers[:1].clone(), lambda leaf, shape=numbers.shape: leaf.expand(shape)
+        elif memory == "a slice" and numbers.dim():
+            inputs[name] = torch.stack([numbers + 1, numbers], -1).flatten(-2), lambda leaf: leaf[..., 1::2]
+        else:
+            inputs[name] = numbers, lambda leaf: leaf
+    return inputs
+
+
+def _made(contract, answer, case, dtype=None):
+    """Return (function of the inputs, {name: parameter}); a layer gets random parameters that every answer gets."""
+    sizes = {axis: case[axis] for axis in contract.axes()}
+    function = contract.use(answer, sizes, **contract.options[case["options"]])
+    if not isinstance(function, nn.Module):
+        return function, {}
+    function = filled(function.to(case["number type"]), 21).to(dtype or case["number type"])
+    return function, dict(function.named_parameters())
+
+
+# ---- what is observed
+def _run(contract, case, answer):
+    """Observe one case: outputs and, where the case asks for them, first and second derivatives."""
+    inputs = _inputs(contract, case)
+    function, parameters = _made(contract, answer, case)
+    torch.default_generator.manual_seed(_SEED)
+    with torch.no_grad():  # other numbers of the same shapes first: what is kept from call to call shows
+        function(*(view(1 - leaf) for leaf, view in inputs.values()))
+    leaves = {name: leaf.clone().requires_grad_(_needs(contract, case, name)) for name, (leaf, _) in inputs.items()}
+    copies = {name: leaf.clone() for name, leaf in leaves.items()}
+    before = {name: (copy._version, copy.detach().clone()) for name, copy in copies.items()}
+    with torch.set_grad_enabled(case["number type"] in (F64, F32)):
+        outputs = function(*(inputs[name][1](copy) for name, copy in copies.items()))
+    changed = [n for n, copy in copies.items() if copy._version != before[n][0] or not _equal(copy, before[n][1])]
+    seen = {"what your code changed": f"its input {changed[0]}"} if changed else {}
+    if torch.default_generator.initial_seed() != _SEED:
+        seen["what your code changed"] = "the random generator of the whole notebook (torch.manual_seed)"
+    return seen | _observed(contract, case, outputs, leaves | parameters)
+
+
+_SEED = 2**40 + 11
+
+
+def _equal(tensor, other):
+    return torch.equal(tensor.detach().nan_to_num(), other.nan_to_num())
+
+
+def _needs(contract, case, name):
+    return name not in contract.fixed and case["gradients"] in ("all", f"only {name}")
+
+
+def _observed(contract, case, outputs, leaves, dtype=None):
+    """Return {what: value} of what came out, in the contract's words, and of its derivatives by the leaves."""
+    names = contract.returns
+    if len(names) > 1 and (not isinstance(outputs, (tuple, list)) or len(outputs) != len(names)):
+        return {f"({', '.join(names)})": f"a {type(outputs).__name__}"}
+    outputs = dict(zip(names, [outputs] if len(names) == 1 else outputs, strict=True))
+    seen = {name: out.detach() if isinstance(out, torch.Tensor) else out for name, out in outputs.items()}
+    wanted = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+    floats = all(isinstance(out, torch.Tensor) and out.is_floating_point() for out in outputs.values())
+    if not wanted or not floats or case["number type"] in (F16, BF16):
+        return seen
+    if not any(out.requires_grad for out in outputs.values()):
+        return seen | {f"gradient of {name}": "no gradient" for name in wanted}
+    arriving = [draw(90 + i, *out.shape).to(out.dtype).requires_grad_() for i, out in enumerate(outputs.values())]
+    loss = sum((out * a).sum() for out, a in zip(outputs.values(), arriving, strict=True) if out.requires_grad)
+    twice = contract.gradient == 2 and case["number type"] == F64 and case["gradients"] == "all"
+    try:
+        first = torch.autograd.grad(loss, list(wanted.values()), create_graph=twice, allow_unused=True)
+        seen |= {
+            f"gradient of {name}": "no gradient" if g is None else g.detach()
+            for name, g in zip(wanted, first, strict=True)
+        }
+        again = [(g * draw(80 + i, *g.shape)).sum() for i, g in enumerate(first) if g is not None and g.requires_grad]
+        if twice and again:
+            wanted |= {f"what arrives at {name}": a for name, a in zip(names, arriving, strict=True)}
+            second = gradients(sum(again), wanted)
+            seen |= {what.replace("gradient of", "gradient of the gradient in"): g for what, g in second.items()}
+        elif twice:
+            seen |= {f"gradient of the gradient in {name}": "no gradient" for name in wanted}
+    except Exception as error:
+        seen[f"gradient of {next(iter(wanted))}"] = raised(error)
+    return seen
+
+
+# ---- what is expected
+def _expected(contract, case, reference):
+    """Return ({what: value}, {what: how far off a right answer may be}).
+
+    The room is ROOM times what the reference itself is off: in float32, by its own arithmetic; in float64, when its
+    inputs move by some roundings. And some roundings of the largest value, for what cancels.
+    """
+    dtype = case["number type"]
+    inside = F32 if dtype in (F16, BF16) else dtype
+    exact, bent = _reference(contract, case, reference, F64), {}
+    if inside == F32:
+        bent = _reference(contract, case, reference, F32)
+    else:
+        bent = _reference(contract, case, reference, F64, nudge=8 * torch.finfo(F64).eps)
+    scale = {}
+    for what, value in exact.items():
+        if isinstance(value, torch.Tensor) and value.numel():
+            scale[_order(what)] = max(scale.get(_order(what), 0.0), value.abs().max().item())
+    right, room = {}, {}
+    for what, value in exact.items():
+        right[what], room[what] = value, 0.0
+        if not isinstance(value, torch.Tensor) or not value.numel():
+            continue
+        other = bent.get(what)
+        gap = (other.double() - value).abs().max().item() if isinstance(other, torch.Tensor) else 0.0
+        rounding = (1e-10 if inside == F64 else 16 * torch.finfo(F32).eps) * scale[_order(what)]
+        once = 2 * torch.finfo(dtype).eps * value.abs().max().item() if dtype != inside else 0.0
+        finite = value.abs().max().item() < torch.finfo(dtype).max / 4 and gap < float("inf")
+        if finite:
+            right[what], room[what] = value.to(dtype), ROOM * gap + rounding + once
+        else:
+            del right[what]  # too large for the number type: whatever comes is as good
+    return right, room
+
+
+def _order(what):
+    return what.rpartition(" ")[0] if what.startswith("gradient") else what
+
+
+def _reference(contract, case, reference, dtype, nudge=0.0):
+    """Return what the reference gives on the inputs of a case in plain memory, computed in dtype."""
+    generator = torch.Generator().manual_seed(5)
+    leaves = {}
+    inputs = _inputs(contract, case)
+    for name, (leaf, _) in inputs.items():
+        moved = leaf.double() * (1 + nudge * (2 * torch.rand(leaf.shape, dtype=F64, generator=generator) - 1))
+        leaves[name] = moved.to(dtype).requires_grad_(_needs(contract, case, name))
+    with quiet():
+        function, parameters = _made(contract, reference, case, dtype)
+        outputs = function(*(view(leaves[name]).contiguous() for name, (_, view) in inputs.items()))
+        return _observed(contract, case, outputs, leaves | parameters)
+
+
+# ---- layers
+def of_a_layer(make, *inputs):
+    """Return probes of what every layer promises: it shares nothing, can be copied, and has no moods.
+
+    make: the class -> a layer in float64. inputs: tensors that go in.
+    """
+
+    def fresh(cls, seed=21):
+        return filled(make(cls).double(), seed)
+
+    def given(scale=1.0):
+        return [scale * item.clone() if item.is_floating_point() else item.clone() for item in inputs]
+
+    def after_another(cls):
+        layer = fresh(cls)
+        fresh(cls, 31)(*given(3.0))
+        return {"the output": _plain(layer(*given()))}
+
+    def after_another_batch(cls):
+        layer = fresh(cls)
+        layer(*given(3.0)), layer(*(item[:1] for item in given()))
+        return {"the output": _plain(layer(*given()))}
+
+    def copied(cls):
+        layer = fresh(cls)
+        layer(*given(3.0))
+        try:
+            twin = copy.deepcopy(layer)
+        except Exception as error:
+            return {"the copy": raised(error)}
+        filled(twin, 41)
+        return {"the copy's output": _plain(twin(*given())), "the first layer's output": _plain(layer(*given()))}
+
+    def restored_from_its_state(cls):
+        layer, other = fresh(cls), fresh(cls, 31)
+        other.load_state_dict(layer.state_dict())
+        return {"the output": _plain(other(*given()))}
+
+    def frozen(cls):
+        return {"the output": _plain(fresh(cls).requires_grad_(False)(*given()))}
+
+    def with_no_input_gradient(cls):
+        layer = fresh(cls)
+        out = layer(*given())
+        if not isinstance(out, torch.Tensor) or not out.is_floating_point():
+            return {}
+        if not out.requires_grad:
+            return {"gradients of the parameters": "none"}
+        return gradients((out * draw(29, *out.shape)).sum(), dict(layer.named_parameters()))
+
+    shared = "Two layers share something: in the class, a list or a global name."
+    kept = "Something is kept from an earlier call: in self, in the class, in a list or a global name."
+    tied = (
+        "A lambda or a bound function kept in self is not copied with it; a result kept there cannot be."
+    )
+    return [
+        Probe("a layer after another one was made and used", after_another, why=shared),
+        Probe("a layer after other batches", after_another_batch, why=kept),
+        Probe("copy.deepcopy(layer) with other parameters", copied, why=tied),
+        Probe("a layer that has loaded another one's state_dict", restored_from_its_state),
+        Probe("a layer with frozen parameters", frozen),
+        Probe("a layer whose input needs no gradient, as the first of a net", with_no_input_gradient),
+    ]
+
+
+def same_in_eval(make, *inputs):
+    """Return a Probe: whether a layer gives in eval() what it gives in train(), where it should."""
+
+    def run(cls):
+        layer = filled(make(cls).double(), 21)
+        fresh = lambda: [item.clone() for item in inputs]
+        return {"in train()": _plain(layer.train()(*fresh())), "in eval()": _plain(layer.eval()(*fresh()))}
+
+    return Probe("a layer in train() and in eval()", run, why="eval() must give what train() gives.")
+
+
+def _plain(output):
+    return output.detach() if isinstance(output, torch.Tensor) else output
