@@ -102,7 +102,7 @@ def test_a_noisy_right_answer_passes_and_a_blank_one_waits(name, bank, capfd):
         import warnings
 
         print("debugging"), print("debugging", file=sys.stderr), warnings.warn("look here", stacklevel=1)
-        torch.manual_seed(0), torch.rand(3)
+        torch.rand(3)
         return right(*args, **kwargs)
 
     def blank(*args, **kwargs):

@@ -24,6 +24,9 @@ ROOM = (
 )
 
 
+TINY = {F64: 1e-20, F32: 1e-10}  # the square of a rounding of numbers of order 1: what is left of a variance of 0
+
+
 @dataclass(frozen=True, eq=False)
 class Contract:
     """What goes in and comes out, for every answer that keeps its promise.
@@ -269,7 +272,7 @@ def _expected(contract, case, reference):
             continue
         other = bent.get(what)
         gap = (other.double() - value).abs().max().item() if isinstance(other, torch.Tensor) else 0.0
-        rounding = (1e-10 if inside == F64 else 16 * torch.finfo(F32).eps) * scale[_order(what)]
+        rounding = (1e-10 if inside == F64 else 16 * torch.finfo(F32).eps) * scale[_order(what)] + TINY[inside]
         once = 2 * torch.finfo(dtype).eps * value.abs().max().item() if dtype != inside else 0.0
         finite = value.abs().max().item() < torch.finfo(dtype).max / 4 and gap < float("inf")
         if finite:
@@ -349,9 +352,7 @@ def of_a_layer(make, *inputs):
 
     shared = "Two layers share something: in the class, a list or a global name."
     kept = "Something is kept from an earlier call: in self, in the class, in a list or a global name."
-    tied = (
-        "A lambda or a bound function kept in self is not copied with it; a result kept there cannot be."
-    )
+    tied = "A lambda or a bound function kept in self is not copied with it; a result kept there cannot be."
     return [
         Probe("a layer after another one was made and used", after_another, why=shared),
         Probe("a layer after other batches", after_another_batch, why=kept),

@@ -39,11 +39,12 @@ def known(solution, text):
             var = x.var(-1, keepdim=True)
 
         The comment is the cause and, behind " | ", the repair; `# or` stands between several ways to make the mistake.
-        A line takes the place of the solution's that binds the same names (of several, of the most similar one), a
-        return that of the last return; one that binds what nothing in the body binds comes first. In a class, the last
-        method that has its like is meant. A def speaks of the method (or function) of that name: its head takes the
-        place of the old head, its lines those of the body, and `...` leaves the body as it is. A def of a new name is
-        added. `del name` removes the line that binds name.
+        A line takes the place of the solution's that binds the same names (of several, of the most similar one); one
+        that binds the names of several lines takes the place of the first of these, and the others go; a return takes
+        the place of the last return; what binds nothing of the body's comes first. In a class, the last method that
+        has its like is meant. A def speaks of the method (or function) of that name: its head takes the place of the
+        old head, its lines those of the body, and `...` leaves the body as it is. A def of a new name is added. `del
+        name` removes the line that binds name.
     """
     if isinstance(text, dict):
         return _rows(solution, text)
@@ -87,7 +88,9 @@ def instead(solution, lines):
     _put(tree.body[0], ast.parse(lines).body)
     text = ast.unparse(ast.fix_missing_locations(tree))
     if text == before:
-        raise ValueError(f"{solution.__name__}: {lines!r} changes nothing. Write a line that is not in it, or remove it.")
+        raise ValueError(
+            f"{solution.__name__}: {lines!r} changes nothing. Write a line that is not in it, or remove it."
+        )
     return _executed(solution, text, lines)
 
 
@@ -129,6 +132,12 @@ def _put(old, statements):
         if isinstance(new, ast.FunctionDef) and isinstance(old, ast.FunctionDef) and new.name == old.name:
             _into(old, new)
             continue
+        if isinstance(new, ast.Assign) and len(_binds(new)) > 1:  # one line for several of the solution's
+            parts = [node for node in body if isinstance(node, ast.Assign) and _binds(node) < _binds(new)]
+            if parts:
+                body[body.index(parts[0])] = new
+                body[:] = [node for node in body if node not in parts]
+                continue
         alike = [i for i, node in enumerate(body) if _binds(node) == _binds(new)]
         if not alike:
             body.insert(len(body) if isinstance(old, ast.ClassDef) else first, new)
