@@ -202,7 +202,7 @@ assert (F.linear(x_hat * gamma + beta, W, b) - folded).abs().max() < 1e-12
 def short_layer_norm(x, normalized_shape, weight, bias, eps=1e-5):
     """LayerNorm over the last len(normalized_shape) axes.
 
-    x: (..., *normalized_shape), left as it is. normalized_shape: a tuple of sizes.
+    x: (..., *normalized_shape) in any memory order, left as it is. normalized_shape: a tuple of sizes.
     weight, bias: tensors of that shape and of x's dtype, float32 or float64.
     eps: added to the biased variance, under the root; it may be 0.
     Returns a tensor of x's shape and dtype,
@@ -405,7 +405,7 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     Returns a contiguous tensor of x's shape and dtype. Half precision is computed in float32
     and rounded once, at the end; float64 stays float64. Rows are centered twice (once, as in
     PyTorch, passes too). Can be differentiated twice and mapped by torch.func.vmap.
-    Raises an error (given) for what F.layer_norm refuses, an int aside.
+    Sizes, shapes and number types that do not fit raise an error (given).
     """
     sizes = _sizes(normalized_shape)
     _check_inputs(x, sizes, weight, bias)

@@ -11,7 +11,7 @@ from fromscratch import LayerNorm, layer_norm
 from fromscratch.affine_and_module import _check_inputs, _sizes
 from lessonkit.check.lessons.affine_and_module import _layer_norm as centered_once
 from lessonkit.check.lessons.affine_and_module import _translated as by_rpartition
-from lessonkit.check.mistakes import edited
+from lessonkit.check.mistakes import instead
 
 
 # ---- Functions
@@ -79,7 +79,7 @@ ANY_WRONG = {  # of both functions
     "the report: PyTorch's, as printed there": (lambda x, **options: F.layer_norm(x), "it raised TypeError"),
     "axes looked up by size": (axes_by_size, "(4, 3, 4)"),
     "x_hat in float32": (lambda x, n, w, b, eps=1e-5: layer_norm(x, n, eps=eps).float().to(x.dtype) * w + b, "In: x"),
-    "in place": (edited(centered_once, "x = x.contiguous() -> x *= 2; x = x.contiguous()"), "changed its input"),
+    "in place": (instead(centered_once, "x = x.mul_(2).contiguous()"), "changed its input"),
     "a module": (nn.LayerNorm, "not a class"),
 }
 
@@ -203,8 +203,14 @@ BANK = {
     "layer_norm_module": {
         "right": {"the course's": LayerNorm, "None, then parameters": Plain, "PyTorch's way": LikePyTorch},
         "wrong": {
-            "nn.LayerNorm": (nn.LayerNorm, "inherits from it"),
-            "F.layer_norm": (edited(Plain, "return layer_norm -> return F.layer_norm"), "PyTorch's own layer_norm"),
+            "nn.LayerNorm": (nn.LayerNorm, "derived from it"),
+            "F.layer_norm": (
+                instead(
+                    Plain,
+                    "def forward(self, x): return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)",
+                ),
+                "PyTorch's own layer_norm",
+            ),
             "no super().__init__()": (NoSuper, "Module.__init__()"),
             "PyTorch's layer inside": (Around, "norm.weight"),
             "gain starts at 0.02": (SmallGain, "expected [1, 1, 1, 1]"),

@@ -115,40 +115,55 @@ def _binds(node):
         return f"def {node.name}"
     if isinstance(node, ast.Delete):
         return {ast.unparse(target) for target in node.targets}
-    bound = (n for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Store))
-    return {ast.unparse(n) for n in bound} or ast.unparse(node).partition("(")[0]
+    bound = {ast.unparse(part) for part in ast.walk(node) if isinstance(getattr(part, "ctx", None), ast.Store)}
+    return {name for name in bound if not name.startswith("(")} or ast.unparse(node).partition("(")[0]
 
 
 def _put(old, statements):
     """Put statements into the body of a function or class, each in the place of its like."""
-    body, first = old.body, int(bool(ast.get_docstring(old)))
+    first = int(bool(ast.get_docstring(old)))
     for new in statements:
         if isinstance(old, ast.ClassDef) and not isinstance(new, ast.FunctionDef):  # of the method that has its like
             methods = [method for method in old.body if isinstance(method, ast.FunctionDef)]
-            homes = [method for method in methods if any(_binds(node) == _binds(new) for node in method.body)]
+            homes = [method for method in methods if any(_binds(node) == _binds(new) for _, node in _places(method))]
             if homes:
                 _put(homes[-1], [new])
                 continue
         if isinstance(new, ast.FunctionDef) and isinstance(old, ast.FunctionDef) and new.name == old.name:
             _into(old, new)
             continue
+        places = list(_places(old))
         if isinstance(new, ast.Assign) and len(_binds(new)) > 1:  # one line for several of the solution's
-            parts = [node for node in body if isinstance(node, ast.Assign) and _binds(node) < _binds(new)]
+            parts = [
+                (body, node) for body, node in places if isinstance(node, ast.Assign) and _binds(node) < _binds(new)
+            ]
+            for i, (body, node) in enumerate(parts):
+                body[body.index(node)] = ast.Pass() if i else new
             if parts:
-                body[body.index(parts[0])] = new
-                body[:] = [node for node in body if node not in parts]
                 continue
-        alike = [i for i, node in enumerate(body) if _binds(node) == _binds(new)]
+        alike = [(body, node) for body, node in places if _binds(node) == _binds(new)]
         if not alike:
-            body.insert(len(body) if isinstance(old, ast.ClassDef) else first, new)
+            old.body.insert(len(old.body) if isinstance(old, ast.ClassDef) else first, new)
             first += not isinstance(old, ast.ClassDef)
         elif isinstance(new, ast.FunctionDef):
-            _into(body[alike[0]], new)
-        elif isinstance(new, ast.Delete):
-            body[alike[-1]] = ast.Pass()
+            _into(alike[0][1], new)
         else:
-            likeness = lambda i, new=new: difflib.SequenceMatcher(None, ast.unparse(body[i]), ast.unparse(new)).ratio()
-            body[alike[-1] if isinstance(new, ast.Return) else max(alike, key=likeness)] = new
+            likeness = lambda place, new=new: difflib.SequenceMatcher(
+                None, ast.unparse(place[1]), ast.unparse(new)
+            ).ratio()
+            last = isinstance(new, (ast.Return, ast.Delete))
+            body, node = alike[-1] if last else max(alike, key=likeness)
+            body[body.index(node)] = ast.Pass() if isinstance(new, ast.Delete) else new
+
+
+def _places(old):
+    """Yield (list of statements, statement) for a body and the loops and branches in it, not for functions in it."""
+    for name in ("body", "orelse", "finalbody"):
+        body = getattr(old, name, [])
+        for node in list(body):
+            yield body, node
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                yield from _places(node)
 
 
 def _into(old, new):

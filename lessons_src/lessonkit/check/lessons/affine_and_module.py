@@ -1,7 +1,4 @@
-"""Checks of lesson 4: LayerNorm over any trailing shape, the module, image layouts, an old checkpoint.
-
-In stages (formula, arguments, number types …): a mistake is recognized by what it does in its own stage.
-"""
+"""Checks of lesson 4: LayerNorm over any trailing shape, the module, image layouts, an old checkpoint."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,9 +8,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch.affine_and_module import _check_inputs, _sizes  # given to the learner: errors are of one kind
-from lessonkit.check.core import Mistake, in_stages, known, reject, values
+from lessonkit.check.comparing import examine
+from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
 from lessonkit.check.devices import device_after_moving
+from lessonkit.check.mistakes import known
 from lessonkit.check.probing import Probe, call, call_layer, draw, filled, in_float64, refusing
+from lessonkit.check.quizzes import values
 
 NAMES = ("x", "normalized_shape", "weight", "bias", "eps")
 BY_HAND = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm")
@@ -29,7 +29,8 @@ def _layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     mean = z.mean(axes, keepdim=True)
     c = z - mean
     var = (c * c).mean(axes, keepdim=True)
-    x_hat = c / torch.sqrt(var + eps)
+    deviation = torch.sqrt(var + eps)
+    x_hat = c / deviation
     y = x_hat if weight is None else x_hat * weight
     y = y if bias is None else y + bias
     return y.to(x.dtype)
@@ -41,91 +42,126 @@ def _reference(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     return in_float64(F.layer_norm)(x, sizes, weight, bias, eps)
 
 
-_NO_KEEPDIM = "keepdim=True is missing, so the reduced axes are gone and the rows no longer fit. Say it in both means."
-_NO_KEEPDIM_IN = "keepdim=True is missing in the {}, so its reduced axes are gone and the rows no longer fit."
-_DETACHED = (
-    "{} cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through {}, too."
-)
-_CUT_OFF = _DETACHED.format("mean and variance are", "both")
-_BY_ITS_LAST = "the axes come from x ({}) instead of normalized_shape."
-_FIXED = "eps is fixed at {}. It is an argument, and its default is 1e-5."
-
+_reference.plain = F.layer_norm  # for the sweep, which chooses the number type itself
 _STEPS = known(
     _layer_norm,
-    {
-        # the variance and eps
-        "(c * c).mean(axes -> c.var(axes": "the variance divides by D - 1. LayerNorm divides by D: x.var(axes, correction=0), or (c * c).mean(axes).",
-        "torch.sqrt(var + eps) -> (torch.sqrt(var) + eps)": "eps is added to the deviation. It belongs to the variance, under the root: torch.sqrt(var + eps).",
-        "(c * c).mean(axes -> c.var(axes ; torch.sqrt(var + eps) -> (torch.sqrt(var) + eps)": "two at once: the variance divides by D - 1, and eps is added to the deviation instead of the variance.",
-        "tuple(range(-len(sizes), 0)) -> -1 ; (c * c).mean(axes -> c.var(axes": "two at once: torch.var without correction=0, and only the last axis, whatever normalized_shape is.",
-        "tuple(range(-len(sizes), 0)) -> -1 ; (c * c).mean(axes -> c.var(axes ; torch.sqrt(var + eps) -> (torch.sqrt(var) + eps)": "three at once: only the last axis, the variance divides by D - 1, and eps is added to the deviation.",
-        **{f"+ eps -> + {eps}": _FIXED.format(eps) for eps in ("1e-8", "1e-6")},
-        "+ eps -> + (eps or 1e-5)": "`eps or 1e-5` is 1e-5 where eps is 0. Use eps as it comes.",
-        "var + eps -> var": "there is no eps under the root.",
-        "torch.sqrt(var + eps) -> c.std(axes, keepdim=True)": "two at once: there is no eps, and the deviation divides by D - 1, as std() does without correction=0.",
-        "torch.sqrt(var + eps) -> torch.sqrt(var) + eps": "eps is added after the division. It belongs to the variance, under the root: torch.sqrt(var + eps).",
-        "var + eps -> torch.sqrt(var) + eps": "the root is taken twice: of the variance, and of deviation + eps. Write torch.sqrt(var + eps).",
-        "var + eps -> var + eps**2": "eps is squared. It is added to the variance as it is: torch.sqrt(var + eps).",
-        "var + eps -> var.clamp(min=eps)": "eps is a floor under the variance. It is added to every variance: torch.sqrt(var + eps).",
-        "torch.sqrt(var + eps) -> torch.sqrt(var).clamp(min=eps)": "eps is a floor under the deviation. It is added to every variance: torch.sqrt(var + eps).",
-        "(c * c).mean(axes -> (c * c).sum(axes": "the squares are summed. The variance is their mean.",
-        "(c * c).mean -> (z * z).mean": "the squares of x are averaged. The variance is the mean of the squares of x - mean.",
-        "(c * c).mean -> c.abs().mean": "the distances are averaged without their squares. The variance is the mean of (x - mean)².",
-        "c / torch.sqrt -> c * torch.sqrt": "your answer multiplies by the deviation. Divide by torch.sqrt, or multiply by torch.rsqrt.",
-        "torch.sqrt(var + eps) -> (var + eps)": "your answer divides by the variance. Divide by its root, the deviation.",
-        "torch.sqrt(var + eps) -> (var + eps) ** 2": "the variance is squared. Divide by its root: ** 0.5, not ** 2.",
-        # the axes
-        "tuple(range(-len(sizes), 0)) -> sizes": "normalized_shape holds sizes, not axis numbers. The axes are tuple(range(-len(normalized_shape), 0)).",
-        "tuple(range(-len(sizes), 0)) -> -len(sizes)": "one axis is normalized, number -len(normalized_shape). From there to the last, all are: tuple(range(-k, 0)).",
-        "(-len(sizes), 0) -> (-len(sizes), -1)": "range(-k, -1) ends before the last axis. Write range(-k, 0).",
-        "range(-len(sizes), 0) -> range(x.dim() - len(sizes))": "the axes in front are normalized. The last len(normalized_shape) axes are: tuple(range(-k, 0)).",
-        "(c * c).mean(axes -> (c * c).mean(-1": "the mean is taken over all of the axes, the variance over the last alone. Both take the same axes.",
-        "z.mean(axes -> z.mean(-1": "the mean is taken over the last axis alone, the variance over all of them. Both take the same axes.",
-        "tuple(range(-len(sizes), 0)) -> -1": "only the last axis is normalized. The last len(normalized_shape) axes are: tuple(range(-k, 0)).",
-        "range(-len(sizes), 0) -> range(1, x.dim())": _BY_ITS_LAST.format("all but the first"),
-        "range(-len(sizes), 0) -> range(min(2, x.dim() - 1), x.dim())": _BY_ITS_LAST.format("x.shape[2:]"),
-        "tuple(range(-len(sizes), 0)) -> 1": "axis 1 is normalized, whatever normalized_shape is. LayerNorm takes the last axes.",
-        "tuple(range(-len(sizes), 0)) -> 1 ; torch.sqrt(var + eps) -> (torch.sqrt(var) + eps)": "two at once: axis 1 is normalized whatever normalized_shape is, and eps is added to the deviation.",
-        "tuple(range(-len(sizes), 0)) -> -2": "axis -2 is normalized: the tokens of (B, T, C). Each token has its own mean, over the last axes.",
-        "tuple(range(-len(sizes), 0)) -> 0": "the batch axis is normalized. LayerNorm takes the last axes of each sample and never mixes samples.",
-        "range(-len(sizes), 0) -> range(x.dim())": "every axis is normalized at once, the batch included: mean() needs its axes and keepdim=True.",
-        "range(-len(sizes), 0) -> (-i for i in range(len(sizes)))": "the axes begin at -0, which is axis 0, the first of all. The last axis is -1: tuple(range(-k, 0)).",
-        "range(-len(sizes), 0) -> range(len(sizes))": "the first len(normalized_shape) axes are normalized. Count from the end: tuple(range(-k, 0)).",
-        ", keepdim=True -> ": _NO_KEEPDIM,
-        "z.mean(axes, keepdim=True) -> z.mean(axes)": _NO_KEEPDIM_IN.format("mean"),
-        "(c * c).mean(axes, keepdim=True) -> (c * c).mean(axes)": _NO_KEEPDIM_IN.format("variance"),
-        # centering and clipping
-        **{
-            f"c / torch.sqrt(var + eps) -> (c / torch.sqrt(var + eps)).clamp(-{n}, {n})": f"x_hat is clipped at {n}. LayerNorm leaves a large number as large as the formula makes it."
-            for n in (3, 5, 10)
-        },
-        "z - mean -> z - mean - mean": "the mean of x is subtracted twice. The second time, subtract the mean of what is left: c - c.mean(...).",
-        "c / torch -> z / torch": "the mean is not subtracted from x before dividing.",
-        "z - mean -> z": "the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.",
-        # gain and bias
-        "x_hat * weight -> (x_hat + bias) * weight ; y + bias -> y": "the bias is added before the gain multiplies. It comes last: x_hat * weight + bias.",
-        "y + bias -> x_hat + bias * weight": "weight multiplies the bias instead of x_hat: x_hat * weight + bias.",
-        "x_hat * weight -> x_hat + weight ; y + bias -> y * bias": "weight is added and bias multiplies. It is the other way round: x_hat * weight + bias.",
-        "x_hat * weight -> x_hat * (1 + weight)": "the gain is used as 1 + weight. PyTorch multiplies by weight itself.",
-        "x_hat * weight -> x_hat * weight.flatten()[0] ; y + bias -> y + bias.flatten()[0]": "weight and bias enter as one number each. Every normalized element has its own: multiply elementwise.",
-        # the gradient
-        "z - mean -> z - mean.detach() ; var + eps -> var.detach() + eps": _CUT_OFF,
-        "z - mean -> z - mean.detach()": _DETACHED.format("the mean is", "it"),
-        "var + eps -> var.detach() + eps": _DETACHED.format("the deviation is", "it"),
-    },
+    """
+    # the variance divides by D - 1. LayerNorm divides by D. | Write x.var(axes, correction=0), or (c * c).mean(axes).
+    var = c.var(axes, keepdim=True)
+
+    # eps is added to the deviation. It belongs to the variance, under the root. | torch.sqrt(var + eps).
+    deviation = torch.sqrt(var) + eps
+
+    # two at once: the variance divides by D - 1, and eps is added to the deviation instead of the variance.
+    deviation = c.std(axes, keepdim=True) + eps
+
+    # eps is fixed. It is an argument, and its default is 1e-5. | Use the name eps.
+    deviation = torch.sqrt(var + 1e-8)
+    # or
+    deviation = torch.sqrt(var + 1e-6)
+
+    # `eps or 1e-5` is 1e-5 where eps is 0. | Use eps as it comes.
+    deviation = torch.sqrt(var + (eps or 1e-5))
+
+    # there is no eps under the root.
+    deviation = torch.sqrt(var)
+
+    # eps is a floor under the variance. It is added to every variance. | torch.sqrt(var + eps).
+    deviation = torch.sqrt(var.clamp(min=eps))
+
+    # the squares are summed. The variance is their mean.
+    var = (c * c).sum(axes, keepdim=True)
+
+    # your answer multiplies by the deviation. | Divide by torch.sqrt, or multiply by torch.rsqrt.
+    x_hat = c * deviation
+
+    # your answer divides by the variance. | Divide by its root, the deviation.
+    deviation = var + eps
+
+    # normalized_shape holds sizes, not axis numbers. | The axes are tuple(range(-len(normalized_shape), 0)).
+    axes = sizes
+
+    # one axis is normalized, number -len(normalized_shape). | From there to the last, all are: tuple(range(-k, 0)).
+    axes = -len(sizes)
+
+    # range(-k, -1) ends before the last axis. | Write range(-k, 0).
+    axes = tuple(range(-len(sizes), -1))
+
+    # the axes in front are normalized. | The last len(normalized_shape) axes are: tuple(range(-k, 0)).
+    axes = tuple(range(x.dim() - len(sizes)))
+
+    # only the last axis is normalized. | The last len(normalized_shape) axes are: tuple(range(-k, 0)).
+    axes = -1
+
+    # the axes come from x (all but the first) instead of normalized_shape. | Count len(normalized_shape) from the end.
+    axes = tuple(range(1, x.dim()))
+
+    # axis 1 is normalized, whatever normalized_shape is. LayerNorm takes the last axes.
+    axes = 1
+
+    # the batch axis is normalized. LayerNorm takes the last axes of each sample and never mixes samples.
+    axes = 0
+
+    # every axis is normalized at once, the batch included. | mean() needs its axes and keepdim=True.
+    axes = tuple(range(x.dim()))
+
+    # the first len(normalized_shape) axes are normalized. | Count from the end: tuple(range(-k, 0)).
+    axes = tuple(range(len(sizes)))
+
+    # the reduced axes are gone and the rows no longer fit. | keepdim=True is missing: say it in both means.
+    mean, c = z.mean(axes), z - z.mean(axes)
+    var = (c * c).mean(axes)
+
+    # the mean is not subtracted from x before dividing.
+    x_hat = z / deviation
+
+    # the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.
+    c = z
+
+    # the bias is added before the gain multiplies. It comes last. | x_hat * weight + bias.
+    y = x_hat if weight is None else (x_hat + bias) * weight
+    y = y if bias is None else y
+
+    # the gain is used as 1 + weight. PyTorch multiplies by weight itself.
+    y = x_hat if weight is None else x_hat * (1 + weight)
+
+    # mean and variance are cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through both, too.
+    c = z - mean.detach()
+    deviation = torch.sqrt(var.detach() + eps)
+
+    # the mean is cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through it, too.
+    c = z - mean.detach()
+
+    # the deviation is cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through it, too.
+    deviation = torch.sqrt(var.detach() + eps)
+    """,
 )
 
 _FORMULA = _STEPS + known(  # and what a module has rows of its own for
     _layer_norm,
-    {
-        ", eps=1e-5) -> ) ; + eps -> + 1e-8": _FIXED.format("1e-8"),
-        "+ eps -> + 1e-5": "eps is fixed at 1e-5: use the argument eps.",
-        "x_hat * weight -> x_hat * bias ; y + bias -> y + weight": "weight and bias are swapped.",
-        "x_hat * weight -> x_hat ; y + bias -> y": "weight and bias are not used.",
-        "x_hat * weight -> x_hat": "the gain is not used.",
-        "y + bias -> y": "the bias is not added.",
-        "weight is None -> not weight ; bias is None -> not bias": "is there an `if weight:`? A tensor of several numbers is neither true nor false. Ask `weight is None`.",
-    },
+    """
+    # eps is fixed at 1e-5. | Use the argument eps.
+    deviation = torch.sqrt(var + 1e-5)
+
+    # weight and bias are swapped.
+    y = x_hat if weight is None else x_hat * bias
+    y = y if bias is None else y + weight
+
+    # two brackets are missing: weight + bias is a sum, by which you multiply. | x_hat * weight, and then + bias.
+    y = x_hat if weight is None else x_hat * (weight + bias)
+    y = y if bias is None else y
+
+    # weight and bias are not used.
+    y = x_hat
+    y = y if bias is None else y
+
+    # the bias is not added.
+    y = y if bias is None else y
+
+    # is there an `if weight:`? A tensor of several numbers is neither true nor false. | Ask `weight is None`.
+    y = x_hat if not weight else x_hat * weight
+    y = y if not bias else y + bias
+    """,
 )
 
 
@@ -158,19 +194,17 @@ _FORMULA_PROBES = [
     _rows("float32 rows", (4, 7), (7,), 60, dtype=torch.float32, gradient=False),
 ]
 
-_ONE_PASS = "(c * c).mean(axes, keepdim=True) -> ((z * z).mean(axes, keepdim=True) - mean * mean)"
-_CANCELS = "the variance is computed as E[x²] - E[x]², which cancels when the mean is large. Subtract the mean first."
-
 _DIGITS = known(
     _layer_norm,
-    {
-        **dict.fromkeys((_ONE_PASS, f"{_ONE_PASS}.clamp(min=0)"), _CANCELS),
-        "z = x.to(torch.promote_types(x.dtype, torch.float32)) -> z = x.float()": "float64 is narrowed to float32, by x.float() perhaps. Only half precision is widened: torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.",
-        **{
-            f"x_hat * weight -> x_hat * weight.float(){more}": "float64 weights are narrowed to float32, by .float() perhaps. Leave them: half precision times float32 is float32."
-            for more in ("", " ; y + bias -> y + bias.float()")
-        },
-    },
+    """
+    # the variance is computed as E[x²] - E[x]², which cancels when the mean is large. | Subtract the mean first.
+    var = (z * z).mean(axes, keepdim=True) - mean * mean
+    # or
+    var = ((z * z).mean(axes, keepdim=True) - mean * mean).clamp(min=0)
+
+    # float64 is narrowed to float32, by x.float() perhaps. | Only half precision is widened: torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.
+    z = x.float()
+    """,
 )
 
 # 2**60 + 2**31 k + k**2 needs more bits than float64 has: whatever the order of steps, E[x²] - E[x]² is 0. Means and
@@ -182,18 +216,21 @@ _EXACT = [
 ]
 
 
+def _of_rows(answer, sizes, **options):
+    return lambda x, weight, bias: answer(x, (sizes["E"], sizes["D"]), weight, bias, **options)
+
+
+_TAKES, _SIZES = {"x": "... E D", "weight": "E D", "bias": "E D"}, {"E": (1, 3), "D": (7, 1, 2, 17, 400)}
+_SHORT = Contract(_TAKES, use=_of_rows, options=({}, {"eps": 0.1}), sizes=_SIZES)
+_WHOLE = dataclasses.replace(_SHORT, half=True, empty=True)
+
+
 def short_layer_norm(answer):
     """Check a function (x, normalized_shape, weight, bias, eps=1e-5) -> y; normalized_shape is a tuple."""
-    stages = [(_FORMULA_PROBES, _FORMULA), *(([probe], _DIGITS) for probe in _EXACT)]
-    tried = "1, 2 and 3 normalized axes, small spread, an outlier, another eps, gradients"
-    right = f"short_layer_norm does what it should on {{count}} inputs ({tried})"
-    in_stages(answer, "short_layer_norm", stages, _reference, right, kind="function", by_hand=BY_HAND)
-
-
-_KINDS = "only tuples are understood as normalized_shape. Make 4, [3, 4] and (3, 4) into tuples first."
-_INT = "an int is not understood as normalized_shape. Turn it into a tuple first: 4 becomes (4,)."
-_LIST = "a list is not understood as normalized_shape: no list equals a torch.Size. Use tuple(normalized_shape)."
-_NONE = "weight=None or bias=None is not handled: multiply and add only what is not None."
+    stages = [(_FORMULA_PROBES, ""), *(([probe], "") for probe in _EXACT)]
+    tried = "1, 2 and 3 normalized axes, small spread, an outlier, another eps, memory, gradients"
+    how = {"tried": tried, "contract": _SHORT, "by_hand": BY_HAND}
+    examine(answer, "short_layer_norm", stages, _reference, _FORMULA + _DIGITS, **how)
 
 
 def _with_constants(c, axes, eps):
@@ -203,35 +240,71 @@ def _with_constants(c, axes, eps):
     return x_hat + rstd * (change - x_hat * (change * x_hat).mean(axes, keepdim=True))
 
 
+_INT = "an int is not understood as normalized_shape. | Turn it into a tuple first: 4 becomes (4,)."
 _ARGUMENTS = known(
     _layer_norm,
-    {
-        # what must be refused: first, because those below refuse less as well
-        "_check_inputs(x, sizes, weight, bias) -> _check_inputs(x.double(), sizes, *(p if p is None else p.double() for p in (weight, bias)))": "the types are not looked at. Whole numbers, and float32 parameters for a float64 x, must raise an error, as in PyTorch.",
-        "_check_inputs(x, sizes, weight, bias) -> _check_inputs(x, sizes, None, None)": "weight and bias are not looked at. One of another shape than normalized_shape must raise an error: silently it is spread over all elements.",
-        "_check_inputs(x, sizes, weight, bias) -> assert tuple(x.shape[-len(sizes) :]) == sizes": "assert is not a check of arguments: under python -O it is gone. Raise an error that says what was expected.",
-        "_check_inputs(x, sizes, weight, bias) -> pass": "nothing is refused. A normalized_shape that does not fit must raise an error: silently it normalizes the wrong numbers.",
-        # kinds of normalized_shape
-        "_sizes(normalized_shape) -> tuple(normalized_shape)": _INT,
-        "_sizes(normalized_shape) -> (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape ; _check_inputs(x, sizes, weight, bias) -> assert sizes == x.shape[-len(sizes) :]": _LIST,
-        "_sizes(normalized_shape) -> (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape": _LIST,
-        "_sizes(normalized_shape) -> normalized_shape ; _check_inputs(x, sizes, weight, bias) -> assert sizes == x.shape[-len(sizes) :]": _KINDS,
-        "_sizes(normalized_shape) -> normalized_shape": _KINDS,
-        # None for a parameter
-        "y = y if bias is None -> y = y if weight is None or bias is None": "without a weight the bias is left out as well. Each of the two may be None on its own.",
-        "x_hat if weight is None -> x_hat if weight is None or bias is None ; y if bias is None -> y if weight is None or bias is None": "where one of weight and bias is None, the other is left out too. Each may be None on its own.",
-        "y if bias is None -> y if weight is None": "where weight is None the bias is lost, and where only bias is None its sum fails. Test each on its own.",
-        "x_hat if weight is None else x_hat * weight -> x_hat * weight ; y if bias is None else y + bias -> y + bias": _NONE,
-        "x_hat if weight is None else x_hat * weight -> x_hat * weight": _NONE,
-        "y if bias is None else y + bias -> y + bias": _NONE,
-        # memory
-        "x.contiguous() -> x.view(-1).view(x.shape)": "view() needs memory in one piece, and x may be transposed. Use reshape(), or reduce over several axes.",
-        "x.contiguous() -> x": "the result keeps the memory order of a transposed x. Start from x.contiguous().",
-    },
+    f"""
+    # nothing is refused. A normalized_shape that does not fit must raise an error: silently it normalizes the wrong numbers.
+    _check_inputs = lambda x, sizes, weight, bias: None
+
+    # {_INT}
+    sizes = tuple(normalized_shape)
+
+    # a list is not understood as normalized_shape: no list equals a torch.Size. | Use tuple(normalized_shape).
+    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
+
+    # only tuples are understood as normalized_shape. | Make 4, [3, 4] and (3, 4) into tuples first.
+    sizes = normalized_shape
+
+    # without a weight the bias is left out as well. Each of the two may be None on its own.
+    y = y if weight is None or bias is None else y + bias
+
+    # where one of weight and bias is None, the other is left out too. Each may be None on its own.
+    y = x_hat if weight is None or bias is None else x_hat * weight
+    y = y if weight is None or bias is None else y + bias
+
+    # weight=None or bias=None is not handled. | Multiply and add only what is not None.
+    y = x_hat * weight
+    y = y + bias
+    # or
+    y = x_hat * weight
+    # or
+    y = y + bias
+
+    # view() needs memory in one piece, and x may be transposed. | Use reshape(), or reduce over several axes.
+    x = x.view(-1).view(x.shape)
+
+    # the result keeps the memory order of a transposed x. | Start from x.contiguous().
+    x = x
+
+    # the first derivative is right and the second is not, as with an autograd.Function whose saved statistics are constants. Plain tensor operations differentiate as often as you like.
+    x_hat = _with_constants(c, axes, eps)
+    """,
 )
 
-_ONCE = "the first derivative is right and the second is not, as with an autograd.Function whose saved statistics are constants. Plain tensor operations differentiate as often as you like."
-_CONSTANTS = known(_layer_norm, {"c / torch.sqrt(var + eps) -> _with_constants(c, axes, eps)": _ONCE})
+_NUMBERS = known(
+    _layer_norm,
+    """
+    # float16 is not widened: squares over 65,504 overflow in it. | Compute in float32, and go back to x's dtype at the end.
+    z = x.float() if x.dtype == torch.bfloat16 else x
+
+    # half precision is rounded on the way: the centered row, or x_hat before gain and bias. | Make x float32 at the start, bfloat16 as well as float16, and go back to x's dtype once, at the end.
+    z = x
+    # or
+    z = x.float() if x.dtype == torch.float16 else x
+    # or
+    x_hat = (c / deviation).to(x.dtype)
+    # or
+    z = x
+    return y
+    # or
+    z = x
+    c = (z - mean).to(torch.promote_types(x.dtype, torch.float32))
+
+    # the result stays float32: a float32 gain times a bfloat16 x_hat is float32, too. | Give the result x's dtype at the end: y.to(x.dtype).
+    return y
+    """,
+)
 
 _SHAPE_PROBES = [
     _rows("normalized_shape=4, an int", (2, 3, 4), 4, 21, mean=1),
@@ -254,27 +327,6 @@ def _in_plain_order(answer):
 
 
 _MEMORY_PROBES = [call("a transposed tensor", *_TRANSPOSED, names=NAMES), _rows("an empty batch", (0, 4), (4,), 34)]
-
-_ROUNDED = "half precision is rounded on the way: the centered row, or x_hat before gain and bias. Make x float32 at the start, bfloat16 as well as float16, and go back to x's dtype once, at the end."
-_WIDENED = "x.to(torch.promote_types(x.dtype, torch.float32))"
-_EARLY = "c / torch.sqrt(var + eps) -> (c / torch.sqrt(var + eps)).to(x.dtype)"
-
-_SLIPS = (
-    f"{_WIDENED} -> x",
-    f"{_WIDENED} -> x.float() if x.dtype == torch.float16 else x",
-    f"{_EARLY} ; x_hat * weight -> x_hat * weight.to(x.dtype) ; y + bias -> y + bias.to(x.dtype)",
-    _EARLY,
-)
-
-_NUMBERS = known(
-    _layer_norm,
-    {
-        f"{_WIDENED} -> x.float() if x.dtype == torch.bfloat16 else x": "float16 is not widened: squares over 65,504 overflow in it. Compute in float32, and go back to x's dtype at the end.",
-        **dict.fromkeys((*_SLIPS, *(f"{slip} ; y.to(x.dtype) -> y" for slip in _SLIPS)), _ROUNDED),
-        f"{_WIDENED} -> x ; c = z - mean -> c = (z - mean).to(torch.promote_types(x.dtype, torch.float32))": _ROUNDED,
-        "y.to(x.dtype) -> y": "the result stays float32: a float32 gain times a bfloat16 x_hat is float32, too. Give the result x's dtype at the end: y.to(x.dtype).",
-    },
-)
 
 _16, _B16 = {"dtype": torch.float16}, {"dtype": torch.bfloat16}
 _HALF, _BFLOAT = _16 | {"tolerance": 2**-10, "gradient": False}, _B16 | {"tolerance": 2**-7, "gradient": False}
@@ -341,30 +393,35 @@ _REFUSAL_PROBES = [
 def layer_norm(answer):
     """Check a function (x, normalized_shape, weight=None, bias=None, eps=1e-5) -> y against F.layer_norm."""
     stages = [
-        (_FORMULA_PROBES, _FORMULA, "the formula"),
-        *(([probe], _DIGITS, "float64") for probe in _EXACT),
-        (_SHAPE_PROBES, _ARGUMENTS, "ints and lists"),
-        (_NONE_PROBES, _ARGUMENTS, "weight=None and bias=None"),
-        *(([probe], _ARGUMENTS, "transposed and empty tensors") for probe in _MEMORY_PROBES),
-        *(([probe], _NUMBERS, "the other number types") for probe in _NUMBER_PROBES),
-        *(([probe], _CONSTANTS, "second derivative and vmap") for probe in _TRANSFORM_PROBES),
-        *(([probe], _ARGUMENTS) for probe in _REFUSAL_PROBES),
-        ([Probe("a transposed tensor", _in_plain_order)], _ARGUMENTS),
+        (_FORMULA_PROBES, "the formula"),
+        *(([probe], "float64") for probe in _EXACT),
+        (_SHAPE_PROBES, "ints and lists"),
+        (_NONE_PROBES, "weight=None and bias=None"),
+        *(([probe], "transposed and empty tensors") for probe in _MEMORY_PROBES),
+        *(([probe], "the other number types") for probe in _NUMBER_PROBES),
+        *(([probe], "second derivative and vmap") for probe in _TRANSFORM_PROBES),
+        *(([probe], "") for probe in _REFUSAL_PROBES),
+        ([Probe("a transposed tensor", _in_plain_order)], ""),
     ]
     tried = "shapes, options, four number types, second derivative, vmap, bad arguments"
-    right = f"layer_norm does what it should on {{count}} inputs ({tried})"
-    in_stages(answer, "layer_norm", stages, _reference, right, kind="function", by_hand=BY_HAND)
+    how = {"tried": tried, "contract": _WHOLE, "by_hand": BY_HAND}
+    examine(answer, "layer_norm", stages, _reference, _FORMULA + _DIGITS + _ARGUMENTS + _NUMBERS, **how)
 
 
 # ---- The module
 class _Module(nn.Module):
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
         super().__init__()
-        self.normalized_shape, self.eps = _sizes(normalized_shape), eps
+        self.normalized_shape = _sizes(normalized_shape)
+        self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, start, wanted in (("weight", 1.0, elementwise_affine), ("bias", 0.0, elementwise_affine and bias)):
+        parts = [("weight", 1.0, elementwise_affine), ("bias", 0.0, elementwise_affine and bias)]
+        for name, start, wanted in parts:
             value = torch.full(self.normalized_shape, start, device=device, dtype=dtype)
-            self.register_parameter(name, nn.Parameter(value) if wanted else None)
+            self.register(name, value, wanted)
+
+    def register(self, name, value, wanted):
+        return self.register_parameter(name, nn.Parameter(value) if wanted else None)
 
     def forward(self, x):
         return _layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -375,6 +432,8 @@ class _Module(nn.Module):
 
 class _Reference(nn.LayerNorm):
     """PyTorch's layer, computed in float64."""
+
+    plain = nn.LayerNorm  # for the sweep, which chooses the number type itself
 
     def forward(self, x):
         return in_float64(F.layer_norm)(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -387,10 +446,7 @@ def _in_a_module(mistakes):
         forward = lambda self, x: function(x, self.normalized_shape, self.weight, self.bias, self.eps)  # noqa: E731
         return type("Around", (_Module,), {"forward": forward})
 
-    return [Mistake(mistake.cause, around(mistake.answer), mistake.shares) for mistake in mistakes]
-
-
-_PAIRS = {}  # for the mistake of one pair of parameters for all layers
+    return [dataclasses.replace(mistake, answer=around(mistake.answer)) for mistake in mistakes]
 
 
 def _parameters(label, *args, also=(), **options):
@@ -475,71 +531,157 @@ def _rounded_once(cls):
     return {"the output": layer(_CANCEL_X.clone()).detach()}
 
 
-_DEFAULT_EPS = "the default of eps is not PyTorch's, which is 1e-5."
-_CALL = "_layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)"
-_REGISTER = "self.register_parameter(name, nn.Parameter(value) if wanted else None)"
-
-_NAMES = "PyTorch calls them weight and bias; with other names no checkpoint can be exchanged."
-_PLAIN = "weight and bias are plain tensors, so no optimizer, no .to() and no state_dict sees them. Wrap each in nn.Parameter."
-_ABSENT = 'without parameters there is no self.weight at all. Register None, so that the name is there: self.register_parameter("weight", None).'
-
 _BOOKS = known(
     _Module,
-    {
-        # those of later stages first: what comes at the end is wrong in them, too
-        f"{_CALL} -> _layer_norm(x, self.normalized_shape, eps=self.eps) * self.weight + self.bias": "forward multiplies and adds although weight or bias is None. Hand both on to layer_norm, which leaves out what is None.",
-        "(x, self.normalized_shape -> (x, self.weight.shape": "without parameters self.weight is None and has no shape. Use self.normalized_shape.",
-        "def forward( -> def __call__(": "__call__ is overridden, so hooks, profilers and tracing are skipped. Define forward, and nn.Module's __call__ calls it.",
-        " if wanted else None -> ": 'elementwise_affine=False must leave no parameters: weight and bias are registered all the same, and only not used. Register None: self.register_parameter("weight", None).',
-        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value) if wanted else None)": 'self.weight = None is an ordinary attribute. self.register_parameter("weight", None) keeps the place for a Parameter and refuses anything else.',
-        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value)) if wanted else None": _ABSENT,
-        f"{_REGISTER} -> setattr(self, name, nn.Parameter(value)) if wanted else None ; , bias={{self.bias is not None}} -> ": _ABSENT,
-        "nn.Parameter(value) if wanted else None -> nn.Parameter(value if wanted else None)": "nn.Parameter(None) is a Parameter, an empty one. Register None itself.",
-        '"weight", 1.0 -> "weight", 0.0': "the gain starts at 0, so the layer gives 0 whatever comes in. A gain starts at 1, a bias at 0.",
-        '"bias", 0.0 -> "bias", 1.0': "the bias starts at 1. A gain starts at 1, a bias at 0.",
-        "nn.Parameter(value) -> nn.Parameter(value, requires_grad=False)": "the parameters have requires_grad=False, so they are never trained.",
-        "nn.Parameter(value) -> _PAIRS.setdefault((name, value.shape), nn.Parameter(value))": "all layers share one pair of parameters. Make them in __init__, not in the body of the class.",
-        **{
-            f'("weight" -> ("{w}" ; ("bias" -> ("{b}" ; self.weight -> self.{w} ; self.bias -> self.{b}': f"the parameters are called {w} and {b}. {_NAMES}"
-            for w, b in (("gain", "bias"), ("scale", "shift"), ("gamma", "beta"), ("gain", "offset"))
-        },
-        f"{_REGISTER} -> setattr(self, name, value if wanted else None)": _PLAIN,
-        f"{_REGISTER} -> self.name = nn.Parameter(value) if wanted else None": 'self.name is one attribute, called "name". self.register_parameter(name, parameter) takes the name from the loop.',
-        "register_parameter -> register_buffer ; nn.Parameter(value) -> value": "weight and bias are buffers, which no optimizer trains. Wrap each in nn.Parameter.",
-        "torch.full(self.normalized_shape -> torch.full((1,)": "the parameters are one number each. Each normalized element has its own: their shape is normalized_shape.",
-        "torch.full(self.normalized_shape -> torch.full(self.normalized_shape[-1:]": "the parameters have the last size only. Their shape is the whole normalized_shape.",
-        "_sizes(normalized_shape) -> tuple(normalized_shape)": _INT,
-        "elementwise_affine and bias -> elementwise_affine": "bias=False is ignored: the layer still has a bias.",
-        "elementwise_affine and bias -> bias": "bias decides alone whether there is a bias. Without elementwise_affine there is none.",
-        "eps=1e-5, elementwise_affine=True -> elementwise_affine=True, eps=1e-5": "eps and elementwise_affine are in the other order. People pass them by position: normalized_shape, eps, elementwise_affine, bias.",
-        ", device=device, dtype=dtype -> ": "device and dtype are ignored. Hand them on where the parameters are made: torch.empty(shape, device=device, dtype=dtype).",
-        ", dtype=dtype -> ": "dtype is ignored. Hand it on where the parameters are made.",
-        ", device=device -> ": "device is ignored. Hand it on where the parameters are made.",
-    },
+    """
+    # forward multiplies and adds although weight or bias is None. | Hand both on to layer_norm, which leaves out what is None.
+    def forward(self, x):
+        return _layer_norm(x, self.normalized_shape, eps=self.eps) * self.weight + self.bias
+
+    # without parameters self.weight is None and has no shape. | Use self.normalized_shape.
+    def forward(self, x):
+        return _layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+
+    # __call__ is overridden, so hooks, profilers and tracing are skipped. | Define forward, and nn.Module's __call__ calls it.
+    def __call__(self, x):
+        return _layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    # elementwise_affine=False must leave no parameters: weight and bias are registered all the same, and only not used. | Register None: self.register_parameter("weight", None).
+    def register(self, name, value, wanted):
+        return self.register_parameter(name, nn.Parameter(value))
+
+    # self.weight = None is an ordinary attribute. | self.register_parameter("weight", None) keeps the place for a Parameter and refuses anything else.
+    def register(self, name, value, wanted):
+        return setattr(self, name, nn.Parameter(value) if wanted else None)
+
+    # without parameters there is no self.weight at all. | Register None, so that the name is there: self.register_parameter("weight", None).
+    def register(self, name, value, wanted):
+        return self.register_parameter(name, nn.Parameter(value)) if wanted else None
+    def extra_repr(self):
+        return f"{self.normalized_shape}, eps={self.eps}"
+
+    # nn.Parameter(None) is a Parameter, an empty one. | Register None itself.
+    def register(self, name, value, wanted):
+        return self.register_parameter(name, nn.Parameter(value if wanted else None))
+
+    # the gain starts at 0, so the layer gives 0 whatever comes in. | A gain starts at 1, a bias at 0.
+    parts = [("weight", 0.0, elementwise_affine), ("bias", 0.0, elementwise_affine and bias)]
+
+    # the bias starts at 1. | A gain starts at 1, a bias at 0.
+    parts = [("weight", 1.0, elementwise_affine), ("bias", 1.0, elementwise_affine and bias)]
+
+    # the parameters have requires_grad=False, so they are never trained.
+    def register(self, name, value, wanted):
+        return self.register_parameter(name, nn.Parameter(value, requires_grad=False) if wanted else None)
+
+    # the parameters have other names. PyTorch calls them weight and bias; with other names no checkpoint can be exchanged.
+    parts = [("gain", 1.0, elementwise_affine), ("shift", 0.0, elementwise_affine and bias)]
+    def forward(self, x):
+        return _layer_norm(x, self.normalized_shape, self.gain, self.shift, self.eps)
+    def extra_repr(self):
+        return f"{self.normalized_shape}, eps={self.eps}"
+    # or
+    parts = [("gamma", 1.0, elementwise_affine), ("beta", 0.0, elementwise_affine and bias)]
+    def forward(self, x):
+        return _layer_norm(x, self.normalized_shape, self.gamma, self.beta, self.eps)
+    def extra_repr(self):
+        return f"{self.normalized_shape}, eps={self.eps}"
+
+    # weight and bias are plain tensors, so no optimizer, no .to() and no state_dict sees them. | Wrap each in nn.Parameter.
+    def register(self, name, value, wanted):
+        return setattr(self, name, value if wanted else None)
+
+    # self.name is one attribute, called "name". | self.register_parameter(name, parameter) takes the name from the loop.
+    def register(self, name, value, wanted):
+        return setattr(self, "name", nn.Parameter(value) if wanted else None)
+
+    # weight and bias are buffers, which no optimizer trains. | Wrap each in nn.Parameter.
+    def register(self, name, value, wanted):
+        return self.register_buffer(name, value if wanted else None)
+
+    # the parameters are one number each. Each normalized element has its own: their shape is normalized_shape.
+    value = torch.full((1,), start, device=device, dtype=dtype)
+
+    # the parameters have the last size only. Their shape is the whole normalized_shape.
+    value = torch.full(self.normalized_shape[-1:], start, device=device, dtype=dtype)
+
+    # an int is not understood as normalized_shape. | Turn it into a tuple first: 4 becomes (4,).
+    self.normalized_shape = tuple(normalized_shape)
+
+    # bias=False is ignored: the layer still has a bias.
+    parts = [("weight", 1.0, elementwise_affine), ("bias", 0.0, elementwise_affine)]
+
+    # bias decides alone whether there is a bias. Without elementwise_affine there is none.
+    parts = [("weight", 1.0, elementwise_affine), ("bias", 0.0, bias)]
+
+    # eps and elementwise_affine are in the other order. People pass them by position. | normalized_shape, eps, elementwise_affine, bias.
+    def __init__(self, normalized_shape, elementwise_affine=True, eps=1e-5, bias=True, device=None, dtype=None):
+        ...
+
+    # dtype is ignored. | Hand it on where the parameters are made.
+    value = torch.full(self.normalized_shape, start, device=device)
+
+    # device is ignored. | Hand it on where the parameters are made.
+    value = torch.full(self.normalized_shape, start, dtype=dtype)
+    # or
+    value = torch.full(self.normalized_shape, start)
+
+    # the sizes are read off x, so that the layer does not know what it normalizes, and without parameters takes any x. | Hand on self.normalized_shape.
+    def forward(self, x):
+        return _layer_norm(x, x.shape[-len(self.normalized_shape) :], self.weight, self.bias, self.eps)
+    # or
+    def forward(self, x):
+        return _layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
+    # or
+    def forward(self, x):
+        return _layer_norm(x, x.shape, self.weight, self.bias, self.eps)
+
+    # the default of eps is not PyTorch's, which is 1e-5.
+    def __init__(self, normalized_shape, eps=1e-6, elementwise_affine=True, bias=True, device=None, dtype=None):
+        ...
+    # or
+    def __init__(self, normalized_shape, eps=1e-8, elementwise_affine=True, bias=True, device=None, dtype=None):
+        ...
+
+    # eps is not handed on in forward. | Write self.eps there.
+    def forward(self, x):
+        return _layer_norm(x, self.normalized_shape, self.weight, self.bias)
+
+    # weight and bias are not used in forward. | Hand self.weight and self.bias on.
+    def forward(self, x):
+        return _layer_norm(x, self.normalized_shape, None, None, self.eps)
+
+    # weight, bias and eps are not used in forward. | Hand all three on, self.weight, self.bias, self.eps.
+    def forward(self, x):
+        return _layer_norm(x, self.normalized_shape)
+
+    # the bias is not used in forward. | Hand self.bias on.
+    def forward(self, x):
+        return _layer_norm(x, self.normalized_shape, self.weight, None, self.eps)
+
+    # weight and bias are swapped where they are handed on.
+    def forward(self, x):
+        return _layer_norm(x, self.normalized_shape, self.bias, self.weight, self.eps)
+
+    # the parameters are used through .data or .detach(), so they get no gradient.
+    def forward(self, x):
+        weight, bias = (None if p is None else p.detach() for p in (self.weight, self.bias))
+        return _layer_norm(x, self.normalized_shape, weight, bias, self.eps)
+
+    # forward hands the wrong things on, or calls your class in place of your function. | layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps), all five in this order.
+    def forward(self, x):
+        return _layer_norm(x, self.normalized_shape, self.eps, self.weight, self.bias)
+    # or
+    def forward(self, x):
+        return _Module(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    # statistics of training are kept and used in eval(), as BatchNorm does. LayerNorm always uses its input's.
+    def forward(self, x):
+        self.kept = x.detach() if self.training else self.kept
+        normalized = _layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+        return normalized if self.training else (x - self.kept.mean()) / self.kept.std()
+    """,
 )
-
-_ORDER = "the constructor takes eps second, and layer_norm takes it last: layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps), all five in this order."
-_READ_OFF = "the sizes are read off x, so that the layer does not know what it normalizes, and without parameters takes any x. Hand on self.normalized_shape."
-
-_VALUES = [
-    *known(
-        _Module,
-        {
-            **dict.fromkeys(("eps=1e-5 -> eps=1e-6", "eps=1e-5 -> eps=1e-8"), _DEFAULT_EPS),
-            "self.bias, self.eps) -> self.bias)": "eps is not handed on in forward: write self.eps there.",
-            "self.weight, self.bias, -> None, None,": "weight and bias are not used in forward: hand self.weight and self.bias on.",
-            "self.normalized_shape, self.weight, self.bias, self.eps -> self.normalized_shape": "weight, bias and eps are not used in forward: hand all three on, self.weight, self.bias, self.eps.",
-            "self.weight, self.bias, -> self.weight, None,": "the bias is not used in forward: hand self.bias on.",
-            "self.weight, self.bias, -> self.bias, self.weight,": "weight and bias are swapped where they are handed on.",
-            "self.weight, self.bias, -> self.weight.data, None if self.bias is None else self.bias.data,": "the parameters are used through .data or .detach(), so they get no gradient.",
-            "self.weight, self.bias, self.eps -> self.eps, self.weight, self.bias": _ORDER,
-            "self.normalized_shape, self.weight -> self.weight": _ORDER,
-            **{f"(x, self.normalized_shape -> (x, x.shape{end}": _READ_OFF for end in ("", "[1:]", "[-1:]")},
-            f"return {_CALL} -> self.kept = x.detach() if self.training else self.kept; return {_CALL} if self.training else (x - self.kept.mean()) / self.kept.std()": "statistics of training are kept and used in eval(), as BatchNorm does. LayerNorm always uses its input's.",
-        },
-    ),
-    *_in_a_module(_STEPS),
-]
 
 
 def _layer(label, shape, size, how=None, tolerance=5e-6, parameters=None, **options):
@@ -568,10 +710,8 @@ _REFUSED = Probe(
     "x of shape (2, 3, 5) in LayerNorm((3, 4), elementwise_affine=False)",
     refusing(lambda cls: cls((3, 4), elementwise_affine=False)(draw(81, 2, 3, 5).float())),
 )
-_READ_OFF_BARE = "(x, self.normalized_shape -> (x, x.shape[-len(self.normalized_shape) :]"
-
 _DIGITS_STAGES = [
-    ([probe], _in_a_module(_DIGITS), "float64")
+    ([probe], "float64")
     for probe in (
         call_layer(_LARGE[0], lambda cls: cls((4,)), _LARGE[1], {}, 1e-6),
         _layer("a (4, 5) tensor", (4, 5), (5,), tolerance=1e-9),
@@ -618,29 +758,41 @@ _PLACE_PROBES = [
     ),
 ]
 
+
+def _own_class(cls):
+    ready_made = issubclass(cls, nn.LayerNorm) and cls is not _Reference
+    return {"the class": "PyTorch's nn.LayerNorm, or derived from it" if ready_made else "your own"}
+
+
+_OFFERED = (lambda cls: cls(5), draw(76, 3, 5, mean=3))  # a layer, and what goes in
 _MODULE_STAGES = [
-    (_STRUCTURE_PROBES, _BOOKS, "names and shapes"),
-    (_START_PROBES, _BOOKS, "first values"),
-    (_OPTION_PROBES, _BOOKS, "the options"),
-    (_VALUE_PROBES, _VALUES, "values and gradients"),
-    (_NONE_IN_MODULE, _BOOKS, "None for a parameter"),
-    ([_REFUSED], known(_Module, {_READ_OFF_BARE: _READ_OFF}), "a shape that does not fit"),
+    ([Probe("LayerNorm", _own_class, why="This exercise is there to build it: derive the class from nn.Module.")], ""),
+    (_STRUCTURE_PROBES, "names and shapes"),
+    (_START_PROBES, "first values"),
+    (_OPTION_PROBES, "the options"),
+    (_VALUE_PROBES, "values and gradients"),
+    (_NONE_IN_MODULE, "None for a parameter"),
+    ([_REFUSED], "a shape that does not fit"),
     *_DIGITS_STAGES,
-    *(([probe], _in_a_module(_NUMBERS), "the other number types") for probe in _PRECISION_PROBES),
-    (_PLACE_PROBES + _EXCHANGE_PROBES, _BOOKS, "exchange with PyTorch"),
+    *(([probe], "the other number types") for probe in _PRECISION_PROBES),
+    (_PLACE_PROBES + _EXCHANGE_PROBES, "exchange with PyTorch"),
+    ([*of_a_layer(*_OFFERED), same_in_eval(*_OFFERED)], "copies, modes, frozen parameters"),
 ]
+_MODULE_CONTRACT = Contract(
+    {"x": "... E D"},
+    use=lambda cls, sizes, **options: cls((sizes["E"], sizes["D"]), **options),
+    options=({}, {"eps": 0.1}, {"elementwise_affine": False}, {"bias": False}),
+    sizes=_SIZES,
+    half=True,
+)
 
 
 def layer_norm_module(answer):
     """Check a class with PyTorch's constructor against nn.LayerNorm."""
-    if isinstance(answer, type) and issubclass(answer, nn.LayerNorm):  # it would leave nothing to write
-        reject(
-            "Your class is PyTorch's nn.LayerNorm, or inherits from it.",
-            "This exercise is there to build it: derive the class from nn.Module, and write __init__ and forward.",
-        )
     tried = "parameters, options, values, gradients, state_dict both ways, hooks, eval()"
-    right = f"layer_norm_module does what it should on {{count}} inputs ({tried})"
-    in_stages(answer, "layer_norm_module", _MODULE_STAGES, _Reference, right, by_hand=BY_HAND)
+    mistakes = [*_BOOKS, *_in_a_module(_STEPS + _DIGITS + _NUMBERS)]
+    how = {"kind": "class", "contract": _MODULE_CONTRACT, "by_hand": BY_HAND}
+    examine(answer, "layer_norm_module", _MODULE_STAGES, _Reference, mistakes, tried, **how)
 
 
 # ---- Image layouts and the clinic
@@ -682,59 +834,77 @@ def image_counts(answer):
 
 def _translated(state):
     new_state = {}
+    names = {"gain": "weight", "offset": "bias"}
     for key, tensor in state.items():
         place, dot, last = key.rpartition(".")
-        if last == "gain":
-            new_state[place + dot + "weight"] = 1 + tensor
-        elif last == "offset":
-            new_state[place + dot + "bias"] = tensor
+        new_gain = 1 + tensor
+        new_offset = tensor
+        changed = {"gain": new_gain, "offset": new_offset}
+        if last in names:
+            new_state[place + dot + names[last]] = changed[last]
         else:
             new_state[key] = tensor
     return new_state
 
 
-_CONTAINED = "a name is changed that only contains the words. Look at the last part of a name, after its last dot."
-_ALL_KEYS = 'new_state[key.replace("gain", "weight").replace("offset", "bias")]'
-_RENAMINGS = [
-    " ; ".join(
-        f'last == "{old}" -> {where.format(old)} ; place + dot + "{new}" -> {name.format(old, new)}'
-        for old, new in (("gain", "weight"), ("offset", "bias"))
-    )
-    for where in ('"{0}" in key', 'key.endswith("{0}")', 'last == "{0}"')
-    for name in ('place + dot + "{1}"', 'key.replace("{0}", "{1}")', 'key[: -len("{0}")] + "{1}"')
-    if "==" not in where or "replace" in name  # the others are right
-] + [
-    f'place, dot, last = key.rpartition(".") -> {_ALL_KEYS} = 1 + tensor if {where} else tensor; continue'
-    for where in ('key.endswith("gain")', '"gain" in key')
-]
-_DTYPE = "an entry changes its dtype. Leave it as it is: 1 + tensor keeps it, also in half precision."
-
 _TRANSLATIONS = known(
     _translated,
-    {
-        "1 + tensor -> tensor": "the gains are as they were stored. OldNorm multiplies by 1 + gain, and nn.LayerNorm by weight: what was stored as 0 must become 1.",
-        "1 + tensor -> tensor.exp()": "the gains are read as the logarithm of the factor. At a gain of 3 the old layer's output is 4 times x_hat: its factor is 1 + gain.",
-        "1 + tensor -> tensor - 1": "1 is subtracted from the gains. OldNorm multiplies by 1 + gain, so the weight is 1 + gain.",
-        "1 + tensor -> 1 - tensor": "the gains are subtracted from 1. OldNorm multiplies by 1 + gain.",
-        "1 + tensor -> torch.ones_like(tensor)": "the trained gains are lost: every weight is 1.",
-        "1 + tensor -> torch.ones(tensor.shape) + tensor": _DTYPE,
-        **dict.fromkeys((f"1 + tensor -> 1 + tensor.{dtype}()" for dtype in ("float", "double")), _DTYPE),
-        '"bias"] = tensor -> "bias"] = tensor.float()': _DTYPE,
-        "1 + tensor -> tensor.add_(1)": "the tensors of state itself are changed, by an operation in place. Write 1 + tensor.",
-        '"bias"] = tensor -> "bias"] = 1 + tensor': "1 is added to the offsets, too. They are added to x_hat as they are.",
-        '"bias"] = tensor -> "bias"] = tensor ; "weight"] = 1 -> "bias"] = 1 ; "bias"] = tensor -> "weight"] = tensor': "weight and bias are swapped: the gain becomes the weight, the offset the bias.",
-        '"weight" -> "gain" ; "bias" -> "offset"': "the names are as they were. nn.LayerNorm calls them weight and bias.",
-        "place + dot -> place": "the dot before the last part of a name is lost: 2weight in place of 2.weight.",
-        'place + dot -> place + "."': 'a dot is put before a name that has none: ".weight" in place of "weight". Write place + dot.',
-        "elif last -> if last": "after `if`, `if`, `else` the else belongs to the second `if` alone, so a gain is kept under its old name as well. Write elif.",
-        "place + dot + -> ": "what comes before the last part of a name is lost, so all layers share one name.",
-        "new_state[key] = tensor -> pass": "the other entries are lost. The linear layers need theirs: hand them on.",
-        **dict.fromkeys(_RENAMINGS, _CONTAINED),
-        'last == "gain" -> key.endswith(".gain") ; last == "offset" -> key.endswith(".offset")': "the layer of its own has names without a dot, gain and offset. They are parts of OldNorm as well.",
-        "rpartition -> partition": "partition splits at the first dot. The last part of a name is after its last dot: rpartition.",
-        "new_state = {} -> new_state = state ; state.items() -> list(state.items())": "state itself is filled, and the old names stay in it. Make a new dictionary.",
-        "new_state = {} -> new_state = dict(state)": "the old names are still there, next to the new ones. Start from an empty dictionary.",
-    },
+    """
+    # the gains are as they were stored. OldNorm multiplies by 1 + gain, and nn.LayerNorm by weight: what was stored as 0 must become 1.
+    new_gain = tensor
+
+    # the gains are read as the logarithm of the factor. At a gain of 3 the old layer's output is 4 times x_hat: its factor is 1 + gain.
+    new_gain = tensor.exp()
+
+    # 1 is subtracted from the gains. OldNorm multiplies by 1 + gain, so the weight is 1 + gain.
+    new_gain = tensor - 1
+
+    # the trained gains are lost: every weight is 1.
+    new_gain = torch.ones_like(tensor)
+
+    # an entry changes its dtype. | Leave it as it is: 1 + tensor keeps it, also in half precision.
+    new_gain = 1 + tensor.float()
+    # or
+    new_gain = torch.ones(tensor.shape) + tensor
+
+    # the tensors of state itself are changed, by an operation in place. | Write 1 + tensor.
+    new_gain = tensor.add_(1)
+
+    # 1 is added to the offsets, too. They are added to x_hat as they are.
+    new_offset = 1 + tensor
+
+    # weight and bias are swapped: the gain becomes the weight, the offset the bias.
+    names = {"gain": "bias", "offset": "weight"}
+
+    # the names are as they were. nn.LayerNorm calls them weight and bias.
+    names = {"gain": "gain", "offset": "offset"}
+
+    # what comes before the last part of a name is lost, so all layers share one name.
+    place, dot, last = "", "", key.rpartition(".")[2]
+
+    # a dot is put before a name that has none: ".weight" in place of "weight". | Write place + dot.
+    place, dot, last = key.rpartition(".")[0], ".", key.rpartition(".")[2]
+
+    # the other entries are lost. The linear layers need theirs: hand them on.
+    new_state.pop(key, None)
+
+    # a name is changed that only contains the words. | Look at the last part of a name, after its last dot.
+    place, dot, last = key[:-4], "", "gain" if "gain" in key else "offset" if "offset" in key else key
+    # or
+    place, dot, last = key.replace("gain", ""), "", "gain" if key.endswith("gain") else key.rpartition(".")[2]
+
+    # the layer of its own has names without a dot, gain and offset. They are parts of OldNorm as well.
+    place, dot, last = key.rpartition(".") if "." in key else ("", key, "")
+
+    # partition splits at the first dot. The last part of a name is after its last dot. | rpartition.
+    place, dot, last = key.partition(".")
+
+    # state itself is filled, and the old names stay in it. | Make a new dictionary.
+    new_state, state = state, dict(state)
+
+    # the old names are still there, next to the new ones. | Start from an empty dictionary.
+    new_state = dict(state)
+    """,
 )
 
 
@@ -779,7 +949,6 @@ _CHECKPOINT_PROBES = [
 
 def translated(answer):
     """Check a function state -> a new dict for nn.LayerNorm, from the checkpoint of a net with OldNorm."""
-    stages = [(_CHECKPOINT_PROBES[:2], _TRANSLATIONS), *(([p], _TRANSLATIONS) for p in _CHECKPOINT_PROBES[2:])]
+    stages = [(_CHECKPOINT_PROBES[:2], ""), *(([probe], "") for probe in _CHECKPOINT_PROBES[2:])]
     tried = "layers in blocks and alone, names that only contain the words, other tensors, dtypes, state left as it is"
-    right = f"translated does what it should on {{count}} inputs ({tried})"
-    in_stages(answer, "translated", stages, _translated, right, kind="function")
+    examine(answer, "translated", stages, _translated, _TRANSLATIONS, tried)
