@@ -375,6 +375,9 @@ assert abs(rms(torch.relu(h @ W)) - 0.5**0.5) < 0.02  # 1024 units: half a perce
 
 # %% tags=["exercise"] id="ex-1-2"
 # Exercise 1.2 · ●●○○○ · 5 min
+from math import log10  # may help: what is left after many layers can be larger than any float
+
+
 def fate(std, width, depth=50):
     """Predict what happens to a signal in a deep ReLU net without biases and without a norm.
 
@@ -384,10 +387,10 @@ def fate(std, width, depth=50):
     """
     ### BEGIN SOLUTION
     scale = std * width**0.5
-    left = (scale / 2**0.5) ** depth
-    if left < 0.01:
+    power_of_ten = depth * log10(scale / 2**0.5)  # 0.01 is -2, 100 is 2
+    if power_of_ten < -2:
         return "dies"
-    return "explodes" if left > 100 else "lives"
+    return "explodes" if power_of_ten > 2 else "lives"
     ### END SOLUTION
 
 
@@ -527,7 +530,7 @@ show("F.layer_norm", F.layer_norm(five, (5,)))
 def standardize(x):
     """Subtract the mean of a vector and divide by its standard deviation.
 
-    x: (D,) float tensor with at least two different numbers.
+    x: (D,) float32 or float64 tensor with at least two different numbers, also around 100.
     Returns a tensor (D,) with mean 0 and rms 1 that passes gradients on, unlike `rms` above.
     The variance is the mean of the squared distances: divide by D, not by D - 1 as torch.std
     does unless you say correction=0. No eps yet, and no F.layer_norm: write its steps.

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -41,10 +42,16 @@ BANK = {
     "find_scale": {
         "right": {
             "halving": _find_scale,
-            "a list of scales": lambda f: min([0.5 + 0.05 * i for i in range(71)], key=lambda s: abs(f(s) - 1)),
-            "the last tensor that is not too large": lambda f: [s for s in torch.arange(0.5, 4, 0.1) if f(s) <= 1][-1],
-            "climbing": lambda f: next(0.5 * 1.01**k for k in range(999) if f(0.5 * 1.01**k) >= 1),
-            "one measurement": lambda f: f(1.0) ** (-1 / 50),  # the signal is a multiple of scale ** 50
+            "a list of scales": lambda f, low=0.5, high=4.0: min(
+                [low + 0.05 * i for i in range(int((high - low) / 0.05) + 1)], key=lambda s: abs(f(s) - 1)
+            ),
+            "the last tensor that is not too large": lambda f, low=0.5, high=4.0: [
+                s for s in torch.arange(low, high, 0.1) if f(s) <= 1
+            ][-1],
+            "climbing": lambda f, low=0.5, high=4.0: next(low * 1.01**k for k in range(999) if f(low * 1.01**k) >= 1),
+            "one measurement": lambda f, low=0.5, high=4.0: (
+                f(1.0) ** (-1 / 50)
+            ),  # the signal is a multiple of scale ** 50
         },
         "wrong": {
             "a negative scale": (lambda f: -_find_scale(f), "yours is -1.414, which does not lie between"),
@@ -60,14 +67,18 @@ BANK = {
     },
     "fate": {
         "right": {
-            "power": _fate,
+            "the course's": _fate,
             "layer by layer": lambda std, width, depth=50: say(math.prod([std * (width / 2) ** 0.5] * depth)),
             "logarithms": fate_in_logarithms,
-            "std by Kaiming's": lambda std, width, depth=50: say((std / (2 / width) ** 0.5) ** depth),
-            "1.4142": lambda std, width, depth=50: say((std * width**0.5 / 1.4142) ** depth),
-            "mean square, then the root": lambda std, width, depth=50: say(((std**2 * width / 2) ** depth) ** 0.5),
+            "NumPy's numbers": lambda std, width, depth=50: np.str_(say(np.float64(std * (width / 2) ** 0.5) ** depth)),
+            "1.4142, in a tensor": lambda std, width, depth=50: say(
+                (torch.tensor(std * width**0.5).double() / 1.4142) ** depth
+            ),
         },
-        "wrong": {"a number": (lambda std, width, depth=50: (std * (width / 2) ** 0.5) ** depth, "expected 'lives'")},
+        "wrong": {
+            "a number": (lambda std, width, depth=50: std * (width / 2) ** 0.5, "expected 'lives'"),
+            "capped": (lambda std, width, depth=50: fate_in_logarithms(std, width, min(depth, 100)), "3,000 layers"),
+        },
     },
     "standardize": {
         "right": {
@@ -75,7 +86,6 @@ BANK = {
             "mean of squares": lambda x: centered(x) / centered(x).square().mean().sqrt(),
             "sums": lambda x: centered(x) * (len(x) / centered(x).pow(2).sum()) ** 0.5,
             "deviation first": lambda x: centered(x / x.std(correction=0)),
-            "mean of squares less squared mean": lambda x: centered(x) / (x.square().mean() - x.mean() ** 2).sqrt(),
             "last axis": lambda x: (x - x.mean(-1, keepdim=True)) / x.var(-1, unbiased=False, keepdim=True) ** 0.5,
             "loops": two_loops,
         },
@@ -88,7 +98,10 @@ BANK = {
             "always five": (lambda x: centered(x) / (centered(x).square().sum() / 5).sqrt(), "small spread"),
             "a row of a matrix": (lambda x: _standardize(x).unsqueeze(0), "shape (1, 5)"),
             "a list": (lambda x: list(_standardize(x)), "a list"),
-            "both as numbers": (lambda x: (x - x.mean().item()) / x.std(correction=0).item(), "Keep tensors"),
+            "both as numbers": (
+                lambda x: (x - x.mean().item()) / x.std(correction=0).item(),
+                "makes a constant of the deviation",
+            ),
             "through Python": (lambda x: torch.tensor(two_loops(x).tolist()), "dtype"),
             "in place": (in_place, "changed its input"),
             "statistics only": (lambda x: (x.mean(), x.std(correction=0)), "a tuple"),
