@@ -31,7 +31,8 @@ TINY = {F64: 1e-20, F32: 1e-10}  # the square of a rounding of numbers of order 
 class Contract:
     """What goes in and comes out, for every answer that keeps its promise.
 
-    takes: {input: its axes}, in the order of the arguments. "... D": any axes, then D numbers; a word is a size, a number itself.
+    takes: {input: its axes}, in the order of the arguments. "... D": any axes, then D
+        numbers; a word is a size, a number itself.
     returns: the outputs' names. More than one means that a tuple is expected.
     use: (answer, sizes, **options) -> a function or layer that takes the inputs in order. Without it: answer itself.
     options: keyword arguments of the answer, a dictionary each; the first are the usual ones.
