@@ -76,6 +76,12 @@ def scaled_without_gradients(model):
     model.requires_grad_(False)
 
 
+def scaled_anew(model):
+    for block in model.blocks:
+        for layer in (block.attend.out, block.mlp[2]):
+            layer.weight.data = layer.weight.data / math.sqrt(2 * len(model.blocks))
+
+
 # 11.4
 
 
@@ -83,11 +89,11 @@ def layer_of(width, heads, norm_first):
     return nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first)
 
 
-def encoder_set_later(width, heads, layers, norm_first):
+def encoder_set_later(width, heads, layers, norm_first, norm=LayerNorm):
     """With the course's own LayerNorm."""
     model = nn.TransformerEncoder(layer_of(width, heads, norm_first), layers, enable_nested_tensor=False)
     if norm_first:
-        model.norm = LayerNorm(width)
+        model.norm = norm(width)
     return model
 
 
@@ -131,20 +137,38 @@ BANK = {
     },
     "scale_branches": {
         "right": {"the solution": _scaled, "by name": scaled_by_name, "layers": scaled_layers},
-        "wrong": {"without gradients": (scaled_without_gradients, "without gradients")},
+        "wrong": {
+            "without gradients": (scaled_without_gradients, "without gradients"),
+            "new storage": (scaled_anew, "not those handed in"),
+            "in eval()": (lambda model: _scaled(model.eval()), "yours is 'in eval()'"),
+            "gradients off": (
+                lambda model: (torch.set_grad_enabled(False), _scaled(model))[1],
+                "gradients are recorded",
+            ),
+        },
     },
     "encoder": {
-        "right": {"the solution": _encoder, "set later": encoder_set_later, "a Sequential": encoder_sequential},
+        "right": {
+            "the solution": _encoder,
+            "set later": encoder_set_later,
+            "a Sequential": encoder_sequential,
+            "a class of its own": lambda *a: encoder_set_later(*a, type("Own", (nn.LayerNorm,), {})),
+        },
         "wrong": {
+            "a frozen norm": (
+                lambda *a: encoder_set_later(*a, norm=lambda width: nn.LayerNorm(width).requires_grad_(False)),
+                "trained parameters",
+            ),
             "a final norm in a Post-LN Sequential": (
                 lambda *a: nn.Sequential(encoder_set_later(*a[:3], False), nn.LayerNorm(a[0])),
                 "On encoder(8, 2, 3, norm_first=True)",
-            )
+            ),
         },
     },
     "already_normalized": {
         "right": {"the solution": _normalized, "the largest": by_max, "a tensor": as_a_tensor},
         "wrong": {
+            "the first sample only": (lambda h, tolerance=0.01: _normalized(h[0], tolerance), "On four rows"),
             "a row of answers": (lambda h, tolerance=0.01: h.mean(-1).abs() < tolerance, "On rows of 8"),
             "in place": (centers_in_place, "changed its input h"),
         },
