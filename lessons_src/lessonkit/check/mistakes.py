@@ -125,7 +125,7 @@ def _put(old, statements):
     for new in statements:
         if isinstance(old, ast.ClassDef) and not isinstance(new, ast.FunctionDef):  # of the method that has its like
             methods = [method for method in old.body if isinstance(method, ast.FunctionDef)]
-            homes = [method for method in methods if any(_binds(node) == _binds(new) for _, node in _places(method))]
+            homes = [method for method in methods if any(_alike(node, new) for _, node in _places(method))]
             if homes:
                 _put(homes[-1], [new])
                 continue
@@ -154,6 +154,13 @@ def _put(old, statements):
             last = isinstance(new, (ast.Return, ast.Delete))
             body, node = alike[-1] if last else max(alike, key=likeness)
             body[body.index(node)] = ast.Pass() if isinstance(new, ast.Delete) else new
+
+
+def _alike(old, new):
+    """Whether a statement binds what another one binds, or a part of it."""
+    if isinstance(old, ast.Assign) and isinstance(new, ast.Assign):
+        return _binds(old) <= _binds(new)
+    return _binds(old) == _binds(new)
 
 
 def _places(old):
