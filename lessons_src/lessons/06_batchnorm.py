@@ -134,7 +134,7 @@ plot.cubes(
 def channel_stats(x):
     """Return the mean and the biased variance of each channel of x.
 
-    x: (B, C) or (B, C, T) float tensor; the channels are axis 1. It stays as it is.
+    x: (B, C) or (B, C, T), float32 or float64; the channels are axis 1. It stays as it is.
     Returns (mean, var), both of shape (C,) and of x's dtype: over all axes but axis 1, divided
     by the number of entries. Gradients flow through both. A large mean costs var no digits.
     """
@@ -1002,10 +1002,11 @@ def pooled_stats(means, variances, counts):
 
     means, variances: (K, C), of each device, biased.
     counts: (K,) whole numbers, the rows of each device.
-    Returns (mean, var), both (C,) and of the dtype of means. Gradients flow through both.
+    Returns (mean, var), both (C,) and of the dtype of means, in which the shares are computed,
+    too. Means far from 0 cost var no digits. Gradients flow through both.
     """
     ### BEGIN SOLUTION
-    share = (counts / counts.sum())[:, None]  # (K, 1)
+    share = (counts.to(means.dtype) / counts.sum())[:, None]  # (K, 1)
     mean = (share * means).sum(0)  # (C,)
     var = (share * (variances + (means - mean) ** 2)).sum(0)  # (C,)
     return mean, var

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from lessonkit.check.lessons.batchnorm import AXES, _channel_stats, _Layer, _pool, _regions, _Running
-from lessonkit.check.mistakes import edited
+from lessonkit.check.mistakes import instead
 
 BANK = {}
 
@@ -40,7 +40,7 @@ class Rebound(_Running):
 
     def update(self, mean, var, n):
         self.num_batches_tracked += 1
-        m = self.momentum or 1 / self.num_batches_tracked.item()
+        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
         self.running_mean = (self.running_mean + m * (mean - self.running_mean)).detach()
         self.running_var = (self.running_var + m * (var * n / (n - 1) - self.running_var)).detach()
 
@@ -49,7 +49,7 @@ class InPlace(_Running):
     @torch.no_grad()
     def update(self, mean, var, n):
         self.num_batches_tracked += 1
-        m = self.momentum or 1 / self.num_batches_tracked.item()
+        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
         self.running_mean.mul_(1 - m).add_(m * mean)
         self.running_var.mul_(1 - m).add_(m * (n / (n - 1)) * var)
 
@@ -57,8 +57,14 @@ class InPlace(_Running):
 BANK["running_statistics"] = {
     "right": {"copy_": _Running, "new tensors, detach": Rebound, "in place, decorator": InPlace},
     "wrong": {
-        "changes its input": (edited(_Running, "m * mean -> mean.mul_(m) ; m * var -> var.mul_(m)"), "its input mean"),
-        "other names": (edited(_Running, "running_ -> moving_"), "['moving_mean', 'moving_var', "),
+        "changes its input": (
+            instead(_Running, "self.running_mean.copy_((1 - m) * self.running_mean + mean.mul_(m))"),
+            "its input mean",
+        ),
+        "other names": (
+            instead(_Running, "def hold(self, name, start): return self.register_buffer('moving' + name[7:], start)"),
+            "['moving_mean', 'moving_var', ",
+        ),
     },
 }
 
@@ -103,18 +109,19 @@ class ChannelsLast(_Layer):
         return torch.addcmul(self.bias, x_hat, self.weight) if self.weight is not None else x_hat
 
 
-def layer(edits, **methods):
-    """Return the solution with edits, and with other methods."""
-    return type("BatchNorm1d", (edited(_Layer, edits),), methods)
-
-
-BIASED_IN_GRAPH = edited(
-    _Running, "tracked += 1 -> tracked += 0 ; no_grad() -> enable_grad() ; .copy_( -> = ( ;  * n / (n - 1) -> "
+BIASED_IN_GRAPH = instead(
+    _Running,
+    """
+self.num_batches_tracked += 0
+unbiased = var
+recording = torch.enable_grad()
+""",
 )
 # a public textbook's: the switch by gradient mode, biased variance, no counter, buffers in the graph
-TEXTBOOK = layer("self.training -> torch.is_grad_enabled()", update=BIASED_IN_GRAPH.update)
-REMEMBERED = layer(  # keeps the statistics of the first batch of each shape
-    "= _channel_stats(x) -> = self.__dict__.setdefault('known', {}).setdefault(x.shape, _channel_stats(x))"
+TEXTBOOK = type(
+    "BatchNorm1d",
+    (instead(_Layer, "own, tracks = (torch.is_grad_enabled(),) * 2"),),
+    {"update": BIASED_IN_GRAPH.update},
 )
 
 BANK["batch_norm"] = {
@@ -122,10 +129,19 @@ BANK["batch_norm"] = {
     "wrong": {
         "nn.BatchNorm1d": (nn.BatchNorm1d, "PyTorch's own batch_norm made them"),
         "everything at once": (TEXTBOOK, "Ask self.training: train() under no_grad()"),
-        "clipped": (layer("y = (x -> y = (x.clamp(max=10020) "), "On 256 rows around 1e4"),
-        "statistics remembered": (REMEMBERED, "On the second of two training batches"),
-        "an assert for a batch of one": (layer("raise ValueError -> assert not "), "'AssertionError', expected"),
-        "four axes accepted": (layer("dim() not in (2, 3) -> dim() < 2"), "x of shape (3, 4, 2, 2)"),
+        "clipped": (instead(_Layer, "centered = x.clamp(max=10020) - mean.view(shape)"), "On 256 rows around 1e4"),
+        "an assert for a batch of one": (
+            instead(_Layer, "refused = [None for _ in '1' if own and n == 1 and 1 / 0]"),
+            "'ZeroDivisionError', expected",
+        ),
+        "evaluation's statistics cached": (
+            instead(
+                _Layer,
+                "mean, var = _channel_stats(x) if own else self.__dict__.setdefault('kept', "
+                "(self.running_mean.clone(), self.running_var.clone()))",
+            ),
+            "eval() again",
+        ),
         "nn.LayerNorm": (nn.LayerNorm, "the output"),
     },
 }
@@ -170,14 +186,14 @@ BANK["normalize_regions"] = {
 }
 
 
-def by_squares(means, variances, counts):
-    share = counts[:, None] / counts.sum()
-    mean = (share * means).sum(0)
-    square = (share * (variances + means**2)).sum(0)
-    return mean, square - mean**2
+def shares_by_product(means, variances, counts):
+    share = counts.to(means.dtype) / counts.sum()
+    mean = share @ means
+    return mean, share @ (variances + (means - mean).square())
 
 
 def two_at_a_time(means, variances, counts):
+    counts = counts.to(means.dtype)
     n, mean, m2 = counts[0], means[0], counts[0] * variances[0]
     for k in range(1, len(counts)):
         delta, total = means[k] - mean, n + counts[k]
@@ -188,9 +204,9 @@ def two_at_a_time(means, variances, counts):
 
 
 BANK["pooled_stats"] = {
-    "right": {"law of total variance": _pool, "mean of squares": by_squares, "two at a time": two_at_a_time},
+    "right": {"law of total variance": _pool, "shares by @": shares_by_product, "two at a time": two_at_a_time},
     "wrong": {
-        "shares in float64": (lambda m, v, n: _pool(m, v, n.double()), "dtype torch.float64"),
+        "shares in float32": (lambda m, v, n: _pool(m, v, n.float() * (1 + 1e-7)), "means"),
         "only the mean": (lambda m, v, n: m.mean(0), "expected mean and var"),
     },
 }

@@ -152,7 +152,7 @@ def _numbers(contract, name, case, seed):
     elif "..." in contract.takes[name] or len(contract.takes) == 1:  # the inputs carry the values, parameters do not
         kind = case["values"]
         if kind == "offset":
-            numbers = numbers + (50 if half else 100)
+            numbers = numbers + {F64: 1e6, F32: 100}.get(case["number type"], 50)
         elif kind == "small":
             numbers = numbers * 1e-3
         elif kind == "outlier" and numbers.numel():

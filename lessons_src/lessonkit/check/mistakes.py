@@ -115,20 +115,27 @@ def _binds(node):
         return f"def {node.name}"
     if isinstance(node, ast.Delete):
         return {ast.unparse(target) for target in node.targets}
-    bound = {ast.unparse(part) for part in ast.walk(node) if isinstance(getattr(part, "ctx", None), ast.Store)}
-    return {name for name in bound if not name.startswith("(")} or ast.unparse(node).partition("(")[0]
+    inner = {
+        id(part) for loop in ast.walk(node) if isinstance(loop, ast.comprehension) for part in ast.walk(loop.target)
+    }
+    stored = [part for part in ast.walk(node) if isinstance(getattr(part, "ctx", None), ast.Store)]
+    bound = {ast.unparse(part) for part in stored if id(part) not in inner and not isinstance(part, ast.Tuple)}
+    return bound or ast.unparse(node).partition("(")[0]
 
 
 def _put(old, statements):
     """Put statements into the body of a function or class, each in the place of its like."""
+    if isinstance(old, ast.ClassDef):
+        lines = [new for new in statements if not isinstance(new, ast.FunctionDef)]
+        methods = [method for method in old.body if isinstance(method, ast.FunctionDef)]
+        likes = [[m for m in methods if any(_alike(node, new) for _, node in _places(m))] for new in lines]
+        homes = [like[-1] for like in likes if like]
+        for new, like in zip(lines, likes, strict=True) if homes else ():
+            _put(like[-1] if like else homes[-1], [new])
+        if homes:
+            statements = [new for new in statements if isinstance(new, ast.FunctionDef)]
     first = int(bool(ast.get_docstring(old)))
     for new in statements:
-        if isinstance(old, ast.ClassDef) and not isinstance(new, ast.FunctionDef):  # of the method that has its like
-            methods = [method for method in old.body if isinstance(method, ast.FunctionDef)]
-            homes = [method for method in methods if any(_alike(node, new) for _, node in _places(method))]
-            if homes:
-                _put(homes[-1], [new])
-                continue
         if isinstance(new, ast.FunctionDef) and isinstance(old, ast.FunctionDef) and new.name == old.name:
             _into(old, new)
             continue

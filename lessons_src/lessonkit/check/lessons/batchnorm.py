@@ -1,12 +1,13 @@
 """Checks of lesson 6: BatchNorm step by step, the axes of four norms, BatchNorm on sequences, several devices."""
 
-import itertools
+from dataclasses import replace
 
 import torch
 from torch import nn
 
-from lessonkit.check.comparing import examine, in_stages
-from lessonkit.check.mistakes import Mistake, edited, known
+from lessonkit.check.comparing import examine
+from lessonkit.check.contract import Contract, of_a_layer
+from lessonkit.check.mistakes import known
 from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised
 from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import reject
@@ -14,16 +15,11 @@ from lessonkit.check.verdicts import reject
 _STATS = ("mean", "var")
 
 
-def _together(faults):
-    """Return {edits: cause} for every choice of faults, {edits: cause}, so that two slips at once get both causes."""
-    choices = [chosen for k in range(len(faults)) for chosen in itertools.combinations(faults.items(), k + 1)]
-    return {" ; ".join(edits for edits, _ in c): " And ".join(cause for _, cause in c) for c in choices}
-
-
 # 6.1: statistics of channels
 def _channel_stats(x):
     axes = [axis for axis in range(x.dim()) if axis != 1]
-    mean, var = x.mean(axes), x.var(axes, correction=0)
+    mean = x.mean(axes)
+    var = x.var(axes, correction=0)
     return mean, var
 
 
@@ -37,56 +33,102 @@ _CHANNEL_PROBES = [
     call("float32 channels around 100", (100 + draw(5, 64, 6)).float(), returns=_STATS, tolerance=2e-6),
 ]
 
-_VAR = "x.var(axes, correction=0)"
-_BOTH = f"x.mean(axes), {_VAR}"
-_RETURN = "return mean, var"
-_REGROUPED = "reshape cuts the numbers into pieces as they lie in memory; it does not move axis 1. Write transpose(0, 1), then flatten(1)."
-_BY_B = "the sums are divided by B (or B - 1). A channel of (B, C, T) has B * T entries."
-_ONE_PASS = "E[x^2] - E[x]^2 loses digits when the mean is far larger than the deviation. Subtract the mean first."
-_ROOT = "var is the standard deviation. Leave the root away."
-_SHAPE_OFF = {
-    "(axes -> (axes, keepdim=True": "the reduced axes are kept. Wanted is the shape (C,): drop keepdim, or squeeze.",
-    "correction=0 -> correction=1": "the variance is divided by n - 1 (torch.var's default). BatchNorm's forward pass divides by n.",
-}
-_OTHER_AXES = {
-    "axis != 1 -> axis == x.dim() - 1": "the last axis is reduced, as in LayerNorm. BatchNorm keeps the channels, axis 1, and reduces all others.",
-    "axis != 1 -> axis != 0": "each sample gets a mean of its own: axis 0 is kept. Bring the channels to axis 0 first, with transpose(0, 1).",
-    "axis != 1 -> axis == 0": "only the batch is reduced, so every time step has a mean of its own. The C numbers are over B and T.",
-    "axis != 1 -> axis == 1": "the channels themselves are reduced. Axis 1 is the one to keep.",
-    "axis != 1 -> axis < x.dim() - 1": "all axes but the last are reduced. That fits (B, T, C); here the channels are axis 1.",
-    "axis != 1 -> axis in (0, x.dim() - 1)": "axis -1 of a matrix (B, C) is the channels. Reduce axis 0 and, where there is one, axis 2.",
-    " if axis != 1 -> ": "one mean for everything. Each channel needs its own.",
-}
+_CHANNEL_MISTAKES = known(
+    _channel_stats,
+    """
+    # the last axis is reduced, as in LayerNorm. BatchNorm keeps the channels, axis 1, and reduces all others.
+    axes = [x.dim() - 1]
 
-_CHANNEL_ROWS = {
-    **{row: why for axes in _OTHER_AXES.items() for row, why in _together(dict([axes]) | _SHAPE_OFF).items()},
-    **_together(_SHAPE_OFF | {f"{_RETURN} -> return var, mean": "mean and var are swapped: return mean first."}),
-    **_together(_SHAPE_OFF | {f"{_RETURN} -> return mean, var.sqrt()": _ROOT}),
-    f"{_RETURN} -> return mean[:, None], var[:, None]": "the mean has the shape (C, 1). Wanted is (C,): squeeze the last axis.",
-    f"{_RETURN} -> return mean, var[:, None]": "mean is right, but var has the shape (C, 1). Squeeze both.",
-    f"{_RETURN} -> return mean.squeeze(), var.squeeze()": "squeeze() without an axis drops the channels too if C = 1. Say squeeze(-1).",
-    f"{_BOTH} -> x.reshape(x.shape[1], -1).mean(1), x.reshape(x.shape[1], -1).var(1, correction=0)": _REGROUPED,
-    f"{_BOTH} -> x.reshape(-1, x.shape[1]).mean(0), x.reshape(-1, x.shape[1]).var(0, correction=0)": _REGROUPED,
-    f"{_BOTH} -> x.transpose(0, 1).reshape(-1, x.shape[1]).mean(0), x.transpose(0, 1).reshape(-1, x.shape[1]).var(0, correction=0)": _REGROUPED,
-    f"{_BOTH} -> x.transpose(0, 1).mean(-1), x.transpose(0, 1).var(-1, correction=0)": "only T is reduced: after transpose(0, 1), B and T are still two axes. Join them, with flatten(1).",
-    f"{_BOTH} -> x.mean((0, 2)), x.var((0, 2), correction=0)": "a matrix (B, C) has no axis 2. Reduce it only where there is one.",
-    f"{_BOTH} -> x.T.mean(-1), x.T.var(-1, correction=0)": "x.T turns all axes around: (T, C, B), of which only B is reduced. Write transpose(0, 1), then flatten(1).",
-    f"{_VAR} -> x.var(0, correction=0).view(x.shape[1], -1).mean(-1)": "the variances of the time steps are averaged. The steps differ in their means as well: take the variance over B and T together.",
-    f"{_VAR} -> x.var(axes[-1], correction=0).view(-1, x.shape[1]).mean(0)": "the variances of the samples are averaged. The samples differ in their means as well: take the variance over B and T together.",
-    f"{_VAR} -> (x * x).mean(axes) - x.mean(axes) ** 2": _ONE_PASS,
-    f"{_VAR} -> (x * x).mean(axes)": "the mean is not subtracted before squaring.",
-    f"mean, var = {_BOTH} -> m = x.sum(axes, keepdim=True) / len(x); mean, var = m.flatten(), ((x - m) ** 2).sum(axes) / len(x)": _BY_B,
-    f"{_VAR} -> {_VAR} * x[:, 0].numel() / (len(x) - 1)": _BY_B,
-    f"{_VAR} -> {_VAR} * x[:, 0].numel()": "the sum of the squares is not divided by the number of entries.",
-    f"{_RETURN} -> return mean, var + 1e-5": "eps is not part of the variance. It comes in when something is divided.",
-}
-_CHANNEL_MISTAKES = known(_channel_stats, _CHANNEL_ROWS)
+    # each sample gets a mean of its own: axis 0 is kept. | Bring the channels to axis 0 first, with transpose(0, 1).
+    axes = list(range(1, x.dim()))
+
+    # only the batch is reduced, so every time step has a mean of its own. The C numbers are over B and T.
+    axes = [0]
+
+    # the channels themselves are reduced. Axis 1 is the one to keep.
+    axes = [1]
+
+    # all axes but the last are reduced. That fits (B, T, C); here the channels are axis 1.
+    axes = list(range(x.dim() - 1))
+
+    # axis -1 of a matrix (B, C) is the channels. | Reduce axis 0 and, where there is one, axis 2.
+    axes = list({0, x.dim() - 1})
+
+    # a matrix (B, C) has no axis 2. | Reduce it only where there is one.
+    axes = [0, 2]
+
+    # one mean for everything. Each channel needs its own.
+    axes = list(range(x.dim()))
+
+    # the reduced axes are kept. Wanted is the shape (C,). | Drop keepdim, or squeeze.
+    mean, var = x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
+
+    # the mean has the shape (C, 1). Wanted is (C,). | Squeeze the last axis.
+    return mean[:, None], var[:, None]
+
+    # mean is right, but var has the shape (C, 1). | Squeeze both.
+    return mean, var[:, None]
+
+    # squeeze() without an axis drops the channels too if C = 1. | Say squeeze(-1).
+    return mean.squeeze(), var.squeeze()
+
+    # the variance is divided by n - 1 (torch.var's default). BatchNorm's forward pass divides by n.
+    var = x.var(axes)
+
+    # mean and var are swapped. | Return mean first.
+    return var, mean
+
+    # var is the standard deviation. | Leave the root away.
+    return mean, var.sqrt()
+
+    # reshape cuts the numbers into pieces as they lie in memory; it does not move axis 1. | Write transpose(0, 1), then flatten(1).
+    rows = x.reshape(x.shape[1], -1)
+    mean, var = x.reshape(x.shape[1], -1).mean(1), x.reshape(x.shape[1], -1).var(1, correction=0)
+    # or
+    mean, var = x.reshape(-1, x.shape[1]).mean(0), x.reshape(-1, x.shape[1]).var(0, correction=0)
+
+    # only T is reduced: after transpose(0, 1), B and T are still two axes. | Join them, with flatten(1).
+    mean, var = x.transpose(0, 1).mean(-1), x.transpose(0, 1).var(-1, correction=0)
+
+    # x.T turns all axes around: (T, C, B), of which only B is reduced. | Write transpose(0, 1), then flatten(1).
+    mean, var = x.T.mean(-1), x.T.var(-1, correction=0)
+
+    # the variances of the time steps are averaged. The steps differ in their means as well. | Take the variance over B and T together.
+    var = x.var(0, correction=0).view(x.shape[1], -1).mean(-1)
+
+    # the sums are divided by B. A channel of (B, C, T) has B * T entries.
+    mean, var = x.mean(axes), x.var(axes, correction=0) * x[:, 0].numel() / len(x)
+
+    # the mean is not subtracted before squaring.
+    var = (x * x).mean(axes)
+
+    # E[x^2] - E[x]^2 loses digits when the mean is far larger than the deviation. | Subtract the mean first.
+    var = (x * x).mean(axes) - x.mean(axes) ** 2
+
+    # eps is not part of the variance. It comes in when something is divided.
+    return mean, var + 1e-5
+    """,
+)
+
+
+def _of_channels(answer, sizes, matrix=False):
+    return (lambda x: answer(x[..., 0])) if matrix else answer
+
+
+_CHANNELS = Contract(
+    {"x": "B C T"},
+    _STATS,
+    _of_channels,
+    ({}, {"matrix": True}),
+    sizes={"B": (5, 1, 2, 17), "C": (3, 1, 7), "T": (4, 1, 300)},
+)
 
 
 def channel_stats(answer):
     """Check a function x, (B, C) or (B, C, T) -> (mean, var), both (C,), var biased (lesson 6)."""
     tried = "(B, C) and (B, C, T), float32 and float64, gradients"
-    examine(answer, "channel_stats", _CHANNEL_PROBES, in_float64(_channel_stats), _CHANNEL_MISTAKES, tried)
+    how = {"tried": tried, "contract": _CHANNELS}
+    examine(answer, "channel_stats", _CHANNEL_PROBES, in_float64(_channel_stats), _CHANNEL_MISTAKES, **how)
 
 
 # 6.2: running statistics
@@ -94,16 +136,23 @@ class _Running(nn.Module):
     def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
         super().__init__()
         self.momentum = momentum
-        self.register_buffer("running_mean", torch.zeros(num_features, device=device, dtype=dtype))
-        self.register_buffer("running_var", torch.ones(num_features, device=device, dtype=dtype))
+        zeros = torch.zeros(num_features, device=device, dtype=dtype)
+        ones = torch.ones(num_features, device=device, dtype=dtype)
+        for name, start in (("running_mean", zeros), ("running_var", ones)):
+            self.hold(name, start)
         self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
+
+    def hold(self, name, start):
+        return self.register_buffer(name, start)
 
     def update(self, mean, var, n):
         self.num_batches_tracked += 1
         m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
-        with torch.no_grad():
+        recording = torch.no_grad()
+        with recording:
+            unbiased = var * n / (n - 1)
             self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
-            self.running_var.copy_((1 - m) * self.running_var + m * var * n / (n - 1))
+            self.running_var.copy_((1 - m) * self.running_var + m * unbiased)
 
 
 def _stored(made):
@@ -158,80 +207,133 @@ def _run_graph(cls):
     return _recording(made)
 
 
-_NOT_REGISTERED = 'a plain attribute is not saved, not loaded and not moved with the layer. Say self.register_buffer("running_mean", ...), and so for all three.'
-_PARAMETERS = "the buffers are parameters: an optimizer would get them, frozen or not. Use register_buffer."
-_NAMES = ("running_mean", "running_var", "num_batches_tracked")
-_PLAIN = _together({f'register_buffer("{name}", -> {name} = (': name for name in _NAMES})
-_HANDED = "not handed on: torch.zeros(num_features, device=device, dtype=dtype)."
-_START = "a new layer should leave its input alone: running_mean starts at 0, running_var at 1."
-_SHAPE = "both have the shape (C,), a number for each channel: torch.zeros(num_features, ...)."
+_HELD = """
+    # a plain attribute is not saved, not loaded and not moved with the layer. | Say self.register_buffer("running_mean", ...), and so for all three.
+    def hold(self, name, start):
+        return setattr(self, name, start)
+"""
+_UPDATED = """
+    # momentum is the other way round. In PyTorch it is the weight of the NEWEST batch; the old value keeps 1 - momentum.
+    self.running_mean.copy_(m * self.running_mean + (1 - m) * mean)
+    self.running_var.copy_(m * self.running_var + (1 - m) * unbiased)
 
-_REGISTERED_ROWS = {
-    **dict.fromkeys(_PLAIN, _NOT_REGISTERED),
-    **{row.replace("= (", "= nn.Parameter("): _PARAMETERS for row in _PLAIN if "num_batches" not in row},
-    "dtype=dtype)) -> dtype=dtype), persistent=False)": "persistent=False keeps a buffer out of state_dict(): it would not be saved. Leave it away.",
-    "num_features, device=device, dtype=dtype -> num_features, device, dtype": "torch takes what has no name as sizes. Name both: torch.zeros(num_features, device=device, dtype=dtype).",
-}
+    # the biased variance goes into the buffer. | PyTorch stores the unbiased one: var * n / (n - 1).
+    unbiased = var
 
-_START_ROWS = {
-    "torch.ones -> torch.zeros": _START,
-    "torch.zeros -> torch.ones": _START,
-    "torch.zeros -> torch.other ; torch.ones -> torch.zeros ; torch.other -> torch.ones": _START,
-    "(num_features, device -> ((1, num_features), device": _SHAPE,
-    "(num_features, device -> ((), device": _SHAPE,
-    ", dtype=dtype)) -> ))": f"dtype is {_HANDED}",
-    "features, device=device -> features": f"device is {_HANDED}",
-    "features, device=device, dtype=dtype -> features": f"device and dtype are {_HANDED}",
-}
+    # momentum is the other way round, and the biased variance goes into the buffer.
+    unbiased = var
+    self.running_mean.copy_(m * self.running_mean + (1 - m) * mean)
+    self.running_var.copy_(m * self.running_var + (1 - m) * unbiased)
+"""
+_GRAPH = """
+    # the buffers are part of the graph: every step keeps all earlier ones alive, and memory grows. | Update them under torch.no_grad().
+    recording = torch.enable_grad()
+"""
+_RUNNING_MISTAKES = known(
+    _Running,
+    _HELD
+    + """
+    # the buffers are parameters: an optimizer would get them, frozen or not. | Use register_buffer.
+    def hold(self, name, start):
+        return setattr(self, name, nn.Parameter(start))
+    # or
+    def hold(self, name, start):
+        return setattr(self, name, nn.Parameter(start, requires_grad=False))
 
-_TURNED = "momentum is the other way round. In PyTorch it is the weight of the NEWEST batch; the old value keeps 1 - momentum."
-_TURNED_IN = [f"(1 - m) * self.{name} + m -> m * self.{name} + (1 - m)" for name in _NAMES[:2]]
-_BIASED = " * n / (n - 1) -> "
-_UPDATED_WRONG = {
-    " ; ".join(_TURNED_IN): _TURNED,
-    _BIASED: "the biased variance goes into the buffer. PyTorch stores the unbiased one: var * n / (n - 1).",
-}
-_COUNTED = "num_batches_tracked is counted twice for each batch."
+    # persistent=False keeps a buffer out of state_dict(): it would not be saved. | Leave it away.
+    def hold(self, name, start):
+        return self.register_buffer(name, start, persistent=False)
 
-_UPDATE_ROWS = {
-    **_together(_UPDATED_WRONG),
-    **dict.fromkeys(_TURNED_IN, _TURNED),
-    "m * mean -> m * mean * n / (n - 1)": "the mean has no factor n / (n - 1). Only the variance has a biased and an unbiased form.",
-    "(1 - m) * self.running_var + m * var -> ((1 - m) * self.running_var + m * var)": "the old variance is multiplied by n / (n - 1) as well, with every batch once more. Only the newest one gets the factor.",
-    "n / (n - 1) -> n / n - 1": "var * n / n - 1 subtracts 1 at the end. Write the brackets: var * n / (n - 1).",
-    "self.running_var.copy_( -> (": "running_var does not change. It follows the same formula as running_mean, with var * n / (n - 1).",
-    "(self, mean, var, n) -> (self, var, mean, n)": "mean and var are swapped.",
-    "n / (n - 1) -> (n - 1) / n": "n / (n - 1) is upside down: the unbiased variance is the larger one.",
-    "var * n / (n - 1) -> (var * n / (n - 1)).sqrt()": "running_var holds a standard deviation. Average the variances.",
-    ".copy_( -> .add(": "the buffers do not change. Assign to self.running_mean and self.running_var, or use copy_.",
-    "(1 - m) * self -> self": "the old value keeps its full weight, so that the sum grows without end. It gets 1 - momentum.",
-    "(1 - m) * self -> 0 * self ; + m * -> +": "only the newest batch is left. The old value keeps the weight 1 - m, and the newest gets m.",
-    "with torch.no_grad -> self.num_batches_tracked += 1\n        with torch.no_grad": _COUNTED,
-}
+    # torch takes what has no name as sizes. | Name both: torch.zeros(num_features, device=device, dtype=dtype).
+    zeros, ones = torch.zeros(num_features, device, dtype), torch.ones(num_features, device, dtype)
 
-_NO_NUMBER = "use m, the line above has made it: with momentum=None it is 1 / num_batches_tracked, and self.momentum is no number."
-_ITEM = "1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum -> self.momentum"
-_GRAPH = "no_grad() -> enable_grad() ; .copy_( -> = ("
-_KEPT_ALIVE = "the buffers are part of the graph: every step keeps all earlier ones alive, and memory grows. Update them under torch.no_grad()."
+    # a new layer should leave its input alone. | running_mean starts at 0, running_var at 1.
+    ones = torch.zeros(num_features, device=device, dtype=dtype)
+    # or
+    zeros = torch.ones(num_features, device=device, dtype=dtype)
 
-_NEW_PROBES = [Probe("a new one for 3 channels", _run_registered, {"num_features": 3})]
-_UPDATE_PROBES = [
-    _updates("three updates from batches of 4, 9 and 2", 0.1),
-    _updates("three with another momentum", 0.4),
-]
+    # both have the shape (C,), a number for each channel. | torch.zeros(num_features, ...).
+    zeros, ones = (f((1, num_features), device=device, dtype=dtype) for f in (torch.zeros, torch.ones))
+    # or
+    zeros, ones = (f((), device=device, dtype=dtype) for f in (torch.zeros, torch.ones))
+
+    # device or dtype is not handed on. | torch.zeros(num_features, device=device, dtype=dtype).
+    zeros, ones = torch.zeros(num_features), torch.ones(num_features)
+    # or
+    zeros, ones = torch.zeros(num_features, device=device), torch.ones(num_features, device=device)
+    # or
+    zeros, ones = torch.zeros(num_features, dtype=dtype), torch.ones(num_features, dtype=dtype)
+"""
+    + _UPDATED
+    + """
+    # the mean has no factor n / (n - 1). Only the variance has a biased and an unbiased form.
+    self.running_mean.copy_((1 - m) * self.running_mean + m * mean * n / (n - 1))
+
+    # the old variance is multiplied by n / (n - 1) as well, with every batch once more. Only the newest one gets the factor.
+    self.running_var.copy_(((1 - m) * self.running_var + m * var) * n / (n - 1))
+
+    # var * n / n - 1 subtracts 1 at the end. | Write the brackets: var * n / (n - 1).
+    unbiased = var * n / n - 1
+
+    # running_var does not change. | It follows the same formula as running_mean, with var * n / (n - 1).
+    self.running_var.copy_(self.running_var)
+
+    # mean and var are swapped.
+    def update(self, var, mean, n):
+        ...
+
+    # n / (n - 1) is upside down: the unbiased variance is the larger one.
+    unbiased = var * (n - 1) / n
+
+    # running_var holds a standard deviation. | Average the variances.
+    unbiased = (var * n / (n - 1)).sqrt()
+
+    # the buffers do not change. | Assign to self.running_mean and self.running_var, or use copy_.
+    self.running_mean.copy_(self.running_mean)
+    self.running_var.copy_(self.running_var)
+
+    # the old value keeps its full weight, so that the sum grows without end. | It gets 1 - momentum.
+    self.running_mean.copy_(self.running_mean + m * mean)
+    self.running_var.copy_(self.running_var + m * unbiased)
+
+    # only the newest batch is left. | The old value keeps the weight 1 - m, and the newest gets m.
+    self.running_mean.copy_(mean)
+    self.running_var.copy_(unbiased)
+
+    # num_batches_tracked is counted twice for each batch.
+    self.num_batches_tracked += 2
+
+    # momentum=0 counts as no momentum: `or` takes 0 for False. | Ask `self.momentum is None`, as the line above does.
+    m = self.momentum or 1 / self.num_batches_tracked.item()
+    # or
+    m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum or 0.1
+
+    # use m, the line above has made it: with momentum=None it is 1 / num_batches_tracked, and self.momentum is no number.
+    m = self.momentum
+"""
+    + _GRAPH,
+)
+
 _RUNNING_STAGES = [
-    (_NEW_PROBES, known(_Running, _REGISTERED_ROWS), "the buffers"),
-    ([Probe("a new one for 3 channels in float64", _run_new)], known(_Running, _START_ROWS), "the buffers"),
-    (_UPDATE_PROBES, known(_Running, _UPDATE_ROWS), "update"),
-    ([_updates("three updates without momentum", None)], known(_Running, {_ITEM: _NO_NUMBER}), "update"),
-    ([Probe("a mean that has a gradient", _run_graph)], known(_Running, {_GRAPH: _KEPT_ALIVE}), "update"),
+    ([Probe("a new one for 3 channels", _run_registered, {"num_features": 3})], "the buffers"),
+    ([Probe("a new one for 3 channels in float64", _run_new)], "the buffers"),
+    (
+        [
+            _updates("three updates from batches of 4, 9 and 2", 0.1),
+            _updates("three with another momentum", 0.4),
+            _updates("three with momentum 0", 0.0),
+        ],
+        "update",
+    ),
+    ([_updates("three updates without momentum", None)], "update"),
+    ([Probe("a mean that has a gradient", _run_graph)], "update"),
 ]
 
 
 def running_statistics(answer):
     """Check a class that keeps running_mean, running_var and num_batches_tracked as buffers (lesson 6)."""
-    right = "{answer.__name__} keeps its buffers as nn.BatchNorm1d does (three momenta, names, dtypes, no graph)"
-    in_stages(answer, "running_statistics", _RUNNING_STAGES, _Running, right)
+    right = "{answer.__name__} keeps its buffers as nn.BatchNorm1d does (four momenta, names, dtypes, no graph)"
+    examine(answer, "running_statistics", _RUNNING_STAGES, _Running, _RUNNING_MISTAKES, kind="class", right=right)
 
 
 # 6.3: the layer
@@ -248,22 +350,25 @@ class _Layer(_Running):
         if x.dim() not in (2, 3):
             raise ValueError(f"expected 2 or 3 axes, got {x.dim()}")
         n = x.numel() // self.num_features
-        if self.training or self.running_mean is None:
-            if n == 1:
-                raise ValueError("one entry for each channel")
-            mean, var = _channel_stats(x)
-        else:
-            mean, var = self.running_mean, self.running_var
-        if self.training and self.running_mean is not None:
+        own = self.training or self.running_mean is None
+        refused = own and n == 1
+        if refused:
+            raise ValueError("one entry for each channel")
+        mean, var = _channel_stats(x) if own else (self.running_mean, self.running_var)
+        tracks = self.training and self.running_mean is not None
+        if tracks:
             self.update(mean, var, n)
         shape = (1, -1, 1)[: x.dim()]
-        y = (x - mean.view(shape)) / torch.sqrt(var.view(shape) + self.eps)
+        centered = x - mean.view(shape)
+        deviation = torch.sqrt(var.view(shape) + self.eps)
+        y = centered / deviation
         return y if self.weight is None else y * self.weight.view(shape) + self.bias.view(shape)
 
 
-def _updating(edits):
-    """Return the layer with an edit of what updates its buffers."""
-    return type("BatchNorm1d", (_Layer,), {"update": edited(_Running, edits).update})
+def _with_updates(text):
+    """Return known mistakes of what updates the buffers, as mistakes of the layer."""
+    update = lambda mistake: {"update": mistake.answer.update}  # noqa: E731
+    return [replace(m, answer=type("BatchNorm1d", (_Layer,), update(m))) for m in known(_Running, text)]
 
 
 def _made(cls, dtype=torch.float64, C=4, **options):
@@ -319,9 +424,14 @@ def _training(label, x, before=None, **options):
     return Probe(label, run, {"x": x, **options})
 
 
-@torch.no_grad()
-def _run_without_grad(cls):
-    return {"the output": _used(cls)(_MATRIX.clone())}
+def _run_without_grad(*looks):
+    @torch.no_grad()
+    def run(cls):
+        layer = _used(cls)
+        seen = {"the output": layer(_MATRIX.clone())} | _stored(layer)
+        return {what: seen[what] for what in looks}
+
+    return run
 
 
 _TRAINING_PROBES = [
@@ -331,51 +441,121 @@ _TRAINING_PROBES = [
     # float64 around 1e4: two passes lose nothing, E[x^2] - E[x]^2 loses 1e8 times 2^-53
     _training("256 rows around 1e4, the eighth 30 larger", _OUTLIERS),
     _training("the second of two training batches", _SECOND, before=_MATRIX),
-    Probe("a batch in train() under torch.no_grad()", _run_without_grad, {"x": _MATRIX}),
+    Probe("a batch in train() under torch.no_grad()", _run_without_grad("the output"), {"x": _MATRIX}),
 ]
 
 
-def _over(axes):
-    """Return the edits by which a batch is normalized over other axes, with statistics that broadcast already."""
-    stats = f"(x.mean({axes}, keepdim=True), x.var({axes}, correction=0, keepdim=True))"
-    return f"_channel_stats(x) -> {stats} ; mean.view(shape) -> mean ; var.view(shape) -> var ; self.update(mean, var, n) -> pass"
+_LAYER_MISTAKES = known(
+    _Layer,
+    """
+    # eps is added to the standard deviation instead of the variance. | sqrt(var + eps).
+    deviation = torch.sqrt(var.view(shape)) + self.eps
 
+    # the batch is divided by the unbiased deviation. BatchNorm normalizes with the biased variance, and stores the unbiased one.
+    deviation = torch.sqrt(var.view(shape) * (n / (n - 1) if own else 1) + self.eps)
 
-_IF_BATCH = "if self.training or self.running_mean is None:"
-_UPDATE = "self.update(mean, var, n)"
-_BATCH_STATS = "mean, var = _channel_stats(x)"
-_RUNNING = "mean, var = self.running_mean, self.running_var"
-_WRONG_SCALE = {
-    "torch.sqrt(var.view(shape) + self.eps) -> (torch.sqrt(var.view(shape)) + self.eps)": "eps is added to the standard deviation instead of the variance: sqrt(var + eps).",
-    f"{_BATCH_STATS} -> mean, var = _channel_stats(x)[0], _channel_stats(x)[1] * n / (n - 1)": "the batch is divided by the unbiased deviation. BatchNorm normalizes with the biased variance, and stores the unbiased one.",
-}
-_IN_TRAINING = "training uses the running statistics. In train() a batch is normalized with its own mean and variance, the running ones are for eval()."
-_DO_NOT_FIT = "mean and var do not fit axis 1 of x. Bind a number for each channel, (C,), as channel_stats gives them."
-_NORMALIZED_OVER = {
-    "0": "for (B, C, T) only the batch is reduced. A channel has one mean over B and T.",
-    "0 if x.dim() == 2 else 2": "for (B, C, T) only T is reduced, so every sample has its own: that is InstanceNorm.",
-    "tuple(range(1, x.dim()))": "each sample is normalized by itself, as in LayerNorm. BatchNorm keeps axis 1 and reduces the others.",
-    "tuple(range(x.dim()))": "one mean for the whole batch. Each channel needs its own.",
-}
+    # eps is added twice: the lines that are given add it to var as well.
+    deviation = torch.sqrt(var.view(shape) + 2 * self.eps)
 
-_TRAINING_ROWS = {
-    **_together(_WRONG_SCALE),
-    f"{_BATCH_STATS} -> {_BATCH_STATS}; var = var + self.eps": "eps is added twice: the lines that are given add it to var as well.",
-    f"{_BATCH_STATS} -> mean, var = _channel_stats(x)[0], _channel_stats(x)[1].sqrt()": "var holds the standard deviation, and the last lines take its root once more. Bind the variance itself.",
-    f"{_BATCH_STATS} -> var, mean = _channel_stats(x)": "mean and var are swapped: channel_stats returns mean first.",
-    "mean.view -> mean.detach().view ; var.view -> var.detach().view": "mean and variance are constants for your gradient (torch.no_grad() or detach). They depend on x: only the buffers are updated without a gradient.",
-    "mean.view -> mean.detach().view": "the gradient does not pass through the mean.",
-    "var.view -> var.detach().view": "the gradient does not pass through the variance.",
-    f"{_BATCH_STATS} -> mean, var = _channel_stats(x)[0], _channel_stats(x * x)[0] - _channel_stats(x)[0] ** 2": _ONE_PASS,
-    f"{_IF_BATCH} -> if not self.training:": _IN_TRAINING,
-    f"{_IF_BATCH} -> if not self.training: ; {_UPDATE} -> pass": _IN_TRAINING,
-    f"{_BATCH_STATS} -> old = self.running_mean.clone(), self.running_var.clone(); {_BATCH_STATS} ; {_UPDATE} -> {_UPDATE}; mean, var = old": _IN_TRAINING,
-    f"{_UPDATE} -> {_UPDATE}; {_RUNNING}": "training uses the running statistics, just updated. In train() a batch is normalized with its own mean and variance.",
-    "self.training -> torch.is_grad_enabled()": "you ask whether gradients are recorded. Ask self.training: train() under no_grad() is still training, and eval() with gradients is still evaluation.",
-    **{_over(axes): why for axes, why in _NORMALIZED_OVER.items()},
-    **{f"_channel_stats(x) -> (x.mean({d}), x.var({d}, correction=0))": _DO_NOT_FIT for d in (0, -1)},
-    "if self.weight is None else y * self.weight.view(shape) + self.bias.view(shape) -> ": "weight and bias are not applied.",
-}
+    # var holds the standard deviation, and the last lines take its root once more. | Bind the variance itself.
+    deviation = torch.sqrt(var.view(shape).sqrt() + self.eps)
+
+    # mean and var are swapped. | channel_stats returns mean first.
+    mean, var = _channel_stats(x)[::-1] if own else (self.running_mean, self.running_var)
+
+    # mean and variance are constants for your gradient (torch.no_grad() or detach). They depend on x. | Only the buffers are updated without a gradient.
+    centered, deviation = x - mean.detach().view(shape), torch.sqrt(var.detach().view(shape) + self.eps)
+
+    # the gradient does not pass through the mean.
+    centered = x - mean.detach().view(shape)
+
+    # the gradient does not pass through the variance.
+    deviation = torch.sqrt(var.detach().view(shape) + self.eps)
+
+    # training uses the running statistics. | In train() a batch is normalized with its own mean and variance, the running ones are for eval().
+    mean, var = (self.running_mean, self.running_var) if self.training else _channel_stats(x)
+    # or
+    own = not self.training
+
+    # you ask whether gradients are recorded. Ask self.training: train() under no_grad() is still training, and eval() with gradients is still evaluation.
+    own, tracks = (torch.is_grad_enabled(),) * 2
+
+    # for (B, C, T) only the batch is reduced. A channel has one mean over B and T.
+    centered, deviation = x - x.mean(0), torch.sqrt(x.var(0, correction=0) + self.eps)
+
+    # for (B, C, T) only T is reduced, so every sample has its own: that is InstanceNorm.
+    axis = 0 if x.dim() == 2 else 2
+    centered, deviation = x - x.mean(axis, keepdim=True), torch.sqrt(x.var(axis, correction=0, keepdim=True) + self.eps)
+
+    # each sample is normalized by itself, as in LayerNorm. BatchNorm keeps axis 1 and reduces the others.
+    axes = tuple(range(1, x.dim()))
+    centered, deviation = x - x.mean(axes, keepdim=True), torch.sqrt(x.var(axes, correction=0, keepdim=True) + self.eps)
+
+    # one mean for the whole batch. Each channel needs its own.
+    centered, deviation = x - x.mean(), torch.sqrt(x.var(correction=0) + self.eps)
+
+    # mean and var do not fit axis 1 of x. | Bind a number for each channel, (C,), as channel_stats gives them.
+    mean, var = x.mean(-1), x.var(-1, correction=0)
+
+    # weight and bias are not applied.
+    return y
+
+    # the buffers never change. In train() each batch updates them.
+    tracks = False
+
+    # running_mean and running_var never change; the batches are only counted.
+    self.update(self.running_mean, self.running_var * (n - 1) / n, n)
+
+    # n / (n - 1) is applied twice: is your var unbiased already, or does update() do it again?
+    self.update(mean, var * n / (n - 1), n)
+
+    # the call swaps mean and var: update(mean, var, n).
+    self.update(var, mean, n)
+
+    # n is the number of entries of one channel: B * T for (B, C, T), B for (B, C).
+    self.update(mean, var, x.numel())
+    # or
+    self.update(mean, var, len(x))
+
+    # update() is called twice for each batch.
+    self.update(mean, var, n) or self.update(mean, var, n)
+
+    # a single row is refused although each of its channels has several time steps. What must be above 1 is the number of entries per channel, n.
+    refused = own and len(x) == 1
+
+    # the buffers change only where gradients are recorded. | train() under no_grad() is training, too: ask self.training.
+    tracks = self.training and self.running_mean is not None and torch.is_grad_enabled()
+
+    # evaluation uses the statistics of the batch. In eval() it normalizes with the running ones.
+    own = True
+
+    # evaluation uses the statistics of the batch, and updates the buffers: test data leak into the layer. | Ask self.training. (self.train is a method, and always true.)
+    own, tracks = True, self.running_mean is not None
+    # or
+    own, tracks = (bool(self.train),) * 2
+
+    # the buffers are updated in eval(): test data leak into the layer. | Update them only in train().
+    tracks = self.running_mean is not None
+
+    # a single sample is refused in eval() as well. It needs no neighbors there. | Refuse it only where the batch's own statistics are used.
+    refused = n == 1
+
+    # with one entry for each channel the output is the bias, whatever goes in, and update() divides by n - 1 = 0. | Raise a ValueError in train(), as PyTorch does.
+    refused = False
+
+    # without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is nothing to update.
+    own = self.training
+    # or
+    tracks = self.training
+
+    # without running statistics eval() uses the batch's own as well: refuse a batch of one there, too.
+    refused = self.training and n == 1
+
+    # the statistics of an earlier batch of the same shape are used again. | They belong to this batch: ask channel_stats every time.
+    known = self.__dict__.setdefault("known", {})
+    mean, var = known.setdefault(x.shape, _channel_stats(x)) if own else (self.running_mean, self.running_var)
+    """,
+)
 
 
 def _steps(*shapes, **options):
@@ -388,31 +568,6 @@ def _steps(*shapes, **options):
     return Probe(f"training on x of shape {', then '.join(map(str, shapes))}", run, options)
 
 
-_FUNCTIONAL = "nn.functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps)"
-_N_IS_BT = "n is the number of entries of one channel: B * T for (B, C, T), B for (B, C)."
-
-_BUFFER_ROWS = {
-    f"{_UPDATE} -> pass": "the buffers never change. In train() each batch updates them.",
-    f"{_UPDATE} -> self.num_batches_tracked += 1": "running_mean and running_var never change; the batches are only counted.",
-    f"{_UPDATE} -> self.update(mean, var * n / (n - 1), n)": "n / (n - 1) is applied twice: is your var unbiased already, or does update() do it again?",
-    f"{_UPDATE} -> self.update(var, mean, n)": "the call swaps mean and var: update(mean, var, n).",
-    f"{_UPDATE} -> self.update(mean, var, x.numel())": _N_IS_BT,
-    f"{_UPDATE} -> {_UPDATE}; self.num_batches_tracked += 1": _COUNTED,
-    f"{_UPDATE} -> {_UPDATE}; {_UPDATE}": "update() is called twice for each batch.",
-    f"{_UPDATE} -> pass ; shape = -> return {_FUNCTIONAL}; shape =": "F.batch_norm does not count the batches, and leaves nothing to build. Bind mean and var yourself.",
-}
-_BUFFER_MISTAKES = [
-    *known(_Layer, _BUFFER_ROWS),
-    *(Mistake(cause, _updating(row)) for row, cause in _together(_UPDATED_WRONG).items()),
-]
-
-_SERIES_ROWS = {
-    f"{_UPDATE} -> self.update(mean, var, len(x))": _N_IS_BT,
-    "n = x.numel() // self.num_features -> n = len(x)": _N_IS_BT,
-    "if n == 1 -> if len(x) == 1": "a single row is refused although each of its channels has several time steps. What must be above 1 is the number of entries per channel, n.",
-}
-
-
 def _evaluation(label, x, grad=True):
     def run(cls):
         layer = _used(cls).eval()
@@ -421,23 +576,6 @@ def _evaluation(label, x, grad=True):
         return seen | {f"{name} after evaluation": value for name, value in _stored(layer).items()}
 
     return Probe(label, run, {"x": x})
-
-
-_ALWAYS_BATCH = f"{_IF_BATCH} -> if True:"
-_ALWAYS_UPDATE = "if self.training and self.running_mean is not None: -> if self.running_mean is not None:"
-_LEARNS = "the buffers are updated in eval(): test data leak into the layer. Update them only in train()."
-
-_EVALUATION_ROWS = {
-    _ALWAYS_BATCH: "evaluation uses the statistics of the batch. In eval() it normalizes with the running ones.",
-    f"{_ALWAYS_BATCH} ; {_ALWAYS_UPDATE}": "evaluation uses the statistics of the batch, and updates the buffers: test data leak into the layer.",
-    f"{_RUNNING} -> mean, var = self.running_mean.clone(), self.running_var.clone(); self.update(*_channel_stats(x), n)": _LEARNS,
-    f"{_RUNNING} -> self.update(*_channel_stats(x), n); {_RUNNING}": _LEARNS,
-    _ALWAYS_UPDATE: "the buffers are updated in eval() too, with their own values. Update them only in train().",
-}
-
-_SINGLE_ROWS = {
-    "else:\n -> elif n == 1:\n            raise ValueError('one entry')\n        else:\n": "a single sample is refused in eval() as well. It needs no neighbors there: refuse it only where the batch's own statistics are used."
-}
 
 
 def _run_names(cls):
@@ -473,7 +611,9 @@ def _run_one(cls):
     layer = _used(cls)
     seen = {"one row in train()": _outcome(layer, _MATRIX[:1])}
     seen |= {"one row of one step in train()": _outcome(layer, _SERIES[:1, :, :1])}
-    return seen | {f"{name} after these refusals": getattr(layer, name).clone() for name in _NAMES[:2]}
+    return seen | {
+        f"{name} after these refusals": getattr(layer, name).clone() for name in ("running_mean", "running_var")
+    }
 
 
 def _run_plain(cls):
@@ -488,65 +628,69 @@ def _run_untracked(cls):
     return seen | {"the output in eval()": layer(_MATRIX.clone()), "one row in eval()": _outcome(layer, _MATRIX[:1])}
 
 
-def _run_float32(cls):
-    layer = _made(cls, dtype=torch.float32)
-    return {"the output": layer(_MATRIX.float()), **_stored(layer)}
+def _run_evaluated_twice(cls):
+    layer = _used(cls).eval()
+    layer(_MATRIX.clone())
+    layer.train()(_SECOND.clone())
+    return {"the output": layer.eval()(_MATRIX.clone())}
 
 
-_FORGOTTEN = "= num_features, eps\n -> = num_features, eps; vars(self).update(self._buffers); self._buffers.clear()\n"
-_MODULE_MISTAKES = [*known(_Layer, {_FORGOTTEN: _NOT_REGISTERED}), Mistake(_KEPT_ALIVE, _updating(_GRAPH))]
-
-_ONE_ROWS = {
-    "if n == 1 -> if False": "with one entry for each channel the output is the bias, whatever goes in, and update() divides by n - 1 = 0. Raise a ValueError in train(), as PyTorch does.",
-    "if n == 1 -> if False ; self.update( -> 1 / (n - 1); self.update(": "one entry for each channel has no unbiased variance, n - 1 is 0. Raise a ValueError that says so, before the division.",
-    "if n == 1: -> if n == 1 and self.running_mean is not None: self.update(*_channel_stats(x), n)\n            if n == 1:": "the batch is refused too late: the buffers have taken it in, and hold nan from then on. Raise the error before the update.",
-    "if self.training -> if n > 1 and self.training": "in train() a batch of one is normalized with the running statistics. Refuse it there.",
-}
-
-_UNTRACKED = "without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is nothing to update."
-
-_UNTRACKED_ROWS = {
-    f"{_IF_BATCH} -> if self.training:": _UNTRACKED,
-    "if self.training and self.running_mean is not None: -> if self.training:": _UNTRACKED,
-    "if n == 1 -> if self.training and n == 1": "without running statistics eval() uses the batch's own as well: refuse a batch of one there, too.",
-}
-
-_BUFFER_PROBES = [_steps((6, 4), (2, 4), (5, 4)), *(_steps((6, 4), (3, 4), momentum=m) for m in (0.3, None))]
+_BUFFER_PROBES = [
+    _steps((6, 4), (2, 4), (5, 4)),
+    *(_steps((6, 4), (3, 4), momentum=m) for m in (0.3, None)),
+    Probe("a batch in train() under torch.no_grad()", _run_without_grad("running_mean", "running_var")),
+]
 _EVALUATION_PROBES = [
     _evaluation("a batch in eval()", _MATRIX),
     _evaluation("a batch (B, C, T) in eval() under no_grad()", _SERIES, grad=False),
-]
-_MODULE_PROBES = [
-    Probe("a new layer", _run_names, {"num_features": 4}),
-    Probe("an exchange of state_dict() with nn.BatchNorm1d", _run_exchange),
-    Probe("two training batches with gradients", _run_graph_kept),
+    Probe("eval(), a training batch, and eval() again", _run_evaluated_twice),
 ]
 _OTHER_PROBES = [
     Probe("x of shape (4,)", lambda cls: {"the outcome": _outcome(_made(cls), draw(1, 4))}),
     Probe("x of shape (3, 4, 2, 2)", lambda cls: {"the outcome": _outcome(_made(cls), draw(1, 3, 4, 2, 2))}),
     Probe("affine=False", _run_plain),
-    # float32 against float32: the channel of deviation 0.001 around 5 has 1e-7 * 5 / 0.001 = 5e-4 of rounding
-    Probe("float32", _run_float32, tolerance=1e-3),
 ]
-
 _LAYER_STAGES = [
-    (_TRAINING_PROBES, known(_Layer, _TRAINING_ROWS), "training"),
-    (_BUFFER_PROBES, _BUFFER_MISTAKES, "the buffers"),
-    ([_steps((3, 4, 5)), _steps((1, 4, 2))], known(_Layer, _SERIES_ROWS), "the buffers"),
-    (_EVALUATION_PROBES, known(_Layer, _EVALUATION_ROWS), "evaluation"),
-    ([_evaluation("a single sample in eval()", _MATRIX[:1])], known(_Layer, _SINGLE_ROWS), "evaluation"),
-    (_MODULE_PROBES, _MODULE_MISTAKES, "the rest"),
-    ([Probe("a batch of one", _run_one)], known(_Layer, _ONE_ROWS), "the rest"),
-    ([Probe("track_running_stats=False", _run_untracked)], known(_Layer, _UNTRACKED_ROWS), "the rest"),
-    (_OTHER_PROBES, (), "the rest"),
+    (_TRAINING_PROBES, "training"),
+    (_BUFFER_PROBES, "the buffers"),
+    ([_steps((3, 4, 5)), _steps((1, 4, 2))], "the buffers"),
+    (_EVALUATION_PROBES, "evaluation"),
+    ([_evaluation("a single sample in eval()", _MATRIX[:1])], "evaluation"),
+    (
+        [
+            Probe("a new layer", _run_names, {"num_features": 4}),
+            Probe("an exchange of state_dict() with nn.BatchNorm1d", _run_exchange),
+            Probe("two training batches with gradients", _run_graph_kept),
+        ],
+        "the rest",
+    ),
+    ([Probe("a batch of one", _run_one)], "the rest"),
+    ([Probe("track_running_stats=False", _run_untracked)], "the rest"),
+    (_OTHER_PROBES, "the rest"),
+    (of_a_layer(lambda cls: cls(4), _MATRIX), "the rest"),
 ]
+_LAYER = Contract(
+    {"x": "B C T"},
+    use=lambda cls, sizes, **options: cls(sizes["C"], **options),
+    options=({}, {"eps": 0.1}, {"affine": False}),
+    sizes={"B": (5, 2, 17), "C": (3, 1, 7), "T": (4, 1, 300)},
+    values=("ordinary", "offset", "small", "outlier"),
+)
 
 
 def batch_norm(answer):
     """Check a class BatchNorm1d against nn.BatchNorm1d: forward, buffers, evaluation, module (lesson 6)."""
     tried = "training, buffers, evaluation, state_dict, errors"
     right = f"{{answer.__name__}} does what nn.BatchNorm1d does in {{count}} trials ({tried})"
-    in_stages(answer, "batch_norm", _LAYER_STAGES, nn.BatchNorm1d, right, by_hand=("batch_norm",))
+    mistakes = [*_LAYER_MISTAKES, *_with_updates(_UPDATED + _GRAPH), *known(_Layer, _PLAIN)]
+    how = {"kind": "class", "contract": _LAYER, "by_hand": ("batch_norm",), "right": right}
+    examine(answer, "batch_norm", _LAYER_STAGES, nn.BatchNorm1d, mistakes, **how)
+
+
+_PLAIN = """
+    # the buffers are plain attributes: not saved, not loaded and not moved with the layer. | Say self.register_buffer.
+    self.num_features, self.eps = num_features, [eps, vars(self).update(self._buffers), self._buffers.clear()][0]
+"""
 
 
 # 6.4: which axes
@@ -615,7 +759,9 @@ def _axes(value, key):
 
 # 6.5: the clinic
 def _regions(x, norm):
-    return norm(x.transpose(1, 2)).transpose(1, 2)
+    features = x.transpose(1, 2)
+    y = norm(features)
+    return y.transpose(1, 2)
 
 
 def _region_probe(label, shape, seed, dtype=torch.float64, training=True, tolerance=1e-9):
@@ -623,6 +769,7 @@ def _region_probe(label, shape, seed, dtype=torch.float64, training=True, tolera
 
     def run(answer):
         norm = _used(nn.BatchNorm1d, dtype, shape[2]).train(training)
+        norm.eps = 0.1
         seen = _seen(norm, x, lambda given: answer(given, norm))
         return seen | _stored(norm) | {"norm.training": norm.training}
 
@@ -637,113 +784,161 @@ _REGION_PROBES = [
     _region_probe("(B, R, D) = (2, 7, 8) in eval()", (2, 7, 8), 40, training=False),
 ]
 
-_THERE = "norm(x.transpose(1, 2))"
-_BACK = f"{_THERE}.transpose(1, 2)"
-_FUNCTION = "nn.functional.batch_norm(x.transpose(1, 2)"
-_NEW_FOR_REGIONS = "a new layer for regions is what the patient has. Use the given one, with the D features on axis 1."
-_NEW_FOR_FEATURES = "the gain, the bias and the running statistics of norm are not used. Do not normalize with a new layer or a formula: call norm."
-_MODE = "norm is used in another mode than the one it was given to you in. Call it as it is."
-_EACH_REGION = "each region gets its own statistics, and the running ones are updated R times. A feature has one mean, over samples and regions."
-_AFFINE = "weight=norm.weight, bias=norm.bias"
-_WITH_ITS_OWN, _DTYPE = ("", f", {_AFFINE}"), ", dtype=x.dtype"
-_SWITCHED = f"was = norm.training; norm.{{}}(); y = {_THERE}; norm.train(was); return y"
-_BUFFERS = "norm.running_mean, norm.running_var"
-_INSTANCE_NORM = "that is InstanceNorm: a mean for each feature of each sample. Asked is one, over samples and regions."
-_LAYER_NORM = "that is LayerNorm: a mean for each region of each sample. Asked is BatchNorm, with the given layer."
-_CALL_NORM = "F.batch_norm or a formula knows neither the mode of norm nor its count of batches, and the buffers only if it gets them. Call norm itself."
+_REGION_MISTAKES = known(
+    _regions,
+    """
+    # reshape and view regroup the numbers as they lie in memory; they do not move an axis. | Use transpose(1, 2).
+    return norm(x.reshape(len(x), x.shape[2], x.shape[1])).reshape(x.shape)
 
-_REGION_ROWS = {
-    f"{_BACK} -> norm(x.reshape(len(x), x.shape[2], x.shape[1])).reshape(x.shape)": "reshape and view regroup the numbers as they lie in memory; they do not move an axis. Use transpose(1, 2).",
-    f"{_BACK} -> {_THERE}": "the features were moved to axis 1, but not back.",
-    f"{_BACK} -> {_THERE}.reshape(x.shape)": "reshape and view regroup the numbers; they do not move an axis back. Use transpose(1, 2) there as well.",
-    f"{_BACK} -> norm(x)": "axis 1 of what norm gets holds the regions, so they are its channels (without an error if R = D). Put the D features there.",
-    "transpose(1, 2) -> transpose(0, 1)": "transpose(0, 1) puts the samples on axis 1. Put the D features there, with transpose(1, 2).",
-    **{f"{_BACK} -> nn.BatchNorm1d(x.shape[1]{dtype})(x)": _NEW_FOR_REGIONS for dtype in ("", _DTYPE)},
-    **{f"norm(x.tr -> nn.BatchNorm1d(x.shape[2]{dtype})(x.tr": _NEW_FOR_FEATURES for dtype in ("", _DTYPE)},
-    **{f"{_BACK} -> torch.stack([norm(x[:, r]) for r in range(x.shape[1])]{at})": _EACH_REGION for at in ("", ", 1")},
-    f"{_BACK} -> torch.stack([norm(sample) for sample in x])": "each sample gets its own statistics. A feature has one mean, over samples and regions.",
-    **{f"{_THERE} -> nn.functional.instance_norm(x.transpose(1, 2){own})": _INSTANCE_NORM for own in _WITH_ITS_OWN},
-    **{f"{_BACK} -> nn.functional.layer_norm(x, x.shape[-1:]{own})": _LAYER_NORM for own in _WITH_ITS_OWN},
-    f"{_BACK} -> norm(x.mean(1))": "the regions are averaged away. Every region keeps its own output.",
-    f"{_BACK} -> norm(x.flatten(0, 1))": "the rows of features are normalized, but not brought back: .view(x.shape).",
-    f"{_BACK} -> norm(x.flatten(1)).view(x.shape)": "flatten(1) makes one row of R * D numbers of each sample. flatten(0, 1) keeps the D features apart.",
-    **{f"norm(x -> norm.{mode}()(x": _MODE for mode in ("eval", "train")},
-    **{f"return {_THERE} -> {_SWITCHED.format(mode)}": _MODE for mode in ("eval", "train")},
-    f"return {_BACK} -> {_THERE}; return {_BACK}": "norm is called twice, so that the running statistics are updated twice.",
-    f"{_THERE} -> {_FUNCTION}, None, None, {_AFFINE}, training=True)": _CALL_NORM,
-    f"{_THERE} -> {_FUNCTION}, {_BUFFERS}, {_AFFINE}, training=True)": _CALL_NORM,
-    f"{_THERE} -> {_FUNCTION}, {_BUFFERS}, {_AFFINE}, training=norm.training)": _CALL_NORM,
-}
-_REGION_MISTAKES = known(_regions, _REGION_ROWS)
+    # the features were moved to axis 1, but not back.
+    return y
+
+    # reshape and view regroup the numbers; they do not move an axis back. | Use transpose(1, 2) there as well.
+    return y.reshape(x.shape)
+
+    # axis 1 of what norm gets holds the regions, so they are its channels (without an error if R = D). | Put the D features there.
+    return norm(x)
+
+    # transpose(0, 1) puts the samples on axis 1. | Put the D features there, with transpose(1, 2).
+    return norm(x.transpose(0, 1)).transpose(0, 1)
+
+    # a new layer for regions is what the patient has. | Use the given one, with the D features on axis 1.
+    return nn.BatchNorm1d(x.shape[1], dtype=x.dtype)(x)
+
+    # the gain, the bias and the running statistics of norm are not used. Do not normalize with a new layer or a formula. | Call norm.
+    y = nn.BatchNorm1d(x.shape[2], dtype=x.dtype)(features)
+
+    # each region gets its own statistics, and the running ones are updated R times. A feature has one mean, over samples and regions.
+    return torch.stack([norm(x[:, r]) for r in range(x.shape[1])], 1)
+
+    # each sample gets its own statistics. A feature has one mean, over samples and regions.
+    return torch.stack([norm(sample) for sample in x])
+
+    # that is LayerNorm: a mean for each region of each sample. Asked is BatchNorm, with the given layer.
+    return nn.functional.layer_norm(x, x.shape[-1:])
+
+    # the regions are averaged away. Every region keeps its own output.
+    return norm(x.mean(1))
+
+    # the rows of features are normalized, but not brought back. | .view(x.shape).
+    return norm(x.flatten(0, 1))
+
+    # flatten(1) makes one row of R * D numbers of each sample. | flatten(0, 1) keeps the D features apart.
+    return norm(x.flatten(1)).view(x.shape)
+
+    # norm is used in another mode than the one it was given to you in. | Call it as it is.
+    y = norm.eval()(features)
+    # or
+    y = norm.train()(features)
+
+    # norm is called twice, so that the running statistics are updated twice.
+    y = (norm(features), norm(features))[1]
+
+    # F.batch_norm or a formula knows neither the mode of norm nor its count of batches, and the buffers only if it gets them. | Call norm itself.
+    y = nn.functional.batch_norm(features, None, None, norm.weight, norm.bias, training=True, eps=norm.eps)
+    # or
+    y = nn.functional.batch_norm(features, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.training)
+    """,
+)
 
 
 def normalize_regions(answer):
     """Check a function (x, norm) that applies nn.BatchNorm1d(D) to the D features of x (B, R, D) (lesson 6)."""
-    tried = "R = D and R ≠ D, train and eval, the running statistics, gradients"
+    tried = "R = D and R ≠ D, train and eval, another eps, the running statistics, gradients"
     examine(answer, "normalize_regions", _REGION_PROBES, _regions, _REGION_MISTAKES, tried)
 
 
 # 6.6: several devices
 def _pool(means, variances, counts):
-    share = (counts / counts.sum())[:, None]
+    share = (counts.to(means.dtype) / counts.sum())[:, None]
     mean = (share * means).sum(0)
-    var = (share * (variances + (means - mean) ** 2)).sum(0)
+    between = (means - mean) ** 2
+    var = (share * (variances + between)).sum(0)
     return mean, var
 
 
-def _pool_probe(label, means, variances, counts, tolerance=1e-9):
+def _pool_probe(label, means, variances, counts):
     names = ("means", "variances", "counts")
-    return call(label, means, variances, torch.tensor(counts), names=names, returns=_STATS, tolerance=tolerance)
+    return call(label, means, variances, torch.tensor(counts), names=names, returns=_STATS)
 
 
 _FAR = torch.tensor([[-2.0], [2]]).double(), torch.tensor([[1.0], [1.1]]).double()
 _ALIKE = draw(43, 1, 2).expand(3, 2).clone(), draw(44, 3, 2) ** 2
 
-_POOL_PROBES = [  # shares of 1/16 are exact: whole numbers divided give float32 in torch
+_POOL_PROBES = [
     _pool_probe("two devices with means -2 and +2", *_FAR, [16, 16]),
     _pool_probe("three devices with 8, 4 and 20 rows", draw(41, 3, 5), draw(42, 3, 5) ** 2, [8, 4, 20]),
     _pool_probe("three devices with the same mean", *_ALIKE, [16, 8, 8]),
-    # sums of three numbers of order 1 in float32, in any order
-    _pool_probe("float32", draw(45, 3, 5).float(), draw(46, 3, 5).float() ** 2, [2, 4, 2], tolerance=2e-6),
+    _pool_probe("two devices with 3 and 7 rows", draw(47, 2, 4), draw(48, 2, 4) ** 2, [3, 7]),
+    # float64 around 1e6: the law of total variance loses nothing, the mean of squares 1e12 times 2^-53
+    _pool_probe("three devices with means around a million", 1e6 + draw(49, 3, 4), draw(50, 3, 4) ** 2, [8, 4, 20]),
 ]
 
-_SHARE = "(counts / counts.sum())[:, None]"
-_MEAN, _INSIDE = "(share * means).sum(0)", "(share * variances).sum(0)"
-_BETWEEN = "(share * (variances + (means - mean) ** 2)).sum(0)"
-_DIVISOR = "the variances are divided by n - 1, of each device or of all rows. Asked are biased ones (divided by n)."
-_EQUAL = "every device has the same weight. Weigh each by its share of the rows."
-_EQUAL_IN_MEAN = "the devices' means have the same weight in mean. Weigh each by its share of the rows."
-_EQUAL_BETWEEN = "the part between the devices is not weighed by the rows: it is the sum of share * (means - mean)^2."
-_SUMS = "the sums are not divided by the number of rows."
+_POOL_MISTAKES = known(
+    _pool,
+    """
+    # every device has the same weight. | Weigh each by its share of the rows.
+    share = torch.full_like(means[:, :1], 1 / len(counts))
 
-_AVERAGED = (
-    "only the variances are averaged. The devices also differ in their means: add (means - mean)^2 before you average."
+    # only the variances are averaged. The devices also differ in their means. | Add (means - mean)^2 before you average.
+    between = 0
+
+    # every device has the same weight, and the devices also differ in their means. | Weigh each by its share of the rows, and add (means - mean)^2 before you average.
+    share, between = 1 / len(counts), 0
+
+    # the devices' means have the same weight in mean. | Weigh each by its share of the rows.
+    mean = means.mean(0)
+    # or
+    return means.mean(0), var
+
+    # the part between the devices is not weighed by the rows: it is the sum of share * (means - mean)^2.
+    var = (share * variances).sum(0) + means.var(0, correction=0)
+    # or
+    var = (share * variances).sum(0) + means.var(0)
+    # or
+    var = (share * variances).sum(0) + between.mean(0)
+
+    # the mean of the squares still holds the square of the mean. | Subtract mean^2.
+    between = means**2
+
+    # the mean of the squares less the square of the mean loses its digits where the means are large. | Add (means - mean)^2 to the variances.
+    var = (share * (variances + means**2)).sum(0) - mean**2
+
+    # only the distances between the means are counted. The variance inside each device belongs to it as well.
+    var = (share * between).sum(0)
+
+    # the variances are divided by n - 1, of each device or of all rows. Asked are biased ones (divided by n).
+    return mean, var * counts.sum() / (counts.sum() - 1)
+
+    # var is the standard deviation. | Leave the root away.
+    return mean, var.sqrt()
+
+    # the sums are not divided by the number of rows.
+    share = counts[:, None]
+
+    # the shares add up to 1 already: .sum(0) is the average, .mean(0) divides by K once more.
+    mean, var = (share * means).mean(0), (share * (variances + (means - (share * means).mean(0)) ** 2)).mean(0)
+
+    # axis 0 is kept. Wanted is the shape (C,). | Drop keepdim.
+    return mean[None], var[None]
+
+    # counts is (K,) and means (K, C). | Give it an axis, counts[:, None], so that each device is multiplied by its own.
+    share = counts.to(means.dtype) / counts.sum()
+
+    # whole numbers divided give float32, in which a share like 3 / 10 is rounded, and @ wants one dtype. | Write (counts / counts.sum()).to(means.dtype) only after counts.to(means.dtype).
+    share = (counts / counts.sum())[:, None]
+    """,
 )
-
-_POOL_ROWS = {
-    **_together({f"{_SHARE} -> 1 / len(counts)": _EQUAL, " + (means - mean) ** 2 -> ": _AVERAGED}),
-    f"{_RETURN} -> return means.mean(0), var": _EQUAL_IN_MEAN,
-    f"mean = {_MEAN} -> mean = means.mean(0)": _EQUAL_IN_MEAN,
-    **{f"{_BETWEEN} -> {_INSIDE} + means.var(0{more})": _EQUAL_BETWEEN for more in ("", ", correction=0")},
-    **{f"{_BETWEEN} -> {_INSIDE} + ((means - mean) ** 2).{what}(0)": _EQUAL_BETWEEN for what in ("mean", "sum")},
-    f"{_BETWEEN} -> {_INSIDE} + (share * (means - means.mean(0)) ** 2).sum(0)": _EQUAL_BETWEEN,
-    f"{_SHARE} -> 1 / len(counts) ; {_BETWEEN} -> variances.mean(0) + means.var(0)": f"{_EQUAL} And var divides by K - 1, where the sum of the weights is wanted.",
-    "(means - mean) ** 2 -> means ** 2": "the mean of the squares still holds the square of the mean: subtract mean^2.",
-    "(variances + (means - mean) ** 2) -> (means - mean) ** 2": "only the distances between the means are counted. The variance inside each device belongs to it as well.",
-    f"{_RETURN} -> return mean, var * counts.sum() / (counts.sum() - 1)": _DIVISOR,
-    f"{_BETWEEN} -> ((counts[:, None] - 1) * variances + counts[:, None] * (means - mean) ** 2).sum(0) / (counts.sum() - 1)": _DIVISOR,
-    f"{_RETURN} -> return mean, var.sqrt()": _ROOT,
-    f"{_RETURN} -> return mean * counts.sum(), var * counts.sum()": _SUMS,
-    f"{_SHARE} -> counts[:, None]": _SUMS,
-    ".sum(0) -> .mean(0)": "the shares add up to 1 already: .sum(0) is the average, .mean(0) divides by K once more.",
-    ".sum(0) -> .sum(0, keepdim=True)": "axis 0 is kept. Wanted is the shape (C,): drop keepdim.",
-    "[:, None] -> ": "counts is (K,) and means (K, C): give it an axis, counts[:, None], so that each device is multiplied by its own.",
-    f"[:, None] ->  ; {_MEAN} -> share @ means": "@ wants one dtype, and whole numbers divided give float32. Write (counts / counts.sum()).to(means.dtype).",
-}
-_POOL_MISTAKES = known(_pool, _POOL_ROWS)
+_DEVICES = Contract(
+    {"means": "K C", "variances": "K C", "counts": "K"},
+    _STATS,
+    sizes={"K": (3, 1, 2, 17), "C": (5, 1, 300)},
+    valid={"variances": torch.square, "counts": lambda t: (10 * t.abs()).long() + 1},
+    fixed=("counts",),
+)
 
 
 def pooled_stats(answer):
     """Check a function (means, variances, counts) -> (mean, var) of all rows together (lesson 6)."""
-    tried = "equal and unequal devices, float32, gradients"
-    examine(answer, "pooled_stats", _POOL_PROBES, _pool, _POOL_MISTAKES, tried)
+    how = {"tried": "equal and unequal devices, float32 and float64, gradients", "contract": _DEVICES}
+    examine(answer, "pooled_stats", _POOL_PROBES, _pool, _POOL_MISTAKES, **how)
