@@ -778,7 +778,8 @@ except RuntimeError:
 class MendedTagger(nn.Module):
     """The tagger without its three faults: MendedTagger(input_size, hidden_size).
 
-    For any number of steps. It keeps the names rnn (an nn.GRU) and norm (an nn.LayerNorm).
+    For any number of steps. It keeps the names rnn (an nn.GRU) and norm (an nn.LayerNorm with
+    its usual eps).
     x: (B, T, I). Returns (B, T, H).
     To write: __init__ and forward.
     """
@@ -873,7 +874,7 @@ def last_states(cell, x, lengths):
     """Run a cell over padded sequences, each to its own end.
 
     cell: a module with hidden_size; cell(x_t, h) -> h, with x_t (B, I) and h (B, H).
-    x: (B, T, I), anything after the ends, even nan. lengths: (B,) whole numbers from 1 to T.
+    x: (B, T, I), any finite numbers after the ends. lengths: (B,) whole numbers from 1 to T.
     Returns (B, H), in x's dtype: the state of each sequence after its own last step.
     """
     ### BEGIN SOLUTION

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 from lessonkit.check.lessons.rnn import _GRU, _last, _step, _Tagger
-from lessonkit.check.mistakes import edited
+from lessonkit.check.mistakes import instead
 
 
 # ---- normed_step
@@ -79,6 +79,12 @@ class LSTMWithoutForgetBias(LayerNormLSTMCell):
         nn.init.zeros_(self.norm_ih.bias)
 
 
+class LSTMWithTwoBiases(LayerNormLSTMCell):
+    def __init__(self, input_size, hidden_size):
+        super().__init__(input_size, hidden_size)
+        nn.init.ones_(self.norm_hh.bias[hidden_size : 2 * hidden_size].data)
+
+
 # ---- last_states
 def one_by_one(cell, x, lengths):
     ends = []
@@ -130,21 +136,18 @@ BANK = {
     "gru_cell": {
         "right": {"the lesson's": LayerNormGRUCell, "slices": GRUSlices, "two products": GRUTwoProducts},
         "wrong": {
-            "in place": (
-                edited(_GRU, "gates, new = F.linear(h, -> h *= 0.5; gates, new = F.linear(h,"),
-                "changed its input",
-            ),
-            "detached": (
-                edited(_GRU, "gates, new = F.linear(h, -> h = h.detach(); gates, new = F.linear(h,"),
-                "gradient",
-            ),
+            "in place": (instead(_GRU, "products = F.linear(h.mul_(0.5), self.weight_hh)"), "changed its input"),
+            "detached": (instead(_GRU, "products = F.linear(h.detach(), self.weight_hh)"), "gradient"),
             "other names": (GRUOtherNames, "new cell, (4, 6)"),
             "an instance": (LayerNormGRUCell(4, 6), "class itself"),
         },
     },
     "lstm_cell": {
         "right": {"the lesson's": LayerNormLSTMCell, "slices": LSTMSlices, "a list": LSTMList},
-        "wrong": {"the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias of i, f, g, o[1]")},
+        "wrong": {
+            "the forget gate's bias twice": (LSTMWithTwoBiases, "norm_hh.bias at the start[1]"),
+            "the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias at the start[1]"),
+        },
     },
     "last_states": {
         "right": {"torch.where": _last, "one by one": one_by_one, "gathered": gathered},

@@ -7,8 +7,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
-from lessonkit.check.comparing import examine, in_stages
-from lessonkit.check.mistakes import Mistake, known
+from lessonkit.check.comparing import examine
+from lessonkit.check.contract import Contract, of_a_layer
+from lessonkit.check.mistakes import known
 from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised, refusing
 
 
@@ -45,70 +46,100 @@ def _watched(label, inputs, compute, tolerance=1e-9, dtype=torch.float64, gradie
 # ---- one step
 def _step(x, h, W, U, weight, bias):
     a = x @ W.T + h @ U.T
-    return torch.tanh(_layer_norm(a, weight, bias))
+    normed = _layer_norm(a, weight, bias)
+    return torch.tanh(normed)
 
 
-def _inputs(label, B, I, H, seed, scale=1.0, dtype=torch.float64, **options):  # noqa: E741
+def _inputs(label, B, I, H, seed, scale=1.0):  # noqa: E741
     shapes = ((B, I), (B, H), (H, I), (H, H), (H,), (H,))
-    x, h, *others = (draw(seed + n, *shape, dtype=dtype) for n, shape in enumerate(shapes))
-    return call(label, x * scale, h * scale, *others, names=("x", "h", "W", "U", "weight", "bias"), **options)
+    x, h, *others = (draw(seed + n, *shape) for n, shape in enumerate(shapes))
+    return call(label, x * scale, h * scale, *others, names=("x", "h", "W", "U", "weight", "bias"))
 
 
 _STEP_PROBES = [
     _inputs("3 rows, 4 inputs, 5 units", 3, 4, 5, 1),
     _inputs("5 rows, 5 inputs, 5 units", 5, 5, 5, 11),
     _inputs("summed inputs of spread 0.002", 2, 3, 6, 21, scale=1e-3),
-    # float32 products and a norm of numbers of order 1: some units of 1e-7 each
-    _inputs("float32", 4, 3, 6, 31, dtype=torch.float32, tolerance=1e-5, gradient=False),
 ]
-
-_LN = "_layer_norm(a, weight, bias)"
-_VAR = "a.var(-1, correction=0, keepdim=True)"
-_SEPARATE = "the two parts are normalized separately. That comes later; here the norm goes on their sum."
-
-_WRITTEN_OUT = {
-    "torch.sqrt(a.var(-1, keepdim=True) + 1e-5)": "the variance divides by H - 1. LayerNorm divides by H: correction=0.",
-    f"(torch.sqrt({_VAR}) + 1e-5)": "eps is added to the deviation. It belongs to the variance, under the root.",
-    "(a.std(-1, keepdim=True) + 1e-5)": "the variance divides by H - 1, and eps is added to the deviation.",
-    "a.std(-1, keepdim=True)": "the variance divides by H - 1, and eps is missing: F.layer_norm has both right.",
-    f"({_VAR} + 1e-5)": "the root is missing: divide by sqrt(variance + eps).",
-    f"torch.sqrt({_VAR} + 1e-12)": "eps is not PyTorch's 1e-5.",
-    f"torch.sqrt({_VAR} + 1e-3)": "eps is not PyTorch's 1e-5.",
-    f"torch.sqrt({_VAR}.detach() + 1e-5)": "the values are right, but the deviation is cut off from the gradient.",
-}
+_STEP_CONTRACT = Contract(
+    {"x": "B I", "h": "B H", "W": "H I", "U": "H H", "weight": "H", "bias": "H"},
+    sizes={"B": (3, 1, 17), "I": (4, 1, 9), "H": (5, 2, 60)},
+    values=("ordinary",),
+)
 
 _STEP_MISTAKES = known(
     _step,
-    {
-        f"torch.tanh({_LN}) -> _layer_norm(torch.tanh(a), weight, bias)": "the norm comes after the tanh. The summed input is normalized, and the tanh comes last.",
-        f"{_LN} -> a ; h @ -> _layer_norm(h, weight, bias) @": "the old state is normalized, and not the summed input W x + U h.",
-        f"{_LN} -> a ; h @ U.T -> _layer_norm(h @ U.T, weight, bias)": "only U h is normalized. The norm goes on the sum W x + U h.",
-        f"{_LN} -> a ; x @ W.T -> _layer_norm(x @ W.T, weight, bias)": "only W x is normalized. The norm goes on the sum W x + U h.",
-        f"{_LN} -> a ; x @ W.T + h @ U.T -> _layer_norm(x @ W.T, weight, bias) + _layer_norm(h @ U.T, weight, bias)": _SEPARATE,
-        f"{_LN} -> a * weight + bias ; x @ -> _layer_norm(x) @ ; h @ -> _layer_norm(h) @": "x and h are normalized, and not what the matrices make of them: the norm goes on the sum W x + U h.",
-        "torch.tanh -> ": "there is no tanh.",
-        f"torch.tanh({_LN}) -> torch.tanh(_layer_norm(a)) * weight + bias": "gain and bias come after the tanh. They belong to the norm, before it.",
-        "torch.tanh -> torch.sigmoid": "there is a sigmoid in place of the tanh.",
-        f"{_LN} -> a * weight + bias": "nothing is normalized: this is the plain step, with gain and bias.",
-        "(a, weight, bias) -> (a)": "gain and bias are not used.",
-        "(a, weight, bias) -> (a, weight)": "the bias is not used.",
-        "(a, weight, bias) -> (a, bias, weight)": "weight and bias are swapped.",
-        f"{_LN} -> (_layer_norm(a) + bias) * weight": "the bias is multiplied by the gain. Multiply first, then add.",
-        f"{_LN} -> _layer_norm(a.T).T * weight + bias": "the batch is normalized: each unit over the rows. Each row takes its own statistics, over its H units.",
-        **{f"{_LN} -> (a - a.mean(-1, keepdim=True)) / {sd} * weight + bias": why for sd, why in _WRITTEN_OUT.items()},
-        "x @ W.T +  -> ": "x is not used: the summed input is W x + U h.",
-        " + h @ U.T -> ": "h is not used: the summed input is W x + U h.",
-        f"{_LN} -> F.rms_norm(a, weight.shape, weight, 1e-5) + bias": "the mean is not taken away: this is RMSNorm.",
-        f"{_LN} -> F.layer_norm(a, a.shape) * weight + bias": "the statistics are taken over the whole batch. Each row takes its own, over its H units.",
-        "U.T -> U": "U is not transposed: the product is h @ U.T.",
-    },
+    """
+    # the norm comes after the tanh. The summed input is normalized, and the tanh comes last.
+    return _layer_norm(torch.tanh(a), weight, bias)
+
+    # the old state is normalized, and not the summed input W x + U h.
+    normed = x @ W.T + _layer_norm(h, weight, bias) @ U.T
+
+    # only U h is normalized. The norm goes on the sum W x + U h.
+    normed = x @ W.T + _layer_norm(h @ U.T, weight, bias)
+
+    # only W x is normalized. The norm goes on the sum W x + U h.
+    normed = _layer_norm(x @ W.T, weight, bias) + h @ U.T
+
+    # the two parts are normalized separately. That comes later; here the norm goes on their sum.
+    normed = _layer_norm(x @ W.T, weight, bias) + _layer_norm(h @ U.T, weight, bias)
+
+    # there is no tanh.
+    return normed
+
+    # gain and bias come after the tanh. They belong to the norm, before it.
+    return torch.tanh(_layer_norm(a)) * weight + bias
+
+    # there is a sigmoid in place of the tanh.
+    return torch.sigmoid(normed)
+
+    # nothing is normalized: this is the plain step, with gain and bias.
+    normed = a * weight + bias
+
+    # gain and bias are not used.
+    normed = _layer_norm(a)
+
+    # the bias is not used.
+    normed = _layer_norm(a, weight)
+
+    # weight and bias are swapped.
+    normed = _layer_norm(a, bias, weight)
+
+    # the batch is normalized: each unit over the rows. Each row takes its own statistics, over its H units.
+    normed = _layer_norm(a.T).T * weight + bias
+
+    # the statistics are taken over the whole batch. Each row takes its own, over its H units. | The sizes are a.shape[-1:].
+    normed = F.layer_norm(a, a.shape) * weight + bias
+
+    # the variance divides by H - 1. LayerNorm divides by H. | correction=0.
+    normed = (a - a.mean(-1, keepdim=True)) / torch.sqrt(a.var(-1, keepdim=True) + 1e-5) * weight + bias
+
+    # eps is added to the deviation. It belongs to the variance, under the root.
+    normed = (a - a.mean(-1, keepdim=True)) / (a.std(-1, correction=0, keepdim=True) + 1e-5) * weight + bias
+
+    # the mean is not taken away: this is RMSNorm.
+    normed = F.rms_norm(a, weight.shape, weight, 1e-5) + bias
+
+    # W and U are not transposed. They have a row for each unit. | The products are x @ W.T and h @ U.T.
+    a = x @ W + h @ U
+
+    # U is not transposed. | The product is h @ U.T.
+    a = x @ W.T + h @ U
+
+    # x is not used: the summed input is W x + U h.
+    a = h @ U.T
+
+    # h is not used: the summed input is W x + U h.
+    a = x @ W.T
+    """,
 )
 
 
 def normed_step(answer):
     """Check a function (x, h, W, U, weight, bias) -> tanh(LN(W x + U h)), (B, H) (lesson 10)."""
-    tried = "three sizes, small spread, float32, gradients"
-    examine(answer, "normed_step", _STEP_PROBES, in_float64(_step), _STEP_MISTAKES, tried)
+    how = {"tried": "many sizes, small spread, two number types, gradients", "contract": _STEP_CONTRACT}
+    examine(answer, "normed_step", _STEP_PROBES, in_float64(_step), _STEP_MISTAKES, **how)
 
 
 # ---- cells
@@ -134,10 +165,6 @@ def _named(out, pair):
     return {"h": out[0], "c": out[1]}
 
 
-# Float32: products and norms of order 10, some hundred units of 1e-7.
-_IN_FLOAT32 = {"kind": " in float32", "dtype": torch.float32, "tolerance": 1e-4}
-
-
 def _from_input(shape, seed, kind="", **options):
     def compute(cls, given):
         cell = _fill(cls(4, 6)).to(given["x"].dtype)
@@ -155,6 +182,7 @@ def _stepping(shape, seed, gates, pair, kind="", **options):
     def compute(cls, given):
         cell = _fill(cls(4, 6)).to(given["h"].dtype)
         state = (given["h"], given["c"]) if pair else given["h"]
+        cell.from_input(draw(99, 2, 4).to(given["h"].dtype))  # of other numbers: step takes its argument
         return _named(cell.step(given["part"], state), pair), {"weight_hh": cell.weight_hh}
 
     label = f"step with {'h and c' if pair else 'h'} of shape {(*shape, 6)}{kind}"
@@ -185,26 +213,39 @@ def _refused(label, pair, *shapes):
 
 class _GRU(LayerNormGRUCell):  # __init__ and forward are given to the learner
     def from_input(self, x):
-        gates, new = F.linear(x, self.weight_ih).tensor_split([2 * self.hidden_size], -1)
-        return torch.cat([self.gates_ih(gates), self.new_ih(new)], -1)
+        rows = F.linear(x, self.weight_ih)
+        gates, new = rows.tensor_split([2 * self.hidden_size], -1)
+        x_gates = self.gates_ih(gates)
+        x_new = self.new_ih(new)
+        return torch.cat([x_gates, x_new], -1)
 
     def step(self, part, h):
-        gates, new = F.linear(h, self.weight_hh).tensor_split([2 * self.hidden_size], -1)
-        x_gates, x_new = part.tensor_split([2 * self.hidden_size], -1)
-        r, z = torch.sigmoid(x_gates + self.gates_hh(gates)).chunk(2, -1)
-        n = torch.tanh(x_new + r * self.new_hh(new))
-        return (1 - z) * n + z * h
+        products = F.linear(h, self.weight_hh)
+        u_gates, u_new = products.tensor_split([2 * self.hidden_size], -1)
+        from_x, new_from_x = part.tensor_split([2 * self.hidden_size], -1)
+        from_h = self.gates_hh(u_gates)
+        new_from_h = self.new_hh(u_new)
+        r, z = torch.sigmoid(from_x + from_h).chunk(2, -1)
+        n = torch.tanh(new_from_x + r * new_from_h)
+        h_new = (1 - z) * n + z * h
+        return h_new
 
 
 class _LSTM(LayerNormLSTMCell):
     def from_input(self, x):
-        return self.norm_ih(F.linear(x, self.weight_ih))
+        rows = F.linear(x, self.weight_ih)
+        return self.norm_ih(rows)
 
     def step(self, part, state):
         h, c = state
-        i, f, g, o = (part + self.norm_hh(F.linear(h, self.weight_hh))).chunk(4, -1)
-        new = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        return torch.sigmoid(o) * torch.tanh(self.norm_c(new)), new
+        products = F.linear(h, self.weight_hh)
+        summed = part + self.norm_hh(products)
+        i, f, g, o = summed.chunk(4, -1)
+        forget, write = torch.sigmoid(f), torch.sigmoid(i)
+        new = forget * c + write * torch.tanh(g)
+        way_out = torch.tanh(self.norm_c(new))
+        h_new = torch.sigmoid(o) * way_out
+        return h_new, new
 
 
 def _apart(row, count, norm):
@@ -213,150 +254,299 @@ def _apart(row, count, norm):
     return _layer_norm(gates).flatten(-2) * norm.weight + norm.bias
 
 
-_NAMES = "The names and sizes in __init__ were given: keep them."
-_CELL_RIGHT = "{answer.__name__} does what it should (from_input, step, calls, gradients, refusals)"
-
-_PROJECTED = "gates, new = F.linear(x, self.weight_ih).tensor_split([2 * self.hidden_size], -1)"
-_BOTH = "self.gates_ih(gates), self.new_ih(new)"
-_JOINED = f"torch.cat([{_BOTH}], -1)"
-_TOGETHER = "all 3H columns are normalized together. The two gates have one norm (2H), the candidate its own (H)."
-
-_GRU_INPUT_MISTAKES = known(
+_GRU_MISTAKES = known(
     _GRU,
-    {
-        f"{_BOTH} -> gates, new": "nothing is normalized: gates_ih and new_ih belong on the products.",
-        "self.new_ih(new) -> new": "the candidate's part is not normalized: new_ih belongs on the last H columns.",
-        "self.gates_ih(gates) -> gates": "the gates' part is not normalized: gates_ih belongs on the first 2H columns.",
-        f"{_BOTH} -> self.gates_hh(gates), self.new_hh(new)": "those are the norms of the state (gates_hh, new_hh). The input has its own: gates_ih, new_ih.",
-        f"{_BOTH} -> self.new_ih(new), self.gates_ih(gates)": "the candidate comes first in the result. The order is r, z, n, as in weight_ih: gates first.",
-        f"{_PROJECTED} -> new, gates = F.linear(x, self.weight_ih).tensor_split([self.hidden_size], -1)": "the candidate's rows are taken for the gates'. The first 2H columns are r and z, the last H are n.",
-        f"{_BOTH} -> _layer_norm(gates), _layer_norm(new)": "gain and bias of the norms are not used: call self.gates_ih and self.new_ih.",
-        f"{_JOINED} -> _layer_norm(torch.cat([gates, new], -1), torch.cat([self.gates_ih.weight, self.new_ih.weight]), torch.cat([self.gates_ih.bias, self.new_ih.bias]))": _TOGETHER,
-        "self.gates_ih(gates) -> _apart(gates, 2, self.gates_ih)": "r and z are normalized each by itself. They share one norm, 2H wide.",
-        "self.gates_ih(gates) -> torch.sigmoid(self.gates_ih(gates))": "the sigmoid comes too early. from_input only projects and normalizes.",
-        f"F.linear(x -> F.linear(_layer_norm(x) ; {_BOTH} -> gates, new": "x itself is normalized, and not its products with weight_ih.",
-        f"{_JOINED} -> {_BOTH}": "the two parts are returned as a pair. Join them: torch.cat([...], -1).",
-    },
+    """
+    # from_input normalizes nothing: gates_ih and new_ih belong on the products.
+    x_gates, x_new = gates, new
+
+    # the candidate's part is not normalized: new_ih belongs on the last H columns.
+    x_new = new
+
+    # the gates' part is not normalized: gates_ih belongs on the first 2H columns.
+    x_gates = gates
+
+    # those are the norms of the state (gates_hh, new_hh). The input has its own. | gates_ih, new_ih.
+    x_gates, x_new = self.gates_hh(gates), self.new_hh(new)
+
+    # the candidate comes first in the result. The order is r, z, n, as in weight_ih. | Gates first.
+    x_gates, x_new = self.new_ih(new), self.gates_ih(gates)
+
+    # the candidate's rows are taken for the gates'. The first 2H columns are r and z, the last H are n.
+    new, gates = rows.tensor_split([self.hidden_size], -1)
+
+    # all 3H columns are normalized together. The two gates have one norm (2H), the candidate its own (H).
+    whole = _layer_norm(F.linear(x, self.weight_ih))
+    x_gates, x_new = (whole[..., part] for part in (slice(0, 2 * self.hidden_size), slice(2 * self.hidden_size, None)))
+    x_gates = x_gates * self.gates_ih.weight + self.gates_ih.bias
+    x_new = x_new * self.new_ih.weight + self.new_ih.bias
+
+    # r and z are normalized each by itself. They share one norm, 2H wide.
+    x_gates = _apart(gates, 2, self.gates_ih)
+    # or
+    from_h = _apart(u_gates, 2, self.gates_hh)
+
+    # x itself is normalized, and not its products with weight_ih.
+    rows = F.linear(_layer_norm(x), self.weight_ih)
+    x_gates, x_new = gates, new
+
+    # z and 1 - z have changed places, as papers have it. PyTorch's form is (1 - z) * n + z * h.
+    h_new = (1 - z) * h + z * n
+
+    # r and z have changed places: the first H columns are r.
+    z, r = torch.sigmoid(from_x + from_h).chunk(2, -1)
+
+    # chunk(2) without an axis cuts the batch. | The gates lie along the last axis: .chunk(2, -1).
+    r, z = torch.sigmoid(from_x + from_h).chunk(2)
+
+    # r multiplies h before the product with U_n. Here r comes after the norm. | r * new_hh(U_n h).
+    new_from_h, r, n = (new := self.new_hh(F.linear(r0 * h, self.weight_hh[2 * self.hidden_size :])), r0, torch.tanh(new_from_x + new)) if (r0 := torch.sigmoid(from_x + from_h).chunk(2, -1)[0]) is not None else None
+
+    # r is inside the norm. It multiplies what comes out of it. | r * new_hh(U_n h).
+    n = torch.tanh(new_from_x + self.new_hh(r * u_new))
+
+    # r multiplies the input's part as well. It holds back the state alone.
+    n = torch.tanh(r * (new_from_x + new_from_h))
+
+    # r multiplies the input's part. It belongs on the state's.
+    n = torch.tanh(r * new_from_x + new_from_h)
+
+    # the input's part is forgotten in the candidate. | n = tanh(x_new + r * new_hh(...)).
+    n = torch.tanh(r * new_from_h)
+
+    # r is not used: n = tanh(x_new + r * new_hh(...)).
+    n = torch.tanh(new_from_x + new_from_h)
+
+    # the candidate has a sigmoid. It is no gate. | tanh.
+    n = torch.sigmoid(new_from_x + r * new_from_h)
+
+    # the candidate has no tanh.
+    n = new_from_x + r * new_from_h
+
+    # the state's part of the candidate is not normalized: new_hh is missing.
+    new_from_h = u_new
+
+    # the state's part of the gates is not normalized: gates_hh is missing.
+    from_h = u_gates
+
+    # nothing of the state is normalized: gates_hh and new_hh are missing.
+    from_h, new_from_h = u_gates, u_new
+
+    # h itself is normalized, and not its products with weight_hh.
+    products = F.linear(_layer_norm(h), self.weight_hh)
+    from_h, new_from_h = u_gates, u_new
+
+    # the norms are on the sums. gates_hh and new_hh take the state's part alone; the input's is normalized already.
+    r, z = torch.sigmoid(self.gates_hh(from_x + u_gates)).chunk(2, -1)
+    n = torch.tanh(self.new_hh(new_from_x + r * u_new))
+
+    # part is normalized a second time. from_input has done it.
+    from_x, new_from_x = (self.gates_ih(part[..., : 2 * self.hidden_size]), self.new_ih(part[..., 2 * self.hidden_size :]))
+
+    # the norms of the input are on the state. The state has its own: gates_hh, new_hh.
+    from_h, new_from_h = self.gates_ih(u_gates), self.new_ih(u_new)
+
+    # gain and bias of the norms are not used. | Call self.gates_hh and self.new_hh.
+    from_h, new_from_h = _layer_norm(u_gates), _layer_norm(u_new)
+
+    # the gates have no sigmoid.
+    r, z = (from_x + from_h).chunk(2, -1)
+
+    # the gates have a tanh. A gate is between 0 and 1. | sigmoid.
+    r, z = torch.tanh(from_x + from_h).chunk(2, -1)
+
+    # the candidate itself is returned. It is mixed with the old state. | (1 - z) * n + z * h.
+    h_new = n
+    """,
 )
 
-_GATES, _CANDIDATE = "torch.sigmoid(x_gates + self.gates_hh(gates))", "torch.tanh(x_new + r * self.new_hh(new))"
-_MIX = "(1 - z) * n + z * h"
-
-_GRU_STEP_MISTAKES = known(
-    _GRU,
-    {
-        f"{_MIX} -> (1 - z) * h + z * n": "z and 1 - z have changed places, as papers have it. PyTorch's form is (1 - z) * n + z * h.",
-        "r, z = -> z, r =": "r and z have changed places: the first H columns are r.",
-        "r * self.new_hh(new) -> self.new_hh(F.linear(r * h, self.weight_hh[2 * self.hidden_size :]))": "r multiplies h before the product with U_n. Here r comes after the norm: r * new_hh(U_n h).",
-        "r * self.new_hh(new) -> self.new_hh(r * new)": "r is inside the norm. It multiplies what comes out of it: r * new_hh(U_n h).",
-        "r * self -> (1 - r) * self": "r and 1 - r have changed places: n = tanh(x_new + r * new_hh(U_n h)).",
-        "torch.tanh -> torch.sigmoid": "the candidate has a sigmoid. It is no gate: tanh.",
-        f"{_GATES} -> (torch.sigmoid(x_gates) + torch.sigmoid(self.gates_hh(gates)))": "there are two sigmoids in a gate. Add first, then one sigmoid of the sum.",
-        "x_new + r * self.new_hh(new) -> r * (x_new + self.new_hh(new))": "r multiplies the input's part as well. It holds back the state alone.",
-        "x_new + r * self.new_hh(new) -> r * x_new + self.new_hh(new)": "r multiplies the input's part. It belongs on the state's.",
-        "r * self -> self": "r is not used: n = tanh(x_new + r * new_hh(...)).",
-        "self.new_hh(new) -> new": "the state's part of the candidate is not normalized: new_hh is missing.",
-        "self.gates_hh(gates) -> gates": "the state's part of the gates is not normalized: gates_hh is missing.",
-        "self.gates_hh(gates) -> gates ; self.new_hh(new) -> new": "nothing of the state is normalized: gates_hh and new_hh are missing.",
-        "F.linear(h -> F.linear(_layer_norm(h) ; self.gates_hh(gates) -> gates ; self.new_hh(new) -> new": "h itself is normalized, and not its products with weight_hh.",
-        "x_gates + self.gates_hh(gates) -> self.gates_hh(x_gates + gates)": "the gates' norm is on the sum. gates_hh takes the state's part alone; the input's is normalized already.",
-        "x_new + r * self.new_hh(new) -> self.new_hh(x_new + r * new)": "the candidate's norm is on the sum. new_hh takes the state's part alone; the input's is normalized already.",
-        "x_gates + self.gates_hh(gates) -> self.gates_hh(x_gates + gates) ; x_new + r * self.new_hh(new) -> self.new_hh(x_new + r * new)": "the norms are on the sums. gates_hh and new_hh take the state's part alone.",
-        "x_gates + -> self.gates_ih(x_gates) + ; x_new + -> self.new_ih(x_new) +": "part is normalized a second time. from_input has done it.",
-        "self.gates_hh -> self.gates_ih ; self.new_hh -> self.new_ih": "the norms of the input are on the state. The state has its own: gates_hh, new_hh.",
-        "self.gates_hh(gates) -> _layer_norm(gates) ; self.new_hh(new) -> _layer_norm(new)": "gain and bias of the norms are not used: call self.gates_hh and self.new_hh.",
-        "self.gates_hh(gates) -> _apart(gates, 2, self.gates_hh)": "r and z are normalized each by itself. They share one norm, 2H wide.",
-        f"{_GATES} -> (x_gates + self.gates_hh(gates))": "the gates have no sigmoid.",
-        f"{_GATES} -> torch.tanh(x_gates + self.gates_hh(gates))": "the gates have a tanh. A gate is between 0 and 1: sigmoid.",
-        f"{_CANDIDATE} -> x_new + r * self.new_hh(new)": "the candidate has no tanh.",
-        f"{_MIX} -> _layer_norm({_MIX})": "the new state is normalized once more. Only the summed inputs are.",
-        f"{_MIX} -> n": "the candidate itself is returned. It is mixed with the old state: (1 - z) * n + z * h.",
-        f"{_MIX} -> n + z * h": "the candidate is not held back: (1 - z) * n + z * h.",
-    },
-)
-
-_ROWS, _OUT = "part + self.norm_hh(F.linear(h, self.weight_hh))", "torch.sigmoid(o) * torch.tanh(self.norm_c(new))"
-
-_LSTM_INPUT_MISTAKES = known(
+_LSTM_MISTAKES = known(
     _LSTM,
-    {
-        "self.norm_ih -> ": "nothing is normalized: norm_ih belongs on the product.",
-        "self.norm_ih -> self.norm_hh": "that is the norm of the state. The input has its own: norm_ih.",
-        "self.norm_ih -> _layer_norm": "gain and bias of the norm are not used: call self.norm_ih.",
-        "self.norm_ih(F.linear(x, self.weight_ih)) -> _apart(F.linear(x, self.weight_ih), 4, self.norm_ih)": "each gate is normalized by itself. All four share one norm, 4H wide.",
-        "self.norm_ih(F.linear(x, -> (F.linear(_layer_norm(x),": "x itself is normalized, and not its product with weight_ih.",
-        "self.norm_ih(F.linear(x, self.weight_ih)) -> torch.sigmoid(self.norm_ih(F.linear(x, self.weight_ih)))": "the sigmoid comes too early. from_input only projects and normalizes.",
-    },
+    """
+    # from_input normalizes nothing: norm_ih belongs on the product.
+    def from_input(self, x):
+        return rows
+
+    # that is the norm of the state. The input has its own. | norm_ih.
+    def from_input(self, x):
+        return self.norm_hh(rows)
+
+    # gain and bias of the norm are not used. | Call self.norm_ih.
+    def from_input(self, x):
+        return _layer_norm(rows)
+
+    # each gate is normalized by itself. All four share one norm, 4H wide. | Normalize first, chunk afterwards.
+    def from_input(self, x):
+        return _apart(rows, 4, self.norm_ih)
+    # or
+    summed = part + _apart(products, 4, self.norm_hh)
+
+    # x itself is normalized, and not its product with weight_ih.
+    def from_input(self, x):
+        return F.linear(_layer_norm(x), self.weight_ih)
+
+    # the normalized c is returned and carried. In the paper c goes on as it is; only the way out has norm_c.
+    return h_new, self.norm_c(new)
+
+    # the old c is normalized before the forget gate. norm_c is on the way out, before the last tanh.
+    new = forget * self.norm_c(c) + write * torch.tanh(g)
+    way_out = torch.tanh(new)
+
+    # norm_c is missing: h = sigmoid(o) * tanh(norm_c(c)).
+    way_out = torch.tanh(new)
+
+    # norm_c comes after the tanh. | Before it: tanh(norm_c(c)).
+    way_out = self.norm_c(torch.tanh(new))
+
+    # h comes from the old c. | Compute the new c first.
+    way_out = torch.tanh(self.norm_c(c))
+
+    # the last tanh is missing: h = sigmoid(o) * tanh(norm_c(c)).
+    way_out = self.norm_c(new)
+
+    # the output gate o is not used: h = sigmoid(o) * tanh(norm_c(c)).
+    h_new = way_out
+
+    # norm_c is on h. It is inside the last tanh. | sigmoid(o) * tanh(norm_c(c)).
+    h_new = self.norm_c(torch.sigmoid(o) * torch.tanh(new))
+
+    # the pair is swapped. | Return h first, then c.
+    return new, h_new
+
+    # state is (h, c), and h and c have changed places. | h, c = state.
+    c, h = state
+
+    # c is not returned. The next step needs both. | return h, c.
+    return h_new
+
+    # the old c is returned. The next step needs the new one.
+    return h_new, c
+
+    # chunk(4, 1) cuts axis 1, which is the gates of a matrix only. | The last axis: .chunk(4, -1).
+    i, f, g, o = summed.chunk(4, 1)
+
+    # the order of the gates is f, i, o, g, as the paper writes it. PyTorch's is i, f, g, o.
+    f, i, o, g = summed.chunk(4, -1)
+
+    # i and f have changed places. The order is i, f, g, o.
+    f, i, g, o = summed.chunk(4, -1)
+
+    # g and o have changed places. The order is i, f, g, o.
+    i, f, o, g = summed.chunk(4, -1)
+
+    # the state's part is not normalized: norm_hh is missing.
+    summed = part + products
+
+    # h itself is normalized, and not its product with weight_hh.
+    summed = part + F.linear(_layer_norm(h), self.weight_hh)
+
+    # the norm is on the sum. norm_hh takes the state's part alone; the input's is normalized already.
+    summed = self.norm_hh(part + products)
+
+    # part is normalized a second time. from_input has done it.
+    summed = self.norm_ih(part) + self.norm_hh(products)
+
+    # the input's norm is on the state. The state has its own: norm_hh.
+    summed = part + self.norm_ih(products)
+
+    # g has no tanh.
+    new = forget * c + write * g
+
+    # g has a sigmoid. It is no gate, but what is written. | tanh(g).
+    new = forget * c + write * torch.sigmoid(g)
+
+    # the gates have no sigmoid.
+    forget, write = f, i
+
+    # the gates have a tanh. A gate is between 0 and 1. | sigmoid.
+    forget, write = torch.tanh(f), torch.tanh(i)
+
+    # 1 is added to f in every step. The forget gate's 1 is in the bias already, where it is learned.
+    forget, write = torch.sigmoid(f + 1), torch.sigmoid(i)
+
+    # the input gate is 1 - sigmoid(f). It has rows of its own. | sigmoid(i).
+    forget, write = torch.sigmoid(f), 1 - torch.sigmoid(f)
+    """,
 )
 
-_LSTM_STEP_MISTAKES = known(
-    _LSTM,
-    {
-        f"{_OUT}, new -> {_OUT}, self.norm_c(new)": "the normalized c is returned and carried. In the paper c goes on as it is; only the way out has norm_c.",
-        "* c + -> * self.norm_c(c) + ; self.norm_c(new) -> new": "the old c is normalized before the forget gate. norm_c is on the way out, before the last tanh.",
-        "self.norm_c(new) -> new": "norm_c is missing: h = sigmoid(o) * tanh(norm_c(c)).",
-        "torch.tanh(self.norm_c(new)) -> self.norm_c(torch.tanh(new))": "norm_c comes after the tanh. Before it: tanh(norm_c(c)).",
-        "self.norm_c(new) -> self.norm_c(c)": "h comes from the old c. Compute the new c first.",
-        "torch.tanh(self.norm_c(new)) -> self.norm_c(new)": "the last tanh is missing: h = sigmoid(o) * tanh(norm_c(c)).",
-        "torch.sigmoid(o) * torch.tanh(self -> torch.tanh(self": "the output gate o is not used: h = sigmoid(o) * tanh(norm_c(c)).",
-        f"{_OUT}, new -> new, {_OUT}": "the pair is swapped: return h first, then c.",
-        f"{_OUT}, new -> {_OUT}": "c is not returned. The next step needs both: return h, c.",
-        "i, f, g, o = -> f, i, o, g =": "the order of the gates is f, i, o, g, as the paper writes it. PyTorch's is i, f, g, o.",
-        "i, f, g, o = -> f, i, g, o =": "i and f have changed places. The order is i, f, g, o.",
-        "i, f, g, o = -> i, f, o, g =": "g and o have changed places. The order is i, f, g, o.",
-        "self.norm_hh(F.linear(h, self.weight_hh)) -> F.linear(h, self.weight_hh)": "the state's part is not normalized: norm_hh is missing.",
-        "self.norm_hh(F.linear(h, -> (F.linear(_layer_norm(h),": "h itself is normalized, and not its product with weight_hh.",
-        f"{_ROWS} -> self.norm_hh(part + F.linear(h, self.weight_hh))": "the norm is on the sum. norm_hh takes the state's part alone; the input's is normalized already.",
-        "part + -> self.norm_ih(part) +": "part is normalized a second time. from_input has done it.",
-        "self.norm_hh -> self.norm_ih": "the input's norm is on the state. The state has its own: norm_hh.",
-        "self.norm_hh -> _layer_norm": "gain and bias of norm_hh are not used: call it.",
-        f"{_ROWS} -> part + _apart(F.linear(h, self.weight_hh), 4, self.norm_hh)": "each gate is normalized by itself. All four share one norm, 4H wide: normalize first, chunk afterwards.",
-        "torch.tanh(g) -> g": "g has no tanh.",
-        "torch.tanh(g) -> torch.sigmoid(g)": "g has a sigmoid. It is no gate, but what is written: tanh(g).",
-        "torch.sigmoid -> ": "the gates have no sigmoid.",
-        "torch.sigmoid -> torch.tanh": "the gates have a tanh. A gate is between 0 and 1: sigmoid.",
-        "torch.sigmoid(f) -> torch.sigmoid(f + 1)": "1 is added to f in every step. The forget gate's 1 is in the bias already, where it is learned.",
-        "torch.sigmoid(i) -> (1 - torch.sigmoid(f))": "the input gate is 1 - sigmoid(f). It has rows of its own: sigmoid(i).",
-        f"{_OUT} -> self.norm_c(torch.sigmoid(o) * torch.tanh(new))": "norm_c is on h. It is inside the last tanh: sigmoid(o) * tanh(norm_c(c)).",
-        f"{_OUT}, new -> {_OUT}, c": "the old c is returned. The next step needs the new one.",
-        "torch.sigmoid(f) -> (1 - torch.sigmoid(i))": "the forget gate is 1 - sigmoid(i). It has rows of its own: sigmoid(f).",
-    },
+
+class _OfThree(nn.Module):
+    """An LSTM cell that takes h and c apart, as a contract hands in its inputs."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x, h, c):
+        return self.cell(x, (h, c))
+
+
+_SIZES = {"B": (3, 1, 17)}
+_VALUES = ("ordinary", "small", "constant")
+_GRU_CONTRACT = Contract(
+    {"x": "B 4", "h": "B 6"}, use=lambda cls, sizes: cls(4, 6), sizes=_SIZES, values=_VALUES, gradient=1
+)
+_LSTM_CONTRACT = Contract(
+    {"x": "B 4", "h": "B 6", "c": "B 6"},
+    ("h", "c"),
+    lambda cls, sizes: _OfThree(cls(4, 6)),
+    sizes=_SIZES,
+    values=_VALUES,
+    gradient=1,
 )
 
 
-def _stages(pair, library, input_mistakes, step_mistakes):
+def _starts(cls):
+    biases = {name: p.detach() for name, p in cls(4, 6).named_parameters() if name.endswith("bias")}
+    return {f"{name} at the start": p.view(-1, 6) for name, p in sorted(biases.items())}
+
+
+def _stages(pair):
     seed, gates, state = (61, 4, [(3, 6), (3, 6)]) if pair else (41, 3, [(3, 6)])
     steps = [_stepping(shape, seed + n, gates, pair) for n, shape in ((2, (3,)), (5, (2, 5)))]
-    steps.append(_stepping((3,), seed + 8, gates, pair, **_IN_FLOAT32))
     calls = [
-        _whole((3,), seed + 11, pair),
         _whole((), seed + 14, pair),
         _from_nothing(pair),
         _refused("x with 5 features for input_size 4", pair, (3, 5), *state),
         _refused(f"a {'c' if pair else 'state'} for another batch", pair, (3, 4), *state[1:], (1, 6)),
+        Probe("a new cell, (4, 6)", _starts),
     ]
-    inputs = [_from_input((3, 4), seed), _from_input((2, 5, 4), seed + 1), _from_input((3, 4), seed, **_IN_FLOAT32)]
-    started = lambda cls: {"norm_ih.bias of i, f, g, o": cls(4, 6).norm_ih.bias.detach().view(4, 6)}
+    inputs = [draw(seed + 20, 3, 4), draw(seed + 21, 3, 6), draw(seed + 22, 3, 6)]
+    layer = of_a_layer(lambda cls: _First(_OfThree(cls(4, 6))) if pair else cls(4, 6), *inputs[: 2 + pair])
+    why = "The names and sizes in __init__ were given: keep them."
     return [
-        ([Probe("a new cell, (4, 6)", _parameters)], [Mistake(_NAMES, library)]),
-        (inputs, input_mistakes, "from_input"),
-        (steps, step_mistakes, "step"),
-        (calls + [Probe("a new cell, (4, 6)", started)] * pair, []),
+        ([Probe("a new cell, (4, 6)", _parameters, why=why)], ""),
+        ([_from_input((3, 4), seed), _from_input((2, 5, 4), seed + 1)], "from_input"),
+        (steps, "step"),
+        (calls + layer, ""),
     ]
 
 
-_GRU_STAGES = _stages(False, nn.GRUCell, _GRU_INPUT_MISTAKES, _GRU_STEP_MISTAKES)
-_LSTM_STAGES = _stages(True, nn.LSTMCell, _LSTM_INPUT_MISTAKES, _LSTM_STEP_MISTAKES)
+class _First(nn.Module):
+    """The first output of a module, h, since a layer has one."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *inputs):
+        return self.inner(*inputs)[0]
+
+
+_GRU_STAGES, _LSTM_STAGES = _stages(False), _stages(True)
+_CELL_RIGHT = "{answer.__name__} does what it should (from_input, step, calls, gradients, refusals)"
 
 
 def gru_cell(answer):
     """Check a class (input_size, hidden_size) with from_input, step and forward: a GRU with four norms (lesson 10)."""
-    in_stages(answer, "gru_cell", _GRU_STAGES, _GRU, _CELL_RIGHT)
+    how = {"kind": "class", "right": _CELL_RIGHT, "contract": _GRU_CONTRACT}
+    examine(answer, "gru_cell", _GRU_STAGES, _GRU, _GRU_MISTAKES, **how)
 
 
 def lstm_cell(answer):
     """Check a class (input_size, hidden_size) with from_input, step and forward: an LSTM with three norms (lesson 10)."""
-    in_stages(answer, "lstm_cell", _LSTM_STAGES, _LSTM, _CELL_RIGHT)
+    how = {"kind": "class", "right": _CELL_RIGHT, "contract": _LSTM_CONTRACT}
+    examine(answer, "lstm_cell", _LSTM_STAGES, _LSTM, _LSTM_MISTAKES, **how)
 
 
 # ---- masks
@@ -364,69 +554,81 @@ def _last(cell, x, lengths):
     h = x.new_zeros(len(x), cell.hidden_size)
     for t in range(x.shape[1]):
         alive = (t < lengths)[:, None]
-        h = torch.where(alive, cell(x[:, t], h), h)
+        new = cell(x[:, t], h)
+        h = torch.where(alive, new, h)
     return h
 
 
-def _sequences(label, H, lengths, T, seed, end=None, **options):
-    """A batch whose padding shows: large numbers, or end (then without gradients: a cell's own gives 0 * nan)."""
+def _sequences(label, H, lengths, T, seed):
+    """A batch whose padding shows: large numbers."""
     B, lengths = len(lengths), torch.tensor(lengths)
     padding = (torch.arange(T) >= lengths[:, None])[..., None]  # (B, T, 1)
-    behind = 5 + 3 * draw(seed + 1, B, T, 3) if end is None else torch.full((B, T, 3), end)
-    x = torch.where(padding, behind, draw(seed, B, T, 3))
+    x = torch.where(padding, 5 + 3 * draw(seed + 1, B, T, 3), draw(seed, B, T, 3))
 
     def compute(answer, given):
         told = lengths.clone()
         out = answer(_fill(nn.GRUCell(3, H)).to(given["x"].dtype), given["x"], told)
         return {"lengths after the call": told, "the states": out}, {}
 
-    shown = {"lengths": str(lengths.tolist())}
-    return _watched(label, {"x": x}, compute, gradient=end is None, shown=shown, **options)
+    return _watched(label, {"x": x}, compute, shown={"lengths": str(lengths.tolist())})
 
 
 _MASK_PROBES = [
     _sequences("4 sequences of 6, 2, 5 and 1 steps, padded to 6", 5, [6, 2, 5, 1], 6, 101),
     _sequences("5 sequences of 5 units", 5, [2, 4, 3, 1, 4], 4, 111),
     _sequences("a batch that is padded further than its longest sequence", 4, [3, 5, 4], 7, 121),
-    _sequences("sequences padded with nan", 5, [6, 2, 5, 1], 6, 101, end=float("nan")),
-    # six steps of a cell whose states stay below 1, some units of 1e-7 each
-    _sequences("float32 sequences", 5, [6, 2, 5, 1], 6, 101, dtype=torch.float32, tolerance=1e-5),
 ]
+_MASK_CONTRACT = Contract(
+    {"x": "B T 3", "lengths": "B"},
+    use=lambda answer, sizes: lambda x, n: answer(_fill(nn.GRUCell(3, 5)).to(x.dtype), x, n.clamp(max=x.shape[1])),
+    sizes={"B": (4, 1, 17), "T": (6, 1, 30)},
+    valid={"lengths": lambda t: (3 * t.abs()).long() + 1},
+    values=("ordinary", "small"),
+    fixed=("lengths",),
+    gradient=1,
+)
 
-_CHOSEN, _RUN = "torch.where(alive, cell(x[:, t], h), h)", "cell(x[:, t], h)"
-_STACKED = "return h -> return torch.stack(states, 1)"
-_ALL = f"h = x -> states = []; h = x ; {_CHOSEN} -> {_RUN}; states.append(h) ; {_STACKED}"
-
-_ON = "the loop goes on through the padding. A sequence that has ended must keep its state."
-_ZEROS = "the state is set to zero where a sequence has ended. It must keep its last one: torch.where(alive, new, h)."
-_CLEARED = "the padding is set to zero, but the loop goes on: zeros are an input, too. Keep the state."
 _MASK_MISTAKES = known(
     _last,
-    {
-        f"{_CHOSEN} -> {_RUN}": _ON,
-        "t < lengths -> t <= lengths": "one step too many: step t (from 0) belongs to a sequence while t < length.",
-        "t < lengths -> t < lengths - 1": "one step too few: the last step is number length - 1, so t < length.",
-        f"{_CHOSEN} -> {_RUN} * alive": _ZEROS,
-        f"{_CHOSEN} -> torch.where(alive, h, {_RUN})": "the choice is the wrong way round: the new state while the sequence lives, the old one afterwards.",
-        f"{_CHOSEN} -> cell(x[:, t] * alive, h)": _CLEARED,
-        f"{_CHOSEN} -> torch.where(alive, {_RUN}, 0)": _ZEROS,
-        f"{_CHOSEN} -> cell(torch.where(alive, x[:, t], 0), h)": _CLEARED,
-        f"{_CHOSEN} -> {_RUN} ; x.shape[1] -> int(lengths.max())": _ON,
-        f"{_CHOSEN} -> alive * {_RUN} + ~alive * h": "old and new state are weighed with 1 and 0, and 0 * nan is nan: padding of nan or inf gets in. Choose, with torch.where(alive, new, h).",
-        "[:, None] -> ": "the mask has the shape (B,) and meets (B, H): make it (B, 1), with [:, None].",
-        f"{_ALL}[torch.arange(len(x)), lengths]": "the states at index length are taken. The last step is number length - 1.",
-        f"{_ALL}[:, :].mul((torch.arange(x.shape[1]) < lengths[:, None])[..., None]).sum(1) / lengths[:, None]": "the states of a sequence are averaged. Wanted is the last one.",
-        f"{_CHOSEN} -> {_RUN} ; x.shape[1] -> int(lengths.min())": "all sequences stop at the end of the shortest.",
-        "return h -> return cell(x[torch.arange(len(x)), lengths - 1], torch.zeros_like(h))": "only the last input is read, from a state of zeros. Run all the steps up to it.",
-        "return h -> return h[lengths.argsort(descending=True)]": "the states come in the order of the lengths. Put them back into the order of x.",
-    },
+    """
+    # the loop goes on through the padding. A sequence that has ended must keep its state.
+    h = new
+
+    # one step too many: step t (from 0) belongs to a sequence while t < length.
+    alive = (t <= lengths)[:, None]
+
+    # one step too few: the last step is number length - 1, so t < length.
+    alive = (t < lengths - 1)[:, None]
+
+    # the state is set to zero where a sequence has ended. It must keep its last one. | torch.where(alive, new, h).
+    h = new * alive
+
+    # the choice is the wrong way round: the new state while the sequence lives, the old one afterwards.
+    h = torch.where(alive, h, new)
+
+    # the padding is set to zero, but the loop goes on: zeros are an input, too. | Keep the state.
+    new = cell(x[:, t] * alive, h)
+    h = new
+
+    # the mask has the shape (B,) and meets (B, H). | Make it (B, 1), with [:, None].
+    alive = t < lengths
+
+    # all sequences stop at the end of the shortest.
+    alive = (t < lengths.min())[None, None]
+
+    # only the last input is read, from a state of zeros. | Run all the steps up to it.
+    return cell(x[torch.arange(len(x)), lengths - 1], torch.zeros_like(h))
+
+    # the states come in the order of the lengths. | Put them back into the order of x.
+    return h[lengths.argsort(descending=True)]
+    """,
 )
 
 
 def last_states(answer):
     """Check a function (cell, x, lengths) -> the state of each sequence after its own last step, (B, H) (lesson 10)."""
-    tried = "loud padding, padding of nan, float32, gradients"
-    examine(answer, "last_states", _MASK_PROBES, _last, _MASK_MISTAKES, tried)
+    how = {"tried": "loud padding, batches of 1 to 17, two number types, gradients", "contract": _MASK_CONTRACT}
+    examine(answer, "last_states", _MASK_PROBES, _last, _MASK_MISTAKES, **how)
 
 
 # ---- the clinic
@@ -437,7 +639,8 @@ class _Tagger(nn.Module):
         self.norm = nn.LayerNorm(hidden_size)
 
     def forward(self, x):
-        return self.norm(self.rnn(x)[0])
+        states = self.rnn(x)[0]
+        return self.norm(states)
 
 
 def _tag_names(cls):
@@ -447,55 +650,90 @@ def _tag_names(cls):
         return {"MendedTagger(3, 6)": raised(error)}
     shapes = {name: tuple(p.shape) for name, p in tagger.named_parameters() if not name.startswith("rnn.")}
     kinds = {name: type(getattr(tagger, name, None)).__name__ for name in ("rnn", "norm")}
-    return {"the layers": kinds, "the parameters besides rnn's": shapes}
+    return {"the layers": kinds, "the parameters besides rnn's": shapes, "eps": getattr(tagger.norm, "eps", None)}
 
 
-def _tag(shape, seed, kind="", **options):
-    compute = lambda cls, given: ({"the scores": _fill(cls(3, 6)).to(given["x"].dtype)(given["x"])}, {})
-    return _watched(f"x of shape {shape}{kind}", {"x": draw(seed, *shape)}, compute, **options)
+def _tag(shape, seed):
+    compute = lambda cls, given: ({"the scores": _fill(cls(3, 6))(given["x"])}, {})
+    return _watched(f"x of shape {shape}", {"x": draw(seed, *shape)}, compute)
 
 
-_TAG_NAME_PROBES = [Probe("a new tagger, (3, 6)", _tag_names)]
 _TAG_PROBES = [_tag((B, T, 3), 131 + n) for n, (B, T) in enumerate([(4, 5), (2, 7), (3, 3), (1, 1)])]
-_TAG_PROBES.append(_tag((2, 7, 3), 135, **_IN_FLOAT32))
-
-_SCORES, _NEW_NORM = "self.norm(self.rnn(x)[0])", "self.norm = nn.LayerNorm(hidden_size)"
-_PAIR = "nn.GRU returns a pair, the states of all steps and the last one. Take the first: self.rnn(x)[0]."
-
-_TAG_NAME_MISTAKES = known(
-    _Tagger,
-    {
-        "hidden_size): -> hidden_size, steps):": "the tagger still needs the number of steps. It takes (input_size, hidden_size), and any length.",
-        "hidden_size): -> hidden_size, steps=5): ; LayerNorm(hidden_size) -> LayerNorm([steps, hidden_size])": "the gains still have one row for each step, and the norm looks along time: nn.LayerNorm(hidden_size).",
-        "LayerNorm(hidden_size) -> LayerNorm(2 * hidden_size) ; batch_first -> bidirectional=True, batch_first": "the norm is 2H wide. A bidirectional GRU would fit it, but that reads from the end too, and so looks ahead.",
-        "LayerNorm(hidden_size) -> LayerNorm(input_size)": "the norm has the width of the input. It normalizes what comes out of the GRU: nn.LayerNorm(hidden_size).",
-        "LayerNorm(hidden_size) -> LayerNorm(hidden_size, elementwise_affine=False)": "the norm has no gain and bias. Leave elementwise_affine as it is.",
-        f"{_NEW_NORM} -> self.norm = nn.BatchNorm1d(hidden_size)": "that is BatchNorm: its statistics mix the samples. Asked is nn.LayerNorm(hidden_size).",
-        f"{_NEW_NORM} -> pass ; self.norm(self -> nn.LayerNorm(6)(self": "self.norm is not made in __init__: gains that are made in forward are never trained.",
-        "nn.GRU -> nn.LSTM": "rnn is an LSTM. Asked is nn.GRU.",
-        "nn.GRU -> nn.RNN": "rnn is a plain RNN. Asked is nn.GRU.",
-    },
+_TAG_CONTRACT = Contract(
+    {"x": "B T 3"},
+    use=lambda cls, sizes: cls(3, 6),
+    sizes={"B": (4, 1, 17), "T": (5, 1, 30)},
+    values=("ordinary", "small"),
+    gradient=1,
 )
 
 _TAG_MISTAKES = known(
     _Tagger,
-    {
-        ", batch_first=True -> ": "still to mend: the GRU reads (T, B, I), so the state wanders from sample to sample. Write batch_first=True.",
-        f"return {_SCORES} -> y = self.rnn(x)[0]; return F.layer_norm(y, y.shape[1:]) * self.norm.weight + self.norm.bias": "still to mend: the norm takes its mean over the steps too, so the future is in the past. Last axis only.",
-        f"{_SCORES} -> self.rnn(x)[0]": "the output is not normalized any more. Keep self.norm on what the GRU gives.",
-        ", batch_first=True ->  ; self.rnn(x) -> self.rnn(x.transpose(0, 1))": "the result has the steps first. Transpose it back, or use batch_first=True.",
-        ", batch_first=True ->  ; self.rnn(x)[0] -> self.rnn(x.reshape(x.shape[1], x.shape[0], -1))[0].reshape(*x.shape[:2], -1)": "reshape and view do not exchange two axes. Use transpose(0, 1), or batch_first=True.",
-        "self.rnn(x)[0] -> self.rnn(x)[0][:, -1]": "only the last state is returned. Every step gets its scores.",
-        "self.rnn(x)[0] -> self.rnn(x)[1]": _PAIR,
-        "self.rnn(x)[0] -> self.rnn(x)": _PAIR,
-        f"{_SCORES} -> _layer_norm(self.rnn(x)[0].transpose(0, 2)).transpose(0, 2) * self.norm.weight + self.norm.bias": "the scores are normalized over the batch. Each step of each sequence is normalized by itself, over H.",
-        "self.norm(self.rnn(x)[0]) -> _layer_norm(self.rnn(x)[0])": "gain and bias of the norm are not used: call self.norm.",
-    },
+    """
+    # the tagger still needs the number of steps. | It takes (input_size, hidden_size), and any length.
+    def __init__(self, input_size, hidden_size, steps):
+        ...
+
+    # the gains still have one row for each step, and the norm looks along time. | nn.LayerNorm(hidden_size).
+    self.norm = nn.LayerNorm([5, hidden_size])
+
+    # the norm is 2H wide. A bidirectional GRU would fit it, but that reads from the end too, and so looks ahead.
+    self.rnn = nn.GRU(input_size, hidden_size, bidirectional=True, batch_first=True)
+    self.norm = nn.LayerNorm(2 * hidden_size)
+
+    # the norm has the width of the input. It normalizes what comes out of the GRU. | nn.LayerNorm(hidden_size).
+    self.norm = nn.LayerNorm(input_size)
+
+    # the norm has no gain and bias. | Leave elementwise_affine as it is.
+    self.norm = nn.LayerNorm(hidden_size, elementwise_affine=False)
+
+    # eps is not the usual one, 1e-5. | nn.LayerNorm(hidden_size) has it.
+    self.norm = nn.LayerNorm(hidden_size, eps=1e-6)
+
+    # that is BatchNorm: its statistics mix the samples. | Asked is nn.LayerNorm(hidden_size).
+    self.norm = nn.BatchNorm1d(hidden_size)
+
+    # self.norm is not made in __init__: gains that are made in forward are never trained.
+    self.norm = None
+
+    # rnn is an LSTM. | Asked is nn.GRU.
+    self.rnn = nn.LSTM(input_size, hidden_size, batch_first=True)
+
+    # still to mend: the GRU reads (T, B, I), so the state wanders from sample to sample. | Write batch_first=True.
+    self.rnn = nn.GRU(input_size, hidden_size)
+
+    # still to mend: the norm takes its mean over the steps too, so the future is in the past. | Last axis only.
+    return F.layer_norm(states, states.shape[1:]) * self.norm.weight + self.norm.bias
+
+    # the output is not normalized any more. | Keep self.norm on what the GRU gives.
+    return states
+
+    # the result has the steps first. | Transpose it back, or use batch_first=True.
+    self.rnn = nn.GRU(input_size, hidden_size)
+    states = self.rnn(x.transpose(0, 1))[0]
+
+    # reshape and view do not exchange two axes. | Use transpose(0, 1), or batch_first=True.
+    self.rnn = nn.GRU(input_size, hidden_size)
+    states = self.rnn(x.reshape(x.shape[1], x.shape[0], -1))[0].reshape(*x.shape[:2], -1)
+
+    # only the last state is returned. Every step gets its scores.
+    states = self.rnn(x)[0][:, -1]
+
+    # nn.GRU returns a pair, the states of all steps and the last one. | Take the first: self.rnn(x)[0].
+    states = self.rnn(x)[1]
+    # or
+    states = self.rnn(x)
+
+    # gain and bias of the norm are not used. | Call self.norm.
+    return _layer_norm(states)
+    """,
 )
 
 
 def mended_tagger(answer):
     """Check a class (input_size, hidden_size): a GRU read batch first, and a LayerNorm over its H features (lesson 10)."""
-    stages = [(_TAG_NAME_PROBES, _TAG_NAME_MISTAKES, "the layers"), (_TAG_PROBES, _TAG_MISTAKES, "forward")]
+    layer = of_a_layer(lambda cls: cls(3, 6), draw(141, 4, 5, 3))
+    names = ([Probe("a new tagger, (3, 6)", _tag_names)], "the layers")
     right = "{answer.__name__} keeps samples and steps apart (values, gradients, several lengths)"
-    in_stages(answer, "mended_tagger", stages, _Tagger, right)
+    how = {"kind": "class", "right": right, "contract": _TAG_CONTRACT}
+    examine(answer, "mended_tagger", [names, (_TAG_PROBES, "forward"), (layer, "")], _Tagger, _TAG_MISTAKES, **how)
