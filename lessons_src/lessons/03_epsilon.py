@@ -119,10 +119,10 @@ show("F.layer_norm", F.layer_norm(almost, (4,)))
 def normalize(x, eps=1e-5):
     """Normalize the last axis of x.
 
-    x: (..., D) float tensor. eps: added to the biased variance, under the root; used as it is,
-        0 as well.
-    Returns a tensor of x's shape and dtype; a row of variance v gets mean 0 and variance
-    v / (v + eps). Gradients flow through mean and variance. Write it without F.layer_norm.
+    x: (..., D) float32 or float64. eps: added to the biased variance, under the root; used as
+        it is, 0 as well.
+    Returns x's shape and dtype; a row of variance v gets mean 0 and variance v / (v + eps).
+    First and second gradients flow through mean and variance. Write it without F.layer_norm.
     """
     ### BEGIN SOLUTION
     mean, var = mean_and_var(x)  # (..., 1) each
@@ -497,7 +497,7 @@ def merge(n, mean_a, var_a, m, mean_b, var_b):
     mean_a, mean_b, var_a, var_b: their means and biased variances, float32 or float64 tensors
         of one shape and dtype.
     Returns (mean, var) of all n + m numbers, in that shape and dtype; the variance is biased.
-    Means of 10,000 with variances of 1 cost it no digits, and gradients flow through it.
+    Means far from 0 cost no digits beyond their own rounding; gradients flow, second ones too.
     """
     ### BEGIN SOLUTION
     delta = mean_b - mean_a
@@ -593,7 +593,7 @@ show("in float16, eps 1e-5", clinic_norm(rows.half(), eps=1e-5), digits=2)
 def normalize_half(x, eps=1e-8):
     """Repair clinic_norm for half precision without changing the function that it computes.
 
-    x: (..., D) float16, bfloat16 or float32. eps: the one of the weights, used as it is.
+    x: (..., D) float16, bfloat16 or float32, below 1e18. eps: that of the weights, 0 as well.
     Returns x's shape and dtype, as exact as a single rounding at the end allows; gradients
     flow through mean and variance.
     """

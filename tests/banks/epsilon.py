@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from lessonkit.check.lessons.epsilon import _half, _merge, _normalize, _read_eps
-from lessonkit.check.mistakes import edited
+from lessonkit.check.mistakes import instead
 
 
 def row_by_row(x, eps=1e-5):
@@ -59,13 +59,17 @@ def from_the_new_mean(n, mean_a, var_a, m, mean_b, var_b):
 
 
 def in_float64_inside(n, mean_a, var_a, m, mean_b, var_b):
-    mean_a, var_a, mean_b, var_b = (t.double() for t in (mean_a, var_a, mean_b, var_b))
-    mean = (n * mean_a + m * mean_b) / (n + m)
-    return mean, (n * (var_a + mean_a**2) + m * (var_b + mean_b**2)) / (n + m) - mean**2
+    return from_the_new_mean(n, mean_a.double(), var_a.double(), m, mean_b.double(), var_b.double())
 
 
 def rounded_back(n, mean_a, *others):
-    return tuple(t.to(mean_a.dtype) for t in in_float64_inside(n, mean_a, *others))
+    return [t.to(mean_a.dtype) for t in in_float64_inside(n, mean_a, *others)]
+
+
+def all_but_the_first(x, eps=1e-8):
+    axes = tuple(range(1, x.dim())) or -1
+    var, mean = torch.var_mean(x.float(), axes, correction=0, keepdim=True)
+    return ((x - mean) / torch.sqrt(var + eps)).to(x.dtype)
 
 
 BREAKING = {"nan": [7, 7, 7, 7], "inf": [1e-5, 2e-5, 3e-5, 4e-5], "zeros": [0, 500, 1000, 1500]}
@@ -80,12 +84,20 @@ BANK = {
         },
         "wrong": {
             "the library": (lambda x, eps=1e-5: F.layer_norm(x, x.shape[-1:], eps=eps), "write its steps yourself"),
+            "the library, below its names": (
+                lambda x, eps=1e-5: torch.ops.aten.native_layer_norm.default(x, x.shape[-1:], None, None, eps)[0],
+                "PyTorch's own layer_norm",
+            ),
             "no default": (lambda x, eps: _normalize(x, eps), "raised TypeError"),
-            "a clamp at 10": (lambda x, eps=1e-5: _normalize(x, eps).clamp(-10, 10), "one large entry"),
-            "statistics kept by shape": (kept_by_shape, "a shape that came before"),
-            "in place": (edited(_normalize, "x - mean -> x.sub_(mean)"), "changed its input"),
+            "a clamp at 10": (lambda x, eps=1e-5: _normalize(x, eps).clamp(-10, 10), "values = outlier"),
+            "statistics kept by shape": (kept_by_shape, "expected"),
+            "in place": (instead(_normalize, "return x.sub_(mean) / deviation"), "changed its input"),
             "returns the statistics too": (lambda x, eps=1e-5: (_normalize(x, eps), x.mean(-1)), "tuple"),
             "always float32": (lambda x, eps=1e-5: _normalize(x.float(), eps), "dtype"),
+            "flattens by view": (
+                lambda x, eps=1e-5: _normalize(x.view(-1, x.shape[-1]), eps).view(x.shape),
+                "view size",
+            ),
         },
     },
     "find_eps": {
@@ -96,6 +108,7 @@ BANK = {
             "negligible variance": found(lambda v, out: v / out, small_row(1e-9)),
         },
         "wrong": {  # no known mistakes: causes depend on the row that is fed
+            "rounded to one digit": (lambda layer: float(f"{_read_eps(layer):.0e}"), "Is it rounded"),
             "an ordinary row in float32": (found(lambda v, out: v / out - v, torch.tensor([0.0, 1, 2, 3])), "float32"),
             "an ordinary row": (found(lambda v, out: v / out - v, small_row(1e3)), "times eps"),
             "a constant row": (found(lambda v, out: v / out - v, 0 * small_row() + 2), "constant"),
@@ -112,7 +125,7 @@ BANK = {
             "v times what is missing": (found(lambda v, out: v * (1 - out), small_row(1e-3)), "Compare it"),
             "text": (lambda layer: "1e-5", "expected 0.001"),
             "a row": (lambda layer: layer(small_row()), "a tensor of shape (1, 5), expected 0.001"),
-            "a list of four guesses": (guesses, "On a layer with"),
+            "a list of four guesses": (guesses, "On a layer with eps = 0.000137"),
             "nothing": (lambda layer: None, "return"),
             "reads an attribute": (lambda layer: layer.eps, "AttributeError"),
         },
@@ -131,9 +144,13 @@ BANK = {
                 lambda *parts: (parts[0] + parts[3], *_merge(*parts)),
                 "expected the mean and the var",
             ),
-            "counts are rounded": (edited(_merge, "m / (n + m) -> m // (n + m)"), "expected"),
-            "two mistakes": (edited(_merge, "delta * m / (n + m) -> delta / 2 ; delta**2 -> 0"), "middle"),
-            "one part right": (edited(_merge, "delta**2 -> delta**3"), "Right so far: the mean"),
+            "counts are rounded": (instead(_merge, "mean = mean_a + delta * (m // (n + m))"), "expected"),
+            "two mistakes": (instead(_merge, "mean = mean_a + delta / 2\nbetween = 0"), "middle"),
+            "one part right": (instead(_merge, "between = delta**3 * n * m / (n + m) ** 2"), "Right so far: the mean"),
+            "the distance is detached": (
+                instead(_merge, "between = (delta.detach() ** 2) * n * m / (n + m) ** 2"),
+                "the gradient does not",
+            ),
         },
     },
     "breaking_rows": {
@@ -169,6 +186,8 @@ BANK = {
         "wrong": {
             "stays float32": (lambda x, eps=1e-8: _normalize(x.float(), eps), "dtype"),
             ".half() at the end": (lambda x, eps=1e-8: _half(x, eps).half(), "dtype"),
+            "a dtype that is asked too late": (instead(_half, "x = x.float()\nwide = x"), "x = x.float() stands"),
+            "all axes but the first": (all_but_the_first, "front axes = 2"),
         },
     },
 }

@@ -59,7 +59,8 @@ def examine(
     parts = []  # those that are right so far
     for i, (these, part) in enumerate(stages):
         try:
-            _compare(answer, these, reference, mistakes, [probe for before, _ in stages[:i] for probe in before])
+            before = [probe for passed, _ in stages[:i] for probe in passed]
+            _compare(answer, these, reference, mistakes, before, by_hand)
         except (NotYet, YourTurn) as error:
             so_far = f" Right so far: {', '.join(parts)}." if parts else ""
             first, *more = str(error).split("\n")
@@ -67,7 +68,9 @@ def examine(
         if part and all(later != part for _, later in stages[i + 1 :]):
             parts.append(part)
     probes = [probe for these, _ in stages for probe in these]
-    for probe in [*ready_made(probes, by_hand), *other_device(probes, devices)]:
+    for theirs, told in _theirs(answer, probes, by_hand).items():
+        reject(f"Right values, and PyTorch's own {theirs} made them.", told)
+    for probe in other_device(probes, devices):
         for what, told in observe(probe, answer).items():
             reject(what, told)
     if contract:
@@ -109,18 +112,27 @@ def _refuse_other_kinds(answer, name, kind, reference):
         )
 
 
-def _compare(answer, probes, reference, mistakes, passed):
+def _theirs(answer, probes, by_hand):
+    """Return {name: what to do} of one of PyTorch's functions by_hand that answer calls, empty if it calls none."""
+    return next(filter(None, (observe(probe, answer) for probe in ready_made(probes, by_hand))), {})
+
+
+def _compare(answer, probes, reference, mistakes, passed, by_hand):
     """Raise NotYet if answer does not do what reference does on all probes. passed: those on which it does already."""
     seen = []
     for probe in probes:
-        seen.append(observe(probe, answer))
-        trouble = problem(seen[-1], _known(probe, reference), probe)
+        seen.append(mine := observe(probe, answer))
+        trouble = problem(mine, _known(probe, reference), probe)
         if trouble:
             seen += [observe(later, answer) for later in probes[len(seen) :]]
             expected = [_known(probe, reference) for probe in probes]
             passes = lambda wrong: all(same(_known(p, wrong), _known(p, reference), p) for p in passed)
             cause = next((m.cause for m in _matching(seen, expected, probes, mistakes) if passes(m.answer)), None)
-            told = f"Probable cause: {cause}" if cause else trouble[1] or probe.why or None
+            why = probe.why(mine) if callable(probe.why) else probe.why
+            told = f"Probable cause: {cause}" if cause else trouble[1] or why or None
+            if not cause:  # an answer that PyTorch's own function makes may fail for reasons that nobody wrote
+                for theirs, instead in _theirs(answer, [probe], by_hand).items():
+                    told = f"PyTorch's own {theirs} made the result. {instead}"
             reject(f"On {probe.label}: {trouble[0]}", told)
 
 

@@ -36,7 +36,7 @@ class Contract:
     returns: the outputs' names. More than one means that a tuple is expected.
     use: (answer, sizes, **options) -> a function or layer that takes the inputs in order. Without it: answer itself.
     options: keyword arguments of the answer, a dictionary each; the first are the usual ones.
-    half: whether half precision is promised, computed in float32 and rounded once.
+    types: the number types that are promised. half: whether half precision is, computed in float32 and rounded once.
     sizes: {axis: its choices} where the usual ones do not fit; the first is the plainest.
     ranks: how many axes `...` may be. empty: whether an empty batch is promised.
     valid: {input: function} that makes ordinary random numbers ones that may go in (a variance: torch.abs), or a mask
@@ -49,6 +49,7 @@ class Contract:
     returns: tuple = ("the result",)
     use: Callable = lambda answer, sizes, **options: functools.partial(answer, **options)
     options: tuple = ({},)
+    types: tuple = (F64, F32)
     half: bool = False
     sizes: dict = None
     ranks: tuple = (1, 0, 2, 3, 4)
@@ -76,7 +77,7 @@ class Contract:
             "memory": ("contiguous", "transposed", "expanded", "a slice"),
             "values": self.values,
             "options": tuple(range(len(self.options))),
-            "number type": (F64, F32, *((F16, BF16) if self.half else ())),
+            "number type": (*self.types, *((F16, BF16) if self.half else ())),
             "gradients": tuple(needs) if self.gradient else ("none",),
         }
 
@@ -155,7 +156,7 @@ def _numbers(contract, name, case, seed):
             numbers = numbers + {F64: 1e6, F32: 100}.get(case["number type"], 50)
         elif kind == "small":
             numbers = numbers * 1e-3
-        elif kind == "outlier" and numbers.numel():
+        elif kind == "outlier" and numbers.dim() and numbers.numel():
             numbers[..., -1] = 300.0
         elif kind == "constant" and numbers.dim():
             numbers = numbers[..., :1].expand(shape).clone()

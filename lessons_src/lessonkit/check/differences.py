@@ -19,7 +19,12 @@ def _changed(what):
 
 def same(a, b, probe):
     """Whether two observations agree: the rule by which an answer counts as a known mistake."""
+    a, b = _compared(a), _compared(b)
     return a.keys() == b.keys() and all(_agree(what, value, b[what], probe) for what, value in a.items())
+
+
+def _compared(observed):
+    return {what: value for what, value in observed.items() if not what.startswith("_")}
 
 
 def problem(seen, right, probe, room=None):
@@ -27,6 +32,7 @@ def problem(seen, right, probe, room=None):
 
     room: {what: how far off it may be} where the probe's tolerance does not say so.
     """
+    seen, right = _compared(seen), _compared(right)
     if CHANGED in seen:
         return _changed(seen[CHANGED])
     for what, value in seen.items():

@@ -28,7 +28,7 @@ class Probe:
 
     label: the input in plain words ("a row with offset 1000"); it completes the sentence "On ...".
     run: answer -> {what: value}; a value is a tensor, anything that == compares, or a Raised. It makes fresh inputs
-        on every call.
+        on every call. What begins with "_" is not compared: it is for why.
     shown: {name: value} of the inputs, for the message; tensors are shown at the row that is most wrong.
     tolerance: largest allowed absolute difference of a floating-point tensor, as a multiple of max(1, |expected|).
     exact_dtype: whether a tensor's dtype must equal the reference's.
@@ -39,7 +39,7 @@ class Probe:
     shown: dict = field(default_factory=dict)
     tolerance: float = 1e-9
     exact_dtype: bool = True
-    why: str = ""  # what a failure suggests, where nothing else does
+    why: str | Callable = ""  # what a failure suggests, where nothing else does; or a function of what was observed
     seconds: float = 5.0  # of computing, before an answer is stopped: a loop may not end
     elsewhere: Callable | None = None  # answer -> None, the same call with tensors on another device
     expect: Callable | None = None  # of a contract's case: reference -> what is expected, and how far off it may be

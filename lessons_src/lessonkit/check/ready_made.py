@@ -14,7 +14,7 @@ class _Called(TorchFunctionMode):
         self.names = set()
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        self.names.add(getattr(function, "__name__", ""))
+        self.names.add(getattr(function, "__name__", "").partition(".")[0])  # torch.ops.aten.layer_norm.default
         return function(*args, **kwargs or {})
 
     def watch(self, answer):
@@ -28,7 +28,7 @@ class _Called(TorchFunctionMode):
 
 
 def ready_made(probes, by_hand):
-    """Return probes that see {what: cause} if an answer calls one of the functions by_hand, nothing if it does not.
+    """Return probes that see {name: what to do} if an answer calls one of the functions by_hand, nothing if not.
 
     by_hand: names of functions as torch calls them. F.layer_norm, torch.layer_norm, nn.LayerNorm and
         torch.native_layer_norm are all "layer_norm" here, as are F.softmax, torch.softmax and x.softmax "softmax";
@@ -44,9 +44,8 @@ def ready_made(probes, by_hand):
             else:
                 probe.run(called.watch(answer))
         for known in by_hand:
-            if called.names & {known, f"native_{known}", f"_{known}"}:
-                told = "This exercise is there to build it: write its steps yourself."
-                return {f"Right values, and PyTorch's own {known} made them.": told}
+            if called.names & {known, f"native_{known}", f"_{known}", f"_fused_{known}"}:
+                return {known: "This exercise is there to build it: write its steps yourself."}
         return {}
 
     return [replace(probe, run=lambda answer, probe=probe: run(probe, answer)) for probe in probes if by_hand]
