@@ -3,8 +3,7 @@
 import argparse
 import sys
 
-from coursebuild import course as whole
-from coursebuild import editions, export, inventory, questions, records, stale
+from coursebuild import editions, export, inventory, manifest, records, sources, stale
 from coursebuild.source import ROOT, LessonError
 
 ABOUT = """Build the course: lessons_src/lessons/NN_name.py -> notebooks/, notebooks/solutions/ and the package
@@ -41,7 +40,7 @@ def parser():
 def main(arguments=None, root=ROOT):
     """Do what the command line says; return the exit status."""
     options = parser().parse_args(arguments)
-    course = whole.load(root)
+    course = sources.load(root)
     if options.check:
         found = stale.stale(course)
         print(*(found or ["all notebooks are as their sources say"]), sep="\n")
@@ -60,7 +59,7 @@ def main(arguments=None, root=ROOT):
 def _build(course, options):
     """Write fromscratch, and build the lessons that were named, or those that changed."""
     export.write(course)
-    questions.write(course)
+    manifest.write_all(course)
     with course.stopping():
         inventory.write(course.root)
     known = {name for path in course.paths for name in (path.stem, path.stem[:2])}
@@ -72,6 +71,7 @@ def _build(course, options):
         if {lesson.number, lesson.stem} & set(options.names) or not options.names and stale.changed(lesson):
             with course.stopping():
                 over = editions.build(lesson)
+                manifest.write(lesson)  # the pictures are known now
                 if over and options.no_budget:
                     print(*over, sep="\n")
                 elif over:

@@ -5,9 +5,10 @@ import builtins
 import re
 import sys
 
-from coursebuild.frame import answers
-from coursebuild.source import EXERCISE, blank
+from coursebuild import manifest
+from coursebuild.source import blank
 from coursebuild.syntax import imports, modules, names, parse
+from lessonkit.course import CARD
 
 FORBIDDEN = re.compile(r"(matplotlib|lessonkit)\b")  # in export cells
 DATA = "from lessonkit import data"  # allowed: a model's shipped weights are found from there
@@ -23,7 +24,7 @@ def exported(lesson):
             for module in modules(node):
                 if FORBIDDEN.match(module):
                     lesson.fail(cell.line, f"an export cell imports {module}. Do without: exports need torch only.")
-        source = EXERCISE.sub("", blank(lesson, cell)[1]).strip()
+        source = CARD.sub("", blank(lesson, cell)[1]).strip()
         body.append(source)
         read_here, bound_here = names(source)
         for name in read_here:
@@ -93,7 +94,9 @@ def package(course):
                 first[name] = lesson, line
     home = {name: stem for stem, (_, public) in parts.items() for name in public}
     home = {name: stem for name, stem in kept(course).items() if name not in home} | home
-    made = {(name, lesson.stem) for lesson in course.lessons for name in answers(lesson)} | kept(course).items()
+    made = {(name, lesson.stem) for lesson in course.lessons for name in manifest.answers(lesson)} | kept(
+        course
+    ).items()
     for lesson in list(course.lessons):
         with course.stopping():
             _check_imports(lesson, home, made)

@@ -2,7 +2,7 @@
 
 import json
 
-from coursebuild import export, inventory, questions
+from coursebuild import export, inventory, manifest
 from coursebuild.digest import digest
 from coursebuild.editions import notebook, target, text_of
 
@@ -18,13 +18,7 @@ def stale(course):
         path = export.folder(root) / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             found.append(f"lessons_src/fromscratch/{name}: is not what the lessons export")
-    here = questions.folder(root)
-    found += [
-        f"{path.relative_to(root).as_posix()}: no lesson makes it, delete it" for path in questions.unwanted(course)
-    ]
-    for name, text in questions.files(course.lessons).items():
-        if not (here / name).exists() or (here / name).read_text(encoding="utf-8") != text:
-            found.append(f"{(here / name).relative_to(root).as_posix()}: is not what the lesson asks")
+    found += manifest.stale(course)
     for lesson in course.lessons:
         whole = digest(lesson)
         for edition in EDITIONS:
