@@ -94,9 +94,8 @@ def package(course):
                 first[name] = lesson, line
     home = {name: stem for stem, (_, public) in parts.items() for name in public}
     home = {name: stem for name, stem in kept(course).items() if name not in home} | home
-    made = {(name, lesson.stem) for lesson in course.lessons for name in manifest.answers(lesson)} | kept(
-        course
-    ).items()
+    made = {(name, source.stem) for source in course.lessons for name in manifest.lesson(source).answers}
+    made |= kept(course).items()
     for lesson in list(course.lessons):
         with course.stopping():
             _check_imports(lesson, home, made)

@@ -151,5 +151,5 @@ def stale(sources):
     wrong = {path: "no lesson makes it, delete it" for path in unwanted(sources)}
     for source in list(sources.lessons):
         with sources.stopping():
-            wrong |= dict.fromkeys(differing(source), "is not what the lesson says")
+            wrong |= dict.fromkeys(differing(source), f"is not what {source.path.name} says")
     return [f"{path.relative_to(sources.root).as_posix()}: {why}" for path, why in wrong.items()]

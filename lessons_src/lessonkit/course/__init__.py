@@ -13,7 +13,7 @@ on one machine and the grader's jail have all but that folder.
 import functools
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -286,8 +286,10 @@ def _item(item):
 
 
 def _short(thing):
-    """Return the fields of an object that hold something, but for a solution."""
-    return {name: value for name, value in vars(thing).items() if value and name not in ("solved", "items")}
+    """Return the fields of an object, without those that are as they are by default, and without a solution."""
+    values = {item.name: (getattr(thing, item.name), item) for item in fields(thing)}
+    needed = {name: value for name, (value, item) in values.items() if value or item.default is item.default_factory}
+    return {name: value for name, value in needed.items() if name not in ("solved", "items")}
 
 
 def _made(item):
