@@ -89,6 +89,11 @@ class Code:
     pictures: int = 0
 
     @property
+    def solved(self):
+        """The same in both editions, unlike an Exercise."""
+        return self.source
+
+    @property
     def figures(self):
         return [output for output in self.outputs if not isinstance(output, str)]
 
@@ -179,9 +184,13 @@ class Section:
 
     @property
     def key(self):
-        """Its number, "6.1", or its title where it has none."""
+        """Its number, "6.1", or its title where it has none; "start" for what comes before the first section."""
         numbered = NUMBERED.match(self.heading)
-        return numbered[1] if numbered else self.title
+        return "start" if self.level == 1 else numbered[1] if numbered else self.title
+
+    @property
+    def texts(self):
+        return [item.text for item in self.items if isinstance(item, Text)]
 
     @property
     def questions(self):
