@@ -92,7 +92,7 @@ def _copy(path, title=""):
 
 
 def _text(cell):
-    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+    return "".join(cell["source"])
 
 
 def _fingerprint(notebook):

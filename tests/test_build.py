@@ -11,7 +11,7 @@ import sys
 import nbformat
 import pytest
 
-from coursebuild import command, digest, editions, export, kernel, limits, manifest, source, sources, stale
+from coursebuild import command, digest, editions, export, generated, kernel, limits, source, sources, stale
 from tests.helpers import ROOT
 from tests.toy import EXPORT, TITLE, edit, lesson, project, refused, whole
 
@@ -503,8 +503,7 @@ def stale_in(root):
 def test_a_built_course_is_not_stale(tiny, capsys):
     assert [line for line in stale_in(tiny) if "03_light" not in line] == []  # lesson 3 was never built
     (tiny / "lessons_src/lessons/03_light.py").unlink()
-    export.write(whole(tiny))
-    manifest.write_all(whole(tiny))
+    generated.write(whole(tiny))
     (only,) = whole(tiny).lessons
     assert [line.partition(": ")[2] for line in stale_in(tiny)] == ["its cells are not those of 02_tiny.py"] * 2
     for edition in ("learner", "solutions"):  # its last cell named the lesson that is gone
@@ -527,12 +526,12 @@ LEARNER, SOLUTIONS, MODULE = BOTH[:1], BOTH[1:], "lessons_src/fromscratch/tiny.p
 SOURCE, HOUSE = "lessons_src/lessons/02_tiny.py", "lessons_src/lessonkit"
 KNOWN, ANSWERS = f"{HOUSE}/course/02_tiny.json", f"{HOUSE}/course/solutions/02_tiny.json"
 CELLS_DIFFER, DEPENDS = "its cells are not those of 02_tiny.py", "something that 02_tiny.py depends on has changed"
-ORPHAN, EXPORTS_DIFFER = "no lesson makes it, delete it", "is not what the lessons export"
+ORPHAN, DIFFERS = "no lesson makes it, delete it", "is not what the sources say"
 TEXTS = {  # what was changed: (file, old text, new text, files that are stale, why)
-    "source": (SOURCE, "And on.", "And off.", [*BOTH, KNOWN], "02_tiny.py"),
+    "source": (SOURCE, "And on.", "And off.", [*BOTH, KNOWN], ""),
     "a comment in a blank": (SOURCE, "y * 2.0", "y * 2.0  # why", [*BOTH, MODULE, ANSWERS], ""),
-    "a tag": (SOURCE, 'tags=["timed"]', 'tags=["timed", "optional"]', [*BOTH, KNOWN], "02_tiny.py"),
-    "edited by hand": (KNOWN, "timed", "optional", [KNOWN], "is not what 02_tiny.py says"),
+    "a tag": (SOURCE, 'tags=["timed"]', 'tags=["timed", "optional"]', [*BOTH, KNOWN], ""),
+    "edited by hand": (KNOWN, "timed", "optional", [KNOWN], DIFFERS),
     "check module": (f"{HOUSE}/check/lessons/tiny.py", "wrong", "bad", BOTH, DEPENDS),
     "lessonkit": (f"{HOUSE}/numbers.py", "import math", "import  math", BOTH, DEPENDS),
     "the hook": (f"{HOUSE}/_hook.py", "import ast", "import  ast", BOTH, DEPENDS),
@@ -546,14 +545,14 @@ TEXTS = {  # what was changed: (file, old text, new text, files that are stale, 
         "dumps(x)",
         "dumps(y)",
         ["lessons_src/fromscratch/light.py"],
-        EXPORTS_DIFFER,
+        DIFFERS,
     ),
     "edited package": (
         "lessons_src/fromscratch/__init__.py",
         "LIMIT",
         "LIMITS",
         ["lessons_src/fromscratch/__init__.py"],
-        EXPORTS_DIFFER,
+        DIFFERS,
     ),
     "no JSON": (LEARNER[0], "{", "<", LEARNER, "was not made by coursebuild"),
 }
@@ -567,7 +566,7 @@ CELLS_BY_HAND = {  # what was changed by hand: (file, change of the notebook, wh
 }
 FILES = {  # what was done: (how, file that is stale, why)
     "a notebook is missing": (lambda c: (c / LEARNER[0]).unlink(), LEARNER, "is missing"),
-    "a module is missing": (lambda c: (c / MODULE).unlink(), [MODULE], EXPORTS_DIFFER),
+    "a module is missing": (lambda c: (c / MODULE).unlink(), [MODULE], DIFFERS),
     "a new record": (lambda c: (c / "data/runs/quarter.json").write_bytes(b"{}"), BOTH, DEPENDS),
     "orphan notebook": (
         lambda c: shutil.copy(c / BOTH[1], c / "notebooks/01_old.ipynb"),

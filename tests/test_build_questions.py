@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from coursebuild import manifest, minutes
+from coursebuild import generated, manifest, minutes
 from coursebuild.editions import notebook
 from lessonkit import check, course
 from lessonkit.check import asking
+from lessonkit.course import Code, Exercise, Lesson, Question, Section, Text
 from tests.toy import TITLE, lesson, project, refused, whole
 
 ASKED = """# %% [markdown]
@@ -219,75 +220,34 @@ def test_a_check_remembers_its_last_verdict(monkeypatch):
 # ------------------------------------------------------------------------------------------------------------ minutes
 
 
-SECTIONED = (
-    TITLE
-    + "#\n# *About {said} min.*\n#\n# "
-    + "word " * 115
-    + """
-# %% [markdown]
-# ## 2.1 Core
-# %% id="c"
-x = 1
-
-y = 2
-z = 3
-# %% tags=["hide-input"]
-"""
-    + "x = 1\n" * 50
-    + "# %% [markdown]\n# <details>"
-    + "word " * 500
-    + """</details>
-#
-# **Predict 2.1:** what?
-# - [x] one :: It is.
-# - [ ] two :: It is not.
-# %% tags=["exercise"]
-# Exercise 2.1 · ●●○○○ · 10 min
-### BEGIN SOLUTION
-x = 1
-### END SOLUTION
-# %% [markdown]
-# **Aside (optional).** """
-    + "word " * 238
-    + "\n#\n# ## 2.2 Deeper (optional, {optional} min)\n#\n# "
-    + "word " * 235
-    + "\n#\n# ### Inside\n#\n# "
-    + "word " * 119
-    + "\n#\n# ## Take-away\n#\n# "
-    + "word " * 119
-    + "\n"
-)
+def timed(printed=17, optional=3):
+    """Return a Lesson of known minutes: a core with an optional piece, an optional section with one inside, an end."""
+    exercise = Exercise("2.1", 2, 10, "# Exercise 2.1 · ●●○○○ · 10 min\nx = 1")
+    sections = [Section("2 · Tiny", 1, items=[Text("word " * 118)])]
+    sections += [Section("2.1 Core", 2, items=[Code("c", "x = 1\n\ny = 2\nz = 3", pictures=2)])]
+    sections[-1].items += [Code("d", "x = 1\n" * 50, folded=True), Text("<details>" + "word " * 500 + "</details>")]
+    sections[-1].items += [Question("Predict", "2.1", "", []), exercise, Text("**Aside (optional).** " + "word " * 238)]
+    sections += [Section(f"2.2 Deeper (optional, {optional} min)", 2, True, items=[Text("word " * 235)])]
+    sections += [Section("Inside", 3, True, "Deeper", items=[Text("word " * 119)])]
+    sections += [Section("Take-away", 2, items=[Text("word " * 119)])]
+    for section in sections:
+        section.minutes, section.aside = map(minutes.of, minutes.counts(section))
+    return Lesson("02_tiny", "Tiny", printed, sections)
 
 
-def timed(tmp_path, printed=17, optional=3):
-    """Return the Lesson of that source, whose cell "c" has drawn two pictures."""
-    (tmp_path / "notebooks/solutions").mkdir(parents=True)
-    drawn = {"id": "c", "outputs": [{"data": {"image/png": "x"}}] * 2}
-    (tmp_path / "notebooks/solutions/02_tiny.ipynb").write_text(json.dumps({"cells": [drawn]}))
-    text = SECTIONED.replace("{said}", str(printed)).replace("{optional}", str(optional))
-    return manifest.lesson(lesson(tmp_path, text))
-
-
-def test_the_model_of_minutes(tmp_path):
-    found = timed(tmp_path)
-    core = 120 / 120 + 2 / 120 + 3 * 4 / 60 + 2 * 0.75 + 1 / 3 + 7 / 120 + 2 * 4 / 60 + 13 + 120 / 120
-    assert minutes.total(found) == pytest.approx(core, abs=0.02)
-    assert minutes.total(found, optional=True) == pytest.approx(2 + 2 + 1, abs=0.05)
-    assert [(s.key, s.title, s.level, s.optional, s.under) for s in found.sections] == [
-        ("2 · Tiny", "2 · Tiny", 1, False, ""),
-        ("2.1", "Core", 2, False, ""),
-        ("2.2", "Deeper", 2, True, ""),
-        ("Inside", "Inside", 3, True, "Deeper"),
-        ("Take-away", "Take-away", 2, False, ""),
-    ]
-    assert [round(section.aside) for section in found.sections] == [0, 2, 0, 0, 0]
+def test_the_model_of_minutes():
+    lesson = timed()
+    core = 120 / 120 + 2 / 120 + 3 * 4 / 60 + 2 * 0.75 + 1 / 3 + 2 / 120 + 2 * 4 / 60 + 13 + 120 / 120
+    assert minutes.total(lesson) == pytest.approx(core, abs=0.01)
+    assert minutes.total(lesson, optional=True) == pytest.approx(2 + 2 + 1, abs=0.05)
+    assert [round(section.aside) for section in lesson.sections] == [0, 2, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
     "printed, optional, lines", [(17, 3, 0), (18, 4, 0), (16, 2, 0), (20, 3, 1), (17, 9, 1), (None, 3, 1)]
 )
-def test_printed_minutes_are_held_against_the_model(printed, optional, lines, tmp_path):
-    found = minutes.wrong(timed(tmp_path, printed, optional))
+def test_printed_minutes_are_held_against_the_model(printed, optional, lines):
+    found = minutes.wrong(timed(printed, optional))
     assert len(found) == lines and all("Write" in line for line in found)
 
 
@@ -299,7 +259,7 @@ def test_the_model_reads_every_lesson_of_the_course(capsys):
 # ------------------------------------------------------------------------------------------------- what the kit gets
 
 OPTIONAL = """# %% [markdown]
-# ## Deeper (optional, 4 min)
+# ## 2.1 Deeper (optional, 4 min)
 #
 # <details><summary>Hint</summary>
 #
@@ -333,12 +293,17 @@ def test_the_manifest_holds_a_lesson_and_its_solutions_lie_apart(tmp_path):
     text = TITLE + ASKED + CHECKED + HINTED + OPTIONAL + numbered(2) + END + numbered(3, "optional")
     root = project(tmp_path, {"02_tiny.py": text})
     sources = whole(root)
-    manifest.write_all(sources)
-    folder = manifest.folder(root)
+    generated.write(sources)
+    folder = root / manifest.FOLDER
     found = course.read(folder / "02_tiny.json")
     assert found.names == ["Predict 2.1", "Recall 2.1", "Exercise 2.1", "Exercise 2.2", "Exercise 2.3"]
     assert [(one.number, one.optional) for one in found.exercises] == [("2.1", False), ("2.2", True), ("2.3", True)]
-    assert [section.title for section in found.sections] == ["2 · Tiny", "Deeper", "In it", "Take-away"]
+    assert [(section.key, section.title, section.under) for section in found.sections] == [
+        ("start", "2 · Tiny", ""),
+        ("2.1", "Deeper", ""),
+        ("In it", "In it", "Deeper"),
+        ("Take-away", "Take-away", ""),
+    ]
     first = found.exercises[0]
     assert (first.hint, first.difficulty, first.minutes, first.answers) == ("Twice.", 2, 5, {"scale": "scale"})
     assert found.texts[:3] == ["Some text.", "And on.", "And so on."] and "## no heading" in found.texts[-1]
@@ -348,5 +313,5 @@ def test_the_manifest_holds_a_lesson_and_its_solutions_lie_apart(tmp_path):
     assert course.solved("02_tiny", folder) == manifest.lesson(sources.lessons[0])
     project(root, {"03_tiny.py": TITLE.replace("2", "3")})
     (root / "lessons_src/lessons/02_tiny.py").unlink()
-    manifest.write_all(whole(root))
+    generated.write(whole(root))
     assert [path.name for path in folder.rglob("*.json")] == ["03_tiny.json"] * 2, "those of a lesson that is gone go"

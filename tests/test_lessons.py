@@ -163,7 +163,7 @@ def prose(path):
 
 def headings(path):
     """Return the second-level headings of a lesson, in order."""
-    return [line[3:] for cell in prose(path) for line in outside_fences(cell.source) if line.startswith("## ")]
+    return [section.heading for section in course.lessons()[path.stem].sections if section.level == 2]
 
 
 def outside_fences(source):
@@ -293,17 +293,13 @@ def test_exercises_and_their_cards(path):
 
 @every_lesson
 def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
-    state, problems = None, []
-    for cell in read(path).code():
-        if "exercise" in cell.tags:
-            if state:
-                problems.append((state, "the next exercise comes before a check"))
-            state = cell
-        elif "check" in cell.tags:
-            if "optional" in (state.tags if state else []) and "optional" not in cell.tags:
-                problems.append((cell, "the check of an optional exercise is optional too"))
-            state = None
-    none(path, problems + ([(state, "the last exercise has no check")] if state else []))
+    lesson = course.lessons()[path.stem]
+    assert [exercise.name for exercise in lesson.exercises if not exercise.checks] == []
+    strays = [code.source for code in lesson.code if "check" in code.tags]
+    assert strays == [], "a check cell stands right below its exercise, or below its hint"
+    for exercise in lesson.exercises:
+        tagged = {"optional" in cell.tags for cell in [exercise, *exercise.checks]}
+        assert len(tagged) == 1, f"{exercise.name}: the check of an optional exercise is optional too"
 
 
 @every_lesson

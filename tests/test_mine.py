@@ -24,7 +24,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from coursebuild import command, digest, editions, export, manifest
+from coursebuild import command, digest, editions, export, generated, manifest
 from coursebuild.source import blank
 from lessonkit import _keeping, _kept, _trying, _work, attempts, check, mine
 from tests.banks import softmax
@@ -82,8 +82,8 @@ def test_an_export_takes_from_the_course_what_its_lesson_takes_from_mine(tmp_pat
 def test_a_lesson_depends_on_the_course_s_own_of_what_it_takes_from_mine(tmp_path):
     text = TITLE + "# %%\nfrom lessonkit.mine import early\n"
     root = project(tmp_path, {"01_one.py": ONE, "02_tiny.py": text})
-    export.write(whole(root))
-    assert export.folder(root) / "one.py" in digest.depends(whole(root).lessons[1])
+    generated.write(whole(root))
+    assert root / export.FOLDER / "one.py" in digest.depends(whole(root).lessons[1])
 
 
 def test_the_answers_of_a_lesson_are_the_functions_and_classes_that_its_checks_take(tmp_path):

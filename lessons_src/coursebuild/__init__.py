@@ -7,6 +7,7 @@
     minutes   how many minutes a section takes, by a model
     syntax    what a piece of code imports, reads and binds, without running it
     export    the export cells of the lessons, as the package fromscratch
+    generated all that is made without a kernel: written, or found to differ
     records   the cells tagged record: training that is run once and loaded from data/runs
     sources   all lessons together; one that is broken is set aside, and the others go on
     digest    what a lesson's notebooks depend on, as one number

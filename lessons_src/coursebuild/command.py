@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from coursebuild import editions, export, inventory, manifest, records, sources, stale
+from coursebuild import editions, generated, records, sources, stale
 from coursebuild.source import ROOT, LessonError
 
 ABOUT = """Build the course: lessons_src/lessons/NN_name.py -> notebooks/, notebooks/solutions/ and the package
@@ -57,11 +57,9 @@ def main(arguments=None, root=ROOT):
 
 
 def _build(course, options):
-    """Write fromscratch, and build the lessons that were named, or those that changed."""
-    export.write(course)
-    manifest.write_all(course)
+    """Write what needs no kernel, and build the lessons that were named, or those that changed."""
     with course.stopping():
-        inventory.write(course.root)
+        generated.write(course)
     known = {name for path in course.paths for name in (path.stem, path.stem[:2])}
     for name in options.names:
         if name not in known:
@@ -71,7 +69,7 @@ def _build(course, options):
         if {lesson.number, lesson.stem} & set(options.names) or not options.names and stale.changed(lesson):
             with course.stopping():
                 over = editions.build(lesson)
-                manifest.write(lesson)  # the pictures are known now
+                generated.write(course)  # how many pictures it draws is known now
                 if over and options.no_budget:
                     print(*over, sep="\n")
                 elif over:

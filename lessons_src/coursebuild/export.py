@@ -10,6 +10,7 @@ from coursebuild.source import blank
 from coursebuild.syntax import imports, modules, names, parse
 from lessonkit.course import CARD
 
+FOLDER = "lessons_src/fromscratch"
 FORBIDDEN = re.compile(r"(matplotlib|lessonkit)\b")  # in export cells
 DATA = "from lessonkit import data"  # allowed: a model's shipped weights are found from there
 MINE = "from lessonkit.mine import "  # the learner's own layer in a lesson; fromscratch holds the course's
@@ -148,7 +149,7 @@ def _check_imports(lesson, home, made):
 
 def kept(course):
     """Return {name: stem} of what stopped lessons exported when they were last whole, from the package as it is."""
-    path, home = folder(course.root) / "__init__.py", {}
+    path, home = course.root / FOLDER / "__init__.py", {}
     try:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOME":
@@ -157,25 +158,3 @@ def kept(course):
         return {}
     stems = {stem[3:]: stem for stem in reversed(course.stopped)}  # of two with one name, the first
     return {name: stems[module] for name, module in home.items() if module in stems}
-
-
-def folder(root):
-    return root / "lessons_src/fromscratch"
-
-
-def unwanted(course):
-    """Return the modules in the package's folder that no lesson makes, not even a stopped one."""
-    made = {*course.package, *(f"{stem[3:]}.py" for stem in course.stopped)}
-    return sorted(path for path in folder(course.root).glob("*.py") if path.name not in made)
-
-
-def write(course):
-    """Write the package fromscratch; files that would not change are left alone, those no lesson makes are removed."""
-    here = folder(course.root)
-    here.mkdir(exist_ok=True)
-    for path in unwanted(course):
-        path.unlink()
-    for name, text in course.package.items():
-        path = here / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8", newline="\n")

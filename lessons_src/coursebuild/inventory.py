@@ -12,7 +12,7 @@ import nbformat
 
 from coursebuild import minutes
 from coursebuild.cells import LessonError
-from coursebuild.editions import fingerprint, refuse_edited
+from coursebuild.editions import fingerprint
 from lessonkit.course import Code, Section, Text
 from lessonkit.inventory.questions import FORMS, LETTERS, WORDS, digest
 
@@ -170,32 +170,7 @@ def files(root):
     if not (root / SOURCE).exists():
         return {}
     found = read(root)
-    made = {TABLE: json.dumps(table(found), indent=1, ensure_ascii=False) + "\n"}
+    made = {root / TABLE: json.dumps(table(found), indent=1, ensure_ascii=False) + "\n"}
     for form, path in NOTEBOOKS.items():
-        made[path] = json.dumps(notebook(found, form), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+        made[root / path] = json.dumps(notebook(found, form), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
     return made
-
-
-def write(root):
-    """Write what would change, and overwrite no notebook that was edited."""
-    for name, text in files(root).items():
-        path = root / name
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        if path.suffix == ".ipynb":
-            refuse_edited(path, root)
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
-
-
-def stale(root):
-    """Return what is not as a build would leave it, a line each."""
-    try:
-        made = files(root)
-    except LessonError as error:
-        return [str(error)]
-    return [
-        f"{name}: is not what {SOURCE} says"
-        for name, text in made.items()
-        if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text
-    ]

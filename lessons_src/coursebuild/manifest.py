@@ -13,6 +13,7 @@ from coursebuild.source import blank
 from coursebuild.syntax import parse
 from lessonkit.course import CARD, Check, Code, Exercise, Lesson, Section, Text, stored
 
+FOLDER = "lessons_src/lessonkit/course"
 MADE = ("how-far", "what-next")  # cells at a lesson's end that nobody has written, see coursebuild.frame
 HEADING = re.compile(r"^```.*?^```|^(#+) ([^\n]+)$", re.MULTILINE | re.DOTALL)  # what is in a fence is none
 HINT = re.compile(r"<details><summary>Hint</summary>\s*(.*?)\s*</details>\s*", re.DOTALL)
@@ -106,50 +107,12 @@ def _pictures(path):
         return {}
 
 
-def folder(root):
-    return root / "lessons_src/lessonkit/course"
-
-
-def files(source):
-    """Return {path below the folder: text} of what the kit gets of a lesson."""
-    table, solutions = stored(lesson(source))
-    name = f"{source.stem}.json"
-    made = {name: table, f"solutions/{name}": solutions}
-    return {name: json.dumps(content, indent=1, ensure_ascii=False) + "\n" for name, content in made.items()}
-
-
-def unwanted(sources):
-    """Return the files in that folder that no lesson makes, not even one that is broken just now."""
-    stems = {path.stem for path in sources.paths}
-    return sorted(path for path in folder(sources.root).rglob("*.json") if path.stem not in stems)
-
-
-def differing(source):
-    """Return {path: text} of the files of a lesson that are not as its source says."""
-    found = {folder(source.root) / name: text for name, text in files(source).items()}
-    return {path: text for path, text in found.items() if not path.exists() or path.read_text(encoding="utf-8") != text}
-
-
-def write(source):
-    """Write what the kit gets of a lesson; files that would not change are left alone."""
-    for path, text in differing(source).items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
-
-
-def write_all(sources):
-    """Write the files of all lessons, and remove those that no lesson makes."""
-    for path in unwanted(sources):
-        path.unlink()
+def files(sources):
+    """Return {path: text} of what the kit gets of all lessons."""
+    made = {}
     for source in list(sources.lessons):
         with sources.stopping():
-            write(source)
-
-
-def stale(sources):
-    """Return what is not as a build would leave it, a line each."""
-    wrong = {path: "no lesson makes it, delete it" for path in unwanted(sources)}
-    for source in list(sources.lessons):
-        with sources.stopping():
-            wrong |= dict.fromkeys(differing(source), f"is not what {source.path.name} says")
-    return [f"{path.relative_to(sources.root).as_posix()}: {why}" for path, why in wrong.items()]
+            table, solutions = stored(lesson(source))
+            folder, name = source.root / FOLDER, f"{source.stem}.json"
+            made |= {folder / name: table, folder / "solutions" / name: solutions}
+    return {path: json.dumps(content, indent=1, ensure_ascii=False) + "\n" for path, content in made.items()}

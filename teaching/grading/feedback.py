@@ -55,8 +55,8 @@ def page(result, lesson):
     parts = "".join(f"<p>{escape(note)}</p>\n" for note in notes)
     if not result.why:
         parts += "\n".join(_part(mark, title(lesson.exercises[mark.number])) for mark in result.marks)
-    title = f"Lesson {lesson.number}: {result.learner}"
-    return PAGE.format(title=escape(title), sum=escape(total + "."), parts=parts)
+    heading = f"Lesson {lesson.number}: {result.learner}"
+    return PAGE.format(title=escape(heading), sum=escape(total + "."), parts=parts)
 
 
 def _part(mark, title):

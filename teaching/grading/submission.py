@@ -49,16 +49,12 @@ def cells(path):
         stored = json.loads(path.read_bytes().decode("utf-8-sig"))
         if "worksheets" in stored:  # nbformat 3
             raise Unreadable("the notebook has the old format 3. Open it in JupyterLab and save it")
-        found = [(c["cell_type"], str(c.get("id", "")), _text(c["source"])) for c in stored["cells"]]
+        found = [(c["cell_type"], str(c.get("id", "")), "".join(c["source"])) for c in stored["cells"]]
     except OSError as error:
         raise Unreadable(f"the file cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
         raise Unreadable(f"this is no notebook: {type(error).__name__}: {error}"[:200]) from None
     return found
-
-
-def _text(source):
-    return source if isinstance(source, str) else "".join(source)
 
 
 def exercises_in(found):
