@@ -63,20 +63,20 @@ def _notebook(stem, root):
 
 def _outputs(cell):
     """Return the outputs of a cell: Figures with their captions, and all else as text."""
-    found = []
+    shown = []
     for out in cell["outputs"]:
         data = out.get("data", {})
         if out["output_type"] == "stream":
-            found.append(ANSI.sub("", "".join(out["text"])))
+            shown.append(ANSI.sub("", "".join(out["text"])))
         elif out["output_type"] == "error":
-            found.append(f"{out['ename']}: {out['evalue']}\n")
+            shown.append(f"{out['ename']}: {out['evalue']}\n")
         elif "image/png" in data:
             stored = out["metadata"].get("image/png", {})
             words = data.get("text/plain", ""), "", stored.get("width", 770)
             numbers = stored.get("numbers", ""), stored.get("rows", 0)
-            found.append(Figure(base64.b64decode(data["image/png"]), *words, *numbers))
-        elif "text/markdown" in data and found and isinstance(found[-1], Figure) and not found[-1].caption:
-            found[-1].caption = data["text/markdown"].strip().removeprefix("*").removesuffix("*")
+            shown.append(Figure(base64.b64decode(data["image/png"]), *words, *numbers))
+        elif "text/markdown" in data and shown and isinstance(shown[-1], Figure) and not shown[-1].caption:
+            shown[-1].caption = data["text/markdown"].strip().removeprefix("*").removesuffix("*")
         else:
-            found.append(data.get("text/plain", "") + "\n")
-    return found
+            shown.append(data.get("text/plain", "") + "\n")
+    return shown

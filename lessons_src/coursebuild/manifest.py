@@ -109,10 +109,10 @@ def _pictures(path):
 
 def files(sources):
     """Return {path: text} of what the kit gets of all lessons."""
-    made = {}
+    tables = {}
     for source in list(sources.lessons):
         with sources.stopping():
             table, solutions = stored(lesson(source))
             folder, name = source.root / FOLDER, f"{source.stem}.json"
-            made |= {folder / name: table, folder / "solutions" / name: solutions}
-    return {path: json.dumps(content, indent=1, ensure_ascii=False) + "\n" for path, content in made.items()}
+            tables |= {folder / name: table, folder / "solutions" / name: solutions}
+    return {path: json.dumps(content, indent=1, ensure_ascii=False) + "\n" for path, content in tables.items()}

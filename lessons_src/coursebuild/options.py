@@ -37,11 +37,11 @@ def expand(lesson, cell):
         start = at
         while at < len(lines) and not BOX.match(lines[at]) and not (at > start and ASKS.match(lines[at])):
             at += 1
-        asked, first, found = "\n".join(lines[start:at])[head.end() :].strip(), at, []
+        asked, first, choices = "\n".join(lines[start:at])[head.end() :].strip(), at, []
         while at < len(lines) and BOX.match(lines[at]):
-            found.append(_option(lesson, cell.line + 1 + at, lines[at]))
+            choices.append(_option(lesson, cell.line + 1 + at, lines[at]))
             at += 1
-        question = Question(head[1], head[2], asked, found, list(cell.tags))
+        question = Question(head[1], head[2], asked, choices, list(cell.tags))
         _refuse_bad(lesson, cell.line + 1 + start, question)
         above, text = "\n".join(text).strip(), []
         whole = "\n\n".join(filter(None, (above, question.markdown)))
@@ -57,10 +57,10 @@ def expand(lesson, cell):
 
 
 def _option(lesson, line, text):
-    found = OPTION.fullmatch(text.strip())
-    if not found:
+    option = OPTION.fullmatch(text.strip())
+    if not option:
         lesson.fail(line, f"{text.strip()!r} is not an option. Write '- [ ] what it says :: why that is not so'.")
-    return {"text": found[2], "reason": found[3], "right": found[1] == "x"}
+    return {"text": option[2], "reason": option[3], "right": option[1] == "x"}
 
 
 def _refuse_bad(lesson, line, question):

@@ -73,16 +73,16 @@ class Assignment:
         statements like all others, so what builds on them gets the course's. A name that nothing binds is left out.
         """
         before = self.before(exercise)
-        found, open_ = set(), [(name, len(before)) for name in wanted]
+        needed, open_ = set(), [(name, len(before)) for name in wanted]
         while open_:
             name, end = open_.pop()
             binding = [at for at, statement in enumerate(before) if name in statement.binds]
             # the last one before it is read; a function may read what is bound only after its definition
             at = next((at for at in reversed(binding) if at < end), binding[0] if binding else None)
-            if at is not None and at not in found:
-                found.add(at)
+            if at is not None and at not in needed:
+                needed.add(at)
                 open_ += [(other, at) for other in before[at].reads]
-        return [before[at].text for at in sorted(found)]
+        return [before[at].text for at in sorted(needed)]
 
 
 def title(exercise):

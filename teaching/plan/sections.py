@@ -71,15 +71,15 @@ def left(section, home=()):
 def seconds(root=ROOT):
     """Return {number of a lesson: seconds of its Run All}, as the table of the README has them."""
     rows = re.findall(r"^\| (\d+) \| .* \| \d+ \| (\d+) \|$", (root / "README.md").read_text(encoding="utf-8"), re.M)
-    return {int(number): int(found) for number, found in rows}
+    return {int(number): int(took) for number, took in rows}
 
 
 @cache
 def misconceptions():
     """Return {key of a section: what holds}, from the index of misconceptions at the end of the clinic's lesson."""
-    found = {}
+    settles = {}
     for section in (section for known in course.lessons().values() for section in known.sections):
         if section.title == "Index of misconceptions":
             for holds, key in re.findall(r"^\| .* \| (.+) \| \[(\d+\.\d+)\]", "\n".join(section.texts), re.MULTILINE):
-                found.setdefault(key, []).append(holds)
-    return found
+                settles.setdefault(key, []).append(holds)
+    return settles

@@ -301,7 +301,7 @@ def _short(thing):
     return {name: value for name, value in needed.items() if name not in ("solved", "items")}
 
 
-def _made(item):
+def _from(item):
     kind = TYPES[item.pop("type")]
     if kind is Exercise:
         item["checks"] = [Check(**check) for check in item.get("checks", ())]
@@ -319,7 +319,7 @@ def read(path):
     """Return the Lesson of a file, without solutions."""
     table = _read(path)
     sections = [
-        Section(**section | {"items": [_made(item) for item in section.get("items", ())]})
+        Section(**section | {"items": [_from(item) for item in section.get("items", ())]})
         for section in table["sections"]
     ]
     return Lesson(path.stem, table["title"], table["minutes"], sections)
