@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from coursebuild import course
+from coursebuild import sources
 from lessonkit import check
 from lessonkit.check.core import NotYet
 from lessonkit.check.mistakes import listening
@@ -21,8 +21,8 @@ SOURCES = sorted((ROOT / "lessons_src/lessons").glob("[0-9]*.py"))
 
 @functools.cache
 def the_course():
-    """Return the Course as it is now: read once by each process, since reading fifteen lessons takes seconds."""
-    return course.load(ROOT)
+    """Return the Sources as it is now: read once by each process, since reading fifteen lessons takes seconds."""
+    return sources.load(ROOT)
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import sys
 import nbformat
 import pytest
 
-from coursebuild import command, course, digest, editions, export, kernel, limits, source, stale
+from coursebuild import command, digest, editions, export, generated, kernel, limits, source, sources, stale
 from tests.helpers import ROOT
 from tests.toy import EXPORT, TITLE, edit, lesson, project, refused, whole
 
@@ -44,7 +44,7 @@ RUNS = {  # id of the cell: (tags, code, line within the cell, words, way out)
     "endless-bar": ("", TQDM + "tqdm(iter([1]), desc='x').close()\n", 0, BAR, "nbval-ignore-output"),
     "container": (
         '"exercise"',
-        CARD
+        CARD.replace("2.1", "2.2")
         + "kept = {}\ndef f():\n"
         + BEGIN
         + "    return 1\n"
@@ -57,7 +57,7 @@ RUNS = {  # id of the cell: (tags, code, line within the cell, words, way out)
     "reads-container": ("", "kept['f']\n", 0, f"{UNTOUCHED} KeyError", "through a plain name"),
     "learner-syntax": (
         '"exercise"',
-        CARD + "x = [\n" + BEGIN + "1\n" + END + "]\n",
+        CARD.replace("2.1", "2.3") + "x = [\n" + BEGIN + "1\n" + END + "]\n",
         0,
         f"{UNTOUCHED} SyntaxError",
         "through a plain name",
@@ -280,9 +280,11 @@ def built(tmp_path_factory):
     project(root, {"02_tiny.py": RICH, "03_light.py": LIGHT})
     kit = root / "lessons_src/lessonkit"
     (kit / "check/lessons").mkdir(parents=True)
+    (kit / "course").mkdir()
     for path in [
         *(ROOT / "lessons_src/lessonkit").glob("_[a-z]*.py"),
         ROOT / "lessons_src/lessonkit/attempts.py",
+        ROOT / "lessons_src/lessonkit/course/__init__.py",
         *(ROOT / f"lessons_src/lessonkit/check/{name}.py" for name in REAL_CHECK),
     ]:
         shutil.copy(path, root / path.relative_to(ROOT))
@@ -495,13 +497,13 @@ def test_an_export_may_read_what_the_course_ships(tmp_path):
 
 
 def stale_in(root):
-    return stale.stale(course.load(root))
+    return stale.stale(sources.load(root))
 
 
 def test_a_built_course_is_not_stale(tiny, capsys):
     assert [line for line in stale_in(tiny) if "03_light" not in line] == []  # lesson 3 was never built
     (tiny / "lessons_src/lessons/03_light.py").unlink()
-    export.write(whole(tiny))
+    generated.write(whole(tiny))
     (only,) = whole(tiny).lessons
     assert [line.partition(": ")[2] for line in stale_in(tiny)] == ["its cells are not those of 02_tiny.py"] * 2
     for edition in ("learner", "solutions"):  # its last cell named the lesson that is gone
@@ -522,12 +524,14 @@ def edit_json(path, change):
 BOTH = ["notebooks/02_tiny.ipynb", "notebooks/solutions/02_tiny.ipynb"]
 LEARNER, SOLUTIONS, MODULE = BOTH[:1], BOTH[1:], "lessons_src/fromscratch/tiny.py"
 SOURCE, HOUSE = "lessons_src/lessons/02_tiny.py", "lessons_src/lessonkit"
+KNOWN, ANSWERS = f"{HOUSE}/course/02_tiny.json", f"{HOUSE}/course/solutions/02_tiny.json"
 CELLS_DIFFER, DEPENDS = "its cells are not those of 02_tiny.py", "something that 02_tiny.py depends on has changed"
-ORPHAN, EXPORTS_DIFFER = "no lesson makes it, delete it", "is not what the lessons export"
+ORPHAN, DIFFERS = "no lesson makes it, delete it", "is not what the sources say"
 TEXTS = {  # what was changed: (file, old text, new text, files that are stale, why)
-    "source": (SOURCE, "And on.", "And off.", BOTH, CELLS_DIFFER),
-    "a comment in a blank": (SOURCE, "y * 2.0", "y * 2.0  # why", [*BOTH, MODULE], ""),
-    "a tag": (SOURCE, 'tags=["timed"]', 'tags=["timed", "optional"]', BOTH, CELLS_DIFFER),
+    "source": (SOURCE, "And on.", "And off.", [*BOTH, KNOWN], ""),
+    "a comment in a blank": (SOURCE, "y * 2.0", "y * 2.0  # why", [*BOTH, MODULE, ANSWERS], ""),
+    "a tag": (SOURCE, 'tags=["timed"]', 'tags=["timed", "optional"]', [*BOTH, KNOWN], ""),
+    "edited by hand": (KNOWN, "timed", "optional", [KNOWN], DIFFERS),
     "check module": (f"{HOUSE}/check/lessons/tiny.py", "wrong", "bad", BOTH, DEPENDS),
     "lessonkit": (f"{HOUSE}/numbers.py", "import math", "import  math", BOTH, DEPENDS),
     "the hook": (f"{HOUSE}/_hook.py", "import ast", "import  ast", BOTH, DEPENDS),
@@ -541,14 +545,14 @@ TEXTS = {  # what was changed: (file, old text, new text, files that are stale, 
         "dumps(x)",
         "dumps(y)",
         ["lessons_src/fromscratch/light.py"],
-        EXPORTS_DIFFER,
+        DIFFERS,
     ),
     "edited package": (
         "lessons_src/fromscratch/__init__.py",
         "LIMIT",
         "LIMITS",
         ["lessons_src/fromscratch/__init__.py"],
-        EXPORTS_DIFFER,
+        DIFFERS,
     ),
     "no JSON": (LEARNER[0], "{", "<", LEARNER, "was not made by coursebuild"),
 }
@@ -562,7 +566,7 @@ CELLS_BY_HAND = {  # what was changed by hand: (file, change of the notebook, wh
 }
 FILES = {  # what was done: (how, file that is stale, why)
     "a notebook is missing": (lambda c: (c / LEARNER[0]).unlink(), LEARNER, "is missing"),
-    "a module is missing": (lambda c: (c / MODULE).unlink(), [MODULE], EXPORTS_DIFFER),
+    "a module is missing": (lambda c: (c / MODULE).unlink(), [MODULE], DIFFERS),
     "a new record": (lambda c: (c / "data/runs/quarter.json").write_bytes(b"{}"), BOTH, DEPENDS),
     "orphan notebook": (
         lambda c: shutil.copy(c / BOTH[1], c / "notebooks/01_old.ipynb"),
@@ -585,7 +589,7 @@ def find_stale(tiny, how, files, words, capsys):
     assert command.main(["--check"], tiny) == 1
     out, err = capsys.readouterr()
     assert all(line in out for line in found) and "make notebooks" in err
-    if words not in (ORPHAN, EXPORTS_DIFFER):
+    if set(files) & set(BOTH):
         assert stale.changed(whole(tiny).lessons[0])
 
 

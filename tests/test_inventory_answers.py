@@ -14,7 +14,7 @@ import pytest
 from nbclient import NotebookClient
 
 from lessonkit import _work
-from lessonkit.inventory import answer, answers, report, result
+from lessonkit.inventory import answer, answers, item_report, result
 from lessonkit.inventory.__main__ import main
 from lessonkit.inventory.answers import collect
 from lessonkit.inventory.questions import items, questions, right_letter, themes
@@ -339,7 +339,7 @@ def test_the_item_report_against_formulas_of_its_own(tmp_path, capsys):
         biserial = (mean(with_) - mean(without)) / spread * (share * (1 - share)) ** 0.5
         assert float(row["discrimination"]) == pytest.approx(biserial)
         assert f"{biserial:.2f}" in said
-    found, both = report.gains(learners)
+    found, both = item_report.gains(learners)
     before, after, gain = found["all"]
     share = {form: mean([one.right(name) for one in learners for name in questions(form)]) for form in "AB"}
     assert both == 24 and (before, after) == pytest.approx((share["A"], share["B"])) and share["B"] > share["A"]

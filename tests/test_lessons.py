@@ -13,7 +13,7 @@ import pytest
 
 from coursebuild import editions, minutes, syntax
 from coursebuild.source import BEGIN, END, blank
-from lessonkit import plot
+from lessonkit import course, plot
 from tests.helpers import ROOT, SOURCES, read
 
 IDS = [path.stem for path in SOURCES]
@@ -163,7 +163,7 @@ def prose(path):
 
 def headings(path):
     """Return the second-level headings of a lesson, in order."""
-    return [line[3:] for cell in prose(path) for line in outside_fences(cell.source) if line.startswith("## ")]
+    return [section.heading for section in course.lessons()[path.stem].sections if section.level == 2]
 
 
 def outside_fences(source):
@@ -172,8 +172,7 @@ def outside_fences(source):
 
 def said_minutes(path):
     """Return the learner's minutes for the core of a lesson, as it says itself; 0 if it does not."""
-    found = minutes.PRINTED.findall("\n".join(cell.source for cell in prose(path)))
-    return int(found[0]) if len(found) == 1 else 0
+    return course.lessons()[path.stem].minutes
 
 
 @every_lesson
@@ -200,20 +199,19 @@ def test_a_lesson_opens_with_what_breaks(path):
 
 @every_lesson
 def test_predictions_and_recall(path):
-    names = [name.split()[0] for name in read(path).questions]
+    questions = course.lessons()[path.stem].questions
+    names = [question.kind for question in questions]
     assert names.count("Predict") >= 6, f"{names.count('Predict')} predictions, expected at least six"
     assert path.stem.startswith("01") or 3 <= names.count("Recall") <= 5, "three to five recall questions"
     assert not re.search(r"^\*\*Predict[^*\d]*\*\*", "\n".join(cell.source for cell in prose(path)), re.MULTILINE)
-    rights = [
-        next(i for i, option in enumerate(options) if option["right"]) for options in read(path).questions.values()
-    ]
+    rights = [[option["right"] for option in question.options].index(True) for question in questions]
     assert len(set(rights)) > 1, "the right answer is always in the same place"
 
 
 @every_lesson
 def test_the_minutes_are_the_models(path):
-    assert minutes.wrong(path.stem) == []
-    assert minutes.total(minutes.of(path.stem)) <= 60.5, "the core takes at most 60 minutes"
+    assert minutes.wrong(course.lessons()[path.stem]) == []
+    assert minutes.total(course.lessons()[path.stem]) <= 60.5, "the core takes at most 60 minutes"
 
 
 @every_lesson
@@ -276,45 +274,32 @@ def test_sections_are_numbered_in_order(path):
 # ----------------------------------------------------------------------------------------------------------- exercises
 
 
-def cards(path):
-    return [
-        (cell, re.search(r"# Exercise (\d+)\.(\d+) · ([●○]{5}) · (\d+) min", cell.source))
-        for cell in read(path).code("exercise")
-    ]
-
-
 @every_lesson
 def test_exercises_and_their_cards(path):
-    found = cards(path)
-    assert 3 <= len(found) <= 6
-    number = int(path.stem[:2])
-    assert [(int(card[1]), int(card[2])) for _, card in found] == [(number, n) for n in range(1, len(found) + 1)]
+    lesson = course.lessons()[path.stem]
+    assert 3 <= len(lesson.exercises) <= 6
+    numbers = [f"{lesson.number}.{n}" for n in range(1, len(lesson.exercises) + 1)]
+    assert [exercise.number for exercise in lesson.exercises] == numbers
+    cells = {cell.id: cell for cell in read(path).code("exercise")}
     problems = [
-        (cell, f"difficulty {card[3]}, expected filled dots first")
-        for cell, card in found
-        if not re.fullmatch("●+○*", card[3])
+        (cells[exercise.id], f"its card says {exercise.dots}, {exercise.minutes} min, expected filled dots first")
+        for exercise in lesson.exercises
+        if not (1 <= exercise.minutes <= 20 and f" {exercise.dots} " in exercise.source)
     ]
-    problems += [(cell, f"{card[4]} min") for cell, card in found if not 1 <= int(card[4]) <= 20]
     none(path, problems)
-    writing = sum(int(card[4]) for cell, card in found if "optional" not in cell.tags)
-    assert writing <= said_minutes(path), "the exercises alone take longer than the lesson says"
+    writing = sum(exercise.minutes for exercise in lesson.core)
+    assert writing <= lesson.minutes, "the exercises alone take longer than the lesson says"
 
 
 @every_lesson
 def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
-    state, problems = None, []
-    for cell in read(path).code():
-        if "exercise" in cell.tags:
-            if state:
-                problems.append((state, "the next exercise comes before a check"))
-            state = cell
-        elif "check" in cell.tags:
-            if not re.search(r"^check\.[a-z]\w*\(.+\)$", cell.source, re.MULTILINE):
-                problems.append((cell, "a check cell calls check.NAME(...)"))
-            if "optional" in (state.tags if state else []) and "optional" not in cell.tags:
-                problems.append((cell, "the check of an optional exercise is optional too"))
-            state = None
-    none(path, problems + ([(state, "the last exercise has no check")] if state else []))
+    lesson = course.lessons()[path.stem]
+    assert [exercise.name for exercise in lesson.exercises if not exercise.checks] == []
+    strays = [code.source for code in lesson.code if "check" in code.tags]
+    assert strays == [], "a check cell stands right below its exercise, or below its hint"
+    for exercise in lesson.exercises:
+        tagged = {"optional" in cell.tags for cell in [exercise, *exercise.checks]}
+        assert len(tagged) == 1, f"{exercise.name}: the check of an optional exercise is optional too"
 
 
 @every_lesson

@@ -24,8 +24,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from coursebuild import command, digest, editions, export
-from coursebuild.frame import answers
+from coursebuild import command, digest, editions, export, generated, manifest
 from coursebuild.source import blank
 from lessonkit import _keeping, _kept, _trying, _work, attempts, check, mine
 from tests.banks import softmax
@@ -83,14 +82,14 @@ def test_an_export_takes_from_the_course_what_its_lesson_takes_from_mine(tmp_pat
 def test_a_lesson_depends_on_the_course_s_own_of_what_it_takes_from_mine(tmp_path):
     text = TITLE + "# %%\nfrom lessonkit.mine import early\n"
     root = project(tmp_path, {"01_one.py": ONE, "02_tiny.py": text})
-    export.write(whole(root))
-    assert export.folder(root) / "one.py" in digest.depends(whole(root).lessons[1])
+    generated.write(whole(root))
+    assert root / export.FOLDER / "one.py" in digest.depends(whole(root).lessons[1])
 
 
 def test_the_answers_of_a_lesson_are_the_functions_and_classes_that_its_checks_take(tmp_path):
     more = ONE + '# %% tags=["exercise"]\n# Exercise 1.2 · ●●○○○ · 5 min\n### BEGIN SOLUTION\nn = 2\n### END SOLUTION\n'
     more += '# %% tags=["check"]\ncheck.number(n)\n'
-    assert answers(lesson(tmp_path, more, "01_one.py")) == {"early": "early"}
+    assert manifest.lesson(lesson(tmp_path, more, "01_one.py")).answers == {"early": "early"}
 
 
 # ------------------------------------------------------------------------------------------------- without a learner
@@ -771,9 +770,9 @@ TAKES = TITLE + "# %%\nfrom lessonkit.mine import early\n\nprint(early(2))\n"
 @pytest.mark.trains
 def test_builds_nbval_and_solutions_never_use_it_whatever_lies_in_work(tmp_path):
     """A course of two toy lessons, and a work/mine that gives itself away; then a learner's kernel, which uses it."""
-    leave = shutil.ignore_patterns("__pycache__", "questions", "[a-z]*.py")
+    leave = shutil.ignore_patterns("__pycache__", "[a-z]*.py")
     kit = tmp_path / "lessons_src/lessonkit"
-    shutil.copytree(ROOT / "lessons_src/lessonkit", kit, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "lessons_src/lessonkit", kit, ignore=shutil.ignore_patterns("__pycache__", "[01]*.json"))
     shutil.rmtree(kit / "check/lessons")
     shutil.copytree(ROOT / "lessons_src/lessonkit/check/lessons", kit / "check/lessons", ignore=leave)
     (kit / "check/lessons/one.py").write_text("def early(answer):\n    assert answer(2)\n")

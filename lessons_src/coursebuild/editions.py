@@ -169,7 +169,7 @@ def fingerprint(made):
 
 def text_of(cell):
     """Return the text of a cell of a stored notebook, which may be a list of lines."""
-    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+    return "".join(cell["source"])
 
 
 def refuse_edited(path, root):

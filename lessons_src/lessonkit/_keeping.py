@@ -7,7 +7,7 @@ does something besides computing, is refused in one sentence, and later lessons 
 import ast
 import datetime
 
-from lessonkit import _allowed, _kept, _trying, _work
+from lessonkit import _allowed, _kept, _trying, _work, course
 from lessonkit._program import needed, statements
 from lessonkit._tones import in_notebook
 from lessonkit._trying import Refused
@@ -18,19 +18,16 @@ def keep(check, answer):
 
     check: its name. Never raises an Exception: whatever is wrong, the lesson goes on.
     """
-    from lessonkit.check import asking  # here, because check imports this module
-
     folder = _work.folder()
     if folder is None or not in_notebook():
         return
-    lesson, item = asking.exercise(check) or (None, "")
-    names = {its: name for name, its in asking.answers().get(lesson, {}).items()}
+    lesson, exercise = course.checks()[check]
+    names = {its: name for name, its in exercise.answers.items()}
     if check not in names:  # a quiz: its answer is a number or a dictionary
         return
-    name, exercise = names[check], item.removeprefix("Exercise ")
     place = f"{folder.name}/mine"
     try:
-        said = _keep(folder / "mine" / f"{lesson}.py", exercise, name, check, answer)
+        said = _keep(folder / "mine" / f"{lesson.module}.py", exercise.number, names[check], check, answer)
     except Refused as error:
         said = f"It is not kept in {place}, because {error}."
     except TimeoutError:

@@ -8,11 +8,11 @@ its functions are read when they are called, from what is bound in the end.
 import ast
 import builtins
 import functools
-import re
 import symtable
 from dataclasses import dataclass
 
-CARD = re.compile(r"# Exercise \d+\.\d+\b")
+from lessonkit.course import CARD
+
 OUTSIDE = {"__name__", "__doc__"} | set(dir(builtins)) - {"display", "get_ipython"}  # the last two are IPython's
 
 

@@ -4,7 +4,7 @@ import contextlib
 import sys
 import types
 
-from lessonkit import _allowed, attempts
+from lessonkit import _allowed, attempts, course
 
 
 class Refused(Exception):
@@ -31,11 +31,10 @@ def execute(kept, path):
 def passes(module, lesson, name):
     """Put what a module holds under a name through its check, once more; Refused if it does not pass."""
     from lessonkit import check
-    from lessonkit.check import asking
 
     if not hasattr(module, name):
         raise Refused(f"it does not bind {name}")
-    plain = getattr(check, asking.answers()[lesson][name]).__wrapped__  # it is not counted in the summary
+    plain = getattr(check, course.answers()[lesson][name]).__wrapped__  # it is not counted in the summary
     with _apart(module):
         try:
             plain(getattr(module, name))

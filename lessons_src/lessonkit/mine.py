@@ -10,9 +10,8 @@ import importlib
 import sys
 import types
 
-from lessonkit import _kept, _trying, _work
+from lessonkit import _kept, _trying, _work, course
 from lessonkit._trying import Refused
-from lessonkit.check import asking
 
 _running = set()  # the lessons whose files are run just now: a file that asks for itself gets the course's
 
@@ -27,7 +26,7 @@ def __getattr__(name):
             f"course builds is in the package fromscratch: write from fromscratch import {name}."
         )
     lesson, check = made[name]
-    exercise = asking.exercise(check)[1].removeprefix("Exercise ")
+    exercise = course.checks()[check][1].number
     folder, why_not = _work.folder(), ""
     if folder and lesson not in _running:
         try:
@@ -56,7 +55,7 @@ def home(name):
 def _made():
     """Return {name: (lesson, check)} of what an exercise makes and fromscratch holds."""
     homes = importlib.import_module("fromscratch")._HOME
-    answers = asking.answers()
+    answers = course.answers()
     return {name: (lesson, answers[lesson][name]) for name, lesson in homes.items() if name in answers.get(lesson, ())}
 
 

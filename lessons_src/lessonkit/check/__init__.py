@@ -9,10 +9,8 @@ the folder lessons, which is loaded when one of its checks is first asked for.
 
 import functools
 import importlib
-import re
-from pathlib import Path
 
-from lessonkit import _keeping, _threads  # noqa: F401  _threads sets how many torch uses
+from lessonkit import _keeping, _threads, course  # noqa: F401  _threads sets how many torch uses
 from lessonkit._hook import YourTurn
 from lessonkit.check import asking
 from lessonkit.check.asking import predict, recall
@@ -24,21 +22,11 @@ __all__ = ["NotYet", "YourTurn", "predict", "recall", "summary"]
 _verdicts = {}  # name of a check: whether its last answer in this kernel was right
 
 
-@functools.cache
-def where():
-    """Return {name of a check: name of the module that defines it}, read from the sources without importing them."""
-    return {
-        name: path.stem
-        for path in sorted(Path(__file__).parent.glob("lessons/[a-z]*.py"))
-        for name in re.findall(r"^def ([a-z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    }
-
-
 def __getattr__(name):
-    modules = where()
-    if name in modules:
-        return _kept(name, getattr(importlib.import_module(f"{__name__}.lessons.{modules[name]}"), name))
-    raise AttributeError(f"there is no check.{name}; the checks are: {', '.join(sorted(modules))}")
+    if name in course.checks():
+        lesson, _ = course.checks()[name]
+        return _kept(name, getattr(importlib.import_module(f"{__name__}.lessons.{lesson.module}"), name))
+    raise AttributeError(f"there is no check.{name}; the checks are: {', '.join(sorted(course.checks()))}")
 
 
 def _kept(name, check):
@@ -60,4 +48,4 @@ def summary(lesson):
 
 
 def __dir__():
-    return sorted([*__all__, *where()])
+    return sorted([*__all__, *course.checks()])

@@ -1,4 +1,4 @@
-"""All lessons of the course together. One that is broken is named and set aside, and the others go on."""
+"""The sources of all lessons together. One that is broken is named and set aside, and the others go on."""
 
 import contextlib
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from coursebuild.source import ROOT, LessonError, read
 
 
 @dataclass
-class Course:
-    """The lessons of a folder. root: it holds lessons_src, notebooks and data. paths: of all sources, in order.
+class Sources:
+    """The sources of a folder. root: it holds lessons_src, notebooks and data. paths: of all sources, in order.
 
     lessons: those that nothing is wrong with so far. errors: what is wrong with the others, a LessonError each.
     package: {file name: text} of fromscratch.
@@ -39,8 +39,8 @@ class Course:
 
 
 def load(root=ROOT):
-    """Return the Course of a folder: every lesson read, and checked by itself and against the others."""
-    course = Course(root, sorted((root / "lessons_src/lessons").glob("*.py")))
+    """Return the Sources of a folder: every lesson read, and checked by itself and against the others."""
+    course = Sources(root, sorted((root / "lessons_src/lessons").glob("*.py")))
     for path in course.paths:
         with course.stopping():
             course.lessons.append(read(path))

@@ -3,41 +3,41 @@
 import re
 import textwrap
 
-from coursebuild.questions import LETTERS
-from teaching import material
+from lessonkit.course import Question, lessons
 from teaching.plan import sections, words
 
 SOLUTIONS = "notebooks/solutions"
 FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
 
 
-def lesson(stem, root=material.ROOT, folder=words.FOLDER):
+def lesson(stem, folder=words.FOLDER):
     """Return the plan of a lesson's session."""
-    there = sections.of(stem, root)
+    there = sections.of(stem)
     said = words.read(stem, there, folder)
-    core = [there[key] for key in sections.core(stem, root)]
-    read = material.read(stem, root)
+    core = [there[key] for key in sections.core(stem)]
+    known = sections.lesson(stem)
     lines = [
-        f"# {read.number} · {read.title}",
-        f"**Minutes.** {sections.printed(stem, root)} for one reader, {_sum(core)} in a class, where a question takes "
+        f"# {known.number} · {known.title}",
+        f"**Minutes.** {known.minutes} for one reader, {_sum(core)} in a class, where a question takes "
         f"{sections.CLASS_QUESTION:g} min; {_sum(_optional(there))} more are optional. The clock below is the class's.",
         f"**In 60 minutes.** {_cut(core, said.home)}",
         f"**Prepare.** {said.prepare}",
-        f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(read.number, root),
+        f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(known.number),
     ]
     clock = 0.0
     for one in core:
         lines += _section(one, clock, said, f"{FROM_HERE}/{stem}.ipynb")
-        clock += one.in_class
+        clock += sections.in_class(one)
     lines.append("## Drop this if you are late")
     for key, (why, tell) in said.late.items():
-        settles = "; ".join(sections.misconceptions(root).get(key, []))
+        settles = "; ".join(sections.misconceptions().get(key, []))
         index = f" Lesson 14's index refers to it: {settles}." if settles else ""
-        lines.append(f"- **{_title(there[key])}** ({_minutes(there[key].in_class)}). {why} Tell: “{tell}”{index}")
+        takes = _minutes(sections.in_class(there[key]))
+        lines.append(f"- **{_title(there[key])}** ({takes}). {why} Tell: “{tell}”{index}")
     lines.append("## And if you are early")
     for key, text in said.early.items():
         under = f"in “{there[key].under}”, " if there[key].under else ""
-        lines.append(f"- **{_title(there[key])}** ({under}{_minutes(there[key].in_class)}). {text}")
+        lines.append(f"- **{_title(there[key])}** ({under}{_minutes(sections.in_class(there[key]))}). {text}")
     return _joined(lines)
 
 
@@ -59,18 +59,18 @@ def course(one):
     return _joined(lines)
 
 
-def index(courses, root=material.ROOT):
+def index(courses):
     """Return the page that leads to all plans."""
     lines = [
         "# Plans",
         "Minutes of the core for one reader, in a class, in a class with the cut; and of what is optional.",
     ]
     lines.append("| lesson | reader | class | cut | optional |\n|---|---|---|---|---|")
-    for stem in material.stems(root):
-        found, read = sections.of(stem, root), material.read(stem, root)
-        core, home = [found[key] for key in sections.core(stem, root)], words.read(stem, found).home
-        cells = (sections.printed(stem, root), _sum(core), _sum(core, home), _sum(_optional(found)))
-        lines[-1] += f"\n| [{read.number} · {read.name}]({stem}.md) | {' | '.join(map(str, cells))} |"
+    for stem, known in lessons().items():
+        found = sections.of(stem)
+        core, home = [found[key] for key in sections.core(stem)], words.read(stem, found).home
+        cells = (known.minutes, _sum(core), _sum(core, home), _sum(_optional(found)))
+        lines[-1] += f"\n| [{known.label}]({stem}.md) | {' | '.join(map(str, cells))} |"
     lines.append("Courses, with the minutes of a class:")
     for one in courses:
         whole = sum(session.minutes for session in one.sessions)
@@ -104,11 +104,11 @@ def _sentences(text, count):
 def _section(one, clock, said, solutions):
     """Return the lines about a section, its items in the notebook's order."""
     home = " · homework in 60 minutes" if one.key in said.home else ""
-    lines = [f"## {_clock(clock)} · {_title(one)} · {_minutes(one.in_class)}{home}"]
+    lines = [f"## {_clock(clock)} · {_title(one)} · {_minutes(sections.in_class(one))}{home}"]
     lines += [f"**Open.** {text}" for text in said.open.get(one.key, [])]
-    for item in one.items:
-        mark = " (homework in 60 minutes)" if sections.label(item) in said.home else ""
-        if isinstance(item, material.Question):
+    for item in sections.asked(one):
+        mark = " (homework in 60 minutes)" if item.name in said.home else ""
+        if isinstance(item, Question):
             lines += _question(item, said, mark)
         else:
             lines += _exercise(item, said, mark, f"{solutions}#{one.heading.replace(' ', '-')}")
@@ -116,9 +116,9 @@ def _section(one, clock, said, solutions):
 
 
 def _question(item, said, mark):
-    name = sections.label(item)
+    name = item.name
     lines = [f"**{name}.**{mark} {item.asked}"]
-    for letter, option in zip(LETTERS, item.options, strict=False):
+    for letter, option in item.by_letter.items():
         which = f"**{letter}, right:**" if option["right"] else f"{letter}:"
         lines.append(f"- {which} {option['text']} ({option['reason']})")
     if name in said.ask:
@@ -130,22 +130,22 @@ def _exercise(item, said, mark, solution):
     names, text = task(item)
     called = ", ".join(f"`{name}`" for name in names)
     about = f"{item.dots} {called}, {_minutes(sections.cost(item))}. {text} [Solution]({solution})"
-    lines = [f"**Exercise {item.number}**{mark} {about}"]
+    lines = [f"**{item.name}**{mark} {about}"]
     return lines + [f"- If the check says “{quote}”: {means}" for quote, means in said.expect.get(item.number, [])]
 
 
 def _cut(core, home):
     """Say what is homework where a session has 60 minutes, and what that leaves."""
-    parts = [f"{_title(one)} ({one.in_class:.1f} min)" for one in core if one.key in home]
-    for item in [item for one in core for item in one.items]:
-        if sections.label(item) in home:
-            parts.append(f"{sections.label(item)} ({sections.cost(item):.1f} min)")
+    parts = [f"{_title(one)} ({sections.in_class(one):.1f} min)" for one in core if one.key in home]
+    for item in [item for one in core for item in sections.asked(one)]:
+        if item.name in home:
+            parts.append(f"{item.name} ({sections.cost(item):.1f} min)")
     return f"Homework: {', '.join(parts)}. What is left takes {_sum(core, home)} min."
 
 
-def _waits(number, root):
+def _waits(number):
     """Say how long the class waits if all cells are run, where the README has it."""
-    took = sections.seconds(root).get(number)
+    took = sections.seconds().get(number)
     return f". To run all of it takes about {took} s on the two cores of the builder (README)." if took else "."
 
 
