@@ -9,13 +9,17 @@ from torch.nn import functional as F
 from lessonkit.check.lessons.cnn import _axes, _shape, _Small, _with_norms
 
 
+class DoesNotFit(ValueError):
+    """A kind of ValueError is a ValueError."""
+
+
 def right_list(size, kernel_size, stride=1, padding=0, dilation=1):
     shape = [
         math.floor((L + 2 * p - d * (k - 1) - 1) / s + 1)
         for L, k, s, p, d in _axes(size, kernel_size, stride, padding, dilation)
     ]
     if min(shape) < 1:
-        raise ValueError("does not fit")
+        raise DoesNotFit(f"{size} and {kernel_size}")
     return tuple(shape)
 
 
@@ -36,13 +40,13 @@ def ask_pytorch_for_two_axes(size, kernel_size, stride=1, padding=0, dilation=1)
 
 def right_dry_run(net, norm, size):
     """Measures the sizes with an image of zeros, instead of computing them."""
-    x = torch.zeros(1, next(layer for layer in net if isinstance(layer, nn.Conv2d)).in_channels, *size)
+    channels = next(layer for layer in net if isinstance(layer, nn.Conv2d)).in_channels
+    x = torch.zeros(1, channels, *size)
     out = nn.Sequential()
     for layer in net:
         out.append(layer)
-        if x.dim() == 4 and not isinstance(layer, nn.Linear):
-            with torch.no_grad():
-                x = layer(x)
+        with torch.no_grad():
+            x = layer(x)
         if isinstance(layer, nn.Conv2d):
             out.append(norm(*x.shape[1:]))
     return out

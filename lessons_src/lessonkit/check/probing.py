@@ -86,9 +86,9 @@ def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
 
 
 def filled(layer, seed):
-    """Give every parameter of a layer random values, in order; return the layer."""
+    """Give every parameter of a layer random values, in the order of their names; return the layer."""
     with torch.no_grad():
-        for i, parameter in enumerate(layer.parameters()):
+        for i, (_, parameter) in enumerate(sorted(layer.named_parameters())):
             parameter.copy_(draw(seed + i, *parameter.shape))
     return layer
 

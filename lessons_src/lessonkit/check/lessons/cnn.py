@@ -1,6 +1,6 @@
 """Checks of lesson 9: sizes of convolutions, norms put into a net, three broken runs, a published CNN."""
 
-import copy
+import copy  # noqa: F401  a known mistake calls it
 import math
 from itertools import pairwise
 
@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, Probe, draw, examine, known, raised, values
+from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
+from lessonkit.check.core import Probe, draw, examine, known, raised, values
 
 # ------------------------------------------------------------------------------------ 9.1: sizes of convolutions
 
@@ -23,9 +24,11 @@ def _shape(size, kernel_size, stride=1, padding=0, dilation=1):
     shape = []
     for L, k, s, p, d in _axes(size, kernel_size, stride, padding, dilation):
         reach = d * (k - 1) + 1
-        if reach > L + 2 * p:
+        refused = reach > L + 2 * p
+        if refused:
             raise ValueError("the kernel does not fit")
-        shape.append((L + 2 * p - reach) // s + 1)
+        places = (L + 2 * p - reach) // s + 1
+        shape.append(places)
     return tuple(shape)
 
 
@@ -33,6 +36,8 @@ def _run_shape(args, kwargs):
     def run(answer):
         try:
             out = answer(*args, **kwargs)
+        except ValueError:  # or a kind of it
+            return {"the shape": "a ValueError"}
         except Exception as error:
             return {"the shape": raised(error)}
         if isinstance(out, tuple):
@@ -67,57 +72,86 @@ _SHAPE_PROBES = [
     _sized("a kernel that does not fit one of the axes", (8, 2), 3),
     _sized("a dilated kernel that does not fit", (8, 8), 5, dilation=2),
     _sized("a kernel that does not fit in spite of padding", (2, 2), 5, padding=1),
+    _sized("padding larger than the kernel, and a stride larger than the image", (2, 3), 1, stride=9, padding=4),
+    *(
+        _sized(f"settings drawn at random, number {n}", *(tuple(row[:2].tolist()) for row in rows[:2]), **settings)
+        for n, rows in enumerate(draw(7, 20, 4, 2).abs().mul(5).long() + 1)
+        for settings in [{"stride": tuple(rows[2].tolist()), "dilation": tuple(rows[3].tolist()), "padding": n % 4}]
+    ),
 ]
-
-_SIZE = "(L + 2 * p - reach) // s + 1"
-_RULES = {  # what is put in its place
-    "(L + 2 * p - reach) / s + 1": "the division leaves a fraction. A kernel that hangs over the edge by a part of its stride is not placed: round down, with //.",
-    "round((L + 2 * p - reach) / s + 1)": "rounded to the nearest. The last step is taken only if it fits whole: round down, with //.",
-    "round((L + 2 * p - reach) / s) + 1": "rounded to the nearest. The last step is taken only if it fits whole: round down, with //.",
-    "math.ceil((L + 2 * p - reach) / s) + 1": "rounded up. The last step is taken only if it fits whole: round down, with //.",
-    "(L + 2 * p - reach) // s": "the + 1 at the end is missing: the first place counts before any step is taken.",
-    "(L + 2 * p - d * (k - 1)) // s + 1": "the - 1 in the bracket is missing. A kernel of k reaches over d * (k - 1) + 1 pixels.",
-    "(L + 2 * p - d * (k - 1)) // s": "the + 1 is inside the division (or both ones are missing). Count the steps first, (...) // s, then add the first place.",
-    "(L + p - reach) // s + 1": "padding counts once. It is added on both sides: 2 * p.",
-    "(L - reach) // s + 1": "padding is left out.",
-    "(L + 2 * p - k) // s + 1": "dilation is left out. It spreads the kernel: k taps reach over d * (k - 1) + 1 pixels.",
-    "(L + 2 * p - d * k) // s + 1": "the reach of a dilated kernel is d * (k - 1) + 1, not d * k: there are gaps between the taps, none after the last.",
-    "L + 2 * p - reach + 1": "stride is left out.",
-    "math.ceil((L + 2 * p) / s)": "the padded size is divided by the stride, whatever the kernel. That is the rule for padding='same'.",
-}
-
-_REFUSAL = "if reach > L + 2 * p"
-_NEVER = f"{_REFUSAL} -> if False"
-_NO_ROOM = "Compare the reach of the kernel, d * (k - 1) + 1, with the padded size, L + 2 * p, and raise a ValueError."
-_LET_IN = "an image that the kernel does not fit into is not refused."
-_CUT_OFF = f"sizes that do not fit are cut off at 0 (or 1) instead of refused. {_NO_ROOM}"
 
 _SHAPE_MISTAKES = known(
     _shape,
-    {f"{_SIZE} -> {rule}": cause for rule, cause in _RULES.items()}
-    | {_NEVER: f"{_LET_IN} {_NO_ROOM}"}
-    | {f"{_SIZE} -> {rule} ; {_NEVER}": f"{cause.rstrip('.')}. Also, {_LET_IN}" for rule, cause in _RULES.items()}
-    # the same wrong size, refused where it is below 1
-    | {f"{_SIZE} -> {rule} ; {_REFUSAL} -> if {rule} < 1": cause for rule, cause in _RULES.items()}
-    | {
-        **{f"{_SIZE} -> max({least}, {_SIZE}) ; {_NEVER}": _CUT_OFF for least in (0, 1)},
-        f"{_REFUSAL} -> if {_SIZE} < 0": f"a size of 0 is let through. With a large stride the formula can give 0 where the kernel does not fit. {_NO_ROOM}",
-        f"{_REFUSAL} -> if reach > L": "the kernel is compared with the image without its padding. " + _NO_ROOM,
-        f"{_REFUSAL} -> if k > L + 2 * p": f"k is compared with the padded size; a dilated kernel reaches further. {_NO_ROOM}",
-        f"{_REFUSAL} -> if reach >= L + 2 * p": "a kernel that just fits has one place, an output of size 1. Refuse only what is larger.",
-        f"{_REFUSAL} -> if d * k > L + 2 * p": f"the refusal takes d * k for the kernel's reach, and so refuses a dilated kernel that fits. {_NO_ROOM}",
-        f"{_REFUSAL} -> if reach - 1 > L + 2 * p": f"the refusal is off by one: a kernel that is one pixel too large is let through. {_NO_ROOM}",
-        "tuple(shape) -> tuple(shape[::-1])": "H and W come out in the other order.",
-        "tuple(shape) -> shape": "a list comes back. The docstring promises a tuple: return tuple(shape).",
-        "tuple(shape) -> shape[0]": "one number comes back, for one axis. Return a tuple with a number for each axis.",
-        "tuple(shape) -> tuple(shape[:1] * len(shape))": "every axis gets the size of the first one.",
-        "tuple(shape) -> tuple(map(float, shape))": "the sizes are floats. Divide with //, which keeps whole numbers whole.",
-        "    return ->         return": "the return is inside the loop: only the first axis is computed.",
-    }
-    | {
-        f"ValueError -> {kind}": f"the docstring promises a ValueError, this is another kind: {kind}."
-        for kind in ("RuntimeError", "AssertionError", "TypeError")
-    },
+    """
+    # the division leaves a fraction. A kernel that hangs over the edge by a part of its stride is not placed. | Round down, with //.
+    places = (L + 2 * p - reach) / s + 1
+
+    # rounded to the nearest. The last step is taken only if it fits whole. | Round down, with //.
+    places = round((L + 2 * p - reach) / s + 1)
+
+    # rounded up. The last step is taken only if it fits whole. | Round down, with //.
+    places = math.ceil((L + 2 * p - reach) / s) + 1
+
+    # the + 1 at the end is missing: the first place counts before any step is taken.
+    places = (L + 2 * p - reach) // s
+
+    # the - 1 in the bracket is missing. A kernel of k reaches over d * (k - 1) + 1 pixels.
+    places = (L + 2 * p - d * (k - 1)) // s + 1
+
+    # padding counts once. It is added on both sides. | 2 * p.
+    places = (L + p - reach) // s + 1
+
+    # padding is left out.
+    places = (L - reach) // s + 1
+
+    # dilation is left out. It spreads the kernel: k taps reach over d * (k - 1) + 1 pixels.
+    places = (L + 2 * p - k) // s + 1
+
+    # the reach of a dilated kernel is d * (k - 1) + 1, not d * k: there are gaps between the taps, none after the last.
+    places = (L + 2 * p - d * k) // s + 1
+    # or
+    refused = d * k > L + 2 * p
+
+    # stride is left out.
+    places = L + 2 * p - reach + 1
+
+    # an image that the kernel does not fit into is not refused. | Compare the reach of the kernel, d * (k - 1) + 1, with the padded size, L + 2 * p, and raise a ValueError.
+    refused = False
+
+    # sizes that do not fit are cut off at 0 (or 1) instead of refused. | Compare the reach with the padded size, and raise a ValueError.
+    refused = False
+    places = max(0, (L + 2 * p - reach) // s + 1)
+    # or
+    refused = False
+    places = max(1, (L + 2 * p - reach) // s + 1)
+
+    # a size of 0 is let through. With a large stride the formula can give 0 where the kernel does not fit. | Compare the reach with the padded size.
+    refused = (L + 2 * p - reach) // s + 1 < 0
+
+    # the kernel is compared with the image without its padding.
+    refused = reach > L
+
+    # k is compared with the padded size; a dilated kernel reaches further.
+    refused = k > L + 2 * p
+
+    # a kernel that just fits has one place, an output of size 1. | Refuse only what is larger.
+    refused = reach >= L + 2 * p
+
+    # a stride larger than the image is refused, or padding larger than the kernel. Both are legal: only the reach has to fit.
+    refused = reach > L + 2 * p or s > L or p >= k
+
+    # H and W come out in the other order.
+    return tuple(shape[::-1])
+
+    # a list comes back. The docstring promises a tuple. | return tuple(shape).
+    return shape
+
+    # one number comes back, for one axis. | Return a tuple with a number for each axis.
+    return shape[0]
+
+    # the sizes are floats. | Divide with //, which keeps whole numbers whole.
+    return tuple(map(float, shape))
+    """,
 )
 
 
@@ -144,7 +178,7 @@ def _six(padding):
         layers += [nn.Conv2d(channels, 4 + depth, 3, padding=padding), nn.ReLU()]
         layers += [nn.MaxPool2d(2)] if depth in (1, 3) else []
         channels = 4 + depth
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(8, 10))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(14, 10))
 
 
 def _odd():
@@ -193,10 +227,10 @@ def _run_norms(make, size):
             return {"the result": raised(error)}
         weights = list(found.parameters()) if isinstance(found, nn.Module) else []
         own = list(net.parameters())
-        kept = len(weights) == len(own) and all(map(torch.equal, weights, own))
+        kept = len(weights) == len(own) and all(mine is its for mine, its in zip(weights, own, strict=True))
         same = list(net) == before
         return _described(found) | {
-            "the weights": "those of net" if kept else "others",
+            "the layers besides": "those of net" if kept else "others, or copies",
             "the given net is unchanged": same,
         }
 
@@ -215,77 +249,118 @@ def _with_norms(net, norm, size):
     layers = []
     for layer in net:
         layers.append(layer)
-        if isinstance(layer, (nn.Conv2d, nn.MaxPool2d)):
-            size = _shape(size, layer.kernel_size, stride=layer.stride, padding=layer.padding, dilation=layer.dilation)
-        if isinstance(layer, nn.Conv2d):
-            layers.append(norm(layer.out_channels, *size))
+        follows = isinstance(layer, (nn.Conv2d, nn.MaxPool2d))
+        if follows:
+            settings = {name: getattr(layer, name) for name in ("stride", "padding", "dilation")}
+            size = _shape(size, layer.kernel_size, **settings)
+        due = isinstance(layer, nn.Conv2d)
+        if due:
+            new = norm(layer.out_channels, *size)
+            layers.append(new)
     return nn.Sequential(*layers)
 
 
-def _after_relu(net, norm, size):
-    layers = list(_with_norms(net, norm, size))
+def _after_relu(layers):
+    """Swap each norm with an activation behind it."""
     for i in range(len(layers) - 1):
         if isinstance(layers[i], _Norm) and isinstance(layers[i + 1], (nn.ReLU, nn.Tanh)):
             layers[i], layers[i + 1] = layers[i + 1], layers[i]
-    return nn.Sequential(*layers)
+    return layers
 
 
-def _in_place(net, norm, size):
-    for i, layer in enumerate(_with_norms(net, norm, size)):
+def _put_into(net, layers):
+    """Insert the norms among layers into net itself."""
+    for i, layer in enumerate(layers):
         if isinstance(layer, _Norm):
             net.insert(i, layer)
     return net
 
 
-_AFTER = "the norm comes after the activation. It belongs between the convolution and the activation."
-_AT_RELU = (
-    "layers = [] -> layers, C = [], 1 ; layers.append(layer) -> layers.append(layer); C = getattr(layer, 'out_channels', C)"
-    " ; norm(layer.out_channels -> norm(C ; isinstance(layer, nn.Conv2d) -> isinstance(layer, "
-)
-_CHANGED = "the given net is changed. Collect the layers in a new list, and return a new nn.Sequential."
-_NOT_PUT_IN = "no norm was put in: the net comes back as it was."
-_SHARED = "convolutions of one shape share a norm. Each needs its own, with gains of its own: call norm anew."
-_APPEND, _NORM = "layers.append(layer)", "norm(layer.out_channels, *size)"
-_FOLLOWS, _SETTINGS = "isinstance(layer, (nn.Conv2d, nn.MaxPool2d))", ("stride", "padding", "dilation")
+_NORMS_MISTAKES = known(
+    _with_norms,
+    """
+    # the norm comes after the activation. It belongs between the convolution and the activation.
+    return nn.Sequential(*_after_relu(layers))
 
-_NORMS_MISTAKES = [
-    Mistake(_AFTER, _after_relu),
-    *known(
-        _with_norms,
-        {
-            _AT_RELU + "nn.ReLU)": _AFTER,
-            _AT_RELU + "(nn.ReLU, nn.Tanh))": _AFTER,
-            f"layers.append({_NORM}) -> layers.insert(-1, {_NORM})": "the norm comes before its convolution. It belongs after it: append the layer first.",
-            f"{_FOLLOWS} -> isinstance(layer, nn.Conv2d)": "pooling halves the image, and your size does not follow: update it for nn.MaxPool2d as well.",
-            f"{_FOLLOWS} -> False": "the size does not follow: every norm gets the size of the images that enter the net.",
-            f"{_APPEND} -> {_APPEND}; before = size ; *size) -> *before)": "norm gets the size of what enters the convolution. It normalizes what comes out.",
-            "out_channels -> in_channels": "norm gets in_channels. What comes out of the convolution has out_channels.",
-            "*size) -> *size[::-1])": "H and W are swapped.",
-            "layer.out_channels, *size -> *size, layer.out_channels": "the channels come last. Call norm(C, H, W).",
-            "size = _shape( -> size = tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else _shape(": "pooling does not always halve the image: let conv_output_shape compute it from the layer's settings.",
-            "layer.out_channels, *size -> *size": "norm gets the size only, without the channels: call norm(C, H, W).",
-            "*size) -> size)": "norm gets one tuple: call norm(C, H, W), with a star before the size.",
-            "layer.out_channels, *size -> [layer.out_channels, *size]": "norm gets one list: call norm(C, H, W).",
-            **{f", {s}=layer.{s} -> ": f"the layer's {s} is not handed to conv_output_shape." for s in _SETTINGS},
-            ", stride=layer.stride, padding=layer.padding, dilation=layer.dilation -> ": "only kernel_size is handed to conv_output_shape: stride, padding and dilation count as well.",
-            ", padding=layer.padding, dilation=layer.dilation -> ": "only kernel_size and stride are handed to conv_output_shape: padding and dilation count as well.",
-            "padding=layer.padding, dilation=layer.dilation -> padding=layer.dilation, dilation=layer.padding": "dilation and padding change places. Hand them on by name.",
-            f"isinstance(layer, nn.Conv2d) -> {_FOLLOWS} ; layer.out_channels -> getattr(layer, 'out_channels', 1)": "pooling layers get a norm, too. Only convolutions do.",
-            f"{_APPEND} -> layers += [layer] * {_FOLLOWS}": "layers that are neither convolution nor pooling get lost: append every layer.",
-            f"{_APPEND} -> layers += [layer] * isinstance(layer, nn.Conv2d)": "only the convolutions are kept: append every layer.",
-            f"{_APPEND} -> layers += [layer] * (not isinstance(layer, nn.Conv2d))": "the convolutions get lost: append every layer, then the norm.",
-            f"{_APPEND} -> layers.append(nn.Conv2d(layer.in_channels, layer.out_channels, layer.kernel_size) if isinstance(layer, nn.Conv2d) else layer)": "the convolutions are new ones, with random weights. Append the layers of net themselves.",
-            f"layers = [] -> layers, one = [], None ; layers.append({_NORM}) -> one = one or {_NORM}; layers.append(one)": "one norm is used at every place. Each convolution needs its own: call norm anew.",
-            f"layers = [] -> layers, made = [], dict() ; {_NORM} -> made.setdefault(size, {_NORM})": _SHARED,
-            f"layers = [] -> layers, made = [], dict() ; {_NORM} -> made.setdefault((layer.out_channels, size), {_NORM})": _SHARED,
-            "nn.Sequential(*layers) -> layers": "the result is a list. Put it into nn.Sequential(*layers).",
-            "nn.Sequential(*layers) -> nn.ModuleList(layers)": "nn.ModuleList holds layers, but does not run them. Return nn.Sequential(*layers).",
-            **dict.fromkeys(("nn.Sequential(*layers) -> net", "*layers -> *net"), _NOT_PUT_IN),
-        },
-    ),
-    Mistake(_CHANGED, _in_place),
-    Mistake(_CHANGED, lambda net, norm, size: nn.Sequential(*_in_place(net, norm, size))),
-]
+    # the norm comes before its convolution. It belongs after it. | Append the layer first.
+    new = layers.insert(-1, norm(layer.out_channels, *size))
+    return nn.Sequential(*(layer for layer in layers if layer is not None))
+
+    # pooling halves the image, and your size does not follow. | Update it for nn.MaxPool2d as well.
+    follows = isinstance(layer, nn.Conv2d)
+
+    # the size does not follow: every norm gets the size of the images that enter the net.
+    follows = False
+
+    # norm gets the size of what enters the convolution. It normalizes what comes out.
+    before = size
+    follows = (before := size) and isinstance(layer, (nn.Conv2d, nn.MaxPool2d))
+    new = norm(layer.out_channels, *before)
+
+    # norm gets in_channels. What comes out of the convolution has out_channels.
+    new = norm(layer.in_channels, *size)
+
+    # H and W are swapped.
+    new = norm(layer.out_channels, *size[::-1])
+
+    # the channels come last. | Call norm(C, H, W).
+    new = norm(*size, layer.out_channels)
+
+    # pooling does not always halve the image. | Let conv_output_shape compute it from the layer's settings.
+    size = tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else _shape(size, layer.kernel_size, **settings)
+
+    # norm gets the size only, without the channels. | Call norm(C, H, W).
+    new = norm(*size)
+
+    # norm gets one tuple. | Call norm(C, H, W), with a star before the size.
+    new = norm(layer.out_channels, size)
+
+    # the layer's stride is not handed to conv_output_shape.
+    settings = {name: getattr(layer, name) for name in ("padding", "dilation")}
+
+    # the layer's padding is not handed to conv_output_shape.
+    settings = {name: getattr(layer, name) for name in ("stride", "dilation")}
+
+    # the layer's dilation is not handed to conv_output_shape.
+    settings = {name: getattr(layer, name) for name in ("stride", "padding")}
+
+    # only kernel_size is handed to conv_output_shape: stride, padding and dilation count as well.
+    settings = {}
+
+    # pooling layers get a norm, too. Only convolutions do.
+    due = follows
+    new = norm(getattr(layer, "out_channels", 1), *size)
+
+    # the convolutions get lost. | Append every layer, then the norm.
+    return nn.Sequential(*(layer for layer in layers if not isinstance(layer, nn.Conv2d)))
+
+    # layers that are neither convolution nor pooling get lost. | Append every layer.
+    return nn.Sequential(*(layer for layer in layers if isinstance(layer, (nn.Conv2d, nn.MaxPool2d, _Norm))))
+
+    # the layers are copies. Asked are net's own, which share their weights with net. | Append the layers of net themselves.
+    return nn.Sequential(*copy.deepcopy(layers))
+
+    # one norm is used at every place. Each convolution needs its own. | Call norm anew.
+    new = next((other for other in layers if isinstance(other, _Norm)), None) or norm(layer.out_channels, *size)
+
+    # convolutions of one shape share a norm. Each needs its own, with gains of its own. | Call norm anew.
+    new = next((o for o in layers if isinstance(o, _Norm) and o.sizes == (layer.out_channels, *size)), None) or norm(layer.out_channels, *size)
+
+    # the result is a list. | Put it into nn.Sequential(*layers).
+    return layers
+
+    # nn.ModuleList holds layers, but does not run them. | Return nn.Sequential(*layers).
+    return nn.ModuleList(layers)
+
+    # no norm was put in: the net comes back as it was.
+    return net
+
+    # the given net is changed. | Collect the layers in a new list, and return a new nn.Sequential.
+    return _put_into(net, layers)
+    # or
+    return nn.Sequential(*_put_into(net, layers))
+    """,
+)
 
 
 def with_norms(answer):
@@ -331,14 +406,17 @@ class _Small(nn.Module):
         super().__init__()
         first = _shape(size, 3)
         second = _shape(first, 3)
-        self.conv1, self.norm1 = nn.Conv2d(3, 5, 3), nn.LayerNorm([5, *first])
-        self.conv2, self.norm2 = nn.Conv2d(5, 10, 3), nn.LayerNorm([10, *second])
+        self.conv1 = nn.Conv2d(3, 5, 3)
+        self.norm1 = nn.LayerNorm([5, *first])
+        self.conv2 = nn.Conv2d(5, 10, 3)
+        self.norm2 = nn.LayerNorm([10, *second])
         self.dense = nn.Linear(10 * math.prod(second), classes)
 
     def forward(self, images):
-        x = F.relu(self.norm1(self.conv1(images)))
-        x = F.relu(self.norm2(self.conv2(x)))
-        return self.dense(x.flatten(1))
+        a = F.relu(self.norm1(self.conv1(images)))
+        b = F.relu(self.norm2(self.conv2(a)))
+        logits = self.dense(b.flatten(1))
+        return logits
 
 
 _NAMES = ("conv1.weight", "norm1.weight", "norm1.bias", "conv2.weight", "norm2.weight", "norm2.bias", "dense.weight")
@@ -353,13 +431,13 @@ def _filled(net):
     return net
 
 
-def _small_probe(label, size, classes=None, dtype=torch.float64, tolerance=1e-9):
+def _small_probe(label, size, classes=None):
     def run(cls):
         net = cls(size, classes) if classes else cls(size)
         state = net.state_dict()
         seen = {f"the shape of {n}": tuple(state[n].shape) if n in state else "missing" for n in _NAMES}
-        net = _filled(net).to(dtype)
-        calls, images = [], draw(80, 2, 3, *size, dtype=dtype).requires_grad_()
+        net = _filled(net)
+        calls, images = [], draw(80, 2, 3, *size).requires_grad_()
         net.register_forward_hook(lambda *_: calls.append(1))
         given = images.clone()
         try:
@@ -367,70 +445,104 @@ def _small_probe(label, size, classes=None, dtype=torch.float64, tolerance=1e-9)
         except Exception as error:  # the shapes above tell one RuntimeError from another
             return seen | {"the logits": raised(error)}
         seen |= {"images after the call": given.detach(), "the logits": logits}
-        if isinstance(logits, torch.Tensor) and logits.requires_grad and dtype == torch.float64:
-            seen["gradient of images"] = torch.autograd.grad((logits * draw(81, *logits.shape)).sum(), images)[0]
         return seen | {"how often a forward hook was called": len(calls)}
 
-    return Probe(label, run, {"size": size} | ({"classes": classes} if classes else {}), tolerance)
-
-
-def _run_modes(cls):
-    net = _filled(cls((9, 7), 4))
-    images = draw(82, 2, 3, 9, 7)
-    try:
-        alone = copy.deepcopy(net)(images[:1])
-    except Exception as error:
-        return {"the logits of one image alone": raised(error)}
-    return {
-        "the logits in train()": net.train()(images),
-        "the logits in eval()": net.eval()(images),
-        "the logits of one image alone": alone,
-    }
+    return Probe(label, run, {"size": size} | ({"classes": classes} if classes else {}))
 
 
 _SMALL_PROBES = [
     _small_probe("images of 9 x 7 pixels, 4 classes", (9, 7), 4),
     _small_probe("images of 8 x 12 pixels, the default classes", (8, 12)),
-    Probe("train() and eval()", _run_modes),
-    # sums of 150 products, a norm and sums of 320 products of order 1: some hundred units of 6e-8
-    _small_probe("float32 images of 8 x 12 pixels", (8, 12), dtype=torch.float32, tolerance=1e-5),
 ]
-
-_ORDER = "Order: convolution, norm, ReLU."
-_LOGITS = "self.dense(x.flatten(1))"
-_CONV1, _CONV2 = "self.conv1(images)", "self.conv2(x)"
-_NORM1, _NORM2 = f"self.norm1({_CONV1})", f"self.norm2({_CONV2})"
+_OFFERED = (lambda cls: cls((9, 7), 4), draw(82, 3, 3, 9, 7))
+_SMALL_CONTRACT = Contract(
+    {"images": "B 3 9 7"},
+    use=lambda cls, sizes: cls((9, 7), 4),
+    sizes={"B": (2, 1, 17)},
+    values=("ordinary", "small"),
+    gradient=1,
+)
 
 _SMALL_MISTAKES = known(
     _Small,
-    {
-        f"def forward -> def __call__ ; {_LOGITS} -> torch.sigmoid({_LOGITS})": "the sigmoid is still there, and __call__ is still overridden: return logits, and define forward.",
-        f"{_LOGITS} -> torch.sigmoid({_LOGITS})": "the sigmoid is still there. Cross-entropy takes logits: return what dense gives.",
-        "def forward -> def __call__": "__call__ is overridden, so hooks are passed over. Define forward, and nn.Module's own __call__ does the rest.",
-        f"{_LOGITS} -> {_LOGITS}.softmax(-1)": "softmax comes before the cross-entropy, which has one of its own. Return what dense gives.",
-        f"{_LOGITS} -> {_LOGITS}.log_softmax(-1)": "log_softmax comes before the cross-entropy, which has one of its own (twice is once here, but it is not logits). Return what dense gives.",
-        f"{_LOGITS} -> {_LOGITS}.relu()": "a ReLU comes after dense. Logits may be negative: return what dense gives.",
-        "F.relu -> ": f"no ReLU. {_ORDER}",
-        f"F.relu({_NORM1}) -> {_NORM1}": "the first ReLU is missing. Order: convolution, norm, ReLU, both times.",
-        f"F.relu({_NORM2}) -> {_NORM2}": "the second ReLU is missing. Order: convolution, norm, ReLU, both times.",
-        f"F.relu({_NORM1}) -> self.norm1(F.relu({_CONV1})) ; F.relu({_NORM2}) -> self.norm2(F.relu({_CONV2}))": f"the ReLU comes before the norm. {_ORDER}",
-        f"{_NORM1} -> {_CONV1} ; {_NORM2} -> {_CONV2}": f"the norms are made, and not used in forward. {_ORDER}",
-        **dict.fromkeys((f"{_NORM1} -> {_CONV1}", f"{_NORM2} -> {_CONV2}"), "one of the norms is not used in forward."),
-        "[5, *first] -> first ; [10, *second] -> second": "the channels are missing in normalized_shape: that is a mean for each channel. Write [C, H, W].",
-        "nn.LayerNorm([5, *first]) -> nn.BatchNorm2d(5) ; nn.LayerNorm([10, *second]) -> nn.BatchNorm2d(10)": "that is BatchNorm. Asked is LayerNorm([C, H, W]).",
-        "nn.LayerNorm([5, *first]) -> nn.GroupNorm(1, 5) ; nn.LayerNorm([10, *second]) -> nn.GroupNorm(1, 10)": "GroupNorm(1, C) has the right statistics, and C gains. Asked is LayerNorm([C, H, W]).",
-        "first]) -> first], elementwise_affine=False) ; second]) -> second], elementwise_affine=False)": "the norms have no gain and bias. Leave elementwise_affine as it is.",
-        "_shape(first, 3) -> first": "the second convolution makes the image smaller again: its size is conv_output_shape of the first one's.",
-        "_shape(size, 3) -> size ; _shape(first, 3) -> first": "a convolution without padding makes the image smaller: H and W are those of its output.",
-        "_shape(size, 3) -> size ; _shape(first, 3) -> first ; , 3), -> , 3, padding=1),": "with padding=1 the sizes stay, but the published net has no padding: nn.Conv2d(3, 5, 3).",
-        "x.flatten(1) -> x": "dense takes (B, features): flatten all axes but the batch first, with flatten(1).",
-        "flatten(1) -> flatten()": "the batch is flattened as well. Keep axis 0: flatten(1).",
-        "*first] -> *first[::-1]] ; *second] -> *second[::-1]]": "H and W are swapped.",
-    },
+    """
+    # the sigmoid is still there, and __call__ is still overridden. | Return logits, and define forward.
+    def __call__(self, images):
+        return torch.sigmoid(self.forward(images))
+
+    # the sigmoid is still there. Cross-entropy takes logits. | Return what dense gives.
+    return torch.sigmoid(logits)
+
+    # __call__ is overridden, so hooks are passed over. | Define forward, and nn.Module's own __call__ does the rest.
+    def __call__(self, images):
+        return self.forward(images)
+
+    # softmax comes before the cross-entropy, which has one of its own. | Return what dense gives.
+    return logits.softmax(-1)
+
+    # log_softmax comes before the cross-entropy, which has one of its own (twice is once here, but it is not logits). | Return what dense gives.
+    return logits.log_softmax(-1)
+
+    # a ReLU comes after dense. Logits may be negative. | Return what dense gives.
+    return logits.relu()
+
+    # no ReLU. Order: convolution, norm, ReLU.
+    a, b = self.norm1(self.conv1(images)), self.norm2(self.conv2(self.norm1(self.conv1(images))))
+
+    # the second ReLU is missing. Order: convolution, norm, ReLU, both times.
+    b = self.norm2(self.conv2(a))
+
+    # the ReLU comes before the norm. Order: convolution, norm, ReLU.
+    a = self.norm1(F.relu(self.conv1(images)))
+    b = self.norm2(F.relu(self.conv2(a)))
+
+    # the norms are made, and not used in forward. Order: convolution, norm, ReLU.
+    a = F.relu(self.conv1(images))
+    b = F.relu(self.conv2(a))
+
+    # one of the norms is not used in forward.
+    a = F.relu(self.conv1(images))
+    # or
+    b = F.relu(self.conv2(a))
+
+    # the channels are missing in normalized_shape: that is a mean for each channel. | Write [C, H, W].
+    self.norm1, self.norm2 = nn.LayerNorm(first), nn.LayerNorm(second)
+
+    # that is BatchNorm. | Asked is LayerNorm([C, H, W]).
+    self.norm1, self.norm2 = nn.BatchNorm2d(5), nn.BatchNorm2d(10)
+
+    # GroupNorm(1, C) has the right statistics, and C gains. | Asked is LayerNorm([C, H, W]).
+    self.norm1, self.norm2 = nn.GroupNorm(1, 5), nn.GroupNorm(1, 10)
+
+    # the norms have no gain and bias. | Leave elementwise_affine as it is.
+    self.norm1 = nn.LayerNorm([5, *first], elementwise_affine=False)
+    self.norm2 = nn.LayerNorm([10, *second], elementwise_affine=False)
+
+    # the second convolution makes the image smaller again: its size is conv_output_shape of the first one's.
+    second = first
+
+    # a convolution without padding makes the image smaller: H and W are those of its output.
+    first, second = size, size
+
+    # with padding=1 the sizes stay, but the published net has no padding. | nn.Conv2d(3, 5, 3).
+    first, second = size, size
+    self.conv1 = nn.Conv2d(3, 5, 3, padding=1)
+    self.conv2 = nn.Conv2d(5, 10, 3, padding=1)
+
+    # dense takes (B, features): all axes but the batch are flattened first. | flatten(1).
+    logits = self.dense(b)
+    # or
+    logits = self.dense(b.flatten())
+
+    # H and W are swapped.
+    self.norm1, self.norm2 = nn.LayerNorm([5, *first[::-1]]), nn.LayerNorm([10, *second[::-1]])
+    """,
 )
 
 
 def small_cnn(answer):
     """Check a class SmallCNN(size, classes): two convolutions with LayerNorm([C, H, W]), logits (lesson 9)."""
-    tried = "two image sizes, shapes of all parameters, logits, gradient, hooks, train and eval"
-    examine(answer, "small_cnn", _SMALL_PROBES, _Small, _SMALL_MISTAKES, tried, kind="class")
+    tried = "two image sizes, shapes of all parameters, logits, gradients, hooks, train and eval"
+    stages = [(_SMALL_PROBES, ""), ([*of_a_layer(*_OFFERED), same_in_eval(*_OFFERED)], "")]
+    how = {"kind": "class", "contract": _SMALL_CONTRACT}
+    examine(answer, "small_cnn", stages, _Small, _SMALL_MISTAKES, tried, **how)
