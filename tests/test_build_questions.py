@@ -8,7 +8,6 @@ from coursebuild import minutes, questions
 from coursebuild.editions import notebook
 from lessonkit import check
 from lessonkit.check import asking
-from tests.helpers import ROOT
 from tests.toy import TITLE, lesson, project, refused, whole
 
 ASKED = """# %% [markdown]
@@ -267,8 +266,3 @@ def test_printed_minutes_are_held_against_the_model(said, optional, lines, tmp_p
         (tmp_path / folder / "02_tiny.ipynb").write_text(json.dumps({"cells": cells}))
     found = minutes.wrong("02_tiny", tmp_path)
     assert len(found) == lines and all("Write" in line for line in found)
-
-
-def test_the_model_reads_every_lesson_of_the_course(capsys):
-    assert minutes.main(["02"]) == 0
-    assert "02_statistics" in capsys.readouterr().out and minutes.total(minutes.of("02_statistics", ROOT)) > 20

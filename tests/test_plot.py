@@ -155,7 +155,7 @@ HARD = {  # figures that no lesson draws, and that an author may
     "long categories": lambda: plot.lines([f"({4**n}, {n}00)" for n in range(3, 8)], {"none": range(5)}, **LINES),
     "bars to the left and the right": lambda: plot.bars({"a": -1.3, "b": 0.4, "c": [-1.0, -3.0]}, **BARS, show=False),
     "long bars": lambda: plot.bars(
-        {name: number for number, name in enumerate(LONG)},
+        {f"{name} with a long explanation": number for number, name in enumerate(TEN)},
         vref={"one": 1, "two": 1.1, "three": 1.2},
         **BARS,
         show=False,
@@ -368,7 +368,7 @@ TABLES = {  # what: (picture, rows of its table, from which row on)
     ),
     "bars of several runs": (
         lambda: plot.bars({"a": [1, 3.0], "b": [2.0]}, x="%", **SHOWN),
-        ["bar,%,standard deviation,n", "a,2,1.41,2", "b,2,,1"],
+        ["bar,%,standard deviation,runs", "a,2,1.41,2", "b,2,,1"],
     ),
     "hist": (lambda: plot.hist({"a": [0.0, 0.1, 1]}, x="value", bins=2, **SHOWN), ["", "a,0,0.5,2", "a,0.5,1,1"]),
     "heat": (
