@@ -9,7 +9,6 @@ import importlib.util
 import json
 import shutil
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -179,27 +178,6 @@ def test_new_sums_replace_their_own_lines_and_keep_the_others(make_data, tmp_pat
         make_data.write_sums(tmp_path, "words.txt.gz")
         assert (tmp_path / "SHA256SUMS").read_text() == f"{empty}1  other.bin\n"
     assert capsys.readouterr().out == 2 * empty
-
-
-def test_the_digits_are_those_of_the_source(make_data):
-    images, labels = (part.numpy().astype(np.uint8) for part in data.digits())
-    make_data.expect("digits", images.tobytes() + labels.tobytes())
-    with pytest.raises(SystemExit, match="source of digits is another one"):
-        make_data.expect("digits", labels.tobytes())
-
-
-def test_make_data_says_what_it_needs(make_data, tmp_path, monkeypatch):
-    with pytest.raises(SystemExit, match="american-english is missing: unpack"):
-        make_data.read_words(tmp_path)
-    (tmp_path / make_data.WORD_LIST).parent.mkdir(parents=True)
-    (tmp_path / make_data.WORD_LIST).write_text("another\nlist\n")
-    with pytest.raises(SystemExit, match="source of words is another one"):
-        make_data.read_words(tmp_path)
-
-    monkeypatch.setitem(sys.modules, "sklearn", types.ModuleType("sklearn"))  # has no datasets
-    monkeypatch.delitem(sys.modules, "sklearn.datasets", raising=False)
-    with pytest.raises(SystemExit, match="scikit-learn is not installed"):
-        make_data.read_digits()
 
 
 VERSIONED = {"layer_norm.pyc", "waves.png", "letter.gz", "letters.zip", "readings.sqlite", "layer_norm.onnx"}

@@ -58,6 +58,7 @@ LAYERS = {  # what: (name of the class, its arguments, its options, shape of x)
     "no parameters": ("GroupNorm", (3, 6), {"affine": False}, (1, 6, 2, 3, 2)),
     "no rows": ("GroupNorm", (2, 6), {}, (0, 6, 5)),
     "layer_norm": ("LayerNorm", ((3, 4),), {"eps": 0.1}, (2, 3, 4)),
+    "no features": ("LayerNorm", (0,), {}, (3, 0)),
     "a gain alone": ("LayerNorm", (4,), {"bias": False}, (2, 3, 4)),
     "rms_norm": ("RMSNorm", ((3, 4),), {}, (2, 3, 4)),
     "rms_norm without a gain": ("RMSNorm", (4,), {"eps": 1e-6, "elementwise_affine": False}, (5, 4)),
@@ -103,8 +104,10 @@ def test_layers_are_made_where_and_as_what_they_are_asked_to_be():
         ours.GroupNorm(2, 4, **made),
         ours.BatchNorm1d(4, **made),
     ):
-        floats = [item for item in layer.state_dict().values() if item.is_floating_point()]
-        assert floats and all(item.dtype == torch.float64 and item.device.type == "meta" for item in floats)
+        items = layer.state_dict().values()
+        assert {item.device.type for item in items} == {"meta"}
+        assert {item.dtype for item in items if item.is_floating_point()} == {torch.float64}
+    assert ours.RunningStatistics(4).momentum == nn.BatchNorm1d(4).momentum
 
 
 def test_the_types_that_may_meet_are_pytorchs():
@@ -161,6 +164,7 @@ REFUSED = [  # (call, error, what the message names: the value, what was expecte
     (norm(X.long(), 4), NotImplementedError, r"int64.*x\.float\(\)"),
     (norm(X, 4, torch.ones(4).double()), RuntimeError, r"x is float32, weight and bias are float64.*x\.to\("),
     (lambda: ours.RMSNorm(()), RuntimeError, r"normalized_shape is \(\)"),
+    (lambda: ours.RMSNorm(-1), RuntimeError, "normalized_shape is -1"),
     (lambda: ours.RMSNorm((3, -4)), RuntimeError, r"normalized_shape is \(3, -4\)"),
     (lambda: ours.RMSNorm(5)(X), RuntimeError, r"\(2, 3, 4\), expected \(\*, 5,\)"),
     (lambda: ours.RMSNorm((3, 4))(X[0, 0]), RuntimeError, r"\(4,\), expected \(\*, 3, 4\)"),
