@@ -563,6 +563,6 @@ def test_what_a_widget_reads_is_not_bound_anew_below_it(path):
             if name not in needed:
                 needed.add(name)
                 waiting += syntax.names(functions[name])[0] if name in functions else []
-        for later in cells[number + 1 :]:
+        for later in cells[number + 1 :] if needed else ():
             again = needed & syntax.names(later)[1]
             assert not again, f"{path.name}: a widget's callback reads {sorted(again)}, bound anew below. Rename one."

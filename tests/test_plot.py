@@ -1,6 +1,6 @@
-"""lessonkit.plot, where no figure of a lesson shows it: layout, what a notebook stores beside the picture, errors.
+"""lessonkit.plot: layout without overlaps, what a figure shows, what a notebook stores beside the picture, errors.
 
-nbval compares the pictures of all lessons byte by byte, so what they show needs no test here.
+nbval compares captions and text alternatives, and no picture.
 """
 
 import base64
@@ -15,7 +15,9 @@ import nbformat
 import numpy as np
 import pytest
 import torch
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 from PIL import Image
 
@@ -145,7 +147,6 @@ HARD = {  # figures that no lesson draws, and that an author may
         **LINES | {"title": "A title that says everything it has to say " * 4},
     ),
     "small panels": lambda: panels(ylog=True, vref={"warm-up ends": 1}, href={"chance": 0.02}),
-    "panels with labels of their own": lambda: panels(y=["loss (nats)", "accuracy", "gradient"]),
     "huge numbers": lambda: small_and_large(10.0 ** (28 * x8.double()), ylog=True),
     "zeros": lambda: small_and_large(0 * x8),
     "one point": lambda: plot.lines([3], {"none": [2]}, ylog=True, xlog=True, **LINES),
@@ -153,7 +154,6 @@ HARD = {  # figures that no lesson draws, and that an author may
     "large negative numbers": lambda: small_and_large(-1e12 * x8.double()),
     "a tiny change": lambda: small_and_large(1 + 1e-12 * x8.double()),
     "long categories": lambda: plot.lines([f"({4**n}, {n}00)" for n in range(3, 8)], {"none": range(5)}, **LINES),
-    "bars to the left and the right": lambda: plot.bars({"a": -1.3, "b": 0.4, "c": [-1.0, -3.0]}, **BARS, show=False),
     "long bars": lambda: plot.bars(
         {f"{name} with a long explanation": number for number, name in enumerate(TEN)},
         vref={"one": 1, "two": 1.1, "three": 1.2},
@@ -243,13 +243,136 @@ def test_scatter3d_shows_every_label_from_every_side(view, drawn):
     assert max(box.x1 for box in boxes) < min(box.x0 for box in names), "no name stands on an axis"
 
 
-@pytest.mark.parametrize("kind, cell", [("GRU", LayerNormGRUCell), ("LSTM", LayerNormLSTMCell)])
-def test_a_cell_is_drawn_with_the_norms_it_has(kind, cell, drawn):
+# ------------------------------------------------------------------------------------------------- what a figure shows
+
+
+def test_a_band_is_drawn_where_the_statistic_says(drawn):
+    runs = torch.tensor([[1.0, 2.0, 4.0], [2.0, 4.0, 9.0], [6.0, 0.0, 2.0]])
+    plot.lines([0, 1, 2], {LN: runs}, **LINES)
+    low, high = runs.mean(0) - runs.std(0), runs.mean(0) + runs.std(0)  # divides by n - 1
+    corners = drawn[0].axes[0].collections[0].get_paths()[0].vertices
+    for at in range(3):
+        heights = corners[corners[:, 0] == at][:, 1]
+        assert (heights.min(), heights.max()) == pytest.approx((low[at].item(), high[at].item()))
+
+
+def test_panels_share_range_and_colors(drawn):
+    parts = {"left": (x8, {"one": x8 + 1, "two": x8 + 2}), "right": (x8, {"two": 1000 * (x8 + 1)})}
+    plot.panels(parts, ylog=True, **LINES)
+    plot.panels(parts, **LINES | {"y": ["loss", "accuracy"]})
+    left, right = drawn[0].axes
+    assert left.get_ylim() == right.get_ylim() and left.get_ylim()[0] < 1 and left.get_ylim()[1] > 8000
+    colors = {text.get_text(): text.get_color() for text in left.texts}
+    assert right.texts[0].get_color() == colors["two"] and drawn[1].axes[1].get_ylabel() == "accuracy"
+
+
+def test_ticks_are_what_was_measured_at_and_dots_have_no_line(drawn):
+    shapes = ["(4096, 768)", "(4096, 1024)", "(16384, 256)", "(65536, 64)", "(1024, 4096)"]
+    plot.lines(shapes, {"eager": range(5)}, **LINES)
+    plot.lines([1e-5, 1e-4, 3e-4, 1e-3, 1.1e-3, 1e-2], {"none": range(6)}, xlog=True, **LINES)
+    plot.lines([2, 8, 32, 128], {"none": range(4), "formula": range(4)}, dots=["none"], xlog=True, **LINES)
+    ticks = [[text.get_text().replace("\n", " ") for text in fig.axes[0].get_xticklabels()] for fig in drawn]
+    assert ticks == [shapes, [r"$10^{-5}$", "0.0001", "0.0003", "0.001", "0.01"], ["2", "8", "32", "128"]]
+    dots, line = [curve for curve in drawn[2].axes[0].lines if len(curve.get_xdata()) == 4]
+    assert (dots.get_linestyle(), dots.get_marker()) == ("None", "o") and line.get_linestyle() == "-"
+    small_and_large(1 + 1e-5 * x8.double())
+    assert "1.00002" in [text.get_text() for text in drawn[3].axes[0].get_yticklabels()]
+
+
+def test_bars_are_labeled_with_their_means_and_dots_are_the_runs(drawn):
+    plot.bars({"none": [1.0, 2.0, 4.0], LN: 2.5, "DyT": -1.3}, **BARS, show=False)
+    plot.bars({"a": 1e-7, "b": 1.0}, xlog=True, fmt=".0e", **BARS, show=False)
+    plot.bars({"a": 0.96, "b": 0.97}, xlim=(0.9, 1), **BARS, show=False)
+    assert [text.get_text() for text in drawn[0].axes[0].texts] == ["2.33", "2.5", "\N{MINUS SIGN}1.3"]
+    assert [1.0, 2.0, 4.0] in [list(line.get_xdata()) for line in drawn[0].axes[0].lines]
+    assert [len(fig.axes[0].patches) for fig in drawn] == [3, 0, 0], "no bar where it could not start at zero"
+    assert drawn[1].axes[0].texts[0].get_text() == "1e\N{MINUS SIGN}7"
+
+
+def test_a_matrix_has_its_numbers_in_an_ink_that_reads(drawn):
+    matrix = [[-1.0, 0.001, 1.0], [math.nan, -0.0001, 0.5]]
+    plot.heat(matrix, "ab", [1, 2, 3], diverging=True, **WORDS, x="column", y="row", show=False)
+    texts, (image,) = drawn[0].axes[0].texts, drawn[0].axes[0].images
+    assert [text.get_text() for text in texts] == ["\N{MINUS SIGN}1.00", "0.00", "1.00", "nan", "0.00", "0.50"]
+    assert [text.get_color() for text in texts] == ["white", "#15191C", "white", "#15191C", "#15191C", "white"]
+    assert image.norm.vmin == -image.norm.vmax == -1
+    plot.images(torch.rand(13, 8, 8), [f"label {n}" for n in range(13)], ncols=5, **WORDS, show=False)
+    scales = [(ax.images[0].norm.vmin, ax.images[0].norm.vmax) for ax in drawn[1].axes if ax.images]
+    assert len(scales) == 13 and len(set(scales)) == 1
+
+
+IMAGES = {"B": 2, "C": 4, "H": 3, "W": 5}
+TOKENS = {"B": 2, "T": 3, "C": 4}
+
+
+@pytest.mark.parametrize(
+    "shape, over, groups, kept, blue, faces",  # front + top + side; of 4 axes one group may be on both blocks
+    [
+        ({"B": 2, "C": 5}, "C", {}, (2, 1), 5, 10),
+        ({"B": 2, "C": 5}, "B", {}, (1, 5), 2, 10),
+        (TOKENS, "C", {}, (2, 3, 1), 4 + 4 + 1, 12 + 8 + 6),
+        (TOKENS, "B", {}, (1, 3, 4), 1 + 2 + 0, 26),
+        (TOKENS, "BTC", {}, (1, 1, 1), 26, 26),
+        (IMAGES, "CHW", {}, (2, 1, 1, 1), 15 + 20 + 12, 2 * 47),
+        (IMAGES, "BHW", {}, (1, 4, 1, 1), 2 * (15 + 5 + 3), 2 * 47),
+        (IMAGES, "CHW", {"C": 2}, (2, 2, 1, 1), 15 + 10 + 6, 2 * 47),
+    ],
+)
+def test_cubes_shade_one_group_and_count_the_groups(shape, over, groups, kept, blue, faces, drawn):
+    count, size = math.prod(kept), math.prod(shape.values()) // math.prod(kept)
+    assert plot.reduced(shape, over, groups) == (kept, count, size)
+    plot.cubes({"one": {"shape": shape, "over": over, "groups": groups}}, **WORDS, show=False)
+    written = [text for text, _ in texts(drawn[0])]
+    assert f"mean: {kept}" in written and {f"{axis} = {size}" for axis, size in shape.items()} <= set(written)
+    assert any(text.startswith(f"{count} mean{'s' * (count > 1)} of {size} entr") for text in written)
+    (boxes,) = [c for c in drawn[0].axes[0].collections if isinstance(c, PolyCollection)]
+    first, colors = np.array(to_rgb(plot.COLORS[LN])), [np.array(color[:3]) for color in boxes.get_facecolors()]
+    shaded = [any(np.allclose(color, light * first) for light in (1, 0.97, 0.9)) for color in colors]
+    assert (sum(shaded), len(colors)) == (blue, faces)
+
+
+@pytest.mark.parametrize("kind, cell, state", [("GRU", LayerNormGRUCell, "h"), ("LSTM", LayerNormLSTMCell, "c")])
+def test_a_cell_is_drawn_with_the_norms_it_has_and_none_on_the_state(kind, cell, state, drawn):
     plot.cell(kind, **WORDS, show=False)
     (ax,) = drawn[0].axes
     assert {name for name, _ in cell(2, 3).named_children()} == {t.get_text() for t in ax.texts if "_" in t.get_text()}
     norms = [patch for patch in ax.patches if to_hex(patch.get_facecolor()).upper() == plot.COLORS[LN]]
     assert len(norms) == len(list(cell(2, 3).children()))
+    at = {text.get_text(): text.get_position() for text in ax.texts}
+    boxes = [patch.get_bbox() for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
+    assert at[f"{state}\N{PRIME}"][1] == at[state][1] > max(box.y1 for box in boxes), "the state passes no box"
+
+
+def test_every_trip_to_memory_is_an_arrow_and_is_counted(drawn):
+    line = [("mean(x)", ["x"], []), ("x - mean", ["x"], ["c"]), ("c * c", ["c"], ["squares"])]
+    plot.trips({"line by line": line, "fused": [("loop 1", ["x"], []), ("loop 2", [], [])]}, **WORDS, show=False)
+    (ax,) = drawn[0].axes
+    texts = [text.get_text() for text in ax.texts]
+    assert "3 read, 2 written" in texts and "1 read, 0 written" in texts
+    arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None) is not None]
+    assert len(arrows) == 6
+    back = [arrow for arrow in arrows if arrow.xy[0] < arrow.get_position()[0]]  # towards the memory, on the left
+    assert len(back) == 2
+    assert texts.count("one row, in the cache") == 1, "only where a loop moves nothing"
+
+
+def test_a_block_draws_its_boxes_in_the_order_of_the_signal(drawn):
+    layouts = {
+        "Post-LN": {"branch": ["f"], "after": ["LN"]},
+        "DeepNorm": {"branch": ["f"], "skip": ["× α"], "after": ["LN"], "formula": "LN(αx + f(x))"},
+        "Peri-LN": {"branch": ["RMSNorm", "f", "LN"], "formula": "x + LN(f(RMSNorm(x)))"},
+    }
+    plot.blocks(layouts, **WORDS, show=False)
+    (ax,) = drawn[0].axes
+    at = {}
+    for text in ax.texts:
+        at.setdefault(text.get_text(), []).append(text.get_position())
+    f, sums, outer = at["f"][2], sorted(at["+"]), sorted(at["LN"])
+    assert at["RMSNorm"][0][0] == f[0] == outer[2][0] and at["RMSNorm"][0][1] < f[1] < outer[2][1] < sums[2][1]
+    assert outer[0][1] > sums[0][1] and outer[0][0] == sums[0][0], "after the sum, on the stream"
+    assert at["× α"][0][0] == sums[1][0] and at["× α"][0][1] < sums[1][1], "on the skip, before the sum"
+    fills = {to_hex(patch.get_facecolor()).upper() for patch in ax.patches}
+    assert {plot.COLORS["LayerNorm"], plot.COLORS["RMSNorm"], "#D5DBE0"} <= fills
 
 
 # ----------------------------------------------------------------------------------------------- words, what is stored
