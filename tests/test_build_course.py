@@ -10,9 +10,9 @@ import sys
 import nbformat
 import pytest
 
-from coursebuild import command, digest, editions, limits, source, stale
+from coursebuild import command, digest, editions, limits, source
 from lessonkit import data
-from tests.helpers import ROOT, SOURCES, read, the_course
+from tests.helpers import ROOT, SOURCES, read
 from tests.toy import EXPORT, TITLE, edit, lesson, project
 
 # ------------------------------------------------------------------------------------------------------ broken lessons
@@ -165,11 +165,6 @@ def test_a_whole_lesson_over_the_budget_fails(timed, capsys, monkeypatch):
     ]
 
 
-def test_lessons_that_train_have_more_time():
-    assert limits.budget("09") == {"lesson": 90, "cell": 30, "first output": 4}
-    assert limits.budget("02") == {"lesson": 30, "cell": 10, "first output": 4}
-
-
 # -------------------------------------------------------------------------------------------------------- command line
 
 
@@ -221,11 +216,6 @@ def test_an_error_in_a_folded_cell_is_placed_at_its_line(tmp_path, capsys):
     )
 
 
-def test_unfolding_a_hidden_input_in_a_stored_notebook_is_stale(tmp_path):
-    assert stale._marks({"tags": ["hide-input"], "jupyter": {"source_hidden": True}}, set())[1] is True
-    assert stale._marks({"tags": ["hide-input"]}, set())[1] is False
-
-
 def test_slide_tags_are_known_for_both_kinds_of_cell(tmp_path):
     read = lesson(tmp_path, TITLE + '# %% [markdown] tags=["slide"]\n# a\n# %% tags=["no-slide"]\n1\n')
     assert [cell.tags for cell in read.cells[1:-1]] == [["slide"], ["no-slide"]]
@@ -237,21 +227,6 @@ def test_record_belongs_to_code_cells(tmp_path):
 
 
 # -------------------------------------------------------------------------------------------- what a lesson depends on
-
-
-def in_data(number):
-    """Return the files of data/ that a real lesson depends on."""
-    lesson = next(read(path) for path in SOURCES if path.stem[:2] == number)
-    inside = [path for path in digest.depends(lesson) if (ROOT / "data") in path.parents]
-    return {path.relative_to(ROOT / "data").as_posix() for path in inside}
-
-
-def test_a_lesson_depends_on_the_data_that_its_code_reads():
-    runs = {f"runs/cnn_{name}.json" for name in ("learning_rates", "norm_placement", "three_faults")}
-    assert in_data("09") == {"digits.npz", *runs}
-    assert in_data("13") == {"bench.csv"}, "by its name"
-    assert in_data("02") == set() and in_data("04") == {"digits.npz"}
-    assert {"words.txt.gz", "runs/gpt_norms.json"} <= in_data("12") and "digits.npz" not in in_data("12")
 
 
 def test_words_in_prose_and_in_other_places_are_no_dependency(tmp_path):
@@ -289,9 +264,3 @@ def test_a_lesson_depends_on_the_part_of_the_builder_that_makes_notebooks():
     assert {"editions.py", "kernel.py", "outputs.py", "source.py", "digest.py", "syntax.py"} <= used
     assert not {"command.py", "stale.py", "records.py", "sources.py", "manifest.py"} & used
     assert ROOT / f"lessons_src/lessonkit/check/lessons/{second.module}.py" in digest.depends(second)
-
-
-def test_no_lesson_of_the_course_is_broken():
-    found = the_course()
-    assert [str(error) for error in found.errors] == [] and len(found.lessons) == len(SOURCES)
-    assert found.package.keys() == {path.name for path in (ROOT / "lessons_src/fromscratch").glob("*.py")}

@@ -251,11 +251,6 @@ def test_printed_minutes_are_held_against_the_model(printed, optional, lines):
     assert len(found) == lines and all("Write" in line for line in found)
 
 
-def test_the_model_reads_every_lesson_of_the_course(capsys):
-    assert minutes.main(["02"]) == 0
-    assert "02_statistics" in capsys.readouterr().out and minutes.total(course.lessons()["02_statistics"]) > 20
-
-
 # ------------------------------------------------------------------------------------------------- what the kit gets
 
 OPTIONAL = """# %% [markdown]

@@ -1,7 +1,6 @@
 """Answering the LayerNorm inventory: what is kept, when the result is told, and the item report of a class."""
 
 import csv
-import errno
 import json
 import os
 import random
@@ -240,35 +239,12 @@ def test_a_full_disk_loses_nothing_and_says_so_once(work, monkeypatch, capsys):
     assert collect(work).finished == set(questions("A"))
 
 
-def test_a_folder_that_is_gone_or_a_log_that_is_a_folder_disturbs_nobody(work, kernel, capsys):
-    (work / "inventory.jsonl").mkdir()
-    fill("A")
-    result("A")
-    said = capsys.readouterr().out
-    assert "Form A: 12 of 12 right." in said and said.count("could not be kept") == 1
-    assert os.strerror(errno.EISDIR) in collect(work).notes[0]
-
-
 def test_without_a_learner_letters_are_kept_in_the_kernel_alone(kernel, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(_work, "folder", lambda: None)
     monkeypatch.chdir(tmp_path)
     fill("A")
     result("A")
     assert "Form A: 12 of 12 right." in capsys.readouterr().out and not list(tmp_path.iterdir())
-
-
-def test_two_kernels_at_once_mix_no_lines(tmp_path):
-    code = (
-        "import sys; from lessonkit import _work, inventory\n"
-        "for n in range(40): inventory.answer('A1', 'abcd'[n % 4]); inventory.answer('A2', 'abcd'[n % 4])"
-    )
-    environment = os.environ | {"LESSON_WORK": str(tmp_path), "PYTHONPATH": str(ROOT / "lessons_src")}
-    started = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
-        for _ in range(2)
-    ]
-    assert [process.wait(60) for process in started] == [0, 0]
-    assert collect(tmp_path).notes == [] and len(records(tmp_path)) >= 80
 
 
 def test_a_form_in_a_learners_kernel(work, capsys):

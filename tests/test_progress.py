@@ -404,26 +404,6 @@ def test_lab_opens_the_first_lesson_that_is_not_finished(right, damaged, file, t
     assert said[0].endswith("All of it: make progress") and len(said) == 1 + len(damaged)
 
 
-def test_lab_opens_the_copy_that_counts_and_one_that_is_asked_for(tiny, tmp_path, monkeypatch, capsys):
-    opened(tiny, tmp_path, ())
-    written(tmp_path / "work/02_tiny_2_abc123.ipynb", done(2, ["first"]))
-    name, said = lab.opens_on(tmp_path)
-    assert name == "02_tiny_2_abc123.ipynb" and "counts of 2 copies" in said[1]
-    started = []
-    monkeypatch.setattr(lab, "opens_on", lambda: ("03_tiny_3.ipynb", ["2 of 4."]))
-    monkeypatch.setattr(lab, "copy_missing", lambda: [])
-    monkeypatch.setattr(lab, "older", lambda: [])
-    monkeypatch.setattr(lab, "put_beside", lambda number: f"{number}_new.ipynb")
-    monkeypatch.setattr(os, "chdir", lambda path: None)
-    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append(" ".join(arguments)))
-    monkeypatch.setattr("subprocess.call", lambda arguments: started.append(" ".join(arguments)))
-    monkeypatch.setenv("PYTHONSTARTUP", "")
-    lab.main(["--again"])
-    lab.main(["--again", "--new", "02"])
-    assert capsys.readouterr().out == "2 of 4.\n2 of 4.\n"
-    assert "work/03_tiny_3.ipynb" in started[0] and "work/02_new.ipynb" in started[-1]
-
-
 # -------------------------------------------------------------------------------------------------------- the command
 
 
@@ -486,11 +466,6 @@ def test_a_folder_that_holds_the_learners_folders_stands_for_them(collected, tmp
         said.err
         == f"{collected / 'cy'} holds no notebooks, and no folder that does. Name the folders of the learners.\n"
     )
-
-
-def test_one_learner_is_one_learner(half, tiny):
-    made = page.html([half], tiny)
-    assert "<title>Progress of 1 learner</title>" in made and "<h1>Progress of 1 learner</h1>" in made
 
 
 def test_names_are_sorted_as_people_do():
