@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.lessons.geometry import _layer_norm, _project_and_scale, _RMSNorm, _same_run, _tokens
-from lessonkit.check.mistakes import edited
+from lessonkit.check.mistakes import instead
 
 
 # --- 8.1 project_and_scale
@@ -80,10 +80,18 @@ class AsInLlama(_RMSNorm):
 
 
 # the mean square of the first call is kept, as running statistics would be
-Keeping = edited(
-    _RMSNorm,
-    "(wide * wide).mean(axes, keepdim=True) -> self.__dict__.setdefault('kept', (wide * wide).mean(axes, keepdim=True))",
-)
+Keeping = instead(_RMSNorm, "square = self.__dict__.setdefault('kept', (wide * wide).mean(axes, keepdim=True))")
+
+
+class WithItsOwnAxes(_RMSNorm):
+    """As assistants write it: the axes are counted anew, and nothing is refused."""
+
+    def forward(self, x):
+        dims = [-1 - i for i in range(len(self.normalized_shape))]
+        wide = x if x.dtype == torch.float64 else x.float()
+        eps = self.eps if self.eps is not None else torch.finfo(wide.dtype).eps
+        wide = wide * torch.rsqrt(wide.pow(2).mean(dims, keepdim=True) + eps)
+        return (wide if self.weight is None else wide * self.weight).to(x.dtype)
 
 
 # --- 8.3 same_run
@@ -124,22 +132,33 @@ BANK = {
                 lambda x, eps=1e-5: F.instance_norm(x.reshape(1, -1, x.shape[-1]), eps=eps).view(x.shape),
                 "PyTorch's own instance_norm",
             ),
-            "clipped to 15 deviations": (lambda x, eps=1e-5: _layer_norm(x, eps).clamp(-15, 15), "one of them 300"),
-            "the length kept from the first call": (keeping_length(), "four more rows"),
-            "P on the CPU": (edited(_project_and_scale, ", device=x.device -> "), "device"),
+            "clipped to 15 deviations": (lambda x, eps=1e-5: _project_and_scale(x, eps).clamp(-15, 15), "outlier"),
+            "the length kept from the first call": (keeping_length(), "On x"),
+            "P on the CPU": (
+                instead(
+                    _project_and_scale,
+                    "ones = torch.ones(D, D, dtype=x.dtype)\nP = torch.eye(D, dtype=x.dtype) - ones / D",
+                ),
+                "device",
+            ),
             "in place": (in_place, "changed its input"),
         },
     },
     "rms_norm_module": {
-        "right": {"four lines": _RMSNorm, "by branches, with the length": ByBranches, "all in float64": AllInFloat64},
+        "right": {
+            "four lines": _RMSNorm,
+            "by branches, with the length": ByBranches,
+            "all in float64": AllInFloat64,
+            "axes of its own": WithItsOwnAxes,
+        },
         "wrong": {
             "the library": (nn.RMSNorm, "PyTorch's own rms_norm"),
             "F.rms_norm": (InOneCall, "PyTorch's own rms_norm"),
             "LayerNorm": (nn.LayerNorm, "On float64 rows"),
             "as in Llama": (AsInLlama, "On float64 rows"),
-            "clipped to 15": (edited(_RMSNorm, "y = y * -> y = y.clamp(-15, 15) *"), "one of them 300"),
+            "clipped to 15": (instead(_RMSNorm, "x_hat = (wide / rms).clamp(-15, 15)"), "outlier"),
             "statistics kept": (Keeping, "other rows of the same shape"),
-            "nothing returned": (edited(_RMSNorm, "return y.to -> y.to"), "return"),
+            "nothing returned": (instead(_RMSNorm, "return None"), "return"),
             "an object": (nn.RMSNorm(4), "takes your class"),
         },
     },
