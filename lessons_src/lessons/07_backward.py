@@ -255,9 +255,9 @@ plot.figure(
 def backward_in_steps(dy, x, weight, eps=1e-5):
     """The gradient at every step of LayerNorm, from y back to x.
 
-    dy, x: (..., D); weight: (D,).
+    dy, x: (..., D); weight: (D,); float32 or float64.
     Returns (dx_hat, drstd, dvar, dcentered, dmean, dx): drstd, dvar, dmean of shape
-    (..., 1), the others (..., D). Tensor operations only, no autograd.
+    (..., 1), the others (..., D). Differentiable tensor operations only, no autograd inside.
     """
     D = x.shape[-1]
     mean = x.mean(-1, keepdim=True)  # (..., 1)
@@ -333,7 +333,7 @@ show("its derivative", torch.autograd.grad(squared.sum(), point)[0].squeeze(-1))
 def layer_norm_backward(dy, x, mean, rstd, weight):
     """The backward pass of LayerNorm over the last axis.
 
-    dy: (..., D) gradient of the loss by the output. x: (..., D) the input.
+    dy: (..., D) gradient of the loss by the output. x: (..., D) the input, also a single row.
     mean, rstd: (..., 1) statistics of x, rstd = 1 / sqrt(var + eps). weight: (D,) the gain.
     Returns (dx, dweight, dbias) of shapes (..., D), (D,), (D,).
     Only tensor operations, none in place: autograd must be able to differentiate the result
@@ -647,8 +647,8 @@ for setting, (gain, shift) in {"gain 1, bias 0": new, "random gain and bias": mo
 # %% tags=["exercise"] id="ex-7-3"
 # Exercise 7.3 · ●●○○○ · 3 min
 # Choose inputs under which all six wrong formulas give themselves away (eps = 1e-5).
-# x, dy: (B, D) and weight: (D,), float32 or float64, D at least 3, at most 1000 numbers in x.
-# A formula gives itself away if it is off by a tenth: norm(wrong - right) >= norm(right) / 10.
+# x, dy: (B, D), weight: (D,), float32 or float64, D at least 3, at most 1000 numbers in x, none
+# beyond a million. A formula gives itself away if norm(wrong - right) >= norm(right) / 5.
 # Copy this line and replace the dots:
 # revealing = dict(x=..., weight=..., dy=...)
 ### BEGIN SOLUTION
@@ -721,7 +721,7 @@ class LayerNormFunction(torch.autograd.Function):
     """LayerNorm over the last axis, with a backward pass that may be differentiated again.
 
     LayerNormFunction.apply(x, weight, bias, eps): x (..., D); weight, bias (D,); eps a float.
-    Returns (..., D).
+    Returns (..., D). Any of the three tensors may need a gradient, or none.
     It keeps x and weight, and nothing else of x's size.
     """
 
@@ -824,7 +824,7 @@ assert gap.abs().max() < 1e-13  # float64, numbers below 100
 # %% tags=["exercise"] id="ex-7-5"
 # Exercise 7.5 · ●●○○○ · 2 min
 def mended_gradient(dy, x_hat, rstd, weight):
-    """dx of LayerNorm. dy, x_hat: (..., D); rstd: (..., 1); weight: (D,). Returns (..., D)."""
+    """dx of LayerNorm, differentiable. dy, x_hat, dx: (..., D); rstd: (..., 1); weight: (D,)."""
     ### BEGIN SOLUTION
     D = dy.shape[-1]
     h = dy * weight  # (..., D) the gain differs along the row: it goes in before the sums

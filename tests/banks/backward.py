@@ -4,6 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from lessonkit.check.lessons.backward import _backward, _Function, _in_steps, _mended, _stats
+from tests.helpers import draw
 
 
 def m(t):
@@ -15,7 +16,7 @@ def total(t):
 
 
 def over_rows(t):
-    return t.sum(tuple(range(t.dim() - 1)))
+    return t.reshape(-1, t.shape[-1]).sum(0)
 
 
 def plain_forward(x, weight, bias, eps):
@@ -92,6 +93,16 @@ def with_the_right_eps(dy, x, mean, rstd, weight):
     eps = (rstd**-2 - m((x - mean) ** 2)).detach()
     leaves = [t if t.requires_grad else t.detach().requires_grad_() for t in (x, weight, torch.zeros_like(weight))]
     return torch.autograd.grad(plain_forward(*leaves, eps), leaves, dy, create_graph=True)
+
+
+def on_a_copy(dy, x, mean, rstd, weight):
+    """Autograd, with wrong values: it forgets what arrives."""
+    leaves = [t.detach().requires_grad_() for t in (x, weight, torch.zeros_like(weight))]
+    return torch.autograd.grad(plain_forward(*leaves, 1e-5).sum(), leaves)
+
+
+def detached_in_float32(dy, x, mean, rstd, weight):
+    return _backward(dy, x, mean, rstd.detach() if x.dtype == torch.float32 else rstd, weight)
 
 
 def clipped(dy, x, mean, rstd, weight):
@@ -180,6 +191,13 @@ def returns(change):
     return backward_is(lambda ctx, dy: change(*_Function.backward(ctx, dy)))
 
 
+def constants_in_float32(ctx, dy):
+    x, weight = ctx.saved_tensors
+    mean, rstd = _stats(x, ctx.eps)
+    right = _backward(dy, x, mean, rstd, weight)
+    return (right[0] * (1 if x.dtype == torch.float64 else 1.01), *right[1:], None)
+
+
 def scales_dy(ctx, dy):
     right = _Function.backward(ctx, dy.clone())
     dy *= 2
@@ -214,14 +232,16 @@ BANK = {
     "layer_norm_backward": {
         "right": {"closed": _backward, "steps, a list": line_by_line, "expanded": expanded, "two parts": projections},
         "wrong": {
-            "clipped": (clipped, "outlier"),
-            "remembers a shape": (remembers_a_shape(), "3 other rows of 5"),
+            "clipped": (clipped, "D = 1100"),
+            "remembers a shape": (remembers_a_shape(), "expected"),
+            "for float64 only": (detached_in_float32, "float32"),
             "two of three": (lambda *a: _backward(*a)[:2], "expected dx and dweight and dbias"),
             "dx alone": (lambda *a: _backward(*a)[0], "expected dx and dweight and dbias"),
             "arguments swapped": (lambda dy, x, *others: _backward(x, dy, *others), "expected"),
             "under no_grad": (torch.no_grad()(_backward), "gradient"),
             "float32 only": (lambda *a: tuple(t.double() for t in _backward(*(t.float() for t in a))), "expected"),
             "by autograd": (with_the_right_eps, "PyTorch's own grad"),
+            "by autograd, on a copy": (on_a_copy, "PyTorch's own grad made the result"),
         },
     },
     "revealing": {
@@ -234,9 +254,12 @@ BANK = {
             },
         },
         "wrong": {
-            "nearly equal gains": (inputs(weight=2 + 0.01 * torch.arange(5.0)), "your gains are (nearly) equal"),
+            "nearly equal gains": (inputs(1, 4, weight=2 + 0.01 * torch.arange(4.0)), "your gains are (nearly) equal"),
             "a tuple": (tuple(inputs().values()), "takes dict(x=..., weight=..., dy=...), not a tuple of 3"),
-            "no weight": ({"x": BY_HAND["x"], "dy": BY_HAND["dy"]}, "takes dict"),
+            "no weight": ({"x": BY_HAND["x"], "dy": BY_HAND["dy"]}, "'weight': missing"),
+            "gamma": ({"gamma": BY_HAND["weight"], "x": BY_HAND["x"], "dy": BY_HAND["dy"]}, "'gamma': unknown"),
+            "by luck": ({"x": draw(11, 4, 8), "weight": draw(12, 8), "dy": draw(13, 4, 8)}, "(nearly) 1"),
+            "too large for a square": (inputs(scale=1e200), "beyond a million"),
             "dots": (inputs(dy=...), "dy is three dots"),
             "all dots": (..., "three dots"),
             "lists": (inputs(dy=[[1.0] * 5] * 3), "dy is a list of 3"),
@@ -246,7 +269,7 @@ BANK = {
             "ten thousand numbers": (inputs(20, 500), "at most 1000 numbers"),
             "nan": (inputs(x=torch.full((3, 5), torch.nan)), "x holds nan"),
             "constant rows": (inputs(x=torch.ones(3, 5)), "mean(h * x_hat) is (nearly) 0"),
-            "no gradient arrives": (inputs(dy=torch.zeros(3, 5)), "mean(h) is (nearly) 0"),
+            "no gradient arrives": (inputs(dy=torch.zeros(3, 5)), "dy is 0 everywhere"),
         },
     },
     "layer_norm_function": {
@@ -258,7 +281,8 @@ BANK = {
             "a None too many, which PyTorch allows": returns(lambda dx, dw, db, e: (dx, dw, db, None, None)),
         },
         "wrong": {
-            "hides x_hat on ctx": (HidesXHat, "x_hat is saved as well"),
+            "the statistics are constants in float32": (backward_is(constants_in_float32), "float32"),
+            "hides x_hat on ctx": (HidesXHat, "x_hat is saved"),
             "a list": (returns(lambda dx, dw, db, e: [dx, dw, db, None]), "or a list"),
             "a name that is not there": (backward_is(lambda ctx, dy: no_such_name), "NameError"),  # noqa: F821
             "returns nothing": (backward_is(lambda ctx, dy: None), "gradient"),

@@ -68,13 +68,13 @@ def examine(
         if part and all(later != part for _, later in stages[i + 1 :]):
             parts.append(part)
     probes = [probe for these, _ in stages for probe in these]
-    for theirs, told in _theirs(answer, probes, by_hand).items():
+    cases = sweep(contract) if contract else []
+    for theirs, told in _theirs(answer, [*probes, *cases[:1]], by_hand).items():  # a case has inputs with gradients
         reject(f"Right values, and PyTorch's own {theirs} made them.", told)
     for probe in other_device(probes, devices):
         for what, told in observe(probe, answer).items():
             reject(what, told)
-    if contract:
-        _sweep(answer, sweep(contract), reference)
+    _sweep(answer, cases, reference)
     count = f"{len(probes)} input{'s' if len(probes) > 1 else ''}"
     tried = tried or ", ".join(probe.label for probe in probes)
     usual = f"{name} does what it should on {count} ({tried})"

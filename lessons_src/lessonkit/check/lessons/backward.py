@@ -8,141 +8,25 @@ Formulas that agree for every x agree in them too, however they treat a mean tha
 from dataclasses import replace
 
 import torch
+from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
 
-from lessonkit.check.comparing import examine, in_stages
-from lessonkit.check.mistakes import Mistake, announce, edited, known
+from lessonkit.check.comparing import examine
+from lessonkit.check.contract import Contract
+from lessonkit.check.mistakes import Mistake, announce, instead, known
 from lessonkit.check.observations import Raised
 from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised
 from lessonkit.check.verdicts import accept, refuse_dots, reject
-from lessonkit.check.wording import kind_of
+from lessonkit.check.wording import kind_of, listed
 
 _AUTOGRAD = ("grad", "backward")  # torch.autograd.grad and tensor.backward, where the formula is to be written
+_EPSILONS = ({"eps": 1e-5}, {"eps": 0.5})
+_SIZES = {"D": (7, 1, 3, 17, 1100)}  # not 2: there nothing but eps and the rounding is left of a gradient
 
 
 def _stats(x, eps):
     mean = x.mean(-1, keepdim=True)
     return mean, torch.rsqrt(((x - mean) ** 2).mean(-1, keepdim=True) + eps)
-
-
-# Line by line
-def _in_steps(dy, x, weight, eps=1e-5):
-    D = x.shape[-1]
-    mean = x.mean(-1, keepdim=True)
-    centered = x - mean
-    var = (centered * centered).mean(-1, keepdim=True)
-    rstd = (var + eps) ** -0.5
-    dx_hat = dy * weight
-    drstd = (dx_hat * centered).sum(-1, keepdim=True)
-    dvar = -0.5 * rstd**3 * drstd
-    dcentered = dx_hat * rstd + 2 / D * centered * dvar
-    dmean = -dcentered.sum(-1, keepdim=True)
-    dx = dcentered + dmean / D
-    return dx_hat, drstd, dvar, dcentered, dmean, dx
-
-
-_STEPS = ("dx_hat", "drstd", "dvar", "dcentered", "dmean", "dx")
-
-_POWER = "the power. The derivative of u ** -0.5 is -0.5 * u ** -1.5, and that is -0.5 * rstd**3."
-_USE_DX_HAT = "dy arrives at y, not at x_hat: use dx_hat, which has the gain in it."
-_NEXT_LINE = "one line too far: 2 * centered / D is the derivative of the variance, and belongs to the next line."
-_ONE_AXIS = "the line of drstd or of dmean: its sum over the row has lost its axis. Write .sum(-1, keepdim=True)."
-
-
-def _over_the_row(old, after, returned):
-    """Return the edits that sum old over something else than its row, and return before the line of `after`."""
-    wrong = ("", ".sum()", ".sum(-1)", ".sum(0)", ".sum(1)", ".sum(0, keepdim=True)", ".sum(1, keepdim=True)")
-    stop = f"    {after} = ->     return {returned}; {after} ="
-    cause = "each row has one number: sum over the last axis, with keepdim=True."
-    return {f"{old}.sum(-1, keepdim=True) -> {old}{new} ; {stop}": cause for new in wrong}
-
-
-_LINES = {
-    "dx_hat": {
-        "dy * weight -> dy": "the gain is missing. y = weight * x_hat + bias, so what reaches x_hat is dy times weight.",
-        "dy * weight -> dy / weight": "dy is divided by the gain. The derivative of weight * x_hat is weight.",
-        "dy * weight -> dy * weight * rstd": "rstd comes in later: it is on the way from x_hat to centered.",
-        "centered).sum(-1, keepdim=True) -> centered).sum(-1)": _ONE_AXIS,
-    },
-    "drstd": {
-        "(dx_hat * centered) -> (dx_hat * centered * rstd)": "x_hat = centered * rstd, so the factor is centered, not x_hat.",
-        "(dx_hat * centered) -> (dx_hat * x)": "the factor is x - mean, not x.",
-        "(dx_hat * centered).sum -> (dx_hat * centered).mean": "one rstd serves the whole row: its parts are summed, not averaged.",
-        "(dx_hat * centered) -> (dy * centered)": _USE_DX_HAT,
-        "(dx_hat * centered) -> dx_hat": "centered is missing: x_hat = centered * rstd, and its derivative by rstd is centered.",
-        "(dx_hat * centered) -> (dx_hat * rstd)": "x_hat = centered * rstd: the derivative by rstd is the other factor, centered.",
-    }
-    | _over_the_row("(dx_hat * centered)", "dvar", "dx_hat, drstd, None, None, None, None"),
-    "dvar": {
-        "-0.5 * rstd -> 0.5 * rstd": "the sign. A larger variance makes rstd smaller: -0.5 * rstd**3.",
-        **{f"rstd**3 -> rstd{power}": _POWER for power in ("", "**2", "**-3", "**-1.5")},
-        "rstd**3 -> rstd**1.5": "the power. u ** -1.5 is rstd**3, for rstd is u ** -0.5 already.",
-        "-0.5 * rstd -> -1.5 * rstd": "the factor is the old power, -0.5. (The new one, -1.5, is in rstd**3.)",
-        "-0.5 * rstd -> -rstd": "the factor 0.5 of the power rule is missing.",
-        "-0.5 * rstd -> rstd": "the factor -0.5 of the power rule is missing.",
-        "rstd**3 -> var**-1.5": "eps is missing: the power rule acts on var + eps. rstd**3 has it inside.",
-        "rstd**3 -> (rstd + eps)**3": "eps is added once more: rstd has it inside.",
-        "rstd**3 * drstd -> rstd**3": "the gradient that arrives, drstd, is missing.",
-        "rstd**3 * drstd -> rstd**3 * dx_hat": "what arrives at rstd is drstd, not dx_hat.",
-        "rstd**3 * drstd -> rstd**3 * drstd / D": _NEXT_LINE,
-        "rstd**3 * drstd -> rstd**3 * drstd * 2 * centered / D": _NEXT_LINE,
-        "rstd**3 * drstd -> rstd**3 * drstd * centered": _NEXT_LINE,
-    },
-    "dcentered": {
-        " + 2 / D * centered * dvar -> ": "centered is used twice, in x_hat and in var. The part through var is missing.",
-        "dx_hat * rstd + 2 -> 2": "centered is used twice, in x_hat and in var. The part through x_hat is missing (was it overwritten?).",
-        "rstd + 2 -> rstd * 2": "the two parts are multiplied. What is used twice collects twice: add them.",
-        "2 / D -> 1 / D": "the 2 of the square is missing.",
-        "2 / D -> 2": "var is a mean, so each entry gets 1 / D of its gradient.",
-        "2 / D -> 2 * D": "var is a mean, so each entry gets 1 / D of its gradient: divide by D.",
-        "2 / D -> 2 / (D - 1)": "var divides by D, not by D - 1.",
-        "2 / D * centered -> 2 / D * centered * rstd": "the square's derivative is 2 * centered, not 2 * x_hat.",
-        "2 / D * centered -> 1 / D * centered**2": "the square's derivative is 2 * centered, not the square.",
-        "rstd + 2 -> rstd - 2": "both parts are added: the minus stands in dvar already.",
-        "dx_hat * rstd -> dy * rstd": _USE_DX_HAT,
-        "dx_hat * rstd -> dx_hat": "x_hat = centered * rstd, so dx_hat is multiplied by rstd.",
-        "dx_hat * rstd -> dx_hat * drstd": "x_hat = centered * rstd, so dx_hat is multiplied by rstd, not by drstd.",
-        "centered * dvar -> centered": "dvar is missing in the part through var: the gradient that arrives multiplies the derivative.",
-        "centered * dvar -> centered * drstd": "what arrives at var is dvar, not drstd.",
-        "2 / D * centered -> 2 / D * x": "the square is that of centered, not of x.",
-        "2 / D * centered -> 2 / D": "centered is missing in the part through var: the square's derivative is 2 * centered.",
-        "dx_hat * rstd -> dx_hat * rstd / D": "only the part through var is divided by D: the brackets close too late.",
-    },
-    "dmean": {
-        "-dcentered -> -dx_hat": "what arrives at centered is dcentered, not dx_hat.",
-        "-dcentered -> dcentered": "the sign. The mean is subtracted: centered = x - mean.",
-        "-dcentered.sum -> -dcentered.mean": "one mean serves the whole row: its parts are summed. (The 1 / D comes in the next line, from mean to x.)",
-    }
-    | _over_the_row("-dcentered", "dx", "dx_hat, drstd, dvar, dcentered, dmean, None"),
-    "dx": {
-        " + dmean / D -> ": "x is used twice, in centered and in the mean. The part through the mean is missing.",
-        "dmean / D -> dmean": "the mean takes 1 / D of each entry, so each entry gets 1 / D of its gradient.",
-        "dcentered + dmean / D -> (dcentered + dmean) / D": "only the part through the mean is divided by D: the bracket is too large.",
-        "dx = dcentered -> dx = dx_hat": "x = mean + centered: its first part is dcentered, not dx_hat.",
-        "dmean / D -> dmean / (D - 1)": "the mean divides by D, not by D - 1.",
-        "dmean / D -> dmean * D": "the mean takes 1 / D of each entry: divide by D.",
-        "dcentered + dmean -> dcentered - dmean": "the part through the mean is added: its minus stands in dmean already.",
-        "dcentered + dmean -> dcentered * dmean": "the two parts are multiplied. What is used twice collects twice: add them.",
-        "dcentered + dmean / D -> dmean / D": "x is used twice, in centered and in the mean. The part through centered is missing (was it overwritten?).",
-    },
-}
-for number, name in enumerate(_STEPS):
-    returned = ", ".join([*_STEPS[:number], *["None"] * (6 - number)])
-    _LINES[name][f"    {name} = ->     return {returned}; {name} ="] = (
-        "it is still None. Write it, and run the check again."
-    )
-
-
-def _first(answer, count):
-    """Return answer cut to its first count outputs."""
-
-    def part(*args):
-        out = answer(*args)
-        if not isinstance(out, (tuple, list)):
-            return out
-        return out[0] if count == 1 else out[:count]
-
-    return part
 
 
 def _complete(probe, names):
@@ -156,230 +40,437 @@ def _complete(probe, names):
     return replace(probe, run=run)
 
 
-def _steps_probes(count):
-    """Return probes of the first count lines."""
+def _in_turn(probes, names):
+    """Return a stage for each output: what the probes see of it and of those before it, whatever comes behind."""
 
-    def probe(label, seed, *shape, eps=(1e-5,), dtype=torch.float64, scale=2.0, mean=0.0, **more):
-        given = draw(seed, *shape), draw(seed + 1, *shape, scale=scale, mean=mean), draw(seed + 2, shape[-1])
-        names, given = ("dy", "x", "weight", "eps"), [item.to(dtype) for item in given]
-        whole = call(label, *given, *eps, names=names, returns=_STEPS[:count], **more)
-        return replace(whole, run=lambda answer: whole.run(_first(answer, count)))
+    def part(probe, later):
+        return replace(probe, run=lambda answer: {k: v for k, v in probe.run(answer).items() if k not in later})
 
-    return [
-        probe("3 rows of 5", 11, 3, 5, mean=3.0),
-        probe("a (2, 3, 4) tensor", 14, 2, 3, 4, mean=-1.0),
-        probe("eps=0.5", 17, 2, 6, eps=(0.5,)),
-        probe("4 rows of 4", 20, 4, 4),
-        probe("rows of spread 0.01, without eps", 26, 2, 6, eps=(), scale=0.01),
-        # sums of 7 products, and rstd cubed, in 24 bits
-        probe("float32 rows", 23, 3, 7, dtype=torch.float32, tolerance=1e-4, gradient=False),
-    ]
+    stages = [([part(probe, names[i:]) for probe in probes], name) for i, name in enumerate(names, 1)]
+    return [([_complete(probes[0], names)], ""), *stages]
 
 
-_STEP_STAGES = []
-for count, name in enumerate(_STEPS, 1):
-    causes = {edit: why if why is _ONE_AXIS else f"the line of {name}: {why}" for edit, why in _LINES[name].items()}
-    _STEP_STAGES.append((_steps_probes(count), known(_in_steps, causes), name))
+# ---- Line by line
+def _in_steps(dy, x, weight, eps=1e-5):
+    D = x.shape[-1]
+    mean = x.mean(-1, keepdim=True)
+    centered = x - mean
+    var = (centered * centered).mean(-1, keepdim=True)
+    rstd = (var + eps) ** -0.5
+    dx_hat = dy * weight
+    drstd = (dx_hat * centered).sum(-1, keepdim=True)
+    dvar = -0.5 * rstd**3 * drstd
+    straight = dx_hat * rstd
+    through_var = 2 / D * centered * dvar
+    dcentered = straight + through_var
+    dmean = -dcentered.sum(-1, keepdim=True)
+    dx = dcentered + dmean / D
+    return dx_hat, drstd, dvar, dcentered, dmean, dx
+
+
+_STEPS = ("dx_hat", "drstd", "dvar", "dcentered", "dmean", "dx")
+
+_UNWRITTEN = "".join(
+    f"""
+    # {name} is still None. | Write its line, and run the check again.
+    return {", ".join([*_STEPS[:i], *["None"] * (6 - i)])}
+    """
+    for i, name in enumerate(_STEPS)
+)
+
+_LINES = known(
+    _in_steps,
+    f"""
+    {_UNWRITTEN}
+
+    # a sum over the row has lost its axis, so that a later line cannot multiply it. | Write .sum(-1, keepdim=True) in the lines of drstd and dmean.
+    drstd = (dx_hat * centered).sum(-1)
+
+    # the line of dx_hat: the gain is missing. y = weight * x_hat + bias: how much does y move with x_hat? | dy * weight.
+    dx_hat = dy
+
+    # the line of dx_hat: rstd comes in later. It is on the way from x_hat to centered.
+    dx_hat = dy * weight * rstd
+
+    # the line of drstd: the derivative of centered * rstd by rstd is centered, not x_hat.
+    drstd = (dx_hat * centered * rstd).sum(-1, keepdim=True)
+
+    # the line of drstd: the factor is x - mean, not x.
+    drstd = (dx_hat * x).sum(-1, keepdim=True)
+
+    # the line of drstd: the derivative of centered * rstd by rstd is a factor that is missing. | Multiply by centered.
+    drstd = dx_hat.sum(-1, keepdim=True)
+    # or
+    drstd = (dx_hat * rstd).sum(-1, keepdim=True)
+
+    # the line of drstd: one rstd serves the whole row, so its parts are summed, not averaged.
+    drstd = (dx_hat * centered).mean(-1, keepdim=True)
+
+    # the line of drstd: dy arrives at y, not at x_hat. | Use dx_hat, which has the gain in it.
+    drstd = (dy * centered).sum(-1, keepdim=True)
+
+    # the line of dvar: the sign. A larger variance makes rstd smaller.
+    dvar = 0.5 * rstd**3 * drstd
+
+    # the line of dvar: the power. rstd is u ** -0.5, and its derivative holds u ** -1.5. | That is rstd**3.
+    dvar = -0.5 * rstd * drstd
+    # or
+    dvar = -0.5 * rstd**2 * drstd
+    # or
+    dvar = -0.5 * rstd**1.5 * drstd
+    # or
+    dvar = -0.5 * rstd**-1.5 * drstd
+
+    # the line of dvar: the factor of the power rule is the old power. | -0.5; the new one is in rstd**3.
+    dvar = -1.5 * rstd**3 * drstd
+    # or
+    dvar = -(rstd**3) * drstd
+
+    # the line of dvar: eps is missing. The power rule acts on var + eps, and rstd has it inside.
+    dvar = -0.5 * var**-1.5 * drstd
+
+    # the line of dvar: the gradient that arrives at rstd is missing. | Multiply by drstd.
+    dvar = -0.5 * rstd**3
+
+    # the line of dvar: one line too far. 2 * centered / D is the derivative of the variance, and belongs to the next line.
+    dvar = -0.5 * rstd**3 * drstd / D
+    # or
+    dvar = -0.5 * rstd**3 * drstd * 2 * centered / D
+
+    # the line of dcentered: centered is used twice, in x_hat and in var. The part through var is missing.
+    dcentered = straight
+
+    # the line of dcentered: centered is used twice, in x_hat and in var. The part through x_hat is missing (was it overwritten?).
+    dcentered = through_var
+
+    # the line of dcentered: the part through x_hat lacks its derivative: x_hat = centered * rstd. | dx_hat * rstd.
+    straight = dx_hat
+
+    # the line of dcentered: dy arrives at y, not at x_hat. | Use dx_hat, which has the gain in it.
+    straight = dy * rstd
+
+    # the line of dcentered: the 2 of the square is missing.
+    through_var = centered * dvar / D
+
+    # the line of dcentered: var is a mean, so each entry gets only its share of dvar. | Divide by D.
+    through_var = 2 * centered * dvar
+
+    # the line of dcentered: var divides by D, not by D - 1.
+    through_var = 2 / (D - 1) * centered * dvar
+
+    # the line of dcentered: the square is that of centered, so its derivative holds centered: not x_hat, not x.
+    through_var = 2 / D * centered * rstd * dvar
+    # or
+    through_var = 2 / D * x * dvar
+
+    # the line of dcentered: both parts are added. The minus stands in dvar already.
+    dcentered = straight - through_var
+
+    # the line of dcentered: the two parts are multiplied. What is used twice collects twice. | Add them.
+    dcentered = straight * through_var
+
+    # the line of dmean: what arrives at centered is dcentered, not dx_hat.
+    dmean = -dx_hat.sum(-1, keepdim=True)
+
+    # the line of dmean: the sign. The mean is subtracted: centered = x - mean.
+    dmean = dcentered.sum(-1, keepdim=True)
+
+    # the line of dmean: one mean serves the whole row, so its parts are summed. (The 1 / D comes in the next line, from mean to x.)
+    dmean = -dcentered.mean(-1, keepdim=True)
+
+    # the line of dx: x is used twice, in centered and in the mean. One of the two parts is missing.
+    dx = dcentered
+    # or
+    dx = dmean / D
+
+    # the line of dx: the mean takes 1 / D of each entry, so each entry gets 1 / D of its gradient.
+    dx = dcentered + dmean
+
+    # the line of dx: only the part through the mean is divided by D: the bracket is too large.
+    dx = (dcentered + dmean) / D
+
+    # the line of dx: the part through the mean is added. Its minus stands in dmean already.
+    dx = dcentered - dmean / D
+    """,
+)
+
+
+def _six_lines(label, seed, *shape, eps=(1e-5,), scale=2.0, mean=0.0):
+    items = draw(seed, *shape), draw(seed + 1, *shape, scale=scale, mean=mean), draw(seed + 2, shape[-1])
+    return call(label, *items, *eps, names=("dy", "x", "weight", "eps"), returns=_STEPS, gradient=False)
+
+
+_STEP_PROBES = [
+    _six_lines("3 rows of 5", 11, 3, 5, mean=3.0),
+    _six_lines("a (2, 3, 4) tensor", 14, 2, 3, 4, mean=-1.0),
+    _six_lines("rows of spread 0.01, without eps", 26, 2, 6, eps=(), scale=0.01),
+]
+_STEP_CONTRACT = Contract(
+    {"dy": "... D", "x": "... D", "weight": "D"}, _STEPS, options=({}, {"eps": 0.5}), sizes=_SIZES, gradient=1
+)
 
 
 def backward_in_steps(answer):
     """Check a function (dy, x, weight, eps) -> (dx_hat, drstd, dvar, dcentered, dmean, dx) (lesson 7)."""
-    stages = [([_complete(_STEP_STAGES[-1][0][0], _STEPS)], []), *_STEP_STAGES]  # the first wrong line is named
-    right = "all six lines of backward_in_steps (2 and 3 axes, small rows, a large eps, a square, float32)"
-    in_stages(answer, "backward_in_steps", stages, in_float64(_in_steps), right, "function", by_hand=_AUTOGRAD)
+    right = "all six lines of backward_in_steps (1 to 5 axes, small rows, a large eps, float32)"
+    how = {"contract": _STEP_CONTRACT, "by_hand": _AUTOGRAD, "right": right}
+    stages = _in_turn(_STEP_PROBES, _STEPS)  # the first wrong line is named
+    examine(answer, "backward_in_steps", stages, in_float64(_in_steps), _LINES, **how)
 
 
-# The closed form
+# ---- The closed form
 def _backward(dy, x, mean, rstd, weight):
-    rows = tuple(range(dy.dim() - 1))
     x_hat = (x - mean) * rstd
     h = dy * weight
     mean_h = h.mean(-1, keepdim=True)
     along = (h * x_hat).mean(-1, keepdim=True)
     dx = rstd * (h - mean_h - x_hat * along)
-    dweight = (dy * x_hat).sum(rows)
-    dbias = dy.sum(rows)
+    dweight = (dy * x_hat).sum_to_size(weight.shape)
+    dbias = dy.sum_to_size(weight.shape)
     return dx, dweight, dbias
 
 
-_TERMS = {  # what is the same in dx of the closed form and of the clinic
-    " - mean_h -> ": "the mean term is missing: a part that all entries of h share must be taken off. Look: your dx does not sum to 0 in a row.",
-    " - x_hat * along -> ": "the variance term is missing: take off x_hat * mean(h * x_hat), the part of h along x_hat.",
-    "h = dy * weight -> h = dy": "the gain is missing in dx: h = dy * weight takes the place of dy, in all three terms.",
-    "h = dy * weight -> h = dy ; (h - mean_h -> (dy * weight - mean_h": "the gain is in the first term only. h = dy * weight takes the place of dy in all three.",
-    "(h - mean_h -> (dy - mean_h": "the gain is missing in the first term: h = dy * weight takes the place of dy in all three.",
-    "= h.mean -> = dy.mean": "the gain is missing inside the mean term: mean(h), not mean(dy).",
-    "= h.mean(-1, keepdim=True) -> = weight * dy.mean(-1, keepdim=True)": "the gain is taken out of the mean term: mean(h) = mean(dy * weight), for the gain differs along the row.",
-    "(h * x_hat) -> (dy * x_hat)": "the gain is missing inside the variance term: mean(h * x_hat), not mean(dy * x_hat).",
-    "(h * x_hat) -> (h * weight * x_hat)": "the gain is there twice in the variance term: h has it already.",
-    "dy * weight -> dy / weight": "dy is divided by the gain. The derivative of weight * x_hat is weight.",
-    ".mean(-1 -> .sum(-1": "sums where means belong: each term is divided by D.",
-    "(h - mean_h - x_hat * along) -> (h - (mean_h + x_hat * along) / dy.shape[-1])": "both terms are divided by D twice. A mean has its 1 / D inside, a sum has none.",
-    "(h * x_hat).mean -> h.mean": "x_hat is missing inside the variance term: mean(h * x_hat), not mean(h).",
-    "- x_hat * along -> - along": "the second x_hat of the variance term is missing: mean(h * x_hat), then times x_hat.",
-    "rstd * (h -> (h": "the factor rstd in front is missing.",
-    "rstd * (h - mean_h - x_hat * along) -> rstd * h - mean_h - x_hat * along": "rstd stands in front of the first term only: it multiplies all three.",
-    "- mean_h - x_hat -> + mean_h + x_hat": "the terms are added. Both are taken off.",
-    "- x_hat -> + x_hat": "the variance term is added. It is taken off.",
-    "- mean_h -> + mean_h": "the mean term is added. It is taken off.",
-    "mean(-1, -> mean(0,": "the means run over the rows (axis 0), as in BatchNorm. LayerNorm's run over the features, axis -1.",
-    "mean(-1, -> mean(1,": "the means run over axis 1. That is the last axis of a matrix only; -1 is the last axis of every tensor.",
-    "= h.mean(-1, keepdim=True) -> = h.mean()": "mean(h) runs over the whole tensor. Each row has its own: axis -1, keepdim=True.",
-    "mean(-1, keepdim=True) -> mean()": "the means run over the whole tensor. Each row has its own: axis -1, keepdim=True.",
-} | {
-    f"{mean}, keepdim=True) -> {mean})": "a mean (or sum) over the row has lost its axis: say keepdim=True in both."
-    for mean in ("mean(-1", "= h.mean(-1", "x_hat).mean(-1")
-}
+_TERMS = """
+    # the mean term is missing: a part that all entries of h share must be taken off. Look: your dx does not sum to 0 in a row.
+    dx = rstd * (h - x_hat * along)
 
-_DX = known(
-    _backward,
-    _TERMS
-    | {
-        " - mean_h - x_hat * along -> ": "mean and rstd are treated as constants: both subtracted terms are missing.",
-        "h = dy * weight -> h = dy ; dx = rstd -> dx = weight * rstd": "the gain is applied last, as in BatchNorm. Here it differs along the row: it belongs into h, before the means.",
-        "dx = rstd -> dx = weight * rstd": "the gain is used twice, in h and again at the end.",
-        "along) -> along * x.shape[-1] / (x.shape[-1] - 1))": "the variance term divides by D - 1. This variance is biased: it divides by D, and so does its gradient.",
-        "mean_h - x_hat * along) -> (mean_h + x_hat * along) * x.shape[-1] / (x.shape[-1] - 1))": "both terms divide by D - 1. They are means: divide by D.",
-        "= h.mean -> = h.sum": "the mean term is a sum: divide it by D.",
-        "(h * x_hat).mean -> (h * x_hat).sum": "the variance term is a sum: divide it by D.",
-        ".mean(-1 -> .sum(-1 ; dx = rstd -> dx = rstd / x.shape[-1]": "everything is divided by D. Only the two sums are.",
-        "(h * x_hat) -> (h * weight * x_hat) ; - x_hat -> - weight * x_hat": "y stands where x_hat belongs: the variance term has no gain in x_hat.",
-        "(h * x_hat) -> (h * (x - mean))": "the variance term holds x - mean where x_hat belongs: a factor rstd is missing (at rstd = 1 nobody sees it).",
-        "(h * x_hat) -> (h * (x - mean)) ; - x_hat -> - (x - mean)": "the variance term holds x - mean where x_hat belongs, twice.",
-        "(h * x_hat) -> (h * x) ; - x_hat -> - x": "the variance term holds x where x_hat belongs, twice.",
-        "- x_hat -> - x": "the variance term holds x where x_hat belongs.",
-        "(x - mean) -> x": "x_hat = x * rstd: the mean is not subtracted.",
-        "(x - mean) * rstd -> (x - mean) / rstd": "x_hat is x - mean divided by rstd. rstd is 1 / sqrt(var + eps) already: multiply by it.",
-        "(h * x_hat).mean(-1, keepdim=True) -> h * x_hat": "the mean over the row is missing in the variance term: x_hat * mean(h * x_hat), one number a row.",
-        "dx = rstd -> dx = rstd**2": "rstd is squared in front. Once is enough: x_hat has its own rstd inside.",
-        "- x_hat -> - 2 * x_hat": "the variance term is doubled. The 2 of the square and the 1/2 of the root cancel.",
-        "- x_hat -> - 0.5 * x_hat": "the variance term is halved. The 2 of the square and the 1/2 of the root cancel.",
-        "dx = rstd -> dx = -rstd": "the sign of the whole dx is turned around.",
-        "- x_hat -> - rstd**2 * x_hat": "rstd is cubed in the variance term: two of the three are in x_hat already.",
-        "- x_hat -> - rstd * x_hat": "rstd is there twice in the variance term: before the bracket and inside it.",
-        "- mean_h -> - rstd * mean_h": "rstd is there twice in the mean term: before the bracket and inside it.",
-        "dx = rstd * -> dx = 1 / rstd *": "dx is divided by rstd. It is 1 / sqrt(var + eps), so multiply by it.",
-        "rows = -> rstd = 1 / rstd; rows =": "rstd is treated as the deviation: it is 1 / sqrt(var + eps), so multiply by it.",
-        "rows = -> rstd = torch.rsqrt(rstd + 1e-5); rows =": "rstd is treated as the variance. It is 1 / sqrt(var + eps) already: multiply by it.",
-        "rows = -> rstd = _stats(x, 1e-5)[1]; rows =": "the statistics are computed anew with eps = 1e-5. The given rstd knows which eps the forward pass had.",
-        "rows = -> rstd = _stats(x, 0.0)[1]; rows =": "the statistics are computed anew without eps. The given rstd knows which eps the forward pass had.",
-        "rows = -> rstd = 1 / x.std(-1, keepdim=True); rows =": "the statistics are computed anew, with the unbiased variance. Use the given rstd.",
-        "return dx, dweight, dbias -> return dweight, dbias, dx": "the first output is dweight: return (dx, dweight, dbias).",
-        "return dx -> return dx.sum(rows)": "dx is summed over the rows. Each row of x has a gradient of its own; only weight and bias serve all rows.",
-        "return dx -> return h": "the first output is h, the gradient at x_hat. The way from x_hat to x is missing.",
-        "* rstd\n -> * rstd.detach()\n ; dx = rstd -> dx = rstd.detach()": "rstd is detached. The result must be differentiable once more, so it may not be cut from x.",
-    },
+    # the variance term is missing: the part of h along x_hat must be taken off. | x_hat * mean(h * x_hat).
+    dx = rstd * (h - mean_h)
+
+    # the gain is missing in dx. | h = dy * weight takes the place of dy, in all three terms.
+    h = dy
+
+    # the gain is in the first term only. It is on the way to all three. | h = dy * weight takes the place of dy.
+    h = dy
+    dx = rstd * (dy * weight - mean_h - x_hat * along)
+
+    # the gain is missing in one of the terms. | h = dy * weight takes the place of dy, in all three.
+    mean_h = dy.mean(-1, keepdim=True)
+    # or
+    along = (dy * x_hat).mean(-1, keepdim=True)
+
+    # the gain is taken out of a mean, and it differs along the row. | mean(h), with h = dy * weight.
+    mean_h = weight * dy.mean(-1, keepdim=True)
+
+    # sums stand where means belong. | Divide each term by D.
+    mean_h, along = h.sum(-1, keepdim=True), (h * x_hat).sum(-1, keepdim=True)
+
+    # one of the two terms is a sum, and must be a mean. | Divide it by D.
+    mean_h = h.sum(-1, keepdim=True)
+    # or
+    along = (h * x_hat).sum(-1, keepdim=True)
+
+    # x_hat is missing inside the mean of the variance term. | mean(h * x_hat), not mean(h).
+    along = h.mean(-1, keepdim=True)
+
+    # x_hat stands in the variance term twice: inside the mean and once more as a factor. The second is missing.
+    dx = rstd * (h - mean_h - along)
+
+    # the mean over the row is missing in the variance term. It is one number a row. | x_hat * mean(h * x_hat).
+    along = h * x_hat
+
+    # the factor rstd in front is missing.
+    dx = h - mean_h - x_hat * along
+
+    # rstd stands in front of the first term only. It multiplies all three. | Brackets.
+    dx = rstd * h - mean_h - x_hat * along
+
+    # a term is added. Both are taken off.
+    dx = rstd * (h + mean_h + x_hat * along)
+    # or
+    dx = rstd * (h - mean_h + x_hat * along)
+    # or
+    dx = rstd * (h + mean_h - x_hat * along)
+
+    # the means run over the rows (axis 0), as in BatchNorm. | LayerNorm's run over the features, axis -1.
+    mean_h, along = h.mean(0, keepdim=True), (h * x_hat).mean(0, keepdim=True)
+
+    # the means run over the whole tensor. Each row has its own. | Axis -1, keepdim=True.
+    mean_h, along = h.mean(), (h * x_hat).mean()
+
+    # a mean over the row has lost its axis. | Say keepdim=True in both.
+    mean_h, along = h.mean(-1), (h * x_hat).mean(-1)
+    # or
+    mean_h = h.mean(-1)
+    # or
+    along = (h * x_hat).mean(-1)
+    """  # what is the same in dx of the closed form and of the clinic
+
+_LAST = (
+    "the gain is applied last, as in BatchNorm. Here it differs along the row. | It belongs into h, before the means."
 )
-
-_SUMS = {
-    "": "is not summed over the rows. One parameter serves every row: its gradient is (D,).",
-    **dict.fromkeys((".mean(rows)", ".mean(0)"), "is a mean over the rows. Every row adds its part to the loss: sum."),
-    ".sum(0)": "is summed over the first axis only. Sum over all axes but the last.",
-    ".sum((0, 1))": "is summed over axes 0 and 1, whatever comes in. Sum over all axes but the last.",
-    ".sum(-1)": "is summed over the features. Each feature has its own parameter: keep the last axis.",
-    ".sum()": "is a single number. Each feature has its own parameter: keep the last axis.",
-    ".sum(-1, keepdim=True)": "is summed over the features. Each feature has its own parameter: sum over all other axes.",
-    ".sum(rows, keepdim=True)": "keeps the summed axes, with size 1. It has the shape of its parameter, (D,).",
-    ".flatten(0, -2)[-1]": "comes from the last row alone. Add the rows up (+=) instead of overwriting.",
-}
-
-
-def _summed(old, name):
-    return {f"{old}.sum(rows) -> {old}{new}": f"{name} {cause}" for new, cause in _SUMS.items()}
-
-
-_DWEIGHT = known(
+_GRADIENTS = known(
     _backward,
-    _summed("(dy * x_hat)", "dweight")
-    | {
-        "(dy * x_hat) -> x_hat": "dweight lacks dy: the gradient that arrives multiplies everything.",
-        "(dy * x_hat) -> (h * x_hat)": "dweight uses h. The weight multiplies x_hat, and dy arrives there: sum dy * x_hat.",
-        "(dy * x_hat) -> (dx * x_hat)": "dweight uses dx. The weight multiplies x_hat, and dy arrives there: sum dy * x_hat.",
-        "(dy * x_hat) -> (dy * x)": "dweight uses x, not x_hat. The weight multiplies x_hat.",
-        "(dy * x_hat) -> (dy * (x - mean))": "dweight uses x - mean, not x_hat: a factor rstd is missing.",
-        "(dy * x_hat) -> dy": "dweight is the sum of dy, and that is dbias. Are they swapped, or is x_hat missing?",
-    },
+    f"""{_TERMS}
+    # mean and rstd are treated as constants: both subtracted terms are missing.
+    dx = rstd * h
+
+    # {_LAST}
+    h = dy
+    dx = weight * rstd * (h - mean_h - x_hat * along)
+
+    # the gain is used twice, in h and again at the end.
+    dx = weight * rstd * (h - mean_h - x_hat * along)
+
+    # the variance term divides by D - 1. This variance is biased: it divides by D, and so does its gradient.
+    along = (h * x_hat).sum(-1, keepdim=True) / (x.shape[-1] - 1)
+
+    # the variance term holds x - mean where x_hat belongs: a factor rstd is missing (at rstd = 1 nobody sees it).
+    along = (h * (x - mean)).mean(-1, keepdim=True)
+    # or
+    along = (h * (x - mean)).mean(-1, keepdim=True)
+    dx = rstd * (h - mean_h - (x - mean) * along)
+
+    # x stands where x_hat or x - mean belongs.
+    along = (h * x).mean(-1, keepdim=True)
+    dx = rstd * (h - mean_h - x * along)
+    # or
+    dx = rstd * (h - mean_h - x * along)
+    # or
+    x_hat = x * rstd
+
+    # the variance term is doubled or halved. The 2 of the square and the 1/2 of the root cancel.
+    dx = rstd * (h - mean_h - 2 * x_hat * along)
+    # or
+    dx = rstd * (h - mean_h - 0.5 * x_hat * along)
+
+    # rstd is there once more in the variance term. x_hat has it inside. | r * (h - mean(h) - x_hat * mean(h * x_hat)) has one r, in front.
+    dx = rstd * (h - mean_h - rstd * x_hat * along)
+    # or
+    dx = rstd * (h - mean_h - rstd**2 * x_hat * along)
+
+    # rstd is treated as the deviation. It is 1 / sqrt(var + eps) already. | Multiply by it.
+    rstd = 1 / rstd
+    # or
+    x_hat = (x - mean) / rstd
+    # or
+    dx = (h - mean_h - x_hat * along) / rstd
+
+    # the statistics are computed anew, with an eps or a D - 1 of yours. The given rstd knows which eps the forward pass had.
+    rstd = _stats(x, 1e-5)[1]
+    # or
+    rstd = _stats(x, 0.0)[1]
+    # or
+    rstd = 1 / x.std(-1, keepdim=True)
+
+    # the outputs are in another order. | Return (dx, dweight, dbias).
+    return dweight, dbias, dx
+
+    # dx is summed over the rows. Each row of x has a gradient of its own; only weight and bias serve all rows.
+    dx = (rstd * (h - mean_h - x_hat * along)).sum_to_size(weight.shape)
+
+    # dweight is not summed over the rows. One parameter serves every row. | Its gradient has the shape (D,), and so has that of the bias.
+    dweight = dy * x_hat
+
+    # dweight is a mean over the rows. Every row adds its part to the loss. | Sum, for the bias as well.
+    dweight = (dy * x_hat).flatten(0, -2).mean(0)
+
+    # dweight is summed over the first axis only. | Sum over all axes but the last, for the bias as well.
+    dweight = (dy * x_hat).sum(0)
+
+    # dweight is summed over the features. Each feature has its own parameter. | Keep the last axis, sum over the others.
+    dweight = (dy * x_hat).sum(-1)
+    # or
+    dweight = (dy * x_hat).sum(-1, keepdim=True)
+    # or
+    dweight = (dy * x_hat).sum()
+
+    # dweight uses h or dx. The weight multiplies x_hat, and what arrives there is dy.
+    dweight = (h * x_hat).sum_to_size(weight.shape)
+    # or
+    dweight = (dx * x_hat).sum_to_size(weight.shape)
+
+    # dweight uses x or x - mean. The weight multiplies x_hat.
+    dweight = (dy * x).sum_to_size(weight.shape)
+    # or
+    dweight = (dy * (x - mean)).sum_to_size(weight.shape)
+
+    # dweight is the sum of dy, and that is dbias. Are they swapped, or is x_hat missing?
+    return dx, dbias, dweight
+    # or
+    return dx, dbias, dbias
+
+    # dbias uses h. The bias is added after the gain: what arrives there is dy.
+    dbias = h.sum_to_size(weight.shape)
+
+    # dbias is no sum over all rows. One bias serves every row.
+    dbias = dy
+    # or
+    dbias = dy.flatten(0, -2).mean(0)
+    # or
+    dbias = dy.sum(0)
+
+    # where x is a single row, there is no axis to sum over, and a sum over an empty tuple of axes sums everything. | sum_to_size(weight.shape) sums over the axes that weight does not have.
+    dweight, dbias = (dy * x_hat).sum(tuple(range(dy.dim() - 1))), dy.sum(tuple(range(dy.dim() - 1)))
+    # or
+    dbias = dy.sum(tuple(range(dy.dim() - 1)))
+    """,
 )
-_H_IN_DBIAS = {"dbias = dy -> dbias = h": "dbias uses h. The bias is added after the gain: what arrives there is dy."}
-_DBIAS = known(_backward, _summed("dbias = dy", "dbias") | _H_IN_DBIAS)
 
 _RETURNS = ("dx", "dweight", "dbias")
 
 
-def _backward_probes(count):
-    """Return probes of the first count outputs: values, and in float64 the total derivative of their weighted sum."""
-    returns, names = _RETURNS[:count], ("dy", "x", "mean", "rstd", "weight")
-
-    def probe(label, seed, *shape, scale=1.0, mean=0.0, eps=1e-5, dtype=torch.float64, tolerance=1e-9, x=None):
-        dy, weight = draw(seed, *shape, dtype=dtype), draw(seed + 1, shape[-1], mean=0.5, dtype=dtype)
-        x = draw(seed + 2, *shape, scale=scale, mean=mean, dtype=dtype) if x is None else x
-        given = dy, x, *_stats(x, eps), weight
-        plain = call(label, *given, names=names, returns=returns, gradient=False, tolerance=tolerance)
-        total = call(label, dy, x, weight, names=("dy", "x", "weight"), returns=returns, tolerance=tolerance)
-
-        def run(answer):
-            cut = _first(answer, count)
-            seen = plain.run(cut)
-            if dtype == torch.float64 and all(isinstance(seen.get(name), torch.Tensor) for name in returns):
-                on_tape = total.run(lambda dy, x, weight: cut(dy, x, *_stats(x, eps), weight))
-                seen |= {what: value for what, value in on_tape.items() if what.startswith("gradient of")}
-            return seen
-
-        return replace(plain, run=run, shown={"dy": dy, "x": x, "weight": weight})
-
-    outlier = draw(113, 2, 256)
-    outlier[:, 0] = 30.0  # normalized it lies far outside of -3 to 3
-    return [
-        probe("3 rows of 5", 31, 3, 5, scale=3, mean=2),
-        probe("a (2, 3, 4) tensor", 41, 2, 3, 4, mean=-1),
-        probe("4 rows of 4", 51, 4, 4, scale=2),
-        probe("rows of spread 0.01", 61, 3, 6, scale=0.01),
-        probe("a forward pass with eps=0.1", 71, 2, 7, scale=0.3, eps=0.1),
-        probe("two constant rows", 81, 2, 4, x=torch.tensor([[0.0] * 4, [2.5] * 4], dtype=torch.float64)),
-        probe("3 other rows of 5", 101, 3, 5, scale=2, mean=-1),
-        probe("rows of 256 with an outlier", 111, 2, 256, x=outlier),
-        probe("rows around 1000", 121, 3, 8, mean=1000.0),
-        probe("a (2, 3, 2, 5) tensor", 131, 2, 3, 2, 5),
-        # float32: the sums have 24 bits; the expanded form a * h + b * x + c of PyTorch's kernel loses a few of them
-        probe("float32 rows around 100", 91, 4, 32, mean=100.0, dtype=torch.float32, tolerance=1e-4),
-    ]
+def _from_statistics(label, seed, *shape, scale=1.0, mean=0.0, eps=1e-5):
+    dy, x, weight = draw(seed, *shape), draw(seed + 2, *shape, scale=scale, mean=mean), draw(seed + 1, shape[-1])
+    names = ("dy", "x", "mean", "rstd", "weight")
+    probe = call(label, dy, x, *_stats(x, eps), weight, names=names, returns=_RETURNS, gradient=False)
+    return replace(probe, shown={"dy": dy, "x": x, "weight": weight})
 
 
-_BACKWARD_STAGES = [
-    (_backward_probes(count), mistakes, name)
-    for count, (name, mistakes) in enumerate(zip(_RETURNS, (_DX, _DWEIGHT, _DBIAS), strict=True), 1)
+_BACKWARD_PROBES = [
+    _from_statistics("3 rows of 5", 31, 3, 5, scale=3, mean=2),
+    _from_statistics("a (2, 3, 4) tensor", 41, 2, 3, 4, mean=-1),
+    _from_statistics("4 rows of 4", 51, 4, 4, scale=2),
+    _from_statistics("a forward pass with eps=0.1", 71, 2, 7, scale=0.3, eps=0.1),
 ]
+_ONE_ROW = _from_statistics("one row of 5", 61, 5, scale=3)
+
+
+def _on_the_tape(answer, sizes, eps):
+    return lambda dy, x, weight: answer(dy, x, *_stats(x, eps), weight)
+
+
+_BACKWARD_CONTRACT = Contract(
+    {"dy": "... D", "x": "... D", "weight": "D"}, _RETURNS, _on_the_tape, options=_EPSILONS, sizes=_SIZES, gradient=1
+)
 
 
 def layer_norm_backward(answer):
     """Check a function (dy, x, mean, rstd, weight) -> (dx, dweight, dbias) over the last axis (lesson 7)."""
-    stages = [([_complete(_BACKWARD_STAGES[2][0][0], _RETURNS)], []), *_BACKWARD_STAGES]
-    tried = "2 to 4 axes, small spread, an outlier, an offset, two eps, constant rows, float32, second derivatives"
-    right = f"layer_norm_backward does what it should on 11 inputs ({tried})"
+    stages = [*_in_turn(_BACKWARD_PROBES, _RETURNS), ([_ONE_ROW], "")]
+    tried = "1 to 5 axes, small spread, an outlier, an offset, two eps, constant rows, float32, second derivatives"
+    right = f"layer_norm_backward does what it should ({tried})"
     refused = ("layer_norm", "layer_norm_backward", *_AUTOGRAD)
-    in_stages(answer, "layer_norm_backward", stages, in_float64(_backward), right, "function", by_hand=refused)
+    how = {"contract": _BACKWARD_CONTRACT, "by_hand": refused, "right": right}
+    examine(answer, "layer_norm_backward", stages, in_float64(_backward), _GRADIENTS, **how)
 
 
-# Inputs that tell gradients apart
+# ---- Inputs that tell gradients apart
 _UNIT = "the standard deviations of your rows are (nearly) 1, so that {}. Take rows of another scale."
 _NOTHING = "{} is (nearly) 0 in your rows, with h = dy * weight: there is nothing to miss."
 _EQUAL = "your gains are (nearly) equal, and one number for the whole row may be before the means as well as in them."
-_WRONGS = {  # {a change of the right formula: (how the message calls the formula, why an input may not show it)}
-    " - mean_h -> ": ("without the mean term", _NOTHING.format("mean(h)")),
-    " - x_hat * along -> ": ("without the variance term", _NOTHING.format("mean(h * x_hat)")),
-    "h = dy * weight -> h = dy": ("without the gain", "your gains are (nearly) 1, so that dy * weight is dy."),
-    "h = dy * weight -> h = dy ; dx = rstd -> dx = weight * rstd": ("with the gain in front of the means", _EQUAL),
-    "(h * x_hat) -> (h * (x - mean))": ("with x - mean for x_hat in one place", _UNIT.format("x - mean is x_hat")),
-    "dx = rstd * -> dx = ": ("without the factor rstd", _UNIT.format("rstd is 1")),
-}
-_FORMULAS = [(edited(_backward, edits), *words) for edits, words in _WRONGS.items()]
+_WRONGS = [  # lines of a wrong formula, how the message calls it, why an input may not show it
+    ("dx = rstd * (h - x_hat * along)", "without the mean term", _NOTHING.format("mean(h)")),
+    ("dx = rstd * (h - mean_h)", "without the variance term", _NOTHING.format("mean(h * x_hat)")),
+    ("h = dy", "without the gain", "your gains are (nearly) 1, so that dy * weight is dy."),
+    ("h = dy\ndx = weight * rstd * (h - mean_h - x_hat * along)", "with the gain in front of the means", _EQUAL),
+    (
+        "along = (h * (x - mean)).mean(-1, keepdim=True)",
+        "with x - mean for x_hat in one place",
+        _UNIT.format("x - mean is x_hat"),
+    ),
+    ("dx = h - mean_h - x_hat * along", "without the factor rstd", _UNIT.format("rstd is 1")),
+]
+_FORMULAS = [(instead(_backward, lines), *words) for lines, *words in _WRONGS]
 _NARROW = "in wide rows one missing term is a small part of dx (about 1 / sqrt(D)). Take fewer features."
+_ZERO = "dy is 0 everywhere, so that the gradient is 0 by every formula."
+_OFF = 0.2  # how far off a formula must be: normal numbers pass a tenth by luck, in 4 of 10 draws of (4, 8)
 
 
 def _hiding():
     """Return inputs under which one of the wrong formulas passes, with the cause."""
     x, dy, weight = 3 * draw(211, 4, 5), draw(212, 4, 5), draw(213, 5)
-    unit, ones, h = torch.nn.functional.layer_norm(x, (5,)), torch.ones(5, dtype=torch.float64), draw(214, 4, 5)
+    unit, ones, h = F.layer_norm(x, (5,)), torch.ones(5, dtype=torch.float64), draw(214, 4, 5)
     wide = dict(x=3 * draw(215, 1, 900), weight=draw(216, 900), dy=draw(217, 1, 900))
     inputs = {
         0: dict(x=x, weight=ones, dy=2 * unit),  # the loss (y**2).sum() on a new layer
@@ -388,7 +479,8 @@ def _hiding():
         3: dict(x=x, weight=5 * ones, dy=dy),
         4: dict(x=unit, weight=weight, dy=h),
     }
-    return [*(Mistake(_FORMULAS[i][2], given) for i, given in inputs.items()), Mistake(_NARROW, wide)]
+    hiding = [Mistake(_FORMULAS[i][2], tensors) for i, tensors in inputs.items()]
+    return [*hiding, Mistake(_NARROW, wide), Mistake(_ZERO, dict(x=x, weight=weight, dy=0 * dy))]
 
 
 def revealing(answer):
@@ -396,25 +488,31 @@ def revealing(answer):
     announce(_hiding())
     refuse_dots(answer, "revealing")
     names = ("x", "weight", "dy")
-    if not isinstance(answer, dict) or set(answer) != set(names):
+    if not isinstance(answer, dict):
         reject(f"check.revealing takes dict(x=..., weight=..., dy=...), not {kind_of(answer)}.")
+    if set(answer) != set(names):
+        missing, unknown = set(names) - set(answer), set(answer) - set(names)
+        keys = f"{listed('missing', sorted(missing))} {listed('unknown', sorted(map(str, unknown)))}".strip()
+        reject(f"check.revealing takes dict(x=..., weight=..., dy=...). {keys}")
     for name, item in answer.items():
         if not isinstance(item, torch.Tensor) or not item.is_floating_point():
-            found = "three dots" if item is ... else kind_of(item)
-            reject(f"{name} is {found}, expected a float32 or float64 tensor (of numbers like 1.0, not 1).")
-        if not item.isfinite().all():
-            reject(f"{name} holds nan or inf.")
+            kind = "three dots" if item is ... else kind_of(item)
+            reject(f"{name} is {kind}, expected a float32 or float64 tensor (of numbers like 1.0, not 1).")
+        if not (item.abs() <= 1e6).all():
+            reject(f"{name} holds nan, inf or a number beyond a million.")
     x, weight, dy = (answer[name].detach().double() for name in names)
     if x.dim() != 2 or dy.shape != x.shape or weight.shape != x.shape[-1:]:
-        found = ", ".join(f"{name} {tuple(answer[name].shape)}" for name in names)
-        reject(f"The shapes are {found}, expected x and dy (B, D) and weight (D,).")
+        shapes = ", ".join(f"{name} {tuple(answer[name].shape)}" for name in names)
+        reject(f"The shapes are {shapes}, expected x and dy (B, D) and weight (D,).")
     if not 3 <= x.shape[1] or not 1 <= x.numel() <= 1000:
         reject(f"x is {tuple(x.shape)}, expected at least three features and at most 1000 numbers.")
-    given = dy, x, *_stats(x, 1e-5), weight
-    right, missed, why = _backward(*given)[0], [], None
+    if not dy.any():
+        reject("No wrong formula gives itself away.", f"Probable cause: {_ZERO}")
+    call_of = dy, x, *_stats(x, 1e-5), weight
+    right, missed, why = _backward(*call_of)[0], [], None
     for wrong, what, cause in _FORMULAS:
-        gap, least = (wrong(*given)[0] - right).norm(), 1e-6 * (given[3] * dy * weight).norm()
-        if gap < 0.1 * right.norm() or gap <= least:  # `least`: rounding alone, where the right dx is 0 as well
+        gap, least = (wrong(*call_of)[0] - right).norm(), 1e-6 * (call_of[3] * dy * weight).norm()
+        if gap < _OFF * right.norm() or gap <= least:  # `least`: rounding alone, where the right dx is 0 as well
             missed.append(what)
             hidden = gap > 1e-3 * right.norm() and x.shape[1] > 50
             why = why or f"Probable cause: {_NARROW if hidden else cause}"
@@ -424,7 +522,7 @@ def revealing(answer):
     accept(f"Right: all {len(_FORMULAS)} wrong formulas give themselves away.")
 
 
-# The autograd.Function
+# ---- The autograd.Function
 class _Function(torch.autograd.Function):
     @staticmethod
     def forward(x, weight, bias, eps):
@@ -447,72 +545,127 @@ class _Function(torch.autograd.Function):
         return dx, dweight, dbias, None
 
 
-_CONSTANTS = "mean and rstd are constants for the second derivative: they were saved in the forward pass, or detached. Compute them anew from the saved x, in backward."
-_ONCE = "    @torch.autograd.function.once_differentiable\n    def backward"
-
 _FUNCTION = known(
     _Function,
-    {
-        # The given lines center x on the tape, so that there only rstd is lost. Without that line the mean is lost, too.
-        "mean, rstd, weight) -> mean, rstd.detach(), weight)": _CONSTANTS,
-        "x = x - x.mean -> x.mean ; mean, rstd, weight) -> mean.detach(), rstd.detach(), weight)": _CONSTANTS,
-        "x = x - x.mean -> x.mean ; mean, rstd, weight) -> mean.detach(), rstd, weight)": _CONSTANTS,
-        "ctx.save_for_backward(x, -> mean, ctx.rstd = _stats(x, ctx.eps); ctx.save_for_backward((x - mean) * ctx.rstd, ; x, mean, rstd, weight) -> x, 0.0, 1.0, weight) ; return dx -> return dx * ctx.rstd": "x_hat is saved instead of x: one more tensor of x's size, and no way back to x for the second derivative.",
-        "= _backward( -> = torch.no_grad()(_backward)(": "backward runs without a tape (no_grad or detach), so there is no second derivative.",
-        f"    def backward -> {_ONCE}": "once_differentiable makes the second derivative an error. That is honest; here backward can do better.",
-        "dbias, None -> dbias": "backward returns three gradients, and forward took four inputs. For eps, which needs none, return None.",
-        "return dx, dweight, dbias, None -> return dx": "backward returns one value (dx alone, or a list). It returns four, one for each input: dx, dweight, dbias, None.",
-        "return dx, dweight, dbias, None -> return (dx, dweight, dbias), None": "the three gradients are still in one tuple. A star takes them out: return *gradients, None.",
-        "dbias, None -> dbias, 0.0": "backward returns a gradient for eps. It is no tensor and needs none: return None in its place.",
-        "torch.rsqrt -> torch.sqrt": "layer_norm_backward takes rstd, 1 / sqrt(var + eps), and got sqrt(var + eps).",
-        "x, mean, rstd, weight) -> x, mean, var, weight)": "layer_norm_backward takes rstd, 1 / sqrt(var + eps), and got the variance.",
-        "torch.rsqrt(var + ctx.eps) -> var + ctx.eps": "layer_norm_backward takes rstd, 1 / sqrt(var + eps), and got var + eps.",
-        "torch.rsqrt(var + ctx.eps) -> 1 / (var + ctx.eps)": "the root is missing: rstd = 1 / sqrt(var + eps).",
-        "torch.rsqrt(var + ctx.eps) -> torch.rsqrt(var.sqrt() + ctx.eps)": "the root is taken twice. rstd = 1 / sqrt(var + eps), one root, of the variance.",
-        "torch.rsqrt(var + ctx.eps) -> 1 / (var.sqrt() + ctx.eps)": "eps stands outside the root. rstd = 1 / sqrt(var + eps).",
-        "torch.rsqrt(var + ctx.eps) -> torch.rsqrt(var) + ctx.eps": "eps is added after the root. rstd = 1 / sqrt(var + eps).",
-        "correction=0, -> ": "the variance is unbiased (D - 1). The forward pass divides by D, and so must backward, as mean_and_var does.",
-        " mean = x.mean(-1, ->  mean = x.mean(-2, ; x.var(-1, -> x.var(-2,": "the statistics run over the rows (or tokens), axis -2. Those of the forward pass run over the features, axis -1.",
-        "x, mean, rstd, weight) -> x, rstd, mean, weight)": "mean and rstd are swapped: layer_norm_backward(dy, x, mean, rstd, weight).",
-        "(dy, x, mean -> (x, dy, mean": "dy and x are swapped: layer_norm_backward(dy, x, mean, rstd, weight).",
-        "return dx, dweight, dbias -> return dx, dbias, dweight": "dweight and dbias are swapped. The gradients come in the order of forward's inputs: x, weight, bias, eps.",
-        "return dx, -> return None,": "x gets no gradient: backward returns None in its place.",
-        "return dx, dweight, dbias -> return dx, None, None": "weight and bias get no gradient: backward returns None in their place.",
-        "return dx, dweight, -> return dx, None,": "weight gets no gradient: backward returns None in its place.",
-        "dbias, None -> None, None": "bias gets no gradient: backward returns None in its place.",
-        "(x, weight)\n -> (x, weight, (x - _stats(x, ctx.eps)[0]) * _stats(x, ctx.eps)[1])\n ; x, weight = -> x, weight, x_hat =": "x_hat is saved as well: one more tensor of x's size. It can be computed anew from x.",
-        "var + ctx.eps -> var + 1e-5": "backward uses eps = 1e-5 instead of ctx.eps.",
-        "var + ctx.eps -> var": "backward leaves eps out: rsqrt(var + ctx.eps).",
-    },
+    """
+    # mean and rstd are constants for the second derivative: they were saved in the forward pass, or detached. | Compute them anew from the saved x, in backward.
+    dx, dweight, dbias = _backward(dy, x, mean, rstd.detach(), weight)
+    # or
+    def backward(ctx, dy):
+        x, weight = ctx.saved_tensors
+        x = x - x.mean(-1, keepdim=True).detach()
+        dx, dweight, dbias = _backward(dy, x, mean.detach(), rstd.detach(), weight)
+    # or
+    def backward(ctx, dy):
+        x, weight = ctx.saved_tensors
+        x = x - x.mean(-1, keepdim=True).detach()
+        dx, dweight, dbias = _backward(dy, x, mean.detach(), rstd, weight)
+
+    # x_hat is saved, one more tensor of x's size. From it alone there is no way back to x for the second derivative. | Save x, and compute x_hat anew.
+    def setup_context(ctx, inputs, output):
+        mean, ctx.rstd = _stats(inputs[0], inputs[3])
+        ctx.save_for_backward((inputs[0] - mean) * ctx.rstd, inputs[1])
+    def backward(ctx, dy):
+        dx, dweight, dbias = _backward(dy, x, 0.0, 1.0, weight)
+        return dx * ctx.rstd, dweight, dbias, None
+    # or
+    def setup_context(ctx, inputs, output):
+        mean, rstd = _stats(inputs[0], inputs[3])
+        ctx.save_for_backward(inputs[0], inputs[1], (inputs[0] - mean) * rstd)
+    def backward(ctx, dy):
+        x, weight, x_hat = ctx.saved_tensors
+
+    # backward runs without a tape (no_grad or detach), so there is no second derivative.
+    dx, dweight, dbias = torch.no_grad()(_backward)(dy, x, mean, rstd, weight)
+
+    # once_differentiable makes the second derivative an error. That is honest; here backward can do better.
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dy): ...
+
+    # backward returns three gradients, and forward took four inputs. | For eps, which needs none, return None.
+    return dx, dweight, dbias
+
+    # backward returns one value (dx alone, or a list), or nothing: is its `return` missing? It returns one for each input of forward. | dx, dweight, dbias, None.
+    return dx
+    # or
+    return None
+
+    # the three gradients are still in one tuple. | A star takes them out: return *gradients, None.
+    return (dx, dweight, dbias), None
+
+    # backward returns a gradient for eps. It is no tensor and needs none. | Return None in its place.
+    return dx, dweight, dbias, 0.0
+
+    # layer_norm_backward takes rstd, 1 / sqrt(var + eps), and got something else: a root, a variance, or eps outside the root.
+    rstd = torch.sqrt(var + ctx.eps)
+    # or
+    rstd = var
+    # or
+    rstd = var + ctx.eps
+    # or
+    rstd = 1 / (var + ctx.eps)
+    # or
+    rstd = 1 / (var.sqrt() + ctx.eps)
+    # or
+    rstd = torch.rsqrt(var) + ctx.eps
+
+    # the variance is unbiased (D - 1). | The forward pass divides by D, and so must backward, as mean_and_var does.
+    var = x.var(-1, keepdim=True)
+
+    # mean and rstd are swapped. | layer_norm_backward(dy, x, mean, rstd, weight).
+    dx, dweight, dbias = _backward(dy, x, rstd, mean, weight)
+
+    # dy and x are swapped. | layer_norm_backward(dy, x, mean, rstd, weight).
+    dx, dweight, dbias = _backward(x, dy, mean, rstd, weight)
+
+    # dweight and dbias are swapped. | The gradients come in the order of forward's inputs: x, weight, bias, eps.
+    return dx, dbias, dweight, None
+
+    # an input gets no gradient: backward returns None in its place.
+    return None, dweight, dbias, None
+    # or
+    return dx, None, None, None
+    # or
+    return dx, dweight, None, None
+
+    # where x needs no gradient, weight and bias get none either. Each input may need one on its own. | Ask ctx.needs_input_grad for each, or not at all.
+    def backward(ctx, dy):
+        return (dx, dweight, dbias, None) if ctx.needs_input_grad[0] else (None, None, None, None)
+
+    # backward uses eps = 1e-5 instead of ctx.eps.
+    rstd = torch.rsqrt(var + 1e-5)
+
+    # backward leaves eps out. | rsqrt(var + ctx.eps).
+    rstd = torch.rsqrt(var)
+    """,
 )
 
 
-def _inputs(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
-    x = draw(seed, *shape, scale=scale, mean=mean, dtype=dtype)
-    return x, draw(seed + 1, shape[-1], mean=0.5, dtype=dtype), draw(seed + 2, shape[-1], dtype=dtype)
+def _inputs(seed, *shape, scale=1.0, mean=0.0):
+    x = draw(seed, *shape, scale=scale, mean=mean)
+    return x, draw(seed + 1, shape[-1], mean=0.5), draw(seed + 2, shape[-1])
 
 
 def _error(error):
     """What an error says, where its type alone does not tell two mistakes apart."""
-    found = raised(error)
+    seen = raised(error)
     telling = ("incorrect number of gradients", "once_differentiable", "require grad", "different than None")
-    return next((words + found.text.partition(words)[2] for words in telling if words in found.text), found)
+    return next((words + seen.text.partition(words)[2] for words in telling if words in seen.text), seen)
 
 
-def _applied(label, seed, *shape, eps=1e-5, tolerance=1e-9, dtype=torch.float64, only_x=False, **more):
+def _applied(label, seed, *shape, eps=1e-5, needs=(True, True, True), **more):
     """Return a Probe of an autograd.Function: y and the gradients of sum(y * random)."""
-    given = _inputs(seed, *shape, dtype=dtype, **more)
-    weights = draw(seed + 3, *shape, dtype=dtype)
+    tensors, weights = _inputs(seed, *shape, **more), draw(seed + 3, *shape)
 
     def run(answer):
-        leaves = [item.clone().requires_grad_(i == 0 or not only_x) for i, item in enumerate(given)]
+        leaves = [item.clone().requires_grad_(need) for item, need in zip(tensors, needs, strict=True)]
         try:
             y = answer.apply(*leaves, eps)
         except Exception as error:
             return {"y": raised(error)}
         if not isinstance(y, torch.Tensor):
             return {"y": y}
-        wanted = dict(zip(("x", "weight", "bias"), leaves[:1] if only_x else leaves, strict=False))
+        wanted = {n: leaf for n, leaf in zip(("x", "weight", "bias"), leaves, strict=True) if leaf.requires_grad}
         dy = weights.clone()
         seen = {"dy after the call": dy, "y": y.detach()}
         try:
@@ -520,34 +673,34 @@ def _applied(label, seed, *shape, eps=1e-5, tolerance=1e-9, dtype=torch.float64,
         except Exception as error:
             return seen | {"gradient of x": _error(error)}
 
-    return Probe(label, run, {"x": given[0], "weight": given[1], "eps": eps}, tolerance)
+    return Probe(label, run, {"x": tensors[0], "weight": tensors[1], "eps": eps})
 
 
 def _twice(label, seed, *shape):
     """Return a Probe of the second derivative: gradients of sum(dx * random) + sum(dweight * random)."""
-    given = _inputs(seed, *shape)
+    tensors = _inputs(seed, *shape)
     dy, v, u = draw(seed + 3, *shape), draw(seed + 4, *shape), draw(seed + 5, shape[-1])
 
     def run(answer):
-        x, weight, bias, arrives = (item.clone().requires_grad_() for item in (*given, dy))
+        x, weight, bias, arrives = (item.clone().requires_grad_() for item in (*tensors, dy))
         try:
             y = answer.apply(x, weight, bias, 1e-5)
             dx, dweight = torch.autograd.grad(y, (x, weight), arrives, create_graph=True)
             loss = (dx * v).sum() + (dweight * u).sum()
-            found = gradients(loss, {"x": x, "weight": weight, "dy": arrives})
+            second = gradients(loss, {"x": x, "weight": weight, "dy": arrives})
         except Exception as error:
             return {"gradient of the gradient in x": _error(error)}
-        return {what.replace("of", "of the gradient in"): value for what, value in found.items()}
+        return {what.replace("of", "of the gradient in"): value for what, value in second.items()}
 
-    return Probe(label, run, {"x": given[0], "weight": given[1]})
+    return Probe(label, run, {"x": tensors[0], "weight": tensors[1]})
 
 
 def _kept(label, seed, *shape):
     """Return a Probe of the memory: how many tensors of x's size are kept for the backward pass, besides x."""
-    given = _inputs(seed, *shape)
+    tensors = _inputs(seed, *shape)
 
     def run(answer):
-        x, weight, bias = (item.clone().requires_grad_() for item in given)
+        x, weight, bias = (item.clone().requires_grad_() for item in tensors)
         kept = {}
 
         def pack(item):
@@ -571,12 +724,15 @@ _APPLIED = [
     _applied("3 rows of 5", 101, 3, 5, scale=2, mean=1),
     _applied("a (2, 3, 4) tensor with eps=0.1", 111, 2, 3, 4, scale=0.5, eps=0.1),
     _applied("rows of spread 0.003", 121, 2, 6, scale=0.003),
-    _applied("weight and bias that need no gradient", 131, 2, 5, only_x=True),
-    # float32: x_hat, a sum over 33 features, and rstd up to 4, in 24 bits
-    _applied("float32 rows", 141, 4, 33, dtype=torch.float32, tolerance=1e-5),
+    _applied("x that needs no gradient, as in a net's first layer", 131, 2, 5, needs=(False, True, True)),
     _twice("2 rows of 5, differentiated twice", 151, 2, 5),
     _kept("a (7, 11) input", 161, 7, 11),
 ]
+_FUNCTION_CONTRACT = Contract(
+    {"x": "... D", "weight": "D", "bias": "D"},
+    use=lambda cls, sizes, eps: lambda x, weight, bias: cls.apply(x, weight, bias, eps),
+    options=_EPSILONS,
+)
 
 
 def layer_norm_function(answer):
@@ -584,50 +740,68 @@ def layer_norm_function(answer):
     if isinstance(answer, type) and not issubclass(answer, torch.autograd.Function):
         cure = f"Write class {answer.__name__}(torch.autograd.Function)."
         reject("check.layer_norm_function takes a torch.autograd.Function.", cure)
-    tried = "values, gradients, second derivatives, what is kept"
-    examine(answer, "layer_norm_function", _APPLIED, _Function, _FUNCTION, tried, "class")
+    tried = "values, gradients, second derivatives, 1 to 5 axes, float32, what is kept"
+    how = {"kind": "class", "contract": _FUNCTION_CONTRACT}
+    examine(answer, "layer_norm_function", _APPLIED, _Function, _FUNCTION, tried, **how)
 
 
-# The clinic
+# ---- The clinic
 def _mended(dy, x_hat, rstd, weight):
     h = dy * weight
     mean_h = h.mean(-1, keepdim=True)
     along = (h * x_hat).mean(-1, keepdim=True)
-    return rstd * (h - mean_h - x_hat * along)
+    dx = rstd * (h - mean_h - x_hat * along)
+    return dx
 
 
 _MENDED = known(
     _mended,
-    {
-        "h = dy * weight -> h = dy ; return rstd -> return weight * rstd": "that is the patient. Its gain stands after the means; look at which axis the gain varies along.",
-        "return rstd -> return weight * rstd": "the gain is there twice: before the means and, still, after them.",
-        "return rstd * (h -> return weight * rstd * (dy": "the gain still stands in front. In the sums it is right; put it into the first term as well, and take it off there.",
-        "return rstd -> return dy.shape[-1] * rstd": "a factor D is left over: D * h and the two sums are divided by D together.",
-        "h = dy * weight -> h = dy ; return rstd -> return weight.mean() * rstd": "the gain's mean is no cure: each feature has its own gain, and it belongs into h.",
-        "h = dy * weight -> h, x_hat = dy * weight, x_hat * weight": "the gain is in x_hat too. It belongs into h only.",
-        "h = dy * weight -> h, x_hat = dy * weight, x_hat * rstd": "x_hat is multiplied by rstd. It has that factor already: use it as it is given.",
-        ".mean(-1 -> .sum(-1 ; return rstd -> return rstd / dy.shape[-1]": "h is divided by D like the sums: a factor D belongs before it.",
-    }
-    | _TERMS,
+    f"""
+    # that is the patient. Its gain stands after the means; look at which axis the gain varies along.
+    h = dy
+    dx = weight * rstd * (h - mean_h - x_hat * along)
+
+    # the gain is there twice: before the means and, still, after them.
+    dx = weight * rstd * (h - mean_h - x_hat * along)
+
+    # the gain still stands in front. In the sums it is right. | Put it into the first term as well, and take it off there.
+    dx = weight * rstd * (dy - mean_h - x_hat * along)
+
+    # a factor D is left over: D * h and the two sums are divided by D together.
+    dx = dy.shape[-1] * rstd * (h - mean_h - x_hat * along)
+
+    # h is divided by D like the sums. | A factor D belongs before it.
+    dx = rstd * (h / dy.shape[-1] - mean_h - x_hat * along)
+
+    # the gain's mean is no cure: each feature has its own gain. | It belongs into h.
+    h = dy
+    dx = weight.mean() * rstd * (h - mean_h - x_hat * along)
+    {_TERMS}""",
 )
 
 
-def _clinic(label, seed, *shape, dtype=torch.float64, **more):
+def _clinic(label, seed, *shape):
     x = draw(seed, *shape)
     mean, rstd = _stats(x, 1e-5)
-    given = draw(seed + 1, *shape), (x - mean) * rstd, rstd, draw(seed + 2, shape[-1], mean=0.5)
-    names, given = ("dy", "x_hat", "rstd", "weight"), [item.to(dtype) for item in given]
-    return call(label, *given, names=names, returns=("dx",), **more)
+    items = draw(seed + 1, *shape), (x - mean) * rstd, rstd, draw(seed + 2, shape[-1], mean=0.5)
+    return call(label, *items, names=("dy", "x_hat", "rstd", "weight"), returns=("dx",))
 
 
-_CLINIC = [
-    _clinic("3 rows of 5", 171, 3, 5),
-    _clinic("a (2, 3, 4) tensor", 181, 2, 3, 4),
-    _clinic("4 rows of 4", 191, 4, 4),
-    _clinic("float32 rows of 64", 201, 2, 64, dtype=torch.float32, tolerance=1e-5),  # means of 64, 24 bits
-]
+_CLINIC = [_clinic("3 rows of 5", 171, 3, 5), _clinic("a (2, 3, 4) tensor", 181, 2, 3, 4)]
+
+
+def _normalized(answer, sizes, eps):
+    def of_a_row(dy, x, weight):
+        mean, rstd = _stats(x, eps)
+        return answer(dy, (x - mean) * rstd, rstd, weight)
+
+    return of_a_row
+
+
+_CLINIC_CONTRACT = replace(_BACKWARD_CONTRACT, returns=("dx",), use=_normalized)
 
 
 def mended_gradient(answer):
     """Check a function (dy, x_hat, rstd, weight) -> dx, the mended patient of the clinic (lesson 7)."""
-    examine(answer, "mended_gradient", _CLINIC, in_float64(_mended), _MENDED, "2 and 3 axes, random gains, float32")
+    tried = "1 to 5 axes, random gains, float32"
+    examine(answer, "mended_gradient", _CLINIC, in_float64(_mended), _MENDED, tried, contract=_CLINIC_CONTRACT)
