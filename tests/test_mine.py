@@ -21,13 +21,14 @@ import nbformat
 import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
+from filelock import FileLock
 from nbclient import NotebookClient
 from traitlets.config import Config
 
 from coursebuild import command, digest, editions, export
 from coursebuild.frame import answers
 from coursebuild.source import blank
-from lessonkit import _keeping, _kept, _trying, _work, attempts, check, mine
+from lessonkit import _keeping, _kept, _work, attempts, check, mine
 from tests.banks import softmax
 from tests.helpers import ROOT, SOURCES, first_right, read
 from tests.toy import EXPORT, TITLE, lesson, project, refused, whole
@@ -251,6 +252,7 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
         "check.layer_norm_module(Normed)",
     ],
 }
+KEPT = "Kept as yours in work/mine/{}.py: the cells below and later lessons can use it."
 NEW_PROCESS = """
 import json, sys
 found = {}
@@ -299,7 +301,7 @@ def learner(folder):
     folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_work, "folder", lambda: folder)
-        patch.setattr(_keeping, "in_notebook", lambda: True)
+        patch.setattr(check, "in_notebook", lambda: True)
         kernel = Kernel(folder)
         try:
             yield kernel
@@ -333,7 +335,7 @@ def test_an_answer_in_other_words_is_kept_and_imports_by_itself(kept, special):
     said, modules, _ = kept[special]
     right, news = said.splitlines()[0], said.splitlines()[-1]
     lesson, name = ("statistics", "mean_and_var") if "mean_and_var" in right else ("affine_and_module", "LayerNorm")
-    assert right.startswith("Right: ") and news == f"Kept as yours in work/mine/{lesson}.py.", said
+    assert right.startswith("Right: ") and news == KEPT.format(lesson), said
     assert name in modules
 
 
@@ -349,7 +351,7 @@ REFUSED = {  # what it leans on: (the cells before its check, words of the one s
     "a magic": (["axis = %time -1", BY.format("axis")], "uses a magic or a shell line"),
     "a shell line": (["text = !echo hello", BY.format("len(text) - 2")], "uses a magic or a shell line"),
     "a cell magic": (["%%time\naxis = -1", BY.format("axis")], "no line in a cell binds axis"),
-    "typed input": ([BY.format("(-1 or input())")], "asks for typed input, by input"),
+    "typed input": ([BY.format("(-1 if x.dim() else input())")], "asks for typed input, by input"),
     "exec": (["exec('axis = -1')", BY.format("axis")], "no line in a cell binds axis"),
     "globals": (["for name in ['axis']:\n    globals()[name] = -1", BY.format("axis")], "no line in a cell binds axis"),
     "the last output": (["-1", BY.format("_2")], "no line in a cell binds _2"),
@@ -369,15 +371,18 @@ REFUSED = {  # what it leans on: (the cells before its check, words of the one s
     "the course's training": (["from lessonkit import train\naxis = train and -1", BY.format("axis")], "by training"),
     "a list that was filled later": (
         ["axes = []", "axes.append(-1)", BY.format("axes")],
-        "on its own it does not pass its check: On a matrix",
+        "on its own it does not pass its check: Prob",
     ),
-    "a file beside the notebook": (["import conftest", BY.format("-1 or conftest")], "it imports conftest"),
+    "a file beside the notebook": (
+        ["import conftest", BY.format("-1 if x.dim() else conftest")],
+        "it imports conftest",
+    ),
     "names without names": (["from math import *", BY.format("int(cos(pi))")], "no line in a cell binds cos"),
     "a counter": (
         ["n = 0", "def count():\n    global n\n    n += 1", BY.format("count() or -1")],
         "it changes n for all",
     ),
-    "display": ([BY.format("-1 or display(1)")], "shows something in the notebook"),
+    "display": ([BY.format("-1 if x.dim() else display(1)")], "shows something in the notebook"),
     "an error when it is run again": (
         ["filled = []", "filled.append(-1)", "axis = filled[0]", BY.format("axis")],
         "on its own it raises IndexError: list index out of range",
@@ -443,7 +448,7 @@ def test_a_pass_again_replaces_the_answer_a_wrong_answer_does_not_and_the_same_a
     changed = path.stat().st_mtime_ns
     assert "Kept" not in kernel.run(MEAN, CHECK) and path.stat().st_mtime_ns == changed
     assert "mean has shape" in kernel.run(BY.format(0), CHECK) and kernel.text() == first
-    assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == "Kept as yours in work/mine/statistics.py."
+    assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == KEPT.format("statistics")
     assert BY.format("(-1,)") in kernel.text() and kernel.text().count("def mean_and_var") == 1
 
 
@@ -476,7 +481,7 @@ def test_the_next_day_one_exercise_is_answered_anew_and_the_other_stays(tmp_path
     with learner(tmp_path / "work") as kernel:
         kernel.run(IMPORTS_OF_ALL, "from lessonkit.mine import layer_norm", GIVEN[0], "from numbers import Integral")
         said = kernel.run(LAYER, "check.layer_norm_module(LayerNorm)")
-        assert said.splitlines()[1] == "Kept as yours in work/mine/affine_and_module.py."
+        assert said.splitlines()[1] == KEPT.format("affine_and_module")
         text, today = kernel.text("affine_and_module"), datetime.date.today().isoformat()
         assert "4.2, layer_norm: kept on 2026-01-02\n" in text and f"4.3, LayerNorm: kept on {today}\n" in text
         assert "lessonkit" not in body(text) and body(text).count("def layer_norm(") == 1
@@ -508,7 +513,10 @@ ASK = "from lessonkit.mine import mean_and_var"
 YOURS = "mean_and_var: yours, kept on {}. The course's instead: from fromscratch import mean_and_var\n"
 POISON = "open('{marker}', 'w')"
 DAMAGED = {  # what happened to the text of the file: (how, why it is not used)
-    "it no longer passes": (lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"), "does not pass its check: On "),
+    "it no longer passes": (
+        lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"),
+        "does not pass its check: Prob",
+    ),
     "no Python": (lambda t: t.replace("def mean", "def ? mean"), "Python cannot read it"),
     "cut off in the header": (lambda t: t[:200], "Python cannot read it"),
     "cut off in the code": (lambda t: t[: t.index("return") + 10], "raised NameError: name 'mea' is not defined"),
@@ -562,9 +570,7 @@ def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(
     path = kernel.folder / "mine/statistics.py"
     edited = kernel.text().replace("100 * ", "1e2 * ")
     path.write_text(edited, encoding="utf-8")
-    said = (
-        "Kept as yours in work/mine/statistics.py. The edited file that was there is now called statistics.py.edited-"
-    )
+    said = KEPT.format("statistics") + " The edited file that was there is now called statistics.py.edited-"
     assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == said + "1."
     assert "1e2 * " in kernel.text() and "(-1,)" in kernel.text()
     assert (path.parent / "statistics.py.edited-1").read_text(encoding="utf-8") == edited
@@ -579,18 +585,24 @@ def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(
 # ------------------------------------------------------------------------------------------------ trying it once more
 
 
-def test_it_is_tried_once_a_kernel_in_silence_and_counts_nowhere(kernel, monkeypatch, capfd):
+def test_it_is_checked_once_more_when_it_is_kept_in_silence_and_never_again(kernel, monkeypatch, capfd):
     noisy = MEAN.replace("    mean =", "    print('noise')\n    import warnings; warnings.warn('noise')\n    mean =")
-    kernel.run(noisy, CHECK)
-    tried, noted = [], []
-    monkeypatch.setattr(_trying, "passes", lambda *a, passes=_trying.passes: (tried.append(a[2]), passes(*a)))
+    checked, noted = [], []
+    plain = check.plain("mean_and_var")
+    monkeypatch.setattr(check, "plain", lambda name: lambda answer: (checked.append(name), plain(answer)))
     monkeypatch.setattr(attempts, "note", lambda *a, **k: noted.append(a))
     monkeypatch.setattr(check, "_verdicts", {})
-    mine._tried.cache_clear()
+    kernel.run(noisy, CHECK)
+    assert checked == ["mean_and_var"] * 2 and len(noted) == 1
     drawn = torch.random.get_rng_state()
     for _ in range(3):
         assert kernel.run(ASK).startswith("mean_and_var: yours, ")
-    assert tried == ["mean_and_var"] and not noted and check._verdicts == {}
+    assert len(checked) == 2 and len(noted) == 1 and check._verdicts == {"mean_and_var": True}
+    path = kernel.folder / "mine/statistics.py"
+    path.write_text(kernel.text().replace("x.mean(-1", "x.mean((-1,)"), encoding="utf-8")
+    for _ in range(3):
+        assert "edited since" in kernel.run(ASK)
+    assert len(checked) == 3 and len(noted) == 1, "what was edited is checked once in a kernel"
     assert torch.equal(torch.random.get_rng_state(), drawn)
     assert capfd.readouterr() == ("", "")
 
@@ -653,9 +665,10 @@ def test_a_file_in_the_folder_s_place_and_a_fault_of_ours_cost_one_sentence(kern
 
 
 def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
-    monkeypatch.setattr(_kept, "PATIENCE", 0.05)
-    with _kept.locked(kernel.folder / "mine"):
-        said = kernel.run(MEAN, CHECK).splitlines()[1]
+    monkeypatch.setattr(_keeping, "PATIENCE", 0.05)
+    kernel.run(MEAN, CHECK)
+    with FileLock(kernel.folder / "mine/.lock"):
+        said = kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1]
     assert said == (
         "It is not kept in work/mine yet, because another notebook is just keeping an answer. Run the check again."
     )
@@ -691,10 +704,8 @@ def test_two_kernels_at_once_lose_and_damage_nothing(tmp_path):
 
 @pytest.mark.parametrize("what", ["no learner", "no notebook"])
 def test_where_nobody_learns_nothing_is_kept(what, kernel, monkeypatch):
-    monkeypatch.setattr(
-        *{"no learner": (_work, "folder"), "no notebook": (_keeping, "in_notebook")}[what], lambda: None
-    )
-    assert len(kernel.run(MEAN, CHECK).splitlines()) == 1 and not (kernel.folder / "mine").exists()
+    monkeypatch.setattr(*{"no learner": (_work, "folder"), "no notebook": (check, "in_notebook")}[what], lambda: None)
+    assert "kept" not in kernel.run(MEAN, CHECK).lower() and not (kernel.folder / "mine").exists()
 
 
 def test_what_is_neither_function_nor_class_is_not_kept(kernel):

@@ -1,19 +1,22 @@
-"""Which statements of a program a name needs, found without running it.
+"""What a piece of code reads and binds, and which statements of a program a name needs, found without running it.
 
-A program is a list of statements in the order in which they ran: the cells of a kernel, or a module. A statement's own
-expressions, decorators, defaults and base classes are read while it runs, from what was bound before it; the bodies of
-its functions are read when they are called, from what is bound in the end.
+A program is a list of statements in the order in which they ran: the cells of a kernel, of a lesson, or a module. A
+statement's own expressions, decorators, defaults and base classes are read while it runs, from what was bound before
+it; the bodies of its functions are read when they are called, from what is bound in the end.
 """
 
 import ast
 import builtins
+import dis
 import functools
+import inspect
 import re
-import symtable
 from dataclasses import dataclass
 
 CARD = re.compile(r"# Exercise \d+\.\d+\b")
-OUTSIDE = {"__name__", "__doc__"} | set(dir(builtins)) - {"display", "get_ipython"}  # the last two are IPython's
+OUTSIDE = set(dir(builtins)) - {"display", "get_ipython"}  # the last two are IPython's
+STORES, READS = ("STORE_NAME", "STORE_GLOBAL"), ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,24 +38,25 @@ class Statement:
         return isinstance(self.node, (ast.Import, ast.ImportFrom))
 
 
+def names(source):
+    """Return (names read from outside, names bound at top level) by a piece of code; SyntaxError if it is none."""
+    binds, now, later = _names(source)
+    return (now | later) - binds, binds
+
+
 @functools.lru_cache(1000)  # all cells of a kernel are looked at again after each check
 def statements(source):
     """Return the statements of a cell or module as a tuple; () for what Python cannot read, which has not run."""
     try:
         nodes = ast.parse(source).body
-        found = []
-        for node in nodes:
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                found += [_statement(one, ast.unparse(one)) for one in _one_by_one(node)]
-            else:
-                found.append(_statement(node, _text(source, node, nodes)))
-        return tuple(found)
+        texts = [(part, _text(source, part, nodes)) for node in nodes for part in _one_by_one(node)]
+        return tuple(_statement(node, text) for node, text in texts)
     except (SyntaxError, ValueError):  # ValueError: a null byte
         return ()
 
 
-def needed(program, name):
-    """Return (the statements that a name needs, what is needed first coming first; the names that none of them binds).
+def needed(program, *wanted):
+    """Return (the statements that names need, what is needed first coming first; the names that none of them binds).
 
     Names that Python itself has are not among the latter.
     """
@@ -72,11 +76,35 @@ def needed(program, name):
             visit(other, len(program))
         order.append(program[at])
 
-    visit(name, len(program))
+    for name in wanted:
+        visit(name, len(program))
     return order, list(dict.fromkeys(unbound))
 
 
+def _names(source):
+    """Return three sets of names: those that code binds at top level, reads while it runs, and reads in functions."""
+    binds, now, later = set(), set(), set()
+
+    def visit(code, reads, top):
+        steps = list(dis.get_instructions(code))
+        stored = {step.argval for step in steps if step.opname in STORES}
+        if top:
+            binds.update(stored)
+        own = stored | {"__name__"} if not top and not code.co_flags & inspect.CO_OPTIMIZED else set()  # of a class
+        reads.update({step.argval for step in steps if step.opname in READS} - own)
+        for inner in filter(inspect.iscode, code.co_consts):
+            runs_now = inner.co_name in COMPREHENSIONS or not inner.co_flags & inspect.CO_OPTIMIZED
+            visit(inner, reads if runs_now else later, top and inner.co_name in COMPREHENSIONS)
+
+    visit(compile(source, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), now, True)
+    special = {name for name in binds | now | later if name.startswith("__") and name not in OUTSIDE}
+    return binds - special, now - special, later - special
+
+
 def _one_by_one(node):
+    if not isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield node
+        return
     for alias in node.names:
         one = ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], node.level)
         yield ast.copy_location(one, node)
@@ -84,9 +112,10 @@ def _one_by_one(node):
 
 def _text(source, node, nodes):
     """Return a statement as it was written, with its decorators and the comment lines right above it."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return ast.unparse(node)
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-    beside = [n for n in nodes if n is not node and n.lineno <= node.end_lineno and n.end_lineno >= first]
-    if beside:  # a = 1; b = 2
+    if any(n is not node and n.lineno <= node.end_lineno and n.end_lineno >= first for n in nodes):  # a = 1; b = 2
         return ast.get_source_segment(source, node)
     lines = source.split("\n")
     while first > 1 and lines[first - 2].startswith("#") and not CARD.match(lines[first - 2]):
@@ -95,45 +124,9 @@ def _text(source, node, nodes):
 
 
 def _statement(node, text):
-    top = symtable.symtable(text, "statement", "exec")
-    binds = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
-    if isinstance(node, ast.Delete):
-        binds = set()
-    now, later = set(), set()
-
-    def visit(table, reads):
-        for symbol in table.get_symbols():
-            if symbol.is_referenced() and (table is top or symbol.is_global()):
-                reads.add(symbol.get_name())
-        for child in table.get_children():
-            runs_now = child.get_type() == "class" or child.get_name() in ("listcomp", "setcomp", "dictcomp", "genexpr")
-            visit(child, reads if runs_now else later)
-
-    visit(top, now)
-    changed, inner = set(_changed(node)), _of_comprehensions(node)
-    now, later = (now | changed) - inner - {"__class__"}, later - {"__class__"}
-    return Statement(text, node, frozenset((binds | changed) - inner), frozenset(now), frozenset(later))
-
-
-def _of_comprehensions(node):
-    """Return the variables of a statement's comprehensions, if they are nothing else in it.
-
-    From Python 3.12 on the symbol table counts them among the names around the comprehension.
-    """
-    inside, outside = set(), set()
-
-    def visit(node):
-        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            targets = (inner.target for inner in ast.walk(node) if isinstance(inner, ast.comprehension))
-            inside.update(name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
-            return visit(node.generators[0].iter)
-        if isinstance(node, ast.Name):
-            outside.add(node.id)
-        for child in ast.iter_child_nodes(node):
-            visit(child)
-
-    visit(node)
-    return inside - outside
+    binds, now, later = _names(text)
+    changed = set(_changed(node))
+    return Statement(text, node, frozenset(binds | changed), frozenset(now | changed), frozenset(later))
 
 
 def _changed(node):

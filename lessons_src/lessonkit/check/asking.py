@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from lessonkit import attempts
-from lessonkit._tones import in_notebook
+from lessonkit._tones import tell
 
 LETTERS = "abcd"
 
@@ -45,6 +45,13 @@ def answers():
     return {lesson: table.get("Answers", {}) for lesson, table in _tables().items()}
 
 
+def made_by(check):
+    """Return (lesson, "3.1", the function or class that answers the exercise) of a check; "" for what it has not."""
+    lesson, item = exercise(check) or ("", "")
+    names = [name for name, its in answers().get(lesson, {}).items() if its == check]
+    return lesson, item.removeprefix("Exercise "), names[0] if names else ""
+
+
 def predict(number, letter):
     """Answer a prediction: check.predict("3.1", "b") says whether b is right, and why. Left empty, it waits."""
     _answer(f"Predict {number}", letter)
@@ -71,7 +78,12 @@ def _answer(name, letter):
         answered.add(name)
         lesson = next(lesson for lesson, table in _tables().items() if name in table)
         attempts.note(lesson, name, options[said]["right"], letter=said)
-        _say(options[said])
+        right = options[said]["right"]
+        tell(
+            f"{'Yes' if right else 'Not quite'}. {options[said]['reason']}",
+            "right" if right else "not yet",
+            markdown=True,
+        )
 
 
 def summary(lesson, verdicts):
@@ -86,14 +98,3 @@ def summary(lesson, verdicts):
     if asked:
         said += f" Questions answered: {len(answered.intersection(asked))} of {len(asked)}."
     return said
-
-
-def _say(option):
-    head = "Yes." if option["right"] else "Not quite."
-    if not in_notebook():
-        print(head, option["reason"])
-        return
-    from IPython.display import Markdown, display
-
-    kind = "success" if option["right"] else "warning"
-    display(Markdown(f'<div class="alert alert-{kind}">\n\n**{head}** {option["reason"]}\n\n</div>'))
