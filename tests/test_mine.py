@@ -20,8 +20,8 @@ import lab
 import nbformat
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
 from filelock import FileLock
+from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
 from traitlets.config import Config
 

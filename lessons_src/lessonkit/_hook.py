@@ -7,8 +7,8 @@ remembers which names a waiting cell would have bound and turns such a NameError
 import re
 
 from lessonkit import _work
-from lessonkit._program import names
 from lessonkit._tones import Told
+from lessonkit.program import names
 
 CARD = re.compile(r"^# Exercise (\d+\.\d+)\b", re.MULTILINE)
 

@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from lessonkit import _allowed, _kept, _work
 from lessonkit._kept import Refused
-from lessonkit._program import needed, statements
+from lessonkit.program import needed, statements
 
 MINE = "from lessonkit.mine import "  # of the same lesson, in a new kernel: the file has it
 PATIENCE = 10  # seconds for which a kernel waits for another one that is keeping an answer just now

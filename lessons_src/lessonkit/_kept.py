@@ -13,7 +13,7 @@ import types
 from dataclasses import dataclass, field
 
 from lessonkit import _allowed
-from lessonkit._program import needed, statements
+from lessonkit.program import needed, statements
 
 ENTRY = re.compile(r"^Exercise (\d+\.\d+), (\w+): kept on (\d{4}-\d\d-\d\d)$", re.MULTILINE)
 MARK = re.compile(r"^Fingerprint: (\S+)$", re.MULTILINE)

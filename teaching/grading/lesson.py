@@ -3,15 +3,13 @@
 All of it is read from the course's own two editions in notebooks/, so nothing about a lesson is written here.
 """
 
-import ast
 import hashlib
 import json
 import re
 from dataclasses import dataclass
-from functools import cached_property
 
 from coursebuild.source import ROOT
-from coursebuild.syntax import names
+from lessonkit.program import names, needed, statements
 
 CARD = re.compile(r"^#[ \t]*Exercise[ \t]+(\d+\.\d+)\b", re.MULTILINE)
 DIFFICULTY = re.compile(r"^# Exercise \d+\.\d+ · ([●○]{5})", re.MULTILINE)
@@ -23,28 +21,8 @@ class GradingError(Exception):
 
 
 @dataclass(frozen=True)
-class Statement:
-    """A statement at the top level of a lesson. at: its place in the lesson, counted over all statements."""
-
-    at: int
-    text: str
-
-    @cached_property
-    def _names(self):
-        return names(self.text)
-
-    @property
-    def reads(self):
-        return self._names[0]
-
-    @property
-    def binds(self):
-        return self._names[1]
-
-
-@dataclass(frozen=True)
 class Exercise:
-    """One exercise. number: "6.1". points: its ●. at: the place of its first statement.
+    """One exercise. number: "6.1". points: its ●. at: how many statements of the lesson stand before it.
 
     blank: the cell as the learner gets it. answer: the cell with the course's answer. checks: ((name of a check, the
     expression that it is given), ...), in order.
@@ -87,7 +65,7 @@ class Lesson:
     @property
     def imports(self):
         """The texts of the statements that import something."""
-        return [one.text for one in self.statements if one.text.startswith(("import ", "from "))]
+        return [statement.text for statement in self.statements if statement.imports]
 
     def context(self, exercise, wanted):
         """Return the texts of the lesson's statements before an exercise that bind what is wanted, in order.
@@ -95,17 +73,9 @@ class Lesson:
         wanted: names. What these statements read is found in turn. The course's answers to earlier exercises are
         statements like all others, so what builds on them gets the course's. A name that nothing binds is left out.
         """
-        before = [one for one in self.statements if one.at < exercise.at]
-        found, open_ = {}, [(name, exercise.at) for name in wanted]
-        while open_:
-            name, at = open_.pop()
-            binding = [one for one in before if name in one.binds]
-            # the last one before it is read; a function may read what is bound only after its definition
-            one = next((s for s in reversed(binding) if s.at < at), binding[0] if binding else None)
-            if one and one.at not in found:
-                found[one.at] = one.text
-                open_ += [(other, one.at) for other in one.reads]
-        return [found[at] for at in sorted(found)]
+        before = self.statements[: exercise.at]
+        order = needed(before, *wanted)[0]
+        return [statement.text for statement in before if statement in order]
 
 
 def find(name, root=ROOT):
@@ -121,14 +91,16 @@ def read(stem, root=ROOT):
     """Return the Lesson of a stem, from notebooks/ and notebooks/solutions/."""
     learner, solutions = (_code(root / folder / f"{stem}.ipynb") for folder in ("notebooks", "notebooks/solutions"))
     blanks = {cell["id"]: _text(cell) for cell in learner}
-    statements, exercises, current, at = [], {}, None, 0
+    program, exercises, current = [], {}, None
     for cell in solutions:
         tags, text = cell["metadata"].get("tags", []), _text(cell)
         if "exercise" in tags:
             number, points = CARD.search(text)[1], DIFFICULTY.search(text)[1].count("●")
             if number in exercises:
                 raise GradingError(f"{stem} has two cells with the card of exercise {number}. Join them.")
-            current = Exercise(number, cell["id"], points, "optional" in tags, at, blanks[cell["id"]], text, ())
+            current = Exercise(
+                number, cell["id"], points, "optional" in tags, len(program), blanks[cell["id"]], text, ()
+            )
         elif "check" in tags and current:
             called = CALL.search(text)
             if not called:
@@ -137,16 +109,14 @@ def read(stem, root=ROOT):
         if current:
             exercises[current.number] = current
         if not {"check", "predict"} & set(tags):
-            for one in _split(text):
-                statements.append(Statement(at, one))
-                at += 1
+            program += statements(text)
     if not exercises:
         raise GradingError(f"{stem} has no exercises, so there is nothing to grade.")
     digest = hashlib.sha256(json.dumps([_text(cell) for cell in solutions]).encode())
     for path in sorted((root / "lessons_src/lessonkit").rglob("*.py")):  # the checks
         digest.update(path.read_bytes())
     known = frozenset(bare(text) for text in [*blanks.values(), *map(_text, solutions)])
-    return Lesson(stem, exercises, tuple(statements), known, digest.hexdigest()[:16])
+    return Lesson(stem, exercises, tuple(program), known, digest.hexdigest()[:16])
 
 
 def bare(text):
@@ -164,11 +134,3 @@ def _code(path):
 
 def _text(cell):
     return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-
-
-def _split(text):
-    """Return the texts of a cell's statements, decorators included."""
-    lines = text.split("\n")
-    for node in ast.parse(text).body:
-        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
-        yield "\n".join(lines[first - 1 : node.end_lineno])

@@ -142,7 +142,7 @@ def _helpers(lesson, exercise, text, own):
 
 
 def _given(lesson, exercise):
-    return {name for one in lesson.statements if one.at < exercise.at for name in one.binds}
+    return {name for statement in lesson.statements[: exercise.at] for name in statement.binds}
 
 
 def names_of(text):

@@ -81,6 +81,13 @@ def needed(program, *wanted):
     return order, list(dict.fromkeys(unbound))
 
 
+def modules(node):
+    """Return the modules that an import statement names, [] for any other node; "." for a relative one without name."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+
+
 def _names(source):
     """Return three sets of names: those that code binds at top level, reads while it runs, and reads in functions."""
     binds, now, later = set(), set(), set()
