@@ -13,7 +13,7 @@ from lessonkit.program import names
 CARD = re.compile(r"^# Exercise (\d+\.\d+)\b", re.MULTILINE)
 
 
-class YourTurn(Told, Exception):
+class YourTurn(Told):
     """A part of the lesson that the learner has not written yet. Its text starts with the exercise: "3.1: ..."."""
 
     tone = "turn"
@@ -87,6 +87,10 @@ def install():
 
     def handler(shell, kind, error, traceback, tb_offset=None):
         mine = translate(error)
+        if isinstance(error, Told) and not mine:
+            lines = error.show()
+            shell._showtraceback(kind, error, lines)
+            return lines
         if mine is None:
             lines = not_run_yet(error)
             if lines:
@@ -97,7 +101,7 @@ def install():
         # A blank at top level names what it would have bound: "replace this line by your answer: a = ..."
         for name in [*bound_names(cell["source"]), *re.findall(r"(\w+) = \.\.\.", str(error))]:
             waiting.setdefault(name, mine.exercise)
-        lines = mine._render_traceback_()
+        lines = mine.show()
         shell._showtraceback(YourTurn, mine, lines)
         return lines
 
@@ -112,4 +116,4 @@ def install():
 
     shell.events.register("pre_run_cell", before_cell)
     shell.events.register("post_run_cell", after_cell)
-    shell.set_custom_exc((YourTurn, NameError), handler)
+    shell.set_custom_exc((Told, NameError), handler)

@@ -39,8 +39,9 @@ def box(text, tone, kind=""):
     first, *more = (re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(line)) for line in text.split("\n"))
     head = HEAD.match(first)
     bold = f"<b>{head[0]}</b>" if head else ""
-    lines = [f"{MARKS[tone]} {bold}{first.removeprefix(head[0]) if head else first}", *more]
-    return _opening(tone, kind) + "".join(f"<div>{line}</div>" for line in lines) + "</div>"
+    rest = "".join(f'<div style="margin-top: 4px">{line}</div>' for line in more)
+    first = first.removeprefix(head[0]) if head else first
+    return f"{_opening(tone, kind)}<div>{MARKS[tone]} {bold}{first}</div>{rest}</div>"
 
 
 def _opening(tone, kind=""):
@@ -56,7 +57,7 @@ def _display(data):
     display(data, raw=True)
 
 
-class Told:
+class Told(Exception):
     """An error whose text says all that a learner needs: a notebook shows a box, and no lines of code above it."""
 
     tone = "not yet"
@@ -65,10 +66,15 @@ class Told:
         """Return the text of the box."""
         return str(self)
 
-    def _render_traceback_(self):
-        lines = self.told().split("\n")
+    def _render_traceback_(self):  # IPython asks for it, and not only to show it
+        return self.told().split("\n")
+
+    def show(self):
+        """Show the box in a notebook; return the lines of the error below it, which most viewers then leave out."""
+        lines = self._render_traceback_()
         if not in_notebook():
             return lines
-        _display({"text/html": ONLY_THE_BOX + box(self.told(), self.tone, "lesson-error"), "text/plain": self.told()})
+        html = ONLY_THE_BOX + box(self.told(), self.tone, "lesson-error")
+        _display({"text/html": html, "text/plain": self.told()})
         head = HEAD.match(lines[0])
-        return [head[0] if head else lines[0]]  # for viewers that do not know the style
+        return [head[0] if head else lines[0]]
