@@ -86,23 +86,16 @@ def install():
         cell["source"] = info.raw_cell or ""
 
     def handler(shell, kind, error, traceback, tb_offset=None):
-        mine = translate(error)
-        if isinstance(error, Told) and not mine:
-            lines = error.show()
-            shell._showtraceback(kind, error, lines)
-            return lines
-        if mine is None:
-            lines = not_run_yet(error)
-            if lines:
-                shell._showtraceback(kind, error, lines)
-            else:  # a NameError of the learner's own
-                shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
-            return lines
-        # A blank at top level names what it would have bound: "replace this line by your answer: a = ..."
-        for name in [*bound_names(cell["source"]), *re.findall(r"(\w+) = \.\.\.", str(error))]:
-            waiting.setdefault(name, mine.exercise)
-        lines = mine.show()
-        shell._showtraceback(YourTurn, mine, lines)
+        mine = translate(error) or error
+        lines = mine.show() if isinstance(mine, Told) else not_run_yet(error)
+        if isinstance(mine, YourTurn):
+            # A blank at top level names what it would have bound: "replace this line by your answer: a = ..."
+            for name in [*bound_names(cell["source"]), *re.findall(r"(\w+) = \.\.\.", str(error))]:
+                waiting.setdefault(name, mine.exercise)
+        if lines:
+            shell._showtraceback(type(mine), mine, lines)
+        else:  # a NameError of the learner's own
+            shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
         return lines
 
     def after_cell(result):
