@@ -111,7 +111,7 @@ def _merged(path, old, entry, new, passes):
     again = _bound(new)
     program = [*new, *(statement for statement in old.program if not statement.binds & again)]
     kept = _kept.parse(_kept.compose(path.stem, old.entries | entry, program))
-    with _kept.loaded(kept, path) as module:
+    with _kept.draft(path, kept.text) as file, _kept.loaded(kept, path, file) as module:
         for name, (exercise, _) in kept.entries.items():
             before = needed(old.program, name)[0]
             if old.whole and name not in entry and _texts(before) == _texts(needed(kept.program, name)[0]):

@@ -110,10 +110,21 @@ def compose(lesson, entries, program):
 
 
 @contextlib.contextmanager
-def loaded(kept, path):
+def draft(path, text):
+    """Yield a file beside a file of work/mine that holds a text meanwhile: numba's cache wants to see the source."""
+    file = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        file.write_text(text, encoding="utf-8", newline="\n")
+        yield file
+    finally:
+        file.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def loaded(kept, path, file=None):
     """Run what a file of a lesson holds and yield the module mine.LESSON; Refused, and not run, if it may not be.
 
-    Meanwhile the module can be imported, as dataclasses and pickle do.
+    Meanwhile the module can be imported, as dataclasses and pickle do. file: where the text is, if not at path.
     """
     if not kept.program:
         raise Refused("Python cannot read it")
@@ -126,7 +137,7 @@ def loaded(kept, path):
     sys.modules[module.__name__] = module
     try:
         try:
-            exec(compile(kept.text, str(path), "exec"), module.__dict__)
+            exec(compile(kept.text, str(file or path), "exec"), module.__dict__)
         except (Exception, SystemExit) as error:
             what = str(error).partition("\n")[0].rstrip(".")
             raise Refused(f"on its own it raises {type(error).__name__}: {what}") from None
@@ -151,12 +162,8 @@ def package(folder):
 
 
 def _replace(path, text):
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        new.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+    with draft(path, text) as file:
+        os.replace(file, path)
 
 
 def set_aside(path):

@@ -17,7 +17,8 @@ from lessonkit._hook import YourTurn
 from lessonkit._tones import in_notebook, tell
 from lessonkit.check import asking, standing_in
 from lessonkit.check.asking import predict, recall
-from lessonkit.check.attempted import again, attempted
+from lessonkit.check.attempted import again as _again
+from lessonkit.check.attempted import attempted as _attempted
 from lessonkit.check.core import NotYet
 from lessonkit.check.probing import quiet
 
@@ -52,7 +53,7 @@ def _judging(name, check):
 
     def judge(answer):
         _verdicts[name] = False
-        lines, borrowed = attempted(name, check, answer)
+        lines, borrowed = _attempted(name, check, answer)
         _verdicts[name] = True
         if in_notebook():
             lines += _from_now_on(name, answer, borrowed)
@@ -72,7 +73,7 @@ def _from_now_on(name, answer, borrowed):
         kept = _keeping.keep(
             answer,
             (lesson, exercise, made, name),
-            lambda other, kept: again(plain(asking.answers()[lesson][other]), kept),
+            lambda other, kept: _again(plain(asking.answers()[lesson][other]), kept),
             {other for names in borrowed.values() for other in names},
             standing_in.exported(lesson) - asking.answers()[lesson].keys(),
         )

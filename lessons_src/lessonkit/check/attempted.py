@@ -8,7 +8,7 @@ from lessonkit.check.mistakes import listening
 from lessonkit.check.probing import quiet
 from lessonkit.check.verdicts import CAUSE, REPAIR, NotYet, YourTurn, collecting
 
-_failures = Counter()  # (check, first line of its rejection): how often in this kernel
+_failures = Counter()  # (check, what mends the answer): how often a rejection could have told it in this kernel
 
 
 def attempted(name, check, answer):
@@ -25,13 +25,14 @@ def attempted(name, check, answer):
         except YourTurn as error:
             raise YourTurn("\n".join([str(error), *_notes(exercise, answer, {})])) from None
         except NotYet as error:
-            first, *more = str(error).split("\n")
-            _failures[name, first] += 1
-            if more and more[-1].startswith(REPAIR) and _failures[name, first] == 1:
-                more.pop()
+            lines = str(error).split("\n")
             if item:
-                attempts.note(lesson, item, False, check=name, mistake=_named(name, [first, *more], mistakes))
-            raise NotYet("\n".join([first, *more, *_notes(exercise, answer, borrowed)])) from None
+                attempts.note(lesson, item, False, check=name, mistake=_named(name, lines, mistakes))
+            if lines[-1].startswith(REPAIR):
+                _failures[name, lines[-1]] += 1
+                if _failures[name, lines[-1]] == 1:
+                    lines.pop()
+            raise NotYet("\n".join([*lines, *_notes(exercise, answer, borrowed)])) from None
     if item:
         attempts.note(lesson, item, True, check=name)
     return [*said, *_notes(exercise, answer, borrowed)], borrowed
