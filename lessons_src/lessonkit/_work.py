@@ -30,13 +30,12 @@ def notebook():
     """
     path = os.environ.get("JPY_SESSION_NAME") or getattr(sys.modules["__main__"], "__vsc_ipynb_file__", "")
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        return content if content["cells"] else {"cells": []}
+        saved = json.loads(Path(path).read_text(encoding="utf-8"))
+        return {"metadata": saved["metadata"], "cells": saved["cells"]}
     except (KeyError, OSError, ValueError, TypeError):  # no notebook, or one that is being saved just now
-        return {"cells": []}
+        return {"metadata": {}, "cells": []}
 
 
 def lesson():
     """Return which lesson's notebook this kernel runs ("batchnorm"), "" if none's."""
-    made = notebook().get("metadata", {}).get("lesson", {})
-    return Path(made.get("source", "")).stem[3:]
+    return Path(notebook()["metadata"].get("lesson", {}).get("source", "")).stem[3:]

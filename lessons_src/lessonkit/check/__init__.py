@@ -1,7 +1,7 @@
 """Checks that tell a right answer from a wrong one, and say why it is wrong.
 
-`check.NAME(answer)` takes the learner's own function, class or value. Right: prints one line that says what was tried.
-Wrong: raises NotYet. Not written yet: raises YourTurn. Each check lives in the module that is called as its lesson, in
+`check.NAME(answer)` takes the learner's own function, class or value. Right: says what was tried and what can be done
+now. Wrong: raises NotYet. Not written yet: raises YourTurn. Each is a box in a notebook, else text. Each check lives in the module that is called as its lesson, in
 the folder lessons, which is loaded when one of its checks is first asked for.
 
 `check.predict("3.1", "b")` and `check.recall("3.1", "b")` answer a question of the lesson with a letter.
