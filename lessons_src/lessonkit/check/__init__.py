@@ -1,8 +1,8 @@
 """Checks that tell a right answer from a wrong one, and say why it is wrong.
 
 `check.NAME(answer)` takes the learner's own function, class or value. Right: says what was tried and what can be done
-now. Wrong: raises NotYet. Not written yet: raises YourTurn. Each is a box in a notebook, else text. Each check lives in the module that is called as its lesson, in
-the folder lessons, which is loaded when one of its checks is first asked for.
+now. Wrong: raises NotYet. Not written yet: raises YourTurn. Each is a box in a notebook, else text. Each check lives in
+the module that is called as its lesson, in the folder lessons, and is loaded when it is first asked for.
 
 `check.predict("3.1", "b")` and `check.recall("3.1", "b")` answer a question of the lesson with a letter.
 """
