@@ -245,25 +245,26 @@ def fourth(x):
 """
 ON = "And on. It reads no `data.others()`, [other.npz](../data/other.npz)."
 CACHES = shutil.ignore_patterns("__pycache__")
-REAL_CHECK = ("__init__", "asking", "attempted", "mistakes", "verdicts")
+REAL_CHECK = ("__init__", "asking", "attempted", "mistakes", "standing_in", "verdicts")
 KIT = {  # a lessonkit without torch, whose import takes a second; the hook, what it imports and check are real
     "__init__.py": "from lessonkit import _hook\nfrom lessonkit.numbers import show\n\n_hook.install()\n",
     "numbers.py": "import math\n\n\ndef show(label, value):\n    print(f'{label} = {value}')\n",
     "_threads.py": "",
     "train.py": "import math\n",
-    "check/core.py": "import io\n\n\nclass NotYet(AssertionError):\n    pass\n",
+    "check/core.py": "import io\n\nfrom lessonkit.check.verdicts import NotYet, accept\n",
+    "check/probing.py": "import contextlib\n\nquiet = contextlib.nullcontext\n",
     "data.py": 'FILES = {"numbers": "json.npz", "others": "other.npz"}\n',
     "runs.py": "",
     "check/lessons/tiny.py": '''"""Checks of the tiny lesson."""
-from lessonkit.check.core import NotYet
+from lessonkit.check.core import NotYet, accept
 
 def scale(answer):
     if answer()([1, 1]) != [2, 2]:
         raise NotYet("wrong")
-    print("Right: scale.")
+    accept("Right: scale.")
 
 def answer(given):
-    print("Right: answer.")
+    accept("Right: answer.")
 ''',
 }
 
@@ -280,6 +281,7 @@ def built(tmp_path_factory):
         *(ROOT / "lessons_src/lessonkit").glob("_[a-z]*.py"),
         ROOT / "lessons_src/lessonkit/attempts.py",
         ROOT / "lessons_src/lessonkit/course/__init__.py",
+        ROOT / "lessons_src/lessonkit/program.py",
         *(ROOT / f"lessons_src/lessonkit/check/{name}.py" for name in REAL_CHECK),
     ]:
         shutil.copy(path, root / path.relative_to(ROOT))
@@ -387,7 +389,8 @@ def test_the_solutions_edition_was_run(notebooks):
     solutions = notebooks["solutions"]
     code = [c for c in solutions.cells if c.cell_type == "code"]
     assert [c.execution_count for c in code] == list(range(1, len(code) + 1))
-    assert cell(solutions, "check.scale").outputs[0].text == "Right: scale.\n"
+    right = cell(solutions, "check.scale").outputs[0].data
+    assert right["text/plain"].split("\n")[0] == "Right: scale." and "<b>Right:</b> scale." in right["text/html"]
     assert cell(solutions, 'show("doubled"').outputs[0].text == "doubled = [2.0, 2.0, 2.0]\n"
     assert cell(solutions, "sum(doubled)").outputs[0].data == {"text/plain": "6.0"}
     error = cell(solutions, "raise ValueError").outputs[0]
@@ -529,7 +532,7 @@ TEXTS = {  # what was changed: (file, old text, new text, files that are stale, 
     "edited by hand": (KNOWN, "timed", "optional", [KNOWN], DIFFERS),
     "check module": (f"{HOUSE}/check/lessons/tiny.py", "wrong", "bad", BOTH, DEPENDS),
     "lessonkit": (f"{HOUSE}/numbers.py", "import math", "import  math", BOTH, DEPENDS),
-    "the hook": (f"{HOUSE}/_hook.py", "import ast", "import  ast", BOTH, DEPENDS),
+    "the hook": (f"{HOUSE}/_hook.py", "import re", "import  re", BOTH, DEPENDS),
     "the check's machinery": (f"{HOUSE}/check/core.py", "import io", "import  io", BOTH, DEPENDS),
     "data": ("data/json.npz", "numbers", "others", BOTH, DEPENDS),
     "requirements": ("requirements.txt", "torch", "torch==2", BOTH, DEPENDS),
