@@ -87,7 +87,7 @@ def test_a_wrong_output_is_refused_and_nothing_written(wrong, ran, tmp_path, mon
     read = lesson(tmp_path, TITLE + f'# %%\n1\n# %% tags=[{tags}] id="{wrong}"\n{code}'.replace("tags=[] ", ""))
     answers = iter([ran["solutions"], ran["learner"]])
 
-    def execute(read, made, folder):
+    def execute(read, made, folder, **settings):
         outputs = next(answers)
         for cell in made.cells:
             if cell.id in outputs:

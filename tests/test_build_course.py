@@ -126,7 +126,7 @@ def timed(tmp_path, monkeypatch):
     def made(*editions_seconds):
         answers = iter(editions_seconds)
 
-        def execute(read, notebook, folder):
+        def execute(read, notebook, folder, **settings):
             notebook.cells[2].outputs = [nbformat.v4.new_output("stream", name="stdout", text="2\n")]
             return dict(enumerate(next(answers), 1))
 
