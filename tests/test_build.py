@@ -88,7 +88,7 @@ def test_a_wrong_output_is_refused_and_nothing_written(wrong, ran, tmp_path, mon
     answers = iter([ran["solutions"], ran["learner"]])
 
     def execute(read, made, folder, **settings):
-        outputs = next(answers)
+        outputs = ran["solutions"] if settings else next(answers)
         for cell in made.cells:
             if cell.id in outputs:
                 cell.outputs = copy.deepcopy(outputs[cell.id])
@@ -113,6 +113,106 @@ def test_a_cell_that_hangs_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "TIMEOUT", 1)
     read = lesson(tmp_path, TITLE + "# %%\nimport time\ntime.sleep(30)\n")
     refused(lambda: editions.build(read), 3, "ran for more than 1 s", "Make it smaller")
+
+
+# ---------------------------------------------------------------------------------- refused: what the processor decides
+
+MOVED = "the output depends on the processor. Here it has "
+
+
+def test_a_number_that_depends_on_the_processor_is_refused_with_both_texts(tmp_path):
+    code = "import os\nprint('the same')\nprint('kernels:', os.environ.get('MKL_CBWR', 'its own'))\n"
+    read = lesson(tmp_path, TITLE + "# %%\n1\n# %%\n" + code)
+    texts = f"{MOVED}'kernels: its own', with other kernels of the math libraries 'kernels: COMPATIBLE'"
+    refused(lambda: editions.build(read), 5, texts, "Round a number that moves to what holds, draw it, or assert it")
+    assert not list(tmp_path.rglob("*.ipynb"))
+
+
+SHOW = "from IPython.display import display\n"
+PAIRS = {  # (tags of a cell, its code, whether nbval compares what it puts out); n differs with other kernels
+    "a-line": ([], "print('a')\nprint(n)\n", True),
+    "a-line-more": ([], "print('a' if n == '1' else 'a\\na')\n", True),
+    "nothing": ([], "if n == '1': print(n)\n", True),
+    "a-value": ([], "int(n)\n", True),
+    "a-caption": ([], SHOW + "display({'text/plain': 'x', 'text/markdown': n}, raw=True)\n", True),
+    "a-table": ([], SHOW + "display({'text/html': n}, raw=True)\n", True),
+    "another-order": ([], "for one in sorted('12', reverse=n == '2'): display(one)\n", True),
+    "an-errors-text": (["raises-exception"], "raise ValueError(n)\n", True),
+    "a-picture": ([], SHOW + "display({'text/plain': 'x', 'image/png': n}, raw=True)\n", False),
+    "ignored": (["nbval-ignore-output"], "print(n)\n", False),
+    "the-same": ([], "print(1)\n", False),
+}
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory):
+    """Return (the cells of PAIRS as run here, as run with other kernels, those that nbval then refuses)."""
+    root = tmp_path_factory.mktemp("apart")
+    text = TITLE + "# %%\nimport os\nn = '2' if os.environ.get('MKL_CBWR') else '1'\n"
+    for name, (tags, code, _) in PAIRS.items():
+        text += f'# %% tags={json.dumps(tags)} id="{name}"\n{code}'.replace("tags=[] ", "")
+    read, runs = lesson(root, text), []
+    for settings in ({}, kernel.OTHER_PROCESSOR):
+        runs.append(editions.notebook(read, "solutions"))
+        kernel.execute(read, runs[-1], root, **settings)
+    (root / "notebooks/solutions").mkdir(parents=True)
+    nbformat.write(runs[0], root / "notebooks/solutions/02_tiny.ipynb")
+    shutil.copy(ROOT / "conftest.py", root)
+    command = "-m pytest -q --nbval --nbval-current-env -p no:cacheprovider --color=no --other-processor notebooks"
+    said = subprocess.run([sys.executable, *command.split()], cwd=root, capture_output=True, text=True).stdout
+    code = [cell for cell in runs[0].cells if cell.cell_type == "code"]
+    failed = {code[int(number)].id for number in re.findall(r"^FAILED .*::Cell (\d+)", said, re.MULTILINE)}
+    return *({cell.id: cell.get("outputs") for cell in run.cells} for run in runs), failed
+
+
+@pytest.fixture
+def running(tmp_path, monkeypatch):
+    """Return a function (tags, outputs here, outputs with other kernels) -> (its lesson, the settings of each run)."""
+
+    def made(tags, here, there):
+        runs = []
+
+        def execute(read, notebook, folder, **settings):
+            runs.append(settings)
+            notebook.cells[1].outputs = copy.deepcopy(there if settings else here)
+            return {1: 0.1}
+
+        monkeypatch.setattr(editions, "execute", execute)
+        return lesson(tmp_path, TITLE + f"# %% tags={json.dumps(tags)}\n1\n".replace(" tags=[]", "")), runs
+
+    return made
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_refused_is_what_nbval_compares(pair, apart, running):
+    tags, _, compared = PAIRS[pair]
+    here, there, failed = apart
+    assert (pair in failed) == compared
+    read, _ = running(tags, here[pair], there[pair])
+    if compared:
+        with pytest.raises(source.LessonError, match=re.escape(f"02_tiny.py:3: {MOVED}")):
+            editions.build(read)
+    else:
+        editions.build(read)
+
+
+LINE = nbformat.v4.new_output("stream", name="stdout", text="1\n")
+
+
+def test_where_nothing_is_compared_there_is_no_run_with_other_kernels(running, capsys):
+    read, runs = running(["nbval-ignore-output"], [LINE], [])
+    editions.build(read)
+    assert runs == [{}, {}] and "other kernels" not in capsys.readouterr().out, "solutions and learner edition"
+    read, runs = running([], [LINE], [LINE])
+    editions.build(read)
+    assert runs == [{}, kernel.OTHER_PROCESSOR, {}] and "; with other kernels 0." in capsys.readouterr().out
+
+
+def test_an_error_with_other_kernels_alone_names_them(running):
+    error = nbformat.v4.new_output("error", ename="ValueError", evalue="2", traceback=[])
+    read, _ = running([], [LINE], [error])
+    with pytest.raises(source.LessonError, match="raises with ATEN_CPU_CAPABILITY=default .* ValueError: 2"):
+        editions.build(read)
 
 
 # ------------------------------------------------------------------------------------------------------ what is built
