@@ -353,18 +353,43 @@ CACHES = shutil.ignore_patterns("__pycache__")
 REAL_CHECK = ("__init__", "asking", "attempted", "mistakes", "verdicts")
 KIT = {  # a lessonkit without torch, whose import takes a second; the hook, what it imports and check are real
     "__init__.py": "from lessonkit import _hook\nfrom lessonkit.numbers import show\n\n_hook.install()\n",
-    "numbers.py": "import math\n\n\ndef show(label, value):\n    print(f'{label} = {value}')\n",
+    "numbers.py": """import math
+
+LAST = ''
+
+
+def show(label, value):
+    \'\'\'Print it.\'\'\'
+    print(f'{label} = {value}{LAST}')
+
+
+def never():
+    return 1
+""",
     "_threads.py": "",
     "train.py": "import math\n",
-    "check/core.py": "import io\n\n\nclass NotYet(AssertionError):\n    pass\n",
+    "check/core.py": """class NotYet(AssertionError):
+    pass
+
+
+def reject(what):
+    raise NotYet(what)
+
+
+def known(rows):
+    return rows
+""",
     "data.py": 'FILES = {"numbers": "json.npz", "others": "other.npz"}\n',
     "runs.py": "",
     "check/lessons/tiny.py": '''"""Checks of the tiny lesson."""
-from lessonkit.check.core import NotYet
+from lessonkit.check.core import known, reject
+
+ROW = "it is tripled"
+MISTAKES = known({"2.0 -> 3.0": ROW})
 
 def scale(answer):
     if answer()([1, 1]) != [2, 2]:
-        raise NotYet("wrong")
+        reject("wrong", MISTAKES)
     print("Right: scale.")
 
 def answer(given):
@@ -628,13 +653,16 @@ TEXTS = {  # what was changed: (file, old text, new text, files that are stale, 
     "source": (SOURCE, "And on.", "And off.", BOTH, CELLS_DIFFER),
     "a comment in a blank": (SOURCE, "y * 2.0", "y * 2.0  # why", [*BOTH, MODULE], ""),
     "a tag": (SOURCE, 'tags=["timed"]', 'tags=["timed", "optional"]', BOTH, CELLS_DIFFER),
-    "check module": (f"{HOUSE}/check/lessons/tiny.py", "wrong", "bad", BOTH, DEPENDS),
-    "lessonkit": (f"{HOUSE}/numbers.py", "import math", "import  math", BOTH, DEPENDS),
-    "the hook": (f"{HOUSE}/_hook.py", "import ast", "import  ast", BOTH, DEPENDS),
-    "the check's machinery": (f"{HOUSE}/check/core.py", "import io", "import  io", BOTH, DEPENDS),
+    "check module": (f"{HOUSE}/check/lessons/tiny.py", '"Right: scale."', '"Right: it."', BOTH, DEPENDS),
+    "what a check calls": (f"{HOUSE}/check/lessons/tiny.py", "[2, 2]", "[2.0, 2]", BOTH, DEPENDS),
+    "lessonkit": (f"{HOUSE}/numbers.py", "{label} = ", "{label} is ", BOTH, DEPENDS),
+    "what the kit does when it is imported": (f"{HOUSE}/numbers.py", "import math", "import cmath", BOTH, DEPENDS),
+    "what a function of the kit reads": (f"{HOUSE}/numbers.py", "LAST = ''", "LAST = '.'", BOTH, DEPENDS),
+    "the hook": (f"{HOUSE}/_hook.py", "waiting = {}", "waiting = dict()", BOTH, DEPENDS),
+    "the check's machinery": (f"{HOUSE}/check/core.py", "AssertionError", "ValueError", BOTH, DEPENDS),
     "data": ("data/json.npz", "numbers", "others", BOTH, DEPENDS),
     "requirements": ("requirements.txt", "torch", "torch==2", BOTH, DEPENDS),
-    "the builder": ("lessons_src/coursebuild/editions.py", "import json", "import  json", BOTH, DEPENDS),
+    "the builder": ("lessons_src/coursebuild/outputs.py", 'if "timed" in tags', "if tags", BOTH, DEPENDS),
     "data by its name": ("data/limits.csv", "numbers", "others", BOTH, DEPENDS),
     "edited module": (
         "lessons_src/fromscratch/light.py",
@@ -715,8 +743,28 @@ def test_what_a_lesson_does_not_use_leaves_it_alone(tiny):
     (tiny / "data/README.md").write_text("json quarter")
     (tiny / "lessons_src/lessonkit/train.py").write_text("")
     (tiny / "lessons_src/lessonkit/check/lessons/light.py").write_text("def other(answer): pass\n")
-    edit(tiny / "lessons_src/coursebuild/command.py", "import sys", "import  sys")
+    edit(tiny / "lessons_src/coursebuild/command.py", "import sys", "import re, sys")
     edit(tiny / "lessons_src/lessons/03_light.py", "# # 3 · Light\n", "# # 3 · Light\n#\n# More text.\n")
+    assert not stale.changed(whole(tiny).lessons[0])
+
+
+NEVER_SHOWN = {  # what was changed: (file, old text, new text)
+    "a comment": ("lessonkit/numbers.py", "import math", "import math  # why"),
+    "the layout": ("lessonkit/numbers.py", "LAST = ''", "LAST = (\n    ''\n)"),
+    "a module's docstring": ("lessonkit/check/lessons/tiny.py", "Checks of", "What checks"),
+    "a function's docstring": ("lessonkit/numbers.py", "Print it.", "Show it."),
+    "what nothing calls": ("lessonkit/numbers.py", "return 1", "return 2"),
+    "what a wrong answer is told": ("lessonkit/check/lessons/tiny.py", '"wrong"', '"not right"'),
+    "a known mistake": ("lessonkit/check/lessons/tiny.py", "2.0 -> 3.0", "2.0 -> 4.0"),
+    "its cause": ("lessonkit/check/lessons/tiny.py", "it is tripled", "three times as much"),
+    "what the builder says": ("coursebuild/outputs.py", "Show something else.", "Show another thing."),
+}
+
+
+@pytest.mark.parametrize("change", NEVER_SHOWN)
+def test_what_no_notebook_stores_leaves_the_lessons_alone(change, tiny):
+    file, old, new = NEVER_SHOWN[change]
+    edit(tiny / "lessons_src" / file, old, new)
     assert not stale.changed(whole(tiny).lessons[0])
 
 
@@ -724,7 +772,9 @@ def test_a_lesson_depends_on_what_it_imports_from_fromscratch(tiny):
     two, three = whole(tiny).lessons
     before = digest.digest(two), digest.digest(three)
     edit(tiny / "lessons_src/fromscratch/tiny.py", "y * 2.0", "2.0 * y")
-    assert digest.digest(two) == before[0] and digest.digest(three) != before[1]
+    assert digest.digest(three) == before[1], "it imports another name"
+    edit(tiny / "lessons_src/fromscratch/tiny.py", "return x / 2", "return 0.5 * x")
+    assert digest.digest(two) == before[0] and digest.digest(three) != before[1], "which quarter needs"
 
 
 def test_only_what_changed_is_built(tiny, monkeypatch, capsys):

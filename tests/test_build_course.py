@@ -262,13 +262,15 @@ def test_words_in_prose_and_in_other_places_are_no_dependency(tmp_path):
     read = lesson(tmp_path, text + "x = other.data.words\n")
     (tmp_path / "lessons_src/lessonkit").mkdir()
     shutil.copy(data.__file__, tmp_path / "lessons_src/lessonkit/data.py")
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/digits.npz").write_bytes(b"")
+    (tmp_path / "data/runs").mkdir(parents=True)
+    for file in ("digits.npz", "words.txt.gz", "runs/x.json"):
+        (tmp_path / "data" / file).write_bytes(b"")
     assert not [path for path in digest.depends(read) if (tmp_path / "data") in path.parents]
     for code, file in (
         ("from lessonkit import data\nload = data.digits_split", "digits.npz"),
         ("from lessonkit.data import words as w", "words.txt.gz"),
         ("runs.note('x')", "runs/x.json"),
+        ("runs.load_or_run('x', print)", "runs/x.json"),
         ("open('../data/digits.npz')", "digits.npz"),
         ("path = data.FOLDER / 'digits.npz'", "digits.npz"),
     ):
