@@ -21,7 +21,7 @@ ALL = "*"
 class Part(NamedTuple):
     """A top-level statement. names: with which it is asked for; none if it counts as soon as its module is imported.
 
-    asks: (module, name) of what it reads, the name "" for an import. strings: all in it, without folders.
+    asks: (module, name) of what it reads, the name "" for an import. strings: all in it that may be names of files.
     """
 
     names: set
@@ -72,8 +72,7 @@ def depends(lesson):
         waiting |= wanted - asked
     strings |= {PurePosixPath(files[what]).name for name, what in asked if name == DATA and what in files}
     there = sorted(path for path in (root / "data").rglob("*") if path.is_file())
-    read = [path for path in there if path.name in strings or path.parent.name == "runs" and path.stem in strings]
-    whole = [lesson.path, root / "requirements.txt", *read]
+    whole = [lesson.path, root / "requirements.txt", *(path for path in there if path.name in strings)]
     return {path: path.read_bytes() if path.exists() else b"missing" for path in whole} | {
         path: "\n".join(text for _, text in sorted(parts.items())).encode() for path, parts in counts.items()
     }
@@ -106,6 +105,10 @@ class _Shown(ast.NodeTransformer):
             node.args, node.keywords = [], []
         return self.generic_visit(node)
 
+    def visit_JoinedStr(self, node):  # Python 3.12 ends some f-strings with an empty text, others do not
+        node.values = [part for part in node.values if getattr(part, "value", None) != ""]
+        return self.generic_visit(node)
+
 
 @functools.cache
 def _module(name, text):
@@ -125,6 +128,9 @@ def _module(name, text):
 def _part(statement, known):
     """Return a statement's Part. known: {name: (module, name)} of what its module defines and imports."""
     asks, strings, nodes = set(), set(), list(ast.walk(statement))
+    of_one = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}  # a module of which one name is used
+    local = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    local |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for node in nodes:
         if isinstance(node, ast.Import):  # without a name of its own it is used through a chain of attributes
             asks |= {(alias.name, "" if alias.asname else ALL) for alias in node.names}
@@ -134,12 +140,16 @@ def _part(statement, known):
             asks.add((".".join(filter(None, known[node.value.id])), node.attr))
         elif isinstance(node, ast.Name) and node.id in known:
             asks.add(known[node.id])
+            if id(node) not in of_one and node.id not in local:
+                asks.add((".".join(known[node.id]), ALL))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             strings.add(PurePosixPath(node.value).name)
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("load_or_run", "note"):  # of a record
+            strings |= {f"{name.value}.json" for name in node.args[:1] if isinstance(name, ast.Constant)}
     names = {statement.name} if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else set()
     if isinstance(statement, ast.Assign) and not any(isinstance(node, ast.Call) for node in nodes):
-        names = {target.id for target in statement.targets if isinstance(target, ast.Name)}
-    always = getattr(statement, "decorator_list", ()) or any(own.startswith("__") for own in names - {"__all__"})
+        names = {getattr(target, "id", "") for target in statement.targets}
+    always = getattr(statement, "decorator_list", ()) or any(own[:2] in ("", "__") for own in names - {"__all__"})
     return Part(set() if always else names, asks, strings, _text(statement))
 
 
