@@ -306,9 +306,11 @@ def test_what_is_reached_from_name_to_name():
     """A module that is handed on counts whole; so do statements that may do something when they are run."""
     text = "from lessonkit import plot, train as t\nimport lessonkit.data\na = 1\nb = f()\nc, d = 1, 2\n"
     text += "@e\ndef g(): pass\ndef h(x):\n    'Text.'\n    return plot.bars(a, x), vars(t)\ne.f = 1\n"
+    text += "def i(): pass\ndef j(): return edited('x + i(2)')\n"
     module = digest._module("kit", text)
     names = [part.names for part in module.parts]
-    assert names == [set(), set(), {"a"}, set(), set(), set(), {"h"}, set()]
+    assert names == [set(), set(), {"a"}, set(), set(), set(), {"h"}, set(), {"i"}, {"j"}]
+    assert ("kit", "i") in module.parts[-1].asks, "code may stand in a text"
     asks = set().union(*(part.asks for part in module.parts))
     assert {("lessonkit.plot", "bars"), ("kit", "a"), ("lessonkit.train", "*"), ("lessonkit.data", "*")} <= asks
     assert ("lessonkit.plot", "*") not in asks and "Text." not in module.parts[6].text

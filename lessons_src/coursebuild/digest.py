@@ -8,6 +8,7 @@ only a wrong answer or a broken lesson is told, are never stored in a notebook.
 import ast
 import functools
 import hashlib
+import re
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ LAZY = {"fromscratch": "fromscratch", "lessonkit.mine": "fromscratch", "lessonki
 UNSEEN = {"known", "Mistake", "reject", "fail"}  # functions that get words for wrong answers and broken lessons
 BUILDER, DATA = ("coursebuild.editions", "build"), "lessonkit.data"
 ALL = "*"
+IN_CODE = re.compile(r"\b_\w+|\w+(?=\()")  # names in a text that may be code: a check edits texts of right answers
 
 
 class Part(NamedTuple):
@@ -144,6 +146,7 @@ def _part(statement, known):
                 asks.add((".".join(known[node.id]), ALL))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             strings.add(PurePosixPath(node.value).name)
+            asks |= {known[word] for word in IN_CODE.findall(node.value) if word in known}
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("load_or_run", "note"):  # of a record
             strings |= {f"{name.value}.json" for name in node.args[:1] if isinstance(name, ast.Constant)}
     names = {statement.name} if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else set()
