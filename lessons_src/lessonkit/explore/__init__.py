@@ -1,0 +1,58 @@
+"""Explorables: things to play with before reading. Each is one ES module in this folder, NAME.mjs.
+
+A module runs in JupyterLab, through anywidget and the functions below, and on a page without a kernel: its `render`
+takes {model, el}, and its `start` holds the same parameters with the same defaults as the function here. What it
+computes is exported, too, and compared with PyTorch in tests/test_explore.py. NAME.svg is the picture that it draws at
+its start, for viewers that run no script: after an edit, `node lessons_src/lessonkit/explore/still.mjs`.
+"""
+
+import inspect
+from pathlib import Path
+
+import anywidget
+from traitlets import Any
+
+__all__ = ["batch", "block", "depth", "row"]
+
+_HERE = Path(__file__).parent
+
+
+class Explorable(anywidget.AnyWidget):
+    """The explorable `name`, whose parameters are synced traits: what is changed by hand can be read from Python.
+
+    A notebook stores its picture and its words, never its state as a widget. The picture's metadata say which module a
+    page may show in its place ("explore") and with which parameters ("state").
+    """
+
+    def __init__(self, name, state):
+        self._esm = (_HERE / f"{name}.mjs").read_text(encoding="utf-8")
+        self._name, self._state = name, state
+        self.add_traits(**{key: Any(value).tag(sync=True) for key, value in state.items()})
+        super().__init__()
+
+    def __repr__(self):
+        return f"explore.{self._name}: {inspect.getdoc(globals()[self._name]).splitlines()[0]}"
+
+    def _repr_mimebundle_(self, **kwargs):
+        data, metadata = super()._repr_mimebundle_(**kwargs)
+        picture = {"image/svg+xml": (_HERE / f"{self._name}.svg").read_text(encoding="utf-8")}
+        about = {"image/svg+xml": {"explore": self._name, "state": self._state}}
+        return data | picture | {"text/plain": repr(self)}, metadata | about
+
+
+def row(
+    x=(5, 1, -1, 4, 1, 2), gain=None, bias=None, eps=1e-5, correction=0, parts=("correction", "eps", "affine")
+):
+    """Drag the numbers of a row and see their mean, their variance and LayerNorm of them.
+
+    x: two to eight numbers from -10 to 10; gain and bias: as many, 1 and 0 if not given. correction: 0 divides the
+    squares by D, 1 by D - 1. parts: what can be changed apart from x.
+    """
+    x = [float(v) for v in x]
+    if not 2 <= len(x) <= 8 or max(map(abs, x)) > 10:
+        raise ValueError(f"explore.row takes two to eight numbers from -10 to 10, not {x}.")
+    gain = [1.0] * len(x) if gain is None else [float(v) for v in gain]
+    bias = [0.0] * len(x) if bias is None else [float(v) for v in bias]
+    if not len(gain) == len(bias) == len(x):
+        raise ValueError(f"explore.row: {len(x)} numbers, {len(gain)} gains, {len(bias)} biases; expected one for each.")
+    return Explorable("row", dict(x=x, gain=gain, bias=bias, eps=eps, correction=correction, parts=list(parts)))
