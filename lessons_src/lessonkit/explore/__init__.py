@@ -56,3 +56,35 @@ def row(
     if not len(gain) == len(bias) == len(x):
         raise ValueError(f"explore.row: {len(x)} numbers, {len(gain)} gains, {len(bias)} biases; expected one for each.")
     return Explorable("row", dict(x=x, gain=gain, bias=bias, eps=eps, correction=correction, parts=list(parts)))
+
+
+def block(tensor="BTC", over=("C",), groups=1, squares=False, cell=None):
+    """Point at a number of a tensor and see which others share its mean, for any axes and for each norm.
+
+    tensor: "BTC" for sentences (2, 3, 4) or "BCHW" for images (2, 4, 3, 5). over: the axes that the mean runs over;
+    groups: 1, 2 or 4, into which C is cut first. squares: the mean of the squares, as in RMSNorm. cell: an index.
+    """
+    if tensor not in ("BTC", "BCHW") or not set(over) <= set(tensor) or groups not in (1, 2, 4):
+        raise ValueError(f"explore.block has no {tensor!r} with a mean over {over!r} in {groups!r} groups.")
+    cell = list(cell or ((0, 1, 2) if tensor == "BTC" else (0, 1, 1, 2)))
+    return Explorable("block", dict(tensor=tensor, over=list(over), groups=groups, squares=squares, cell=cell))
+
+
+def depth(scale=1, norm="none", layer=10, seed=0):
+    """Follow a digit through fifty layers, and its gradient back, and choose the weight scale and a norm.
+
+    scale: the weight scale, 0.8 to 2.4. norm: LayerNorm "none", "before" or "after" each ReLU. layer: the one looked
+    at, 0 to 50. seed: of the weights.
+    """
+    return Explorable("depth", dict(scale=scale, norm=norm, layer=layer, seed=seed))
+
+
+def batch(sample=(4, -2, 2, 0, 1), neighbors=5, likeness=0.3, draw=1, mode="train"):
+    """See what a sample's neighbors do to it in BatchNorm, in train and in eval mode, and in LayerNorm.
+
+    sample: its features, from -8 to 8. neighbors: how many rows are beside it, 0 to 15. likeness: 0 as they come, 1
+    copies of the sample. draw: which neighbors. mode: "train" or "eval".
+    """
+    running = dict(mean=[0] * len(sample), variance=[1] * len(sample), batches=0)
+    state = dict(sample=list(sample), neighbors=neighbors, likeness=likeness, draw=draw, mode=mode, running=running)
+    return Explorable("batch", state)

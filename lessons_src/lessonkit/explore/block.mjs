@@ -2,7 +2,7 @@
 // An anywidget front-end module: JupyterLab and a page without a kernel run this same file. No library, no network.
 
 /** The model's keys and what they are at first. over: the axes that the mean runs over; groups: of C; cell: an index. */
-export const start = { layout: "BTC", over: ["C"], groups: 1, squares: false, cell: [0, 1, 2] };
+export const start = { tensor: "BTC", over: ["C"], groups: 1, squares: false, cell: [0, 1, 2] };
 
 // ---- The mathematics ----
 
@@ -33,52 +33,52 @@ export function indexes(sizes) {
 
 // ---- Norms and words ----
 
-const positions = (layout) => (layout === "BTC" ? ["T"] : ["H", "W"]);
+const positions = (tensor) => (tensor === "BTC" ? ["T"] : ["H", "W"]);
 
 /** What each norm averages over. On images LayerNorm takes a whole image, as in lesson 2. */
 const NORMS = {
-  LayerNorm: (layout) => ({ over: layout === "BTC" ? ["C"] : ["C", "H", "W"] }),
-  BatchNorm: (layout) => ({ over: ["B", ...positions(layout)] }),
-  InstanceNorm: (layout) => ({ over: positions(layout) }),
-  GroupNorm: (layout) => ({ over: ["C", ...positions(layout)], groups: 2 }),
-  RMSNorm: (layout) => ({ ...NORMS.LayerNorm(layout), squares: true }),
+  LayerNorm: (tensor) => ({ over: tensor === "BTC" ? ["C"] : ["C", "H", "W"] }),
+  BatchNorm: (tensor) => ({ over: ["B", ...positions(tensor)] }),
+  InstanceNorm: (tensor) => ({ over: positions(tensor) }),
+  GroupNorm: (tensor) => ({ over: ["C", ...positions(tensor)], groups: 2 }),
+  RMSNorm: (tensor) => ({ ...NORMS.LayerNorm(tensor), squares: true }),
 };
-const setting = (name, layout) => ({ groups: 1, squares: false, ...NORMS[name](layout) });
+const setting = (name, tensor) => ({ groups: 1, squares: false, ...NORMS[name](tensor) });
 
 /** The norm that averages like this, or "" if none has a name. */
-export function nameOf({ layout, over, groups, squares }) {
+export function nameOf({ tensor, over, groups, squares }) {
   const same = (norm) => norm.groups === groups && norm.squares === squares && norm.over.length === over.length && norm.over.every((axis) => over.includes(axis));
-  return Object.keys(NORMS).find((name) => same(setting(name, layout))) ?? "";
+  return Object.keys(NORMS).find((name) => same(setting(name, tensor))) ?? "";
 }
 
 const NAMES = { B: { BTC: "sentence", BCHW: "image" }, T: "word", C: { BTC: "feature", BCHW: "channel" }, H: "row", W: "column" };
-const nameOfAxis = (axis, layout) => NAMES[axis][layout] ?? NAMES[axis];
+const nameOfAxis = (axis, tensor) => NAMES[axis][tensor] ?? NAMES[axis];
 const tuple = (numbers) => `(${numbers.join(", ")})`;
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 /** The line of PyTorch that takes these means, and below it the shape that comes out. */
-export function code({ layout, over, groups, squares }) {
-  const axes = Object.keys(SHAPES[layout]);
+export function code({ tensor, over, groups, squares }) {
+  const axes = Object.keys(SHAPES[tensor]);
   if (!over.length) return "x\n# no mean over anything";
   const cut = groups > 1 ? axes.indexOf("C") : axes.length; // unflatten makes two axes of C, the groups and their members
   const dims = axes.flatMap((axis, i) => (over.includes(axis) ? [i + (i >= cut ? 1 : 0)] : []));
-  const size = SHAPES[layout].C;
+  const size = SHAPES[tensor].C;
   const split = groups > 1 ? `.unflatten(${cut}, (${groups}, ${size / groups}))` : "";
-  const { kept } = reduced(SHAPES[layout], over, groups);
+  const { kept } = reduced(SHAPES[tensor], over, groups);
   if (groups > 1) kept.splice(cut + 1, 0, 1);
   return `x${split}${squares ? ".square()" : ""}.mean(${dims.length > 1 ? tuple(dims) : dims}, keepdim=True)\n# ${tuple(kept)}`;
 }
 
 /** What is averaged, and who is in it. */
 function sentence(state) {
-  const shape = SHAPES[state.layout];
+  const shape = SHAPES[state.tensor];
   const { count, entries } = reduced(shape, state.over, state.groups);
   const name = nameOf(state);
   if (!state.over.length) return "No axis: each number is its own mean, and x − μ is 0 everywhere.";
   const means = plural(count, state.squares ? "mean square" : "mean");
   const lead = `${name ? `${name} takes` : "Over these axes there are"} ${means}, ${count === 1 ? "" : "each "}of ${plural(entries, "number")}`;
   const rms = state.squares ? ", and no mean is subtracted" : "";
-  const sample = nameOfAxis("B", state.layout);
+  const sample = nameOfAxis("B", state.tensor);
   const reach = state.over.includes("B") ? `This ${sample} shares its ${state.squares ? "mean square" : "mean"} with the other ${sample}.` : `No other ${sample} has a part in it.`;
   return `${lead}${rms}. ${reach}`;
 }
@@ -127,8 +127,8 @@ function sheets(sizes, { left, top, right, down, pitch }, paint) {
 
 /** The block, and below it the block of its means, each under what it is the mean of. Returns {inside, height}. */
 function drawing(state, width) {
-  const { layout, over, groups, cell } = state;
-  const shape = SHAPES[layout];
+  const { tensor, over, groups, cell } = state;
+  const shape = SHAPES[tensor];
   const [rows, across, tall, wide] = padded(Object.values(shape), 1);
   const { kept } = reduced(shape, over, groups);
   const mine = meanOf(cell, shape, over, groups).join();
@@ -137,16 +137,16 @@ function drawing(state, width) {
     const lit = mean.join() === mine;
     return { fill: lit ? ACCENT : INK, "fill-opacity": lit ? 0.85 : shade, stroke: INK, "stroke-width": 0.6, "stroke-opacity": 0.75 };
   };
-  const [dx, dy, down, gap] = (layout === "BTC" ? [48, 13, 44, 44] : [18, 7, 26, 30]).map((v) => v * Math.min(1, (width - LEFT - 2) / 450));
+  const [dx, dy, down, gap] = (tensor === "BTC" ? [48, 13, 44, 44] : [18, 7, 26, 30]).map((v) => v * Math.min(1, (width - LEFT - 2) / 450));
   const pitch = [wide * dx + gap, tall * down + wide * dy + Math.max(24, 0.7 * gap)];
   const block = sheets(Object.values(shape), { left: LEFT, top: 22, right: [dx, dy], down, pitch }, (index) => ({ ...paint(meanOf(index, shape, over, groups)), "data-cell": index }));
 
   const [last, before, sheet] = Object.keys(shape).reverse();
   const words = [];
   for (const { index: [row, place], x, y } of block.sheets) {
-    const name = `${nameOfAxis(sheet, layout)} ${place + 1}`;
+    const name = `${nameOfAxis(sheet, tensor)} ${place + 1}`;
     if (row === 0) words.push(text(x + (wide * dx) / 2, y - 8, name, { "text-anchor": "middle" }));
-    if (place === 0 && rows > 1) words.push(text(0, y + wide * dy + 14, `${nameOfAxis("B", layout)} ${row + 1}`));
+    if (place === 0 && rows > 1) words.push(text(0, y + wide * dy + 14, `${nameOfAxis("B", tensor)} ${row + 1}`));
   }
   const side = 22 + wide * dy + (tall * down) / 2 + (rows > 1 ? 16 : 4);
   words.push(text(LEFT - 13, side, `${before} = ${shape[before]}`, { "text-anchor": "end", opacity: 0.72 }));
@@ -162,7 +162,7 @@ function drawing(state, width) {
   const top = 22 + rows * pitch[1] + 14;
   const [, together] = padded(kept, 1);
   const step = (pitch[0] * across) / together;
-  const share = layout === "BTC" ? 0.6 : 0.8; // of the block's size
+  const share = tensor === "BTC" ? 0.6 : 0.8; // of the block's size
   const small = { right: [share * dx, share * dy], down: share * down, pitch: [step, share * pitch[1]] };
   const left = LEFT + (step - gap) / 2 - 0.5 * share * dx * kept.at(-1);
   words.push(text(0, top + 12, state.squares ? "the mean" : "the"), text(0, top + 27, state.squares ? "squares" : "means"));
@@ -174,7 +174,7 @@ function drawing(state, width) {
 export function still() {
   const picture = drawing(start, 528);
   const [width, height] = [560, Math.ceil(picture.height) + 50];
-  const words = text(16, height - 20, sentence(start), { "font-size": 14 });
+  const words = text(16, height - 20, "The four blue numbers share one mean. There are six such means.", { "font-size": 14 });
   const inside = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" }) + tag("g", { transform: "translate(16 6)" }, picture.inside) + words;
   const size = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" };
   const label = "Two sentences of three words with four features, drawn as sheets of cells. The four features of one word are lit: they share one mean.";
@@ -224,7 +224,7 @@ const page = (id) => `<style>${STYLE}</style><div class="whole">
   <div class="show"><p class="hint">Point at a cell. All that share its mean are blue.</p>
     <div class="stage" tabindex="0" role="application" aria-label="The cells of a tensor. Arrow keys move from cell to cell." aria-describedby="${id}-state"><svg aria-hidden="true"></svg></div></div>
   <div class="set">
-    ${choice("The tensor", "radio", `${id}-layout`, [["BTC", "(B, T, C)"], ["BCHW", "(B, C, H, W)"]], 2)}
+    ${choice("The tensor", "radio", `${id}-tensor`, [["BTC", "(B, T, C)"], ["BCHW", "(B, C, H, W)"]], 2)}
     ${choice("A norm", "radio", `${id}-norm`, Object.keys(NORMS).map((name) => [name, name]), 3)}
     <div class="axes"></div>
     ${choice("C is cut into groups", "radio", `${id}-groups`, [[1, "1"], [2, "2"], [4, "4"]], 3)}
@@ -249,7 +249,7 @@ function render({ model, el }) {
   el.append(root);
   const [stage, picture, say, axes, line, status] = [".stage", "svg", ".say", ".axes", "code", "[role=status]"].map((selector) => root.querySelector(selector));
   const inputs = (kind) => [...root.querySelectorAll(`[name="${id}-${kind}"]`)];
-  let [frame, telling, unsaved, shownLayout] = [0, 0, false, ""];
+  let [frame, telling, unsaved, shownTensor] = [0, 0, false, ""];
 
   function request() {
     frame ||= requestAnimationFrame(draw);
@@ -265,15 +265,15 @@ function render({ model, el }) {
   function draw() {
     frame = 0;
     const state = get();
-    const shape = SHAPES[state.layout];
-    if (shownLayout !== state.layout) { // its axes are others
-      shownLayout = state.layout;
+    const shape = SHAPES[state.tensor];
+    if (shownTensor !== state.tensor) { // its axes are others
+      shownTensor = state.tensor;
       axes.innerHTML = choice("The mean runs over", "checkbox", `${id}-over`, Object.entries(shape).map(([axis, size]) => [axis, `${axis} = ${size}`]), Object.keys(shape).length);
     }
     const { inside, height } = drawing(state, stage.clientWidth);
     picture.style.height = `${height}px`;
     picture.innerHTML = inside;
-    for (const input of inputs("layout")) input.checked = input.value === state.layout;
+    for (const input of inputs("tensor")) input.checked = input.value === state.tensor;
     for (const input of inputs("norm")) input.checked = input.value === nameOf(state);
     for (const input of inputs("over")) input.checked = state.over.includes(input.value);
     for (const input of inputs("groups")) {
@@ -284,7 +284,7 @@ function render({ model, el }) {
     const words = sentence(state);
     write(line, code(state));
     write(say, words);
-    const place = Object.keys(shape).map((axis, i) => `${nameOfAxis(axis, state.layout)} ${state.cell[i] + 1}`).join(", ");
+    const place = Object.keys(shape).map((axis, i) => `${nameOfAxis(axis, state.tensor)} ${state.cell[i] + 1}`).join(", ");
     clearTimeout(telling); // a screen reader is told once the hand rests
     telling = setTimeout(() => write(status, `${words} Cell: ${place}. It shares its statistics with ${entries - 1} others.`), 700);
     if (unsaved) model.save_changes();
@@ -304,7 +304,7 @@ function render({ model, el }) {
     const [axis, by, beyond] = ARROWS[event.key] ?? [];
     if (!axis) return;
     event.preventDefault();
-    const sizes = Object.values(SHAPES[model.get("layout")]);
+    const sizes = Object.values(SHAPES[model.get("tensor")]);
     const cell = [...model.get("cell")];
     const [here, next] = [sizes.length + axis, sizes.length + beyond];
     const moved = cell[here] + by;
@@ -314,8 +314,8 @@ function render({ model, el }) {
   });
   on(root, "change", ({ target }) => {
     const [kind, state] = [target.name.replace(`${id}-`, ""), get()];
-    if (kind === "layout") change({ layout: target.value, cell: target.value === "BTC" ? [0, 1, 2] : [0, 1, 1, 2], ...setting(nameOf(state) || "LayerNorm", target.value) });
-    if (kind === "norm") change(setting(target.value, state.layout));
+    if (kind === "tensor") change({ tensor: target.value, cell: target.value === "BTC" ? [0, 1, 2] : [0, 1, 1, 2], ...setting(nameOf(state) || "LayerNorm", target.value) });
+    if (kind === "norm") change(setting(target.value, state.tensor));
     if (kind === "groups") change({ groups: +target.value, squares: false });
     if (kind === "over") {
       const over = inputs("over").filter((input) => input.checked).map((input) => input.value);

@@ -160,7 +160,8 @@ export function still() {
     numbers(result.y, 466, { "font-size": 14, fill: ACCENT }),
   ];
   const size = { xmlns: "http://www.w3.org/2000/svg", width, height: 482, viewBox: `0 0 ${width} 482`, "font-family": "system-ui, sans-serif" };
-  return tag("svg", size, parts.join("")).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
+  const label = `A row of ${state.x.length} numbers as bars, with their mean and σ, and below them LayerNorm of the row as bars.`;
+  return tag("svg", { ...size, role: "img", "aria-label": label }, parts.join("")).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
 }
 
 // ---- The page ----
