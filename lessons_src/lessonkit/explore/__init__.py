@@ -40,9 +40,7 @@ class Explorable(anywidget.AnyWidget):
         return data | picture | {"text/plain": repr(self)}, metadata | about
 
 
-def row(
-    x=(5, 1, -1, 4, 1, 2), gain=None, bias=None, eps=1e-5, correction=0, parts=("correction", "eps", "affine")
-):
+def row(x=(5, 1, -1, 4, 1, 2), gain=None, bias=None, eps=1e-5, correction=0, parts=("correction", "eps", "affine")):
     """Drag the numbers of a row and see their mean, their variance and LayerNorm of them.
 
     x: two to eight numbers from -10 to 10; gain and bias: as many, 1 and 0 if not given. correction: 0 divides the
@@ -54,7 +52,9 @@ def row(
     gain = [1.0] * len(x) if gain is None else [float(v) for v in gain]
     bias = [0.0] * len(x) if bias is None else [float(v) for v in bias]
     if not len(gain) == len(bias) == len(x):
-        raise ValueError(f"explore.row: {len(x)} numbers, {len(gain)} gains, {len(bias)} biases; expected one for each.")
+        raise ValueError(
+            f"explore.row: {len(x)} numbers, {len(gain)} gains, {len(bias)} biases; expected one for each."
+        )
     return Explorable("row", dict(x=x, gain=gain, bias=bias, eps=eps, correction=correction, parts=list(parts)))
 
 

@@ -62,7 +62,7 @@ function crowd(draw, D) {
 /** The batch: the sample, then its neighbors, drawn to it by their likeness. */
 export function batch({ sample, neighbors, likeness, draw }) {
   const rows = crowd(draw, sample.length).slice(0, neighbors);
-  return [sample, ...rows.map((row) => row.map((v, i) => v + likeness * (sample[i] - v)))];
+  return [sample, ...rows.map((row) => row.map((v, i) => (1 - likeness) * v + likeness * sample[i]))];
 }
 
 /** Both norms of the sample: {rows, used: the statistics that BatchNorm uses, batch, layer}. */
@@ -148,22 +148,23 @@ function resultPanel(values, ghost, color, width) {
   return grid + drawn.join("");
 }
 
-/** The explorable at its start as a whole SVG, for viewers that run no script. */
-export function still() {
+/** The explorable as a whole SVG, for viewers that run no script. given: what differs from the start. */
+export function still(given = {}) {
+  const state = { ...start, ...given };
   const [width, height] = [560, 610];
-  const now = results(start);
+  const now = results(state);
   const title = (y, words) => text(LABELS, y, words, { "font-size": 14 });
   const parts = [
     tag("rect", { width: "100%", height: "100%", fill: "#ffffff" }),
-    title(22, `a sample (large dots) among ${start.neighbors} neighbors`),
-    tag("g", { transform: "translate(0 40)" }, crowdPanel(start, now, width)),
+    title(22, `a sample (large dots) among ${state.neighbors} neighbors`),
+    tag("g", { transform: "translate(0 40)" }, crowdPanel(state, now, width)),
     title(292, "BatchNorm of the sample"),
     tag("g", { transform: "translate(0 304)" }, resultPanel(now.batch, null, ORANGE, width)),
     title(456, "LayerNorm of the sample"),
     tag("g", { transform: "translate(0 468)" }, resultPanel(now.layer, null, ACCENT, width)),
   ];
   const size = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" };
-  const label = `The five features of a sample among ${start.neighbors} neighbors, with BatchNorm and LayerNorm of the sample as bars.`;
+  const label = `The five features of a sample among ${state.neighbors} neighbors, with BatchNorm and LayerNorm of the sample as bars.`;
   const whole = tag("svg", { ...size, role: "img", "aria-label": label }, parts.join(""));
   return whole.replaceAll(ACCENT, "#0672b2").replaceAll(ORANGE, "#d55e00").replaceAll(INK, "#1f2328");
 }

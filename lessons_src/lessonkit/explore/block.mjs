@@ -170,14 +170,16 @@ function drawing(state, width) {
   return { inside: block.inside + means.inside + words.join(""), height: top + share * rows * pitch[1] + 6 };
 }
 
-/** The explorable at its start as a whole SVG, for viewers that run no script. */
-export function still() {
-  const picture = drawing(start, 528);
+/** The explorable as a whole SVG, for viewers that run no script. given: what differs from the start. */
+export function still(given = {}) {
+  const state = { ...start, ...given };
+  const picture = drawing(state, 528);
+  const { count, entries } = reduced(SHAPES[state.tensor], state.over, state.groups);
   const [width, height] = [560, Math.ceil(picture.height) + 50];
-  const words = text(16, height - 20, "The four blue numbers share one mean. There are six such means.", { "font-size": 14 });
+  const words = text(16, height - 20, `The ${entries} blue numbers share one of ${plural(count, state.squares ? "mean square" : "mean")}.`, { "font-size": 14 });
   const inside = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" }) + tag("g", { transform: "translate(16 6)" }, picture.inside) + words;
   const size = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" };
-  const label = "Two sentences of three words with four features, drawn as sheets of cells. The four features of one word are lit: they share one mean.";
+  const label = `A tensor ${tuple(Object.keys(SHAPES[state.tensor]))} drawn as sheets of cells. The ${entries} numbers that share one of ${plural(count, "mean")} are blue.`;
   return tag("svg", { ...size, role: "img", "aria-label": label }, inside).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
 }
 

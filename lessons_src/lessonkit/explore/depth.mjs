@@ -194,13 +194,14 @@ function computed(state) {
   return { ...result, sizes: { signals: result.signals.map(rms), gradients: result.gradients.map(rms) } };
 }
 
-/** The explorable at its start as a whole SVG, for viewers that run no script. */
-export function still() {
+/** The explorable as a whole SVG, for viewers that run no script. given: what differs from the start. */
+export function still(given = {}) {
+  const state = { ...start, ...given };
   const [width, height] = [600, HEIGHT + 24];
-  const result = computed(start);
-  const inside = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" }) + tag("g", { transform: "translate(12 12)" }, drawing(start, result, result.sizes, width - 24));
+  const result = computed(state);
+  const inside = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" }) + tag("g", { transform: "translate(12 12)" }, drawing(state, result, result.sizes, width - 24));
   const size = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" };
-  const label = `A digit in every fifth of fifty layers, fading, and a chart of sizes at weight scale ${start.scale}. ${sentence(result.sizes)}`;
+  const label = `A digit in every fifth of fifty layers, and a chart of sizes at weight scale ${state.scale}. ${sentence(result.sizes)}`;
   return tag("svg", { ...size, role: "img", "aria-label": label }, inside).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
 }
 

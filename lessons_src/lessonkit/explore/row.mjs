@@ -143,11 +143,12 @@ function limitOf(result) {
   return [3, 6, 12, 24].find((limit) => far <= limit) ?? 48;
 }
 
-/** The explorable at its start as a whole SVG, for viewers that run no script. */
-export function still() {
-  const [width, state] = [560, start];
+/** The explorable as a whole SVG, for viewers that run no script. given: what differs from the start. */
+export function still(given = {}) {
+  const state = { ...start, ...given };
+  const width = 560;
   const result = layerNorm(state.x, state);
-  const [above, below] = [rowPanel(state, result, width), resultPanel(state, result, width, 3)];
+  const [above, below] = [rowPanel(state, result, width), resultPanel(state, result, width, limitOf(result))];
   const wide = (width - LABELS) / state.x.length;
   const numbers = (values, y, more) => values.map((v, i) => text(LABELS + wide * (i + 0.5), y, fmt(v), { "text-anchor": "middle", ...more })).join("");
   const parts = [

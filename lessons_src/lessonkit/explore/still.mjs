@@ -4,5 +4,5 @@ import { readdirSync, writeFileSync } from "node:fs";
 const here = new URL("./", import.meta.url);
 for (const name of readdirSync(here).filter((file) => file.endsWith(".mjs") && file !== "still.mjs")) {
   const { still } = await import(new URL(name, here));
-  writeFileSync(new URL(name.replace(".mjs", ".svg"), here), `${still()}\n`);
+  writeFileSync(new URL(name.replace(".mjs", ".svg"), here), still());
 }
