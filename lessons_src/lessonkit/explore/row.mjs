@@ -271,8 +271,8 @@ function render({ model, el }) {
   const cells = [...root.querySelectorAll("tbody tr")].map((tr) => ({ key: tr.dataset.key, outputs: [...tr.querySelectorAll("output")], inputs: [...tr.querySelectorAll("input")] }));
 
   let [frame, telling, unsaved] = [0, 0, false];
-  let ride = null; // a button's change of x under way: {from, to, began, words}
-  let note = ""; // what the last button did
+  let ride = null; // a button's change of x under way: {from, to, began}
+  let note = {}; // what the last button did: words, and the state, as text, for which they hold
   let hold = null; // the bar that the pointer holds
   let limit = 3; // the ends of the lower panel; they stay while a bar is held
 
@@ -285,10 +285,9 @@ function render({ model, el }) {
     unsaved = true;
     request();
   }
-  /** Changes one number by hand: whatever a button did is over. */
+  /** Changes one number by hand: whatever a button does is over. */
   function put(key, i, v) {
     ride = null;
-    note = "";
     change({ [key]: model.get(key).map((old, j) => (j === i ? v : old)) });
   }
 
@@ -300,6 +299,7 @@ function render({ model, el }) {
       const share = calm ? 1 : Math.min(1, (now - ride.began) / 700);
       const eased = share * share * (3 - 2 * share);
       change({ x: ride.to.map((v, i) => (share < 1 ? ride.from[i] + eased * (v - ride.from[i]) : v)) });
+      note.holds = JSON.stringify(get());
       if (share === 1) ride = null;
     }
     draw();
@@ -335,7 +335,7 @@ function render({ model, el }) {
       write(eps.nextElementSibling, fmtEps(state.eps));
     }
     for (const radio of root.querySelectorAll("[type=radio]")) radio.checked = +radio.value === state.correction;
-    const words = note || sentence(state, result);
+    const words = note.holds === JSON.stringify(state) && note.words ? note.words : sentence(state, result);
     write(say, words);
     clearTimeout(telling); // a screen reader is told once the hand rests
     const list = (numbers) => numbers.map((v) => fmt(v)).join(", ");
@@ -365,13 +365,13 @@ function render({ model, el }) {
       if (act === "reset") change(first);
       const [to, words] = acts[act](state.x);
       ride = { from: state.x, to };
-      note = words && outcome(words, layerNorm(state.x, state), layerNorm(to, state));
+      note = { words: words && outcome(words, layerNorm(state.x, state), layerNorm(to, state)) };
       request();
     });
   }
   for (const { key, inputs } of cells) inputs.forEach((input, i) => on(input, "input", () => put(key, i, +input.value)));
-  if (eps) on(eps, "input", () => { note = ""; change({ eps: eps.value < -6 ? 0 : 10 ** eps.value }); });
-  for (const radio of root.querySelectorAll("[type=radio]")) on(radio, "change", () => { note = ""; change({ correction: +radio.value }); });
+  if (eps) on(eps, "input", () => change({ eps: eps.value < -6 ? 0 : 10 ** eps.value }));
+  for (const radio of root.querySelectorAll("[type=radio]")) on(radio, "change", () => change({ correction: +radio.value }));
 
   // A finger drags a bar's end and scrolls the page elsewhere; a mouse drags a bar anywhere in its column.
   on(stage, "pointerdown", (event) => {
