@@ -97,8 +97,9 @@ def test_axe_finds_nothing_in_light_and_in_dark_and_nothing_scrolls_sideways(nam
 # Every control that Tab should reach gets a number; of a group of radios that is the checked one, or the first.
 NUMBERED = """() => {
   const all = [...document.querySelectorAll("#here :is(button, input, [tabindex='0'])")];
-  const stops = all.filter((node) => !node.disabled && node.checkVisibility() && (node.type !== "radio" || node.checked ||
-    !all.some((one) => one.name === node.name && (one.checked || all.indexOf(one) < all.indexOf(node)))));
+  const before = (node, one) => one.name === node.name && (one.checked || all.indexOf(one) < all.indexOf(node));
+  const stop = (node) => node.type !== "radio" || node.checked || !all.some((one) => before(node, one));
+  const stops = all.filter((node) => !node.disabled && node.checkVisibility() && stop(node));
   stops.forEach((node, i) => { node.dataset.stop = i; });
   return stops.length }"""
 

@@ -3,7 +3,8 @@
 A module runs in JupyterLab, through anywidget and the functions below, and on a page without a kernel: its `render`
 takes {model, el}, and its `start` holds the same parameters with the same defaults as the function here. What it
 computes is exported, too, and compared with PyTorch in tests/test_explore.py. NAME.svg is the picture that it draws at
-its start, for viewers that run no script: after an edit, `node lessons_src/lessonkit/explore/still.mjs`.
+its start, for viewers that run no script: after an edit, `node lessons_src/lessonkit/explore/still.mjs`. One more
+explorable is its module, its picture, and here a function that returns Explorable(NAME, parameters), named in __all__.
 """
 
 import inspect
@@ -43,12 +44,12 @@ class Explorable(anywidget.AnyWidget):
 def row(x=(5, 1, -1, 4, 1, 2), gain=None, bias=None, eps=1e-5, correction=0, parts=("correction", "eps", "affine")):
     """Drag the numbers of a row and see their mean, their variance and LayerNorm of them.
 
-    x: two to eight numbers from -10 to 10; gain and bias: as many, 1 and 0 if not given. correction: 0 divides the
+    x: two to six numbers from -10 to 10; gain and bias: as many, 1 and 0 if not given. correction: 0 divides the
     squares by D, 1 by D - 1. parts: what can be changed apart from x.
     """
     x = [float(v) for v in x]
-    if not 2 <= len(x) <= 8 or max(map(abs, x)) > 10:
-        raise ValueError(f"explore.row takes two to eight numbers from -10 to 10, not {x}.")
+    if not 2 <= len(x) <= 6 or max(map(abs, x)) > 10:
+        raise ValueError(f"explore.row takes two to six numbers from -10 to 10, not {x}.")
     gain = [1.0] * len(x) if gain is None else [float(v) for v in gain]
     bias = [0.0] * len(x) if bias is None else [float(v) for v in bias]
     if not len(gain) == len(bias) == len(x):

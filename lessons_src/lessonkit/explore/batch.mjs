@@ -99,7 +99,7 @@ function moves(now, before) {
 
 // ---- The picture ----
 
-const LABELS = 66; // pixels left of the columns, as wide as the table's first column
+const LABELS = 74; // pixels left of the columns, as wide as the table's first column
 const INK = "currentColor";
 const ACCENT = "var(--accent)"; // LayerNorm's result
 const ORANGE = "var(--orange)"; // BatchNorm's, as in the whole course
@@ -288,9 +288,10 @@ function render({ model, el }) {
 
   /** share: how much of their way other neighbors have gone. */
   function draw(share) {
+    const width = crowded.clientWidth;
+    if (!width) return; // not on the page yet; its size will ask again
     const state = get();
     const now = results(state);
-    const width = crowded.clientWidth;
     const between = (from, to) => to.map((v, i) => from[i] + share * (v - from[i]));
     const shown = !ride || ride.from.rows.length !== now.rows.length ? now : {
       rows: now.rows.map((row, k) => between(ride.from.rows[k], row)),

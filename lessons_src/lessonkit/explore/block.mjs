@@ -266,13 +266,15 @@ function render({ model, el }) {
 
   function draw() {
     frame = 0;
+    const width = stage.clientWidth;
+    if (!width) return; // not on the page yet; its size will ask again
     const state = get();
     const shape = SHAPES[state.tensor];
     if (shownTensor !== state.tensor) { // its axes are others
       shownTensor = state.tensor;
       axes.innerHTML = choice("The mean runs over", "checkbox", `${id}-over`, Object.entries(shape).map(([axis, size]) => [axis, `${axis} = ${size}`]), Object.keys(shape).length);
     }
-    const { inside, height } = drawing(state, stage.clientWidth);
+    const { inside, height } = drawing(state, width);
     picture.style.height = `${height}px`;
     picture.innerHTML = inside;
     for (const input of inputs("tensor")) input.checked = input.value === state.tensor;

@@ -319,11 +319,13 @@ function render({ model, el }) {
   const write = (node, words) => { if (node.textContent !== words) node.textContent = words; };
 
   function draw() {
+    const width = stage.clientWidth;
+    if (!width) return; // not on the page yet; its size will ask again
     const state = get();
     const asked = `${state.scale} ${state.norm} ${state.seed}`;
     if (known.asked !== asked) known = { asked, ...computed(state) };
     const { sizes, signals } = known;
-    picture.innerHTML = drawing(state, known, sizes, stage.clientWidth);
+    picture.innerHTML = drawing(state, known, sizes, width);
     near.innerHTML = pictures([[signals[state.layer], 2, 2, 96]]);
     [0, state.layer, LAYERS].forEach((layer, i) => {
       [layer, fmt(sizes.signals[layer]), fmt(sizes.gradients[layer])].forEach((words, j) => write(rows[i].cells[j], String(words)));

@@ -56,13 +56,13 @@ const isPlain = ({ gain, bias }) => gain.every((v) => v === 1) && bias.every((v)
 function sentence(state, result) {
   const D = state.x.length;
   const sum = result.variance * (D - state.correction);
-  const divisor = state.correction ? `${D} − 1` : D;
-  const first = `Mean ${fmt(result.mu)}. Variance ${fmt(sum)} ÷ ${state.correction ? `(${divisor})` : divisor} = ${fmt(result.variance)}, so σ = ${fmt(Math.sqrt(result.variance))}.`;
+  const divisor = state.correction ? `(${D} − 1)` : D;
+  const first = `Mean ${fmt(result.mu)}. Variance ${fmt(sum)} ÷ ${divisor} = ${fmt(result.variance)}, so σ = ${fmt(Math.sqrt(result.variance))}.`;
   if (result.variance < 1e-20) return `${first} All numbers are equal: ${state.eps ? "ε keeps the division possible, and x̂ is 0." : "without ε, x̂ is 0/0."}`;
   const spread = mean(result.hat.map((v) => v * v));
   if (Math.abs(spread - 1) < 0.005) return `${first} x̂ has mean 0 and variance 1.`;
-  const why = state.correction ? "÷ (D − 1)" : "ε";
-  return `${first} x̂ has mean 0 and, because of ${why}, variance ${fmt(spread, spread < 0.1 ? 3 : 2)}.`;
+  const why = [state.correction && "÷ (D − 1)", state.eps > 0.005 * result.variance && "ε"].filter(Boolean);
+  return `${first} x̂ has mean 0 and, because of ${why.join(" and ")}, variance ${fmt(spread, spread < 0.1 ? 3 : 2)}.`;
 }
 
 /** What a button did to x, and whether x̂ noticed. */
@@ -311,9 +311,10 @@ function render({ model, el }) {
   const write = (node, words) => { if (node.textContent !== words) node.textContent = words; };
 
   function draw() {
+    const width = stage.clientWidth;
+    if (!width) return; // not on the page yet; its size will ask again
     const state = get();
     const result = layerNorm(state.x, state);
-    const width = stage.clientWidth;
     if (!hold) limit = limitOf(result);
     const [above, under] = [rowPanel(state, result, width), resultPanel(state, result, width, limit)];
     for (const [node, { panel, inside }] of [[picture, above], [below, under]]) {
