@@ -20,11 +20,12 @@ HOST = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewp
 <main><h1>An explorable</h1><div id="here"></div></main>
 <script type="module">
 const frame = requestAnimationFrame, listen = EventTarget.prototype.addEventListener;
-window.remove = null; window.frames_asked = 0; window.signals = []; window.heard_keys = [];
+window.frames_asked = 0; window.signals = []; window.heard_keys = [];
 window.requestAnimationFrame = (act) => { frames_asked += 1; return frame(act); };
 document.addEventListener("keydown", (event) => heard_keys.push(event.key));
 EventTarget.prototype.addEventListener = function (event, act, options) {
-  if (!window.remove) signals.push(options?.signal); return listen.call(this, event, act, options); };
+  if (window.rendering) signals.push(options?.signal);
+  return listen.call(this, event, act, options); };
 const module = await import(`./${new URLSearchParams(location.search).get("name")}.mjs`);
 const state = structuredClone(module.start), heard = new Map();
 const model = {
@@ -35,7 +36,9 @@ const model = {
   off: (event, act) => heard.set(event, (heard.get(event) ?? []).filter((one) => one !== act)),
   save_changes() { model.saved += 1; },
 };
+window.rendering = true;
 const remove = module.default.render({ model, el: document.getElementById("here") });
+window.rendering = false;
 Object.assign(window, { model, heard, remove });
 </script></html>"""
 
