@@ -176,10 +176,11 @@ export function still(given = {}) {
   const picture = drawing(state, 528);
   const { count, entries } = reduced(SHAPES[state.tensor], state.over, state.groups);
   const [width, height] = [560, Math.ceil(picture.height) + 50];
-  const words = text(16, height - 20, `The ${entries} blue numbers share one of ${plural(count, state.squares ? "mean square" : "mean")}.`, { "font-size": 14 });
+  const shared = `share ${count === 1 ? "the only mean" : `one of ${count} means`}`;
+  const words = text(16, height - 20, `The ${entries} blue numbers ${shared}${state.squares ? " of squares" : ""}.`, { "font-size": 14 });
   const inside = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" }) + tag("g", { transform: "translate(16 6)" }, picture.inside) + words;
   const size = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" };
-  const label = `A tensor ${tuple(Object.keys(SHAPES[state.tensor]))} drawn as sheets of cells. The ${entries} numbers that share one of ${plural(count, "mean")} are blue.`;
+  const label = `A tensor ${tuple(Object.keys(SHAPES[state.tensor]))} drawn as sheets of cells. The ${entries} numbers that ${shared} are blue.`;
   return tag("svg", { ...size, role: "img", "aria-label": label }, inside).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
 }
 

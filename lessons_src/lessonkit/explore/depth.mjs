@@ -174,7 +174,14 @@ function drawing({ norm, layer }, { signals }, sizes, width) {
   const half = tag("rect", { x: LEFT, y: y(HALF[1]), width: width - LEFT, height: y(HALF[0]) - y(HALF[1]), fill: INK, opacity: 0.06 });
   const curve = (values, more) => tag("polyline", { points: values.map((v, at) => `${x(at).toFixed(1)},${y(v).toFixed(1)}`).join(" "), fill: "none", stroke: color, "stroke-width": 2.4, "stroke-linejoin": "round", ...more });
   const dot = (v) => tag("circle", { cx: x(layer), cy: y(v), r: 4.5, fill: color });
-  const free = sizes.signals[25] < 1 ? y(HALF[1]) + 13 : y(HALF[0]) - 5; // away from the curves
+  // A curve's name stands where the other curve is not: above the higher one, below the lower one, inside the chart.
+  const beside = (values, others, end) => {
+    const near = (curve) => curve.slice(...(end ? [-10] : [0, 10])).map(y);
+    const [high, low] = [Math.min(...near(values)) - 8, Math.max(...near(values)) + 17];
+    const up = Math.min(...near(values)) <= Math.min(...near(others)) ? high > STRIP + 24 : low > STRIP + 12 + TALL;
+    return up ? high : low;
+  };
+  const free = Math.max(sizes.signals[25], sizes.gradients[25]) < 1 ? y(HALF[1]) + 13 : y(HALF[0]) - 5; // away from the curves
   return [
     strip, half, ...ticks, ...layers,
     text(x(25), free, "float16 holds these sizes", { "text-anchor": "middle", opacity: 0.72, "font-size": 11 }),
@@ -182,8 +189,8 @@ function drawing({ norm, layer }, { signals }, sizes, width) {
     line(x(layer), STRIP + 2, x(layer), STRIP + 16 + TALL, { opacity: 0.6 }),
     curve(sizes.signals), curve(sizes.gradients, { "stroke-dasharray": "2 4", "stroke-linecap": "round" }),
     dot(sizes.signals[layer]), dot(sizes.gradients[layer]),
-    text(width - 4, y(sizes.signals[LAYERS]) + (sizes.signals[LAYERS] > 1e11 ? 18 : -9), "signal →", { "text-anchor": "end", "font-weight": 650, fill: color }),
-    text(LEFT + 5, y(sizes.gradients[0]) + (sizes.gradients[0] > 1e11 ? 18 : -9), "← gradient", { "font-weight": 650, fill: color }),
+    text(width - 4, beside(sizes.signals, sizes.gradients, true), "signal →", { "text-anchor": "end", "font-weight": 650, fill: color }),
+    text(LEFT + 5, beside(sizes.gradients, sizes.signals, false), "← gradient", { "font-weight": 650, fill: color }),
   ].join("");
 }
 const HEIGHT = STRIP + TALL + 56;
