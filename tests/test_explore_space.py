@@ -49,14 +49,14 @@ def close(actual, expected, tolerance=1e-9):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_picture_is_the_modules_own(name):
+def test_still_is_the_modules_own(name):
     """The stored picture is what the module draws now. To store it anew: see lessonkit/explore/README.md."""
-    [drawn] = node(name, "picture", [[]])
+    [drawn] = node(name, "still", [[]])
     assert (EXPLORE / f"{name}.svg").read_text() == drawn
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_picture_needs_nothing_else(name):
+def test_still_needs_nothing_else(name):
     text = (EXPLORE / f"{name}.svg").read_text()
     assert "<title>" in text and "<desc>" in text and "NaN" not in text and "undefined" not in text
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
@@ -140,3 +140,107 @@ def test_backward_of_equal_numbers():
 def test_nice_limit():
     given = [0, 0.3, 1, 1.01, 2.5, 5, 7.4, 10, 11, 3000.1]
     assert node("backward", "niceLimit", [[v] for v in given]) == [1, 1, 1, 1.5, 3, 5, 10, 10, 15, 5000]
+
+
+# ---------------------------------------------------------------------------------------------------- nets of blocks
+
+HALF, STEPS = 2**32, 20
+
+
+def mulberry(seed):
+    """The generator of stream.mjs, in Python: yield numbers in [0, 1)."""
+    while True:
+        seed = (seed + 0x6D2B79F5) % HALF
+        t = ((seed ^ (seed >> 15)) * (seed | 1)) % HALF
+        t ^= (t + (t ^ (t >> 7)) * (t | 61)) % HALF
+        yield (t ^ (t >> 14)) / HALF
+
+
+def drawn(seed, blocks, scale):
+    """The net of stream.mjs: x (8, 16), head (16, 8), blocks times two weights (16, 16)."""
+    numbers = mulberry(seed)
+
+    def matrix(rows, columns, size):
+        pairs = torch.tensor([[next(numbers), next(numbers)] for _ in range(rows * columns)], dtype=torch.float64)
+        normal = (-2 * (1 - pairs[:, 0]).log()).sqrt() * (2 * torch.pi * pairs[:, 1]).cos()
+        return (size * normal).view(rows, columns)
+
+    x, head = matrix(8, 16, 1), matrix(16, 8, 0.25)
+    return x, head, [[matrix(16, 16, scale / 4) for _ in range(2)] for _ in range(blocks)]
+
+
+def through(x, head, weights, place):
+    """Run the net. Return the loss, and the stream before the first and after each block."""
+    stream = [x]
+    for W1, W2 in weights:
+        branch = F.layer_norm(x, (16,)) if place == "pre" else x
+        x = x + (branch @ W1).relu() @ W2
+        x = F.layer_norm(x, (16,)) if place == "post" else x
+        stream.append(x)
+    final = F.layer_norm(x, (16,)) if place == "pre" else x
+    return F.cross_entropy(final @ head, torch.arange(8)), stream
+
+
+def settings(n, **fixed):
+    """Return n settings of a net with a place each: depth, weight scale, rate, warm-up and seed vary."""
+    cases = []
+    for i in range(n):
+        blocks, scale = [2, 5, 12, 24][i % 4], [0.3, 1.0, 1.4][i % 3]
+        rate, warm_up = [0.001, 0.01, 0.1][i // 3 % 3], [0, 8][i % 2]
+        net = {"seed": 100 + i, "blocks": blocks, "scale": scale, "rate": rate, "warmUp": warm_up}
+        cases.append((net | fixed, ["none", "post", "pre"][i // 2 % 3]))
+    return cases
+
+
+def test_sizes_of_stream_and_gradients():
+    cases = settings(36)
+    nets = node("stream", "drawNet", [[net] for net, _ in cases])
+    results = node("stream", "sizes", [[net, place] for net, place in cases])
+    for (net, place), found, result in zip(cases, nets, results, strict=True):
+        x, head, weights = drawn(net["seed"], net["blocks"], net["scale"])
+        close(list(found["x"].values()), x.flatten(), 1e-12)
+        close(list(found["weights"][-1][1].values()), weights[-1][1].flatten(), 1e-12)
+        for W in (W for pair in weights for W in pair):
+            W.requires_grad_()
+        loss, stream = through(x, head, weights, place)
+        loss.backward()
+        close(result["stream"], torch.stack([row.square().mean().sqrt() for row in stream]))
+        close(result["gradient"], torch.stack([W2.grad.norm() for _, W2 in weights]))
+
+
+def steps(net, place):
+    """The first steps of torch's Adam: losses, and the size (rms) of what each step adds to the weights of a block."""
+    x, head, weights = drawn(net["seed"], net["blocks"], net["scale"])
+    flat = [W.requires_grad_() for pair in weights for W in pair]
+    optimizer = torch.optim.Adam(flat, lr=net["rate"], betas=(0.9, 0.98), eps=1e-8)
+    losses, updates = [], []
+    for t in range(1, STEPS + 1):
+        optimizer.param_groups[0]["lr"] = net["rate"] * (min(1, t / net["warmUp"]) if net["warmUp"] else 1)
+        before = [W.detach().clone() for W in flat]
+        optimizer.zero_grad()
+        loss, _ = through(x, head, weights, place)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        added = torch.stack([(W - old).detach() for W, old in zip(flat, before, strict=True)])  # (2 blocks, 16, 16)
+        updates.append(added.view(net["blocks"], -1).square().mean(-1).sqrt())
+    return torch.stack([*losses, through(x, head, weights, place)[0].detach()]), torch.stack(updates)
+
+
+def test_first_steps_of_adam():
+    """All 20 steps agree; without a norm at the rate 0.1 rounding grows from step to step, so only the first five."""
+    cases = settings(36)
+    for (net, place), result in zip(cases, node("stream", "firstSteps", cases), strict=True):
+        loss, update = steps(net, place)
+        end = 5 if place == "none" and net["rate"] == 0.1 else STEPS
+        assert len(result["loss"]) == STEPS + 1 and len(result["update"]) == STEPS
+        close(result["loss"][:end], loss[:end])
+        close(result["update"][:end], update[:end])
+
+
+def test_first_step_is_the_rate():
+    """In step 1 Adam moves each weight that has a gradient by the rate, whatever the size of the gradient."""
+    cases = [(net, place) for net, place in settings(24, warmUp=0, blocks=6) for place in ("none", "post", "pre")]
+    for (net, _), result in zip(cases, node("stream", "firstSteps", cases), strict=True):
+        assert 0.8 * net["rate"] < min(result["update"][0])  # a hidden unit that is never on has no gradient
+        assert max(result["update"][0]) <= net["rate"]

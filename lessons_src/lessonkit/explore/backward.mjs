@@ -1,10 +1,10 @@
 // The backward pass of LayerNorm: dy travels back to dx on three paths, which can be switched off one by one.
 // An anywidget front-end module: JupyterLab and a page without a kernel run this same file. No library, no network.
-// The model holds what `initial` lists. `picture()` draws the same as text, for viewers that run no script.
+// The model holds what `start` lists. `still()` draws the same as text, for viewers that run no script.
 
-// ---- What the model holds, and its start ----
+// ---- What the model holds, and how it starts ----
 
-export const initial = {
+export const start = {
   x: [0.4, -0.8, 2, 1.3, -1.9], // one row; D numbers, at least 3
   dy: [-0.6, 1.2, 2.2, 0.9, 0.5], // what comes back from the loss, D numbers
   gain: null, // D numbers; null: all 1
@@ -201,8 +201,8 @@ const SHAPES = `
   text.accent { fill: var(--accent); }`;
 
 /** The picture of a state as an SVG file of its own. */
-export function picture(state = {}, width = 560) {
-  const shown = values({ ...initial, ...state });
+export function still(state = {}, width = 560) {
+  const shown = values({ ...start, ...state });
   const parts = PATHS.map((path) => `${NAMES[path]}: ${list(shown[path])}`).join("; ");
   const height = ROW.nudge.top + 8;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 ${width + 24} ${height + 8}" width="${width + 24}" role="img">
@@ -285,7 +285,7 @@ function page(D) {
     <div>
       <table>
         <caption>Three numbers of dx</caption>
-        <tr><th scope="col">mean</th><th scope="col">largest, by size</th><th scope="col">length</th></tr>
+        <tr><th scope="col">mean</th><th scope="col">largest |dx|</th><th scope="col">length</th></tr>
         <tr><td data-number="mean"></td><td data-number="largest"></td><td data-number="length"></td></tr>
       </table>
       <p class="say"></p>
@@ -302,10 +302,10 @@ function page(D) {
 
 /** Builds the explorable in el and returns the function that takes it away. */
 function render({ model, el }) {
-  const get = (key) => model.get(key) ?? initial[key];
-  const state = () => Object.fromEntries(Object.keys(initial).map((key) => [key, get(key)]));
-  const start = state();
-  const D = start.x.length;
+  const get = (key) => model.get(key) ?? start[key];
+  const state = () => Object.fromEntries(Object.keys(start).map((key) => [key, get(key)]));
+  const first = state();
+  const D = first.x.length;
   const gone = new AbortController();
   const on = (node, event, act) => node.addEventListener(event, act, { signal: gone.signal });
   const root = Object.assign(document.createElement("div"), { className: "ln-backward", innerHTML: page(D) });
@@ -320,7 +320,7 @@ function render({ model, el }) {
   let [frame, unsaved, visible, telling] = [0, false, true, 0]; // what is under way
   let hold = null; // {key, i, offset}: the bar that a pointer holds
   let asked = null; // the feature whose nudge was asked for last
-  let limits = limitsOf(values(start));
+  let limits = limitsOf(values(first));
   let width = 0;
 
   function request() {
@@ -432,7 +432,7 @@ function render({ model, el }) {
   on(find("[data-marks]"), "change", (event) => change({ marks: event.target.checked }));
   const random = (limit) =>
     Array.from({ length: D }, () => Math.round((2 * Math.random() - 1) * 0.8 * limit * 10) / 10);
-  const acts = { draw: () => change({ x: random(limits.x), dy: random(limits.dy) }), reset: () => change(start) };
+  const acts = { draw: () => change({ x: random(limits.x), dy: random(limits.dy) }), reset: () => change(first) };
   for (const button of all("[data-act]")) on(button, "click", () => ((asked = null), acts[button.dataset.act]()));
 
   // Theme, size, sight, and the way out.
@@ -457,14 +457,14 @@ function render({ model, el }) {
   });
   size.observe(root);
   sight.observe(root);
-  for (const key of Object.keys(initial)) model.on(`change:${key}`, request);
+  for (const key of Object.keys(start)) model.on(`change:${key}`, request);
   theme();
   return () => {
     gone.abort();
     cancelAnimationFrame(frame);
     clearTimeout(telling);
     for (const observer of [size, sight, dress]) observer.disconnect();
-    for (const key of Object.keys(initial)) model.off(`change:${key}`, request);
+    for (const key of Object.keys(start)) model.off(`change:${key}`, request);
     root.remove();
   };
 }
