@@ -142,6 +142,58 @@ def test_nice_limit():
     assert node("backward", "niceLimit", [[v] for v in given]) == [1, 1, 1, 1.5, 3, 5, 10, 10, 15, 5000]
 
 
+def test_layer_norm_and_softmax():
+    """Any number of features, and the three of the picture."""
+    cases = rows(22_100, 300) + rows(22_400, 700, D=3)
+    given = [[x.tolist(), {"eps": e, "gain": g.tolist(), "bias": b.tolist()}] for x, _, g, b, e in cases]
+    for (x, _, gain, bias, eps), result in zip(cases, node("sphere", "layerNorm", given), strict=True):
+        close(result["y"], F.layer_norm(x, x.shape, gain, bias, eps))
+        close(result["hat"], F.layer_norm(x, x.shape, eps=eps))
+        close(result["flat"], x - x.mean())
+        close([result["mu"], result["sigma"]], torch.stack([x.mean(), x.std(correction=0)]))
+    alone = [[x.tolist()] for x, *_ in cases]
+    for (x, *_), shares in zip(cases, node("sphere", "softmax", alone), strict=True):
+        close(shares, x.softmax(0))
+    for (x, *_), flat in zip(cases, node("sphere", "project", alone), strict=True):
+        close(flat, x - x.mean())
+
+
+def test_stations_of_a_row():
+    """At times 0 to 3 a row is where the formula says: x, less its mean, divided, after gain and bias."""
+    cases = rows(22_500, 60, D=3)
+    given = [
+        [x.tolist(), {"eps": eps, "gain": gain.tolist(), "bias": bias.tolist()}, t, delay]
+        for x, _, gain, bias, eps in cases
+        for delay in (0, 0.7)
+        for t in range(4)
+    ]
+    stations = iter(node("sphere", "under", given))
+    for x, _, gain, bias, eps in cases:
+        hat = F.layer_norm(x, (3,), eps=eps)
+        for expected in 2 * (x, x - x.mean(), hat, hat * gain + bias):
+            close(next(stations), expected)
+
+
+def test_what_layer_norm_cannot_see():
+    """Shift and stretch keep the row in the picture and its image where it was, at eps 0."""
+    cases = [[kind, x.tolist()] for x in draw(22_600, 50, 3).clamp(-2.5, 2.5) for kind in ("shift", "stretch")]
+    for (_, x), result in zip(cases, node("sphere", "unseenMove", cases), strict=True):
+        assert max(map(abs, result["to"])) <= 2.5 + 1e-12 and result["to"] != x
+        before, after = (F.layer_norm(torch.tensor(row, dtype=torch.float64), (3,), eps=0) for row in (x, result["to"]))
+        close(after.tolist(), before)
+
+
+def test_equal_numbers_in_space():
+    """All three numbers equal: in the middle with eps, 0/0 without, and both can be drawn."""
+    some, none = node("sphere", "layerNorm", [[[2, 2, 2], {"eps": 1e-5}], [[2, 2, 2], {"eps": 0}]])
+    assert some["hat"] == [0, 0, 0] and none["hat"] == ["NaN"] * 3
+    states = [
+        {"x": [2, 2, 2], "eps": eps, "step": step, "show": ["cloud", "softmax"]} for eps in (0, 1) for step in range(4)
+    ]
+    for state, drawn in zip(states, node("sphere", "still", [[state] for state in states]), strict=True):
+        assert "NaN" not in drawn and ("0/0" in drawn) == (state["eps"] == 0)
+
+
 # ---------------------------------------------------------------------------------------------------- nets of blocks
 
 HALF, STEPS = 2**32, 20
