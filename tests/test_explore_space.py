@@ -247,7 +247,7 @@ def settings(n, **fixed):
 def test_sizes_of_stream_and_gradients():
     cases = settings(36)
     nets = node("stream", "drawNet", [[net] for net, _ in cases])
-    results = node("stream", "sizes", [[net, place] for net, place in cases])
+    results = node("stream", "run", cases)
     for (net, place), found, result in zip(cases, nets, results, strict=True):
         x, head, weights = drawn(net["seed"], net["blocks"], net["scale"])
         close(list(found["x"].values()), x.flatten(), 1e-12)
@@ -281,8 +281,8 @@ def steps(net, place):
 
 def test_first_steps_of_adam():
     """All 20 steps agree; without a norm at the rate 0.1 rounding grows from step to step, so only the first five."""
-    cases = settings(36)
-    for (net, place), result in zip(cases, node("stream", "firstSteps", cases), strict=True):
+    cases = settings(18)
+    for (net, place), result in zip(cases, node("stream", "run", cases), strict=True):
         loss, update = steps(net, place)
         end = 5 if place == "none" and net["rate"] == 0.1 else STEPS
         assert len(result["loss"]) == STEPS + 1 and len(result["update"]) == STEPS
@@ -293,6 +293,6 @@ def test_first_steps_of_adam():
 def test_first_step_is_the_rate():
     """In step 1 Adam moves each weight that has a gradient by the rate, whatever the size of the gradient."""
     cases = [(net, place) for net, place in settings(24, warmUp=0, blocks=6) for place in ("none", "post", "pre")]
-    for (net, _), result in zip(cases, node("stream", "firstSteps", cases), strict=True):
+    for (net, _), result in zip(cases, node("stream", "run", cases), strict=True):
         assert 0.8 * net["rate"] < min(result["update"][0])  # a hidden unit that is never on has no gradient
         assert max(result["update"][0]) <= net["rate"]

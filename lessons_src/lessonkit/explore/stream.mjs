@@ -15,7 +15,7 @@ export const start = {
 };
 
 const [ROWS, WIDTH, CLASSES] = [8, 16, 8]; // a batch of 8 rows of 16 features; each row is a class of its own
-const [EPS, STEPS] = [1e-5, 20];
+const [EPS, STEPS, DEEPEST] = [1e-5, 20, 24];
 const BETAS = [0.9, 0.98]; // as in lesson 11
 const PLACES = ["none", "post", "pre"];
 
@@ -31,14 +31,24 @@ function uniform(seed) {
   };
 }
 
+const drawn = new Map(); // seed: all normal numbers of its deepest net, since drawing takes longer than a pass
+
 /**
  * Draw a net: {x: (ROWS, WIDTH), head: (WIDTH, CLASSES), weights: blocks times [(WIDTH, WIDTH), (WIDTH, WIDTH)]}.
  * In this order, so that a deeper net starts with the same blocks. Box and Muller, one number of two uniform ones.
  */
 export function drawNet({ seed, blocks, scale }) {
-  const next = uniform(seed);
-  const normal = () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next());
-  const matrix = (n, size) => Float64Array.from({ length: n }, () => size * normal());
+  if (!drawn.has(seed)) {
+    const next = uniform(seed);
+    const normal = () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next());
+    drawn.set(seed, Float64Array.from({ length: WIDTH * (ROWS + CLASSES + 2 * DEEPEST * WIDTH) }, normal));
+  }
+  let at = 0;
+  const matrix = (n, size) =>
+    drawn
+      .get(seed)
+      .slice(at, (at += n))
+      .map((v) => size * v);
   const x = matrix(ROWS * WIDTH, 1);
   const head = matrix(WIDTH * CLASSES, 1 / Math.sqrt(WIDTH));
   const one = () => matrix(WIDTH * WIDTH, scale / Math.sqrt(WIDTH));
@@ -155,12 +165,6 @@ export function pass({ x, head, weights }, place) {
   return { loss, stream, gradients };
 }
 
-/** The sizes of a net before training: {stream: blocks + 1 numbers, gradient: the length of each block's dW2}. */
-export function sizes(settings, place, net = drawNet(settings)) {
-  const { stream, gradients } = pass(net, place);
-  return { stream, gradient: gradients.map(([, dW2]) => norm(dW2)) };
-}
-
 /** Step t of Adam on a matrix W, in place; mean and square hold the running means. Returns what was added. */
 function adam(W, gradient, { mean, square }, rate, t) {
   const [c1, c2] = BETAS.map((beta) => 1 - beta ** t);
@@ -176,8 +180,9 @@ function adam(W, gradient, { mean, square }, rate, t) {
 }
 
 /**
- * The first steps of Adam, one a call of next(): {loss before the step, update: for each block the size (rms) of what
- * the step adds to a weight}. In step t the rate is rate · min(1, t / warmUp). After STEPS steps: the loss alone.
+ * The first steps of Adam, one a call of next(). Before the step: {loss, stream, gradient: the length of each block's
+ * dW2}. The step: {update: for each block the size (rms) of what it adds to a weight}. In step t the rate is
+ * rate · min(1, t / warmUp). After STEPS steps the same once more, without an update.
  */
 function* training(settings, place) {
   const net = drawNet(settings);
@@ -185,20 +190,32 @@ function* training(settings, place) {
     pair.map((W) => ({ mean: new Float64Array(W.length), square: new Float64Array(W.length) })),
   );
   for (let t = 1; t <= STEPS; t++) {
-    const { loss, gradients } = pass(net, place);
+    const { loss, stream, gradients } = pass(net, place);
     const rate = settings.rate * (settings.warmUp ? Math.min(1, t / settings.warmUp) : 1);
     const update = net.weights.map((pair, b) =>
       rms(...pair.map((W, k) => adam(W, gradients[b][k], memory[b][k], rate, t))),
     );
-    yield { loss, update };
+    yield { loss, stream, gradient: gradients.map(([, dW2]) => norm(dW2)), update };
   }
   yield { loss: pass(net, place).loss };
 }
 
-/** All steps: {loss: STEPS + 1 numbers, update: STEPS rows of one number a block}. */
-export function firstSteps(settings, place) {
-  const all = [...training(settings, place)];
-  return { loss: all.map((step) => step.loss), update: all.slice(0, -1).map((step) => step.update) };
+/** What is drawn of one place: stream and gradient before training, and what steps add to the losses and updates. */
+const empty = () => ({ stream: [], gradient: [], loss: [], update: [] });
+function keep(result, step) {
+  if (!result.loss.length) [result.stream, result.gradient] = [step.stream, step.gradient];
+  result.loss.push(step.loss);
+  if (step.update) result.update.push(step.update);
+}
+
+/**
+ * A whole run: {stream: the size before and after each block, gradient: of each block, both before training;
+ * loss: STEPS + 1 numbers; update: STEPS rows of one number a block}.
+ */
+export function run(settings, place) {
+  const result = empty();
+  for (const step of training(settings, place)) keep(result, step);
+  return result;
 }
 
 // ---- Words ----
@@ -349,8 +366,7 @@ const SHAPES = `
 /** The picture of a state as an SVG file of its own. */
 export function still(state = {}, width = 760) {
   const settings = { ...start, ...state };
-  const results = {};
-  for (const place of PLACES) results[place] = { ...sizes(settings, place), ...firstSteps(settings, place) };
+  const results = Object.fromEntries(PLACES.map((place) => [place, run(settings, place)]));
   const { markup, height } = drawing(settings, results, width);
   const words = PLACES.map((place) => sentence({ ...settings, place }, results[place])).join(" ");
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 ${width + 24} ${height + 20}" width="${width + 24}" role="img">
@@ -406,7 +422,7 @@ const STYLE = `
 
 /** The four ranges: the model's key, its name, the range's ends and step, from a range's value to the model's and back. */
 const RANGES = [
-  { key: "blocks", name: "blocks", low: 2, high: 24, step: 1, from: (v) => v, to: (v) => v },
+  { key: "blocks", name: "blocks", low: 2, high: DEEPEST, step: 1, from: (v) => v, to: (v) => v },
   { key: "scale", name: "weight scale", low: 0.2, high: 2, step: 0.05, from: (v) => v, to: (v) => v },
   {
     key: "rate",
@@ -487,22 +503,22 @@ function render({ model, el }) {
     unsaved = true;
     request();
   }
-  /** Sizes at once, which takes a few milliseconds; the training in slices, so that no frame waits for it. */
+  /** The first step of each place at once, which gives the sizes; the others in slices, so that no frame waits. */
   function compute() {
     const { place, ...settings } = state();
+    const next = ([key, steps]) => {
+      const { value } = steps.next();
+      if (value) keep(results[key], value);
+      return value;
+    };
     if (computed !== JSON.stringify(settings)) {
       computed = JSON.stringify(settings);
-      const net = drawNet(settings);
-      for (const key of PLACES) results[key] = { ...sizes(settings, key, net), loss: [], update: [] };
+      results = Object.fromEntries(PLACES.map((key) => [key, empty()]));
       runs = [place, ...PLACES.filter((other) => other !== place)].map((key) => [key, training(settings, key)]);
+      runs.forEach(next);
     } else {
-      for (const end = performance.now() + 6; runs.length && performance.now() < end;) {
-        const [key, steps] = runs[0];
-        const { value, done } = steps.next();
-        if (done) runs.shift();
-        else results[key].loss.push(value.loss);
-        if (value?.update) results[key].update.push(value.update);
-      }
+      const end = performance.now() + 5;
+      while (runs.length && performance.now() < end) if (!next(runs[0])) runs.shift();
     }
   }
   function tick() {
