@@ -1,4 +1,4 @@
-"""Three explorables, sphere, backward and stream: what their modules compute, compared with torch in float64.
+"""Three explorables (sphere, backward, stream): what their modules compute, compared with torch in float64.
 
 Node runs the functions that a module exports on cases that are drawn here, and returns what they return as JSON.
 """
@@ -50,7 +50,10 @@ def close(actual, expected, tolerance=1e-9):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_still_is_the_modules_own(name):
-    """The stored picture is what the module draws now. To store it anew: see lessonkit/explore/README.md."""
+    """The stored picture is what the module draws now. To store it anew, in lessonkit/explore, for NAME:
+
+    node -e "import('./NAME.mjs').then((m) => process.stdout.write(m.still()))" > NAME.svg
+    """
     [drawn] = node(name, "still", [[]])
     assert (EXPLORE / f"{name}.svg").read_text() == drawn
 
@@ -126,6 +129,16 @@ def test_nudge():
         before, after = (F.layer_norm(row, x.shape, gain, eps=eps) @ dy for row in (x, x + step))
         # the difference of two sums near each other: their rounding, over 0.01
         close([slope], ((after - before) / 0.01)[None])
+
+
+def test_nudge_of_a_narrow_row():
+    """The step is small beside the deviation, so that a nudge agrees with the gradient in every row."""
+    x, dy = draw(22_990, 2, 6)
+    for scale in (10, 1, 1e-2, 1e-4):
+        row = (scale * x).requires_grad_()
+        dx = torch.autograd.grad(F.layer_norm(row, (6,)), row, dy)[0]
+        slopes = node("backward", "nudge", [[row.tolist(), dy.tolist(), i] for i in range(6)])
+        close(slopes, dx, 0.005)  # what is left of the curve over a thousandth of the deviation
 
 
 def test_backward_of_equal_numbers():

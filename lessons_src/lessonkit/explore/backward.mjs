@@ -52,10 +52,16 @@ export function summary(dx) {
 }
 
 /** How fast the loss, the sum of dy · y, grows when entry i of x grows by delta: measured, without a derivative. */
-export function nudge(x, dy, i, { eps = 1e-5, gain = null, delta = 1e-3 } = {}) {
+export function nudge(x, dy, i, { eps = 1e-5, gain = null, delta = smallStep(x, eps) } = {}) {
   const loss = (row) => sum(forward(row, { eps, gain }).y.map((v, j) => v * dy[j]));
   const moved = x.map((v, j) => (j === i ? v + delta : v));
   return (loss(moved) - loss(x)) / delta;
+}
+
+/** A power of ten that is small beside the row's deviation, 0.001 at most. */
+export function smallStep(x, eps) {
+  const { rstd } = forward(x, { eps });
+  return Number.isFinite(rstd) ? 10 ** -(3 + Math.ceil(Math.log10(Math.max(1, rstd)))) : 1e-3;
 }
 
 // ---- Words ----
@@ -65,6 +71,8 @@ const fmt = (v, digits = 2) => {
   const text = Math.abs(v).toFixed(digits);
   return (v < 0 && Number(text) !== 0 ? "−" : "") + text;
 };
+/** The same with fewer digits where the number is large. */
+const short = (v) => fmt(v, Math.abs(v) < 10 ? 2 : Math.abs(v) < 100 ? 1 : 0);
 const list = (values) => values.map((v) => fmt(v)).join(", ");
 const and = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
 const NAMES = { straight: "straight", mean: "through the mean", variance: "through the variance" };
@@ -73,11 +81,14 @@ const NAMES = { straight: "straight", mean: "through the mean", variance: "throu
 function sentence({ x, dy, eps, gain, paths }, dx, asked) {
   if (!dx.every(Number.isFinite)) return "All numbers of x are equal and ε is 0: the deviation is 0, and dx is 0/0.";
   if (asked !== null) {
+    const delta = smallStep(x, eps);
+    const digits = Math.round(-Math.log10(delta));
     const slope = nudge(x, dy, asked, { eps, gain });
-    const agrees = Math.abs(slope - dx[asked]) < 0.01 * Math.max(1, Math.abs(slope));
+    const right = combine(backward(x, dy, { eps, gain }))[asked];
+    const wrong = Math.abs(right - dx[asked]) > 0.005 * Math.max(1, Math.abs(right));
     return (
-      `Feature ${asked + 1} of x grows by 0.001, and the loss changes by ${fmt(slope / 1000, 5)}: ${fmt(slope)} for 1. ` +
-      `dx says ${fmt(dx[asked])}${agrees ? "." : ", which is wrong."}`
+      `Feature ${asked + 1} of x grows by ${fmt(delta, digits)}, and the loss changes by ` +
+      `${fmt(slope * delta, digits + 2)}: ${fmt(slope)} for 1. dx says ${fmt(dx[asked])}${wrong ? ", which is wrong." : "."}`
     );
   }
   const off = PATHS.filter((path) => !paths.includes(path));
@@ -117,7 +128,7 @@ export function niceLimit(v) {
 }
 
 /** What every row shows: x, dy, the three parts, dx, the slopes that nudges measure (null where none is asked for). */
-function values(state) {
+function rowsOf(state) {
   const { x, dy, eps, gain, paths, nudged } = state;
   const parts = backward(x, dy, { eps, gain });
   return {
@@ -142,7 +153,11 @@ function bar(row, middle, width, value, limit, kind) {
     kind === "input"
       ? `<rect class="grip-mark" x="${(middle - width / 2 - 2).toFixed(1)}" width="${(width + 4).toFixed(1)}" y="${(tip - 2.5).toFixed(1)}" height="5" rx="2.5"/>`
       : "";
-  return shape + grip + text(middle, tip + (value < 0 ? 15 : -6), fmt(value), 'class="number"');
+  return (
+    shape +
+    grip +
+    text(middle, tip + (value < 0 ? 15 : -6), short(value), `class="number${width < 22 ? " small" : ""}"`)
+  );
 }
 
 /** The whole picture, without its frame. limits: {x, dy, dx}, what the longest bar of a row stands for. */
@@ -196,13 +211,14 @@ const SHAPES = `
   path.measured { fill: currentColor; }
   text { fill: currentColor; font-size: 13px; }
   text.number { font-size: 12px; text-anchor: middle; font-variant-numeric: tabular-nums; }
+  text.small { font-size: 10.5px; }
   text.letter { font: italic 19px Georgia, "Liberation Serif", serif; }
   text.off { opacity: 0.66; }
   text.accent { fill: var(--accent); }`;
 
 /** The picture of a state as an SVG file of its own. */
 export function still(state = {}, width = 560) {
-  const shown = values({ ...start, ...state });
+  const shown = rowsOf({ ...start, ...state });
   const parts = PATHS.map((path) => `${NAMES[path]}: ${list(shown[path])}`).join("; ");
   const height = ROW.nudge.top + 8;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 ${width + 24} ${height + 8}" width="${width + 24}" role="img">
@@ -238,14 +254,15 @@ const STYLE = `
   & * { box-sizing: border-box; }
   &.wide { grid-template-columns: minmax(0, 1fr) 270px; align-items: center; }
   .stage { position: relative; touch-action: pan-y; user-select: none; -webkit-user-select: none; }
+  input, button { color: inherit; }
   svg { display: block; width: 100%; overflow: visible; } ${SHAPES}
   .column, .path, .nudge { position: absolute; margin: 0; border-radius: 6px; }
   .column { cursor: ns-resize; }
   .column input { position: absolute; inset: 0; width: 100%; height: 100%; margin: 0; opacity: 0; pointer-events: none; }
   .grip { position: absolute; left: 50%; width: 44px; height: 44px; margin: -22px 0 0 -22px; touch-action: none; }
   .path { left: 0; display: flex; align-items: center; cursor: pointer; }
-  .path input { width: 17px; height: 17px; margin: 0 0 0 2px; accent-color: var(--accent); cursor: pointer; }
-  .nudge { height: 40px; padding: 0; font: inherit; font-size: 12px; color: inherit; background: none; border: 1px solid var(--edge); cursor: pointer; }
+  .path input { width: 17px; height: 17px; margin: 0 0 0 2px; accent-color: currentColor; cursor: pointer; }
+  .nudge { height: 40px; padding: 0; font: inherit; font-size: 12px; white-space: nowrap; overflow: hidden; color: inherit; background: none; border: 1px solid var(--edge); cursor: pointer; }
   .nudge-name { position: absolute; left: 2px; margin: 0; color: inherit; line-height: 1.2; }
   .act { flex: 1; min-height: 36px; padding: 0 12px; font: inherit; color: inherit; background: none; border: 1px solid var(--edge); border-radius: 8px; cursor: pointer; }
   :is(.nudge, .act):hover { background: color-mix(in srgb, currentColor 8%, transparent); }
@@ -257,7 +274,7 @@ const STYLE = `
   caption { padding: 0; text-align: left; color: inherit; caption-side: top; }
   .row { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; }
   .marks { display: flex; flex-basis: 100%; gap: 8px; align-items: center; min-height: 32px; margin: 0; cursor: pointer; }
-  .marks input { width: 17px; height: 17px; margin: 0 2px; accent-color: var(--accent); }
+  .marks input { width: 17px; height: 17px; margin: 0 2px; accent-color: currentColor; }
   .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
   @media (pointer: coarse) { .act, .marks { min-height: 44px; } }
 }`;
@@ -320,7 +337,7 @@ function render({ model, el }) {
   let [frame, unsaved, visible, telling] = [0, false, true, 0]; // what is under way
   let hold = null; // {key, i, offset}: the bar that a pointer holds
   let asked = null; // the feature whose nudge was asked for last
-  let limits = limitsOf(values(first));
+  const limits = limitsOf(rowsOf(first));
   let width = 0;
 
   function request() {
@@ -345,7 +362,7 @@ function render({ model, el }) {
 
   const write = (node, words) => node.textContent !== words && (node.textContent = words);
   function draw() {
-    const shown = values(state());
+    const shown = rowsOf(state());
     const fresh = limitsOf(shown);
     for (const key of ["x", "dy"]) limits[key] = Math.max(limits[key], fresh[key]);
     limits.dx = hold ? Math.max(limits.dx, fresh.dx) : fresh.dx; // while a bar is held the scale may only grow
@@ -377,7 +394,7 @@ function render({ model, el }) {
         "aria-label",
         `nudge feature ${i + 1}${slope === null ? "" : `: the loss changes by ${fmt(slope)} for 1`}`,
       );
-      write(button, slope === null ? "nudge" : fmt(slope));
+      write(button, slope !== null ? short(slope) : columnWidth < 48 ? "+" : "nudge");
     });
     for (const box of all(".path input")) box.checked = shown.paths.includes(box.value);
     find("[data-marks]").checked = shown.marks;
@@ -451,11 +468,11 @@ function render({ model, el }) {
     width = stage.clientWidth;
     request();
   });
-  const sight = new IntersectionObserver(([entry]) => {
-    visible = entry.isIntersecting;
+  const sight = new IntersectionObserver((entries) => {
+    visible = entries.at(-1).isIntersecting;
     request();
   });
-  size.observe(root);
+  for (const node of [root, stage]) size.observe(node);
   sight.observe(root);
   for (const key of Object.keys(start)) model.on(`change:${key}`, request);
   theme();

@@ -462,26 +462,25 @@ function paint(pen, shapes, { ink, accent, font }) {
 function svgOf(shapes, width, tall) {
   const [defs, below, above, holes] = [[], [], [], []];
   const r = (v) => +v.toFixed(2);
-  const color = (name, [mix, alpha]) =>
-    `${name}="${mix < 0.5 ? "currentColor" : "var(--accent)"}" ${name}-opacity="${r(alpha)}"`;
+  const hue = ([mix]) => (mix < 0.5 ? "currentColor" : "var(--accent)");
   function style(name, look) {
     if (!look) return `${name}="none"`;
-    if (Array.isArray(look)) return color(name, look);
-    const [id, f] = [`sphere-${defs.length}`, look.from.map(r)];
-    const [kind, where] =
-      f.length === 4
-        ? ["linear", `x1="${f[0]}" y1="${f[1]}" x2="${f[2]}" y2="${f[3]}"`]
-        : ["radial", `fx="${f[0]}" fy="${f[1]}" fr="${f[2]}" cx="${f[3]}" cy="${f[4]}" r="${f[5]}"`];
+    if (Array.isArray(look)) return `${name}="${hue(look)}" ${name}-opacity="${r(look[1])}"`;
+    const id = `sphere-${defs.length}`;
+    const kind = look.from.length === 4 ? "linearGradient" : "radialGradient";
+    const names = look.from.length === 4 ? ["x1", "y1", "x2", "y2"] : ["fx", "fy", "fr", "cx", "cy", "r"];
+    const from = names.map((key, i) => `${key}="${r(look.from[i])}"`).join(" ");
     const stops = look.stops.map(
-      ([at, tone]) => `<stop offset="${at}" ${color("stop", tone).replace('stop="', 'stop-color="')}/>`,
+      ([at, color]) => `<stop offset="${at}" stop-color="${hue(color)}" stop-opacity="${r(color[1])}"/>`,
     );
-    defs.push(
-      `<${kind}Gradient id="${id}" gradientUnits="userSpaceOnUse" ${where}>${stops.join("")}</${kind}Gradient>`,
-    );
+    defs.push(`<${kind} id="${id}" gradientUnits="userSpaceOnUse" ${from}>${stops.join("")}</${kind}>`);
     return `${name}="url(#${id})"`;
   }
   for (const { paths, disc, squash = 1, words, at, math, fill, stroke, thick, dash = [], rim } of shapes) {
-    const looks = `${style("fill", fill)} ${style("stroke", stroke)}${stroke ? ` stroke-width="${r(thick)}"` : ""}${dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : ""}`;
+    const looks = [style("fill", fill), style("stroke", stroke), stroke && `stroke-width="${r(thick)}"`]
+      .concat(dash.length ? `stroke-dasharray="${dash.join(" ")}"` : [])
+      .filter(Boolean)
+      .join(" ");
     if (words) {
       const text = `class="${math ? "math" : "plain"}" x="${r(at[0])}" y="${r(at[1])}" dominant-baseline="central">${words}</text>`;
       holes.push(`<text stroke="#000" stroke-width="${2 * rim}" ${text}`);
@@ -568,14 +567,14 @@ const STYLE = `
   .ahead > * { color: var(--soft); }
   .now > * { font-weight: 650; }
   output { display: block; }
-  input[type=range] { display: block; width: 100%; height: 20px; margin: 0; accent-color: var(--accent); cursor: pointer; }
+  input[type=range] { display: block; width: 100%; height: 20px; margin: 0; accent-color: currentColor; cursor: pointer; }
   .eps { display: grid; grid-template-columns: 3.6em 1fr 4em; align-items: center; margin-top: 4px; padding-top: 4px; border-top: 1px solid var(--edge); }
   .eps output { text-align: right; }
 
   .row { display: flex; flex-wrap: wrap; gap: 4px 8px; align-items: center; margin-top: 8px; }
   .row .act { flex: 1; }
   .row label { display: flex; gap: 6px; align-items: center; min-height: 28px; margin: 0 6px 0 0; cursor: pointer; }
-  .row input { width: 15px; height: 15px; margin: 0; accent-color: var(--accent); }
+  .row input { width: 15px; height: 15px; margin: 0; accent-color: currentColor; }
   small { flex-basis: 100%; }
   .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
   @media (pointer: coarse) { :is(.act, .track label, .row label) { min-height: 44px; } input[type=range] { height: 32px; } }
@@ -800,12 +799,14 @@ function render({ model, el }) {
     const py = clamp(event.clientY, box.top + 16, box.bottom - 16);
     change({ x: bounded(add(hold.from, cam.move(px - hold.x, py - hold.y, hold.k))) });
   });
-  for (const end of ["pointerup", "pointercancel"]) {
-    on(stage, end, () => {
-      hold = null;
-      request();
-    });
-  }
+  on(stage, "pointerup", () => {
+    hold = null;
+    request();
+  });
+  on(stage, "pointercancel", () => {
+    if (hold) change({ [hold.kind]: hold.from }); // the finger scrolls the page
+    hold = null;
+  });
   on(stage, "keydown", (event) => {
     const arrow = ARROWS[event.key];
     if (!arrow || !cam) return;
@@ -890,13 +891,13 @@ function render({ model, el }) {
     canvas.style.height = `${tall}px`;
     request();
   });
-  const seen = new IntersectionObserver(([entry]) => {
-    visible = entry.isIntersecting;
+  const seen = new IntersectionObserver((entries) => {
+    visible = entries.at(-1).isIntersecting;
     cancelAnimationFrame(frame);
     frame = 0;
     request();
   });
-  size.observe(root);
+  for (const node of [root, stage]) size.observe(node);
   seen.observe(root);
   const heard = [...KEYS.map((key) => [`change:${key}`, request]), ["change:step", () => (note = "")]];
   for (const [event, act] of heard) model.on(event, act);

@@ -222,12 +222,12 @@ export function run(settings, place) {
 
 const NAMES = { none: "no norm", post: "Post-LN", pre: "Pre-LN" };
 
-/** A number with three digits; a power of ten where it would be long. */
+/** A number with two or three digits; one digit and a power of ten where it would be long. */
 function fmt(v) {
   if (v === undefined) return "…";
   if (!Number.isFinite(v)) return "too large";
   if (v === 0 || (v >= 0.001 && v < 9999.5)) return String(v >= 100 ? Math.round(v) : +v.toPrecision(v < 1 ? 2 : 3));
-  const [factor, power] = v.toExponential(1).split("e");
+  const [factor, power] = v.toExponential(0).split("e");
   return `${factor}·10${power.replace("+", "").replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)])}`;
 }
 
@@ -262,7 +262,7 @@ function decades(low, high) {
   return Array.from({ length: last - first + 1 }, (_, i) => first + i).filter((power) => power % every === 0);
 }
 const powerOfTen = (power) =>
-  Math.abs(power) < 4 ? String(+(10 ** power).toPrecision(1)) : fmt(10 ** power).replace("1.0·", "");
+  Math.abs(power) < 4 ? String(+(10 ** power).toPrecision(1)) : fmt(10 ** power).replace("1·", "");
 
 /** One panel. curves: [{name, values, kind}], values over first, first + 1, ...; kind: its class. guide: {at, name}.
  * What is above the ceiling is not drawn. */
@@ -400,12 +400,13 @@ const STYLE = `
   .track label:not(:has(:checked)):hover, button:hover { background: color-mix(in srgb, currentColor 8%, transparent); }
   .track label:has(:focus-visible), :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
   .range { display: grid; grid-template-columns: 1fr auto; margin: 0; }
-  .range input { grid-column: 1 / -1; width: 100%; height: 24px; margin: 0; accent-color: var(--accent); cursor: pointer; }
+  .range input { grid-column: 1 / -1; width: 100%; height: 24px; margin: 0; accent-color: currentColor; cursor: pointer; }
   output { color: inherit; font-variant-numeric: tabular-nums; }
   .buttons { display: flex; gap: 8px; }
   &.wide .buttons { justify-self: end; order: -1; }
   &.wide .track { order: -1; }
   button { flex: auto; min-height: 36px; padding: 0 8px; white-space: nowrap; font: inherit; color: inherit; background: none; border: 1px solid var(--edge); border-radius: 8px; cursor: pointer; }
+  input, button { color: inherit; }
   svg { display: block; width: 100%; overflow: visible; } ${SHAPES}
   .say { min-height: 4.4em; margin: 10px 0; font-size: 15px; text-wrap: pretty; }
   table { width: 100%; margin: 0; border-collapse: collapse; font: inherit; font-size: 13px; font-variant-numeric: tabular-nums; }
@@ -413,6 +414,7 @@ const STYLE = `
   :is(th, td) { padding: 3px 4px; border: 0; background: none; color: inherit; font-weight: 400; text-align: right; vertical-align: bottom; line-height: 1.25; }
   tr > :first-child { padding-left: 0; text-align: left; white-space: nowrap; }
   thead > tr > * { font-size: 12px; color: var(--soft); }
+  &:not(.wide) :is(th, td) { padding: 3px 2px; font-size: 11.5px; }
   tbody tr { border-top: 1px solid var(--edge); }
   .chosen > * { color: var(--accent); font-weight: 650; }
   .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
@@ -588,8 +590,8 @@ function render({ model, el }) {
     width = svg.clientWidth;
     request();
   });
-  const sight = new IntersectionObserver(([entry]) => {
-    visible = entry.isIntersecting;
+  const sight = new IntersectionObserver((entries) => {
+    visible = entries.at(-1).isIntersecting;
     request();
   });
   size.observe(root);
