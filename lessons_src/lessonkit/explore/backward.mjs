@@ -394,7 +394,8 @@ function render({ model, el }) {
         "aria-label",
         `nudge feature ${i + 1}${slope === null ? "" : `: the loss changes by ${fmt(slope)} for 1`}`,
       );
-      write(button, slope !== null ? short(slope) : columnWidth < 48 ? "+" : "nudge");
+      const measured = columnWidth < 40 ? (v) => fmt(v, 1) : short;
+      write(button, slope !== null ? measured(slope) : columnWidth < 48 ? "+" : "nudge");
     });
     for (const box of all(".path input")) box.checked = shown.paths.includes(box.value);
     find("[data-marks]").checked = shown.marks;

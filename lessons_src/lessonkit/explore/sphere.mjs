@@ -363,11 +363,11 @@ function place(shapes, labels, discs, lines, { width, tall, measure, memory, jum
     const last = memory.get(key);
     const near = lines.filter(([a, b]) => Math.abs(a - x) < 2 * w + 40 && Math.abs(b - y) < 2 * h + 40);
     const cost = (to, box) => {
-      const over = Math.max(0, 2 - box[0], 2 - box[1], box[2] - width + 2, box[3] - tall + 2);
-      const moved = last ? 0.25 * Math.hypot(to[0] - last.to[0], to[1] - last.to[1]) : 0;
-      const shared = taken.map((o) => overlap(box, o)).reduce((a, b) => a + b, 0);
-      const crossed = near.filter(([a, b]) => a > box[0] && a < box[2] && b > box[1] && b < box[3]).length;
-      return 50 * over + moved + 3 * shared + 10 * crossed;
+      let total = 50 * Math.max(0, 2 - box[0], 2 - box[1], box[2] - width + 2, box[3] - tall + 2);
+      if (last) total += 0.25 * Math.hypot(to[0] - last.to[0], to[1] - last.to[1]);
+      for (const other of taken) total += 3 * overlap(box, other);
+      for (const [a, b] of near) if (a > box[0] && a < box[2] && b > box[1] && b < box[3]) total += 10;
+      return total;
     };
     let best = { total: Infinity };
     for (const away of [math ? 12 : 6, 20, 34]) {
@@ -391,8 +391,9 @@ function place(shapes, labels, discs, lines, { width, tall, measure, memory, jum
 
 /** The area that two boxes [left, top, right, bottom] share. */
 function overlap(a, b) {
-  const [w, h] = [0, 1].map((i) => Math.max(0, Math.min(a[i + 2], b[i + 2]) - Math.max(a[i], b[i])));
-  return w * h;
+  const w = Math.min(a[2], b[2]) - Math.max(a[0], b[0]);
+  const h = Math.min(a[3], b[3]) - Math.max(a[1], b[1]);
+  return w > 0 && h > 0 ? w * h : 0;
 }
 
 // ---- Two painters of shapes: on a canvas, and as SVG text ----
