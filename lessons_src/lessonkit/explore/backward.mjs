@@ -216,20 +216,21 @@ const SHAPES = `
   text.off { opacity: 0.66; }
   text.accent { fill: var(--accent); }`;
 
+/** The same rules for an SVG file: in plain colors, and for this file alone, since a page may hold several. */
+const FILE_SHAPES = SHAPES.replaceAll("var(--accent)", "#0672b2").replace(/\n {2}/g, "\n  .ln-backward-file ");
+
 /** The picture of a state as an SVG file of its own. */
 export function still(state = {}, width = 560) {
   const shown = rowsOf({ ...start, ...state });
   const parts = PATHS.map((path) => `${NAMES[path]}: ${list(shown[path])}`).join("; ");
   const height = ROW.nudge.top + 8;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 ${width + 24} ${height + 8}" width="${width + 24}" role="img">
+  return `<svg xmlns="http://www.w3.org/2000/svg" class="ln-backward-file" color="#1f2328" font-family="system-ui, sans-serif" viewBox="-12 -8 ${width + 24} ${height + 8}" width="${width + 24}" role="img">
 <title>The backward pass of LayerNorm, on three paths</title>
 <desc>Six rows of ${shown.x.length} bars. x: ${list(shown.x)}. dy: ${list(shown.dy)}. ${parts}. Their sum dx: ${list(shown.dx)}.</desc>
-<style>
-  svg { color: #24292f; --page: #fff; --accent: #0072b2; font-family: system-ui, sans-serif; }
-  @media (prefers-color-scheme: dark) { svg { color: #e6e9ec; --page: #14181c; --accent: #4da6e2; } }${SHAPES}
-  text.path-name { transform: translateX(-24px); }
+<style>${FILE_SHAPES}
+  .ln-backward-file .path-name { transform: translateX(-24px); }
 </style>
-<rect x="-12" y="-8" width="100%" height="100%" fill="var(--page)"/>
+<rect x="-12" y="-8" width="100%" height="100%" fill="#ffffff"/>
 ${drawing(shown, width, limitsOf(shown)).replaceAll("><", ">\n<")}
 </svg>
 `;
@@ -248,9 +249,10 @@ function limitsOf(shown) {
 
 const STYLE = `
 .ln-backward {
+  --accent: color-mix(in srgb, currentColor 20%, #0086d4); /* darker on a light page, lighter on a dark one */
   --soft: color-mix(in srgb, currentColor 66%, transparent);
   --edge: color-mix(in srgb, currentColor 22%, transparent);
-  display: grid; gap: 12px 28px; max-width: 900px; font-size: 14px; line-height: 1.45; color: inherit; transition: color 1ms;
+  display: grid; gap: 12px 28px; max-width: 900px; font-size: 14px; line-height: 1.45; color: inherit;
   & * { box-sizing: border-box; }
   &.wide { grid-template-columns: minmax(0, 1fr) 270px; align-items: center; }
   .stage { position: relative; touch-action: pan-y; user-select: none; -webkit-user-select: none; }
@@ -453,17 +455,7 @@ function render({ model, el }) {
   const acts = { draw: () => change({ x: random(limits.x), dy: random(limits.dy) }), reset: () => change(first) };
   for (const button of all("[data-act]")) on(button, "click", () => ((asked = null), acts[button.dataset.act]()));
 
-  // Theme, size, sight, and the way out.
-  function theme() {
-    const probe = document.createElement("canvas").getContext("2d");
-    probe.fillStyle = getComputedStyle(root).color; // the ink is the color that the page gives; light ink means a dark page
-    probe.fillRect(0, 0, 1, 1);
-    const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
-    root.style.setProperty("--accent", 0.3 * r + 0.6 * g + 0.1 * b > 128 ? "#4da6e2" : "#0072b2");
-  }
-  on(root, "transitionend", (event) => event.target === root && theme());
-  const dress = new MutationObserver(theme); // JupyterLab and Sphinx tell their theme by an attribute of html or body
-  for (const node of [document.documentElement, document.body]) dress.observe(node, { attributes: true });
+  // Size, sight, and the way out.
   const size = new ResizeObserver(() => {
     root.classList.toggle("wide", root.clientWidth >= 660);
     width = stage.clientWidth;
@@ -476,12 +468,11 @@ function render({ model, el }) {
   for (const node of [root, stage]) size.observe(node);
   sight.observe(root);
   for (const key of Object.keys(start)) model.on(`change:${key}`, request);
-  theme();
   return () => {
     gone.abort();
     cancelAnimationFrame(frame);
     clearTimeout(telling);
-    for (const observer of [size, sight, dress]) observer.disconnect();
+    for (const observer of [size, sight]) observer.disconnect();
     for (const key of Object.keys(start)) model.off(`change:${key}`, request);
     root.remove();
   };

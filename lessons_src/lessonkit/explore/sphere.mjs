@@ -459,11 +459,16 @@ function paint(pen, shapes, { ink, accent, font }) {
   }
 }
 
+const SVG_FONTS = {
+  math: `font-family="Georgia, 'Liberation Serif', serif" font-style="italic" font-size="19"`,
+  plain: 'font-family="system-ui, sans-serif" font-size="12.5"',
+};
+
 /** The shapes as SVG text. Rims are holes in a mask that lies on everything but dots and words. */
 function svgOf(shapes, width, tall) {
   const [defs, below, above, holes] = [[], [], [], []];
   const r = (v) => +v.toFixed(2);
-  const hue = ([mix]) => (mix < 0.5 ? "currentColor" : "var(--accent)");
+  const hue = ([mix]) => (mix < 0.5 ? "#1f2328" : "#0072b2");
   function style(name, look) {
     if (!look) return `${name}="none"`;
     if (Array.isArray(look)) return `${name}="${hue(look)}" ${name}-opacity="${r(look[1])}"`;
@@ -483,7 +488,7 @@ function svgOf(shapes, width, tall) {
       .filter(Boolean)
       .join(" ");
     if (words) {
-      const text = `class="${math ? "math" : "plain"}" x="${r(at[0])}" y="${r(at[1])}" dominant-baseline="central">${words}</text>`;
+      const text = `${math ? SVG_FONTS.math : SVG_FONTS.plain} x="${r(at[0])}" y="${r(at[1])}" dominant-baseline="central">${words}</text>`;
       holes.push(`<text stroke="#000" stroke-width="${2 * rim}" ${text}`);
       above.push(`<text ${looks} ${text}`);
     } else if (disc) {
@@ -515,16 +520,10 @@ export function still(state = {}, width = 596) {
   const measure = (words, math) => words.length * (math ? 9 : 6.6);
   const { shapes } = scene({ state: full, t: full.step, glow: 0, width, tall, measure, memory: new Map(), jump: true });
   const n = layerNorm(full.x, full);
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${tall}" width="${width}" role="img" stroke-linejoin="round" stroke-linecap="round">
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${tall}" width="${width}" role="img" text-anchor="middle" stroke-linejoin="round" stroke-linecap="round">
 <title>LayerNorm of three numbers, in space</title>
 <desc>Three axes, a ball, and through its middle the plane at right angles to (1, 1, 1), on which it cuts a circle. ${report(full, n, sentence(full, n))}</desc>
-<style>
-  svg { color: #24292f; --page: #fff; --accent: #0072b2; font-family: system-ui, sans-serif; }
-  @media (prefers-color-scheme: dark) { svg { color: #e6e9ec; --page: #14181c; --accent: #4da6e2; } }
-  text { text-anchor: middle; font-size: 12.5px; }
-  text.math { font: ${FONTS.math}; }
-</style>
-<rect width="100%" height="100%" fill="var(--page)"/>
+<rect width="100%" height="100%" fill="#ffffff"/>
 ${svgOf(shapes, width, tall)}
 </svg>
 `;

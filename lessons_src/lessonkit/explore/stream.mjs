@@ -363,20 +363,21 @@ const SHAPES = `
   text.left { text-anchor: end; }
   text.chosen { fill: var(--accent); font-weight: 600; }`;
 
+/** The same rules for an SVG file: in plain colors, and for this file alone, since a page may hold several. */
+const FILE_SHAPES = SHAPES.replaceAll("var(--accent)", "#0672b2").replace(/\n {2}/g, "\n  .ln-stream-file ");
+
 /** The picture of a state as an SVG file of its own. */
 export function still(state = {}, width = 760) {
   const settings = { ...start, ...state };
   const results = Object.fromEntries(PLACES.map((place) => [place, run(settings, place)]));
   const { markup, height } = drawing(settings, results, width);
   const words = PLACES.map((place) => sentence({ ...settings, place }, results[place])).join(" ");
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 ${width + 24} ${height + 20}" width="${width + 24}" role="img">
+  return `<svg xmlns="http://www.w3.org/2000/svg" class="ln-stream-file" color="#1f2328" font-family="system-ui, sans-serif" viewBox="-12 -8 ${width + 24} ${height + 20}" width="${width + 24}" role="img">
 <title>A residual stream with its norm in one of three places</title>
 <desc>Four line charts: size of the stream, gradient, loss, and change of a weight, over the blocks or steps. ${words}</desc>
-<style>
-  svg { color: #24292f; --page: #fff; --accent: #0072b2; font-family: system-ui, sans-serif; }
-  @media (prefers-color-scheme: dark) { svg { color: #e6e9ec; --page: #14181c; --accent: #4da6e2; } }${SHAPES}
+<style>${FILE_SHAPES}
 </style>
-<rect x="-12" y="-8" width="100%" height="100%" fill="var(--page)"/>
+<rect x="-12" y="-8" width="100%" height="100%" fill="#ffffff"/>
 ${markup.replaceAll("><", ">\n<")}
 </svg>
 `;
@@ -386,9 +387,10 @@ ${markup.replaceAll("><", ">\n<")}
 
 const STYLE = `
 .ln-stream {
+  --accent: color-mix(in srgb, currentColor 20%, #0086d4); /* darker on a light page, lighter on a dark one */
   --soft: color-mix(in srgb, currentColor 66%, transparent);
   --edge: color-mix(in srgb, currentColor 22%, transparent);
-  max-width: 900px; font-size: 14px; line-height: 1.45; color: inherit; transition: color 1ms;
+  max-width: 900px; font-size: 14px; line-height: 1.45; color: inherit;
   & * { box-sizing: border-box; }
   .controls { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 20px; align-items: end; margin: 0 0 14px; }
   :is(.track, .buttons) { grid-column: span 2; }
@@ -396,7 +398,7 @@ const STYLE = `
   .track { display: grid; grid-template-columns: repeat(3, 1fr); min-width: 0; margin: 0; padding: 0; border: 1px solid var(--edge); border-radius: 8px; }
   .track label { position: relative; display: grid; place-items: center; min-height: 36px; margin: 0; border-radius: 7px; }
   .track input { position: absolute; inset: 0; width: 100%; height: 100%; margin: 0; opacity: 0; cursor: pointer; }
-  .track label:has(:checked) { background: var(--accent); color: var(--on-accent); }
+  .track label:has(:checked) { background: color-mix(in srgb, currentColor 12%, transparent); box-shadow: inset 0 -3px var(--accent); font-weight: 650; }
   .track label:not(:has(:checked)):hover, button:hover { background: color-mix(in srgb, currentColor 8%, transparent); }
   .track label:has(:focus-visible), :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
   .range { display: grid; grid-template-columns: 1fr auto; margin: 0; }
@@ -572,19 +574,7 @@ function render({ model, el }) {
     if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
   });
 
-  // Theme, size, sight, and the way out.
-  function theme() {
-    const probe = document.createElement("canvas").getContext("2d");
-    probe.fillStyle = getComputedStyle(root).color; // the ink is the color that the page gives; light ink means a dark page
-    probe.fillRect(0, 0, 1, 1);
-    const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
-    const dark = 0.3 * r + 0.6 * g + 0.1 * b > 128;
-    root.style.setProperty("--accent", dark ? "#4da6e2" : "#0072b2");
-    root.style.setProperty("--on-accent", dark ? "#10151a" : "#fff");
-  }
-  on(root, "transitionend", (event) => event.target === root && theme());
-  const dress = new MutationObserver(theme); // JupyterLab and Sphinx tell their theme by an attribute of html or body
-  for (const node of [document.documentElement, document.body]) dress.observe(node, { attributes: true });
+  // Size, sight, and the way out.
   const size = new ResizeObserver(() => {
     root.classList.toggle("wide", root.clientWidth >= 560);
     width = svg.clientWidth;
@@ -597,12 +587,11 @@ function render({ model, el }) {
   size.observe(root);
   sight.observe(root);
   for (const key of KEYS) model.on(`change:${key}`, request);
-  theme();
   return () => {
     gone.abort();
     cancelAnimationFrame(frame);
     clearTimeout(telling);
-    for (const observer of [size, sight, dress]) observer.disconnect();
+    for (const observer of [size, sight]) observer.disconnect();
     for (const key of KEYS) model.off(`change:${key}`, request);
     root.remove();
   };
