@@ -1,5 +1,6 @@
 """A course with broken lessons, lessons that take too long, and what a lesson depends on."""
 
+import hashlib
 import inspect
 import os
 import re
@@ -126,9 +127,9 @@ def timed(tmp_path, monkeypatch):
     def made(*editions_seconds):
         answers = iter(editions_seconds)
 
-        def execute(read, notebook, folder):
+        def execute(read, notebook, folder, **settings):
             notebook.cells[2].outputs = [nbformat.v4.new_output("stream", name="stdout", text="2\n")]
-            return dict(enumerate(next(answers), 1))
+            return dict(enumerate([0, 0] if settings else next(answers), 1))
 
         monkeypatch.setattr(editions, "execute", execute)
         return project(tmp_path, {"02_tiny.py": TITLE + "# %%\n1\n# %%\n2\n"})
@@ -237,13 +238,15 @@ def test_words_in_prose_and_in_other_places_are_no_dependency(tmp_path):
     read = lesson(tmp_path, text + "x = other.data.words\n")
     (tmp_path / "lessons_src/lessonkit").mkdir()
     shutil.copy(data.__file__, tmp_path / "lessons_src/lessonkit/data.py")
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/digits.npz").write_bytes(b"")
+    (tmp_path / "data/runs").mkdir(parents=True)
+    for file in ("digits.npz", "words.txt.gz", "runs/x.json"):
+        (tmp_path / "data" / file).write_bytes(b"")
     assert not [path for path in digest.depends(read) if (tmp_path / "data") in path.parents]
     for code, file in (
         ("from lessonkit import data\nload = data.digits_split", "digits.npz"),
         ("from lessonkit.data import words as w", "words.txt.gz"),
         ("runs.note('x')", "runs/x.json"),
+        ("runs.load_or_run('x', print)", "runs/x.json"),
         ("open('../data/digits.npz')", "digits.npz"),
         ("path = data.FOLDER / 'digits.npz'", "digits.npz"),
     ):
@@ -256,6 +259,36 @@ def test_every_function_that_reads_data_has_its_file_in_one_place():
     assert {name for name in functions if getattr(data, name).__module__ == data.__name__} == set(data.FILES)
     assert all((data.FOLDER / file).exists() for file in data.FILES.values())
     assert digest._functions(ROOT) == data.FILES
+
+
+EVERY_KIND = """
+import math as m
+def f(x, *, width: int = 3) -> str:
+    return f"{x:>{width}} {x!r}" + "a" f"b{x=}"
+class C(object, metaclass=type):
+    x: int = -1e-5
+    y = lambda a, /, *b, **c: (a, *b)
+"""
+
+
+def test_the_digest_of_a_definition_is_the_same_with_every_python():
+    parts = digest._module("kit", EVERY_KIND).parts
+    assert [part.text.count("JoinedStr") for part in parts] == [0, 3, 0]
+    assert hashlib.sha256("".join(part.text for part in parts).encode()).hexdigest()[:8] == "12bde02b"
+
+
+def test_what_is_reached_from_name_to_name():
+    """A module that is handed on counts whole; so do statements that may do something when they are run."""
+    text = "from lessonkit import plot, train as t\nimport lessonkit.data\na = 1\nb = f()\nc, d = 1, 2\n"
+    text += "@e\ndef g(): pass\ndef h(x):\n    'Text.'\n    return plot.bars(a, x), vars(t)\ne.f = 1\n"
+    text += "def i(): pass\ndef j(): return edited('x + i(2)')\n"
+    module = digest._module("kit", text)
+    names = [part.names for part in module.parts]
+    assert names == [set(), set(), {"a"}, set(), set(), set(), {"h"}, set(), {"i"}, {"j"}]
+    assert ("kit", "i") in module.parts[-1].asks, "code may stand in a text"
+    asks = set().union(*(part.asks for part in module.parts))
+    assert {("lessonkit.plot", "bars"), ("kit", "a"), ("lessonkit.train", "*"), ("lessonkit.data", "*")} <= asks
+    assert ("lessonkit.plot", "*") not in asks and "Text." not in module.parts[6].text
 
 
 def test_a_lesson_depends_on_the_part_of_the_builder_that_makes_notebooks():

@@ -209,7 +209,7 @@ def test_a_check_remembers_its_last_verdict(monkeypatch):
         if answer != 4:
             raise check.NotYet("Not yet.")
 
-    remembering = check._kept("toy", toy)
+    remembering = check._judging("toy", toy)
     remembering(4)
     assert check._verdicts == {"toy": True}
     with pytest.raises(check.NotYet):

@@ -18,7 +18,6 @@ There is no log in builds, in tests, for the solutions, or outside a notebook: s
 Seconds of work are those from cell to cell, with every pause between two cells cut to ten minutes.
 """
 
-import contextlib
 import datetime
 import errno
 import json
@@ -37,7 +36,6 @@ PAUSE = 600  # seconds: the longest time between two cells that counts as work
 ASKS = re.compile(r'^check\.(predict|recall)\("(\d+\.\d+)"', re.MULTILINE)
 
 _log = None  # the _Log of this kernel, where there is a learner
-_paused = 0
 
 
 def met(source):
@@ -127,18 +125,7 @@ def off():
 
 def active():
     """Return whether attempts are noted just now."""
-    return _log is not None and not _paused and not off()
-
-
-@contextlib.contextmanager
-def paused():
-    """Note no attempts meanwhile. For checks that the course runs itself, like those of an answer that was kept."""
-    global _paused
-    _paused += 1
-    try:
-        yield
-    finally:
-        _paused -= 1
+    return _log is not None and not off()
 
 
 def note(lesson, item, right, **details):

@@ -50,7 +50,7 @@ def test_every_exercise_has_points_a_check_and_all_that_it_reads(stem):
     found = lesson.read(stem)
     for exercise in found.exercises.values():
         assert 1 <= exercise.difficulty <= 5 and exercise.checks
-        before = {name for one in found.before(exercise) for name in one.binds}
+        before = {name for statement in found.before(exercise) for name in statement.binds}
         needs = lesson.names(exercise.solved)[0] & before
         given = {name for text in found.context(exercise, needs) for name in lesson.names(text)[1]}
         assert needs <= given

@@ -63,7 +63,7 @@ CHECKS = {  # what replaces or bends a check; "stopped" where the check then say
         "import lessonkit.check.lessons.batchnorm as b\nb._channel_stats.__code__ = channel_stats.__code__",
         "not yet",
     ),
-    "the code of the check": ("check.channel_stats.__wrapped__.__code__ = (lambda answer: None).__code__", "stopped"),
+    "the code of the check": ("check.plain('channel_stats').__code__ = (lambda answer: None).__code__", "stopped"),
     "a check that never says no": (
         "import lessonkit.check.verdicts as v\nv.reject.__code__ = (lambda what, cause=None: None).__code__",
         "stopped",

@@ -1,9 +1,18 @@
 """Predictions and recall questions: a letter goes in, the reason of just that option comes out."""
 
 from lessonkit import attempts, course
-from lessonkit._tones import in_notebook
+from lessonkit._tones import tell
 
 answered = set()  # the questions that got a letter in this kernel
+
+
+def made_by(check):
+    """Return (its lesson's module, "3.1", the function or class that answers it) of a check; "" for what it has not."""
+    if check not in course.checks():
+        return "", "", ""
+    lesson, exercise = course.checks()[check]
+    names = [name for name, its in exercise.answers.items() if its == check]
+    return lesson.module, exercise.number, names[0] if names else ""
 
 
 def predict(number, letter):
@@ -34,7 +43,9 @@ def _answer(name, letter):
     else:
         answered.add(name)
         attempts.note(lesson.module, name, options[plain]["right"], letter=plain)
-        _say(options[plain])
+        right = options[plain]["right"]
+        told = f"{'Yes' if right else 'Not quite'}. {options[plain]['reason']}"
+        tell(told, "right" if right else "not yet", markdown=True)
 
 
 def summary(module, verdicts):
@@ -51,14 +62,3 @@ def summary(module, verdicts):
         count = sum(question.name in answered for question in questions)
         line += f" Questions answered: {count} of {len(questions)}."
     return line
-
-
-def _say(option):
-    head = "Yes." if option["right"] else "Not quite."
-    if not in_notebook():
-        print(head, option["reason"])
-        return
-    from IPython.display import Markdown, display
-
-    kind = "success" if option["right"] else "warning"
-    display(Markdown(f'<div class="alert alert-{kind}">\n\n**{head}** {option["reason"]}\n\n</div>'))

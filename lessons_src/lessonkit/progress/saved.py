@@ -173,6 +173,12 @@ def _of_error(out):
 
 
 def _rights(outputs):
-    """Return how many checks said "Right" in a cell's outputs."""
-    texts = [text_of({"source": out.get("text")}) for out in outputs if out.get("name") == "stdout"]
-    return sum(line.startswith("Right:") for line in COLOR.sub("", "".join(texts)).split("\n"))
+    """Return how many checks said "Right" in a cell's outputs: in a box, or in an older edition on a printed line."""
+    texts = [out.get("text") if out.get("name") == "stdout" else _plain(out) for out in outputs]
+    lines = "\n".join(text_of({"source": text}) for text in texts).split("\n")
+    return sum(COLOR.sub("", line).startswith("Right:") for line in lines)
+
+
+def _plain(out):
+    data = out.get("data")
+    return data.get("text/plain") if isinstance(data, dict) else None
