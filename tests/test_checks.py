@@ -37,7 +37,7 @@ def verdict(name, answer, capfd):
         returned = getattr(check, name)(answer)
     except NotYet as error:
         said = str(error)
-        assert 1 <= len(said.splitlines()) <= 2, f"a message of one or two lines, not:\n{said}"
+        assert 1 <= len(said.splitlines()) <= 4, f"the cause, what was seen, the parts, the repair, not:\n{said}"
         assert error.__cause__ is None and (error.__suppress_context__ or error.__context__ is None)
         assert capfd.readouterr() == ("", ""), "a rejection is the exception alone"
         return said

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, NotYet, Probe, YourTurn, call, examine, in_stages, values
+from lessonkit.check.core import Mistake, NotYet, Probe, YourTurn, call, examine, values
 from tests.helpers import draw
 
 
@@ -182,7 +182,7 @@ def test_a_known_mistake_is_the_cause_if_it_does_the_same_on_every_input():
 def test_a_known_mistake_beats_the_general_suggestion():
     divides = lambda x: x / x.std(-1, keepdim=True)
     probes = [call("a constant row", torch.ones(2, 4, dtype=torch.float64))]
-    assert said(divides, probes=probes, mistakes=[Mistake("no eps.", divides)])[1] == "Probable cause: no eps."
+    assert said(divides, probes=probes, mistakes=[Mistake("no eps.", divides)])[0] == "Not yet. Probable cause: no eps."
     assert said(divides, probes=probes)[1].startswith("inf comes from a division by 0")
 
 
@@ -281,14 +281,14 @@ class Waits(Whole):
 def test_an_exercise_of_several_parts_says_what_is_right_so_far(capfd):
     def in_parts(answer):
         stages = [
-            ([Probe("numbers", lambda cls: {"the result": cls.first(draw(0, 3))})], [], "first"),
-            ([Probe("numbers again", lambda cls: {"the result": cls.second(draw(0, 3))})], [], "second"),
+            ([Probe("numbers", lambda cls: {"the result": cls.first(draw(0, 3))})], "first"),
+            ([Probe("numbers again", lambda cls: {"the result": cls.second(draw(0, 3))})], "second"),
         ]
-        in_stages(answer, "whole", stages, Whole, "{answer.__name__}: {count} inputs")
+        examine(answer, "whole", stages, Whole, kind="class", right="{answer.__name__}: {count} inputs")
 
-    with pytest.raises(NotYet, match=r"^Not yet. On numbers again: .* Right so far: first\.$"):
+    with pytest.raises(NotYet, match=r"^Not yet. On numbers again: .*\nRight so far: first\.$"):
         in_parts(Half)
-    with pytest.raises(YourTurn, match=r"^6.2: write it. Right so far: first\.$"):
+    with pytest.raises(YourTurn, match=r"^6.2: write it\nRight so far: first\.$"):
         in_parts(Waits)
     in_parts(Whole)
     assert capfd.readouterr().out == "Right: Whole: 2 inputs.\n"

@@ -11,8 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from coursebuild.source import blank
-from lessonkit import _hook, check
-from lessonkit.check import asking
+from lessonkit import _hook, check, course
 from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import collecting, reject
 from tests.helpers import SOURCES, read
@@ -47,16 +46,17 @@ def test_the_cause_comes_first_and_the_repair_from_the_second_time_on(monkeypatc
 def test_the_log_names_the_mistake_with_and_without_its_repair(monkeypatch):
     noted = []
     monkeypatch.setattr("lessonkit.attempts.note", lambda *item, **more: noted.append(more["mistake"]))
-    monkeypatch.setattr(asking, "exercise", lambda name: ("statistics", "Exercise 2.3"))
+    its = course.checks()["how_many"]
+    monkeypatch.setattr(course, "checks", lambda: {"rows": its})
     causes = [(None, 3, "Three rows. | Take four."), (None, 5, "Five rows.")]
     judge = check._judging("rows", lambda answer: values(answer, "rows", 4, causes))
     for answer in (3, 3, 5, 6):
         told(judge, answer)
-    assert noted[0] == noted[1] != noted[2] and noted[0].startswith("rows-") and noted[3] is None
+    assert noted == ["Three rows.", "Three rows.", "Five rows.", None]
 
 
 def test_a_check_s_help_says_what_it_takes_and_tells_no_solution():
-    for name in check.where():
+    for name in course.checks():
         judge = getattr(check, name)
         assert "solution" not in judge.__doc__ and f"check.{name}" in judge.__doc__ + f"check.{name}"
         assert inspect.getdoc(judge) != inspect.getdoc(check.plain(name)) and not hasattr(judge, "__wrapped__")
@@ -69,7 +69,7 @@ def test_a_check_s_help_says_what_it_takes_and_tells_no_solution():
 
 
 def test_no_check_hides_behind_a_name_of_the_machinery():
-    assert not vars(check).keys() & check.where().keys()
+    assert not vars(check).keys() & course.checks().keys()
 
 
 # ------------------------------------------------------------------------------------------------------- numbers

@@ -68,4 +68,5 @@ def _notes(exercise, answer, borrowed):
 def _named(lines, mistakes):
     """Return the cause of the known mistake that a rejection tells, else None."""
     told = {line.removeprefix("Not yet. ").removeprefix(CAUSE) for line in lines}
-    return next((mistake.cause for mistake in mistakes if mistake.cause.partition(" | ")[0] in told), None)
+    causes = [mistake.cause.partition(" | ")[0] for mistake in mistakes]  # a quiz writes both in one
+    return next((cause for cause in causes if cause in told), None)

@@ -15,10 +15,10 @@ from lessonkit.check.contract import sweep
 from lessonkit.check.devices import other_device
 from lessonkit.check.differences import problem, same
 from lessonkit.check.mistakes import announce
-from lessonkit.check.probing import observe
+from lessonkit.check.probing import Observed, observe
 from lessonkit.check.ready_made import ready_made
-from lessonkit.check.verdicts import NotYet, YourTurn, accept, refuse_dots, reject
-from lessonkit.check.wording import kind_of, sentence
+from lessonkit.check.verdicts import CAUSE, REPAIR, NotYet, YourTurn, accept, refuse_dots, reject
+from lessonkit.check.wording import kind_of
 
 
 @functools.lru_cache(10_000)
@@ -62,9 +62,7 @@ def examine(
             before = [probe for passed, _ in stages[:i] for probe in passed]
             _compare(answer, these, reference, mistakes, before, by_hand)
         except (NotYet, YourTurn) as error:
-            so_far = f" Right so far: {', '.join(parts)}." if parts else ""
-            first, *more = str(error).split("\n")
-            raise type(error)("\n".join([sentence(first) + so_far if parts else first, *more])) from None
+            raise type(error)(_with(str(error), parts)) from None
         if part and all(later != part for _, later in stages[i + 1 :]):
             parts.append(part)
     probes = [probe for these, _ in stages for probe in these]
@@ -98,9 +96,19 @@ def in_stages(answer, name, stages, reference, right, kind="class", *, by_hand=(
     )
 
 
+def _with(text, parts):
+    """Return the text of an error with a line that says which parts are right so far; what mends it stays the last."""
+    lines = text.split("\n")
+    if parts:
+        lines.insert(len(lines) - lines[-1].startswith(REPAIR), f"Right so far: {', '.join(parts)}.")
+    return "\n".join(lines)
+
+
 def _refuse_other_kinds(answer, name, kind, reference):
     """Raise NotYet for what is no function or no class."""
     refuse_dots(answer, name)
+    if isinstance(answer, Observed):
+        return
     if kind == "class" and not isinstance(answer, type):
         reject(f"check.{name} takes your class itself, not {kind_of(answer)}: write the name without brackets.")
     if kind == "function" and isinstance(answer, type) and not isinstance(reference, type):
@@ -127,10 +135,10 @@ def _compare(answer, probes, reference, mistakes, passed, by_hand):
             seen += [observe(later, answer) for later in probes[len(seen) :]]
             expected = [_known(probe, reference) for probe in probes]
             passes = lambda wrong: all(same(_known(p, wrong), _known(p, reference), p) for p in passed)
-            cause = next((m.cause for m in _matching(seen, expected, probes, mistakes) if passes(m.answer)), None)
+            mistake = next((m for m in _matching(seen, expected, probes, mistakes) if passes(m.answer)), None)
             why = probe.why(mine) if callable(probe.why) else probe.why
-            told = f"Probable cause: {cause}" if cause else trouble[1] or why or None
-            if not cause:  # an answer that PyTorch's own function makes may fail for reasons that nobody wrote
+            told = CAUSE + mistake.told if mistake else trouble[1] or why or None
+            if not mistake:  # an answer that PyTorch's own function makes may fail for reasons that nobody wrote
                 for theirs, instead in _theirs(answer, [probe], by_hand).items():
                     told = f"PyTorch's own {theirs} made the result. {instead}"
             reject(f"On {probe.label}: {trouble[0]}", told)

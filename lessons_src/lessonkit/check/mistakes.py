@@ -28,6 +28,11 @@ class Mistake:
     repair: str = ""
     shares: str = ""
 
+    @property
+    def told(self):
+        """What a rejection says of it: the cause, and behind " | " what mends it."""
+        return f"{self.cause} | {self.repair}" if self.repair else self.cause
+
 
 def known(solution, text):
     """Return the mistakes of a text: blocks, each a cause and the lines that stand in the solution instead.

@@ -1,0 +1,265 @@
+"""What the sweep of a contract finds that no probe was written for, and what an answer may not do to the world."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lessonkit.check.comparing import examine
+from lessonkit.check.contract import Contract, of_a_layer, same_in_eval, sweep
+from lessonkit.check.core import NotYet, Probe, call
+from lessonkit.check.mistakes import instead, known
+from lessonkit.check.probing import Observed, observe
+from tests.helpers import draw
+
+ROWS = Contract({"x": "... D", "weight": "D"}, options=({}, {"eps": 0.1}), half=True, empty=True)
+FIRST = [call("3 rows of 5", draw(0, 3, 5), draw(1, 5), names=("x", "weight"))]
+
+
+def right(x, weight, eps=1e-5):
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    centered = wide - wide.mean(-1, keepdim=True)
+    var = centered.square().mean(-1, keepdim=True)
+    return (centered / torch.sqrt(var + eps) * weight).to(x.dtype)
+
+
+def reference(x, weight, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], weight.to(x.dtype), eps=eps)
+
+
+def told(answer, contract=ROWS, probes=FIRST, truth=reference, **more):
+    """Return what a rejection says, "" for an answer that is accepted."""
+    try:
+        examine(answer, "toy", probes, truth, contract=contract, **more)
+    except NotYet as error:
+        return str(error)
+    return ""
+
+
+def keeping():
+    sizes = {}
+
+    def answer(x, weight, eps=1e-5):
+        size = sizes.setdefault((x.shape, x.dtype, eps), x.detach().abs().sum())
+        return right(x, weight, eps) * (1 + (size - x.abs().sum()).detach())
+
+    return answer
+
+
+def when(condition, wrong):
+    """Return an answer that is right but where a condition on x holds."""
+    return lambda x, weight, eps=1e-5: (wrong if condition(x) else right)(x, weight, eps)
+
+
+def off(x, weight, eps=1e-5):
+    return right(x, weight, eps) + 1e-3
+
+
+def in_place(x, weight, eps=1e-5):
+    with torch.no_grad():
+        x.data.sub_(0.25)
+    return right(x, weight, eps)
+
+
+def setting(change):
+    def answer(x, weight, eps=1e-5):
+        change()
+        return right(x, weight, eps)
+
+    return answer
+
+
+BROKEN = {  # what the answer does: (the answer, words of what is told)
+    "wide rows": (when(lambda x: x.shape[-1] > 300, off), "D = 1100"),
+    "one row": (when(lambda x: x.dim() == 2 and len(x) == 1, off), "rows = 1"),
+    "many rows": (when(lambda x: x.dim() == 2 and len(x) > 16, off), "rows = 70"),
+    "no batch axis": (when(lambda x: x.dim() == 1, off), "front axes = 0"),
+    "five axes": (when(lambda x: x.dim() == 5, off), "front axes = 4"),
+    "a view": (
+        when(lambda x: not x.is_contiguous(), lambda x, w, eps=1e-5: right(x.view(x.shape), w, eps) + 1),
+        "memory",
+    ),
+    "float32 without a gradient": (
+        when(lambda x: x.dtype == torch.float32, lambda x, w, eps=1e-5: right(x.detach(), w, eps)),
+        "gradient of x",
+    ),
+    "half precision rounded early": (
+        when(
+            lambda x: x.dtype == torch.float16,
+            lambda x, w, eps=1e-5: right(x.double() * 2**20, w, eps).half() if eps < 1 else x,
+        ),
+        "float16",
+    ),
+    "a constant second derivative": (
+        lambda x, w, eps=1e-5: right(x, w, eps) + (x - x.detach()) * x.detach() * 0.1,
+        "gradient",
+    ),
+    "an option ignored": (lambda x, w, eps=1e-5: right(x, w), "eps=0.1"),
+    "kept by shape": (keeping(), "On x"),
+    "large numbers cut": (lambda x, w, eps=1e-5: right(x.clamp(-3e4, 3e4), w, eps), "large"),
+    "an outlier cut": (lambda x, w, eps=1e-5: right(x, w, eps).clamp(-30, 30), "outlier"),
+    "an empty batch refused": (when(lambda x: x.numel() == 0, lambda *_: 1 / 0), "ZeroDivisionError"),
+    "an input changed": (in_place, "changed its input"),
+    "a seed set": (setting(lambda: torch.manual_seed(3)), "random generator"),
+    "another default type": (setting(lambda: torch.set_default_dtype(torch.float64)), "default dtype"),
+    "gradients turned off": (setting(lambda: torch.set_grad_enabled(False)), "gradients are recorded"),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_promise_is_found(how):
+    answer, words = BROKEN[how]
+    before = torch.get_default_dtype(), torch.is_grad_enabled(), torch.random.get_rng_state()
+    text = told(answer)
+    assert words in text, text
+    assert before[:2] == (torch.get_default_dtype(), torch.is_grad_enabled())
+    assert torch.equal(before[2], torch.random.get_rng_state())
+
+
+def test_right_answers_pass_and_may_draw():
+    assert told(right) == "" and told(setting(lambda: (torch.rand(3), random.random()))) == ""
+
+
+def test_what_is_told_is_the_plainest_case():
+    text = told(when(lambda x: x.shape[-1] == 1100, off))
+    assert text.startswith("Not yet. On x (2, 1100), weight (1100,) (float64): the result")
+    assert text.endswith("It is right without: D = 1100.")
+
+
+def test_all_pairs_of_choices_come_together():
+    factors, cases = ROWS.factors(), [probe.run.args[1] for probe in sweep(ROWS)]
+    names = list(factors)
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            pairs = {(case[a], case[b]) for case in cases}
+            assert {(x, y) for x in factors[a] for y in factors[b]} <= pairs, (a, b)
+
+
+def test_an_endless_loop_stops_with_a_sentence():
+    def endless(x, weight, eps=1e-5):
+        while True:
+            try:
+                x = x + 0
+            except Exception:
+                pass
+
+    probe = replace(FIRST[0], seconds=0.3)
+    assert "it runs on and on. It was stopped after 0.3 seconds" in told(endless, probes=[probe])
+
+
+def test_no_probe_hands_out_what_it_keeps():
+    held = draw(5, 4)
+    probe = Probe("a tensor of its own", lambda answer: {"the result": answer(held).sum()})
+    spoil = lambda x: x.data.mul_(0)
+    assert "changed its input" in told(spoil, None, [probe], lambda x: x)
+    assert told(lambda x: x + 0, None, [probe], lambda x: x) == "", (
+        "and the next answer is judged as if nothing had been"
+    )
+
+
+def test_observing_and_comparing_are_two_halves():
+    """What was observed of an answer elsewhere gets the same verdict as the answer itself."""
+    for answer in (right, when(lambda x: x.dim() == 1, off), off):
+        seen = {}
+        for probe in [*FIRST, *sweep(ROWS)]:
+            seen[probe] = observe(probe, answer)
+        assert bool(told(Observed(lambda probe, seen=seen: seen.get(probe, {})))) == bool(told(answer))
+
+
+class Layer(nn.Module):
+    shared = None
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return right(x, self.weight)
+
+
+class Tied(Layer):
+    def __init__(self, width):
+        super().__init__(width)
+        self.work = lambda x: right(x, self.weight)
+
+    def forward(self, x):
+        return self.work(x)
+
+
+class Shared(Layer):
+    def forward(self, x):
+        type(self).shared = self.weight if type(self).shared is None else type(self).shared
+        return right(x, type(self).shared)
+
+
+class Moody(Layer):
+    def forward(self, x):
+        return right(x, self.weight if self.training else self.weight + 1)
+
+
+class NeverTrained(Layer):
+    def forward(self, x):
+        with torch.set_grad_enabled(x.requires_grad):
+            return super().forward(x)
+
+
+@pytest.mark.parametrize(
+    "cls, words", [(Tied, "deepcopy"), (Shared, "share"), (Moody, "eval()"), (NeverTrained, "first of a net")]
+)
+def test_what_every_layer_promises(cls, words):
+    offered = (lambda made: made(5), draw(6, 3, 5))
+    stages = [([*of_a_layer(*offered), same_in_eval(*offered)], "")]
+    assert words in told(cls, None, stages, Layer, kind="class") and not told(Layer, None, stages, Layer, kind="class")
+
+
+# ------------------------------------------------------------------------------------------- known mistakes, as lines
+
+
+def solution(x):
+    mean = x.mean(-1, keepdim=True)
+    total = 0
+    for row in x:
+        part = row.sum()
+        total = total + part
+    return x - mean, total
+
+
+@pytest.mark.parametrize(
+    "lines, expected",
+    [
+        ("mean = x.mean()", lambda x: (x - x.mean(), x.sum())),
+        ("part = row.sum() * 2", lambda x: (x - x.mean(-1, keepdim=True), 2 * x.sum())),
+        ("return x, total", lambda x: (x, x.sum())),
+        ("mean, total = x.amax(), 1.0", lambda x: (x - x.amax(), 1.0)),
+        ("del part\npart = 3", None),
+        ("y = x * 2\nreturn y, total", lambda x: (2 * x, x.sum())),
+        ("def solution(x, more=1): ...", lambda x: (x - x.mean(-1, keepdim=True), x.sum())),
+    ],
+)
+def test_lines_of_a_mistake_find_their_place(lines, expected):
+    x = draw(7, 2, 3)
+    if expected:
+        mine, theirs = instead(solution, lines)(x), expected(x)
+        assert all(
+            torch.allclose(torch.as_tensor(a).double(), torch.as_tensor(b).double())
+            for a, b in zip(mine, theirs, strict=True)
+        )
+    with pytest.raises(ValueError, match="changes nothing"):
+        instead(solution, "mean = x.mean(-1, keepdim=True)")
+
+
+def test_a_block_is_a_cause_a_repair_and_several_ways():
+    one, two = known(
+        solution,
+        """
+        # the mean is that of all rows. | Say -1.
+        mean = x.mean()
+        # or
+        mean = x.mean(0)
+        """,
+    )
+    assert (one.cause, one.repair, two.cause) == ("the mean is that of all rows.", "Say -1.", one.cause)
+    assert one.told == "the mean is that of all rows. | Say -1."
