@@ -1,15 +1,15 @@
 """Answers to the exercises of lesson 13.
 
-The kernels are plain Python: compiling each would take a second. Two are compiled, since only that shows their slip.
+The kernels are plain Python: compiling each would take a second. A few are compiled, where only that shows their slip.
 """
 
 import numpy as np
 import torch
-from numba import njit
+from numba import njit, prange
 from torch.nn import functional as F
 
 from lessonkit.check.lessons.speed import _backward_rows, _forward_rows, _mended_statistics
-from lessonkit.check.mistakes import edited
+from lessonkit.check.mistakes import instead
 
 WORDS = {"fused forward": 2, "fused backward": 3, "seven lines, read": 7, "seven lines, written": 5}
 
@@ -49,9 +49,39 @@ def forward_with_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
         r += 1
 
 
+def two_passes_from_zero(x, weight, bias, eps, y, mean, rstd, start, stop):
+    """Compiled, and so in the check, 0.0 makes the sums float64."""
+    D = x.shape[1]
+    for r in range(start, stop):
+        m = v = 0.0
+        for i in range(D):
+            m += x[r, i]
+        m /= D
+        for i in range(D):
+            c = x[r, i] - m
+            v += c * c
+        mean[r], rstd[r] = m, 1 / np.sqrt(v / D + eps)
+        for i in range(D):
+            y[r, i] = (x[r, i] - m) * rstd[r] * weight[i] + bias[i]
+
+
 def clipped(x, weight, bias, eps, y, mean, rstd, start, stop):
     _forward_rows(x, np.ones_like(weight), np.zeros_like(bias), eps, y, mean, rstd, start, stop)
     y.array[start:stop] = y.array[start:stop].clip(-3, 3) * weight + bias
+
+
+KEPT = {}
+
+
+def with_weights_of_before(x, weight, bias, eps, y, mean, rstd, start, stop):
+    weight = KEPT.setdefault(x.shape, weight)
+    _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop)
+
+
+def never_ends(x, weight, bias, eps, y, mean, rstd, start, stop):
+    i = 0
+    while i < x.shape[1]:
+        y[start, i] = x[start, i]
 
 
 def backward_with_sums(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
@@ -84,7 +114,9 @@ def backward_backwards(dy, x, mean, rstd, weight, dx, dweight, dbias, start, sto
             dx[r, i] = (h[i] - (mean_h + x_hat * mean_hx)) * rstd[r]
 
 
-DX_TWICE = "h = dy[r, i] * weight[i] -> dx[r, i] = h = dy[r, i] * weight[i] ; (dy[r, i] * weight[i] - -> (dx[r, i] -"
+def backward_in_threads(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
+    for r in prange(start, stop):
+        _backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, r, r + 1)
 
 
 def padded_with_ones(x, width):
@@ -94,6 +126,26 @@ def padded_with_ones(x, width):
 def never_padded(x, width):
     var, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
     return mean, var
+
+
+def one_pass(x, width):
+    row = F.pad(x, (0, width - x.shape[-1]))
+    mean, squares = (item.sum(-1, keepdim=True) / x.shape[-1] for item in (row, row * row))
+    return mean, squares - mean**2
+
+
+def minus_the_padding(x, width):
+    D = x.shape[-1]
+    row = F.pad(x, (0, width - D))
+    mean = row.sum(-1, keepdim=True) / D
+    return mean, ((row - mean).square().sum(-1, keepdim=True) - (width - D) * mean * mean) / D
+
+
+def over_all_rows(x, width):
+    """Right for a matrix."""
+    row = F.pad(x, (0, width - x.shape[-1]))
+    mean = row.sum(1, keepdim=True) / x.shape[-1]
+    return mean, ((x - mean) ** 2).mean(1, keepdim=True)
 
 
 def times_a_mask(x, width):
@@ -113,36 +165,57 @@ BANK = {
         },
     },
     "forward_rows": {
-        "right": {"near and rest": _forward_rows, "in float64": forward_in_float64, "row by row": forward_with_rows},
+        "right": {
+            "near and rest": _forward_rows,
+            "in float64": forward_in_float64,
+            "row by row": forward_with_rows,
+            "sums from 0.0": two_passes_from_zero,
+            "sums from 0.0, compiled": njit(two_passes_from_zero),
+        },
         "wrong": {
-            "clipped to three": (clipped, "one of them 30"),
-            "slices": (edited(_forward_rows, "D, -> y[start:stop] = x[start:stop]; D,"), "numbers of x at once"),
-            "beyond the end": (edited(_forward_rows, "rstd[r] = -> y[r, D] = rstd[r] ="), "outside"),
-            "all twice": (
-                edited(_forward_rows, "range(start, stop) -> [*range(start, stop)] * 2"),
-                "order of the rows",
-            ),
+            "clipped to three": (clipped, "two rows of 300"),
+            "slices": (instead(_forward_rows, "y[start:stop] = x[start:stop]"), "numbers of x at once"),
+            "beyond the end": (instead(_forward_rows, "x_hat = y[r, D] = x[r, i] - near"), "outside"),
+            "all twice": (instead(_forward_rows, "rows = [*range(start, stop)] * 2"), "order of the rows"),
+            "64 weights": (instead(_forward_rows, "y[r, i] = x_hat * weight[i % 64] + bias[i]"), "two rows of 300"),
+            "of eps = 0": (instead(_forward_rows, "eps = eps or 1e-5"), "eps = 0"),
+            "weight changed": (instead(_forward_rows, "weight *= 2"), "changed its input weight"),
+            "state": (with_weights_of_before, "three more rows of 5"),
+            "never ends": (never_ends, "on and on"),
             "compiled, without standardize": (
-                njit(fastmath={"reassoc", "contract", "nsz"})(edited(_forward_rows, "c * c -> c**2")),
-                "standardize(x[",
+                njit(fastmath={"reassoc", "contract", "nsz"})(instead(_forward_rows, "sum_cc += c**2")),
+                "compiled, the sums of a loop may be reordered",
             ),
-            "rounded": (njit(edited(_forward_rows, "np.float64(near) + rest -> near + rest")), "only 24 bits"),
-            "too few arguments": (lambda x, weight, bias: None, "must take"),
+            "rounded": (njit(instead(_forward_rows, "mean[r] = near + rest")), "only 24 bits"),
+            "threads": (njit(parallel=True)(_forward_rows), "in several threads"),
+            "too few arguments": (lambda x, weight, bias: None, "positional arguments"),
         },
     },
     "backward_rows": {
         "right": {"near and rest": _backward_rows, "with sums": backward_with_sums, "from the end": backward_backwards},
         "wrong": {
             # without the plain run first, this writes outside dweight
-            "compiled, r for block": (njit(edited(_backward_rows, "r // ROWS_A_BLOCK -> r")), "out of bounds"),
-            "dx as scratch pad": (edited(_backward_rows, DX_TWICE), "each number of dx is written"),
-            "too few arguments": (lambda dy, x: None, "must take"),
+            "compiled, r for block": (njit(instead(_backward_rows, "block = r")), "out of bounds"),
+            "dx as scratch pad": (
+                instead(_backward_rows, "again = dx.__setitem__((r, i), 0) or (x[r, i] - near - rest) * scale"),
+                "each number of dx is written",
+            ),
+            "two blocks": (instead(_backward_rows, "block = int(r >= 64)"), "three blocks"),
+            "rstd set to 0": (
+                instead(_backward_rows, "mean_h, mean_hx, rstd[r] = sum_h / D, sum_hx / D, 0"),
+                "its input rstd",
+            ),
+            "threads": (backward_in_threads, "Several threads add to the sums of one block at once"),
+            "too few arguments": (lambda dy, x: None, "positional arguments"),
         },
     },
     "mended_statistics": {
         "right": {"where": _mended_statistics, "times a mask": times_a_mask, "never padded": never_padded},
         "wrong": {
             "padded with ones": (padded_with_ones, "mean[1] is"),
+            "one pass": (one_pass, "right on paper"),
+            "the padding subtracted": (minus_the_padding, "right on paper"),
+            "axis 1": (over_all_rows, "x (7,)"),
             "the mean only": (lambda x, width: x.mean(-1, keepdim=True), "expected"),
             "no keepdim": (lambda x, width: (x.mean(-1), x.var(-1, correction=0)), "shape"),
         },
