@@ -208,7 +208,7 @@ def repaired_average(x, mask, norm):
     """Average of the normalized real tokens of each sentence.
 
     x: (B, T, C). mask: (B, T) bool, True for a real token; each sentence has at least one.
-    No number in the padding, nan and inf included, changes the average.
+    No number in the padding, nan and inf included, changes the average; a real nan does.
     norm: a layer that acts on each token by itself. Returns (B, C).
     """
     ### BEGIN SOLUTION
@@ -306,11 +306,11 @@ assert (
 # %% tags=["exercise"] id="ex-14-3"
 # Exercise 14.3 · ●●●○○ · 4 min
 def repaired_init(model):
-    """Initialize a model in place: weights of Linear and Embedding layers N(0, 0.02²),
-    biases of Linear layers 0.
+    """Initialize a model in place: weights of Linear and Embedding layers, classes made from
+    them included, N(0, 0.02²), biases of Linear layers 0.
 
-    All else stays as it was made: the model holds norms of several kinds, with any names and
-    any shapes, PyTorch's and other people's classes. Returns nothing.
+    All else stays as it was made, convolutions and norms of any name, shape and class too: the
+    parameters are the old objects, the mode and the random seed are not set. Returns nothing.
     """
     ### BEGIN SOLUTION
     for module in model.modules():
@@ -732,8 +732,8 @@ def offset(cls):
 
 
 def gradient(cls):
-    """True if the gradient of x agrees with F.layer_norm's, in float64, for a random gain
-    (trial) and a random gradient dy from above."""
+    """True if the gradient of x agrees with F.layer_norm's to 0.1 % at least, in float64, for
+    a random gain (trial) and a random gradient dy from above."""
     ### BEGIN SOLUTION
     x = draw(4, 5).requires_grad_()
     y, right = trial(cls, x)

@@ -7,10 +7,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.lessons import clinic as kit
-from lessonkit.check.mistakes import edited
+from lessonkit.check.mistakes import instead
 from tests.helpers import draw
 
-init, block, trail = (functools.partial(edited, right) for right in (kit._init, kit._Block, kit._Trail))
+init, block, trail = (functools.partial(instead, right) for right in (kit._init, kit._Block, kit._Trail))
 
 
 # ---- 14.1 repaired_pixels
@@ -84,6 +84,13 @@ def recursive(model):
             nn.init.constant_(model.bias, 0)
 
 
+def laplace(model):
+    kit._init(model)
+    for module in model.modules():
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            module.weight.data = torch.distributions.Laplace(0.0, 0.02 / 2**0.5).sample(module.weight.shape)
+
+
 # ---- 14.4 repaired_block
 class InALoop(kit._Block):
     def forward(self, x):
@@ -97,6 +104,22 @@ class OnAClone(kit._Block):
         stream = x.clone()
         stream += self.mix(self.norm1(x))
         return stream + self.mlp(self.norm2(stream))
+
+
+class OtherNames(kit._Block):
+    def __init__(self, D):
+        super().__init__(D)
+        self.ln1 = self.norm1
+        del self.norm1
+
+
+class PatientInEval(kit._Block):
+    def forward(self, x):
+        if self.training:
+            return super().forward(x)
+        h = self.norm1(x)
+        h = self.norm2(h + self.mix(h))
+        return h + self.mlp(h)
 
 
 class ScaledBack(kit._Block):
@@ -176,6 +199,13 @@ class Updating(kit._Trail):
         return (torch.stack(rows, -2) * self.weight + self.bias).to(x.dtype)
 
 
+class OtherTrailNames(kit._Trail):
+    def __init__(self, features, decay=0.5, eps=1e-5):
+        super().__init__(features, decay, eps)
+        self.gamma = self.weight
+        del self.weight
+
+
 class CarriedOn(kit._Trail):
     """Takes the last call's tokens for those before the first one of this call."""
 
@@ -187,15 +217,20 @@ class CarriedOn(kit._Trail):
         return super().forward(torch.cat([before, x], -2))[..., before.shape[-2] :, :]
 
 
-_FLATTENED = "torch.float32)) -> torch.float32)).flatten(0, -2) ; x.shape[-2] -> len(wide) ; (y * -> (y.view(x.shape) *"
-_W, _V = "w / w.sum(-1, keepdim=True)", "w @ var + (w * (m.mT - mu) ** 2).sum(-1, keepdim=True)"
+_FLATTENED = """
+wide = x.to(torch.promote_types(x.dtype, torch.float32)).flatten(0, -2)
+t = torch.arange(len(wide))
+y = x_hat.view(x.shape) * self.weight + self.bias
+"""
+_W = "past / past.sum(-1, keepdim=True)"
+_CLAMPED = "w = past / past.sum(-1, keepdim=True).clamp(min=1e-9)"
 
 BANK = {
     "repaired_pixels": {
         "right": {"movedim": kit._pixels, "rows of pixels": rows_of_pixels, "the formula over axis 1": over_axis_one},
         "wrong": {
             "axes swapped, then cut": (axes_swapped_then_cut, "expected"),
-            "an outlier clipped": (outlier_clipped, "64 channels, one of them far out"),
+            "an outlier clipped": (outlier_clipped, "one of them far out"),
         },
     },
     "repaired_average": {
@@ -213,18 +248,25 @@ BANK = {
     "repaired_init": {
         "right": {"two kinds": kit._init, "by attributes": by_attributes, "recursive": recursive},
         "wrong": {
-            "frozen": (init("for module -> model.requires_grad_(False)\n    for module"), "without requires_grad"),
-            "Xavier": (init("normal_(module.weight, std=0.02) -> xavier_uniform_(module.weight)"), "deviation 0.13"),
+            "frozen": (init("model.requires_grad_(False)"), "without gradients"),
+            "Xavier": (
+                init("nn.init.normal_(nn.init.xavier_uniform_(layer.weight)[:0])"),
+                "uniform, mean 0, deviation 0.08",
+            ),
+            "Laplace": (laplace, "not Gaussian"),
+            "in eval()": (init("model.eval()"), "in eval()"),
+            "a seed of its own": (init("torch.manual_seed(0)"), "set anew"),
         },
     },
     "repaired_block": {
         "right": {"two sums": kit._Block, "a loop": InALoop, "on a clone": OnAClone},
         "wrong": {
             "scaled back at the end": (ScaledBack, "silent"),
-            "stream detached": (block("x = x + -> x = x.detach() +"), "gradient of x"),
-            "half of each branch": (block("x + self -> x + 0.5 * self"), "random parameters"),
-            "in place": (block("x = x + self.mix -> x += self.mix"), "inplace operation"),
-            "other parameter names": (block("norm1 -> ln1"), "its parameters: yours is 'ln1.bias (4,)"),
+            "stream detached": (block("h = x.detach() + self.mix(self.norm1(x))"), "gradient of x"),
+            "half of each branch": (block("h = x + 0.5 * self.mix(self.norm1(x))"), "random parameters"),
+            "in place": (block("return h.add_(self.mlp(self.norm2(h)))"), "inplace operation"),
+            "other parameter names": (OtherNames, "its parameters: yours is 'ln1.bias (4,)"),
+            "the patient in eval()": (PatientInEval, "eval()"),
         },
     },
     "offset": {
@@ -237,7 +279,10 @@ BANK = {
     "gradient": {
         "right": {"grad": kit._gradient, "backward": gradient_by_backward, "gradcheck": gradient_by_gradcheck},
         "wrong": {
-            "PyTorch's alone": (edited(kit._gradient, "dx, dx_right, -> dx_right, dx_right,"), "lets every layer pass"),
+            "PyTorch's alone": (
+                instead(kit._gradient, "dx = torch.autograd.grad(right, x, dy, retain_graph=True)[0]"),
+                "Outputs agree",
+            ),
             "a sum": (lambda cls: kit._trial(cls, draw(8, 4, 5))[0].sum() == 0, "refuses every layer"),
         },
     },
@@ -245,8 +290,8 @@ BANK = {
         "right": {"the lesson's": kit._again, "in steps": again_in_steps, "with numbers": again_with_numbers},
         "wrong": {
             "the layer made anew": (
-                edited(kit._again, "torch.equal(layer( -> torch.equal(cls(5).double()("),
-                "expected",
+                instead(kit._again, "later = cls(5).double()(x.clone())"),
+                "asked again after other rows",
             )
         },
     },
@@ -255,18 +300,26 @@ BANK = {
             "the solution": kit._Trail,
             "update by update": Updating,
             "the formula": trail(
-                f"{_V} -> (w * ((wide.unsqueeze(-3) - mu[..., None]) ** 2).mean(-1)).sum(-1, keepdim=True)"
+                "v = (w * ((wide.unsqueeze(-3) - mu[..., None]) ** 2).mean(-1)).sum(-1, keepdim=True)"
             ),
-            "all in float64": trail("x.to(torch.promote_types(x.dtype, torch.float32)) -> x.double()"),
+            "all in float64": trail("wide = x.double()"),
+            "the bias first": trail(
+                "self.weight, self.bias = map(nn.Parameter, (torch.ones(features), torch.zeros(features)))"
+            ),
         },
         "wrong": {
             "axes in front flattened": (trail(_FLATTENED), "unlike mean"),
-            "without the token itself": (trail(f"tril() -> tril(-1) ; {_W} -> {_W}.clamp(min=1e-9)"), "decay 0"),
-            "a moving average": (trail(f"{_W} -> w * torch.where(t == 0, 1.0, 1 - self.decay)"), "worked example"),
-            "the first call's weights": (trail(f"{_W} -> vars(self).setdefault('kept', {_W})"), "that follow a call"),
-            "the trail of the call before": (CarriedOn, "tokens that follow a call"),
-            "other names": (trail("self.weight -> self.gamma ; self.bias -> self.beta"), "gamma (4,) of 1"),
-            "a learned decay": (trail("= decay, -> = nn.Parameter(torch.tensor(float(decay))),"), "decay"),
+            "without the token itself": (trail(f"past = powers.tril(-1)\n{_CLAMPED}"), "decay 0"),
+            "a moving average": (trail(f"w = {_W} * torch.where(t == 0, 1.0, 1 - self.decay)"), "worked example"),
+            "the first call's weights": (trail(f"w = vars(self).setdefault('kept', {_W})"), "after a call with four"),
+            "the trail of the call before": (CarriedOn, "after a call with four"),
+            "growing weights": (
+                trail("powers = ((self.decay or 1e-12) ** -t.to(wide.dtype)).expand(len(t), -1)"),
+                "inf - inf",
+            ),
+            "the last eight tokens": (trail("past = powers.tril().triu(-7)"), "T = 20"),
+            "other names": (OtherTrailNames, "gamma (4,) of 1"),
+            "a learned decay": (trail("self.decay = nn.Parameter(torch.tensor(float(decay)))"), "decay"),
         },
     },
 }
