@@ -171,7 +171,7 @@ def softmax(x):
 
     x: (..., D) float tensor; an entry of -inf gets the share 0 (no row is all -inf here).
     Returns a tensor of x's shape and dtype: entries from 0 to 1, each row sums to 1.
-    Gradients flow. Write it without F.softmax.
+    Gradients flow. Shares are as exact around 1,000 as around 0. Write it without F.softmax.
     """
     ### BEGIN SOLUTION
     largest = x.amax(-1, keepdim=True)  # (..., 1)

@@ -79,23 +79,6 @@ def examine(
     accept(f"Right: {right.format(answer=answer, count=len(probes)) if right else usual}.")
 
 
-def in_stages(answer, name, stages, reference, right, kind="class", *, by_hand=(), devices=False, contract=None):
-    flat = list(dict.fromkeys(m for s in stages for m in s[1]))
-    examine(
-        answer,
-        name,
-        [(s[0], s[2] if len(s) > 2 else "") for s in stages],
-        reference,
-        flat,
-        None,
-        kind,
-        by_hand=by_hand,
-        devices=devices,
-        right=right,
-        contract=contract,
-    )
-
-
 def _with(text, parts):
     """Return the text of an error with a line that says which parts are right so far; what mends it stays the last."""
     lines = text.split("\n")

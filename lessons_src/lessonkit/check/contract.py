@@ -19,9 +19,8 @@ from torch import nn
 from lessonkit.check.probing import Probe, draw, filled, gradients, quiet, raised
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
-ROOM = (
-    12  # times the error that the reference itself makes in the answer's number type, or under a rounding of its input
-)
+# times the error of the reference itself, in the answer's number type and under a rounding of its inputs
+ROOM = 30
 
 
 TINY = {F64: 1e-20, F32: 1e-10}  # the square of a rounding of numbers of order 1: what is left of a variance of 0
@@ -329,7 +328,8 @@ def of_a_layer(make, *inputs):
         return filled(make(cls).double(), seed)
 
     def given(scale=1.0):
-        return [scale * item if item.is_floating_point() else item.clone() for item in inputs]
+        other = [scale * item.flip(-1) if item.is_floating_point() else item.clone() for item in inputs]
+        return [item.clone() for item in inputs] if scale == 1 else other
 
     def alone(cls, seed=21):
         return fresh(cls, seed)(*given())
@@ -356,7 +356,10 @@ def of_a_layer(make, *inputs):
     def loaded(cls):
         layer = fresh(cls, 31)
         layer.load_state_dict(fresh(cls).state_dict())
-        return {"the output": _like(layer(*given()), alone(cls))}
+        other = fresh(cls, 31)
+        other.load_state_dict(fresh(cls).state_dict(), assign=True)
+        seen = {"the output with assign=True": _like(other(*given()), alone(cls))}
+        return {"the output": _like(layer(*given()), alone(cls))} | seen
 
     def frozen(cls):
         return {"the output": _like(fresh(cls).requires_grad_(False)(*given()), alone(cls))}

@@ -1,6 +1,6 @@
 """What a check module leans on, in one place: the names of the small modules beside this one."""
 
-from lessonkit.check.comparing import examine, in_stages
+from lessonkit.check.comparing import examine
 from lessonkit.check.differences import problem
 from lessonkit.check.mistakes import Mistake, known
 from lessonkit.check.observations import Raised
@@ -17,7 +17,7 @@ from lessonkit.check.probing import (
     raised,
     refusing,
 )
-from lessonkit.check.quizzes import choice, values
+from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import NotYet, YourTurn, accept, reject
 
 __all__ = [
@@ -29,13 +29,11 @@ __all__ = [
     "accept",
     "call",
     "call_layer",
-    "choice",
     "draw",
     "examine",
     "filled",
     "gradients",
     "in_float64",
-    "in_stages",
     "known",
     "observe",
     "problem",

@@ -26,7 +26,6 @@ class Mistake:
     cause: str
     answer: Callable
     repair: str = ""
-    shares: str = ""
 
     @property
     def told(self):
@@ -51,8 +50,6 @@ def known(solution, text):
         old head, its lines those of the body, and `...` leaves the body as it is. A def of a new name is added. `del
         name` removes the line that binds name.
     """
-    if isinstance(text, dict):
-        return _rows(solution, text)
     mistakes = []
     for block in re.split(r"\n\s*\n", textwrap.dedent(text).strip()):
         lines = block.splitlines()
@@ -61,29 +58,6 @@ def known(solution, text):
         ways = "\n".join(lines[len(comment) :]).split("# or\n")
         mistakes += [Mistake(cause, instead(solution, way), repair) for way in ways]
     return mistakes
-
-
-def _rows(solution, rows):
-    mistakes = []
-    for edits, told in rows.items():
-        cause, shares = (told, "") if isinstance(told, str) else told
-        mistakes.append(Mistake(cause, edited(solution, edits), shares=shares))
-    return mistakes
-
-
-def edited(solution, edits):
-    """Return what solution becomes when its text is edited ("old -> new ; old -> new"); ValueError if it cannot be."""
-    text = changed = _text(solution)
-    for edit in edits.split(" ; "):
-        old, arrow, new = edit.partition(" -> ")
-        if not arrow or " -> " in new:
-            raise ValueError(f"{solution.__name__}: {edit!r} is not an edit. Write it as 'old -> new'.")
-        if old not in changed:
-            raise ValueError(f"{solution.__name__} does not contain {old!r}. Copy the text from its source.")
-        changed = changed.replace(old, new)
-    if changed == text:
-        raise ValueError(f"{solution.__name__}: the edits {edits!r} change nothing. Remove the row.")
-    return _executed(solution, changed, edits)
 
 
 def instead(solution, lines):

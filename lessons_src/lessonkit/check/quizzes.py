@@ -100,16 +100,3 @@ def _as_number(given):
     if isinstance(each, list) and each and all(type(item) in (int, float) for item in each):
         return each[0] if max(each) - min(each) <= 1e-6 * abs(each[0]) else given
     return given
-
-
-def choice(answer, name, options):
-    """Check a prediction: answer is one of the keys of options, whose value is None if right and else says why not."""
-    announce(Mistake(why, option) for option, why in options.items() if why is not None)
-    refuse_dots(answer, name)
-    said = answer.strip().lower() if isinstance(answer, str) else None
-    chosen = next((option for option in options if option.lower() == said), None)
-    if chosen is None:
-        reject(f"check.{name} takes one of {', '.join(map(repr, options))}, not {plain_value(answer)}.")
-    if options[chosen] is not None:
-        reject(f"{chosen!r} is not what happens.", options[chosen])
-    accept(f"Right: {chosen!r}.")

@@ -764,7 +764,7 @@ def _own_class(cls):
     return {"the class": "PyTorch's nn.LayerNorm, or derived from it" if ready_made else "your own"}
 
 
-_OFFERED = (lambda cls: cls(5), draw(76, 3, 5, mean=3))  # a layer, and what goes in
+_OFFERED = (lambda cls: cls(5, eps=0.1), draw(76, 3, 5, mean=3))  # a layer, and what goes in
 _MODULE_STAGES = [
     ([Probe("LayerNorm", _own_class, why="This exercise is there to build it: derive the class from nn.Module.")], ""),
     (_STRUCTURE_PROBES, "names and shapes"),

@@ -13,6 +13,7 @@ from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import reject
 
 _STATS = ("mean", "var")
+_NAMES = ("running_mean", "running_var", "num_batches_tracked")
 
 
 # 6.1: statistics of channels
@@ -196,6 +197,16 @@ def _updates(label, momentum):
     return Probe(label, run, {"momentum": momentum})
 
 
+def _run_loaded(cls):
+    """A new one that has loaded the state of one with three batches goes on with the fourth."""
+    first, second = (cls(3, momentum=None, dtype=torch.float64) for _ in range(2))
+    for seed in (11, 12, 13):
+        first.update(draw(seed, 3), draw(seed + 20, 3).abs(), 5)
+    second.load_state_dict(first.state_dict())
+    second.update(draw(14, 3), draw(34, 3).abs(), 5)
+    return _stored(second)
+
+
 def _recording(made):
     """Return whether what has flowed into the buffers is part of a graph."""
     return {"whether a buffer requires a gradient": made.running_mean.requires_grad or made.running_var.requires_grad}
@@ -326,6 +337,7 @@ _RUNNING_STAGES = [
         "update",
     ),
     ([_updates("three updates without momentum", None)], "update"),
+    ([Probe("a fourth update after load_state_dict(), without momentum", _run_loaded)], "update"),
     ([Probe("a mean that has a gradient", _run_graph)], "update"),
 ]
 
@@ -611,9 +623,7 @@ def _run_one(cls):
     layer = _used(cls)
     seen = {"one row in train()": _outcome(layer, _MATRIX[:1])}
     seen |= {"one row of one step in train()": _outcome(layer, _SERIES[:1, :, :1])}
-    return seen | {
-        f"{name} after these refusals": getattr(layer, name).clone() for name in ("running_mean", "running_var")
-    }
+    return seen | {f"{name} after these refusals": getattr(layer, name).clone() for name in _NAMES}
 
 
 def _run_plain(cls):
@@ -766,6 +776,7 @@ def _regions(x, norm):
 
 def _region_probe(label, shape, seed, dtype=torch.float64, training=True, tolerance=1e-9):
     x = (draw(seed, *shape) * (1 + torch.arange(shape[2]).double()) + 3 * draw(seed + 1, shape[2])).to(dtype)
+    x = x.transpose(0, 1).contiguous().transpose(0, 1) if seed == 34 else x  # no view(-1, D) of it
 
     def run(answer):
         norm = _used(nn.BatchNorm1d, dtype, shape[2]).train(training)

@@ -71,6 +71,7 @@ _SHAPE_PROBES = [
     _sized("a kernel larger than the image, with stride 3", (2, 2), 5, stride=3),
     _sized("a kernel that does not fit one of the axes", (8, 2), 3),
     _sized("a dilated kernel that does not fit", (8, 8), 5, dilation=2),
+    _sized("three axes, the last one too short", (8, 8, 2), 3),
     _sized("a kernel that does not fit in spite of padding", (2, 2), 5, padding=1),
     _sized("padding larger than the kernel, and a stride larger than the image", (2, 3), 1, stride=9, padding=4),
     *(
@@ -187,15 +188,19 @@ def _odd():
         nn.Tanh(),
         nn.Conv2d(5, 7, (3, 1), padding=(1, 0)),
         nn.ReLU(),
-        nn.MaxPool2d(3, stride=2, padding=1),
+        nn.MaxPool2d(3, stride=2, padding=1, dilation=2),
         nn.Conv2d(7, 4, 2, dilation=2),
         nn.Flatten(),
     )
 
 
 def _pool_first():
-    same = nn.Conv2d(3, 3, 3, padding=1)  # its norm has the shape of the one before
-    return nn.Sequential(nn.MaxPool2d((1, 2)), nn.Conv2d(2, 3, 2), nn.Conv2d(3, 3, 2), nn.ReLU(), same)
+    relu, same = nn.ReLU(), _Conv(3, 3, 3, padding=1)  # the norm of same has the shape of the one before
+    return nn.Sequential(nn.MaxPool2d((1, 2)), nn.Conv2d(2, 3, 2), nn.Conv2d(3, 3, 2), relu, same, relu)
+
+
+class _Conv(nn.Conv2d):
+    """A kind of nn.Conv2d."""
 
 
 def _described(net):
@@ -438,14 +443,15 @@ def _small_probe(label, size, classes=None):
         seen = {f"the shape of {n}": tuple(state[n].shape) if n in state else "missing" for n in _NAMES}
         net = _filled(net)
         calls, images = [], draw(80, 2, 3, *size).requires_grad_()
-        net.register_forward_hook(lambda *_: calls.append(1))
+        for module in (net, *(getattr(net, name, net) for name in ("conv1", "norm1", "conv2", "norm2", "dense"))):
+            module.register_forward_hook(lambda *_: calls.append(1))
         given = images.clone()
         try:
             logits = net(given)
         except Exception as error:  # the shapes above tell one RuntimeError from another
             return seen | {"the logits": raised(error)}
         seen |= {"images after the call": given.detach(), "the logits": logits}
-        return seen | {"how often a forward hook was called": len(calls)}
+        return seen | {"how often six forward hooks were called": len(calls)}
 
     return Probe(label, run, {"size": size} | ({"classes": classes} if classes else {}))
 

@@ -241,8 +241,15 @@ _PARTS = Contract(
     dict.fromkeys(("mean_a", "var_a", "mean_b", "var_b"), "..."),
     returns=_PAIR,
     use=_of_parts,
-    options=({"n": 3, "m": 5}, {"n": 4, "m": 4}, {"n": 64, "m": 704}, {"n": 100_000, "m": 2}),
+    options=(
+        {"n": 3, "m": 5},
+        {"n": 4, "m": 4},
+        {"n": 64, "m": 704},
+        {"n": 100_000, "m": 2},
+        {"n": 100_000, "m": 100_000},
+    ),
     valid=dict.fromkeys(("var_a", "var_b"), torch.square),
+    values=("ordinary", "offset", "small", "outlier", "constant"),
 )
 
 

@@ -440,6 +440,7 @@ _LOGIT_PROBES = [
     Probe("a new module after one call", _trained),
     Probe("a module with other parameters", _same_again),
     Probe("a float64 module", _shape_of_logits(torch.float64)),
+    Probe("a bfloat16 module", _shape_of_logits(torch.bfloat16)),
 ]
 
 _LOGIT_MISTAKES = known(

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import call, draw, examine, in_float64, known, values
+from lessonkit.check.core import Probe, call, draw, examine, in_float64, known, values
 
 INF = math.inf
 
@@ -25,6 +25,12 @@ def _softmax(x):
 
 _NARROW = torch.float32
 
+
+def _masked(answer):
+    rows = _rows([0, -60, -INF], [-30000, -30001, -INF])
+    return {"the shares of the masked entries": tuple(answer(rows)[:, 2].tolist())}
+
+
 _SOFTMAX_PROBES = [
     # 1e-12: float64 rounds at 1e-16, logarithms of rows around 900 cost three digits more
     call("the row 1, 2, 3", torch.tensor([1.0, 2, 3], dtype=torch.float64), tolerance=1e-12),
@@ -37,6 +43,7 @@ _SOFTMAX_PROBES = [
     # float32 numbers around 1000 lie 6e-5 apart: so coarse is a logarithm of the sum, and no sum of exponentials
     call("a float32 row of two numbers 1000", _rows([1000, 1000], dtype=_NARROW), tolerance=1e-6),
     call("a row with a masked entry, -inf", _rows([0.5, -INF, 1, 2.5]), tolerance=1e-12),
+    Probe("a masked entry beside entries of -60 and -30,000", _masked),
     # A share of 1 without rounding, in every way of writing it: here any eps in the sum shows.
     call("rows of one entry", draw(6, 3, 1), tolerance=0.0, gradient=False),
 ]
@@ -217,7 +224,7 @@ def _temperature(gap, odds):
 
 _TEMPERATURE_PROBES = [  # 1e-6: a logarithm in float32 is a right answer
     call(f"gap = {gap}, odds = {odds}", gap, odds, names=("gap", "odds"), tolerance=1e-6)
-    for gap, odds in ((2.0, 9.0), (1.0, 10.0), (0.5, 3.0), (6.0, 1.5), (1.0, 1000.0))
+    for gap, odds in ((2.0, 9.0), (1.0, 10.0), (0.5, 3.0), (6.0, 1.5), (1.0, 1000.0), (1e4, 1.5), (1.0, 1e12))
 ]
 
 _TEMPERATURE_MISTAKES = known(
@@ -287,8 +294,13 @@ _JACOBIAN_PROBES = [
         "a batch of 2 rows": F.softmax(draw(11, 2, 3), -1),
         "a square batch, 4 rows of 4": F.softmax(draw(12, 4, 4), -1),
         "a batch of sequences, (2, 3, 4)": F.softmax(draw(13, 2, 3, 4), -1),
+        "shares from 1e-7 up": F.softmax(_rows(0, -4, -9, -16), -1),
     }.items()
 ]
+_JACOBIAN_PROBES.append(
+    # bfloat16 rounds shares at 2^-9
+    call("bfloat16 shares", F.softmax(draw(15, 2, 3), -1).bfloat16(), names=("p",), gradient=False, tolerance=2e-2)
+)
 
 _JACOBIAN_MISTAKES = known(
     _jacobian,

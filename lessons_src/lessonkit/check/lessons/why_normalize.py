@@ -62,6 +62,7 @@ _SURVIVALS = [
     _survival("layers that keep 40 % of the signal at weight scale 1", 0.4),
     # its signal lives from 0.793 to 0.953: between two steps of a quarter
     _survival("layers that keep 115 % of the signal at weight scale 1", 1.15),
+    _survival("layers that keep 132 % of the signal at weight scale 1", 1.32),
     _survival("low = 4, high = 30 and layers that keep 10 % at weight scale 1", 0.1, 4.0, 30.0),
 ]
 
@@ -129,7 +130,7 @@ _SCALES = known(
 
 def find_scale(answer):
     """Check a function rms_after -> weight scale at which the signal lives; graded on what survives (lesson 1)."""
-    tried = "layers that keep 71 %, 97 %, 40 %, 115 % and 10 % of a signal"
+    tried = "layers that keep 71 %, 97 %, 40 %, 115 %, 132 % and 10 % of a signal"
     examine(answer, "find_scale", _SURVIVALS, _find_scale, _SCALES, tried=tried)
 
 
