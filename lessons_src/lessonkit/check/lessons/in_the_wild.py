@@ -59,8 +59,8 @@ _SCALED = (  # a learned vector is added, and a number multiplied, before the ga
     "y = Mul(c, gain)"
 )
 _ROOTS = (  # no norms: roots of a constant, the input, a product, two computed numbers, a vector added; a reciprocal
-    "o = Sqrt(part) ; f = Mul(x, part) ; g = Sqrt(f) ; j = Add(f, g) ; l = Sqrt(j) ; e = Add(x, bias) ; z = Sqrt(e) ; "
-    "c = Add(x, zero) ; k = Tanh(c) ; i = Sqrt(x) ; h = Add(eps, zero) ; n = Sqrt(h) ; b = Add(x, eps) ; d = Reciprocal(b)"
+    "b = Add(x, eps) ; d = Reciprocal(b) ; o = Sqrt(part) ; f = Mul(x, part) ; g = Sqrt(f) ; j = Add(f, g) ; l = Sqrt(j) ; e = Add(x, bias) ; z = Sqrt(e) ; "
+    "c = Add(x, zero) ; k = Tanh(c) ; i = Sqrt(x) ; h = Add(zero, eps) ; n = Sqrt(h)"
 )
 
 
@@ -379,7 +379,7 @@ _ends = torch.full((1, 2048), 256)  # a file of padding but for its ends, so tha
 _ends[0, :20], _ends[0, -20:] = _bytes(1)[0, :20], _bytes(1)[0, -20:]
 _TYPER_PROBES = [  # float32: sums of 1,280 products are off by some 1e-5
     Probe("a file of random bytes, all weights random", _run(_bytes(1), gradient=True), tolerance=1e-4),
-    Probe("two files and a norm that turns its last axis round", _run(_bytes(2), _Marked), tolerance=1e-4),
+    Probe("three files and a norm that turns its last axis round", _run(_bytes(3), _Marked), tolerance=1e-4),
     Probe("a file that is padding but for its ends", _run(_ends), tolerance=1e-4),
     Probe("no file at all", _run(_bytes(0))),
 ]
