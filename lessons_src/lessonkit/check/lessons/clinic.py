@@ -969,6 +969,6 @@ _TRAIL_MISTAKES = known(
 
 def trail_norm(answer):
     """Check a module TrailNorm(features, decay=0.5, eps=1e-5) on x (..., T, D) (lesson 14)."""
-    tried = "five decays, unlike tokens, 1 to 200 of them, small rows, an offset, four dtypes, eval(), gradients"
+    tried = "several decays, unlike tokens, 1 to 200 of them, small rows, an offset, four dtypes, eval(), gradients"
     how = {"tried": tried, "contract": _TRAIL_CONTRACT, "kind": "class"}
     examine(answer, "trail_norm", _TRAIL_STAGES, _Trail, _TRAIL_MISTAKES, **how)
