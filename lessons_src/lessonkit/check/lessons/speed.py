@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numba import float32
+from numba.extending import typeof_impl
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract
@@ -80,9 +82,11 @@ class _Float32(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc, method, *numbers, out=None):  # out comes from +=
         same = (_Float32, np.float32)
-        numbers = [np.float32(item) if isinstance(item, same) else np.float64(item) for item in numbers]
-        result = ufunc(*numbers)
+        result = ufunc(*(np.float32(item) if isinstance(item, same) else np.float64(item) for item in numbers))
         return _Float32(result) if isinstance(result, np.float32) else result
+
+
+typeof_impl.register(_Float32)(lambda number, context: float32)  # compiled helpers take it, as standardize does
 
 
 class _Watched(_ByNumber):
