@@ -144,7 +144,7 @@ BANK = {
             "never ends": (never_ends, "on and on"),
             "compiled, without standardize": (
                 njit(fastmath={"reassoc", "contract", "nsz"})(instead(_forward_rows, "sum_cc += c**2")),
-                "compiled, the sums of a loop may be reordered",
+                "the sums of a loop may be reordered",
             ),
             "rounded": (njit(instead(_forward_rows, "mean[r] = near + rest")), "only 24 bits"),
             "threads": (njit(parallel=True)(_forward_rows), "in several threads"),
@@ -180,14 +180,14 @@ BANK = {
             "padded with ones": (padded_with_ones, "mean[1] is"),
             "one pass": (
                 instead(_mended_statistics, "var = (row * row).sum(-1, keepdim=True) / D - mean**2"),
-                "right on paper",
+                "Right on paper",
             ),
             "the padding subtracted": (
                 instead(
                     _mended_statistics,
                     "c = row - mean; var = (c * c).sum(-1, keepdim=True) / D - (width - D) / D * mean**2",
                 ),
-                "right on paper",
+                "Right on paper",
             ),
             "axis 1": (instead(_mended_statistics, "mean = row.sum(1, keepdim=True) / D"), "x (7,)"),
             "the mean only": (lambda x, width: x.mean(-1, keepdim=True), "expected"),
