@@ -332,7 +332,7 @@ def standardize(value, near, rest, rstd):
 #
 # ## 13.4 The forward pass in three loops
 #
-# How many loops? Three here: the first brings the row from memory, the others find it in the cache. The first is given, with its result **near**, the mean as float32 can hold it. (`number(…)` makes a number of x's type: with a plain `0.0` the loop computes in float64.)
+# How many loops? Three here: the first brings the row from memory, the others find it in the cache. The first is given, with its result **near**, the mean as float32 can hold it. (`number(…)` makes a number of x's type: with a plain `0.0` the compiled loop computes in float64.)
 #
 # **Second loop:** add up $c = x - \text{near}$ and $c^2$. The mean of $c$ is `rest`, which near lacks, and the variance is $\mathrm{mean}(c^2) - \text{rest}^2$.
 #
@@ -350,10 +350,10 @@ def standardize(value, near, rest, rstd):
 def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
     """LayerNorm of the rows start, …, stop - 1, written into y, mean and rstd.
 
-    x, y: (rows, D), NumPy arrays of one dtype; weight, bias: (D,).
+    x, y: (rows, D), NumPy arrays, both float32 or both float64; weight, bias: (D,).
     mean: (rows,), float64; rstd: (rows,), 1 / sqrt(var + eps).
-    One number at a time: x[r, i], read at most three times; y[r, i] is written once. Each row
-    is finished before the next is begun. x stays as it is.
+    One number at a time: x[r, i], read at most three times; y[r, i], written once. Each row is
+    finished before the next is begun, in one thread. The inputs stay as they are.
     Write the mean as np.float64(near) + rest: two float32 would round it.
     """
     D = x.shape[1]
@@ -433,11 +433,11 @@ assert add_ones(20_000_000) == 2**24 and in_blocks == 20_000_000
 def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     """Gradients of the rows start, …, stop - 1: into dx, and into the sums of each row's block.
 
-    dy, x, dx: (rows, D) of one dtype; mean: (rows,) float64; rstd: (rows,); weight: (D,).
-    dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what they hold in number
+    dy, x, dx: (rows, D), all float32 or all float64; mean: (rows,), float64; rstd: (rows,).
+    weight: (D,); dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what they hold in number
         r // ROWS_A_BLOCK, here called block.
-    One number at a time: x[r, i], read at most three times; dx[r, i] is written once. Each row
-    is finished before the next is begun. scale is rstd[r], looked up once for the row.
+    One number at a time: x[r, i], read at most three times; dx[r, i], written once. Each row is
+    finished before the next is begun, in one thread. The inputs stay as they are.
     """
     D = x.shape[1]
     number = x.dtype.type
@@ -698,8 +698,8 @@ for D, offset in ((1024, 0), (1024, 3), (700, 0), (700, 3)):
 def mended_statistics(x, width):
     """Mean and biased variance of the rows of x (..., D), read in one piece of width >= D.
 
-    Returns (mean, var), both (..., 1). No number beyond the end of the row may count, whatever
-    the row holds. float32 keeps its digits far from zero.
+    Returns (mean, var), both (..., 1), through which gradients flow. No number beyond the end of
+    the row may count, and each of the row must, also nan. Far from zero float32 keeps its digits.
     """
     ### BEGIN SOLUTION
     D = x.shape[-1]

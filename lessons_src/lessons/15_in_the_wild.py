@@ -151,6 +151,7 @@ print(*graph.node[at - 1 : at + 1], sep="\n")  # neighbors here, but not in ever
 # Exercise 15.1 · ●●●○○ · 5 min
 def epsilons(graph):
     """List the eps of each norm in a graph, in the order of their roots; empty if it has none.
+    The graph stays as it is.
 
     graph.node: its operations, each with .op_type ("Sqrt") and lists of names .input, .output.
     A norm is a Sqrt of an Add of two: a constant of one number, first or second, and a

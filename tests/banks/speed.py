@@ -8,26 +8,11 @@ import torch
 from numba import njit, prange
 from torch.nn import functional as F
 
+import fromscratch
 from lessonkit.check.lessons.speed import _backward_rows, _forward_rows, _mended_statistics
 from lessonkit.check.mistakes import instead
 
 WORDS = {"fused forward": 2, "fused backward": 3, "seven lines, read": 7, "seven lines, written": 5}
-
-
-def forward_in_float64(x, weight, bias, eps, y, mean, rstd, start, stop):
-    D = x.shape[1]
-    for r in range(start, stop):
-        mu = 0.0
-        for i in range(D):
-            mu += np.float64(x[r, i])
-        mu /= D
-        var = 0.0
-        for i in range(D):
-            var += (x[r, i] - mu) ** 2
-        scale = (var / D + eps) ** -0.5
-        for i in range(D):
-            y[r, i] = (x[r, i] - mu) * scale * weight[i] + bias[i]
-        mean[r], rstd[r] = mu, scale
 
 
 def forward_with_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
@@ -63,11 +48,6 @@ def two_passes_from_zero(x, weight, bias, eps, y, mean, rstd, start, stop):
         mean[r], rstd[r] = m, 1 / np.sqrt(v / D + eps)
         for i in range(D):
             y[r, i] = (x[r, i] - m) * rstd[r] * weight[i] + bias[i]
-
-
-def clipped(x, weight, bias, eps, y, mean, rstd, start, stop):
-    _forward_rows(x, np.ones_like(weight), np.zeros_like(bias), eps, y, mean, rstd, start, stop)
-    y.array[start:stop] = y.array[start:stop].clip(-3, 3) * weight + bias
 
 
 KEPT = {}
@@ -128,26 +108,6 @@ def never_padded(x, width):
     return mean, var
 
 
-def one_pass(x, width):
-    row = F.pad(x, (0, width - x.shape[-1]))
-    mean, squares = (item.sum(-1, keepdim=True) / x.shape[-1] for item in (row, row * row))
-    return mean, squares - mean**2
-
-
-def minus_the_padding(x, width):
-    D = x.shape[-1]
-    row = F.pad(x, (0, width - D))
-    mean = row.sum(-1, keepdim=True) / D
-    return mean, ((row - mean).square().sum(-1, keepdim=True) - (width - D) * mean * mean) / D
-
-
-def over_all_rows(x, width):
-    """Right for a matrix."""
-    row = F.pad(x, (0, width - x.shape[-1]))
-    mean = row.sum(1, keepdim=True) / x.shape[-1]
-    return mean, ((x - mean) ** 2).mean(1, keepdim=True)
-
-
 def times_a_mask(x, width):
     D = x.shape[-1]
     row = F.pad(x, (0, width - D))
@@ -167,13 +127,13 @@ BANK = {
     "forward_rows": {
         "right": {
             "near and rest": _forward_rows,
-            "in float64": forward_in_float64,
+            "of the lesson": fromscratch.forward_rows,
             "row by row": forward_with_rows,
             "sums from 0.0": two_passes_from_zero,
             "sums from 0.0, compiled": njit(two_passes_from_zero),
         },
         "wrong": {
-            "clipped to three": (clipped, "two rows of 300"),
+            "clipped": (instead(_forward_rows, "x_hat = min(9.0, (x[r, i] - near - rest) * scale)"), "two rows of 300"),
             "slices": (instead(_forward_rows, "y[start:stop] = x[start:stop]"), "numbers of x at once"),
             "beyond the end": (instead(_forward_rows, "x_hat = y[r, D] = x[r, i] - near"), "outside"),
             "all twice": (instead(_forward_rows, "rows = [*range(start, stop)] * 2"), "order of the rows"),
@@ -184,7 +144,7 @@ BANK = {
             "never ends": (never_ends, "on and on"),
             "compiled, without standardize": (
                 njit(fastmath={"reassoc", "contract", "nsz"})(instead(_forward_rows, "sum_cc += c**2")),
-                "compiled, the sums of a loop may be reordered",
+                "the sums of a loop may be reordered",
             ),
             "rounded": (njit(instead(_forward_rows, "mean[r] = near + rest")), "only 24 bits"),
             "threads": (njit(parallel=True)(_forward_rows), "in several threads"),
@@ -192,7 +152,12 @@ BANK = {
         },
     },
     "backward_rows": {
-        "right": {"near and rest": _backward_rows, "with sums": backward_with_sums, "from the end": backward_backwards},
+        "right": {
+            "near and rest": _backward_rows,
+            "of the lesson": fromscratch.backward_rows,
+            "with sums": backward_with_sums,
+            "from the end": backward_backwards,
+        },
         "wrong": {
             # without the plain run first, this writes outside dweight
             "compiled, r for block": (njit(instead(_backward_rows, "block = r")), "out of bounds"),
@@ -213,9 +178,18 @@ BANK = {
         "right": {"where": _mended_statistics, "times a mask": times_a_mask, "never padded": never_padded},
         "wrong": {
             "padded with ones": (padded_with_ones, "mean[1] is"),
-            "one pass": (one_pass, "right on paper"),
-            "the padding subtracted": (minus_the_padding, "right on paper"),
-            "axis 1": (over_all_rows, "x (7,)"),
+            "one pass": (
+                instead(_mended_statistics, "var = (row * row).sum(-1, keepdim=True) / D - mean**2"),
+                "Right on paper",
+            ),
+            "the padding subtracted": (
+                instead(
+                    _mended_statistics,
+                    "c = row - mean; var = (c * c).sum(-1, keepdim=True) / D - (width - D) / D * mean**2",
+                ),
+                "Right on paper",
+            ),
+            "axis 1": (instead(_mended_statistics, "mean = row.sum(1, keepdim=True) / D"), "x (7,)"),
             "the mean only": (lambda x, width: x.mean(-1, keepdim=True), "expected"),
             "no keepdim": (lambda x, width: (x.mean(-1), x.var(-1, correction=0)), "shape"),
         },

@@ -648,8 +648,8 @@ scaled = x_hat if self.weight is None else x_hat + (x_hat * self.weight - x_hat)
 # forgets the gradient from above
 return _in_backward(y.to(x.dtype), torch.ones_like)
 
-# has a gradient that is off by 0.3 %
-y = 1.003 * (scaled + self.bias) - 0.003 * (scaled + self.bias).detach()
+# has a gradient that is off by 0.2 %
+y = 1.002 * (scaled + self.bias) - 0.002 * (scaled + self.bias).detach()
 """,
 )
 _AGAIN_PROBES = _against(
@@ -754,8 +754,8 @@ _GRADIENT_MISTAKES = known(
     # the gains are those of a new layer, 1, and hide a gain in the wrong place. | trial gives a layer random ones.
     y, right = cls(5).double()(x), F.layer_norm(x, (5,))
 
-    # the tolerance is too large: a gradient that is off by 0.3 % passes. In float64 the two agree to 1e-9.
-    return torch.allclose(dx, dx_right, rtol=0.01, atol=0.01)
+    # the tolerance is too large: a gradient that is off by 0.2 % passes. In float64 the two agree to 1e-9.
+    return torch.allclose(dx, dx_right, rtol=0, atol=0.01)
     # or
     return torch.allclose(dx, dx_right, rtol=0.1, atol=0.1)
     """,
@@ -969,6 +969,6 @@ _TRAIL_MISTAKES = known(
 
 def trail_norm(answer):
     """Check a module TrailNorm(features, decay=0.5, eps=1e-5) on x (..., T, D) (lesson 14)."""
-    tried = "five decays, unlike tokens, 1 to 200 of them, small rows, an offset, four dtypes, eval(), gradients"
+    tried = "several decays, unlike tokens, 1 to 200 of them, small rows, an offset, four dtypes, eval(), gradients"
     how = {"tried": tried, "contract": _TRAIL_CONTRACT, "kind": "class"}
     examine(answer, "trail_norm", _TRAIL_STAGES, _Trail, _TRAIL_MISTAKES, **how)

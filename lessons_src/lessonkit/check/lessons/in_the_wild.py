@@ -59,8 +59,8 @@ _SCALED = (  # a learned vector is added, and a number multiplied, before the ga
     "y = Mul(c, gain)"
 )
 _ROOTS = (  # no norms: roots of a constant, the input, a product, two computed numbers, a vector added; a reciprocal
-    "o = Sqrt(part) ; f = Mul(x, part) ; g = Sqrt(f) ; j = Add(f, g) ; l = Sqrt(j) ; e = Add(x, bias) ; z = Sqrt(e) ; "
-    "c = Add(x, zero) ; k = Tanh(c) ; i = Sqrt(x) ; h = Add(eps, zero) ; n = Sqrt(h) ; b = Add(x, eps) ; d = Reciprocal(b)"
+    "b = Add(x, eps) ; d = Reciprocal(b) ; o = Sqrt(part) ; f = Mul(x, part) ; g = Sqrt(f) ; "
+    "j = Add(f, g) ; l = Sqrt(j) ; e = Add(x, bias) ; z = Sqrt(e) ; c = Add(x, zero) ; k = Tanh(c) ; i = Sqrt(x) ; h = Add(zero, eps) ; n = Sqrt(h)"
 )
 
 
@@ -232,7 +232,10 @@ _LAYERS = [
     ((0, 1), (1, 5), (4, 3, 5), 155),  # BatchNorm
     ((2,), (1, 1), (5, 4, 6), 156, (1, 6)),  # one bias for all, a gain for each feature
 ]
-_ALIKE = "apart from constants the layer got one and the same tensor, which cannot show what a change does. Add 1 to a single number of a copy: y = x is none, y = x.clone() is, and float32 loses a much smaller step."
+_ALIKE = (
+    "apart from constants the layer got one and the same tensor, which cannot show what a change does. "
+    "Add 1 to a single number of a copy: y = x is none, y = x.clone() is, and float32 loses a much smaller step."
+)
 _STEP = "the change is too small: float32 or a tolerance loses such a step next to the number. Add 1."
 _ASK_MISTAKES = known(
     _ask,
@@ -379,7 +382,7 @@ _ends = torch.full((1, 2048), 256)  # a file of padding but for its ends, so tha
 _ends[0, :20], _ends[0, -20:] = _bytes(1)[0, :20], _bytes(1)[0, -20:]
 _TYPER_PROBES = [  # float32: sums of 1,280 products are off by some 1e-5
     Probe("a file of random bytes, all weights random", _run(_bytes(1), gradient=True), tolerance=1e-4),
-    Probe("two files and a norm that turns its last axis round", _run(_bytes(2), _Marked), tolerance=1e-4),
+    Probe("three files and a norm that turns its last axis round", _run(_bytes(3), _Marked), tolerance=1e-4),
     Probe("a file that is padding but for its ends", _run(_ends), tolerance=1e-4),
     Probe("no file at all", _run(_bytes(0))),
 ]
@@ -519,7 +522,7 @@ def _offset(inputs, text):
     uneven = (offset.amax(-1) - offset.amin(-1)).max() > 1e-6 * far.abs().max()
     causes = {
         "every row that the layer got is of equal numbers, and gives zeros by every formula. Use rows that vary.": equal,
-        "one input does not tell: the layer has a gain and a bias that you do not know, and one pass need not make nan. Compare the layer with itself, on the same rows with and without an offset.": not offset.any(),
+        "one input does not tell: gain and bias are unknown, and one pass need not make nan. Compare the layer with itself, on the same rows with and without an offset.": not offset.any(),
         "the two inputs differ by other numbers at other places. Take the same rows twice, and add the SAME number to a whole row, which alone leaves a norm as it was.": uneven,
         "so large an offset swallows the row itself, since float32 keeps 7 digits. 1e4 is enough.": size > 1e5,
         "the offset is too small: its square has to use up the 7 digits of float32, also where eps = 0.001 is added. Take 1e4.": small,

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numba import float32
+from numba.extending import typeof_impl
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract
@@ -36,7 +38,7 @@ def words_moved(answer):
 
 
 # ---- kernels, as plain Python
-class _ByNumber:
+class _ByNumber(np.lib.mixins.NDArrayOperatorsMixin):
     """What is used one number at a time: anything done to all of it at once is refused."""
 
     _at_once = "a whole row at once. Take one number at a time: x[r, i]"
@@ -44,12 +46,7 @@ class _ByNumber:
     def _refuse(self, *args, **kwargs):
         raise TypeError(self._at_once)
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = _refuse
-    __iadd__ = __isub__ = __imul__ = __itruediv__ = __neg__ = __matmul__ = __float__ = __array__ = _refuse
-    __array_ufunc__ = None
-
-    def __getattr__(self, name):
-        self._refuse()
+    __getattr__ = __array_ufunc__ = __array_function__ = __array__ = __float__ = _refuse
 
 
 class _Row(_ByNumber):
@@ -57,10 +54,10 @@ class _Row(_ByNumber):
 
     def __init__(self, matrix, r):
         self.matrix, self.r = matrix, r
-        self.shape, self.dtype, self.size, self.ndim = matrix.shape[1:], matrix.dtype, matrix.shape[1], 1
+        self.shape, self.dtype = matrix.shape[1:], matrix.dtype
 
     def __len__(self):
-        return self.size
+        return self.shape[0]
 
     def __getitem__(self, i):
         return self.matrix[self.r, i]
@@ -80,9 +77,11 @@ class _Float32(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc, method, *numbers, out=None):  # out comes from +=
         same = (_Float32, np.float32)
-        numbers = [np.float32(item) if isinstance(item, same) else np.float64(item) for item in numbers]
-        result = ufunc(*numbers)
+        result = ufunc(*(np.float32(item) if isinstance(item, same) else np.float64(item) for item in numbers))
         return _Float32(result) if isinstance(result, np.float32) else result
+
+
+typeof_impl.register(_Float32)(lambda number, context: float32)  # compiled helpers take it, as standardize does
 
 
 class _Watched(_ByNumber):
@@ -91,7 +90,7 @@ class _Watched(_ByNumber):
     def __init__(self, name, array, trail):
         self.name, self.array, self.trail = name, array, trail
         self.count = {what: np.zeros(array.shape, int) for what in ("read", "written")}
-        self.shape, self.dtype, self.ndim, self.size = array.shape, array.dtype, array.ndim, array.size
+        self.shape, self.dtype = array.shape, array.dtype
         self._at_once = f"several numbers of {name} at once. Take one at a time: {name}[r, i]"
 
     def __len__(self):
@@ -128,13 +127,13 @@ def _plain(answer):
     return getattr(answer, "py_func", answer)
 
 
-def _kernel_probe(label, make, part, watched, *, seconds=5.0, compiled=False, tolerance=1e-9, offset=0.0, why=""):
+def _kernel_probe(label, make, part, watched, compiled, **more):
     """Return a Probe: what a kernel writes, which inputs it changes and, as plain Python, how it gets there.
 
     make: () -> ({name: input}, {name: array to write into}), all in the order of the arguments.
     part: start and stop. watched: the names of the matrices whose accesses are counted; the last is written.
     compiled: whether a compiled kernel runs compiled as well. Plain first: that raises where compiled code would write
-        outside an array. offset: what is taken off a mean that is shown, so that its last digits count.
+        outside an array.
     """
 
     def run(answer):
@@ -147,16 +146,18 @@ def _kernel_probe(label, make, part, watched, *, seconds=5.0, compiled=False, to
             counted = {name: _Watched(name, arrays[name], trail) for name in watched if plain}
             function(*(arrays | counted).values(), *part)
             seen |= {f"{name} after the call": _tensor(arrays[name]) for name in inputs}
-            seen |= {name: _tensor(array) for name, array in outputs.items() if name != "mean"}
-            if "mean" in outputs:
-                seen[f"mean - {offset:,.0f}" if offset else "mean"] = _tensor(outputs["mean"] - offset)
+            seen |= {name: _tensor(array) for name, array in outputs.items()}
+            if "mean" in outputs and arrays["x"].dtype == np.float32:  # its last digits count
+                seen["mean - x[r, 0]"] = seen.pop("mean") - _tensor(arrays["x"])[:, 0]
             if plain:
                 seen |= _accesses(trail, *counted.values())
         return seen
 
-    shown = {name: item if isinstance(item, float) else _tensor(item) for name, item in make()[0].items()}
-    shown = {name: item for name, item in shown.items() if name in ("dy", "x", "eps")}
-    return Probe(label, run, shown, tolerance, seconds=seconds, why=why)
+    inputs = make()[0]
+    shown = {name: _tensor(inputs[name]) for name in ("dy", "x", "eps") if name in inputs}
+    # float32: x - near and rest are exact, what follows is rounded to 24 bits a few times
+    tolerance = 1e-5 if inputs["x"].dtype == np.float32 else 1e-9
+    return Probe(label, run, shown, tolerance, **(_COMPILED if compiled else more))
 
 
 def _accesses(trail, *counted):
@@ -187,11 +188,10 @@ def _arrays(*tensors):
 
 
 _FAR = dict(dtype=torch.float32, mean=1e5)
-_VERY_FAR = dict(dtype=torch.float32, mean=1e7, scale=4.0)  # whole numbers: c and its sums are exact, near is not
-_ROUNDED = 1e-5  # float32: x - near and rest are exact, what follows is rounded to 24 bits a few times
-_REORDERED = (
-    "compiled, the sums of a loop may be reordered, and x - near - rest becomes x - (near + rest), which rounds. "
-    "standardize is compiled without that."
+_COMPILED = dict(
+    seconds=30.0,  # the first call compiles
+    why="Compiled, the sums of a loop may be reordered, and x - near - rest becomes x - (near + rest), which rounds. "
+    "standardize is compiled without that.",
 )
 
 
@@ -206,16 +206,14 @@ def _threads_probe(why):
 
 
 # ---- forward
-def _forward_probe(label, seed, rows, D, part=None, eps=1e-5, tolerance=1e-9, numbers=None, **more):
-    numbers = numbers or {}
-
+def _forward_probe(label, seed, rows, D, part=None, eps=1e-5, compiled=False, why="", **numbers):
     def make():
         x = _numbers(seed, rows, D, **numbers)
         x, weight, bias = _arrays(x, *(draw(seed + k, D, dtype=x.dtype) for k in (1, 2)))
         y, rstd = np.full_like(x, 99.0), np.full(rows, 99.0, x.dtype)
         return dict(x=x, weight=weight, bias=bias, eps=eps), dict(y=y, mean=np.full(rows, 99.0), rstd=rstd)
 
-    return _kernel_probe(label, make, part or (0, rows), ("x", "y"), tolerance=tolerance, **more)
+    return _kernel_probe(label, make, part or (0, rows), ("x", "y"), compiled, why=why)
 
 
 def _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
@@ -243,38 +241,27 @@ def _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
 
 
 _FORWARD_PROBES = [
-    _forward_probe("three rows of 5", 1300, 3, 5, numbers=dict(mean=2.0)),
+    _forward_probe("three rows of 5", 1300, 3, 5, mean=2.0),
     _forward_probe("rows 1 and 2 of four rows (start = 1, stop = 3)", 1303, 4, 3, part=(1, 3)),
-    _forward_probe("rows of spread 0.001, eps = 0", 1306, 2, 7, eps=0.0, numbers=dict(scale=1e-3)),
+    _forward_probe("rows of spread 0.001, eps = 0", 1306, 2, 7, eps=0.0, scale=1e-3),
     _forward_probe("131 rows of 3", 1309, 131, 3),
-    _forward_probe("two rows of 300, the last number 3,000", 1321, 2, 300, eps=0.5, numbers=dict(outlier=3e3)),
-    _forward_probe("a row of 7 equal numbers", 1327, 1, 7, numbers=dict(spread=False)),
+    _forward_probe("two rows of 300, the last number 3,000", 1321, 2, 300, eps=0.5, outlier=3e3),
+    _forward_probe("a row of 7 equal numbers", 1327, 1, 7, spread=False),
     _forward_probe("two rows of one number", 1330, 2, 1),
     _forward_probe(
         "float32 rows around 10,000,000",
         1318,
         3,
         17,
-        tolerance=_ROUNDED,
-        offset=1e7,
-        numbers=_VERY_FAR,
-        why="far from zero float32 has no digits left for what your loops subtract, or for the mean that they keep.",
+        dtype=torch.float32,
+        mean=1e7,
+        scale=4.0,  # whole numbers: c and its sums are exact, near is off by one or more
+        why="Far from zero float32 has no digits left for what your loops subtract, or for the mean that they keep.",
     ),
     _forward_probe("three more rows of 5", 1324, 3, 5),
     _threads_probe("Several threads do not finish one row before the next. start and stop share the rows among them."),
 ]
-_FORWARD_COMPILED = _forward_probe(
-    "float32 rows around 100,000, compiled",
-    1315,
-    3,
-    7,
-    tolerance=_ROUNDED,
-    offset=1e5,
-    compiled=True,
-    seconds=30.0,
-    numbers=_FAR,
-    why=_REORDERED,
-)
+_FORWARD_COMPILED = _forward_probe("float32 rows around 100,000, compiled", 1315, 3, 7, compiled=True, **_FAR)
 
 _FORWARD = known(
     _forward_rows,
@@ -377,9 +364,7 @@ def forward_rows(answer):
 ROWS_A_BLOCK = 64  # as in the lesson
 
 
-def _backward_probe(label, seed, rows, D, part=None, before=0.0, tolerance=1e-9, numbers=None, **more):
-    numbers = numbers or {}
-
+def _backward_probe(label, seed, rows, D, part=None, before=0.0, compiled=False, **numbers):
     def make():
         x = _numbers(seed, rows, D, **numbers)
         mean, rstd = x.double().mean(1), torch.rsqrt(x.double().var(1, correction=0) + 0.1).to(x.dtype)
@@ -390,7 +375,7 @@ def _backward_probe(label, seed, rows, D, part=None, before=0.0, tolerance=1e-9,
         inputs = dict(zip(names, _arrays(dy, x, mean, rstd, weight), strict=True))
         return inputs, dict(dx=dx, dweight=dweight, dbias=dbias)
 
-    return _kernel_probe(label, make, part or (0, rows), ("dy", "x", "dx"), tolerance=tolerance, **more)
+    return _kernel_probe(label, make, part or (0, rows), ("dy", "x", "dx"), compiled)
 
 
 def _backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
@@ -416,27 +401,17 @@ def _backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
 
 
 _BACKWARD_PROBES = [
-    _backward_probe("three rows of 5", 1330, 3, 5, numbers=dict(mean=1.0)),
+    _backward_probe("three rows of 5", 1330, 3, 5, mean=1.0),
     _backward_probe("rows 1 and 2 of four rows (start = 1, stop = 3)", 1334, 4, 3, part=(1, 3), before=2.0),
     _backward_probe("three blocks: 131 rows of 3", 1338, 131, 3),
-    _backward_probe("two rows of 300, the last number 3,000", 1353, 2, 300, numbers=dict(outlier=3e3)),
-    _backward_probe("a row of 7 equal numbers", 1359, 1, 7, numbers=dict(spread=False)),
+    _backward_probe("two rows of 300, the last number 3,000", 1353, 2, 300, outlier=3e3),
+    _backward_probe("a row of 7 equal numbers", 1359, 1, 7, spread=False),
     _backward_probe("two rows of one number", 1362, 2, 1),
-    _backward_probe("float32 rows around 100,000", 1346, 3, 7, tolerance=_ROUNDED, numbers=_FAR),
+    _backward_probe("float32 rows around 100,000", 1346, 3, 7, **_FAR),
     _backward_probe("three more rows of 5", 1356, 3, 5),
     _threads_probe("Several threads add to the sums of one block at once, and some of what they add is lost."),
 ]
-_BACKWARD_COMPILED = _backward_probe(
-    "float32 rows around 100,000, compiled",
-    1350,
-    3,
-    7,
-    tolerance=_ROUNDED,
-    compiled=True,
-    seconds=30.0,
-    numbers=_FAR,
-    why=_REORDERED,
-)
+_BACKWARD_COMPILED = _backward_probe("float32 rows around 100,000, compiled", 1350, 3, 7, compiled=True, **_FAR)
 
 _BACKWARD = known(
     _backward_rows,
@@ -549,8 +524,8 @@ def _mended_statistics(x, width):
 _PADDED_CONTRACT = Contract(
     {"x": "... D"},
     returns=("mean", "var"),
-    use=lambda answer, sizes, beyond: lambda x: answer(x, sizes["D"] + beyond),
-    options=({"beyond": 3}, {"beyond": 0}, {"beyond": 300}),
+    use=lambda answer, sizes, padding: lambda x: answer(x, sizes["D"] + padding),
+    options=({"padding": 3}, {"padding": 0}, {"padding": 300}),
 )
 
 
@@ -569,7 +544,7 @@ _PADDED_PROBES = [
         _padded(
             "float32 rows around 1000, width 8", draw(1363, 2, 5, mean=1e3).float(), 8, tolerance=1e-5, gradient=False
         ),
-        why="right on paper. But in float32, far from zero, a large number is added and subtracted again, and the digits are gone.",
+        why="Right on paper. But in float32, far from zero, a large number is added and subtracted again, and the digits are gone.",
     ),
 ]
 
