@@ -54,13 +54,13 @@ def right_dry_run(net, norm, size):
 
 def right_two_branches(net, norm, size):
     layers = []
-    for layer in net.children():
+    for layer in net:
         if isinstance(layer, nn.Conv2d):
             size = right_list(size, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
             H, W = size
             layers += [layer, norm(layer.out_channels, H, W)]
         elif isinstance(layer, nn.MaxPool2d):
-            size = right_list(size, layer.kernel_size, layer.stride, layer.padding)
+            size = right_list(size, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
             layers += [layer]
         else:
             layers += [layer]

@@ -892,7 +892,7 @@ _TRAIL_CONTRACT = Contract(
     use=_sorted,
     options=({}, {"decay": 0.0}, {"decay": 1.0}, {"decay": 0.9, "eps": 0.1}),
     half=True,
-    sizes={"T": (4, 1, 2, 20, 600), "D": (5, 2, 17, 320)},
+    sizes={"T": (4, 1, 2, 20, 600), "D": (5, 2, 17, 40)},
     ranks=(1, 0, 2, 3),
 )
 

@@ -342,6 +342,9 @@ _NORMS_MISTAKES = known(
     # layers that are neither convolution nor pooling get lost. | Append every layer.
     return nn.Sequential(*(layer for layer in layers if isinstance(layer, (nn.Conv2d, nn.MaxPool2d, _Norm))))
 
+    # net.children() names a layer that occurs twice only once. | Loop over net itself.
+    return nn.Sequential(*dict.fromkeys(layers))
+
     # the layers are copies. Asked are net's own, which share their weights with net. | Append the layers of net themselves.
     return nn.Sequential(*copy.deepcopy(layers))
 
