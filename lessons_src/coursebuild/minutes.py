@@ -64,6 +64,7 @@ def sections(learner, solutions):
             continue
         text, tags = _text(cell), cell["metadata"].get("tags", [])
         if cell["cell_type"] == "markdown":
+            place("optional" in tags).counts["questions"] += text.count("<details><summary><b>a.</b>")
             if cell["id"].startswith(("card-", "what-next")):
                 continue  # repeats the exercise's own card; links
             for block in re.split(r"\n(?=#)|\n\n", re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)):

@@ -47,6 +47,9 @@ def expand(lesson, cell):
         name = f"{found[1]} {found[2]}"
         _refuse_bad(lesson, cell.line + 1 + start, name, options, asked)
         asked[name] = options
+        if lesson.alone:
+            text += ["", question, "", *_folds(options)]
+            continue
         shown = "\n".join(f"- **{letter}.** {o['text']}" for letter, o in zip(LETTERS, options, strict=False))
         above = "\n".join(text).strip()
         text = []
@@ -61,6 +64,15 @@ def expand(lesson, cell):
     if rest:
         cells.append(Cell("markdown", rest, list(cell.tags), cell.id, cell.line))
     return cells, asked
+
+
+def _folds(options):
+    """Return the options as folds that open on their reasons, for a lesson that runs without check.predict."""
+    return [
+        f"<details><summary><b>{letter}.</b> {option['text']}</summary>\n\n"
+        f"{'Right' if option['right'] else 'No'}: {option['reason']}\n\n</details>\n"
+        for letter, option in zip(LETTERS, options, strict=False)
+    ]
 
 
 def _option(lesson, line, text):
@@ -89,7 +101,8 @@ def files(lessons):
     tables = {}
     for lesson in lessons:
         made = {"Answers": answers(lesson)} if answers(lesson) else {}
-        tables[lesson.module] = exercises(lesson) | made | lesson.questions
+        asked = {} if lesson.alone else lesson.questions
+        tables[lesson.module] = exercises(lesson) | made | asked
     return {
         f"{name}.json": json.dumps(table, indent=1, ensure_ascii=False) + "\n"
         for name, table in tables.items()
