@@ -35,6 +35,8 @@ def notebook(lesson, edition):
         metadata = {"tags": tags} if tags else {}
         if "hide-input" in tags:  # JupyterLab folds the code, and shows what it puts out
             metadata["jupyter"] = {"source_hidden": True}
+            if lesson.alone:
+                metadata["cellView"] = "form"  # the same for Google Colab
             if cell.type == "code":
                 source = f"{FOLDED}\n{source}"
         made = {"id": cell.id, "cell_type": cell.type, "metadata": metadata, "source": source}

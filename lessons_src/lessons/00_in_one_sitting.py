@@ -206,9 +206,9 @@ check_row(mean, var, x_hat)
 
 # %% [markdown]
 # **Predict 0.1:** multiply the row by 10 and add 100. It is now (140, 100, 130, 160, 120). What is its $\hat x$?
+# - [x] the same as before :: Centering takes the 100 off, and the division takes the 10 off.
 # - [ ] (5, −15, 0, 15, −5) :: The centered row is ten times as wide. So is the number that it is divided by.
 # - [ ] (10.5, 8.5, 10, 11.5, 9.5) :: The 100 is in every entry, so it is in the mean as well, and centering takes it off.
-# - [x] the same as before :: Centering takes the 100 off, and the division takes the 10 off.
 
 # %%
 x = torch.tensor([4.0, 0.0, 3.0, 6.0, 2.0])  # (D,) = (5,)
@@ -225,7 +225,7 @@ print("of 10 x + 100: ", F.layer_norm(10 * x + 100, (5,)))
 #
 # <details><summary>When this holds</summary>
 #
-# For a factor above 0 (a negative one turns the signs), and as long as the variance is far above the ε of the next section.
+# $c\,x + a$ has the same $\hat x$ as $x$ for any $a$ and any $c > 0$ (below 0 the signs turn), as long as its variance is far above the ε of the next section.
 #
 # </details>
 #
@@ -451,7 +451,7 @@ check_layer_norm(LayerNorm)
 # %% [markdown]
 # ## 0.4 Beside softmax and BatchNorm
 #
-# Softmax, too, takes a row to a row. Both forget how high the row lies.
+# Softmax, too, takes a row to a row. Both forget how high the row lies. Do both forget how wide it is? In the picture below, the row is multiplied by $k$.
 
 # %%
 for name, row in {"x": x, "x + 100": x + 100}.items():
@@ -623,7 +623,7 @@ graph(
 # %% [markdown]
 # In a box stands its value, in blue its gradient, at an arrow the derivative of its end by its start. One of these takes a calculation: an entry $c$ of `centered` moves the variance by $2c/5$, the variance 4 moves `rstd` $= v^{-1/2}$ by $-\frac12 v^{-3/2} = -\frac1{16}$, and together that is $-c/40$. The way back is one rule:
 #
-# **Along an arrow, multiply. In a box, add up what comes back on all its arrows.**
+# **Along an arrow, multiply. In a box, add up what comes back on all arrows that leave it.**
 #
 # <details><summary>When this holds</summary>
 #
@@ -709,7 +709,7 @@ graph(
 )
 
 # %% [markdown]
-# Three paths lead from $\hat x$ back to $x$. With letters they hold for any row ($r$ is `rstd`):
+# Three paths lead from $\hat x$ back to $x$. With letters they hold for any row. $r$ is `rstd`, the arrow $-c/40$ is $-r^3c/D$, and $c = \hat x/r$.
 #
 # | path | in letters | on our row |
 # |---|---|---|
@@ -793,7 +793,7 @@ check_layer_norm_dx(layer_norm_dx)
 # %% [markdown]
 # ## 0.6 Your layer in a Transformer
 #
-# A Transformer reads eight digits and is to write them in order, smallest first. In each block every place looks at all others (attention) and then computes by itself (the MLP). Before each of the two stands a norm. Its weights are drawn with the standard deviation $1/\sqrt{\text{inputs}}$.
+# A Transformer reads eight digits and is to write them in order, smallest first. In each block every place looks at all others (attention) and then computes by itself (the MLP). Before each of the two stands a norm. The weights of a linear layer are drawn with the standard deviation $1/\sqrt{\text{inputs}}$.
 
 
 # %%
@@ -841,18 +841,20 @@ for norm in (nn.Identity, LayerNorm):  # yours
     print(f"{norm.__name__:9} {digits[0].tolist()} -> {written[0].tolist()}  {right:.0%} right")
 
 # %% [markdown]
-# With your layer the net sorts. Without it, it does little better than to guess.
+# With your layer the net sorts. Without it, it is hardly better than chance.
 #
 # <details><summary>How sure is that, and is a norm always needed?</summary>
 #
-# EXP_SORT
+# Twelve seeds, tested on 1,000 fresh rows: with LayerNorm 97 to 100 % of the digits are right, without it 10 to 17 %.
+#
+# It depends on the first weights. With those that PyTorch draws, which are smaller, the same net without any norm gets 83 to 100 % right (median 99 %, twelve seeds), and with LayerNorm 99 to 100 %. So a norm is not always needed. It spares you a choice that can go wrong.
 #
 # </details>
 
 # %% [markdown]
 # ## 0.7 An impossible loss
 #
-# Here is a layer that somebody else wrote, `Suspect`. Its output is PyTorch's:
+# Here is a layer that somebody else wrote, `Suspect`. It passes a first test:
 
 
 # %% tags=["hide-input"]
@@ -890,8 +892,8 @@ for norm in (nn.LayerNorm, Suspect):
 # %% [markdown]
 # **Predict 0.6:** how does the net with the suspect come below 2.3?
 # - [ ] It has learned the digits by heart. :: Every step draws new digits, and this loss was measured on some that it had never seen.
-# - [ ] It is trained better: its norm lets more gradient through. :: No training beats chance on random digits, if only the digits before are known.
 # - [x] Places get to know of digits that come after them. :: The mask of the attention is right, so the knowledge comes through the norm.
+# - [ ] It is trained better: its norm lets more gradient through. :: No training beats chance on random digits, if only the digits before are known.
 #
 # So find an input on which the suspect and LayerNorm differ. What does the Transformer hand to a norm that the test above did not?
 
@@ -936,7 +938,7 @@ check_suspect(probe, axis)
 # %% [markdown]
 # <details><summary>What was wrong</summary>
 #
-# The suspect writes `x.mean(1)`. In a tensor of two axes, axis 1 is the last; in (B, T, D) it is time. So each feature is standardized over the whole text, and the mean at the first place holds digits that come later. With `x.mean(-1)` it is a LayerNorm.
+# The suspect writes `x.mean(1)`. In a tensor of two axes, axis 1 is the last; in (B, T, D) it is time. So each feature is standardized over the whole text, and the mean at the first place holds digits that come later. With `x.mean(-1)` it is a LayerNorm. In twelve runs each, the loss on fresh digits was 0.54 to 0.59 with the suspect, and 2.30 to 2.31 with LayerNorm.
 #
 # </details>
 #
@@ -955,16 +957,16 @@ check_suspect(probe, axis)
 #
 # | lesson | the question that it answers |
 # |---|---|
-# | [1](01_why_normalize.ipynb) | Which first weights does a deep net survive, and what does a norm buy in training? |
-# | [2](02_statistics.ipynb) | Which axes, how many means, D or D − 1: how do you test a layer that others wrote? |
-# | [3](03_epsilon.ipynb) | Where does ε go, what happens in half precision, and when is the variance itself wrong? |
-# | [4](04_affine_and_module.ipynb) | What else must a class do to replace PyTorch's: shapes, dtypes, checkpoints, errors? |
+# | [1](01_why_normalize.ipynb) | Which first weights does a deep net survive? |
+# | [2](02_statistics.ipynb) | Which axes, how many means, D or D − 1? |
+# | [3](03_epsilon.ipynb) | Where does ε go, and when is the variance itself wrong? |
+# | [4](04_affine_and_module.ipynb) | What else must a class do to replace PyTorch's? |
 # | [5](05_softmax.ipynb) | What do softmax and LayerNorm keep constant, and how do their gradients differ? |
-# | [6](06_batchnorm.ipynb) | How do you build BatchNorm, and why do training and testing differ there? |
-# | [7](07_backward.ipynb) | Where does each backward line come from, and which tests are blind? |
+# | [6](06_batchnorm.ipynb) | Why does BatchNorm differ in training and in testing? |
+# | [7](07_backward.ipynb) | Which tests cannot see a wrong gradient? |
 # | [8](08_geometry.ipynb) | What does LayerNorm look like in space? |
 # | [9](09_cnn.ipynb), [10](10_rnn.ipynb), [11](11_transformer.ipynb) | What does it buy in a CNN, a recurrent net, a Transformer, and what not? |
 # | [12](12_family.ipynb) | What do RMSNorm and the rest of the family leave out? |
-# | [13](13_speed.ipynb) | What does it cost, and how do you write a kernel that keeps up with PyTorch's? |
-# | [14](14_clinic.ipynb) | Broken layers, subtly wrong: what is wrong with each? |
+# | [13](13_speed.ipynb) | How do you write a kernel that keeps up with PyTorch's? |
+# | [14](14_clinic.ipynb) | What is wrong with these layers? |
 # | [15](15_in_the_wild.ipynb) | How does your layer run a network that Google ships? |
