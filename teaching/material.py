@@ -135,8 +135,12 @@ class Lesson:
 
 
 def stems(root=ROOT):
-    """Return the stems of all lessons that are built, in order: "01_why_normalize", ..."""
-    return sorted(path.stem for path in (root / "notebooks/solutions").glob("[0-9][0-9]_*.ipynb"))
+    """Return the stems of all lessons that are built, in order: "01_why_normalize", ...
+
+    Lesson 0, which is a course of its own for one hour, has no slides, run sheet and page yet.
+    """
+    stems = sorted(path.stem for path in (root / "notebooks/solutions").glob("[0-9][0-9]_*.ipynb"))
+    return [stem for stem in stems if not stem.startswith("00")]
 
 
 def read(stem, root=ROOT):

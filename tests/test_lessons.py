@@ -14,7 +14,7 @@ import pytest
 from coursebuild import editions, minutes, syntax
 from coursebuild.source import BEGIN, END, blank
 from lessonkit import plot
-from tests.helpers import ROOT, SOURCES, read
+from tests.helpers import EVERY, ROOT, SOURCES, read
 
 IDS = [path.stem for path in SOURCES]
 TEACHING, DEFINITION, EXPORT, TO_WRITE = 12, 30, 30, 10  # lines of code
@@ -452,9 +452,9 @@ def broken(text, folder, exists):
 @pytest.mark.parametrize("edition", ["learner", "solutions", "the learner's copy"])
 def test_links_lead_somewhere(path, edition):
     folder = ROOT / {"learner": "notebooks", "solutions": "notebooks/solutions", "the learner's copy": "work"}[edition]
-    made = {folder / part / f"{source.stem}.ipynb" for source in SOURCES for part in ("", "solutions")}  # by make lab
+    made = {folder / part / f"{source.stem}.ipynb" for source in EVERY for part in ("", "solutions")}  # by make lab
     if edition == "solutions":
-        made = {folder / f"{source.stem}.ipynb" for source in SOURCES}
+        made = {folder / f"{source.stem}.ipynb" for source in EVERY}
     beside = folder.parent if edition == "solutions" else folder
     made |= {beside / f"inventory_{form}.ipynb" for form in "ab"}
     exists = lambda there: there in made if there.suffix == ".ipynb" else there.exists() and ROOT in there.parents

@@ -60,9 +60,14 @@ def text_of(cell):
 
 @functools.cache
 def course(folder=ROOT / "notebooks"):
-    """Return {stem: Lesson}, in order, of the lessons in a folder of untouched learner notebooks."""
+    """Return {stem: Lesson}, in order, of the lessons in a folder of untouched learner notebooks.
+
+    Lesson 0 is none of them: it runs without the kit, so nothing in a saved copy says which exercise is right.
+    """
     lessons = {}
     for path in sorted(folder.glob("[0-9][0-9]_*.ipynb")):
+        if path.stem.startswith("00"):
+            continue
         try:
             lessons[path.stem] = _lesson(path.stem, json.loads(path.read_text(encoding="utf-8"))["cells"])
         except (ValueError, KeyError, TypeError, AttributeError):
