@@ -248,7 +248,7 @@ WRONG = {
     },
     "check_layer_norm": {
         "plain tensors": ((layer(kind=lambda tensor: tensor),), "its state_dict is empty"),
-        "buffers": ((layer(kind=nn.Buffer),), "can be learned"),
+        "buffers": ((layer(kind=nn.Buffer),), "Is each an nn.Parameter"),
         "names of the formula": ((layer(names=("gamma", "beta")),), "'gamma'"),
         "one gain for all": ((layer(size=1),), "(1,)"),
         "gains of 0": ((layer(gain=0.0),), "the first gains are 1"),

@@ -42,6 +42,7 @@ def check(asserts):
 
     @functools.wraps(asserts)
     def checked(*answer):
+        __tracebackhide__ = True  # an error in the learner's own line is shown without this one
         wrong = None
         try:
             asserts(*answer)
@@ -173,7 +174,7 @@ try_out(nn.LayerNorm)
 # Prepares the asserts of exercise 0.1.
 @check
 def check_row(mean, var, x_hat):
-    """A standardized row always has the mean 0 and the variance 1."""
+    """A standardized row has the mean 0 and the variance 1."""
     assert mean != 15, "15 is the sum of the row. Divide it by the number of entries."
     assert mean != 3.75, "3.75 is 15 / 4. The entry 0 counts as well: there are five."
     assert mean == 3, f"the mean is not {mean}. The five entries add up to 15."
@@ -217,8 +218,11 @@ var = (centered * centered).mean()  # ()
 print("by hand:       ", centered / var.sqrt())
 print("PyTorch:       ", F.layer_norm(x, (5,)))
 print("of 10 x + 100: ", F.layer_norm(10 * x + 100, (5,)))
+print(f"the variance is {var:g}, and x.var() says {x.var():g}")
 
 # %% [markdown]
+# `x.var()` divides by $D - 1$, here 4. LayerNorm divides by $D$, the number of entries.
+#
 # **LayerNorm hides how high a row lies, and how wide it is.**
 #
 # In the deep net every layer makes the rows smaller. LayerNorm hands the next layer a row of ordinary size again.
@@ -245,7 +249,7 @@ print(F.layer_norm(play, (5,)))
 # %% [markdown]
 # ## 0.2 Five sevens
 #
-# **Predict 0.2:** what does the same recipe make of the row (7, 7, 7, 7, 7)?
+# **Predict 0.2:** what do the same four steps make of the row (7, 7, 7, 7, 7)?
 # - [ ] 0, 0, 0, 0, 0 :: That is the centered row. It is divided by the root of the variance, and the variance is 0 as well.
 # - [ ] 1, 1, 1, 1, 1 :: The centered row is 0, not 7, when it is divided.
 # - [x] no numbers at all :: 0 divided by 0 is nan, "not a number".
@@ -253,7 +257,7 @@ print(F.layer_norm(play, (5,)))
 # %%
 sevens = torch.full((5,), 7.0)  # (D,)
 centered = sevens - sevens.mean()  # (D,)
-print("recipe: ", centered / (centered * centered).mean().sqrt())
+print("by hand:", centered / (centered * centered).mean().sqrt())
 print("PyTorch:", F.layer_norm(sevens, (5,)))
 
 # %% [markdown]
@@ -288,6 +292,7 @@ def recipe(x, eps, correction=0):
 @check
 def check_normalize(normalize):
     """It agrees with PyTorch on rows of any number of axes, tiny and constant ones included."""
+    __tracebackhide__ = True
     names = normalize.__code__.co_names
     assert "layer_norm" not in names, "F.layer_norm is what you build. Write the formula."
     rng = torch.Generator().manual_seed(2)
@@ -300,12 +305,10 @@ def check_normalize(normalize):
         )
         assert y.shape == x.shape, f"from shape {tuple(x.shape)} came {tuple(y.shape)}."
         var, centered = x.var(-1, correction=0, keepdim=True), x - x.mean(-1, keepdim=True)
-        over_all = recipe(x.flatten(), 1e-5).reshape(shape)
+        unbiased, over_all = recipe(x, 1e-5, 1), recipe(x.flatten(), 1e-5).reshape(shape)
         over_samples = recipe(x.movedim(0, -1), 1e-5).movedim(-1, 0)
         slips = {
-            "the variance is divided by D − 1, as torch likes. Say correction=0.": recipe(
-                x, 1e-5, 1
-            ),
+            "the variance is divided by D − 1, torch's default. Say correction=0.": unbiased,
             "all rows share a mean. Take it over the last axis, -1.": over_all,
             "the mean is taken over axis 0. Take it over the last axis, -1.": over_samples,
             "the row is divided by the variance, not by its root.": centered / (var + 1e-5),
@@ -372,14 +375,16 @@ print(F.layer_norm(x, (5,), weight, bias))
 @check
 def check_layer_norm(LayerNorm):
     """Values, gradients and names are PyTorch's: it can take the place of nn.LayerNorm."""
+    __tracebackhide__ = True
     layer, theirs = LayerNorm(8), nn.LayerNorm(8)
     assert isinstance(layer, nn.Module), "the class has to be an nn.Module."
     state = {name: tuple(value.shape) for name, value in layer.state_dict().items()}
     slip = "Is each an nn.Parameter, not a plain tensor?"
     assert state, f"the layer has nothing to learn: its state_dict is empty. {slip}"
-    assert state == {"weight": (8,), "bias": (8,)}, f"its state_dict holds {state}. {slip}"
-    learned = {name for name, _ in layer.named_parameters()}
-    assert learned == {"weight", "bias"}, f"only {sorted(learned)} can be learned. {slip}"
+    names = "PyTorch's holds weight and bias, D numbers each."
+    assert state == {"weight": (8,), "bias": (8,)}, f"its state_dict holds {state}. {names}"
+    learned = [name for name, _ in layer.named_parameters()]
+    assert len(learned) == 2, f"what can be learned: {learned}. {slip}"
     assert (layer.weight == 1).all() and (layer.bias == 0).all(), (
         "the first gains are 1, the biases 0."
     )
@@ -727,6 +732,7 @@ graph(
 @check
 def check_layer_norm_dx(layer_norm_dx):
     """It agrees with autograd on random rows, and the sum of each row of dx is 0."""
+    __tracebackhide__ = True
     names = layer_norm_dx.__code__.co_names
     assert not {"grad", "backward"} & {*names}, (
         "autograd is what you replace. Write the formula."
@@ -788,7 +794,7 @@ check_layer_norm_dx(layer_norm_dx)
 # %% [markdown]
 # Add up your `dx`: −1 + 1 − 4 + 2 + 2 = 0. Moving the whole row up does not change $y$, so the loss does not grow in that direction.
 #
-# **The entries of dx add up to 0.** Where they do not, a path is missing.
+# **The entries of dx add up to 0.** Where they do not, dx is wrong.
 
 # %% [markdown]
 # ## 0.6 Your layer in a Transformer
