@@ -6,6 +6,8 @@
 
 becomes the question with the options a and b, and the cell `check.predict("1.1", "")`. The reasons are not in the
 notebook's sight: they are written to lessonkit/check/questions/, where check.predict finds them.
+
+In a lesson that runs without the kit (lesson 0) the options become folds that open on their reasons.
 """
 
 import json

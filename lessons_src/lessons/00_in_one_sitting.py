@@ -661,7 +661,7 @@ def check_on_paper(dcentered, dmean, dx):
     slip = "dcentered: on its way from x_hat a gradient is multiplied by the ½ at the arrow."
     assert not near(dcentered, 2 * straight + curved), slip
     wrong = (dcentered - right).abs().argmax().item()
-    part = f"½ · {2 * straight[wrong]:g} and −20 · {-2 * curved[wrong] / 40:g}"
+    part = f"½ · {2 * straight[wrong]:g} and −20 · {-2 * curved[wrong] / 40 + 0:g}"
     assert near(dcentered, right), (
         f"entry {wrong} of dcentered is not right. It adds up {part}."
     )
