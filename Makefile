@@ -1,6 +1,7 @@
 # make lab        set up once, open JupyterLab on lesson 1        (make lab ARGS="--no-browser --port=9999")
 # make progress   which exercises are right, and what comes next (make progress ARGS=FOLDER; ARGS=--help)
-# make test       set up once, run the tests and the notebooks    (make test ARGS=notebooks/solutions/02_statistics.ipynb)
+# make test       set up once, run the tests and the notebooks    (make test ARGS=notebooks/solutions/02_statistics.ipynb;
+#                 as on another processor: make test ARGS="--other-processor notebooks/solutions")
 # make notebooks  build what changed in lessons_src              (make notebooks ARGS="02 --no-budget"; ARGS=--help)
 # make check      lint, staleness, unit tests: fast, trains nothing, starts few kernels
 # make runs       execute the cells tagged record: longer training, into data/runs         (make runs ARGS=rnn_sweep)

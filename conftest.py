@@ -5,7 +5,7 @@ So here:
 - a cell of a learner notebook may raise only YourTurn, or the very error that its twin in the solutions edition stores;
 - a cell of a solutions notebook has been run, and it raises if it is tagged raises-exception.
 
-And in which order the files are run.
+And in which order the files are run, and with which kernels of the math libraries.
 """
 
 import functools
@@ -17,8 +17,17 @@ import pytest
 os.environ["LESSON_WORK"] = "off"  # no kernel of a test uses, keeps or logs anything of a learner's
 
 
+def pytest_addoption(parser):
+    text = "compute with other kernels of the math libraries, as another processor would (coursebuild/kernel.py)"
+    parser.addoption("--other-processor", action="store_true", help=text)
+
+
 def pytest_configure(config):
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of many tests, and these are quick
+    if config.option.other_processor:
+        from coursebuild.kernel import OTHER_PROCESSOR
+
+        os.environ.update(OTHER_PROCESSOR)  # for the kernels, and for the tests if torch is not there yet
 
 
 @pytest.hookimpl(optionalhook=True)

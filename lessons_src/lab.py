@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from lessonkit import progress
+from lessonkit import course, progress
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ROOT / "lessons_src" / "lab_settings"
@@ -92,7 +92,7 @@ def _copy(path, title=""):
 
 
 def _text(cell):
-    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+    return "".join(cell["source"])
 
 
 def _fingerprint(notebook):
@@ -137,13 +137,13 @@ def _write(path, text):
 def opens_on(root=ROOT):
     """Return (the file in work/ to open: the first lesson that is not finished, else the last; how far it all is)."""
     try:
-        course = progress.course(root / "notebooks")
-    except progress.DamagedCourse as error:
+        lessons = course.lessons(root / "lessons_src/lessonkit/course")
+    except course.DamagedCourse as error:
         raise LabError(str(error)) from None
-    learner = progress.learner(root / "work", course)
-    there = [lesson for lesson in course.values() if lesson.stem in learner.files]  # the others cannot be read
+    learner = progress.learner(root / "work", lessons)
+    there = [lesson for lesson in lessons.values() if lesson.stem in learner.files]  # the others cannot be read
     lesson = next((lesson for lesson in there if not learner.finished(lesson)), there[-1] if there else None)
-    said = [f"{progress.line(learner, course)} All of it: make progress", *learner.notes]
+    said = [f"{progress.line(learner, lessons)} All of it: make progress", *learner.notes]
     return learner.files[lesson.stem] if lesson else FIRST, said
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from coursebuild import course
-from lessonkit import check
+from coursebuild import manifest, sources
+from lessonkit import check, course
 from lessonkit.check.core import NotYet
 from lessonkit.check.mistakes import listening
 
@@ -22,8 +22,8 @@ SITTING, *SOURCES = EVERY = sorted((ROOT / "lessons_src/lessons").glob("[0-9]*.p
 
 @functools.cache
 def the_course():
-    """Return the Course as it is now: read once by each process, since reading fifteen lessons takes seconds."""
-    return course.load(ROOT)
+    """Return the Sources as it is now: read once by each process, since reading fifteen lessons takes seconds."""
+    return sources.load(ROOT)
 
 
 @functools.cache
@@ -32,6 +32,12 @@ def read(path):
     found = [lesson for lesson in the_course().lessons if lesson.path == path]
     assert found, [str(error) for error in the_course().errors]
     return found[0]
+
+
+@functools.cache
+def known(path):
+    """Return what the course knows of a lesson; of lesson 0, which is not in the manifest, what it would know."""
+    return manifest.lesson(read(path)) if path == SITTING else course.lessons()[path.stem]
 
 
 def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):

@@ -161,11 +161,11 @@ class Page:
 
 
 def said(cell):
-    """Return the text of a cell's outputs: what was printed, shown, or said by an error."""
+    """Return the text of a cell's outputs: what was printed or shown. An error has its box."""
     texts = []
     for out in cell["outputs"]:
         data = out.get("data", {})
-        texts.append(out.get("text") or out.get("traceback") or data.get("text/markdown") or data.get("text/plain"))
+        texts.append(out.get("text") or data.get("text/markdown") or data.get("text/plain"))
     return re.sub(r"\x1b\[[\d;]*m", "", "".join("".join(text or "") for text in texts))
 
 
@@ -227,6 +227,9 @@ def test_a_wrong_and_a_right_answer_are_typed(notebook):
     notebook.replace("ex-3-1", wrong)
     told = notebook.run(check)
     assert told.startswith("Not yet") and "under the root" in told, told
+    shown = notebook.go_to(check)
+    assert shown.locator(".lesson-error").is_visible()
+    assert shown.locator("[data-mime-type='application/vnd.jupyter.stderr']").is_hidden(), "on pink, below its box"
     notebook.replace("ex-3-1", right)
     assert notebook.run(check).startswith("Right"), notebook.run(check)
     one_each = "**Not quite.** That is one for each feature."

@@ -11,7 +11,7 @@ import sys
 import nbformat
 import pytest
 
-from coursebuild import command, course, digest, editions, export, kernel, limits, source, stale
+from coursebuild import command, digest, editions, export, generated, kernel, limits, source, sources, stale
 from tests.helpers import ROOT
 from tests.toy import EXPORT, TITLE, edit, lesson, project, refused, whole
 
@@ -44,7 +44,7 @@ RUNS = {  # id of the cell: (tags, code, line within the cell, words, way out)
     "endless-bar": ("", TQDM + "tqdm(iter([1]), desc='x').close()\n", 0, BAR, "nbval-ignore-output"),
     "container": (
         '"exercise"',
-        CARD
+        CARD.replace("2.1", "2.2")
         + "kept = {}\ndef f():\n"
         + BEGIN
         + "    return 1\n"
@@ -57,7 +57,7 @@ RUNS = {  # id of the cell: (tags, code, line within the cell, words, way out)
     "reads-container": ("", "kept['f']\n", 0, f"{UNTOUCHED} KeyError", "through a plain name"),
     "learner-syntax": (
         '"exercise"',
-        CARD + "x = [\n" + BEGIN + "1\n" + END + "]\n",
+        CARD.replace("2.1", "2.3") + "x = [\n" + BEGIN + "1\n" + END + "]\n",
         0,
         f"{UNTOUCHED} SyntaxError",
         "through a plain name",
@@ -87,8 +87,8 @@ def test_a_wrong_output_is_refused_and_nothing_written(wrong, ran, tmp_path, mon
     read = lesson(tmp_path, TITLE + f'# %%\n1\n# %% tags=[{tags}] id="{wrong}"\n{code}'.replace("tags=[] ", ""))
     answers = iter([ran["solutions"], ran["learner"]])
 
-    def execute(read, made, folder):
-        outputs = next(answers)
+    def execute(read, made, folder, **settings):
+        outputs = ran["solutions"] if settings else next(answers)
         for cell in made.cells:
             if cell.id in outputs:
                 cell.outputs = copy.deepcopy(outputs[cell.id])
@@ -104,15 +104,110 @@ def test_a_wrong_output_is_refused_and_nothing_written(wrong, ran, tmp_path, mon
     assert not list(tmp_path.rglob("*.ipynb"))
 
 
-def test_a_kernel_that_dies_or_hangs_is_named(tmp_path, monkeypatch):
-    read = lesson(tmp_path, TITLE + "# %%\n1\n# %%\nimport os\nos._exit(1)\n")
-    refused(lambda: editions.build(read), 5, "the kernel died in this cell", "Look for an exit")
-
-
 def test_a_cell_that_hangs_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "TIMEOUT", 1)
     read = lesson(tmp_path, TITLE + "# %%\nimport time\ntime.sleep(30)\n")
     refused(lambda: editions.build(read), 3, "ran for more than 1 s", "Make it smaller")
+
+
+# ---------------------------------------------------------------------------------- refused: what the processor decides
+
+MOVED = "the output depends on the processor. Here it has "
+
+
+def test_a_number_that_depends_on_the_processor_is_refused_with_both_texts(tmp_path):
+    code = "import os\nprint('the same')\nprint('kernels:', os.environ.get('MKL_CBWR', 'its own'))\n"
+    read = lesson(tmp_path, TITLE + "# %%\n1\n# %%\n" + code)
+    texts = f"{MOVED}'kernels: its own', with other kernels of the math libraries 'kernels: COMPATIBLE'"
+    refused(lambda: editions.build(read), 5, texts, "Round a number that moves to what holds, draw it, or assert it")
+    assert not list(tmp_path.rglob("*.ipynb"))
+
+
+SHOW = "from IPython.display import display\n"
+PAIRS = {  # (tags of a cell, its code, whether nbval compares what it puts out); n differs with other kernels
+    "a-line": ([], "print('a')\nprint(n)\n", True),
+    "a-line-more": ([], "print('a' if n == '1' else 'a\\na')\n", True),
+    "nothing": ([], "if n == '1': print(n)\n", True),
+    "a-value": ([], "int(n)\n", True),
+    "a-caption": ([], SHOW + "display({'text/plain': 'x', 'text/markdown': n}, raw=True)\n", True),
+    "a-table": ([], SHOW + "display({'text/html': n}, raw=True)\n", True),
+    "another-order": ([], "for one in sorted('12', reverse=n == '2'): display(one)\n", True),
+    "an-errors-text": (["raises-exception"], "raise ValueError(n)\n", True),
+    "a-picture": ([], SHOW + "display({'text/plain': 'x', 'image/png': n}, raw=True)\n", False),
+    "ignored": (["nbval-ignore-output"], "print(n)\n", False),
+    "the-same": ([], "print(1)\n", False),
+}
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory):
+    """Return (the cells of PAIRS as run here, as run with other kernels, those that nbval then refuses)."""
+    root = tmp_path_factory.mktemp("apart")
+    text = TITLE + "# %%\nimport os\nn = '2' if os.environ.get('MKL_CBWR') else '1'\n"
+    for name, (tags, code, _) in PAIRS.items():
+        text += f'# %% tags={json.dumps(tags)} id="{name}"\n{code}'.replace("tags=[] ", "")
+    read, runs = lesson(root, text), []
+    for settings in ({}, kernel.OTHER_PROCESSOR):
+        runs.append(editions.notebook(read, "solutions"))
+        kernel.execute(read, runs[-1], root, **settings)
+    (root / "notebooks/solutions").mkdir(parents=True)
+    nbformat.write(runs[0], root / "notebooks/solutions/02_tiny.ipynb")
+    shutil.copy(ROOT / "conftest.py", root)
+    command = "-m pytest -q --nbval --nbval-current-env -p no:cacheprovider --color=no --other-processor notebooks"
+    said = subprocess.run([sys.executable, *command.split()], cwd=root, capture_output=True, text=True).stdout
+    code = [cell for cell in runs[0].cells if cell.cell_type == "code"]
+    failed = {code[int(number)].id for number in re.findall(r"^FAILED .*::Cell (\d+)", said, re.MULTILINE)}
+    return *({cell.id: cell.get("outputs") for cell in run.cells} for run in runs), failed
+
+
+@pytest.fixture
+def running(tmp_path, monkeypatch):
+    """Return a function (tags, outputs here, outputs with other kernels) -> (its lesson, the settings of each run)."""
+
+    def made(tags, here, there):
+        runs = []
+
+        def execute(read, notebook, folder, **settings):
+            runs.append(settings)
+            notebook.cells[1].outputs = copy.deepcopy(there if settings else here)
+            return {1: 0.1}
+
+        monkeypatch.setattr(editions, "execute", execute)
+        return lesson(tmp_path, TITLE + f"# %% tags={json.dumps(tags)}\n1\n".replace(" tags=[]", "")), runs
+
+    return made
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_refused_is_what_nbval_compares(pair, apart, running):
+    tags, _, compared = PAIRS[pair]
+    here, there, failed = apart
+    assert (pair in failed) == compared
+    read, _ = running(tags, here[pair], there[pair])
+    if compared:
+        with pytest.raises(source.LessonError, match=re.escape(f"02_tiny.py:3: {MOVED}")):
+            editions.build(read)
+    else:
+        editions.build(read)
+
+
+LINE = nbformat.v4.new_output("stream", name="stdout", text="1\n")
+
+
+def test_where_nothing_is_compared_there_is_no_run_with_other_kernels(running, capsys):
+    read, runs = running(["nbval-ignore-output"], [LINE], [])
+    editions.build(read)
+    assert runs == [{}, {}] and "other kernels" not in capsys.readouterr().out, "solutions and learner edition"
+    read, runs = running([], [LINE], [LINE])
+    editions.build(read)
+    assert runs == [{}, kernel.OTHER_PROCESSOR, {}] and "; with other kernels 0." in capsys.readouterr().out
+
+
+def test_an_error_with_other_kernels_alone_names_them(running):
+    error = nbformat.v4.new_output("error", ename="ValueError", evalue="2", traceback=[])
+    read, _ = running([], [LINE], [error])
+    with pytest.raises(source.LessonError, match="raises with ATEN_CPU_CAPABILITY=default .* ValueError: 2"):
+        editions.build(read)
 
 
 # ------------------------------------------------------------------------------------------------------ what is built
@@ -250,25 +345,50 @@ def fourth(x):
 """
 ON = "And on. It reads no `data.others()`, [other.npz](../data/other.npz)."
 CACHES = shutil.ignore_patterns("__pycache__")
-REAL_CHECK = ("__init__", "asking", "attempted", "mistakes", "verdicts")
+REAL_CHECK = ("__init__", "asking", "attempted", "mistakes", "standing_in", "verdicts")
 KIT = {  # a lessonkit without torch, whose import takes a second; the hook, what it imports and check are real
     "__init__.py": "from lessonkit import _hook\nfrom lessonkit.numbers import show\n\n_hook.install()\n",
-    "numbers.py": "import math\n\n\ndef show(label, value):\n    print(f'{label} = {value}')\n",
+    "numbers.py": """import math
+
+LAST = ''
+
+
+def show(label, value):
+    \'\'\'Print it.\'\'\'
+    print(f'{label} = {value}{LAST}')
+
+
+def never():
+    return 1
+""",
     "_threads.py": "",
     "train.py": "import math\n",
-    "check/core.py": "import io\n\n\nclass NotYet(AssertionError):\n    pass\n",
+    "check/core.py": """from lessonkit.check.verdicts import NotYet, accept
+
+
+def reject(what, why=None):
+    raise NotYet(what)
+
+
+def known(rows):
+    return rows
+""",
+    "check/probing.py": "import contextlib\n\nquiet = contextlib.nullcontext\n",
     "data.py": 'FILES = {"numbers": "json.npz", "others": "other.npz"}\n',
     "runs.py": "",
     "check/lessons/tiny.py": '''"""Checks of the tiny lesson."""
-from lessonkit.check.core import NotYet
+from lessonkit.check.core import accept, known, reject
+
+ROW = "it is tripled"
+MISTAKES = known({"2.0 -> 3.0": ROW})
 
 def scale(answer):
     if answer()([1, 1]) != [2, 2]:
-        raise NotYet("wrong")
-    print("Right: scale.")
+        reject("wrong", MISTAKES)
+    accept("Right: scale.")
 
 def answer(given):
-    print("Right: answer.")
+    accept("Right: answer.")
 ''',
 }
 
@@ -280,9 +400,12 @@ def built(tmp_path_factory):
     project(root, {"02_tiny.py": RICH, "03_light.py": LIGHT})
     kit = root / "lessons_src/lessonkit"
     (kit / "check/lessons").mkdir(parents=True)
+    (kit / "course").mkdir()
     for path in [
         *(ROOT / "lessons_src/lessonkit").glob("_[a-z]*.py"),
         ROOT / "lessons_src/lessonkit/attempts.py",
+        ROOT / "lessons_src/lessonkit/course/__init__.py",
+        ROOT / "lessons_src/lessonkit/program.py",
         *(ROOT / f"lessons_src/lessonkit/check/{name}.py" for name in REAL_CHECK),
     ]:
         shutil.copy(path, root / path.relative_to(ROOT))
@@ -390,7 +513,8 @@ def test_the_solutions_edition_was_run(notebooks):
     solutions = notebooks["solutions"]
     code = [c for c in solutions.cells if c.cell_type == "code"]
     assert [c.execution_count for c in code] == list(range(1, len(code) + 1))
-    assert cell(solutions, "check.scale").outputs[0].text == "Right: scale.\n"
+    right = cell(solutions, "check.scale").outputs[0].data
+    assert right["text/plain"].split("\n")[0] == "Right: scale." and "<b>Right:</b> scale." in right["text/html"]
     assert cell(solutions, 'show("doubled"').outputs[0].text == "doubled = [2.0, 2.0, 2.0]\n"
     assert cell(solutions, "sum(doubled)").outputs[0].data == {"text/plain": "6.0"}
     error = cell(solutions, "raise ValueError").outputs[0]
@@ -495,13 +619,13 @@ def test_an_export_may_read_what_the_course_ships(tmp_path):
 
 
 def stale_in(root):
-    return stale.stale(course.load(root))
+    return stale.stale(sources.load(root))
 
 
 def test_a_built_course_is_not_stale(tiny, capsys):
     assert [line for line in stale_in(tiny) if "03_light" not in line] == []  # lesson 3 was never built
     (tiny / "lessons_src/lessons/03_light.py").unlink()
-    export.write(whole(tiny))
+    generated.write(whole(tiny))
     (only,) = whole(tiny).lessons
     assert [line.partition(": ")[2] for line in stale_in(tiny)] == ["its cells are not those of 02_tiny.py"] * 2
     for edition in ("learner", "solutions"):  # its last cell named the lesson that is gone
@@ -522,33 +646,38 @@ def edit_json(path, change):
 BOTH = ["notebooks/02_tiny.ipynb", "notebooks/solutions/02_tiny.ipynb"]
 LEARNER, SOLUTIONS, MODULE = BOTH[:1], BOTH[1:], "lessons_src/fromscratch/tiny.py"
 SOURCE, HOUSE = "lessons_src/lessons/02_tiny.py", "lessons_src/lessonkit"
+KNOWN, ANSWERS = f"{HOUSE}/course/02_tiny.json", f"{HOUSE}/course/solutions/02_tiny.json"
 CELLS_DIFFER, DEPENDS = "its cells are not those of 02_tiny.py", "something that 02_tiny.py depends on has changed"
-ORPHAN, EXPORTS_DIFFER = "no lesson makes it, delete it", "is not what the lessons export"
+ORPHAN, DIFFERS = "no lesson makes it, delete it", "is not what the sources say"
 TEXTS = {  # what was changed: (file, old text, new text, files that are stale, why)
-    "source": (SOURCE, "And on.", "And off.", BOTH, CELLS_DIFFER),
-    "a comment in a blank": (SOURCE, "y * 2.0", "y * 2.0  # why", [*BOTH, MODULE], ""),
-    "a tag": (SOURCE, 'tags=["timed"]', 'tags=["timed", "optional"]', BOTH, CELLS_DIFFER),
-    "check module": (f"{HOUSE}/check/lessons/tiny.py", "wrong", "bad", BOTH, DEPENDS),
-    "lessonkit": (f"{HOUSE}/numbers.py", "import math", "import  math", BOTH, DEPENDS),
-    "the hook": (f"{HOUSE}/_hook.py", "import ast", "import  ast", BOTH, DEPENDS),
-    "the check's machinery": (f"{HOUSE}/check/core.py", "import io", "import  io", BOTH, DEPENDS),
+    "source": (SOURCE, "And on.", "And off.", [*BOTH, KNOWN], ""),
+    "a comment in a blank": (SOURCE, "y * 2.0", "y * 2.0  # why", [*BOTH, MODULE, ANSWERS], ""),
+    "a tag": (SOURCE, 'tags=["timed"]', 'tags=["timed", "optional"]', [*BOTH, KNOWN], ""),
+    "edited by hand": (KNOWN, "timed", "optional", [KNOWN], DIFFERS),
+    "check module": (f"{HOUSE}/check/lessons/tiny.py", '"Right: scale."', '"Right: it."', BOTH, DEPENDS),
+    "what a check calls": (f"{HOUSE}/check/lessons/tiny.py", "[2, 2]", "[2.0, 2]", BOTH, DEPENDS),
+    "lessonkit": (f"{HOUSE}/numbers.py", "{label} = ", "{label} is ", BOTH, DEPENDS),
+    "what the kit does when it is imported": (f"{HOUSE}/numbers.py", "import math", "import cmath", BOTH, DEPENDS),
+    "what a function of the kit reads": (f"{HOUSE}/numbers.py", "LAST = ''", "LAST = '.'", BOTH, DEPENDS),
+    "the hook": (f"{HOUSE}/_hook.py", "waiting = {}", "waiting = dict()", BOTH, DEPENDS),
+    "the check's machinery": (f"{HOUSE}/check/core.py", "raise NotYet(what)", "raise NotYet(what, 1)", BOTH, DEPENDS),
     "data": ("data/json.npz", "numbers", "others", BOTH, DEPENDS),
     "requirements": ("requirements.txt", "torch", "torch==2", BOTH, DEPENDS),
-    "the builder": ("lessons_src/coursebuild/editions.py", "import json", "import  json", BOTH, DEPENDS),
+    "the builder": ("lessons_src/coursebuild/outputs.py", 'if "timed" in tags', "if tags", BOTH, DEPENDS),
     "data by its name": ("data/limits.csv", "numbers", "others", BOTH, DEPENDS),
     "edited module": (
         "lessons_src/fromscratch/light.py",
         "dumps(x)",
         "dumps(y)",
         ["lessons_src/fromscratch/light.py"],
-        EXPORTS_DIFFER,
+        DIFFERS,
     ),
     "edited package": (
         "lessons_src/fromscratch/__init__.py",
         "LIMIT",
         "LIMITS",
         ["lessons_src/fromscratch/__init__.py"],
-        EXPORTS_DIFFER,
+        DIFFERS,
     ),
     "no JSON": (LEARNER[0], "{", "<", LEARNER, "was not made by coursebuild"),
 }
@@ -562,7 +691,7 @@ CELLS_BY_HAND = {  # what was changed by hand: (file, change of the notebook, wh
 }
 FILES = {  # what was done: (how, file that is stale, why)
     "a notebook is missing": (lambda c: (c / LEARNER[0]).unlink(), LEARNER, "is missing"),
-    "a module is missing": (lambda c: (c / MODULE).unlink(), [MODULE], EXPORTS_DIFFER),
+    "a module is missing": (lambda c: (c / MODULE).unlink(), [MODULE], DIFFERS),
     "a new record": (lambda c: (c / "data/runs/quarter.json").write_bytes(b"{}"), BOTH, DEPENDS),
     "orphan notebook": (
         lambda c: shutil.copy(c / BOTH[1], c / "notebooks/01_old.ipynb"),
@@ -585,7 +714,7 @@ def find_stale(tiny, how, files, words, capsys):
     assert command.main(["--check"], tiny) == 1
     out, err = capsys.readouterr()
     assert all(line in out for line in found) and "make notebooks" in err
-    if words not in (ORPHAN, EXPORTS_DIFFER):
+    if set(files) & set(BOTH):
         assert stale.changed(whole(tiny).lessons[0])
 
 
@@ -615,8 +744,28 @@ def test_what_a_lesson_does_not_use_leaves_it_alone(tiny):
     (tiny / "data/README.md").write_text("json quarter")
     (tiny / "lessons_src/lessonkit/train.py").write_text("")
     (tiny / "lessons_src/lessonkit/check/lessons/light.py").write_text("def other(answer): pass\n")
-    edit(tiny / "lessons_src/coursebuild/command.py", "import sys", "import  sys")
+    edit(tiny / "lessons_src/coursebuild/command.py", "import sys", "import re, sys")
     edit(tiny / "lessons_src/lessons/03_light.py", "# # 3 · Light\n", "# # 3 · Light\n#\n# More text.\n")
+    assert not stale.changed(whole(tiny).lessons[0])
+
+
+NEVER_SHOWN = {  # what was changed: (file, old text, new text)
+    "a comment": ("lessonkit/numbers.py", "import math", "import math  # why"),
+    "the layout": ("lessonkit/numbers.py", "LAST = ''", "LAST = (\n    ''\n)"),
+    "a module's docstring": ("lessonkit/check/lessons/tiny.py", "Checks of", "What checks"),
+    "a function's docstring": ("lessonkit/numbers.py", "Print it.", "Show it."),
+    "what nothing calls": ("lessonkit/numbers.py", "return 1", "return 2"),
+    "what a wrong answer is told": ("lessonkit/check/lessons/tiny.py", '"wrong"', '"not right"'),
+    "a known mistake": ("lessonkit/check/lessons/tiny.py", "2.0 -> 3.0", "2.0 -> 4.0"),
+    "its cause": ("lessonkit/check/lessons/tiny.py", "it is tripled", "three times as much"),
+    "what the builder says": ("coursebuild/outputs.py", "Show something else.", "Show another thing."),
+}
+
+
+@pytest.mark.parametrize("change", NEVER_SHOWN)
+def test_what_no_notebook_stores_leaves_the_lessons_alone(change, tiny):
+    file, old, new = NEVER_SHOWN[change]
+    edit(tiny / "lessons_src" / file, old, new)
     assert not stale.changed(whole(tiny).lessons[0])
 
 
@@ -624,7 +773,9 @@ def test_a_lesson_depends_on_what_it_imports_from_fromscratch(tiny):
     two, three = whole(tiny).lessons
     before = digest.digest(two), digest.digest(three)
     edit(tiny / "lessons_src/fromscratch/tiny.py", "y * 2.0", "2.0 * y")
-    assert digest.digest(two) == before[0] and digest.digest(three) != before[1]
+    assert digest.digest(three) == before[1], "it imports another name"
+    edit(tiny / "lessons_src/fromscratch/tiny.py", "return x / 2", "return 0.5 * x")
+    assert digest.digest(two) == before[0] and digest.digest(three) != before[1], "which quarter needs"
 
 
 def test_only_what_changed_is_built(tiny, monkeypatch, capsys):

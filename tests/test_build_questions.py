@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from coursebuild import minutes, questions
+from coursebuild import generated, manifest, minutes
 from coursebuild.editions import notebook
-from lessonkit import check
+from lessonkit import check, course
 from lessonkit.check import asking
-from tests.helpers import ROOT
+from lessonkit.course import Code, Exercise, Lesson, Question, Section, Text
 from tests.toy import TITLE, lesson, project, refused, whole
 
 ASKED = """# %% [markdown]
@@ -54,9 +54,9 @@ def test_options_become_a_lettered_question_and_a_cell_for_a_letter(read):
 
 
 def test_the_reasons_are_written_for_the_kit_and_for_nobody_else(read):
-    made = json.loads(questions.files([read])["tiny.json"])
-    assert made["Predict 2.1"][1] == {"text": "zeros", "reason": "Look at the denominator: $0/0$.", "right": False}
-    assert [option["right"] for option in made["Recall 2.1"]] == [True, False]
+    predict, recall = manifest.lesson(read).questions
+    assert predict.options[1] == {"text": "zeros", "reason": "Look at the denominator: $0/0$.", "right": False}
+    assert [option["right"] for option in recall.options] == [True, False]
     assert "denominator" not in json.dumps(notebook(read, "learner"))
 
 
@@ -87,29 +87,22 @@ def test_a_question_asked_in_two_cells_is_refused(tmp_path):
     text = "# %% [markdown]\n# **Predict 2.1:** x\n" + GOOD
     refused(
         lambda: lesson(tmp_path, TITLE + text + text.replace("x\n", "y\n")),
-        7,
+        8,
         "Predict 2.1 is asked twice",
         "another number",
     )
-
-
-def test_files_of_lessons_that_are_gone_are_removed(tmp_path):
-    root = project(tmp_path, {"02_tiny.py": TITLE + ASKED})
-    questions.write(whole(root))
-    assert [path.name for path in questions.folder(root).iterdir()] == ["tiny.json"]
-    project(root, {"02_tiny.py": TITLE})
-    questions.write(whole(root))
-    assert list(questions.folder(root).iterdir()) == []
 
 
 # ------------------------------------------------------------------------------------------------ what a letter gets
 
 
 @pytest.fixture
-def table(read, monkeypatch):
-    found = json.loads(questions.files([read])["tiny.json"])
-    monkeypatch.setattr(asking, "_tables", lambda: {"tiny": found})
+def kit(read, monkeypatch):
+    """A kit that knows that lesson and no other."""
+    known = manifest.lesson(read)
+    monkeypatch.setattr(course, "lessons", lambda: {known.stem: known})
     monkeypatch.setattr(asking, "answered", set())
+    return known
 
 
 @pytest.mark.parametrize(
@@ -123,12 +116,12 @@ def table(read, monkeypatch):
         (2, "Predict 2.1: 2 is none of its letters. Put a, b or c between the quotes, and run this cell.\n"),
     ],
 )
-def test_a_letter_gets_the_reason_of_its_option(letter, said, table, capfd):
+def test_a_letter_gets_the_reason_of_its_option(letter, said, kit, capfd):
     assert check.predict("2.1", letter) is None
     assert capfd.readouterr() == (said, "")
 
 
-def test_recall_has_numbers_of_its_own(table, capfd):
+def test_recall_has_numbers_of_its_own(kit, capfd):
     check.recall("2.1", "b")
     assert capfd.readouterr().out == "Not quite. One for each sample.\n"
     with pytest.raises(ValueError, match="there is no 'Predict 9.9'"):
@@ -148,15 +141,18 @@ def scale(x):
 
 
 def test_an_exercise_has_a_card_above_it(tmp_path):
-    read = lesson(tmp_path, TITLE + EXERCISE + EXERCISE.replace("ex-2-1", "ex-2-1-more"))
+    read = lesson(tmp_path, TITLE + EXERCISE)
     cells = notebook(read, "learner").cells
-    assert [cell.id for cell in cells[1:]] == ["card-2-1", "ex-2-1", "ex-2-1-more", "what-next"], (
-        "no check, so nothing to sum up"
-    )
+    assert [cell.id for cell in cells[1:]] == ["card-2-1", "ex-2-1", "what-next"], "no check, so nothing to sum up"
     assert cells[1].source == (
         '<div class="alert alert-info">\n\n**Exercise 2.1** · ●●○○○ · 5 min · Write `scale`, run the cell, then the '
         "check below it.\n\n</div>"
     )
+
+
+def test_an_exercise_has_one_cell(tmp_path):
+    text = TITLE + EXERCISE + EXERCISE.replace("ex-2-1", "ex-2-1-more")
+    refused(lambda: lesson(tmp_path, text), 10, "exercise 2.1 has a cell already", "Join the two")
 
 
 def test_a_lesson_ends_with_the_way_on_and_its_solutions(tmp_path):
@@ -180,22 +176,24 @@ def test_a_lesson_sums_up_before_it_ends(tmp_path):
     assert [(cell.id, cell.source) for cell in notebook(read, "learner").cells[-2:-1]] == [
         ("how-far", 'check.summary("tiny")')
     ]
-    assert json.loads(questions.files([read])["tiny.json"])["Exercise 2.1"] == "scale"
 
 
-def test_an_exercise_may_have_several_checks(tmp_path, monkeypatch):
-    read = lesson(tmp_path, TITLE + CHECKED + '# %% tags=["check"]\ncheck.shift(scale)\n' + ASKED)
-    assert json.loads(questions.files([read])["tiny.json"])["Exercise 2.1"] == "scale shift"
-    monkeypatch.setattr(asking, "_tables", lambda: {"tiny": {"Exercise 2.1": "scale shift"}})
-    assert asking.summary("tiny", {"scale": True}).endswith("Still open: 2.1.")
-    assert asking.summary("tiny", {"scale": True, "shift": True}) == "1 of 1 exercises are right in this kernel."
+def test_a_check_cell_is_one_call(tmp_path):
+    text = TITLE + EXERCISE + '# %% tags=["check"]\ncheck.scale(scale)\ncheck.shift(scale)\n'
+    refused(lambda: manifest.lesson(lesson(tmp_path, text)), 10, "a check cell has one line", "Write just that")
 
 
-def test_the_summary(table, monkeypatch, capfd):
-    tables = {"tiny": asking._tables()["tiny"] | {"Exercise 2.1": "scale", "Exercise 2.2": "shift"}}
-    monkeypatch.setattr(asking, "_tables", lambda: tables)
-    said = "1 of 2 exercises are right in this kernel. Still open: 2.2. Questions answered: 0 of 2."
-    assert asking.summary("tiny", {"scale": True, "shift": False}) == said
+TWO = CHECKED + '# %% tags=["check"]\ncheck.shift(scale)\n' + CHECKED.replace("2.1", "2.2").replace("2-1", "2-2")
+
+
+def test_the_summary(tmp_path, monkeypatch, capfd):
+    known = manifest.lesson(lesson(tmp_path, TITLE + TWO + ASKED))
+    monkeypatch.setattr(course, "lessons", lambda: {known.stem: known})
+    monkeypatch.setattr(asking, "answered", set())
+    assert [check.name for check in known.exercises[0].checks] == ["scale", "shift"]
+    head = "1 of 2 exercises are right in this kernel."
+    still = f"{head} Still open: 2.1. Questions answered: 0 of 2."
+    assert asking.summary("tiny", {"scale": True, "shift": False}) == still
     check.predict("2.1", "")
     check.predict("2.1", "x")
     check.recall("2.1", "b")
@@ -211,7 +209,7 @@ def test_a_check_remembers_its_last_verdict(monkeypatch):
         if answer != 4:
             raise check.NotYet("Not yet.")
 
-    remembering = check._kept("toy", toy)
+    remembering = check._judging("toy", toy)
     remembering(4)
     assert check._verdicts == {"toy": True}
     with pytest.raises(check.NotYet):
@@ -222,53 +220,93 @@ def test_a_check_remembers_its_last_verdict(monkeypatch):
 # ------------------------------------------------------------------------------------------------------------ minutes
 
 
-def cell(kind, source, ident, *tags, folded=False, figures=0):
-    metadata = {"tags": list(tags)} | ({"jupyter": {"source_hidden": True}} if folded else {})
-    outputs = [{"data": {"image/png": "x"}}] * figures
-    return {"cell_type": kind, "source": source, "id": ident, "metadata": metadata, "outputs": outputs}
-
-
-CELLS = [
-    cell("markdown", "# 2 · Tiny\n\n" + "word " * 118, "a"),
-    cell("markdown", "## 2.1 Core", "b"),
-    cell("code", "x = 1\n\ny = 2\nz = 3", "c", figures=2),
-    cell("code", "x = 1\n" * 50, "d", folded=True),
-    cell("markdown", "<details>" + "word " * 500 + "</details>", "e"),
-    cell("code", 'check.predict("2.1", "")', "f", "predict"),
-    cell("markdown", "card " * 300, "card-2-1"),
-    cell("code", "# Exercise 2.1 · ●●○○○ · 10 min\nx = 1", "g", "exercise"),
-    cell("markdown", "**Aside (optional).** " + "word " * 238, "h"),
-    cell("markdown", "## 2.2 Deeper (optional, 3 min)\n\n" + "word " * 235, "i"),
-    cell("markdown", "### Inside\n\n" + "word " * 119, "j"),
-    cell("markdown", "## Take-away\n\n" + "word " * 119, "k"),
-]
+def timed(printed=17, optional=3):
+    """Return a Lesson of known minutes: a core with an optional piece, an optional section with one inside, an end."""
+    exercise = Exercise("2.1", 2, 10, "# Exercise 2.1 · ●●○○○ · 10 min\nx = 1")
+    sections = [Section("2 · Tiny", 1, items=[Text("word " * 118)])]
+    sections += [Section("2.1 Core", 2, items=[Code("c", "x = 1\n\ny = 2\nz = 3", pictures=2)])]
+    sections[-1].items += [Code("d", "x = 1\n" * 50, folded=True), Text("<details>" + "word " * 500 + "</details>")]
+    sections[-1].items += [Question("Predict", "2.1", "", []), exercise, Text("**Aside (optional).** " + "word " * 238)]
+    sections += [Section(f"2.2 Deeper (optional, {optional} min)", 2, True, items=[Text("word " * 235)])]
+    sections += [Section("Inside", 3, True, "Deeper", items=[Text("word " * 119)])]
+    sections += [Section("Take-away", 2, items=[Text("word " * 119)])]
+    for section in sections:
+        section.minutes, section.aside = map(minutes.of, minutes.counts(section))
+    return Lesson("02_tiny", "Tiny", printed, sections)
 
 
 def test_the_model_of_minutes():
-    found = minutes.sections({"cells": CELLS}, {"cells": CELLS})
-    core = 120 / 120 + 2 / 120 + 3 * 4 / 60 + 2 * 0.75 + 1 / 3 + 2 * 4 / 60 + 13 + 120 / 120
-    assert minutes.total(found) == pytest.approx(core, abs=0.02)
-    assert minutes.total(found, optional=True) == pytest.approx(2 + 2 + 1, abs=0.05)
-    assert [s.heading for s in found if s.optional] == [
-        "2.1 Core (optional part)",
-        "2.2 Deeper (optional, 3 min)",
-        "Inside",
-    ]
+    lesson = timed()
+    core = 120 / 120 + 2 / 120 + 3 * 4 / 60 + 2 * 0.75 + 1 / 3 + 2 / 120 + 2 * 4 / 60 + 13 + 120 / 120
+    assert minutes.total(lesson) == pytest.approx(core, abs=0.01)
+    assert minutes.total(lesson, optional=True) == pytest.approx(2 + 2 + 1, abs=0.05)
+    assert [round(section.aside) for section in lesson.sections] == [0, 2, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
-    "said, optional, lines", [(17, 3, 0), (18, 4, 0), (16, 2, 0), (20, 3, 1), (17, 9, 1), (None, 3, 1)]
+    "printed, optional, lines", [(17, 3, 0), (18, 4, 0), (16, 2, 0), (20, 3, 1), (17, 9, 1), (None, 3, 1)]
 )
-def test_printed_minutes_are_held_against_the_model(said, optional, lines, tmp_path):
-    cells = json.loads(json.dumps(CELLS).replace("optional, 3 min", f"optional, {optional} min"))
-    cells[0]["source"] += f"\n\n*About {said} min.*" if said else ""
-    for folder in ("notebooks", "notebooks/solutions"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "02_tiny.ipynb").write_text(json.dumps({"cells": cells}))
-    found = minutes.wrong("02_tiny", tmp_path)
+def test_printed_minutes_are_held_against_the_model(printed, optional, lines):
+    found = minutes.wrong(timed(printed, optional))
     assert len(found) == lines and all("Write" in line for line in found)
 
 
-def test_the_model_reads_every_lesson_of_the_course(capsys):
-    assert minutes.main(["02"]) == 0
-    assert "02_statistics" in capsys.readouterr().out and minutes.total(minutes.of("02_statistics", ROOT)) > 20
+# ------------------------------------------------------------------------------------------------- what the kit gets
+
+OPTIONAL = """# %% [markdown]
+# ## 2.1 Deeper (optional, 4 min)
+#
+# <details><summary>Hint</summary>
+#
+# No hint of an exercise.
+# </details>
+#
+# ### In it
+#
+# ```
+# ## no heading
+# ```
+"""
+HINTED = """# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# Twice.
+# </details>
+#
+# And so on.
+"""
+END = "# %% [markdown]\n# ## Take-away\n"
+
+
+def numbered(number, *tags):
+    """Return the source of exercise 2.1 with a different number and more tags."""
+    more = CHECKED.replace("2.1", f"2.{number}").replace("2-1", f"2-{number}")
+    return more.replace('["exercise"', ", ".join(['["exercise"', *(f'"{tag}"' for tag in tags)]))
+
+
+def test_the_manifest_holds_a_lesson_and_its_solutions_lie_apart(tmp_path):
+    text = TITLE + ASKED + CHECKED + HINTED + OPTIONAL + numbered(2) + END + numbered(3, "optional")
+    root = project(tmp_path, {"02_tiny.py": text})
+    sources = whole(root)
+    generated.write(sources)
+    folder = root / manifest.FOLDER
+    found = course.read(folder / "02_tiny.json")
+    assert found.names == ["Predict 2.1", "Recall 2.1", "Exercise 2.1", "Exercise 2.2", "Exercise 2.3"]
+    assert [(one.number, one.optional) for one in found.exercises] == [("2.1", False), ("2.2", True), ("2.3", True)]
+    assert [(section.key, section.title, section.under) for section in found.sections] == [
+        ("start", "2 · Tiny", ""),
+        ("2.1", "Deeper", ""),
+        ("In it", "In it", "Deeper"),
+        ("Take-away", "Take-away", ""),
+    ]
+    first = found.exercises[0]
+    assert (first.hint, first.difficulty, first.minutes, first.answers) == ("Twice.", 2, 5, {"scale": "scale"})
+    assert found.texts[:3] == ["Some text.", "And on.", "And so on."] and "## no heading" in found.texts[-1]
+    assert "...  # your answer" in first.task and "Exercise" not in first.task and first.solved == ""
+    assert "2 * x" not in (folder / "02_tiny.json").read_text()
+    assert "2 * x" in course.solved("02_tiny", folder).exercises[0].solution
+    assert course.solved("02_tiny", folder) == manifest.lesson(sources.lessons[0])
+    project(root, {"03_tiny.py": TITLE.replace("2", "3")})
+    (root / "lessons_src/lessons/02_tiny.py").unlink()
+    generated.write(whole(root))
+    assert [path.name for path in folder.rglob("*.json")] == ["03_tiny.json"] * 2, "those of a lesson that is gone go"

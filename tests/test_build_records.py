@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from coursebuild import command, course, editions, records
+from coursebuild import command, records, sources
 from tests.toy import TITLE, edit, lesson, project, refused, whole
 
 RECORDS = '''# %% [markdown]
@@ -152,11 +152,4 @@ def test_a_wrong_record_is_refused(wrong, tmp_path):
     text, line, what, way_out = REFUSED[wrong]
     read = lesson(tmp_path, TITLE + text)
     refused(lambda: records.recorded(read), line, what, way_out)
-    assert [str(error) for error in course.load(tmp_path).errors], "the builder asks as well"
-
-
-def test_the_tag_is_kept_in_both_editions(toy):
-    two = whole(toy).lessons[0]
-    for edition in ("learner", "solutions"):
-        tags = [cell.metadata.get("tags", []) for cell in editions.notebook(two, edition).cells]
-        assert sum("record" in some for some in tags) == 5 and ["optional", "record"] in tags
+    assert [str(error) for error in sources.load(tmp_path).errors], "the builder asks as well"

@@ -102,8 +102,3 @@ def test_a_wrong_export_is_refused(wrong, tmp_path):
     text, line, what, way_out = EXPORTS[wrong]
     project(tmp_path, {"01_one.py": ONE, "02_tiny.py": TITLE + text, "03_three.py": THREE})
     refused(lambda: whole(tmp_path), line, what, way_out)
-
-
-def test_a_name_exported_twice_is_refused(tmp_path):
-    project(tmp_path, {"01_one.py": ONE, "02_tiny.py": TITLE + "# %%\n1\n" + EXPORT + "early = 2\n"})
-    refused(lambda: whole(tmp_path), 5, "'early' is exported by lesson 01", "Rename one")

@@ -1,13 +1,24 @@
 """The checks, tested by mutation: right answers pass, wrong answers are rejected, each for its own reason."""
 
 import inspect
+import re
 
 import pytest
 import torch
 
-from lessonkit import check
+from lessonkit import check, course
 from lessonkit.check.core import NotYet, YourTurn
-from tests.helpers import OF_RESULTS, WHOLE, banks, changing_input, changing_results, first_right, mistakes_of, said
+from tests.helpers import (
+    OF_RESULTS,
+    ROOT,
+    WHOLE,
+    banks,
+    changing_input,
+    changing_results,
+    first_right,
+    mistakes_of,
+    said,
+)
 
 EXERCISES = {name: bank for bank in banks().values() for name, bank in bank.items()}
 CODE = {name: bank for name, bank in EXERCISES.items() if callable(first_right(bank))}
@@ -129,8 +140,12 @@ def test_no_answer_passes_for_another_exercise_of_its_lesson(lesson):
 
 
 def test_every_check_has_its_bank_and_every_bank_its_check():
-    assert set(EXERCISES) == set(check.where())
-    assert {name: lesson for lesson, bank in banks().items() for name in bank} == check.where()
+    asked = {name: lesson.module for name, (lesson, _) in course.checks().items()}
+    modules = (ROOT / "lessons_src/lessonkit/check/lessons").glob("[a-z]*.py")
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in modules}
+    written = {name: module for module in texts for name in re.findall(r"^def ([a-z]\w*)", texts[module], re.MULTILINE)}
+    assert {name: lesson for lesson, bank in banks().items() for name in bank} == asked == written
+    assert set(EXERCISES) == set(asked)
 
 
 @each(EXERCISES)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.helpers import ROOT, SOURCES, read
+from tests.helpers import SOURCES, read
 from tests.test_lessons import coverage, outside_fences
 
 CLINIC = next((path for path in SOURCES if path.stem == "14_clinic"), None)
@@ -79,9 +79,3 @@ def test_links_name_the_section_they_lead_to():
         assert not file or int(file[:2]) == int(number.split(".")[0]), (number, file)
     for number, file in re.findall(r"\[lesson (\d+)\]\((\d+)_\w+\.ipynb\)", text):
         assert int(number) == int(file), (number, file)
-
-
-def test_the_readme_links_glossary_and_index():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "14_clinic.ipynb#Glossary" in readme
-    assert "14_clinic.ipynb#Index-of-misconceptions" in readme

@@ -1,6 +1,7 @@
 """lessonkit's hook in a real kernel: what shows while exercises wait, and what stays as it is. One kernel for all."""
 
 import re
+from html import unescape
 
 import nbformat
 import pytest
@@ -9,9 +10,11 @@ from nbclient import NotebookClient
 from coursebuild import kernel
 from lessonkit import _hook
 from lessonkit._hook import YourTurn, bound_names
+from lessonkit._tones import MARKS, OPACITY, TINTS, box
 from tests.helpers import ROOT
 
 WAITS = "Your turn: exercise 3.1 · "
+NOT_YET = "a box and an error"
 BLANK = WAITS + "replace this line by your answer"
 
 
@@ -156,9 +159,9 @@ outer()""",
     ("print(normalize(z), late())", "5 8\n"),
     # what a check says: one or two lines, no traceback
     ("graded(lambda x: x * 1)", "Right: same does what it should on 1 input (a row).\n"),
-    ("graded(lambda x: x + 0.5)", ("NotYet", None)),
-    ("graded(lambda x: x.detach())", ("NotYet", None)),
-    ("graded(3)", ("NotYet", None)),
+    ("graded(lambda x: x + 0.5)", NOT_YET),
+    ("graded(lambda x: x.detach())", NOT_YET),
+    ("graded(3)", NOT_YET),
     ("print('still here')", "still here\n"),
 ]
 
@@ -173,9 +176,18 @@ def shown(tmp_path_factory):
 
 
 def plain(lines):
-    """Return lines as one text, without the colours, and without the breaks that keep them narrow."""
-    assert all(len(re.sub(r"\x1b\[[\d;]*m", "", line)) <= 95 or " " not in line for line in lines), lines
-    return " ".join(re.sub(r"\x1b\[[\d;]*m", "", line) for line in lines)
+    """Return lines as one text, without the colors of IPython's own tracebacks."""
+    return re.sub(r"\x1b\[[\d;]*m", "", " ".join(lines))
+
+
+def in_a_box(out, tone):
+    """Return the text of a box, after a look at its HTML: the same words, in its tone."""
+    html, text = out.data["text/html"], out.data["text/plain"]
+    assert html.count("<div") == html.count("</div>") == 1 + len(text.split("\n"))
+    assert f"rgb({', '.join(map(str, TINTS[tone]))})" in html
+    shown = unescape(re.sub(r"<style>.*?</style>|<[^>]*>", "", html).replace("\n", ""))
+    assert shown == f"{MARKS[tone]} " + text.replace("\n", "").replace("`", "")
+    return text
 
 
 @pytest.mark.parametrize("number", range(len(CELLS)), ids=[code.splitlines()[0][:40] for code, _ in CELLS])
@@ -183,25 +195,54 @@ def test_what_a_cell_shows(number, shown):
     expected, outputs = CELLS[number][1], shown[number]
     if expected == "":
         assert outputs == []
-        return
-    (out,) = outputs
-    if isinstance(expected, tuple):
+    elif expected == NOT_YET:
+        box, out = outputs
+        assert (out.output_type, out.ename, out.traceback) == ("error", "NotYet", ["Not yet."])
+        assert in_a_box(box, "not yet") == out.evalue and out.evalue.startswith("Not yet. ")
+    elif isinstance(expected, tuple):
+        (out,) = outputs
         kind, words = expected
         assert out.output_type == "error" and out.ename == kind, out
-        if words is None:  # NotYet
-            assert out.traceback[0].startswith("\x1b[31mNot yet.\x1b[0m ")
-            assert plain(out.traceback) == out.evalue.replace("\n", " ") and "Cell In" not in out.evalue
-        else:
-            text = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(out.traceback))
-            assert kind in text and words in text and "Cell In" in text and "lessonkit" not in text
+        text = plain(out.traceback)
+        assert kind in text and words in text and "Cell In" in text and "lessonkit" not in text
     elif expected.startswith("Your turn"):
-        assert (out.output_type, out.ename, plain(out.traceback)) == ("error", "YourTurn", expected)
-        assert out.traceback[0].startswith("\x1b[34mYour turn:")
+        box, out = outputs
+        assert (out.output_type, out.ename, out.traceback) == ("error", "YourTurn", ["Your turn:"])
+        assert in_a_box(box, "turn") == expected
         exercise, _, rest = expected.removeprefix("Your turn: exercise ").partition(" · ")
         assert out.evalue == f"{exercise}: {rest}"
+    elif expected.startswith("Right"):
+        (box,) = outputs
+        assert in_a_box(box, "right") == expected.rstrip("\n")
     else:
-        assert (out.output_type, plain(out.get("text").splitlines())) == ("stream", expected.rstrip("\n"))
-        assert not expected.startswith("Right") or out.text.startswith("\x1b[32mRight:\x1b[0m ")
+        (out,) = outputs
+        assert (out.output_type, out.text) == ("stream", expected)
+
+
+def test_a_box_can_be_read_in_light_and_in_dark():
+    """WCAG 2: 4.5 : 1 for text, 3 : 1 for the bar at its side, on the page's color with the tint over it."""
+    themes = {  # JupyterLab 4.6: text (--jp-content-font-color1, over the page) and page (--jp-layout-color0)
+        "light": ((33, 33, 33), (255, 255, 255)),
+        "dark": ((255, 255, 255), (17, 17, 17)),
+    }
+    for tint in TINTS.values():
+        for text, page in themes.values():
+            behind = [OPACITY * c + (1 - OPACITY) * p for c, p in zip(tint, page, strict=True)]
+            assert contrast(text, behind) >= 4.5 and contrast(tint, behind) >= 3
+
+
+def contrast(one, other):
+    def luminance(color):
+        parts = [c / 255 for c in color]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_a_box_shows_what_a_learner_typed_as_text():
+    assert "<b>Not yet.</b> &lt;b&gt; is no <code>x &lt; 1</code>" in box("Not yet. <b> is no `x < 1`", "not yet")
 
 
 def test_installing_outside_a_notebook_does_nothing():
@@ -210,8 +251,8 @@ def test_installing_outside_a_notebook_does_nothing():
 
 def test_a_turn_shows_one_line():
     assert YourTurn("3.1: write it").exercise == "3.1"
-    assert plain(YourTurn("3.1: write it")._render_traceback_()) == "Your turn: exercise 3.1 · write it"
-    assert plain(YourTurn("3.1")._render_traceback_()) == "Your turn: exercise 3.1"
+    assert YourTurn("3.1: write it")._render_traceback_() == ["Your turn: exercise 3.1 · write it"]
+    assert YourTurn("3.1").told() == "Your turn: exercise 3.1"
 
 
 def test_a_name_whose_cell_was_not_run_says_how_to_come_back(tmp_path, monkeypatch):
@@ -231,7 +272,7 @@ def test_a_name_whose_cell_was_not_run_says_how_to_come_back(tmp_path, monkeypat
 
 
 def test_bound_names():
-    assert bound_names("a, (b, *c) = d = 1, (2, 3)\nx[0] = y.z = 1\nfor e in f: g += 1") == list("abcdeg")
+    assert bound_names("a, (b, *c) = d = 1, (2, 3)\nx[0] = y.z = 1\nfor e in f: g += 1") == set("abcdeg")
     code = "[h for h in i]\nlambda j: 1\ndef k(l):\n    m = 1\nclass N:\n    o = 1\nimport p.q, r as s"
-    assert bound_names(code) == ["k", "N", "p", "s"]
-    assert bound_names("%%time\nx = 1") == [] == bound_names("")
+    assert bound_names(code) == {"k", "N", "p", "s"}
+    assert bound_names("%%time\nx = 1") == set() == bound_names("")

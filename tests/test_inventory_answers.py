@@ -1,7 +1,6 @@
 """Answering the LayerNorm inventory: what is kept, when the result is told, and the item report of a class."""
 
 import csv
-import errno
 import json
 import os
 import random
@@ -14,7 +13,7 @@ import pytest
 from nbclient import NotebookClient
 
 from lessonkit import _work
-from lessonkit.inventory import answer, answers, report, result
+from lessonkit.inventory import answer, answers, item_report, result
 from lessonkit.inventory.__main__ import main
 from lessonkit.inventory.answers import collect
 from lessonkit.inventory.questions import items, questions, right_letter, themes
@@ -240,35 +239,12 @@ def test_a_full_disk_loses_nothing_and_says_so_once(work, monkeypatch, capsys):
     assert collect(work).finished == set(questions("A"))
 
 
-def test_a_folder_that_is_gone_or_a_log_that_is_a_folder_disturbs_nobody(work, kernel, capsys):
-    (work / "inventory.jsonl").mkdir()
-    fill("A")
-    result("A")
-    said = capsys.readouterr().out
-    assert "Form A: 12 of 12 right." in said and said.count("could not be kept") == 1
-    assert os.strerror(errno.EISDIR) in collect(work).notes[0]
-
-
 def test_without_a_learner_letters_are_kept_in_the_kernel_alone(kernel, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(_work, "folder", lambda: None)
     monkeypatch.chdir(tmp_path)
     fill("A")
     result("A")
     assert "Form A: 12 of 12 right." in capsys.readouterr().out and not list(tmp_path.iterdir())
-
-
-def test_two_kernels_at_once_mix_no_lines(tmp_path):
-    code = (
-        "import sys; from lessonkit import _work, inventory\n"
-        "for n in range(40): inventory.answer('A1', 'abcd'[n % 4]); inventory.answer('A2', 'abcd'[n % 4])"
-    )
-    environment = os.environ | {"LESSON_WORK": str(tmp_path), "PYTHONPATH": str(ROOT / "lessons_src")}
-    started = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
-        for _ in range(2)
-    ]
-    assert [process.wait(60) for process in started] == [0, 0]
-    assert collect(tmp_path).notes == [] and len(records(tmp_path)) >= 80
 
 
 def test_a_form_in_a_learners_kernel(work, capsys):
@@ -339,7 +315,7 @@ def test_the_item_report_against_formulas_of_its_own(tmp_path, capsys):
         biserial = (mean(with_) - mean(without)) / spread * (share * (1 - share)) ** 0.5
         assert float(row["discrimination"]) == pytest.approx(biserial)
         assert f"{biserial:.2f}" in said
-    found, both = report.gains(learners)
+    found, both = item_report.gains(learners)
     before, after, gain = found["all"]
     share = {form: mean([one.right(name) for one in learners for name in questions(form)]) for form in "AB"}
     assert both == 24 and (before, after) == pytest.approx((share["A"], share["B"])) and share["B"] > share["A"]

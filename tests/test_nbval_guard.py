@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import nbformat
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TURN = "class YourTurn(Exception): pass\nraise YourTurn('3.1: write it')"
@@ -51,8 +50,7 @@ def write(path, rows, run):
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2", "--dist", "loadfile"]], ids=["serial", "two workers"])
-def test_planted_errors_are_found_and_only_they(workers, tmp_path):
+def test_planted_errors_are_found_and_only_they(tmp_path):
     shutil.copy(ROOT / "conftest.py", tmp_path)
     # nbval imports nbformat, that jsonschema, and that, if it can, a parser of IRIs, which takes two seconds each time.
     (tmp_path / "rfc3987_syntax.py").write_text("raise ImportError\n")
@@ -71,7 +69,7 @@ def test_planted_errors_are_found_and_only_they(workers, tmp_path):
         "-p",
         "no:cacheprovider",
         "-q",
-        *workers,
+        *("-n", "2", "--dist", "loadfile"),
         "notebooks",
     ]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120).stdout

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from lessonkit.progress import DamagedCourse, course, learner, page, words
+from lessonkit.course import Check, DamagedCourse, Exercise, Lesson, Question, Section, lessons, stored
 from lessonkit.progress import __main__ as command
+from lessonkit.progress import learner, page, words
 from lessonkit.progress.saved import NOT_RUN, RIGHT, STATES, TRIED, WAITS, Unreadable, read, states_in
 from tests.helpers import ROOT
 from tests.test_setup import lab
@@ -77,13 +78,28 @@ def written(path, cells, **metadata):
     return path
 
 
+def asked(number, ident, *names, minutes=5, optional=False):
+    checks = [Check(name, f"check.{name}(f)", name=name, argument="f") for name in names]
+    return Exercise(f"{number}.{ident}", 2, minutes, "", checks=checks, id=f"ex-{ident}", optional=optional)
+
+
+def known(number=2, minutes=60):
+    """What the course knows of that lesson."""
+    start = [Question("Predict", f"{number}.1", "what?", []), asked(number, 1, f"first_{number}")]
+    both = asked(number, 2, f"second_{number}", f"third_{number}", minutes=10)
+    more = asked(number, 3, f"fourth_{number}", optional=True)
+    parts = [Section("Tiny", 1, items=[*start, both]), Section("Deeper (optional, 4 min)", 2, True, items=[more])]
+    return Lesson(f"0{number}_tiny_{number}", "Tiny: a lesson", minutes, parts)
+
+
 @pytest.fixture
 def tiny(tmp_path):
     """A course of two lessons of 60 and 30 minutes."""
-    written(tmp_path / "notebooks/02_tiny_2.ipynb", lesson(2))
-    written(tmp_path / "notebooks/03_tiny_3.ipynb", lesson(3, 30))
-    written(tmp_path / "notebooks/inventory_a.ipynb", [text("# Inventory"), code('inventory.answer("A1", "")')])
-    return course(tmp_path / "notebooks")
+    folder = tmp_path / "lessons_src/lessonkit/course"
+    folder.mkdir(parents=True)
+    for one in (known(2), known(3, 30)):
+        (folder / f"{one.stem}.json").write_text(json.dumps(stored(one)[0]), encoding="utf-8")
+    return lessons(folder)
 
 
 def done(number, right=("first", "second", "third")):
@@ -99,44 +115,18 @@ def done(number, right=("first", "second", "third")):
 # ---------------------------------------------------------------------------------------------------------- the course
 
 
-def test_the_course_is_read_from_its_notebooks(tiny):
+def test_the_course_is_read_as_it_was_written(tiny):
+    assert tiny == {"02_tiny_2": known(2), "03_tiny_3": known(3, 30)}
     first = tiny["02_tiny_2"]
-    assert list(tiny) == ["02_tiny_2", "03_tiny_3"], "the inventory has no exercises, and is no lesson"
-    assert (first.title, first.minutes, first.module) == ("2 · Tiny", 60, "tiny_2")
-    found = [(one.number, one.minutes, one.optional, one.checks) for one in first.exercises]
-    assert found == [
-        ("2.1", 5, False, ("first_2",)),
-        ("2.2", 10, False, ("second_2", "third_2")),
-        ("2.3", 5, True, ("fourth_2",)),
-    ]
-    assert first.items == ("Predict 2.1", "Exercise 2.1", "Exercise 2.2", "Exercise 2.3")
+    assert (first.label, first.minutes, first.module) == ("2 · Tiny", 60, "tiny_2")
+    assert first.names == ["Predict 2.1", "Exercise 2.1", "Exercise 2.2", "Exercise 2.3"]
+    assert [one.number for one in first.core] == ["2.1", "2.2"]
 
 
-def test_a_tag_makes_an_exercise_optional_and_a_heading_of_the_same_level_ends_an_optional_part(tmp_path):
-    tagged = exercise("2.5")
-    tagged["metadata"]["tags"].append("optional")
-    cells = [*lesson(), exercise("2.4"), check("core"), tagged, check("more")]
-    (found,) = course(written(tmp_path / "02_tiny_2.ipynb", cells).parent).values()
-    assert [(one.number, one.optional) for one in found.exercises][-3:] == [
-        ("2.3", True),
-        ("2.4", False),
-        ("2.5", True),
-    ]
-
-
-def test_it_finds_the_exercises_and_checks_that_the_builder_found():
-    for stem, found in course().items():
-        table = json.loads((ROOT / f"lessons_src/lessonkit/check/questions/{stem[3:]}.json").read_text("utf-8"))
-        exercises = {f"Exercise {one.number}": " ".join(one.checks) for one in found.exercises}
-        assert exercises == {name: item for name, item in table.items() if isinstance(item, str)}
-        questions = {name for name, item in table.items() if isinstance(item, list)}
-        assert {*exercises, *questions} == set(found.items) and found.core and found.minutes >= 10
-
-
-def test_a_damaged_notebook_of_the_course_is_named(tmp_path):
-    (tmp_path / "02_tiny.ipynb").write_text('{"cells": [')
-    with pytest.raises(DamagedCourse, match="02_tiny.ipynb is damaged. Get it back with git"):
-        course(tmp_path)
+def test_a_damaged_file_of_the_course_is_named(tmp_path):
+    (tmp_path / "02_tiny.json").write_text('{"sections": [')
+    with pytest.raises(DamagedCourse, match="02_tiny.json is damaged. Get it back with git"):
+        lessons(tmp_path)
 
 
 # ----------------------------------------------------------------------------------------------- one exercise, as saved
@@ -214,8 +204,8 @@ def test_the_editions_of_a_real_lesson_are_read_as_they_were_stored():
     """The solutions are all right, and the words that the hook and the start of a kernel say are those looked for."""
     for stem in ("01_why_normalize", "04_affine_and_module", "14_clinic"):
         for folder, state in (("notebooks/solutions", RIGHT), ("notebooks", NOT_RUN)):
-            _, cells = read(ROOT / folder / f"{stem}.ipynb", course())
-            assert set(states_in(cells, course()[stem]).values()) == {state}
+            _, cells = read(ROOT / folder / f"{stem}.ipynb", lessons())
+            assert set(states_in(cells, lessons()[stem]).values()) == {state}
     hook = (ROOT / "lessons_src/lessonkit/_hook.py").read_text("utf-8")
     startup = (ROOT / "lessons_src/lab_settings/startup.py").read_text("utf-8")
     assert "has not been run in this kernel" in hook and "this kernel is new" in startup
@@ -414,26 +404,6 @@ def test_lab_opens_the_first_lesson_that_is_not_finished(right, damaged, file, t
     assert said[0].endswith("All of it: make progress") and len(said) == 1 + len(damaged)
 
 
-def test_lab_opens_the_copy_that_counts_and_one_that_is_asked_for(tiny, tmp_path, monkeypatch, capsys):
-    opened(tiny, tmp_path, ())
-    written(tmp_path / "work/02_tiny_2_abc123.ipynb", done(2, ["first"]))
-    name, said = lab.opens_on(tmp_path)
-    assert name == "02_tiny_2_abc123.ipynb" and "counts of 2 copies" in said[1]
-    started = []
-    monkeypatch.setattr(lab, "opens_on", lambda: ("03_tiny_3.ipynb", ["2 of 4."]))
-    monkeypatch.setattr(lab, "copy_missing", lambda: [])
-    monkeypatch.setattr(lab, "older", lambda: [])
-    monkeypatch.setattr(lab, "put_beside", lambda number: f"{number}_new.ipynb")
-    monkeypatch.setattr(os, "chdir", lambda path: None)
-    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append(" ".join(arguments)))
-    monkeypatch.setattr("subprocess.call", lambda arguments: started.append(" ".join(arguments)))
-    monkeypatch.setenv("PYTHONSTARTUP", "")
-    lab.main(["--again"])
-    lab.main(["--again", "--new", "02"])
-    assert capsys.readouterr().out == "2 of 4.\n2 of 4.\n"
-    assert "work/03_tiny_3.ipynb" in started[0] and "work/02_new.ipynb" in started[-1]
-
-
 # -------------------------------------------------------------------------------------------------------- the command
 
 
@@ -496,11 +466,6 @@ def test_a_folder_that_holds_the_learners_folders_stands_for_them(collected, tmp
         said.err
         == f"{collected / 'cy'} holds no notebooks, and no folder that does. Name the folders of the learners.\n"
     )
-
-
-def test_one_learner_is_one_learner(half, tiny):
-    made = page.html([half], tiny)
-    assert "<title>Progress of 1 learner</title>" in made and "<h1>Progress of 1 learner</h1>" in made
 
 
 def test_names_are_sorted_as_people_do():

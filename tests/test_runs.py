@@ -60,16 +60,6 @@ def test_a_record_is_written_and_loaded_without_a_run(folder, monkeypatch, capfd
     assert loaded["loss"][2].tolist() == [0.4, 0.33333333]  # 8 digits
 
 
-def test_a_record_can_be_shown_before_the_function_that_made_it(monkeypatch):
-    written = record(monkeypatch)
-    CALLS.clear()
-    shown = runs.recorded("toy")
-    assert CALLS == [] and shown.keys() == written.keys()
-    assert all(torch.equal(shown[key], written[key]) for key in written)
-    with pytest.raises(runs.RunsError, match="^data/runs/none.json is missing"):
-        runs.recorded("none")
-
-
 def test_a_record_says_where_it_comes_from_and_nothing_private(folder, monkeypatch):
     record(monkeypatch, lr=0.2)
     text = (folder / "toy.json").read_text()
@@ -253,10 +243,6 @@ def test_a_lesson_records_and_verifies(tmp_path, capfd):
     with pytest.raises(source.LessonError, match="01_tiny.py: its recorded runs failed"):
         records.record([source.read(path)], [], "verify")
     assert "seed 3 gives loss = 3.5 here, and the record says 1.5" in capfd.readouterr().err
-
-
-def test_the_processor_has_a_name():
-    assert runs.processor() == runs.processor().strip() != ""
 
 
 def test_every_record_belongs_to_one_lesson_and_is_there():

@@ -1,7 +1,6 @@
 """make and lab.py: what a newcomer meets first, also when something is missing."""
 
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
@@ -207,13 +206,6 @@ def test_lab_serves_the_repository_and_passes_arguments_on():
     assert f"--ServerApp.root_dir={ROOT}" in command
     assert any(lab.FIRST in part for part in command) and (ROOT / "notebooks" / lab.FIRST).exists()
     assert ("--allow-root" in command) == (os.geteuid() == 0)
-
-
-def test_the_settings_save_often_and_wrap_long_lines():
-    settings = json.loads((lab.SETTINGS / "overrides.json").read_text())
-    manager = settings["@jupyterlab/docmanager-extension:plugin"]
-    assert manager == {"autosaveInterval": 15, "defaultViewers": {"markdown": "Markdown Preview"}}
-    assert settings["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is True
 
 
 def test_a_new_kernel_says_how_to_come_back_before_anything_is_imported(tmp_path):

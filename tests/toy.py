@@ -2,7 +2,7 @@
 
 import pytest
 
-from coursebuild import course, source
+from coursebuild import source, sources
 
 TITLE = "# %% [markdown]\n# # 2 · Tiny\n"
 EXPORT = '# %% tags=["export"]\n'
@@ -17,8 +17,8 @@ def project(root, lessons):
 
 
 def whole(root):
-    """Return the Course of a folder in which no lesson is broken; raise the first error if one is."""
-    found = course.load(root)
+    """Return the Sources of a folder in which no lesson is broken; raise the first error if one is."""
+    found = sources.load(root)
     for error in found.errors:
         raise error
     return found

@@ -1,7 +1,9 @@
-"""A lesson as the builder holds it: its cells, where they stand in its source, and how it stops when it is wrong."""
+"""A lesson's source as the builder holds it: its cells, where they stand, and how it stops when it is wrong."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+from lessonkit.course import Question
 
 
 class LessonError(Exception):
@@ -17,7 +19,10 @@ class LessonError(Exception):
 
 @dataclass
 class Cell:
-    """One cell of a notebook to be. line: where it starts in the lesson's file, counted from 1."""
+    """One cell of a notebook to be. line: where it starts in the lesson's file, counted from 1.
+
+    question: the Question with which the text of a Markdown cell ends.
+    """
 
     type: str
     source: str
@@ -25,18 +30,15 @@ class Cell:
     id: str
     line: int
     learner: str | None = None  # the learner edition's source, where it is not made by blanking the solution
+    question: Question | None = None
 
 
 @dataclass
-class Lesson:
-    """One source file. root: the folder that holds lessons_src, notebooks and data.
-
-    questions: {"Predict 3.1": its options}, see coursebuild.questions.
-    """
+class Source:
+    """One source file. root: the folder that holds lessons_src, notebooks and data."""
 
     path: Path
     cells: list
-    questions: dict = field(default_factory=dict)
 
     @property
     def stem(self):

@@ -3,8 +3,7 @@
 import argparse
 import sys
 
-from coursebuild import course as whole
-from coursebuild import editions, export, inventory, questions, records, stale
+from coursebuild import editions, generated, records, sources, stale
 from coursebuild.source import ROOT, LessonError
 
 ABOUT = """Build the course: lessons_src/lessons/NN_name.py -> notebooks/, notebooks/solutions/ and the package
@@ -41,7 +40,7 @@ def parser():
 def main(arguments=None, root=ROOT):
     """Do what the command line says; return the exit status."""
     options = parser().parse_args(arguments)
-    course = whole.load(root)
+    course = sources.load(root)
     if options.check:
         found = stale.stale(course)
         print(*(found or ["all notebooks are as their sources say"]), sep="\n")
@@ -58,11 +57,9 @@ def main(arguments=None, root=ROOT):
 
 
 def _build(course, options):
-    """Write fromscratch, and build the lessons that were named, or those that changed."""
-    export.write(course)
-    questions.write(course)
+    """Write what needs no kernel, and build the lessons that were named, or those that changed."""
     with course.stopping():
-        inventory.write(course.root)
+        generated.write(course)
     known = {name for path in course.paths for name in (path.stem, path.stem[:2])}
     for name in options.names:
         if name not in known:
@@ -72,6 +69,7 @@ def _build(course, options):
         if {lesson.number, lesson.stem} & set(options.names) or not options.names and stale.changed(lesson):
             with course.stopping():
                 over = editions.build(lesson)
+                generated.write(course)  # how many pictures it draws is known now
                 if over and options.no_budget:
                     print(*over, sep="\n")
                 elif over:

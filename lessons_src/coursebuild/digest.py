@@ -1,7 +1,8 @@
-"""What a lesson's notebooks depend on, as one number: if it changes, they are built anew.
+"""What a lesson's notebooks show, as far as other files decide it, as one number: if it changes, they are built anew.
 
-They depend on the lesson, its module of checks, what these import from the course, the data files that their code
-reads, the part of coursebuild that makes notebooks, and the pinned requirements.
+They depend on the lesson, the data files that their code reads, the pinned requirements, and those definitions in the
+course's own modules that their code and the builder reach, from name to name. Comments, docstrings, layout, and what
+only a wrong answer or a broken lesson is told, are never stored in a notebook.
 """
 
 import ast
@@ -11,141 +12,155 @@ import re
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from coursebuild.syntax import modules, parse
+# Names of these packages may stand in any module of a folder, which is loaded when a name is first asked for.
+LAZY = {"fromscratch": "fromscratch", "lessonkit.mine": "fromscratch", "lessonkit.check": "lessonkit.check.lessons"}
+UNSEEN = {"known", "Mistake", "reject", "fail"}  # functions that get words for wrong answers and broken lessons
+BUILDER, DATA = ("coursebuild.editions", "build"), "lessonkit.data"
+ALL = "*"
+IN_CODE = re.compile(r"\b_\w+|\w+(?=\()")  # names in a text that may be code: a check edits texts of right answers
 
-HOUSE = {"lessonkit", "coursebuild"}  # packages that are followed file by file
+
+class Part(NamedTuple):
+    """A top-level statement. names: with which it is asked for; none if it counts as soon as its module is imported.
+
+    asks: (module, name) of what it reads, the name "" for an import. strings: all in it that may be names of files.
+    """
+
+    names: set
+    asks: set
+    strings: set
+    text: str
 
 
-class Reads(NamedTuple):
-    """What code reads, as far as a walk through it shows."""
+class Module(NamedTuple):
+    """A module's Parts, {name: the (module, name) that an import binds to it}, and the names that it defines."""
 
-    imports: set  # (module, the names that are asked of it) for each import statement
-    checks: set  # NAME of check.NAME
-    data: set  # NAME of data.NAME, and names asked of lessonkit.data
-    runs: set  # NAME of runs.load_or_run("NAME") and runs.note("NAME")
-    names: set  # of each string the part after the last slash
+    parts: list
+    imported: dict
+    defines: set
 
 
 def digest(lesson):
     """Return the SHA-256 of all that a lesson's notebooks depend on."""
     whole = hashlib.sha256()
-    for path in sorted(depends(lesson)):
-        content = path.read_bytes() if path.exists() else b"missing"
+    for path, content in sorted(depends(lesson).items()):
         whole.update(f"{path.relative_to(lesson.root).as_posix()}\0".encode() + content + b"\0")
     return whole.hexdigest()
 
 
 def depends(lesson):
-    """Return the paths of all files that a lesson's notebooks depend on."""
-    root, files = lesson.root, set()
-    code = _reads(node for cell in lesson.code() for node in parse(lesson, cell))
-    checks = code.checks | {name for module, asked in code.imports if module == "lessonkit.check" for name in asked}
-    functions = _functions(root)
-    there = {path.name: path for path in sorted((root / "data").rglob("*")) if path.is_file()}
-    waiting = {
-        root / f"lessons_src/lessonkit/check/lessons/{lesson.module}.py",
-        root / "lessons_src/coursebuild/editions.py",
-        *_imported(code, root, checks),
-    }
-    found = _data_files(code, root, functions, there)
+    """Return {path: what counts of it, as bytes} of all files that a lesson's notebooks depend on."""
+    root, files = lesson.root, _functions(lesson.root)
+    cells = _module("", "\n".join(cell.source for cell in lesson.code()))
+    waiting = {BUILDER, *cells.imported.values()}.union(*(cell.asks for cell in cells.parts))
+    strings, asked, counts = set().union(*(cell.strings for cell in cells.parts)), set(), {}
+    modules = functools.cache(lambda name: _course(root, name))
     while waiting:
-        path = waiting.pop()
-        files.add(path)
-        if path.exists():
-            read = _reads_of_text(path.read_text(encoding="utf-8"))
-            waiting |= _imported(read, root, checks) - files
-            if path.parent.name != "coursebuild" and path != _home_of_data(root):
-                found |= _data_files(read, root, functions, there)
-    return files | found | {lesson.path, root / "requirements.txt"}
+        name, what = waiting.pop()
+        asked.add((name, what))
+        path, module = modules(name)
+        wanted = {(name.rpartition(".")[0], ""), (name, ""), module.imported.get(what, ("", ""))}
+        wanted.add((f"{name}.{what}" if what else "", ""))  # what may be a module
+        if name in LAZY and what and what not in module.defines | module.imported.keys():
+            folder = (root / "lessons_src" / LAZY[name].replace(".", "/")).glob("[a-z]*.py")
+            homes = [f"{LAZY[name]}.{home.stem}" for home in folder]
+            wanted |= {(home, what) for home in homes if what in modules(home)[1].defines}
+        for at, part in enumerate(module.parts):
+            if name != "fromscratch" and (what in part.names or what == ALL or not part.names):
+                counts.setdefault(path, {})[at] = part.text
+                wanted |= part.asks
+                if name != DATA:  # it has the names of all files
+                    strings |= part.strings
+        waiting |= wanted - asked
+    strings |= {PurePosixPath(files[what]).name for name, what in asked if name == DATA and what in files}
+    there = sorted(path for path in (root / "data").rglob("*") if path.is_file())
+    whole = [lesson.path, root / "requirements.txt", *(path for path in there if path.name in strings)]
+    return {path: path.read_bytes() if path.exists() else b"missing" for path in whole} | {
+        path: "\n".join(text for _, text in sorted(parts.items())).encode() for path, parts in counts.items()
+    }
 
 
-@functools.cache
-def _reads_of_text(text):
-    return _reads(ast.parse(text).body)
-
-
-def _reads(code):
-    """Return the Reads of statements."""
-    read = Reads(set(), set(), set(), set(), set())
-    for node in (inner for outer in code for inner in ast.walk(outer)):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            asked = tuple(alias.name for alias in node.names)
-            read.imports.update((module, asked) for module in modules(node))
-            if "lessonkit.data" in modules(node):
-                read.data.update(asked)
-        elif _is_of(node, "check"):
-            read.checks.add(node.attr)
-        elif _is_of(node, "data"):
-            read.data.add(node.attr)
-        elif isinstance(node, ast.Call) and _is_of(node.func, "runs") and node.args:
-            name = getattr(node.args[0], "value", None)
-            if node.func.attr in ("load_or_run", "note") and isinstance(name, str):
-                read.runs.add(name)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            read.names.add(PurePosixPath(node.value).name)
-    return read
-
-
-def _data_files(read, root, functions, there):
-    """Return the files of data/ that code reads: by data.digits(), by runs.load_or_run("NAME"), or by their name.
-
-    functions: {function of lessonkit.data: its file}. there: {name: path} of all files.
-    """
-    found = {root / "data" / functions[name] for name in read.data if name in functions}
-    found |= {root / f"data/runs/{name}.json" for name in read.runs}
-    return found | {there[name] for name in read.names if name in there}
+def _course(root, name):
+    """Return (path, Module) of one of the course's own modules; of any other no path, and a Module without Parts."""
+    base = root / "lessons_src" / name.replace(".", "/")
+    path = next((path for path in (base.with_suffix(".py"), base / "__init__.py") if name and path.exists()), None)
+    return path, _module(name, path.read_text(encoding="utf-8") if path else "")
 
 
 def _functions(root):
-    """Return {function of lessonkit.data: its file in data/}, from its constant FILES; read, not imported: no torch."""
-    home = _home_of_data(root)
+    """Return {function of lessonkit.data: name of its file}, from its constant FILES; read, not imported: no torch."""
+    home = root / "lessons_src/lessonkit/data.py"
     for node in ast.parse(home.read_text(encoding="utf-8")).body if home.exists() else ():
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FILES":
             return ast.literal_eval(node.value)
     return {}
 
 
-def _home_of_data(root):
-    return root / "lessons_src/lessonkit/data.py"
+class _Shown(ast.NodeTransformer):
+    """Take away what no notebook stores: docstrings and other loose texts, and the arguments of UNSEEN."""
 
+    def visit_Expr(self, node):
+        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
 
-def _is_of(node, name):
-    """Whether a node is an attribute of the plain name, as in data.digits."""
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name
+    def visit_Call(self, node):
+        if getattr(node.func, "attr", getattr(node.func, "id", "")) in UNSEEN:
+            node.args, node.keywords = [], []
+        return self.generic_visit(node)
 
-
-def _imported(read, root, checks):
-    """Return the course's own modules that code imports: of lessonkit, with the checks that are used; of fromscratch.
-
-    read: the code's Reads. checks: names of the checks that the lesson uses; lessonkit.check loads their modules by
-    name.
-    """
-    found = set()
-    for module, asked in read.imports:
-        home = module.partition(".")[0]
-        if home in HOUSE:
-            parts = module.split(".")
-            above = [".".join(parts[: n + 1]) for n in range(len(parts))]
-            for place in [*above, *(f"{module}.{name}" for name in asked)]:
-                base = root / "lessons_src" / place.replace(".", "/")
-                found |= {p for p in (base.with_suffix(".py"), base / "__init__.py") if p.exists()}
-        if module == "lessonkit.check" or module == "lessonkit" and "check" in asked:
-            found |= _defining(checks, root / "lessons_src/lessonkit/check/lessons")
-        if home == "fromscratch" or module == "lessonkit.mine":  # not fromscratch's __init__: a table of all lessons
-            found |= _defining(set(asked), root / "lessons_src/fromscratch")
-    return found
-
-
-def _defining(wanted, folder):
-    """Return the modules of a folder that define one of the wanted names at top level."""
-    return {
-        path
-        for path in folder.glob("*.py")
-        if path.name != "__init__.py" and wanted & _defined(path.read_text(encoding="utf-8"))
-    }
+    def visit_JoinedStr(self, node):  # Python 3.12 ends some f-strings with an empty text, others do not
+        node.values = [part for part in node.values if getattr(part, "value", None) != ""]
+        return self.generic_visit(node)
 
 
 @functools.cache
-def _defined(text):
-    """Return the names that a module's text defines at top level."""
-    return {a or b for a, b in re.findall(r"^(?:def|class) (\w+)|^(\w+) =", text, re.MULTILINE)}
+def _module(name, text):
+    tree, imported, defines = _Shown().visit(ast.parse(text)), {}, set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            imported |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            imported |= {alias.asname: (alias.name, "") for alias in node.names if alias.asname}
+    for node in tree.body:
+        targets = getattr(node, "targets", ())
+        defines |= {getattr(node, "name", ""), *(getattr(target, "id", "") for target in targets)}
+    known = {own: (name, own) for own in defines} | imported
+    return Module([_part(node, known) for node in tree.body], imported, defines)
+
+
+def _part(statement, known):
+    """Return a statement's Part. known: {name: (module, name)} of what its module defines and imports."""
+    asks, strings, nodes = set(), set(), list(ast.walk(statement))
+    of_one = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}  # a module of which one name is used
+    local = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    local |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    for node in nodes:
+        if isinstance(node, ast.Import):  # without a name of its own it is used through a chain of attributes
+            asks |= {(alias.name, "" if alias.asname else ALL) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            asks |= {(node.module, ""), *((f"{node.module}.{alias.name}", "") for alias in node.names)}
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", None) in known:
+            asks.add((".".join(filter(None, known[node.value.id])), node.attr))
+        elif isinstance(node, ast.Name) and node.id in known:
+            asks.add(known[node.id])
+            if id(node) not in of_one and node.id not in local:
+                asks.add((".".join(known[node.id]), ALL))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            strings.add(PurePosixPath(node.value).name)
+            asks |= {known[word] for word in IN_CODE.findall(node.value) if word in known}
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("load_or_run", "note"):  # of a record
+            strings |= {f"{name.value}.json" for name in node.args[:1] if isinstance(name, ast.Constant)}
+    names = {statement.name} if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else set()
+    if isinstance(statement, ast.Assign) and not any(isinstance(node, ast.Call) for node in nodes):
+        names = {getattr(target, "id", "") for target in statement.targets}
+    always = getattr(statement, "decorator_list", ()) or any(own[:2] in ("", "__") for own in names - {"__all__"})
+    return Part(set() if always else names, asks, strings, _text(statement))
+
+
+def _text(node):
+    """Return a node as text that is the same with every Python: ast.dump and ast.unparse change with its version."""
+    if isinstance(node, list):
+        return f"[{', '.join(map(_text, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = (f"{name}={_text(value)}" for name, value in ast.iter_fields(node) if value not in (None, []))
+    return f"{type(node).__name__}({', '.join(fields)})"

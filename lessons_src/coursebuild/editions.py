@@ -10,8 +10,8 @@ import nbformat
 
 from coursebuild import limits
 from coursebuild.digest import digest
-from coursebuild.kernel import errors, execute
-from coursebuild.outputs import clean, place
+from coursebuild.kernel import OTHER_PROCESSOR, errors, execute
+from coursebuild.outputs import clean, compared, place, refuse_moved
 from coursebuild.source import LessonError, blank
 
 INVENTORY = re.compile(r"\]\((?=inventory_[ab]\.ipynb\))")  # has no solutions edition
@@ -52,7 +52,7 @@ def notebook(lesson, edition):
 
 
 def build(lesson, say=print):
-    """Build both editions of one lesson. Nothing is written unless both are right.
+    """Build both editions of one lesson. Nothing is written unless both are right, the solutions on any processor.
 
     Returns what took longer than it may, a line each; the notebooks are written all the same.
     """
@@ -62,17 +62,13 @@ def build(lesson, say=print):
     folder = lesson.root / "notebooks"
     folder.mkdir(exist_ok=True)
 
-    solutions = notebook(lesson, "solutions")
-    times = {"solutions": _run(lesson, solutions, folder)}
-    for cell, source in zip(solutions.cells, lesson.cells, strict=True):
-        if source.type != "code":
-            continue
-        raised = errors(cell)
-        if raised and "raises-exception" not in source.tags:
-            lesson.fail(place(cell, source), f"the cell raises {raised[0][0]}: {raised[0][1][:800]}")
-        if not raised and "raises-exception" in source.tags:
-            lesson.fail(source.line, "the cell is tagged raises-exception and does not raise. Remove the tag.")
-        clean(lesson, cell, source)
+    solutions, solved = _solve(lesson, folder)
+    times, again = {"solutions": solved}, 0
+    if any(map(compared, solutions.cells)):
+        others, there = _solve(lesson, folder, **OTHER_PROCESSOR)
+        again = there.total
+        for cell, other, source in zip(solutions.cells, others.cells, lesson.cells, strict=True):
+            refuse_moved(lesson, cell, other, source)
 
     learner = notebook(lesson, "learner")
     times["learner"] = _run(lesson, learner, folder)
@@ -107,7 +103,24 @@ def build(lesson, say=print):
     for edition, text in texts.items():
         paths[edition].parent.mkdir(exist_ok=True)
         paths[edition].write_text(text, encoding="utf-8", newline="\n")
-    return _report(lesson, times, say)
+    return _report(lesson, times, again, say)
+
+
+def _solve(lesson, folder, **settings):
+    """Run the solutions edition and refuse what may not be stored. Return (its notebook, its Times)."""
+    made = notebook(lesson, "solutions")
+    times = _run(lesson, made, folder, **settings)
+    where = f" with {' '.join(f'{name}={value}' for name, value in settings.items())}" if settings else ""
+    for cell, source in zip(made.cells, lesson.cells, strict=True):
+        if source.type != "code":
+            continue
+        raised = errors(cell)
+        if raised and "raises-exception" not in source.tags:
+            lesson.fail(place(cell, source), f"the cell raises{where} {raised[0][0]}: {raised[0][1][:800]}")
+        if not raised and "raises-exception" in source.tags:
+            lesson.fail(source.line, f"the cell is tagged raises-exception and does not raise{where}. Remove the tag.")
+        clean(lesson, cell, source)
+    return made, times
 
 
 @dataclass
@@ -127,17 +140,20 @@ class Times:
         return max(self.cells, key=self.cells.get)
 
 
-def _run(lesson, made, folder):
+def _run(lesson, made, folder, **settings):
     """Run a notebook in place and return its Times."""
     start = time.perf_counter()
-    cells = execute(lesson, made, folder)
+    cells = execute(lesson, made, folder, **settings)
     total = time.perf_counter() - start
     shown = min((i for i, cell in enumerate(made.cells) if cell.get("outputs")), default=-1)
     return Times(total, cells, sum(seconds for i, seconds in cells.items() if i <= shown))
 
 
-def _report(lesson, times, say):
-    """Say how long both editions took; return what is over the budget, a line each, with the way out."""
+def _report(lesson, times, again, say):
+    """Say how long both editions took; return what is over the budget, a line each, with the way out.
+
+    again: the seconds of the run with other kernels, which has no budget; 0 if there was none.
+    """
     budget, over, parts = limits.budget(lesson.number), [], []
     for edition, took in times.items():
         if not took.cells:  # a lesson without code
@@ -155,6 +171,7 @@ def _report(lesson, times, say):
                     f"{lesson.place(at)}: OVER BUDGET: {what} {value:.1f} s, at most {limit} s are allowed. Make it "
                     "smaller or record it (runs.load_or_run); on a busy machine, build with --no-budget."
                 )
+    parts += [f"with other kernels {again:.1f} s"] if again else []
     say(f"{lesson.stem}: {'; '.join(parts) or 'no code'}")
     return over
 
@@ -171,7 +188,7 @@ def fingerprint(made):
 
 def text_of(cell):
     """Return the text of a cell of a stored notebook, which may be a list of lines."""
-    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+    return "".join(cell["source"])
 
 
 def refuse_edited(path, root):

@@ -5,10 +5,12 @@ import builtins
 import re
 import sys
 
-from coursebuild.frame import answers
-from coursebuild.source import EXERCISE, blank
+from coursebuild import manifest
+from coursebuild.source import blank
 from coursebuild.syntax import imports, modules, names, parse
+from lessonkit.course import CARD
 
+FOLDER = "lessons_src/fromscratch"
 FORBIDDEN = re.compile(r"(matplotlib|lessonkit)\b")  # in export cells
 DATA = "from lessonkit import data"  # allowed: a model's shipped weights are found from there
 MINE = "from lessonkit.mine import "  # the learner's own layer in a lesson; fromscratch holds the course's
@@ -23,7 +25,7 @@ def exported(lesson):
             for module in modules(node):
                 if FORBIDDEN.match(module):
                     lesson.fail(cell.line, f"an export cell imports {module}. Do without: exports need torch only.")
-        source = EXERCISE.sub("", blank(lesson, cell)[1]).strip()
+        source = CARD.sub("", blank(lesson, cell)[1]).strip()
         body.append(source)
         read_here, bound_here = names(source)
         for name in read_here:
@@ -93,7 +95,8 @@ def package(course):
                 first[name] = lesson, line
     home = {name: stem for stem, (_, public) in parts.items() for name in public}
     home = {name: stem for name, stem in kept(course).items() if name not in home} | home
-    made = {(name, lesson.stem) for lesson in course.lessons for name in answers(lesson)} | kept(course).items()
+    made = {(name, source.stem) for source in course.lessons for name in manifest.lesson(source).answers}
+    made |= kept(course).items()
     for lesson in list(course.lessons):
         with course.stopping():
             _check_imports(lesson, home, made)
@@ -146,7 +149,7 @@ def _check_imports(lesson, home, made):
 
 def kept(course):
     """Return {name: stem} of what stopped lessons exported when they were last whole, from the package as it is."""
-    path, home = folder(course.root) / "__init__.py", {}
+    path, home = course.root / FOLDER / "__init__.py", {}
     try:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOME":
@@ -155,25 +158,3 @@ def kept(course):
         return {}
     stems = {stem[3:]: stem for stem in reversed(course.stopped)}  # of two with one name, the first
     return {name: stems[module] for name, module in home.items() if module in stems}
-
-
-def folder(root):
-    return root / "lessons_src/fromscratch"
-
-
-def unwanted(course):
-    """Return the modules in the package's folder that no lesson makes, not even a stopped one."""
-    made = {*course.package, *(f"{stem[3:]}.py" for stem in course.stopped)}
-    return sorted(path for path in folder(course.root).glob("*.py") if path.name not in made)
-
-
-def write(course):
-    """Write the package fromscratch; files that would not change are left alone, those no lesson makes are removed."""
-    here = folder(course.root)
-    here.mkdir(exist_ok=True)
-    for path in unwanted(course):
-        path.unlink()
-    for name, text in course.package.items():
-        path = here / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8", newline="\n")

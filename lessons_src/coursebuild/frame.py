@@ -1,24 +1,19 @@
 """What every lesson has and nobody writes: a card above each exercise, and the way on at the end."""
 
 import ast
-import re
 
 from coursebuild.cells import Cell
-from coursebuild.syntax import parse
-
-EXERCISE = re.compile(r"^# Exercise (\d+\.\d+) · ([●○]{5}) · (\d+) min$", re.MULTILINE)
+from lessonkit.course import CARD
 
 
 def card(lesson, cell):
-    """Return the Markdown card that shows an exercise from afar, as a list of one cell.
-
-    [] for a cell that is no exercise, and for the second cell of an exercise that has its card.
-    """
-    found = EXERCISE.search(cell.source) if "exercise" in cell.tags else None
-    ident = f"card-{found[1].replace('.', '-')}" if found else ""
-    if not found or any(other.id == ident for other in lesson.cells):
+    """Return the Markdown card that shows an exercise from afar, as a list of one cell; [] for any other cell."""
+    if "exercise" not in cell.tags:
         return []
-    number, difficulty, minutes = found.groups()
+    number, difficulty, minutes = CARD.search(cell.source).groups()
+    ident = f"card-{number.replace('.', '-')}"
+    if any(other.id == ident for other in lesson.cells):
+        lesson.fail(cell.line, f"exercise {number} has a cell already. Join the two, or give one another number.")
     text = (
         '<div class="alert alert-info">\n\n'
         f"**Exercise {number}** · {difficulty} · {minutes} min · {_what(lesson, cell.source)}\n\n</div>"
@@ -45,35 +40,9 @@ def _what(lesson, source):
     return f"{kind} {listed}, run the cell, then the check below it." if listed else "Run the cell, then the check."
 
 
-def exercises(lesson):
-    """Return {"Exercise 3.1": name of its check, or of its checks with a blank between them}, in order."""
-    found, number = {}, None
-    for cell in lesson.code():
-        card = EXERCISE.search(cell.source) if "exercise" in cell.tags else None
-        number = card[1] if card else number
-        called = re.search(r"^check\.([a-z]\w*)\(", cell.source, re.MULTILINE) if "check" in cell.tags else None
-        if number and called:
-            key = f"Exercise {number}"
-            found[key] = f"{found[key]} {called[1]}" if key in found else called[1]
-    return found
-
-
-def answers(lesson):
-    """Return {"LayerNorm": "layer_norm_module"}: functions and classes that answer an exercise, each with its check."""
-    found, made = {}, set()
-    for cell in lesson.code():
-        if "exercise" in cell.tags:
-            nodes = (node for node in parse(lesson, cell) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
-            made = {node.name for node in nodes}
-        called = re.search(r"^check\.([a-z]\w*)\((\w+)\)$", cell.source, re.MULTILINE) if "check" in cell.tags else None
-        if called and called[2] in made:
-            found[called[2]] = called[1]
-    return found
-
-
 def how_far(lesson):
     """Return the cell that sums up, at the end of Restart and Run All, what is right so far; none without exercises."""
-    if not exercises(lesson):
+    if not (lesson.code("exercise") and lesson.code("check")):
         return []
     return [Cell("code", f'check.summary("{lesson.module}")', [], "how-far", 1)]
 

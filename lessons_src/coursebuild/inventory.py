@@ -6,12 +6,14 @@ lessonkit/inventory/questions.json.
 
 import json
 import re
+from collections import Counter
 
 import nbformat
 
 from coursebuild import minutes
 from coursebuild.cells import LessonError
-from coursebuild.editions import fingerprint, refuse_edited
+from coursebuild.editions import fingerprint
+from lessonkit.course import Code, Section, Text
 from lessonkit.inventory.questions import FORMS, LETTERS, WORDS, digest
 
 SOURCE, TABLE = "lessons_src/inventory.md", "lessons_src/lessonkit/inventory/questions.json"
@@ -128,7 +130,7 @@ def notebook(found, form):
     made.append(nbformat.v4.new_markdown_cell("## Your result\n\nRun this when all twelve have a letter.", id="then"))
     made.append(nbformat.v4.new_code_cell(f'inventory.result("{form}")', id="result"))
     whole = nbformat.v4.new_notebook(cells=made)
-    made[0].source = introduction.format(minutes=round(minutes.total(minutes.sections(whole, whole))))
+    made[0].source = introduction.format(minutes=round(_minutes(whole)))
     whole.metadata = nbformat.from_dict(
         {
             "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -138,6 +140,15 @@ def notebook(found, form):
     )
     nbformat.validate(whole)
     return whole
+
+
+def _minutes(form):
+    """Return how many minutes a form takes, by the model for lessons. form: its notebook."""
+    answers = [cell for cell in form.cells if "predict" in cell.metadata.get("tags", ())]
+    others = [cell for cell in form.cells if cell not in answers]
+    items = [Text(c.source) if c.cell_type == "markdown" else Code(c.id, c.source) for c in others]
+    counted, _ = minutes.counts(Section("", 1, items=items))
+    return minutes.of(counted + Counter(questions=len(answers)))
 
 
 def table(found):
@@ -159,32 +170,7 @@ def files(root):
     if not (root / SOURCE).exists():
         return {}
     found = read(root)
-    made = {TABLE: json.dumps(table(found), indent=1, ensure_ascii=False) + "\n"}
+    made = {root / TABLE: json.dumps(table(found), indent=1, ensure_ascii=False) + "\n"}
     for form, path in NOTEBOOKS.items():
-        made[path] = json.dumps(notebook(found, form), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+        made[root / path] = json.dumps(notebook(found, form), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
     return made
-
-
-def write(root):
-    """Write what would change, and overwrite no notebook that was edited."""
-    for name, text in files(root).items():
-        path = root / name
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        if path.suffix == ".ipynb":
-            refuse_edited(path, root)
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
-
-
-def stale(root):
-    """Return what is not as a build would leave it, a line each."""
-    try:
-        made = files(root)
-    except LessonError as error:
-        return [str(error)]
-    return [
-        f"{name}: is not what {SOURCE} says"
-        for name, text in made.items()
-        if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text
-    ]

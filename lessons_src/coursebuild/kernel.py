@@ -6,9 +6,16 @@ import time
 
 from coursebuild import limits
 
+# With these PyTorch, MKL and oneDNN compute with other kernels, as they do on another processor: sums are taken in
+# another order, and last digits differ.
+OTHER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 
-def execute(lesson, made, folder):
-    """Run a notebook in place, errors included. Return {index of a code cell: its seconds}."""
+
+def execute(lesson, made, folder, **settings):
+    """Run a notebook in place, errors included. Return {index of a code cell: its seconds}.
+
+    settings: environment variables of the kernel, beside the usual ones.
+    """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellTimeoutError
     from traitlets.config import Config
@@ -34,7 +41,7 @@ def execute(lesson, made, folder):
             ),
         )
         try:
-            client.execute(env=environment(lesson.root))
+            client.execute(env=environment(lesson.root) | settings)
         except CellTimeoutError:
             lesson.fail(
                 lesson.cells[max(started)].line, f"the cell ran for more than {limits.TIMEOUT} s. Make it smaller."

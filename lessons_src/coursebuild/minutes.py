@@ -11,93 +11,47 @@ heading says so, up to the next heading of the same or a higher level.
 """
 
 import argparse
-import json
 import re
 import sys
-from dataclasses import dataclass, field
+from collections import Counter
 
-from coursebuild.source import ROOT
+from lessonkit import course
+from lessonkit.course import Code, Exercise, Question, Text
 
-WORDS_A_MINUTE, LINE, FIGURE, QUESTION, EXERCISE = 120, 4 / 60, 0.75, 1 / 3, 1.3
-CARD = re.compile(r"^# Exercise [\d.]+ · [●○]+ · (\d+) min", re.MULTILINE)
+MINUTES = {"words": 1 / 120, "code": 4 / 60, "figures": 0.75, "questions": 1 / 3, "exercises": 1.3}
 PRINTED = re.compile(r"\*About (\d+) min\b")  # in a lesson's frame
 PRINTED_OPTIONAL = re.compile(r"\(optional, (\d+) min\)")  # in a heading
-KINDS = ("words", "code", "figures", "questions", "exercises")
 
 
-@dataclass
-class Section:
-    """What a learner meets between two headings. level: of the heading, 0 before the first one."""
+def counts(section):
+    """Return (what counts in a Section, what counts in its optional pieces): how many of each of MINUTES.
 
-    heading: str
-    level: int
-    optional: bool
-    counts: dict = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
-
-    @property
-    def minutes(self):
-        words, code, figures, questions, exercises = (self.counts[kind] for kind in KINDS)
-        reading = words / WORDS_A_MINUTE + code * LINE + figures * FIGURE
-        return reading + questions * QUESTION + exercises * EXERCISE
-
-
-def sections(learner, solutions):
-    """Return the Sections of a lesson, in order. learner, solutions: its two notebooks as dictionaries.
-
-    A part that is optional inside a section of the core is a section of its own, called "... (optional part)".
+    In a section that is optional as a whole there are no such pieces.
     """
-    figures = {cell["id"]: _figures(cell) for cell in solutions["cells"]}
-    found, aside, barrier = [Section("", 0, False)], None, 0
-
-    def place(optional):
-        """Return the section that counts, given whether just this piece is optional."""
-        nonlocal aside
-        if not optional or found[-1].optional:
-            return found[-1]
-        if aside is None or aside not in found[-2:]:
-            aside = Section(f"{found[-1].heading} (optional part)", found[-1].level, True)
-            found.insert(len(found) - 1, aside)
-        return aside
-
-    for cell in learner["cells"]:
-        if cell["id"] == "how-far":
-            continue
-        text, tags = _text(cell), cell["metadata"].get("tags", [])
-        if cell["cell_type"] == "markdown":
-            place("optional" in tags).counts["questions"] += text.count("<details><summary><b>a.</b>")
-            if cell["id"].startswith(("card-", "what-next")):
-                continue  # repeats the exercise's own card; links
-            for block in re.split(r"\n(?=#)|\n\n", re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)):
-                heading = re.match(r"(#+) (.*)", block)
-                if heading:
-                    level = len(heading[1])
-                    if barrier and level <= barrier:
-                        barrier = 0
-                    if "(optional" in heading[2]:
-                        barrier = barrier or level
-                    found.append(Section(heading[2], level, bool(barrier)))
-                    aside = None
-                bold = bool(re.match(r"\*\*[^*]*\(optional", block))
-                counts = place(bold or "optional" in tags).counts
-                counts["words"] += _words(block)
-            continue
-        counts = place("optional" in tags).counts
-        counts["figures"] += figures.get(cell["id"], 0)
-        counts["questions"] += "predict" in tags
-        card = CARD.search(text)
-        if card:
-            counts["exercises"] += int(card[1])
-        if not cell["metadata"].get("jupyter", {}).get("source_hidden") and "predict" not in tags:
-            counts["code"] += sum(bool(line.strip()) for line in text.split("\n"))
-    return [section for section in found if section.minutes]
+    main, aside = Counter(words=_words(section.heading)), Counter()
+    for item in section.items:
+        into = aside if "optional" in item.tags and not section.optional else main
+        match item:
+            case Text():
+                for block in re.sub(r"<details>.*?</details>", "", item.text, flags=re.DOTALL).split("\n\n"):
+                    bold = re.match(r"\*\*[^*]*\(optional", block) and not section.optional
+                    (aside if bold else into)["words"] += _words(block)
+            case Question():
+                into.update(questions=1, words=_words(item.markdown))
+            case Exercise():
+                into.update(exercises=item.minutes, code=sum(map(_lines, [item, *item.checks])))
+            case Code():
+                into.update(figures=item.pictures, code=0 if item.folded else _lines(item))
+    return main, aside
 
 
-def _text(cell):
-    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+def of(counted):
+    """Return the minutes of what counts() has counted."""
+    return sum(MINUTES[kind] * number for kind, number in counted.items())
 
 
-def _figures(cell):
-    return sum("image/png" in out.get("data", {}) for out in cell.get("outputs", []))
+def _lines(cell):
+    return sum(bool(line.strip()) for line in cell.source.split("\n"))
 
 
 def _words(block):
@@ -105,39 +59,27 @@ def _words(block):
     return len(re.findall(r"[A-Za-z0-9$\\]+[^\s]*", plain))
 
 
-def total(found, optional=False):
-    return sum(section.minutes for section in found if section.optional == optional)
+def total(lesson, optional=False):
+    """Return the minutes of a Lesson's core, or of all that is optional in it."""
+    whole = sum(section.minutes for section in lesson.sections if section.optional == optional)
+    return whole + optional * sum(section.aside for section in lesson.sections)
 
 
-def of(stem, root=ROOT):
-    """Return the Sections of a built lesson, "03_epsilon"."""
-    read = lambda path: json.loads(path.read_text(encoding="utf-8"))  # noqa: E731
-    return sections(read(root / f"notebooks/{stem}.ipynb"), read(root / f"notebooks/solutions/{stem}.ipynb"))
-
-
-def wrong(stem, root=ROOT):
-    """Return what a lesson prints of its minutes and the model does not say, if over a minute apart; a line each."""
-    path = root / f"notebooks/{stem}.ipynb"
-    text = "\n".join(
-        _text(c) for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "markdown"
-    )
-    found, core, said = of(stem, root), round(total(of(stem, root))), PRINTED.search(text)
-    lines = []
-    if said is None:
-        lines.append(f"{stem} does not say how long its core takes. Write '*About {core} min.*' into its frame.")
-    elif abs(int(said[1]) - core) > 1:
-        lines.append(f"{stem} says 'About {said[1]} min', and the model says {core}. Write that.")
-    for at, section in enumerate(found):
-        said = PRINTED_OPTIONAL.search(section.heading)
-        if said and not section.heading.endswith("(optional part)"):
-            inner = [section]
-            for later in found[at + 1 :]:
-                if later.level <= section.level:
-                    break
-                inner.append(later)
-            minutes = round(sum(one.minutes for one in inner))
-            if abs(int(said[1]) - max(1, minutes)) > 1:
-                lines.append(f"{stem}: '{section.heading}' takes {max(1, minutes)} min by the model. Write that.")
+def wrong(lesson):
+    """Return what a Lesson prints of its minutes and the model does not say, if over a minute apart; a line each."""
+    lines, core = [], round(total(lesson))
+    if not lesson.minutes:
+        lines.append(f"{lesson.stem} does not say how long its core takes. Write '*About {core} min.*' into its frame.")
+    elif abs(lesson.minutes - core) > 1:
+        lines.append(f"{lesson.stem} says 'About {lesson.minutes} min', and the model says {core}. Write that.")
+    for at, section in enumerate(lesson.sections):
+        printed = PRINTED_OPTIONAL.search(section.heading)
+        if printed:
+            later = lesson.sections[at + 1 :]
+            end = next((n for n, other in enumerate(later) if other.level <= section.level), len(later))
+            minutes = max(1, round(sum(inner.minutes for inner in [section, *later[:end]])))
+            if abs(int(printed[1]) - minutes) > 1:
+                lines.append(f"{lesson.stem}: '{section.heading}' takes {minutes} min by the model. Write that.")
     return lines
 
 
@@ -145,14 +87,13 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("names", nargs="*", help="numbers of lessons, for their sections")
     names = parser.parse_args(arguments).names
-    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        if names and path.stem[:2] not in names and path.stem not in names:
+    for lesson in course.lessons().values():
+        if names and lesson.stem[:2] not in names and lesson.stem not in names:
             continue
-        found = of(path.stem)
-        sums = {kind: sum(s.counts[kind] for s in found if not s.optional) for kind in KINDS}
-        parts = " ".join(f"{kind} {value}" for kind, value in sums.items())
-        print(f"{path.stem:24} core {total(found):5.1f} min  optional {total(found, True):5.1f}   {parts}")
-        for section in found if names else ():
+        core = sum((counts(section)[0] for section in lesson.sections if not section.optional), Counter())
+        parts = " ".join(f"{kind} {core[kind]}" for kind in MINUTES)
+        print(f"{lesson.stem:24} core {total(lesson):5.1f} min  optional {total(lesson, True):5.1f}   {parts}")
+        for section in lesson.sections if names else ():
             mark = "optional" if section.optional else ""
             print(f"    {section.minutes:5.1f}  {mark:8}  {'  ' * section.level}{section.heading}")
     return 0

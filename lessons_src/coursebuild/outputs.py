@@ -1,11 +1,13 @@
 """Make what a cell has put out the same in every run, or refuse it."""
 
+import difflib
 import json
 import re
 
 from coursebuild.source import BEGIN, END
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
+NOT_COMPARED = {"image/png", "image/jpeg", WIDGET}
 
 
 def place(cell, source):
@@ -52,3 +54,30 @@ def clean(lesson, cell, source):
         kept.append(out)
     cell.outputs = [] if "timed" in tags else kept
     cell.metadata.pop("execution", None)
+
+
+def compared(cell):
+    """Return what nbval compares of a cell that was run and cleaned: {stream, type or part of an error: its texts}."""
+    found = {}
+    if "nbval-ignore-output" not in cell.metadata.get("tags", []):
+        for out in cell.get("outputs", []):
+            texts = {out.name: out.text} if out.output_type == "stream" else out.get("data", out)
+            for kind in texts.keys() - NOT_COMPARED - {"output_type", "traceback"}:
+                found.setdefault(kind, []).append(texts[kind])
+    return found
+
+
+def refuse_moved(lesson, cell, other, source):
+    """Refuse an output that differs where the math libraries use other kernels: both cells were run and cleaned."""
+    here, there = compared(cell), compared(other)
+    for kind in sorted(here.keys() | there.keys()):
+        texts = ["\n".join(map(str, run.get(kind, []))).splitlines() for run in (here, there)]
+        lines = list(difflib.ndiff(*texts))
+        if here.get(kind) != there.get(kind):
+            differ = ["\n".join(line[2:] for line in lines if line[0] == sign) for sign in "-+"]
+            lesson.fail(
+                source.line,
+                f"the output depends on the processor. Here it has {differ[0]!r}, with other kernels of the math "
+                f"libraries {differ[1]!r}. Round a number that moves to what holds, draw it, or assert it with its "
+                "margin.",
+            )

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import jupytext
 
-from coursebuild import frame, questions
-from coursebuild.cells import Cell, Lesson, LessonError
-from coursebuild.frame import EXERCISE
+from coursebuild import frame, options
+from coursebuild.cells import Cell, LessonError, Source
+from lessonkit.course import CARD
 
-__all__ = ["BEGIN", "CELL", "END", "EXERCISE", "ROOT", "TAGS", "LessonError", "blank", "read"]
+__all__ = ["BEGIN", "CELL", "END", "ROOT", "TAGS", "LessonError", "blank", "read"]
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE_TAGS = {"exercise", "check", "export", "record", "timed", "raises-exception"}  # of no use on Markdown
@@ -26,7 +26,7 @@ MISSPELT = re.compile(r"(?<![a-z])(begin|end)[\s_-]*solution|^\s*(###|<!--)\s*(b
 
 def read(path):
     """Read one lesson and refuse what would build a wrong notebook: unknown tags, bad marks, duplicate ids."""
-    lesson = Lesson(path, [])
+    lesson = Source(path, [])
     if not re.fullmatch(r"\d\d_[a-z][a-z0-9_]*", lesson.stem):
         lesson.fail(1, "a lesson's file is called like 02_statistics.py. Rename it.")
     try:
@@ -59,11 +59,7 @@ def read(path):
         if cell.type == "code":
             lesson.cells += [*frame.card(lesson, cell), cell]
             continue
-        cells, asked = questions.expand(lesson, cell)
-        for name in asked.keys() & lesson.questions.keys():
-            lesson.fail(line, f"{name} is asked twice. Give one of them another number.")
-        lesson.cells += cells
-        lesson.questions |= asked
+        options.expand(lesson, cell)
     lesson.cells += [*frame.how_far(lesson), frame.what_next(lesson)]
     title = f"# {int(lesson.number)} · "
     if not lesson.cells[0].type == "markdown" or not lesson.cells[0].source.startswith(title):
@@ -98,7 +94,8 @@ def _cell(lesson, raw, line):
         lesson.fail(line, "an empty cell. Fill it or remove it.")
     if re.search(r"^\s*#+\s*(NBVAL|PYTEST_VALIDATE)_", source, re.MULTILINE):
         lesson.fail(line, "a comment that steers nbval past the rules for tags. Remove it, or use a tag.")
-    if "exercise" in tags and not EXERCISE.search(source):
+    card = CARD.search(source)
+    if "exercise" in tags and not (card and card[3]):
         lesson.fail(line, "an exercise without its card. Add it on a line: '# Exercise 3.1 · ●●○○○ · 5 min'.")
     digest = hashlib.sha256("\0".join([lesson.stem, raw.cell_type, source]).encode()).hexdigest()[:10]
     repeats = sum(cell.id == digest or cell.id.startswith(digest + "-") for cell in lesson.cells)
@@ -145,7 +142,7 @@ def _turn(lesson, cell, opening, answer):
     """Return what stands in the learner edition for a region; it says which names an answer at top level binds."""
     if cell.type == "markdown":
         return f"{opening}*Your answer:*"
-    number = EXERCISE.search(cell.source)
+    number = CARD.search(cell.source)
     bound = [] if opening else list(dict.fromkeys(re.findall(r"^(\w+) = ", "\n".join(answer), re.MULTILINE)))
     wanted = f": {', '.join(f'{name} = ...' for name in bound)}" if bound else ""
     error = "YourTurn" if lesson.alone else "check.YourTurn"

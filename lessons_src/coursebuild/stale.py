@@ -2,7 +2,7 @@
 
 import json
 
-from coursebuild import export, inventory, questions
+from coursebuild import generated, inventory
 from coursebuild.digest import digest
 from coursebuild.editions import notebook, target, text_of
 
@@ -11,27 +11,14 @@ EDITIONS = ("learner", "solutions")
 
 def stale(course):
     """Return what is not as a build would leave it, a line each; first the lessons that are broken."""
-    root, found = course.root, [str(error) for error in course.errors]
-    for path in export.unwanted(course):
-        found.append(f"lessons_src/fromscratch/{path.name}: no lesson makes it, delete it")
-    for name, text in sorted(course.package.items()):
-        path = export.folder(root) / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            found.append(f"lessons_src/fromscratch/{name}: is not what the lessons export")
-    here = questions.folder(root)
-    found += [
-        f"{path.relative_to(root).as_posix()}: no lesson makes it, delete it" for path in questions.unwanted(course)
-    ]
-    for name, text in questions.files(course.lessons).items():
-        if not (here / name).exists() or (here / name).read_text(encoding="utf-8") != text:
-            found.append(f"{(here / name).relative_to(root).as_posix()}: is not what the lesson asks")
+    root, files = course.root, generated.stale(course)
+    found = [str(error) for error in course.errors] + files
     for lesson in course.lessons:
         whole = digest(lesson)
         for edition in EDITIONS:
             reason = _reason(lesson, edition, whole)
             if reason:
                 found.append(f"{target(lesson, edition).relative_to(root).as_posix()}: {reason}")
-    found += inventory.stale(root)
     stems = {path.stem for path in course.paths}
     for path in sorted((root / "notebooks").rglob("*.ipynb")):
         ours = path.stem in stems and path.parent in (root / "notebooks", root / "notebooks/solutions")

@@ -1,38 +1,21 @@
-"""What a piece of code imports, reads and binds, found without running it."""
+"""What a lesson's code imports, and its cells as statements."""
 
 import ast
-import symtable
 
+from lessonkit.program import modules, names, statements
 
-def names(code):
-    """Return (names read from outside, names bound at top level) by a piece of code, without running it."""
-    top = symtable.symtable(code, "cell", "exec")
-    bound = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
-    read = set()
-
-    def visit(table):
-        for symbol in table.get_symbols():
-            if symbol.is_referenced() and (table is top or symbol.is_global()):
-                read.add(symbol.get_name())
-        for child in table.get_children():
-            visit(child)
-
-    visit(top)
-    return read - bound - {"__class__"}, bound
+__all__ = ["imports", "modules", "names", "parse"]
 
 
 def imports(lesson):
     """Return {name: (import statement that binds just it, its line)} of a lesson's top-level imports."""
-    found = {}
-    for cell in lesson.code():
-        for node in parse(lesson, cell):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                plain = isinstance(node, ast.Import)
-                for alias in node.names:
-                    one = ast.Import([alias]) if plain else ast.ImportFrom(node.module, [alias], 0)
-                    name = (alias.asname or alias.name).partition(".")[0]
-                    found[name] = ast.unparse(one), cell.line + node.lineno
-    return found
+    return {
+        min(statement.binds, default="*"): (statement.text, cell.line + statement.node.lineno)
+        for cell in lesson.code()
+        if parse(lesson, cell)
+        for statement in statements(cell.source)
+        if statement.imports
+    }
 
 
 def parse(lesson, cell):
@@ -44,10 +27,3 @@ def parse(lesson, cell):
             cell.line + (error.lineno or 1),
             f"Python cannot read this line: {error.msg}. Mend it; %magics and !commands have no place in a lesson.",
         )
-
-
-def modules(node):
-    """Return the modules that an import statement names, [] for any other node."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -7,7 +7,7 @@ apart what can be kept and what cannot.
 
 import ast
 
-from lessonkit._program import needed
+from lessonkit.program import modules, needed
 
 MODULES = {"torch", "numpy", "numba", "onnx", "lessonkit", "fromscratch", "abc", "bisect", "cmath", "collections"}
 MODULES |= {"contextlib", "copy", "dataclasses", "decimal", "enum", "fractions", "functools", "heapq", "inspect"}
@@ -63,19 +63,13 @@ def _of_another_kind(node, binds):
 
 def _imported(tree):
     for node in ast.walk(tree):
-        modules = _modules(node)
-        for module in modules:
+        imported = modules(node)
+        for module in imported:
             if getattr(node, "level", 0) or module.partition(".")[0] not in MODULES:
                 return f"it imports {module}, which is not among what only computes (torch, numpy, math …)"
-        if modules and node.names[0].name == "*":
-            return f"its import does not say which names of {modules[0]} it takes"
+        if imported and node.names[0].name == "*":
+            return f"its import does not say which names of {imported[0]} it takes"
     return None
-
-
-def _modules(node):
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module or "a file"] if isinstance(node, ast.ImportFrom) else []
 
 
 def _in_code(tree):
@@ -94,7 +88,7 @@ def _trained(statement, program):
         making += needed(program, name)[0]
     for node in (node for part in making for node in ast.walk(part.node)):
         called = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
-        asked = [f"{module}.{alias.name}" for module in _modules(node) for alias in node.names]
-        if called in ("backward", "step") or TRAINERS.intersection([*_modules(node), *asked]):
+        asked = [f"{module}.{alias.name}" for module in modules(node) for alias in node.names]
+        if called in ("backward", "step") or TRAINERS.intersection([*modules(node), *asked]):
             return f"{min(statement.binds)} was made by training"
     return None

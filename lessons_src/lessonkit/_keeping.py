@@ -7,67 +7,68 @@ does something besides computing, is refused in one sentence, and later lessons 
 import ast
 import datetime
 
-from lessonkit import _allowed, _kept, _trying, _work
-from lessonkit._program import needed, statements
-from lessonkit._tones import in_notebook
-from lessonkit._trying import Refused
+from filelock import FileLock
+
+from lessonkit import _allowed, _kept, _work
+from lessonkit._kept import Refused
+from lessonkit.program import needed, statements
+
+MINE = "from lessonkit.mine import "  # of the same lesson, in a new kernel: the file has it
+PATIENCE = 10  # seconds for which a kernel waits for another one that is keeping an answer just now
 
 
-def keep(check, answer):
-    """Keep an answer that has just passed a check, where a learner works; print a line if there is news.
+def keep(answer, exercise, passes, borrowed, given):
+    """Keep an answer that has just passed its check, where a learner works; return what there is to say, or None.
 
-    check: its name. Never raises an Exception: whatever is wrong, the lesson goes on.
+    exercise: (its lesson, its number, the answer's name, its check's name). passes: puts an object through the check
+    of a name of this lesson and returns why it does not pass, or None. borrowed: names for which the course's own has
+    stood in. given: what else the course has from this lesson: where the lesson's own code for it cannot be kept, it is
+    imported. Never raises an Exception: whatever is wrong, the lesson goes on.
     """
-    from lessonkit.check import asking  # here, because check imports this module
+    from IPython import get_ipython
 
     folder = _work.folder()
-    if folder is None or not in_notebook():
-        return
-    lesson, item = asking.exercise(check) or (None, "")
-    names = {its: name for name, its in asking.answers().get(lesson, {}).items()}
-    if check not in names:  # a quiz: its answer is a number or a dictionary
-        return
-    name, exercise = names[check], item.removeprefix("Exercise ")
-    place = f"{folder.name}/mine"
+    if folder is None:
+        return None
+    place, shell = f"{folder.name}/mine", get_ipython()
+    lesson, number, name, check = exercise
     try:
-        said = _keep(folder / "mine" / f"{lesson}.py", exercise, name, check, answer)
+        cells = shell.history_manager.input_hist_parsed  # all that were executed, the present one included
+        program = [statement for cell in cells for statement in statements(cell)]
+        if shell.user_ns.get(name) is not answer:
+            program += statements(f"{name} = {_argument(program, check)}")
+        (folder / "mine").mkdir(exist_ok=True)
+        with FileLock(folder / "mine/.lock", timeout=PATIENCE):
+            path = folder / f"mine/{lesson}.py"
+            old = _kept.read(path)
+            program = [s for s in program if not (s.text.startswith(MINE) and s.binds <= old.entries.keys())]
+            try:
+                new = _needed(_imported(program, borrowed, lesson), name, old)
+            except Refused:
+                new = _needed(_imported(program, borrowed | given, lesson), name, old)
+            if name in old.entries and _texts(new) == _texts(needed(old.program, name)[0]):
+                return None
+            entry, aside = {name: (number, datetime.date.today().isoformat())}, ""
+            try:
+                text = _merged(path, old, entry, new, passes)
+            except Refused:
+                if old.whole:
+                    raise
+                text = _merged(path, _kept.Kept(), entry, new, passes)  # what was edited by hand does not hold
+            if not old.whole:
+                aside = f" The edited file that was there is now called {_kept.set_aside(path)}."
+            _kept.write(path, text)
+            return f"Kept as yours in {place}/{path.name}: the cells below and later lessons can use it.{aside}"
     except Refused as error:
-        said = f"It is not kept in {place}, because {error}."
+        return f"It is not kept in {place}, because {error}."
     except TimeoutError:
-        said = (
+        return (
             f"It is not kept in {place} yet, because another notebook is just keeping an answer. Run the check again."
         )
     except OSError as error:
-        said = f"It is not kept in {place}, because that folder cannot be written ({error.strerror})."
+        return f"It is not kept in {place}, because that folder cannot be written ({error.strerror})."
     except Exception as error:
-        said = f"It is not kept in {place}, because keeping it failed ({type(error).__name__}: {error})."
-    if said:
-        print(said)
-
-
-def _keep(path, exercise, name, check, answer):
-    """Write an answer to its lesson's file, and return what there is to say; Refused if it cannot be kept."""
-    from IPython import get_ipython
-
-    cells = get_ipython().history_manager.input_hist_parsed  # all that were executed, the present one included
-    program = [statement for cell in cells for statement in statements(cell)]
-    if get_ipython().user_ns.get(name) is not answer:
-        program += statements(f"{name} = {_argument(program, check)}")
-    with _kept.locked(path.parent):
-        old = _kept.read(path)
-        new = _needed(program, name, path.stem, old)
-        if name in old.entries and _texts(new) == _texts(needed(old.program, name)[0]):
-            return None
-        entry = {name: (exercise, datetime.date.today().isoformat())}
-        try:
-            text = _merged(path, old, entry, new)
-        except Refused:
-            if old.whole:
-                raise
-            text = _merged(path, _kept.Kept(), entry, new)  # what was edited by hand does not hold
-        aside = "" if old.whole else f" The edited file that was there is now called {_kept.set_aside(path)}."
-        _kept.write(path, text)
-    return f"Kept as yours in {path.parent.parent.name}/mine/{path.name}.{aside}"
+        return f"It is not kept in {place}, because keeping it failed ({type(error).__name__}: {error})."
 
 
 def _argument(program, check):
@@ -79,13 +80,20 @@ def _argument(program, check):
     raise Refused(f"no cell calls check.{check}, so that its name is not known")
 
 
-def _needed(program, name, lesson, old):
+def _imported(program, names, lesson):
+    """Return a program that imports some names from the course, in the place of the statements that bind them."""
+    imports = [
+        statement for name in sorted(names) for statement in statements(f"from fromscratch.{lesson} import {name}")
+    ]
+    return [*(statement for statement in program if not statement.binds & names), *imports]
+
+
+def _needed(program, name, old):
     """Return the statements that an answer needs, what is kept already left out; Refused if one cannot be kept."""
-    program = [other for statement in program for other in _from_the_same(statement, lesson, old)]
     new, unbound = needed(program, name)
-    found = _allowed.trouble(new)
-    if found:
-        raise Refused(found)
+    trouble = _allowed.trouble(new)
+    if trouble:
+        raise Refused(trouble)
     unbound = [other for other in unbound if other not in old.entries]
     if unbound:
         raise Refused(
@@ -95,45 +103,26 @@ def _needed(program, name, lesson, old):
     return new
 
 
-def _from_the_same(statement, lesson, old):
-    """Yield a statement, or what it stands for if it imports from lessonkit.mine what the same file is to hold."""
-    from lessonkit import mine
-
-    node = statement.node
-    if isinstance(node, ast.ImportFrom) and node.module == "lessonkit.mine":
-        asked, bound = node.names[0].name, min(statement.binds)
-        if mine.home(asked) == lesson:
-            if asked not in old.entries:
-                yield from statements(f"from fromscratch import {asked} as {bound}")
-            elif asked != bound:
-                yield from statements(f"{bound} = {asked}")
-            return
-    yield statement
-
-
-def _merged(path, old, entry, new):
+def _merged(path, old, entry, new, passes):
     """Return the text of a file with a new answer, after it and all that it changes have passed their checks.
 
     entry: the new answer's, as in Kept.entries. new: the statements that it needs.
     """
     again = _bound(new)
     program = [*new, *(statement for statement in old.program if not statement.binds & again)]
-    made = _kept.parse(_kept.compose(path.stem, old.entries | entry, program))
-    module = _trying.execute(made, path)
-    for name, (exercise, _) in made.entries.items():
-        before, after = needed(old.program, name)[0], needed(made.program, name)[0]
-        if old.whole and name not in entry and _texts(before) == _texts(after):
-            continue
-        try:
-            _trying.passes(module, path.stem, name)
-        except Refused:
-            if name in entry:
-                raise
-            both = ", ".join(sorted(again & _bound(before)))
-            raise Refused(
-                f"your kept answer to exercise {exercise} would no longer pass its check: both bind {both}"
-            ) from None
-    return made.text
+    kept = _kept.parse(_kept.compose(path.stem, old.entries | entry, program))
+    with _kept.draft(path, kept.text) as file, _kept.loaded(kept, path, file) as module:
+        for name, (exercise, _) in kept.entries.items():
+            before = needed(old.program, name)[0]
+            if old.whole and name not in entry and _texts(before) == _texts(needed(kept.program, name)[0]):
+                continue
+            trouble = passes(name, getattr(module, name, None))
+            if trouble and name not in entry:
+                both = ", ".join(sorted(again & _bound(before)))
+                trouble = f"your kept answer to exercise {exercise} would no longer pass its check: both bind {both}"
+            if trouble:
+                raise Refused(trouble)
+    return kept.text
 
 
 def _texts(program):

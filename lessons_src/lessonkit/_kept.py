@@ -1,40 +1,34 @@
 """The files of work/mine: one module a lesson, with the learner's answers to its exercises, and the package's list.
 
 A file is a docstring that says whose it is, when each exercise was kept and how to use it, then the code. The docstring
-ends with a fingerprint, so that an edited or damaged file is known.
+ends with a fingerprint: what has one that fits has passed its check as it stands, what was edited or damaged has not.
 """
 
-import ast
 import contextlib
 import hashlib
 import os
 import re
 import sys
-import time
+import types
 from dataclasses import dataclass, field
 
-from lessonkit._program import needed, statements
-
-try:
-    import fcntl
-except ImportError:  # Windows: there two kernels at once may lose one part of two, and nothing worse
-    fcntl = None
+from lessonkit import _allowed
+from lessonkit.program import needed, statements
 
 ENTRY = re.compile(r"^Exercise (\d+\.\d+), (\w+): kept on (\d{4}-\d\d-\d\d)$", re.MULTILINE)
 MARK = re.compile(r"^Fingerprint: (\S+)$", re.MULTILINE)
-MARK_TO_BE = "Fingerprint: ?"
-HEAD = f'''"""Your own answers to lesson {{number}}: {{names}}.
+HEAD = '''"""Your own answers to lesson {number}: {names}.
 
-{{entries}}
+{entries}
 
 Each has passed its check. Lessons that build on it take it through lessonkit.mine. For a notebook or a program of
 yours that starts in the folder above mine/:
 
-    from mine.{{lesson}} import {{last}}
+    from mine.{lesson} import {last}
 
 When you pass a check again, its exercise is written anew. What you edit here is checked before a lesson uses it.
 
-{MARK_TO_BE}
+Fingerprint: ?
 """'''
 PACKAGE = '''"""Your own layers: what you have written in this course, a module a lesson.
 
@@ -53,7 +47,10 @@ def __getattr__(name):
         raise AttributeError(f"mine has no {{name!r}}; it has {{', '.join(__all__)}}")
     return getattr(importlib.import_module(f"{{__name__}}.{{_HOME[name]}}"), name)
 '''
-PATIENCE = 10  # seconds for which a kernel waits for another one that is keeping an answer just now
+
+
+class Refused(Exception):
+    """Why an answer cannot be kept or used, as the end of a sentence: "it opens a file, by open"."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +76,7 @@ def read(path):
 
 def parse(text):
     """Return what a text holds; one that was edited or damaged is not whole, and may have lost entries."""
-    program = statements(text)
-    if program and isinstance(program[0].node, ast.Expr):  # the docstring
-        program = program[1:]
+    program = statements(text)[1:]  # the first is the docstring
     entries = {name: (exercise, day) for exercise, name, day in ENTRY.findall(text)}
     mark = MARK.search(text)
     return Kept(text, program, entries, bool(program and mark) and mark[1] == _fingerprint(text))
@@ -93,7 +88,7 @@ def _fingerprint(text):
 
 def compose(lesson, entries, program):
     """Return the text of a file. entries as in Kept; program: statements, each before those that read it at once."""
-    rows = sorted(entries.items(), key=lambda item: _order(item[1][0]))
+    rows = sorted(entries.items(), key=lambda item: [int(part) for part in item[1][0].split(".")])
     head = HEAD.format(
         number=rows[0][1][0].partition(".")[0],
         names=", ".join(name for name, _ in rows),
@@ -105,34 +100,52 @@ def compose(lesson, entries, program):
     for name, (exercise, _) in rows:
         new = [statement for statement in needed(program, name)[0] if statement not in written]
         written += new
-        if not all(statement.imports for statement in new):
-            parts.append(f"# Exercise {exercise}\n{_spaced([s for s in new if not s.imports])}")
-    text = "\n\n\n".join(["\n\n".join(filter(None, [head, _imports(written)])), *parts]) + "\n"
-    return text.replace(MARK_TO_BE, f"Fingerprint: {_fingerprint(text)}", 1)
+        texts = [statement.text for statement in new if not statement.imports]
+        if texts:
+            texts[0] = f"# Exercise {exercise}\n{texts[0]}"
+        parts += texts
+    imports = "\n".join(sorted({statement.text for statement in written if statement.imports}))
+    text = "\n\n\n".join(["\n\n".join(filter(None, [head, imports])), *parts]) + "\n"
+    return MARK.sub(f"Fingerprint: {_fingerprint(text)}", text, count=1)
 
 
-def _order(exercise):
-    return [int(part) for part in exercise.split(".")]
+@contextlib.contextmanager
+def draft(path, text):
+    """Yield a file beside a file of work/mine that holds a text meanwhile: numba's cache wants to see the source."""
+    file = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        file.write_text(text, encoding="utf-8", newline="\n")
+        yield file
+    finally:
+        file.unlink(missing_ok=True)
 
 
-def _spaced(program):
-    """Return the texts of statements as one, with two empty lines around each definition."""
-    kinds = [isinstance(s.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for s in program]
-    gaps = ["\n\n" * (kind or before) for kind, before in zip(kinds, [False, *kinds], strict=False)]
-    return "\n".join(gap + statement.text for gap, statement in zip(gaps, program, strict=True))
+@contextlib.contextmanager
+def loaded(kept, path, file=None):
+    """Run what a file of a lesson holds and yield the module mine.LESSON; Refused, and not run, if it may not be.
 
-
-def _imports(program):
-    """Return the import statements of a program as lines, Python's own modules first and the course's last."""
-    groups = {0: set(), 1: set(), 2: set()}
-    for statement in program:
-        if statement.imports:
-            module = statement.text.split()[1].partition(".")[0]
-            own = module in ("lessonkit", "fromscratch")
-            groups[2 if own else module not in sys.stdlib_module_names].add(statement.text)
-    return "\n\n".join(
-        "\n".join(sorted(sorted(lines), key=lambda line: line.startswith("from"))) for lines in groups.values() if lines
-    )
+    Meanwhile the module can be imported, as dataclasses and pickle do. file: where the text is, if not at path.
+    """
+    if not kept.program:
+        raise Refused("Python cannot read it")
+    trouble = _allowed.trouble(kept.program)
+    if trouble:
+        raise Refused(trouble)
+    module = types.ModuleType(f"mine.{path.stem}")
+    module.__file__ = str(path)
+    before = sys.modules.get(module.__name__)
+    sys.modules[module.__name__] = module
+    try:
+        try:
+            exec(compile(kept.text, str(file or path), "exec"), module.__dict__)
+        except (Exception, SystemExit) as error:
+            what = str(error).partition("\n")[0].rstrip(".")
+            raise Refused(f"on its own it raises {type(error).__name__}: {what}") from None
+        yield module
+    finally:
+        del sys.modules[module.__name__]
+        if before is not None:
+            sys.modules[module.__name__] = before
 
 
 def write(path, text):
@@ -149,12 +162,8 @@ def package(folder):
 
 
 def _replace(path, text):
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        new.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+    with draft(path, text) as file:
+        os.replace(file, path)
 
 
 def set_aside(path):
@@ -164,22 +173,3 @@ def set_aside(path):
         number += 1
     os.replace(path, aside)
     return aside.name
-
-
-@contextlib.contextmanager
-def locked(folder):
-    """Let one kernel at a time change work/mine; TimeoutError if another one does not finish."""
-    folder.mkdir(exist_ok=True)
-    with open(folder / ".lock", "a", encoding="utf-8") as file:
-        give_up = time.monotonic() + PATIENCE
-        while fcntl:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    raise TimeoutError("another kernel is keeping an answer") from None
-                time.sleep(0.02)
-            except OSError:  # a disk without locks
-                break
-        yield

@@ -1,14 +1,19 @@
-"""How a message looks in a notebook: green for right, blue for your turn, red for not yet, wrapped between words.
+"""How a message looks in a notebook: a box, the same for all verdicts, in a tone of its own.
 
-JupyterLab breaks a long line anywhere, also inside a word, so lines end at 95 characters here. Outside a notebook
-(tests, a grader) a message stays one plain line.
+A box takes the text's color and the page's background from the theme, light or dark, and lays a tint over it, so that
+it is readable in both; a mark and a word say what the color says. Outside a notebook a message is plain text.
 """
 
+import html
+import re
 import sys
-import textwrap
 
-COLORS = {"right": "\x1b[32m", "turn": "\x1b[34m", "not yet": "\x1b[31m"}  # ANSI's, which follow the theme
-WIDTH = 95
+TINTS = {"right": (46, 140, 90), "not yet": (205, 115, 0), "turn": (110, 118, 129)}  # red, green, blue of 255
+MARKS = {"right": "●", "not yet": "◐", "turn": "○"}  # as in `make progress`
+OPACITY = 0.12  # of the tint over the page
+HEAD = re.compile(r"(?:Right|Not yet|Your turn|Yes|Not quite)[:.]")
+# A notebook stores an error as an error, and JupyterLab would show it once more below its box, on pink.
+ONLY_THE_BOX = "<style>.jp-OutputArea-child:has(.lesson-error) + .jp-OutputArea-child { display: none; }</style>"
 
 
 def in_notebook():
@@ -17,33 +22,59 @@ def in_notebook():
     return shell is not None and hasattr(shell, "kernel")
 
 
-def wrapped(text, tone):
-    """Return the lines of a message, its first words in the colour of its tone ("right", "turn" or "not yet")."""
-    lines = [part for line in text.split("\n") for part in _wrap(line)]
-    head, mark, rest = _head(lines[0])
-    return [f"{COLORS[tone]}{head}{mark}\x1b[0m{rest}", *lines[1:]]
+def tell(text, tone, markdown=False):
+    """Show a message that is no error: a box in a notebook, else printed. markdown: whether its text is Markdown."""
+    if not in_notebook():
+        print(text)
+    elif markdown:
+        head = HEAD.match(text)[0]
+        body = f"{MARKS[tone]} **{head}**{text.removeprefix(head)}"
+        _display({"text/markdown": f"{_opening(tone)}\n\n{body}\n\n</div>", "text/plain": text})
+    else:
+        _display({"text/html": box(text, tone), "text/plain": text})
 
 
-def _wrap(line):
-    return textwrap.wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+def box(text, tone, kind=""):
+    """Return a message as HTML: its first words in bold after the tone's mark, a paragraph a line, `code` as code."""
+    first, *more = (re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(line)) for line in text.split("\n"))
+    head = HEAD.match(first)
+    bold = f"<b>{head[0]}</b>" if head else ""
+    rest = "".join(f'<div style="margin-top: 4px">{line}</div>' for line in more)
+    first = first.removeprefix(head[0]) if head else first
+    return f"{_opening(tone, kind)}<div>{MARKS[tone]} {bold}{first}</div>{rest}</div>"
 
 
-def _head(line):
-    """Split a line after its first "Right:", "Not yet." or "Your turn:"."""
-    for mark in (":", "."):
-        head, found, rest = line.partition(mark)
-        if found and len(head) <= 10:
-            return head, found, rest
-    return line, "", ""
+def _opening(tone, kind=""):
+    color = ", ".join(map(str, TINTS[tone]))
+    style = f"border-left: 4px solid rgb({color}); background-color: rgba({color}, {OPACITY})"
+    named = f' class="{kind}"' if kind else ""
+    return f'<div{named} style="{style}; padding: 6px 12px; max-width: 60em">'
 
 
-def accept(text):
-    """Say that an answer is right: print text, which begins with "Right"."""
-    print("\n".join(wrapped(text, "right")) if in_notebook() else text)
+def _display(data):
+    from IPython.display import display  # a test or a grader has no use for it
+
+    display(data, raw=True)
 
 
-class Told:
-    """An error whose text says all that a learner needs: a notebook shows it without the lines of code above it."""
+class Told(Exception):
+    """An error whose text says all that a learner needs: a notebook shows a box, and no lines of code above it."""
 
-    def _render_traceback_(self):
-        return wrapped(str(self), "not yet")
+    tone = "not yet"
+
+    def told(self):
+        """Return the text of the box."""
+        return str(self)
+
+    def _render_traceback_(self):  # IPython asks for it, and not only to show it
+        return self.told().split("\n")
+
+    def show(self):
+        """Show the box in a notebook; return the lines of the error below it, which most viewers then leave out."""
+        lines = self._render_traceback_()
+        if not in_notebook():
+            return lines
+        html = ONLY_THE_BOX + box(self.told(), self.tone, "lesson-error")
+        _display({"text/html": html, "text/plain": self.told()})
+        head = HEAD.match(lines[0])
+        return [head[0] if head else lines[0]]

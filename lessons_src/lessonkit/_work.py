@@ -5,7 +5,9 @@ was started in that folder itself: not in work/solutions, and not in notebooks/,
 LESSON_WORK names another folder (a class on one machine), or is "off": builds and tests set that.
 """
 
+import json
 import os
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,3 +21,21 @@ def folder():
         return None
     named = Path(named)
     return named if named.is_dir() and _STARTED_IN.resolve() == named.resolve() else None
+
+
+def notebook():
+    """Return the notebook that this kernel runs, as it was saved last; one without cells if it cannot be told.
+
+    The Jupyter server tells a kernel its notebook's path in JPY_SESSION_NAME, VS Code in a variable.
+    """
+    path = os.environ.get("JPY_SESSION_NAME") or getattr(sys.modules["__main__"], "__vsc_ipynb_file__", "")
+    try:
+        saved = json.loads(Path(path).read_text(encoding="utf-8"))
+        return {"metadata": saved["metadata"], "cells": saved["cells"]}
+    except (KeyError, OSError, ValueError, TypeError):  # no notebook, or one that is being saved just now
+        return {"metadata": {}, "cells": []}
+
+
+def lesson():
+    """Return which lesson's notebook this kernel runs ("batchnorm"), "" if none's."""
+    return Path(notebook()["metadata"].get("lesson", {}).get("source", "")).stem[3:]

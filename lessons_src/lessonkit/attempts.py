@@ -3,13 +3,13 @@
 A line holds what was tried and how it went, never code or a name, and nothing is sent anywhere. LESSON_LOG=off ends it.
 There is no log in builds, in tests, for the solutions, or outside a notebook: see lessonkit._work. A line is JSON:
 
-    v               1, the version of this form
+    v               2, the version of this form; in version 1 mistakes had ids
     time            when, UTC, "2026-11-22T06:58:01Z"
     kernel          eight random letters and digits, new in each kernel
     lesson, item    "statistics", "Exercise 2.1" (or "Predict 2.1", "Recall 2.1")
     check or letter the check's name ("mean_and_var"), or the letter of the answer ("b")
     verdict         "right" or "not yet"; an exercise that is not written yet is no attempt
-    mistake         id of the known mistake that the check named, if it named one, see mistake_id
+    mistake         the cause that the check named, in its own words, if the mistake is a known one
     since_cell      seconds between the end of the cell before and the start of this one
     on_item         seconds of work since the item was met: since the end of the last cell before the one that first
                     showed its card or question was run
@@ -18,10 +18,8 @@ There is no log in builds, in tests, for the solutions, or outside a notebook: s
 Seconds of work are those from cell to cell, with every pause between two cells cut to ten minutes.
 """
 
-import contextlib
 import datetime
 import errno
-import hashlib
 import json
 import os
 import re
@@ -30,19 +28,20 @@ import time
 
 from lessonkit import _work
 from lessonkit._tones import in_notebook
+from lessonkit.course import CARD
 
-VERSION = 1
+VERSION = 2
 FILE = "attempts.jsonl"
 PAUSE = 600  # seconds: the longest time between two cells that counts as work
-MEETS = re.compile(r'^# (Exercise) (\d+\.\d+) ·|^check\.(predict|recall)\("(\d+\.\d+)"', re.MULTILINE)
+ASKS = re.compile(r'^check\.(predict|recall)\("(\d+\.\d+)"', re.MULTILINE)
 
 _log = None  # the _Log of this kernel, where there is a learner
-_paused = 0
 
 
 def met(source):
     """Return the exercises and questions that a cell shows: ["Exercise 2.1"], ["Predict 2.1"]."""
-    return [f"{card or asked.capitalize()} {at or number}" for card, at, asked, number in MEETS.findall(source)]
+    exercises = [f"Exercise {card[1]}" for card in CARD.finditer(source)]
+    return exercises + [f"{kind.capitalize()} {number}" for kind, number in ASKS.findall(source)]
 
 
 class _Clock:
@@ -79,7 +78,7 @@ class _Log:
     def after_cell(self, result):
         self.clock.end_cell(time.monotonic())
 
-    def add(self, lesson, item, said):
+    def add(self, lesson, item, details):
         worked = self.clock.read(time.monotonic())
         line = {
             "v": VERSION,
@@ -87,7 +86,7 @@ class _Log:
             "kernel": self.kernel,
             "lesson": lesson,
             "item": item,
-            **said,
+            **details,
             "since_cell": round(self.clock.pause, 1),
             "on_item": round(worked - self.met.setdefault(item, self.clock.before), 1),
             "in_kernel": round(worked, 1),
@@ -126,34 +125,14 @@ def off():
 
 def active():
     """Return whether attempts are noted just now."""
-    return _log is not None and not _paused and not off()
+    return _log is not None and not off()
 
 
-@contextlib.contextmanager
-def paused():
-    """Note no attempts meanwhile. For checks that the course runs itself, like those of an answer that was kept."""
-    global _paused
-    _paused += 1
-    try:
-        yield
-    finally:
-        _paused -= 1
-
-
-def note(lesson, item, right, **said):
-    """Add an attempt to the log, where there is one. said: check and mistake (or None), or letter."""
+def note(lesson, item, right, **details):
+    """Add an attempt to the log, where there is one. details: check and mistake (or None), or letter."""
     if active():
-        said = {what: value for what, value in said.items() if value is not None}
-        _log.add(lesson, item, {**said, "verdict": "right" if right else "not yet"})
-
-
-def mistake_id(check, cause):
-    """Return the id of a known mistake: its check's name and a number made from the words of its cause.
-
-    It is the same in every edition of the course that tells the cause in the same words, whatever their commas.
-    """
-    words = " ".join(re.findall(r"\w+", cause.lower()))
-    return f"{check}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+        details = {name: value for name, value in details.items() if value is not None}
+        _log.add(lesson, item, details | {"verdict": "right" if right else "not yet"})
 
 
 def append(path, line):

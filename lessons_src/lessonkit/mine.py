@@ -1,7 +1,7 @@
 """The learner's own layers: `from lessonkit.mine import LayerNorm` gives the answer to exercise 4.3 that was kept.
 
 Where a learner works and has passed the exercise's check, that is the learner's own, else the course's, from
-fromscratch; a line says which. Before it is used it passes its check once more in this kernel, in silence. What
+fromscratch; a line says which. What was edited since must pass its check again, in silence, before it is used. What
 exercises do not make is to be had from fromscratch alone.
 """
 
@@ -10,9 +10,11 @@ import importlib
 import sys
 import types
 
-from lessonkit import _kept, _trying, _work
-from lessonkit._trying import Refused
+from lessonkit import _kept, _work, check, course
+from lessonkit._kept import Refused
 from lessonkit.check import asking
+from lessonkit.check.attempted import again
+from lessonkit.check.probing import quiet
 
 _running = set()  # the lessons whose files are run just now: a file that asks for itself gets the course's
 
@@ -20,14 +22,14 @@ _running = set()  # the lessons whose files are run just now: a file that asks f
 def __getattr__(name):
     if name.startswith("_"):  # Python asks for __path__, IPython for _repr_html_
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = _made()
-    if name not in made:
+    homes = _homes()
+    if name not in homes:
         raise ImportError(
-            f"lessonkit.mine has no {name!r}, it has what exercises make: {', '.join(sorted(made))}. All else that the "
-            f"course builds is in the package fromscratch: write from fromscratch import {name}."
+            f"lessonkit.mine has no {name!r}, it has what exercises make: {', '.join(sorted(homes))}. All else that "
+            f"the course builds is in the package fromscratch: write from fromscratch import {name}."
         )
-    lesson, check = made[name]
-    exercise = asking.exercise(check)[1].removeprefix("Exercise ")
+    lesson = homes[name]
+    exercise = asking.made_by(course.answers()[lesson][name])[1]
     folder, why_not = _work.folder(), ""
     if folder and lesson not in _running:
         try:
@@ -45,19 +47,36 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted(_made())
+    return sorted(_homes())
 
 
-def home(name):
-    """Return the lesson whose exercise makes a name, None if none does."""
-    return _made().get(name, (None,))[0]
+def bring_back(space):
+    """Bind what was kept from the lesson whose notebook runs here, as far as a new kernel's names are free.
+
+    space: the kernel's names. One line says what came back.
+    """
+    lesson, folder = _work.lesson(), _work.folder()
+    checks = course.answers().get(lesson, {})
+    back = {}
+    for name in checks.keys() - space.keys():
+        try:
+            own, _ = _own(folder / "mine" / f"{lesson}.py", name)
+            if own is not None:
+                back[name] = own
+        except Refused:  # the exercise above says more, and lessons that use it do
+            continue
+    space.update(back)
+    number = {name: asking.made_by(check)[1] for name, check in checks.items()}
+    names = sorted(back, key=lambda name: [int(part) for part in number[name].split(".")])
+    if names:
+        lesson_s = number[names[0]].partition(".")[0]
+        print(f"Back from {folder.name}/mine: {', '.join(names)} (your answers to lesson {lesson_s}).")
 
 
-def _made():
-    """Return {name: (lesson, check)} of what an exercise makes and fromscratch holds."""
-    homes = importlib.import_module("fromscratch")._HOME
-    answers = asking.answers()
-    return {name: (lesson, answers[lesson][name]) for name, lesson in homes.items() if name in answers.get(lesson, ())}
+def _homes():
+    """Return {name: lesson} of what an exercise makes and fromscratch holds."""
+    homes, answers = importlib.import_module("fromscratch")._HOME, course.answers()
+    return {name: lesson for name, lesson in homes.items() if name in answers.get(lesson, ())}
 
 
 def _own(path, name):
@@ -68,21 +87,31 @@ def _own(path, name):
         raise Refused(f"it cannot be read ({error.strerror})") from None
     if kept.text is None or kept.whole and name not in kept.entries:
         return None, ""
-    own = _tried(path, kept.text, name)
-    if isinstance(own, Refused):
-        raise own
+    module = _module(path, kept.text)
+    if isinstance(module, Refused):
+        raise module
+    if not hasattr(module, name):
+        raise Refused(f"it does not bind {name}")
+    trouble = None if kept.whole else _trouble(module, path.stem, name)
+    if trouble:
+        raise Refused(trouble)
     _, day = kept.entries.get(name, ("", "an unknown day"))
-    return own, f"kept on {day}" + ("" if kept.whole else ", edited since and checked again")
+    return getattr(module, name), f"kept on {day}" + ("" if kept.whole else ", edited since and checked again")
 
 
 @functools.cache  # once a kernel, and anew if the file has changed
-def _tried(path, text, name):
-    """Return what a file holds under a name, after it has passed its check, or a Refused that says why not."""
+def _module(path, text):
+    """Return the module that a file makes, or a Refused that says why not; it can be imported, its classes pickled."""
     _running.add(path.stem)
     try:
-        module = _module(path, text)
-        _trying.passes(module, path.stem, name)
-        return getattr(module, name)
+        with quiet(), _kept.loaded(_kept.parse(text), path) as module:
+            pass
+        package = types.ModuleType("mine")  # like work/mine/__init__.py, which may have been edited
+        package.__path__ = [str(path.parent)]
+        exec(_kept.package(path.parent), package.__dict__)
+        sys.modules.setdefault("mine", package)
+        sys.modules[module.__name__] = module
+        return module
     except Refused as error:
         return error
     finally:
@@ -90,12 +119,6 @@ def _tried(path, text, name):
 
 
 @functools.cache
-def _module(path, text):
-    """Return the module that a file makes; from now on it can be imported, and its classes pickled."""
-    module = _trying.execute(_kept.parse(text), path)
-    package = types.ModuleType("mine")  # like work/mine/__init__.py, which may have been edited
-    package.__path__ = [str(path.parent)]
-    exec(_kept.package(path.parent), package.__dict__)
-    sys.modules.setdefault("mine", package)
-    sys.modules[module.__name__] = module
-    return module
+def _trouble(module, lesson, name):
+    """Return why what a module holds under a name does not pass its check, None if it does."""
+    return again(check.plain(course.answers()[lesson][name]), getattr(module, name))

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from teaching.classroom import accounts, collect, install
+from teaching.classroom import accounts, collect, install, ports
 
 OF_A_CLASS = {  # what a folder remembers, and its default
     "learners": [],
@@ -59,7 +59,7 @@ def arguments(given):
 def settings(folder, asked):
     """Return what the class is run with: what was asked, else what the folder remembers, else the defaults."""
     file = folder / "hub/settings.json"
-    values = OF_A_CLASS | {"hub_port": free_port(), "proxy_port": free_port(), "page_port": free_port()}
+    values = OF_A_CLASS | {name: ports.free_port() for name in ("hub_port", "proxy_port", "page_port")}
     if file.exists():  # the ports stay: servers that outlived a killed hub talk to it there
         values |= json.loads(file.read_text())
     values |= {name: value for name, value in vars(asked).items() if name in OF_A_CLASS and value is not None}
@@ -127,7 +127,7 @@ def with_free_ports(values):
     if not 0 < port < 1 << 16:
         raise install.ClassError(f"--port {port}: expected a number from 1 to 65535.")
     try:
-        bind(host, port)
+        ports.bind(host, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise install.ClassError(
@@ -137,24 +137,10 @@ def with_free_ports(values):
         raise install.ClassError(f"The class cannot be reached at {host}, port {port}: {error}") from None
     for name in ("hub_port", "proxy_port", "page_port"):
         try:
-            bind("127.0.0.1", values[name])
+            ports.bind("127.0.0.1", values[name])
         except OSError:
-            values = values | {name: free_port()}
+            values = values | {name: ports.free_port()}
     return values
-
-
-def bind(host, port):
-    """Raise OSError if no program could listen at host and port now."""
-    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def write_settings(folder, values):

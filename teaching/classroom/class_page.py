@@ -9,9 +9,10 @@ import sys
 
 
 def page_of(lesson, missing, folders):
-    from lessonkit.progress import course, learner, page
+    from lessonkit.course import lessons
+    from lessonkit.progress import learner, page
 
-    whole = course()
+    whole = lessons()
     chosen = {stem: one for stem, one in whole.items() if not lesson or stem.startswith(f"{lesson}_")}
     text = page.html([learner(folder, whole) for folder in folders], chosen)
     columns = 1 + sum(len(one.exercises) for one in chosen.values())

@@ -25,7 +25,8 @@ from teaching.classroom import environment
 
 ROOT = environment.ROOT
 HERE = environment.HERE
-# What a learner needs. Not here: notebooks/solutions, lessons_src/lessons (both hold every answer), tests, teaching.
+# What a learner needs. Not here: notebooks/solutions, lessons_src/lessons (both hold every answer), tests, teaching;
+# and of lessonkit/course not its folder solutions.
 PARTS = (
     "README.md",
     "LICENSE",
@@ -80,7 +81,7 @@ def course_files(root):
     for part in PARTS:
         whole = root / part
         for path in [whole] if whole.is_file() else sorted(whole.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and not {"__pycache__", "solutions"} & set(path.parts):
                 found[path.relative_to(root).as_posix()] = path
     return found | {f"learner/{path.name}": path for path in sorted((HERE / "learner").glob("*.py"))}
 

@@ -20,8 +20,8 @@ import urllib.request
 from pathlib import Path
 
 from teaching.classroom import accounts, load
-from teaching.classroom.__main__ import free_port
 from teaching.classroom.install import ROOT
+from teaching.classroom.ports import free_port
 
 
 class Trial:

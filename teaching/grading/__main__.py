@@ -60,7 +60,7 @@ def main(arguments=None, root=ROOT):
 
 def grade(options, root=ROOT):
     """Grade all submissions of a folder; return the exit status."""
-    wanted = lesson.read(lesson.find(options.lesson, root), root)
+    wanted = lesson.read(lesson.find(options.lesson))
     handed = handed_in(options.folder, wanted)
     unknown = [name for name in options.again if name not in {one.learner for one in handed}]
     if unknown:

@@ -4,6 +4,8 @@ import hashlib
 import re
 from html import escape
 
+from teaching.grading.lesson import title
+
 SAYS = {
     "right": "Right",
     "partly": "Partly right",
@@ -52,9 +54,9 @@ def page(result, lesson):
     notes += [remark.page for remark in result.remarks]
     parts = "".join(f"<p>{escape(note)}</p>\n" for note in notes)
     if not result.why:
-        parts += "\n".join(_part(mark, lesson.exercises[mark.number].title) for mark in result.marks)
-    title = f"Lesson {lesson.number}: {result.learner}"
-    return PAGE.format(title=escape(title), sum=escape(total + "."), parts=parts)
+        parts += "\n".join(_part(mark, title(lesson.exercises[mark.number])) for mark in result.marks)
+    heading = f"Lesson {lesson.number}: {result.learner}"
+    return PAGE.format(title=escape(heading), sum=escape(total + "."), parts=parts)
 
 
 def _part(mark, title):

@@ -17,7 +17,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from teaching.grading.lesson import GradingError, Lesson
+from lessonkit.course import lessons
+from teaching.grading.lesson import Assignment, GradingError
 
 INSIDE = Path(__file__).with_name("inside")
 KEPT = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_CHOWN", "CAP_DAC_OVERRIDE")  # the worker's, to become another user
@@ -48,7 +49,7 @@ class Jail:
     root: Path
     python: Path
     limits: Limits
-    lesson: Lesson
+    lesson: Assignment
     kind: str = ""
 
     def __post_init__(self):
@@ -81,10 +82,7 @@ class Jail:
     @property
     def allowed(self):
         """The modules of fromscratch that an answer may import from: those of earlier lessons."""
-        return [stem[3:] for stem in self._stems() if stem < self.lesson.stem]
-
-    def _stems(self):
-        return sorted(path.stem for path in (self.root / "lessons_src/lessons").glob("[0-9]*.py"))
+        return [lesson.module for stem, lesson in lessons().items() if stem < self.lesson.stem]
 
     def command(self):
         """Return the command line of a worker."""
@@ -115,7 +113,7 @@ class Jail:
         kit = root / "lessons_src"
         shown += [str(path) for path in (kit / "lessonkit", root / "data", kit / "fromscratch/__init__.py", INSIDE)]
         shown += [str(FONTS)] if FONTS.is_dir() else []
-        built = [kit / f"fromscratch/{stem[3:]}.py" for stem in self._stems() if stem <= self.lesson.stem]
+        built = [kit / f"fromscratch/{module}.py" for module in [*self.allowed, self.lesson.lesson.module]]
         shown += [str(path) for path in built if path.exists()]
         command = ["bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--die-with-parent"]
         command += ["--new-session", "--proc", "/proc", "--dev", "/dev", "--perms", "0755", "--dir", "/tmp"]
@@ -129,6 +127,7 @@ class Jail:
         for path in shown:
             link = os.path.islink(path) and path in SYSTEM
             command += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
+        command += ["--tmpfs", str(kit / "lessonkit/course/solutions")]  # nobody's business in there
         return [*command, "--remount-ro", "/", "--chdir", BOX, "--"]
 
     def environment(self, box):

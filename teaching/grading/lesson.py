@@ -1,21 +1,12 @@
-"""What a lesson asks: its exercises, their points and checks, and the statements of the lesson that each one needs.
+"""What a lesson asks: its exercises, as the course knows them, and the statements of the lesson that each one needs."""
 
-All of it is read from the course's own two editions in notebooks/, so nothing about a lesson is written here.
-"""
-
-import ast
 import hashlib
-import json
-import re
 from dataclasses import dataclass
-from functools import cached_property
 
+from coursebuild.editions import FOLDED
 from coursebuild.source import ROOT
-from coursebuild.syntax import names
-
-CARD = re.compile(r"^#[ \t]*Exercise[ \t]+(\d+\.\d+)\b", re.MULTILINE)
-DIFFICULTY = re.compile(r"^# Exercise \d+\.\d+ · ([●○]{5})", re.MULTILINE)
-CALL = re.compile(r"^check\.([a-z]\w*)\((.+)\)$", re.MULTILINE)
+from lessonkit import course
+from lessonkit.program import needed, statements
 
 
 class GradingError(Exception):
@@ -23,71 +14,36 @@ class GradingError(Exception):
 
 
 @dataclass(frozen=True)
-class Statement:
-    """A statement at the top level of a lesson. at: its place in the lesson, counted over all statements."""
+class Assignment:
+    """A lesson as the grader needs it. exercises: {number: Exercise}. digest: of all that a verdict depends on in it.
 
-    at: int
-    text: str
-
-    @cached_property
-    def _names(self):
-        return names(self.text)
-
-    @property
-    def reads(self):
-        return self._names[0]
-
-    @property
-    def binds(self):
-        return self._names[1]
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """One exercise. number: "6.1". points: its ●. at: the place of its first statement.
-
-    blank: the cell as the learner gets it. answer: the cell with the course's answer. checks: ((name of a check, the
-    expression that it is given), ...), in order.
+    statements: of all cells, with the course's answers. starts: {id of a cell: how many statements stand before it}.
+    texts: of the cells that are the course's, in both editions.
     """
 
-    number: str
-    cell: str
-    points: int
-    optional: bool
-    at: int
-    blank: str
-    answer: str
-    checks: tuple
-
-    @property
-    def names(self):
-        """What the course's answer binds."""
-        return names(self.answer)[1]
-
-    @property
-    def title(self):
-        """What its checks are given: "channel_stats", or several names with commas."""
-        return ", ".join(expression for _, expression in self.checks)
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A lesson as the grader needs it. stem: "06_batchnorm". digest: of all that a verdict depends on in it."""
-
-    stem: str
+    lesson: course.Lesson
     exercises: dict
-    statements: tuple
-    texts: frozenset
+    statements: list
+    starts: dict
+    texts: set
     digest: str
 
     @property
+    def stem(self):
+        return self.lesson.stem
+
+    @property
     def number(self):
-        return int(self.stem[:2])
+        return self.lesson.number
 
     @property
     def imports(self):
         """The texts of the statements that import something."""
-        return [one.text for one in self.statements if one.text.startswith(("import ", "from "))]
+        return [statement.text for statement in self.statements if statement.imports]
+
+    def before(self, exercise):
+        """Return the statements of the lesson that stand before an exercise."""
+        return self.statements[: self.starts[exercise.id]]
 
     def context(self, exercise, wanted):
         """Return the texts of the lesson's statements before an exercise that bind what is wanted, in order.
@@ -95,80 +51,48 @@ class Lesson:
         wanted: names. What these statements read is found in turn. The course's answers to earlier exercises are
         statements like all others, so what builds on them gets the course's. A name that nothing binds is left out.
         """
-        before = [one for one in self.statements if one.at < exercise.at]
-        found, open_ = {}, [(name, exercise.at) for name in wanted]
-        while open_:
-            name, at = open_.pop()
-            binding = [one for one in before if name in one.binds]
-            # the last one before it is read; a function may read what is bound only after its definition
-            one = next((s for s in reversed(binding) if s.at < at), binding[0] if binding else None)
-            if one and one.at not in found:
-                found[one.at] = one.text
-                open_ += [(other, one.at) for other in one.reads]
-        return [found[at] for at in sorted(found)]
+        before = self.before(exercise)
+        order = needed(before, *wanted)[0]
+        return [statement.text for statement in before if statement in order]
 
 
-def find(name, root=ROOT):
+def title(exercise):
+    """Return what the checks of an Exercise are given: "channel_stats", or several names with commas."""
+    return ", ".join(check.argument for check in exercise.checks)
+
+
+def find(name):
     """Return the stem of a lesson that is named "6", "06" or "06_batchnorm"."""
-    stems = sorted(path.stem for path in (root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    stems = list(course.lessons())
     fitting = [s for s in stems if name == s or name.isdigit() and int(name) == int(s[:2])]
     if not fitting:
         raise GradingError(f"no lesson is called {name!r}. There are {', '.join(stems)}. Say LESSON=06.")
     return fitting[0]
 
 
-def read(stem, root=ROOT):
-    """Return the Lesson of a stem, from notebooks/ and notebooks/solutions/."""
-    learner, solutions = (_code(root / folder / f"{stem}.ipynb") for folder in ("notebooks", "notebooks/solutions"))
-    blanks = {cell["id"]: _text(cell) for cell in learner}
-    statements, exercises, current, at = [], {}, None, 0
-    for cell in solutions:
-        tags, text = cell["metadata"].get("tags", []), _text(cell)
-        if "exercise" in tags:
-            number, points = CARD.search(text)[1], DIFFICULTY.search(text)[1].count("●")
-            if number in exercises:
-                raise GradingError(f"{stem} has two cells with the card of exercise {number}. Join them.")
-            current = Exercise(number, cell["id"], points, "optional" in tags, at, blanks[cell["id"]], text, ())
-        elif "check" in tags and current:
-            called = CALL.search(text)
-            if not called:
-                raise GradingError(f"{stem}, exercise {current.number}: {text!r} is no check.NAME(answer).")
-            current = Exercise(**vars(current) | {"checks": (*current.checks, called.groups())})
-        if current:
-            exercises[current.number] = current
-        if not {"check", "predict"} & set(tags):
-            for one in _split(text):
-                statements.append(Statement(at, one))
-                at += 1
+def read(stem):
+    """Return the Assignment of a stem."""
+    try:
+        lesson = course.solved(stem)
+    except course.DamagedCourse as error:
+        raise GradingError(str(error)) from None
+    exercises = {exercise.number: exercise for exercise in lesson.exercises}
     if not exercises:
         raise GradingError(f"{stem} has no exercises, so there is nothing to grade.")
-    digest = hashlib.sha256(json.dumps([_text(cell) for cell in solutions]).encode())
-    for path in sorted((root / "lessons_src/lessonkit").rglob("*.py")):  # the checks
+    program, starts = [], {}
+    for cell in lesson.code:
+        starts[cell.id] = len(program)
+        program += statements(cell.solved)
+    checks = [check for exercise in lesson.exercises for check in exercise.checks]
+    folded = [cell for cell in lesson.code if isinstance(cell, course.Code) and cell.folded]
+    texts = {bare(text) for cell in [*lesson.code, *checks] for text in (cell.source, cell.solved)}
+    texts |= {bare(f"{FOLDED}\n{cell.source}") for cell in folded}
+    digest = hashlib.sha256("\0".join(statement.text for statement in program).encode())
+    for path in sorted((ROOT / "lessons_src/lessonkit").rglob("*.py")):  # the checks
         digest.update(path.read_bytes())
-    known = frozenset(bare(text) for text in [*blanks.values(), *map(_text, solutions)])
-    return Lesson(stem, exercises, tuple(statements), known, digest.hexdigest()[:16])
+    return Assignment(lesson, exercises, program, starts, texts, digest.hexdigest()[:16])
 
 
 def bare(text):
     """Return a cell's text without what an editor may change by itself: blanks at the ends of lines."""
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
-
-
-def _code(path):
-    try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError) as error:
-        raise GradingError(f"{path} cannot be read ({error}). Build it: make notebooks.") from None
-    return [cell for cell in cells if cell["cell_type"] == "code"]
-
-
-def _text(cell):
-    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-
-
-def _split(text):
-    """Return the texts of a cell's statements, decorators included."""
-    lines = text.split("\n")
-    for node in ast.parse(text).body:
-        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
-        yield "\n".join(lines[first - 1 : node.end_lineno])

@@ -177,10 +177,10 @@ class Marker:
         return result
 
     def _mark(self, exercise, answer):
-        mark = Mark(exercise.number, exercise.points, exercise.optional, remarks=answer.remarks, cells=answer.cells)
+        mark = Mark(exercise.number, exercise.difficulty, exercise.optional, remarks=answer.remarks, cells=answer.cells)
         if not answer.cells:
             return mark
-        if bare(answer.cells[-1]) == bare(exercise.blank):
+        if bare(answer.cells[-1]) == bare(exercise.source):
             mark.verdict = "waits"
             return mark
         reply = self._run(exercise, answer.cells) or self._run(exercise, answer.cells)
@@ -192,7 +192,7 @@ class Marker:
             times = f"{reply['printed']:,} times"
             told = f"Your answer printed {times} while it was checked. That takes long and nobody reads it."
             mark.remarks = [*mark.remarks, Remark(f"printed {times}", f"{told} Remove the print.")]
-        earned = exercise.points * reply["passed"] / len(exercise.checks)
+        earned = exercise.difficulty * reply["passed"] / len(exercise.checks)
         if 0 < reply["passed"] < len(exercise.checks):
             mark.verdict = "partly"
         suspect_of = suspect.reasons(answer.cells)
@@ -207,9 +207,10 @@ class Marker:
 
     def _run(self, exercise, cells):
         """Return the worker's reply on an answer, None if the worker did not survive it."""
-        context = self.lesson.context(exercise, names(exercise.answer)[0])
+        context = self.lesson.context(exercise, names(exercise.solved)[0])
         if self.worker.needs(exercise.number):
-            prepared = dict(number=exercise.number, context=context, answer=exercise.answer, checks=exercise.checks)
+            checks = [(check.name, check.argument) for check in exercise.checks]
+            prepared = dict(number=exercise.number, context=context, answer=exercise.solved, checks=checks)
             reply = self.worker.ask({"do": "prepare", **prepared}, 300)
             if reply is None:
                 raise GradingError(f"the course's own answer to {exercise.number} could not be run in five minutes.")

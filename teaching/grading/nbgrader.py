@@ -13,7 +13,7 @@ from pathlib import Path
 
 from coursebuild.source import ROOT
 from teaching.grading import lesson
-from teaching.grading.lesson import CARD, GradingError
+from teaching.grading.lesson import GradingError
 
 CONFIG = '''"""Made by teaching/grading/nbgrader.py. nbgrader reads it in the folder that it is started in."""
 
@@ -76,21 +76,16 @@ def assignment(stem, root=ROOT):
     An exercise becomes a cell to solve, its check a locked test worth the exercise's ●, shared out if it has several.
     Optional exercises are worth nothing: nbgrader knows no points beside the sum.
     """
-    exercises = lesson.read(stem, root).exercises
     notebook = json.loads((root / f"notebooks/{stem}.ipynb").read_text(encoding="utf-8"))
-    total, current, nth = 0, None, 0
-    for cell in notebook["cells"]:
-        tags = cell["metadata"].get("tags", [])
-        text = "".join(cell["source"])
-        if "exercise" in tags:
-            current, nth = exercises[CARD.search(text)[1]], 0
-            cell["metadata"]["nbgrader"] = _metadata(f"answer-{_dashed(current)}", solution=True)
-        elif "check" in tags:
-            nth += 1
-            points = 0 if current.optional else current.points / len(current.checks)
+    cells, total = {cell["id"]: cell["metadata"] for cell in notebook["cells"]}, 0
+    for exercise in lesson.read(stem).exercises.values():
+        dashed = exercise.number.replace(".", "-")
+        cells[exercise.id]["nbgrader"] = _metadata(f"answer-{dashed}", solution=True)
+        points = 0 if exercise.optional else exercise.difficulty / len(exercise.checks)
+        for nth, check in enumerate(exercise.checks, 1):
             total += points
-            name = f"check-{_dashed(current)}-{nth}"
-            cell["metadata"]["nbgrader"] = _metadata(name, locked=True, grade=True) | {"points": points}
+            test = _metadata(f"check-{dashed}-{nth}", locked=True, grade=True)
+            cells[check.id]["nbgrader"] = test | {"points": points}
     notebook["metadata"].pop("lesson", None)
     return notebook, round(total, 6)
 
@@ -98,10 +93,6 @@ def assignment(stem, root=ROOT):
 def _metadata(name, solution=False, locked=False, grade=False):
     fixed = {"schema_version": 3, "task": False}
     return fixed | {"grade_id": name, "solution": solution, "locked": locked, "grade": grade}
-
-
-def _dashed(exercise):
-    return exercise.number.replace(".", "-")
 
 
 def export(stem, folder, root=ROOT):

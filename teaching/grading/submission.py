@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass, field
 
 from coursebuild.syntax import names
-from teaching.grading.lesson import CARD, bare
+from lessonkit.course import CARD
+from teaching.grading.lesson import bare
 
 LARGEST = 50e6  # bytes of a notebook; one with all its figures has 2e6
 WAITS = re.compile(r"^\s*raise check\.YourTurn\(", re.MULTILINE)
@@ -48,16 +49,12 @@ def cells(path):
         stored = json.loads(path.read_bytes().decode("utf-8-sig"))
         if "worksheets" in stored:  # nbformat 3
             raise Unreadable("the notebook has the old format 3. Open it in JupyterLab and save it")
-        found = [(c["cell_type"], str(c.get("id", "")), _text(c["source"])) for c in stored["cells"]]
+        found = [(c["cell_type"], str(c.get("id", "")), "".join(c["source"])) for c in stored["cells"]]
     except OSError as error:
         raise Unreadable(f"the file cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
         raise Unreadable(f"this is no notebook: {type(error).__name__}: {error}"[:200]) from None
     return found
-
-
-def _text(source):
-    return source if isinstance(source, str) else "".join(source)
 
 
 def exercises_in(found):
@@ -70,7 +67,7 @@ def answers(lesson, found):
     if not any(number in lesson.exercises for number in exercises_in(found)):
         others = sorted({number.partition(".")[0] for number in exercises_in(found)}, key=int)
         what = f"exercises of lesson {', '.join(others)}" if others else "no exercise"
-        if not any(ident == e.cell for e in lesson.exercises.values() for _, ident, _ in found):
+        if not any(ident == e.id for e in lesson.exercises.values() for _, ident, _ in found):
             raise Unreadable(f"the notebook holds {what}, and {lesson.stem} is graded")
     own = [text for kind, _, text in found if kind == "code" and bare(text) not in lesson.texts]
     return {exercise.number: _answer(lesson, exercise, found, own) for exercise in lesson.exercises.values()}
@@ -103,8 +100,8 @@ def _chosen(exercise, found, remarks):
     """Return (type, text) of an exercise's cell: by its card, else by its id, else by what it binds; None if gone."""
     ways = (
         lambda kind, ident, text: (match := CARD.search(text)) and match[1] == exercise.number,
-        lambda kind, ident, text: ident == exercise.cell,
-        lambda kind, ident, text: kind == "code" and exercise.names <= names_of(text)[1],
+        lambda kind, ident, text: ident == exercise.id,
+        lambda kind, ident, text: kind == "code" and names_of(exercise.solved)[1] <= names_of(text)[1],
     )
     for way in ways:
         fitting = [(kind, text) for kind, ident, text in found if text.strip() and way(kind, ident, text)]
@@ -127,7 +124,8 @@ def _chosen(exercise, found, remarks):
 
 def _helpers(lesson, exercise, text, own):
     """Return the learner's own cells that an answer reads, in order: those that bind what the lesson does not."""
-    wanted, given, taken = set(names_of(text)[0]), _given(lesson, exercise), set()
+    wanted, taken = set(names_of(text)[0]), set()
+    given = {name for statement in lesson.before(exercise) for name in statement.binds}
     while True:
         new = [
             at
@@ -139,10 +137,6 @@ def _helpers(lesson, exercise, text, own):
         for at in new:
             taken.add(at)
             wanted |= names_of(own[at])[0]
-
-
-def _given(lesson, exercise):
-    return {name for one in lesson.statements if one.at < exercise.at for name in one.binds}
 
 
 def names_of(text):

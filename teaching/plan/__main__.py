@@ -4,17 +4,18 @@ import argparse
 import sys
 from pathlib import Path
 
-from teaching import material
-from teaching.plan import courses, pages
+from lessonkit.course import lessons
+from teaching.material import ROOT
+from teaching.plan import courses, plans
 from teaching.plan.sections import PlanError
 
 
-def write(folder, root=material.ROOT):
+def write(folder):
     """Write all plans into a folder; return the paths, the index first."""
-    found = courses.read(root=root)
-    made = {"index.md": pages.index(found, root)}
-    made |= {f"{stem}.md": pages.lesson(stem, root) for stem in material.stems(root)}
-    made |= {pages.file(one): pages.course(one) for one in found}
+    found = courses.read()
+    made = {"index.md": plans.index(found)}
+    made |= {f"{stem}.md": plans.lesson(stem) for stem in lessons()}
+    made |= {plans.file(course): plans.course(course) for course in found}
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in made.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
@@ -23,7 +24,7 @@ def write(folder, root=material.ROOT):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m teaching.plan", description="Write the plans of all sessions.")
-    parser.add_argument("folder", nargs="?", type=Path, default=material.ROOT / "build/plan", help="(build/plan)")
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "build/plan", help="(build/plan)")
     folder = parser.parse_args(arguments).folder
     try:
         paths = write(folder)

@@ -5,7 +5,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teaching import material
+from lessonkit import course
 from teaching.plan import sections, words
 from teaching.plan.sections import PlanError
 
@@ -42,50 +42,50 @@ class Course:
     sessions: list
 
 
-def read(path=FILE, root=material.ROOT):
+def read(path=FILE):
     """Return the Courses of a file; PlanError names what no lesson has."""
     courses = []
     for one in tomllib.loads(path.read_text(encoding="utf-8"))["course"]:
-        made = [_session(item, root) for item in one["session"]]
+        made = [_session(item) for item in one["session"]]
         courses.append(Course(one["name"], one["words"], made))
     return courses
 
 
-def needs(path=FILE, root=material.ROOT):
+def needs(path=FILE):
     """Return {(stem, key): [(stem, key)]}: which sections a section cannot do without, as the file says."""
     stored = tomllib.loads(path.read_text(encoding="utf-8"))["needs"]
-    place = lambda name: [(stem, section.key) for stem, section in parts(name, root)][0]  # noqa: E731
+    place = lambda name: [(stem, section.key) for stem, section in parts(name)][0]  # noqa: E731
     return {place(name): [place(other) for other in others] for name, others in stored.items()}
 
 
-def parts(name, root=material.ROOT):
+def parts(name):
     """Return [(stem, Section)] of a name: "6" is a lesson's core, "6.1" and "6 Take-away" are one section.
 
     "6 in 60" is the core without the sections that are homework where a session has 60 minutes.
     """
     found = NAME.fullmatch(name)
-    stems = {int(stem[:2]): stem for stem in material.stems(root)}
+    stems = {lesson.number: stem for stem, lesson in course.lessons().items()}
     stem = stems.get(int(found[1])) if found else None
     if stem is None:
         raise PlanError(f"{FILE.name}: {name!r} begins with the number of no lesson. Write '6', '6.1' or '6 start'.")
-    there = sections.of(stem, root)
+    there = sections.of(stem)
     if name in (found[1], f"{found[1]} {CUT}"):
         home = words.read(stem, there).home if name.endswith(CUT) else ()
-        return [(stem, there[key]) for key in sections.core(stem, root) if key not in home]
+        return [(stem, there[key]) for key in sections.core(stem) if key not in home]
     key = found[2] or name
     if key not in there:
         raise PlanError(f"{FILE.name}: {stem} has no section {key!r}. It has {', '.join(there)}.")
     return [(stem, there[key])]
 
 
-def _session(item, root):
-    held = [part for name in item["sections"] for part in parts(name, root)]
+def _session(item):
+    held = [part for name in item["sections"] for part in parts(name)]
     home, asked = {}, list(item.get("homework", []))
     for stem in dict.fromkeys(stem for stem, _ in held):
         there = {section.key: section for other, section in held if other == stem}
         number = str(int(stem[:2]))
         if f"{number} {CUT}" in item["sections"]:
-            home[stem] = words.read(stem, sections.of(stem, root)).home
+            home[stem] = words.read(stem, sections.of(stem)).home
         else:
             mine = [name for name in asked if name.split()[-1].split(".")[0] == number]
             home[stem] = words.homework(mine, stem, there, FILE.name)

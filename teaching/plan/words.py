@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teaching.plan.sections import PlanError, core, label
+from teaching.plan.sections import PlanError, asked, core
 
 FOLDER = Path(__file__).with_name("words")
 EXPECT = re.compile(r'Expect (\d+\.\d+) "(.+?)": (.+)')
@@ -83,7 +83,7 @@ def read(stem, sections, folder=FOLDER):
 def homework(names, stem, sections, where):
     """Return names, if each is a section of the core, or a question or an exercise in one."""
     there = [key for key in core(stem) if key in sections]
-    there += [label(item) for key in there for item in sections[key].items]
+    there += [item.name for key in there for item in asked(sections[key])]
     for name in names:
         if name not in there:
             raise PlanError(f"{where}: {name!r} cannot be homework. What can: {', '.join(there)}.")
@@ -107,7 +107,7 @@ def _item(found, key, block, where, section):
         asks = block.startswith("Ask ")
         form, example = (ASK, "Ask Predict 6.2: what one hears") if asks else (CLOSE, "Close Predict 6.2: ...")
         question, text = _match(form, block, where, example)
-        there = [label(one) for one in section.questions]
+        there = [question.name for question in section.questions]
         if question not in there:
             raise PlanError(f"{where}: section {key} does not ask {question}. It asks {', '.join(there) or 'nothing'}.")
         if asks:

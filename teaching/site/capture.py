@@ -18,6 +18,7 @@ from nbclient import NotebookClient
 from traitlets.config import Config
 
 from coursebuild import kernel
+from lessonkit import course
 from teaching import material
 from teaching.site import sliders
 
@@ -33,35 +34,34 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="numbers of lessons, captured changed or not")
     names = parser.parse_args(arguments).names
-    for stem in material.stems():
-        lesson = material.read(stem)
-        for cell in lesson.items:
-            wanted = stem[:2] in names if names else not current(lesson, cell)
-            if isinstance(cell, material.Code) and cell.sliders and wanted:
+    for stem, lesson in course.lessons().items():
+        for cell in lesson.code:
+            wanted = stem[:2] in names if names else not current(stem, cell)
+            if isinstance(cell, course.Code) and cell.sliders and wanted:
                 start = time.perf_counter()
-                count = capture(lesson, cell)
+                count = capture(stem, cell.id)
                 print(f"{stem}: {count} positions of its widgets in {time.perf_counter() - start:.0f} s", flush=True)
     return 0
 
 
-def current(lesson, cell):
+def current(stem, cell):
     """Whether the cell was captured from the lesson as it is."""
-    mark = sliders.FRAMES / cell.id / "digest" if isinstance(cell, material.Code) else None
-    return bool(mark) and mark.exists() and mark.read_text() == lesson.digest
+    mark = sliders.FRAMES / cell.id / "digest"
+    return mark.exists() and mark.read_text() == material.digest(stem)
 
 
-def capture(lesson, cell):
+def capture(stem, ident):
     """Run a lesson up to a cell with widgets and keep all positions of them; return how many there are."""
-    solutions = nbformat.read(material.ROOT / f"notebooks/solutions/{lesson.stem}.ipynb", as_version=4)
-    ids = [one.id for one in solutions.cells]
-    cells = [one for one in solutions.cells[: ids.index(cell.id) + 1] if one.cell_type == "code"]
-    *before, last = cells[-1].source.rstrip().splitlines()
-    cells[-1].source = "\n".join([*before, f"box_of_the_site = {last}"])
-    folder = sliders.FRAMES / cell.id
+    sources = {cell.id: cell for cell in course.solved(stem).code}
+    before = list(sources)[: list(sources).index(ident)]
+    cells = [nbformat.v4.new_code_cell(sources[i].solved, metadata={"tags": sources[i].tags}) for i in before]
+    *lines, last = sources[ident].source.rstrip().splitlines()
+    folder = sliders.FRAMES / ident
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    cells.append(nbformat.v4.new_code_cell(LAST.format(folder=str(folder))))
-    made = nbformat.v4.new_notebook(cells=cells, metadata=solutions.metadata)
+    lines += [f"box_of_the_site = {last}", LAST.format(folder=str(folder))]
+    cells.append(nbformat.v4.new_code_cell("\n".join(lines)))
+    made = nbformat.v4.new_notebook(cells=cells)
     environment = kernel.environment(material.ROOT)
     environment["PYTHONPATH"] = os.pathsep.join([str(material.ROOT), environment["PYTHONPATH"]])
     config = Config()
@@ -71,7 +71,7 @@ def capture(lesson, cell):
         place = {"metadata": {"path": str(material.ROOT / "notebooks")}}
         client = NotebookClient(made, timeout=TIMEOUT, kernel_name="python3", resources=place, config=config)
         client.execute(env=environment)
-    (folder / "digest").write_text(lesson.digest)
+    (folder / "digest").write_text(material.digest(stem))
     return len(sliders.load(folder)["rows"])
 
 

@@ -1,11 +1,8 @@
 """One page a lesson: a notebook for myst-nb, whose boxes and folds are Markdown cells."""
 
-import re
-
 import nbformat
 
-from coursebuild.questions import LETTERS
-from teaching.material import Code, Exercise, Question, Text
+from lessonkit.course import Exercise, Question, Section, Text
 from teaching.site import figures, sliders
 from teaching.site.markdown import box, code, fold, prose
 
@@ -29,8 +26,9 @@ class _Page:
         self.asked = ""  # "waits": a prediction, for what happens; "seen": the cells after it have shown something
 
     def notebook(self):
-        for item in self.lesson.items:
-            {Text: self.text, Question: self.question, Exercise: self.exercise, Code: self.code}[type(item)](item)
+        kinds = {Section: self.section, Text: self.text, Question: self.question, Exercise: self.exercise}
+        for part in self.lesson.parts:
+            kinds.get(type(part), self.code)(part)
         self.unfold()
         made = nbformat.v4.new_notebook(cells=self.cells)
         made.metadata = {
@@ -48,21 +46,17 @@ class _Page:
             sources, self.folded = self.folded, []
             self.add(fold("Show the code", code("\n\n\n".join(sources)), "code"))
 
+    def section(self, section):
+        self.asked = ""
+        links = "" if self.cells else f"\n\n{self.links}"
+        self.add(f"{'#' * section.level} {section.heading}{links}")
+
     def text(self, item):
-        markdown = prose(item.markdown)
-        if not self.cells:
-            head, _, rest = markdown.partition("\n")
-            markdown = f"{head}\n\n{self.links}\n{rest}"
-        heading = re.search(r"^#+ ", markdown, re.MULTILINE)
         if self.asked == "seen":  # what the lesson says of it tells which option was right
-            reading = markdown[: heading.start()] if heading else markdown
-            markdown = markdown[len(reading) :]
-            if reading.strip():
-                self.add(fold("Read what it means", reading, "outcome"))
-        if self.asked == "seen" or heading:
+            self.add(fold("Read what it means", prose(item.text), "outcome"))
             self.asked = ""
-        if markdown.strip():
-            self.add(markdown)
+        else:
+            self.add(prose(item.text))
 
     def question(self, item):
         options = "\n\n".join(
@@ -71,13 +65,12 @@ class _Page:
                 f"**{'Yes' if option['right'] else 'Not quite'}.** {option['reason']}",
                 "option",
             )
-            for letter, option in zip(LETTERS, item.options, strict=False)
+            for letter, option in item.by_letter.items()
         )
         kind = item.kind.lower()
-        title = f"{item.kind} {item.number}"
         anchor = f"({kind}-{item.number.replace('.', '-')})="
         body = f"{prose(item.asked)}\n\n{options}"
-        self.add(f"{anchor}\n{box('admonition', title, body, class_=kind)}")
+        self.add(f"{anchor}\n{box('admonition', item.name, body, class_=kind)}")
         if kind == "predict":
             self.asked = "waits"
 
@@ -97,7 +90,7 @@ class _Page:
 
     def code(self, item):
         if item.folded:
-            self.folded.append(item.source)
+            self.folded.append(item.source.strip("\n"))
         if item.sliders:
             self.add(sliders.figure(self.frames[item.id], item.id))
             return

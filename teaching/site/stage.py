@@ -9,12 +9,12 @@ from pathlib import Path
 import nbformat
 
 from coursebuild import minutes
+from lessonkit.course import Code
 from teaching import material
 from teaching.site import pages, sliders
 from teaching.site.markdown import DATA, box
 
 PARTS = {"Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}  # the lesson with which each begins
-GLOSSARY = re.compile(r"^### Glossary\n(.*?)(?=^#|\Z)", re.DOTALL | re.MULTILINE)
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
 INTRODUCTION = re.compile(r"\A# [^\n]*\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
 NEEDS = re.compile(r"^(## What you will be able to do.*?)(?=^## )", re.DOTALL | re.MULTILINE)
@@ -42,7 +42,7 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
     start = _start(lessons, readme, root)
     (folder / "index.md").write_text(start, encoding="utf-8")
     (folder / "glossary.md").write_text(_glossary(lessons), encoding="utf-8")
-    texts = [item.markdown for lesson in lessons for item in lesson.items if isinstance(item, material.Text)]
+    texts = [text for lesson in lessons for text in lesson.texts]
     for name in {*DATA.findall("\n".join(texts)), *re.findall(r"\]\((data/[^)]+)\)", start)}:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, folder / name)
@@ -68,7 +68,7 @@ def _frames(folder, lesson):
     """Return {cell id: what its widgets show} of a lesson, and copy the pictures."""
     found = {}
     for item in lesson.items:
-        if isinstance(item, material.Code) and item.sliders:
+        if isinstance(item, Code) and item.sliders:
             found[item.id] = sliders.load(sliders.FRAMES / item.id)
             shown = folder / "_static/frames" / item.id
             pictures = shutil.ignore_patterns("positions.*", "digest")
@@ -103,12 +103,11 @@ def _start(lessons, readme, root):
             continue
         cards = []
         for lesson in inside:
-            core = round(minutes.total(minutes.of(lesson.stem, root)))
+            core = round(minutes.total(lesson))
             words = f"{lesson.about or lesson.name}\n\n<span class='minutes'>{core} min</span>"
-            title = f"{lesson.number} · {lesson.name}"
-            cards.append(box("grid-item-card", title, words, link=lesson.stem, **{"link-type": "doc"}))
+            cards.append(box("grid-item-card", lesson.label, words, link=lesson.stem, **{"link-type": "doc"}))
         parts.append(f"## {part}\n\n" + box("grid", "1 2 2 2", "\n\n".join(cards), gutter=2))
-        trees.append(_tree(part, [f"{lesson.number} · {lesson.name} <{lesson.stem}>" for lesson in inside]))
+        trees.append(_tree(part, [f"{lesson.label} <{lesson.stem}>" for lesson in inside]))
     before_and_after = [INVENTORY] if (root / "notebooks/inventory_a.ipynb").exists() else []
     return "\n\n".join(
         ["# LayerNorm from scratch", _part_of(readme, INTRODUCTION), *parts, _part_of(readme, NEEDS)]
@@ -130,12 +129,11 @@ def _tree(caption, pages_):
 def _glossary(lessons):
     """Return the glossary page, from the table in the lesson that has one."""
     for lesson in lessons:
-        text = "\n\n".join(item.markdown for item in lesson.items if isinstance(item, material.Text))
-        found = GLOSSARY.search(text)
-        if found:
-            page = f"{lesson.stem}.ipynb"
-            terms = [_term(*row, page) for row in TERM.findall(found[1])]
-            return "\n\n".join(["# Glossary", ABOUT.format(page=page), box("glossary", "", "\n\n".join(terms))])
+        for section in lesson.sections:
+            if section.title == "Glossary":
+                page = f"{lesson.stem}.ipynb"
+                terms = [_term(*row, page) for text in section.texts for row in TERM.findall(text)]
+                return "\n\n".join(["# Glossary", ABOUT.format(page=page), box("glossary", "", "\n\n".join(terms))])
     raise ValueError("No lesson has a section '### Glossary' with a table of three columns: term, what it is, where.")
 
 

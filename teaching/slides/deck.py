@@ -11,8 +11,8 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from coursebuild.questions import LETTERS
-from teaching.material import Code, Exercise, Figure, Question, Text
+from lessonkit.course import Code, Exercise, Question, Section, Text
+from teaching.material import Figure
 from teaching.slides import render
 
 LONGEST = 14  # lines of code with its output; of a longer cell only the output is shown
@@ -25,7 +25,8 @@ WIDE = 85  # letters of text in a line above a task
 MATH = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 THESE = re.compile(r"\b[Hh]ere (?:is|are)\b|\bsuch rows\b")
 AGAIN = re.compile(r"\bwhich line\b|\bits code again\b|\bfrom the beginning\b|\bof the opening\b")
-HEADING = re.compile(r"^(##+) (.*)$", re.MULTILINE)
+ABLE = "**You'll be able to**"
+GOALS = re.compile(rf"{re.escape(ABLE)}\n((?:- .*\n?)+)")
 DEFINES = re.compile(r"^(class|def) ", re.MULTILINE)
 IMPORTS = re.compile(r"^(from|import) ", re.MULTILINE)
 
@@ -60,13 +61,15 @@ class _Deck:
         self.shown = []  # paragraphs of this section that are on a slide
         self.latest = None  # (the last slide, its lines, code and output, letters a line) until a text follows it
         self.title()
-        for at, item in enumerate(lesson.items):
-            self.rest = lesson.items[at + 1 :]
+        for at, item in enumerate(lesson.parts):
+            self.rest = lesson.parts[at + 1 :]
             self.following = self.next_read(self.rest)
-            cell = next((other for other in self.rest if not isinstance(other, Text)), None)
+            cell = next((other for other in self.rest if not isinstance(other, Text | Section)), None)
             self.asks = cell if isinstance(cell, Question) else None
             self.reading = self.read()
-            if isinstance(item, Text):
+            if isinstance(item, Section):
+                self.start(item)
+            elif isinstance(item, Text):
                 self.text(item)
             elif "no-slide" not in item.tags and ("slide" in item.tags or not self.optional):
                 if "optional" not in item.tags or "slide" in item.tags:
@@ -81,9 +84,9 @@ class _Deck:
     def read(self):
         """Return the paragraphs that read what the item has shown: up to the next heading."""
         after = self.following
-        if not isinstance(after, Text) or after.markdown.startswith("#"):
+        if not isinstance(after, Text):
             return []
-        text, *below = re.split(r"^#|\*\*You'll be able to\*\*", after.markdown, maxsplit=1, flags=re.MULTILINE)
+        text, *below = after.text.split(ABLE, maxsplit=1)
         found = render.blocks(text)
         following = self.next_read(self.rest[self.rest.index(after) + 1 :])
         if len(found) == 1 and not below and isinstance(following, Code | Exercise | Question):
@@ -95,10 +98,7 @@ class _Deck:
         self.latest = None
 
     def title(self):
-        texts = [item.markdown for item in self.lesson.items if isinstance(item, Text)]
-        goals = next(
-            (re.search(r"\*\*You'll be able to\*\*\n((?:- .*\n?)+)", text) for text in texts if "You'll" in text), None
-        )
+        goals = next(filter(None, map(GOALS.search, self.lesson.texts)), None)
         head = f"<p class='number'>{self.lesson.number}</p><h1>{render.inline(self.lesson.name)}</h1>"
         head += f"<p class='about'>{render.inline(self.lesson.about)}</p>" if self.lesson.about else ""
         self.add("title", head)
@@ -106,21 +106,16 @@ class _Deck:
             self.add("goals", f"<h2>You'll be able to</h2>{render.markdown(goals[1])}")
 
     def text(self, item):
-        for part in re.split(r"(?=^##+ )", item.markdown, flags=re.MULTILINE):
-            heading = HEADING.match(part)
-            if heading:
-                self.start(heading, part)
-            body = part[heading.end() :] if heading else part
-            if self.taking:
-                continue
-            if "slide" in item.tags:
-                self.add("text", render.markdown(part))
-            elif not self.optional and not {"no-slide", "optional"} & set(item.tags):
-                self.displayed(body)
-            found = render.blocks(body)
-            if found:
-                self.latest = None
-            self.context += [one for one in found if one not in self.shown]
+        if self.taking:
+            return
+        if "slide" in item.tags:
+            self.add("text", render.markdown(item.text))
+        elif not self.optional and not {"no-slide", "optional"} & set(item.tags):
+            self.displayed(item.text)
+        found = render.blocks(item.text)
+        if found:
+            self.latest = None
+        self.context += [block for block in found if block not in self.shown]
 
     def displayed(self, body):
         """A slide for each displayed formula and each table of a text that the next question does not show."""
@@ -136,20 +131,21 @@ class _Deck:
                 self.add("table", render.markdown("\n\n".join(found[max(0, at - 1) : at + 1])), render.markdown(body))
                 self.shown += found[max(0, at - 1) : at + 1]
 
-    def start(self, heading, part):
+    def start(self, section):
         """Begin what is below a heading."""
-        level, name = len(heading[1]), heading[2]
-        if level > 2:
+        if section.level == 1:
+            return
+        if section.level > 2:
             self.answer()
             self.context = []
-            self.optional = self.optional or "(optional" in name
+            self.optional = self.optional or section.optional
             return
         self.leave()
-        self.section = re.sub(r"\s*\(optional.*\)", "", name)
-        self.taking = name.startswith("Take-away")
-        self.optional = "(optional" in name or name.startswith(("On your own", "Further reading", "Deeper"))
+        self.section = re.sub(r"\s*\(optional.*\)", "", section.heading)
+        self.taking = section.title.startswith("Take-away")
+        self.optional = section.optional or section.title.startswith(("On your own", "Further reading", "Deeper"))
         if self.taking:
-            self.take_away(part[heading.end() :])
+            self.take_away("\n\n".join(section.texts))
 
     def leave(self):
         """End a section: it has a slide, and how it ends is in the notes of its last one."""
@@ -177,12 +173,11 @@ class _Deck:
         latest = self.latest
         self.answer()
         options = "".join(
-            f"<li><b>{letter}</b> {render.inline(option['text'])}</li>"
-            for letter, option in zip(LETTERS, item.options, strict=False)
+            f"<li><b>{letter}</b> {render.inline(option['text'])}</li>" for letter, option in item.by_letter.items()
         )
         notes = "".join(
             f"<p><b>{letter}</b> {'right: ' if option['right'] else ''}{render.inline(option['reason'])}</p>"
-            for letter, option in zip(LETTERS, item.options, strict=False)
+            for letter, option in item.by_letter.items()
         )
         picture, side = None, ""
         if item.kind == "Predict":
@@ -233,10 +228,9 @@ class _Deck:
         if self.question is None:
             return ""
         item, self.question = self.question, None
-        at = next(k for k, option in enumerate(item.options) if option["right"])
-        option = item.options[at]
-        text = f"<p><b>{LETTERS[at]}</b> {render.inline(option['text'])}</p><p>{render.inline(option['reason'])}</p>"
-        return f"<div class='answer'><p class='label'>{item.kind} {item.number}</p>{text}</div>"
+        letter, option = next(pair for pair in item.by_letter.items() if pair[1]["right"])
+        text = f"<p><b>{letter}</b> {render.inline(option['text'])}</p><p>{render.inline(option['reason'])}</p>"
+        return f"<div class='answer'><p class='label'>{item.name}</p>{text}</div>"
 
     def answer(self, picture=None):
         """Show the right option of a question by itself, where nothing was run to show it."""
@@ -253,7 +247,7 @@ class _Deck:
         above = next((some for some in (about, ends) if sum(1 + len(one) // WIDE for one in some) <= room), [])
         if about and not above and all(slide.section != self.section for slide in self.made):
             self.add("text", render.markdown("\n\n".join(about)))
-        head = f'Exercise {item.number} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'
+        head = f'{item.name} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'
         head += f"{item.dots}</span>"
         timer = f'<button class="timer" data-minutes="{item.minutes}">{item.minutes} min</button>'
         lead = "\n\n".join(above)
@@ -336,7 +330,7 @@ def _silent(item):
 
 def _asked(item):
     """Return the HTML of a question without its options."""
-    return f"<p class='label'>{item.kind} {item.number}</p>{render.markdown(item.asked)}"
+    return f"<p class='label'>{item.name}</p>{render.markdown(item.asked)}"
 
 
 def _squeezed(text):

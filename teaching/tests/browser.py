@@ -9,7 +9,8 @@ import threading
 import pytest
 from playwright.sync_api import sync_playwright
 
-from teaching.material import Code, Exercise
+from coursebuild.manifest import divide
+from lessonkit.course import Code, Exercise, Lesson, Text
 from teaching.slides import pdf
 
 CHROMIUM = pdf.browser_path()
@@ -54,6 +55,17 @@ def listen(page):
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     return faults
+
+
+def toy_lesson(*items):
+    """Return a Lesson 6 that consists of these items; a heading in a Text begins a section."""
+    sections = []
+    for item in items:
+        if isinstance(item, Text):
+            divide(sections, item.text, item.tags)
+        else:
+            sections[-1].items.append(item)
+    return Lesson("06_toy", "Toy: a lesson", 60, sections)
 
 
 def own_lines(lesson):

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from teaching.classroom import __main__ as command
-from teaching.classroom import accounts, collect, environment, install, load
+from teaching.classroom import accounts, collect, environment, install, load, ports
 
 ROOT = install.ROOT
 
@@ -113,7 +113,7 @@ def test_a_class_runs_once(tmp_path):
 
 
 def test_a_port_in_use_is_refused_and_ports_of_its_own_are_changed():
-    free = {name: command.free_port() for name in ("port", "hub_port", "proxy_port", "page_port")}
+    free = {name: ports.free_port() for name in ("port", "hub_port", "proxy_port", "page_port")}
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
         for host in ("127.0.0.1", "0.0.0.0"):

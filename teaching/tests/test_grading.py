@@ -50,15 +50,15 @@ def rows(path):
 def test_every_exercise_has_points_a_check_and_all_that_it_reads(stem):
     found = lesson.read(stem)
     for exercise in found.exercises.values():
-        assert 1 <= exercise.points <= 5 and exercise.checks
-        before = {name for one in found.statements if one.at < exercise.at for name in one.binds}
-        needs = lesson.names(exercise.answer)[0] & before
+        assert 1 <= exercise.difficulty <= 5 and exercise.checks
+        before = {name for statement in found.before(exercise) for name in statement.binds}
+        needs = lesson.names(exercise.solved)[0] & before
         given = {name for text in found.context(exercise, needs) for name in lesson.names(text)[1]}
         assert needs <= given
 
 
 def test_an_exercise_gets_the_course_s_answers_to_earlier_ones():
-    texts = six().context(six().exercises["6.3"], lesson.names(six().exercises["6.3"].answer)[0])
+    texts = six().context(six().exercises["6.3"], lesson.names(six().exercises["6.3"].solved)[0])
     assert [text.split("(")[0] for text in texts if text.startswith(("def", "class"))] == [
         "def channel_stats",
         "class RunningStatistics",
@@ -83,7 +83,7 @@ def test_answers_are_found_in_copies_with_other_ids_and_other_cells(tmp_path):
         cell["source"] = cell["source"] if isinstance(cell["source"], list) else cell["source"].splitlines(True)
     notebook["cells"] = [cell for cell in notebook["cells"] if "Exercise" in "".join(cell["source"])]
     found = answers_in(notebook, tmp_path)
-    assert [answer.cells for answer in found.values()] == [[e.answer] for e in six().exercises.values()]
+    assert [answer.cells for answer in found.values()] == [[e.solved] for e in six().exercises.values()]
     assert not any(answer.remarks for answer in found.values())
 
 
@@ -106,13 +106,13 @@ def test_missing_doubled_and_converted_cells(tmp_path):
     notebook["cells"].remove(cells["ex-6-5"])
     cells["ex-6-4"]["cell_type"] = "markdown"
     notebook["cells"].append(code("# Exercise 6.2 · took me an hour", "note", "markdown"))
-    again = [code(six().exercises["6.1"].answer + f"\n# {n}", f"copy-{n}") for n in (1, 2)]
-    notebook["cells"] += [*again, code(six().exercises["6.1"].blank, "blank")]
+    again = [code(six().exercises["6.1"].solved + f"\n# {n}", f"copy-{n}") for n in (1, 2)]
+    notebook["cells"] += [*again, code(six().exercises["6.1"].source, "blank")]
     found = answers_in(notebook, tmp_path)
     assert found["6.5"].cells == [] and sheets(found["6.5"]) == ["the exercise's cell is missing"]
     assert found["6.5"].remarks[0].page.endswith("Copy it from a fresh lesson 6 and hand in again.")
-    assert found["6.4"].cells == [six().exercises["6.4"].answer] and "markdown" in sheets(found["6.4"])[0]
-    assert found["6.2"].cells == [six().exercises["6.2"].answer] and not found["6.2"].remarks
+    assert found["6.4"].cells == [six().exercises["6.4"].solved] and "markdown" in sheets(found["6.4"])[0]
+    assert found["6.2"].cells == [six().exercises["6.2"].solved] and not found["6.2"].remarks
     assert found["6.1"].cells[-1].endswith("# 2") and "4 cells of this exercise" in sheets(found["6.1"])[0]
 
 
@@ -229,7 +229,7 @@ def test_a_file_that_does_not_look_like_a_learner_s_name_gets_a_remark(tmp_path)
 def test_no_answer_of_the_course_s_makes_a_person_look():
     for stem in STEMS:
         for exercise in lesson.read(stem).exercises.values():
-            assert suspect.reasons([exercise.answer]) == [], exercise.number
+            assert suspect.reasons([exercise.solved]) == [], exercise.number
 
 
 SUSPECT = {
@@ -290,7 +290,7 @@ for part in layer.modules():
 
 
 def result(learner="ann", **changed):
-    marks = [marking.Mark(e.number, e.points, e.optional, "right", e.points) for e in six().exercises.values()]
+    marks = [marking.Mark(e.number, e.difficulty, e.optional, "right", e.difficulty) for e in six().exercises.values()]
     return marking.Result(**{"learner": learner, "file": "a.ipynb", "sha256": "1", "marks": marks} | changed)
 
 
@@ -410,7 +410,7 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     write(stored(stem=lesson.find("5")), folder / "other.ipynb")
     (folder / "broken.ipynb").write_text(json.dumps(stored())[:5000], encoding="utf-8")
     (folder / "none").mkdir()
-    write(with_answers(ex_6_1="import os\n" + six().exercises["6.1"].answer), folder / "held.ipynb")
+    write(with_answers(ex_6_1="import os\n" + six().exercises["6.1"].solved), folder / "held.ipynb")
     out = tmp_path / "grades.csv"
     assert main(["6", str(folder), str(out)]) == 0
     found = rows(out)
@@ -519,7 +519,7 @@ def test_ctrl_c_ends_in_one_line_and_loses_nothing(tmp_path):
 def test_answers_that_were_stopped_are_graded_again_where_more_is_allowed(tmp_path, capsys):
     folder, out = tmp_path / "in", tmp_path / "grades.csv"
     slow = "import time\nuntil = time.process_time() + 3\nwhile time.process_time() < until:\n    pass\n"
-    write(with_answers(solved=False, ex_6_1=slow + six().exercises["6.1"].answer), folder / "slow.ipynb")
+    write(with_answers(solved=False, ex_6_1=slow + six().exercises["6.1"].solved), folder / "slow.ipynb")
     write(stored(solved=False), folder / "ann.ipynb")
     assert main(["6", str(folder), str(out), "--seconds", "2"]) == 0
     assert rows(out)["slow"]["state"].startswith("6.1 stopped after 2 s; 6.2 not answered")

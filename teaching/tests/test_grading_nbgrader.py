@@ -24,7 +24,7 @@ def test_every_lesson_becomes_an_assignment(stem):
     notebook, total = assignment(stem)
     cells = [cell["metadata"]["nbgrader"] for cell in notebook["cells"] if "nbgrader" in cell["metadata"]]
     exercises = lesson.read(stem).exercises.values()
-    assert total == sum(one.points for one in exercises if not one.optional)
+    assert total == sum(one.difficulty for one in exercises if not one.optional)
     assert sum(cell["solution"] for cell in cells) == len(exercises)
     assert sum(cell["grade"] for cell in cells) == sum(len(one.checks) for one in exercises)
     names = [cell["grade_id"] for cell in cells]

@@ -7,17 +7,16 @@ from functools import cache
 import pytest
 
 from coursebuild import minutes
-from teaching import material
+from lessonkit.course import Exercise, Question, Text, lessons
 from teaching.material import ROOT
-from teaching.plan import courses, pages, sections, words
+from teaching.plan import courses, plans, sections, words
 from teaching.plan.__main__ import main
 from teaching.plan.sections import PlanError
 
-STEMS = material.stems()
+STEMS = list(lessons())
 CHECKS = ROOT / "lessons_src/lessonkit/check/lessons"
 
 
-read = cache(material.read)
 needs = cache(courses.needs)
 
 
@@ -41,7 +40,7 @@ def test_every_lesson_has_a_plan_that_names_what_is_there(stem):
 def test_each_prediction_says_what_one_hears(stem):
     """Not what is right: who says which wrong thing, and what that shows."""
     found = said(stem)
-    asked = [sections.label(item) for one in core(stem) for item in one.questions if item.kind == "Predict"]
+    asked = [item.name for one in core(stem) for item in one.questions if item.kind == "Predict"]
     assert [name for name in asked if not found.ask.get(name, "").startswith("Whoever ")] == []
 
 
@@ -73,20 +72,21 @@ def answers(stem, wanted, text):
     says before the question has them.
     """
     told, current, found = set(), sections.START, {}
-    for item in read(stem).items:
-        if isinstance(item, material.Text):
-            for heading in re.findall(r"^##+ (.+)", item.markdown, re.MULTILINE):
-                key = sections.named(heading)[0]
-                told, current = (set(), key) if key in sections.of(stem) else (told, current)
-            told |= vocabulary(item.markdown)
-        elif isinstance(item, material.Question) and current == wanted:
-            told |= vocabulary(item.text)
-            wrong = vocabulary(" ".join(one["text"] for one in item.options if not one["right"]))
-            right = " ".join(one["text"] for one in item.options if one["right"])
-            reasons = " ".join(one["reason"] for one in item.options)
-            answer = vocabulary(f"{right} {reasons}") - wrong - told
-            found[sections.label(item)] = answer & vocabulary(text)
-            told |= vocabulary(f"{right} {reasons}") | wrong
+    for section in sections.lesson(stem).sections:
+        if section.key in sections.of(stem):
+            told, current = set(), section.key
+        told |= vocabulary(section.heading)
+        for item in section.items:
+            if isinstance(item, Text):
+                told |= vocabulary(item.text)
+            elif isinstance(item, Question) and current == wanted:
+                told |= vocabulary(item.text)
+                wrong = vocabulary(" ".join(one["text"] for one in item.options if not one["right"]))
+                right = " ".join(one["text"] for one in item.options if one["right"])
+                reasons = " ".join(one["reason"] for one in item.options)
+                answer = vocabulary(f"{right} {reasons}") - wrong - told
+                found[item.name] = answer & vocabulary(text)
+                told |= vocabulary(f"{right} {reasons}") | wrong
     return {name: given for name, given in found.items() if given}
 
 
@@ -142,30 +142,30 @@ def test_a_lesson_without_words_says_so(tmp_path):
 def test_sections_add_up_to_the_model_s_minutes(stem):
     found = sections.of(stem).values()
     for optional in (False, True):
-        whole = minutes.total(minutes.of(stem), optional)
+        whole = minutes.total(lessons()[stem], optional)
         assert sum(one.minutes for one in found if one.optional == optional) == pytest.approx(whole)
-    items = [item for item in read(stem).items if isinstance(item, (material.Question, material.Exercise))]
-    assert [item for one in found for item in one.items] == items, "not the notebook's order"
+    names = [item.name for one in found for item in sections.asked(one)]
+    assert names == lessons()[stem].names, "not the notebook's order"
 
 
 def test_a_class_takes_longer_than_a_reader_by_its_questions():
     one = sections.of(STEMS[5])["6.2"]
     assert len(one.questions) == 2 and not one.exercises
-    assert one.in_class == pytest.approx(one.minutes + 2 * (1.5 - 1 / 3))
-    assert sections.left(one, ["Predict 6.3"]) == pytest.approx(one.in_class - 1.5)
+    assert sections.in_class(one) == pytest.approx(one.minutes + 2 * (1.5 - 1 / 3))
+    assert sections.left(one, ["Predict 6.3"]) == pytest.approx(sections.in_class(one) - 1.5)
     assert sections.left(one, ["6.2"]) == 0
 
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_the_cut_of_a_lesson_fits_into_an_hour_and_the_lesson_does_not(stem):
     home = said(stem).home
-    assert 66 <= sum(one.in_class for one in core(stem)) <= 76, "teaching/README.md says 70 to 75"
+    assert 66 <= sum(sections.in_class(one) for one in core(stem)) <= 76, "teaching/README.md says 70 to 75"
     assert 50 <= sum(sections.left(one, home) for one in core(stem)) <= 60
 
 
 def test_minutes_and_seconds_are_those_of_the_readme():
     table = re.findall(r"^\| (\d+) \| .* \| (\d+) \| (\d+) \|$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
-    assert [(int(n), int(m)) for n, m, _ in table] == [(int(stem[:2]), sections.printed(stem)) for stem in STEMS]
+    assert [(int(n), int(m)) for n, m, _ in table] == [(int(stem[:2]), lessons()[stem].minutes) for stem in STEMS]
     assert sections.seconds() == {int(n): int(s) for n, _, s in table}
 
 
@@ -173,17 +173,12 @@ def test_minutes_and_seconds_are_those_of_the_readme():
 @cache
 def builds_on(stem):
     """Return {key of a core section: {labels of the exercises of other sections whose answers its cells use}}."""
-    made, used, current = {}, {}, sections.START
-    for item in read(stem).items:
-        source = getattr(item, "source", "")
-        if isinstance(item, material.Text):
-            for heading in re.findall(r"^##+ (.+)", item.markdown, re.MULTILINE):
-                key = sections.named(heading)[0]
-                current = key if key in sections.of(stem) else current
-        elif isinstance(item, material.Exercise):
-            source = item.solution
-            for name in pages.task(item)[0]:
-                made[name] = sections.label(item), current
+    made, used = {}, {}
+    for current, item in ((section.key, item) for section in sections.of(stem).values() for item in section.items):
+        source = getattr(item, "solved", "")
+        if isinstance(item, Exercise):
+            for name in plans.task(item)[0]:
+                made[name] = item.name, current
         if source:
             tree = ast.parse(source)
             for node in ast.walk(tree):
@@ -201,7 +196,7 @@ def without(held, home, stem):
     for key, one in held.items():
         wanted = [other for where, other in needs().get((stem, key), []) if where == stem]
         lines += [f"{key} needs {other}" for other in wanted if other not in held]
-        if any(sections.label(item) not in home for item in one.exercises):
+        if any(item.name not in home for item in one.exercises):
             lines += [f"an exercise of {key} builds on {name}" for name in sorted(builds_on(stem)[key] & set(home))]
     return lines
 
@@ -210,7 +205,7 @@ def without(held, home, stem):
 def test_the_needs_of_a_section_are_known(stem):
     """Where a section uses what an exercise makes, courses.toml says so; each start needs what solves it."""
     known = {key: {other for _, other in found} for (where, key), found in needs().items() if where == stem}
-    place = {sections.label(item): one.key for one in core(stem) for item in one.exercises}
+    place = {item.name: one.key for one in core(stem) for item in one.exercises}
     for key, labels in builds_on(stem).items():
         assert {place[label] for label in labels} <= known.get(key, set()), key
     assert known[sections.START]
@@ -261,7 +256,7 @@ def test_a_course_with_a_section_that_is_not_there_says_so(tmp_path):
 
 # ------------------------------------------------------------------------------------------------------------- pages
 def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
-    page = pages.lesson(STEMS[5])
+    page = plans.lesson(STEMS[5])
     there = [
         "## 0:00 · What breaks",
         "**Prepare.** The table of 6.1",
@@ -296,14 +291,14 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
 @pytest.mark.parametrize("stem", STEMS)
 def test_each_exercise_is_named_and_told_in_a_line_or_two(stem):
     for item in (item for one in core(stem) for item in one.exercises):
-        names, text = pages.task(item)
+        names, text = plans.task(item)
         assert names and all(re.search(rf"\b{name}\b", item.solution) for name in names)
         assert 15 <= len(text) <= 610 and "\n" not in text and "{" not in text, (item.number, text)
 
 
 def test_the_pages_of_courses_sum_what_they_list():
     for one in courses.read():
-        page = pages.course(one)
+        page = plans.course(one)
         for session in one.sessions:
             assert f"## {session.name} · {round(session.minutes)} of {session.has} min" in page
         assert page.count("| [") == sum(len(session.parts) for session in one.sessions)
@@ -323,7 +318,7 @@ def test_all_plans_are_written_and_every_link_leads_somewhere(tmp_path, capsys):
             assert (ROOT / target).exists(), (path.name, target)
     index = (folder / "index.md").read_text(encoding="utf-8")
     for stem in STEMS:
-        reader, whole = sections.printed(stem), round(sum(one.in_class for one in core(stem)))
+        reader, whole = lessons()[stem].minutes, round(sum(sections.in_class(one) for one in core(stem)))
         assert re.search(rf"\]\({stem}\.md\) \| {reader} \| {whole} \|", index)
         sheet = (folder / f"{stem}.md").read_text(encoding="utf-8")
         assert f"**Minutes.** {reader} for one reader, {whole} in a class" in sheet

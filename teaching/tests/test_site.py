@@ -15,11 +15,12 @@ from html.parser import HTMLParser
 import pytest
 import yaml
 
+from lessonkit.course import Code, Exercise, Question, Text
 from teaching import material
 from teaching.site import figures, links, pages, sliders, stage
 from teaching.site.__main__ import build
 from teaching.site.markdown import box, code, fold, prose
-from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed
+from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
 
 ROOT = material.ROOT
 CHARTS = {"lines", "panels", "bars", "hist", "heat", "images", "scatter3d", "cubes"}  # of lessonkit.plot; not diagrams
@@ -46,10 +47,10 @@ def frames(tmp_path_factory, lessons):
     assert done.returncode == 0, done.stderr[-2000:]
     assert re.search(r"03_epsilon: 12 positions", done.stdout)
     folder, kept = tmp_path_factory.mktemp("frames"), sliders.FRAMES
-    third = next(item.id for item in lessons[2].items if isinstance(item, material.Code) and item.sliders)
+    third = next(item.id for item in lessons[2].items if isinstance(item, Code) and item.sliders)
     for lesson in lessons:
         for item in lesson.items:
-            if isinstance(item, material.Code) and item.sliders:
+            if isinstance(item, Code) and item.sliders:
                 there = (kept / item.id / "digest").exists()
                 shutil.copytree(kept / (item.id if there else third), folder / item.id)
     with pytest.MonkeyPatch.context() as patch:
@@ -116,7 +117,7 @@ def test_no_solution_hint_or_outcome_is_seen_before_its_fold_is_opened(site, les
         text = page_of(site, lesson)
         found = Visible(text)
         seen, folded = squeezed("".join(found.seen)), squeezed("".join(found.folded))
-        exercises = [item for item in lesson.items if isinstance(item, material.Exercise)]
+        exercises = [item for item in lesson.items if isinstance(item, Exercise)]
         assert text.count("Solution of exercise") == len(exercises) > 2
         own = own_lines(lesson)  # a line that is only in the solution
         for exercise in exercises:
@@ -130,7 +131,7 @@ def test_no_solution_hint_or_outcome_is_seen_before_its_fold_is_opened(site, les
 def test_every_prediction_has_its_options_as_folds(site, lessons):
     for lesson in lessons:
         text = page_of(site, lesson)
-        questions = [item for item in lesson.items if isinstance(item, material.Question)]
+        questions = [item for item in lesson.items if isinstance(item, Question)]
         boxes = re.findall(r'<div class="[^"]*\b(?:predict|recall) admonition', text)
         assert len(boxes) == len(questions) > 5
         assert len(re.findall(r'<details class="[^"]*\boption\b', text)) == sum(len(q.options) for q in questions)
@@ -139,14 +140,15 @@ def test_every_prediction_has_its_options_as_folds(site, lessons):
 
 def test_what_happens_after_a_prediction_is_folded(lessons):
     items = [
-        material.Question("Predict", "6.1", "what?", [{"text": "a", "reason": "b", "right": True}] * 2),
-        material.Text("A word before it."),
-        material.Code("c1", "print(1)", ["one\n"], False),
-        material.Code("c2", "plot.lines()", [material.Figure(b"png", "In words.", "A caption.", 700)], True),
-        material.Text("So it is.\n\n## Next"),
-        material.Code("c3", "print(2)", ["two\n"], False),
+        Text("# 6 · Toy"),
+        Question("Predict", "6.1", "what?", [{"text": "a", "reason": "b", "right": True}] * 2),
+        Text("A word before it."),
+        Code("c1", "print(1)", ["one\n"], False),
+        Code("c2", "plot.lines()", [material.Figure(b"png", "In words.", "A caption.", 700)], True),
+        Text("So it is.\n\n## Next"),
+        Code("c3", "print(2)", ["two\n"], False),
     ]
-    made = pages.page(material.Lesson("06_toy", "Toy", "", items), "", lambda png: "figures/toy.png", {})
+    made = pages.page(toy_lesson(*items), "", lambda png: "figures/toy.png", {})
     texts = [cell.source for cell in made.cells]
     first = next(cell for cell in made.cells if cell.source == "print(1)")
     last = next(cell for cell in made.cells if cell.source == "print(2)")
@@ -158,8 +160,8 @@ def test_what_happens_after_a_prediction_is_folded(lessons):
 
 
 def test_cells_that_only_assert_share_one_fold():
-    items = [material.Text("# 6 · Toy"), *[material.Code(f"c{k}", f"assert {k}", [], True) for k in (1, 2)]]
-    made = pages.page(material.Lesson("06_toy", "Toy", "", items), "", None, {})
+    items = [Text("# 6 · Toy"), *[Code(f"c{k}", f"assert {k}", [], True) for k in (1, 2)]]
+    made = pages.page(toy_lesson(*items), "", None, {})
     folds = [cell.source for cell in made.cells if "Show the code" in cell.source]
     assert len(folds) == 1 and "assert 1" in folds[0] and "assert 2" in folds[0]
 
@@ -167,7 +169,7 @@ def test_cells_that_only_assert_share_one_fold():
 def test_every_figure_has_its_description_and_every_chart_its_numbers(site, lessons):
     for lesson in lessons:
         text = page_of(site, lesson)
-        drawn = [(item, figure) for item in lesson.items if isinstance(item, material.Code) for figure in item.figures]
+        drawn = [(item, figure) for item in lesson.items if isinstance(item, Code) for figure in item.figures]
         assert len(re.findall(r'<img[^>]*class="[^"]*\bdrawn\b', text)) == len(drawn)
         for item, figure in drawn:
             assert len(figure.alt) > 20 and figure.caption, f"{lesson.stem}, {item.id}"
@@ -204,16 +206,16 @@ def test_the_description_says_kind_range_and_where_each_curve_goes():
 def test_glossary_and_index_hold_the_terms_of_the_last_lessons_table(site, lessons):
     glossary = (site[0] / "glossary.html").read_text(encoding="utf-8")
     index = (site[0] / "genindex.html").read_text(encoding="utf-8")
-    terms = [name for item in lessons[13].items if isinstance(item, material.Text) for name in _terms(item.markdown)]
+    terms = [name for section in lessons[13].sections for name in _terms(section)]
     assert len(terms) > 60
     for term in terms:
         assert f"term-{re.sub(r'[^A-Za-z0-9.]+', '-', term).strip('-')}" in glossary.replace("_", "-"), term
         assert term.partition(" ")[0] in index
 
 
-def _terms(markdown):
-    found = stage.GLOSSARY.search(markdown)
-    return [name for names, *_ in stage.TERM.findall(found[1]) for name in names.split(", ")] if found else []
+def _terms(section):
+    rows = stage.TERM.findall("\n".join(section.texts)) if section.title == "Glossary" else []
+    return [name for names, *_ in rows for name in names.split(", ")]
 
 
 def test_both_editions_can_be_downloaded(site):
@@ -262,14 +264,13 @@ def test_fences_are_longer_than_those_they_hold():
     assert inner.startswith(":::{dropdown}") and outer.startswith("::::{admonition}") and "````python" in outer
 
 
-def test_editions_of_two_builds_and_a_missing_capture_are_named(tmp_path):
-    for folder in ("notebooks/solutions", "lessons_src/lessonkit/check/questions"):
-        (tmp_path / folder).mkdir(parents=True)
-    shutil.copy(ROOT / "notebooks/solutions/02_statistics.ipynb", tmp_path / "notebooks/solutions")
-    learner = json.loads((ROOT / "notebooks/02_statistics.ipynb").read_text(encoding="utf-8"))
-    learner["cells"][3]["id"] = "another"
-    (tmp_path / "notebooks/02_statistics.ipynb").write_text(json.dumps(learner), encoding="utf-8")
-    with pytest.raises(ValueError, match="02_statistics are not of one build. Run `make notebooks`"):
+def test_an_older_build_and_a_missing_capture_are_named(tmp_path):
+    (tmp_path / "notebooks/solutions").mkdir(parents=True)
+    shutil.copytree(ROOT / "lessons_src/lessonkit/course", tmp_path / "lessons_src/lessonkit/course")
+    built = json.loads((ROOT / "notebooks/solutions/02_statistics.ipynb").read_text(encoding="utf-8"))
+    next(cell for cell in built["cells"] if cell["cell_type"] == "code")["id"] = "another"
+    (tmp_path / "notebooks/solutions/02_statistics.ipynb").write_text(json.dumps(built), encoding="utf-8")
+    with pytest.raises(ValueError, match="02_statistics was built from an older source. Run `make notebooks`"):
         material.read("02_statistics", tmp_path)
     with pytest.raises(FileNotFoundError, match="was not captured yet. Run `make site`"):
         sliders.load(tmp_path)
@@ -350,7 +351,7 @@ def test_sliders_move_without_a_kernel_and_by_keyboard(site, lessons):
         assert said.inner_text() == "1e-1"
         for lesson in lessons:  # each position of each control shows something that is there
             for item in lesson.items:
-                if isinstance(item, material.Code) and item.sliders:
+                if isinstance(item, Code) and item.sliders:
                     page.goto(f"{address}/{lesson.stem}.html")
                     controls = page.locator("figure.twin .controls > *")
                     kinds = [control["kind"] for control in sliders.load(sliders.FRAMES / item.id)["controls"]]

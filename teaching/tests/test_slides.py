@@ -5,11 +5,12 @@ import re
 
 import pytest
 
+from lessonkit.course import Code, Exercise, Question, Text
 from teaching import material
-from teaching.material import Code, Exercise, Figure, Lesson, Question, Text
+from teaching.material import Figure
 from teaching.slides import deck, pdf, render
 from teaching.slides.__main__ import build, main
-from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed
+from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
 
 SMALLEST = 0.55  # of 30 pixels, on a slide of 1280 x 720
 SMALLEST_CODE = 14  # pixels
@@ -20,7 +21,7 @@ def toy(*items):
     first = Text(
         "# 6 · Toy: a lesson\n\nIt breaks.\n\n**You'll be able to**\n- do it.\n\n## 6.1 First\n\nWhat is it about?"
     )
-    return deck.slides(Lesson("06_toy", "Toy: a lesson", "", [first, *items]))[2:]
+    return deck.slides(toy_lesson(first, *items))[2:]
 
 
 OPTIONS = [
@@ -162,8 +163,7 @@ def test_no_text_breaks_off_and_each_section_has_its_slide():
                 )
             ]
             assert not [text for text in ends if text.rstrip().endswith(":")], f"{stem}, slide {number}: {ends}"
-        texts = "\n".join(item.markdown for item in lesson.items if isinstance(item, Text))
-        sections = [name for name in re.findall(r"^## (\d+\.\d+ .*)$", texts, re.MULTILINE) if "(optional" not in name]
+        sections = [one.heading for one in lesson.sections if one.key[0].isdigit() and not one.optional]
         assert sections and set(sections) <= {slide.section for slide in made}, stem
 
 
@@ -202,13 +202,11 @@ def test_a_question_is_shown_with_what_it_needs_to_be_understood():
 def test_the_opening_shows_what_breaks():
     patient, runs = Code("c1", "def patient():\n    pass", [], False), Code("c2", "patient()", ["nan\n"], True)
     first = Text("# 6 · Toy\n\nIt breaks.")
-    made = deck.slides(
-        Lesson("06_toy", "Toy", "", [first, Code("c0", "import os\nload()", ["ready\n"], True), patient, runs])
-    )
+    made = deck.slides(toy_lesson(first, Code("c0", "import os\nload()", ["ready\n"], True), patient, runs))
     assert [slide.kind for slide in made] == ["title", "patient"]
     assert "It breaks." in made[1].body and "nan" in made[1].after and "ready" not in made[1].after
     asks = Question("Predict", "6.1", "which line is wrong?", OPTIONS)
-    made = deck.slides(Lesson("06_toy", "Toy", "", [first, patient, Text("## 6.1 Clinic\n\nBack."), asks]))
+    made = deck.slides(toy_lesson(first, patient, Text("## 6.1 Clinic\n\nBack."), asks))
     assert "patient" in made[2].body and "nan" not in made[2].body  # the code again, where it is asked about
 
 

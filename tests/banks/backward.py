@@ -204,7 +204,7 @@ BANK = {
             "five of six": (lambda *a: _in_steps(*a)[:5], "expected dx_hat"),
             "the second of two lines wrong": (
                 lambda *a: (*but_line(1, lambda t: t / a[1].shape[-1])(*a)[:2], *[None] * 4),
-                "Right so far: dx_hat.\nProbable cause: the line of drstd: one rstd serves the whole row",
+                "Probable cause: the line of drstd: one rstd serves the whole row: its parts are summed, not averaged. Right so far: dx_hat.",
             ),
             "two lines wrong": (lambda *a: (*but_line(2, lambda t: -t)(*a)[:5], a[0] * 3), "the sign"),
             "of no known cause": (but_line(4, lambda t: t + 1), "Right so far: dx_hat, drstd, dvar, dcentered"),

@@ -1,57 +1,83 @@
 """Checks that tell a right answer from a wrong one, and say why it is wrong.
 
-`check.NAME(answer)` takes the learner's own function, class or value. Right: prints one line that says what was tried.
-Wrong: raises NotYet. Not written yet: raises YourTurn. Each check lives in the module that is called as its lesson, in
-the folder lessons, which is loaded when one of its checks is first asked for.
+`check.NAME(answer)` takes the learner's own function, class or value. Right: says what was tried and what can be done
+now. Wrong: raises NotYet. Not written yet: raises YourTurn. Each is a box in a notebook, else text. Each check lives in
+the module that is called as its lesson, in the folder lessons, and is loaded when it is first asked for.
 
 `check.predict("3.1", "b")` and `check.recall("3.1", "b")` answer a question of the lesson with a letter.
 """
 
-import functools
 import importlib
-import re
-from pathlib import Path
 
-from lessonkit import _keeping, _threads  # noqa: F401  _threads sets how many torch uses
+from lessonkit import _keeping, _threads, course  # noqa: F401  _threads sets how many torch uses
 from lessonkit._hook import YourTurn
-from lessonkit.check import asking
+from lessonkit._tones import in_notebook, tell
+from lessonkit.check import asking, standing_in
 from lessonkit.check.asking import predict, recall
-from lessonkit.check.attempted import attempted
+from lessonkit.check.attempted import again as _again
+from lessonkit.check.attempted import attempted as _attempted
 from lessonkit.check.core import NotYet
+from lessonkit.check.probing import quiet
 
 __all__ = ["NotYet", "YourTurn", "predict", "recall", "summary"]
 
 _verdicts = {}  # name of a check: whether its last answer in this kernel was right
 
 
-@functools.cache
-def where():
-    """Return {name of a check: name of the module that defines it}, read from the sources without importing them."""
-    return {
-        name: path.stem
-        for path in sorted(Path(__file__).parent.glob("lessons/[a-z]*.py"))
-        for name in re.findall(r"^def ([a-z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    }
+def plain(name):
+    """Return a check as its lesson's module defines it: it remembers, keeps and notes nothing, and tells all."""
+    return getattr(importlib.import_module(f"{__name__}.lessons.{course.checks()[name][0].module}"), name)
 
 
 def __getattr__(name):
-    modules = where()
-    if name in modules:
-        return _kept(name, getattr(importlib.import_module(f"{__name__}.lessons.{modules[name]}"), name))
-    raise AttributeError(f"there is no check.{name}; the checks are: {', '.join(sorted(modules))}")
+    if name in course.checks():
+        return _judging(name, plain(name))
+    raise AttributeError(f"there is no check.{name}; the checks are: {', '.join(sorted(course.checks()))}")
 
 
-def _kept(name, check):
-    """Return a check that also remembers whether the answer was right, for the summary, and keeps a right one."""
+def _judging(name, check):
+    """Return what a learner calls: it runs a check, remembers whether the answer was right, and keeps a right one."""
 
-    @functools.wraps(check)
-    def remembering(answer):
+    def judge(answer):
         _verdicts[name] = False
-        attempted(check, answer)
+        lines, borrowed = _attempted(name, check, answer)
         _verdicts[name] = True
-        _keeping.keep(name, answer)
+        if in_notebook():
+            lines += _from_now_on(name, answer, borrowed)
+        tell("\n".join(lines), "right")
 
-    return remembering
+    judge.__name__ = judge.__qualname__ = name
+    judge.__doc__ = _what_it_takes(name)
+    return judge
+
+
+def _from_now_on(name, answer, borrowed):
+    """Keep an answer that is right, where a learner works; return lines that say so, and what can be used now."""
+    lesson, exercise, made = asking.made_by(name)
+    if not made:  # a quiz
+        return []
+    with quiet():
+        kept = _keeping.keep(
+            answer,
+            (lesson, exercise, made, name),
+            lambda other, kept: _again(plain(course.answers()[lesson][other]), kept),
+            {other for names in borrowed.values() for other in names},
+            standing_in.exported(lesson) - course.answers()[lesson].keys(),
+        )
+    return [kept or f"The cells below can use {made} now."]
+
+
+def _what_it_takes(name):
+    """Return what check.NAME? shows. It is not the check's own docstring, which may tell the solution."""
+    lesson, exercise, made = asking.made_by(name)
+    if made:
+        takes = f"your {made} itself, so write check.{name}({made}), without calling it first"
+    else:
+        takes = "the value or values that the exercise asks for"
+    of = f"Judge your answer to exercise {exercise}. " if exercise else ""
+    return (
+        f"{of}It takes {takes}.\n\nRight: a box says what was tried. Wrong: a box says why, as far as that can be told."
+    )
 
 
 def summary(lesson):
@@ -60,4 +86,4 @@ def summary(lesson):
 
 
 def __dir__():
-    return sorted([*__all__, *where()])
+    return sorted([*__all__, *course.checks()])

@@ -1,48 +1,18 @@
-"""Predictions and recall questions: a letter goes in, the reason of just that option comes out.
+"""Predictions and recall questions: a letter goes in, the reason of just that option comes out."""
 
-The options and their reasons stand in the folder questions, in files that coursebuild makes from the lessons.
-"""
-
-import functools
-import json
-from pathlib import Path
-
-from lessonkit import attempts
-from lessonkit._tones import in_notebook
-
-LETTERS = "abcd"
-
+from lessonkit import attempts, course
+from lessonkit._tones import tell
 
 answered = set()  # the questions that got a letter in this kernel
 
 
-@functools.cache
-def _tables():
-    """Return {lesson: {"Exercise 3.1": name of its check (or names), "Predict 3.1": options, ...}}."""
-    files = sorted(Path(__file__).with_name("questions").glob("*.json"))
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
-
-
-def _table():
-    return {name: item for table in _tables().values() for name, item in table.items() if isinstance(item, list)}
-
-
-def exercise(check):
-    """Return (lesson, "Exercise 3.1") of the exercise that has the check, None for a check of no exercise."""
-    return next(
-        (
-            (lesson, name)
-            for lesson, table in _tables().items()
-            for name, item in table.items()
-            if isinstance(item, str) and check in item.split()
-        ),
-        None,
-    )
-
-
-def answers():
-    """Return {lesson: {name: check}} of the functions and classes that answer its exercises."""
-    return {lesson: table.get("Answers", {}) for lesson, table in _tables().items()}
+def made_by(check):
+    """Return (its lesson's module, "3.1", the function or class that answers it) of a check; "" for what it has not."""
+    if check not in course.checks():
+        return "", "", ""
+    lesson, exercise = course.checks()[check]
+    names = [name for name, its in exercise.answers.items() if its == check]
+    return lesson.module, exercise.number, names[0] if names else ""
 
 
 def predict(number, letter):
@@ -56,44 +26,39 @@ def recall(number, letter):
 
 
 def _answer(name, letter):
-    if name not in _table():
-        here = [other.split(" ")[1] for other in _table() if other.split(".")[0] == name.split(".")[0]]
+    kind, number = name.split(" ")
+    lesson = next((lesson for lesson in course.lessons().values() if number.startswith(f"{lesson.number}.")), None)
+    questions = {question.name: question for question in lesson.questions} if lesson else {}
+    if name not in questions:
+        here = [other.number for other in questions.values() if other.kind == kind]
         raise ValueError(f"there is no {name!r}. The lesson has {', '.join(here) or 'none'}. Correct the number.")
-    options = dict(zip(LETTERS, _table()[name], strict=False))
+    options = questions[name].by_letter
     *most, last = options
     letters = f"{', '.join(most)} or {last}"
-    said = letter.strip(" .()").lower() if isinstance(letter, str) else letter
-    if said == "":
+    plain = letter.strip(" .()").lower() if isinstance(letter, str) else letter
+    if plain == "":
         print(f"{name}: put the letter of your answer ({letters}) between the quotes, and run this cell.")
-    elif said not in options:
+    elif plain not in options:
         print(f"{name}: {letter!r} is none of its letters. Put {letters} between the quotes, and run this cell.")
     else:
         answered.add(name)
-        lesson = next(lesson for lesson, table in _tables().items() if name in table)
-        attempts.note(lesson, name, options[said]["right"], letter=said)
-        _say(options[said])
+        attempts.note(lesson.module, name, options[plain]["right"], letter=plain)
+        right = options[plain]["right"]
+        told = f"{'Yes' if right else 'Not quite'}. {options[plain]['reason']}"
+        tell(told, "right" if right else "not yet", markdown=True)
 
 
-def summary(lesson, verdicts):
+def summary(module, verdicts):
     """Return a line that says how far a lesson is in this kernel. verdicts: {name of a check: whether it was right}."""
-    table = _tables().get(lesson, {})
-    exercises = {name.split(" ")[1]: item for name, item in table.items() if isinstance(item, str)}
-    asked = [name for name, item in table.items() if isinstance(item, list)]
-    still = [number for number, names in exercises.items() if not all(map(verdicts.get, names.split()))]
-    said = f"{len(exercises) - len(still)} of {len(exercises)} exercises are right in this kernel."
+    lesson = next((lesson for lesson in course.lessons().values() if lesson.module == module), None)
+    exercises, questions = (lesson.exercises, lesson.questions) if lesson else ([], [])
+    still = [
+        exercise.number for exercise in exercises if not all(verdicts.get(check.name) for check in exercise.checks)
+    ]
+    line = f"{len(exercises) - len(still)} of {len(exercises)} exercises are right in this kernel."
     if still:
-        said += f" Still open: {', '.join(still)}."
-    if asked:
-        said += f" Questions answered: {len(answered.intersection(asked))} of {len(asked)}."
-    return said
-
-
-def _say(option):
-    head = "Yes." if option["right"] else "Not quite."
-    if not in_notebook():
-        print(head, option["reason"])
-        return
-    from IPython.display import Markdown, display
-
-    kind = "success" if option["right"] else "warning"
-    display(Markdown(f'<div class="alert alert-{kind}">\n\n**{head}** {option["reason"]}\n\n</div>'))
+        line += f" Still open: {', '.join(still)}."
+    if questions:
+        count = sum(question.name in answered for question in questions)
+        line += f" Questions answered: {count} of {len(questions)}."
+    return line

@@ -63,8 +63,9 @@ def _form(value, key, expected, causes, words):
 
 def _equal(given, right, tolerance):
     if isinstance(right, tuple):
-        return isinstance(given, (tuple, list)) and tuple(given) == right
-    given = _as_number(given) if isinstance(right, (int, float)) and not isinstance(right, bool) else _one(given)
+        given = given.tolist() if hasattr(given, "tolist") else given
+        return isinstance(given, (tuple, list)) and tuple(map(as_python, given)) == right
+    given = as_python(given) if isinstance(right, (bool, str)) else _as_number(given)
     if isinstance(right, bool) or isinstance(given, bool):
         return given is right
     if isinstance(right, float):
@@ -74,26 +75,31 @@ def _equal(given, right, tolerance):
     return type(given) in (int, float) and given == right if isinstance(right, int) else given == right
 
 
-def _one(given):
-    """The number in a tensor or NumPy array of one; anything else as it is."""
-    return given.item() if hasattr(given, "item") and math.prod(given.shape) == 1 else given
+def as_python(value):
+    """Return a number, or several, as Python's own, whether NumPy, a tensor, a fraction or Python holds them."""
+    if isinstance(value, Fraction):
+        return float(value)
+    if isinstance(value, (list, tuple)):
+        return [as_python(item) for item in value]
+    if hasattr(value, "tolist"):
+        return value.item() if math.prod(value.shape) == 1 else value.tolist()
+    return value
 
 
 def _as_number(given):
     """The number that given stands for (text like "5/6", a Fraction, one value for each row), or given itself."""
+    given = as_python(given)
     if isinstance(given, str):
         try:
             return float(Fraction(given.replace(" ", "")))
         except (ValueError, ZeroDivisionError):
             return given
-    if isinstance(given, Fraction):
-        return float(given)
-    if isinstance(given, (list, tuple)) and given and all(type(item) in (int, float) for item in given):
-        return given[0] if len(set(given)) == 1 else given
-    if hasattr(given, "flatten") and math.prod(given.shape) > 1:
-        numbers = given.flatten().tolist()
-        return numbers[0] if max(numbers) - min(numbers) <= 1e-6 * abs(numbers[0]) else given
-    return _one(given)
+    each = given
+    while isinstance(each, list) and each and isinstance(each[0], list):
+        each = [item for items in each for item in items]
+    if isinstance(each, list) and each and all(type(item) in (int, float) for item in each):
+        return each[0] if max(each) - min(each) <= 1e-6 * abs(each[0]) else given
+    return given
 
 
 def choice(answer, name, options):

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lessonkit.inventory import report
+from lessonkit.inventory import item_report
 from lessonkit.inventory.questions import FORMS, WORDS, by_letter, items, questions
 from lessonkit.progress.files import for_a_pipe
 
@@ -38,7 +38,7 @@ def main(arguments=None):
         parser.error("--answers goes with --print, --csv with --report.")
     with for_a_pipe():
         if not options.form:
-            return report.main([Path(name) for name in options.report], options.csv)
+            return item_report.main([Path(name) for name in options.report], options.csv)
         print(printed(options.form, options.answers))
     return 0
 

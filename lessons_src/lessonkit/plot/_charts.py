@@ -389,13 +389,10 @@ def _name_rows(ax, places, colors):
 # Histograms
 
 
-def hist(
-    values, /, *, title="", x="", caption="", alt="", bins=40, xlim=None, curve=None, colors=None, size=None, show=True
-):
+def hist(values, /, *, title="", x="", caption="", alt="", bins=40, xlim=None, colors=None, size=None, show=True):
     """Densities above each other, a row for each name, over one axis and the same bins.
 
     values: {name: numbers of any shape}. Each row is scaled to its own peak, which the caption says by itself.
-    curve: (text, function of x), a density to compare with, dashed in each row.
     Raises ValueError for missing words, no values, values that are not finite.
     """
     need_words("hist", title=title, x=x, caption=caption, alt=alt)
@@ -413,16 +410,11 @@ def hist(
 
     def build(fig):
         ax = fig.subplots()
-        fine = np.linspace(low, high, 400)
         for row, (name, v) in enumerate(data.items()):
             density = np.histogram(v, edges, density=True)[0]
             scale = 0.85 / density.max()
             ax.stairs(row_top := -row + scale * density, edges, baseline=-row, fill=True, color=tint(chosen[name], 0.3))
             ax.stairs(row_top, edges, baseline=-row, color=chosen[name], lw=2)
-            if curve:
-                ax.plot(fine, -row + scale * curve[1](fine), color="#2B2F33", ls=(0, (4, 2)), lw=1.6)
-        if curve:
-            end_label(ax, curve[0], high, float(0.85 * curve[1](fine)[-1]), "#2B2F33")
         _name_rows(ax, 0.3 - np.arange(len(data)), chosen)
         ax.xaxis.set_major_locator(MaxNLocator(6))
         ax.set(xlabel=x, xlim=(low, high), ylim=(-len(data) + 0.98, 1.05))

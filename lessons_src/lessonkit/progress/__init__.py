@@ -8,8 +8,7 @@
 Nothing here imports torch, so it starts at once, and it reads only: there is no state but the notebooks themselves.
 """
 
-from lessonkit.progress.course import DamagedCourse, course
 from lessonkit.progress.saved import learner
 from lessonkit.progress.words import line
 
-__all__ = ["DamagedCourse", "course", "learner", "line"]
+__all__ = ["learner", "line"]

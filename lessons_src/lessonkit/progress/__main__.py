@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lessonkit import attempts
 from lessonkit._work import ROOT
+from lessonkit.course import DamagedCourse, lessons
 from lessonkit.progress import page, report, words
-from lessonkit.progress.course import DamagedCourse, course
 from lessonkit.progress.files import Unwritable, for_a_pipe, spread, tell, write_whole
 from lessonkit.progress.saved import learner
 
@@ -44,15 +44,15 @@ def _do(asked, folders):
         tell(notes)
     try:
         if asked.report:
-            print("\n".join(report.text(folders, course())))
+            print("\n".join(report.text(folders, lessons())))
             if asked.csv:
-                write_whole(Path(asked.csv), report.table(folders, course()))
+                write_whole(Path(asked.csv), report.table(folders, lessons()))
         elif asked.html:
             _write_page(asked.html, folders, asked.every)
         else:
             for folder in folders:
-                one = learner(folder, course())
-                print("\n".join([*([f"{one.name}:"] if len(folders) > 1 else []), *words.table(one, course())]))
+                one = learner(folder, lessons())
+                print("\n".join([*([f"{one.name}:"] if len(folders) > 1 else []), *words.table(one, lessons())]))
     except (DamagedCourse, Unwritable) as error:
         print(error, file=sys.stderr)
         return 1
@@ -68,8 +68,8 @@ def _own_folder():
 
 def _write_page(file, folders, every):
     while True:
-        learners = [learner(folder, course()) for folder in folders]
-        write_whole(Path(file), page.html(learners, course(), every))
+        learners = [learner(folder, lessons()) for folder in folders]
+        write_whole(Path(file), page.html(learners, lessons(), every))
         print(f"{file}: {len(learners)} learner{'s' if len(learners) > 1 else ''}")
         if every is None:
             return

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from lessonkit.attempts import VERSION
 
 ITEM = re.compile(r"[0-9a-f]{8} \w+ (Exercise|Predict|Recall) \d+\.\d+ \w+", re.ASCII)  # kernel, lesson, item, what
-MISTAKE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
+CAUSE = re.compile(r"[^=+@-].{,499}")  # to a spreadsheet no formula
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A line of the log. what: the check's name, or the letter. mistake: an id or None."""
+    """A line of the log. what: the check's name, or the letter. mistake: its cause, or None."""
 
     kernel: str
     lesson: str
@@ -40,7 +40,7 @@ def read(path):
                 newer += 1
                 continue
             found.append(_attempt(record))
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             damaged += 1
     said = []
     if damaged:
@@ -57,7 +57,7 @@ def _attempt(record):
     mistake = record.get("mistake")
     if (
         not ITEM.fullmatch(" ".join(texts.values()))
-        or not (mistake is None or MISTAKE.fullmatch(mistake))
+        or not (mistake is None or mistake.isprintable() and CAUSE.fullmatch(mistake))
         or not all(type(value) in (int, float) and 0 <= value < 1e9 for value in seconds.values())
         or record["verdict"] not in ("right", "not yet")
     ):

@@ -31,7 +31,7 @@ def html(learners, course, every=None):
     learners = sorted(zip(_names(learners), learners, strict=True), key=lambda pair: in_order(pair[0]))
     states = [[one.states[lesson.stem][exercise.number] for lesson, exercise in columns] for _, one in learners]
     over = "".join(
-        f'<th class="first" scope="colgroup" colspan="{len(lesson.exercises)}">{escape(lesson.title)}</th>'
+        f'<th class="first" scope="colgroup" colspan="{len(lesson.exercises)}">{escape(lesson.label)}</th>'
         for lesson in course.values()
         if lesson.exercises
     )

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from lessonkit import attempts
-from lessonkit.progress.causes import cause
 from lessonkit.progress.log import read
 from lessonkit.progress.words import own_minutes
 
 TRIES = ("first", "second", "later", "never")
-COLUMNS = ("kind", "lesson", "item", "learners", *TRIES, "median_seconds", "printed_minutes", "answers", "mistake")
-COLUMNS += ("times", "cause")
+COLUMNS = ("kind", "lesson", "item", "learners", *TRIES, "median_seconds", "printed_minutes", "answers", "times")
+COLUMNS += ("cause",)
 MOST = 15  # known mistakes in the text; the table has all
 
 
@@ -60,12 +59,12 @@ def rows(logs, course):
             items.setdefault((attempt.lesson, attempt.item), {}).setdefault(learner, []).append(attempt)
     found = []
     for lesson in course.values():
-        exercises = {f"Exercise {exercise.number}": exercise for exercise in lesson.exercises}
+        exercises = {exercise.name: exercise for exercise in lesson.exercises}
         tried = {item: by for (module, item), by in items.items() if module == lesson.module}
-        names = [*lesson.items, *sorted(set(tried) - set(lesson.items))]  # an older edition may have had others
+        names = [*lesson.names, *sorted(tried.keys() - set(lesson.names))]  # an older edition may have had others
         for name in (name for name in names if tried and (name in exercises or name in tried)):
             exercise = exercises.get(name)
-            row = Row(lesson.title, name, exercise.minutes if exercise else None)
+            row = Row(lesson.label, name, exercise.minutes if exercise else None)
             for log in tried.get(name, {}).values():
                 tries, seconds = _until_right(log, exercise.checks if exercise else ())
                 row.tries[tries] += 1
@@ -82,7 +81,7 @@ def _until_right(log, checks):
     What comes after the first time that all are right, for example when the notebook is run again, does not count.
     """
     asked = not log[0].item.startswith("Exercise")
-    open_checks = {""} if asked else set(checks) or {attempt.what for attempt in log}
+    open_checks = {""} if asked else {check.name for check in checks} or {attempt.what for attempt in log}
     tries, seconds = Counter(), {}
     for attempt in log:
         what = "" if asked else attempt.what
@@ -96,16 +95,16 @@ def _until_right(log, checks):
 
 
 def mistakes(logs):
-    """Return [(id, (lesson, item), learners, times)] of the known mistakes that were named, the most frequent first."""
-    who, times, where = defaultdict(set), Counter(), {}
+    """Return [((lesson, item, cause), learners, times)] of the known mistakes, the most frequent first."""
+    learners, times = defaultdict(set), Counter()
     for learner, log in enumerate(logs):
         for attempt in log:
             if attempt.mistake:
-                who[attempt.mistake].add(learner)
-                times[attempt.mistake] += 1
-                where[attempt.mistake] = attempt.lesson, attempt.item
-    found = [(ident, where[ident], len(who[ident]), times[ident]) for ident in who]
-    return sorted(found, key=lambda one: (-one[2], -one[3], one[0]))
+                key = attempt.lesson, attempt.item, attempt.mistake
+                learners[key].add(learner)
+                times[key] += 1
+    counted = [(key, len(learners[key]), times[key]) for key in learners]
+    return sorted(counted, key=lambda mistake: (-mistake[1], -mistake[2], mistake[0]))
 
 
 def text(folders, course):
@@ -116,12 +115,12 @@ def text(folders, course):
     minutes = [own_minutes(log) for log in logs]
     found = rows(logs, course)
     for lesson in course.values():
-        these = [row for row in found if row.lesson == lesson.title]
+        these = [row for row in found if row.lesson == lesson.label]
         if not these:
             continue
         done = [m[lesson.module] for m, log in zip(minutes, logs, strict=True) if _finished(log, lesson)]
         took = f"median {median(done):.0f} min of the {len(done)} who finished" if done else "nobody has finished"
-        lines.append(f"{lesson.title}: {took}, printed {lesson.minutes} min")
+        lines.append(f"{lesson.label}: {took}, printed {lesson.minutes} min")
         lines.append(f"  {'':16} tried  1st  2nd later never  median  printed  answers")
         for row in these:
             counts = "".join(f"{row.tries[at]:{width}}" for at, width in zip(TRIES, (5, 5, 6, 6), strict=True))
@@ -132,9 +131,7 @@ def text(folders, course):
     named = mistakes(logs)
     if named:
         lines.append("Known mistakes, by learners (and times):")
-    for ident, (module, item), learners, times in named[:MOST]:
-        said = cause(ident, module) or f"{ident}, a mistake that the present checks do not tell in these words"
-        lines.append(f"  {learners:3} ({times}) {item}: {said}")
+    lines += [f"  {learners:3} ({times}) {item}: {cause}" for (_, item, cause), learners, times in named[:MOST]]
     if len(named) > MOST:
         lines.append(f"  and {len(named) - MOST} more: --csv has all.")
     lines += [
@@ -149,7 +146,7 @@ def text(folders, course):
 
 def _finished(log, lesson):
     right = {attempt.what for attempt in log if attempt.right and attempt.lesson == lesson.module}
-    return bool(lesson.core) and all(check in right for exercise in lesson.core for check in exercise.checks)
+    return bool(lesson.core) and all(check.name in right for exercise in lesson.core for check in exercise.checks)
 
 
 def _clock(seconds):
@@ -175,8 +172,7 @@ def table(folders, course):
                 "answers": row.letters,
             }
         )
-    for ident, (module, item), learners, times in mistakes(logs):
-        said = cause(ident, module) or ""
-        made = {"kind": "mistake", "lesson": module, "item": item, "learners": learners}
-        sheet.writerow(made | {"mistake": ident, "times": times, "cause": said})
+    for (module, item, cause), learners, times in mistakes(logs):
+        row = {"kind": "mistake", "lesson": module, "item": item, "learners": learners}
+        sheet.writerow(row | {"times": times, "cause": cause})
     return out.getvalue()

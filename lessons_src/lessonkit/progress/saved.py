@@ -14,11 +14,12 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lessonkit.progress.course import CARD, CHECK, text_of
+from lessonkit.course import CARD
 
 RIGHT, TRIED, WAITS, NOT_RUN = "right", "tried", "waits", "not run"
 STATES = (RIGHT, TRIED, WAITS, NOT_RUN)  # the best first
 MARKS = {RIGHT: "●", TRIED: "◐", WAITS: "○", NOT_RUN: "·"}
+CHECK = re.compile(r"^check\.(?!predict\(|recall\(|summary\()([a-z]\w*)\(", re.MULTILINE)
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 NEW_KERNEL = ("has not been run in this kernel", "this kernel is new")  # in words of lessonkit._hook and startup.py
 
@@ -136,8 +137,8 @@ def states_in(cells, lesson):
         text, outputs = text_of(cell), cell.get("outputs")
         outputs = [out for out in outputs if isinstance(out, dict)] if isinstance(outputs, list) else []
         failed = next((_of_error(out) for out in outputs if out.get("output_type") == "error"), None)
-        for number, _ in CARD.findall(text):
-            said.setdefault(number, []).append(failed or NOT_RUN)
+        for card in CARD.finditer(text):
+            said.setdefault(card[1], []).append(failed or NOT_RUN)
         rights = _rights(outputs)
         for at, check in enumerate(CHECK.findall(text)):  # of several, all before the one that fails are right
             state = RIGHT if at < rights else failed if failed and at == rights else NOT_RUN
@@ -145,8 +146,16 @@ def states_in(cells, lesson):
     return {exercise.number: _state(exercise, said) for exercise in lesson.exercises}
 
 
+def text_of(cell):
+    """Return the text of a cell of a stored notebook, which may be a list of lines; "" for what is neither."""
+    source = cell.get("source")
+    if isinstance(source, list):
+        source = "".join(line for line in source if isinstance(line, str))
+    return source if isinstance(source, str) else ""
+
+
 def _state(exercise, said):
-    checks = [min(said.get(check, [NOT_RUN]), key=STATES.index) for check in exercise.checks]
+    checks = [min(said.get(check.name, [NOT_RUN]), key=STATES.index) for check in exercise.checks]
     if checks and all(state == RIGHT for state in checks):
         return RIGHT
     if RIGHT in checks:  # some parts are
@@ -164,6 +173,12 @@ def _of_error(out):
 
 
 def _rights(outputs):
-    """Return how many checks said "Right" in a cell's outputs."""
-    texts = [text_of({"source": out.get("text")}) for out in outputs if out.get("name") == "stdout"]
-    return sum(line.startswith("Right:") for line in COLOR.sub("", "".join(texts)).split("\n"))
+    """Return how many checks said "Right" in a cell's outputs: in a box, or in an older edition on a printed line."""
+    texts = [out.get("text") if out.get("name") == "stdout" else _plain(out) for out in outputs]
+    lines = "\n".join(text_of({"source": text}) for text in texts).split("\n")
+    return sum(COLOR.sub("", line).startswith("Right:") for line in lines)
+
+
+def _plain(out):
+    data = out.get("data")
+    return data.get("text/plain") if isinstance(data, dict) else None

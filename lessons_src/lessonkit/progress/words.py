@@ -26,12 +26,12 @@ def table(learner, course):
     attempts, notes = read(learner.folder / FILE)
     own = own_minutes(attempts)
     marks = {stem: _marks(learner.states[stem], lesson) for stem, lesson in course.items()}
-    widths = [max(map(len, column)) for column in ([lesson.title for lesson in course.values()], marks.values())]
+    widths = [max(map(len, column)) for column in ([lesson.label for lesson in course.values()], marks.values())]
     heads = ["lesson".ljust(widths[0]), "exercises".ljust(widths[1]), "core right", "min left", "of"]
     lines = ["  ".join([*heads, *(["yours"] if own else []), "next"])]
     for stem, lesson in course.items():
         right = sum(learner.states[stem][exercise.number] == RIGHT for exercise in lesson.core)
-        row = [lesson.title.ljust(widths[0]), marks[stem].ljust(widths[1]), f"{f'{right} of {len(lesson.core)}':>10}"]
+        row = [lesson.label.ljust(widths[0]), marks[stem].ljust(widths[1]), f"{f'{right} of {len(lesson.core)}':>10}"]
         row += [f"{_whole(learner.minutes_left(lesson)):8}", f"{lesson.minutes:2}"]
         row += [f"{_whole(own[lesson.module]) if lesson.module in own else '':>5}"] if own else []
         row += [(learner.next_in(lesson) or "") if learner.begun(lesson) else ""]

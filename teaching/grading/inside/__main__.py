@@ -35,7 +35,7 @@ LONGEST = 4000  # characters of a message
 SHOWN = 1000  # prints of an answer; those that follow are counted only, since writing a tensor out takes long
 
 
-class Exercise:
+class Prepared:
     """An exercise with all that its answers are run in. request: what the grader sends.
 
     namespace: what the lesson has bound when the exercise begins. right: the objects that the course's answer gives to
@@ -337,7 +337,7 @@ class Worker:
         return {"found": found, "why": why, "clean": clean}
 
     def prepare(self, request):
-        exercise = Exercise(request)
+        exercise = Prepared(request)
         self.exercises[exercise.number] = exercise
         return {"seconds": exercise.seconds}
 

@@ -1,0 +1,119 @@
+"""The manifest: what the course knows of its lessons, a file a lesson, made from its source; lessonkit.course reads it.
+
+How many pictures a cell draws, which counts for the minutes, is read from the solutions edition as it was built last.
+"""
+
+import ast
+import json
+import re
+
+from coursebuild import minutes, options
+from coursebuild.editions import target
+from coursebuild.source import blank
+from coursebuild.syntax import parse
+from lessonkit.course import CARD, Check, Code, Exercise, Lesson, Section, Text, stored
+
+FOLDER = "lessons_src/lessonkit/course"
+MADE = ("how-far", "what-next")  # cells at a lesson's end that nobody has written, see coursebuild.frame
+HEADING = re.compile(r"^```.*?^```|^(#+) ([^\n]+)$", re.MULTILINE | re.DOTALL)  # what is in a fence is none
+HINT = re.compile(r"<details><summary>Hint</summary>\s*(.*?)\s*</details>\s*", re.DOTALL)
+CALL = re.compile(r"check\.([a-z]\w*)\((.+)\)")
+
+
+def lesson(source):
+    """Return the Lesson of a Source: what its notebooks hold, and what this means."""
+    sections, pictures = [], _pictures(target(source, "solutions"))
+    for cell in source.cells:
+        if cell.id in MADE or cell.id.startswith("card-") or "predict" in cell.tags:
+            continue
+        last = next((item for section in sections[-1:] for item in section.items[-1:]), None)
+        if cell.type == "markdown":
+            _text(source, sections, cell, last)
+        elif "exercise" in cell.tags:
+            sections[-1].items.append(_exercise(source, cell, sections[-1].optional))
+        elif "check" in cell.tags and isinstance(last, Exercise):
+            last.checks.append(_check(source, cell))
+        else:
+            folded, tags = "hide-input" in cell.tags, [tag for tag in cell.tags if tag != "hide-input"]
+            drawn = pictures.get(cell.id, 0)
+            sections[-1].items.append(Code(cell.id, cell.source, folded=folded, tags=tags, pictures=drawn))
+    for section in sections:
+        section.minutes, section.aside = (round(minutes.of(counts), 3) for counts in minutes.counts(section))
+    title = sections[0].heading.partition(" · ")[2]
+    printed = minutes.PRINTED.search("\n".join(item.text for item in sections[0].items if isinstance(item, Text)))
+    return Lesson(source.stem, title, int(printed[1]) if printed else 0, sections)
+
+
+def divide(sections, markdown, tags=()):
+    """Add Markdown to sections: each heading begins a new one, and what follows it is a Text."""
+    heads = [head for head in HEADING.finditer(markdown) if head[1]]
+    ends = [head.start() for head in heads] + [len(markdown)]
+    pieces = [(None, markdown[: ends[0]])]
+    pieces += [(head, markdown[head.end() : end]) for head, end in zip(heads, ends[1:], strict=True)]
+    for head, text in pieces:
+        if head:
+            level = len(head[1])
+            above = next((section for section in reversed(sections) if section.level < level), None)
+            optional = "(optional" in head[2] or bool(above and above.optional)
+            under = next((section for section in reversed(sections) if section.level <= 2), None) if level > 2 else None
+            sections.append(Section(head[2], level, optional, under.title if under else ""))
+        if text.strip():
+            sections[-1].items.append(Text(text.strip(), list(tags)))
+
+
+def _text(source, sections, cell, last):
+    """Add a Markdown cell to sections. last: the item before it, which its hint belongs to if that is an exercise."""
+    markdown = blank(source, cell)[0]
+    if cell.question:
+        markdown = markdown.removesuffix(options.shown(source, cell.question))
+    hint = HINT.search(markdown) if isinstance(last, Exercise) else None
+    if hint:
+        last.hint = hint[1]
+        markdown = markdown[: hint.start()] + markdown[hint.end() :]
+    divide(sections, markdown, cell.tags)
+    if cell.question:
+        sections[-1].items.append(cell.question)
+
+
+def _exercise(source, cell, optional):
+    learner, solution = blank(source, cell)
+    number, dots, takes = CARD.search(cell.source).groups()
+    nodes = (node for node in parse(source, cell) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+    return Exercise(
+        number,
+        dots.count("●"),
+        int(takes),
+        learner,
+        solution,
+        tags=list(cell.tags),
+        id=cell.id,
+        optional=optional or "optional" in cell.tags,
+        defines=[node.name for node in nodes],
+    )
+
+
+def _check(source, cell):
+    call = CALL.fullmatch(cell.source.strip())
+    if not call:
+        source.fail(cell.line, "a check cell has one line, check.NAME(ANSWER). Write just that.")
+    return Check(cell.id, cell.source, tags=list(cell.tags), name=call[1], argument=call[2])
+
+
+def _pictures(path):
+    """Return {id of a cell: how many pictures it draws} in a built notebook; {} if it is not there."""
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        return {c["id"]: sum("image/png" in out.get("data", {}) for out in c.get("outputs", [])) for c in cells}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # stale, and said so
+        return {}
+
+
+def files(sources):
+    """Return {path: text} of what the kit gets of all lessons; nothing of one that runs without it."""
+    tables = {}
+    for source in [source for source in sources.lessons if not source.alone]:
+        with sources.stopping():
+            table, solutions = stored(lesson(source))
+            folder, name = source.root / FOLDER, f"{source.stem}.json"
+            tables |= {folder / name: table, folder / "solutions" / name: solutions}
+    return {path: json.dumps(content, indent=1, ensure_ascii=False) + "\n" for path, content in tables.items()}

@@ -1,0 +1,233 @@
+"""Explorables in a browser, on a page without a kernel: as the site hosts them, for hands, keys and screen readers."""
+
+import shutil
+
+import pytest
+
+from teaching import material
+from teaching.tests.browser import chromium, listen, needs_chromium, served
+
+MODULES = material.ROOT / "lessons_src/lessonkit/explore"
+NAMES = sorted(path.stem for path in MODULES.glob("*.mjs") if path.stem != "still")
+pytestmark = needs_chromium
+every_explorable = pytest.mark.parametrize("name", NAMES)
+
+# A page that hosts a module: its model is a plain object, as on the site.
+HOST = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<link rel="icon" href="data:,"><title>An explorable</title>
+<style>:root { color-scheme: light dark } body { margin: 8px auto; padding: 0 8px; max-width: 900px;
+  font-family: system-ui, sans-serif; background: Canvas; color: CanvasText }</style>
+<main><h1>An explorable</h1><div id="here"></div></main>
+<script type="module">
+const frame = requestAnimationFrame, listen = EventTarget.prototype.addEventListener;
+window.frames_asked = 0; window.signals = []; window.heard_keys = [];
+window.requestAnimationFrame = (act) => { frames_asked += 1; return frame(act); };
+document.addEventListener("keydown", (event) => heard_keys.push(event.key));
+EventTarget.prototype.addEventListener = function (event, act, options) {
+  if (window.rendering) signals.push(options?.signal);
+  return listen.call(this, event, act, options); };
+const module = await import(`./${new URLSearchParams(location.search).get("name")}.mjs`);
+const state = structuredClone(module.start), heard = new Map();
+const model = {
+  saved: 0,
+  get: (key) => state[key],
+  set: (key, value) => { state[key] = value; for (const act of heard.get(`change:${key}`) ?? []) act(); },
+  on: (event, act) => heard.set(event, [...(heard.get(event) ?? []), act]),
+  off: (event, act) => heard.set(event, (heard.get(event) ?? []).filter((one) => one !== act)),
+  save_changes() { model.saved += 1; },
+};
+window.rendering = true;
+const remove = module.default.render({ model, el: document.getElementById("here") });
+window.rendering = false;
+Object.assign(window, { model, heard, remove });
+</script></html>"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Where the explorables are served, each at its name."""
+    folder = tmp_path_factory.mktemp("explore")
+    for name in NAMES:
+        shutil.copy(MODULES / f"{name}.mjs", folder)
+    (folder / "index.html").write_text(HOST, encoding="utf-8")
+    with served(folder) as root:
+        yield f"{root}/index.html?name="
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def opened(address, browser):
+    """Open an explorable: opened(name, options of a page) is the page. What it should not do fails the test."""
+    pages = []
+
+    def open_page(name, **options):
+        page = browser.new_page(**({"viewport": {"width": 1000, "height": 900}, "reduced_motion": "reduce"} | options))
+        pages.append((page, listen(page)))
+        page.set_default_timeout(20_000)
+        page.goto(address + name)
+        page.wait_for_function("!!window.remove")
+        page.wait_for_timeout(150)
+        return page
+
+    yield open_page
+    for page, faults in pages:
+        page.close()
+        assert not faults
+
+
+@every_explorable
+@pytest.mark.parametrize("width", (1440, 390))
+def test_axe_finds_nothing_in_light_and_in_dark_and_nothing_scrolls_sideways(name, width, opened):
+    axe = material.PACKAGES / "axe-core/axe.min.js"
+    if not axe.exists():
+        pytest.skip("no axe-core: make test-teaching installs it where there is npm")
+    for scheme in ("light", "dark"):
+        page = opened(name, viewport={"width": width, "height": 900}, color_scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        page.evaluate(axe.read_text(encoding="utf-8"))
+        page.wait_for_timeout(900)  # the status for screen readers is there, too
+        violations = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+        assert not [(one["id"], node["html"][:200]) for one in violations for node in one["nodes"]]
+        status = page.locator("[role=status]").first.inner_text()
+        assert len(status) > 20 and "NaN" not in status and "undefined" not in status
+
+
+# Every control that Tab should reach gets a number; of a group of radios that is the checked one, or the first.
+NUMBERED = """() => {
+  const all = [...document.querySelectorAll("#here :is(button, input, [tabindex='0'])")];
+  const before = (node, one) => one.name === node.name && (one.checked || all.indexOf(one) < all.indexOf(node));
+  const stop = (node) => node.type !== "radio" || node.checked || !all.some((one) => before(node, one));
+  const stops = all.filter((node) => !node.disabled && node.checkVisibility() && stop(node));
+  stops.forEach((node, i) => { node.dataset.stop = i; });
+  return stops.length }"""
+
+
+@every_explorable
+def test_tab_reaches_every_control_and_an_arrow_moves_every_slider(name, opened):
+    page = opened(name)
+    stops = page.evaluate(NUMBERED)
+    assert stops > 2
+    reached = []
+    for _ in range(stops):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.dataset.stop"))
+    assert reached == [str(i) for i in range(stops)]
+    for slider in page.locator("#here [type=range]:enabled:visible").all():
+        before = slider.input_value()
+        page.evaluate("model.saved = 0")
+        slider.focus()
+        page.keyboard.press("ArrowLeft" if before == slider.get_attribute("max") else "ArrowRight")
+        page.wait_for_function("model.saved > 0")
+        assert slider.input_value() != before
+
+
+@every_explorable
+def test_a_letter_stays_inside_and_a_shortcut_does_not(name, opened):
+    page = opened(name)
+    page.locator("#here :is(button, input):visible").first.focus()
+    for keys in ("b", "Control+m"):
+        page.keyboard.press(keys)
+    assert [key for key in page.evaluate("heard_keys") if key != "Control"] == ["m"]
+
+
+@every_explorable
+def test_no_frame_when_idle_and_nothing_stays_behind(name, opened):
+    page = opened(name)
+    page.wait_for_timeout(500)
+    asked = page.evaluate("frames_asked")
+    page.wait_for_timeout(400)
+    assert page.evaluate("frames_asked") == asked
+    page.evaluate("remove()")
+    assert page.evaluate("document.getElementById('here').childElementCount") == 0
+    assert page.evaluate("signals.length > 0 && signals.every((signal) => signal?.aborted)")
+    assert page.evaluate("[...heard.values()].flat().length") == 0
+    assert page.evaluate("heard.size") > 0
+
+
+# ---------------------------------------------------------------------------------------------- what is each one's own
+
+
+def test_row_is_dragged_by_a_mouse_and_by_a_finger_and_scrolls_elsewhere(opened):
+    page = opened("row")
+    stage = page.locator(".stage").bounding_box()
+    page.mouse.move(stage["x"] + 100, stage["y"] + 60)  # in the first column
+    page.mouse.down()
+    page.mouse.move(stage["x"] + 100, stage["y"] + 60 - 38, steps=4)  # 190 pixels are 20 units
+    page.mouse.up()
+    assert page.evaluate("model.get('x')") == [9, 1, -1, 4, 1, 2]
+    page = opened("row", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    finger = page.context.new_cdp_session(page)
+
+    def swipe(x, y):
+        for kind, moved in (("touchStart", 0), ("touchMove", -20), ("touchMove", -38), ("touchEnd", None)):
+            points = [] if moved is None else [{"x": x, "y": y + moved}]
+            finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        page.wait_for_timeout(300)
+
+    box = page.locator(".grip").first.bounding_box()
+    swipe(box["x"] + 22, box["y"] + 22)
+    assert page.evaluate("model.get('x')[0]") > 7
+    before = page.evaluate("model.get('x')")
+    stage = page.locator(".stage").bounding_box()
+    swipe(stage["x"] + stage["width"] / 2 + 30, stage["y"] + 180)  # below the bars
+    assert page.evaluate("model.get('x')") == before
+
+
+def test_row_stands_still_where_layer_norm_sees_nothing(opened):
+    page = opened("row")
+    for act, words in (("shift", "2 was added to each number. x̂ stands still."), ("stretch", "ε, x̂ moves by less")):
+        page.click(f"[data-act={act}]")
+        page.wait_for_function("words => document.querySelector('.say').textContent.includes(words)", arg=words)
+    assert page.evaluate("model.get('x')") == [3.5, 1.5, 0.5, 3, 1.5, 2]  # reduced motion: it is there at once
+    page.evaluate("model.set('eps', 0); model.set('x', [2, 2, 2, 2, 2, 2])")
+    page.wait_for_function("document.querySelector('.say').textContent.includes('0/0')")
+
+
+def test_block_lights_what_shares_a_mean(opened):
+    page = opened("block")
+    blue = "[data-cell][fill='var(--accent)']"
+    page.locator("[data-cell='1,2,3']").hover()
+    page.wait_for_function("model.get('cell').join() === '1,2,3'")
+    assert page.locator(blue).count() == 4
+    page.locator(".stage").focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowLeft")  # past the edge of a sheet, onto the one before it
+    page.wait_for_function("model.get('cell').join() === '0,2,3'")
+    page.check("[value=BatchNorm]")
+    page.wait_for_function("document.querySelector('.say').textContent.startsWith('BatchNorm takes 4 means')")
+    assert page.locator(blue).count() == 6
+    page.uncheck("[value=T]")
+    page.wait_for_function("document.querySelector('code').textContent.startsWith('x.mean(0, keepdim=True)')")
+    assert page.locator("[type=radio][value=BatchNorm]").is_checked() is False
+
+
+def test_depth_is_played_and_a_layer_chosen(opened):
+    page = opened("depth")
+    page.click("[data-act=play]")
+    page.wait_for_function("model.get('layer') === 50")
+    stage = page.locator(".stage").bounding_box()
+    page.mouse.click(stage["x"] + stage["width"] / 2, stage["y"] + 200)
+    page.wait_for_function("Math.abs(model.get('layer') - 24) <= 2")
+    page.check("[value=before]")
+    page.wait_for_function("document.querySelector('.say').textContent.includes('signal has rms 0.7')")
+
+
+def test_batch_moves_batch_norm_only(opened):
+    page = opened("batch")
+    row = "[...document.querySelectorAll('[data-key=%s] td')].map((cell) => cell.textContent).join()"
+    before = {key: page.evaluate(row % key) for key in ("batch", "layer")}
+    page.click("[data-act=others]")
+    page.wait_for_function("document.querySelector('.say').textContent.endsWith('LayerNorm not at all.')")
+    assert page.evaluate(row % "batch") != before["batch"] and page.evaluate(row % "layer") == before["layer"]
+    page.click("[data-act=train]")
+    page.check("[value=eval]")
+    page.wait_for_function("document.querySelector('.say').textContent.includes('statistics of 1 batch.')")
+    past = page.evaluate(row % "batch")
+    page.click("[data-act=others]")
+    page.wait_for_timeout(200)
+    assert page.evaluate(row % "batch") == past and page.locator("[data-act=train]").is_disabled()

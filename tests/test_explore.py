@@ -1,0 +1,297 @@
+"""Explorables: what their modules compute, compared with torch in float64, and what a notebook stores of them.
+
+Node runs the functions that a module exports on cases that are drawn here, and returns what they return as JSON.
+"""
+
+import itertools
+import json
+import math
+import re
+import shutil
+import subprocess
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from lessonkit import data, explore
+from tests.helpers import ROOT
+
+EXPLORE = ROOT / "lessons_src/lessonkit/explore"
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(not NODE, reason="no Node (on Debian: apt install nodejs): nothing is computed")
+every_explorable = pytest.mark.parametrize("name", explore.__all__)
+SCRIPT = """
+import { readFileSync } from "node:fs";
+const [address, name] = process.argv.slice(1);
+const { [name]: work } = await import(address);
+const plain = (key, value) => (typeof value === "number" && !Number.isFinite(value) ? String(value)
+  : ArrayBuffer.isView(value) ? Array.from(value) : value);
+const results = JSON.parse(readFileSync(0)).map((given) => (typeof work === "function" ? work(...given) : work));
+process.stdout.write(JSON.stringify(results, plain));
+"""
+
+
+def node(module, name, cases):
+    """Call an export of a module once a case, with the case's arguments, and return the results.
+
+    Numbers that are not finite come back as the texts "NaN", "Infinity" and "-Infinity".
+    """
+    command = [NODE, "--input-type=module", "-e", SCRIPT, (EXPLORE / f"{module}.mjs").as_uri(), name]
+    done = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def close(actual, expected, tolerance=1e-9):
+    """Assert that nested lists agree with a tensor, relative to the largest number of the tensor if that is over 1."""
+    actual = torch.tensor(actual, dtype=torch.float64)
+    assert actual.shape == expected.shape
+    assert (actual - expected).abs().max() <= tolerance * max(1.0, expected.abs().max().item())
+
+
+def normal(rng, *shape):
+    return torch.randn(*shape, dtype=torch.float64, generator=rng)
+
+
+# ------------------------------------------------------------------------------------------------ what all modules have
+
+
+@needs_node
+@every_explorable
+def test_the_stored_picture_is_what_the_module_draws(name):
+    """To store it anew: node lessons_src/lessonkit/explore/still.mjs."""
+    [drawn] = node(name, "still", [[]])
+    assert (EXPLORE / f"{name}.svg").read_text(encoding="utf-8") == drawn
+    assert "NaN" not in drawn and "undefined" not in drawn and "var(" not in drawn
+
+
+@needs_node
+@every_explorable
+def test_python_and_the_module_begin_with_the_same_parameters(name):
+    [start] = node(name, "start", [[]])
+    widget = getattr(explore, name)()
+    assert {key: getattr(widget, key) for key in start} == start
+    assert set(start) <= set(widget.keys)
+
+
+@every_explorable
+def test_a_module_asks_for_nothing_beyond_itself(name):
+    text = (EXPLORE / f"{name}.mjs").read_text(encoding="utf-8")
+    assert not re.search(r"\bimport\b\s*[({\"'*\w]|\bfetch\(|XMLHttpRequest|WebSocket|@import|url\(", text)
+    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", text)
+
+
+@every_explorable
+def test_what_a_notebook_stores_is_the_same_each_time_and_holds_a_picture(name):
+    def stored():
+        bundle, about = getattr(explore, name)()._repr_mimebundle_()
+        del bundle["application/vnd.jupyter.widget-view+json"]  # the builder drops it, too: its id is random
+        return bundle, about
+
+    bundle, about = stored()
+    assert (bundle, about) == stored()
+    assert bundle["text/plain"].startswith(f"explore.{name}: ") and bundle["image/svg+xml"].startswith("<svg")
+    page = about["image/svg+xml"]
+    assert page["explore"] == name and json.loads(json.dumps(page["state"])) == page["state"]
+
+
+def test_what_is_no_parameter_is_refused():
+    for wrong in (dict(x=[1]), dict(x=range(7)), dict(x=[0, 11]), dict(x=[1, 2], gain=[1])):
+        with pytest.raises(ValueError, match="explore.row"):
+            explore.row(**wrong)
+    for wrong in (dict(tensor="BD"), dict(over=("H",)), dict(groups=3)):
+        with pytest.raises(ValueError, match="explore.block"):
+            explore.block(**wrong)
+
+
+# ------------------------------------------------------------------------------------------------------------------ row
+
+
+@needs_node
+def test_row():
+    rng = torch.Generator().manual_seed(1)
+    cases = []
+    for i in range(300):
+        x, gain, bias = normal(rng, 3, 2 + i % 7) * 10.0 ** (i % 3 - 1)
+        cases.append((x, gain, bias, [0.0, 1e-5, 0.5, 10.0][i % 4], i % 2))
+    options = [dict(eps=eps, correction=c, gain=g.tolist(), bias=b.tolist()) for _, g, b, eps, c in cases]
+    results = node("row", "layerNorm", [[x.tolist(), how] for (x, *_), how in zip(cases, options, strict=True)])
+    for (x, gain, bias, eps, correction), result in zip(cases, results, strict=True):
+        variance = x.var(correction=correction)
+        hat = (x - x.mean()) / (variance + eps).sqrt()
+        close([result["mu"], result["variance"]], torch.stack([x.mean(), variance]))
+        close(result["hat"], hat)
+        close(result["y"], F.layer_norm(x, x.shape, gain, bias, eps) if not correction else gain * hat + bias)
+
+
+@needs_node
+def test_row_of_equal_numbers():
+    equal = dict(correction=0, gain=[1] * 3, bias=[0] * 3)
+    bare, kept = node("row", "layerNorm", [[[2, 2, 2], equal | {"eps": eps}] for eps in (0, 1e-5)])
+    assert bare["hat"] == ["NaN"] * 3 and kept["hat"] == [0, 0, 0]
+
+
+# ---------------------------------------------------------------------------------------------------------------- block
+
+
+def layouts():
+    """Every tensor of the explorable with every set of axes, and every number of groups if C is among them."""
+    [shapes] = node("block", "SHAPES", [[]])
+    for tensor, shape in shapes.items():
+        for n in range(1, len(shape) + 1):
+            for over in itertools.combinations(shape, n):
+                for groups in (1, 2, 4) if "C" in over else (1,):
+                    yield tensor, shape, list(over), groups
+
+
+@needs_node
+def test_block_shares_means_as_torch_does():
+    """The mean of the numbers that a cell shares its mean with, for each cell, is torch's; so is the printed line."""
+    rng, cases = torch.Generator().manual_seed(2), list(layouts())
+    places = [
+        [list(index), shape, over, groups]
+        for _, shape, over, groups in cases
+        for index in itertools.product(*map(range, shape.values()))
+    ]
+    means = iter(node("block", "meanOf", places))
+    reduced = node("block", "reduced", [[shape, over, groups] for _, shape, over, groups in cases])
+    for squares in (False, True):
+        states = [[dict(tensor=t, over=over, groups=g, squares=squares)] for t, _, over, g in cases]
+        for (_, shape, *_), line, result in zip(cases, node("block", "code", states), reduced, strict=True):
+            x = normal(rng, *shape.values())
+            expected = eval(line, {"x": x})
+            assert str(tuple(expected.shape)) == line.partition("# ")[2]
+            assert result["count"] == expected.numel() == math.prod(result["kept"])
+            assert result["entries"] == x.numel() // expected.numel()
+            if not squares:
+                flat = torch.zeros(result["kept"], dtype=torch.float64)
+                for index in itertools.product(*map(range, shape.values())):
+                    flat[tuple(next(means))] += x[index] / result["entries"]
+                close(flat.flatten().tolist(), expected.flatten())
+    assert len(cases) == 7 + 4 * 2 + 15 + 8 * 2  # subsets, and two more numbers of groups for those with C
+
+
+@needs_node
+def test_block_names_the_norms_that_torch_calls_so():
+    """What a named setting averages makes what torch's function of that name makes."""
+    rng = torch.Generator().manual_seed(3)
+    states = [dict(tensor=t, over=over, groups=g, squares=False) for t, _, over, g in layouts()]
+    names = node("block", "nameOf", [[state] for state in states])
+    lines = node("block", "code", [[state] for state in states])
+    tried = []
+    for state, name, line in zip(states, names, lines, strict=True):
+        if not name:
+            continue
+        images = state["tensor"] == "BCHW"
+        x = normal(rng, 2, 4, 3, 5) if images else normal(rng, 2, 3, 4)
+        first = x if images else x.mT  # torch wants the channels second
+        norms = {
+            "LayerNorm": lambda x=x, images=images: F.layer_norm(x, x.shape[1:] if images else x.shape[2:]),
+            "BatchNorm": lambda first=first: F.batch_norm(first, None, None, training=True),
+            "InstanceNorm": lambda first=first: F.instance_norm(first),
+            "GroupNorm": lambda first=first: F.group_norm(first, 2),
+        }
+        expected = norms[name]()
+        expected = expected if images or name == "LayerNorm" else expected.mT
+        source = line.partition("\n")[0].replace(".mean(", ".var(").replace("keepdim", "correction=0, keepdim")
+        mean, var = eval(line, {"x": x}), eval(source, {"x": x})
+        split = x.unflatten(1 if images else 2, (2, 2)) if name == "GroupNorm" else x
+        close(((split - mean) / (var + 1e-5).sqrt()).reshape(x.shape).tolist(), expected)
+        tried.append((state["tensor"], name))
+    assert len(tried) == len(set(tried)) == 8
+
+
+# ---------------------------------------------------------------------------------------------------------------- depth
+
+
+def mulberry(seed):
+    """The generator mulberry32, as numbers between 0 and 1."""
+    mask, state = 2**32 - 1, seed
+    while True:
+        state = (state + 0x6D2B79F5) & mask
+        n = ((state ^ (state >> 15)) * (state | 1)) & mask
+        n ^= (n + (((n ^ (n >> 7)) * (n | 61)) & mask)) & mask
+        yield ((n ^ (n >> 14)) + 0.5) / 2**32
+
+
+def box_muller(uniform, count):
+    """count normal numbers, two of every two uniform ones."""
+    for _ in range(count // 2):
+        radius, angle = math.sqrt(-2 * math.log(next(uniform))), 2 * math.pi * next(uniform)
+        yield from (radius * math.cos(angle), radius * math.sin(angle))
+
+
+def unit(x):
+    return x / x.square().mean().sqrt()
+
+
+@needs_node
+def test_depth():
+    """The weights are those that the module's comment describes; signals and gradients are torch's, by autograd."""
+    digit = unit(data.digits()[0][3].double().flatten())
+    [drawn] = node("depth", "digit", [[]])
+    close(drawn, digit)
+    rng = torch.Generator().manual_seed(4)
+    for seed in (0, 3):
+        numbers = torch.tensor([*box_muller(mulberry(seed), 50 * 64 * 64 + 64)], dtype=torch.float64)
+        weights, upstream = numbers[:-64].view(50, 64, 64) / 8, unit(numbers[-64:])
+        cases = [
+            (x, scale, norm)
+            for x in (digit, normal(rng, 64))
+            for scale in (0.8, 1.0, 2**0.5, 2.4)
+            for norm in ("none", "before", "after")
+        ]
+        settings = [[x.tolist(), dict(scale=scale, norm=norm, seed=seed)] for x, scale, norm in cases]
+        for (x, scale, norm), result in zip(cases, node("depth", "run", settings), strict=True):
+            signals = [x.clone().requires_grad_()]
+            for W in scale * weights:
+                z = signals[-1] @ W
+                z = F.layer_norm(z, (64,)) if norm == "before" else z
+                signals.append(F.layer_norm(z.relu(), (64,)) if norm == "after" else z.relu())
+            gradients = torch.autograd.grad(signals[-1] @ upstream, signals)
+            for actual, expected in zip(result["signals"] + result["gradients"], [*signals, *gradients], strict=True):
+                size = expected.detach().abs().max()  # from 1e-13 to 1e13: each is compared at its own size
+                close((torch.tensor(actual, dtype=torch.float64) / size).tolist(), expected.detach() / size)
+
+
+# ---------------------------------------------------------------------------------------------------------------- batch
+
+
+@needs_node
+def test_batch():
+    """Train mode, the running statistics, eval mode and LayerNorm are those of torch's modules."""
+    rng, cases = torch.Generator().manual_seed(5), []
+    for n, D in itertools.product((2, 3, 16), (2, 5, 8)):
+        norm = torch.nn.BatchNorm1d(D, affine=False).double()
+        for batches in range(12):
+            rows = 3 * normal(rng, n, D) + normal(rng, D)
+            before = dict(mean=norm.running_mean.tolist(), variance=norm.running_var.tolist(), batches=batches)
+            trained = norm.train()(rows)[0]
+            after = dict(mean=norm.running_mean.clone(), variance=norm.running_var.clone(), batches=batches + 1)
+            cases.append((rows, before, after, trained, norm.eval()(rows)[0]))
+    first = [case[0][0].tolist() for case in cases]
+    used = node("batch", "statistics", [[rows.tolist()] for rows, *_ in cases])
+    kept = node("batch", "keep", [[before, rows.tolist()] for rows, before, *_ in cases])
+    trains, evals = (node("batch", "batchNorm", list(zip(first, how, strict=True))) for how in (used, kept))
+    layers = node("batch", "layerNorm", [[x] for x in first])
+    for i, (rows, _, after, trained, evaluated) in enumerate(cases):
+        close([kept[i]["mean"], kept[i]["variance"]], torch.stack([after["mean"], after["variance"]]))
+        assert kept[i]["batches"] == after["batches"]
+        close(trains[i], trained)
+        close(evals[i], evaluated)
+        close(layers[i], F.layer_norm(rows[0], rows[0].shape))
+
+
+@needs_node
+def test_batch_is_the_sample_and_neighbors_that_become_like_it():
+    sample = [4, -2, 2, 0, 1]
+    states = [dict(sample=sample, neighbors=15, likeness=likeness, draw=2) for likeness in (0, 0.5, 1)]
+    far, half, same = (
+        torch.tensor(rows, dtype=torch.float64) for rows in node("batch", "batch", [[s] for s in states])
+    )
+    assert far.shape == (16, 5) and (far[0] == torch.tensor(sample)).all() and (same == far[0]).all()
+    close(half.tolist(), (far + same) / 2)
+    assert far.abs().max() <= 8 and (far[1:].std(0) > 1).all()
+    [other] = node("batch", "batch", [[states[0] | {"draw": 3}]])
+    assert not torch.allclose(torch.tensor(other, dtype=torch.float64)[1:], far[1:])

@@ -1,0 +1,311 @@
+"""Three explorables (sphere, backward, stream): what their modules compute, compared with torch in float64.
+
+Node runs the functions that a module exports on cases that are drawn here, and returns what they return as JSON.
+"""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from tests.helpers import ROOT, draw
+
+EXPLORE = ROOT / "lessons_src/lessonkit/explore"
+NAMES = ["sphere", "backward", "stream"]
+NODE = shutil.which("node")
+pytestmark = pytest.mark.skipif(not NODE, reason="no Node (on Debian: apt install nodejs)")
+SCRIPT = """
+import { readFileSync } from "node:fs";
+const [address, name] = process.argv.slice(1);
+const { [name]: work } = await import(address);
+const plain = (value) => (typeof value === "number" && !Number.isFinite(value) ? String(value) : value);
+const results = JSON.parse(readFileSync(0)).map((given) => (typeof work === "function" ? work(...given) : work));
+process.stdout.write(JSON.stringify(results, (key, value) => plain(value)));
+"""
+
+
+def node(module, name, cases):
+    """Call an export of a module once a case, with the case's arguments, and return the results.
+
+    Numbers that are not finite come back as the texts "NaN", "Infinity" and "-Infinity".
+    """
+    command = [NODE, "--input-type=module", "-e", SCRIPT, (EXPLORE / f"{module}.mjs").as_uri(), name]
+    done = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def close(actual, expected, tolerance=1e-9):
+    """Assert that nested lists agree with a tensor, relative to the largest number of the tensor if that is over 1."""
+    actual, expected = torch.tensor(actual, dtype=torch.float64), expected.detach()
+    assert actual.shape == expected.shape
+    assert (actual - expected).abs().max() <= tolerance * max(1.0, expected.abs().max().item())
+
+
+# ---------------------------------------------------------------------------------------------- what every module has
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_still_is_the_modules_own(name):
+    """The stored picture is what the module draws now. To store it anew, in lessonkit/explore, for NAME:
+
+    node -e "import('./NAME.mjs').then((m) => process.stdout.write(m.still()))" > NAME.svg
+    """
+    [drawn] = node(name, "still", [[]])
+    assert (EXPLORE / f"{name}.svg").read_text() == drawn
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_still_needs_nothing_else(name):
+    text = (EXPLORE / f"{name}.svg").read_text()
+    assert "<title>" in text and "<desc>" in text and not any(word in text for word in ("NaN", "undefined", "var("))
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+# ------------------------------------------------------------------------------------------------------ rows of numbers
+
+
+def rows(seed, n, D=None):
+    """Return n cases (x, dy, gain, bias, eps): rows of 3 to 16 numbers, of sizes 0.01 to 100, or of D numbers."""
+    cases = []
+    for i in range(n):
+        size = D or 3 + i % 14
+        x, dy, gain, bias = draw(seed + i, 4, size)
+        scale, eps = 10 ** float(draw(seed + n + i, 1).clamp(-2, 2)), [0.0, 1e-5, 0.5][i % 3]
+        cases.append((scale * x, dy, gain, bias, eps))
+    return cases
+
+
+def test_backward_and_its_paths():
+    """Each path is what autograd returns when the other two are detached, and their sum is F.layer_norm's gradient."""
+    cases = rows(22_000, 300)
+    given = [[x.tolist(), dy.tolist(), {"eps": eps, "gain": gain.tolist()}] for x, dy, gain, _, eps in cases]
+    for (x, dy, gain, _, eps), parts, forward in zip(
+        cases,
+        node("backward", "backward", given),
+        node("backward", "forward", [[x, how] for x, _, how in given]),
+        strict=True,
+    ):
+        x.requires_grad_()
+        mean = x.mean()
+        rstd = (x.var(correction=0) + eps).rsqrt()
+        frozen = x.detach(), mean.detach(), rstd.detach()
+        paths = {
+            "straight": (x - frozen[1]) * frozen[2],
+            "mean": (frozen[0] - mean) * frozen[2],
+            "variance": (frozen[0] - frozen[1]) * rstd,
+        }
+        for path, x_hat in paths.items():
+            close(parts[path], torch.autograd.grad(x_hat * gain, x, dy, retain_graph=True)[0])
+        y = F.layer_norm(x, x.shape, gain, eps=eps)
+        close(forward["y"], y)
+        dx = torch.tensor([parts[path] for path in paths], dtype=torch.float64).sum(0)
+        close(dx.tolist(), torch.autograd.grad(y, x, dy)[0])
+
+
+def test_combine_and_summary():
+    cases = rows(22_700, 60)
+    parts = [dict(zip(["straight", "mean", "variance"], draw(i, 3, 7).tolist(), strict=True)) for i in range(60)]
+    on = [[], ["straight"], ["mean", "variance"], ["straight", "mean", "variance"]]
+    given = [[part, on[i % 4]] for i, part in enumerate(parts)]
+    for (part, paths), dx in zip(given, node("backward", "combine", given), strict=True):
+        close(dx, torch.tensor([part[path] for path in paths], dtype=torch.float64).reshape(-1, 7).sum(0))
+    for (x, *_), three in zip(cases, node("backward", "summary", [[x.tolist()] for x, *_ in cases]), strict=True):
+        close([three["mean"], three["largest"], three["length"]], torch.stack([x.mean(), x.abs().max(), x.norm()]))
+
+
+def test_nudge():
+    """The measured slope is the same quotient as in torch, and near the gradient for a small step."""
+    cases = rows(22_900, 90)
+    given = [
+        [x.tolist(), dy.tolist(), i % len(x), {"eps": eps, "gain": gain.tolist(), "delta": 0.01}]
+        for i, (x, dy, gain, _, eps) in enumerate(cases)
+    ]
+    for (x, dy, gain, _, eps), (_, _, i, _), slope in zip(cases, given, node("backward", "nudge", given), strict=True):
+        step = torch.zeros_like(x).index_fill_(0, torch.tensor(i), 0.01)
+        before, after = (F.layer_norm(row, x.shape, gain, eps=eps) @ dy for row in (x, x + step))
+        # the difference of two sums near each other: their rounding, over 0.01
+        close([slope], ((after - before) / 0.01)[None])
+
+
+def test_nudge_of_a_narrow_row():
+    """The step is small beside the deviation, so that a nudge agrees with the gradient in every row."""
+    x, dy = draw(22_990, 2, 6)
+    for scale in (10, 1, 1e-2, 1e-4):
+        row = (scale * x).requires_grad_()
+        dx = torch.autograd.grad(F.layer_norm(row, (6,)), row, dy)[0]
+        slopes = node("backward", "nudge", [[row.tolist(), dy.tolist(), i] for i in range(6)])
+        close(slopes, dx, 0.005)  # what is left of the curve over a thousandth of the deviation
+
+
+def test_backward_of_equal_numbers():
+    """All numbers equal: with eps dx is the straight path less its mean; without eps it is 0/0."""
+    x, dy = [2.0] * 4, [1.0, -2.0, 0.5, 3.0]
+    some, none = node("backward", "backward", [[x, dy, {"eps": 0.25}], [x, dy, {"eps": 0}]])
+    h = torch.tensor(dy, dtype=torch.float64)
+    close(torch.tensor(list(some.values()), dtype=torch.float64).sum(0).tolist(), (h - h.mean()) / 0.5)
+    assert none["variance"] == ["NaN"] * 4
+
+
+def test_nice_limit():
+    given = [0, 0.3, 1, 1.01, 2.5, 5, 7.4, 10, 11, 3000.1]
+    assert node("backward", "niceLimit", [[v] for v in given]) == [1, 1, 1, 1.5, 3, 5, 10, 10, 15, 5000]
+
+
+def test_layer_norm_and_softmax():
+    """Any number of features, and the three of the picture."""
+    cases = rows(22_100, 300) + rows(22_400, 700, D=3)
+    given = [[x.tolist(), {"eps": e, "gain": g.tolist(), "bias": b.tolist()}] for x, _, g, b, e in cases]
+    for (x, _, gain, bias, eps), result in zip(cases, node("sphere", "layerNorm", given), strict=True):
+        close(result["y"], F.layer_norm(x, x.shape, gain, bias, eps))
+        close(result["hat"], F.layer_norm(x, x.shape, eps=eps))
+        close(result["flat"], x - x.mean())
+        close([result["mu"], result["sigma"]], torch.stack([x.mean(), x.std(correction=0)]))
+    alone = [[x.tolist()] for x, *_ in cases]
+    for (x, *_), shares in zip(cases, node("sphere", "softmax", alone), strict=True):
+        close(shares, x.softmax(0))
+    for (x, *_), flat in zip(cases, node("sphere", "project", alone), strict=True):
+        close(flat, x - x.mean())
+
+
+def test_stations_of_a_row():
+    """At times 0 to 3 a row is where the formula says: x, less its mean, divided, after gain and bias."""
+    cases = rows(22_500, 60, D=3)
+    given = [
+        [x.tolist(), {"eps": eps, "gain": gain.tolist(), "bias": bias.tolist()}, t, delay]
+        for x, _, gain, bias, eps in cases
+        for delay in (0, 0.7)
+        for t in range(4)
+    ]
+    stations = iter(node("sphere", "under", given))
+    for x, _, gain, bias, eps in cases:
+        hat = F.layer_norm(x, (3,), eps=eps)
+        for expected in 2 * (x, x - x.mean(), hat, hat * gain + bias):
+            close(next(stations), expected)
+
+
+def test_what_layer_norm_cannot_see():
+    """Shift and stretch keep the row in the picture and its image where it was, at eps 0."""
+    cases = [[kind, x.tolist()] for x in draw(22_600, 50, 3).clamp(-2.5, 2.5) for kind in ("shift", "stretch")]
+    for (_, x), result in zip(cases, node("sphere", "unseenMove", cases), strict=True):
+        assert max(map(abs, result["to"])) <= 2.5 + 1e-12 and result["to"] != x
+        before, after = (F.layer_norm(torch.tensor(row, dtype=torch.float64), (3,), eps=0) for row in (x, result["to"]))
+        close(after.tolist(), before)
+
+
+def test_equal_numbers_in_space():
+    """All three numbers equal: in the middle with eps, 0/0 without, and both can be drawn."""
+    some, none = node("sphere", "layerNorm", [[[2, 2, 2], {"eps": 1e-5}], [[2, 2, 2], {"eps": 0}]])
+    assert some["hat"] == [0, 0, 0] and none["hat"] == ["NaN"] * 3
+    states = [
+        {"x": [2, 2, 2], "eps": eps, "step": step, "show": ["cloud", "softmax"]} for eps in (0, 1) for step in range(4)
+    ]
+    for state, drawn in zip(states, node("sphere", "still", [[state] for state in states]), strict=True):
+        assert "NaN" not in drawn and ("0/0" in drawn) == (state["eps"] == 0)
+
+
+# ---------------------------------------------------------------------------------------------------- nets of blocks
+
+HALF, STEPS = 2**32, 20
+
+
+def mulberry(seed):
+    """The generator of stream.mjs, in Python: yield numbers in [0, 1)."""
+    while True:
+        seed = (seed + 0x6D2B79F5) % HALF
+        t = ((seed ^ (seed >> 15)) * (seed | 1)) % HALF
+        t ^= (t + (t ^ (t >> 7)) * (t | 61)) % HALF
+        yield (t ^ (t >> 14)) / HALF
+
+
+def drawn(seed, blocks, scale):
+    """The net of stream.mjs: x (8, 16), head (16, 8), blocks times two weights (16, 16)."""
+    numbers = mulberry(seed)
+
+    def matrix(rows, columns, size):
+        pairs = torch.tensor([[next(numbers), next(numbers)] for _ in range(rows * columns)], dtype=torch.float64)
+        normal = (-2 * (1 - pairs[:, 0]).log()).sqrt() * (2 * torch.pi * pairs[:, 1]).cos()
+        return (size * normal).view(rows, columns)
+
+    x, head = matrix(8, 16, 1), matrix(16, 8, 0.25)
+    return x, head, [[matrix(16, 16, scale / 4) for _ in range(2)] for _ in range(blocks)]
+
+
+def through(x, head, weights, place):
+    """Run the net. Return the loss, and the stream before the first and after each block."""
+    stream = [x]
+    for W1, W2 in weights:
+        branch = F.layer_norm(x, (16,)) if place == "pre" else x
+        x = x + (branch @ W1).relu() @ W2
+        x = F.layer_norm(x, (16,)) if place == "post" else x
+        stream.append(x)
+    final = F.layer_norm(x, (16,)) if place == "pre" else x
+    return F.cross_entropy(final @ head, torch.arange(8)), stream
+
+
+def settings(n, **fixed):
+    """Return n settings of a net with a place each: depth, weight scale, rate, warm-up and seed vary."""
+    cases = []
+    for i in range(n):
+        blocks, scale = [2, 5, 12, 24][i % 4], [0.3, 1.0, 1.4][i % 3]
+        rate, warm_up = [0.001, 0.01, 0.1][i // 3 % 3], [0, 8][i % 2]
+        net = {"seed": 100 + i, "blocks": blocks, "scale": scale, "rate": rate, "warmUp": warm_up}
+        cases.append((net | fixed, ["none", "post", "pre"][i // 2 % 3]))
+    return cases
+
+
+def test_sizes_of_stream_and_gradients():
+    cases = settings(36)
+    nets = node("stream", "drawNet", [[net] for net, _ in cases])
+    results = node("stream", "run", cases)
+    for (net, place), found, result in zip(cases, nets, results, strict=True):
+        x, head, weights = drawn(net["seed"], net["blocks"], net["scale"])
+        close(list(found["x"].values()), x.flatten(), 1e-12)
+        close(list(found["weights"][-1][1].values()), weights[-1][1].flatten(), 1e-12)
+        for W in (W for pair in weights for W in pair):
+            W.requires_grad_()
+        loss, stream = through(x, head, weights, place)
+        loss.backward()
+        close(result["stream"], torch.stack([row.square().mean().sqrt() for row in stream]))
+        close(result["gradient"], torch.stack([W2.grad.norm() for _, W2 in weights]))
+
+
+def steps(net, place):
+    """The first steps of torch's Adam: losses, and the size (rms) of what each step adds to the weights of a block."""
+    x, head, weights = drawn(net["seed"], net["blocks"], net["scale"])
+    flat = [W.requires_grad_() for pair in weights for W in pair]
+    optimizer = torch.optim.Adam(flat, lr=net["rate"], betas=(0.9, 0.98), eps=1e-8)
+    losses, updates = [], []
+    for t in range(1, STEPS + 1):
+        optimizer.param_groups[0]["lr"] = net["rate"] * (min(1, t / net["warmUp"]) if net["warmUp"] else 1)
+        before = [W.detach().clone() for W in flat]
+        optimizer.zero_grad()
+        loss, _ = through(x, head, weights, place)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        added = torch.stack([(W - old).detach() for W, old in zip(flat, before, strict=True)])  # (2 blocks, 16, 16)
+        updates.append(added.view(net["blocks"], -1).square().mean(-1).sqrt())
+    return torch.stack([*losses, through(x, head, weights, place)[0].detach()]), torch.stack(updates)
+
+
+def test_first_steps_of_adam():
+    """All 20 steps agree; without a norm at the rate 0.1 rounding grows from step to step, so only the first five."""
+    cases = settings(18)
+    for (net, place), result in zip(cases, node("stream", "run", cases), strict=True):
+        loss, update = steps(net, place)
+        end = 5 if place == "none" and net["rate"] == 0.1 else STEPS
+        assert len(result["loss"]) == STEPS + 1 and len(result["update"]) == STEPS
+        close(result["loss"][:end], loss[:end])
+        close(result["update"][:end], update[:end])
+
+
+def test_first_step_is_the_rate():
+    """In step 1 Adam moves each weight that has a gradient by the rate, whatever the size of the gradient."""
+    cases = [(net, place) for net, place in settings(24, warmUp=0, blocks=6) for place in ("none", "post", "pre")]
+    for (net, _), result in zip(cases, node("stream", "run", cases), strict=True):
+        assert 0.8 * net["rate"] < min(result["update"][0])  # a hidden unit that is never on has no gradient
+        assert max(result["update"][0]) <= net["rate"]

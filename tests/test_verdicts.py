@@ -1,0 +1,186 @@
+"""What a check tells a learner: the cause first, the repair later, and whose code was judged."""
+
+import inspect
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from coursebuild.source import blank
+from lessonkit import _hook, check
+from lessonkit.check import asking
+from lessonkit.check.quizzes import values
+from lessonkit.check.verdicts import collecting, reject
+from tests.helpers import SOURCES, read
+
+# ------------------------------------------------------------------------------------------- the cause, then the rest
+
+
+def toy(answer):
+    if answer == 1:
+        reject("On 1: it is 1, expected 2.", "Probable cause: one is missing. | Add one.")
+    if answer == 0:
+        reject("On 0: it is 0.", "Zero is no number here.")
+
+
+def told(judge, answer):
+    with pytest.raises(check.NotYet) as caught:
+        judge(answer)
+    return str(caught.value).split("\n")
+
+
+def test_the_cause_comes_first_and_the_repair_from_the_second_time_on(monkeypatch):
+    judge = check._judging("toy", toy)
+    first = ["Not yet. Probable cause: one is missing.", "On 1: it is 1, expected 2."]
+    again = [*first, "To mend it: Add one."]
+    assert told(judge, 1) == first
+    assert told(judge, 0) == ["Not yet. On 0: it is 0.", "Zero is no number here."]
+    assert told(judge, 1) == told(judge, 1) == again
+    assert told(check._judging("other", toy), 1) == first, "of another exercise it is the first time"
+    assert told(toy, 1) == again, "tests and graders are told the whole at once"
+
+
+def test_the_log_names_the_mistake_with_and_without_its_repair(monkeypatch):
+    noted = []
+    monkeypatch.setattr("lessonkit.attempts.note", lambda *item, **more: noted.append(more["mistake"]))
+    monkeypatch.setattr(asking, "exercise", lambda name: ("statistics", "Exercise 2.3"))
+    causes = [(None, 3, "Three rows. | Take four."), (None, 5, "Five rows.")]
+    judge = check._judging("rows", lambda answer: values(answer, "rows", 4, causes))
+    for answer in (3, 3, 5, 6):
+        told(judge, answer)
+    assert noted[0] == noted[1] != noted[2] and noted[0].startswith("rows-") and noted[3] is None
+
+
+def test_a_check_s_help_says_what_it_takes_and_tells_no_solution():
+    for name in check.where():
+        judge = getattr(check, name)
+        assert "solution" not in judge.__doc__ and f"check.{name}" in judge.__doc__ + f"check.{name}"
+        assert inspect.getdoc(judge) != inspect.getdoc(check.plain(name)) and not hasattr(judge, "__wrapped__")
+        assert f"def {name}(" not in inspect.getsource(judge), "nor does check.NAME??"
+        assert list(inspect.signature(judge).parameters) == ["answer"]
+    assert check.layer_norm.__doc__.startswith(
+        "Judge your answer to exercise 4.2. It takes your layer_norm itself, so write check.layer_norm(layer_norm)"
+    )
+    assert "exercise 6.4. It takes the value or values" in check.reduced_axes.__doc__
+
+
+def test_no_check_hides_behind_a_name_of_the_machinery():
+    assert not vars(check).keys() & check.where().keys()
+
+
+# ------------------------------------------------------------------------------------------------------- numbers
+
+HALVES = [0.5, np.float16(0.5), np.float32(0.5), np.array(0.5), torch.tensor(0.5), torch.tensor([0.5]), "1/2"]
+HALVES += [Fraction(1, 2), [0.5, 0.5], np.full((2, 1), 0.5), torch.full((3, 1), 0.5), [np.float32(0.5)] * 2]
+SAME = {
+    0.5: HALVES,
+    3: [3, 3.0, np.int64(3), np.uint8(3), torch.tensor(3), torch.tensor([3])],
+    True: [True, np.bool_(True), torch.tensor(True)],
+    (0, 2): [
+        (0, 2),
+        [0, 2],
+        np.array([0, 2]),
+        torch.tensor([0, 2]),
+        torch.Size([0, 2]),
+        (np.int64(0), torch.tensor(2)),
+    ],
+}
+OTHERS = {
+    0.5: [0.6, True, None, [], [0.5, 0.6], torch.ones(3)],
+    3: [4, True, "x"],
+    True: [1, "True"],
+    (0, 2): [(0,), 2],
+}
+
+
+@pytest.mark.parametrize("right", SAME)
+def test_a_number_is_a_number_whoever_holds_it(right):
+    for answer in SAME[right]:
+        with collecting() as said:
+            values(answer, "toy", right, tolerance=1e-6)
+        assert len(said) == 1
+    for answer in OTHERS[right]:
+        assert told(lambda answer: values(answer, "toy", right, tolerance=1e-6), answer)
+
+
+# --------------------------------------------------------------------------------------------- whose code was judged
+
+
+@pytest.fixture
+def shell():
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    main = sys.modules["__main__"]
+    shell = InteractiveShell.instance(config=settings)
+    _hook.install()
+    yield shell
+    InteractiveShell.clear_instance()
+    sys.modules["__main__"] = main
+
+
+def run(shell, *cells):
+    """Run cells; return the lines that the last one printed, or those of its error."""
+    for cell in cells:
+        result = shell.run_cell(cell, store_history=True)
+    return str(result.error_in_exec).split("\n")
+
+
+def cells(number, **solved):
+    """Return the cells of a lesson that are exported, {id: source}; exercises blank, but for those that are solved."""
+    lesson = read(SOURCES[number - 1])
+    return {cell.id: blank(lesson, cell)[cell.id in solved.values()] for cell in lesson.code("export")}
+
+
+def bases(shell):
+    """Return {name: (it, its base classes)} of what a lesson's cells have bound."""
+    bound = {name: value for name, value in shell.user_ns.items() if not name.startswith("_")}
+    return {name: (value, getattr(value, "__bases__", None)) for name, value in bound.items()}
+
+
+IMPORTS = "import torch\nfrom numbers import Integral\nfrom torch import nn\nfrom lessonkit import check"
+LATER = {  # what needs other exercises: (its lesson, its cell, its check, what the course stands in for)
+    "a function": (4, "ex-4-3", "check.layer_norm_module(LayerNorm)", "layer_norm, since your 4.2"),
+    "a class and a function": (6, "ex-6-3", "check.batch_norm(BatchNorm1d)", "RunningStatistics, since your 6.2"),
+}
+
+
+@pytest.mark.parametrize("what", LATER)
+def test_an_open_exercise_closes_no_later_one(what, shell, capsys):
+    number, solved, asks, borrowed = LATER[what]
+    codes = cells(number, solved=solved)
+    run(shell, IMPORTS, *codes.values())
+    before = bases(shell)
+    capsys.readouterr()
+    run(shell, asks)
+    first, *more = capsys.readouterr().out.splitlines()
+    assert first.startswith("Right: ")
+    assert f"This was judged with the course's own {borrowed} is still open." in more
+    assert bases(shell) == before
+    name = asks.partition("(")[2][:-1]
+    wrong = f"class Wrong({name}):\n    def forward(self, x):\n        return super().forward(x) + 0.5"
+    lines = run(shell, wrong, asks.replace(name, "Wrong"))
+    assert lines[0].startswith("Not yet. ") and f"{borrowed} is still open." in "\n".join(lines)
+    assert run(shell, cells(number)[solved], asks)[0].startswith(f"{solved[3:].replace('-', '.')}: replace this line")
+
+
+def test_a_cell_that_python_cannot_read_leaves_the_definition_from_before_and_the_check_says_so(shell, capsys):
+    card, asks = "# Exercise 2.2 · ●●○○○ · 5 min\n", "check.unbiased_error(unbiased_error)"
+    right = f"{card}def unbiased_error(D):\n    return 100 * (1 - ((D - 1) / D) ** 0.5)"
+    said = (
+        "Python could not read the cell of exercise 2.2 when it was run last, so this is about the definition from "
+        "before."
+    )
+    wrong = right.replace("D - 1", "D + 1")
+    assert said not in run(shell, "from lessonkit import check", wrong, asks)
+    assert said in run(shell, right.replace("100 *", "100 * * (("), asks)
+    capsys.readouterr()
+    run(shell, right.removeprefix(card), asks)
+    assert said not in capsys.readouterr().out, "written anew in a cell without the card"
+    assert said in run(shell, f"{card}def unbiased_error(D):\n    raise check.YourTurn('2.2: x')", f"{card}((", asks)
+    capsys.readouterr()
+    run(shell, right, asks)
+    assert said not in capsys.readouterr().out
