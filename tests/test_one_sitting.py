@@ -228,6 +228,8 @@ WRONG = {
         "mean minus entry": ((3, 4, [-0.5, 1.5, 0, -1.5, 0.5]), "wrong sign"),
         "divided by the root of 5": ((3, 4, [0.447, -1.342, 0, 1.342, -0.447]), "entry 1"),
         "a sign lost": ((3, 4, [0.5, 1.5, 0, 1.5, -0.5]), "entry 1"),
+        "a blank left": ((3, 4, ...), "x_hat is no list of 5 numbers yet"),
+        "an entry left": ((3, 4, [0.5, ..., 0, 1.5, -0.5]), "x_hat is no list of 5 numbers yet"),
         "the 0 forgotten": ((3, 4, [0.5, -1.5, 1.5, -0.5]), "4 numbers, and 5"),
     },
     "check_normalize": {

@@ -57,7 +57,10 @@ def check(asserts):
 
 def numbers(answer, name, length):
     """The answer as a row of `length` numbers in float64."""
-    answer = torch.as_tensor(answer, dtype=torch.float64).flatten()
+    try:
+        answer = torch.as_tensor(answer, dtype=torch.float64).flatten()
+    except (TypeError, ValueError):  # of a "..." that is left, for one
+        raise AssertionError(f"{name} is no list of {length} numbers yet.") from None
     assert len(answer) == length, f"{name} has {len(answer)} numbers, and {length} are wanted."
     return answer
 
@@ -153,7 +156,7 @@ try_out(nn.LayerNorm)
 # - write its backward pass in four lines;
 # - choose an input that exposes a wrong LayerNorm.
 #
-# **You need** tensors, broadcasting, `backward()`, and to have seen a training loop.
+# **You need** tensors, broadcasting, `backward()`, and to have seen a training loop. The notebook uses `torch` and `matplotlib`, and no other package.
 #
 # *Run all cells in order, folded ones too. Click an option of a prediction to see whether it is right. In an exercise, replace the line `raise YourTurn(...)`.*
 
@@ -632,11 +635,7 @@ graph(
 #
 # **Along an arrow, multiply. In a box, add up what comes back on all arrows that leave it.**
 #
-# <details><summary>When this holds</summary>
-#
-# Always: it is the chain rule. An arrow between one number and a row stands for five arrows: from `rstd` five go out, and what comes back on them is added. The same goes for `mean`.
-#
-# </details>
+# It is the chain rule, so it always holds. An arrow between one number and a row stands for five: from `rstd` five go out, and what comes back on them is added. The same goes for `mean`.
 #
 # Two boxes are done quickly. `x_hat` gets `dy` times the gain: (0, 8, −5, 4, 8), which we call $h$. `rstd` gets the sum of $h$ times `centered`: $0 - 24 + 0 + 12 - 8 = -20$.
 #
@@ -801,7 +800,7 @@ check_layer_norm_dx(layer_norm_dx)
 # %% [markdown]
 # ## 0.6 Your layer in a Transformer
 #
-# A Transformer reads eight digits and is to write them in order, smallest first. In each block every place looks at all others (attention) and then computes by itself (the MLP). Before each of the two stands a norm. The weights of a linear layer are drawn with the standard deviation $1/\sqrt{\text{inputs}}$.
+# A Transformer reads eight digits and is to write them in order, smallest first. In each block every place looks at all others (attention) and then computes by itself (the MLP). Before each of the two stands a norm. The weights of a linear layer are drawn with the standard deviation $1/\sqrt{\text{inputs}}$. Training takes some seconds.
 
 
 # %%
