@@ -1,0 +1,85 @@
+"""Write a new lesson that builds and passes every test, to be rewritten from there.
+
+    python -m coursebuild.new 16_name "A title"             (make lesson NEW=16_name TITLE="A title")
+
+It is made of the files in the folder skeleton, in which NN stands for the number, new_lesson for the name and TITLE for
+the title: the source, its checks, its bank of answers and the plan of its session. The README's table gets a row.
+"""
+
+import argparse
+import keyword
+import re
+import sys
+from pathlib import Path
+
+from coursebuild import command
+from coursebuild.source import ROOT
+
+SKELETON = Path(__file__).with_name("skeleton")
+HOMES = {
+    "source.py": "lessons_src/lessons/NN_new_lesson.py",
+    "checks.py": "lessons_src/lessonkit/check/lessons/new_lesson.py",
+    "bank.py": "tests/banks/new_lesson.py",
+    "words.md": "teaching/plan/words/NN_new_lesson.md",
+    "row.md": "README.md",
+}
+
+
+def refusal(stem, title, root):
+    """Return why there can be no such lesson, with the way out; None if there can."""
+    stems = [path.stem for path in sorted((root / "lessons_src/lessons").glob("[0-9]*.py"))]
+    number = f"{int(stems[-1][:2]) + 1:02}"
+    example = f'make lesson NEW={number}_name TITLE="A title"'
+    named = re.fullmatch(r"(\d\d)_([a-z][a-z0-9_]*)", stem)
+    if not named or keyword.iskeyword(named[2]):
+        return f"{stem!r} is not how a lesson is called. Write small letters, digits and '_': {example}."
+    if named[2] in [other[3:] for other in stems]:
+        return f"there is a lesson {named[2]!r} already. Take another name."
+    if named[1] != number:
+        return f"lessons are numbered without gaps, and the next one is {number}. Write {example}."
+    if not re.fullmatch(r"[^|\s][^|\n]*", title):
+        return f"a lesson needs a title, one line without '|'. Write {example}."
+    return None
+
+
+def texts(stem, title):
+    """Return {path below the root: text} of what a new lesson consists of; of the README it is a row."""
+
+    def filled(text):
+        text = text.replace("NN_", f"{stem[:2]}_").replace("NN", str(int(stem[:2])))
+        return text.replace("new_lesson", stem[3:]).replace("TITLE", title)
+
+    return {filled(home): filled((SKELETON / name).read_text(encoding="utf-8")) for name, home in HOMES.items()}
+
+
+def write(stem, title, root):
+    """Write the files of a new lesson; return their paths below the root."""
+    written = texts(stem, title)
+    for name, text in written.items():
+        path = root / name
+        if name == "README.md":
+            readme = path.read_text(encoding="utf-8")
+            last = list(re.finditer(r"^\| \d+ \| \[.*\n", readme, re.MULTILINE))[-1].end()
+            text = readme[:last] + text + readme[last:]
+        path.write_text(text, encoding="utf-8")
+    return list(written)
+
+
+def main(arguments=None, root=ROOT):
+    """Do what the command line says; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m coursebuild.new", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("stem", metavar="NN_name")
+    parser.add_argument("title")
+    options = parser.parse_args(arguments)
+    why = refusal(options.stem, options.title, root)
+    if why:
+        print(why, file=sys.stderr)
+        return 1
+    print("Written:", *write(options.stem, options.title, root), sep="\n  ")
+    number = options.stem[:2]
+    print(f"Its notebooks are built, and those of the lesson before, which leads here. Then: make check LESSON={number}")
+    return command.main([f"{int(number) - 1:02}", number], root)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
