@@ -3,7 +3,8 @@
     python -m coursebuild.new 16_name "A title"             (make lesson NEW=16_name TITLE="A title")
 
 It is made of the files in the folder skeleton, in which NN stands for the number, new_lesson for the name and TITLE for
-the title: the source, its checks, its bank of answers and the plan of its session. The README's table gets a row.
+the title: the source, its checks, its bank of answers and the plan of its session. Two files that name all lessons get
+a line each.
 """
 
 import argparse
@@ -21,7 +22,14 @@ HOMES = {
     "checks.py": "lessons_src/lessonkit/check/lessons/new_lesson.py",
     "bank.py": "tests/banks/new_lesson.py",
     "words.md": "teaching/plan/words/NN_new_lesson.md",
-    "row.md": "README.md",
+}
+ROW = (
+    "| NN | [TITLE](notebooks/NN_new_lesson.ipynb) · [solutions](notebooks/solutions/NN_new_lesson.ipynb) | "
+    "what one builds or sees | 5 | 5 |\n"
+)
+LINES = {  # {file that names all lessons: (the lines after the last of which it gets one, that line)}
+    "README.md": (r"^\| \d+ \| \[.*\n", ROW),
+    "teaching/plan/courses.toml": (r'^"\d+ .*\n', '"NN start" = ["NN.1"]\n'),
 }
 
 
@@ -42,27 +50,21 @@ def refusal(stem, title, root):
     return None
 
 
-def texts(stem, title):
-    """Return {path below the root: text} of what a new lesson consists of; of the README it is a row."""
+def write(stem, title, root):
+    """Write what a new lesson consists of; return the paths below the root of the files that were written or changed."""
 
     def filled(text):
         text = text.replace("NN_", f"{stem[:2]}_").replace("NN", str(int(stem[:2])))
         return text.replace("new_lesson", stem[3:]).replace("TITLE", title)
 
-    return {filled(home): filled((SKELETON / name).read_text(encoding="utf-8")) for name, home in HOMES.items()}
-
-
-def write(stem, title, root):
-    """Write the files of a new lesson; return their paths below the root."""
-    written = texts(stem, title)
-    for name, text in written.items():
-        path = root / name
-        if name == "README.md":
-            readme = path.read_text(encoding="utf-8")
-            last = list(re.finditer(r"^\| \d+ \| \[.*\n", readme, re.MULTILINE))[-1].end()
-            text = readme[:last] + text + readme[last:]
-        path.write_text(text, encoding="utf-8")
-    return list(written)
+    for name, home in HOMES.items():
+        text = (SKELETON / name).read_text(encoding="utf-8")
+        (root / filled(home)).write_text(filled(text), encoding="utf-8")
+    for home, (place, text) in LINES.items():
+        old = (root / home).read_text(encoding="utf-8")
+        at = list(re.finditer(place, old, re.MULTILINE))[-1].end()
+        (root / home).write_text(old[:at] + filled(text) + old[at:], encoding="utf-8")
+    return [filled(home) for home in [*HOMES.values(), *LINES]]
 
 
 def main(arguments=None, root=ROOT):
@@ -76,9 +78,8 @@ def main(arguments=None, root=ROOT):
         print(why, file=sys.stderr)
         return 1
     print("Written:", *write(options.stem, options.title, root), sep="\n  ")
-    number = options.stem[:2]
-    print(f"Its notebooks are built, and those of the lesson before, which leads here. Then: make check LESSON={number}")
-    return command.main([f"{int(number) - 1:02}", number], root)
+    print(f"Try it with make check LESSON={options.stem[:2]}. The lesson before leads here now: make notebooks builds it.")
+    return command.main([options.stem], root)
 
 
 if __name__ == "__main__":

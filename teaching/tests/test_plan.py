@@ -158,9 +158,11 @@ def test_a_class_takes_longer_than_a_reader_by_its_questions():
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_the_cut_of_a_lesson_fits_into_an_hour_and_the_lesson_does_not(stem):
-    home = said(stem).home
-    assert 66 <= sum(sections.in_class(one) for one in core(stem)) <= 76, "teaching/README.md says 70 to 75"
-    assert 50 <= sum(sections.left(one, home) for one in core(stem)) <= 60
+    home, short = said(stem).home, lessons()[stem].minutes < 50  # a lesson that is being written
+    whole = sum(sections.in_class(one) for one in core(stem))
+    assert whole <= 76 and (short or 66 <= whole), f"{whole:.0f} min, and teaching/README.md says 70 to 75"
+    cut = sum(sections.left(one, home) for one in core(stem))
+    assert cut <= 60 and (short or 50 <= cut), f"the cut leaves {cut:.0f} min, expected 50 to 60: change Homework"
 
 
 def test_minutes_and_seconds_are_those_of_the_readme():
