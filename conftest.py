@@ -41,12 +41,12 @@ def pytest_xdist_auto_num_workers(config):
 
 
 def of_lesson(number, items):
-    """Return the tests whose parameters name one lesson: its source (path), its module (lesson), its check (name)."""
+    """Return the tests whose parameters name one lesson: its source (path, stem), module (lesson), check (name)."""
     from lessonkit import course
 
     (lesson,) = (lesson for lesson in course.lessons().values() if lesson.stem.startswith(f"{number}_"))
     checks = [name for name, (asking, _) in course.checks().items() if asking.stem == lesson.stem]
-    asked = {"path": [lesson.stem], "lesson": [lesson.module], "name": checks}
+    asked = {"path": [lesson.stem], "stem": [lesson.stem], "lesson": [lesson.module], "name": checks}
 
     def about(parameters):
         return any(getattr(parameters.get(key), "stem", parameters.get(key)) in there for key, there in asked.items())

@@ -25,7 +25,7 @@ HOMES = {
 }
 ROW = (
     "| NN | [TITLE](notebooks/NN_new_lesson.ipynb) · [solutions](notebooks/solutions/NN_new_lesson.ipynb) | "
-    "what one builds or sees | 5 | 5 |\n"
+    "what one builds or sees | 5 | 3 |\n"
 )
 LINES = {  # {file that names all lessons: (the lines after the last of which it gets one, that line)}
     "README.md": (r"^\| \d+ \| \[.*\n", ROW),
@@ -51,7 +51,7 @@ def refusal(stem, title, root):
 
 
 def write(stem, title, root):
-    """Write what a new lesson consists of; return the paths below the root of the files that were written or changed."""
+    """Write what a new lesson consists of; return the paths below the root of what was written or changed."""
 
     def filled(text):
         text = text.replace("NN_", f"{stem[:2]}_").replace("NN", str(int(stem[:2])))
@@ -78,7 +78,9 @@ def main(arguments=None, root=ROOT):
         print(why, file=sys.stderr)
         return 1
     print("Written:", *write(options.stem, options.title, root), sep="\n  ")
-    print(f"Try it with make check LESSON={options.stem[:2]}. The lesson before leads here now: make notebooks builds it.")
+    print(
+        f"Try it with make check LESSON={options.stem[:2]}. The lesson before leads here now: make notebooks builds it."
+    )
     return command.main([options.stem], root)
 
 
