@@ -41,5 +41,5 @@ _MISTAKES = known(
 
 def mean_square_of_new_lesson(answer):
     """Check a function x (..., D) -> the mean square of each row, (..., 1) (lesson NN)."""
-    tried = "one to five axes, two number types, gradients"
-    examine(answer, "mean_square_of_new_lesson", _PROBES, _solution, _MISTAKES, tried, contract=_CONTRACT)
+    name, tried = "mean_square_of_new_lesson", "one to five axes, two number types, gradients"
+    examine(answer, name, _PROBES, _solution, _MISTAKES, tried, contract=_CONTRACT)
