@@ -18,9 +18,10 @@ def copy(tmp_path):
     """Return a copy of the repository in which the course has one lesson."""
     for name in ("conftest.py", "pyproject.toml", "README.md", "requirements.txt"):
         shutil.copy(ROOT / name, tmp_path)
-    for name in ("tests", "data", "lessons_src", "teaching/plan", "teaching/tests"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "inventory.md"))
-    shutil.copy(ROOT / "teaching/material.py", tmp_path / "teaching")
+    for name in ("tests", "data", "lessons_src", "teaching"):
+        shutil.copytree(
+            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules", "inventory.md")
+        )
     for path in (tmp_path / "lessons_src/lessons").glob("[0-9]*.py"):
         if path.stem != ONLY:
             path.unlink()
