@@ -54,8 +54,7 @@ def write(stem, title, root):
     """Write what a new lesson consists of; return the paths below the root of what was written or changed."""
 
     def filled(text):
-        text = text.replace("NN_", f"{stem[:2]}_").replace("NN", str(int(stem[:2])))
-        return text.replace("new_lesson", stem[3:]).replace("TITLE", title)
+        return text.replace("NN", stem[:2]).replace("new_lesson", stem[3:]).replace("TITLE", title)
 
     for name, home in HOMES.items():
         text = (SKELETON / name).read_text(encoding="utf-8")
