@@ -66,7 +66,7 @@ check: $(READY)
 	@"$(RUN)" -m coursebuild --check $(LESSON)
 	@"$(RUN)" -m ruff check $(LINTED)
 	@"$(RUN)" -m ruff format --check --quiet $(LINTED)
-	@"$(RUN)" -m pytest -q -m "not trains" $(if $(LESSON),--lesson $(LESSON) tests/test_lessons.py tests/test_checks.py,$(WORKERS) $(or $(ARGS),tests))
+	@"$(RUN)" -m pytest -q -m "not trains" $(if $(LESSON),--lesson $(LESSON) tests/test_lessons.py tests/test_checks.py teaching/tests/test_plan.py,$(WORKERS) $(or $(ARGS),tests))
 
 # A lesson is three files.
 SOURCE = $(wildcard lessons_src/lessons/$(LESSON)_*.py)

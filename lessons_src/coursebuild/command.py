@@ -55,7 +55,8 @@ def _check(course, options):
     found = stale.stale(course, _named(course, options.names))
     print(*(found or ["all notebooks are as their sources say"]), sep="\n")
     if found:
-        print("Run `make notebooks` and commit what it changes.", file=sys.stderr)
+        only = f' ARGS="{" ".join(options.names)}"' if options.names else ""
+        print(f"Run `make notebooks{only}` and commit what it changes.", file=sys.stderr)
     return int(bool(found))
 
 
