@@ -5,6 +5,8 @@ import functools
 import importlib
 import inspect
 import io
+import os
+import warnings
 from pathlib import Path
 
 import torch
@@ -38,6 +40,13 @@ def read(path):
 def known(path):
     """Return what the course knows of a lesson; of lesson 0, which is not in the manifest, what it would know."""
     return manifest.lesson(read(path)) if path == SITTING else course.lessons()[path.stem]
+
+
+def within_budget(fits, message):
+    """Warn of a budget that is exceeded, or fail where the environment variable CI is set (.ci/run sets it)."""
+    assert fits or not os.environ.get("CI"), message
+    if not fits:
+        warnings.warn(message, stacklevel=2)
 
 
 def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
