@@ -5,7 +5,8 @@ import re
 import nbformat
 
 from lessonkit.course import Exercise, Question, Section, Text
-from teaching.site import figures, sliders
+from teaching.material import Explorable
+from teaching.site import explorables, figures, sliders
 from teaching.site.markdown import box, code, fold, prose
 
 # What lessonkit.mine prints in a notebook: whose layer it is.
@@ -117,6 +118,8 @@ class _Page:
     def output(self, out):
         if isinstance(out, str):
             return code(out, "text")
+        if isinstance(out, Explorable):
+            return explorables.place(out.name, out.state)
         return figures.figure(out, self.save(out.png))
 
 

@@ -40,7 +40,9 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
     first = start.page(lessons, readme, repository, slides, inventory)
     (folder / "index.md").write_text(first, encoding="utf-8")
     _cards(folder, lessons)
-    explorables.bundle("sphere", folder / "_static/explore")
+    outputs = [out for lesson in lessons for item in lesson.items if isinstance(item, Code) for out in item.outputs]
+    for name in {"sphere", *(out.name for out in outputs if isinstance(out, material.Explorable))}:
+        explorables.bundle(name, folder / "_static/explore")
     about = {"descriptions": {lesson.stem: start.line(lesson) for lesson in lessons}, "repository": repository}
     (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")  # for conf.py
     (folder / "glossary.md").write_text(_glossary(lessons), encoding="utf-8")

@@ -19,7 +19,7 @@ import yaml
 
 from lessonkit.course import Code, Exercise, Question, Text
 from teaching import material
-from teaching.site import figures, links, pages, sliders, stage
+from teaching.site import explorables, figures, links, pages, sliders, stage
 from teaching.site import start as start_page
 from teaching.site.__main__ import build
 from teaching.site.markdown import box, code, fold, prose
@@ -221,6 +221,29 @@ def test_what_happens_after_a_prediction_is_folded(lessons):
     assert len(outcomes) == 2 and "one" in outcomes[0] and "figures/toy.png" in outcomes[1]
     assert [text for text in texts if "So it is." in text] == [fold("Read what it means", "So it is.", "outcome")]
     assert "## Next" in texts
+
+
+@needs_chromium
+def test_an_explorable_of_a_notebook_lives_on_its_page(tmp_path):
+    stored = {"image/svg+xml": "<svg></svg>", "text/plain": "explore.row"}
+    about = {"image/svg+xml": {"explore": "row", "state": {"x": [1.0, 2.0, 4.0]}}}
+    cell = {"outputs": [{"output_type": "display_data", "data": stored, "metadata": about}]}
+    [output] = material._outputs(cell)
+    assert output == material.Explorable("row", {"x": [1.0, 2.0, 4.0]})
+    item = Code("c1", "explore.row([1, 2, 4])", [output], False)
+    assert not item.figures and not item.text
+    made = pages.page(toy_lesson(Text("# 6 · Toy"), item), "", None, {})
+    [place] = [cell.source for cell in made.cells if "data-explore" in cell.source]
+    assert 'data-explore="row"' in place and "[1.0, 2.0, 4.0]" in html.unescape(place) and "<title>" in place
+    explorables.bundle("row", tmp_path)
+    (tmp_path / "index.html").write_text(f'<script defer src="explore.js"></script>{place}', encoding="utf-8")
+    shutil.copy(ROOT / "teaching/site/sphinx/_static/explore.js", tmp_path)
+    with served(tmp_path) as address, chromium() as browser:
+        page = browser.new_page()
+        page.route("**/_static/explore/*", lambda route: route.fulfill(path=tmp_path / "row.js"))
+        page.goto(f"{address}/index.html")
+        page.locator(".ln-row [type=range]").first.wait_for(state="attached")
+        assert "4.00" in page.locator(".ln-row").inner_text()
 
 
 def test_cells_that_only_assert_share_one_fold():
