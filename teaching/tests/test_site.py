@@ -507,6 +507,7 @@ def test_search_shows_words_and_no_tex(site):
         page.wait_for_timeout(1000)
         found = page.locator("#search-results li").all_inner_texts()
         assert len(found) > 3 and any("ε" in text for text in found)
+        assert not any("Light Dark" in " ".join(text.split()) for text in found)  # the theme's buttons
         assert not [text for text in found if re.search(r"\\[A-Za-z(\[{]", text)]
         assert page.evaluate(r"wordsOfTex(String.raw`\(\hat{x} = \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}}\)`)") == (
             "x\u0302 = (x - μ)/(√(σ^2 + ε))"

@@ -31,6 +31,8 @@ addEventListener("DOMContentLoaded", () => {
   const plain = Search.htmlToText;
   Search.htmlToText = (text, anchor) => {
     const page = new DOMParser().parseFromString(text, "text/html");
+    const article = page.querySelector("article"); // without the theme's buttons and its table of contents
+    if (article) page.querySelector('[role="main"]')?.replaceChildren(article);
     for (const formula of page.querySelectorAll(".math")) formula.textContent = words(formula.textContent.trim());
     return plain(page.documentElement.outerHTML, anchor);
   };
