@@ -2,8 +2,9 @@
 # make progress   which exercises are right, and what comes next (make progress ARGS=FOLDER; ARGS=--help)
 # make test       set up once, run the tests and the notebooks    (make test ARGS=notebooks/solutions/02_statistics.ipynb;
 #                 as on another processor: make test ARGS="--other-processor notebooks/solutions")
-# make notebooks  build what changed in lessons_src              (make notebooks ARGS="02 --no-budget"; ARGS=--help)
-# make check      lint, staleness, unit tests: fast, trains nothing, starts few kernels
+# make notebooks  build what changed in lessons_src              (make notebooks ARGS=02; ARGS=--help)
+# make check      lint, staleness, unit tests: fast, trains nothing, starts few kernels    (make check LESSON=06, of one lesson)
+# make lesson     write a new lesson that passes, to be rewritten (make lesson NEW=16_name TITLE="A title")
 # make runs       execute the cells tagged record: longer training, into data/runs         (make runs ARGS=rnn_sweep)
 # make bench      time lesson 13's fused kernel beside PyTorch's, on a quiet machine (data/bench.csv)
 #
@@ -38,7 +39,7 @@ CLASS := .venv-class
 
 NBGRADER := .venv-nbgrader
 
-.PHONY: lab progress test notebooks check runs bench clean test-teaching site slides class grade nbgrader plan
+.PHONY: lab progress test notebooks lesson check runs bench clean test-teaching site slides class grade nbgrader plan
 
 lab: $(READY)
 	@"$(RUN)" lessons_src/lab.py $(ARGS)
@@ -62,10 +63,18 @@ notebooks: $(READY)
 	@"$(RUN)" -m coursebuild $(ARGS)
 
 check: $(READY)
-	@"$(RUN)" -m ruff check .
-	@"$(RUN)" -m ruff format --check --quiet .
-	@"$(RUN)" -m coursebuild --check
-	@"$(RUN)" -m pytest -q $(WORKERS) -m "not trains" $(or $(ARGS),tests)
+	@"$(RUN)" -m coursebuild --check $(LESSON)
+	@"$(RUN)" -m ruff check $(LINTED)
+	@"$(RUN)" -m ruff format --check --quiet $(LINTED)
+	@"$(RUN)" -m pytest -q -m "not trains" $(if $(LESSON),--lesson $(LESSON) tests/test_lessons.py tests/test_checks.py teaching/tests/test_plan.py,$(WORKERS) $(or $(ARGS),tests))
+
+# A lesson is three files.
+SOURCE = $(wildcard lessons_src/lessons/$(LESSON)_*.py)
+NAME = $(SOURCE:lessons_src/lessons/$(LESSON)_%.py=%)
+LINTED = $(if $(LESSON),$(SOURCE) lessons_src/lessonkit/check/lessons/$(NAME).py tests/banks/$(NAME).py,.)
+
+lesson: $(READY)
+	@"$(RUN)" -m coursebuild.new "$$NEW" "$$TITLE"
 
 runs: $(READY)
 	@"$(RUN)" -m coursebuild --runs $(ARGS)

@@ -20,6 +20,7 @@ os.environ["LESSON_WORK"] = "off"  # no kernel of a test uses, keeps or logs any
 def pytest_addoption(parser):
     text = "compute with other kernels of the math libraries, as another processor would (coursebuild/kernel.py)"
     parser.addoption("--other-processor", action="store_true", help=text)
+    parser.addoption("--lesson", help="only the tests of this lesson and of its checks: its number, as 06")
 
 
 def pytest_configure(config):
@@ -39,11 +40,27 @@ def pytest_xdist_auto_num_workers(config):
     return 4 if (os.cpu_count() or 1) >= 4 else 3
 
 
+def of_lesson(number, items):
+    """Return the tests whose parameters name one lesson: its source (path, stem), module (lesson), check (name)."""
+    from lessonkit import course
+
+    (lesson,) = (lesson for lesson in course.lessons().values() if lesson.stem.startswith(f"{number}_"))
+    checks = [name for name, (asking, _) in course.checks().items() if asking.stem == lesson.stem]
+    asked = {"path": [lesson.stem], "stem": [lesson.stem], "lesson": [lesson.module], "name": checks}
+
+    def about(parameters):
+        return any(getattr(parameters.get(key), "stem", parameters.get(key)) in there for key, there in asked.items())
+
+    return [item for item in items if about(getattr(getattr(item, "callspec", None), "params", {}))]
+
+
 LONGEST = "test_runs.py test_mine.py test_checks.py 09_cnn.ipynb 11_transformer.ipynb test_build.py".split()
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Files that take longest first: at the end no worker is left alone with one of them."""
+    if config.option.lesson:
+        items[:] = of_lesson(config.option.lesson, items)
     items.sort(key=lambda item: (*LONGEST, item.path.name).index(item.path.name))
 
 

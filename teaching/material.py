@@ -31,6 +31,14 @@ class Figure:
     rows: int = 0
 
 
+@dataclass
+class Explorable:
+    """Something to play with: the name of its module, and the parameters that it begins with."""
+
+    name: str
+    state: dict
+
+
 def stems(root=ROOT):
     """Return the stems of all lessons, in order: "01_why_normalize", ..."""
     return list(course.lessons(_folder(root)))
@@ -62,7 +70,7 @@ def _notebook(stem, root):
 
 
 def _outputs(cell):
-    """Return the outputs of a cell: Figures with their captions, and all else as text."""
+    """Return the outputs of a cell: Figures with their captions, Explorables, and all else as text."""
     shown = []
     for out in cell["outputs"]:
         data = out.get("data", {})
@@ -70,6 +78,8 @@ def _outputs(cell):
             shown.append(ANSI.sub("", "".join(out["text"])))
         elif out["output_type"] == "error":
             shown.append(f"{out['ename']}: {out['evalue']}\n")
+        elif "explore" in (about := out["metadata"].get("image/svg+xml", {})):
+            shown.append(Explorable(about["explore"], about["state"]))
         elif "image/png" in data:
             stored = out["metadata"].get("image/png", {})
             words = data.get("text/plain", ""), "", stored.get("width", 770)

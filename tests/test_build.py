@@ -419,7 +419,7 @@ def built(tmp_path_factory):
     (root / "requirements.txt").write_text("torch\n")
     builds = []
     for _ in range(2):
-        assert command.main(["02", "--no-budget"], root) == 0
+        assert command.main(["02"], root) == 0
         builds.append(
             {
                 edition: editions.target(whole(root).lessons[0], edition).read_bytes()

@@ -138,25 +138,28 @@ def timed(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("what", TIMES)
-def test_what_is_over_the_budget_fails_and_is_written(what, timed, capsys):
+def test_what_is_over_the_budget_is_written_and_fails_in_ci(what, timed, capsys, monkeypatch):
+    monkeypatch.setenv("CI", "true")
     solutions, learner, line, words = TIMES[what]
     root = timed(solutions, learner)
     assert command.main([], root) == 1
     out, err = capsys.readouterr()
     found = [text for text in err.splitlines() if words in text]
     assert len(found) == 1 and found[0].startswith(f"lessons_src/lessons/02_tiny.py:{line}: OVER BUDGET: "), err
-    assert "Make it smaller" in found[0] and "--no-budget" in found[0] and "02_tiny: solutions " in out
+    assert "Make it smaller" in found[0] and "busy machine" in found[0] and "02_tiny: solutions " in out
     assert len(list((root / "notebooks").rglob("02_tiny.ipynb"))) == 2, "the notebooks are right, only slow"
 
 
-def test_on_a_busy_machine_the_budget_is_only_printed(timed, capsys):
+def test_on_a_person_s_machine_the_budget_is_only_printed(timed, capsys, monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
     root = timed([0.1, 12.34], [0.1, 0.1])
-    assert command.main(["--no-budget"], root) == 0
+    assert command.main([], root) == 0
     out, err = capsys.readouterr()
     assert "OVER BUDGET: in the solutions edition the cell takes 12.3 s" in out and err == ""
 
 
 def test_a_whole_lesson_over_the_budget_fails(timed, capsys, monkeypatch):
+    monkeypatch.setenv("CI", "true")
     monkeypatch.setitem(limits.BUDGET, "lesson", -1)  # of the clock, with the start of the kernel
     assert command.main([], timed([0.1, 0.1], [0.1, 0.1])) == 1
     lines = capsys.readouterr().err.splitlines()
@@ -189,7 +192,7 @@ def test_a_cell_that_kills_the_kernel_is_one_line_without_a_traceback(tmp_path):
 def test_help_names_every_option_and_shows_examples(tmp_path):
     done = run(tmp_path, "--help")
     assert done.returncode == 0
-    for words in ("--check", "--runs", "--no-budget", "for a busy machine", "examples:", "make runs ARGS=NAME"):
+    for words in ("--check", "--runs", "environment variable CI", "examples:", "make runs ARGS=NAME"):
         assert words in done.stdout
     assert all(len(line) <= 120 for line in done.stdout.splitlines())
 

@@ -58,15 +58,16 @@ def every(kind):
 
 @pytest.mark.parametrize("name, answer", every("right"))
 def test_right_answers_pass(name, answer, capfd):
-    assert verdict(name, answer, capfd) is None
+    text = verdict(name, answer, capfd)
+    assert text is None, f"check.{name} refuses a right answer of the bank: {text}"
 
 
 @pytest.mark.parametrize("name, pair", every("wrong"))
 def test_wrong_answers_are_rejected_with_their_cause(name, pair, capfd):
     answer, words = pair
     text = verdict(name, answer, capfd)
-    assert text is not None, "a wrong answer was accepted"
-    assert words and words in text
+    assert text is not None, f"check.{name} accepts this answer. Add a probe that tells it from a right one."
+    assert words and words in text, f"check.{name} has to say {words!r}, and says: {text}"
 
 
 @each(EXERCISES)
@@ -86,7 +87,9 @@ def test_what_nobody_listed_is_rejected(what, name, bank):
         pytest.skip("the bank says why")
     fault = OF_RESULTS[what]()
     text = said(name, changing_results(first_right(bank), fault))
-    assert text is not None or not fault.touched
+    assert text is not None or not fault.touched, (
+        f"check.{name} accepts a right answer with the fault {what!r}. Add a probe, or say in the bank why not."
+    )
 
 
 @each(CODE)
@@ -94,13 +97,13 @@ def test_a_changed_input_is_rejected(name, bank):
     if "changes its input" in bank.get("generic_exceptions", ()):
         pytest.skip("the bank says why")
     wrong, touched = changing_input(first_right(bank))
-    assert said(name, wrong) is not None or not touched
+    assert said(name, wrong) is not None or not touched, f"check.{name} lets an answer change its input. Add a probe."
 
 
 @each(CODE)
 @pytest.mark.parametrize("what", WHOLE)
 def test_no_answer_at_all_is_rejected(what, name, bank):
-    assert said(name, WHOLE[what](first_right(bank))) is not None
+    assert said(name, WHOLE[what](first_right(bank))) is not None, f"check.{name} accepts: {what}"
 
 
 @each(FUNCTIONS)
@@ -135,7 +138,7 @@ def test_no_answer_passes_for_another_exercise_of_its_lesson(lesson):
         and name not in bank[other].get("right_for", ())
         and said(name, first_right(bank[other])) is None
     ]
-    assert not passed
+    assert not passed, "\n".join([*passed, "If an answer is right for both, name the other check in its right_for."])
 
 
 def test_every_check_has_its_bank_and_every_bank_its_check():
@@ -143,13 +146,19 @@ def test_every_check_has_its_bank_and_every_bank_its_check():
     modules = (ROOT / "lessons_src/lessonkit/check/lessons").glob("[a-z]*.py")
     texts = {path.stem: path.read_text(encoding="utf-8") for path in modules}
     written = {name: module for module in texts for name in re.findall(r"^def ([a-z]\w*)", texts[module], re.MULTILINE)}
-    assert {name: lesson for lesson, bank in banks().items() for name in bank} == asked == written
-    assert set(EXERCISES) == set(asked)
+    answered = {name: lesson for lesson, bank in banks().items() for name in bank}
+    for name in asked.keys() | written.keys() | answered.keys():
+        assert asked.get(name) == written.get(name) == answered.get(name), (
+            f"check.{name} is asked for in lesson {asked.get(name)}, written in the checks of {written.get(name)} and "
+            f"answered in the bank of {answered.get(name)}. All three belong to one lesson; is `make notebooks` due?"
+        )
 
 
 @each(EXERCISES)
 def test_exercises_are_shown_enough_answers(name, bank):
     code = callable(first_right(bank))
-    assert len(bank["right"]) >= (3 if code else 1)
+    enough = 3 if code else 1
+    assert len(bank["right"]) >= enough, f"{len(bank['right'])} right answers to {name}, expected {enough} spellings."
     count = len(bank["wrong"]) + len(mistakes_of(name, first_right(bank)))
-    assert count >= (20 if name in ("layer_norm", "layer_norm_module") else 5)
+    enough = 20 if name in ("layer_norm", "layer_norm_module") else 5
+    assert count >= enough, f"{count} wrong answers to {name}, expected {enough}, known mistakes included."

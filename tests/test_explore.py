@@ -45,7 +45,7 @@ def node(module, name, cases):
 
 def close(actual, expected, tolerance=1e-9):
     """Assert that nested lists agree with a tensor, relative to the largest number of the tensor if that is over 1."""
-    actual = torch.tensor(actual, dtype=torch.float64)
+    actual, expected = torch.tensor(actual, dtype=torch.float64), expected.detach()
     assert actual.shape == expected.shape
     assert (actual - expected).abs().max() <= tolerance * max(1.0, expected.abs().max().item())
 
@@ -63,7 +63,9 @@ def test_the_stored_picture_is_what_the_module_draws(name):
     """To store it anew: node lessons_src/lessonkit/explore/still.mjs."""
     [drawn] = node(name, "still", [[]])
     assert (EXPLORE / f"{name}.svg").read_text(encoding="utf-8") == drawn
-    assert "NaN" not in drawn and "undefined" not in drawn and "var(" not in drawn
+    assert re.match(r"<svg [^>]*\brole=\"img\"[^>]*>\s*<title>[^<]{10,}</title>\s*<desc>[^<]{60,}</desc>", drawn)
+    assert not any(word in drawn for word in ("NaN", "undefined", "var("))
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
 @needs_node
@@ -78,7 +80,7 @@ def test_python_and_the_module_begin_with_the_same_parameters(name):
 @every_explorable
 def test_a_module_asks_for_nothing_beyond_itself(name):
     text = (EXPLORE / f"{name}.mjs").read_text(encoding="utf-8")
-    assert not re.search(r"\bimport\b\s*[({\"'*\w]|\bfetch\(|XMLHttpRequest|WebSocket|@import|url\(", text)
+    assert not re.search(r"\bimport\b\s*[({\"'*\w]|\bfetch\(|XMLHttpRequest|WebSocket|@import|url\((?!#)", text)
     assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", text)
 
 
@@ -103,6 +105,31 @@ def test_what_is_no_parameter_is_refused():
     for wrong in (dict(tensor="BD"), dict(over=("H",)), dict(groups=3)):
         with pytest.raises(ValueError, match="explore.block"):
             explore.block(**wrong)
+
+
+@pytest.mark.parametrize(
+    "name, wrong, words",
+    [
+        ("sphere", dict(x=(1, 2)), "x of explore.sphere is (1, 2); expected 3 numbers from -2.5 to 2.5, for example"),
+        ("sphere", dict(x=(1, 2, 3)), "x of explore.sphere is (1, 2, 3)"),
+        ("sphere", dict(gain=None), "gain of explore.sphere is None"),
+        ("sphere", dict(eps=-1), "eps of explore.sphere is -1; expected 1 number from 0 to 10"),
+        ("sphere", dict(step=4), "step of explore.sphere holds 4; expected 0, 1, 2, 3"),
+        ("sphere", dict(show="cloud"), "show of explore.sphere holds 'c'; expected 'cloud', 'softmax'"),
+        ("backward", dict(x=(1, 2), dy=(1, 2)), "expected 3 to 8 numbers from -10 to 10"),
+        ("backward", dict(x=(1, 2, 3)), "dy of explore.backward is (-0.6, 1.2, 2.2, 0.9, 0.5); expected 3 numbers"),
+        ("backward", dict(gain=1), "gain of explore.backward is 1; expected 5 numbers"),
+        ("backward", dict(paths=["var"]), "paths of explore.backward holds 'var'"),
+        ("backward", dict(nudged=[5]), "nudged of explore.backward holds 5; expected 0, 1, 2, 3, 4"),
+        ("stream", dict(place="Pre-LN"), "place of explore.stream holds 'Pre-LN'; expected 'none', 'post', 'pre'"),
+        ("stream", dict(blocks=48), "blocks of explore.stream is 48; expected 1 number from 2 to 24"),
+        ("stream", dict(scale="1.0e"), "scale of explore.stream is '1.0e'"),
+    ],
+)
+def test_what_is_no_parameter_is_refused_with_the_way_out(name, wrong, words):
+    with pytest.raises(ValueError, match=re.escape(words)) as refused:
+        getattr(explore, name)(**wrong)
+    assert "for example " in str(refused.value)
 
 
 # ------------------------------------------------------------------------------------------------------------------ row

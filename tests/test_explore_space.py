@@ -1,68 +1,15 @@
-"""Three explorables (sphere, backward, stream): what their modules compute, compared with torch in float64.
+"""What the modules sphere, backward and stream compute, compared with torch in float64.
 
-Node runs the functions that a module exports on cases that are drawn here, and returns what they return as JSON.
+What holds for every explorable is tested in test_explore.py.
 """
 
-import json
-import shutil
-import subprocess
-
-import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.helpers import ROOT, draw
+from tests.helpers import draw
+from tests.test_explore import close, needs_node, node
 
-EXPLORE = ROOT / "lessons_src/lessonkit/explore"
-NAMES = ["sphere", "backward", "stream"]
-NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(not NODE, reason="no Node (on Debian: apt install nodejs)")
-SCRIPT = """
-import { readFileSync } from "node:fs";
-const [address, name] = process.argv.slice(1);
-const { [name]: work } = await import(address);
-const plain = (value) => (typeof value === "number" && !Number.isFinite(value) ? String(value) : value);
-const results = JSON.parse(readFileSync(0)).map((given) => (typeof work === "function" ? work(...given) : work));
-process.stdout.write(JSON.stringify(results, (key, value) => plain(value)));
-"""
-
-
-def node(module, name, cases):
-    """Call an export of a module once a case, with the case's arguments, and return the results.
-
-    Numbers that are not finite come back as the texts "NaN", "Infinity" and "-Infinity".
-    """
-    command = [NODE, "--input-type=module", "-e", SCRIPT, (EXPLORE / f"{module}.mjs").as_uri(), name]
-    done = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def close(actual, expected, tolerance=1e-9):
-    """Assert that nested lists agree with a tensor, relative to the largest number of the tensor if that is over 1."""
-    actual, expected = torch.tensor(actual, dtype=torch.float64), expected.detach()
-    assert actual.shape == expected.shape
-    assert (actual - expected).abs().max() <= tolerance * max(1.0, expected.abs().max().item())
-
-
-# ---------------------------------------------------------------------------------------------- what every module has
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_still_is_the_modules_own(name):
-    """The stored picture is what the module draws now. To store it anew, in lessonkit/explore, for NAME:
-
-    node -e "import('./NAME.mjs').then((m) => process.stdout.write(m.still()))" > NAME.svg
-    """
-    [drawn] = node(name, "still", [[]])
-    assert (EXPLORE / f"{name}.svg").read_text() == drawn
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_still_needs_nothing_else(name):
-    text = (EXPLORE / f"{name}.svg").read_text()
-    assert "<title>" in text and "<desc>" in text and not any(word in text for word in ("NaN", "undefined", "var("))
-    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+pytestmark = needs_node
 
 
 # ------------------------------------------------------------------------------------------------------ rows of numbers
@@ -261,10 +208,10 @@ def test_sizes_of_stream_and_gradients():
     cases = settings(36)
     nets = node("stream", "drawNet", [[net] for net, _ in cases])
     results = node("stream", "run", cases)
-    for (net, place), found, result in zip(cases, nets, results, strict=True):
+    for (net, place), from_node, result in zip(cases, nets, results, strict=True):
         x, head, weights = drawn(net["seed"], net["blocks"], net["scale"])
-        close(list(found["x"].values()), x.flatten(), 1e-12)
-        close(list(found["weights"][-1][1].values()), weights[-1][1].flatten(), 1e-12)
+        close(from_node["x"], x.flatten(), 1e-12)
+        close(from_node["weights"][-1][1], weights[-1][1].flatten(), 1e-12)
         for W in (W for pair in weights for W in pair):
             W.requires_grad_()
         loss, stream = through(x, head, weights, place)

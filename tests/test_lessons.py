@@ -13,8 +13,7 @@ import pytest
 
 from coursebuild import editions, minutes, syntax
 from coursebuild.source import BEGIN, END, blank
-from lessonkit import course
-from tests.helpers import ROOT, SOURCES, read
+from tests.helpers import EVERY, ROOT, SOURCES, known, read, within_budget
 
 IDS = [path.stem for path in SOURCES]
 TEACHING, DEFINITION, EXPORT, TO_WRITE = 12, 30, 30, 10  # lines of code
@@ -139,7 +138,7 @@ def prose(path):
 
 def headings(path):
     """Return the second-level headings of a lesson, in order."""
-    return [section.heading for section in course.lessons()[path.stem].sections if section.level == 2]
+    return [section.heading for section in known(path).sections if section.level == 2]
 
 
 def outside_fences(source):
@@ -148,7 +147,7 @@ def outside_fences(source):
 
 def said_minutes(path):
     """Return the learner's minutes for the core of a lesson, as it says itself; 0 if it does not."""
-    return course.lessons()[path.stem].minutes
+    return known(path).minutes
 
 
 @every_lesson
@@ -156,9 +155,7 @@ def test_the_frame(path):
     opening = "\n".join(cell.source for cell in prose(path)[:6])
     for words in ("**You'll be able to**", "**You need"):
         assert words in opening, f"None of the first six Markdown cells has {words}. Add the list to the frame."
-    assert 0 < said_minutes(path) <= 60, (
-        f"The lesson says {said_minutes(path)} min, expected once, and at most 60, as *About 40 min.* in its frame."
-    )
+    assert said_minutes(path), "The lesson does not say how long it takes. Write *About 40 min.* into its frame."
     titles = [title for title in headings(path) if not title.startswith("Deeper (optional")]
     assert titles[-3:] == ENDING, f"The last sections are {titles[-3:]}, expected {ENDING}. Rename or add what differs."
     clinics = [title for title in titles[:-4] if "Clinic" in title]
@@ -175,7 +172,7 @@ def test_a_lesson_opens_with_what_breaks(path):
 
 @every_lesson
 def test_predictions_and_recall(path):
-    questions = course.lessons()[path.stem].questions
+    questions = known(path).questions
     rights = [[option["right"] for option in question.options].index(True) for question in questions]
     assert len(rights) < 4 or len(set(rights)) > 1, (
         f"The right option of all {len(rights)} questions is number {rights[0] + 1}. Change the order in some of them."
@@ -188,12 +185,12 @@ def test_predictions_and_recall(path):
 
 @every_lesson
 def test_the_minutes_are_the_models(path):
-    none_of(
-        minutes.wrong(course.lessons()[path.stem]),
-        "What the lesson prints is not what its words, code and exercises take:",
+    none_of(minutes.wrong(known(path)), "What the lesson prints is not what its words, code and exercises take:")
+    core = minutes.total(known(path))
+    message = (
+        f"{path.stem}: the core takes {core:.0f} min, expected at most 60. Move a part to Deeper, or leave it out."
     )
-    core = minutes.total(course.lessons()[path.stem])
-    assert core <= 60.5, f"The core takes {core:.0f} min, expected at most 60. Move a part to Deeper, or leave it out."
+    within_budget(core <= 60.5, message)
 
 
 @every_lesson
@@ -263,7 +260,7 @@ def test_sections_are_numbered_in_order(path):
 
 @every_lesson
 def test_exercises_and_their_cards(path):
-    lesson = course.lessons()[path.stem]
+    lesson = known(path)
     count = len(lesson.exercises)
     assert count <= 6, f"{count} exercises, expected at most six. Join two, or leave one out."
     numbers = [exercise.number for exercise in lesson.exercises]
@@ -284,7 +281,7 @@ def test_exercises_and_their_cards(path):
 
 @every_lesson
 def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
-    lesson = course.lessons()[path.stem]
+    lesson = known(path)
     assert [exercise.name for exercise in lesson.exercises if not exercise.checks] == []
     strays = [code.source for code in lesson.code if "check" in code.tags]
     assert strays == [], "a check cell stands right below its exercise, or below its hint"
@@ -422,9 +419,9 @@ def broken(text, folder, exists):
 @pytest.mark.parametrize("edition", ["learner", "solutions", "the learner's copy"])
 def test_links_lead_somewhere(path, edition):
     folder = ROOT / {"learner": "notebooks", "solutions": "notebooks/solutions", "the learner's copy": "work"}[edition]
-    made = {folder / part / f"{source.stem}.ipynb" for source in SOURCES for part in ("", "solutions")}  # by make lab
+    made = {folder / part / f"{source.stem}.ipynb" for source in EVERY for part in ("", "solutions")}  # by make lab
     if edition == "solutions":
-        made = {folder / f"{source.stem}.ipynb" for source in SOURCES}
+        made = {folder / f"{source.stem}.ipynb" for source in EVERY}
     beside = folder.parent if edition == "solutions" else folder
     made |= {beside / f"inventory_{form}.ipynb" for form in "ab"}
     exists = lambda there: there in made if there.suffix == ".ipynb" else there.exists() and ROOT in there.parents

@@ -787,7 +787,7 @@ def test_builds_nbval_and_solutions_never_use_it_whatever_lies_in_work(tmp_path)
     (work / "mine").mkdir()
     poison = "def early(x):\n    return 'poison'\n"
     (work / "mine/one.py").write_text(f'"""Mine."""\n\n{poison}')
-    assert command.main(["02", "--no-budget"], tmp_path) == 0
+    assert command.main(["02"], tmp_path) == 0
     course = "early: the course's own, from lesson 1.\n2\n"
     for path in ("notebooks/02_tiny.ipynb", "notebooks/solutions/02_tiny.ipynb"):
         made = nbformat.read(tmp_path / path, as_version=4)

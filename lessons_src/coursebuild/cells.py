@@ -54,6 +54,11 @@ class Source:
         return self.stem[3:]
 
     @property
+    def alone(self):
+        """Whether the lesson runs without lessonkit: it defines YourTurn itself, above its first exercise."""
+        return any("class YourTurn(" in cell.source for cell in self.cells)
+
+    @property
     def root(self):
         return self.path.parents[2]
 

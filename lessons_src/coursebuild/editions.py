@@ -35,6 +35,8 @@ def notebook(lesson, edition):
         metadata = {"tags": tags} if tags else {}
         if "hide-input" in tags:  # JupyterLab folds the code, and shows what it puts out
             metadata["jupyter"] = {"source_hidden": True}
+            if lesson.alone:
+                metadata["cellView"] = "form"  # the same for Google Colab
             if cell.type == "code":
                 source = f"{FOLDED}\n{source}"
         made = {"id": cell.id, "cell_type": cell.type, "metadata": metadata, "source": source}
@@ -167,7 +169,7 @@ def _report(lesson, times, again, say):
             if value > limit:
                 over.append(
                     f"{lesson.place(at)}: OVER BUDGET: {what} {value:.1f} s, at most {limit} s are allowed. Make it "
-                    "smaller or record it (runs.load_or_run); on a busy machine, build with --no-budget."
+                    "smaller or record it (runs.load_or_run). On a busy machine, build it again later."
                 )
     parts += [f"with other kernels {again:.1f} s"] if again else []
     say(f"{lesson.stem}: {'; '.join(parts) or 'no code'}")

@@ -16,12 +16,12 @@ def card(lesson, cell):
         lesson.fail(cell.line, f"exercise {number} has a cell already. Join the two, or give one another number.")
     text = (
         '<div class="alert alert-info">\n\n'
-        f"**Exercise {number}** · {difficulty} · {minutes} min · {_what(cell.source)}\n\n</div>"
+        f"**Exercise {number}** · {difficulty} · {minutes} min · {_what(lesson, cell.source)}\n\n</div>"
     )
     return [Cell("markdown", text, [], ident, cell.line)]
 
 
-def _what(source):
+def _what(lesson, source):
     """Say what an exercise asks for, from the names that its solution binds at top level."""
     names, kind = [], "Answer"
     try:
@@ -35,6 +35,8 @@ def _what(source):
         elif isinstance(node, ast.Assign):
             names += [target.id for target in node.targets if isinstance(target, ast.Name)]
     listed = ", ".join(f"`{name}`" for name in names if not name.startswith("_"))
+    if lesson.alone:  # the check is called in the exercise's own cell
+        return f"{kind} {listed} and run the cell."
     return f"{kind} {listed}, run the cell, then the check below it." if listed else "Run the cell, then the check."
 
 

@@ -7,7 +7,7 @@ import ast
 import json
 import re
 
-from coursebuild import minutes
+from coursebuild import minutes, options
 from coursebuild.editions import target
 from coursebuild.source import blank
 from coursebuild.syntax import parse
@@ -28,7 +28,7 @@ def lesson(source):
             continue
         last = next((item for section in sections[-1:] for item in section.items[-1:]), None)
         if cell.type == "markdown":
-            _text(sections, cell, blank(source, cell)[0], last)
+            _text(source, sections, cell, last)
         elif "exercise" in cell.tags:
             sections[-1].items.append(_exercise(source, cell, sections[-1].optional))
         elif "check" in cell.tags and isinstance(last, Exercise):
@@ -61,10 +61,11 @@ def divide(sections, markdown, tags=()):
             sections[-1].items.append(Text(text.strip(), list(tags)))
 
 
-def _text(sections, cell, markdown, last):
+def _text(source, sections, cell, last):
     """Add a Markdown cell to sections. last: the item before it, which its hint belongs to if that is an exercise."""
+    markdown = blank(source, cell)[0]
     if cell.question:
-        markdown = markdown.removesuffix(cell.question.markdown)
+        markdown = markdown.removesuffix(options.shown(source, cell.question))
     hint = HINT.search(markdown) if isinstance(last, Exercise) else None
     if hint:
         last.hint = hint[1]
@@ -108,9 +109,9 @@ def _pictures(path):
 
 
 def files(sources):
-    """Return {path: text} of what the kit gets of all lessons."""
+    """Return {path: text} of what the kit gets of all lessons; nothing of one that runs without it."""
     tables = {}
-    for source in list(sources.lessons):
+    for source in [source for source in sources.lessons if not source.alone]:
         with sources.stopping():
             table, solutions = stored(lesson(source))
             folder, name = source.root / FOLDER, f"{source.stem}.json"

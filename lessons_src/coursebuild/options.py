@@ -6,6 +6,8 @@
 
 becomes the question with the options a and b, and the cell `check.predict("1.1", "")`. The reasons are not in the
 notebook's sight: check.predict finds them in lessonkit.course.
+
+In a lesson that runs without the kit (lesson 0) the options become folds that open on their reasons.
 """
 
 import re
@@ -44,9 +46,11 @@ def expand(lesson, cell):
         question = Question(head[1], head[2], asked, choices, list(cell.tags))
         _refuse_bad(lesson, cell.line + 1 + start, question)
         above, text = "\n".join(text).strip(), []
-        whole = "\n\n".join(filter(None, (above, question.markdown)))
+        whole = "\n\n".join(filter(None, (above, shown(lesson, question))))
         ident = question.name.lower().replace(" ", "-").replace(".", "-")
         lesson.cells.append(Cell("markdown", whole, list(cell.tags), f"{ident}-asked", cell.line, question=question))
+        if lesson.alone:
+            continue
         call = f'check.{question.kind.lower()}("{question.number}", "{{}}")'
         right = next(letter for letter, option in question.by_letter.items() if option["right"])
         code = Cell("code", call.format(right), ["predict"], ident, cell.line + 1 + first, learner=call.format(""))
@@ -54,6 +58,18 @@ def expand(lesson, cell):
     rest = "\n".join(text).strip()
     if rest:
         lesson.cells.append(Cell("markdown", rest, list(cell.tags), cell.id, cell.line))
+
+
+def shown(lesson, question):
+    """Return the Markdown with which a cell asks a question."""
+    if not lesson.alone:
+        return question.markdown
+    folds = (
+        f"<details><summary><b>{letter}.</b> {option['text']}</summary>\n\n"
+        f"{'Right' if option['right'] else 'No'}: {option['reason']}\n\n</details>"
+        for letter, option in question.by_letter.items()
+    )
+    return "\n\n".join([f"**{question.name}:** {question.text}", *folds])
 
 
 def _option(lesson, line, text):

@@ -17,7 +17,7 @@ __all__ = ["BEGIN", "CELL", "END", "ROOT", "TAGS", "LessonError", "blank", "read
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE_TAGS = {"exercise", "check", "export", "record", "timed", "raises-exception"}  # of no use on Markdown
-TAGS = CODE_TAGS | {"optional", "nbval-ignore-output", "hide-input", "slide", "no-slide"}
+TAGS = CODE_TAGS | {"optional", "nbval-ignore-output", "hide-input", "slide", "no-slide", "no-site"}
 BEGIN = {"code": re.compile(r"( *)### BEGIN SOLUTION"), "markdown": re.compile(r"( *)<!-- BEGIN SOLUTION -->")}
 END = {"code": re.compile(r"( *)### END SOLUTION"), "markdown": re.compile(r"( *)<!-- END SOLUTION -->")}
 CELL = re.compile(r'# %%(?P<markdown> \[markdown\])?( tags=\[(?P<tags>"[^"]*"(, "[^"]*")*)\])?( id="(?P<id>[^"]*)")?')
@@ -119,7 +119,7 @@ def blank(lesson, cell):
                 lesson.fail(number, "END SOLUTION without a BEGIN SOLUTION before it. Add it, or remove this line.")
             if closing[1] != region[0]:
                 lesson.fail(number, f"END SOLUTION is indented unlike BEGIN SOLUTION at line {region[1]}. Align it.")
-            learner.append(_turn(cell, opening=region[0], answer=solution[region[2] :]))
+            learner.append(_turn(lesson, cell, opening=region[0], answer=solution[region[2] :]))
             region = None
         elif MISSPELT.search(line):
             form = "### BEGIN SOLUTION" if cell.type == "code" else "<!-- BEGIN SOLUTION -->"
@@ -138,11 +138,12 @@ def blank(lesson, cell):
     return "\n".join(learner), "\n".join(solution)
 
 
-def _turn(cell, opening, answer):
+def _turn(lesson, cell, opening, answer):
     """Return what stands in the learner edition for a region; it says which names an answer at top level binds."""
     if cell.type == "markdown":
         return f"{opening}*Your answer:*"
     number = CARD.search(cell.source)
     bound = [] if opening else list(dict.fromkeys(re.findall(r"^(\w+) = ", "\n".join(answer), re.MULTILINE)))
     wanted = f": {', '.join(f'{name} = ...' for name in bound)}" if bound else ""
-    return f'{opening}raise check.YourTurn("{number[1]}: replace this line by your answer{wanted}")' if number else ""
+    error = "YourTurn" if lesson.alone else "check.YourTurn"
+    return f'{opening}raise {error}("{number[1]}: replace this line by your answer{wanted}")' if number else ""

@@ -1,6 +1,7 @@
 """What is not as a build would leave it, found without starting a kernel."""
 
 import json
+from pathlib import PurePath
 
 from coursebuild import generated, inventory
 from coursebuild.digest import digest
@@ -9,11 +10,19 @@ from coursebuild.editions import notebook, target, text_of
 EDITIONS = ("learner", "solutions")
 
 
-def stale(course):
-    """Return what is not as a build would leave it, a line each; first the lessons that are broken."""
+def stale(course, named=()):
+    """Return what is not as a build would leave it, a line each; first the lessons that are broken.
+
+    named: the stems of the lessons that are asked about; without any, all are.
+    """
     root, files = course.root, generated.stale(course)
-    found = [str(error) for error in course.errors] + files
+    others = {path.stem for path in course.paths if named and path.stem not in named}
+    found = [str(error) for error in course.errors if not error.stems or error.stems - others]
+    modules = {stem[3:] for stem in others}
+    found += [line for line in files if PurePath(line.partition(":")[0]).stem not in others | modules]
     for lesson in course.lessons:
+        if lesson.stem in others:
+            continue
         whole = digest(lesson)
         for edition in EDITIONS:
             reason = _reason(lesson, edition, whole)

@@ -6,6 +6,8 @@
     capture    run the cells with widgets once and keep what every position shows (in the learners' environment)
     sweep      what capture runs inside the kernel
     pages      one page a lesson
+    start      the start page
+    explorables  an explorable as a page shows it without a kernel
     stage      all that Sphinx reads: pages, glossary, start page, pictures, downloads
     links      every link, picture and anchor of the built site
     conf       Sphinx's configuration

@@ -1,12 +1,16 @@
 """One page a lesson: a notebook for myst-nb, whose boxes and folds are Markdown cells."""
 
+import re
+
 import nbformat
 
 from lessonkit.course import Exercise, Question, Section, Text
-from teaching.site import figures, sliders
+from teaching.material import Explorable
+from teaching.site import explorables, figures, sliders
 from teaching.site.markdown import box, code, fold, prose
 
-RIGHT, WRONG = "**Yes.**", "**Not quite.**"  # as check.predict begins
+# What lessonkit.mine prints in a notebook: whose layer it is.
+WHOSE = re.compile(r"^\w+: the course's own, from lesson \d+\.\n", re.MULTILINE)
 
 
 def page(lesson, links, save, frames):
@@ -28,7 +32,8 @@ class _Page:
     def notebook(self):
         kinds = {Section: self.section, Text: self.text, Question: self.question, Exercise: self.exercise}
         for part in self.lesson.parts:
-            kinds.get(type(part), self.code)(part)
+            if "no-site" not in getattr(part, "tags", ()):
+                kinds.get(type(part), self.code)(part)
         self.unfold()
         made = nbformat.v4.new_notebook(cells=self.cells)
         made.metadata = {
@@ -94,14 +99,16 @@ class _Page:
         if item.sliders:
             self.add(sliders.figure(self.frames[item.id], item.id))
             return
+        cleaned = (WHOSE.sub("", out) if isinstance(out, str) else out for out in item.outputs)
+        outputs = [out for out in cleaned if out]
         if item.folded:
-            shown = [self.output(out) for out in item.outputs]
+            shown = [self.output(out) for out in outputs]
         else:
             self.unfold()
             source = nbformat.v4.new_code_cell(item.source, id=item.id)
-            source.outputs = [] if self.asked else self.streams(item)
+            source.outputs = [] if self.asked else streams(outputs)
             self.cells.append(source)
-            shown = [self.output(out) for out in item.outputs if self.asked or not isinstance(out, str)]
+            shown = [self.output(out) for out in outputs if self.asked or not isinstance(out, str)]
         if shown and self.asked:
             self.add(fold("Show what happens", "\n\n".join(shown), "outcome"))
             self.asked = "seen"
@@ -111,8 +118,11 @@ class _Page:
     def output(self, out):
         if isinstance(out, str):
             return code(out, "text")
+        if isinstance(out, Explorable):
+            return explorables.place(out.name, out.state)
         return figures.figure(out, self.save(out.png))
 
-    def streams(self, item):
-        texts = [out for out in item.outputs if isinstance(out, str)]
-        return [nbformat.v4.new_output("stream", name="stdout", text="".join(texts))] if texts else []
+
+def streams(outputs):
+    texts = "".join(out for out in outputs if isinstance(out, str))
+    return [nbformat.v4.new_output("stream", name="stdout", text=texts)] if texts else []

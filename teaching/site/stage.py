@@ -2,22 +2,19 @@
 
 import hashlib
 import html
+import json
 import re
 import shutil
 from pathlib import Path
 
 import nbformat
 
-from coursebuild import minutes
 from lessonkit.course import Code
 from teaching import material
-from teaching.site import pages, sliders
+from teaching.site import explorables, pages, sliders, start
 from teaching.site.markdown import DATA, box
 
-PARTS = {"Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}  # the lesson with which each begins
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
-INTRODUCTION = re.compile(r"\A# [^\n]*\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
-NEEDS = re.compile(r"^(## What you will be able to do.*?)(?=^## )", re.DOTALL | re.MULTILINE)
 
 INVENTORY = (
     "## Before and after\n\nWhat do you know already, and what has the course changed? Two forms of an inventory ask "
@@ -39,11 +36,18 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
         made = pages.page(lesson, _links(lesson, repository, slides), _keeper(folder, lesson), _frames(folder, lesson))
         nbformat.write(made, folder / f"{lesson.stem}.ipynb")
     readme = (root / "README.md").read_text(encoding="utf-8")
-    start = _start(lessons, readme, root)
-    (folder / "index.md").write_text(start, encoding="utf-8")
+    inventory = INVENTORY if (root / "notebooks/inventory_a.ipynb").exists() else ""
+    first = start.page(lessons, readme, repository, slides, inventory)
+    (folder / "index.md").write_text(first, encoding="utf-8")
+    _cards(folder, lessons)
+    outputs = [out for lesson in lessons for item in lesson.items if isinstance(item, Code) for out in item.outputs]
+    for name in {"sphere", *(out.name for out in outputs if isinstance(out, material.Explorable))}:
+        explorables.bundle(name, folder / "_static/explore")
+    about = {"descriptions": {lesson.stem: start.line(lesson) for lesson in lessons}, "repository": repository}
+    (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")  # for conf.py
     (folder / "glossary.md").write_text(_glossary(lessons), encoding="utf-8")
     texts = [text for lesson in lessons for text in lesson.texts]
-    for name in {*DATA.findall("\n".join(texts)), *re.findall(r"\]\((data/[^)]+)\)", start)}:
+    for name in {*DATA.findall("\n".join(texts)), *re.findall(r"\]\((data/[^)]+)\)", first)}:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, folder / name)
     shutil.copytree(root / "notebooks", folder / "_extra/notebooks", ignore=shutil.ignore_patterns(".*"))
@@ -51,6 +55,17 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
         shutil.copytree(slides, folder / "_extra/slides")
     (folder / "_static/mathjax").mkdir()
     shutil.copy(material.PACKAGES / "mathjax/es5/tex-svg.js", folder / "_static/mathjax")
+
+
+def _cards(folder, lessons):
+    """Write the pictures of the start page's cards."""
+    (folder / "_static/cards").mkdir()
+    for lesson in lessons:
+        shown, path = start.picture(lesson), folder / start.picture_file(lesson)
+        if isinstance(shown, str):
+            path.write_text(explorables.still(shown), encoding="utf-8")
+        else:
+            path.write_bytes(shown.png)
 
 
 def _keeper(folder, lesson):
@@ -91,39 +106,6 @@ def _links(lesson, repository, slides):
         links["Run on Binder"] = f'href="{html.escape(binder)}"'
         links["On GitHub"] = f'href="https://github.com/{repository}/blob/HEAD/notebooks/solutions/{name}"'
     return '<p class="work">' + " ".join(f"<a {where}>{text}</a>" for text, where in links.items()) + "</p>"
-
-
-def _start(lessons, readme, root):
-    """Return the start page: what the README says first, and a card for each lesson."""
-    parts, trees = [], []
-    for n, (part, first) in enumerate(PARTS.items()):
-        after = [*PARTS.values(), 1000][n + 1]
-        inside = [lesson for lesson in lessons if first <= lesson.number < after]
-        if not inside:
-            continue
-        cards = []
-        for lesson in inside:
-            core = round(minutes.total(lesson))
-            words = f"{lesson.about or lesson.name}\n\n<span class='minutes'>{core} min</span>"
-            cards.append(box("grid-item-card", lesson.label, words, link=lesson.stem, **{"link-type": "doc"}))
-        parts.append(f"## {part}\n\n" + box("grid", "1 2 2 2", "\n\n".join(cards), gutter=2))
-        trees.append(_tree(part, [f"{lesson.label} <{lesson.stem}>" for lesson in inside]))
-    before_and_after = [INVENTORY] if (root / "notebooks/inventory_a.ipynb").exists() else []
-    return "\n\n".join(
-        ["# LayerNorm from scratch", _part_of(readme, INTRODUCTION), *parts, _part_of(readme, NEEDS)]
-        + [*before_and_after, *trees, _tree("Look up", ["glossary"])]
-    )
-
-
-def _part_of(readme, pattern):
-    found = pattern.search(readme)
-    if not found:
-        raise ValueError(f"README.md has no part {pattern.pattern!r}, from which the site's start page is made.")
-    return found[1].strip()
-
-
-def _tree(caption, pages_):
-    return box("toctree", "", "\n".join(pages_), caption=caption, hidden="")
 
 
 def _glossary(lessons):

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from coursebuild.source import ROOT
+from teaching import material
 from teaching.grading import feedback, lesson, marking, submission, suspect
 from teaching.grading.__main__ import main
 from teaching.grading.jail import KINDS, Jail, Limits
@@ -21,7 +22,7 @@ from teaching.grading.worker import Worker, holds
 from teaching.tests.grading_toys import SIX, six, stored, with_answers, write
 
 PYTHON = ROOT / ".venv/bin/python"
-STEMS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+STEMS = material.stems()
 runs = pytest.mark.skipif(not PYTHON.exists(), reason="answers run in the learners' environment: make .venv/ready")
 
 

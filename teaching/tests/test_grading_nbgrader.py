@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from coursebuild.source import ROOT
+from teaching import material
 from teaching.grading import lesson
 from teaching.grading.lesson import GradingError
 from teaching.grading.nbgrader import assignment, export
@@ -18,7 +19,7 @@ NBGRADER = ROOT / ".venv-nbgrader/bin/nbgrader"
 PYTHON = ROOT / ".venv/bin/python"
 
 
-@pytest.mark.parametrize("stem", sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")))
+@pytest.mark.parametrize("stem", material.stems())
 def test_every_lesson_becomes_an_assignment(stem):
     notebook, total = assignment(stem)
     cells = [cell["metadata"]["nbgrader"] for cell in notebook["cells"] if "nbgrader" in cell["metadata"]]

@@ -32,8 +32,9 @@ def core(stem):
 @pytest.mark.parametrize("stem", STEMS)
 def test_every_lesson_has_a_plan_that_names_what_is_there(stem):
     found = said(stem)
-    assert found.prepare and found.close and found.late and found.early
-    assert sections.START in found.open, "no word about what breaks"
+    for kind in ("prepare", "close", "late", "early"):
+        assert getattr(found, kind), f"words/{stem}.md has no '{kind.title()}'. teaching/plan/README.md says how."
+    assert sections.START in found.open, f"words/{stem}.md has no word about what breaks: '## start', then 'Open: ...'"
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -41,7 +42,8 @@ def test_each_prediction_says_what_one_hears(stem):
     """Not what is right: who says which wrong thing, and what that shows."""
     found = said(stem)
     asked = [item.name for one in core(stem) for item in one.questions if item.kind == "Predict"]
-    assert [name for name in asked if not found.ask.get(name, "").startswith("Whoever ")] == []
+    lost = [name for name in asked if not found.ask.get(name, "").startswith("Whoever ")]
+    assert not lost, f"words/{stem}.md does not say what one hears: add 'Ask {lost[0]}: Whoever says ...'. All: {lost}"
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -49,8 +51,9 @@ def test_the_words_of_a_check_are_the_check_s(stem):
     """What an instructor expects to read is what the check says today."""
     source = (CHECKS / f"{stem[3:]}.py").read_text(encoding="utf-8")
     quoted = [quote for found in said(stem).expect.values() for quote, _ in found]
-    assert [quote for quote in quoted if quote not in source] == []
-    assert 3 <= len(quoted) <= 12
+    lost = [quote for quote in quoted if quote not in source]
+    assert not lost, f"words/{stem}.md quotes what no check of the lesson says (any more): {lost}"
+    assert 3 <= len(quoted) <= 12, f"words/{stem}.md quotes {len(quoted)} messages of checks (Expect), expected 3 to 12"
 
 
 COMMON = set(
@@ -158,9 +161,11 @@ def test_a_class_takes_longer_than_a_reader_by_its_questions():
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_the_cut_of_a_lesson_fits_into_an_hour_and_the_lesson_does_not(stem):
-    home = said(stem).home
-    assert 66 <= sum(sections.in_class(one) for one in core(stem)) <= 76, "teaching/README.md says 70 to 75"
-    assert 50 <= sum(sections.left(one, home) for one in core(stem)) <= 60
+    home, short = said(stem).home, lessons()[stem].minutes < 50  # a lesson that is being written
+    whole = sum(sections.in_class(one) for one in core(stem))
+    assert whole <= 76 and (short or 66 <= whole), f"{whole:.0f} min, and teaching/README.md says 70 to 75"
+    cut = sum(sections.left(one, home) for one in core(stem))
+    assert cut <= 60 and (short or 50 <= cut), f"the cut leaves {cut:.0f} min, expected 50 to 60: change Homework"
 
 
 def test_minutes_and_seconds_are_those_of_the_readme():
@@ -207,8 +212,10 @@ def test_the_needs_of_a_section_are_known(stem):
     known = {key: {other for _, other in found} for (where, key), found in needs().items() if where == stem}
     place = {item.name: one.key for one in core(stem) for item in one.exercises}
     for key, labels in builds_on(stem).items():
-        assert {place[label] for label in labels} <= known.get(key, set()), key
-    assert known[sections.START]
+        missing = {place[label] for label in labels} - known.get(key, set())
+        assert not missing, f'{key} uses what exercises of {sorted(missing)} make. Add them to "{key}" in courses.toml.'
+    start = f"{lessons()[stem].number} {sections.START}"
+    assert known.get(sections.START), f'Which section solves what breaks? Add "{start}" to [needs] of courses.toml.'
 
 
 @pytest.mark.parametrize("stem", STEMS)

@@ -3,11 +3,13 @@
 import ast
 import csv
 import filecmp
+import html
 import io
 import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import time
 from html.parser import HTMLParser
@@ -17,7 +19,8 @@ import yaml
 
 from lessonkit.course import Code, Exercise, Question, Text
 from teaching import material
-from teaching.site import figures, links, pages, sliders, stage
+from teaching.site import explorables, figures, links, pages, sliders, stage
+from teaching.site import start as start_page
 from teaching.site.__main__ import build
 from teaching.site.markdown import box, code, fold, prose
 from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
@@ -108,8 +111,69 @@ def test_each_lesson_is_a_page_in_its_part(site, lessons):
     for lesson in lessons:
         assert f'href="{lesson.stem}.html"' in start
         assert f"{lesson.number} · {lesson.name}" in start
-    places = [start.index(part) for part in stage.PARTS]
+    places = [start.index(f"<h3>{part}") for part in start_page.PARTS]
     assert places == sorted(places)
+
+
+def test_every_lesson_has_a_card_with_a_line_and_a_picture_of_its_own(site, lessons):
+    cards = re.findall(r'<a class="card".*?</a>', (site[0] / "index.html").read_text(encoding="utf-8"))
+    assert [lesson.stem.partition("_")[2] for lesson in lessons] == list(start_page.CARDS)
+    lines = [start_page.line(lesson) for lesson in lessons]
+    files = [(site[0] / start_page.picture_file(lesson)).read_bytes() for lesson in lessons]
+    assert len(set(lines)) == len(set(files)) == len(cards) == len(lessons)
+    for lesson, card in zip(lessons, cards, strict=True):
+        assert html.escape(start_page.line(lesson)) in card and start_page.picture_file(lesson) in card
+
+
+def test_the_start_page_says_how_to_begin_with_and_without_a_repository(lessons, tmp_path):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    alone, shared = (start_page.page(lessons, readme, repository) for repository in ("", "owner/name"))
+    for text in (alone, shared):
+        assert 'href="01_why_normalize.html">Begin' in text and "```bash" in text and "\nmake lab\n" in text
+        assert "You need Python, tensors" in text and "- write LayerNorm so that" in text
+    assert (
+        "github" not in alone
+        and "mybinder" not in alone
+        and 'href="#How-to-start">Run it' in alone
+        and "Slides" not in alone
+    )
+    assert (
+        "git clone https://github.com/owner/name && cd name\n" in shared and "mybinder.org/v2/gh/owner/name/" in shared
+    )
+    assert 'href="slides/01_why_normalize.html">Slides' in start_page.page(lessons, readme, "", tmp_path)
+    with pytest.raises(ValueError, match="README.md has no section"):
+        start_page.page(lessons, "# A course")
+
+
+def test_every_page_has_a_description_and_a_link_to_it_a_picture(site, lessons):
+    for lesson in lessons:
+        head = html.unescape(page_of(site, lesson).partition("</head>")[0])
+        assert f'<meta name="description" content="{start_page.line(lesson)}">' in head
+    head = (site[0] / "index.html").read_text(encoding="utf-8")
+    assert "from scratch in PyTorch" in re.search(r'<meta name="description" content="([^"]+)">', head)[1]
+    picture = re.search(r'"og:image" content="https://owner.github.io/name/([^"]+)"', head)[1]
+    width, height = struct.unpack(">II", (site[0] / picture).read_bytes()[16:24])
+    assert (width, height) == (1200, 630)
+    assert "not set" not in head and 'The authors of "LayerNorm from scratch"' in html.unescape(head)
+
+
+def test_what_is_for_notebooks_only_stays_off_the_site():
+    outputs = [
+        "layer_norm: the course's own, from lesson 4.\n3 rows\n",
+        "normalize: the course's own, from lesson 3.\n",
+    ]
+    items = [
+        Text("# 6 · Toy"),
+        Text("Press Shift+Enter.", ["no-site"]),
+        Code("c1", "setting_up()", ["1\n"], False, ["no-site"]),
+        Code("c2", "print(3)", outputs, False),
+        Code("c3", "print(4)", outputs, True),
+    ]
+    made = pages.page(toy_lesson(*items), "", None, {})
+    text = str(made)
+    assert "Shift+Enter" not in text and "setting_up" not in text and "course's own" not in text
+    assert [cell.outputs[0].text for cell in made.cells if cell.source == "print(3)"] == ["3 rows\n"]
+    assert code("3 rows\n", "text") in [cell.source for cell in made.cells]
 
 
 def test_no_solution_hint_or_outcome_is_seen_before_its_fold_is_opened(site, lessons):
@@ -157,6 +221,29 @@ def test_what_happens_after_a_prediction_is_folded(lessons):
     assert len(outcomes) == 2 and "one" in outcomes[0] and "figures/toy.png" in outcomes[1]
     assert [text for text in texts if "So it is." in text] == [fold("Read what it means", "So it is.", "outcome")]
     assert "## Next" in texts
+
+
+@needs_chromium
+def test_an_explorable_of_a_notebook_lives_on_its_page(tmp_path):
+    stored = {"image/svg+xml": "<svg></svg>", "text/plain": "explore.row"}
+    about = {"image/svg+xml": {"explore": "row", "state": {"x": [1.0, 2.0, 4.0]}}}
+    cell = {"outputs": [{"output_type": "display_data", "data": stored, "metadata": about}]}
+    [output] = material._outputs(cell)
+    assert output == material.Explorable("row", {"x": [1.0, 2.0, 4.0]})
+    item = Code("c1", "explore.row([1, 2, 4])", [output], False)
+    assert not item.figures and not item.text
+    made = pages.page(toy_lesson(Text("# 6 · Toy"), item), "", None, {})
+    [place] = [cell.source for cell in made.cells if "data-explore" in cell.source]
+    assert 'data-explore="row"' in place and "[1.0, 2.0, 4.0]" in html.unescape(place) and "<title>" in place
+    explorables.bundle("row", tmp_path)
+    (tmp_path / "index.html").write_text(f'<script defer src="explore.js"></script>{place}', encoding="utf-8")
+    shutil.copy(ROOT / "teaching/site/sphinx/_static/explore.js", tmp_path)
+    with served(tmp_path) as address, chromium() as browser:
+        page = browser.new_page()
+        page.route("**/_static/explore/*", lambda route: route.fulfill(path=tmp_path / "row.js"))
+        page.goto(f"{address}/index.html")
+        page.locator(".ln-row [type=range]").first.wait_for(state="attached")
+        assert "4.00" in page.locator(".ln-row").inner_text()
 
 
 def test_cells_that_only_assert_share_one_fold():
@@ -378,3 +465,50 @@ def test_search_finds_a_term_and_the_dark_button_works(site):
         page.locator(".theme-switch-button").first.click()
         page.locator(".theme-change-button[data-mode=dark]").first.click()
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@needs_chromium
+def test_the_start_page_lives_without_a_kernel_and_from_a_disk(site):
+    """The sphere answers to a slider and keeps its width; headings are the smaller, the deeper they stand."""
+    with served(site[0]) as address, chromium() as browser:
+        for start in (f"{address}/index.html", (site[0] / "index.html").as_uri()):
+            page = browser.new_page(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+            faults = [] if start.startswith("file") else listen(page)
+            page.goto(start)
+            image = page.locator(".explorable tr[data-key=hat] output").first
+            before = image.inner_text()
+            page.get_by_label("x of feature 1").focus()
+            page.keyboard.press("ArrowLeft")
+            page.wait_for_function(
+                "before => document.querySelector('tr[data-key=hat] output').innerText !== before", arg=before
+            )
+            wide = page.evaluate("document.querySelector('.explorable').getBoundingClientRect().right")
+            buttons = page.locator(".explorable button").evaluate_all(
+                "all => all.map(b => b.getBoundingClientRect().right)"
+            )
+            assert max(buttons) <= wide + 0.5
+            assert not faults
+            page.close()
+        page = browser.new_page()
+        page.goto(f"{address}/06_batchnorm.html")
+        sizes = [
+            page.locator(f"article {heading}").first.evaluate("node => parseFloat(getComputedStyle(node).fontSize)")
+            for heading in ("h1", "h2", "h3", "p")
+        ]
+        assert sizes == sorted(set(sizes), reverse=True)
+
+
+@needs_chromium
+def test_search_shows_words_and_no_tex(site):
+    with served(site[0]) as address, chromium() as browser:
+        page = browser.new_page()
+        page.goto(f"{address}/search.html?q=epsilon")
+        page.locator("#search-results li p.context").first.wait_for()
+        page.wait_for_timeout(1000)
+        found = page.locator("#search-results li").all_inner_texts()
+        assert len(found) > 3 and any("ε" in text for text in found)
+        assert not any("Light Dark" in " ".join(text.split()) for text in found)  # the theme's buttons
+        assert not [text for text in found if re.search(r"\\[A-Za-z(\[{]", text)]
+        assert page.evaluate(r"wordsOfTex(String.raw`\(\hat{x} = \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}}\)`)") == (
+            "x\u0302 = (x - μ)/(√(σ^2 + ε))"
+        )

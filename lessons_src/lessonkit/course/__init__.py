@@ -95,7 +95,7 @@ class Code:
 
     @property
     def figures(self):
-        return [output for output in self.outputs if not isinstance(output, str)]
+        return [output for output in self.outputs if hasattr(output, "png")]
 
     @property
     def text(self):

@@ -2,9 +2,10 @@
 
 A module runs in JupyterLab, through anywidget and the functions below, and on a page without a kernel: its `render`
 takes {model, el}, and its `start` holds the same parameters with the same defaults as the function here. What it
-computes is exported, too, and compared with PyTorch in tests/test_explore.py. NAME.svg is the picture that it draws at
-its start, for viewers that run no script: after an edit, `node lessons_src/lessonkit/explore/still.mjs`. One more
-explorable is its module, its picture, and here a function that returns Explorable(NAME, parameters), named in __all__.
+computes is exported, too, and compared with PyTorch in tests/test_explore.py and test_explore_space.py. NAME.svg is the
+picture that it draws at its start, with a title and a description, for viewers that run no script: after an edit,
+`node lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module, its picture, and here a function that
+returns Explorable(NAME, parameters), named in __all__.
 """
 
 import inspect
@@ -13,7 +14,7 @@ from pathlib import Path
 import anywidget
 from traitlets import Any
 
-__all__ = ["batch", "block", "depth", "row"]
+__all__ = ["backward", "batch", "block", "depth", "row", "sphere", "stream"]
 
 _HERE = Path(__file__).parent
 
@@ -89,3 +90,93 @@ def batch(sample=(4, -2, 2, 0, 1), neighbors=5, likeness=0.3, draw=1, mode="trai
     running = dict(mean=[0] * len(sample), variance=[1] * len(sample), batches=0)
     state = dict(sample=list(sample), neighbors=neighbors, likeness=likeness, draw=draw, mode=mode, running=running)
     return Explorable("batch", state)
+
+
+def sphere(
+    x=(1.9, 0.5, 1.5), gain=(1.3, 0.5, 0.8), bias=(0.3, 0.7, 0.9), eps=1e-5, step=2, camera=(10, 24), show=("cloud",)
+):
+    """See LayerNorm of three numbers in space: onto a plane, onto a circle, onto an ellipse.
+
+    x: three numbers from -2.5 to 2.5; gain: -1 to 2, bias: -2 to 2; eps: 0 to 10. step: 0 the row, 1 minus its mean,
+    2 divided, 3 after gain and bias. camera: its turn and its height, -15 to 80, in degrees. show: of "cloud", 60
+    other rows, and "softmax", its triangle.
+    """
+    x, gain, bias = (
+        _numbers(f"{key} of explore.sphere", values, low, high, (3, 3), f"explore.sphere({key}=(1.3, 0.5, 0.8))")
+        for key, values, low, high in (("x", x, -2.5, 2.5), ("gain", gain, -1, 2), ("bias", bias, -2, 2))
+    )
+    _numbers("eps of explore.sphere", [eps], 0, 10, (1, 1), "explore.sphere(eps=1e-5)")
+    _among("step of explore.sphere", [step], (0, 1, 2, 3), "explore.sphere(step=2)")
+    _among("show of explore.sphere", show, ("cloud", "softmax"), 'explore.sphere(show=["softmax"])')
+    camera = _numbers("camera of explore.sphere", camera, -180, 180, (2, 2), "explore.sphere(camera=(10, 24))")
+    return Explorable("sphere", dict(x=x, gain=gain, bias=bias, eps=eps, step=step, camera=camera, show=list(show)))
+
+
+def backward(
+    x=(0.4, -0.8, 2, 1.3, -1.9),
+    dy=(-0.6, 1.2, 2.2, 0.9, 0.5),
+    gain=None,
+    eps=1e-5,
+    paths=("straight", "mean", "variance"),
+    nudged=(),
+    marks=False,
+):
+    """Follow dy back through LayerNorm on three paths, switch them off, and compare dx with a nudge of x.
+
+    x: a row of three to eight numbers from -10 to 10; dy, what comes back from the loss, and gain: as many, gain 1 if
+    not given. paths: those that are on. nudged: the features, counted from 0, whose nudge is shown. marks: whether the
+    row of dy shows where x hat is.
+    """
+    way_out = "explore.backward(x=(1, 2, 4), dy=(0, 1, 0))"
+    x = _numbers("x of explore.backward", x, -10, 10, (3, 8), way_out)
+    D = len(x)
+    dy = _numbers("dy of explore.backward", dy, -10, 10, (D, D), way_out)
+    gain = (
+        None if gain is None else _numbers("gain of explore.backward", gain, -10, 10, (D, D), "gain=None, 1 for each")
+    )
+    _numbers("eps of explore.backward", [eps], 0, 10, (1, 1), "explore.backward(eps=1e-5)")
+    _among("paths of explore.backward", paths, ("straight", "mean", "variance"), 'explore.backward(paths=["straight"])')
+    _among("nudged of explore.backward", nudged, tuple(range(D)), "explore.backward(nudged=[0])")
+    state = dict(x=x, dy=dy, gain=gain, eps=eps, paths=list(paths), nudged=list(nudged), marks=marks)
+    return Explorable("backward", state)
+
+
+def stream(place="pre", blocks=12, scale=1, rate=0.01, warmUp=0, seed=1):
+    """Compare a norm in three places of a residual stream: the size of the stream, the gradients, the first steps.
+
+    place: the one looked at, "none", "post" (after the sum) or "pre" (on the branch). blocks: 2 to 24; scale: the
+    weight scale, 0.2 to 2; rate: of Adam, 0.001 to 0.1; warmUp: its steps of warm-up, 0 to 20; seed: of the weights.
+    """
+    _among("place of explore.stream", [place], ("none", "post", "pre"), 'explore.stream(place="pre")')
+    for key, value, low, high, example in (
+        ("blocks", blocks, 2, 24, 12),
+        ("scale", scale, 0.2, 2, 1),
+        ("rate", rate, 0.001, 0.1, 0.01),
+        ("warmUp", warmUp, 0, 20, 8),
+    ):
+        _numbers(f"{key} of explore.stream", [value], low, high, (1, 1), f"explore.stream({key}={example})")
+    return Explorable("stream", dict(place=place, blocks=blocks, scale=scale, rate=rate, warmUp=warmUp, seed=seed))
+
+
+def _numbers(what, values, low, high, counts, way_out):
+    """Return values as a list of floats. ValueError unless there are as many as counts, (least, most), in the range."""
+    try:
+        numbers = [float(value) for value in values]
+    except (TypeError, ValueError):
+        numbers = []
+    least, most = counts
+    if not least <= len(numbers) <= most or not all(low <= number <= high for number in numbers):
+        count = least if least == most else f"{least} to {most}"
+        expected = f"{count} number{'s' * (most > 1)} from {low} to {high}"
+        shown = values[0] if counts == (1, 1) else values
+        raise ValueError(f"{what} is {shown!r}; expected {expected}, for example {way_out}.")
+    return numbers
+
+
+def _among(what, values, allowed, way_out):
+    """ValueError where one of the values is not allowed."""
+    for value in values:
+        if value not in allowed:
+            raise ValueError(
+                f"{what} holds {value!r}; expected {', '.join(map(repr, allowed))}, for example {way_out}."
+            )

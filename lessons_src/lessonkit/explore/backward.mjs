@@ -274,7 +274,7 @@ const STYLE = `
   :is(th, td) { padding: 2px 0; border: 0; background: none; color: inherit; font-weight: 400; text-align: left; }
   tr { border: 0; background: none; } th { font-size: 12px; color: var(--soft); } td { font-size: 17px; font-weight: 650; }
   caption { padding: 0; text-align: left; color: inherit; caption-side: top; }
-  .row { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; }
+  .line { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; }
   .marks { display: flex; flex-basis: 100%; gap: 8px; align-items: center; min-height: 32px; margin: 0; cursor: pointer; }
   .marks input { width: 17px; height: 17px; margin: 0 2px; accent-color: currentColor; }
   .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
@@ -308,7 +308,7 @@ function page(D) {
         <tr><td data-number="mean"></td><td data-number="largest"></td><td data-number="length"></td></tr>
       </table>
       <p class="say"></p>
-      <div class="row">
+      <div class="line">
         <label class="marks"><input type="checkbox" data-marks>mark x̂ in the row of dy</label>
         <button type="button" class="act" data-act="draw">other numbers</button>
         <button type="button" class="act" data-act="reset">reset</button>

@@ -15,6 +15,8 @@ export const start = {
   running: { mean: [0, 0, 0, 0, 0], variance: [1, 1, 1, 1, 1], batches: 0 },
 };
 
+const TITLE = "A sample among its neighbors, in BatchNorm and in LayerNorm";
+
 // ---- The mathematics ----
 
 const EPS = 1e-5;
@@ -164,8 +166,8 @@ export function still(given = {}) {
     tag("g", { transform: "translate(0 468)" }, resultPanel(now.layer, null, ACCENT, width)),
   ];
   const size = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" };
-  const label = `The five features of a sample among ${state.neighbors} neighbors, with BatchNorm and LayerNorm of the sample as bars.`;
-  const whole = tag("svg", { ...size, role: "img", "aria-label": label }, parts.join(""));
+  const described = `The five features of a sample among ${state.neighbors} neighbors, with BatchNorm and LayerNorm of the sample as bars.`;
+  const whole = tag("svg", { ...size, role: "img" }, `<title>${TITLE}</title><desc>${described}</desc>` + parts.join(""));
   return whole.replaceAll(ACCENT, "#0672b2").replaceAll(ORANGE, "#d55e00").replaceAll(INK, "#1f2328");
 }
 
@@ -257,7 +259,7 @@ function render({ model, el }) {
   root.className = "ln-batch";
   root.innerHTML = page(`ln-${Math.random().toString(36).slice(2)}`, first.sample.length);
   root.setAttribute("role", "group");
-  root.setAttribute("aria-label", "A sample among its neighbors, in BatchNorm and in LayerNorm");
+  root.setAttribute("aria-label", TITLE);
   el.append(root);
   const [crowded, batched, layered, say, status, train] = [".crowd", ".batch", ".layer", ".say", "[role=status]", "[data-act=train]"].map((selector) => root.querySelector(selector));
   const [sliders, radios, lines] = ["[type=range]", "[type=radio]", "tr[data-key]"].map((selector) => [...root.querySelectorAll(selector)]);

@@ -4,6 +4,8 @@
 /** The model's keys and what they are at first. over: the axes that the mean runs over; groups: of C; cell: an index. */
 export const start = { tensor: "BTC", over: ["C"], groups: 1, squares: false, cell: [0, 1, 2] };
 
+const TITLE = "Who shares my mean?";
+
 // ---- The mathematics ----
 
 /** The tensors that can be looked at, {axis: size} in order. All sizes of a tensor differ, so that no axis hides. */
@@ -180,8 +182,8 @@ export function still(given = {}) {
   const words = text(16, height - 20, `The ${entries} blue numbers ${shared}${state.squares ? " of squares" : ""}.`, { "font-size": 14 });
   const inside = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" }) + tag("g", { transform: "translate(16 6)" }, picture.inside) + words;
   const size = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" };
-  const label = `A tensor ${tuple(Object.keys(SHAPES[state.tensor]))} drawn as sheets of cells. The ${entries} numbers that ${shared} are blue.`;
-  return tag("svg", { ...size, role: "img", "aria-label": label }, inside).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
+  const described = `A tensor ${tuple(Object.keys(SHAPES[state.tensor]))} drawn as sheets of cells. The ${entries} numbers that ${shared} are blue.`;
+  return tag("svg", { ...size, role: "img" }, `<title>${TITLE}</title><desc>${described}</desc>` + inside).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
 }
 
 // ---- The page ----
@@ -248,7 +250,7 @@ function render({ model, el }) {
   root.className = "ln-block";
   root.innerHTML = page(id);
   root.setAttribute("role", "group");
-  root.setAttribute("aria-label", "Who shares my mean?");
+  root.setAttribute("aria-label", TITLE);
   el.append(root);
   const [stage, picture, say, axes, line, status] = [".stage", "svg", ".say", ".axes", "code", "[role=status]"].map((selector) => root.querySelector(selector));
   const inputs = (kind) => [...root.querySelectorAll(`[name="${id}-${kind}"]`)];

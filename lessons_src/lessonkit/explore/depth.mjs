@@ -4,6 +4,8 @@
 /** The model's keys and what they are at first. norm: none, before or after each ReLU; layer: the one looked at. */
 export const start = { scale: 1, norm: "none", layer: 10, seed: 0 };
 
+const TITLE = "A digit on its way through fifty layers";
+
 // ---- The mathematics ----
 
 export const LAYERS = 50;
@@ -208,8 +210,8 @@ export function still(given = {}) {
   const result = computed(state);
   const inside = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" }) + tag("g", { transform: "translate(12 12)" }, drawing(state, result, result.sizes, width - 24));
   const size = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" };
-  const label = `A digit in every fifth of fifty layers, and a chart of sizes at weight scale ${state.scale}. ${sentence(result.sizes)}`;
-  return tag("svg", { ...size, role: "img", "aria-label": label }, inside).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
+  const described = `A digit in every fifth of fifty layers, and a chart of sizes at weight scale ${state.scale}. ${sentence(result.sizes)}`;
+  return tag("svg", { ...size, role: "img" }, `<title>${TITLE}</title><desc>${described}</desc>` + inside).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
 }
 
 // ---- The page ----
@@ -291,7 +293,7 @@ function render({ model, el }) {
   root.className = "ln-depth";
   root.innerHTML = page(`ln-${Math.random().toString(36).slice(2)}`);
   root.setAttribute("role", "group");
-  root.setAttribute("aria-label", "A digit on its way through fifty layers");
+  root.setAttribute("aria-label", TITLE);
   el.append(root);
   const [stage, picture, near, say, status] = [".stage", ".stage svg", ".near svg", ".say", "[role=status]"].map((selector) => root.querySelector(selector));
   const [sliders, radios, rows] = ["[type=range]", "[type=radio]", "tbody tr"].map((selector) => [...root.querySelectorAll(selector)]);

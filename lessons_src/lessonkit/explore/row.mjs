@@ -11,6 +11,8 @@ export const start = {
   parts: ["correction", "eps", "affine"],
 };
 
+const TITLE = "A row of numbers and its LayerNorm";
+
 // ---- The mathematics ----
 
 const mean = (x) => x.reduce((sum, v) => sum + v, 0) / x.length;
@@ -161,8 +163,8 @@ export function still(given = {}) {
     numbers(result.y, 466, { "font-size": 14, fill: ACCENT }),
   ];
   const size = { xmlns: "http://www.w3.org/2000/svg", width, height: 482, viewBox: `0 0 ${width} 482`, "font-family": "system-ui, sans-serif" };
-  const label = `A row of ${state.x.length} numbers as bars, with their mean and σ, and below them LayerNorm of the row as bars.`;
-  return tag("svg", { ...size, role: "img", "aria-label": label }, parts.join("")).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
+  const described = `A row of ${state.x.length} numbers as bars, with their mean and σ, and below them LayerNorm of the row as bars.`;
+  return tag("svg", { ...size, role: "img" }, `<title>${TITLE}</title><desc>${described}</desc>` + parts.join("")).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
 }
 
 // ---- The page ----
@@ -264,7 +266,7 @@ function render({ model, el }) {
   root.className = "ln-row";
   root.innerHTML = page(`ln-${Math.random().toString(36).slice(2)}`, D, first.parts);
   root.setAttribute("role", "group");
-  root.setAttribute("aria-label", "A row of numbers and its LayerNorm");
+  root.setAttribute("aria-label", TITLE);
   el.append(root);
   const [stage, picture, below, say, status] = [".stage", ".stage svg", ".below", ".say", "[role=status]"].map((selector) => root.querySelector(selector));
   const [grips, eps] = [[...root.querySelectorAll(".grip")], root.querySelector(".eps input")];

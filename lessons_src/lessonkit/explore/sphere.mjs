@@ -571,13 +571,13 @@ const STYLE = `
   .eps { display: grid; grid-template-columns: 3.6em 1fr 4em; align-items: center; margin-top: 4px; padding-top: 4px; border-top: 1px solid var(--edge); }
   .eps output { text-align: right; }
 
-  .row { display: flex; flex-wrap: wrap; gap: 4px 8px; align-items: center; margin-top: 8px; }
-  .row .act { flex: 1; }
-  .row label { display: flex; gap: 6px; align-items: center; min-height: 28px; margin: 0 6px 0 0; cursor: pointer; }
-  .row input { width: 15px; height: 15px; margin: 0; accent-color: currentColor; }
+  .line { display: flex; flex-wrap: wrap; gap: 4px 8px; align-items: center; margin-top: 8px; }
+  .line .act { flex: 1; }
+  .line label { display: flex; gap: 6px; align-items: center; min-height: 28px; margin: 0 6px 0 0; cursor: pointer; }
+  .line input { width: 15px; height: 15px; margin: 0; accent-color: currentColor; }
   small { flex-basis: 100%; }
   .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-  @media (pointer: coarse) { :is(.act, .track label, .row label) { min-height: 44px; } input[type=range] { height: 32px; } }
+  @media (pointer: coarse) { :is(.act, .track label, .line label) { min-height: 44px; } input[type=range] { height: 32px; } }
   @media (forced-colors: active) { .track label:has(:checked) { outline: 2px solid Highlight; } }
 }`;
 
@@ -626,12 +626,12 @@ function page(id) {
         <tbody>${rows.join("")}</tbody>
       </table>
       <div class="eps"><span aria-hidden="true">ε</span><input type="range" min="-6.1" max="1" step="0.1" aria-label="epsilon"><output></output></div>
-      <div class="row">
+      <div class="line">
         <small>What LayerNorm cannot see:</small>
         <button type="button" class="act" data-act="shift">shift x</button>
         <button type="button" class="act" data-act="stretch">stretch x</button>
       </div>
-      <div class="row">
+      <div class="line">
         <label><input type="checkbox" value="cloud">60 rows</label>
         <label><input type="checkbox" value="softmax">softmax</label>
         <button type="button" class="act" data-act="reset">reset</button>

@@ -1,6 +1,19 @@
 """Sphinx's configuration of the site. teaching.site copies it to the source and adds what depends on a setting."""
 
-project = html_title = "LayerNorm from scratch"
+import json
+from pathlib import Path
+
+import yaml
+
+from teaching.material import ROOT
+
+about = json.loads(Path("about.json").read_text(encoding="utf-8"))  # written by teaching.site.stage
+cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+repository = about["repository"]
+
+project = html_title = cited["title"]
+author = ", ".join(person["name"] for person in cited["authors"])
+copyright = f"2026, {author}. Code: MIT. Text and figures: CC BY 4.0"
 extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "sphinx.ext.githubpages"]
 exclude_patterns = ["_extra"]
 nb_execution_mode = "off"
@@ -21,13 +34,23 @@ html_theme_options = {
     "navbar_center": [],
     "navbar_end": [],
     "navbar_persistent": [],
+    "use_repository_button": bool(repository),
+    "repository_url": f"https://github.com/{repository}" if repository else "",
+    "footer_content_items": ["copyright.html"],  # names the author, too
 }
-html_context = {"default_mode": "auto"}
+owner, _, name = repository.partition("/")
+html_context = {
+    "default_mode": "auto",
+    "description": cited["abstract"],
+    "descriptions": about["descriptions"],
+    "social": f"https://{owner.lower()}.github.io/{name}/" if repository else "",  # a picture needs its full address
+}
+templates_path = ["_templates"]
 html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_extra_path = ["_extra"]
 html_css_files = ["site.css"]
-html_js_files = [("twin.js", {"defer": "defer"}), ("theme.js", {"defer": "defer"})]
+html_js_files = [(name, {"defer": "defer"}) for name in ("twin.js", "theme.js", "explore.js", "search.js")]
 html_copy_source = html_show_sourcelink = False
 html_scaled_image_link = False
 html_domain_indices = False

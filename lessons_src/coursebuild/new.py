@@ -1,0 +1,87 @@
+"""Write a new lesson that builds and passes every test, to be rewritten from there.
+
+    python -m coursebuild.new 16_name "A title"             (make lesson NEW=16_name TITLE="A title")
+
+It is made of the files in the folder skeleton, in which NN stands for the number, new_lesson for the name and TITLE for
+the title: the source, its checks, its bank of answers and the plan of its session. Two files that name all lessons get
+a line each.
+"""
+
+import argparse
+import keyword
+import re
+import sys
+from pathlib import Path
+
+from coursebuild import command
+from coursebuild.source import ROOT
+
+SKELETON = Path(__file__).with_name("skeleton")
+HOMES = {
+    "source.py": "lessons_src/lessons/NN_new_lesson.py",
+    "checks.py": "lessons_src/lessonkit/check/lessons/new_lesson.py",
+    "bank.py": "tests/banks/new_lesson.py",
+    "words.md": "teaching/plan/words/NN_new_lesson.md",
+}
+ROW = (
+    "| NN | [TITLE](notebooks/NN_new_lesson.ipynb) · [solutions](notebooks/solutions/NN_new_lesson.ipynb) | "
+    "what one builds or sees | 5 | 3 |\n"
+)
+LINES = {  # {file that names all lessons: (the lines after the last of which it gets one, that line)}
+    "README.md": (r"^\| \d+ \| \[.*\n", ROW),
+    "teaching/plan/courses.toml": (r'^"\d+ .*\n', '"NN start" = ["NN.1"]\n'),
+}
+
+
+def refusal(stem, title, root):
+    """Return why there can be no such lesson, with the way out; None if there can."""
+    stems = [path.stem for path in sorted((root / "lessons_src/lessons").glob("[0-9]*.py"))]
+    number = f"{int(stems[-1][:2]) + 1:02}"
+    example = f'make lesson NEW={number}_name TITLE="A title"'
+    named = re.fullmatch(r"(\d\d)_([a-z][a-z0-9_]*)", stem)
+    if not named or keyword.iskeyword(named[2]):
+        return f"{stem!r} is not how a lesson is called. Write small letters, digits and '_': {example}."
+    if named[2] in [other[3:] for other in stems]:
+        return f"there is a lesson {named[2]!r} already. Take another name."
+    if named[1] != number:
+        return f"lessons are numbered without gaps, and the next one is {number}. Write {example}."
+    if not re.fullmatch(r"[^|\s][^|\n]*", title):
+        return f"a lesson needs a title, one line without '|'. Write {example}."
+    return None
+
+
+def write(stem, title, root):
+    """Write what a new lesson consists of; return the paths below the root of what was written or changed."""
+
+    def filled(text):
+        return text.replace("NN", stem[:2]).replace("new_lesson", stem[3:]).replace("TITLE", title)
+
+    for name, home in HOMES.items():
+        text = (SKELETON / name).read_text(encoding="utf-8")
+        (root / filled(home)).write_text(filled(text), encoding="utf-8")
+    for home, (place, text) in LINES.items():
+        old = (root / home).read_text(encoding="utf-8")
+        at = list(re.finditer(place, old, re.MULTILINE))[-1].end()
+        (root / home).write_text(old[:at] + filled(text) + old[at:], encoding="utf-8")
+    return [filled(home) for home in [*HOMES.values(), *LINES]]
+
+
+def main(arguments=None, root=ROOT):
+    """Do what the command line says; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m coursebuild.new", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("stem", metavar="NN_name")
+    parser.add_argument("title")
+    options = parser.parse_args(arguments)
+    why = refusal(options.stem, options.title, root)
+    if why:
+        print(why, file=sys.stderr)
+        return 1
+    print("Written:", *write(options.stem, options.title, root), sep="\n  ")
+    print(
+        f"Try it with make check LESSON={options.stem[:2]}. The lesson before leads here now: make notebooks builds it."
+    )
+    return command.main([options.stem], root)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""The start page, for people who have never heard of the course: what it is, something to play with, how to begin."""
+
+import html
+import re
+
+from coursebuild import minutes
+from lessonkit.course import Code
+from teaching.site import explorables
+from teaching.site.markdown import box
+
+PARTS = {"Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}  # the lesson with which each begins
+NEEDS = re.compile(r"^## What you will be able to do[^\n]*\n(.*?)^(You need .*?)$", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"^make lab\b", re.MULTILINE)
+
+SENTENCE = (
+    "Build Layer Normalization in PyTorch from a mean and a variance, see what it does to every number, and train real "
+    "networks with a layer of your own."
+)
+PLAY = (
+    "This is LayerNorm of three numbers. Drag the point x: which ways can it go while its image x̂ on the circle stands "
+    "still?"
+)
+# {lesson: its line, and its picture: the explorable of that name, or the lesson's figure with this index}
+CARDS = {
+    "why_normalize": ("A digit goes into fifty layers, and nothing comes out. What would have saved it?", "depth"),
+    "statistics": ("One mean and one variance: over which axes, and divided by what?", "row"),
+    "epsilon": ("Equal numbers, huge numbers, half precision: where a right formula goes wrong.", 1),
+    "affine_and_module": ("A class of your own that loads the checkpoints of torch.nn.LayerNorm.", -1),
+    "softmax": ("Both take a row and keep something constant. A triangle and a circle show what.", 0),
+    "batchnorm": ("Why a sample's answer changes with its neighbors, and how LayerNorm avoids it.", "batch"),
+    "backward": ("The gradient comes back on three paths. Cut one, and training still seems to work.", "backward"),
+    "geometry": ("A projection and a sphere: what LayerNorm can see of a row, and what it cannot.", "sphere"),
+    "cnn": ("What a norm does for a network on digits, measured beside its controls.", -1),
+    "rnn": ("A net that must remember: LayerNorm inside the loop and after it.", 0),
+    "transformer": ("The norm before or after the sum: the same parts, and another training.", "stream"),
+    "family": ("GroupNorm, RMSNorm and their relatives: one formula, and which norm when.", "block"),
+    "speed": ("A fused kernel that reads its memory once, beside PyTorch's own.", 0),
+    "clinic": ("Four broken layers, each without an error message. Find the fault, then cure it.", 0),
+    "in_the_wild": ("A network that Google ships, rebuilt in PyTorch with the LayerNorm that you wrote.", 0),
+}
+
+
+def page(lessons, readme, repository="", slides=None, inventory=""):
+    """Return the start page as Markdown.
+
+    readme: the README's text. repository, slides: as teaching.site.stage takes them. inventory: Markdown about it.
+    """
+    about = NEEDS.search(readme)
+    if not about or not COMMAND.search(readme):
+        raise ValueError(
+            "README.md has no section '## What you will be able to do' with a paragraph 'You need ...', or no command "
+            "'make lab': from both the site's start page is made."
+        )
+    abilities, needs = (part.strip() for part in about.groups())
+    hours = round(sum(minutes.total(lesson) for lesson in lessons) / 60)
+    parts = [
+        "---\nhtml_theme.sidebar_secondary.remove: true\n---",
+        "# LayerNorm from scratch",
+        f'<p class="lead">{SENTENCE}</p>',
+        _buttons(lessons[0], repository, slides),
+        f'<p class="find-out">{PLAY}</p>',
+        explorables.place("sphere"),
+        "## What you will be able to do",
+        abilities,
+        f"## {len(lessons)} lessons",
+    ]
+    for n, (part, first) in enumerate(PARTS.items()):
+        after = [*PARTS.values(), 1000][n + 1]
+        inside = [lesson for lesson in lessons if first <= lesson.number < after]
+        if inside:
+            parts += [f"### {part}", '<div class="cards">' + "".join(map(_card, inside)) + "</div>"]
+            names = "\n".join(f"{lesson.label} <{lesson.stem}>" for lesson in inside)
+            parts.append(box("toctree", "", names, caption=part, hidden=""))
+    return "\n\n".join(
+        [
+            *parts,
+            "## Who it is for, and how long it takes",
+            f"{needs} The {len(lessons)} lessons take some {hours} hours: each is an hour in two sittings, and after "
+            "every sitting you can stop with something of your own that runs.",
+            "## How to start",
+            _how_to_start(repository),
+            *([inventory] if inventory else []),
+            box("toctree", "", "glossary", caption="Look up", hidden=""),
+        ]
+    )
+
+
+def picture(lesson):
+    """Return the picture of a lesson's card: the name of an explorable, or a Figure."""
+    chosen = CARDS[lesson.stem.partition("_")[2]][1]
+    if isinstance(chosen, str):
+        return chosen
+    figures = [figure for item in lesson.items if isinstance(item, Code) for figure in item.figures]
+    return figures[chosen] if -len(figures) <= chosen < len(figures) else figures[0]
+
+
+def line(lesson):
+    """Return what a lesson's card says about it."""
+    return CARDS[lesson.stem.partition("_")[2]][0]
+
+
+def picture_file(lesson):
+    """Return where the picture of a lesson's card lies, as a page sees it."""
+    return f"_static/cards/{lesson.stem}.{'svg' if isinstance(picture(lesson), str) else 'png'}"
+
+
+def _card(lesson):
+    return (
+        f'<a class="card" href="{lesson.stem}.html">'
+        f'<img src="{picture_file(lesson)}" alt="" loading="lazy" width="320" height="200">'
+        f"<strong>{html.escape(lesson.label)}</strong><span>{html.escape(line(lesson))}</span>"
+        f'<span class="minutes">{round(minutes.total(lesson))} min</span></a>'
+    )
+
+
+def _buttons(first, repository, slides):
+    binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/notebooks/{first.stem}.ipynb"
+    links = {"Begin with lesson 1": f"{first.stem}.html", "Run it": binder if repository else "#How-to-start"}
+    if slides:
+        links["Slides"] = f"slides/{first.stem}.html"
+    if repository:
+        links["Source on GitHub"] = f"https://github.com/{repository}"
+    return (
+        '<p class="buttons">'
+        + " ".join(f'<a href="{html.escape(to)}">{name}</a>' for name, to in links.items())
+        + "</p>"
+    )
+
+
+def _how_to_start(repository):
+    clone = f"git clone https://github.com/{repository} && cd {repository.partition('/')[2]}\n" if repository else ""
+    where = "" if repository else " in the folder of the course"
+    return (
+        f"You need Linux or macOS, make, and Python 3.11 to 3.14, no GPU, and after the set-up no network. "
+        f"Run{where}:\n\n"
+        f"```bash\n{clone}make lab\n```\n\n"
+        "It sets up once, then opens JupyterLab on the first lesson that you have not finished. What to do on Windows, "
+        "or without make, is in the README."
+    )
