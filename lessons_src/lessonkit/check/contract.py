@@ -96,6 +96,8 @@ def sweep(contract):
             tries = [{name: chance.choice(factors[name]) for name in names} | dict(pair) for _ in range(20)]
             cases.append(max(tries, key=lambda case: len(pairs(case) & left)))
             left -= pairs(cases[-1])
+    if contract.gradient == 2:  # a second derivative takes three choices at once: each number of axes, each size once
+        cases += [cases[0] | {name: i} for name in ("front axes", *contract.axes()) for i in factors.get(name, ())[1:]]
     if contract.empty:  # it says nothing of the other factors: cases of its own
         cases += [cases[0] | {"rows": 0, "front axes": rank} for rank in (1, 3)]
     return [probe_of(contract, case) for case in cases]
@@ -128,7 +130,8 @@ def _plainer(contract, case, fails):
                 break
     matters = {name: case[name] for name, choices in factors.items() if case[name] != choices[0]}
     words = [f"{name} = {str(choice).removeprefix('torch.')}" for name, choice in matters.items() if name != "options"]
-    words += [f"{name}={value}" for name, value in contract.options[case["options"]].items()]
+    if "options" in matters:
+        words += [f"{name}={value}" for name, value in contract.options[case["options"]].items()]
     return probe_of(contract, case), words
 
 
@@ -317,11 +320,12 @@ def _reference(contract, case, reference, dtype, nudge=0.0):
 
 
 # ---- layers
-def of_a_layer(make, *inputs):
+def of_a_layer(make, *inputs, other=None):
     """Return probes of what every layer promises: it shares nothing, can be copied, and has no moods.
 
     Each compares the layer with itself, so that it does not matter how a layer is written.
     make: the class -> a layer. It is tried in float64. inputs: tensors that go in.
+    other: the class -> a layer with other options, where there are any.
     """
 
     def fresh(cls, seed=21):
@@ -336,7 +340,7 @@ def of_a_layer(make, *inputs):
 
     def after_another(cls):
         layer = fresh(cls)
-        fresh(cls, 31)(*given(3.0))
+        filled((other or make)(cls).double(), 31)(*given(3.0))
         seen = {"the output": _like(layer(*given()), alone(cls))}
         own = not list(layer.parameters()) or _like(alone(cls, 31), alone(cls)) != _GOOD
         return seen | {"the parameters that it uses": "its own" if own else "those of all layers"}

@@ -776,7 +776,10 @@ _MODULE_STAGES = [
     *_DIGITS_STAGES,
     *(([probe], "the other number types") for probe in _PRECISION_PROBES),
     (_PLACE_PROBES + _EXCHANGE_PROBES, "exchange with PyTorch"),
-    ([*of_a_layer(*_OFFERED), same_in_eval(*_OFFERED)], "copies, modes, frozen parameters"),
+    (
+        [*of_a_layer(*_OFFERED, other=lambda cls: cls(5, eps=0.5)), same_in_eval(*_OFFERED)],
+        "copies, modes, frozen parameters",
+    ),
 ]
 _MODULE_CONTRACT = Contract(
     {"x": "... E D"},

@@ -678,7 +678,7 @@ _LAYER_STAGES = [
     ([Probe("a batch of one", _run_one)], "the rest"),
     ([Probe("track_running_stats=False", _run_untracked)], "the rest"),
     (_OTHER_PROBES, "the rest"),
-    (of_a_layer(lambda cls: cls(4), _MATRIX), "the rest"),
+    (of_a_layer(lambda cls: cls(4), _MATRIX, other=lambda cls: cls(4, 0.5, 0.9)), "the rest"),
 ]
 _LAYER = Contract(
     {"x": "B C T"},

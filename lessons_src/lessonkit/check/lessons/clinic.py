@@ -885,7 +885,7 @@ _TRAIL_STAGES = [
         "",
     ),
     ([call_layer("six tokens after a call with four", _used, _unlike, {})], ""),
-    ([*of_a_layer(_new_trail, _unlike), same_in_eval(_new_trail, _unlike)], ""),
+    ([*of_a_layer(_new_trail, _unlike, other=lambda cls: cls(5, 0.2, 0.1)), same_in_eval(_new_trail, _unlike)], ""),
 ]
 _TRAIL_CONTRACT = Contract(
     {"x": "... T D"},

@@ -370,7 +370,11 @@ _FORMULA = known(
 
 def rms_norm_module(answer):
     """Check a class like nn.RMSNorm(normalized_shape, eps=None, elementwise_affine=True, device, dtype) (lesson 8)."""
-    layer = [Probe("a fresh layer", _parameters), *of_a_layer(*_OFFERED), same_in_eval(*_OFFERED)]
+    layer = [
+        Probe("a fresh layer", _parameters),
+        *of_a_layer(*_OFFERED, other=lambda cls: cls(5, eps=0.5)),
+        same_in_eval(*_OFFERED),
+    ]
     stages = [(probes, "") for probes in (_FLOAT64_PROBES, _OTHER_TYPES_PROBES, layer)]
     tried = "one and two axes, no gain, eps given, 0 and None, four number types, gradients"
     how = {"kind": "class", "contract": _RMS_CONTRACT, "by_hand": ("rms_norm", "layer_norm")}
