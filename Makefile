@@ -66,7 +66,7 @@ check: $(READY)
 	@"$(RUN)" -m coursebuild --check $(LESSON)
 	@"$(RUN)" -m ruff check $(LINTED)
 	@"$(RUN)" -m ruff format --check --quiet $(LINTED)
-	@"$(RUN)" -m pytest -q $(WORKERS) -m "not trains" $(if $(LESSON),--lesson $(LESSON) $(OF_LESSON),$(or $(ARGS),tests))
+	@"$(RUN)" -m pytest -q -m "not trains" $(if $(LESSON),--lesson $(LESSON) $(OF_LESSON),$(WORKERS) $(or $(ARGS),tests))
 
 # A lesson is three files, and these tests are about it.
 OF_LESSON := tests/test_lessons.py tests/test_checks.py teaching/tests/test_plan.py
