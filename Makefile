@@ -66,9 +66,10 @@ check: $(READY)
 	@"$(RUN)" -m coursebuild --check $(LESSON)
 	@"$(RUN)" -m ruff check $(LINTED)
 	@"$(RUN)" -m ruff format --check --quiet $(LINTED)
-	@"$(RUN)" -m pytest -q -m "not trains" $(if $(LESSON),--lesson $(LESSON) tests/test_lessons.py tests/test_checks.py teaching/tests/test_plan.py,$(WORKERS) $(or $(ARGS),tests))
+	@"$(RUN)" -m pytest -q -m "not trains" $(if $(LESSON),--lesson $(LESSON) $(OF_LESSON),$(WORKERS) $(or $(ARGS),tests))
 
-# A lesson is three files.
+# A lesson is three files, and these tests are about it.
+OF_LESSON := tests/test_lessons.py tests/test_checks.py teaching/tests/test_plan.py
 SOURCE = $(wildcard lessons_src/lessons/$(LESSON)_*.py)
 NAME = $(SOURCE:lessons_src/lessons/$(LESSON)_%.py=%)
 LINTED = $(if $(LESSON),$(SOURCE) lessons_src/lessonkit/check/lessons/$(NAME).py tests/banks/$(NAME).py,.)
