@@ -297,6 +297,6 @@ def test_what_is_reached_from_name_to_name():
 def test_a_lesson_depends_on_the_part_of_the_builder_that_makes_notebooks():
     second = read(SOURCES[1])
     used = {path.name for path in digest.depends(second) if path.parent.name == "coursebuild"}
-    assert {"editions.py", "kernel.py", "outputs.py", "source.py", "digest.py", "syntax.py"} <= used
+    assert {"editions.py", "kernel.py", "outputs.py", "source.py", "digest.py"} <= used
     assert not {"command.py", "stale.py", "records.py", "sources.py", "manifest.py"} & used
     assert ROOT / f"lessons_src/lessonkit/check/lessons/{second.module}.py" in digest.depends(second)

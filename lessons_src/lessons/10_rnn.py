@@ -233,7 +233,7 @@ back = {
 for s, found in back.items():
     for place in PLACES:
         power = found[place][:, -1].mean().item()
-        # What explodes also enlarges the rounding of each step, which differs from processor to processor.
+        # What explodes also enlarges each step's rounding, which differs between processors.
         size = f"10^{power:.0f}" if power < 5 else f"over 10^{power // 5 * 5:.0f}"
         print(f"s = {s}, {place:14}: {size} arrives")
 

@@ -276,7 +276,7 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
         "**Then.** The batch is normalized with the biased variance",
         "**Exercise 6.2** ●●●○○ `RunningStatistics`, 6 min. A running mean and a running variance of C channels",
         "#6.3-What-evaluation-uses-instead)",
-        "- If the check says “the biased variance goes into the buffer.",
+        "- If the check says “the biased variance goes into the buffer",
         "**Predict 6.5.**",
         "**Open.** In training and in evaluation two different functions run.",
         "**Predict 6.6.**",
