@@ -87,7 +87,7 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     Returns a contiguous tensor of x's shape and dtype. Half precision is computed in float32
     and rounded once, at the end; float64 stays float64. Rows are centered twice (once, as in
     PyTorch, passes too). Can be differentiated twice and mapped by torch.func.vmap.
-    Raises an error (given) for what F.layer_norm refuses, an int aside.
+    Sizes, shapes and number types that do not fit raise an error (given).
     """
     sizes = _sizes(normalized_shape)
     _check_inputs(x, sizes, weight, bias)

@@ -11,7 +11,7 @@ import torch
 def layer_norm_backward(dy, x, mean, rstd, weight):
     """The backward pass of LayerNorm over the last axis.
 
-    dy: (..., D) gradient of the loss by the output. x: (..., D) the input.
+    dy: (..., D) gradient of the loss by the output. x: (..., D) the input, also a single row.
     mean, rstd: (..., 1) statistics of x, rstd = 1 / sqrt(var + eps). weight: (D,) the gain.
     Returns (dx, dweight, dbias) of shapes (..., D), (D,), (D,).
     Only tensor operations, none in place: autograd must be able to differentiate the result
@@ -29,7 +29,7 @@ class LayerNormFunction(torch.autograd.Function):
     """LayerNorm over the last axis, with a backward pass that may be differentiated again.
 
     LayerNormFunction.apply(x, weight, bias, eps): x (..., D); weight, bias (D,); eps a float.
-    Returns (..., D).
+    Returns (..., D). Any of the three tensors may need a gradient, or none.
     It keeps x and weight, and nothing else of x's size.
     """
 

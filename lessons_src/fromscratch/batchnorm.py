@@ -11,7 +11,7 @@ import torch
 def channel_stats(x):
     """Return the mean and the biased variance of each channel of x.
 
-    x: (B, C) or (B, C, T) float tensor; the channels are axis 1. It stays as it is.
+    x: (B, C) or (B, C, T), float32 or float64; the channels are axis 1. It stays as it is.
     Returns (mean, var), both of shape (C,) and of x's dtype: over all axes but axis 1, divided
     by the number of entries. Gradients flow through both. A large mean costs var no digits.
     """

@@ -78,10 +78,10 @@ def standardize(value, near, rest, rstd):
 def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
     """LayerNorm of the rows start, …, stop - 1, written into y, mean and rstd.
 
-    x, y: (rows, D), NumPy arrays of one dtype; weight, bias: (D,).
+    x, y: (rows, D), NumPy arrays, both float32 or both float64; weight, bias: (D,).
     mean: (rows,), float64; rstd: (rows,), 1 / sqrt(var + eps).
-    One number at a time: x[r, i], read at most three times; y[r, i] is written once. Each row
-    is finished before the next is begun. x stays as it is.
+    One number at a time: x[r, i], read at most three times; y[r, i], written once. Each row is
+    finished before the next is begun, in one thread. The inputs stay as they are.
     Write the mean as np.float64(near) + rest: two float32 would round it.
     """
     D = x.shape[1]
@@ -106,11 +106,11 @@ def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
 def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     """Gradients of the rows start, …, stop - 1: into dx, and into the sums of each row's block.
 
-    dy, x, dx: (rows, D) of one dtype; mean: (rows,) float64; rstd: (rows,); weight: (D,).
-    dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what they hold in number
+    dy, x, dx: (rows, D), all float32 or all float64; mean: (rows,), float64; rstd: (rows,).
+    weight: (D,); dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what they hold in number
         r // ROWS_A_BLOCK, here called block.
-    One number at a time: x[r, i], read at most three times; dx[r, i] is written once. Each row
-    is finished before the next is begun. scale is rstd[r], looked up once for the row.
+    One number at a time: x[r, i], read at most three times; dx[r, i], written once. Each row is
+    finished before the next is begun, in one thread. The inputs stay as they are.
     """
     D = x.shape[1]
     number = x.dtype.type
