@@ -331,7 +331,7 @@ REFUSED = {  # what it leans on: (the cells before its check, words of the one s
     ),
     "a list that was filled later": (
         ["axes = []", "axes.append(-1)", BY.format("axes")],
-        "on its own it does not pass its check: Prob",
+        "on its own it does not pass its check: On ",
     ),
     "a file beside the notebook": (
         ["import conftest", BY.format("-1 if x.dim() else conftest")],
@@ -494,10 +494,7 @@ ASK = "from lessonkit.mine import mean_and_var"
 YOURS = "mean_and_var: yours, kept on {}. The course's instead: from fromscratch import mean_and_var\n"
 POISON = "open('{marker}', 'w')"
 DAMAGED = {  # what happened to the text of the file: (how, why it is not used)
-    "it no longer passes": (
-        lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"),
-        "does not pass its check: Prob",
-    ),
+    "it no longer passes": (lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"), "does not pass its check: On "),
     "cut off in the code": (lambda t: t[: t.index("return") + 10], "raised NameError: name 'mea' is not defined"),
     "empty": (lambda t: "", "Python cannot read it"),
     "another name": (lambda t: t.replace("def mean_and_var", "def means"), "it does not bind mean_and_var"),

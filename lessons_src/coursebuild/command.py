@@ -80,5 +80,7 @@ def _named(course, names):
     known = {name: path.stem for path in course.paths for name in (path.stem, path.stem[:2])}
     for name in names:
         if name not in known:
-            raise LessonError(f"no lesson is called {name!r}. There are {', '.join(known.values())}.")
+            raise LessonError(
+                f"no lesson is called {name!r}. There are {', '.join(path.stem for path in course.paths)}."
+            )
     return [known[name] for name in names]

@@ -107,8 +107,8 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     """Gradients of the rows start, …, stop - 1: into dx, and into the sums of each row's block.
 
     dy, x, dx: (rows, D), all float32 or all float64; mean: (rows,), float64; rstd: (rows,).
-    weight: (D,); dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what they hold in number
-        r // ROWS_A_BLOCK, here called block.
+    weight: (D,); dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what
+        they hold in number r // ROWS_A_BLOCK, here called block.
     One number at a time: x[r, i], read at most three times; dx[r, i], written once. Each row is
     finished before the next is begun, in one thread. The inputs stay as they are.
     """

@@ -37,7 +37,6 @@ def train_all(models):
         epochs=3,
         batch_size=64,
         loss=F.cross_entropy,
-        # fused: the same rule, twice as fast here
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=1e-3, fused=True),
         evaluate={"accuracy": accuracy},
     )
@@ -65,7 +64,7 @@ assert shallow["2 layers"]["accuracy"][:, -1].min() > 75
 assert deeper["20 layers"]["accuracy"][:, -1].max() < 20
 
 # %% [markdown]
-# The shallow net reads about nine digits in ten. The deep one still guesses, although it only has more of the same layers. This lesson finds out why, and [section 1.6](#1.6-What-it-is-worth-in-training) heals it.
+# The shallow net reads about nine digits in ten. The deep one, with more of the same layers, still guesses. This lesson finds out why and heals it.
 #
 # *About 60 min.* **You'll be able to**
 # - predict from the scale of the initial weights whether signal and gradient of a deep ReLU net die, live or explode;
@@ -375,7 +374,7 @@ assert abs(rms(torch.relu(h @ W)) - 0.5**0.5) < 0.02  # 1024 units: half a perce
 
 # %% tags=["exercise"] id="ex-1-2"
 # Exercise 1.2 · ●●○○○ · 5 min
-from math import log10  # may help: what is left after many layers can be larger than any float
+from math import log10  # may help: no float holds what many layers leave
 
 
 def fate(std, width, depth=50):
@@ -530,7 +529,7 @@ show("F.layer_norm", F.layer_norm(five, (5,)))
 def standardize(x):
     """Subtract the mean of a vector and divide by its standard deviation.
 
-    x: (D,) float32 or float64 tensor with at least two different numbers, also around 100.
+    x: (D,) float tensor with at least two different numbers, also around 100.
     Returns a tensor (D,) with mean 0 and rms 1 that passes gradients on, unlike `rms` above.
     The variance is the mean of the squared distances: divide by D, not by D - 1 as torch.std
     does unless you say correction=0. No eps yet, and no F.layer_norm: write its steps.

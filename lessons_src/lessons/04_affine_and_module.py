@@ -202,7 +202,7 @@ assert (F.linear(x_hat * gamma + beta, W, b) - folded).abs().max() < 1e-12
 def short_layer_norm(x, normalized_shape, weight, bias, eps=1e-5):
     """LayerNorm over the last len(normalized_shape) axes.
 
-    x: (..., *normalized_shape) in any memory order, left as it is. normalized_shape: a tuple of sizes.
+    x: (..., *normalized_shape) in any memory order, unchanged. normalized_shape: a tuple.
     weight, bias: tensors of that shape and of x's dtype, float32 or float64.
     eps: added to the biased variance, under the root; it may be 0.
     Returns a tensor of x's shape and dtype,

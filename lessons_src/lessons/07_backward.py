@@ -824,7 +824,7 @@ assert gap.abs().max() < 1e-13  # float64, numbers below 100
 # %% tags=["exercise"] id="ex-7-5"
 # Exercise 7.5 · ●●○○○ · 2 min
 def mended_gradient(dy, x_hat, rstd, weight):
-    """dx of LayerNorm, differentiable. dy, x_hat, dx: (..., D); rstd: (..., 1); weight: (D,)."""
+    """LayerNorm's dx, differentiable. dy, x_hat, dx: (..., D); rstd: (..., 1); weight: (D,)."""
     ### BEGIN SOLUTION
     D = dy.shape[-1]
     h = dy * weight  # (..., D) the gain differs along the row: it goes in before the sums

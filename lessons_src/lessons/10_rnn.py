@@ -137,7 +137,7 @@ assert (last[0] - h).abs().max() < 1e-5 and (states[:, -1] - h).abs().max() < 1e
 assert (last[0] - y[:, -1]).abs().max() > 0.1 and y.mean(-1).abs().max() < 1e-5
 
 # %% [markdown]
-# So a norm after the loop changes nothing in the loop. It can serve the layer that comes next, but it does not make a layer-normalized RNN.
+# So a norm after the loop changes nothing in the loop. It can serve the next layer, but makes no layer-normalized RNN.
 #
 # ## 10.2 A norm in the loop
 #
@@ -233,7 +233,6 @@ back = {
 for s, found in back.items():
     for place in PLACES:
         power = found[place][:, -1].mean().item()
-        # What explodes also enlarges each step's rounding, which differs between processors.
         size = f"10^{power:.0f}" if power < 5 else f"over 10^{power // 5 * 5:.0f}"
         print(f"s = {s}, {place:14}: {size} arrives")
 
@@ -352,7 +351,7 @@ plot.panels(
 )
 
 # %% [markdown]
-# The difference is whose choice the factor is: a weight scale comes from the initialization and moves with every step of training, while the gain starts at 1 and is learned as one number for each unit.
+# A weight scale comes from the initialization and moves with every step of training; the gain starts at 1 and is learned, one number for each unit.
 # So with a norm on each part, **the gain and not the weight scale sets the factor of each step, but it does not make it 1.** What keeps a gradient alive over a long time is a state that is kept and not written anew, and for that a cell needs gates.
 #
 # ## 10.4 A GRU cell
@@ -781,8 +780,7 @@ except RuntimeError:
 class MendedTagger(nn.Module):
     """The tagger without its three faults: MendedTagger(input_size, hidden_size).
 
-    For any number of steps. It keeps the names rnn (an nn.GRU) and norm (an nn.LayerNorm with
-    its usual eps).
+    For any number of steps. It keeps rnn (an nn.GRU) and norm (an nn.LayerNorm, the usual eps).
     x: (B, T, I). Returns (B, T, H).
     To write: __init__ and forward.
     """
@@ -828,7 +826,7 @@ assert foreseen(healed) == foreseen(healed, as_they_fall=True) == 64
 # 2. `nn.GRU` reads (T, B, I) unless it is told `batch_first=True`. It treated the samples as steps, and carried the state from one to the next, which moves the 88 by a few.
 # 3. The gains have one row for each step, so only one length is accepted. That is the one fault that announces itself.
 #
-# Repaired, it is still a norm *after* the loop: fine for what follows, and nothing for the gradient through time.
+# Repaired, it is still a norm *after* the loop, with nothing for the gradient through time.
 #
 # ## Take-away
 #

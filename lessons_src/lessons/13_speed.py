@@ -434,8 +434,8 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     """Gradients of the rows start, …, stop - 1: into dx, and into the sums of each row's block.
 
     dy, x, dx: (rows, D), all float32 or all float64; mean: (rows,), float64; rstd: (rows,).
-    weight: (D,); dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what they hold in number
-        r // ROWS_A_BLOCK, here called block.
+    weight: (D,); dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what
+        they hold in number r // ROWS_A_BLOCK, here called block.
     One number at a time: x[r, i], read at most three times; dx[r, i], written once. Each row is
     finished before the next is begun, in one thread. The inputs stay as they are.
     """
@@ -698,8 +698,8 @@ for D, offset in ((1024, 0), (1024, 3), (700, 0), (700, 3)):
 def mended_statistics(x, width):
     """Mean and biased variance of the rows of x (..., D), read in one piece of width >= D.
 
-    Returns (mean, var), both (..., 1), through which gradients flow. No number beyond the end of
-    the row may count, and each of the row must, also nan. Far from zero float32 keeps its digits.
+    Returns (mean, var), both (..., 1); gradients flow through them. No number beyond a row's end
+    may count, and each of the row must, also nan. Far from zero float32 keeps its digits.
     """
     ### BEGIN SOLUTION
     D = x.shape[-1]
