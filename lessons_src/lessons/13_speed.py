@@ -698,8 +698,8 @@ for D, offset in ((1024, 0), (1024, 3), (700, 0), (700, 3)):
 def mended_statistics(x, width):
     """Mean and biased variance of the rows of x (..., D), read in one piece of width >= D.
 
-    Returns (mean, var), both (..., 1); gradients flow through them. No number beyond a row's end
-    may count, and each of the row must, also nan. Far from zero float32 keeps its digits.
+    Returns (mean, var), both (..., 1); gradients flow through. No number beyond a row's end may
+    count, and each of the row must, also nan. Far from zero float32 keeps its digits.
     """
     ### BEGIN SOLUTION
     D = x.shape[-1]
