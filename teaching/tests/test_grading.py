@@ -12,6 +12,7 @@ import time
 import pytest
 
 from coursebuild.source import ROOT
+from lessonkit import program
 from teaching import material
 from teaching.grading import feedback, lesson, marking, submission, suspect
 from teaching.grading.__main__ import main
@@ -52,13 +53,13 @@ def test_every_exercise_has_points_a_check_and_all_that_it_reads(stem):
     for exercise in found.exercises.values():
         assert 1 <= exercise.difficulty <= 5 and exercise.checks
         before = {name for statement in found.before(exercise) for name in statement.binds}
-        needs = lesson.names(exercise.solved)[0] & before
-        given = {name for text in found.context(exercise, needs) for name in lesson.names(text)[1]}
+        needs = program.names(exercise.solved)[0] & before
+        given = {name for text in found.context(exercise, needs) for name in program.names(text)[1]}
         assert needs <= given
 
 
 def test_an_exercise_gets_the_course_s_answers_to_earlier_ones():
-    texts = six().context(six().exercises["6.3"], lesson.names(six().exercises["6.3"].solved)[0])
+    texts = six().context(six().exercises["6.3"], program.names(six().exercises["6.3"].solved)[0])
     assert [text.split("(")[0] for text in texts if text.startswith(("def", "class"))] == [
         "def channel_stats",
         "class RunningStatistics",

@@ -68,7 +68,7 @@ class Prepared:
             self.right.append(eval(expression, solved))
             with listening() as heard, contextlib.redirect_stdout(io.StringIO()):
                 self.functions[-1](self.right[-1])
-            plain = [mistake.answer for mistake in dict.fromkeys(heard) if not mistake.shares]
+            plain = [mistake.answer for mistake in dict.fromkeys(heard)]
             self.wrong.append([None, *plain[:CONTROLS], *plain[CONTROLS:][-CONTROLS:]])
 
 
