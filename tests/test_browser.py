@@ -226,7 +226,7 @@ def test_a_wrong_and_a_right_answer_are_typed(notebook):
     (check,) = [id for id, cell in notebook.cells().items() if cell["source"] == "check.normalize(normalize)"]
     notebook.replace("ex-3-1", wrong)
     told = notebook.run(check)
-    assert told.startswith("Not yet") and "under the root" in told, told
+    assert told.startswith("Not yet") and "eps is added to the quotient" in told, told
     shown = notebook.go_to(check)
     assert shown.locator(".lesson-error").is_visible()
     assert shown.locator("[data-mime-type='application/vnd.jupyter.stderr']").is_hidden(), "on pink, below its box"
