@@ -36,13 +36,6 @@ def _unlike(seed, *shape):
     return draw(seed, *shape) * scale + scale**2
 
 
-def _with_outlier(seed, *shape):
-    """Numbers and one of 30 in the last row, which is beyond three deviations."""
-    x = draw(seed, *shape)
-    x.view(-1)[-2] = 30
-    return x
-
-
 _GROUP_VALUES = [
     _grouped("a (2, 6, 5) tensor and 2 groups", _unlike(31, 2, 6, 5), 2),
     _grouped("a (2, 6, 4, 3) tensor and 3 groups", _unlike(32, 2, 6, 4, 3), 3),
