@@ -166,7 +166,7 @@ check.words_moved(words)
 # </details>
 
 # %% tags=["hide-input"]
-plot.trips(
+plot.memory_traffic(
     {
         "line by line": [
             ("mean(x)", ["x"], []),
