@@ -79,8 +79,8 @@ def test_a_name_that_two_lessons_export_stops_both_and_names_both(three, capsys)
     root, calls = three
     edit(root / "lessons_src/lessons/03_three.py", "late = 1", "early = 1")
     assert command.main([], root) == 1 and calls == ["02_two"]
-    said = capsys.readouterr().err
-    assert said == (
+    output = capsys.readouterr().err
+    assert output == (
         "lessons_src/lessons/03_three.py:5: 'early' is exported by lesson 01 already (lessons_src/lessons/01_one.py:3)."
         " Rename one of them.\n"
     )
@@ -144,9 +144,9 @@ def test_what_is_over_the_budget_is_written_and_fails_in_ci(what, timed, capsys,
     root = timed(solutions, learner)
     assert command.main([], root) == 1
     out, err = capsys.readouterr()
-    found = [text for text in err.splitlines() if words in text]
-    assert len(found) == 1 and found[0].startswith(f"lessons_src/lessons/02_tiny.py:{line}: OVER BUDGET: "), err
-    assert "Make it smaller" in found[0] and "busy machine" in found[0] and "02_tiny: solutions " in out
+    lines = [text for text in err.splitlines() if words in text]
+    assert len(lines) == 1 and lines[0].startswith(f"lessons_src/lessons/02_tiny.py:{line}: OVER BUDGET: "), err
+    assert "Make it smaller" in lines[0] and "busy machine" in lines[0] and "02_tiny: solutions " in out
     assert len(list((root / "notebooks").rglob("02_tiny.ipynb"))) == 2, "the notebooks are right, only slow"
 
 

@@ -185,17 +185,19 @@ VERSIONED = {"layer_norm.pyc", "waves.png", "letter.gz", "letters.zip", "reading
 
 def test_the_corpus_made_again_is_the_one_shipped(make_corpus, tmp_path, monkeypatch, capsys):
     old = json.loads((SOURCE_FOLDER / "file_corpus.json").read_text("utf-8"))
-    made = []
+    commands = []
     for _ in range(2):
         monkeypatch.setattr(sys, "argv", ["make_corpus.py", "--out", str(tmp_path)])
         make_corpus.main()
-        made.append((tmp_path / "file_corpus.json").read_bytes())
-    assert made[0] == made[1]
-    new = json.loads(made[0])
+        commands.append((tmp_path / "file_corpus.json").read_bytes())
+    assert commands[0] == commands[1]
+    new = json.loads(commands[0])
     assert new.keys() == old.keys() and {name for name in new if new[name] != old[name]} <= VERSIONED
     assert sum("base64" in file for file in new.values()) == 17
     sums = (tmp_path / "SHA256SUMS").read_text()
-    assert sums == f"{hashlib.sha256(made[0]).hexdigest()}  file_corpus.json\n" and capsys.readouterr().out == 2 * sums
+    assert (
+        sums == f"{hashlib.sha256(commands[0]).hexdigest()}  file_corpus.json\n" and capsys.readouterr().out == 2 * sums
+    )
 
 
 def test_a_text_is_put_into_the_corpus_and_other_bytes_are_refused(make_corpus, tmp_path, monkeypatch):

@@ -79,10 +79,10 @@ def test_a_layer_is_pytorchs(name, arguments, options, shape, dtype):
         theirs.eps = theirs.eps or torch.finfo(torch.promote_types(dtype, torch.float32)).eps
     x, dy = draw(1, *shape, dtype=dtype), draw(2, *shape, dtype=dtype)
     before = x.clone()
-    found = with_gradients(mine, x, dy, mine.parameters())
+    output = with_gradients(mine, x, dy, mine.parameters())
     exact = with_gradients(theirs, x.double(), dy.double(), theirs.parameters())
-    assert torch.equal(x, before) and [item.dtype for item in found] == [dtype] * len(found)
-    for value, right in zip(found, exact, strict=True):
+    assert torch.equal(x, before) and [item.dtype for item in output] == [dtype] * len(output)
+    for value, right in zip(output, exact, strict=True):
         assert value.shape == right.shape and gap(value, right) < TYPES[dtype]
     if hasattr(mine, "reset_parameters"):
         mine.reset_parameters()
@@ -97,12 +97,12 @@ def test_group_norm_can_be_differentiated_twice_and_mapped():
 
 
 def test_layers_are_made_where_and_as_what_they_are_asked_to_be():
-    made = {"device": "meta", "dtype": torch.float64}
+    options = {"device": "meta", "dtype": torch.float64}
     for layer in (
-        ours.LayerNorm(4, **made),
-        ours.RMSNorm(4, **made),
-        ours.GroupNorm(2, 4, **made),
-        ours.BatchNorm1d(4, **made),
+        ours.LayerNorm(4, **options),
+        ours.RMSNorm(4, **options),
+        ours.GroupNorm(2, 4, **options),
+        ours.BatchNorm1d(4, **options),
     ):
         items = layer.state_dict().values()
         assert {item.device.type for item in items} == {"meta"}
@@ -113,8 +113,8 @@ def test_layers_are_made_where_and_as_what_they_are_asked_to_be():
 def test_the_types_that_may_meet_are_pytorchs():
     x, differ = draw(0, 3, 4), []
     for kinds in itertools.product([*TYPES, torch.int64], [*TYPES, None], [*TYPES, None]):
-        given = x.to(kinds[0]), (4,), *(kind and torch.ones(4, dtype=kind) for kind in kinds[1:])
-        if outcome(ours.layer_norm, *given) != outcome(F.layer_norm, *given):
+        arguments = x.to(kinds[0]), (4,), *(kind and torch.ones(4, dtype=kind) for kind in kinds[1:])
+        if outcome(ours.layer_norm, *arguments) != outcome(F.layer_norm, *arguments):
             differ.append(kinds)
     for kind, parameters in itertools.product(TYPES, TYPES):
         mine, theirs = (home.GroupNorm(2, 4, dtype=parameters) for home in (ours, nn))
@@ -238,11 +238,13 @@ def test_layer_norm_backward_keeps_its_digits_at_any_offset():
     for offset in (0, 1e3, 1e5):
         shapes = (16, 1024), (16, 1024), (1024,), (1024,)
         x, dy, weight, bias = draws(11, *shapes, dtype=torch.float32, offset=offset)
-        given = [item.double().requires_grad_() for item in (x, weight, bias)]
-        exact = torch.autograd.grad(F.layer_norm(given[0], (1024,), *given[1:]), given, dy.double())
+        doubles = [item.double().requires_grad_() for item in (x, weight, bias)]
+        exact = torch.autograd.grad(F.layer_norm(doubles[0], (1024,), *doubles[1:]), doubles, dy.double())
         leaves = [item.requires_grad_() for item in (x, weight, bias)]
-        found = torch.autograd.grad(ours.LayerNormFunction.apply(*leaves, 1e-5), leaves, dy)
-        assert all((a - b).norm() < 4e-7 * b.norm() for a, b in zip(found, exact, strict=True)), offset  # 2^-24 = 6e-8
+        gradients = torch.autograd.grad(ours.LayerNormFunction.apply(*leaves, 1e-5), leaves, dy)
+        assert all((a - b).norm() < 4e-7 * b.norm() for a, b in zip(gradients, exact, strict=True)), (
+            offset
+        )  # 2^-24 = 6e-8
 
 
 def test_vmap_and_jacrev_pass_through_the_function_and_the_norm():
@@ -252,8 +254,8 @@ def test_vmap_and_jacrev_pass_through_the_function_and_the_norm():
         lambda row: ours.layer_norm(row, 5, weight, bias),
         lambda row: ours.LayerNormFunction.apply(row, weight, bias, 1e-5),
     ]
-    right, *found = [torch.func.vmap(torch.func.jacrev(layer))(x) for layer in layers]
-    for jacobian in found:
+    right, *jacobians = [torch.func.vmap(torch.func.jacrev(layer))(x) for layer in layers]
+    for jacobian in jacobians:
         torch.testing.assert_close(jacobian, right, rtol=1e-12, atol=1e-12)
 
 
@@ -280,8 +282,8 @@ def test_the_size_of_a_convolution_over_a_full_grid():
     grid = [tuple(zip(*both, strict=True)) for both in zip(grid, reversed(grid), strict=True)]
     differ = [settings for settings in grid if mine(*settings) != theirs(*settings)]
     assert not differ and len({mine(*settings) for settings in grid}) > 5, f"(L, k, s, p, d): {differ[:5]}"
-    found = ours.conv_output_shape([8, 6], [3, 2], torch.Size([1, 2]))
-    assert found == (6, 3) and type(found) is tuple and ours.conv_output_shape((4, 6, 9), 2) == (3, 5, 8)
+    size = ours.conv_output_shape([8, 6], [3, 2], torch.Size([1, 2]))
+    assert size == (6, 3) and type(size) is tuple and ours.conv_output_shape((4, 6, 9), 2) == (3, 5, 8)
 
 
 @pytest.mark.parametrize("cell", [ours.LayerNormGRUCell, ours.LayerNormLSTMCell])
@@ -307,8 +309,8 @@ def test_a_block_is_pytorchs_with_gradients(place, causal):
         layer.self_attn.in_proj_bias.copy_(block.attend.qkv.bias)
     mask = torch.ones(5, 5, dtype=torch.bool).triu(1) if causal else None
     x, dy = draw(0, 2, 5, 8), draw(3, 2, 5, 8)
-    found = with_gradients(block, x, dy, []), with_gradients(lambda h: layer(h, src_mask=mask), x, dy, [])
-    assert all((a - b).abs().max() < 1e-10 for a, b in zip(*found, strict=True))
+    observed = with_gradients(block, x, dy, []), with_gradients(lambda h: layer(h, src_mask=mask), x, dy, [])
+    assert all((a - b).abs().max() < 1e-10 for a, b in zip(*observed, strict=True))
 
 
 @pytest.mark.parametrize("place", ["pre", "post", None])

@@ -288,23 +288,23 @@ def kernel(tmp_path):
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     """Return {what is special: (what its check printed, {kept name: its module in a new process})}."""
-    said = {}
+    outputs = {}
     for special, cells in ANSWERS.items():
         with learner(tmp_path_factory.mktemp("learner") / "work") as kernel:
-            said[special] = kernel.run(*cells), str(kernel.folder)
-    folders = [folder for _, folder in said.values()]
+            outputs[special] = kernel.run(*cells), str(kernel.folder)
+    folders = [folder for _, folder in outputs.values()]
     done = subprocess.run([sys.executable, "-c", NEW_PROCESS, *folders], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    return {special: (words, found[folder], folder) for special, (words, folder) in said.items()}
+    imported = json.loads(done.stdout.splitlines()[-1])
+    return {special: (words, imported[folder], folder) for special, (words, folder) in outputs.items()}
 
 
 @pytest.mark.parametrize("special", ANSWERS)
 def test_an_answer_in_other_words_is_kept_and_imports_by_itself(kept, special):
-    said, modules, _ = kept[special]
-    right, news = said.splitlines()[0], said.splitlines()[-1]
+    output, modules, _ = kept[special]
+    right, news = output.splitlines()[0], output.splitlines()[-1]
     lesson, name = ("statistics", "mean_and_var") if "mean_and_var" in right else ("affine_and_module", "LayerNorm")
-    assert right.startswith("Right: ") and news == KEPT.format(lesson), said
+    assert right.startswith("Right: ") and news == KEPT.format(lesson), output
     assert name in modules
 
 
@@ -375,9 +375,9 @@ def test_what_the_lesson_gives_and_cannot_be_kept_is_imported_from_the_course(ke
     """Lesson 13's compiled loops go by a setting that looks for a folder on the disk."""
     thirteen = read(SOURCES[12])
     loops = next(blank(thirteen, cell)[1] for cell in thirteen.code("exercise") if "ex-13-2" == cell.id)
-    given = [blank(thirteen, cell)[1] for cell in thirteen.code("export") if cell.line < 330 and cell.id != "ex-13-2"]
+    cells = [blank(thirteen, cell)[1] for cell in thirteen.code("export") if cell.line < 330 and cell.id != "ex-13-2"]
     imports = "import math, os, numba\nimport numpy as np\nfrom pathlib import Path\nfrom numba import njit"
-    assert KEPT.format("speed") in kernel.run(imports, *given, loops, "check.forward_rows(forward_rows)")
+    assert KEPT.format("speed") in kernel.run(imports, *cells, loops, "check.forward_rows(forward_rows)")
     code = kernel.text("speed")
     assert "from fromscratch.speed import LOOPS\n" in code and "pathlib" not in code and "def forward_rows(" in code
 
@@ -463,13 +463,13 @@ def test_the_next_day_one_exercise_is_answered_anew_and_the_other_stays(tmp_path
         )
     with learner(tmp_path / "work") as kernel:
         kernel.run(IMPORTS_OF_ALL, "from lessonkit.mine import layer_norm", GIVEN[0], "from numbers import Integral")
-        said = kernel.run(LAYER, "check.layer_norm_module(LayerNorm)")
-        assert said.splitlines()[1] == KEPT.format("affine_and_module")
+        output = kernel.run(LAYER, "check.layer_norm_module(LayerNorm)")
+        assert output.splitlines()[1] == KEPT.format("affine_and_module")
         text, today = kernel.text("affine_and_module"), datetime.date.today().isoformat()
         assert "4.2, layer_norm: kept on 2026-01-02\n" in text and f"4.3, LayerNorm: kept on {today}\n" in text
         assert "lessonkit" not in body(text) and body(text).count("def layer_norm(") == 1
-        said = kernel.run("from lessonkit.mine import LayerNorm")
-        assert said == f"LayerNorm: yours, kept on {today}. The course's instead: from fromscratch import LayerNorm\n"
+        output = kernel.run("from lessonkit.mine import LayerNorm")
+        assert output == f"LayerNorm: yours, kept on {today}. The course's instead: from fromscratch import LayerNorm\n"
 
 
 def test_two_answers_that_need_one_name_for_two_things_are_told_so(tmp_path):
@@ -479,9 +479,9 @@ def test_two_answers_that_need_one_name_for_two_things_are_told_so(tmp_path):
         first = kernel.text()
     with learner(tmp_path / "work") as kernel:
         kernel.run(IMPORTS_OF_ALL, "def stats(D):\n    return D - 1")
-        said = kernel.run(ERROR, "check.unbiased_error(unbiased_error)").splitlines()
-        assert said[0].startswith("Right: ") and kernel.text() == first
-        assert said[1:] == [
+        lines = kernel.run(ERROR, "check.unbiased_error(unbiased_error)").splitlines()
+        assert lines[0].startswith("Right: ") and kernel.text() == first
+        assert lines[1:] == [
             "It is not kept in work/mine, because your kept answer to exercise 2.1 would no longer pass its check: "
             "both bind stats."
         ]
@@ -514,10 +514,10 @@ def test_a_damaged_file_is_reported_in_one_line_and_not_executed_blindly(what, k
     change, why = DAMAGED[what]
     text = change(kernel.text()).replace("{marker}", str(marker))
     path.write_text(text, encoding="utf-8")
-    (said,) = kernel.run(ASK).splitlines()
+    (message,) = kernel.run(ASK).splitlines()
     start = "mean_and_var: the course's own, from lesson 2. Yours in work/mine/statistics.py is not used, because "
-    assert said.startswith(start) and why in said, said
-    assert said.endswith(" Run exercise 2.1 and its check again, or delete that file.")
+    assert message.startswith(start) and why in message, message
+    assert message.endswith(" Run exercise 2.1 and its check again, or delete that file.")
     assert kernel.shell.user_ns["mean_and_var"] is course_s_own("mean_and_var")
     assert not marker.exists() and path.read_text(encoding="utf-8") == text
 
@@ -544,13 +544,13 @@ def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(
     path = kernel.folder / "mine/statistics.py"
     edited = kernel.text().replace("100 * ", "1e2 * ")
     path.write_text(edited, encoding="utf-8")
-    said = KEPT.format("statistics") + " The edited file that was there is now called statistics.py.edited-"
-    assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == said + "1."
+    message = KEPT.format("statistics") + " The edited file that was there is now called statistics.py.edited-"
+    assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == message + "1."
     assert "1e2 * " in kernel.text() and "(-1,)" in kernel.text()
     assert (path.parent / "statistics.py.edited-1").read_text(encoding="utf-8") == edited
     broken = kernel.text().replace("1e2 * ", "1e3 * ")
     path.write_text(broken, encoding="utf-8")
-    assert kernel.run(MEAN, CHECK).splitlines()[1] == said + "2."
+    assert kernel.run(MEAN, CHECK).splitlines()[1] == message + "2."
     assert "unbiased_error" not in kernel.text()
     assert (path.parent / "statistics.py.edited-2").read_text(encoding="utf-8") == broken
     assert kernel.run(ASK) == YOURS.format(datetime.date.today().isoformat())
@@ -582,7 +582,7 @@ def test_it_is_checked_once_more_when_it_is_kept_in_silence_and_never_again(kern
 
 
 def test_a_layer_from_mine_can_be_copied_converted_subclassed_and_pickled(kept):
-    said, modules, folder = kept["a layer, its function and a base class"]
+    output, modules, folder = kept["a layer, its function and a base class"]
     with learner(Path(folder)):
         from lessonkit.mine import LayerNorm, layer_norm
 
@@ -627,16 +627,16 @@ def test_a_file_in_the_folder_s_place_and_a_fault_of_ours_cost_one_sentence(kern
     assert kernel.run(ASK).startswith("mean_and_var: the course's own")
     (kernel.folder / "mine").unlink()
     monkeypatch.setattr(_saved_answers, "compose", lambda *a: 1 / 0)
-    said = kernel.run(CHECK).splitlines()[1:]
-    assert said == ["It is not kept in work/mine, because keeping it failed (ZeroDivisionError: division by zero)."]
+    lines = kernel.run(CHECK).splitlines()[1:]
+    assert lines == ["It is not kept in work/mine, because keeping it failed (ZeroDivisionError: division by zero)."]
 
 
 def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
     monkeypatch.setattr(_saving, "PATIENCE", 0.05)
     kernel.run(MEAN, CHECK)
     with FileLock(kernel.folder / "mine/.lock"):
-        said = kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1]
-    assert said == (
+        message = kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1]
+    assert message == (
         "It is not kept in work/mine yet, because another notebook is just keeping an answer. Run the check again."
     )
     assert "Kept" in kernel.run(CHECK)
@@ -662,8 +662,8 @@ def test_two_kernels_at_once_lose_and_damage_nothing(tmp_path):
     path, seen = tmp_path / "work/mine/statistics.py", set()
     while any(worker.is_alive() for worker in workers):
         if path.exists():
-            assert (found := _saved_answers.read(path)).whole
-            seen.add(found.text)
+            assert (saved := _saved_answers.read(path)).whole
+            seen.add(saved.text)
     assert [worker.exitcode for worker in workers] == [0, 0] and len(seen) > 2
     assert list(_saved_answers.read(path).entries) == ["mean_and_var", "unbiased_error"]
     assert all(cells[-1] in path.read_text(encoding="utf-8") for cells in texts.values())
@@ -710,8 +710,8 @@ def test_make_lab_tells_kernels_where_the_learner_works(monkeypatch):
     monkeypatch.setattr(os, "execv", lambda program, arguments: None)
     monkeypatch.setattr("subprocess.call", lambda arguments: None)
     monkeypatch.setenv("PYTHONSTARTUP", "")
-    for given, wanted in ((None, str(ROOT / "work")), ("off", "off")):
-        monkeypatch.setenv("LESSON_WORK", given) if given else monkeypatch.delenv("LESSON_WORK")
+    for setting, wanted in ((None, str(ROOT / "work")), ("off", "off")):
+        monkeypatch.setenv("LESSON_WORK", setting) if setting else monkeypatch.delenv("LESSON_WORK")
         lab.main([])
         assert os.environ["LESSON_WORK"] == wanted
 
@@ -719,16 +719,16 @@ def test_make_lab_tells_kernels_where_the_learner_works(monkeypatch):
 # ------------------------------------------------------------------------------------------- real kernels and builds
 
 
-def run_notebook(made, folder, **environment):
+def run_notebook(notebook, folder, **environment):
     """Run a notebook in a kernel that starts in the folder; return {cell id: what it printed or raised}."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LESSON_")}
-    client = NotebookClient(made, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(notebook, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}})
     client.execute(env=clean | environment)
     outputs = {}
-    for cell in made.cells:
+    for cell in notebook.cells:
         for out in cell.get("outputs", []):
-            said = out.get("text", "") if out.output_type == "stream" else out.get("evalue", "")
-            outputs[cell.id] = outputs.get(cell.id, "") + said
+            text = out.get("text", "") if out.output_type == "stream" else out.get("evalue", "")
+            outputs[cell.id] = outputs.get(cell.id, "") + text
     return outputs
 
 
@@ -789,15 +789,17 @@ def test_builds_nbval_and_solutions_never_use_it_whatever_lies_in_work(tmp_path)
     assert command.main(["02"], tmp_path) == 0
     course = "early: the course's own, from lesson 1.\n2\n"
     for path in ("notebooks/02_tiny.ipynb", "notebooks/solutions/02_tiny.ipynb"):
-        made = nbformat.read(tmp_path / path, as_version=4)
+        notebook = nbformat.read(tmp_path / path, as_version=4)
         kit_only = {"PYTHONPATH": str(tmp_path / "lessons_src")}
         if "solutions" in path:
-            assert course in "".join(out.text for cell in made.cells for out in cell.get("outputs", []))
-            assert course in run_notebook(made, work / "solutions", **kit_only).values()
-        assert course in run_notebook(made, tmp_path / "notebooks", **kit_only).values()
-    assert course in run_notebook(made, work, **kit_only, LESSON_WORK="off").values()
-    said = "early: yours, kept on an unknown day, edited since and checked again. "
-    assert any(text.startswith(said) and "poison" in text for text in run_notebook(made, work, **kit_only).values())
+            assert course in "".join(out.text for cell in notebook.cells for out in cell.get("outputs", []))
+            assert course in run_notebook(notebook, work / "solutions", **kit_only).values()
+        assert course in run_notebook(notebook, tmp_path / "notebooks", **kit_only).values()
+    assert course in run_notebook(notebook, work, **kit_only, LESSON_WORK="off").values()
+    message = "early: yours, kept on an unknown day, edited since and checked again. "
+    assert any(
+        text.startswith(message) and "poison" in text for text in run_notebook(notebook, work, **kit_only).values()
+    )
 
 
 # What one learner writes in lesson 4: {exercise: its cells}. The others are answered as in the solutions.
@@ -821,32 +823,32 @@ print(sorted({type(m).__module__ + "." + type(m).__name__ for m in net if isinst
 
 def without_drawing(stem):
     """Return a lesson as its learner gets it, without the cells that only draw, and without lesson 9's training."""
-    made = editions.notebook(next(read(path) for path in SOURCES if path.stem == stem), "learner")
+    notebook = editions.notebook(next(read(path) for path in SOURCES if path.stem == stem), "learner")
     none = re.compile(rf"{re.escape(editions.FOLDED)}\nplot\.|run = trained\(")
-    made.cells = [cell for cell in made.cells if not none.match(cell.source)]
-    return made
+    notebook.cells = [cell for cell in notebook.cells if not none.match(cell.source)]
+    return notebook
 
 
 @pytest.mark.trains
 def test_a_learner_takes_a_layer_in_own_words_from_lesson_4_to_lesson_9(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
-    made, cells = without_drawing("04_affine_and_module"), []
+    notebook, cells = without_drawing("04_affine_and_module"), []
     solved = {cell.id: blank(lesson_4(), cell)[1] for cell in lesson_4().code("exercise")}
-    for cell in made.cells:
+    for cell in notebook.cells:
         sources = IN_OWN_WORDS.get(cell.id, [solved.get(cell.id, cell.source)])
         cells += [
             nbformat.from_dict({**cell, "id": f"{cell.id}-{i}", "source": text}) for i, text in enumerate(sources)
         ]
-    made.cells = cells
-    outputs = run_notebook(made, work, LESSON_WORK=str(work))
-    assert not any(out.output_type == "error" for cell in made.cells for out in cell.get("outputs", []))
+    notebook.cells = cells
+    outputs = run_notebook(notebook, work, LESSON_WORK=str(work))
+    assert not any(out.output_type == "error" for cell in notebook.cells for out in cell.get("outputs", []))
     assert list(_saved_answers.read(work / "mine/affine_and_module.py").entries) == list(
         course.answers()["affine_and_module"]
     )
-    made = without_drawing("09_cnn")
-    stop = next(i for i, cell in enumerate(made.cells) if cell.cell_type == "code" and "made = {" in cell.source)
-    made.cells = [*made.cells[:stop], nbformat.v4.new_code_cell(STEP, id="own")]
-    outputs = run_notebook(made, work, LESSON_WORK=str(work))
+    notebook = without_drawing("09_cnn")
+    stop = next(i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and "made = {" in cell.source)
+    notebook.cells = [*notebook.cells[:stop], nbformat.v4.new_code_cell(STEP, id="own")]
+    outputs = run_notebook(notebook, work, LESSON_WORK=str(work))
     assert any("LayerNorm: yours, kept on " in text for text in outputs.values())
     assert outputs["own"].endswith("['mine.affine_and_module.Normed']\n")

@@ -63,12 +63,12 @@ def test_a_record_is_written_and_loaded_without_a_run(folder, monkeypatch, capfd
 def test_a_record_says_where_it_comes_from_and_nothing_private(folder, monkeypatch):
     record(monkeypatch, lr=0.2)
     text = (folder / "toy.json").read_text()
-    found = json.loads(text)
-    assert list(found) == ["name", "function", "arguments", "seeds", "tolerance", "date", "machine", "results"]
-    assert (found["name"], found["function"], found["arguments"]) == ("toy", "sweep", {"lr": 0.2})
-    assert (found["seeds"], found["tolerance"], len(found["results"])) == ([0, 1, 2], 0.01, 3)
-    assert set(found["machine"]) == {"cpu", "torch", "threads"} and found["machine"]["torch"] == torch.__version__
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"])
+    stored = json.loads(text)
+    assert list(stored) == ["name", "function", "arguments", "seeds", "tolerance", "date", "machine", "results"]
+    assert (stored["name"], stored["function"], stored["arguments"]) == ("toy", "sweep", {"lr": 0.2})
+    assert (stored["seeds"], stored["tolerance"], len(stored["results"])) == ([0, 1, 2], 0.01, 3)
+    assert set(stored["machine"]) == {"cpu", "torch", "threads"} and stored["machine"]["torch"] == torch.__version__
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", stored["date"])
     assert sum('"accuracy"' in line for line in text.splitlines()) == 3, "one line a seed"
     assert str(Path.home()) not in text and str(ROOT) not in text
     assert re.fullmatch(r"recorded on [\d-]{10} \(3 seeds, .+, torch .+\)", runs.note("toy"))
@@ -117,8 +117,8 @@ def test_a_missing_and_a_damaged_record_say_how_to_get_them(folder, monkeypatch)
 def test_rerun_runs_every_seed_and_writes_nothing(folder, monkeypatch, capfd):
     state = torch.random.get_rng_state()
     CALLS.clear()
-    found = runs.load_or_run("toy", sweep, seeds=[5, 7], tolerance=0, rerun=True)
-    assert CALLS == [5, 7] and found["accuracy"].tolist() == [95, 97] and not folder.exists()
+    runs_again = runs.load_or_run("toy", sweep, seeds=[5, 7], tolerance=0, rerun=True)
+    assert CALLS == [5, 7] and runs_again["accuracy"].tolist() == [95, 97] and not folder.exists()
     assert torch.equal(torch.random.get_rng_state(), state) and capfd.readouterr() == ("", "")
 
 

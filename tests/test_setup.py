@@ -94,10 +94,10 @@ def test_args_narrow_a_test_run(checkout, target):
 def written(path, *sources, edition="first"):
     """Write a notebook as the builder leaves one."""
     cells = [nbformat.v4.new_markdown_cell(source) for source in sources]
-    made = nbformat.v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
-    made.metadata["lesson"] = {"cells": edition}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
+    notebook.metadata["lesson"] = {"cells": edition}
     path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(made, path)
+    nbformat.write(notebook, path)
 
 
 @pytest.fixture
@@ -169,8 +169,8 @@ def test_a_notebook_that_is_no_lesson_has_its_name_for_new(course, monkeypatch, 
     monkeypatch.setattr(lab, "older", lambda: ["inventory_a.ipynb", "02_b.ipynb"])
     monkeypatch.setattr(lab, "running", lambda: "somewhere")
     assert lab.main([]) == 0
-    said = capsys.readouterr().out
-    assert "1 new notebook copied" in said and '--new inventory_a"' in said and '--new 02"' in said
+    output = capsys.readouterr().out
+    assert "1 new notebook copied" in output and '--new inventory_a"' in output and '--new 02"' in output
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(course):
@@ -213,9 +213,9 @@ def test_a_new_kernel_says_how_to_come_back_before_anything_is_imported(tmp_path
     notebook.cells.append(nbformat.v4.new_code_cell("print(1 + 1)"))
     client = NotebookClient(notebook, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}})
     client.execute(env=os.environ | {"PYTHONSTARTUP": str(lab.SETTINGS / "startup.py")})
-    (said,), (fine,) = (cell.outputs for cell in notebook.cells)
-    assert said.traceback[0].startswith("`check` is not known: this kernel is new")
-    assert "Run up to Selected Cell" in said.traceback[1] and len(said.traceback) == 2
+    (message,), (fine,) = (cell.outputs for cell in notebook.cells)
+    assert message.traceback[0].startswith("`check` is not known: this kernel is new")
+    assert "Run up to Selected Cell" in message.traceback[1] and len(message.traceback) == 2
     assert fine.text == "2\n"
 
 

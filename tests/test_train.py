@@ -58,8 +58,8 @@ def batches_seen(make, seeds, **changes):
     return seen
 
 
-def equal(one, other):
-    return len(one) == len(other) and all(map(torch.equal, one, other))
+def equal(first, second):
+    return len(first) == len(second) and all(map(torch.equal, first, second))
 
 
 def hungry():
@@ -201,7 +201,7 @@ def test_training_in_train_and_evaluation_in_eval_without_gradients():
 class Exploding(nn.Module):
     """Gives nan from its fifth training step on, with the second seed only."""
 
-    made = 0
+    count = 0
 
     def __init__(self):
         super().__init__()
