@@ -6,8 +6,6 @@ import importlib
 import io
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -148,20 +146,6 @@ def test_it_is_switched_off(word, nobody, tmp_path):
 # ------------------------------------------------------------------------------------------------------ time and lines
 
 
-def test_a_long_pause_counts_ten_minutes(monkeypatch):
-    now = [1000.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    clock = attempts._Clock()
-    clock.end_cell(1005)  # the first cell took 5 s
-    clock.start_cell(1065)
-    clock.end_cell(1070)
-    clock.start_cell(1070 + 3600)
-    assert (clock.before, clock.pause, clock.read(4675)) == (70, 3600, 70 + 600 + 5)
-    clock.end_cell(4670 + 1200)
-    clock.start_cell(4670 + 1201)
-    assert clock.before == 70 + 600 + 1200, "a cell that runs for long counts in full"
-
-
 def test_every_cause_can_be_read_from_a_log(tmp_path):
     """A log may have been written by anybody, so what is no plain sentence is left out."""
     lessons = [
@@ -196,15 +180,6 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
             attempts.append("/dev/full", "three")
 
 
-def test_kernels_at_once_do_not_mix_their_lines(tmp_path):
-    program = "import sys; from pathlib import Path; from lessonkit import attempts\n"
-    program += "for n in range(400): attempts.append(Path(sys.argv[1]), sys.argv[2] * 300 + str(n))"
-    running = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "log"), name]) for name in "abc"]
-    assert [process.wait() for process in running] == [0, 0, 0]
-    texts = [text for text in (tmp_path / "log").read_text().split("\n") if text]
-    assert sorted(texts) == sorted(name * 300 + str(n) for name in "abc" for n in range(400))
-
-
 @pytest.mark.parametrize(
     "bad",
     [
@@ -235,15 +210,6 @@ def test_a_damaged_line_is_counted_and_the_others_are_read(bad, tmp_path):
     logged, notes = read(path)
     assert len(logged) == 2 and all(isinstance(attempt, Attempt) for attempt in logged)
     assert notes == ([f"{path}: 1 line is damaged and left out; the others count."] if bad else [])
-
-
-def test_lines_of_a_newer_edition_and_files_that_are_none_are_named(tmp_path):
-    path = tmp_path / attempts.FILE
-    assert read(path) == ([], [])
-    path.write_text(f"{line(v=3, more='?')}\n{line(v=3)}\n{line(more='?')}\n")
-    logged, (note,) = read(path)
-    assert len(logged) == 1 and "2 lines are of a newer edition and left out. Update the course" in note
-    assert "cannot be read (Is a directory)" in read(tmp_path)[1][0]
 
 
 # ---------------------------------------------------------------------------------------------------------- the report

@@ -191,25 +191,6 @@ def test_refused_is_what_nbval_compares(pair, apart, running):
         editions.build(read)
 
 
-LINE = nbformat.v4.new_output("stream", name="stdout", text="1\n")
-
-
-def test_where_nothing_is_compared_there_is_no_run_with_other_kernels(running, capsys):
-    read, runs = running(["nbval-ignore-output"], [LINE], [])
-    editions.build(read)
-    assert runs == [{}, {}] and "other kernels" not in capsys.readouterr().out, "solutions and learner edition"
-    read, runs = running([], [LINE], [LINE])
-    editions.build(read)
-    assert runs == [{}, execution.OTHER_PROCESSOR, {}] and "; with other kernels 0." in capsys.readouterr().out
-
-
-def test_an_error_with_other_kernels_alone_names_them(running):
-    error = nbformat.v4.new_output("error", ename="ValueError", evalue="2", traceback=[])
-    read, _ = running([], [LINE], [error])
-    with pytest.raises(source.LessonError, match="raises with ATEN_CPU_CAPABILITY=default .* ValueError: 2"):
-        editions.build(read)
-
-
 # ------------------------------------------------------------------------------------------------------ what is built
 
 RICH = '''# %% [markdown]
@@ -560,13 +541,6 @@ def test_metadata_is_fixed(notebooks):
             assert not cell.source.endswith("\n")
 
 
-def test_ids_are_fixed_and_the_same_in_both_editions(notebooks):
-    ids = [c.id for c in notebooks["learner"].cells]
-    assert ids == [c.id for c in notebooks["solutions"].cells] and len(set(ids)) == len(ids)
-    assert ids[2:4] == ["card-2-1", "ex-2-1"] and ids[-2:] == ["how-far", "what-next"]
-    assert ids[-3] == ids[-4] + "-2"  # two cells with the same text
-
-
 def test_links_lead_out_of_the_deeper_folder(notebooks):
     learner, solutions = (notebooks[edition].cells[0].source for edition in ("learner", "solutions"))
     assert solutions == learner.replace("../", "../../")
@@ -817,13 +791,3 @@ def test_an_edited_notebook_is_not_overwritten(how, path, tiny, capsys):
         assert output.startswith(f"{path}: its cells are not those that coursebuild wrote, so it is not overwritten. ")
         assert f"cp {path} work/mine_02_tiny.ipynb" in output and "lessons_src/lessons" in output
         assert (tiny / path).read_bytes() == before
-
-
-def test_a_notebook_that_was_only_run_or_saved_again_counts_as_ours(tiny):
-    def saved(notebook):
-        for cell in notebook["cells"]:
-            cell["source"] = cell["source"].splitlines(keepends=True)
-        notebook["metadata"]["language_info"]["version"] = "3.13"
-
-    edit_json(tiny / BOTH[0], saved)
-    editions.refuse_edited(tiny / BOTH[0], tiny)

@@ -6,7 +6,6 @@ import platform
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -159,12 +158,6 @@ def test_large_tensors_of_whole_pieces_are_written_past_the_caches(rows, D, past
     assert kernels == ["forward_past_caches" if past else "forward_rows"]
 
 
-@pytest.mark.parametrize("shift, right", [(0, True), (16, True), (8, False), (1, False)])
-def test_only_whole_cache_lines_go_past_the_caches(shift, right):
-    memory = torch.empty(lesson.LARGE + 16)
-    assert lesson._goes_past(memory[shift : shift + lesson.LARGE].view(-1, 64)) is right
-
-
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="looks for instructions of x86 processors")
 def test_the_compiler_writes_non_temporal_stores_a_fence_and_prefetches():
     kernel = lesson.forward_past_caches.py_func
@@ -226,22 +219,6 @@ def test_sums_begin_with_0_and_every_block_counts_once(rows, D, count, two_threa
         dweight, dbias = torch.full((2, D), torch.nan).double()
         lesson.on_rows(kernel, rows, dy, x, mean, rstd, weight, dx, sums[0], sums[1], dweight, dbias)
         agree((dweight, dbias), ((dy * x_hat).sum(0), dy.sum(0)), 1e-10)
-
-
-def test_several_python_threads_at_once(two_threads):
-    arguments = draws(11, (2048, 64), (2048, 64), (64,), (64,), dtype=torch.float32)
-    right, wrong = everything(fused_layer_norm, *arguments), []
-
-    def work():
-        for _ in range(5):
-            wrong.extend(not torch.equal(*pair) for pair in zip(everything(fused_layer_norm, *arguments), right))  # noqa: B905
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(wrong) == 60 and not any(wrong)
 
 
 def test_without_pytorchs_threads_one_does_the_work(two_threads, monkeypatch):

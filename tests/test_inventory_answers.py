@@ -5,8 +5,6 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
 
 import nbformat
 import pytest
@@ -186,15 +184,6 @@ def test_without_a_log_form_b_compares_with_the_saved_notebook(work, monkeypatch
     assert "Your answers to form A are not all there, so nothing is compared." in capsys.readouterr().out
 
 
-def test_a_letter_that_was_saved_before_it_was_run_is_kept_in_the_log_all_the_same(work, capsys):
-    nbformat.write(answered("A"), work / "inventory_a.ipynb")
-    answer("A1", right_letter("A1"))
-    assert [record["question"] for record in records(work)] == ["A1"]
-    result("A")
-    result("A")
-    assert [record.get("question") for record in records(work)] == [*questions("A"), None], "and the others with it"
-
-
 # ------------------------------------------------------------------------------------------------- what can go wrong
 
 
@@ -221,24 +210,6 @@ def test_damaged_lines_newer_ones_and_other_editions_are_left_out_and_left_where
     damaged, other = collect(work).notes
     assert f"{len(bad) + 2} lines are damaged and left out" in damaged
     assert "1 line is of a newer edition of the course" in other
-
-
-def test_a_full_disk_loses_nothing_and_says_so_once(work, monkeypatch, capsys):
-    write, full = os.write, [True]
-
-    def half(file, data):
-        return write(file, data[: len(data) // 2] if full[0] else data)
-
-    monkeypatch.setattr(os, "write", half)
-    fill("A")
-    output = capsys.readouterr().out
-    assert output.count("could not be kept in inventory.jsonl: No space left on device") == 1
-    result("A")
-    assert "Form A: 12 of 12 right." in capsys.readouterr().out, "they count in this kernel"
-    full[0] = False
-    answer("B1", "a")
-    assert sorted(collect(work).last) == sorted([*questions("A"), "B1"]), "and are written when there is room"
-    assert collect(work).finished == set(questions("A"))
 
 
 def test_without_a_learner_letters_are_kept_in_the_kernel_alone(kernel, monkeypatch, tmp_path, capsys):
@@ -346,16 +317,3 @@ def test_folders_without_answers_are_named_and_the_others_count(tmp_path, capsys
     assert "No folder holds answers" in capsys.readouterr().err
     there = ["--report", str(folders[0]), "--csv", str(tmp_path / "gone" / "items.csv")]
     assert main(there) == 1 and "cannot be written" in capsys.readouterr().err
-
-
-def test_the_command_line_prints_a_form_without_torch():
-    code = (
-        "from lessonkit.inventory.__main__ import main, sys; main(['--print', 'B']); assert 'torch' not in sys.modules"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "lessons_src")},
-    )
-    assert done.returncode == 0 and done.stdout.count("\nB") == 12 and done.stdout.count("   d) ") == 12

@@ -234,18 +234,6 @@ def test_a_file_that_is_no_notebook_is_named_and_the_others_are_shown(content, m
     assert states.finished(tiny["03_tiny_3"]) and not states.begun(tiny["02_tiny_2"])
 
 
-def test_files_that_cannot_be_opened_are_named(tiny, tmp_path):
-    (tmp_path / "work/02_tiny_2.ipynb").mkdir(parents=True)
-    (tmp_path / "work/03_tiny_3.ipynb").symlink_to("nowhere")
-    (tmp_path / "work/other.ipynb").write_bytes(b"\xff\xfe")
-    (tmp_path / "work/._03_tiny_3.ipynb").write_bytes(b"\x00")  # what macOS leaves beside a file
-    notes = learner(tmp_path / "work", tiny).notes
-    assert [note.partition(" ")[0] for note in notes] == ["02_tiny_2.ipynb", "03_tiny_3.ipynb", "other.ipynb"]
-    assert "Is a directory" in notes[0] and "No such file" in notes[1]
-    (note,) = learner(tmp_path / "nowhere", tiny).notes
-    assert "nowhere cannot be read (No such file or directory), so all counts as not run." in note
-
-
 def test_a_file_says_which_lesson_it_is_and_else_its_name_does(tiny, tmp_path):
     mine = written(tmp_path / "mine.ipynb", [], lesson={"source": "lessons_src/lessons/03_tiny_3.py"})
     copy = written(tmp_path / "02_tiny_2-Copy1.ipynb", [])
@@ -365,14 +353,6 @@ def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(half, tiny, tmp_p
     assert set(page.CLASSES) == set(STATES), "each state has its mark, so that nothing is told by colour alone"
 
 
-def test_learners_of_one_name_are_told_apart(tiny, tmp_path):
-    folders = [tmp_path / group / "anna/work" for group in ("monday", "friday")]
-    for folder in folders:
-        folder.mkdir(parents=True)
-    rows = Page(page.html([learner(folder, tiny) for folder in folders], tiny)).rows
-    assert {rows[2][0], rows[3][0]} == set(map(str, folders))
-
-
 # ---------------------------------------------------------------------------------------------------------- make lab
 
 
@@ -471,17 +451,6 @@ def test_a_folder_that_holds_the_learners_folders_stands_for_them(collected, tmp
 def test_names_are_sorted_as_people_do():
     names = ["Zoe", "Übel", "seat 10", "seat 9", "Łuk", "anna", "Élan", "Bo"]
     assert sorted(names, key=page.in_order) == ["anna", "Bo", "Élan", "Łuk", "seat 9", "seat 10", "Übel", "Zoe"]
-
-
-@pytest.mark.parametrize("module", [["progress"], ["inventory", "--print", "A"]])
-def test_it_ends_quietly_when_nobody_reads_on(module, tmp_path):
-    line = [sys.executable, "-m", f"lessonkit.{module[0]}", *module[1:]]
-    own = os.environ | {"LESSON_WORK": str(tmp_path)}
-    reader, writer = os.pipe()
-    os.close(reader)
-    ran = subprocess.run(line, env=own, stdout=writer, stderr=subprocess.PIPE)
-    os.close(writer)
-    assert (ran.returncode, ran.stderr) == (0, b"")
 
 
 def test_it_reads_the_learners_folder_without_being_told_and_needs_no_torch(tmp_path):

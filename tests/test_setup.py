@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -75,17 +74,6 @@ def test_set_up_is_redone_only_when_the_requirements_change(checkout):
     assert make(checkout, "--question", ".venv/ready").returncode == 0
     os.utime(checkout / "requirements.txt", (2e9, 2e9))
     assert make(checkout, "--question", ".venv/ready").returncode == 1
-
-
-@needs_make
-@pytest.mark.parametrize("target", ["test", "check"])
-def test_args_narrow_a_test_run(checkout, target):
-    (checkout / ".venv").mkdir()
-    (checkout / ".venv/ready").touch()
-    last = make(checkout, "-n", target, "ARGS=tests/test_readme.py").stdout.splitlines()[-1].split()
-    assert last[-1] == "tests/test_readme.py" and not {"tests", "notebooks"} & set(last)
-    settings = (ROOT / "pyproject.toml").read_text()
-    assert 'testpaths = ["tests", "notebooks"]' in settings, "and without ARGS everything is run"
 
 
 # ---------------------------------------------------------------------------------------------------------- make lab
@@ -177,27 +165,6 @@ def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(course):
     (course / "work").write_text("a file where the folder should be")
     with pytest.raises(lab.LabError, match="cannot be written .* make it writable, or copy the course"):
         lab.copy_missing(course)
-
-
-def test_a_second_lab_says_where_the_first_one_runs(monkeypatch, capsys):
-    servers = [
-        {"root_dir": "/elsewhere", "url": "http://127.0.0.1:1/", "token": "a"},
-        {"root_dir": str(ROOT), "url": "http://127.0.0.1:2/", "token": "b"},
-    ]
-    monkeypatch.setattr("jupyter_server.serverapp.list_running_servers", lambda: servers)
-    monkeypatch.setattr(lab, "copy_missing", lambda: [])
-    monkeypatch.setattr(lab, "older", lambda: [])
-    assert lab.main([]) == 0
-    out = capsys.readouterr().out
-    assert "already running for this course: http://127.0.0.1:2/lab?token=b" in out and "--again" in out
-    started = []
-    monkeypatch.setattr(os, "chdir", lambda path: None)
-    monkeypatch.setattr(os, "execv", lambda program, arguments: started.append(arguments))
-    monkeypatch.setattr("subprocess.call", lambda arguments: started.append(arguments))
-    monkeypatch.setenv("PYTHONSTARTUP", "")
-    lab.main(["--again", "--port=9999"])
-    assert started[0][-1] == "--port=9999" and "--again" not in started[0]
-    assert Path(os.environ["PYTHONSTARTUP"]).name == "startup.py" and Path(os.environ["PYTHONSTARTUP"]).exists()
 
 
 def test_lab_serves_the_repository_and_passes_arguments_on():
