@@ -98,6 +98,9 @@ _MISTAKES = misconceptions(
     # the mean is not subtracted.
     return x / deviation
 
+    # mean and var are swapped. | mean_and_var returns the mean first.
+    var, mean = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
+
     # brackets are missing: without them / comes before -, and only the mean is divided.
     return x - mean / deviation
 
@@ -131,6 +134,8 @@ _SLIPS = [
         1 / 2,
         "Each number is 2/4 of what it is at eps = 0. That is the share of the deviation, the variance is its square.",
     ),
+    ("variance", 1, "All numbers are divided by 4. By what are their squares divided?"),
+    ("variance", 1 / 16, "The squares are divided by 16, but the variance of x is not 1."),
     ("variance", 3 / 4, "12/16 is what eps takes away. What is left?"),
     ("variance", 3 / 2, "That is the sum of the squares. The variance is their mean, over six numbers."),
     ("variance", 3 / 10, "You have divided by D - 1. The variance here is the biased one."),
@@ -152,6 +157,7 @@ _SLIPS = [
         "If all numbers are doubled, their squares become four times as large, and so does the variance.",
     ),
     ("double", 4 / 13, "That is the variance for x itself. What is the variance of 2 * x?"),
+    ("double", 4 / 7, "That is the variance at eps = 12. Here eps is 9."),
     ("double", 4 / 5, "The deviation comes out as 4/5. The variance is its square."),
     ("double", 9 / 25, "That is what eps takes away. What is left?"),
 ]
@@ -291,9 +297,6 @@ _HALF_MISTAKES = misconceptions(
     deviation = torch.sqrt(var + max(eps, 1e-5))
     # or
     wide = x
-    deviation = torch.sqrt(var + max(eps, torch.finfo(x.dtype).tiny))
-    # or
-    wide = x
     deviation = torch.sqrt(var + max(eps, torch.finfo(x.dtype).eps))
 
     # the arithmetic is right, but eps is replaced by 1e-5: it belongs to the weights. | Pass the argument eps on.
@@ -312,10 +315,6 @@ _HALF_MISTAKES = misconceptions(
 
     # the row is scaled before eps is added, so that eps weighs another share: the function has changed. | Convert x to float32 instead.
     wide = x.float() / x.float().abs().amax()
-    # or
-    wide = x / x.abs().amax(-1, keepdim=True)
-    # or
-    wide = x * 1024
 
     # eps is float32 now, but the variance is still taken in x's dtype. | Convert x first.
     wide = x
@@ -328,15 +327,9 @@ _HALF_MISTAKES = misconceptions(
     # nan_to_num hides the nan; rows of small or of large numbers are still wrong. | Compute in float32.
     wide = x
     return (centered / deviation).nan_to_num()
-    # or
-    wide = x
-    return (centered / deviation).nan_to_num(0.0, 0.0, 0.0)
 
     # the variance is computed in float32 and rounded back to x's dtype before the root. | Stay in float32 up to the last step.
     deviation = torch.sqrt(var.to(x.dtype).float() + eps)
-
-    # x - mean and the root are rounded back to x's dtype before the division. | Stay in float32 up to the last step.
-    return centered.to(x.dtype) / deviation.to(x.dtype)
 
     # the mean is still rounded in x's dtype: around 50 bfloat16 moves in steps of 0.25. | Convert x first.
     centered = x - x.mean(-1, keepdim=True)
@@ -351,17 +344,8 @@ _HALF_MISTAKES = misconceptions(
     # eps is not used: in float32 a row of zeros is still 0/0. | Add it to the variance, under the root.
     deviation = torch.sqrt(var)
 
-    # eps is used as the smallest variance allowed. | Add it to the variance, under the root.
-    deviation = torch.sqrt(var.clamp(min=eps))
-
-    # eps is added to the deviation. | Add it to the variance, under the root.
-    deviation = torch.sqrt(var) + eps
-
     # the variance is divided by D - 1. | Say correction=0.
     var = wide.var(-1, keepdim=True)
-
-    # E[x^2] - E[x]^2 loses digits in float32 as well. | Subtract the mean first, then square.
-    var = wide.square().mean(-1, keepdim=True) - mean**2
     """,
 )
 _HALF_REFERENCE = in_float64(lambda x, eps=1e-8: _normalize(x, eps))  # _half itself would leave float64
