@@ -109,8 +109,8 @@ def normalize(x, eps=1e-5):
 
     Example: [5, 1, -1, 4, 1, 2] with eps=5 gives [1, -1/3, -1, 2/3, -1/3, 0].
     x: (..., D) float32 or float64. Returns x's shape and dtype.
-    The variance is the biased one. eps is used as it is, 0 as well. First and second
-    gradients flow through mean and variance. Write it without F.layer_norm.
+    The variance is the biased one. eps is used as it is, 0 as well. Gradients flow through
+    mean and variance, second ones too. Write it without F.layer_norm.
     """
     ### BEGIN SOLUTION
     mean, var = mean_and_var(x)  # (..., 1) each
@@ -224,14 +224,7 @@ for eps in (1e-5, 1e-12):
 #
 # ## 3.4 Which epsilon travels with which weights
 #
-# Does it matter which small number it is?
-#
-# | where | default $\epsilon$ |
-# |---|---|
-# | Keras `LayerNormalization` | 1e-3 |
-# | PyTorch `nn.LayerNorm` | 1e-5 |
-# | Flax `LayerNorm`; timm's `VisionTransformer` | 1e-6 |
-# | BERT (Hugging Face: `layer_norm_eps`) | 1e-12 |
+# Libraries add different small numbers. Does it matter which?
 
 # %% tags=["hide-input"]
 # Draws what four defaults do to small rows.
@@ -272,8 +265,10 @@ plot.figure(
     numbers={"variance of the row": variances}
     | {name.replace("\n", " "): values for name, values in curves.items()},
     title="Each curve is at one half where the variance is its ε",
-    caption="The six numbers of section 3.2, made smaller, under four defaults. The dot: rows "
-    "as they enter BERT's first norm before training, sums of three draws with σ = 0.02.",
+    caption="The six numbers of section 3.2, made smaller, under the defaults of Keras' "
+    "LayerNormalization, PyTorch's nn.LayerNorm, Flax' LayerNorm, timm's VisionTransformer and "
+    "Hugging Face's BERT (layer_norm_eps). The dot: rows as they enter BERT's first norm before "
+    "training, sums of three draws with σ = 0.02.",
     alt="Four rising curves from 0 to 1 over the variance of the row, from 1e-14 to 1 on a "
     "logarithmic axis. Each crosses one half where the variance is its epsilon: 1e-12, 1e-6, "
     "1e-5, 1e-3. A dot on the curve of Keras, at a variance of 0.0012 and a height of 0.55: "
