@@ -1214,7 +1214,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | weight decay | pulling parameters towards 0 at every step | [lesson 4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
 # | weight scale | the factor on the standard deviation 1/√D of freshly drawn weights | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | WeightNorm | dividing each weight vector by its length, without a look at the data; a learned factor may set a new one | [8.6](08_geometry.ipynb#8.6-The-invariance-table) |
-# | Welford | a way to update mean and variance number by number, which never gives a negative variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
+# | Welford | a way to update mean and variance number by number, which never gives a negative variance | [3, Deeper](03_epsilon.ipynb#Welford-or-two-passes?) |
 # | word | one number, as the unit in which memory traffic is counted | [lesson 13](13_speed.ipynb) |
 # | x_hat | the normalized row, before gain and bias | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 #
@@ -1243,15 +1243,15 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | divide by σ + ε | eps added to the deviation changes small rows | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
 # | ε is a detail | eps must travel with the weights | [3.4](03_epsilon.ipynb#3.4-Which-epsilon-travels-with-which-weights) |
 # | the output has variance 1 | The output variance is v/(v+eps), below 1 | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
-# | a smaller ε makes the values larger | Values are bounded by the root of D - 1 whatever eps is | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
-# | no ε is needed | Without eps a constant row gives nan | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
+# | a small enough ε makes the values as large as one likes | No value is larger than the root of D - 1, up to rounding, whatever eps is | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
+# | no ε is needed | Without eps a constant row gives nan, or noise where its mean is rounded | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
 # | a norm over one or two features normalizes them | One feature gives zero, two features a sign | [8.2](08_geometry.ipynb#8.2-Second-move:-onto-a-sphere) |
 # | LayerNorm makes activations Gaussian, or puts them between −1 and 1 | Normalizing makes nothing Gaussian and confines nothing to [-1, 1] | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
 # | after LayerNorm every row sums to 0 | Row sums are 0 only before gain and bias | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | E[x²] − E[x]² is the same formula | E[x^2] - E[x]^2 is not the same formula in floating point | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | an ε of 1e-8 is safe in half precision | An eps of 1e-8 is zero in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) |
 # | equal printed digits show that two layers agree | Equal printed digits do not decide whether two layers agree | [5, Deeper](05_softmax.ipynb#The-digit-that-depends-on-rounding) |
-# | a right shape on zeros is a test | A shape test on zeros passes every wrong layer | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
+# | a right shape on zeros is a test | A shape test on zeros passes most wrong layers | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
 # | gain and bias have shape (C,) | Gains have the normalized shape, not always (C,) | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
 # | the constructor takes the initial gain and bias | The constructor takes no initial values | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | without gain and bias one only skips the multiplication | elementwise_affine=False registers no parameters | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
