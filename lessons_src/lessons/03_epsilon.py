@@ -266,9 +266,9 @@ plot.figure(
     | {name.replace("\n", " "): values for name, values in curves.items()},
     title="Each curve is at one half where the variance is its ε",
     caption="The six numbers of section 3.2, made smaller, under the defaults of Keras' "
-    "LayerNormalization, PyTorch's nn.LayerNorm, Flax' LayerNorm, timm's VisionTransformer and "
-    "Hugging Face's BERT (layer_norm_eps). The dot: rows as they enter BERT's first norm before "
-    "training, sums of three draws with σ = 0.02.",
+    "LayerNormalization, PyTorch's nn.LayerNorm, Flax' LayerNorm, timm's VisionTransformer "
+    "and Hugging Face's BERT (layer_norm_eps). The dot: rows as they enter BERT's first norm "
+    "before training, sums of three draws with σ = 0.02.",
     alt="Four rising curves from 0 to 1 over the variance of the row, from 1e-14 to 1 on a "
     "logarithmic axis. Each crosses one half where the variance is its epsilon: 1e-12, 1e-6, "
     "1e-5, 1e-3. A dot on the curve of Keras, at a variance of 0.0012 and a height of 0.55: "
