@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 6 · LayerNorm and BatchNorm: who shares a mean with whom
 #
-# A net with two BatchNorm layers learns to read digits.
+# A net with two Batch Normalization layers (*BatchNorm*, for short) learns to read digits.
 
 # %%
 import copy
@@ -44,7 +44,8 @@ def percent_right(net, order):
 mixed = torch.randperm(500, generator=torch.Generator().manual_seed(61))  # (500,)
 by_label = digits.y_test.argsort(stable=True)  # (500,) all zeros first, then all ones, ...
 for name, order in {"mixed": mixed, "sorted": by_label}.items():
-    show(f"percent right, {name}", percent_right(copy.deepcopy(reader), order), digits=0)
+    asked = copy.deepcopy(reader)  # a copy, because questions change the net: see 6.3
+    show(f"percent right, {name}", percent_right(asked, order), digits=0)
 
 # %% [markdown]
 # The digits are the same, and so is the net. Only their neighbors differ, and most digits are now read wrong. No error says why.
@@ -57,7 +58,7 @@ for name, order in {"mixed": mixed, "sorted": by_label}.items():
 #
 # *About 58 min, in two sittings of 30 and 28.* **You'll be able to**
 # - work out on paper what BatchNorm answers in training and in evaluation;
-# - write a BatchNorm that agrees with PyTorch's in output, buffers and gradient;
+# - write a BatchNorm that agrees with PyTorch's in output, buffers and gradient (float32 and float64);
 # - say which numbers share a mean in four normalization layers (*norms*, for short);
 # - find two mistakes with BatchNorm that raise no error.
 #
@@ -66,7 +67,7 @@ for name, order in {"mixed": mixed, "sorted": by_label}.items():
 # %% [markdown]
 # ## 6.1 Your neighbors decide
 #
-# Below you see one sample with five features (large dots) and its neighbors in the batch (small dots). The orange bars are Batch Normalization (*BatchNorm*, for short) of the sample. The blue ones are LayerNorm of it.
+# Run the cell. You see a sample with five features (large dots) and its neighbors in the batch (small dots). The orange bars are BatchNorm of the sample, the blue ones LayerNorm of it.
 
 # %%
 explore.batch()
@@ -76,15 +77,15 @@ explore.batch()
 #
 # <details><summary>What there is to find</summary>
 #
-# No neighbors, or neighbors that are copies of the sample: in both, the mean that BatchNorm subtracts is the sample itself. Sorted digits are close to the second, because most batches of 50 hold one kind of digit. What they share is subtracted, and it told the digit.
+# No neighbors, or neighbors that are copies of the sample: in both, the mean that BatchNorm subtracts is the sample itself. Sorted digits are close to the second, because a batch of 50 holds mostly one kind of digit. What they share is subtracted, and it told the digit.
 #
 # </details>
 #
-# **In training, the neighbors decide what BatchNorm makes of a sample. LayerNorm does not ask them.**
+# **In training, what BatchNorm makes of a sample depends on its neighbors. With LayerNorm it does not.**
 #
 # <details><summary>When this holds</summary>
 #
-# For LayerNorm over the features of a sample, always, and on the CPU [bit for bit](#Bit-for-bit). For the gradient as well: a loss that reads one sample's BatchNorm has a gradient in all samples of the batch.
+# For LayerNorm over the features of a sample, always, and on the CPU [bit for bit](#Bit-for-bit). The gradient takes the same path back: a loss that reads one sample's BatchNorm has, in general, a gradient in all samples of the batch.
 #
 # Is it the mean that does it? We let the sorted digits be normalized with their batch's mean and the running variance of [section 6.3](#6.3-What-evaluation-uses-instead): sixteen nets read 21 to 25 %. With the running mean and the batch's variance they read 90 to 95 %. So it is.
 #
@@ -103,7 +104,7 @@ show("LayerNorm", F.layer_norm(children, (3,)), digits=1)
 show("BatchNorm", F.batch_norm(children, None, None, training=True), digits=1)
 
 # %% [markdown]
-# LayerNorm takes a mean of each **row**. It compares an age with a weight and a height, and in each row the height wins: all five come out at 1.4.
+# LayerNorm takes a mean of each **row**. It compares an age with a weight and a height, and in each row the height wins: all five are 1.4.
 #
 # BatchNorm takes a mean of each **column**, so it compares ages with ages. Check the first column with a pencil. The mean of 5, 7, 8, 9, 11 is 8. The ages are −3, −1, 0, 1, 3 away from it. The squares 9, 1, 0, 1, 9 have the mean 4, which is the biased variance. So $\sigma = 2$, and −3, −1, 0, 1, 3 becomes −1.5, −0.5, 0, 0.5, 1.5.
 #
@@ -122,7 +123,7 @@ for other in (9.0, 5.0):
 #
 # <details><summary>When this holds</summary>
 #
-# For each channel in which the two differ, in training, in a batch (2, C), up to the gain, the bias and $\epsilon$: at the default $\epsilon$, two numbers that are closer than 0.01 come out smaller than 1. In a batch of one, a number minus its own mean is 0 whatever it was, so PyTorch refuses.
+# For each channel in which the two differ, in training, in a batch (2, C), up to the gain, the bias and $\epsilon$: at the default $\epsilon$, two numbers that are 0.01 apart come out as ±0.85. In a batch of one, a number minus its own mean is 0 whatever it was, so PyTorch refuses.
 #
 # </details>
 #
@@ -171,7 +172,7 @@ check.channel_stats(channel_stats)
 #
 # <details><summary>Why two?</summary>
 #
-# Divided by the root of its biased variance, a batch has the variance 1 (up to ε). The running variance is for children who are not in the batch, and for the variance of all children the unbiased one is the better estimate. With $n$ entries a channel it is $n/(n-1)$ times as large.
+# Divided by the root of its biased variance, a batch has the variance 1 (up to ε). The running variance is for children who are not in the batch, and the unbiased one is right on average, if the batch is drawn at random. With $n$ entries a channel it is $n/(n-1)$ times as large.
 #
 # </details>
 #
@@ -514,7 +515,7 @@ plot.figure(
 )
 
 # %% [markdown]
-# **Four times the batch, half the gap. LayerNorm has no gap, because it stores nothing.**
+# **Four times the batch, about half the gap. LayerNorm has no gap, because it stores nothing.**
 #
 # <details><summary>When this holds</summary>
 #
@@ -598,12 +599,12 @@ show("length of running_mean", len(patient.running_mean))
 show("standard deviation of each feature", out.flatten(0, 1).std(0), digits=1)
 
 # %% [markdown]
-# The features still differ in size, because each region mixes all of them. The error had been silenced, and the layer was made as wide as the wrong axis.
+# The features still differ in size, because each region mixes all of them. The error was silenced by making the layer as wide as the wrong axis.
 #
 # **Predict 6.5:** with `norm = nn.BatchNorm1d(8)`, which line normalizes each feature?
 # - [ ] `norm(features.view(16, 8, 5)).view(16, 5, 8)` :: The shape fits, but `view` moves no axis. It cuts the same row of numbers differently, so each "feature" is a mixture.
 # - [x] `norm(features.transpose(1, 2)).transpose(1, 2)` :: The features go to axis 1 and come back.
-# - [ ] `norm(features.transpose(0, 1)).transpose(0, 1)` :: That puts the samples on axis 1.
+# - [ ] `norm(features.transpose(0, 1)).transpose(0, 1)` :: That puts the 16 samples on axis 1, and PyTorch refuses.
 
 # %%
 norm = nn.BatchNorm1d(8)
@@ -626,7 +627,6 @@ for cured in (
 # ## Take-away
 #
 # - **On paper:** `train()` takes the batch's mean and biased variance, `eval()` the running ones, which each training batch moves by the share $m$.
-# - **In code:** `self.training` and `running_mean is None` decide, and gradients pass through the batch's own statistics.
 # - **Who shares a mean:** BatchNorm keeps channels apart, LayerNorm samples, InstanceNorm both, GroupNorm samples and groups.
 # - **Two mistakes without an error:** `eval()` forgotten; something else than the channels on axis 1.
 #

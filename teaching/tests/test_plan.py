@@ -105,7 +105,7 @@ def test_what_opens_a_section_answers_none_of_its_questions(stem):
     [
         (STEMS[5], "6.5", "The mean of more numbers is off by half as much."),
         (STEMS[10], "11.7", "Independent branches add their mean squares, so the stream grows."),
-        (STEMS[5], "6.2", "The deviation triples."),
+        (STEMS[5], "6.6", "Each image has two groups of 3 channels."),
     ],
 )
 def test_words_that_give_an_answer_away_are_found(stem, key, text):
@@ -118,9 +118,9 @@ BAD = {
     "Homework: Exercise 6.6": "'Exercise 6.6' cannot be homework",
     "Prepare: x\n## 6.77": "there is no section '6.77'. There are start, 6.1",
     "Prepare: x\n## 6.1\nSay: something": "is not understood here. Write it as 'Open: ...' or 'Close: ...'",
-    "Prepare: x\n## 6.1\nAsk Predict 6.2: y": "section 6.1 does not ask Predict 6.2. It asks Predict 6.1",
-    "Prepare: x\n## 6.1\nClose Predict 6.2: y": "section 6.1 does not ask Predict 6.2. It asks Predict 6.1",
-    'Prepare: x\n## 6.1\nExpect 6.2 "q": y': "section 6.1 has no exercise 6.2. It has 6.1",
+    "Prepare: x\n## 6.2\nAsk Predict 6.2: y": "section 6.2 does not ask Predict 6.2. It asks Predict 6.1",
+    "Prepare: x\n## 6.2\nClose Predict 6.2: y": "section 6.2 does not ask Predict 6.2. It asks Predict 6.1",
+    'Prepare: x\n## 6.2\nExpect 6.2 "q": y': "section 6.2 has no exercise 6.2. It has 6.1",
     "Prepare: x\n## Late\n6.7: y": "is not understood here. Write it as '6.7: why. Tell: ...'",
     "Prepare: x\n## Late\n6.77: y Tell: z": "'6.77' is no section that can be named under Late",
     "Prepare: x\n## Late\nSeveral devices: y Tell: z": "'Several devices' is no section that can be named under Late",
@@ -152,11 +152,11 @@ def test_sections_add_up_to_the_model_s_minutes(stem):
 
 
 def test_a_class_takes_longer_than_a_reader_by_its_questions():
-    one = sections.of(STEMS[5])["6.2"]
+    one = sections.of(STEMS[5])["6.7"]
     assert len(one.questions) == 2 and not one.exercises
-    assert sections.in_class(one) == pytest.approx(one.minutes + 2 * (1.5 - 1 / 3))
-    assert sections.left(one, ["Predict 6.3"]) == pytest.approx(sections.in_class(one) - 1.5)
-    assert sections.left(one, ["6.2"]) == 0
+    assert sections.in_class(one) == pytest.approx(one.minutes + 2 * (1.5 - 1))
+    assert sections.left(one, ["Predict 6.4"]) == pytest.approx(sections.in_class(one) - 1.5)
+    assert sections.left(one, ["6.7"]) == 0
 
 
 @pytest.mark.parametrize("stem", STEMS)

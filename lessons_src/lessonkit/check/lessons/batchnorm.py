@@ -35,6 +35,8 @@ _CHANNEL_MISTAKES = misconceptions(
     """
     # the last axis is reduced, as in LayerNorm. BatchNorm keeps the channels, axis 1, and reduces all others.
     axes = [x.dim() - 1]
+    # or
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
 
     # each sample gets a mean of its own: axis 0 is kept. | Bring the channels to axis 0 first, with transpose(0, 1).
     axes = list(range(1, x.dim()))
@@ -71,6 +73,9 @@ _CHANNEL_MISTAKES = misconceptions(
 
     # mean and var are swapped. | Return mean first.
     return var, mean
+
+    # var is the standard deviation. | Leave the root away.
+    return mean, var.sqrt()
 
     # reshape cuts the numbers into pieces as they lie in memory; it does not move axis 1. | Write transpose(0, 1), then flatten(1).
     rows = x.reshape(x.shape[1], -1)
@@ -418,6 +423,9 @@ _LAYER_MISTAKES = misconceptions(
 
     # with one entry for each channel the output is the bias, whatever goes in, and update() divides by n - 1 = 0. | Raise a ValueError in train(), as PyTorch does.
     refused = False
+
+    # the buffers have moved although the batch was refused. Raise the ValueError before you call update().
+    refused = own and n == 1 and (self.running_mean is None or self.update(*_channel_stats(x), n) is None)
 
     # without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is nothing to update.
     own = self.training
