@@ -100,9 +100,9 @@ OTHERS = {
 @pytest.mark.parametrize("right", SAME)
 def test_a_number_is_a_number_whoever_holds_it(right):
     for answer in SAME[right]:
-        with collecting() as said:
+        with collecting() as verdicts:
             values(answer, "toy", right, tolerance=1e-6)
-        assert len(said) == 1
+        assert len(verdicts) == 1
     for answer in OTHERS[right]:
         assert told(lambda answer: values(answer, "toy", right, tolerance=1e-6), answer)
 
@@ -170,17 +170,17 @@ def test_an_open_exercise_closes_no_later_one(what, shell, capsys):
 def test_a_cell_that_python_cannot_read_leaves_the_definition_from_before_and_the_check_says_so(shell, capsys):
     card, asks = "# Exercise 2.2 · ●●○○○ · 5 min\n", "check.unbiased_error(unbiased_error)"
     right = f"{card}def unbiased_error(D):\n    return 100 * (1 - ((D - 1) / D) ** 0.5)"
-    said = (
+    output = (
         "Python could not read the cell of exercise 2.2 when it was run last, so this is about the definition from "
         "before."
     )
     wrong = right.replace("D - 1", "D + 1")
-    assert said not in run(shell, "from lessonkit import check", wrong, asks)
-    assert said in run(shell, right.replace("100 *", "100 * * (("), asks)
+    assert output not in run(shell, "from lessonkit import check", wrong, asks)
+    assert output in run(shell, right.replace("100 *", "100 * * (("), asks)
     capsys.readouterr()
     run(shell, right.removeprefix(card), asks)
-    assert said not in capsys.readouterr().out, "written anew in a cell without the card"
-    assert said in run(shell, f"{card}def unbiased_error(D):\n    raise check.YourTurn('2.2: x')", f"{card}((", asks)
+    assert output not in capsys.readouterr().out, "written anew in a cell without the card"
+    assert output in run(shell, f"{card}def unbiased_error(D):\n    raise check.YourTurn('2.2: x')", f"{card}((", asks)
     capsys.readouterr()
     run(shell, right, asks)
-    assert said not in capsys.readouterr().out
+    assert output not in capsys.readouterr().out
