@@ -65,7 +65,7 @@ def test_a_check_s_help_says_what_it_takes_and_tells_no_solution():
     assert check.layer_norm.__doc__.startswith(
         "Judge your answer to exercise 4.2. It takes your layer_norm itself, so write check.layer_norm(layer_norm)"
     )
-    assert "exercise 6.4. It takes the value or values" in check.reduced_axes.__doc__
+    assert "exercise 6.2. It takes the value or values" in check.ages_on_paper.__doc__
 
 
 def test_no_check_hides_behind_a_name_of_the_machinery():
@@ -144,7 +144,7 @@ def bases(shell):
 IMPORTS = "import torch\nfrom numbers import Integral\nfrom torch import nn\nfrom lessonkit import check"
 LATER = {  # what needs other exercises: (its lesson, its cell, its check, what the course stands in for)
     "a function": (4, "ex-4-3", "check.layer_norm_module(LayerNorm)", "layer_norm, since your 4.2"),
-    "a class and a function": (6, "ex-6-3", "check.batch_norm(BatchNorm1d)", "RunningStatistics, since your 6.2"),
+    "a class and a function": (6, "ex-6-4", "check.batch_norm(BatchNorm1d)", "RunningStatistics, since your 6.3"),
 }
 
 
