@@ -1062,7 +1062,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | eps that is 0 in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) | a row of zeros in half precision |
 # | names that no checkpoint knows | [4.5](04_affine_and_module.ipynb#4.5-The-module) | `load_state_dict` |
 # | a checkpoint whose gains mean something else to the layer that loads it | [4.7](04_affine_and_module.ipynb#4.7-Clinic:-every-key-matched,-and-the-net-cannot-read) | gains of 3 and a row that is not constant |
-# | a softmax over a row that is masked throughout | [5.7](05_softmax.ipynb#5.7-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
+# | a softmax over a row that is masked throughout | [5.6](05_softmax.ipynb#5.6-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
 # | BatchNorm told the wrong number of channels | [6.8](06_batchnorm.ipynb#6.8-Clinic:-the-error-that-went-away) | the length of `running_mean` |
 # | gain outside the means, in a hand-written backward pass | [7.8](07_backward.ipynb#7.8-Clinic:-right-at-the-start-and-wrong-after-training) | gains that differ from one another |
 # | a norm over one feature | [8.8](08_geometry.ipynb#8.8-Clinic:-features-that-never-arrive) | two inputs, one output |
@@ -1130,7 +1130,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | channels | the features of a pixel or of a step of a sequence | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [lesson 9](09_cnn.ipynb) |
-# | convex combination | an average with shares as weights | [5.6](05_softmax.ipynb#5.6-One-in-the-other's-place) |
+# | convex combination | an average with shares as weights | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | DeepNorm | Post-LN with a factor α on the stream, and smaller weights in the branches at the start | [lesson 12](12_family.ipynb) |
 # | dilation | the distance between the taps of a convolution's kernel, in pixels | [lesson 9](09_cnn.ipynb) |

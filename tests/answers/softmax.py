@@ -2,12 +2,11 @@
 
 import math
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.lessons.softmax import _jacobian, _pool, _softmax, _temperature
+from lessonkit.check.lessons.softmax import _pool, _softmax
 from lessonkit.check.misconceptions import instead
 
 
@@ -17,10 +16,8 @@ def right_row_by_row(x):
 
 
 SHIFT_AND_SCALE = {
-    "softmax(x + 3)": "same",
     "softmax(2 * x)": "changed",
     "softmax(-x)": "changed",
-    "LN(x + 3)": "same",
     "LN(2 * x)": "same",
     "LN(-x)": "negated",
     "softmax(LN(2 * x))": "same",
@@ -28,18 +25,7 @@ SHIFT_AND_SCALE = {
 }
 
 
-def right_loops(p):
-    D = p.shape[-1]
-    J = torch.zeros(*p.shape, D, dtype=p.dtype)
-    for i in range(D):
-        for j in range(D):
-            J[..., i, j] = p[..., i] * (1 - p[..., i]) if i == j else -p[..., i] * p[..., j]
-    return J
-
-
-def right_by_autograd(p):
-    jacobian = torch.func.jacrev(lambda x: F.softmax(x, -1))
-    return torch.func.vmap(jacobian)(p.log().reshape(-1, p.shape[-1])).reshape(*p.shape, p.shape[-1])
+PAPER = {"dp1_dx1": 6 / 25, "dp1_dx2": -6 / 25, "dp2_dx1": -6 / 25, "dp2_dx2": 6 / 25}
 
 
 def right_squeezed(x, query, keep):
@@ -82,7 +68,6 @@ ANSWERS = {
             "nn.Softmax": (lambda x: nn.Softmax(dim=-1)(x), "PyTorch's own softmax"),
             "log-softmax": (lambda x: F.log_softmax(x, -1).exp(), "PyTorch's own log_softmax"),
             "softmin": (lambda x: F.softmin(-x, dim=-1), "PyTorch's own softmin"),
-            "dim left out": (lambda x: F.softmax(x), "dim is left out"),
             "in place": (instead(_softmax, "shifted = x.sub_(largest)"), "changed its input"),
             "Python lists": (lambda x: torch.tensor(_softmax(x).tolist(), dtype=x.dtype), "gradient"),
             "always float32": (lambda x: _softmax(x.float()), "dtype"),
@@ -94,33 +79,25 @@ ANSWERS = {
             "capitals": {key: value.upper() for key, value in SHIFT_AND_SCALE.items()},
         },
         "wrong": {
-            "another word": (SHIFT_AND_SCALE | {"LN(x + 3)": "equal"}, "one of the words 'changed', 'negated', 'same'"),
-            "True": (SHIFT_AND_SCALE | {"LN(x + 3)": True}, "one of the words"),
-            "a key is missing": ({"softmax(x + 3)": "same"}, "missing"),
+            "another word": (SHIFT_AND_SCALE | {"LN(2 * x)": "equal"}, "one of the words 'changed', 'negated', 'same'"),
+            "True": (SHIFT_AND_SCALE | {"LN(2 * x)": True}, "one of the words"),
+            "a key is missing": ({"LN(-x)": "negated"}, "missing"),
             "a list": (list(SHIFT_AND_SCALE.values()), "dictionary"),
         },
     },
-    "temperature_for": {
+    "softmax_on_paper": {
         "right": {
-            "math": _temperature,
-            "other logarithms": lambda gap, odds: gap / (math.log10(odds) / math.log10(math.e)),
-            "NumPy": lambda gap, odds: gap / np.log(odds),
-            "torch, float32, upside down": lambda gap, odds: -gap / torch.log(torch.tensor(1 / odds)),
+            "as given": PAPER,
+            "fractions as text": {key: "6/25" if value > 0 else "-6/25" for key, value in PAPER.items()},
+            "decimals, tensors": {key: torch.tensor(round(value, 3)) for key, value in PAPER.items()},
         },
         "wrong": {
-            "both shares": (lambda gap, odds: torch.softmax(torch.tensor([gap, 0.0]) / odds, 0), "shape (2,)"),
-            "one": (lambda gap, odds: 1.0, "On"),
+            "nothing typed": (dict.fromkeys(PAPER, ...), "three dots"),
+            "a key is missing": ({"dp1_dx1": 6 / 25}, "missing"),
+            "a matrix": ([[6 / 25, -6 / 25], [-6 / 25, 6 / 25]], "dictionary"),
+            "transposed signs": ({key: -value for key, value in PAPER.items()}, "A share grows with its own entry"),
+            "words": (PAPER | {"dp2_dx2": "six twenty-fifths"}, "The answer is a number"),
         },
-    },
-    "softmax_jacobian": {
-        "right": {"diag_embed": _jacobian, "loops": right_loops, "autograd": right_by_autograd},
-        "wrong": {
-            "square root missing": (lambda p: _jacobian(p.sqrt()), "expected"),
-            "always float32": (lambda p: _jacobian(p.float()), "dtype"),
-            "in place": (lambda p: _jacobian(p.mul_(1.0).add_(0.1)), "changed its input"),
-        },
-        # Nobody differentiates the Jacobian: a loop that fills a tensor is a good answer.
-        "generic_exceptions": ["cut off from the gradient", "through NumPy", "a gradient that is off"],
     },
     "mended_pool": {
         "right": {
