@@ -34,9 +34,9 @@ show("loss", loss, digits=1)
 show("gradient of W, first row", W.grad[0])
 
 # %% [markdown]
-# The third sentence is empty: all of it is padding. The loss leaves it out and is an ordinary number. Yet the gradient of `W` is nan, and one optimizer step would destroy the model. PyTorch's own attention module does this, too ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)). Sitting two heals the layer.
+# The third sentence is empty: all of it is padding. The loss leaves it out and is an ordinary number. Yet the gradient of `W` is nan, and one optimizer step would destroy the model. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)). Sitting two heals the layer.
 #
-# *About 58 min, in two sittings of 27 and 31.* **You'll be able to**
+# *About 57 min, in two sittings of 26 and 31.* **You'll be able to**
 # - write a softmax that large entries do not break;
 # - say what a shift, a factor and a change of sign do to both layers;
 # - find softmax's derivatives on paper;
@@ -47,7 +47,7 @@ show("gradient of W, first row", W.grad[0])
 # %% [markdown]
 # ## 5.1 One axis, two promises
 #
-# Both layers are said to normalize a row. What does each make of it? Three numbers are a point in space, seen here from above, along the direction (1, 1, 1). The blue dot on the circle is LayerNorm of $x$, the black dot in the triangle is softmax of $x$.
+# Both layers are said to normalize a row. What does each make of it? Three numbers are a point in space, seen here from above, almost along the direction (1, 1, 1). The blue dot on the circle is LayerNorm of $x$, the black dot in the triangle is softmax of $x$.
 
 # %%
 explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(10, 80))
@@ -96,25 +96,6 @@ for name, weights in {"softmax": p, "LayerNorm": y}.items():
 
 # %% [markdown]
 # With shares it is an average, (4 + 16 + 0)/8. An average with shares is called a **convex combination**: it lies between the smallest and the largest value. LayerNorm's output lies below all three values.
-#
-# ### Along which axis
-#
-# Three tokens have the scores 2, 0 and −1, as a tensor of shape (T, 1). Both layers may get the wrong axis.
-
-# %%
-scores = torch.tensor([[2.0], [0.0], [-1.0]])  # (T, 1)
-show("softmax, dim=-1", F.softmax(scores, dim=-1)[:, 0])
-show("softmax, dim=0 ", F.softmax(scores, dim=0)[:, 0])
-show("nn.LayerNorm(1)", nn.LayerNorm(1)(scores)[:, 0])
-
-# %% [markdown]
-# A share among one is 1, and one number does not deviate from its own mean. No error tells. **Ask of each softmax: do the weights sum to 1 along the axis that I mean?**
-#
-# <details><summary>Has this happened?</summary>
-#
-# The attention weights of [R-net](https://github.com/localminimum/R-net/issues/8), [KEQA](https://github.com/DEEP-PolyU/KEQA_WSDM19/issues/2) and [Catalyst](https://github.com/catalyst-team/catalyst/issues/285) once were all 1. Softmax is told the *number* of an axis. LayerNorm is told the *size* of the last axes instead: `nn.LayerNorm(1)` means rows of one feature, and `nn.LayerNorm(-1)` is an error.
-#
-# </details>
 
 # %% [markdown]
 # ## 5.2 A softmax that survives
@@ -158,7 +139,7 @@ def softmax(x):
     Example: the row log(1), log(2), log(5) gives 1/8, 2/8, 5/8; with 1,000 added, the same.
     x: (..., D), float32 or float64. Returns x's shape and dtype.
     An entry of -inf gets the share 0 (no row is all -inf here). Shares are as exact around
-    1,000 as around 0. Gradients flow. Write it yourself, without F.softmax.
+    1,000 as around 0. Gradients flow, so use torch. Write it yourself, without F.softmax.
     """
     ### BEGIN SOLUTION
     largest = x.amax(-1, keepdim=True)  # (..., 1)
@@ -291,6 +272,12 @@ plot.panels(
 #
 # **You can stop here:** close the notebook. A row has the exponentials 1, 2 and 5. Write down the shares of $x$, of $x + \ln 3$, of $2x$ and of $-x$.
 #
+# <details><summary>To compare</summary>
+#
+# 1/8, 2/8, 5/8; the same; 1/30, 4/30, 25/30; and from the exponentials 1, 1/2 and 1/5 the shares 10/17, 5/17 and 2/17.
+#
+# </details>
+#
 # *Sitting two:* the two shapes on which all outputs lie; softmax's derivatives on paper; and a cure for the empty sentence.
 
 # %% [markdown]
@@ -324,10 +311,10 @@ query = (torch.randn(6, 1, generator=g) / 4).requires_grad_()  # (C, 1)
 # - [ ] 9 :: That is what comes out if the variance divides by $D - 1$. LayerNorm divides by $D$.
 # - [x] 10 :: Their mean square is 1, and there are ten of them: $D$.
 #
-# Where do all the outputs lie? With three entries one can draw it. Three shares that sum to 1 fill a **triangle**. LayerNorm's outputs sum to 0, which is a plane, and their squares sum to 3, which is a sphere. Plane and sphere meet in a **circle**.
+# Where do all the outputs lie? With three entries one can draw it. Three shares that sum to 1 fill a **triangle**. LayerNorm's outputs sum to 0, which is a plane, and at $\epsilon = 0$ their squares sum to 3, which is a sphere. Plane and sphere meet in a **circle**.
 
 # %% tags=["hide-input"]
-# Draws six growing rows, seen along (1, 1, 1).
+# Draws both layers, seen along (1, 1, 1).
 across = torch.tensor([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]], dtype=torch.float64)  # (2, 3)
 across = across / across.norm(dim=-1, keepdim=True)  # two unit vectors in the plane of sum 0
 turn = torch.linspace(0, 2 * math.pi, 181, dtype=torch.float64)  # (181,)
@@ -434,7 +421,7 @@ show("64 J", 64 * J, digits=0)
 show("by autograd", 64 * torch.func.jacrev(lambda v: F.softmax(v, -1))(row), digits=0)
 
 # %% [markdown]
-# Autograd agrees, and each row sums to 0: 7 − 2 − 5. This is the shift again.
+# Autograd agrees. Where one share is 1, all of $J$ is 0, and no gradient gets through. And each row sums to 0, 7 − 2 − 5: this is the shift again.
 #
 # **Move all entries of x by the same small step, and no share moves: the rows of J sum to 0.**
 #
@@ -530,7 +517,7 @@ show("gradient of W, first row", dW[0], digits=1)
 # %% [markdown]
 # ## Take-away
 #
-# - Subtract each row's **largest** entry, and large entries break nothing.
+# - Subtract each row's **largest** entry first, and no exponential overflows.
 # - Neither layer sees a shift; LayerNorm does not see a positive factor and turns its sign with the row.
 # - Softmax's derivatives are $p_i - p_i\,p_i$ and $-p_i\,p_j$. A change that is not seen is a null direction.
 # - Softmax over nothing but $-\infty$ is nan, and 0 · nan takes it to all weights. Give empty rows zeros.
@@ -542,7 +529,25 @@ show("gradient of W, first row", dW[0], digits=1)
 # $$\text{softmax:}\quad m = \max_k x_k \qquad p_i = \frac{e^{x_i - m}}{\sum_k e^{x_k - m}} \qquad J = \mathrm{diag}(p) - p\,p^\top$$
 
 # %% [markdown]
-# ## Deeper (optional, 5 min)
+# ## Deeper (optional, 7 min)
+#
+# ### Along which axis
+#
+# **Predict 5.5:** three tokens have the scores 2, 0 and −1, as a tensor of shape (T, 1) = (3, 1). What does `F.softmax(scores, dim=-1)` return?
+# - [ ] 0.84, 0.11 and 0.04 :: These are the shares of the three tokens among each other, along axis 0.
+# - [ ] three times 1/3 :: Three equal scores along one axis would give that.
+# - [x] three ones :: The last axis has one entry, and a share among one is 1, whatever the score.
+
+# %%
+scores = torch.tensor([[2.0], [0.0], [-1.0]])  # (T, 1)
+show("softmax, dim=-1", F.softmax(scores, dim=-1)[:, 0])
+show("softmax, dim=0 ", F.softmax(scores, dim=0)[:, 0])
+show("nn.LayerNorm(1)", nn.LayerNorm(1)(scores)[:, 0])
+
+# %% [markdown]
+# No error tells. The attention weights of [R-net](https://github.com/localminimum/R-net/issues/8), [KEQA](https://github.com/DEEP-PolyU/KEQA_WSDM19/issues/2) and [Catalyst](https://github.com/catalyst-team/catalyst/issues/285) once were all 1. Ask of each softmax: do the weights sum to 1 along the axis that I mean?
+#
+# Softmax is told the *number* of an axis. LayerNorm is told the *size* of the last axes: `nn.LayerNorm(1)` means rows of one feature, which come out as 0, and `nn.LayerNorm(-1)` is an error.
 #
 # ### The logarithm of a share
 #

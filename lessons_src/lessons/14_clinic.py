@@ -1076,7 +1076,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | `normalized_shape` with the batch in it | [lesson 12](12_family.ipynb) | change one sample, look at a different one |
 # | a layer made anew at each call | [lesson 12](12_family.ipynb) | list the parameters |
 # | padding counted in the statistics of a kernel | [lesson 13](13_speed.ipynb) | a width that is no power of two, rows away from 0 |
-# | a softmax over an axis with one entry | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) | do the weights sum to 1 along the axis that you mean? |
+# | a softmax over an axis with one entry | [5, Deeper](05_softmax.ipynb#Along-which-axis) | do the weights sum to 1 along the axis that you mean? |
 # | variance divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) | few features |
 # | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) | a row with standard deviation 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
@@ -1233,7 +1233,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | in a sequence all time steps are normalized together | Normalizing over time and features lets the future leak into the past | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | the statistics are taken per training example | Statistics are per position, not per training example | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | normalized_shape is the shape of x | normalized_shape must not hold the batch axis | [lesson 9](09_cnn.ipynb) |
-# | the argument is the number of an axis, as in softmax | normalized_shape is a size, not an axis number | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
+# | the argument is the number of an axis, as in softmax | normalized_shape is a size, not an axis number | [5, Deeper](05_softmax.ipynb#Along-which-axis) |
 # | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
 # | the output size of a convolution is a plain quotient | Plain division or rounding gives wrong convolution sizes | [lesson 9](09_cnn.ipynb) |
 # | equal sizes make a good example | Equal sizes in an example hide a wrong axis | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |

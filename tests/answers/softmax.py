@@ -55,6 +55,12 @@ def right_sample_by_sample(x, query, keep):
     return torch.stack([(F.softmax(s[k] @ query, 0) * s[k]).sum(0) for s, k in zip(x, keep, strict=True)])
 
 
+def right_with_a_branch(x, query, keep):
+    filled = lambda s, k: (F.softmax(s[k] @ query, 0) * s[k]).sum(0)
+    rows = [filled(s, k) if k.any() else 0 * s[0].detach() for s, k in zip(x, keep, strict=True)]
+    return torch.stack(rows)
+
+
 ANSWERS = {
     "softmax": {
         "right": {
@@ -108,6 +114,7 @@ ANSWERS = {
             "PyTorch's attention": right_pytorch,
             "nan_to_num": instead(_pool, "weights = shares.nan_to_num(0.0)"),
             "sample by sample": right_sample_by_sample,
+            "zeros for an empty sample": right_with_a_branch,
         },
         "wrong": {
             "in place": (instead(_pool, "return x.mul_(weights).sum(1)"), "changed its input"),

@@ -183,6 +183,7 @@ def softmax_on_paper(answer):
     """Check the four derivatives of two shares whose exponentials are 3 and 2 (lesson 5)."""
     expected = {"dp1_dx1": 6 / 25, "dp1_dx2": -6 / 25, "dp2_dx1": -6 / 25, "dp2_dx2": 6 / 25}
     square = "Both parts of the quotient rule stand over S^2, which is 25."
+    minus = "The quotient rule subtracts: (u' S - u S') / S^2."
     below = "That is the share itself. S grows, too, so the quotient rule takes something away from u' / S."
     each = "The derivative of a quotient is not the quotient of the derivatives."
     grows = "A share grows with its own entry: u' S is more than u S'."
@@ -190,7 +191,8 @@ def softmax_on_paper(answer):
     sign = "That entry makes S grow, so this share becomes smaller."
     causes = []
     for key, share in {"dp1_dx1": 3 / 5, "dp2_dx2": 2 / 5}.items():
-        causes += [(key, share, below), (key, 6 / 5, square), (key, 1, each), (key, -6 / 25, grows)]
+        causes += [(key, share, below), (key, share + share**2, minus), (key, 6 / 5, square), (key, 1, each)]
+        causes.append((key, -6 / 25, grows))
     for key in ("dp1_dx2", "dp2_dx1"):
         causes += [(key, 0, unmoved), (key, -6 / 5, square), (key, 6 / 25, sign)]
     values(answer, "softmax_on_paper", expected, causes, tolerance=1e-3)
@@ -208,6 +210,14 @@ def _pool(x, query, keep):
 def _pooled(label, x, query, keep=None, tolerance=1e-5):  # scores of order 10 in float32, rounded at 1e-6
     keep = torch.ones(x.shape[:2]) if keep is None else torch.tensor(keep)
     return call(label, x, query, keep.bool(), names=("x", "query", "keep"), tolerance=tolerance)
+
+
+def _only_padding(answer):
+    """Zeros that no longer depend on x and query are right, too, so both are added 0 times. 0 · nan is nan."""
+    x, query = (draw(seed, *shape, dtype=_NARROW).requires_grad_() for seed, shape in ((36, (2, 3, 4)), (37, (4, 1))))
+    result = answer(x, query, torch.zeros(2, 3, dtype=torch.bool))
+    dx, dq = torch.autograd.grad(result.sum() + 0 * x.sum() + 0 * query.sum(), (x, query))
+    return {"the result": result.detach(), "the gradient of x": dx, "the gradient of query": dq}
 
 
 _LOUD = draw(31, 2, 4, 3, mean=-3, dtype=_NARROW)  # the tokens' scores are all below 0, those of some padding far above
@@ -229,7 +239,7 @@ _POOL_PROBES = [
     # A finite number in the place of -inf has to lie far below every score. float64, because gradients cancel here.
     _pooled("tokens with scores near -38000, and padding", _LOW, _rows([1], [1]), [[1, 1, 0]], 1e-7),
     _pooled("three samples, one of them all padding", draw(34, 3, 4, 5), draw(35, 5, 1), _EMPTY, 1e-9),
-    _pooled("float32, all padding", draw(36, 2, 3, 4, dtype=_NARROW), draw(37, 4, 1, dtype=_NARROW), [[0] * 3] * 2),
+    Probe("a batch of nothing but padding", _only_padding, tolerance=0.0),
 ]
 
 _POOL_MISTAKES = misconceptions(
