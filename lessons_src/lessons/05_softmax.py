@@ -57,7 +57,7 @@ explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(10, 80))
 #
 # <details><summary>What there is to find</summary>
 #
-# Neither button moves the blue dot. *stretch x* moves the black one: a wider row brings it closer to a corner. [Section 5.3](#5.3-What-each-of-them-cannot-see) says why. You may also drag $x$, or the background to turn the picture.
+# Neither button moves the blue dot. *stretch x* moves the black one: a wider row brings it closer to a corner. [Section 5.2](#5.2-A-softmax-that-survives) and [section 5.3](#5.3-What-each-of-them-cannot-see) say why. You may also drag $x$, or the background to turn the picture.
 #
 # </details>
 #
@@ -68,7 +68,7 @@ x = torch.tensor([1.0, 2.0, 5.0]).log()  # (D,) = (3,)
 e = x.exp()  # (D,)
 p, y = e / e.sum(), normalize(x)  # (D,) each
 for name, numbers in {"x": x, "exp(x)": e, "softmax": p, "LayerNorm": y}.items():
-    print(f"{name:9}", *(f"{v:7.4f}" for v in numbers), f"  sum {numbers.sum():.4f}")
+    print(f"{name:9}", *(f"{v:6.3f}" for v in numbers), f"  sum {numbers.sum():.3f}")
 
 # %% [markdown]
 # The exponentials sum to 8, so softmax gives the **shares** 1/8, 2/8 and 5/8. LayerNorm gives **deviations** from the mean.
@@ -91,11 +91,11 @@ for name, numbers in {"x": x, "exp(x)": e, "softmax": p, "LayerNorm": y}.items()
 # %%
 value = torch.tensor([4.0, 8.0, 0.0])  # (T,) = (3,)
 for name, weights in {"softmax": p, "LayerNorm": y}.items():
-    show(f"{name:9} before", (weights * value).sum())
-    show(f"{name:9} after ", (weights * (value + 10)).sum())
+    before, after = (weights * value).sum(), (weights * (value + 10)).sum()  # () each
+    print(f"{name:9} before {before:6.3f}  after {after:6.3f}")
 
 # %% [markdown]
-# With shares it is an average, (4 + 16 + 0)/8. An average with shares is called a **convex combination**: it lies between the smallest and the largest value. LayerNorm's output lies below all three values.
+# With shares the output is an average, (4 + 16 + 0)/8. An average with shares is called a **convex combination**: it lies between the smallest and the largest value. LayerNorm's output lies below all three values.
 
 # %% [markdown]
 # ## 5.2 A softmax that survives
@@ -211,7 +211,7 @@ row = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()  # (D,)
 changes = {"x": row, "x + 3": row + 3, "2 * x": 2 * row, "-x": -row}
 for name, changed in changes.items():
     shares, hat = F.softmax(changed, -1), normalize(changed, eps=0.0)  # (D,) each
-    numbers = [f"{v:7.4f}" for v in (*shares, *hat)]
+    numbers = [f"{v:6.3f}" for v in (*shares, *hat)]
     print(f"{name:6} softmax", *numbers[:3], "  LN", *numbers[3:])
 
 # %% [markdown]
@@ -221,7 +221,7 @@ for name, changed in changes.items():
 #
 # <details><summary>When this holds</summary>
 #
-# LayerNorm before gain and bias. The shift and the sign hold at any $\epsilon$, the factor at $\epsilon = 0$ only: at $\epsilon > 0$ LayerNorm hardly sees the factor where the variance is far above $\epsilon$, and the figure below shows where it does. LN(−x) = −LN(x), because $\sigma$ is never negative: LayerNorm is *odd*.
+# LayerNorm before gain and bias, of rows whose entries are not all equal. The shift and the sign hold at any $\epsilon$, the factor at $\epsilon = 0$ only: at $\epsilon > 0$ LayerNorm hardly sees the factor where the variance is far above $\epsilon$, and the figure below shows where it does. LN(−x) = −LN(x), because $\sigma$ is never negative: LayerNorm is *odd*.
 #
 # </details>
 #
@@ -278,7 +278,7 @@ plot.panels(
 #
 # </details>
 #
-# *Sitting two:* the two shapes on which all outputs lie; softmax's derivatives on paper; and a cure for the empty sentence.
+# *Sitting two:* the two shapes that hold all outputs; softmax's derivatives on paper; and a cure for the empty sentence.
 
 # %% [markdown]
 # ## 5.4 A triangle and a circle
@@ -519,7 +519,7 @@ show("gradient of W, first row", dW[0], digits=1)
 #
 # - Subtract each row's **largest** entry first, and no exponential overflows.
 # - Neither layer sees a shift; LayerNorm does not see a positive factor and turns its sign with the row.
-# - Softmax's derivatives are $p_i - p_i\,p_i$ and $-p_i\,p_j$. A change that is not seen is a null direction.
+# - Softmax's derivatives are $p_i - p_i\,p_i$ and $-p_i\,p_j$. Each row of them sums to 0: the shift.
 # - Softmax over nothing but $-\infty$ is nan, and 0 · nan takes it to all weights. Give empty rows zeros.
 #
 # **Formula card**, for one row $x_1, \dots, x_D$:
