@@ -1062,7 +1062,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | eps that is 0 in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) | a row of zeros in half precision |
 # | names that no checkpoint knows | [4.5](04_affine_and_module.ipynb#4.5-The-module) | `load_state_dict` |
 # | a checkpoint whose gains mean something else to the layer that loads it | [4.7](04_affine_and_module.ipynb#4.7-Clinic:-every-key-matched,-and-the-net-cannot-read) | gains of 3 and a row that is not constant |
-# | a softmax over a row that is masked throughout | [5.7](05_softmax.ipynb#5.7-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
+# | a softmax over a row that is masked throughout | [5.6](05_softmax.ipynb#5.6-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
 # | BatchNorm told the wrong number of channels | [6.7](06_batchnorm.ipynb#6.7-Clinic:-the-error-that-went-away) | the length of `running_mean` |
 # | gain outside the means, in a hand-written backward pass | [7.8](07_backward.ipynb#7.8-Clinic:-right-at-the-start-and-wrong-after-training) | gains that differ from one another |
 # | a norm over one feature | [8.8](08_geometry.ipynb#8.8-Clinic:-features-that-never-arrive) | two inputs, one output |
@@ -1076,7 +1076,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | `normalized_shape` with the batch in it | [lesson 12](12_family.ipynb) | change one sample, look at a different one |
 # | a layer made anew at each call | [lesson 12](12_family.ipynb) | list the parameters |
 # | padding counted in the statistics of a kernel | [lesson 13](13_speed.ipynb) | a width that is no power of two, rows away from 0 |
-# | a softmax over an axis with one entry | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) | do the weights sum to 1 along the axis that you mean? |
+# | a softmax over an axis with one entry | [5, Deeper](05_softmax.ipynb#Along-which-axis) | do the weights sum to 1 along the axis that you mean? |
 # | variance divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) | few features |
 # | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) | a row with standard deviation 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
@@ -1130,7 +1130,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | channels | the features of a pixel or of a step of a sequence | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [lesson 9](09_cnn.ipynb) |
-# | convex combination | an average with shares as weights | [5.6](05_softmax.ipynb#5.6-One-in-the-other's-place) |
+# | convex combination | an average with shares as weights | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | DeepNorm | Post-LN with a factor α on the stream, and smaller weights in the branches at the start | [lesson 12](12_family.ipynb) |
 # | dilation | the distance between the taps of a convolution's kernel, in pixels | [lesson 9](09_cnn.ipynb) |
@@ -1233,7 +1233,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | in a sequence all time steps are normalized together | Normalizing over time and features lets the future leak into the past | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | the statistics are taken per training example | Statistics are per position, not per training example | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | normalized_shape is the shape of x | normalized_shape must not hold the batch axis | [lesson 9](09_cnn.ipynb) |
-# | the argument is the number of an axis, as in softmax | normalized_shape is a size, not an axis number | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
+# | the argument is the number of an axis, as in softmax | normalized_shape is a size, not an axis number | [5, Deeper](05_softmax.ipynb#Along-which-axis) |
 # | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
 # | the output size of a convolution is a plain quotient | Plain division or rounding gives wrong convolution sizes | [lesson 9](09_cnn.ipynb) |
 # | equal sizes make a good example | Equal sizes in an example hide a wrong axis | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
