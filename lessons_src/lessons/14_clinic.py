@@ -1081,7 +1081,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) | a row with standard deviation 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
 # | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) | sizes that are all different |
-# | gain that is not registered | [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
+# | gain that is not registered, or too late | [4.4](04_affine_and_module.ipynb#4.4-A-gain-that-is-never-trained), [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
 # | statistics cut off from the gradient | [7.5](07_backward.ipynb#7.5-Cut-one-path) | compare with autograd, random gradient from above |
 # | `reshape` where an axis must move | [14.1](#14.1-Every-size-fits) | a footprint |
 # | padding that becomes the bias | [14.2](#14.2-Clean-until-it-has-learned) | random gains and biases |
@@ -1225,10 +1225,10 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | often said | what holds | section |
 # |---|---|---|
 # | LayerNorm averages across the batch | Statistics across the batch are BatchNorm's | [6.1](06_batchnorm.ipynb#6.1-The-other-axis) |
-# | the normalized axis is axis 1, in every layout | Axis 1 is not the normalized axis, and a square input hides it | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
-# | nn.LayerNorm(C) works on images (B, C, H, W) | nn.LayerNorm(C) does not fit NCHW images | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
+# | the normalized axis is axis 1, in every layout | LayerNorm normalizes the last axes, and a square input hides a wrong one | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
+# | nn.LayerNorm(C) works on images (B, C, H, W) | nn.LayerNorm(C) takes the last axis, on NCHW images the width | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
 # | per-pixel LayerNorm, LayerNorm([C, H, W]) and GroupNorm(1, C) are one thing | Per pixel, [C, H, W] and GroupNorm(1, C) are three different things | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
-# | GroupNorm(1, C) is LayerNorm | GroupNorm(1, C) is LayerNorm's twin only on (N, C) | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
+# | GroupNorm(1, C) is LayerNorm | On (N, C) it is; on images its statistics are LayerNorm([C, H, W])'s, and its gains one a channel | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
 # | x.shape[2:] is everything but the batch | x.shape[2:] gives Instance Normalization | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | in a sequence all time steps are normalized together | Normalizing over time and features lets the future leak into the past | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | the statistics are taken per training example | Statistics are per position, not per training example | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
@@ -1237,7 +1237,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
 # | the output size of a convolution is a plain quotient | Plain division or rounding gives wrong convolution sizes | [lesson 9](09_cnn.ipynb) |
 # | equal sizes make a good example | Equal sizes in an example hide a wrong axis | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
-# | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.4](04_affine_and_module.ipynb#4.4-What-the-eight-lines-lack) |
+# | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
 # | BatchNorm cannot be used on sequences | BatchNorm1d wants (B, C, T): on (B, T, C) it fails, or is silently wrong if T = C | [6.8](06_batchnorm.ipynb#6.8-Clinic:-the-error-that-went-away) |
 # | any variance will do | torch.var divides by D - 1 unless told otherwise | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | divide by σ + ε | eps added to the deviation changes small rows | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
@@ -1256,9 +1256,9 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | the constructor takes the initial gain and bias | The constructor takes no initial values | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | without gain and bias one only skips the multiplication | elementwise_affine=False registers no parameters | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | the names of the parameters do not matter | Parameter names decide whether a checkpoint loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [lesson 4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
 # | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | gain and bias are essential for the capacity | Gain and bias before a Linear add no capacity | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
+# | gain and bias are essential for the capacity | Directly before a Linear with a bias they add no function | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | a bias in front of LayerNorm is redundant | A bias before LayerNorm is not redundant, before BatchNorm it is | [6.7](06_batchnorm.ipynb#6.7-What-the-layer-before-it-feels) |
 # | LayerNorm folds into the layer before it, as BatchNorm does | LayerNorm cannot be folded into the layer before it | [6.7](06_batchnorm.ipynb#6.7-What-the-layer-before-it-feels) |
 # | LayerNorm changes in eval() | LayerNorm has no running statistics | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
@@ -1270,7 +1270,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [lesson 11](11_transformer.ipynb) |
 # | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | a sigmoid suits a ten-class cross-entropy | Sigmoid before cross-entropy keeps the loss above a floor | [lesson 9](09_cnn.ipynb) |
-# | types of input and parameters mix freely | Which input and parameter dtypes may be mixed | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | types of input and parameters mix freely | Half-precision input may meet float32 parameters, and nothing else mixes | [lesson 4, Deeper](04_affine_and_module.ipynb#Types-that-may-meet) |
 # | with LayerNorm the rest of the batch does not matter, bit for bit | The norm is batch-invariant bit for bit; the matrix product beside it need not be | [6.2](06_batchnorm.ipynb#6.2-Your-neighbors-decide) |
 # | a band in a figure speaks for itself | A band needs its estimator, its n, and what varies | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
 # | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.6](02_statistics.ipynb#2.6-A-test-that-finds-a-wrong-layer) |
