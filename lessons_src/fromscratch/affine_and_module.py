@@ -119,7 +119,7 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 class LayerNorm(nn.Module):
     """LayerNorm with a learned gain and bias, as torch.nn.LayerNorm has it.
 
-    Example: LayerNorm((3, 4), bias=False) has a weight of shape (3, 4), all 1; its bias is None.
+    Example: LayerNorm((3, 4), bias=False) has a weight of shape (3, 4), all 1; bias is None.
     normalized_shape: sizes of the last axes, an int, a list, a tuple or a torch.Size.
     weight, bias: Parameters of that shape, first 1 and 0, or None, registered.
     elementwise_affine=False: neither, whatever bias says. bias=False: a gain alone.
