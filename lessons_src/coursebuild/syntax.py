@@ -8,11 +8,14 @@ __all__ = ["imports", "modules", "names", "parse"]
 
 
 def imports(lesson):
-    """Return {name: (import statement that binds just it, its line)} of a lesson's top-level imports."""
+    """Return {name: (import statement that binds just it, its line)} of a lesson's top-level imports.
+
+    Not of its way-back cell, which repeats them and takes what the lesson itself exports from fromscratch.
+    """
     return {
         min(statement.binds, default="*"): (statement.text, cell.line + statement.node.lineno)
         for cell in lesson.code()
-        if parse(lesson, cell)
+        if "way-back" not in cell.tags and parse(lesson, cell)
         for statement in statements(cell.source)
         if statement.imports
     }

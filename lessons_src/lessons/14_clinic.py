@@ -1080,8 +1080,8 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | variance divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) | few features |
 # | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) | a row with standard deviation 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
-# | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) | sizes that are all different |
-# | gain that is not registered | [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
+# | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) | sizes that are all different |
+# | gain that is not registered, or too late | [4.4](04_affine_and_module.ipynb#4.4-A-gain-that-is-never-trained), [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
 # | statistics cut off from the gradient | [7.5](07_backward.ipynb#7.5-Cut-one-path) | compare with autograd, random gradient from above |
 # | `reshape` where an axis must move | [14.1](#14.1-Every-size-fits) | a footprint |
 # | padding that becomes the bias | [14.2](#14.2-Clean-until-it-has-learned) | random gains and biases |
@@ -1128,7 +1128,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | causal | seeing no later tokens: an output depends on its own token and on those before it | [lesson 11](11_transformer.ipynb) |
 # | cell | in an LSTM: the second state, which only gates touch | [lesson 10](10_rnn.ipynb) |
 # | channels | the features of a pixel or of a step of a sequence | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
-# | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [lesson 9](09_cnn.ipynb) |
 # | convex combination | an average with shares as weights | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
@@ -1202,7 +1202,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | sphere | the points at one distance from the origin; √D for a normalized row at eps = 0 | [8.2](08_geometry.ipynb#8.2-Second-move:-onto-a-sphere) |
 # | standardize | subtract the mean and divide by the standard deviation | [1.5](01_why_normalize.ipynb#1.5-Standardize) |
 # | state | what a recurrent net hands from one step to the next | [lesson 10](10_rnn.ipynb) |
-# | state_dict | the dictionary from names to tensors that a module saves and loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | state_dict | the dictionary from names to tensors that a module saves and loads | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
 # | stride | the step by which a convolution's kernel moves on | [lesson 9](09_cnn.ipynb) |
 # | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [lesson 10](10_rnn.ipynb) |
 # | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
@@ -1225,19 +1225,19 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | often said | what holds | section |
 # |---|---|---|
 # | LayerNorm averages across the batch | Statistics across the batch are BatchNorm's | [6.2](06_batchnorm.ipynb#6.2-The-other-axis) |
-# | the normalized axis is axis 1, in every layout | Axis 1 is not the normalized axis, and a square input hides it | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
-# | nn.LayerNorm(C) works on images (B, C, H, W) | nn.LayerNorm(C) does not fit NCHW images | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
-# | per-pixel LayerNorm, LayerNorm([C, H, W]) and GroupNorm(1, C) are one thing | Per pixel, [C, H, W] and GroupNorm(1, C) are three different things | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
-# | GroupNorm(1, C) is LayerNorm | GroupNorm(1, C) is LayerNorm's twin only on (N, C) | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
+# | the normalized axis is axis 1, in every layout | LayerNorm normalizes the last axes, and a square input hides a wrong one | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | nn.LayerNorm(C) works on images (B, C, H, W) | nn.LayerNorm(C) takes the last axis, on NCHW images the width | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | per-pixel LayerNorm, LayerNorm([C, H, W]) and GroupNorm(1, C) are one thing | Per pixel, [C, H, W] and GroupNorm(1, C) are three different things | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | GroupNorm(1, C) is LayerNorm | On (N, C) it is; on images its statistics are LayerNorm([C, H, W])'s, and its gains one a channel | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
 # | x.shape[2:] is everything but the batch | x.shape[2:] gives Instance Normalization | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | in a sequence all time steps are normalized together | Normalizing over time and features lets the future leak into the past | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | the statistics are taken per training example | Statistics are per position, not per training example | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | normalized_shape is the shape of x | normalized_shape must not hold the batch axis | [lesson 9](09_cnn.ipynb) |
 # | the argument is the number of an axis, as in softmax | normalized_shape is a size, not an axis number | [5, Deeper](05_softmax.ipynb#Along-which-axis) |
-# | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
+# | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
 # | the output size of a convolution is a plain quotient | Plain division or rounding gives wrong convolution sizes | [lesson 9](09_cnn.ipynb) |
 # | equal sizes make a good example | Equal sizes in an example hide a wrong axis | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
-# | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.4](04_affine_and_module.ipynb#4.4-What-the-eight-lines-lack) |
+# | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
 # | BatchNorm cannot be used on sequences | BatchNorm1d wants (B, C, T): on (B, T, C) it fails, or is silently wrong if T = C | [6.7](06_batchnorm.ipynb#6.7-Clinic:-the-error-that-went-away) |
 # | any variance will do | torch.var divides by D - 1 unless told otherwise | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | divide by σ + ε | eps added to the deviation changes small rows | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
@@ -1256,9 +1256,9 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | the constructor takes the initial gain and bias | The constructor takes no initial values | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | without gain and bias one only skips the multiplication | elementwise_affine=False registers no parameters | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | the names of the parameters do not matter | Parameter names decide whether a checkpoint loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [lesson 4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
 # | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | gain and bias are essential for the capacity | Gain and bias before a Linear add no capacity | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
+# | gain and bias are essential for the capacity | Directly before a Linear with a bias they add no function | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | a bias in front of LayerNorm is redundant | A bias before LayerNorm is not redundant, before BatchNorm it is | [6, Deeper](06_batchnorm.ipynb#What-the-layer-before-it-feels) |
 # | LayerNorm folds into the layer before it, as BatchNorm does | LayerNorm cannot be folded into the layer before it | [6, Deeper](06_batchnorm.ipynb#Folding-a-BatchNorm-away) |
 # | LayerNorm changes in eval() | LayerNorm has no running statistics | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
@@ -1270,7 +1270,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [lesson 11](11_transformer.ipynb) |
 # | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | a sigmoid suits a ten-class cross-entropy | Sigmoid before cross-entropy keeps the loss above a floor | [lesson 9](09_cnn.ipynb) |
-# | types of input and parameters mix freely | Which input and parameter dtypes may be mixed | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | types of input and parameters mix freely | Half-precision input may meet float32 parameters, and nothing else mixes | [lesson 4, Deeper](04_affine_and_module.ipynb#Types-that-may-meet) |
 # | with LayerNorm the rest of the batch does not matter, bit for bit | The norm is batch-invariant bit for bit; the matrix product beside it need not be | [6, Deeper](06_batchnorm.ipynb#Bit-for-bit) |
 # | a band in a figure speaks for itself | A band needs its estimator, its n, and what varies | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
 # | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.6](02_statistics.ipynb#2.6-A-test-that-finds-a-wrong-layer) |
