@@ -1273,7 +1273,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | types of input and parameters mix freely | Which input and parameter dtypes may be mixed | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | with LayerNorm the rest of the batch does not matter, bit for bit | The norm is batch-invariant bit for bit; the matrix product beside it need not be | [6.2](06_batchnorm.ipynb#6.2-Your-neighbors-decide) |
 # | a band in a figure speaks for itself | A band needs its estimator, its n, and what varies | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
-# | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.6](02_statistics.ipynb#2.6-A-test-that-finds-a-wrong-layer) |
+# | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2, Deeper](02_statistics.ipynb#A-published-notebook,-read-with-care) |
 # | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [lesson 4, Deeper](04_affine_and_module.ipynb#The-source-on-your-disk) |
 # | a layer that is called LayerNorm takes its mean over the features | The name says nothing of the axis: ask with one changed number | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) |
