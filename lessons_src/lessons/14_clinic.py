@@ -1154,7 +1154,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | hook | a function that PyTorch runs each time a layer is called | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | idempotent | doing nothing the second time | [8.3](08_geometry.ipynb#8.3-A-second-time) |
 # | InstanceNorm | a norm with statistics for each channel of each sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-four-layouts,-one-table) |
-# | internal covariate shift | the moving distribution of a layer's inputs during training; named as BatchNorm's reason, and not what explains it | [1.8](01_why_normalize.ipynb#1.8-The-story-that-everybody-tells) |
+# | internal covariate shift | the moving distribution of a layer's inputs during training; named as BatchNorm's reason, and not what explains it | [1.7](01_why_normalize.ipynb#1.7-The-story-that-everybody-tells) |
 # | Jacobian | the matrix of all derivatives of a layer's outputs with respect to its inputs | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
 # | Kaiming initialization | weights with standard deviation √(2/D), which keep the size of a signal through ReLU layers | [1.3](01_why_normalize.ipynb#1.3-Why-1.4?) |
 # | LayerNorm, Layer Normalization | a norm with a mean and a variance for each row, then gain and bias; the same in training and evaluation | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
