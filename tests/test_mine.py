@@ -369,7 +369,12 @@ def test_a_pass_again_replaces_the_answer_a_wrong_answer_does_not_and_the_same_a
     assert BY.format("(-1,)") in kernel.text() and kernel.text().count("def mean_and_var") == 1
 
 
-ERROR = "def unbiased_error(D):\n    return 100 * (1 - (stats(D) / D) ** 0.5)"
+TEST = (
+    "def is_layer_norm(layer):\n    x = 10.0 * torch.arange(24).reshape(2, 3, 4) ** 2\n"
+    "    return bool((layer(x) - stats(x)).abs().max() < 0.01)"
+)
+PLAIN = TEST.replace("stats(x)", "torch.nn.functional.layer_norm(x, (4,))")
+CHECK_TEST = "check.is_layer_norm(is_layer_norm)"
 
 
 def lesson_4_in(kernel, layer_norm=LAYER_NORM):
@@ -414,16 +419,17 @@ def test_two_answers_that_need_one_name_for_two_things_are_told_so(tmp_path):
         kernel.run("def mean_and_var(x):\n    mean = stats(x)\n    return mean, stats((x - mean) ** 2)", CHECK)
         first = kernel.text()
     with learner(tmp_path / "work") as kernel:
-        kernel.run(IMPORTS_OF_ALL, "def stats(D):\n    return D - 1")
+        kernel.run(IMPORTS_OF_ALL, "def stats(x):\n    return torch.nn.functional.layer_norm(x, (4,))")
+        said = kernel.run(TEST, CHECK_TEST).splitlines()
         lines = kernel.run(ERROR, "check.unbiased_error(unbiased_error)").splitlines()
         assert lines[0].startswith("Right: ") and kernel.text() == first
         assert lines[1:] == [
             "It is not kept in work/mine, because your kept answer to exercise 2.1 would no longer pass its check: "
             "both bind stats."
         ]
-        renamed = ["def less(D):\n    return D - 1", ERROR.replace("stats", "less")]
-        assert "Kept" in kernel.run(*renamed, "check.unbiased_error(unbiased_error)")
-        assert "def stats(x)" in kernel.text() and "def less(D)" in kernel.text()
+        renamed = ["def right(x):\n    return torch.nn.functional.layer_norm(x, (4,))", TEST.replace("stats", "right")]
+        assert "Kept" in kernel.run(*renamed, CHECK_TEST)
+        assert "def stats(x)" in kernel.text() and "def right(x)" in kernel.text()
 
 
 # ------------------------------------------------------------------------------------ a file, edited or damaged
@@ -432,7 +438,7 @@ ASK = "from lessonkit.mine import mean_and_var"
 YOURS = "mean_and_var: yours, kept on {}. The course's instead: from fromscratch import mean_and_var\n"
 POISON = "open('{marker}', 'w')"
 DAMAGED = {  # what happened to the text of the file: (how, why it is not used)
-    "it no longer passes": (lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"), "does not pass its check: On "),
+    "it no longer passes": (lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"), "does not pass its check: "),
     "empty": (lambda t: "", "Python cannot read it"),
     "it opens a file": (lambda t: t + f"\nfile = {POISON}\n", "it opens a file, by open"),
     "it runs something": (lambda t: t + f"\n{POISON}\n", "something comes from a line of another kind"),
@@ -470,20 +476,18 @@ def test_a_file_that_was_edited_and_passes_is_used_and_said_to_be_edited(kernel)
 
 
 def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(kernel):
-    kernel.run(
-        "import math\n" + ERROR.replace("stats(D)", "(D - 1)"), "check.unbiased_error(unbiased_error)", MEAN, CHECK
-    )
+    kernel.run(PLAIN, CHECK_TEST, MEAN, CHECK)
     path = kernel.folder / "mine/statistics.py"
-    edited = kernel.text().replace("100 * ", "1e2 * ")
+    edited = kernel.text().replace("10.0 * ", "1e1 * ")
     path.write_text(edited, encoding="utf-8")
+    assert "1e1 * " in kernel.text() and "(-1,)" in kernel.text()
     message = KEPT.format("statistics") + " The edited file that was there is now called statistics.py.edited-"
     assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == message + "1."
-    assert "1e2 * " in kernel.text() and "(-1,)" in kernel.text()
     assert (path.parent / "statistics.py.edited-1").read_text(encoding="utf-8") == edited
-    broken = kernel.text().replace("1e2 * ", "1e3 * ")
+    broken = kernel.text().replace("1e1 * ", "0.0 * ")
     path.write_text(broken, encoding="utf-8")
+    assert "is_layer_norm" not in kernel.text()
     assert kernel.run(MEAN, CHECK).splitlines()[1] == message + "2."
-    assert "unbiased_error" not in kernel.text()
     assert (path.parent / "statistics.py.edited-2").read_text(encoding="utf-8") == broken
     assert kernel.run(ASK) == YOURS.format(datetime.date.today().isoformat())
 
@@ -566,6 +570,12 @@ def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
     assert "Kept" in kernel.run(CHECK)
 
 
+        "is_layer_norm": [PLAIN.replace("10.0", f"1{i}.0") for i in range(12)],
+    }
+    assert list(_saved_answers.read(path).entries) == ["mean_and_var", "is_layer_norm"]
+        kernel.run(IMPORTS_OF_ALL)
+        for cell in cells:
+
 @pytest.mark.parametrize("what", ["no learner", "no notebook"])
 def test_where_nobody_learns_nothing_is_kept(what, kernel, monkeypatch):
     monkeypatch.setattr(*{"no learner": (_work, "folder"), "no notebook": (check, "in_notebook")}[what], lambda: None)
@@ -629,8 +639,8 @@ def test_a_lesson_s_first_cell_brings_back_what_was_kept_from_it(tmp_path):
     lesson_2.metadata["lesson"] = {"source": "lessons_src/lessons/02_statistics.py"}
     nbformat.write(lesson_2, saved)
     where = {"LESSON_WORK": str(work), "JPY_SESSION_NAME": str(saved)}
-    run_notebook(cells_of(FIRST, MEAN, CHECK, f"print({ERROR!r})", ERROR.replace("stats(D)", "(D - 1)")), work, **where)
-    asks = "print([globals().get(name) for name in ('mean_and_var', 'unbiased_error')])"
+    run_notebook(cells_of(FIRST, MEAN, CHECK, f"print({TEST!r})", PLAIN), work, **where)
+    asks = "print([globals().get(name) for name in ('mean_and_var', 'is_layer_norm')])"
     for off, back, names in (
         ({}, "Back from work/mine: mean_and_var (your answers to lesson 2).\n", "[<function mean_and_var"),
         ({"LESSON_WORK": "off"}, "", "[None, None]"),

@@ -1154,7 +1154,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | hook | a function that PyTorch runs each time a layer is called | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | idempotent | doing nothing the second time | [8.3](08_geometry.ipynb#8.3-A-second-time) |
 # | InstanceNorm | a norm with statistics for each channel of each sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-one-formula) |
-# | internal covariate shift | the moving distribution of a layer's inputs during training; named as BatchNorm's reason, and not what explains it | [1.8](01_why_normalize.ipynb#1.8-The-story-that-everybody-tells) |
+# | internal covariate shift | the moving distribution of a layer's inputs during training; named as BatchNorm's reason, and not what explains it | [1.7](01_why_normalize.ipynb#1.7-The-story-that-everybody-tells) |
 # | Jacobian | the matrix of all derivatives of a layer's outputs with respect to its inputs | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
 # | Kaiming initialization | weights with standard deviation √(2/D), which keep the size of a signal through ReLU layers | [1.3](01_why_normalize.ipynb#1.3-Why-1.4?) |
 # | LayerNorm, Layer Normalization | a norm with a mean and a variance for each row, then gain and bias; the same in training and evaluation | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
@@ -1273,7 +1273,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | types of input and parameters mix freely | Half-precision input may meet float32 parameters, and nothing else mixes | [lesson 4, Deeper](04_affine_and_module.ipynb#Types-that-may-meet) |
 # | with LayerNorm the rest of the batch does not matter, bit for bit | The norm is batch-invariant bit for bit; the matrix product beside it need not be | [6, Deeper](06_batchnorm.ipynb#Bit-for-bit) |
 # | a band in a figure speaks for itself | A band needs its estimator, its n, and what varies | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
-# | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.6](02_statistics.ipynb#2.6-A-test-that-finds-a-wrong-layer) |
+# | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2, Deeper](02_statistics.ipynb#A-published-notebook,-read-with-care) |
 # | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [lesson 4, Deeper](04_affine_and_module.ipynb#The-source-on-your-disk) |
 # | a layer that is called LayerNorm takes its mean over the features | The name says nothing of the axis: ask with one changed number | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) |
