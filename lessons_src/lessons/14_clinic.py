@@ -231,7 +231,7 @@ check.repaired_average(repaired_average)
 show("moved by padding, trained layer", padding_shows(repaired_average, trained), digits=3)
 
 # %% [markdown]
-# LayerNorm turns padding of zeros into $\beta$, and with $T-n$ tokens of it the average of $n$ is off by $\frac{T-n}{n}\beta$. The test passed because a new layer has $\beta = 0$. So **test with random gains and biases**, as in [section 7.8](07_backward.ipynb#7.8-Clinic:-right-at-the-start-and-wrong-after-training).
+# LayerNorm turns padding of zeros into $\beta$, and with $T-n$ tokens of it the average of $n$ is off by $\frac{T-n}{n}\beta$. The test passed because a new layer has $\beta = 0$. So **test with random gains and biases**, as in [section 7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail).
 
 # %% [markdown]
 # ## 14.3 A net that whispers
@@ -1064,7 +1064,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | a checkpoint whose gains mean something else to the layer that loads it | [4.7](04_affine_and_module.ipynb#4.7-Clinic:-every-key-matched,-and-the-net-cannot-read) | gains of 3 and a row that is not constant |
 # | a softmax over a row that is masked throughout | [5.6](05_softmax.ipynb#5.6-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
 # | BatchNorm told the wrong number of channels | [6.7](06_batchnorm.ipynb#6.7-Clinic:-the-error-that-went-away) | the length of `running_mean` |
-# | gain outside the means, in a hand-written backward pass | [7.8](07_backward.ipynb#7.8-Clinic:-right-at-the-start-and-wrong-after-training) | gains that differ from one another |
+# | gain outside the means, in a hand-written backward pass | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) | gains that differ from one another |
 # | a norm over one feature | [8.8](08_geometry.ipynb#8.8-Clinic:-features-that-never-arrive) | two inputs, one output |
 # | a sigmoid before the cross-entropy | [lesson 9](09_cnn.ipynb) | a loss that does not fall below 1.46 for ten classes |
 # | `eval()` forgotten | [lesson 9](09_cnn.ipynb) | one image, alone and in company |
@@ -1082,7 +1082,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
 # | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) | sizes that are all different |
 # | gain that is not registered, or too late | [4.4](04_affine_and_module.ipynb#4.4-A-gain-that-is-never-trained), [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
-# | statistics cut off from the gradient | [7.5](07_backward.ipynb#7.5-Cut-one-path) | compare with autograd, random gradient from above |
+# | statistics cut off from the gradient | [7.5](07_backward.ipynb#7.5-What-the-copy-has-lost) | compare with autograd, random gradient from above |
 # | `reshape` where an axis must move | [14.1](#14.1-Every-size-fits) | a footprint |
 # | padding that becomes the bias | [14.2](#14.2-Clean-until-it-has-learned) | random gains and biases |
 # | gains drawn like weights | [14.3](#14.3-A-net-that-whispers) | a table of parameters |
@@ -1116,7 +1116,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | AdaLN | a norm whose gain and bias are functions of a condition | [lesson 12](12_family.ipynb) |
 # | attention | an average of the values of the tokens that one may see (itself among them), weighted by a softmax of q · k | [lesson 11](11_transformer.ipynb) |
 # | autocast | PyTorch's choice of a dtype for each operation | [3, Deeper](03_epsilon.ipynb#Autocast) |
-# | autograd.Function | a class with a forward and a backward pass written by hand | [7.7](07_backward.ipynb#7.7-A-function-of-your-own-and-its-second-derivative) |
+# | autograd.Function | a class with a forward and a backward pass written by hand | [7.8](07_backward.ipynb#7.8-Your-line-in-PyTorch) |
 # | BatchNorm | a norm with one mean and variance for each feature, taken over the batch | [6.2](06_batchnorm.ipynb#6.2-The-other-axis) |
 # | bfloat16 | a number in 16 bits with the range of float32 and two digits | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
 # | bias | the learned number β added to each normalized feature | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
@@ -1134,7 +1134,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | DeepNorm | Post-LN with a factor α on the stream, and smaller weights in the branches at the start | [lesson 12](12_family.ipynb) |
 # | dilation | the distance between the taps of a convolution's kernel, in pixels | [lesson 9](09_cnn.ipynb) |
-# | dy | the gradient that arrives at a layer's output, from above | [7.1](07_backward.ipynb#7.1-What-arrives-and-what-it-meets-first) |
+# | dy | the gradient that arrives at a layer's output, from above | [7.1](07_backward.ipynb#7.1-Three-paths-back) |
 # | DyT | a tanh with one learned factor, then gain and bias: in the place of a norm, and without statistics | [lesson 12](12_family.ipynb) |
 # | effective learning rate | the rate at which the direction of weights before a norm turns: η/‖W‖² for plain SGD | [8.7](08_geometry.ipynb#8.7-Weights-before-a-norm) |
 # | eigenvalues | the factors by which a symmetric matrix stretches directions at right angles to one another | [8.4](08_geometry.ipynb#8.4-What-gets-through:-the-spectrum-of-the-Jacobian) |
@@ -1146,7 +1146,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | fused | several operations in one run over memory | [lesson 13](13_speed.ipynb) |
 # | gain | the learned factor γ of each normalized feature, `weight` in PyTorch | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
 # | gloo | PyTorch's library for processes that talk to each other on CPUs | [lesson 13](13_speed.ipynb) |
-# | gradcheck | PyTorch's comparison of a gradient with small differences of the output | [7.7](07_backward.ipynb#7.7-A-function-of-your-own-and-its-second-derivative) |
+# | gradcheck | PyTorch's comparison of a gradient with small differences of the output | [7.8](07_backward.ipynb#7.8-Your-line-in-PyTorch) |
 # | gradgradcheck | the same as gradcheck, for the gradient of the gradient | [lesson 4, Deeper](04_affine_and_module.ipynb#Second-derivative-and-vmap) |
 # | gradient | the derivatives of the loss, carried backwards from layer to layer | [1.4](01_why_normalize.ipynb#1.4-The-gradient-takes-the-same-road-back) |
 # | GroupNorm | a norm with statistics for each group of channels of a sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-one-formula) |
@@ -1186,7 +1186,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | rms | root mean square: the root of the mean of the squares | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | RMSNorm | a norm that divides by the rms and subtracts no mean | [8.5](08_geometry.ipynb#8.5-RMSNorm:-the-sphere-without-the-projection) |
 # | row | the D numbers of one sample or token, which are normalized together | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
-# | rstd | one over the root of variance plus eps | [7.1](07_backward.ipynb#7.1-What-arrives-and-what-it-meets-first) |
+# | rstd | one over the root of variance plus eps | [7.2](07_backward.ipynb#7.2-Forward-with-four-numbers) |
 # | running statistics | averages of BatchNorm's means and variances over the batches, used in evaluation | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
 # | ScaleNorm | RMSNorm with one gain for all features | [lesson 12](12_family.ipynb) |
 # | seed | the number that a random generator starts from; results are reported over several | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
@@ -1206,7 +1206,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | stride | the step by which a convolution's kernel moves on | [lesson 9](09_cnn.ipynb) |
 # | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [lesson 10](10_rnn.ipynb) |
 # | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
-# | tape | autograd's record of the forward pass | [7.2](07_backward.ipynb#7.2-Six-lines-backwards) |
+# | tape | autograd's record of the forward pass | [7.3](07_backward.ipynb#7.3-Backward-with-four-numbers) |
 # | temperature | what the scores are divided by before a softmax | [5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see) |
 # | token | one position of a sequence: a word, a letter, or a patch of an image | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | variance | the mean squared distance from the mean; its root is the standard deviation σ | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
@@ -1264,8 +1264,8 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | LayerNorm changes in eval() | LayerNorm has no running statistics | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
 # | BatchNorm fails when there are few batches | Small batches widen BatchNorm's gap at any number of batches, few batches only until its running statistics settle | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
 # | with several devices BatchNorm sees the whole batch | Averaging variances of devices is not the variance of the whole | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
-# | in the backward pass mean and deviation are constants | Mean and deviation are not constants in the backward pass | [7.5](07_backward.ipynb#7.5-Cut-one-path) |
-# | LayerNorm kills the gradient | A sum of outputs has no gradient: test with random weights | [7.6](07_backward.ipynb#7.6-Losses-that-are-blind) |
+# | in the backward pass mean and deviation are constants | Mean and deviation are not constants in the backward pass | [7.5](07_backward.ipynb#7.5-What-the-copy-has-lost) |
+# | LayerNorm kills the gradient | A sum of outputs has no gradient: test with random weights | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) |
 # | a LayerNorm after an RNN normalizes the recurrence | LayerNorm outside the recurrence does not change the gradient through time | [lesson 10](10_rnn.ipynb) |
 # | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [lesson 11](11_transformer.ipynb) |
 # | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
