@@ -420,8 +420,7 @@ def test_two_answers_that_need_one_name_for_two_things_are_told_so(tmp_path):
         first = kernel.text()
     with learner(tmp_path / "work") as kernel:
         kernel.run(IMPORTS_OF_ALL, "def stats(x):\n    return torch.nn.functional.layer_norm(x, (4,))")
-        said = kernel.run(TEST, CHECK_TEST).splitlines()
-        lines = kernel.run(ERROR, "check.unbiased_error(unbiased_error)").splitlines()
+        lines = kernel.run(TEST, CHECK_TEST).splitlines()
         assert lines[0].startswith("Right: ") and kernel.text() == first
         assert lines[1:] == [
             "It is not kept in work/mine, because your kept answer to exercise 2.1 would no longer pass its check: "
@@ -480,14 +479,14 @@ def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(
     path = kernel.folder / "mine/statistics.py"
     edited = kernel.text().replace("10.0 * ", "1e1 * ")
     path.write_text(edited, encoding="utf-8")
-    assert "1e1 * " in kernel.text() and "(-1,)" in kernel.text()
     message = KEPT.format("statistics") + " The edited file that was there is now called statistics.py.edited-"
     assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == message + "1."
+    assert "1e1 * " in kernel.text() and "(-1,)" in kernel.text()
     assert (path.parent / "statistics.py.edited-1").read_text(encoding="utf-8") == edited
     broken = kernel.text().replace("1e1 * ", "0.0 * ")
     path.write_text(broken, encoding="utf-8")
-    assert "is_layer_norm" not in kernel.text()
     assert kernel.run(MEAN, CHECK).splitlines()[1] == message + "2."
+    assert "is_layer_norm" not in kernel.text()
     assert (path.parent / "statistics.py.edited-2").read_text(encoding="utf-8") == broken
     assert kernel.run(ASK) == YOURS.format(datetime.date.today().isoformat())
 
@@ -569,12 +568,6 @@ def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
     )
     assert "Kept" in kernel.run(CHECK)
 
-
-        "is_layer_norm": [PLAIN.replace("10.0", f"1{i}.0") for i in range(12)],
-    }
-    assert list(_saved_answers.read(path).entries) == ["mean_and_var", "is_layer_norm"]
-        kernel.run(IMPORTS_OF_ALL)
-        for cell in cells:
 
 @pytest.mark.parametrize("what", ["no learner", "no notebook"])
 def test_where_nobody_learns_nothing_is_kept(what, kernel, monkeypatch):
