@@ -105,7 +105,7 @@ def test_what_opens_a_section_answers_none_of_its_questions(stem):
     [
         (STEMS[5], "6.5", "The mean of more numbers is off by half as much."),
         (STEMS[10], "11.7", "Independent branches add their mean squares, so the stream grows."),
-        (STEMS[5], "6.2", "The deviation triples."),
+        (STEMS[5], "6.6", "Each image has two groups of 3 channels."),
     ],
 )
 def test_words_that_give_an_answer_away_are_found(stem, key, text):
@@ -118,9 +118,9 @@ BAD = {
     "Homework: Exercise 6.6": "'Exercise 6.6' cannot be homework",
     "Prepare: x\n## 6.77": "there is no section '6.77'. There are start, 6.1",
     "Prepare: x\n## 6.1\nSay: something": "is not understood here. Write it as 'Open: ...' or 'Close: ...'",
-    "Prepare: x\n## 6.1\nAsk Predict 6.2: y": "section 6.1 does not ask Predict 6.2. It asks Predict 6.1",
-    "Prepare: x\n## 6.1\nClose Predict 6.2: y": "section 6.1 does not ask Predict 6.2. It asks Predict 6.1",
-    'Prepare: x\n## 6.1\nExpect 6.2 "q": y': "section 6.1 has no exercise 6.2. It has 6.1",
+    "Prepare: x\n## 6.2\nAsk Predict 6.2: y": "section 6.2 does not ask Predict 6.2. It asks Predict 6.1",
+    "Prepare: x\n## 6.2\nClose Predict 6.2: y": "section 6.2 does not ask Predict 6.2. It asks Predict 6.1",
+    'Prepare: x\n## 6.2\nExpect 6.2 "q": y': "section 6.2 has no exercise 6.2. It has 6.1",
     "Prepare: x\n## Late\n6.7: y": "is not understood here. Write it as '6.7: why. Tell: ...'",
     "Prepare: x\n## Late\n6.77: y Tell: z": "'6.77' is no section that can be named under Late",
     "Prepare: x\n## Late\nSeveral devices: y Tell: z": "'Several devices' is no section that can be named under Late",
@@ -152,11 +152,11 @@ def test_sections_add_up_to_the_model_s_minutes(stem):
 
 
 def test_a_class_takes_longer_than_a_reader_by_its_questions():
-    one = sections.of(STEMS[5])["6.2"]
+    one = sections.of(STEMS[5])["6.7"]
     assert len(one.questions) == 2 and not one.exercises
-    assert sections.in_class(one) == pytest.approx(one.minutes + 2 * (1.5 - 1 / 3))
-    assert sections.left(one, ["Predict 6.3"]) == pytest.approx(sections.in_class(one) - 1.5)
-    assert sections.left(one, ["6.2"]) == 0
+    assert sections.in_class(one) == pytest.approx(one.minutes + 2 * (1.5 - 1))
+    assert sections.left(one, ["Predict 6.4"]) == pytest.approx(sections.in_class(one) - 1.5)
+    assert sections.left(one, ["6.7"]) == 0
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -266,27 +266,27 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
     page = plans.lesson(STEMS[5])
     there = [
         "## 0:00 · What breaks",
-        "**Prepare.** The table of 6.1",
-        "160, 25, 36",
-        "## 0:22 · 6.3 ",
-        "**Predict 6.4.**",
-        "- a: 176 cm (The first batch gets no special treatment",
-        "- **b, right:** 17.6 cm (0.9 · 0 + 0.1 · 176",
-        "**Listen for.** Whoever says 176",
-        "**Then.** The batch is normalized with the biased variance",
-        "**Exercise 6.2** ●●●○○ `RunningStatistics`, 6 min. A running mean and a running variance of C channels",
-        "#6.3-What-evaluation-uses-instead)",
-        "- If the check says “the biased variance goes into the buffer",
-        "**Predict 6.5.**",
+        "**Prepare.** The table of 6.2",
+        "5, 19, 112",
+        "## 0:04 · 6.2 ",
+        "**Predict 6.1.**",
+        "- a: 0.5 and 1.5 (You have divided the distances 1 and 3",
+        "- **c, right:** 1 and 1 (The means are 10 and 8",
+        "**Listen for.** Whoever says 0.5 and 1.5",
+        "**Then.** It is the shortest argument",
+        "**Exercise 6.1** ●●○○○ `channel_stats`, 5 min. Return the mean and the biased variance of each channel",
+        "#6.2-The-other-axis)",
+        "- If the check says “each sample gets a mean of its own",
+        "**Recall 6.1.** (homework in 60 minutes)",
         "**Open.** In training and in evaluation two different functions run.",
-        "**Predict 6.6.**",
-        "**Close.** The gap shrinks with the root",
-        "**Exercise 6.4** (homework in 60 minutes)",
+        "**Predict 6.2.**",
+        "## 0:50 · 6.6 ",
         "· homework in 60 minutes",
+        "**Close.** Before you trust a BatchNorm",
         "## Drop this if you are late",
-        "- **6.7 What the layer before it feels** (3 min). One prediction; lesson 9 does not need it. Tell: “In",
-        "Lesson 14's index refers to it: A bias before LayerNorm is not redundant",
-        "- **Several devices** (in “Deeper”, 10 min). Exercise 6.6",
+        "- **6.6 Four norms, one formula** (3 min). Two explorables are enough for a day. Tell: “Four",
+        "Lesson 14's index refers to it: LayerNorm has no running statistics",
+        "- **Why does BatchNorm help** (in “Deeper”, 4 min). An experiment",
     ]
     assert [text for text in there if text not in page] == []
     found = [page.index(text) for text in there[3:]]
