@@ -1065,7 +1065,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | a softmax over a row that is masked throughout | [5.6](05_softmax.ipynb#5.6-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
 # | BatchNorm told the wrong number of channels | [6.7](06_batchnorm.ipynb#6.7-Clinic:-the-error-that-went-away) | the length of `running_mean` |
 # | gain outside the means, in a hand-written backward pass | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) | gains that differ from one another |
-# | a norm over one feature | [8.8](08_geometry.ipynb#8.8-Clinic:-features-that-never-arrive) | two inputs, one output |
+# | a norm over one feature | [8.7](08_geometry.ipynb#8.7-Clinic:-features-that-never-arrive) | two inputs, one output |
 # | a sigmoid before the cross-entropy | [lesson 9](09_cnn.ipynb) | a loss that does not fall below 1.46 for ten classes |
 # | `eval()` forgotten | [lesson 9](09_cnn.ipynb) | one image, alone and in company |
 # | `normalized_shape` with the time in it | [lesson 10](10_rnn.ipynb) | change a later step, look at an earlier one |
@@ -1136,8 +1136,8 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | dilation | the distance between the taps of a convolution's kernel, in pixels | [lesson 9](09_cnn.ipynb) |
 # | dy | the gradient that arrives at a layer's output, from above | [7.1](07_backward.ipynb#7.1-Three-paths-back) |
 # | DyT | a tanh with one learned factor, then gain and bias: in the place of a norm, and without statistics | [lesson 12](12_family.ipynb) |
-# | effective learning rate | the rate at which the direction of weights before a norm turns: η/‖W‖² for plain SGD | [8.7](08_geometry.ipynb#8.7-Weights-before-a-norm) |
-# | eigenvalues | the factors by which a symmetric matrix stretches directions at right angles to one another | [8.4](08_geometry.ipynb#8.4-What-gets-through:-the-spectrum-of-the-Jacobian) |
+# | effective learning rate | the rate at which the direction of weights before a norm turns: η/‖W‖² for plain SGD | [8.6](08_geometry.ipynb#8.6-The-length-of-weights-before-a-norm) |
+# | eigenvalues | the factors by which a symmetric matrix stretches directions at right angles to one another | [8, Deeper](08_geometry.ipynb#The-spectrum-of-the-Jacobian) |
 # | entropy | a number for how many keys an attention is spread over: ln n if all n count alike, 0 for a single one | [lesson 12](12_family.ipynb) |
 # | epsilon, eps | the small number added to the variance under the root | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
 # | float16, half precision | a number in 16 bits with three digits and a range from 6·10⁻⁸ to 65,504 | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
@@ -1152,7 +1152,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | GroupNorm | a norm with statistics for each group of channels of a sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-one-formula) |
 # | heads | attentions side by side, each with its own share of the features | [lesson 11](11_transformer.ipynb) |
 # | hook | a function that PyTorch runs each time a layer is called | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | idempotent | doing nothing the second time | [8.3](08_geometry.ipynb#8.3-A-second-time) |
+# | idempotent | doing nothing the second time | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
 # | InstanceNorm | a norm with statistics for each channel of each sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-one-formula) |
 # | internal covariate shift | the moving distribution of a layer's inputs during training; named as BatchNorm's reason, and not what explains it | [1.7](01_why_normalize.ipynb#1.7-The-story-that-everybody-tells) |
 # | Jacobian | the matrix of all derivatives of a layer's outputs with respect to its inputs | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
@@ -1170,7 +1170,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | Numba | a compiler for Python loops over numbers | [lesson 13](13_speed.ipynb) |
 # | one pass | the variance as E[x²] − E[x]², which loses its digits far from 0; two passes subtract the mean first | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | ONNX | a form for trained models that any framework can read: a list of operations, and constants | [15.1](15_in_the_wild.ipynb#15.1-A-model-is-a-list-of-operations) |
-# | orthogonal projection | a matrix with PP = P and Pᵀ = P: it drops vectors straight down onto a flat set | [8.1](08_geometry.ipynb#8.1-First-move:-a-projection) |
+# | orthogonal projection | a matrix with PP = P and Pᵀ = P: it drops vectors straight down onto a flat set | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
 # | packed | a batch of sequences without its padding | [lesson 10](10_rnn.ipynb) |
 # | page fault | a stop in which the system finds and clears fresh memory | [lesson 13](13_speed.ipynb) |
 # | patches | the squares into which an image is cut, one token each | [lesson 11](11_transformer.ipynb) |
@@ -1179,12 +1179,12 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | Pre-LN | the norm inside the branch, before its function: x + f(LN(x)) | [lesson 11](11_transformer.ipynb) |
 # | QK-norm | a norm on queries and keys, inside attention | [lesson 12](12_family.ipynb) |
 # | rank | the number of singular values that are not 0 | [5.5](05_softmax.ipynb#5.5-The-same-numbers-in-the-derivatives) |
-# | re-centering | adding one vector to all rows of a weight matrix (or one number to data) | [8.6](08_geometry.ipynb#8.6-The-invariance-table) |
+# | re-centering | adding one vector to all rows of a weight matrix (or one number to data) | [8.5](08_geometry.ipynb#8.5-What-four-norms-do-not-see) |
 # | reduce | to take the mean, sum or variance over an axis, which then has size 1 or is gone | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
 # | residual connection | a way around a layer: its input is added to its output | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | residual stream | what runs from block to block and only gets added to | [lesson 11](11_transformer.ipynb) |
 # | rms | root mean square: the root of the mean of the squares | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
-# | RMSNorm | a norm that divides by the rms and subtracts no mean | [8.5](08_geometry.ipynb#8.5-RMSNorm:-the-sphere-without-the-projection) |
+# | RMSNorm | a norm that divides by the rms and subtracts no mean | [8.4](08_geometry.ipynb#8.4-RMSNorm:-the-sphere-alone) |
 # | row | the D numbers of one sample or token, which are normalized together | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | rstd | one over the root of variance plus eps | [7.2](07_backward.ipynb#7.2-Forward-with-four-numbers) |
 # | running statistics | averages of BatchNorm's means and variances over the batches, used in evaluation | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
@@ -1198,8 +1198,8 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | skip | the way around a function: x + f(x) | [lesson 11](11_transformer.ipynb) |
 # | softmax | exponentials of a row divided by their sum: shares between 0 and 1 | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | spectral norm | the largest factor by which a matrix stretches a vector | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
-# | spectrum | all eigenvalues of a matrix, with how often each occurs | [8.4](08_geometry.ipynb#8.4-What-gets-through:-the-spectrum-of-the-Jacobian) |
-# | sphere | the points at one distance from the origin; √D for a normalized row at eps = 0 | [8.2](08_geometry.ipynb#8.2-Second-move:-onto-a-sphere) |
+# | spectrum | all eigenvalues of a matrix, with how often each occurs | [8, Deeper](08_geometry.ipynb#The-spectrum-of-the-Jacobian) |
+# | sphere | the points at one distance from the origin; √D for a normalized row at eps = 0 | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
 # | standardize | subtract the mean and divide by the standard deviation | [1.5](01_why_normalize.ipynb#1.5-Standardize) |
 # | state | what a recurrent net hands from one step to the next | [lesson 10](10_rnn.ipynb) |
 # | state_dict | the dictionary from names to tensors that a module saves and loads | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
@@ -1213,7 +1213,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | warm-up | a learning rate that rises from 0 over the first steps | [lesson 11](11_transformer.ipynb) |
 # | weight decay | pulling parameters towards 0 at every step | [lesson 4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
 # | weight scale | the factor on the standard deviation 1/√D of freshly drawn weights | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
-# | WeightNorm | dividing each weight vector by its length, without a look at the data; a learned factor may set a new one | [8.6](08_geometry.ipynb#8.6-The-invariance-table) |
+# | WeightNorm | dividing each weight vector by its length, without a look at the data; a learned factor may set a new one | [8.5](08_geometry.ipynb#8.5-What-four-norms-do-not-see) |
 # | Welford | a way to update mean and variance number by number, which never gives a negative variance | [3, Deeper](03_epsilon.ipynb#Welford-or-two-passes?) |
 # | word | one number, as the unit in which memory traffic is counted | [lesson 13](13_speed.ipynb) |
 # | x_hat | the normalized row, before gain and bias | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
@@ -1245,7 +1245,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | the output has variance 1 | The output variance is v/(v+eps), below 1 | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
 # | a small enough ε makes the values as large as one likes | No value is larger than the root of D - 1, up to rounding, whatever eps is | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
 # | no ε is needed | Without eps a constant row gives nan, or noise where its mean is rounded | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
-# | a norm over one or two features normalizes them | One feature gives zero, two features a sign | [8.2](08_geometry.ipynb#8.2-Second-move:-onto-a-sphere) |
+# | a norm over one or two features normalizes them | LayerNorm over one feature gives zero before the bias, over two a sign where ε is negligible | [8.3](08_geometry.ipynb#8.3-Two-features,-and-one) |
 # | LayerNorm makes activations Gaussian, or puts them between −1 and 1 | Normalizing makes nothing Gaussian and confines nothing to [-1, 1] | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
 # | after LayerNorm every row sums to 0 | Row sums are 0 only before gain and bias | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | E[x²] − E[x]² is the same formula | E[x^2] - E[x]^2 is not the same formula in floating point | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
