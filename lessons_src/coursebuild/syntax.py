@@ -10,7 +10,7 @@ __all__ = ["imports", "modules", "names", "parse"]
 def imports(lesson):
     """Return {name: (import statement that binds just it, its line)} of a lesson's top-level imports.
 
-    Its way-back cell repeats them, and may take what the lesson itself exports from its own module of fromscratch: these
+    Its way-back cell repeats them, and may take what the lesson itself exports from its module of fromscratch: these
     are left out.
     """
     own = f"from fromscratch.{lesson.module} import "
