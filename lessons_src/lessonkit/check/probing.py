@@ -44,6 +44,7 @@ class Probe:
     elsewhere: Callable | None = None  # answer -> None, the same call with tensors on another device
     expect: Callable | None = None  # of a contract's case: reference -> what is expected, and how far off it may be
     plainer: Callable | None = None  # of a contract's case: the plainest case that fails, see contract
+    reads: Callable | None = None  # what run has seen -> what is compared; a judgment that is made outside a jail
 
 
 @contextlib.contextmanager
@@ -237,8 +238,11 @@ def observe(probe, answer):
     The one place where a check touches an answer. It is stopped after probe.seconds, what it sets for all of PyTorch
     or changes in the probe's own tensors is put back and seen.
     """
-    if isinstance(answer, Observed):
-        return answer.seen(probe)
+    seen = answer.seen(probe) if isinstance(answer, Observed) else _observed(probe, answer)
+    return probe.reads(seen) if probe.reads else seen
+
+
+def _observed(probe, answer):
     guard.keepsakes(probe)  # before an answer can change them
     changes, trouble = [], None
     try:
@@ -259,7 +263,12 @@ def observe(probe, answer):
 
 
 class Observed:
-    """Stands for an answer that was observed elsewhere. seen: probe -> {what: value}."""
+    """Stands for an answer that is observed elsewhere. seen: probe -> {what: value}.
 
-    def __init__(self, seen):
-        self.seen = seen
+    kind: "function", "class" or "value". words: what it is. bases: the names of a class's bases, and its own.
+    """
+
+    def __init__(self, seen, kind="function", words="a function", name="answer", bases=()):
+        self.seen, self.kind, self.words, self.bases = seen, kind, words, bases
+        self.__name__ = name
+        self.hidden, self.by_hand = (), ()  # what examine compares it with, and what is to be built by hand

@@ -1,0 +1,14 @@
+"""Functions as data, from the grader to an observer: numba, which the lessons need, carries the library for that."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+
+def code_by_value():
+    """Return the library cloudpickle, loaded under a name that both sides know, and without the rest of numba."""
+    folder = Path(importlib.util.find_spec("numba").origin).parent / "cloudpickle"
+    spec = importlib.util.spec_from_file_location("cloudpickle", folder / "__init__.py")
+    sys.modules["cloudpickle"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["cloudpickle"])
+    return sys.modules["cloudpickle"]
