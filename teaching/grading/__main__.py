@@ -40,7 +40,6 @@ def parser():
     )
     arguments.add_argument("--memory", type=float, default=defaults.memory / 2**30, help="in GiB, a process (%(default)s)")
     arguments.add_argument("--again", action="append", default=[], metavar="NAME", help="grade this learner again anyway")
-    arguments.add_argument("--user", default=defaults.user, help="who runs the answers, if you are root (%(default)s)")
     arguments.add_argument("--jail", choices=KINDS, default="", help="not the best that works here, but this one")
     arguments.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python", help="the lessons' Python")
     return arguments
@@ -67,7 +66,7 @@ def grade(options, root=ROOT):
     if unknown:
         names = ", ".join(one.learner for one in handed)
         raise GradingError(f"--again: no learner is called {unknown[0]!r}. There are {names[:500]}.")
-    limits = Limits(seconds=options.seconds, memory=int(options.memory * 2**30), user=options.user)
+    limits = Limits(seconds=options.seconds, memory=int(options.memory * 2**30))
     sheet = Sheet(options.out, wanted, limits)
     pages = _folder_of_pages(options.out, options.folder)
     with open(pages / "log.txt", "a", encoding="utf-8", errors="backslashreplace") as log:

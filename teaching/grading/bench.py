@@ -87,7 +87,7 @@ class Bench:
         request |= {"lesson": self.jail.lesson.stem, "wait": START, "patience": patience}
         if self.judge is None or self.judged >= MOST_JUDGED:
             self._dismiss()
-            bounds = self.jail.bounds | {"memory": 16 << 30, "processes": 4096}
+            bounds = self.jail.bounds() | {"memory": 16 << 30, "processes": 4096}
             self.judge, self.judged = Process(self.jail, self.jail.judge(), {"bounds": bounds}), 0
         self._warm()
         jail = self.ready.popleft()
@@ -106,7 +106,7 @@ class Bench:
 
     def _warm(self):
         while len(self.ready) < WARM:
-            begin = {"bounds": self.jail.bounds, "allowed": self.jail.allowed, "imports": self.jail.lesson.imports}
+            begin = {"bounds": self.jail.bounds(), "allowed": self.jail.allowed, "imports": self.jail.lesson.imports}
             self.ready.append(Process(self.jail, self.jail.observer(), begin))
 
     def _judged(self, jail, request, patience):

@@ -2,7 +2,7 @@
 
     bubblewrap   (bwrap is installed and works.) Nothing of this machine is in sight but Python, its packages, what the
                  lessons lean on and what earlier lessons have built, all of it read-only; no network, no processes but
-                 the jail's; another Unix user, if the grader runs as root. With the jail all that it holds ends.
+                 the jail's; a Unix user of its own, if the grader runs as root. With the jail all that it holds ends.
     user         Without bubblewrap: another Unix user, if the grader runs as root, and the limits. The files of the
                  course can be read, and with them its answers: such marks count for nothing.
     limits       always: processor time, memory, file size, processes (resource.setrlimit)
@@ -11,6 +11,7 @@ The judge, which runs no answer but reads what comes out of the jails, runs in t
 """
 
 import functools
+import itertools
 import os
 import pwd
 import shutil
@@ -24,6 +25,7 @@ from teaching.grading.lesson import Assignment, GradingError
 
 HERE = Path(__file__).parent
 KEPT = ("CAP_SETUID", "CAP_SETGID")  # to become another user, before an answer is there
+USERS = range(61184, 65520)  # numbers that systems keep for users who are there for one process only
 KINDS = ("bubblewrap", "user")  # the best first
 BOX = "/answers"  # the only folder that can be written in a jail
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives")
@@ -31,13 +33,12 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/
 
 @dataclass
 class Limits:
-    """What an answer may take. seconds: at least; memory and file in bytes; user: a name, for root."""
+    """What an answer may take. seconds: at least; memory and file in bytes."""
 
     seconds: float = 20
     memory: int = 2 << 30
     file: int = 10 << 20
     processes: int = 16
-    user: str = "nobody"
 
 
 @dataclass(eq=False)
@@ -60,25 +61,15 @@ class Jail:
             raise GradingError(f"there is no {self.python}, in which the lessons run. Make it: make .venv/ready")
         if self.kind == "bubblewrap" and not self._works():
             raise GradingError("bubblewrap does not work here. Leave the choice to the grader.")
+        taken = {entry.pw_uid for entry in pwd.getpwall()}
+        self._users = itertools.cycle(number for number in USERS if number not in taken)
         self.kind = self.kind or ("bubblewrap" if self._works() else "user")
 
-    @functools.cached_property
     def bounds(self):
-        """What inside/limits.py needs."""
+        """Return what inside/limits.py needs; as root with another Unix user for each process, whom nobody else is."""
         bounds = {"memory": self.limits.memory, "file": self.limits.file, "processes": self.limits.processes}
-        bounds |= {"user": None, "group": None}
-        if os.getuid() == 0:
-            try:
-                entry = pwd.getpwnam(self.limits.user)
-            except KeyError:
-                raise GradingError(
-                    f"there is no Unix user {self.limits.user!r}. Make one (useradd --system {self.limits.user}), or "
-                    "name one that is there: ARGS='--user nobody'."
-                ) from None
-            if entry.pw_uid == 0:
-                raise GradingError(f"the user {self.limits.user!r} is root itself. Name one without rights: nobody.")
-            bounds |= {"user": entry.pw_uid, "group": entry.pw_gid}
-        return bounds
+        user = next(self._users) if os.getuid() == 0 else None
+        return bounds | {"user": user, "group": user}
 
     @functools.cached_property
     def allowed(self):
@@ -96,7 +87,7 @@ class Jail:
     @property
     def says(self):
         """A line for the log: what holds an answer on this machine."""
-        who = f"as {self.limits.user}" if os.getuid() == 0 else "as you (only root can change that)"
+        who = "as a Unix user of its own" if os.getuid() == 0 else "as you (only root can change that)"
         most = self.limits
         bounds = f"{most.memory / 2**30:g} GiB a process, {most.processes} processes, files of {most.file >> 20} MiB"
         if self.kind == "bubblewrap":

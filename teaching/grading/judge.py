@@ -104,7 +104,8 @@ def grade(request, channel):
         decode(channel.receive(MOST))  # it is ready
     except (Ended, Malformed):
         return {"verdict": "failed"}
-    channel.deadline = time.monotonic() + request["patience"]
+    started = time.monotonic()
+    channel.deadline = started + request["patience"]
     asked = {key: request[key] for key in ("number", "context", "cells", "seconds")}
     asked["expressions"] = [expression for _, expression in request["checks"]]
     reply = {"verdict": "right", "said": "", "texts": [], "passed": 0, "changes": [], "theirs": [], "printed": 0}
@@ -126,7 +127,8 @@ def grade(request, channel):
     except (Malformed, KeyError, TypeError, AttributeError) as error:
         said = f"what came out of the process of the answer cannot be read ({str(error)[:200]})"
         return reply | {"verdict": "stopped", "passed": 0, "said": said}
-    return reply | {"said": "\n\n".join(filter(None, reply["texts"]))[:LONGEST], "printed": jailed.printed}
+    reply |= {"said": "\n\n".join(filter(None, reply.pop("texts")))[:LONGEST], "took": time.monotonic() - started}
+    return reply | {"printed": jailed.printed}
 
 
 def judged(name, answer, reply, cells):

@@ -37,12 +37,16 @@ def _survival(label, keep, *ends):
 
     def run(answer):
         scale = answer(rms_after, *ends)
-        if isinstance(scale, torch.Tensor) and scale.numel() == 1:
-            scale = scale.item()
+        return {"the weight scale": scale.item() if isinstance(scale, torch.Tensor) and scale.numel() == 1 else scale}
+
+    def reads(seen):
+        scale = seen.get("the weight scale")
+        if scale is None:
+            return seen
         if not isinstance(scale, Real) or isinstance(scale, bool):
             shape = f"a tensor of shape {tuple(scale.shape)}" if isinstance(scale, torch.Tensor) else repr(scale)
             kind = f"a {type(scale).__name__} of {len(scale)}" if isinstance(scale, (tuple, list, dict)) else shape
-            return {"the weight scale": None if scale is None else _Said(kind)}
+            return {"the weight scale": _Said(kind)}
         left = rms_after(scale)
         if not 0.01 <= left <= 100:
             return {"the weight scale": _Said(f"{scale:.4g}, which leaves {left:.2g}")}
@@ -52,7 +56,7 @@ def _survival(label, keep, *ends):
             }
         return {"the weight scale": _Said("one that leaves 0.01 to 100")}
 
-    return Probe(label, run)
+    return Probe(label, run, reads=reads)
 
 
 _SURVIVALS = [
