@@ -16,6 +16,7 @@ import os
 import socket
 import time
 import types
+from pathlib import Path
 
 from lessonkit import check, course
 from lessonkit.check.probing import Observed, Probe
@@ -25,6 +26,7 @@ from teaching.grading.inside.channel import Channel, Ended
 from teaching.grading.inside.plain import Malformed, decode
 from teaching.grading.inside.values import code_by_value
 
+HERE = Path(__file__).parent
 MOST, MOST_IN_ALL = 64 << 20, 1 << 30  # bytes that come out of a jail: in a message, and for an answer
 LONGEST = 4000  # characters of a message
 cloudpickle = code_by_value()

@@ -239,8 +239,11 @@ def observe(probe, answer):
     or changes in the probe's own tensors is put back and seen.
     """
     seen = answer.seen(probe) if isinstance(answer, Observed) else _observed(probe, answer)
+    if not probe.reads or any(isinstance(value, Raised) for value in seen.values()):
+        return seen
+    changed = {CHANGED: seen[CHANGED]} if CHANGED in seen else {}
     try:
-        return probe.reads(seen) if probe.reads else seen
+        return changed | probe.reads({what: value for what, value in seen.items() if what != CHANGED})
     except Exception as error:  # it reads what it was not made for
         return {"the result": raised(error)}
 

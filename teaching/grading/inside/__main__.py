@@ -143,7 +143,11 @@ def main():
     while True:
         request = pickle.loads(channel.receive())
         reply = getattr(observer, request["do"])(request)
-        channel.send(plain.encode(reply | {"printed": observer.printing.times}))
+        try:
+            data = plain.encode(reply | {"printed": observer.printing.times})
+        except Exception as error:
+            data = plain.encode({"unreadable": type(error).__name__})
+        channel.send(data)
 
 
 if __name__ == "__main__":

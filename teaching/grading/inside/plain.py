@@ -52,8 +52,8 @@ def _encoded(value, raw, depth):
     kind = type(value)
     if value is None or kind is bool or kind is int and value.bit_length() < 10_000:
         return value
-    if kind is str:
-        return value[:LONGEST]
+    if kind in (str, numpy.str_):
+        return str(value)[:LONGEST]
     if depth > DEEPEST:
         return _thing(value)
     if kind is float:
@@ -89,7 +89,8 @@ def _tensor(value, raw):
     if name not in TENSORS or value.layout != torch.strided or value.device.type not in ("cpu", "meta"):
         return _thing(value)
     if value.device.type == "cpu":
-        plain = value.detach().contiguous().resolve_conj().resolve_neg().reshape(-1)
+        plain = torch.empty(value.numel(), dtype=value.dtype)
+        plain.copy_(value.detach().reshape(-1))
         raw.append(plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
     return ["tensor", name, list(value.shape), value.device.type]
 

@@ -313,19 +313,24 @@ def _initialized(label, *chosen):
         torch.manual_seed(14)
         model = _model(*chosen)
         held = dict(model.named_parameters())
-        before = {name: item.clone() for name, item in model.state_dict().items()}
         answer(model)
         now = dict(model.named_parameters())
-        seen = {
-            name: _described(item, before[name]) if name in before else "new"
-            for name, item in model.state_dict().items()
-        }
+        seen = {name: item.clone() for name, item in model.state_dict().items()}
         same = now.keys() == held.keys() and all(p is held[name] and p.requires_grad for name, p in now.items())
         seen["the parameters"] = "those of the model" if same else "new ones, or without gradients"
         seen["the model"] = "in train(), as before" if model.training else "in eval()"
         return seen | {"the seed of the notebook": "as before" if torch.initial_seed() == 14 else "set anew"}
 
-    return Probe(label, run)
+    def reads(seen):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(14)
+            before = _model(*chosen).state_dict()
+        state = {name: item for name, item in seen.items() if isinstance(item, torch.Tensor)}
+        return seen | {
+            name: _described(item, before[name]) if name in before else "new" for name, item in state.items()
+        }
+
+    return Probe(label, run, reads=reads)
 
 
 def _init(model):
