@@ -17,7 +17,9 @@ from teaching.grading.jail import KINDS, Jail, Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.marking import Marker, handed_in
 from teaching.grading.sheet import Sheet, states
-from teaching.grading.submission import digest
+from teaching.grading.submission import Remark, digest
+
+NO_JAIL = Remark("", "This was graded without a jail, for practice: it counts for nothing.")
 
 
 def parser():
@@ -67,14 +69,15 @@ def grade(options, root=ROOT):
         names = ", ".join(one.learner for one in handed)
         raise GradingError(f"--again: no learner is called {unknown[0]!r}. There are {names[:500]}.")
     limits = Limits(seconds=options.seconds, memory=int(options.memory * 2**30))
-    sheet = Sheet(options.out, wanted, limits)
+    jail = Jail(root, options.python, limits, wanted, options.jail)
+    sheet = Sheet(options.out, wanted, limits, jail.kind == "bubblewrap")
     pages = _folder_of_pages(options.out, options.folder)
     with open(pages / "log.txt", "a", encoding="utf-8", errors="backslashreplace") as log:
         try:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise GradingError(f"another run is writing {options.out}. Wait for it, or name another OUT.") from None
-        with Bench(Jail(root, options.python, limits, wanted, options.jail)) as bench:
+        with Bench(jail) as bench:
             _grade_all(Marker(wanted, bench), handed, sheet, options.folder, pages, _saying(log), options.again)
     return 0
 
@@ -114,6 +117,8 @@ def _grade_all(marker, handed, sheet, folder, pages, say, again):
             continue
         print(shown := f"{one.learner:24} ", end="", flush=True)
         result = marker.mark(one, folder)
+        if not sheet.jailed:
+            result.remarks.append(NO_JAIL)
         _write(pages / feedback.name(one.learner), feedback.page(result, marker.lesson))
         sheet.add(result)
         new += 1

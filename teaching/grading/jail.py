@@ -78,7 +78,7 @@ class Jail:
 
     def observer(self):
         """Return the command line of an observer, whose standard input is a socket."""
-        return [*self._shown(self._in_a_jail), str(self.python), str(HERE / "inside")]
+        return [*self._shown(self._in_a_jail, self._hidden()), str(self.python), str(HERE / "inside")]
 
     def judge(self):
         """Return the command line of the judge, whose standard input is a socket."""
@@ -97,8 +97,18 @@ class Jail:
             f"Use these points for nothing that counts, or install bubblewrap. {bounds}."
         )
 
-    def _shown(self, paths):
-        return self._bubblewrap(paths()) if self.kind == "bubblewrap" else []
+    def _shown(self, paths, hidden=()):
+        return self._bubblewrap(paths(), hidden) if self.kind == "bubblewrap" else []
+
+    def _hidden(self):
+        """What of lessonkit is not in sight of an answer: what judges it, and this lesson and later ones."""
+        kit = self.root / "lessons_src/lessonkit"
+        empty = [kit / folder for folder in ("course", "check/lessons", "check/questions")]
+        earlier = [kit / f"course/{stem}.json" for stem in course.lessons() if stem < self.lesson.stem]
+        command = [part for folder in empty if folder.is_dir() for part in ("--tmpfs", str(folder))]
+        for path in (kit / "course/__init__.py", *earlier):
+            command += ["--ro-bind", str(path), str(path)]
+        return command
 
     @functools.cache  # noqa: B019  a few of them live as long as the grader
     def _works(self):
@@ -115,7 +125,7 @@ class Jail:
     def _of_the_judge(self):
         return [self.root / "lessons_src", self.root / "data", HERE.parent / "__init__.py", HERE]
 
-    def _bubblewrap(self, paths):
+    def _bubblewrap(self, paths, hidden=()):
         shown = [path for path in SYSTEM if os.path.exists(path)]
         shown += [str(prefix) for prefix in _prefixes(self.python) if not prefix.is_relative_to("/usr")]
         shown += map(str, paths)
@@ -131,12 +141,7 @@ class Jail:
         for path in shown:
             link = os.path.islink(path) and path in SYSTEM
             command += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
-        kit = self.root / "lessons_src/lessonkit"
-        if str(kit) in shown:  # an answer's: without what judges it
-            for folder in ("course/solutions", "check/lessons", "check/questions"):
-                if (kit / folder).is_dir():
-                    command += ["--tmpfs", str(kit / folder)]
-        return [*command, "--remount-ro", "/", "--chdir", BOX, "--"]
+        return [*command, *hidden, "--remount-ro", "/", "--chdir", BOX, "--"]
 
     def environment(self, box):
         """Return the environment of a process: nothing of the grader's but what Python needs."""

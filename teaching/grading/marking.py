@@ -84,7 +84,7 @@ def handed_in(folder, lesson):
         if path.suffix == ".ipynb" and not _has_notebooks(path):
             handed.append(_from_file(path, lesson))
         elif path.is_dir():
-            handed.append(_from_folder(path, lesson))
+            handed.append(_whatever_is_in(path, lesson))
     if not handed:
         raise GradingError(f"{folder} holds no notebook and no folder of a learner. Name the one that does: IN=...")
     for at, one in enumerate(handed):
@@ -124,6 +124,13 @@ def _from_file(path, lesson):
 def _composed(name):
     """Return a name as most systems write it: macOS stores Ü as two characters."""
     return unicodedata.normalize("NFC", printable(name))
+
+
+def _whatever_is_in(folder, lesson):
+    try:
+        return apart(lambda: _from_folder(folder, lesson))
+    except (Failed, OSError) as error:
+        return Handed(_composed(folder.name), None, (Remark(f"the folder: {error}", f"Your folder: {error}."),))
 
 
 def _from_folder(folder, lesson):

@@ -12,17 +12,18 @@ from teaching.grading.lesson import GradingError
 
 FIRST = ["learner", "points", "of", "optional points", "optional of"]
 LAST = ["state", "remarks", "page", "seconds", "file", "sha256", "course", "limits"]
-LIMITS = re.compile(r"([\d.e+]+) s, ([\d.e+]+) GiB")
+UNJAILED = ", NO JAIL: counts for nothing"
+LIMITS = re.compile(r"([\d.e+]+) s, ([\d.e+]+) GiB(.*)")
 
 
 class Sheet:
     """The rows of a CSV file. path: it need not be there. lesson: its exercises get a column each.
 
-    limits: what the answers of this run may take, see jail.
+    limits: what the answers of this run may take, see jail. jailed: whether they run in a jail.
     """
 
-    def __init__(self, path, lesson, limits):
-        self.path, self.lesson = Path(path), lesson
+    def __init__(self, path, lesson, limits, jailed=True):
+        self.path, self.lesson, self.jailed = Path(path), lesson, jailed
         self.limits = limits.seconds, limits.memory / 2**30
         self.columns = {number: f"ex {number}" for number in lesson.exercises}  # 6.1 alone is a date to a spreadsheet
         self.fields = [*FIRST, *self.columns.values(), *LAST]
@@ -54,9 +55,9 @@ class Sheet:
     def _worth_another(self, row):
         """Whether a row has an answer that was stopped or ran out of memory, and this run allows more than its run."""
         limits = LIMITS.fullmatch(row.get("limits") or "")
-        if not limits or not row.get("state"):
-            return not limits
-        seconds, memory = map(float, limits.groups())
+        if not limits or self.jailed and limits[3] or not row.get("state"):
+            return not limits or self.jailed and bool(limits[3])
+        seconds, memory = map(float, limits.groups()[:2])
         if self.limits[0] <= seconds and self.limits[1] <= memory:
             return False
         return "stopped" in row["state"] or self.limits[1] > memory and "error" in row["state"]
@@ -72,7 +73,7 @@ class Sheet:
         row |= {"remarks": "; ".join(filter(None, [result.why, *remarks])), "file": result.file}
         row |= {"page": f"{self.path.stem}/{feedback.name(result.learner)}", "seconds": round(result.seconds, 1)}
         row |= {"sha256": result.sha256, "course": self.lesson.digest}
-        row |= {"limits": "{:g} s, {:g} GiB".format(*self.limits)}
+        row |= {"limits": "{:g} s, {:g} GiB".format(*self.limits) + ("" if self.jailed else UNJAILED)}
         self.rows[result.learner] = {key: _cell(value) for key, value in row.items()}
         self._write()
 

@@ -19,7 +19,7 @@ from teaching.grading.lesson import bare
 LARGEST = 50e6  # bytes of a notebook; one with all its figures has 2e6
 MOST_CELLS = 5000  # of a notebook; the course's have at most 130
 LONGEST = 200_000  # characters of a cell that is looked at; the course's have at most 6,000
-WAITS = re.compile(r"^\s*raise check\.YourTurn\(", re.MULTILINE)
+WAITS = re.compile(r"^[ \t]*raise check\.YourTurn\(", re.MULTILINE)
 IPYTHON = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?\??)$", re.MULTILINE)  # %magic, !command, ?help, help?
 
 
@@ -79,9 +79,17 @@ def cells(path):
             raise Unreadable("the notebook has the old format 3. Open it in JupyterLab and save it")
         if len(stored["cells"]) > MOST_CELLS:
             raise Unreadable(f"the notebook has {len(stored['cells']):,} cells, at most {MOST_CELLS:,} are read")
-        return [(c["cell_type"], str(c.get("id", "")), "".join(c["source"])) for c in stored["cells"]]
+        return [_cell(cell["cell_type"], str(cell.get("id", "")), "".join(cell["source"])) for cell in stored["cells"]]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
         raise Unreadable(f"this is no notebook: {type(error).__name__}: {error}"[:200]) from None
+
+
+def _cell(kind, ident, text):
+    """Return a cell; of one that is too long its first line, and a line that says so."""
+    if len(text) > LONGEST:
+        first = text[:200].partition("\n")[0]
+        text = f"{first}\nraise ValueError('this cell has {len(text):,} characters, at most {LONGEST:,} are graded')"
+    return kind, ident, text
 
 
 def exercises_in(found):
@@ -118,7 +126,12 @@ def _answer(lesson, exercise, found, own):
         page = f"Your cell had become a {kind} cell, which a notebook does not run. It was graded as code all the same."
         answer.remarks.append(Remark(sheet, page))
     text = _python(text, answer.remarks)
-    helpers = _helpers(lesson, exercise, text, own)
+    try:
+        helpers = _helpers(lesson, exercise, text, own)
+    except RecursionError:
+        helpers = []
+        told = "Your own definitions build on each other in so many steps that they were left out."
+        answer.remarks.append(Remark("too many own definitions in a chain; none used", told))
     if helpers:
         bound = sorted(set().union(*(helper.binds for helper in helpers)))
         used = f"Your own {listed(bound)} {'was' if len(bound) == 1 else 'were'} used too."

@@ -278,3 +278,10 @@ class Observed:
         self.seen, self.kind, self.words, self.bases = seen, kind, words, bases
         self.__name__ = name
         self.hidden, self.by_hand = (), ()  # what examine compares it with, and what is to be built by hand
+
+
+def derives(answer, base):
+    """Return whether an answer is a class that derives from a class base; None if it is no class."""
+    if isinstance(answer, Observed):
+        return base.__name__ in answer.bases if answer.kind == "class" else None
+    return issubclass(answer, base) if isinstance(answer, type) else None

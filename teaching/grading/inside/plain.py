@@ -18,6 +18,7 @@ import torch
 from lessonkit.check.observations import Raised
 
 DEEPEST, MOST_VALUES, LONGEST = 30, 200_000, 20_000  # levels and values of a message, characters of a text
+MOST_HEADER = 16 << 20  # bytes
 TENSORS = {str(dtype).removeprefix("torch."): dtype for dtype in (
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128,
     torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
@@ -107,6 +108,8 @@ def decode(data):
     """Return the value of a message; Malformed for anything else."""
     try:
         (length,) = struct.unpack_from(">I", data)
+        if length > MOST_HEADER:
+            raise Malformed("too many values")
         header = json.loads(data[4 : 4 + length].decode("ascii"))
         reader = _Reader(memoryview(data)[4 + length :])
         value = reader.read(header, 0)
