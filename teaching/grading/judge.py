@@ -18,17 +18,21 @@ import time
 import types
 from pathlib import Path
 
+import torch
+
 from lessonkit import check, course
-from lessonkit.check.probing import Observed, Probe
+from lessonkit.check.guard import WORLD
+from lessonkit.check.probing import Observed, Probe, quiet
 from lessonkit.check.verdicts import NotYet, YourTurn, collecting
 from teaching.grading.inside import limits
 from teaching.grading.inside.channel import Channel, Ended
 from teaching.grading.inside.plain import Malformed, decode
-from teaching.grading.inside.values import code_by_value
+from teaching.grading.inside.values import Far, code_by_value
 
 HERE = Path(__file__).parent
 MOST, MOST_IN_ALL = 64 << 20, 1 << 30  # bytes that come out of a jail: in a message, and for an answer
 LONGEST = 4000  # characters of a message
+LABEL = "this input"  # a probe's own label may tell what is right
 cloudpickle = code_by_value()
 
 
@@ -39,20 +43,27 @@ class Leak(Exception):
 class Writer(cloudpickle.Pickler):
     """Writes a request for a jail: functions of the checks by value, of a probe only what is done to an answer.
 
-    hidden: the functions and classes that must not go there.
+    hidden: the functions and classes that must not go there. outside: a list, to which functions that stay outside are
+        added; the jail calls them by their number in it.
     """
 
-    def __init__(self, file, hidden=()):
+    def __init__(self, file, hidden=(), outside=()):
         super().__init__(file)
+        self.outside = outside
         self.hidden = {id(item) for item in hidden if not getattr(item, "__module__", "").startswith("torch")}
 
     def reducer_override(self, item):
         if isinstance(item, Probe):
-            return Probe, (item.label, item.run, {}, item.tolerance, item.exact_dtype, "", item.seconds, item.elsewhere)
+            return Probe, (LABEL, item.run, {}, 0.0, True, "", item.seconds, item.elsewhere)
         if type(item) is functools._lru_cache_wrapper:
             return functools.cache, (item.__wrapped__,)
+        if isinstance(item, types.CodeType) and not item.co_filename.startswith("/"):  # a misconception's tells its lines
+            return super().reducer_override(item.replace(co_filename="<check>"))
         if isinstance(item, (types.FunctionType, type)) and id(item) in self.hidden:
             raise Leak(item.__qualname__)
+        if isinstance(item, types.FunctionType) and getattr(item, "stays_outside", False):
+            self.outside.append(item)
+            return Far.function, (len(self.outside) - 1, item.__name__)
         return super().reducer_override(item)
 
 
@@ -61,18 +72,33 @@ class Jailed:
 
     def __init__(self, channel):
         self.channel, self.printed = channel, 0
+        self.outside = []  # functions that the answer may call, see Writer
 
     def ask(self, request, hidden=()):
         """Return the observer's reply; Ended if there is none, Malformed if it is none."""
-        file = io.BytesIO()
-        Writer(file, hidden).dump(request)
-        self.channel.send(file.getvalue())
-        reply = decode(self.channel.receive(MOST))
-        if type(reply) is not dict:
-            raise Malformed("no reply")
+        while True:
+            file = io.BytesIO()
+            Writer(file, hidden, self.outside).dump(request)
+            self.channel.send(file.getvalue())
+            reply = decode(self.channel.receive(MOST))
+            if type(reply) is not dict:
+                raise Malformed("no reply")
+            if "call" not in reply:
+                break
+            request = self._called(reply)
         printed = reply.pop("printed", 0)
         self.printed = printed if type(printed) is int else 0
         return reply
+
+    def _called(self, reply):
+        """Return (result, error) of a function that stayed outside, with the arguments that an answer gives it."""
+        function = self.outside[reply["call"]]
+        try:
+            with quiet():
+                result = function(*reply["arguments"], **reply["keywords"])
+            return (result.detach() if isinstance(result, torch.Tensor) else result), None
+        except (TypeError, ValueError, ArithmeticError, RuntimeError, LookupError) as error:
+            return None, type(error)(str(error))
 
     def answer(self, at, about):
         """Return what a check gets for the answer number at: its value, or an Observed."""
@@ -88,7 +114,7 @@ class Jailed:
         """Return what a probe has seen: {what: value}. hidden: see Writer."""
         reply = self.ask({"do": "observe", "answer": at, "probe": probe}, hidden)
         if "rejected" in reply:
-            raise NotYet(str(reply["rejected"])[:LONGEST])
+            raise NotYet(str(reply["rejected"]).replace(LABEL, probe.label, 1)[:LONGEST])
         if "waits" in reply:
             raise YourTurn(str(reply["waits"])[:LONGEST])
         seen = reply.get("seen")
@@ -115,8 +141,9 @@ def grade(request, channel):
         report = jailed.ask({"do": "run"} | asked)
         if report.get("verdict") != "ran":
             verdict = "waits" if report.get("verdict") == "waits" else "raised"
-            return reply | {"verdict": verdict, "said": str(report.get("said", ""))[:LONGEST]}
-        reply["changes"] = [str(change)[:200] for change in report["changes"]][:10]
+            said = str(report.get("said", "") or (verdict == "raised") * "the answer's process does not say what it did")
+            return reply | {"verdict": verdict, "said": said[:LONGEST]}
+        reply["changes"] = [change for change in WORLD if change in report["changes"]]
         answers = [jailed.answer(at, about) for at, about in enumerate(report["answers"])]
         if len(answers) != len(request["checks"]):
             raise Malformed("not as many answers as were asked for")

@@ -220,9 +220,9 @@ OBSERVER = {  # what takes over the observer, and answers of many faces
         pickle.loads = read
         """,
     "all that is in memory": """
-        import gc
-        found = [f for f in gc.get_objects() if getattr(f, "__name__", "") in ("_channel_stats", "examine", "known")
-                 and "batchnorm" in getattr(f, "__module__", "")]
+        import gc, types
+        found = [f for f in gc.get_objects() if isinstance(f, types.FunctionType) and "stats" in f.__name__
+                 and "batchnorm" in f.__module__]
         channel_stats = found[0]
         """,
     "a tensor that equals everything": """
@@ -382,20 +382,18 @@ def test_a_large_file_cannot_be_written(mark):
 
 
 def test_nothing_that_judges_is_in_sight(mark):
-    """Neither files that know what is right, nor names or texts of it in the memory of the observer."""
-    walk = """
+    """Neither files that know what is right, nor names of it in the memory of the observer."""
+    walk = f"""
     import gc, os
-    wanted = ("06_batchnorm", "13_speed", "batchnorm.py", "banks", ".git", "solutions", "mutation", "judge.py")
-    seen = []
-    for folder, folders, files in os.walk("/"):
-        folders[:] = [name for name in folders if name not in ("proc", "sys", "site-packages", "usr")]
-        seen += [os.path.join(folder, name) for name in folders + files if any(part in name for part in wanted)]
-    texts = [text for text in gc.get_objects() if type(text) is dict and "_CHANNEL_PROBES" in text]
-    raise ValueError(seen, len(texts))
+    files = [os.path.join(folder, name) for folder, _, names in os.walk({str(ROOT)!r}) for name in names]
+    files = [name[{len(str(ROOT)) + 1}:] for name in files if "/.venv/" not in name]
+    knows = [name for name in files if name.startswith(("notebooks", "tests", "lessons_src/lessons/", ".git/"))]
+    knows += [name for name in files if "batchnorm" in name or "13_speed" in name or "solutions" in name]
+    knows += [name for name in files if "check/lessons" in name or name.startswith("teaching/grading/judge")]
+    names = [1 for item in gc.get_objects() if type(item) is dict and "_CHANNEL_MISTAKES" in item]
+    raise ValueError(len(files) > 50, knows, names)
     """
-    said = mark(WRONG + textwrap.dedent(walk)).said
-    listed = said.removeprefix("ValueError: ").partition(". In the line")[0]
-    assert listed == "(['" + str(ROOT / "lessons_src/lessonkit/course/solutions") + "'], 0)" or listed == "([], 0)"
+    assert mark(WRONG + textwrap.dedent(walk)).said.startswith("ValueError: (True, [], [])")
 
 
 def test_nothing_of_the_machine_can_be_changed(mark, tmp_path):

@@ -120,7 +120,7 @@ def test_a_file_of_any_kind_has_a_row_and_the_next_one_is_graded(name, tmp_path,
     assert "already" in capsys.readouterr().out
 
 
-NAMES = [b"an\xff.ipynb", b"\xe2\x80\xae.ipynb", b"a\nb.ipynb", b"=cmd().ipynb", b"x" * 249 + b".ipynb", b"9" * 200 + b".ipynb"]
+NAMES = [b"an\xff.ipynb", b"\xe2\x80\xae\x1b[2J.ipynb", b"a\nb.ipynb", b"=cmd().ipynb", b"x" * 249 + b".ipynb", b"9" * 200 + b".ipynb"]
 
 
 def test_names_of_any_bytes_have_rows_and_pages(tmp_path, monkeypatch):

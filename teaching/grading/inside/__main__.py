@@ -19,7 +19,7 @@ import types
 import limits
 import plain
 from channel import Channel
-from values import code_by_value
+from values import Far, code_by_value
 
 LONGEST = 4000  # characters of a message
 SHOWN = 1000  # prints of an answer; those that follow are counted only, since writing a tensor out takes long
@@ -126,6 +126,7 @@ def main():
     limits.prctl(limits.DUMPABLE, 0)
     os.chdir(os.environ["HOME"])
     code_by_value()
+    sys.modules["teaching.grading.inside.values"] = sys.modules["values"]  # as the judge calls it
     from lessonkit.check import contract, probing  # noqa: F401  once, before an answer is here
 
     only_earlier(begin["allowed"])
@@ -140,6 +141,12 @@ def main():
         signal.signal(number, signal.SIG_IGN)
     channel.send(plain.encode({"ready": True}))
     observer = Observer()
+
+    def ask(request):
+        channel.send(plain.encode(request))
+        return pickle.loads(channel.receive())
+
+    Far.ask = ask
     while True:
         request = pickle.loads(channel.receive())
         reply = getattr(observer, request["do"])(request)

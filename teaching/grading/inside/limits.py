@@ -31,6 +31,8 @@ def apply(limits):
     }
     for what, value in most.items():
         _limit(what, value, value)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # if the machine's memory ends, this one goes first
     if limits["user"] is not None:
         os.setgroups([])
         os.setgid(limits["group"])

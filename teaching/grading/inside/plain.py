@@ -24,6 +24,7 @@ TENSORS = {str(dtype).removeprefix("torch."): dtype for dtype in (
     torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
 )}  # fmt: skip
 ARRAYS = {numpy.dtype(name).str for name in ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")}
+KINDS = {"float", "dots", "fraction", "dtype", "device", "raised", "thing", "tensor", "array", "number"}
 GROUPS = {"tuple": tuple, "list": list, "set": set, "frozenset": frozenset, "size": torch.Size}
 
 
@@ -66,7 +67,7 @@ def _encoded(value, raw, depth):
     if kind is torch.dtype:
         return ["dtype", str(value).removeprefix("torch.")]
     if kind is torch.device:
-        return ["text of", "device", str(value)]
+        return ["device", str(value)]
     if isinstance(value, Raised):
         return ["raised", str(value.kind)[:200], str(value.text)[:LONGEST], str(value.line)[:LONGEST]]
     if isinstance(value, torch.Tensor):
@@ -93,7 +94,7 @@ def _tensor(value, raw):
         plain = torch.empty(value.numel(), dtype=value.dtype)
         plain.copy_(value.detach().reshape(-1))
         raw.append(plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
-    return ["tensor", name, list(value.shape), value.device.type]
+    return ["tensor", name, list(value.shape), value.device.type, value.requires_grad]
 
 
 def _thing(value):
@@ -139,7 +140,9 @@ class _Reader:
             return GROUPS[kind](self.read(part, depth + 1) for part in rest[0])
         if kind == "dict":
             return {self.read(key, depth + 1): self.read(part, depth + 1) for key, part in rest[0]}
-        return getattr(self, f"_{kind}".replace(" ", "_"))(*rest)
+        if kind not in KINDS:  # or a message could call any method by its name
+            raise Malformed("no kind of value")
+        return getattr(self, f"_{kind}")(*rest)
 
     def _float(self, text):
         return float.fromhex(text[:40])
@@ -156,10 +159,8 @@ class _Reader:
             raise Malformed("no number type")
         return value
 
-    def _text_of(self, kind, text):
-        if kind != "device" or len(text) > 20:
-            raise Malformed("no device")
-        return torch.device(text)
+    def _device(self, text):
+        return torch.device(text[:20])
 
     def _raised(self, *texts):
         kind, text, line = (str(part)[:LONGEST] for part in texts)
@@ -168,16 +169,17 @@ class _Reader:
     def _thing(self, name, text):
         return type(name if re.fullmatch(r"\w{1,60}", name) else "object", (Thing,), {})(str(text)[:300])
 
-    def _tensor(self, name, shape, device):
+    def _tensor(self, name, shape, device, needs_gradient):
         dtype, shape = TENSORS[name], self._shape(shape)
         if device == "meta":
-            return torch.empty(shape, dtype=dtype, device="meta")
-        if dtype == torch.bool:
-            return torch.frombuffer(self._bytes(math.prod(shape)) or bytearray(1), dtype=torch.uint8)[
-                : math.prod(shape)
-            ].reshape(shape).ne(0)
-        data = self._bytes(math.prod(shape) * dtype.itemsize)
-        return torch.frombuffer(data, dtype=dtype).reshape(shape) if data else torch.empty(shape, dtype=dtype)
+            value = torch.empty(shape, dtype=dtype, device="meta")
+        elif not math.prod(shape):
+            value = torch.empty(shape, dtype=dtype)
+        else:  # a truth value may be any byte here
+            raw_type = torch.uint8 if dtype == torch.bool else dtype
+            value = torch.frombuffer(self._bytes(math.prod(shape) * dtype.itemsize), dtype=raw_type).reshape(shape)
+            value = value.ne(0) if dtype == torch.bool else value
+        return value.requires_grad_(needs_gradient is True)
 
     def _array(self, name, shape):
         if name not in ARRAYS:

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
-from lessonkit.check.core import Probe, call, call_layer, draw, examine, filled, in_float64, known, raised
+from lessonkit.check.core import Probe, Raised, call, call_layer, draw, examine, filled, in_float64, known, raised
 from lessonkit.check.mistakes import instead
 
 
@@ -583,10 +583,13 @@ def _meets(what, layer, sound, why):
         try:
             verdict = test(layer)
         except (RuntimeError, TypeError, ValueError, AttributeError, AssertionError) as error:
-            verdict = raised(error) if sound else False
+            verdict = raised(error)
         return {"the verdict": bool(verdict) if isinstance(verdict, torch.Tensor) else verdict}
 
-    return Probe(f"{what} ({'sound' if sound else 'faulty'})", run, why=why)
+    def reads(seen):
+        return {"the verdict": False} if not sound and isinstance(seen.get("the verdict"), Raised) else seen
+
+    return Probe(f"{what} ({'sound' if sound else 'faulty'})", run, why=why, reads=reads)
 
 
 _SOUND = {

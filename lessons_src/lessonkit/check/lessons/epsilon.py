@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import F32, Contract
 from lessonkit.check.mistakes import Mistake, announce, known
-from lessonkit.check.probing import Probe, call, draw, in_float64
+from lessonkit.check.probing import Probe, call, draw, in_float64, outside
 from lessonkit.check.verdicts import accept, refuse_dots, reject
 from lessonkit.check.wording import row_of
 
@@ -163,12 +163,14 @@ def _read_eps(layer):
 def _reading(eps):
     """Return a Probe: what an answer finds for a layer with this eps, and the rows that it fed the layer."""
 
+    norm = outside(lambda x: F.layer_norm(x, x.shape[-1:], eps=eps))
+
     def run(answer):
         rows = []
 
         def layer(x):
             rows.append(x.detach().clone())
-            return F.layer_norm(x, x.shape[-1:], eps=eps)
+            return norm(x)
 
         result = answer(layer)
         number = hasattr(result, "item") and math.prod(result.shape) == 1

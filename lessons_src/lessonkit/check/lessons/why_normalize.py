@@ -6,7 +6,7 @@ from numbers import Real
 import torch
 
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, known, values
+from lessonkit.check.core import Probe, call, draw, examine, known, outside, values
 
 
 def _find_scale(rms_after, low=0.5, high=4.0):
@@ -33,7 +33,7 @@ def _survival(label, keep, *ends):
     def rms_after(scale):
         return torch.tensor(float(scale) * keep, dtype=torch.float64).pow(50).item()  # inf where a float would raise
 
-    rms_after.__qualname__ = "rms_after"  # as messages call it
+    outside(rms_after).__qualname__ = "rms_after"  # as messages call it
 
     def run(answer):
         scale = answer(rms_after, *ends)
