@@ -91,11 +91,13 @@ class Jailed:
         return reply
 
     def _called(self, reply):
-        """Return (result, error) of a function that stayed outside, with the arguments that an answer gives it."""
-        function = self.outside[reply["call"]]
+        """Return (result, error) of a function that stayed outside; its gradients, if one arrives at the result."""
+        function, args = self.outside[reply["call"]], reply["arguments"]
         try:
             with quiet():
-                result = function(*reply["arguments"], **reply["keywords"])
+                result = function(*args, **reply["keywords"])
+                if "gradient" in reply:
+                    result = _gradients(result, args, reply["gradient"])
             return (result.detach() if isinstance(result, torch.Tensor) else result), None
         except (TypeError, ValueError, ArithmeticError, RuntimeError, LookupError) as error:
             return None, type(error)(str(error))
@@ -121,6 +123,13 @@ class Jailed:
         if type(seen) is not dict or any(type(what) is not str for what in seen):
             raise Malformed("no observation")
         return seen
+
+
+def _gradients(result, args, arriving):
+    """Return the gradients of a result in its arguments, None for what has none."""
+    leaves = [item for item in args if isinstance(item, torch.Tensor) and item.requires_grad]
+    found = iter(torch.autograd.grad(result, leaves, arriving, allow_unused=True))
+    return [next(found) if any(item is leaf for leaf in leaves) else None for item in args]
 
 
 def grade(request, channel):

@@ -12,6 +12,7 @@ from tempfile import gettempdir
 import pytest
 
 from coursebuild.source import ROOT
+from teaching.grading import lesson
 from teaching.grading.bench import Bench
 from teaching.grading.jail import Jail, Limits
 from teaching.grading.marking import Handed, Marker
@@ -308,6 +309,54 @@ LIES = {  # for an answer that is a value
 @pytest.mark.parametrize("name", LIES)
 def test_a_value_that_lies_gets_no_points(mark, name):
     assert mark(LIES[name], "6.4").points == 0
+
+
+CRAWLS = """
+import sys, types
+def crawl(name):
+    frame, waiting, done, found = sys._getframe(1), [], set(), []
+    while frame:
+        waiting += [frame.f_locals, frame.f_globals]
+        frame = frame.f_back
+    while waiting and len(done) < 20_000:
+        item = waiting.pop()
+        if id(item) in done:
+            continue
+        done.add(id(item))
+        if isinstance(item, dict):
+            found += [item[name]] if name in item else []
+            waiting += list(item.values())
+        elif isinstance(item, (list, tuple)):
+            waiting += item
+        elif isinstance(item, types.FunctionType):
+            free = zip(item.__code__.co_freevars, item.__closure__ or ())
+            waiting.append({key: cell.cell_contents for key, cell in free})
+            waiting += [item.__defaults__, item.__kwdefaults__]
+        elif type(item).__name__ in ("Probe", "Contract", "partial"):
+            waiting += [getattr(item, key, None) for key in ("run", "label", "tolerance", "expect", "func", "args")]
+    return found
+"""
+READS = {  # where the answer is one bit or one number, and what it is asked about could tell it: (lesson, exercise, text)
+    "whether a layer is right": ("02_statistics", "2.4", "def is_layer_norm(layer):\n    return crawl('right')[0]"),
+    "the eps of a layer": ("03_epsilon", "3.2", "def find_eps(layer):\n    return crawl('eps')[0]"),
+    "the label of a probe": (
+        "02_statistics",
+        "2.4",
+        "def is_layer_norm(layer):\n    return any('right' in str(label) for label in crawl('label'))",
+    ),
+    "the axes of a norm": ("15_in_the_wild", "15.2", "def ask(layer, shape):\n    return crawl('axes')[0], crawl('bias')[0]"),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_what_is_right_cannot_be_read_off_the_question(name, tmp_path):
+    stem, number, text = READS[name]
+    notebook = with_answers(False, stem, **{f"ex_{number.replace('.', '_')}": CRAWLS + text})
+    asked = lesson.read(stem)
+    with Bench(Jail(ROOT, PYTHON, Limits(seconds=SECONDS), asked)) as bench:
+        result = Marker(asked, bench).mark(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
+    read = next(mark for mark in result.marks if mark.number == number)
+    assert read.points == 0 and read.verdict == "not yet", read
 
 
 def test_pytorch_s_own_is_a_matter_of_the_exercise(mark):

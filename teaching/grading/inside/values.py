@@ -7,6 +7,9 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import torch
+from torch.autograd.function import once_differentiable
+
 
 def code_by_value():
     """Return the library cloudpickle, loaded under a name that both sides know, and without the rest of numba."""
@@ -18,17 +21,35 @@ def code_by_value():
 
 
 class Far:
-    """Makes functions that are called outside, through ask(request) -> (result, error)."""
+    """Makes functions that are called outside, through ask(request) -> (result, error). They can be differentiated once."""
 
     ask = None
 
     @staticmethod
     def function(number, name):
         def call(*args, **kwargs):
-            result, error = Far.ask({"call": number, "arguments": args, "keywords": kwargs})
-            if error is not None:
-                raise error
-            return result
+            if torch.is_grad_enabled() and any(isinstance(item, torch.Tensor) and item.requires_grad for item in args):
+                return _Through.apply({"call": number, "keywords": kwargs}, *args)
+            return _answered({"call": number, "arguments": args, "keywords": kwargs})
 
         call.__name__ = call.__qualname__ = name
         return call
+
+
+class _Through(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, request, *args):
+        ctx.request, ctx.args = request, args
+        return _answered(request | {"arguments": args})
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        return None, *_answered(ctx.request | {"arguments": ctx.args, "gradient": gradient})
+
+
+def _answered(request):
+    result, error = Far.ask(request)
+    if error is not None:
+        raise error
+    return result
