@@ -40,8 +40,12 @@ def parser():
         help="processor time of an answer, at least (%(default)s). Where the course's own answer is slow, ten times "
         "what that takes on this machine; by the clock up to three times as long, because the machine may be busy",
     )
-    arguments.add_argument("--memory", type=float, default=defaults.memory / 2**30, help="in GiB, a process (%(default)s)")
-    arguments.add_argument("--again", action="append", default=[], metavar="NAME", help="grade this learner again anyway")
+    arguments.add_argument(
+        "--memory", type=float, default=defaults.memory / 2**30, help="in GiB, a process (%(default)s)"
+    )
+    arguments.add_argument(
+        "--again", action="append", default=[], metavar="NAME", help="grade this learner again anyway"
+    )
     arguments.add_argument("--jail", choices=KINDS, default="", help="not the best that works here, but this one")
     arguments.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python", help="the lessons' Python")
     return arguments

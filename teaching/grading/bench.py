@@ -99,7 +99,9 @@ class Bench:
         if reply is None:
             return {"verdict": "stopped", "passed": 0, "said": "what came out of the answer could not be compared"}
         if reply["verdict"] == "failed":
-            raise GradingError(f"the lessons' Python, {self.jail.python}, does not start in its jail.\n{reply['said']}{log}")
+            raise GradingError(
+                f"the lessons' Python, {self.jail.python}, does not start in its jail.\n{reply['said']}{log}"
+            )
         if reply["verdict"] == "gone":
             reply |= {"verdict": "stopped", "said": _why(reply["said"], status, request["seconds"])}
         return reply

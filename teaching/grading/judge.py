@@ -57,7 +57,9 @@ class Writer(cloudpickle.Pickler):
             return Probe, (LABEL, item.run, {}, 0.0, True, "", item.seconds, item.elsewhere)
         if type(item) is functools._lru_cache_wrapper:
             return functools.cache, (item.__wrapped__,)
-        if isinstance(item, types.CodeType) and not item.co_filename.startswith("/"):  # a misconception's tells its lines
+        if isinstance(item, types.CodeType) and not item.co_filename.startswith(
+            "/"
+        ):  # a misconception's tells its lines
             return super().reducer_override(item.replace(co_filename="<check>"))
         if isinstance(item, (types.FunctionType, type)) and id(item) in self.hidden:
             raise Leak(item.__qualname__)
@@ -71,7 +73,8 @@ class Jailed:
     """The answers of one exercise in a jail."""
 
     def __init__(self, channel):
-        self.channel, self.printed = channel, 0
+        self.channel = channel
+        self.counts = {"printed": 0, "computed": 0.0}  # prints and processor seconds, as the observer says
         self.outside = []  # functions that the answer may call, see Writer
 
     def ask(self, request, hidden=()):
@@ -86,8 +89,9 @@ class Jailed:
             if "call" not in reply:
                 break
             request = self._called(reply)
-        printed = reply.pop("printed", 0)
-        self.printed = printed if type(printed) is int else 0
+        for what in self.counts:
+            count = reply.pop(what, 0)
+            self.counts[what] = count if type(count) in (int, float) else 0
         return reply
 
     def _called(self, reply):
@@ -141,8 +145,7 @@ def grade(request, channel):
         decode(channel.receive(MOST))  # it is ready
     except (Ended, Malformed):
         return {"verdict": "failed"}
-    started = time.monotonic()
-    channel.deadline = started + request["patience"]
+    channel.deadline = time.monotonic() + request["patience"]
     asked = {key: request[key] for key in ("number", "context", "cells", "seconds")}
     asked["expressions"] = [expression for _, expression in request["checks"]]
     reply = {"verdict": "right", "said": "", "texts": [], "passed": 0, "changes": [], "theirs": [], "printed": 0}
@@ -150,7 +153,9 @@ def grade(request, channel):
         report = jailed.ask({"do": "run"} | asked)
         if report.get("verdict") != "ran":
             verdict = "waits" if report.get("verdict") == "waits" else "raised"
-            said = str(report.get("said", "") or (verdict == "raised") * "the answer's process does not say what it did")
+            said = str(
+                report.get("said", "") or (verdict == "raised") * "the answer's process does not say what it did"
+            )
             return reply | {"verdict": verdict, "said": said[:LONGEST]}
         reply["changes"] = [change for change in WORLD if change in report["changes"]]
         answers = [jailed.answer(at, about) for at, about in enumerate(report["answers"])]
@@ -162,11 +167,11 @@ def grade(request, channel):
         return reply | {"verdict": "failed", "said": f"{error} would be in sight of the answer"}
     except Ended as error:
         return reply | {"verdict": "gone", "passed": 0, "said": str(error)}
-    except (Malformed, KeyError, TypeError, AttributeError) as error:
+    except Exception as error:  # Malformed, or something else than was asked for
         said = f"what came out of the process of the answer cannot be read ({str(error)[:200]})"
         return reply | {"verdict": "stopped", "passed": 0, "said": said}
-    reply |= {"said": "\n\n".join(filter(None, reply.pop("texts")))[:LONGEST], "took": time.monotonic() - started}
-    return reply | {"printed": jailed.printed}
+    said = "\n\n".join(filter(None, reply.pop("texts")))[:LONGEST]
+    return reply | {"said": said} | jailed.counts
 
 
 def judged(name, answer, reply, cells):

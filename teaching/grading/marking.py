@@ -15,6 +15,7 @@ from teaching.grading.lesson import GradingError, bare
 from teaching.grading.submission import Remark
 
 MOST_NOTEBOOKS = 50  # of a learner's folder that are read, to find the one of the lesson
+SHOWN = 1000  # prints of an answer that inside/ carries out
 SLOWER = 10  # an answer may take this many times the seconds that the course's own takes
 COPY = re.compile(r"( ?\(\d+\)|-Copy\d+)+$")  # what browsers and JupyterLab put after the name of a second copy
 NO_NAME = re.compile(  # in the name of a file that says which exercise it is, and not whose
@@ -103,7 +104,7 @@ def _has_notebooks(path):
 
 
 def printable(name):
-    """Return a name as it can be printed and stored: bytes that are no text, and signs that command a screen, as \\xff."""
+    """Return a name as it can be printed: bytes that are no text and signs that command a screen become \\xff."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
@@ -229,16 +230,16 @@ class Marker:
             else:
                 why = f"{own['verdict']}: {own['said']}"
                 raise GradingError(f"the course's own answer to {exercise.number} gets no points here ({why}).")
-            self.own[exercise.number] = own["took"]
+            self.own[exercise.number] = own["computed"]
         longer = SLOWER * self.own[exercise.number]
-        if reply["verdict"] == "stopped" and reply["said"].startswith("not done") and longer > self.seconds:
+        if reply["verdict"] == "stopped" and reply["said"].startswith("not done") and longer > 2 * self.seconds:
             return self._run(exercise, answer, longer)
         return reply
 
 
 def _remarks(reply):
     """Yield what else was seen of an answer."""
-    if reply.get("printed", 0) > 1000:  # more than inside/ carries out
+    if reply.get("printed", 0) > SHOWN:
         times = f"{reply['printed']:,} times"
         told = f"Your answer printed {times} while it was checked. That takes long and nobody reads it."
         yield Remark(f"printed {times}", f"{told} Remove the print.")

@@ -16,8 +16,8 @@ from teaching.grading import lesson
 from teaching.grading.lesson import GradingError
 
 NO_PROOF = (
-    "These marks prove nothing: in nbgrader an answer and its check share a process, and an answer that replaces `check` "
-    "gets all points. For marks that count: make grade."
+    "These marks prove nothing: in nbgrader an answer and its check share a process, and an answer that replaces "
+    "`check` gets all points. For marks that count: make grade."
 )
 CONFIG = '''"""{no_proof}
 

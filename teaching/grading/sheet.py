@@ -83,7 +83,9 @@ class Sheet:
         writer.writeheader()
         writer.writerows(self.rows[learner] for learner in sorted(self.rows, key=in_order))
         new = self.path.with_name(self.path.name + ".new")
-        with open(new, "w", encoding="utf-8-sig", newline="", errors="backslashreplace") as file:  # with its mark, or Excel takes it for cp1252
+        with open(
+            new, "w", encoding="utf-8-sig", newline="", errors="backslashreplace"
+        ) as file:  # with its mark, or Excel takes it for cp1252
             file.write(text.getvalue())
             file.flush()
             os.fsync(file.fileno())

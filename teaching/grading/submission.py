@@ -105,9 +105,9 @@ def answers(lesson, found):
         if not any(ident == e.id for e in lesson.exercises.values() for _, ident, _ in found):
             raise Unreadable(f"the notebook holds {what}, and {lesson.stem} is graded")
     own = [
-        statement
+        (text, statement)
         for kind, _, text in found
-        if kind == "code" and bare(text) not in lesson.texts and CARD.search(text) is None
+        if kind == "code" and bare(text) not in lesson.texts
         for statement in statements_of(_python(text, []))
     ]
     return {exercise.number: _answer(lesson, exercise, found, own) for exercise in lesson.exercises.values()}
@@ -125,9 +125,10 @@ def _answer(lesson, exercise, found, own):
         sheet = f"the cell had become a {kind} cell; it is run as code"
         page = f"Your cell had become a {kind} cell, which a notebook does not run. It was graded as code all the same."
         answer.remarks.append(Remark(sheet, page))
+    others = [statement for cell, statement in own if cell != text]  # another exercise's cell may hold a helper, too
     text = _python(text, answer.remarks)
     try:
-        helpers = _helpers(lesson, exercise, text, own)
+        helpers = _helpers(lesson, exercise, text, others)
     except RecursionError:
         helpers = []
         told = "Your own definitions build on each other in so many steps that they were left out."

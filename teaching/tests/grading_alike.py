@@ -9,7 +9,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 
 from lessonkit import check, course
 from lessonkit.check.probing import quiet

@@ -139,12 +139,19 @@ def test_a_helper_in_the_cell_of_a_check_or_among_the_course_s_imports_comes_wit
     notebook = with_answers(ex_6_1="def channel_stats(x):\n    return pair(x, list(itertools.chain([0])))")
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
-        if text.startswith("import"):
+        if "\nimport torch\n" in text:
             cell["source"] = "import itertools\n" + text
         if "check.channel_stats" in text:
             cell["source"] = "def pair(x, axes):\n    return x.mean(axes), x.var(axes)\n\n" + text
     found = answers_in(notebook, tmp_path)["6.1"]
     assert [text.split("\n")[0] for text in found.cells[:-1]] == ["import itertools", "def pair(x, axes):"]
+
+
+def test_a_helper_in_another_exercise_s_cell_comes_too_and_the_answer_there_is_the_course_s(tmp_path):
+    first = "HALF = 0.5\n\ndef channel_stats(x):\n    return HALF"
+    notebook = with_answers(ex_6_1=first, ex_6_2="RunningStatistics = (HALF, channel_stats)")
+    found = answers_in(notebook, tmp_path)["6.2"]
+    assert found.cells[:-1] == ["HALF = 0.5"] and found.reads == {"HALF", "channel_stats"}
 
 
 def test_lines_of_ipython_s_own_are_left_out(tmp_path):
@@ -388,7 +395,7 @@ class Answering:
         return self.replies.pop(0)
 
 
-RIGHT = {"verdict": "right", "said": "Right.", "passed": 1, "took": 0.1}
+RIGHT = {"verdict": "right", "said": "Right.", "passed": 1, "computed": 0.1}
 
 
 def one_mark(stem, number, bench, tmp_path):
@@ -405,14 +412,14 @@ def test_points_are_shared_out_among_several_checks(tmp_path):
 
 
 def test_a_machine_on_which_the_course_s_own_answer_fails_grades_nobody(tmp_path):
-    wrong = {"verdict": "not yet", "said": "Not yet.", "passed": 0, "took": 0.1}
+    wrong = {"verdict": "not yet", "said": "Not yet.", "passed": 0, "computed": 0.1}
     with pytest.raises(GradingError, match="the course's own answer to 6.1 gets no points here"):
-        one_mark(SIX, "6.1", Answering(wrong, wrong), tmp_path)
+        one_mark(SIX, "6.1", Answering(wrong, wrong, wrong), tmp_path)
 
 
 def test_an_answer_that_is_slow_where_the_course_s_own_is_gets_more_time(tmp_path):
     late = {"verdict": "stopped", "said": "not done after 20 s: an endless loop, or far too slow", "passed": 0}
-    slow = RIGHT | {"took": 30}
+    slow = RIGHT | {"computed": 30}
     assert one_mark(SIX, "6.1", Answering(late, slow, RIGHT), tmp_path).points == 2
     assert one_mark(SIX, "6.1", Answering(late, RIGHT), tmp_path).verdict == "stopped"
 

@@ -170,7 +170,7 @@ PROTOCOL = {  # written after reading inside/, judge and bench: replies of an an
     "nothing but hidden values": "on(2000, lambda: [seen({'_mean': 1, '_var': 1})])",
     "nan everywhere": "from math import nan\non(2000, lambda: [seen({'mean': ['float', 'nan'], 'var': ['float', 'nan'],"
     " 'x after the call': ['float', 'nan'], 'gradient of x': ['float', 'nan']})])",
-    "words that are numbers elsewhere": "on(2000, lambda: [seen({'mean': 'as it should be', 'var': 'as it should be'})])",
+    "words that are numbers elsewhere": "on(2000, lambda: [seen({'mean': 'as it should be', 'var': 'its own'})])",
     "an error that is expected": "on(2000, lambda: [seen({'mean': ['raised', 'ValueError', '', '']})])",
     "the same as every name": "on(2000, lambda: [seen({'mean': ['thing', 'Tensor', 'tensor'], 'var': ['dots']})])",
     "a value in the place of a function": (
@@ -178,7 +178,9 @@ PROTOCOL = {  # written after reading inside/, judge and bench: replies of an an
         " answers=['list', [dictionary({'kind': 'value', 'value': True})]]))\nos._exit(0)"
     ),
     "a header without end": "talk.sendall(struct.pack('>Q', 1 << 62))\nwhile True: talk.sendall(b'x' * 10**6)",
-    "drop by drop": "import time\ntalk.sendall(struct.pack('>Q', 1000))\nwhile True: talk.sendall(b'x'); time.sleep(.1)",
+    "drop by drop": (
+        "import time\ntalk.sendall(struct.pack('>Q', 1000))\nwhile True:\n    talk.sendall(b'x')\n    time.sleep(0.1)"
+    ),
     "a thousand brackets": "frame(b'[' * 100000)",
     "a million values": "frame(['list', [0] * 10**6])",
     "a number of a million digits": "frame(b'1' * 10**6)",
@@ -265,7 +267,7 @@ OBSERVER = {  # what takes over the observer, and answers of many faces
         """,
     "the course's own answer": "from fromscratch import channel_stats",
     "the module of the course's own answer": "from fromscratch.batchnorm import channel_stats",
-    "the answers of the manifest": "from lessonkit import course\nexec(course.solved('06_batchnorm').exercises[0].solved)",
+    "the answers of the manifest": "from lessonkit import course\nprint(course.solved('06_batchnorm').exercises[0])",
 }
 ALL = {
     **{name: WRONG + attack for name, attack in {**BENT, **ENDS}.items()},
@@ -336,7 +338,7 @@ def crawl(name):
             waiting += [getattr(item, key, None) for key in ("run", "label", "tolerance", "expect", "func", "args")]
     return found
 """
-READS = {  # where the answer is one bit or one number, and what it is asked about could tell it: (lesson, exercise, text)
+READS = {  # where what an answer is asked about could tell it what to say: (lesson, exercise, text)
     "whether a layer is right": ("02_statistics", "2.4", "def is_layer_norm(layer):\n    return crawl('right')[0]"),
     "the eps of a layer": ("03_epsilon", "3.2", "def find_eps(layer):\n    return crawl('eps')[0]"),
     "the label of a probe": (
@@ -344,7 +346,11 @@ READS = {  # where the answer is one bit or one number, and what it is asked abo
         "2.4",
         "def is_layer_norm(layer):\n    return any('right' in str(label) for label in crawl('label'))",
     ),
-    "the axes of a norm": ("15_in_the_wild", "15.2", "def ask(layer, shape):\n    return crawl('axes')[0], crawl('bias')[0]"),
+    "the axes of a norm": (
+        "15_in_the_wild",
+        "15.2",
+        "def ask(layer, shape):\n    return crawl('axes')[0], crawl('bias')[0]",
+    ),
 }
 
 

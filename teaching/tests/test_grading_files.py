@@ -25,7 +25,7 @@ class Quick:
     __exit__ = lambda self, *_: None
 
     def ask(self, **request):
-        return {"verdict": "right", "said": "Right.", "passed": len(request["checks"]), "took": 0.1}
+        return {"verdict": "right", "said": "Right.", "passed": len(request["checks"]), "computed": 0.1}
 
 
 def notebook(text, **more):
@@ -120,7 +120,14 @@ def test_a_file_of_any_kind_has_a_row_and_the_next_one_is_graded(name, tmp_path,
     assert "already" in capsys.readouterr().out
 
 
-NAMES = [b"an\xff.ipynb", b"\xe2\x80\xae\x1b[2J.ipynb", b"a\nb.ipynb", b"=cmd().ipynb", b"x" * 249 + b".ipynb", b"9" * 200 + b".ipynb"]
+NAMES = [
+    b"an\xff.ipynb",
+    b"\xe2\x80\xae\x1b[2J.ipynb",
+    b"a\nb.ipynb",
+    b"=cmd().ipynb",
+    b"x" * 249 + b".ipynb",
+    b"9" * 200 + b".ipynb",
+]
 
 
 def test_names_of_any_bytes_have_rows_and_pages(tmp_path, monkeypatch):
@@ -157,7 +164,12 @@ def test_an_error_of_the_grader_s_own_costs_one_exercise_and_is_said(tmp_path, m
 
 
 def test_what_takes_too_long_or_too_much_is_given_up():
-    for act in (lambda: [0] * 10**12, lambda: time.sleep(100), lambda: os._exit(3), lambda: iter(int, 1).__length_hint__):
+    for act in (
+        lambda: [0] * 10**12,
+        lambda: time.sleep(100),
+        lambda: os._exit(3),
+        lambda: iter(int, 1).__length_hint__,
+    ):
         started = time.perf_counter()
         with pytest.raises((Failed, AttributeError)):
             apart(act, seconds=1)
@@ -165,5 +177,3 @@ def test_what_takes_too_long_or_too_much_is_given_up():
     assert apart(lambda: {"a": (1, "b")}) == {"a": (1, "b")}
     with pytest.raises(KeyError):
         apart(lambda: {}["a"])
-
-

@@ -102,8 +102,7 @@ def _refuse_other_kinds(answer, name, kind, reference):
         reject(f"check.{name} takes your function itself, not a class.")
     if not elsewhere and not callable(answer):
         reject(
-            f"check.{name} takes your {kind} itself, not {words}: write check.{name}({name}), "
-            f"without calling it first."
+            f"check.{name} takes your {kind} itself, not {words}: write check.{name}({name}), without calling it first."
         )
 
 

@@ -13,6 +13,7 @@ import pickle
 import signal
 import socket
 import sys
+import time
 import traceback
 import types
 
@@ -58,7 +59,7 @@ class Observer:
     """Answers requests about one answer: first "run", then "observe" as often as it is asked."""
 
     def __init__(self):
-        self.answers, self.printing = [], Printing()
+        self.answers, self.printing, self.started = [], Printing(), 0.0
 
     def run(self, request):
         """Run the lesson's statements and the learner's cells; say what became of them and what the answers are."""
@@ -71,6 +72,7 @@ class Observer:
         for text in request["context"]:
             run(text, namespace, "lesson")
         limits.seconds(request["seconds"])
+        self.started = time.process_time()
         changes = []
         try:
             with watched(changes):
@@ -82,6 +84,10 @@ class Observer:
         except BaseException as error:
             return {"verdict": "raised", "said": told(error)[:LONGEST]}
         return {"verdict": "ran", "changes": changes, "answers": [_about(answer) for answer in self.answers]}
+
+    def computed(self):
+        """Return the processor seconds since the learner's cells began."""
+        return time.process_time() - self.started
 
     def observe(self, request):
         """Return what a probe sees of an answer."""
@@ -151,7 +157,7 @@ def main():
         request = pickle.loads(channel.receive())
         reply = getattr(observer, request["do"])(request)
         try:
-            data = plain.encode(reply | {"printed": observer.printing.times})
+            data = plain.encode(reply | {"printed": observer.printing.times, "computed": observer.computed()})
         except Exception as error:
             data = plain.encode({"unreadable": type(error).__name__})
         channel.send(data)

@@ -101,7 +101,11 @@ def _thing(value):
     from lessonkit.check.wording import kind_of
 
     name = type(value).__name__
-    return ["thing", name[:100], kind_of(value)[:200] if isinstance(value, type) or callable(value) else repr(value)[:200]]
+    return [
+        "thing",
+        name[:100],
+        kind_of(value)[:200] if isinstance(value, type) or callable(value) else repr(value)[:200],
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------ reading

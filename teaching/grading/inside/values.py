@@ -21,7 +21,7 @@ def code_by_value():
 
 
 class Far:
-    """Makes functions that are called outside, through ask(request) -> (result, error). They can be differentiated once."""
+    """Makes functions that are called outside, by ask(request) -> (result, error). They can be differentiated once."""
 
     ask = None
 
