@@ -32,6 +32,7 @@ from teaching.grading.inside.values import Far, code_by_value
 HERE = Path(__file__).parent
 MOST, MOST_IN_ALL = 64 << 20, 1 << 30  # bytes that come out of a jail: in a message, and for an answer
 LONGEST = 4000  # characters of a message
+ERRORS = {TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError, ZeroDivisionError}
 LABEL = "this input"  # a probe's own label may tell what is right
 cloudpickle = code_by_value()
 
@@ -57,9 +58,8 @@ class Writer(cloudpickle.Pickler):
             return Probe, (LABEL, item.run, {}, 0.0, True, "", item.seconds, item.elsewhere)
         if type(item) is functools._lru_cache_wrapper:
             return functools.cache, (item.__wrapped__,)
-        if isinstance(item, types.CodeType) and not item.co_filename.startswith(
-            "/"
-        ):  # a misconception's tells its lines
+        made = isinstance(item, types.CodeType) and not item.co_filename.startswith("/")
+        if made:  # what is made of text is called as that text, which may say what is wrong with it
             return super().reducer_override(item.replace(co_filename="<check>"))
         if isinstance(item, (types.FunctionType, type)) and id(item) in self.hidden:
             raise Leak(item.__qualname__)
@@ -96,15 +96,15 @@ class Jailed:
 
     def _called(self, reply):
         """Return (result, error) of a function that stayed outside; its gradients, if one arrives at the result."""
-        function, args = self.outside[reply["call"]], reply["arguments"]
         try:
+            function, args = self.outside[reply["call"]], reply["arguments"]
             with quiet():
                 result = function(*args, **reply["keywords"])
                 if "gradient" in reply:
                     result = _gradients(result, args, reply["gradient"])
             return (result.detach() if isinstance(result, torch.Tensor) else result), None
-        except (TypeError, ValueError, ArithmeticError, RuntimeError, LookupError) as error:
-            return None, type(error)(str(error))
+        except Exception as error:
+            return None, (type(error) if type(error) in ERRORS else RuntimeError)(str(error))
 
     def answer(self, at, about):
         """Return what a check gets for the answer number at: its value, or an Observed."""
@@ -144,7 +144,7 @@ def grade(request, channel):
     try:
         decode(channel.receive(MOST))  # it is ready
     except (Ended, Malformed):
-        return {"verdict": "failed"}
+        return {"verdict": "failed", "said": ""}
     channel.deadline = time.monotonic() + request["patience"]
     asked = {key: request[key] for key in ("number", "context", "cells", "seconds")}
     asked["expressions"] = [expression for _, expression in request["checks"]]
@@ -153,10 +153,8 @@ def grade(request, channel):
         report = jailed.ask({"do": "run"} | asked)
         if report.get("verdict") != "ran":
             verdict = "waits" if report.get("verdict") == "waits" else "raised"
-            said = str(
-                report.get("said", "") or (verdict == "raised") * "the answer's process does not say what it did"
-            )
-            return reply | {"verdict": verdict, "said": said[:LONGEST]}
+            said = report.get("said") or ("the answer's process does not say why" if verdict == "raised" else "")
+            return reply | {"verdict": verdict, "said": str(said)[:LONGEST]}
         reply["changes"] = [change for change in WORLD if change in report["changes"]]
         answers = [jailed.answer(at, about) for at, about in enumerate(report["answers"])]
         if len(answers) != len(request["checks"]):

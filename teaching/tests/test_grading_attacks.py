@@ -280,7 +280,7 @@ ALL = {
 def test_an_attack_gets_no_points(mark, name):
     attacked = mark(ALL[name])
     assert attacked.points == 0 and attacked.verdict in ("not yet", "raised", "stopped", "waits"), attacked
-    assert attacked.said or attacked.verdict == "waits"
+    assert attacked.said or attacked.verdict == "waits", attacked
 
 
 def test_after_all_of_them_the_next_answer_is_judged_as_ever(mark):
