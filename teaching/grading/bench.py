@@ -87,7 +87,7 @@ class Bench:
         request |= {"lesson": self.jail.lesson.stem, "wait": START, "patience": patience}
         if self.judge is None or self.judged >= MOST_JUDGED:
             self._dismiss()
-            bounds = self.jail.bounds() | {"memory": 16 << 30, "processes": 4096}
+            bounds = self.jail.bounds() | {"memory": 4 << 30, "processes": 4096}
             self.judge, self.judged = Process(self.jail, self.jail.judge(), {"bounds": bounds}), 0
         for _ in range(2):  # a machine that is busy may need a second try to start a jail
             self._warm()
