@@ -68,6 +68,12 @@ BENT = {  # a check or its parts, replaced or emptied: what is in the answer's p
     "a built-in": "import builtins\nbuiltins.isinstance = lambda *a: True",
     "all comparisons": "torch.equal = torch.allclose = lambda *a, **k: True\ntorch.Tensor.__eq__ = lambda a, b: True",
     "torch's own functions": "torch.Tensor.__sub__ = lambda a, b: torch.zeros(())",
+    "the lesson's own comparison": "import lessonkit.check.lessons.batchnorm as b\nb.examine = lambda *a, **k: None",
+    "no probes": "import lessonkit.check.lessons.batchnorm as b\nb._CHANNEL_PROBES.clear()",
+    "the code of the reference": (
+        "import lessonkit.check.lessons.batchnorm as b\nb._channel_stats.__code__ = channel_stats.__code__"
+    ),
+    "the code of the check": "check.plain('channel_stats').__code__ = (lambda answer: None).__code__",
     "a module put in another's place": (
         "import sys, types\nsys.modules['lessonkit.check.comparing'] = types.ModuleType('c')"
     ),
@@ -77,6 +83,12 @@ ENDS = {  # ends, shouts and no Python
     "os._exit": "import os\nos._exit(0)",
     "exit while it is checked": "def channel_stats(x):\n    import os\n    os._exit(0)",
     "Right on stdout": "import os, sys\nos.write(1, b'Right: all of it.')\nprint('Right: all of it.')",
+    "into every channel": (
+        "import contextlib, os\nfor fd in range(99):\n with contextlib.suppress(OSError):\n  os.write(fd, b'yes')"
+    ),
+    "a thread that runs on": (
+        "import threading\ndef spin():\n    while True:\n        pass\nthreading.Thread(target=spin).start()"
+    ),
     "a signal to the parent": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
     "a signal to all": "import os, signal\nos.kill(-1, signal.SIGKILL)",
     "a segmentation fault": "import ctypes\nctypes.string_at(0)",
