@@ -751,7 +751,7 @@ _PLACE_PROBES = [
 
 
 def _own_class(cls):
-    ready_made = issubclass(cls, nn.LayerNorm) and cls is not _Reference
+    ready_made = issubclass(cls, nn.LayerNorm) and cls.__module__ != __name__  # _Reference is one, too
     return {"the class": "PyTorch's nn.LayerNorm, or derived from it" if ready_made else "your own"}
 
 
@@ -790,7 +790,9 @@ def layer_norm_module(answer):
 
 
 # ---- Folding, on paper
-_COLUMNS = "Each gain multiplies what its own feature is multiplied by: the gain 2 the first factor, the gain 3 the second."
+_COLUMNS = (
+    "Each gain multiplies what its own feature is multiplied by: the gain 2 the first factor, the gain 3 the second."
+)
 _FOLDED = {"o_1": (2, 12), "o_2": (4, -3), "b": (2, 4)}
 _FOLDING_SLIPS = [
     ("o_1", (1, 4), "These are the factors of z_1 and z_2. Put 2 x_hat_1 + 1 and 3 x_hat_2 - 1 in their place."),
@@ -802,7 +804,11 @@ _FOLDING_SLIPS = [
     ("o_2", (6, -3), f"Here both factors are multiplied by 3. {_COLUMNS}"),
     ("o_2", (6, -2), f"The gains have changed places. {_COLUMNS}"),
     ("o_2", (4, 3), "Look at the sign: z_2 is subtracted in the second output."),
-    ("b", (5, 1), "This is what the linear layer added before. The biases of z_1 and z_2 come through the factors, too."),
+    (
+        "b",
+        (5, 1),
+        "This is what the linear layer added before. The biases of z_1 and z_2 come through the factors, too.",
+    ),
     ("b", (-3, 3), "This is what the biases of z_1 and z_2 become. The linear layer adds 5 and 1 as before."),
     ("b", (6, 0), "The biases 1 and -1 are not added to the outputs as they are: z_1 and z_2 are multiplied first."),
     ("b", (10, 2), "z_2 is 3 x_hat_2 - 1: its bias is -1. Look at the sign."),

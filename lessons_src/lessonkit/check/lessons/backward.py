@@ -15,7 +15,7 @@ from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract
 from lessonkit.check.misconceptions import Misconception, announce, instead, misconceptions
 from lessonkit.check.observations import Raised
-from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised
+from lessonkit.check.probing import Probe, call, derives, draw, gradients, in_float64, raised
 from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import accept, refuse_dots, reject
 from lessonkit.check.wording import kind_of, listed
@@ -561,7 +561,7 @@ _FUNCTION_CONTRACT = Contract(
 
 def layer_norm_function(answer):
     """Check an autograd.Function with apply(x, weight, bias, eps) -> y over the last axis (lesson 7)."""
-    if isinstance(answer, type) and not issubclass(answer, torch.autograd.Function):
+    if derives(answer, torch.autograd.Function) is False:
         cure = f"Write class {answer.__name__}(torch.autograd.Function)."
         reject("check.layer_norm_function takes a torch.autograd.Function.", cure)
     tried = "values, gradients, second derivatives, 1 to 5 axes, float32, what is kept"

@@ -329,7 +329,10 @@ def _counted(feature, values, label, share=1e-3):
     x[:, feature] = values
 
     def run(answer):
-        tokens = answer(x.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())
+        return {"the tokens": answer(x.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())}
+
+    def reads(seen):
+        tokens = seen["the tokens"]
         if not tokens.isfinite().all():
             return {"the tokens": "nan or inf among them"}
         return {
@@ -338,7 +341,7 @@ def _counted(feature, values, label, share=1e-3):
         }
 
     shape = f"(x of shape ({len(values)}, 3), E = 5)"
-    return Probe(f"{len(values)} different values of feature {feature}, {label} {shape}", run)
+    return Probe(f"{len(values)} different values of feature {feature}, {label} {shape}", run, reads=reads)
 
 
 def _shaped(answer):
@@ -348,7 +351,11 @@ def _shaped(answer):
 
 
 def _normalized(answer):
-    tokens = answer(_SAMPLES.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())
+    return {"tokens": answer(_SAMPLES.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())}
+
+
+def _read_normalized(seen):
+    tokens = seen["tokens"]
     centered = tokens.mean(-1).abs().max() < 1e-6
     scaled = (tokens.square().mean(-1) - 1).abs().max() < 1e-2  # what eps = 1e-5 takes away is less
     return {
@@ -358,7 +365,11 @@ def _normalized(answer):
 
 
 def _alone(answer):
-    together, alone = (answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS) for x in (_SAMPLES, _SAMPLES[:1]))
+    return {"tokens": [answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS) for x in (_SAMPLES, _SAMPLES[:1])]}
+
+
+def _read_alone(seen):
+    together, alone = seen["tokens"]
     said = "equal" if (together[:1] - alone).abs().max() < 1e-9 else "not equal"
     return {"the shape alone": tuple(alone.shape), "a sample's tokens alone and among three others": said}
 
@@ -366,7 +377,11 @@ def _alone(answer):
 def _own(answer):
     other = _SAMPLES.clone()
     other[:, 1] += 1
-    a, b = (answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS)[:, [0, 2]] for x in (_SAMPLES, other))
+    return {"tokens": [answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS)[:, [0, 2]] for x in (_SAMPLES, other)]}
+
+
+def _read_own(seen):
+    a, b = seen["tokens"]
     return {"the tokens of features 0 and 2": "stay" if (a - b).abs().max() < 1e-9 else "change"}
 
 
@@ -376,6 +391,11 @@ def _reached(answer):
     found = [None] * 3
     if tokens.requires_grad:
         found = torch.autograd.grad((tokens * draw(54, *tokens.shape)).sum(), leaves, allow_unused=True)
+    return {"gradients": list(found)}
+
+
+def _read_reached(seen):
+    found = seen["gradients"]
     # in weight and bias all K rows: each feature has its own
     reached = [f is not None and bool(f.abs().amax(-1).min() > 1e-9) for f in found]
     names = [name for name, yes in zip(("x", "weight", "bias"), reached, strict=True) if yes]
@@ -390,13 +410,13 @@ def _at_zero(answer):
 
 _TOKEN_PROBES = [
     Probe("x of shape (4, 3), weight and bias of shape (3, 5)", _shaped),
-    Probe("one sample alone, and the same among three others", _alone),
-    Probe("another value of feature 1", _own),
+    Probe("one sample alone, and the same among three others", _alone, reads=_read_alone),
+    Probe("another value of feature 1", _own, reads=_read_own),
     *[_counted(feature, _GRID, "from -3 to 3") for feature in (0, 1, 2)],
     _counted(1, _GRID / 150, "from -0.02 to 0.02"),
     _counted(2, _FAR_OUT, "from 3.5 to 5 on both sides", 1e-6),  # tanh keeps them 3e-5 apart
-    Probe("four samples of three features", _normalized),
-    Probe("four random samples", _reached),
+    Probe("four samples of three features", _normalized, reads=_read_normalized),
+    Probe("four random samples", _reached, reads=_read_reached),
     Probe("float32 features that are all 0", _at_zero),
 ]
 
