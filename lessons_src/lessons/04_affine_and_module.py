@@ -78,7 +78,7 @@ print(f"the new net reads {accuracy(new_net):.0%}")
 #
 # </details>
 #
-# *About 57 min, in two sittings of 30 and 28.* **You'll be able to**
+# *About 58 min, in two sittings of 30 and 28.* **You'll be able to**
 # - say what gain and bias can do, and what they cannot;
 # - write LayerNorm over any trailing shape;
 # - write a module that exchanges checkpoints with PyTorch;
