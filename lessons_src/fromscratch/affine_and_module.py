@@ -108,7 +108,7 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     axes = tuple(range(-len(sizes), 0))  # (-1,), (-2, -1), ...
     c = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
     c = c - c.mean(axes, keepdim=True)
-    c = c - c.mean(axes, keepdim=True)  # once more is not asked for: see Deeper
+    c = c - c.mean(axes, keepdim=True)  # what rounding left of the mean
     var = (c * c).mean(axes, keepdim=True)
     y = c / torch.sqrt(var + eps)
     y = y if weight is None else y * weight

@@ -40,10 +40,6 @@ def make_net(norm):
 def accuracy(net):
     return (net(x_test).argmax(-1) == digits.y_test).double().mean().item()
 
-
-torch.manual_seed(4)
-print(f"before training, the net reads {accuracy(make_net(OldNorm)):.0%} of the test digits")
-
 # %%
 torch.manual_seed(4)
 old_net, g = make_net(OldNorm), torch.Generator().manual_seed(4)
@@ -53,7 +49,7 @@ for _ in range(5):
         optimizer.zero_grad()
         F.cross_entropy(old_net(x_train[batch]), digits.y_train[batch]).backward()
         optimizer.step()
-print(f"the old net reads {accuracy(old_net):.0%}")
+print(f"the old net reads {accuracy(old_net):.0%} of the test digits")
 
 # %%
 checkpoint = old_net.state_dict()  # {name: tensor}
@@ -99,11 +95,11 @@ print(f"the new net reads {accuracy(new_net):.0%}")
 explore.row(x=[1, 4, 2, -2, 0], gain=[2] * 5, bias=[1] * 5, eps=0, parts=["affine"])
 
 # %% [markdown]
-# **Find out:** press *shift all*. Which biases would make $y$ equal to $x$ again? Press *stretch all*: which gains would?
+# **Find out:** press *shift all*. Does $y$ follow? Which bias would each feature need for $y$ to be $x$ again? Then press *stretch all*, which halves the row: which gain, and which bias?
 #
 # <details><summary>What there is to find</summary>
 #
-# $y$ stands still both times, because $\hat x$ does. The shifted row needs its own mean as the bias, 3; the stretched one needs its own deviation as the gain, 4. No gain and bias serve all three rows.
+# $y$ stands still both times, because $\hat x$ does. After the shift the biases would have to be 3, the new mean. After the halving the gains would have to be 1, the new standard deviation, and the biases 1.5. So gains and biases give back the mean and the deviation of one row, and the next row has its own.
 #
 # </details>
 #
@@ -139,13 +135,13 @@ show("means", y.mean(-1), digits=1)
 # %% [markdown]
 # ## 4.2 What gain and bias cannot do
 #
-# Could a net learn gains and biases that undo the normalization? For one row, yes: you have seen $y = x$. But the shifted and the stretched row gave the same $\hat x$.
+# Could a net learn gains and biases that undo the normalization? For one row, yes: you have seen $y = x$. But the shifted and the halved row gave the same $\hat x$.
 #
-# **A row's own mean and deviation are gone, and no gain or bias brings them back.**
+# **Gain and bias are the same for all rows, so they cannot give each row its own mean and deviation back.**
 #
 # <details><summary>When this holds</summary>
 #
-# Exactly at $\epsilon = 0$. With a larger $\epsilon$, a row whose variance is not far above it keeps a part of its scale ([lesson 3](03_epsilon.ipynb)).
+# Always, for the mean. For the deviation as long as $\epsilon$ is small beside the variance; otherwise $\hat x$ keeps a part of the row's scale ([lesson 3](03_epsilon.ipynb)).
 #
 # The paper on BatchNorm says that gain and bias can undo *its* normalization. There mean and variance belong to a feature, as gain and bias do, so this holds for one batch, and for the fixed numbers of `eval()` ([lesson 6](06_batchnorm.ipynb)).
 #
@@ -166,9 +162,9 @@ show("means", y.mean(-1), digits=1)
 # %% tags=["exercise"] id="ex-4-1"
 # Exercise 4.1 · ●●○○○ · 3 min
 # The linear layer into which gain and bias are folded, found on paper.
-# Example: for one feature above it would be dict(o_1=[6], b=[7]).
-# Copy this line and replace the dots, two numbers in each bracket:
-# folded = dict(o_1=[..., ...], o_2=[..., ...], b=[..., ...])
+# Example: o_1 = 6 x_hat_1 - 7 x_hat_2 + 8 would be typed as o_1=[6, -7], and the 8 begins b.
+# Copy this line and replace the dots, each time by two numbers in square brackets:
+# folded = dict(o_1=..., o_2=..., b=...)
 # o_1 and o_2: the factors of x_hat_1 and x_hat_2 in each output. b: what is added to each.
 ### BEGIN SOLUTION
 folded = dict(o_1=[2, 12], o_2=[4, -3], b=[2, 4])
@@ -180,7 +176,7 @@ check.folded(folded)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# $4 z_2$ is $4\,(3\hat x_2 - 1)$, which is $12\hat x_2 - 4$. The $-4$ belongs to what is added.
+# Put $3\hat x_2 - 1$ in the place of $z_2$, in brackets, and multiply out. One part belongs to $\hat x_2$, the other to what is added.
 #
 # </details>
 #
@@ -199,11 +195,11 @@ show("folded", F.linear(x_hat, own_W, torch.tensor(folded["b"]).float()), digits
 #
 # $$W(\gamma \odot \hat x + \beta) + b = W\,\mathrm{diag}(\gamma)\;\hat x + (W\beta + b)$$
 #
-# **Directly before a linear layer, gain and bias add nothing that it could not do alone.**
+# **Directly before a linear layer with a bias, gain and bias add nothing that it could not do alone.**
 #
 # <details><summary>When this holds</summary>
 #
-# The linear layer has a bias, or may get one, and nothing else reads $y$. The folded pair computes the same, but it may train differently. In our net a ReLU comes between norm and linear layer: there the gain's size folds, and its sign and the bias do not ([Deeper](#Folding-further)). Where $y$ is also added to something else (a *residual connection*, a way around a layer), its gain does not fold.
+# Where nothing else reads $y$. The folded pair computes the same, but it may train differently. In our net a ReLU comes between norm and linear layer: there the gain's size folds, and its sign and the bias do not ([Deeper](#Folding-further)). Where $y$ is also added to something else (a *residual connection*, a way around a layer), its gain does not fold.
 #
 # </details>
 
@@ -218,7 +214,7 @@ show("folded", F.linear(x_hat, own_W, torch.tensor(folded["b"]).float()), digits
 # | (B, T, C) | (C,) | -1 | C |
 # | (B, C, H, W) | (C, H, W) | -3, -2, -1 | C · H · W |
 #
-# Half precision is computed in float32 and rounded once, at the end, because squares overflow in float16 ([lesson 3](03_epsilon.ipynb)). Two helpers are given: `_sizes` makes a tuple of `normalized_shape`, and `_check_inputs` refuses what does not fit.
+# The function takes eight lines. It computes half precision in float32 and rounds once, at the end, because squares overflow in float16 ([lesson 3](03_epsilon.ipynb)). Two helpers are given: `_sizes` makes a tuple of `normalized_shape`, and `_check_inputs` refuses what does not fit.
 
 
 # %% tags=["export", "hide-input"]
@@ -312,7 +308,7 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     axes = tuple(range(-len(sizes), 0))  # (-1,), (-2, -1), ...
     c = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
     c = c - c.mean(axes, keepdim=True)
-    c = c - c.mean(axes, keepdim=True)  # once more is not asked for: see Deeper
+    c = c - c.mean(axes, keepdim=True)  # what rounding left of the mean
     var = (c * c).mean(axes, keepdim=True)
     y = c / torch.sqrt(var + eps)
     y = y if weight is None else y * weight
@@ -333,20 +329,20 @@ check.layer_norm(layer_norm)
 #
 # </details>
 #
-# Your function beside PyTorch's, over one axis and over two:
+# Your function beside PyTorch's, over one axis and over two, and then a float16 row whose squares overflow:
 
 # %%
 x = torch.arange(24.0).reshape(2, 3, 4) ** 2  # (B, C, D)
 for sizes in [(4,), (3, 4)]:
     theirs = F.layer_norm(x, sizes)  # (B, C, D)
     print(sizes, "they agree:", torch.allclose(layer_norm(x, sizes), theirs, atol=1e-6))
-show("half precision", layer_norm(torch.tensor([600.0, 300.0, 0.0]).half(), 3))
+show("float16", layer_norm(torch.tensor([600.0, 300.0, 0.0]).half(), 3))
 
 # %% [markdown]
 # ## What you have now
 #
 # - **Mean and variance belong to a row, gain and bias to a feature.**
-# - **A row's own mean and deviation are gone, and no gain or bias brings them back.**
+# - **Gain and bias cannot give each row its own mean and deviation back.**
 # - **Directly before a linear layer, gain and bias fold into it:** $W\,\mathrm{diag}(\gamma)$ and $W\beta + b$.
 #
 # **You can stop here:** close the notebook, and write your eight lines from memory, for the last axis alone. Then fold the gain 5 and the bias 2 into $3z + 1$. That is the sitting.
@@ -569,10 +565,10 @@ def translated(state):
 
     Example: {"0.bias": b, "1.offset": o} becomes {"0.bias": b, "1.bias": o}.
     state: a dict {name: tensor}, left as it is, and so are its tensors. Returns a new dict.
-    Of an OldNorm is what is called "gain" or "offset" after the last dot, if there is one:
-    "2.gain", "block.norm.offset", or just "gain". It becomes "weight" or "bias", and holds, in
-    its own dtype, what nn.LayerNorm needs. All other entries are handed on as they are, also
-    "gain_head.weight" and "position_offset".
+    Where the last part of a name, after its last dot if there is one, is "gain" or "offset", it
+    belongs to an OldNorm: "2.gain", "block.norm.offset", or just "gain". That part becomes
+    "weight" or "bias", and the tensor what nn.LayerNorm needs, in its own dtype. All other
+    entries are handed on as they are, also "gain_head.weight" and "position_offset".
     """
     ### BEGIN SOLUTION
     new_state = {}

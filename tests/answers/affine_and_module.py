@@ -159,7 +159,7 @@ ANSWERS = {
     "folded": {
         "right": {"lists": FOLDED, "floats": {key: torch.tensor(row).float() for key, row in FOLDED.items()}},
         "wrong": {
-            "all dots": ({key: [..., ...] for key in FOLDED}, "o_1"),
+            "dots": (dict.fromkeys(FOLDED, ...), "three dots"),
             "W alone": ({"W": [[2, 12], [4, -3]], "b": [2, 4]}, "The keys are"),
             "a list": (list(FOLDED.values()), "takes a dictionary"),
             "a wrong b": (FOLDED | {"b": [7, 7]}, "Right so far: o_1, o_2"),

@@ -43,7 +43,7 @@ def _reference(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 _reference.plain = F.layer_norm  # for the sweep, which chooses the number type itself
-_STEPS = misconceptions(
+_FORMULA = misconceptions(
     _layer_norm,
     """
     # the variance divides by D - 1. LayerNorm divides by D. | Write x.var(axes, correction=0), or (c * c).mean(axes).
@@ -134,12 +134,7 @@ _STEPS = misconceptions(
 
     # the deviation is cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through it, too.
     deviation = torch.sqrt(var.detach() + eps)
-    """,
-)
 
-_FORMULA = _STEPS + misconceptions(  # and what a module has rows of its own for
-    _layer_norm,
-    """
     # eps is fixed at 1e-5. | Use the argument eps.
     deviation = torch.sqrt(var + 1e-5)
 
@@ -224,29 +219,9 @@ _TAKES, _SIZES = {"x": "... E D", "weight": "E D", "bias": "E D"}, {"E": (1, 3),
 _WHOLE = Contract(_TAKES, use=_of_rows, options=({}, {"eps": 0.1}), sizes=_SIZES, half=True, empty=True)
 
 
-def _with_constants(c, axes, eps):
-    """x_hat, right up to the first derivative: as in a hand-written backward, what it saves is constant from there."""
-    rstd = torch.rsqrt((c * c).mean(axes, keepdim=True) + eps).detach()
-    x_hat, change = (c * rstd).detach(), c - c.detach()
-    return x_hat + rstd * (change - x_hat * (change * x_hat).mean(axes, keepdim=True))
-
-
-_INT = "an int is not understood as normalized_shape. | Turn it into a tuple first: 4 becomes (4,)."
 _ARGUMENTS = misconceptions(
     _layer_norm,
-    f"""
-    # nothing is refused. A normalized_shape that does not fit must raise an error: silently it normalizes the wrong numbers.
-    _check_inputs = lambda x, sizes, weight, bias: None
-
-    # {_INT}
-    sizes = tuple(normalized_shape)
-
-    # a list is not understood as normalized_shape: no list equals a torch.Size. | Use tuple(normalized_shape).
-    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
-
-    # only tuples are understood as normalized_shape. | Make 4, [3, 4] and (3, 4) into tuples first.
-    sizes = normalized_shape
-
+    """
     # without a weight the bias is left out as well. Each of the two may be None on its own.
     y = y if weight is None or bias is None else y + bias
 
@@ -261,15 +236,6 @@ _ARGUMENTS = misconceptions(
     y = x_hat * weight
     # or
     y = y + bias
-
-    # view() needs memory in one piece, and x may be transposed. | Use reshape(), or reduce over several axes.
-    x = x.view(-1).view(x.shape)
-
-    # the result keeps the memory order of a transposed x. | Start from x.contiguous().
-    x = x
-
-    # the first derivative is right and the second is not, as with an autograd.Function whose saved statistics are constants. Plain tensor operations differentiate as often as you like.
-    x_hat = _with_constants(c, axes, eps)
     """,
 )
 
@@ -430,16 +396,6 @@ class _Reference(nn.LayerNorm):
         return in_float64(F.layer_norm)(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-def _in_a_module(mistakes):
-    """Return mistakes of a function as mistakes of the module that calls it."""
-
-    def around(function):
-        forward = lambda self, x: function(x, self.normalized_shape, self.weight, self.bias, self.eps)  # noqa: E731
-        return type("Around", (_Module,), {"forward": forward})
-
-    return [dataclasses.replace(mistake, answer=around(mistake.answer)) for mistake in mistakes]
-
-
 def _parameters(label, *args, also=(), **options):
     """Return a Probe: names and shapes of the parameters of a layer made with args and options, and attributes."""
 
@@ -551,20 +507,6 @@ _BOOKS = misconceptions(
     def extra_repr(self):
         return f"{self.normalized_shape}, eps={self.eps}"
 
-    # nn.Parameter(None) is a Parameter, an empty one. | Register None itself.
-    def register(self, name, value, wanted):
-        return self.register_parameter(name, nn.Parameter(value if wanted else None))
-
-    # the gain starts at 0, so the layer gives 0 whatever comes in. | A gain starts at 1, a bias at 0.
-    parts = [("weight", 0.0, elementwise_affine), ("bias", 0.0, elementwise_affine and bias)]
-
-    # the bias starts at 1. | A gain starts at 1, a bias at 0.
-    parts = [("weight", 1.0, elementwise_affine), ("bias", 1.0, elementwise_affine and bias)]
-
-    # the parameters have requires_grad=False, so they are never trained.
-    def register(self, name, value, wanted):
-        return self.register_parameter(name, nn.Parameter(value, requires_grad=False) if wanted else None)
-
     # the parameters have other names. PyTorch calls them weight and bias; with other names no checkpoint can be exchanged.
     parts = [("gain", 1.0, elementwise_affine), ("shift", 0.0, elementwise_affine and bias)]
     def forward(self, x):
@@ -590,24 +532,8 @@ _BOOKS = misconceptions(
     def register(self, name, value, wanted):
         return self.register_buffer(name, value if wanted else None)
 
-    # the parameters are one number each. Each normalized element has its own: their shape is normalized_shape.
-    value = torch.full((1,), start, device=device, dtype=dtype)
-
     # the parameters have the last size only. Their shape is the whole normalized_shape.
     value = torch.full(self.normalized_shape[-1:], start, device=device, dtype=dtype)
-
-    # an int is not understood as normalized_shape. | Turn it into a tuple first: 4 becomes (4,).
-    self.normalized_shape = tuple(normalized_shape)
-
-    # bias=False is ignored: the layer still has a bias.
-    parts = [("weight", 1.0, elementwise_affine), ("bias", 0.0, elementwise_affine)]
-
-    # bias decides alone whether there is a bias. Without elementwise_affine there is none.
-    parts = [("weight", 1.0, elementwise_affine), ("bias", 0.0, bias)]
-
-    # eps and elementwise_affine are in the other order. People pass them by position. | normalized_shape, eps, elementwise_affine, bias.
-    def __init__(self, normalized_shape, elementwise_affine=True, eps=1e-5, bias=True, device=None, dtype=None):
-        ...
 
     # dtype is ignored. | Hand it on where the parameters are made.
     value = torch.full(self.normalized_shape, start, device=device)
@@ -626,13 +552,6 @@ _BOOKS = misconceptions(
     # or
     def forward(self, x):
         return _layer_norm(x, x.shape, self.weight, self.bias, self.eps)
-
-    # the default of eps is not PyTorch's, which is 1e-5.
-    def __init__(self, normalized_shape, eps=1e-6, elementwise_affine=True, bias=True, device=None, dtype=None):
-        ...
-    # or
-    def __init__(self, normalized_shape, eps=1e-8, elementwise_affine=True, bias=True, device=None, dtype=None):
-        ...
 
     # eps is not handed on in forward. | Write self.eps there.
     def forward(self, x):
@@ -654,23 +573,12 @@ _BOOKS = misconceptions(
     def forward(self, x):
         return _layer_norm(x, self.normalized_shape, self.bias, self.weight, self.eps)
 
-    # the parameters are used through .data or .detach(), so they get no gradient.
-    def forward(self, x):
-        weight, bias = (None if p is None else p.detach() for p in (self.weight, self.bias))
-        return _layer_norm(x, self.normalized_shape, weight, bias, self.eps)
-
     # forward hands the wrong things on, or calls your class in place of your function. | layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps), all five in this order.
     def forward(self, x):
         return _layer_norm(x, self.normalized_shape, self.eps, self.weight, self.bias)
     # or
     def forward(self, x):
         return _Module(x, self.normalized_shape, self.weight, self.bias, self.eps)
-
-    # statistics of training are kept and used in eval(), as BatchNorm does. LayerNorm always uses its input's.
-    def forward(self, x):
-        self.kept = x.detach() if self.training else self.kept
-        normalized = _layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-        return normalized if self.training else (x - self.kept.mean()) / self.kept.std()
     """,
 )
 
@@ -784,9 +692,8 @@ _MODULE_CONTRACT = Contract(
 def layer_norm_module(answer):
     """Check a class with PyTorch's constructor against nn.LayerNorm."""
     tried = "parameters, options, values, gradients, state_dict both ways, hooks, eval()"
-    listed = [*_BOOKS, *_in_a_module(_STEPS + _DIGITS + _NUMBERS)]
     how = {"kind": "class", "contract": _MODULE_CONTRACT, "by_hand": BY_HAND}
-    examine(answer, "layer_norm_module", _MODULE_STAGES, _Reference, listed, tried, **how)
+    examine(answer, "layer_norm_module", _MODULE_STAGES, _Reference, _BOOKS, tried, **how)
 
 
 # ---- Folding, on paper
@@ -798,8 +705,7 @@ _FOLDING_SLIPS = [
     ("o_1", (1, 4), "These are the factors of z_1 and z_2. Put 2 x_hat_1 + 1 and 3 x_hat_2 - 1 in their place."),
     ("o_1", (2, 8), f"Here both factors are multiplied by 2. {_COLUMNS}"),
     ("o_1", (3, 8), f"The gains have changed places. {_COLUMNS}"),
-    ("o_1", (2, 3), "These are the gains alone. z_2 is multiplied by 4 in the first output."),
-    ("o_1", (3, 7), "Here the gains are added. A factor of a factor multiplies."),
+    ("o_1", (2, 4), "4 is the factor of x_hat_1 in o_2. Type what belongs to one output together."),
     ("o_2", (2, -1), "These are the factors of z_1 and z_2. Put 2 x_hat_1 + 1 and 3 x_hat_2 - 1 in their place."),
     ("o_2", (6, -3), f"Here both factors are multiplied by 3. {_COLUMNS}"),
     ("o_2", (6, -2), f"The gains have changed places. {_COLUMNS}"),
@@ -851,13 +757,8 @@ _TRANSLATIONS = misconceptions(
     # 1 is subtracted from the gains. OldNorm multiplies by 1 + gain, so the weight is 1 + gain.
     new_gain = tensor - 1
 
-    # the trained gains are lost: every weight is 1.
-    new_gain = torch.ones_like(tensor)
-
     # an entry changes its dtype. | Leave it as it is: 1 + tensor keeps it, also in half precision.
     new_gain = 1 + tensor.float()
-    # or
-    new_gain = torch.ones(tensor.shape) + tensor
 
     # the tensors of state itself are changed, by an operation in place. | Write 1 + tensor.
     new_gain = tensor.add_(1)
@@ -867,9 +768,6 @@ _TRANSLATIONS = misconceptions(
 
     # weight and bias are swapped: the gain becomes the weight, the offset the bias.
     names = {"gain": "bias", "offset": "weight"}
-
-    # the names are as they were. nn.LayerNorm calls them weight and bias.
-    names = {"gain": "gain", "offset": "offset"}
 
     # what comes before the last part of a name is lost, so all layers share one name.
     place, dot, last = "", "", key.rpartition(".")[2]
@@ -881,9 +779,12 @@ _TRANSLATIONS = misconceptions(
     new_state.pop(key, None)
 
     # a name is changed that only contains the words. | Look at the last part of a name, after its last dot.
-    place, dot, last = key[:-4], "", "gain" if "gain" in key else "offset" if "offset" in key else key
+    return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if "gain" in k else t for k, t in state.items()}
     # or
-    place, dot, last = key.replace("gain", ""), "", "gain" if key.endswith("gain") else key.rpartition(".")[2]
+    return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if k.endswith("gain") else t for k, t in state.items()}
+
+    # a list of names comes back. | Fill a dictionary, new_state[name] = tensor, and return it.
+    return list(new_state)
 
     # the layer of its own has names without a dot, gain and offset. They are parts of OldNorm as well.
     place, dot, last = key.rpartition(".") if "." in key else ("", key, "")
