@@ -1,12 +1,14 @@
-"""What lesson 8 builds: RMSNorm.
+"""What lesson 8 builds: Integral, RMSNorm.
 
 Made by coursebuild from lessons_src/lessons/08_geometry.py: edit the lesson, not this file.
 """
 
-from numbers import Integral
-
 from torch import nn
 import torch
+
+
+# All of nn.RMSNorm but its formula
+from numbers import Integral
 
 
 class _Shell(nn.Module):
@@ -56,11 +58,12 @@ class _Shell(nn.Module):
 class RMSNorm(_Shell):
     """Root mean square normalization with a learned gain: takes the place of torch.nn.RMSNorm.
 
-    normalized_shape: sizes of the last axes that are normalized together.
-    self.eps: added to the mean square, under the root; None: the machine epsilon of the type
-        that is computed in.
-    self.weight: the gain, of shape normalized_shape; None without elementwise_affine.
+    Example: RMSNorm(2, eps=0.0) makes [1.4, 0.2] of [7, 1].
     x: (..., *normalized_shape). Returns x's shape and dtype, computed in float32 at least.
+    self.axes(x): the axes that are normalized together, a tuple.
+    self.weight: the gain, of shape normalized_shape; None without elementwise_affine.
+    self.eps: added to the mean square, under the root; 0 is an eps, too. None: the machine
+    epsilon, torch.finfo(dtype).eps, of the type that is computed in.
     """
 
     def forward(self, x):

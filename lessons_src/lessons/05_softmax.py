@@ -421,11 +421,11 @@ show("64 J", 64 * J, digits=0)
 show("by autograd", 64 * torch.func.jacrev(lambda v: F.softmax(v, -1))(row), digits=0)
 
 # %% [markdown]
-# Autograd agrees. Where one share is 1, all of $J$ is 0, and no gradient gets through. And each row sums to 0, 7 − 2 − 5: this is the shift again.
+# Autograd agrees. Each row sums to 0, 7 − 2 − 5: this is the shift again. (And where one share is 1, all of $J$ is 0, so that no gradient gets through.)
 #
 # **Move all entries of x by the same small step, and no share moves: the rows of J sum to 0.**
 #
-# Such a direction is called a **null direction**. To count them all, take $J$ as a map. It stretches $D$ directions, at right angles to one another, by $D$ factors, its **singular values**. Each factor of 0 is a null direction; the number of the others is the **rank**.
+# Such a direction, here (1, 1, 1), is called a **null direction**. To count them all, take $J$ as a map: it stretches $D$ directions, at right angles to one another, by $D$ factors, its **singular values**. Each factor of 0 is a null direction; the number of the others is the **rank**.
 
 # %%
 jacobian, svdvals = torch.autograd.functional.jacobian, torch.linalg.svdvals
@@ -551,7 +551,7 @@ show("nn.LayerNorm(1)", nn.LayerNorm(1)(scores)[:, 0])
 #
 # ### The logarithm of a share
 #
-# A classifier's loss needs $\log p_i$, and the logarithm of a share that was rounded to 0 is $-\infty$. On paper the logarithm of the quotient is $x_i - m - \log \sum_k e^{x_k - m}$, with the largest entry $m$, and nothing is rounded to 0. `F.log_softmax` computes it so. `x - x.logsumexp(-1)` adds $m$ before it subtracts it, and that costs digits.
+# A classifier's loss needs $\log p_i$, and the logarithm of a share that was rounded to 0 is $-\infty$. On paper the logarithm of the quotient is $x_i - m - \log \sum_k e^{x_k - m}$, with the largest entry $m$, and no share is rounded to 0. `F.log_softmax` computes it so. `x - x.logsumexp(-1)` adds $m$ before it subtracts it, and that costs digits.
 
 # %%
 row = torch.tensor([1e8, 1e8, 0.0])  # (D,)

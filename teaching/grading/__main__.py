@@ -12,37 +12,43 @@ from pathlib import Path
 
 from coursebuild.source import ROOT
 from teaching.grading import feedback, lesson
+from teaching.grading.bench import Bench
 from teaching.grading.jail import KINDS, Jail, Limits
 from teaching.grading.lesson import GradingError
-from teaching.grading.marking import Marker, digest, handed_in
+from teaching.grading.marking import Marker, handed_in
 from teaching.grading.sheet import Sheet, states
-from teaching.grading.worker import Worker, holds
+from teaching.grading.submission import Remark, digest
+
+NO_JAIL = Remark("", "This was graded without a jail, for practice: it counts for nothing.")
 
 
 def parser():
-    made = argparse.ArgumentParser(
+    arguments = argparse.ArgumentParser(
         prog="python -m teaching.grading",
         description="Grade the submissions of a lesson. A run that was stopped goes on where it was: submissions that "
         "the CSV file has already, and that have not changed since, are not run again, unless an answer of theirs was "
         "stopped and this run allows more.",
     )
-    made.add_argument("lesson", help="06 or 06_batchnorm")
-    made.add_argument("folder", type=Path, metavar="IN", help="a notebook or a folder for each learner")
-    made.add_argument("out", type=Path, metavar="OUT", help="the CSV file; pages and log: a folder")
+    arguments.add_argument("lesson", help="06 or 06_batchnorm")
+    arguments.add_argument("folder", type=Path, metavar="IN", help="a notebook or a folder for each learner")
+    arguments.add_argument("out", type=Path, metavar="OUT", help="the CSV file; pages and log: a folder")
     defaults = Limits()
-    made.add_argument(
+    arguments.add_argument(
         "--seconds",
         type=float,
         default=defaults.seconds,
         help="processor time of an answer, at least (%(default)s). Where the course's own answer is slow, ten times "
         "what that takes on this machine; by the clock up to three times as long, because the machine may be busy",
     )
-    made.add_argument("--memory", type=float, default=defaults.memory / 2**30, help="in GiB, a process (%(default)s)")
-    made.add_argument("--again", action="append", default=[], metavar="NAME", help="grade this learner again anyway")
-    made.add_argument("--user", default=defaults.user, help="who runs the answers, if you are root (%(default)s)")
-    made.add_argument("--jail", choices=KINDS, default="", help="not the best that works here, but this one")
-    made.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python", help="the lessons' Python")
-    return made
+    arguments.add_argument(
+        "--memory", type=float, default=defaults.memory / 2**30, help="in GiB, a process (%(default)s)"
+    )
+    arguments.add_argument(
+        "--again", action="append", default=[], metavar="NAME", help="grade this learner again anyway"
+    )
+    arguments.add_argument("--jail", choices=KINDS, default="", help="not the best that works here, but this one")
+    arguments.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python", help="the lessons' Python")
+    return arguments
 
 
 def main(arguments=None, root=ROOT):
@@ -66,16 +72,17 @@ def grade(options, root=ROOT):
     if unknown:
         names = ", ".join(one.learner for one in handed)
         raise GradingError(f"--again: no learner is called {unknown[0]!r}. There are {names[:500]}.")
-    limits = Limits(seconds=options.seconds, memory=int(options.memory * 2**30), user=options.user)
-    sheet = Sheet(options.out, wanted, limits)
+    limits = Limits(seconds=options.seconds, memory=int(options.memory * 2**30))
+    jail = Jail(root, options.python, limits, wanted, options.jail)
+    sheet = Sheet(options.out, wanted, limits, jail.kind == "bubblewrap")
     pages = _folder_of_pages(options.out, options.folder)
-    with open(pages / "log.txt", "a", encoding="utf-8") as log:
+    with open(pages / "log.txt", "a", encoding="utf-8", errors="backslashreplace") as log:
         try:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise GradingError(f"another run is writing {options.out}. Wait for it, or name another OUT.") from None
-        with Worker(Jail(root, options.python, limits, wanted, options.jail)) as worker:
-            _grade_all(Marker(wanted, worker), handed, sheet, options.folder, pages, _saying(log), options.again)
+        with Bench(jail) as bench:
+            _grade_all(Marker(wanted, bench), handed, sheet, options.folder, pages, _saying(log), options.again)
     return 0
 
 
@@ -106,9 +113,7 @@ def _saying(log):
 def _grade_all(marker, handed, sheet, folder, pages, say, again):
     many = f"{len(handed)} submission{'s' if len(handed) > 1 else ''}"
     say(f"{marker.lesson.stem}: {many}, {datetime.now():%Y-%m-%d %H:%M}")
-    say("What a submission meets on this machine, each tried just now:")
-    for what, good, how in holds(marker.worker):
-        say(f"  {'yes' if good else 'NO '}  {what}: {how}")
+    say(marker.bench.jail.says)
     new = 0
     for one in handed:
         done = sheet.has(one.learner, digest(one.path)) and (pages / feedback.name(one.learner)).exists()
@@ -116,6 +121,8 @@ def _grade_all(marker, handed, sheet, folder, pages, say, again):
             continue
         print(shown := f"{one.learner:24} ", end="", flush=True)
         result = marker.mark(one, folder)
+        if not sheet.jailed:
+            result.remarks.append(NO_JAIL)
         _write(pages / feedback.name(one.learner), feedback.page(result, marker.lesson))
         sheet.add(result)
         new += 1
@@ -133,16 +140,15 @@ def _grade_all(marker, handed, sheet, folder, pages, say, again):
 
 def _write(path, text):
     new = path.with_name(path.name + ".new")
-    new.write_text(text, encoding="utf-8")
+    new.write_text(text, encoding="utf-8", errors="backslashreplace")
     os.replace(new, path)
 
 
 def _line(result):
     of = f"{result.points():4.3g} of {result.of():g}"
     more = f" + {result.points(True):g} of {result.of(True):g} optional" if result.of(True) else ""
-    held = f", {result.held:g} HELD" if result.held else ""
-    what = result.why or ", ".join(states(result))
-    return f"{result.learner:24} {of}{more}{held}  {result.seconds:5.1f} s  {what}"
+    state = result.why or ", ".join(states(result))
+    return f"{result.learner:24} {of}{more}  {result.seconds:5.1f} s  {state}"
 
 
 if __name__ == "__main__":

@@ -48,8 +48,6 @@ def page(result, lesson):
     total = f"{_number(result.points())} of {_number(result.of())} points"
     if result.of(True):
         total += f", and {_number(result.points(True))} of {_number(result.of(True))} from optional exercises"
-    if result.held:
-        total += f". {_number(result.held)} more are held until your instructor has looked at an answer"
     notes = [f"The file could not be graded: {result.why}."] if result.why else []
     notes += [remark.page for remark in result.remarks]
     parts = "".join(f"<p>{escape(note)}</p>\n" for note in notes)
@@ -65,8 +63,6 @@ def _part(mark, title):
     if mark.said:
         said = mark.said if mark.verdict != "stopped" else f"{mark.said[:1].upper()}{mark.said[1:]}."
         lines.append(f'<p class="said">{escape(said)}</p>')
-    if mark.look:
-        lines.append(f"<p>Your instructor looks at this answer: {escape(', '.join(mark.look))}.</p>")
     lines += [f"<p>{escape(remark.page)}</p>" for remark in mark.remarks]
     if mark.cells and mark.verdict != "waits":
         code = escape("\n\n".join(mark.cells))

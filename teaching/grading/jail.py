@@ -1,14 +1,17 @@
-"""Where submissions run: as far from everything else as this machine allows, and what that is, found by trying it.
+"""Where answers run: one jail an answer, as far from everything else as this machine allows.
 
-    a jail with files of its own   bubblewrap (bwrap) is installed and works: nothing of this machine is in sight but
-                                   Python, its packages and what the checks need, all of it read-only; no network, no
-                                   processes but the jail's
-    another Unix user              the grader runs as root
-    limits                         always: processor time, memory, file size, processes (resource.setrlimit)
+    bubblewrap   (bwrap is installed and works.) Nothing of this machine is in sight but Python, its packages, what the
+                 lessons lean on and what earlier lessons have built, all of it read-only; no network, no processes but
+                 the jail's; a Unix user of its own, if the grader runs as root. With the jail all that it holds ends.
+    user         Without bubblewrap: another Unix user, if the grader runs as root, and the limits. The files of the
+                 course can be read, and with them its answers: such marks count for nothing.
+    limits       always: processor time, memory, file size, processes (resource.setrlimit)
 
-Without bubblewrap, root still gets another user, no network and processes of its own, from util-linux's unshare.
+The judge, which runs no answer but reads what comes out of the jails, runs in the same way, with all of the lessons.
 """
 
+import functools
+import itertools
 import os
 import pwd
 import shutil
@@ -17,31 +20,30 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from lessonkit.course import lessons
+from lessonkit import course
 from teaching.grading.lesson import Assignment, GradingError
 
-INSIDE = Path(__file__).with_name("inside")
-KEPT = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_CHOWN", "CAP_DAC_OVERRIDE")  # the worker's, to become another user
-KINDS = ("bubblewrap", "unshare", "none")  # the best first
-BOX = "/answers"  # the only folder that can be written in a jail of its own files
-FONTS = Path.home() / ".cache/matplotlib"  # what matplotlib has found out about fonts: finding it anew takes seconds
+HERE = Path(__file__).parent
+KEPT = ("CAP_SETUID", "CAP_SETGID")  # to become another user, before an answer is there
+USERS = range(61184, 65520)  # numbers that systems keep for users who are there for one process only
+KINDS = ("bubblewrap", "user")  # the best first
+BOX = "/answers"  # the only folder that can be written in a jail
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives")
 
 
 @dataclass
 class Limits:
-    """What an answer may take. seconds: at least, see the worker; memory and file in bytes; user: a name, for root."""
+    """What an answer may take. seconds: at least; memory and file in bytes."""
 
     seconds: float = 20
     memory: int = 2 << 30
     file: int = 10 << 20
     processes: int = 16
-    user: str = "nobody"
 
 
-@dataclass
+@dataclass(eq=False)
 class Jail:
-    """How a worker for a lesson is started.
+    """How the processes for a lesson are started.
 
     root: of the course. python: the lessons'. kind: one of KINDS, or "" for the best that works here.
     """
@@ -57,67 +59,79 @@ class Jail:
             raise GradingError("grading needs Linux or macOS: Windows cannot fork. On Windows, use WSL.")
         if not self.python.exists():
             raise GradingError(f"there is no {self.python}, in which the lessons run. Make it: make .venv/ready")
-        if self.kind and not self._works(self.kind):
-            raise GradingError(f"the jail {self.kind!r} does not work here. Leave the choice to the grader.")
-        self.kind = self.kind or next(kind for kind in KINDS if self._works(kind))
+        if self.kind == "bubblewrap" and not self._works():
+            raise GradingError("bubblewrap does not work here. Leave the choice to the grader.")
+        taken = {entry.pw_uid for entry in pwd.getpwall()}
+        self._users = itertools.cycle(number for number in USERS if number not in taken)
+        self.kind = self.kind or ("bubblewrap" if self._works() else "user")
 
-    @property
     def bounds(self):
-        """What inside/limits.py needs."""
-        found = {"memory": self.limits.memory, "file": self.limits.file, "processes": self.limits.processes}
-        found |= {"user": None, "group": None, "own processes": self.kind != "none"}
-        if os.getuid() == 0:
-            try:
-                entry = pwd.getpwnam(self.limits.user)
-            except KeyError:
-                raise GradingError(
-                    f"there is no Unix user {self.limits.user!r}. Make one (useradd --system {self.limits.user}), or "
-                    "name one that is there: USER=nobody."
-                ) from None
-            if entry.pw_uid == 0:
-                raise GradingError(f"the user {self.limits.user!r} is root itself. Name one without rights: nobody.")
-            found |= {"user": entry.pw_uid, "group": entry.pw_gid}
-        return found
+        """Return what inside/limits.py needs; as root with another Unix user for each process, whom nobody else is."""
+        bounds = {"memory": self.limits.memory, "file": self.limits.file, "processes": self.limits.processes}
+        user = next(self._users) if os.getuid() == 0 else None
+        return bounds | {"user": user, "group": user}
 
-    @property
+    @functools.cached_property
     def allowed(self):
         """The modules of fromscratch that an answer may import from: those of earlier lessons."""
-        return [lesson.module for stem, lesson in lessons().items() if stem < self.lesson.stem]
+        return [lesson.module for stem, lesson in course.lessons().items() if stem < self.lesson.stem]
 
-    def command(self):
-        """Return the command line of a worker."""
-        return [*self._before(self.kind), str(self.python), str(INSIDE)]
+    def observer(self):
+        """Return the command line of an observer, whose standard input is a socket."""
+        return [*self._shown(self._in_a_jail, self._hidden()), str(self.python), str(HERE / "inside")]
 
-    def _before(self, kind):
-        if kind == "bubblewrap":
-            return self._bubblewrap()
-        if kind == "unshare":
-            return ["unshare", "--net", "--ipc", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
-        return []
+    def judge(self):
+        """Return the command line of the judge, whose standard input is a socket."""
+        return [*self._shown(self._of_the_judge), str(self.python), "-m", "teaching.grading.judge"]
 
-    def _works(self, kind):
-        if kind == "none":
-            return True
-        if kind == "unshare" and os.getuid() != 0:
+    @property
+    def says(self):
+        """A line for the log: what holds an answer on this machine."""
+        who = "as a Unix user of its own" if os.getuid() == 0 else "as you (only root can change that)"
+        most = self.limits
+        bounds = f"{most.memory / 2**30:g} GiB a process, {most.processes} processes, files of {most.file >> 20} MiB"
+        if self.kind == "bubblewrap":
+            return f"Each answer runs in a jail of its own (bubblewrap), {who}: no network, no files; {bounds}."
+        return (
+            f"NO JAIL: bubblewrap does not work here. Answers run {who} and can read the course's solutions. "
+            f"Use these points for nothing that counts, or install bubblewrap. {bounds}."
+        )
+
+    def _shown(self, paths, hidden=()):
+        return self._bubblewrap(paths(), hidden) if self.kind == "bubblewrap" else []
+
+    def _hidden(self):
+        """What of lessonkit is not in sight of an answer: what judges it, and this lesson and later ones."""
+        kit = self.root / "lessons_src/lessonkit"
+        empty = [kit / folder for folder in ("course", "check/lessons", "check/questions")]
+        earlier = [kit / f"course/{stem}.json" for stem in course.lessons() if stem < self.lesson.stem]
+        command = [part for folder in empty if folder.is_dir() for part in ("--tmpfs", str(folder))]
+        for path in (kit / "course/__init__.py", *earlier):
+            command += ["--ro-bind", str(path), str(path)]
+        return command
+
+    @functools.cache  # noqa: B019  a few of them live as long as the grader
+    def _works(self):
+        if sys.platform != "linux" or shutil.which("bwrap") is None:
             return False
-        tool = "bwrap" if kind == "bubblewrap" else "unshare"
-        if sys.platform != "linux" or shutil.which(tool) is None:
-            return False
-        trial = [*self._before(kind), str(self.python), "-c", "import sys"]
+        trial = [*self._bubblewrap([]), str(self.python), "-c", "import sys"]
         return subprocess.run(trial, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
 
-    def _bubblewrap(self):
-        root = self.root
+    def _in_a_jail(self):
+        kit = self.root / "lessons_src"
+        built = [kit / f"fromscratch/{module}.py" for module in ("__init__", *self.allowed)]
+        return [kit / "lessonkit", self.root / "data", HERE / "inside", *(path for path in built if path.exists())]
+
+    def _of_the_judge(self):
+        return [self.root / "lessons_src", self.root / "data", HERE.parent / "__init__.py", HERE]
+
+    def _bubblewrap(self, paths, hidden=()):
         shown = [path for path in SYSTEM if os.path.exists(path)]
         shown += [str(prefix) for prefix in _prefixes(self.python) if not prefix.is_relative_to("/usr")]
-        kit = root / "lessons_src"
-        shown += [str(path) for path in (kit / "lessonkit", root / "data", kit / "fromscratch/__init__.py", INSIDE)]
-        shown += [str(FONTS)] if FONTS.is_dir() else []
-        built = [kit / f"fromscratch/{module}.py" for module in [*self.allowed, self.lesson.lesson.module]]
-        shown += [str(path) for path in built if path.exists()]
-        command = ["bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--die-with-parent"]
-        command += ["--new-session", "--proc", "/proc", "--dev", "/dev", "--perms", "0755", "--dir", "/tmp"]
-        command += ["--perms", "0755", "--size", str(256 << 20), "--tmpfs", BOX]
+        shown += map(str, paths)
+        command = [shutil.which("bwrap"), "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+        command += ["--die-with-parent", "--new-session", "--proc", "/proc", "--dev", "/dev"]
+        command += ["--perms", "0755", "--dir", "/tmp", "--perms", "0777", "--size", str(256 << 20), "--tmpfs", BOX]
         if os.getuid() == 0:
             for capability in KEPT:
                 command += ["--cap-add", capability]
@@ -127,20 +141,20 @@ class Jail:
         for path in shown:
             link = os.path.islink(path) and path in SYSTEM
             command += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
-        command += ["--tmpfs", str(kit / "lessonkit/course/solutions")]  # nobody's business in there
-        return [*command, "--remount-ro", "/", "--chdir", BOX, "--"]
+        return [*command, *hidden, "--remount-ro", "/", "--chdir", BOX, "--"]
 
     def environment(self, box):
-        """Return the environment of the worker: nothing of the grader's but what Python needs."""
+        """Return the environment of a process: nothing of the grader's but what Python needs."""
         box = BOX if self.kind == "bubblewrap" else box
         return {
             "PATH": "/usr/bin:/bin",
             "HOME": box,
             "TMPDIR": box,
-            "FONTS": str(FONTS),
+            "MPLCONFIGDIR": box,
+            "NUMBA_CACHE_DIR": box,
             "USER": "learner",
             "LANG": "C.UTF-8",
-            "PYTHONPATH": str(self.root / "lessons_src"),
+            "PYTHONPATH": f"{self.root / 'lessons_src'}:{self.root}",
             "PYTHONDONTWRITEBYTECODE": "1",
             "LESSON_WORK": "off",
             "OMP_NUM_THREADS": "1",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from coursebuild.editions import FOLDED
 from coursebuild.source import ROOT
 from lessonkit import course
-from lessonkit.program import needed, statements
+from lessonkit.program import names, needed, statements
 
 
 class GradingError(Exception):
@@ -38,8 +38,10 @@ class Assignment:
 
     @property
     def imports(self):
-        """The texts of the statements that import something."""
-        return [statement.text for statement in self.statements if statement.imports]
+        """The texts of the imports that the exercises need: a jail does them while it waits for an answer."""
+        texts = [self.context(exercise, names(exercise.solved)[0]) for exercise in self.exercises.values()]
+        wanted = {text for context in texts for text in context}
+        return [statement.text for statement in self.statements if statement.imports and statement.text in wanted]
 
     def before(self, exercise):
         """Return the statements of the lesson that stand before an exercise."""

@@ -1,19 +1,22 @@
-"""A submission's answers, run one by one in the course's own lesson, and given points."""
+"""A submission's answers, observed one by one in the course's own lesson, and given points."""
 
-import hashlib
+import os
 import re
 import time
 import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coursebuild.syntax import names
+from lessonkit.program import names
 from lessonkit.progress.page import in_order
-from teaching.grading import submission, suspect
+from teaching.grading import submission
+from teaching.grading.apart import Failed, apart
 from teaching.grading.lesson import GradingError, bare
 from teaching.grading.submission import Remark
 
-STOPPED = "the answer brought down the process that runs the answers, twice"
+MOST_NOTEBOOKS = 50  # of a learner's folder that are read, to find the one of the lesson
+SHOWN = 1000  # prints of an answer that inside/ carries out
+SLOWER = 10  # an answer may take this many times the seconds that the course's own takes
 COPY = re.compile(r"( ?\(\d+\)|-Copy\d+)+$")  # what browsers and JupyterLab put after the name of a second copy
 NO_NAME = re.compile(  # in the name of a file that says which exercise it is, and not whose
     r"[()]|^\W*\d{0,2}\W*$|(?<![^\W\d_])(lessons?|exercises?|assignment|homework|notebook|submission|solutions?|answers?|"
@@ -27,7 +30,7 @@ class Mark:
     """What became of one exercise.
 
     verdict: "right", "partly" (of several checks some), "not yet", "raised", "waits", "missing" or "stopped".
-    points: given. held: points that an answer has earned and that wait for a person, because of look.
+    points: given.
     """
 
     number: str
@@ -35,9 +38,7 @@ class Mark:
     optional: bool
     verdict: str = "missing"
     points: float = 0
-    held: float = 0
     said: str = ""
-    look: list = field(default_factory=list)
     remarks: list = field(default_factory=list)
     cells: list = field(default_factory=list)
 
@@ -60,10 +61,6 @@ class Result:
     def of(self, optional=False):
         return sum(mark.of for mark in self.marks if mark.optional == optional)
 
-    @property
-    def held(self):
-        return sum(mark.held for mark in self.marks)
-
 
 @dataclass(frozen=True)
 class Handed:
@@ -81,24 +78,35 @@ def handed_in(folder, lesson):
     """
     if not folder.is_dir():
         raise GradingError(f"{folder} is no folder. Name the one that holds the submissions: IN=submitted.")
-    found, taken = [], set()
+    handed, taken = [], set()
     for path in sorted(folder.iterdir()):
         if path.name.startswith((".", "__")) or path.is_symlink():
             continue
-        if path.is_dir():
-            found.append(_from_folder(path, lesson))
-        elif path.suffix == ".ipynb":
-            found.append(_from_file(path, lesson))
-    if not found:
+        if path.suffix == ".ipynb" and not _has_notebooks(path):
+            handed.append(_from_file(path, lesson))
+        elif path.is_dir():
+            handed.append(_whatever_is_in(path, lesson))
+    if not handed:
         raise GradingError(f"{folder} holds no notebook and no folder of a learner. Name the one that does: IN=...")
-    for at, one in enumerate(found):
+    for at, one in enumerate(handed):
         if one.learner in taken:
-            where = str((one.path or folder / one.learner).relative_to(folder))
+            where = printable(str((one.path or folder / one.learner).relative_to(folder)))
             sheet = f"a second submission called {one.learner}; each has a row"
             page = f"There is a second submission with the name {one.learner}. This page is of {where}."
-            found[at] = Handed(where, one.path, (*one.remarks, Remark(sheet, page)))
-        taken.add(found[at].learner)
-    return sorted(found, key=lambda one: in_order(one.learner))
+            handed[at] = Handed(where, one.path, (*one.remarks, Remark(sheet, page)))
+        taken.add(handed[at].learner)
+    return sorted(handed, key=lambda one: in_order(one.learner))
+
+
+def _has_notebooks(path):
+    """Whether a path that ends in .ipynb is a folder with notebooks in it, a learner's called ann.ipynb."""
+    return path.is_dir() and any(path.rglob("?*.ipynb"))
+
+
+def printable(name):
+    """Return a name as it can be printed: bytes that are no text and signs that command a screen become \\xff."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def _from_file(path, lesson):
@@ -113,7 +121,14 @@ def _from_file(path, lesson):
 
 def _composed(name):
     """Return a name as most systems write it: macOS stores Ü as two characters."""
-    return unicodedata.normalize("NFC", name)
+    return unicodedata.normalize("NFC", printable(name))
+
+
+def _whatever_is_in(folder, lesson):
+    try:
+        return apart(lambda: _from_folder(folder, lesson))
+    except (Failed, OSError) as error:
+        return Handed(_composed(folder.name), None, (Remark(f"the folder: {error}", f"Your folder: {error}."),))
 
 
 def _from_folder(folder, lesson):
@@ -125,12 +140,12 @@ def _from_folder(folder, lesson):
     ]
     fitting = [path for path in paths if lesson.stem in path.stem]
     if not fitting:
-        fitting = [path for path in paths if _holds(path, lesson)]
+        fitting = [path for path in paths[:MOST_NOTEBOOKS] if _holds(path, lesson)]
     if not fitting:
         fitting = paths  # to say what they hold instead
     if not fitting:
         return Handed(_composed(folder.name), None)
-    chosen = max(fitting, key=lambda path: path.stat().st_mtime)
+    chosen = max(fitting, key=lambda path: path.lstat().st_mtime)
     if len(fitting) == 1:
         return Handed(_composed(folder.name), chosen)
     told = f"You handed in {len(fitting)} notebooks of this lesson. The newest was graded: {chosen.name}."
@@ -140,83 +155,98 @@ def _from_folder(folder, lesson):
 
 def _holds(path, lesson):
     try:
-        return bool(submission.exercises_in(submission.cells(path)) & lesson.exercises.keys())
-    except submission.Unreadable:
+        return apart(lambda: bool(submission.exercises_in(submission.cells(path)) & lesson.exercises.keys()))
+    except (submission.Unreadable, Failed):
         return False
 
 
-def digest(path):
-    """Return the SHA-256 of a file, "" if it cannot be read or there is none."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() if path else ""
-    except OSError:
-        return ""
-
-
 class Marker:
-    """Marks submissions of a lesson with a worker. seconds: what an answer may take at least, see inside/."""
+    """Marks submissions of a lesson on a bench."""
 
-    def __init__(self, lesson, worker):
-        self.lesson, self.worker, self.seconds = lesson, worker, worker.jail.limits.seconds
+    def __init__(self, lesson, bench):
+        self.lesson, self.bench, self.seconds = lesson, bench, bench.jail.limits.seconds
+        self.own = {}  # exercise -> seconds that the course's own answer takes; it has got its points then
 
     def mark(self, handed, folder):
-        """Return the Result of one learner."""
+        """Return the Result of one learner. Whatever a submission is, the next one is marked."""
         started = time.perf_counter()
-        file = str(handed.path.relative_to(folder)) if handed.path else ""
-        result = Result(handed.learner, file, digest(handed.path), remarks=list(handed.remarks))
+        file = printable(str(handed.path.relative_to(folder))) if handed.path else ""
+        result = Result(handed.learner, file, submission.digest(handed.path), remarks=list(handed.remarks))
+        answers = {number: submission.Answer() for number in self.lesson.exercises}
         try:
             if handed.path is None:
                 raise submission.Unreadable("there is no notebook in this folder")
-            answers = submission.answers(self.lesson, submission.cells(handed.path))
-        except submission.Unreadable as error:
+            answers = apart(lambda: submission.answers(self.lesson, submission.cells(handed.path)))
+        except (submission.Unreadable, Failed) as error:
             result.why = str(error)
-            answers = {number: submission.Answer() for number in self.lesson.exercises}
         for number, answer in answers.items():
-            result.marks.append(self._mark(self.lesson.exercises[number], answer))
+            exercise = self.lesson.exercises[number]
+            try:
+                result.marks.append(self._mark(exercise, answer))
+            except GradingError:
+                raise
+            except Exception as error:
+                mark = self._blank(exercise, answer)
+                mark.verdict, mark.said = "stopped", f"it could not be graded ({type(error).__name__}: {error})"[:500]
+                result.marks.append(mark)
         result.seconds = time.perf_counter() - started
         return result
 
+    def _blank(self, exercise, answer):
+        return Mark(exercise.number, exercise.difficulty, exercise.optional, remarks=answer.remarks, cells=answer.cells)
+
     def _mark(self, exercise, answer):
-        mark = Mark(exercise.number, exercise.difficulty, exercise.optional, remarks=answer.remarks, cells=answer.cells)
+        mark = self._blank(exercise, answer)
         if not answer.cells:
             return mark
         if bare(answer.cells[-1]) == bare(exercise.source):
             mark.verdict = "waits"
             return mark
-        reply = self._run(exercise, answer.cells) or self._run(exercise, answer.cells)
-        if reply is None:
-            mark.verdict, mark.said, mark.look = "stopped", STOPPED, [STOPPED]
-            return mark
+        reply = self._run(exercise, answer)
+        if reply["verdict"] in ("stopped", "not yet", "raised"):
+            reply = self._fairly(exercise, answer, reply)
         mark.verdict, mark.said = reply["verdict"], reply["said"]
-        if reply["printed"]:  # more than inside/ carries out
-            times = f"{reply['printed']:,} times"
-            told = f"Your answer printed {times} while it was checked. That takes long and nobody reads it."
-            mark.remarks = [*mark.remarks, Remark(f"printed {times}", f"{told} Remove the print.")]
-        earned = exercise.difficulty * reply["passed"] / len(exercise.checks)
+        mark.remarks = [*mark.remarks, *_remarks(reply)]
+        mark.points = exercise.difficulty * reply["passed"] / len(exercise.checks)
         if 0 < reply["passed"] < len(exercise.checks):
             mark.verdict = "partly"
-        suspect_of = suspect.reasons(answer.cells)
-        if reply["broken"]:
-            mark.look = [f"after it has run: {what}" for what in reply["broken"]]
-            mark.verdict, mark.said = "stopped", "the answer has changed what judges it"
-        elif earned and suspect_of:
-            mark.look, mark.held = suspect_of, earned
-        else:
-            mark.points = earned
         return mark
 
-    def _run(self, exercise, cells):
-        """Return the worker's reply on an answer, None if the worker did not survive it."""
-        context = self.lesson.context(exercise, names(exercise.solved)[0])
-        if self.worker.needs(exercise.number):
-            checks = [(check.name, check.argument) for check in exercise.checks]
-            prepared = dict(number=exercise.number, context=context, answer=exercise.solved, checks=checks)
-            reply = self.worker.ask({"do": "prepare", **prepared}, 300)
-            if reply is None:
-                raise GradingError(f"the course's own answer to {exercise.number} could not be run in five minutes.")
-            self.worker.prepared[exercise.number] = reply["seconds"]
-        wanted = {name for text in cells for name in submission.names_of(text)[0]}
-        more = [text for text in self.lesson.context(exercise, wanted) if text not in context]
-        patience = 4 * max(self.seconds, 10 * self.worker.prepared[exercise.number]) + 60  # longer than inside/ waits
-        request = dict(number=exercise.number, context=more, cells=cells, seconds=self.seconds)
-        return self.worker.ask({"do": "grade", **request}, patience)
+    def _run(self, exercise, answer, seconds=None):
+        """Return the judge's reply on an answer."""
+        wanted = {*names(exercise.solved)[0], *answer.reads}
+        checks = [(check.name, check.argument) for check in exercise.checks]
+        context = self.lesson.context(exercise, wanted)
+        asked = dict(number=exercise.number, checks=checks, context=context, cells=answer.cells)
+        return self.bench.ask(**asked, seconds=seconds or self.seconds)
+
+    def _fairly(self, exercise, answer, reply):
+        """Look at a verdict that is not right: the course's own answer gets its points here, and in what time?"""
+        if exercise.number not in self.own:
+            for _ in range(2):  # the machine may have been busy
+                own = self._run(exercise, submission.Answer([exercise.solved]), SLOWER * self.seconds)
+                if own["verdict"] == "right":
+                    break
+            else:
+                why = f"{own['verdict']}: {own['said']}"
+                raise GradingError(f"the course's own answer to {exercise.number} gets no points here ({why}).")
+            self.own[exercise.number] = own["computed"]
+        longer = SLOWER * self.own[exercise.number]
+        if reply["verdict"] == "stopped" and reply["said"].startswith("not done") and longer > 2 * self.seconds:
+            return self._run(exercise, answer, longer)
+        return reply
+
+
+def _remarks(reply):
+    """Yield what else was seen of an answer."""
+    if reply.get("printed", 0) > SHOWN:
+        times = f"{reply['printed']:,} times"
+        told = f"Your answer printed {times} while it was checked. That takes long and nobody reads it."
+        yield Remark(f"printed {times}", f"{told} Remove the print.")
+    for change in reply.get("changes", ()):
+        told = f"Your cell changes {change}. That stays so for the whole notebook. It was put back, and cost no points."
+        yield Remark(f"changes {change}", told)
+    if reply.get("theirs"):
+        named = ", ".join(reply["theirs"])
+        told = f"Your cell names {named}, which this exercise is there to build. No check has seen it called."
+        yield Remark(f"names {named}", told)

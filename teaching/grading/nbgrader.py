@@ -15,7 +15,14 @@ from coursebuild.source import ROOT
 from teaching.grading import lesson
 from teaching.grading.lesson import GradingError
 
-CONFIG = '''"""Made by teaching/grading/nbgrader.py. nbgrader reads it in the folder that it is started in."""
+NO_PROOF = (
+    "These marks prove nothing: in nbgrader an answer and its check share a process, and an answer that replaces "
+    "`check` gets all points. For marks that count: make grade."
+)
+CONFIG = '''"""{no_proof}
+
+Made by teaching/grading/nbgrader.py. nbgrader reads it in the folder that it is started in.
+"""
 
 import os
 import sys
@@ -104,7 +111,7 @@ def export(stem, folder, root=ROOT):
         "display_name": "Python 3 (ipykernel)",
         "language": "python",
     }
-    config = CONFIG.format(jupyter=str(folder / "jupyter"), exchange=str(folder / "exchange"))
+    config = CONFIG.format(no_proof=NO_PROOF, jupyter=str(folder / "jupyter"), exchange=str(folder / "exchange"))
     files = {
         f"source/{stem}/{stem}.ipynb": json.dumps(notebook, indent=1, ensure_ascii=False) + "\n",
         "jupyter/kernels/python3/kernel.json": json.dumps(kernel, indent=1) + "\n",
@@ -131,6 +138,7 @@ def main(arguments=None):
     except GradingError as error:
         print(error, file=sys.stderr)
         return 1
+    print(NO_PROOF)
     print(f"{options.folder}/source/{stem}: {total:g} points. Go on there: nbgrader generate_assignment {stem}")
     print(f"Hand out release/{stem}, and nothing else: nbgrader cannot grade a copy of notebooks/{stem}.ipynb.")
     return 0

@@ -10,21 +10,20 @@ from lessonkit.progress.page import in_order
 from teaching.grading import feedback
 from teaching.grading.lesson import GradingError
 
-FIRST = ["learner", "points", "of", "optional points", "optional of", "held"]
-LAST = ["state", "look", "remarks", "page", "seconds", "file", "sha256", "course", "limits"]
-FORMER = ["look", "remarks", "seconds", "file", "sha256", "course"]  # of the first edition; exercises: 6.1, ...
-LIMITS = re.compile(r"([\d.e+]+) s, ([\d.e+]+) GiB")
-FORMER_LIMITS = 20.0, 2.0  # what the first edition allowed, which did not write it down
+FIRST = ["learner", "points", "of", "optional points", "optional of"]
+LAST = ["state", "remarks", "page", "seconds", "file", "sha256", "course", "limits"]
+UNJAILED = ", NO JAIL: counts for nothing"
+LIMITS = re.compile(r"([\d.e+]+) s, ([\d.e+]+) GiB(.*)")
 
 
 class Sheet:
     """The rows of a CSV file. path: it need not be there. lesson: its exercises get a column each.
 
-    limits: what the answers of this run may take, see jail.
+    limits: what the answers of this run may take, see jail. jailed: whether they run in a jail.
     """
 
-    def __init__(self, path, lesson, limits):
-        self.path, self.lesson = Path(path), lesson
+    def __init__(self, path, lesson, limits, jailed=True):
+        self.path, self.lesson, self.jailed = Path(path), lesson, jailed
         self.limits = limits.seconds, limits.memory / 2**30
         self.columns = {number: f"ex {number}" for number in lesson.exercises}  # 6.1 alone is a date to a spreadsheet
         self.fields = [*FIRST, *self.columns.values(), *LAST]
@@ -36,14 +35,12 @@ class Sheet:
         try:
             with open(self.path, newline="", encoding="utf-8-sig") as file:
                 reader = csv.DictReader(file)
-                found, rows = list(reader.fieldnames or []), list(reader)
+                columns, rows = list(reader.fieldnames or []), list(reader)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise GradingError(f"{path} cannot be read ({error}). {self._other()}") from None
-        if found == [*FIRST, *lesson.exercises, *FORMER]:
-            rows = [{self.columns.get(key, key): value for key, value in row.items()} for row in rows]
-        elif found != self.fields:
-            columns = f"its columns are {', '.join(found)}" if found else "it is empty"
-            raise GradingError(f"{path} is no sheet of {lesson.stem}: {columns}. {self._other()}")
+        if columns != self.fields:
+            has = f"its columns are {', '.join(columns)}" if columns else "it is empty"
+            raise GradingError(f"{path} is no sheet of {lesson.stem} by this edition: {has}. {self._other()}")
         self.rows = {_plain(row["learner"]): row for row in rows}
 
     def _other(self):
@@ -57,27 +54,26 @@ class Sheet:
 
     def _worth_another(self, row):
         """Whether a row has an answer that was stopped or ran out of memory, and this run allows more than its run."""
-        found = LIMITS.fullmatch(row.get("limits") or "")
-        seconds, memory = map(float, found.groups()) if found else FORMER_LIMITS
+        limits = LIMITS.fullmatch(row.get("limits") or "")
+        if not limits or self.jailed and limits[3] or not row.get("state"):
+            return not limits or self.jailed and bool(limits[3])
+        seconds, memory = map(float, limits.groups()[:2])
         if self.limits[0] <= seconds and self.limits[1] <= memory:
             return False
-        if not row.get("state"):  # all right; the first edition wrote no states
-            return not found and any(row[column] == "0" for column in self.columns.values())
         return "stopped" in row["state"] or self.limits[1] > memory and "error" in row["state"]
 
     def add(self, result):
         """Put a learner's row into the file, in place of an older one."""
-        look = [f"{m.number}: {', '.join(m.look)}" for m in result.marks if m.look]
         remarks = [one.sheet for one in result.remarks]
         remarks += [f"{m.number}: {one.sheet}" for m in result.marks for one in m.remarks]
         row = dict(zip(FIRST, (result.learner, result.points(), result.of()), strict=False))
-        row |= {"optional points": result.points(True), "optional of": result.of(True), "held": result.held}
+        row |= {"optional points": result.points(True), "optional of": result.of(True)}
         row |= {self.columns[mark.number]: mark.points for mark in result.marks}
-        row |= {"state": "; ".join(states(result)), "look": "; ".join(look)}
+        row |= {"state": "; ".join(states(result))}
         row |= {"remarks": "; ".join(filter(None, [result.why, *remarks])), "file": result.file}
         row |= {"page": f"{self.path.stem}/{feedback.name(result.learner)}", "seconds": round(result.seconds, 1)}
         row |= {"sha256": result.sha256, "course": self.lesson.digest}
-        row |= {"limits": "{:g} s, {:g} GiB".format(*self.limits)}
+        row |= {"limits": "{:g} s, {:g} GiB".format(*self.limits) + ("" if self.jailed else UNJAILED)}
         self.rows[result.learner] = {key: _cell(value) for key, value in row.items()}
         self._write()
 
@@ -87,7 +83,9 @@ class Sheet:
         writer.writeheader()
         writer.writerows(self.rows[learner] for learner in sorted(self.rows, key=in_order))
         new = self.path.with_name(self.path.name + ".new")
-        with open(new, "w", encoding="utf-8-sig", newline="") as file:  # with its mark, or Excel takes it for cp1252
+        with open(
+            new, "w", encoding="utf-8-sig", newline="", errors="backslashreplace"
+        ) as file:  # with its mark, or Excel takes it for cp1252
             file.write(text.getvalue())
             file.flush()
             os.fsync(file.fileno())

@@ -5,16 +5,21 @@ course's are run, so it does not matter what has become of them in the submissio
 """
 
 import ast
+import hashlib
 import json
+import os
 import re
+import stat
 from dataclasses import dataclass, field
 
-from coursebuild.syntax import names
 from lessonkit.course import CARD
+from lessonkit.program import names, needed, statements
 from teaching.grading.lesson import bare
 
 LARGEST = 50e6  # bytes of a notebook; one with all its figures has 2e6
-WAITS = re.compile(r"^\s*raise check\.YourTurn\(", re.MULTILINE)
+MOST_CELLS = 5000  # of a notebook; the course's have at most 130
+LONGEST = 200_000  # characters of a cell that is looked at; the course's have at most 6,000
+WAITS = re.compile(r"^[ \t]*raise check\.YourTurn\(", re.MULTILINE)
 IPYTHON = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?\??)$", re.MULTILINE)  # %magic, !command, ?help, help?
 
 
@@ -22,11 +27,12 @@ IPYTHON = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?\??)$", re.MULTILINE)  # %magic
 class Answer:
     """The answer to one exercise. cells: texts to run in order, the last one is the exercise's own; [] if missing.
 
-    remarks: Remark objects.
+    remarks: Remark objects. reads: the names that the cells read from outside.
     """
 
     cells: list = field(default_factory=list)
     remarks: list = field(default_factory=list)
+    reads: set = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -41,20 +47,49 @@ class Unreadable(Exception):
     """A file that holds no answers to this lesson: why."""
 
 
-def cells(path):
-    """Return [(type, id, text)] of a notebook's cells; Unreadable if it is none."""
+def _bytes(path):
+    """Return the bytes of a regular file that is not too large; Unreadable for anything else."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise Unreadable(f"the file has {path.stat().st_size / 1e6:.0f} MB, at most {LARGEST / 1e6:.0f} are read")
-        stored = json.loads(path.read_bytes().decode("utf-8-sig"))
-        if "worksheets" in stored:  # nbformat 3
-            raise Unreadable("the notebook has the old format 3. Open it in JupyterLab and save it")
-        found = [(c["cell_type"], str(c.get("id", "")), "".join(c["source"])) for c in stored["cells"]]
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)  # a pipe would wait for a writer
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise Unreadable("this is no file that can be read, but a folder, a pipe or a device")
+            if status.st_size > LARGEST:
+                raise Unreadable(f"the file has {status.st_size / 1e6:.0f} MB, at most {LARGEST / 1e6:.0f} are read")
+            return file.read(int(LARGEST) + 1)
     except OSError as error:
         raise Unreadable(f"the file cannot be read: {error.strerror}") from None
+
+
+def digest(path):
+    """Return the SHA-256 of a file, "" if it cannot be read or there is none."""
+    try:
+        return hashlib.sha256(_bytes(path)).hexdigest() if path else ""
+    except Unreadable:
+        return ""
+
+
+def cells(path):
+    """Return [(type, id, text)] of a notebook's cells; Unreadable if it is none."""
+    data = _bytes(path)
+    try:
+        stored = json.loads(data.decode("utf-8-sig"))
+        if "worksheets" in stored:  # nbformat 3
+            raise Unreadable("the notebook has the old format 3. Open it in JupyterLab and save it")
+        if len(stored["cells"]) > MOST_CELLS:
+            raise Unreadable(f"the notebook has {len(stored['cells']):,} cells, at most {MOST_CELLS:,} are read")
+        return [_cell(cell["cell_type"], str(cell.get("id", "")), "".join(cell["source"])) for cell in stored["cells"]]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
         raise Unreadable(f"this is no notebook: {type(error).__name__}: {error}"[:200]) from None
-    return found
+
+
+def _cell(kind, ident, text):
+    """Return a cell; of one that is too long its first line, and a line that says so."""
+    if len(text) > LONGEST:
+        first = text[:200].partition("\n")[0]
+        text = f"{first}\nraise ValueError('this cell has {len(text):,} characters, at most {LONGEST:,} are graded')"
+    return kind, ident, text
 
 
 def exercises_in(found):
@@ -69,7 +104,12 @@ def answers(lesson, found):
         what = f"exercises of lesson {', '.join(others)}" if others else "no exercise"
         if not any(ident == e.id for e in lesson.exercises.values() for _, ident, _ in found):
             raise Unreadable(f"the notebook holds {what}, and {lesson.stem} is graded")
-    own = [text for kind, _, text in found if kind == "code" and bare(text) not in lesson.texts]
+    own = [
+        (text, statement)
+        for kind, _, text in found
+        if kind == "code" and bare(text) not in lesson.texts
+        for statement in statements_of(_python(text, []))
+    ]
     return {exercise.number: _answer(lesson, exercise, found, own) for exercise in lesson.exercises.values()}
 
 
@@ -85,14 +125,20 @@ def _answer(lesson, exercise, found, own):
         sheet = f"the cell had become a {kind} cell; it is run as code"
         page = f"Your cell had become a {kind} cell, which a notebook does not run. It was graded as code all the same."
         answer.remarks.append(Remark(sheet, page))
+    others = [statement for cell, statement in own if cell != text]  # another exercise's cell may hold a helper, too
     text = _python(text, answer.remarks)
-    helpers = _helpers(lesson, exercise, text, [_python(one, []) for one in own if CARD.search(one) is None])
+    try:
+        helpers = _helpers(lesson, exercise, text, others)
+    except RecursionError:
+        helpers = []
+        told = "Your own definitions build on each other in so many steps that they were left out."
+        answer.remarks.append(Remark("too many own definitions in a chain; none used", told))
     if helpers:
-        bound = sorted(set().union(*(names_of(one)[1] for one in helpers)))
-        whose = "Your own cell" if len(helpers) == 1 else f"Your own {len(helpers)} cells"
-        used = f"{whose} with {listed(bound)} {'was' if len(helpers) == 1 else 'were'} used too."
-        answer.remarks.append(Remark(f"own cells used too: {', '.join(bound)}", used))
-    answer.cells = [*helpers, text]
+        bound = sorted(set().union(*(helper.binds for helper in helpers)))
+        used = f"Your own {listed(bound)} {'was' if len(bound) == 1 else 'were'} used too."
+        answer.remarks.append(Remark(f"own definitions used too: {', '.join(bound)}", used))
+    answer.cells = [*(helper.text for helper in helpers), text]
+    answer.reads = set().union(*(names_of(cell)[0] for cell in answer.cells))
     return answer
 
 
@@ -123,20 +169,11 @@ def _chosen(exercise, found, remarks):
 
 
 def _helpers(lesson, exercise, text, own):
-    """Return the learner's own cells that an answer reads, in order: those that bind what the lesson does not."""
-    wanted, taken = set(names_of(text)[0]), set()
+    """Return the learner's own statements that an answer reads, in order: those that bind what the lesson does not."""
     given = {name for statement in lesson.before(exercise) for name in statement.binds}
-    while True:
-        new = [
-            at
-            for at, cell in enumerate(own)
-            if at not in taken and (names_of(cell)[1] - given) & wanted and cell != text
-        ]
-        if not new:
-            return [own[at] for at in sorted(taken)]
-        for at in new:
-            taken.add(at)
-            wanted |= names_of(own[at])[0]
+    program = [statement for statement in own if not statement.binds & given]
+    order = set(needed(program, *(names_of(text)[0] - given))[0])
+    return [statement for statement in program if statement in order]
 
 
 def names_of(text):
@@ -145,6 +182,14 @@ def names_of(text):
         return names(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(), set()
+
+
+def statements_of(text):
+    """Return the statements of a text; none for one that is no Python."""
+    try:
+        return statements(text)
+    except (RecursionError, MemoryError, UnicodeError):
+        return ()
 
 
 def listed(words):

@@ -21,9 +21,9 @@ def stored(solved=True, stem=SIX):
     return json.loads((ROOT / folder / f"{stem}.ipynb").read_text(encoding="utf-8"))
 
 
-def with_answers(solved=True, **answers):
-    """Return lesson 6 with some answers replaced. answers: ex_6_1="def channel_stats(x): ...", with or without card."""
-    notebook = stored(solved)
+def with_answers(solved=True, stem=SIX, **answers):
+    """Return a lesson with some answers replaced. answers: ex_6_1="def channel_stats(x): ...", with or without card."""
+    notebook = stored(solved, stem)
     for cell in notebook["cells"]:
         text = answers.pop(cell["id"].replace("-", "_"), None)
         if text is not None:

@@ -14,12 +14,11 @@ import pytest
 from coursebuild.source import ROOT
 from lessonkit import program
 from teaching import material
-from teaching.grading import feedback, lesson, marking, submission, suspect
+from teaching.grading import feedback, lesson, marking, submission
 from teaching.grading.__main__ import main
-from teaching.grading.jail import KINDS, Jail, Limits
+from teaching.grading.jail import Jail, Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.sheet import Sheet
-from teaching.grading.worker import Worker, holds
 from teaching.tests.grading_toys import SIX, six, stored, with_answers, write
 
 PYTHON = ROOT / ".venv/bin/python"
@@ -128,11 +127,31 @@ def test_own_cells_that_an_answer_reads_come_with_it(tmp_path):
     found = answers_in(notebook, tmp_path)["6.1"]
     assert [text.split("\n")[0] for text in found.cells] == [
         "import math as maths",
+        "HALF = maths.sqrt(0.25)",
         "def pair(rows):",
         "# Exercise 6.1 · ●●○○○ · 3 min",
     ]
-    assert sheets(found) == ["own cells used too: HALF, maths, pair"]
-    assert found.remarks[0].page == "Your own 2 cells with HALF, maths and pair were used too."
+    assert sheets(found) == ["own definitions used too: HALF, maths, pair"]
+    assert found.remarks[0].page == "Your own HALF, maths and pair were used too."
+
+
+def test_a_helper_in_the_cell_of_a_check_or_among_the_course_s_imports_comes_without_the_rest(tmp_path):
+    notebook = with_answers(ex_6_1="def channel_stats(x):\n    return pair(x, list(itertools.chain([0])))")
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if "\nimport torch\n" in text:
+            cell["source"] = "import itertools\n" + text
+        if "check.channel_stats" in text:
+            cell["source"] = "def pair(x, axes):\n    return x.mean(axes), x.var(axes)\n\n" + text
+    found = answers_in(notebook, tmp_path)["6.1"]
+    assert [text.split("\n")[0] for text in found.cells[:-1]] == ["import itertools", "def pair(x, axes):"]
+
+
+def test_a_helper_in_another_exercise_s_cell_comes_too_and_the_answer_there_is_the_course_s(tmp_path):
+    first = "HALF = 0.5\n\ndef channel_stats(x):\n    return HALF"
+    notebook = with_answers(ex_6_1=first, ex_6_2="RunningStatistics = (HALF, channel_stats)")
+    found = answers_in(notebook, tmp_path)["6.2"]
+    assert found.cells[:-1] == ["HALF = 0.5"] and found.reads == {"HALF", "channel_stats"}
 
 
 def test_lines_of_ipython_s_own_are_left_out(tmp_path):
@@ -224,69 +243,6 @@ def test_a_file_that_does_not_look_like_a_learner_s_name_gets_a_remark(tmp_path)
     assert learners[-3:] == ["Übung 6 (final) (2)", "Untitled1", "Zoë Çelik"] and learners[:2] == ["6", "06_batchnorm"]
 
 
-# --------------------------------------------------------------------------------------- what a person looks at
-
-
-def test_no_answer_of_the_course_s_makes_a_person_look():
-    for stem in STEMS:
-        for exercise in lesson.read(stem).exercises.values():
-            assert suspect.reasons([exercise.solved]) == [], exercise.number
-
-
-SUSPECT = {
-    "import os": "imports os",
-    "from lessonkit.check.lessons import batchnorm": "imports from lessonkit.check.lessons",
-    "from lessonkit import _hook": "imports lessonkit._hook",
-    "from torch import _C": "uses ._C",
-    "eval('1')": "uses eval",
-    "f = getattr": "uses getattr",
-    "getattr(torch, 'o' + 's')": "uses getattr",
-    "getattr(check, '__globals__')": "uses .__globals__",
-    "torch.random.contextlib.sys": "uses .sys",
-    "().__class__.__base__.__subclasses__()": "uses .__subclasses__",
-    "check.channel_stats = print": "changes check, in .channel_stats",
-    "setattr(torch, 'allclose', print)": "changes torch, in .allclose",
-    "del torch.allclose": "changes torch, in .allclose",
-    "torch.load('answers')": "uses torch.load",
-    "match f:\n    case object(__globals__=g): pass": "uses .__globals__",
-    "class T(torch.Tensor): pass": "derives a class from Tensor",
-    "class S(str): pass": "derives a class from str",
-    "class E:\n    def __eq__(self, other): return True": "defines __eq__",
-    "class E:\n    __eq__ = lambda self, other: True": "defines __eq__",
-    "T = type('T', (torch.Tensor,), {})": "makes a class by a call of type",
-    "class M(nn.Module, metaclass=type): pass": "gives a class a metaclass",
-    "__builtins__['print']": "uses __builtins__",
-    "import sys\nsys.modules": "uses sys.modules",
-}
-
-
-@pytest.mark.parametrize("text", SUSPECT)
-def test_what_reaches_for_the_interpreter_is_noticed(text):
-    assert SUSPECT[text] in suspect.reasons([text])
-
-
-def test_what_an_answer_may_well_do_is_not_noticed():
-    fine = """
-import math, sys
-from torch import nn
-from lessonkit import check, show
-class Layer(nn.Module):
-    def __init__(self, size):
-        super().__init__()
-        self.signal, self.weight = None, nn.Parameter(torch.ones(size))
-        setattr(self, "other", 1)
-    def forward(self, input):
-        print(type(input), sys.float_info.eps, getattr(self, "weight"), self.signal)
-        return input * self.weight
-layer = Layer(3)
-layer.weight.data = torch.zeros(3)
-layer.load_state_dict(layer.state_dict())
-for part in layer.modules():
-    part.training = False
-"""
-    assert suspect.reasons([fine, "this is no Python"]) == []
-
-
 # --------------------------------------------------------------------------------------- the sheet and the pages
 
 
@@ -324,22 +280,6 @@ def test_a_sheet_of_something_else_is_left_alone(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(GradingError, match="cannot be read"):
         Sheet(path, six(), Limits())
-
-
-def test_a_sheet_of_the_first_edition_is_read_and_goes_on(tmp_path):
-    path = tmp_path / "grades.csv"
-    head = ["learner", "points", "of", "optional points", "optional of", "held", *six().exercises]
-    head += ["look", "remarks", "seconds", "file", "sha256", "course"]
-    ends = [",,,7.5,a.ipynb,1,", ",,,0.1,b.ipynb,2,"]
-    lines = [f"=ann,12,12,3,3,0,2,3,3,2,2,3{ends[0]}", f"bo,2,12,0,3,0,0,0,0,2,0,0{ends[1]}"]
-    path.write_text("\n".join([",".join(head), *(line + six().digest for line in lines)]) + "\n", encoding="utf-8")
-    sheet = Sheet(path, six(), Limits())
-    assert sheet.rows["bo"]["ex 6.4"] == "2" and sheet.has("bo", "2") and sheet.has("=ann", "1")
-    more = Sheet(path, six(), Limits(seconds=60))
-    assert more.has("=ann", "1") and not more.has("bo", "2")  # it does not say whether an answer was stopped
-    sheet.add(result("eve"))
-    assert list(rows(path)) == ["=ann", "bo", "eve"] and rows(path)["=ann"]["ex 6.1"] == "2"
-    assert rows(path)["eve"]["limits"] == "20 s, 2 GiB"
 
 
 def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_path):
@@ -384,11 +324,10 @@ def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_
 def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
     bad = "<script>alert(1)</script>"
     found = result(bad, remarks=[submission.Remark("", bad)])
-    found.marks[0].said, found.marks[0].cells, found.marks[1].look = bad, [bad], [bad]
-    found.marks[1].held, found.marks[1].points = 3, 0
+    found.marks[0].said, found.marks[0].cells, found.marks[1].points = bad, [bad], 0
     page = feedback.page(found, six())
-    assert bad not in page and page.count("&lt;script&gt;") >= 5
-    assert "9 of 12 points, and 3 of 3 from optional exercises. 3 more are held" in page
+    assert bad not in page and page.count("&lt;script&gt;") >= 4
+    assert "9 of 12 points, and 3 of 3 from optional exercises" in page
     assert "<h2>6.1 · channel_stats · Right · 2 of 2</h2>" in page
     names = [feedback.name(learner) for learner in ("ann", "../ann", "a/b", "Ünal", "a" * 300, ".", "A n n")]
     assert len(set(names)) == len(names) and not any("/" in name or name.startswith(".") for name in names)
@@ -399,7 +338,7 @@ def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
 
 @runs
 def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
-    """All right, three wrong of six, untouched, another lesson's, damaged, a folder without a notebook, held points."""
+    """All right, three wrong of six, untouched, another lesson's, damaged, no notebook, right with a side effect."""
     folder = tmp_path / "in"
     write(stored(), folder / "all.ipynb")
     wrong = "def channel_stats(x):\n    return x.mean(0), x.var(0)"
@@ -411,27 +350,27 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     write(stored(stem=lesson.find("5")), folder / "other.ipynb")
     (folder / "broken.ipynb").write_text(json.dumps(stored())[:5000], encoding="utf-8")
     (folder / "none").mkdir()
-    write(with_answers(ex_6_1="import os\n" + six().exercises["6.1"].solved), folder / "held.ipynb")
+    effect = "import os, operator\ntorch.set_default_dtype(torch.float64)\n"
+    write(with_answers(ex_6_1=effect + six().exercises["6.1"].solved), folder / "effect.ipynb")
     out = tmp_path / "grades.csv"
     assert main(["6", str(folder), str(out)]) == 0
     found = rows(out)
-    points = {name: (row["points"], row["optional points"], row["held"]) for name, row in found.items()}
-    assert points == {
-        "all": ("12", "3", "0"),
-        "three": ("5", "3", "0"),  # 6.3 and 6.5 build on the course's 6.1 and 6.2
-        "untouched": ("0", "0", "0"),
-        "other": ("0", "0", "0"),
-        "broken": ("0", "0", "0"),
-        "none": ("0", "0", "0"),
-        "held": ("10", "3", "2"),
+    assert {name: (row["points"], row["optional points"]) for name, row in found.items()} == {
+        "all": ("12", "3"),
+        "three": ("5", "3"),  # 6.3 and 6.5 build on the course's 6.1 and 6.2
+        "untouched": ("0", "0"),
+        "other": ("0", "0"),
+        "broken": ("0", "0"),
+        "none": ("0", "0"),
+        "effect": ("12", "3"),
     }
     assert "exercises of lesson 5" in found["other"]["remarks"] and "no notebook" in found["broken"]["remarks"]
-    assert found["held"]["look"] == "6.1: imports os"
+    assert found["effect"]["remarks"] == "6.1: changes the default dtype (torch.set_default_dtype)"
     assert {path.name for path in (tmp_path / "grades").iterdir()} == {"log.txt"} | {f"{n}.html" for n in found}
     page = (tmp_path / "grades/three.html").read_text(encoding="utf-8")
     assert "Not yet. " in page and "ZeroDivisionError: division by zero. In the line: reduced_axes = 1 / 0" in page
     log = (tmp_path / "grades/log.txt").read_text(encoding="utf-8")
-    assert "another Unix user" in log and "7 graded" in log and "\nuntouched  " in log
+    assert "Each answer runs in a jail" in log and "7 graded" in log and "\nuntouched  " in log
     assert found["three"]["state"] == "6.1 not yet; 6.2 not yet; 6.4 raised an error"
     assert all((tmp_path / row["page"]).is_file() for row in found.values())
 
@@ -445,38 +384,44 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
 
 
 class Answering:
-    """A worker that says what it was told to say."""
+    """A bench that says what it was told to say."""
 
     def __init__(self, *replies):
-        self.replies, self.prepared = list(replies), {}
+        self.replies = list(replies)
         self.jail = Jail.__new__(Jail)
         self.jail.limits = Limits()
 
-    def needs(self, exercise):
-        return exercise not in self.prepared
-
-    def ask(self, request, seconds):
-        return {"seconds": 0.1} if request["do"] == "prepare" else self.replies.pop(0)
+    def ask(self, **request):
+        return self.replies.pop(0)
 
 
-def one_mark(stem, number, worker, tmp_path):
+RIGHT = {"verdict": "right", "said": "Right.", "passed": 1, "computed": 0.1}
+
+
+def one_mark(stem, number, bench, tmp_path):
     path = write(stored(stem=stem), tmp_path / "ann.ipynb")
-    marker = marking.Marker(lesson.read(stem), worker)
+    marker = marking.Marker(lesson.read(stem), bench)
     answer = submission.answers(marker.lesson, submission.cells(path))[number]
     return marker._mark(marker.lesson.exercises[number], answer)
 
 
 def test_points_are_shared_out_among_several_checks(tmp_path):
-    reply = dict(verdict="not yet", said="Not yet.", passed=2, broken=[], seconds=0.1, printed=0)
-    found = one_mark(lesson.find("14"), "14.5", Answering(reply), tmp_path)
+    reply = {"verdict": "not yet", "said": "Not yet.", "passed": 2}
+    found = one_mark(lesson.find("14"), "14.5", Answering(reply, RIGHT), tmp_path)
     assert (found.verdict, found.of, round(found.points, 2)) == ("partly", 4, 2.67)
 
 
-def test_an_answer_that_brings_the_worker_down_is_tried_once_more(tmp_path):
-    right = dict(verdict="right", said="Right.", passed=1, broken=[], seconds=0.1, printed=0)
-    assert one_mark(SIX, "6.1", Answering(None, right), tmp_path).points == 2
-    found = one_mark(SIX, "6.1", Answering(None, None), tmp_path)
-    assert (found.verdict, found.points) == ("stopped", 0) and "brought down" in found.said
+def test_a_machine_on_which_the_course_s_own_answer_fails_grades_nobody(tmp_path):
+    wrong = {"verdict": "not yet", "said": "Not yet.", "passed": 0, "computed": 0.1}
+    with pytest.raises(GradingError, match="the course's own answer to 6.1 gets no points here"):
+        one_mark(SIX, "6.1", Answering(wrong, wrong, wrong), tmp_path)
+
+
+def test_an_answer_that_is_slow_where_the_course_s_own_is_gets_more_time(tmp_path):
+    late = {"verdict": "stopped", "said": "not done after 20 s: an endless loop, or far too slow", "passed": 0}
+    slow = RIGHT | {"computed": 30}
+    assert one_mark(SIX, "6.1", Answering(late, slow, RIGHT), tmp_path).points == 2
+    assert one_mark(SIX, "6.1", Answering(late, RIGHT), tmp_path).verdict == "stopped"
 
 
 @runs
@@ -562,30 +507,31 @@ def test_two_runs_into_one_sheet_are_refused(tmp_path, capsys):
 
 
 @runs
-def test_a_user_who_is_not_there_or_is_root_is_refused():
-    if os.getuid() != 0:
-        pytest.skip("only root can become another user")
-    for user, why in (("no-such-user", "useradd"), ("root", "root itself")):
-        with pytest.raises(GradingError, match=why):
-            _ = Jail(ROOT, PYTHON, Limits(user=user), six()).bounds
+def test_without_bubblewrap_it_says_that_such_points_count_for_nothing(tmp_path, capsys):
+    write(with_answers(solved=False, ex_6_1=six().exercises["6.1"].solved), tmp_path / "in/ann.ipynb")
+    assert main(["6", str(tmp_path / "in"), str(tmp_path / "grades.csv"), "--jail", "user"]) in (0, 1)
+    said = capsys.readouterr()
+    if "does not start" in said.err:  # another user may not look into the folder that holds this Python
+        return
+    assert "NO JAIL" in said.out and "nothing that counts" in said.out
+    row = rows(tmp_path / "grades.csv")["ann"]
+    assert row["points"] == "2" and row["limits"].endswith("NO JAIL: counts for nothing")
+    assert "counts for nothing" in (tmp_path / "grades/ann.html").read_text(encoding="utf-8")
 
 
 @runs
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_jail_says_what_it_prevents(kind):
-    try:
-        jail = Jail(ROOT, PYTHON, Limits(seconds=5), six(), kind)
-    except GradingError:
-        pytest.skip(f"{kind} does not work on this machine")
-    with Worker(jail) as worker:
-        try:
-            found = {what: good for what, good, _ in holds(worker)}
-        except GradingError as error:  # the other user may not look into the folder that holds this Python
-            assert "cannot read the Python" in str(error) and "bubblewrap" in str(error) and kind != "bubblewrap"
-            return
-        assert found["memory"] and found["files"]
-        assert found["the network"] == (kind != "none")
-        assert found["another Unix user"] == (os.getuid() == 0)
-        assert found["the solutions"] == found["your private files"] == (kind == "bubblewrap") or os.getuid() == 0
-        if kind == "bubblewrap":
-            assert all(good for what, good in found.items() if what != "another Unix user")
+@pytest.mark.parametrize("stem", STEMS)
+def test_the_course_s_own_answers_get_all_points(stem, tmp_path):
+    write(stored(stem=stem), tmp_path / "in/ann.ipynb")
+    assert main([stem, str(tmp_path / "in"), str(tmp_path / "grades.csv")]) == 0
+    row = rows(tmp_path / "grades.csv")["ann"]
+    assert (row["points"], row["optional points"]) == (row["of"], row["optional of"]) and not row["remarks"]
+
+
+@runs
+@pytest.mark.parametrize("number", ["01", "06", "09"])
+def test_an_answer_is_told_the_same_wherever_it_is_observed(number):
+    command = [PYTHON, "-m", "teaching.tests.grading_alike", number]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'lessons_src'}:{ROOT}", "LESSON_WORK": "off"}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert " 0 told otherwise" in run.stdout, run.stdout + run.stderr

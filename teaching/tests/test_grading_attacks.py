@@ -1,6 +1,7 @@
 """What a submission may try, and what comes of it: no points, no harm, and the next answer is judged as before.
 
-Every attack is an answer to exercise 6.1 that is wrong (WRONG) and wants to be taken for right.
+Every attack is an answer to exercise 6.1 that is wrong and wants to be taken for right. It may do to its own process
+whatever it likes: what is right is not there.
 """
 
 import os
@@ -11,34 +12,36 @@ from tempfile import gettempdir
 import pytest
 
 from coursebuild.source import ROOT
+from teaching.grading import lesson
+from teaching.grading.bench import Bench
 from teaching.grading.jail import Jail, Limits
 from teaching.grading.marking import Handed, Marker
-from teaching.grading.worker import Worker
-from teaching.tests.grading_toys import six, with_answers, write
+from teaching.tests.grading_toys import six, stored, with_answers, write
 
-SECONDS = 2
+SECONDS = 4
 WRONG = "def channel_stats(x):\n    return x, x\n"
 PYTHON = ROOT / ".venv/bin/python"
-
+JAIL = Jail(ROOT, PYTHON, Limits(seconds=SECONDS, memory=1 << 29), six()) if PYTHON.exists() else None
 pytestmark = pytest.mark.skipif(
-    not PYTHON.exists(), reason="answers run in the learners' environment: make .venv/ready"
+    not JAIL or JAIL.kind != "bubblewrap", reason="answers run in the learners' environment and in bubblewrap"
 )
 
 
 @pytest.fixture(scope="module")
-def worker():
-    with Worker(Jail(ROOT, PYTHON, Limits(seconds=SECONDS, memory=1 << 29), six())) as started:
-        yield started
+def marker():
+    with Bench(JAIL) as bench:
+        yield Marker(six(), bench)
 
 
 @pytest.fixture
-def mark(worker, tmp_path):
-    """Return a function: text of an answer to 6.1 -> its Mark. All other exercises stay blank."""
+def mark(marker, tmp_path):
+    """Return a function: text of an answer to 6.1 (or to another exercise) -> its Mark. All others stay blank."""
 
-    def marked(text):
-        path = write(with_answers(solved=False, ex_6_1=textwrap.dedent(text)), tmp_path / "ann.ipynb")
-        result = Marker(six(), worker).mark(Handed("ann", path), tmp_path)
-        return next(one for one in result.marks if one.number == "6.1")
+    def marked(text, number="6.1"):
+        answer = {f"ex_{number.replace('.', '_')}": textwrap.dedent(text)}
+        path = write(with_answers(solved=False, **answer), tmp_path / "ann.ipynb")
+        result = marker.mark(Handed("ann", path), tmp_path)
+        return next(mark for mark in result.marks if mark.number == number)
 
     return marked
 
@@ -50,77 +53,346 @@ def still_fair(mark):
     return (right.verdict, right.points, wrong.verdict, wrong.points) == ("right", 2, "not yet", 0)
 
 
-CHECKS = {  # what replaces or bends a check; "stopped" where the check then says yes, and that is noticed
-    "its own check": ("check.channel_stats = lambda answer: print('Right: all of it.')", "not yet"),
-    "its own name check": ("class check:\n    channel_stats = print", "not yet"),
-    "the function that compares": (
-        "import lessonkit.check.lessons.batchnorm as b\nb.examine = lambda *a, **k: None",
-        "stopped",
-    ),
-    "the kit's comparison": ("import lessonkit.check.comparing as c\nc.problem = lambda *a, **k: None", "stopped"),
-    "no probes": ("import lessonkit.check.lessons.batchnorm as b\nb._CHANNEL_PROBES.clear()", "not yet"),  # the sweep
-    "no probes and no sweep": (
-        "import lessonkit.check.lessons.batchnorm as b\nb._CHANNEL_PROBES.clear()\n"
-        "import lessonkit.check.comparing as c\nc.sweep = lambda contract: []",
-        "stopped",
-    ),
-    "the code of the reference": (
-        "import lessonkit.check.lessons.batchnorm as b\nb._channel_stats.__code__ = channel_stats.__code__",
-        "not yet",
-    ),
-    "the code of the check": ("check.plain('channel_stats').__code__ = (lambda answer: None).__code__", "stopped"),
+BENT = {  # a check or its parts, replaced or emptied: what is in the answer's process judges nothing
+    "its own check": "check.channel_stats = lambda answer: print('Right: all of it.')",
+    "its own name check": "class check:\n    channel_stats = print",
+    "the function that compares": "import lessonkit.check.comparing as c\nc.examine = lambda *a, **k: None",
+    "the kit's comparison": "import lessonkit.check.comparing as c\nc.problem = lambda *a, **k: None",
+    "what is the same": "import lessonkit.check.differences as d\nd._close = d._agree = lambda *a, **k: True",
+    "no sweep": "import lessonkit.check.comparing as c\nc.sweep = lambda contract: []",
+    "known references": "import lessonkit.check.comparing as c\nc._known = lambda probe, answer: {}",
     "a check that never says no": (
-        "import lessonkit.check.verdicts as v\nv.reject.__code__ = (lambda what, cause=None: None).__code__",
-        "stopped",
+        "import lessonkit.check.verdicts as v\nv.reject.__code__ = (lambda what, cause=None: None).__code__"
     ),
-    "a built-in": ("import builtins\nbuiltins.isinstance = lambda *a: True", "raised"),
-    "torch's own functions": ("torch.Tensor.__sub__ = lambda a, b: torch.zeros(())", "not yet"),
+    "a verdict": "import lessonkit.check.verdicts as v\nv.NotYet.__init__ = lambda *a: None",
+    "a built-in": "import builtins\nbuiltins.isinstance = lambda *a: True",
+    "all comparisons": "torch.equal = torch.allclose = lambda *a, **k: True\ntorch.Tensor.__eq__ = lambda a, b: True",
+    "torch's own functions": "torch.Tensor.__sub__ = lambda a, b: torch.zeros(())",
+    "the lesson's own comparison": "import lessonkit.check.lessons.batchnorm as b\nb.examine = lambda *a, **k: None",
+    "no probes": "import lessonkit.check.lessons.batchnorm as b\nb._CHANNEL_PROBES.clear()",
+    "the code of the reference": (
+        "import lessonkit.check.lessons.batchnorm as b\nb._channel_stats.__code__ = channel_stats.__code__"
+    ),
+    "the code of the check": "check.plain('channel_stats').__code__ = (lambda answer: None).__code__",
     "a module put in another's place": (
-        "import sys, types\nsys.modules['lessonkit.check.comparing'] = types.ModuleType('c')",
-        "not yet",
+        "import sys, types\nsys.modules['lessonkit.check.comparing'] = types.ModuleType('c')"
     ),
+}
+ENDS = {  # ends, shouts and no Python
+    "sys.exit": "import sys\nsys.exit(0)",
+    "os._exit": "import os\nos._exit(0)",
+    "exit while it is checked": "def channel_stats(x):\n    import os\n    os._exit(0)",
+    "Right on stdout": "import os, sys\nos.write(1, b'Right: all of it.')\nprint('Right: all of it.')",
+    "into every channel": (
+        "import contextlib, os\nfor fd in range(99):\n with contextlib.suppress(OSError):\n  os.write(fd, b'yes')"
+    ),
+    "a thread that runs on": (
+        "import threading\ndef spin():\n    while True:\n        pass\nthreading.Thread(target=spin).start()"
+    ),
+    "a signal to the parent": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
+    "a signal to all": "import os, signal\nos.kill(-1, signal.SIGKILL)",
+    "a segmentation fault": "import ctypes\nctypes.string_at(0)",
+    "an error that is no error": "raise BaseException('Right')",
+    "a text that is no Python": "this is not Python",
+    "a null byte": "x = '\0'",
+    "brackets without end": "(" * 5000,
+    "not answered": "raise check.YourTurn('6.1: Right')",
+}
+SIX = {  # what the third review forged with: each got all points, and nothing was held
+    "read off a module": "from lessonkit.check.lessons.batchnorm import _channel_stats as channel_stats",
+    "by getattr of the package": "channel_stats = check.lessons.batchnorm._channel_stats",
+    "through __wrapped__": """
+        class Reach:
+            def __call__(self, x):
+                self = check.plain
+                return self.__globals__["importlib"].import_module(
+                    "lessonkit.check.lessons.batchnorm")._channel_stats(x)
+        channel_stats = Reach()
+        """,
+    "through a traceback's frames": """
+        def channel_stats(x):
+            try:
+                raise ValueError
+            except ValueError as self:
+                frame = self.__traceback__.tb_frame
+            while frame:
+                for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
+                    if callable(getattr(value, "expect", None)):
+                        return value.expect
+                    if getattr(value, "__name__", "") == "_channel_stats":
+                        return value(x)
+                frame = frame.f_back
+            return x, x
+        """,
+    "collections' own sys": """
+        import collections
+        modules = collections._sys.modules
+        names = [name for name in modules if name.endswith("lessons.batchnorm")]
+        channel_stats = modules[names[0]]._channel_stats
+        """,
+    "a formatter": """
+        import string
+        get = string.Formatter().get_field
+        channel_stats = get("0.lessons.batchnorm._channel_stats", [check], {})[0]
+        """,
+    "a forward reference": """
+        import typing
+        text = "__import__('lessonkit.check.lessons.batchnorm', fromlist=['x'])._channel_stats"
+        channel_stats = typing.ForwardRef(text)._evaluate({}, {}, frozenset())
+        """,
+    "code that torch executes": """
+        from torch.fx.graph_module import _exec_with_source
+        space = {}
+        _exec_with_source("from lessonkit.check.lessons.batchnorm import _channel_stats as f", space)
+        channel_stats = space["f"]
+        """,
+}
+TALKS = """
+import gc, json, os, struct, socket
+for fd in range(3, 64):
+    try:
+        if os.fstat(fd).st_mode >> 12 == 12:
+            talk = socket.socket(fileno=os.dup(fd))
+    except OSError:
+        pass
+def frame(header, raw=b""):
+    text = json.dumps(header).encode() if not isinstance(header, bytes) else header
+    body = struct.pack(">I", len(text)) + text + raw
+    talk.sendall(struct.pack(">Q", len(body)) + body)
+def reply(**values):
+    return ["dict", [[key, value] for key, value in values.items()]]
+def dictionary(values):
+    return ["dict", [[key, value] for key, value in values.items()]]
+RAN = reply(verdict="ran", changes=["list", []], printed=0, answers=["list", [dictionary(
+    {"kind": "function", "name": "channel_stats", "words": "a function", "bases": ["list", []]})]])
+def seen(values):
+    return reply(seen=dictionary(values), printed=0)
+def on(times, make):
+    frame(RAN)
+    for _ in range(times):
+        frame(*make())
+    os._exit(0)
+def numbers(name, shape, raw):
+    return ["tensor", name, shape, "cpu"], raw
+"""
+PROTOCOL = {  # written after reading inside/, judge and bench: replies of an answer's own making
+    "a verdict of its own": "frame(reply(verdict='right', passed=1, said='Right.', points=2))\nos._exit(0)",
+    "right, and as many passed": "frame(reply(verdict='ran', passed=9, answers=['list', []], changes=['list', []]))",
+    "nothing was seen": "on(2000, lambda: [seen({})])",
+    "nothing but hidden values": "on(2000, lambda: [seen({'_mean': 1, '_var': 1})])",
+    "nan everywhere": "from math import nan\non(2000, lambda: [seen({'mean': ['float', 'nan'], 'var': ['float', 'nan'],"
+    " 'x after the call': ['float', 'nan'], 'gradient of x': ['float', 'nan']})])",
+    "words that are numbers elsewhere": "on(2000, lambda: [seen({'mean': 'as it should be', 'var': 'its own'})])",
+    "an error that is expected": "on(2000, lambda: [seen({'mean': ['raised', 'ValueError', '', '']})])",
+    "the same as every name": "on(2000, lambda: [seen({'mean': ['thing', 'Tensor', 'tensor'], 'var': ['dots']})])",
+    "a value in the place of a function": (
+        "frame(reply(verdict='ran', changes=['list', []], printed=0,"
+        " answers=['list', [dictionary({'kind': 'value', 'value': True})]]))\nos._exit(0)"
+    ),
+    "a header without end": "talk.sendall(struct.pack('>Q', 1 << 62))\nwhile True: talk.sendall(b'x' * 10**6)",
+    "drop by drop": (
+        "import time\ntalk.sendall(struct.pack('>Q', 1000))\nwhile True:\n    talk.sendall(b'x')\n    time.sleep(0.1)"
+    ),
+    "a thousand brackets": "frame(b'[' * 100000)",
+    "a million values": "frame(['list', [0] * 10**6])",
+    "a number of a million digits": "frame(b'1' * 10**6)",
+    "more bytes than it says": "frame(RAN, b'x' * 1000)",
+    "fewer bytes than it says": "on(1, lambda: [seen({'mean': ['tensor', 'float64', [100], 'cpu']})])",
+    "shapes beyond measure": "on(1, lambda: [seen({'mean': ['tensor', 'float64', [2**39, 2**39, 0], 'cpu']})])",
+    "a shape that is negative": "on(1, lambda: [seen({'mean': ['tensor', 'float64', [-1], 'cpu']})])",
+    "a kind that is a method": "on(1, lambda: [seen({'mean': ['_bytes', 5]})])",
+    "a kind of Python's": "on(1, lambda: [seen({'mean': ['_class__', 5]})])",
+    "a dtype that is a function": "on(1, lambda: [seen({'mean': ['dtype', 'load']})])",
+    "names that are no names": "on(1, lambda: [['dict', [['seen', ['dict', [[['list', []], 1]]]]]]])",
+    "the fraction 1/0": "on(1, lambda: [seen({'mean': ['fraction', 1, 0]})])",
+    "pickle": "import pickle\nframe(pickle.dumps(RAN))\nos._exit(0)",
+    "endless replies": "frame(RAN)\nwhile True: frame(seen({}))",
+}
+OBSERVER = {  # what takes over the observer, and answers of many faces
+    "what it observes": """
+        import lessonkit.check.probing as p
+        p.observe = lambda probe, answer: {"mean": torch.zeros(3), "var": torch.zeros(3)}
+        """,
+    "what the contract runs": """
+        import lessonkit.check.contract as c
+        c._run.__code__ = (lambda contract, case, answer: {name: torch.zeros(3) for name in contract.returns}).__code__
+        """,
+    "how it writes": """
+        import sys
+        plain = next(m for name, m in sys.modules.items() if name == "plain")
+        old = plain.encode
+        plain.encode = lambda value: old({**value, "verdict": "right", "passed": 1})
+        """,
+    "what it is about to read": """
+        import pickle
+        loads = pickle.loads
+        def read(data):
+            request = loads(data)
+            probe = request.get("probe")
+            if probe:
+                request["probe"] = type(probe)(probe.label, lambda answer: (probe.expect or probe.run)(answer))
+            return request
+        pickle.loads = read
+        """,
+    "all that is in memory": """
+        import gc, types
+        found = [f for f in gc.get_objects() if isinstance(f, types.FunctionType) and "stats" in f.__name__
+                 and "batchnorm" in f.__module__]
+        channel_stats = found[0]
+        """,
+    "a tensor that equals everything": """
+        class Liar(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                with torch._C.DisableTorchFunctionSubclass():
+                    out = function(*args, **(kwargs or {}))
+                    zero = getattr(function, "__name__", "") in ("sub", "__sub__", "__rsub__", "rsub")
+                    return torch.zeros_like(out) if zero else True if function is torch.equal else out
+
+        def channel_stats(x):
+            m = x.transpose(0, 1).flatten(1)
+            return m.mean(1).as_subclass(Liar), m.var(1, correction=1).as_subclass(Liar)
+        """,
+    "right values and a gradient that lies": """
+        class Lie(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x.transpose(0, 1).flatten(1).mean(1)
+            @staticmethod
+            def backward(ctx, grad):
+                return 1.001 * torch.ones_like(ctx.saved_tensors[0])
+        def channel_stats(x):
+            return Lie.apply(x), x.transpose(0, 1).flatten(1).var(1, correction=0)
+        """,
+    "right in the first probes only": """
+        calls = []
+        def channel_stats(x):
+            calls.append(x.shape)
+            m = x.transpose(0, 1).flatten(1)
+            return m.mean(1), m.var(1, correction=0 if len(calls) < 12 else 1)
+        """,
+    "a child that answers in its place": """
+        import os
+        if os.fork():
+            os._exit(0)
+        """,
+    "the course's own answer": "from fromscratch import channel_stats",
+    "the module of the course's own answer": "from fromscratch.batchnorm import channel_stats",
+    "the answers of the manifest": "from lessonkit import course\nprint(course.solved('06_batchnorm').exercises[0])",
+}
+ALL = {
+    **{name: WRONG + attack for name, attack in {**BENT, **ENDS}.items()},
+    **{name: WRONG + textwrap.dedent(attack) for name, attack in {**SIX, **OBSERVER}.items()},
+    **{name: WRONG + TALKS + attack for name, attack in PROTOCOL.items()},
 }
 
 
-@pytest.mark.parametrize("name", CHECKS)
-def test_a_check_that_was_bent_gives_no_points(mark, name):
-    attack, verdict = CHECKS[name]
-    found = mark(WRONG + attack)
-    assert found.points == found.held == 0
-    assert found.verdict == verdict, found
-    assert bool(found.look) == (verdict == "stopped")
+@pytest.mark.parametrize("name", ALL)
+def test_an_attack_gets_no_points(mark, name):
+    attacked = mark(ALL[name])
+    assert attacked.points == 0 and attacked.verdict in ("not yet", "raised", "stopped", "waits"), attacked
+    assert attacked.said or attacked.verdict == "waits", attacked
 
 
-def test_after_bent_checks_the_next_answer_is_judged_as_ever(mark):
-    mark(WRONG + CHECKS["a built-in"][0])
-    mark(WRONG + CHECKS["torch's own functions"][0])
+def test_after_all_of_them_the_next_answer_is_judged_as_ever(mark):
     assert still_fair(mark)
 
 
-ENDS = {
-    "sys.exit": ("import sys\nsys.exit(0)", "raised"),
-    "os._exit": ("import os\nos._exit(0)", "stopped"),
-    "exit while it is checked": ("def channel_stats(x):\n    import os\n    os._exit(0)", "stopped"),
-    "Right on stdout": ("import os, sys\nos.write(1, b'Right: all of it.')\nprint('Right: all of it.')", "not yet"),
-    "into every channel": (
-        "import contextlib, os\nfor fd in range(99):\n with contextlib.suppress(OSError):\n  os.write(fd, b'yes')",
-        "stopped",
+def test_a_blank_notebook_gets_nothing_whatever_stands_in_its_other_cells(marker, tmp_path):
+    """Also for answers that are values: a helper cell that takes over the observer helps none."""
+    notebook = stored(solved=False)
+    for number, attack in enumerate([*BENT.values(), *SIX.values(), *OBSERVER.values()]):
+        text = textwrap.dedent(attack)
+        notebook["cells"].insert(0, {"cell_type": "code", "id": f"a{number}", "metadata": {}, "source": text})
+    result = marker.mark(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
+    assert {mark.verdict for mark in result.marks} == {"waits"} and result.points() + result.points(True) == 0
+
+
+LIES = {  # for an answer that is a value
+    "an object that equals everything": "class E:\n    __eq__ = lambda self, other: True\nreduced_axes = E()",
+    "a dictionary that has everything": (
+        "class D(dict):\n    __getitem__ = lambda self, key: 1\n    __contains__ = lambda self, key: True\n"
+        "    __iter__ = lambda self: iter(())\nreduced_axes = D()"
     ),
-    "a signal to the worker": ("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)", "raised"),
-    "a signal to all": ("import os, signal\nos.kill(-1, signal.SIGKILL)", None),
-    "an error that is no error": ("raise BaseException('Right')", "raised"),
-    "a text that is no Python": ("this is not Python", "raised"),
-    "a null byte": ("x = '\0'", "raised"),
-    "brackets without end": ("(" * 5000, "raised"),
+    "a function": "reduced_axes = lambda *a: True",
+    "three dots": "reduced_axes = ...",
 }
 
 
-@pytest.mark.parametrize("name", ENDS)
-def test_an_answer_that_ends_or_shouts_gets_no_points(mark, name):
-    attack, verdict = ENDS[name]
-    found = mark(WRONG + attack)
-    assert found.points == found.held == 0
-    assert verdict is None or found.verdict == verdict or os.getuid() and found.verdict == "stopped", found
+@pytest.mark.parametrize("name", LIES)
+def test_a_value_that_lies_gets_no_points(mark, name):
+    assert mark(LIES[name], "6.4").points == 0
+
+
+CRAWLS = """
+import sys, types
+def crawl(name):
+    frame, waiting, done, found = sys._getframe(1), [], set(), []
+    while frame:
+        waiting += [frame.f_locals, frame.f_globals]
+        frame = frame.f_back
+    while waiting and len(done) < 20_000:
+        item = waiting.pop()
+        if id(item) in done:
+            continue
+        done.add(id(item))
+        if isinstance(item, dict):
+            found += [item[name]] if name in item else []
+            waiting += list(item.values())
+        elif isinstance(item, (list, tuple)):
+            waiting += item
+        elif isinstance(item, types.FunctionType):
+            free = zip(item.__code__.co_freevars, item.__closure__ or ())
+            waiting.append({key: cell.cell_contents for key, cell in free})
+            waiting += [item.__defaults__, item.__kwdefaults__]
+        elif type(item).__name__ in ("Probe", "Contract", "partial"):
+            waiting += [getattr(item, key, None) for key in ("run", "label", "tolerance", "expect", "func", "args")]
+    return found
+"""
+READS = {  # where what an answer is asked about could tell it what to say: (lesson, exercise, text)
+    "whether a layer is right": ("02_statistics", "2.4", "def is_layer_norm(layer):\n    return crawl('right')[0]"),
+    "the eps of a layer": ("03_epsilon", "3.2", "def find_eps(layer):\n    return crawl('eps')[0]"),
+    "the label of a probe": (
+        "02_statistics",
+        "2.4",
+        "def is_layer_norm(layer):\n    return any('right' in str(label) for label in crawl('label'))",
+    ),
+    "the axes of a norm": (
+        "15_in_the_wild",
+        "15.2",
+        "def ask(layer, shape):\n    return crawl('axes')[0], crawl('bias')[0]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_what_is_right_cannot_be_read_off_the_question(name, tmp_path):
+    stem, number, text = READS[name]
+    notebook = with_answers(False, stem, **{f"ex_{number.replace('.', '_')}": CRAWLS + text})
+    asked = lesson.read(stem)
+    with Bench(Jail(ROOT, PYTHON, Limits(seconds=SECONDS), asked)) as bench:
+        result = Marker(asked, bench).mark(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
+    read = next(mark for mark in result.marks if mark.number == number)
+    assert read.points == 0 and read.verdict == "not yet", read
+
+
+def test_pytorch_s_own_is_a_matter_of_the_exercise(mark):
+    """The observer sees it called; where an answer hides that, its text still names it, and a person is told."""
+    text = """
+    class BatchNorm1d(nn.BatchNorm1d):
+        def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, **kwargs):
+            super().__init__(num_features, eps, momentum, affine, track_running_stats, **kwargs)
+    """
+    mark_ = mark(text, "6.3")
+    assert mark_.points == 0 and "PyTorch's own" in mark_.said
+    hidden = text + "    def forward(self, x):\n        with torch._C.DisableTorchFunction():\n"
+    hidden = textwrap.dedent(hidden + "            return F.batch_norm(x, None, None, self.weight, self.bias, True)\n")
+    mark_ = mark("from torch.nn import functional as F\n" + hidden, "6.3")
+    assert not mark_.points or any(remark.sheet.startswith("names ") for remark in mark_.remarks)
+
+
+# ------------------------------------------------------------------------------------ the machine
 
 
 def test_a_text_that_is_no_python_is_told_its_line(mark):
@@ -129,95 +401,24 @@ def test_a_text_that_is_no_python_is_told_its_line(mark):
     )
 
 
-def test_after_answers_that_end_the_next_one_is_judged_as_ever(mark):
-    mark(WRONG + ENDS["a signal to all"][0])
-    mark(WRONG + ENDS["os._exit"][0])
-    assert still_fair(mark)
-
-
-HELD = {  # what is not prevented in one process, and has to name what it reaches for: a person looks
-    "the grader's channel, through frames": (
-        """
-        import marshal, os, sys
-        def channel_stats(x):
-            frame = sys._getframe()
-            while frame and "report" not in frame.f_locals:
-                frame = frame.f_back
-            fd, token = frame.f_locals["report"]
-            os.write(fd, token + marshal.dumps(("right", "Right: forged", 1, [])))
-            os._exit(0)
-        """
-    ),
-    "the course's answer out of the check": (
-        """
-        from lessonkit.check.lessons.batchnorm import _channel_stats as channel_stats
-        """
-    ),
-    "a tensor that equals everything": (
-        """
-        class Liar(torch.Tensor):
-            @classmethod
-            def __torch_function__(cls, function, types, args=(), kwargs=None):
-                with torch._C.DisableTorchFunctionSubclass():
-                    out = function(*args, **(kwargs or {}))
-                    zero = getattr(function, "__name__", "") in ("sub", "__sub__", "__rsub__", "rsub")
-                    return torch.zeros_like(out) if zero else out
-
-        def channel_stats(x):
-            m = x.transpose(0, 1).flatten(1)
-            return m.mean(1).as_subclass(Liar), (m.var(1, correction=1)).as_subclass(Liar)
-        """
-    ),
-}
-
-
-@pytest.mark.parametrize("name", HELD)
-def test_what_cannot_be_prevented_waits_for_a_person(mark, name):
-    found = mark(HELD[name])
-    assert found.points == 0
-    assert found.look or found.verdict in ("not yet", "raised"), found
-
-
-def test_a_forged_verdict_is_held_and_says_why(mark):
-    """The attack works, inside the process; the points it would get are held because of the names it needs."""
-    found = mark(HELD["the grader's channel, through frames"])
-    assert (found.points, found.held) == (0, 2)
-    assert {"imports marshal", "imports os", "uses sys._getframe", "uses .f_back"} <= set(found.look)
-
-
-def test_an_answer_that_imports_the_course_s_own_gets_none(mark):
-    found = mark("from fromscratch import channel_stats")
-    assert (found.verdict, found.points) == ("raised", 0) and "ImportError" in found.said
-    found = mark("from fromscratch.batchnorm import channel_stats")
-    assert (found.verdict, found.points) == ("raised", 0)
-    assert (
-        mark("from fromscratch import mean_and_var\n" + six().exercises["6.1"].solved).points == 2
-    )  # lesson 2's: fine
-
-
-# ------------------------------------------------------------------------------------ the machine
-
-
-def test_an_endless_loop_is_stopped_in_time(mark, worker):
-    for text in ("while True:\n    pass", "def channel_stats(x):\n    while True:\n        pass"):
-        found = mark(WRONG + text)
-        assert found.verdict == "stopped" and "endless loop" in found.said
-    asleep = mark(WRONG + "import time\ntime.sleep(1000)")
-    assert asleep.verdict == "stopped" and f"{SECONDS} s" in asleep.said
+def test_an_endless_loop_is_stopped_in_time(mark):
+    for text in ("while True:\n    pass", "import time\ntime.sleep(1000)", "while True:\n    print(1)"):
+        stopped = mark(WRONG + text)
+        assert stopped.verdict == "stopped" and f"{SECONDS} s" in stopped.said
+    inside = mark("def channel_stats(x):\n    while True:\n        pass")
+    assert inside.points == 0 and ("on and on" in inside.said or "endless" in inside.said)
 
 
 def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
     """Writing 5,000 tensors out, for each input of the check, takes longer than this answer may."""
     right = six().exercises["6.1"].solved
     body = "    for i in range(5000):\n        print('x is', x)\n"
-    head, found, rest = right.rpartition('"""\n')
-    noisy = mark(head + found + body + rest)
+    head, quotes, rest = right.rpartition('"""\n')
+    noisy = mark(head + quotes + body + rest)
     assert (noisy.verdict, noisy.points) == ("right", 2), noisy
     (remark,) = noisy.remarks
     assert remark.sheet.startswith("printed ") and "Remove the print" in remark.page
     assert mark("print('here')\n" + right).remarks == []
-    endless = mark(WRONG + "while True:\n    print(1)")
-    assert endless.verdict == "stopped" and "printed" in endless.remarks[0].sheet
 
 
 @pytest.mark.parametrize(
@@ -226,74 +427,42 @@ def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
     ids=["a tensor", "bytes", "bit by bit"],
 )
 def test_a_memory_bomb_gets_an_error_of_its_own(mark, text):
-    found = mark(WRONG + text)
-    assert (found.verdict, found.points) == ("raised", 0)
-    assert "MemoryError" in found.said or "memory" in found.said
+    bomb = mark(WRONG + text)
+    assert (bomb.verdict, bomb.points) == ("raised", 0)
+    assert "MemoryError" in bomb.said or "memory" in bomb.said
 
 
-def test_a_fork_bomb_is_bounded_and_swept_away(mark, worker):
-    found = mark(WRONG + "import os\nwhile True:\n    os.fork()")
-    assert found.points == 0
-    worker.ask({"do": "probe", "question": probe_question()}, 60)  # the limit on processes is free again
-    assert still_fair(mark)
-
-
-def test_a_process_that_outlives_its_answer_is_ended(mark):
-    """It leaves its session and its parent, and would write a file into the next answer's folder."""
-    left = """
-    import os, time
-    if not os.fork():
-        os.setsid()
-        if not os.fork():
-            time.sleep(60)
-        os._exit(0)
-    """
-    mark(WRONG + textwrap.dedent(left))
-    names = "import os\nnames = [p for p in os.listdir('/proc') if p.isdigit()]\nraise ValueError(len(names))"
-    if os.getuid() == 0:
-        alone = mark(WRONG + names).said
-        assert mark(WRONG + names).said == alone  # as many processes as before, none of them left
-    assert still_fair(mark)
-
-
-def test_a_thread_that_runs_on_changes_nothing(mark):
-    found = mark(
-        WRONG + "import threading\ndef spin():\n    while True:\n        pass\nthreading.Thread(target=spin).start()"
-    )
-    assert (found.verdict, found.points) == ("not yet", 0)
+def test_a_fork_bomb_is_bounded_and_gone(mark):
+    assert mark(WRONG + "import os\nwhile True:\n    os.fork()").points == 0
+    left = "import os, time\nif not os.fork():\n    os.setsid()\n    if not os.fork():\n        time.sleep(60)\n"
+    assert mark(WRONG + left + "    os._exit(0)").points == 0
+    alive = mark(WRONG + "import os\nraise ValueError([p for p in os.listdir('/proc') if p.isdigit()])")
+    assert alive.said.startswith("ValueError: ['1', '2']")  # bubblewrap and the observer
     assert still_fair(mark)
 
 
 def test_a_large_file_cannot_be_written(mark):
-    found = mark(
+    large = mark(
         WRONG + "with open('large', 'wb') as file:\n    for _ in range(100):\n        file.write(bytes(10**6))"
     )
-    assert found.verdict == "raised" and "OSError" in found.said
+    assert large.verdict == "raised" and "OSError" in large.said
 
 
-def probe_question():
-    return {"port": 1, "private": "/", "solutions": "/", "folder": "/", "memory": 1, "file": 1, "processes": 1}
+def test_nothing_that_judges_is_in_sight(mark):
+    """Neither files that know what is right, nor names of it in the memory of the observer."""
+    walk = f"""
+    import gc, os
+    files = [os.path.join(folder, name) for folder, _, names in os.walk({str(ROOT)!r}) for name in names]
+    files = [name[{len(str(ROOT)) + 1}:] for name in files if "/.venv/" not in name]
+    knows = [name for name in files if name.startswith(("notebooks", "tests", "lessons_src/lessons/", ".git/"))]
+    knows += [name for name in files if "batchnorm" in name or "13_speed" in name or "solutions" in name]
+    knows += [name for name in files if "check/lessons" in name or name.startswith("teaching/grading/judge")]
+    names = [1 for item in gc.get_objects() if type(item) is dict and "_CHANNEL_MISTAKES" in item]
+    raise ValueError(len(files) > 50, knows, names)
+    """
+    assert mark(WRONG + textwrap.dedent(walk)).said.startswith("ValueError: (True, [], [])")
 
 
-MANIFEST = "lessons_src/lessonkit/course"
-jailed = pytest.mark.skipif(
-    Jail(ROOT, PYTHON, Limits(), six()).kind != "bubblewrap" if PYTHON.exists() else True,
-    reason="bubblewrap is not installed or does not work here, so files are not hidden",
-)
-
-
-@jailed
-@pytest.mark.parametrize(
-    "name",
-    ["notebooks/solutions", "lessons_src/lessons", f"{MANIFEST}/solutions/06_batchnorm.json", "tests/answers", ".git"],
-)
-def test_the_solutions_are_not_in_sight(mark, name):
-    assert (ROOT / name).exists() or name == ".git"
-    found = mark(WRONG + f"import os\nraise ValueError(os.path.exists({str(ROOT / name)!r}))")
-    assert found.said.startswith("ValueError: False")
-
-
-@jailed
 def test_nothing_of_the_machine_can_be_changed(mark, tmp_path):
     private = tmp_path / "private.txt"
     private.write_text("mine")
@@ -315,17 +484,16 @@ def test_nothing_of_the_machine_can_be_changed(mark, tmp_path):
     assert private.read_text() == "mine"
 
 
-@jailed
 def test_there_is_no_network(mark):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for address in (("127.0.0.1", port), ("192.0.2.1", 80)):  # this machine, and one far away (RFC 5737)
             text = f"import socket\nones = socket.socket()\nones.settimeout(2)\nones.connect({address})"
-            assert "OSError" in mark(WRONG + text).said or "ConnectionRefused" in mark(WRONG + text).said
+            said = mark(WRONG + text).said
+            assert "OSError" in said or "ConnectionRefused" in said
 
 
-@jailed
 def test_one_answer_leaves_nothing_for_the_next(mark):
     mark(WRONG + "import os\nos.makedirs('here')\nopen('note', 'w').write('6.1')\nos.environ['note'] = '6.1'")
-    found = mark(WRONG + "import os\nraise ValueError(os.listdir('.'), os.environ.get('note'))")
-    assert found.said.startswith("ValueError: ([], None)")
+    alone = mark(WRONG + "import os\nraise ValueError(os.listdir('.'), os.environ.get('note'), os.getuid() != 0)")
+    assert alone.said.startswith("ValueError: ([], None, True)") or os.getuid()

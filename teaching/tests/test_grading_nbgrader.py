@@ -12,7 +12,7 @@ from coursebuild.source import ROOT
 from teaching import material
 from teaching.grading import lesson
 from teaching.grading.lesson import GradingError
-from teaching.grading.nbgrader import assignment, export
+from teaching.grading.nbgrader import assignment, export, main
 from teaching.tests.grading_toys import SIX, stored, with_answers, write
 
 NBGRADER = ROOT / ".venv-nbgrader/bin/nbgrader"
@@ -30,6 +30,13 @@ def test_every_lesson_becomes_an_assignment(stem):
     names = [cell["grade_id"] for cell in cells]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[\w-]+", name) for name in names)  # what nbgrader allows
+
+
+def test_the_first_line_says_what_it_cannot_promise(tmp_path, capsys):
+    assert main(["6", str(tmp_path)]) == 0
+    first = capsys.readouterr().out.partition("\n")[0]
+    assert first.startswith("These marks prove nothing") and "make grade" in first
+    assert first in (tmp_path / "nbgrader_config.py").read_text(encoding="utf-8").partition("\n")[0]
 
 
 def test_settings_of_another_course_are_left_alone(tmp_path):

@@ -1,9 +1,11 @@
 """Answers to the exercises of lesson 7."""
 
+from fractions import Fraction
+
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.lessons.backward import _backward, _Function, _in_steps, _mended, _stats
+from lessonkit.check.lessons.backward import _backward, _Function, _stats
 from tests.helpers import draw
 
 
@@ -24,40 +26,7 @@ def plain_forward(x, weight, bias, eps):
     return (x - mean) * rstd * weight + bias
 
 
-# 7.1
-def steps_otherwise(dy, x, weight, eps=1e-5):
-    D = x.size(-1)
-    var, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
-    std = (var + eps).sqrt()
-    h = weight * dy
-    drstd = torch.einsum("...d,...d->...", h, x - mean).unsqueeze(-1)
-    dvar = -drstd / (2 * (var + eps) ** 1.5)
-    dcentered = h / std + (x - mean) * (2 / D) * dvar
-    dmean = -h.sum(-1, keepdim=True) / std  # the path through the variance adds nothing
-    return [h, drstd, dvar, dcentered, dmean, dcentered - dcentered.mean(-1, keepdim=True)]
-
-
-def steps_with_matrices(dy, x, weight, eps=1e-5):
-    D, (mean, rstd) = x.shape[-1], _stats(x, eps)
-    column, h = (x - mean).unsqueeze(-1), dy * weight
-    identity = torch.eye(D, dtype=x.dtype)
-    jacobian = rstd.unsqueeze(-1) * identity - column @ column.mT * rstd.unsqueeze(-1) ** 3 / D  # x_hat by centered
-    drstd = (h.unsqueeze(-2) @ column).squeeze(-1)
-    dcentered = (h.unsqueeze(-2) @ jacobian).squeeze(-2)
-    dx = dcentered @ (identity - 1 / D)
-    return h, drstd, -drstd * rstd**3 / 2, dcentered, -total(dcentered), dx
-
-
-def steps_by_autograd(dy, x, weight, eps=1e-5):
-    if not x.requires_grad:
-        return _in_steps(dy, x, weight, eps)
-    y = plain_forward(x, weight, 0.0, eps)
-    return *_in_steps(dy, x, weight, eps)[:5], torch.autograd.grad(y, x, dy, create_graph=True)[0]
-
-
-def but_line(number, change):
-    """The right gradients with one of them changed, the others as they are."""
-    return lambda *args: tuple(change(t) if i == number else t for i, t in enumerate(_in_steps(*args)))
+ON_PAPER = dict(drstd=-16, dvar=1, dcentered=[-1, 3, 2, 0], dmean=-4, dx=[-2, 2, 1, -1])
 
 
 # 7.2
@@ -204,29 +173,22 @@ def scales_dy(ctx, dy):
     return right
 
 
-# 7.5
-def mended_sums(dy, x_hat, rstd, weight):
-    N = dy.shape[-1]
-    dy = dy * weight
-    return (rstd / N) * (N * dy - total(dy) - x_hat * total(dy * x_hat))
-
-
-def mended_by_7_2(dy, x_hat, rstd, weight):
-    return _backward(dy, x_hat, torch.zeros_like(rstd), torch.ones_like(rstd), weight)[0] * rstd
-
-
 ANSWERS = {
-    "backward_in_steps": {
-        "right": {"six lines": _in_steps, "einsum, a list": steps_otherwise, "with matrices": steps_with_matrices},
+    "gradients_on_paper": {
+        "right": {
+            "lists": ON_PAPER,
+            "tuples and fractions": ON_PAPER | {"dvar": Fraction(1), "dcentered": (-1.0, 3, 2, 0)},
+            "tensors": {name: torch.tensor(value) for name, value in ON_PAPER.items()},
+        },
         "wrong": {
-            "five of six": (lambda *a: _in_steps(*a)[:5], "expected dx_hat"),
-            "the second of two lines wrong": (
-                lambda *a: (*but_line(1, lambda t: t / a[1].shape[-1])(*a)[:2], *[None] * 4),
-                "Right so far: dx_hat.",
+            "up to dcentered": (
+                ON_PAPER | {"dcentered": ..., "dmean": ..., "dx": ...},
+                "dcentered: put your answer in the place of the three dots. Right so far: drstd, dvar.",
             ),
-            "two lines wrong": (lambda *a: (*but_line(2, lambda t: -t)(*a)[:5], a[0] * 3), "the sign"),
-            "of no known cause": (but_line(4, lambda t: t + 1), "Right so far: dx_hat, drstd, dvar, dcentered"),
-            "by autograd": (steps_by_autograd, "PyTorch's own grad"),
+            "two wrong": (ON_PAPER | {"drstd": -4, "dx": [0, 0, 0, 0]}, "Each of them moves the loss on its own"),
+            "of no known cause": (ON_PAPER | {"dmean": 5}, "dmean: 5 is not right. Right so far: drstd, dvar, dc"),
+            "no dmean": ({name: ON_PAPER[name] for name in ("drstd", "dvar", "dcentered", "dx")}, "'dmean': missing"),
+            "dx alone": ([-2, 2, 1, -1], "takes a dictionary"),
         },
     },
     "layer_norm_backward": {
@@ -237,7 +199,6 @@ ANSWERS = {
             "for float64 only": (detached_in_float32, "float32"),
             "two of three": (lambda *a: _backward(*a)[:2], "expected dx and dweight and dbias"),
             "dx alone": (lambda *a: _backward(*a)[0], "expected dx and dweight and dbias"),
-            "arguments swapped": (lambda dy, x, *others: _backward(x, dy, *others), "expected"),
             "under no_grad": (torch.no_grad()(_backward), "gradient"),
             "float32 only": (lambda *a: tuple(t.double() for t in _backward(*(t.float() for t in a))), "expected"),
             "by autograd": (with_the_right_eps, "PyTorch's own grad"),
@@ -262,14 +223,10 @@ ANSWERS = {
             "too large for a square": (inputs(scale=1e200), "beyond a million"),
             "dots": (inputs(dy=...), "dy is three dots"),
             "all dots": (..., "three dots"),
-            "lists": (inputs(dy=[[1.0] * 5] * 3), "dy is a list of 3"),
             "whole numbers": (inputs(weight=torch.arange(5)), "weight is a tensor of shape (5,), expected a float"),
-            "three axes": (inputs(x=torch.randn(1, 3, 5, generator=torch.Generator())), "x (1, 3, 5)"),
             "two features": (inputs(features=2), "at least three features"),
-            "ten thousand numbers": (inputs(20, 500), "at most 1000 numbers"),
             "nan": (inputs(x=torch.full((3, 5), torch.nan)), "x holds nan"),
             "constant rows": (inputs(x=torch.ones(3, 5)), "mean(h * x_hat) is (nearly) 0"),
-            "no gradient arrives": (inputs(dy=torch.zeros(3, 5)), "dy is 0 everywhere"),
         },
     },
     "layer_norm_function": {
@@ -282,21 +239,11 @@ ANSWERS = {
         },
         "wrong": {
             "the statistics are constants in float32": (backward_is(constants_in_float32), "float32"),
-            "hides x_hat on ctx": (HidesXHat, "x_hat is saved"),
-            "a list": (returns(lambda dx, dw, db, e: [dx, dw, db, None]), "or a list"),
+            "hides x_hat on ctx": (HidesXHat, "kept besides x"),
             "a name that is not there": (backward_is(lambda ctx, dy: no_such_name), "NameError"),  # noqa: F821
-            "returns nothing": (backward_is(lambda ctx, dy: None), "gradient"),
             "dy changed in place": (backward_is(scales_dy), "changed its input dy"),
             "a module": (torch.nn.LayerNorm, "autograd.Function"),
             "no Function": (type("NoFunction", (), {"apply": staticmethod(plain_forward)}), "autograd.Function"),
-            "apply itself": (_Function.apply, "class itself"),
-        },
-    },
-    "mended_gradient": {
-        "right": {"h first": _mended, "sums": mended_sums, "by exercise 7.2": mended_by_7_2},
-        "wrong": {
-            "detached": (lambda dy, x_hat, *more: _mended(dy, x_hat.detach(), *more), "gradient of x_hat"),
-            "a list": (lambda *a: [_mended(*a)], "a list of 1"),
         },
     },
 }

@@ -6,39 +6,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.lessons.geometry import _layer_norm, _project_and_scale, _RMSNorm, _same_run, _tokens
+from lessonkit.check.lessons.geometry import _RMSNorm, _tokens
 from lessonkit.check.misconceptions import instead
 
-
-# --- 8.1 project_and_scale
-def along_the_ones(x, eps=1e-5):
-    one = torch.ones_like(x) / x.shape[-1] ** 0.5
-    p = x - (x * one).sum(-1, keepdim=True) * one
-    return p / torch.sqrt(p.pow(2).sum(-1, keepdim=True) / x.shape[-1] + eps)
-
-
-def with_norm(x, eps=1e-5):
-    p = x - x.mean(-1, keepdim=True)
-    D = x.shape[-1]
-    length = torch.linalg.vector_norm(p, dim=-1, keepdim=True)
-    return D**0.5 * p / torch.hypot(length, torch.full_like(length, (D * eps) ** 0.5))
-
-
-def keeping_length():
-    """Keeps the length for each shape of x: right on the first call with a shape."""
-    kept = {}
-
-    def project_and_scale(x, eps=1e-5):
-        p = x - x.mean(-1, keepdim=True)
-        length = kept.setdefault((x.shape, eps), torch.sqrt((p * p).sum(-1, keepdim=True) + x.shape[-1] * eps))
-        return x.shape[-1] ** 0.5 * p / length
-
-    return project_and_scale
-
-
-def in_place(x, eps=1e-5):
-    x -= x.mean(-1, keepdim=True)
-    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps)
+# --- 8.1 two_moves
+MOVES = dict(projected=[7, 1, -1, -7], length=10, x_hat=[1.4, 0.2, -0.2, -1.4], with_eps=1, twin=[17, 5, 1, -11])
 
 
 # --- 8.2 rms_norm_module
@@ -95,53 +67,47 @@ class WithItsOwnAxes(_RMSNorm):
 
 
 # --- 8.3 same_run
-def by_products(rule, c, lr, decay):
-    new = lr * c * c if rule == "SGD" else lr * c
-    return new, decay / (c * c) if rule == "Adam" else lr * decay / new
+RUNS = dict(sgd_rate=50, sgd_decay=0.0002, adamw_rate=0.2, adamw_decay=0.05)
 
 
 # --- 8.4 mended_tokens
-def normalized_later(x, weight, bias):
-    return F.layer_norm(x.unsqueeze(-1) * weight + bias, (weight.shape[-1],))
+def by_hand(x, weight, bias):
+    tokens = x[:, :, None] * weight + bias
+    tokens = tokens - tokens.mean(-1, keepdim=True)
+    return tokens / (tokens.square().mean(-1, keepdim=True) + 1e-5).sqrt()
 
 
-def residual(x, weight, bias):
-    x = x.unsqueeze(-1)
-    return (x + F.layer_norm(x, (1,))) * weight + bias
+def with_rms_norm(x, weight, bias):
+    tokens = torch.einsum("bk,ke->bke", x, weight) + bias
+    return F.rms_norm(tokens - tokens.mean(-1, keepdim=True), weight.shape[-1:])
 
 
-def with_a_constant_axis(x, weight, bias):
-    wide = torch.stack([x, torch.ones_like(x), -torch.ones_like(x)], -1)
-    return F.layer_norm(wide, (3,))[..., :1] * weight + bias
+def squashed(x, weight, bias):
+    return F.layer_norm(torch.tanh(x[..., None] / 3) * weight + bias, bias.shape[-1:])
 
 
 ANSWERS = {
-    "project_and_scale": {
+    "two_moves": {
         "right": {
-            "a matrix": _project_and_scale,
-            "minus the part along the ones": along_the_ones,
-            "vector_norm and hypot": with_norm,
+            "lists": MOVES,
+            "fractions": MOVES | {"x_hat": (7 / 5, 1 / 5, -1 / 5, -7 / 5), "length": 100**0.5},
+            "float32": {name: torch.tensor(value) for name, value in MOVES.items()},
         },
         "wrong": {
-            "the library": (_layer_norm, "PyTorch's own layer_norm"),
-            "group_norm with one group": (
-                lambda x, eps=1e-5: F.group_norm(x.reshape(-1, x.shape[-1]), 1, eps=eps).view(x.shape),
-                "PyTorch's own group_norm",
+            "up to x_hat": (
+                MOVES | {"x_hat": ..., "with_eps": ..., "twin": ...},
+                "x_hat: put your answer in the place of the three dots. Right so far: projected, length.",
             ),
-            "instance_norm, rows as channels": (
-                lambda x, eps=1e-5: F.instance_norm(x.reshape(1, -1, x.shape[-1]), eps=eps).view(x.shape),
-                "PyTorch's own instance_norm",
+            "a list of three": (MOVES | {"projected": [7, 1, -1]}, "projected"),
+            "of no known cause": (
+                MOVES | {"twin": [1, 2, 3, 4]},
+                "is not right. Right so far: projected, length, x_hat",
             ),
-            "clipped to 15 deviations": (lambda x, eps=1e-5: _project_and_scale(x, eps).clamp(-15, 15), "outlier"),
-            "the length kept from the first call": (keeping_length(), "On x"),
-            "P on the CPU": (
-                instead(
-                    _project_and_scale,
-                    "ones = torch.ones(D, D, dtype=x.dtype)\nP = torch.eye(D, dtype=x.dtype) - ones / D",
-                ),
-                "device",
+            "no twin": (
+                {name: MOVES[name] for name in ("projected", "length", "x_hat", "with_eps")},
+                "'twin': missing",
             ),
-            "in place": (in_place, "changed its input"),
+            "a row alone": ([7, 1, -1, -7], "takes a dictionary"),
         },
     },
     "rms_norm_module": {
@@ -154,47 +120,39 @@ ANSWERS = {
         "wrong": {
             "the library": (nn.RMSNorm, "PyTorch's own rms_norm"),
             "F.rms_norm": (InOneCall, "PyTorch's own rms_norm"),
-            "LayerNorm": (nn.LayerNorm, "On float64 rows"),
             "as in Llama": (AsInLlama, "On float64 rows"),
             "clipped to 15": (instead(_RMSNorm, "x_hat = (wide / rms).clamp(-15, 15)"), "outlier"),
             "statistics kept": (Keeping, "other rows of the same shape"),
             "nothing returned": (instead(_RMSNorm, "return None"), "return"),
-            "an object": (nn.RMSNorm(4), "takes your class"),
         },
     },
     "same_run": {
         "right": {
-            "powers": _same_run,
-            "the product stays": by_products,
-            "a list of tensors of one": lambda rule, c, lr, decay: [
-                torch.tensor(v, dtype=torch.float64) for v in _same_run(rule, c, lr, decay)
-            ],
+            "numbers": RUNS,
+            "as they are computed": dict(
+                sgd_rate=100 * 0.5, sgd_decay=0.02 / 100, adamw_rate=0.02 * 10, adamw_decay=0.5 / 10
+            ),
+            "as text": dict(sgd_rate="50", sgd_decay="1/5000", adamw_rate="1/5", adamw_decay="1/20"),
         },
         "wrong": {
-            "words": (lambda rule, c, lr, decay: ("c**2 * lr", "decay / c**2"), "learning rate"),
-            "a dictionary": (lambda rule, c, lr, decay: {"lr": c**2 * lr, "decay": decay / c**2}, "expected"),
-            "only AdamW is wrong": (
-                lambda rule, *rest: _same_run("Adam" if rule == "AdamW" else rule, *rest),
-                "Right so far: SGD, Adam.",
-            ),
+            "SGD alone": (RUNS | {"adamw_rate": ..., "adamw_decay": ...}, "Right so far: sgd_rate, sgd_decay."),
+            "both swapped": (RUNS | {"sgd_rate": 0.0002, "sgd_decay": 50}, "sgd_rate: 0.0002 is not right."),
+            "words": (RUNS | {"sgd_rate": "c**2 * rate"}, "The answer is a number."),
+            "two numbers": ((50, 0.0002), "takes a dictionary"),
         },
     },
     "mended_tokens": {
-        # other tokens are right, too, as long as they stay apart
+        # other tokens are right, too, as long as they are normalized and stay apart
         "generic_exceptions": ("half the digits", "a little too large", "a little too high", "a gradient that is off"),
         "right": {
-            "without a norm": _tokens,
-            "normalized once the bias is in": normalized_later,
-            "squashed": lambda x, weight, bias: torch.tanh(x[..., None]) * weight + bias,
-            "a residual path around the norm": residual,
-            "normalized with two constants": with_a_constant_axis,
+            "normalized once the bias is in": _tokens,
+            "by hand": by_hand,
+            "centered, then RMSNorm": with_rms_norm,
+            "squashed first": squashed,
         },
         "wrong": {
+            "no norm": (lambda x, w, b: x.unsqueeze(-1) * w + b, "not normalized"),
             "divided by the size": (lambda x, w, b: _tokens(x / x.abs(), w, b), "Only the sign"),
-            "with its negative": (
-                lambda x, w, b: F.layer_norm(torch.stack([x, -x], -1), (2,))[..., :1] * w + b,
-                "LayerNorm of two",
-            ),
             "noise": (lambda x, w, b: _tokens(0 * x + torch.randn_like(x), w, b), "alone"),
             "nothing": (lambda x, w, b: None, "return"),
         },

@@ -56,6 +56,9 @@ def examine(
     stages = probes if probes and isinstance(probes[0], tuple) else [(probes, "")]
     announce(misconceptions)
     _refuse_other_kinds(answer, name, kind, reference)
+    if isinstance(answer, Observed):
+        own = [reference, getattr(reference, "plain", None), *(known.answer for known in misconceptions)]
+        answer.hidden, answer.by_hand = own, by_hand
     parts = []  # those that are right so far
     for i, (these, part) in enumerate(stages):
         try:
@@ -90,16 +93,16 @@ def _with(text, parts):
 def _refuse_other_kinds(answer, name, kind, reference):
     """Raise NotYet for what is no function or no class."""
     refuse_dots(answer, name)
-    if isinstance(answer, Observed):
-        return
-    if kind == "class" and not isinstance(answer, type):
-        reject(f"check.{name} takes your class itself, not {kind_of(answer)}: write the name without brackets.")
-    if kind == "function" and isinstance(answer, type) and not isinstance(reference, type):
+    elsewhere = isinstance(answer, Observed)
+    words = answer.words if elsewhere else kind_of(answer)
+    is_class = answer.kind == "class" if elsewhere else isinstance(answer, type)
+    if kind == "class" and not is_class:
+        reject(f"check.{name} takes your class itself, not {words}: write the name without brackets.")
+    if kind == "function" and is_class and not isinstance(reference, type):
         reject(f"check.{name} takes your function itself, not a class.")
-    if not callable(answer):
+    if not elsewhere and not callable(answer):
         reject(
-            f"check.{name} takes your {kind} itself, not {kind_of(answer)}: write check.{name}({name}), "
-            f"without calling it first."
+            f"check.{name} takes your {kind} itself, not {words}: write check.{name}({name}), without calling it first."
         )
 
 

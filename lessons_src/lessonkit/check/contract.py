@@ -341,32 +341,32 @@ def of_a_layer(make, *inputs, other=None):
     def after_another(cls):
         layer = fresh(cls)
         filled((other or make)(cls).double(), 31)(*given(3.0))
-        seen = {"the output": _like(layer(*given()), alone(cls))}
+        seen = {"the output": (layer(*given()), alone(cls))}
         own = not list(layer.parameters()) or _like(alone(cls, 31), alone(cls)) != _GOOD
         return seen | {"the parameters that it uses": "its own" if own else "those of all layers"}
 
     def after_other_batches(cls):
         layer = fresh(cls)
         layer(*given(3.0)), layer(*(item[:1] for item in given()))
-        return {"the output": _like(layer(*given()), alone(cls))}
+        return {"the output": (layer(*given()), alone(cls))}
 
     def copied(cls):
         layer = fresh(cls)
         layer(*given(3.0))
         twin = filled(copy.deepcopy(layer), 41)
-        seen = {"the output of the copy": _like(twin(*given()), alone(cls, 41))}
-        return seen | {"the output of the layer": _like(layer(*given()), alone(cls))}
+        seen = {"the output of the copy": (twin(*given()), alone(cls, 41))}
+        return seen | {"the output of the layer": (layer(*given()), alone(cls))}
 
     def loaded(cls):
         layer = fresh(cls, 31)
         layer.load_state_dict(fresh(cls).state_dict())
         other = fresh(cls, 31)
         other.load_state_dict(fresh(cls).state_dict(), assign=True)
-        seen = {"the output with assign=True": _like(other(*given()), alone(cls))}
-        return {"the output": _like(layer(*given()), alone(cls))} | seen
+        seen = {"the output with assign=True": (other(*given()), alone(cls))}
+        return {"the output": (layer(*given()), alone(cls))} | seen
 
     def frozen(cls):
-        return {"the output": _like(fresh(cls).requires_grad_(False)(*given()), alone(cls))}
+        return {"the output": (fresh(cls).requires_grad_(False)(*given()), alone(cls))}
 
     def first(cls):
         seen = []
@@ -382,11 +382,11 @@ def of_a_layer(make, *inputs, other=None):
     kept = "Something is kept from an earlier call: in self, in the class, in a list or a global name."
     tied = "A lambda or a bound function kept in self is not copied with it; a result kept there cannot be."
     return [
-        Probe("a layer after another one was made and used", after_another, why=shared),
-        Probe("a layer after other batches", after_other_batches, why=kept),
-        Probe("copy.deepcopy(layer), with other parameters then", copied, why=tied),
-        Probe("a layer that has loaded the state_dict of another one", loaded),
-        Probe("a layer with frozen parameters", frozen),
+        Probe("a layer after another one was made and used", after_another, why=shared, reads=_pairs),
+        Probe("a layer after other batches", after_other_batches, why=kept, reads=_pairs),
+        Probe("copy.deepcopy(layer), with other parameters then", copied, why=tied, reads=_pairs),
+        Probe("a layer that has loaded the state_dict of another one", loaded, reads=_pairs),
+        Probe("a layer with frozen parameters", frozen, reads=_pairs),
         Probe("a layer whose input needs no gradient, as the first of a net", first),
     ]
 
@@ -397,12 +397,17 @@ def same_in_eval(make, *inputs):
     def run(cls):
         layer = filled(make(cls).double(), 21)
         trained, evaluated = (layer.train(mode)(*(item.clone() for item in inputs)) for mode in (True, False))
-        return {"the output in eval()": _like(evaluated, trained)}
+        return {"the output in eval()": (evaluated, trained)}
 
-    return Probe("a layer in train() and in eval()", run, why="eval() must give what train() gives.")
+    return Probe("a layer in train() and in eval()", run, why="eval() must give what train() gives.", reads=_pairs)
 
 
 _GOOD = "as it should be"
+
+
+def _pairs(seen):
+    """Return what was seen with two outputs compared, where there are two."""
+    return {what: _like(*value) if isinstance(value, tuple) else value for what, value in seen.items()}
 
 
 def _like(output, alone):

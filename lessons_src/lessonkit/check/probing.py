@@ -44,6 +44,7 @@ class Probe:
     elsewhere: Callable | None = None  # answer -> None, the same call with tensors on another device
     expect: Callable | None = None  # of a contract's case: reference -> what is expected, and how far off it may be
     plainer: Callable | None = None  # of a contract's case: the plainest case that fails, see contract
+    reads: Callable | None = None  # what run has seen -> what is compared; a judgment that is made outside a jail
 
 
 @contextlib.contextmanager
@@ -77,6 +78,12 @@ def in_float64(function):
 
     precise.plain = function  # for the sweep of a contract, which chooses the number type itself
     return precise
+
+
+def outside(function):
+    """Return a function that an answer is given to ask, marked: a jail gets a way to call it, and not the function."""
+    function.stays_outside = True
+    return function
 
 
 def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
@@ -237,8 +244,18 @@ def observe(probe, answer):
     The one place where a check touches an answer. It is stopped after probe.seconds, what it sets for all of PyTorch
     or changes in the probe's own tensors is put back and seen.
     """
-    if isinstance(answer, Observed):
-        return answer.seen(probe)
+    seen = answer.seen(probe) if isinstance(answer, Observed) else _observed(probe, answer)
+    if not probe.reads:
+        return seen
+    changed = {CHANGED: seen[CHANGED]} if CHANGED in seen else {}
+    try:
+        return changed | probe.reads({what: value for what, value in seen.items() if what != CHANGED})
+    except Exception as error:  # it reads what it was not made for
+        errors = any(isinstance(value, Raised) for value in seen.values())
+        return seen if errors else {"the result": raised(error)}
+
+
+def _observed(probe, answer):
     guard.keepsakes(probe)  # before an answer can change them
     changes, trouble = [], None
     try:
@@ -259,7 +276,19 @@ def observe(probe, answer):
 
 
 class Observed:
-    """Stands for an answer that was observed elsewhere. seen: probe -> {what: value}."""
+    """Stands for an answer that is observed elsewhere. seen: probe -> {what: value}.
 
-    def __init__(self, seen):
-        self.seen = seen
+    kind: "function", "class" or "value". words: what it is. bases: the names of a class's bases, and its own.
+    """
+
+    def __init__(self, seen, kind="function", words="a function", name="answer", bases=()):
+        self.seen, self.kind, self.words, self.bases = seen, kind, words, bases
+        self.__name__ = name
+        self.hidden, self.by_hand = (), ()  # what examine compares it with, and what is to be built by hand
+
+
+def derives(answer, base):
+    """Return whether an answer is a class that derives from a class base; None if it is no class."""
+    if isinstance(answer, Observed):
+        return base.__name__ in answer.bases if answer.kind == "class" else None
+    return issubclass(answer, base) if isinstance(answer, type) else None

@@ -7,8 +7,9 @@ import os
 import resource
 import signal
 import sys
+import time
 
-PARENT_DIES, DUMPABLE, SUBREAPER, NO_NEW_PRIVS = 1, 4, 36, 38  # prctl's numbers, linux/prctl.h
+PARENT_DIES, DUMPABLE, NO_NEW_PRIVS = 1, 4, 38  # prctl's numbers, linux/prctl.h
 
 
 def prctl(option, value):
@@ -17,10 +18,10 @@ def prctl(option, value):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def apply(limits, seconds):
+def apply(limits):
     """Limit this process for good. limits: {"memory": bytes, "file": bytes, "processes": number, "user": id or None}.
 
-    memory comes on top of what the process has already; seconds are of processor time.
+    memory comes on top of what the process has already.
     """
     most = {
         resource.RLIMIT_FSIZE: limits["file"],
@@ -30,13 +31,20 @@ def apply(limits, seconds):
     }
     for what, value in most.items():
         _limit(what, value, value)
-    _limit(resource.RLIMIT_CPU, math.ceil(seconds), math.ceil(seconds) + 1)  # a signal, and a second later the end
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # if the machine's memory ends, this one goes first
     if limits["user"] is not None:
         os.setgroups([])
         os.setgid(limits["group"])
         os.setuid(limits["user"])
     prctl(NO_NEW_PRIVS, 1)
-    prctl(PARENT_DIES, signal.SIGKILL)  # an answer that ends the worker ends with it
+    prctl(PARENT_DIES, signal.SIGKILL)
+
+
+def seconds(more):
+    """Let this process compute for so many seconds more: then a signal, and a second later the end."""
+    most = math.ceil(time.process_time() + more)
+    _limit(resource.RLIMIT_CPU, most, most + 1)
 
 
 def _limit(what, soft, hard):

@@ -8,7 +8,18 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
-from lessonkit.check.core import Probe, call, call_layer, draw, examine, filled, in_float64, misconceptions, raised
+from lessonkit.check.core import (
+    Probe,
+    Raised,
+    call,
+    call_layer,
+    draw,
+    examine,
+    filled,
+    in_float64,
+    misconceptions,
+    raised,
+)
 from lessonkit.check.misconceptions import instead
 
 
@@ -313,19 +324,24 @@ def _initialized(label, *chosen):
         torch.manual_seed(14)
         model = _model(*chosen)
         held = dict(model.named_parameters())
-        before = {name: item.clone() for name, item in model.state_dict().items()}
         answer(model)
         now = dict(model.named_parameters())
-        seen = {
-            name: _described(item, before[name]) if name in before else "new"
-            for name, item in model.state_dict().items()
-        }
+        seen = {name: item.clone() for name, item in model.state_dict().items()}
         same = now.keys() == held.keys() and all(p is held[name] and p.requires_grad for name, p in now.items())
         seen["the parameters"] = "those of the model" if same else "new ones, or without gradients"
         seen["the model"] = "in train(), as before" if model.training else "in eval()"
         return seen | {"the seed of the notebook": "as before" if torch.initial_seed() == 14 else "set anew"}
 
-    return Probe(label, run)
+    def reads(seen):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(14)
+            before = _model(*chosen).state_dict()
+        state = {name: item for name, item in seen.items() if isinstance(item, torch.Tensor)}
+        return seen | {
+            name: _described(item, before[name]) if name in before else "new" for name, item in state.items()
+        }
+
+    return Probe(label, run, reads=reads)
 
 
 def _init(model):
@@ -578,10 +594,13 @@ def _meets(what, layer, sound, why):
         try:
             verdict = test(layer)
         except (RuntimeError, TypeError, ValueError, AttributeError, AssertionError) as error:
-            verdict = raised(error) if sound else False
+            verdict = raised(error)
         return {"the verdict": bool(verdict) if isinstance(verdict, torch.Tensor) else verdict}
 
-    return Probe(f"{what} ({'sound' if sound else 'faulty'})", run, why=why)
+    def reads(seen):
+        return {"the verdict": False} if not sound and isinstance(seen.get("the verdict"), Raised) else seen
+
+    return Probe(f"{what} ({'sound' if sound else 'faulty'})", run, why=why, reads=reads)
 
 
 _SOUND = {

@@ -358,11 +358,13 @@ def _steady(label, change, look):
         q, k = _QUERIES.clone(), _KEYS.clone()
         before = look(layer(q.clone(), k.clone())).detach()
         change(q, k)
-        after = look(layer(q, k)).detach()
-        stay = torch.allclose(after, before, rtol=1e-3, atol=1e-3)
+        return {"before": before, "after": look(layer(q, k)).detach()}
+
+    def reads(seen):
+        stay = torch.allclose(seen["after"], seen["before"], rtol=1e-3, atol=1e-3)
         return {"the logits that should stay": "stay" if stay else "change"}
 
-    return Probe(label, run)
+    return Probe(label, run, reads=reads)
 
 
 def _both(change):
@@ -371,7 +373,11 @@ def _both(change):
 
 def _bound(cls):
     layer = cls(8)
-    logits = torch.stack([layer(_QUERIES, _KEYS), layer(_QUERIES, _QUERIES)]).detach()  # each query as a key, too
+    return {"logits": torch.stack([layer(_QUERIES, _KEYS), layer(_QUERIES, _QUERIES)])}  # each query as a key, too
+
+
+def _read_bound(seen):
+    logits = seen["logits"].detach()
     return {
         "the logits": "finite" if logits.isfinite().all() else "nan or inf among them",
         "a logit beyond sqrt(d) in size": bool(logits.abs().max() > 8**0.5 + 1e-3),
@@ -380,7 +386,11 @@ def _bound(cls):
 
 def _likes_itself(cls):
     layer = cls(8)
-    logits = layer(_QUERIES, _QUERIES).detach()  # (B, H, T, T) each query is among the keys
+    return {"logits": layer(_QUERIES, _QUERIES).detach()}  # (B, H, T, T) each query is among the keys
+
+
+def _read_itself(seen):
+    logits = seen["logits"]
     best, worst = ((found == torch.arange(5)).all() for found in (logits.argmax(-1), logits.argmin(-1)))
     said = "has the largest logit" if best else "has the smallest logit" if worst else "has not the largest logit"
     own = logits.diagonal(dim1=-2, dim2=-1)
@@ -411,7 +421,11 @@ def _same_again(cls):
         for parameter in layer.parameters():
             nn.init.constant_(parameter, value)
         logits.append(layer(_QUERIES, _KEYS).detach())
-    same = torch.allclose(*logits, rtol=1e-4)
+    return {"logits": logits}
+
+
+def _read_again(seen):
+    same = torch.allclose(*seen["logits"], rtol=1e-4)
     return {"the logits, once the parameters are others": "the same" if same else "others"}
 
 
@@ -427,11 +441,11 @@ _LOGIT_PROBES = [
         "head 2 seven times as large, looking at heads 0 and 1", _both(lambda t: t[:, 2].mul_(7)), lambda y: y[:, :2]
     ),
     _steady("another key 4, looking at keys 0 to 3", lambda q, k: k[:, :, 4].mul_(-2).add_(5), lambda y: y[..., :4]),
-    Probe("a new module", _bound),
+    Probe("a new module", _bound, reads=_read_bound),
     _steady("queries and keys 30 times as large", _both(lambda t: t.mul_(30)), lambda y: y),
-    Probe("keys that are the queries", _likes_itself, tolerance=1e-3),
+    Probe("keys that are the queries", _likes_itself, tolerance=1e-3, reads=_read_itself),
     Probe("a new module after one call", _trained),
-    Probe("a module with other parameters", _same_again),
+    Probe("a module with other parameters", _same_again, reads=_read_again),
     Probe("a float64 module", _shape_of_logits(torch.float64)),
     Probe("a bfloat16 module", _shape_of_logits(torch.bfloat16)),
 ]

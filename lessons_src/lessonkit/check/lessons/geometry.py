@@ -1,169 +1,70 @@
-"""Checks of lesson 8: LayerNorm as projection and scaling, RMSNorm, one run from two starts, lost features."""
+"""Checks of lesson 8: two moves of a row, RMSNorm, one run from two starts, tokens that are normalized and differ."""
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
-from lessonkit.check.core import (
-    NotYet,
-    Probe,
-    call,
-    call_layer,
-    draw,
-    examine,
-    filled,
-    in_float64,
-    misconceptions,
-    reject,
-)
+from lessonkit.check.core import NotYet, Probe, call_layer, draw, examine, filled, misconceptions, reject
 from lessonkit.check.misconceptions import announce, instead
+from lessonkit.check.quizzes import as_python, values
 
-
-# --- project_and_scale
-def _project_and_scale(x, eps=1e-5):
-    D = x.shape[-1]
-    ones = torch.ones(D, D, dtype=x.dtype, device=x.device)
-    P = torch.eye(D, dtype=x.dtype, device=x.device) - ones / D
-    p = x @ P
-    squares = (p * p).sum(-1, keepdim=True)
-    length = torch.sqrt(squares + D * eps)
-    radius = D**0.5
-    return radius * p / length
-
-
-def _layer_norm(x, eps=1e-5):
-    return F.layer_norm(x, (x.shape[-1],), eps=eps)
-
-
-_MOVES_PROBES = [
-    call("rows of spread 0.001", 1e-3 * draw(11, 2, 3, 5)),
-    call("rows with offset 3", 3 + 2 * draw(12, 4, 6)),
-    call("one row", draw(13, 7)),
-    call("eps = 0.25", draw(14, 2, 3, 4), 0.25, names=("x", "eps")),
-    call("eps = 0", 0.01 * draw(15, 3, 8), eps=0.0),
-    call("a row of equal numbers", torch.full((2, 4), 3.0, dtype=torch.float64)),  # P is exact in binary for D = 4
-    call("as many rows as features", draw(17, 5, 5)),  # tells P @ x from a lost axis: elsewhere both raise
+# --- two_moves
+_TWO_MOVES = {
+    "projected": (7.0, 1.0, -1.0, -7.0),
+    "length": 10,
+    "x_hat": (1.4, 0.2, -0.2, -1.4),
+    "with_eps": 1,
+    "twin": (17.0, 5.0, 1.0, -11.0),
+}
+_SLIPS = [  # question, what a slip gives, why
+    ("projected", (8.0, 8.0, 8.0, 8.0), "That is what is taken away. What is left when each number loses its mean?"),
+    ("projected", (-7.0, -1.0, 1.0, 7.0), "The mean is taken off the numbers, not the numbers off the mean."),
+    ("length", 100, "That is the squared length. Take the root."),
+    ("length", 5, "That is the standard deviation, the root of the mean of the squares. A length takes their sum."),
+    ("length", 16, "That is the sum of the sizes. Square them first, and take the root of the sum."),
+    ("length", 0, "That is the sum of the row. Square first."),
+    ("x_hat", (0.7, 0.1, -0.1, -0.7), "This row has the length 1. The radius is √4 = 2."),
+    (
+        "x_hat",
+        (3.5, 0.5, -0.5, -3.5),
+        "The radius is above the fraction line and the length below: 2 · projected / 10.",
+    ),
+    ("x_hat", (0.28, 0.04, -0.04, -0.28), "You have divided by the mean square, 25. Divide by its root."),
+    (
+        "x_hat",
+        (1.2124, 0.1732, -0.1732, -1.2124),
+        "This deviation divides the squares by D - 1. LayerNorm divides by D.",
+    ),
+    ("with_eps", 2, "That is the length at eps = 0. What does a larger number below the fraction line do?"),
+    ("with_eps", 1.51, "eps is added to σ², so D · eps = 300 is added to the squared length."),
+    ("with_eps", 4, "It is the other way round: eps stands below the fraction line, so the row gets shorter."),
+    ("with_eps", 0.5, "At eps = 0 the row has the length 2. With eps it is divided by 10, not by 5."),
+    ("twin", (15.0, 9.0, 7.0, 1.0), "That is the row itself: its mean is 8 and its deviation 5."),
+    (
+        "twin",
+        (30.0, 18.0, 14.0, 2.0),
+        "Twice the row has twice the deviation and twice the mean. Which shift makes the mean 3?",
+    ),
+    ("twin", (14.0, 2.0, -2.0, -14.0), "Its deviation is 10, but its mean is 0."),
+    ("twin", (10.0, 4.0, 2.0, -4.0), "Its mean is 3, but its deviation is still 5."),
+    ("twin", (-11.0, 1.0, 5.0, 17.0), "The stretch is by a factor above 0: the largest number stays the largest."),
 ]
-_MOVES_CONTRACT = Contract(
-    {"x": "... D"},
-    options=({}, {"eps": 0.1}),
-    sizes={"D": (7, 2, 17, 300)},
-    values=("ordinary", "small", "outlier"),  # x @ P loses digits far from 0, as the lesson says
-    gradient=1,
-)
-
-_MOVES = misconceptions(
-    _project_and_scale,
-    """
-    # eps is added to the squared length as it is. That length is D times the variance. | D * eps.
-    length = torch.sqrt(squares + eps)
-
-    # eps is added to the length. It belongs under the root. | sqrt(|P x|^2 + D eps).
-    length = torch.sqrt(squares) + eps
-    # or
-    length = torch.sqrt(squares) + D * eps
-
-    # eps is a lower limit of the length here. | Add D * eps under the root.
-    length = torch.sqrt(squares).clamp(min=(D * eps) ** 0.5)
-
-    # F.normalize takes its eps as the smallest length allowed, not under the root with a factor D.
-    return radius * F.normalize(p, dim=-1)
-    # or
-    return radius * F.normalize(p, dim=-1, eps=eps)
-
-    # the squares are not summed: each number is divided by its own size. | .sum(-1, keepdim=True).
-    squares = p * p
-
-    # the sum is squared, and it is 0 after the projection. | Square first, then sum.
-    squares = p.sum(-1, keepdim=True) ** 2
-
-    # one mean of all numbers is subtracted. Each row has its own. | x @ P.
-    p = x - x.mean()
-
-    # the mean is taken over the first axis. Each row has its own, over the last. | x @ P.
-    p = x - x.mean(0)
-
-    # there is no eps. A row of equal numbers is 0/0 then.
-    length = torch.sqrt(squares)
-
-    # the rows end on a sphere of radius 1. | The radius is sqrt(D): multiply the unit arrow by D**0.5.
-    radius = 1
-
-    # the rows end on a sphere of radius D. The root is missing. | The radius is sqrt(D).
-    radius = D
-
-    # that is the radius sqrt(D - 1), the largest single number. | The radius is sqrt(D).
-    radius = (D - 1) ** 0.5
-
-    # the root is missing below the fraction line. | Divide by the length, not by its square.
-    length = squares + D * eps
-
-    # sqrt(D) belongs above the fraction line and the length below: here it is the other way round.
-    return p * length / radius
-
-    # you multiply by the length. | Divide by it. (torch.rsqrt is 1 over the root: multiply by that.)
-    return radius * p * length
-
-    # the rows are not projected: that is RMSNorm. | Multiply by P first.
-    p = x
-
-    # the length of x is used instead of the length of P x.
-    squares = (x * x).sum(-1, keepdim=True)
-
-    # x itself is scaled. The length is that of P x, but P x must be above the fraction line, too.
-    return radius * x / length
-
-    # P is I minus the matrix of all ones. | Each of those ones must be 1/D.
-    P = torch.eye(D, dtype=x.dtype, device=x.device) - ones
-
-    # that is I - I/D: only the diagonal is changed. 11^T is the matrix of all ones.
-    P = torch.eye(D, dtype=x.dtype, device=x.device) * (1 - 1 / D)
-
-    # the sign of the second term: P = I - 11^T / D, minus.
-    P = torch.eye(D, dtype=x.dtype, device=x.device) + ones / D
-
-    # that is the projection onto 1, what is to be removed. | P = I - 11^T / D.
-    P = ones / D
-
-    # P is on the wrong side. The rows lie along the last axis of x. | x @ P (P is symmetric).
-    p = P @ x
-
-    # the squared length is divided by D, so that it is the variance: eps and the radius must have no D then.
-    squares = (p * p).mean(-1, keepdim=True)
-
-    # one length for all rows together. Each row has its own. | .sum(-1, keepdim=True).
-    squares = (p * p).sum()
-
-    # the rows are only projected. | Scale them to the radius sqrt(D).
-    return p
-
-    # the reduced axis is gone, so that the lengths cannot line up with the rows. | keepdim=True.
-    squares = (p * p).sum(-1)
-
-    # the number 1e-5 is written into the formula. | Use the argument eps.
-    length = torch.sqrt(squares + D * 1e-5)
-
-    # P is made in float32, and float64 rows need it in float64. | Give torch.eye the dtype and device of x.
-    P = torch.eye(D) - 1 / D
-    # or
-    P = (torch.eye(D) - 1 / D).to(x)
-
-    # the squared length was divided by D - 1. The projection has D - 1 dimensions, but the radius is sqrt(D).
-    return p / torch.sqrt(x.var(-1, keepdim=True) + eps)
-
-    # the values are right, but the length is cut off from the gradient.
-    squares = (p * p).sum(-1, keepdim=True).detach()
-    """,
-)
 
 
-def project_and_scale(answer):
-    """Check a function x (..., D), eps=1e-5 -> sqrt(D) P x / sqrt(|P x|^2 + D eps) (lesson 8)."""
-    tried = "small spread, offsets, an outlier, values of eps, equal numbers, gradients"
-    own = ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
-    how = {"by_hand": own, "devices": True, "contract": _MOVES_CONTRACT}
-    examine(answer, "project_and_scale", _MOVES_PROBES, in_float64(_project_and_scale), _MOVES, tried, **how)
+def two_moves(answer):
+    """Check dict(projected, length, x_hat, with_eps, twin), the two moves of the row (15, 9, 7, 1) (lesson 8)."""
+    if isinstance(answer, dict):
+        answer = {key: _rounded(value) for key, value in answer.items()}
+    values(answer, "two_moves", _TWO_MOVES, _SLIPS, tolerance=0.01)
+
+
+def _rounded(value):
+    """A row as floats of four decimals, so that 1.4 in float32 is 1.4; what is no row as it is."""
+    row = as_python(value)
+    if isinstance(row, (list, tuple)) and all(isinstance(item, (int, float)) for item in row):
+        return [round(float(item), 4) for item in row]
+    return value
 
 
 # --- rms_norm_module
@@ -262,13 +163,10 @@ _FORMULA = misconceptions(
     _RMSNorm,
     """
     # the mean is subtracted: that is LayerNorm. RMSNorm only scales.
-    wide = wide - wide.mean(self.axes(x), keepdim=True) if (wide := x.to(torch.promote_types(x.dtype, torch.float32))) is not None else x
+    wide = x.to(torch.promote_types(x.dtype, torch.float32)) - x.mean(self.axes(x), keepdim=True)
 
     # the variance is under the root. RMSNorm takes the mean of the squares, and subtracts nothing.
     square = wide.var(axes, correction=0, keepdim=True)
-
-    # the deviation is divided by. RMSNorm takes the root of the mean of the squares.
-    square = wide.var(axes, keepdim=True)
 
     # eps is added to the root mean square. | Add it to the mean square, under the root.
     rms = torch.sqrt(square) + eps
@@ -284,12 +182,6 @@ _FORMULA = misconceptions(
 
     # you multiply by the root of (mean square + eps). | Divide by it.
     x_hat = wide * rms
-
-    # float32 and half types are computed in float64 here, and eps=None takes the machine epsilon of that. | Widen to torch.promote_types(x.dtype, torch.float32).
-    wide = x.double()
-
-    # the mean of the absolute values is another measure. | Square, take the mean, add eps, take the root.
-    square = wide.abs().mean(axes, keepdim=True) ** 2
 
     # eps is a lower limit here. | Add it to the mean square.
     rms = torch.sqrt(square.clamp(min=eps))
@@ -311,9 +203,6 @@ _FORMULA = misconceptions(
     # only the last axis is reduced. normalized_shape may name more. | Use axes.
     square = (wide * wide).mean(-1, keepdim=True)
 
-    # the first axis is reduced, across the samples. | Reduce axes, those that normalized_shape names.
-    square = (wide * wide).mean(0, keepdim=True)
-
     # all axes are reduced at once. | mean() needs axes and keepdim=True.
     square = (wide * wide).mean()
 
@@ -322,9 +211,6 @@ _FORMULA = misconceptions(
 
     # the gain is not used. | Multiply by self.weight where there is one.
     y = x_hat
-
-    # the gain is used as 1 + weight. PyTorch multiplies by weight itself.
-    y = x_hat if self.weight is None else x_hat * (1 + self.weight)
 
     # self.weight is None without elementwise_affine. | Multiply only if there is a gain.
     y = x_hat * self.weight
@@ -354,9 +240,6 @@ _FORMULA = misconceptions(
 
     # eps is taken from the type of x. Half types are computed in float32, and eps is that of float32. | torch.finfo(wide.dtype).eps.
     eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
-
-    # eps=... is ignored: the machine epsilon is for eps=None only.
-    eps = torch.finfo(wide.dtype).eps
 
     # half types are not widened: squares over 65,504 overflow in float16. | Compute in torch.promote_types(x.dtype, torch.float32).
     wide = x
@@ -397,91 +280,34 @@ class _RMS(_Reference):
 
 
 # --- same_run
-def _same_run(rule, c, lr, decay):
-    powers = {"SGD": (2, 2), "Adam": (1, 2), "AdamW": (1, 1)}
-    of_c, under = powers[rule]
-    new_lr = c**of_c * lr
-    new_decay = decay / c**under
-    return new_lr, new_decay
-
-
-def _settings(rule):
-    """Return the probes of one rule: factors above and below 1, with decay and without."""
-    values = [(10.0, 0.5, 0.02), (0.25, 0.1, 0.3), (3.0, 0.01, 0.0)]
-    how = dict(names=("rule", "c", "lr", "decay"), returns=("the learning rate", "the decay"), gradient=False)
-    return [call(f"{rule}, from {c:g} W", rule, c, lr, decay, **how) for c, lr, decay in values]
-
-
-_TWICE = (
-    "From cW the gradient is divided by c, and the step has to be c times as long. | That takes c twice: c**2 * lr."
-)
-_ONCE = "Here u does not shrink when the gradients do, and the step from cW has to be c times as long. | c * lr."
-_ADDED = "The decay is added to a gradient that is divided by c, and W is multiplied by c. | decay / c**2."
-_SHARE = "AdamW takes lr * decay * W away, whatever the gradient: that share of W stays the same if lr * decay does. | decay / c."
-_SETTINGS = misconceptions(
-    _same_run,
-    f"""
-    # those are the settings of the run from W, for every rule. {_TWICE}
-    powers = dict.fromkeys(("SGD", "Adam", "AdamW"), (0, 0))
-
-    # that is the wrong direction: a longer W needs a longer step, so the learning rate grows with c.
-    powers = dict.fromkeys(("SGD", "Adam", "AdamW"), (-1, 0))
-    # or
-    powers = dict.fromkeys(("SGD", "Adam", "AdamW"), (-2, 2))
-
-    # SGD's learning rate takes c less often than it should. {_TWICE}
-    powers = powers | {{"SGD": (1, 2)}} if (powers := {{"Adam": (1, 2), "AdamW": (1, 1)}}) else None
-    # or
-    powers = {{"SGD": (1, 1), "Adam": (1, 2), "AdamW": (1, 1)}}
-    # or
-    powers = {{"SGD": (1, 0), "Adam": (1, 2), "AdamW": (1, 1)}}
-
-    # SGD's learning rate is right and the decay is unchanged. {_ADDED}
-    powers = {{"SGD": (2, 0), "Adam": (1, 2), "AdamW": (1, 1)}}
-
-    # SGD's learning rate is right, and the decay is divided by c less often than it should be. {_ADDED}
-    powers = {{"SGD": (2, 1), "Adam": (1, 2), "AdamW": (1, 1)}}
-
-    # the decay grows with c. It has to shrink. {_ADDED}
-    powers = {{"SGD": (2, -2), "Adam": (1, -2), "AdamW": (1, -1)}}
-
-    # Adam gets SGD's settings. {_ONCE}
-    powers = {{"SGD": (2, 2), "Adam": (2, 2), "AdamW": (1, 1)}}
-    # or
-    powers = dict.fromkeys(("SGD", "Adam", "AdamW"), (2, 2))
-
-    # Adam gets AdamW's settings. Adam has the decay inside u, with a gradient that is divided by c, and W is multiplied by c. | decay / c**2.
-    powers = {{"SGD": (2, 2), "Adam": (1, 1), "AdamW": (1, 1)}}
-
-    # Adam's learning rate is right and the decay is unchanged. {_ADDED}
-    powers = {{"SGD": (2, 2), "Adam": (1, 0), "AdamW": (1, 1)}}
-
-    # AdamW gets Adam's settings. {_SHARE}
-    powers = {{"SGD": (2, 2), "Adam": (1, 2), "AdamW": (1, 2)}}
-
-    # AdamW gets SGD's settings. {_ONCE}
-    powers = {{"SGD": (2, 2), "Adam": (1, 2), "AdamW": (2, 2)}}
-
-    # AdamW's learning rate is right and the decay is unchanged. {_SHARE}
-    powers = {{"SGD": (2, 2), "Adam": (1, 2), "AdamW": (1, 0)}}
-
-    # the two numbers are in the other order. | Return lr first, then decay.
-    return new_decay, new_lr
-
-    # lr * decay is returned as the decay. | In SGD that product stays what it is: decay / c**2.
-    new_decay = lr * decay
-
-    # in Python ^ is no power. | Write c**2.
-    new_lr = c ^ (2 * lr)
-    """,
-)
+_SAME_RUN = {"sgd_rate": 50, "sgd_decay": 0.0002, "adamw_rate": 0.2, "adamw_decay": 0.05}
+_BOTH = "From 10 W the gradient is a tenth, and the step has to be 10 times as long. What makes up for both?"
+_GROWS = "That is the wrong direction: a longer W needs a longer step."
+_SHARE = "A step takes the share rate * decay off W. Which decay leaves that share as it is, with the new rate?"
+_DIRECTION = "The decay of the longer W has to shrink: its rate has grown, and rate * decay is to stay."
+_SETTINGS = [  # question, what a slip gives, why
+    ("sgd_rate", 0.5, _BOTH),
+    ("sgd_rate", 5, "That makes up for one factor of 10. " + _BOTH),
+    ("sgd_rate", 0.05, _GROWS),
+    ("sgd_rate", 0.005, _GROWS),
+    ("sgd_decay", 0.02, _SHARE),
+    ("sgd_decay", 0.002, "That makes up for one factor of 10. " + _SHARE),
+    ("sgd_decay", 0.2, _DIRECTION),
+    ("sgd_decay", 2, _DIRECTION),
+    ("sgd_decay", 0.01, "That is rate * decay of the run from W. The decay is asked."),
+    ("adamw_rate", 0.02, "The step has to end at 10 times the place, so u is to move W ten times as far."),
+    ("adamw_rate", 2, "That is SGD's factor. Here u does not shrink when the gradients do."),
+    ("adamw_rate", 0.002, _GROWS),
+    ("adamw_decay", 0.5, _SHARE),
+    ("adamw_decay", 0.005, "That is SGD's factor. " + _SHARE),
+    ("adamw_decay", 5, _DIRECTION),
+    ("adamw_decay", 0.01, "That is rate * decay of the run from W. The decay is asked."),
+]
 
 
 def same_run(answer):
-    """Check a function (rule, c, lr, decay) -> (lr, decay) that makes the run from c W that from W (lesson 8)."""
-    stages = [(_settings(rule), rule) for rule in ("SGD", "Adam", "AdamW")]
-    right = "same_run finds the settings of {count} runs (three rules, c = 10, 0.25 and 3, with decay and without)"
-    examine(answer, "same_run", stages, _same_run, _SETTINGS, right=right)
+    """Check dict(sgd_rate, sgd_decay, adamw_rate, adamw_decay) that make the run from 10 W that from W (lesson 8)."""
+    values(answer, "same_run", _SAME_RUN, _SETTINGS, tolerance=1e-6)
 
 
 # --- clinic
@@ -503,7 +329,10 @@ def _counted(feature, values, label, share=1e-3):
     x[:, feature] = values
 
     def run(answer):
-        tokens = answer(x.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())
+        return {"the tokens": answer(x.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())}
+
+    def reads(seen):
+        tokens = seen["the tokens"]
         if not tokens.isfinite().all():
             return {"the tokens": "nan or inf among them"}
         return {
@@ -512,7 +341,7 @@ def _counted(feature, values, label, share=1e-3):
         }
 
     shape = f"(x of shape ({len(values)}, 3), E = 5)"
-    return Probe(f"{len(values)} different values of feature {feature}, {label} {shape}", run)
+    return Probe(f"{len(values)} different values of feature {feature}, {label} {shape}", run, reads=reads)
 
 
 def _shaped(answer):
@@ -521,8 +350,26 @@ def _shaped(answer):
     return {"the shape and dtype of the tokens": said}
 
 
+def _normalized(answer):
+    return {"tokens": answer(_SAMPLES.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())}
+
+
+def _read_normalized(seen):
+    tokens = seen["tokens"]
+    centered = tokens.mean(-1).abs().max() < 1e-6
+    scaled = (tokens.square().mean(-1) - 1).abs().max() < 1e-2  # what eps = 1e-5 takes away is less
+    return {
+        "the mean of each token": "0" if centered else "not 0",
+        "the mean square of each token": "1, up to eps" if scaled else "not 1",
+    }
+
+
 def _alone(answer):
-    together, alone = (answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS) for x in (_SAMPLES, _SAMPLES[:1]))
+    return {"tokens": [answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS) for x in (_SAMPLES, _SAMPLES[:1])]}
+
+
+def _read_alone(seen):
+    together, alone = seen["tokens"]
     said = "equal" if (together[:1] - alone).abs().max() < 1e-9 else "not equal"
     return {"the shape alone": tuple(alone.shape), "a sample's tokens alone and among three others": said}
 
@@ -530,7 +377,11 @@ def _alone(answer):
 def _own(answer):
     other = _SAMPLES.clone()
     other[:, 1] += 1
-    a, b = (answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS)[:, [0, 2]] for x in (_SAMPLES, other))
+    return {"tokens": [answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS)[:, [0, 2]] for x in (_SAMPLES, other)]}
+
+
+def _read_own(seen):
+    a, b = seen["tokens"]
     return {"the tokens of features 0 and 2": "stay" if (a - b).abs().max() < 1e-9 else "change"}
 
 
@@ -540,6 +391,11 @@ def _reached(answer):
     found = [None] * 3
     if tokens.requires_grad:
         found = torch.autograd.grad((tokens * draw(54, *tokens.shape)).sum(), leaves, allow_unused=True)
+    return {"gradients": list(found)}
+
+
+def _read_reached(seen):
+    found = seen["gradients"]
     # in weight and bias all K rows: each feature has its own
     reached = [f is not None and bool(f.abs().amax(-1).min() > 1e-9) for f in found]
     names = [name for name, yes in zip(("x", "weight", "bias"), reached, strict=True) if yes]
@@ -554,29 +410,31 @@ def _at_zero(answer):
 
 _TOKEN_PROBES = [
     Probe("x of shape (4, 3), weight and bias of shape (3, 5)", _shaped),
-    Probe("one sample alone, and the same among three others", _alone),
-    Probe("another value of feature 1", _own),
+    Probe("one sample alone, and the same among three others", _alone, reads=_read_alone),
+    Probe("another value of feature 1", _own, reads=_read_own),
     *[_counted(feature, _GRID, "from -3 to 3") for feature in (0, 1, 2)],
     _counted(1, _GRID / 150, "from -0.02 to 0.02"),
     _counted(2, _FAR_OUT, "from 3.5 to 5 on both sides", 1e-6),  # tanh keeps them 3e-5 apart
-    Probe("four random samples", _reached),
+    Probe("four samples of three features", _normalized, reads=_read_normalized),
+    Probe("four random samples", _reached, reads=_read_reached),
     Probe("float32 features that are all 0", _at_zero),
 ]
 
 
 def _tokens(x, weight, bias):
     column = x.unsqueeze(-1)
-    return column * weight + bias
+    row = column * weight + bias
+    return F.layer_norm(row, weight.shape[-1:])
 
 
 _SHAPE = "x has no axis for the E numbers yet: x.unsqueeze(-1) is (B, K, 1), and times (K, E) it becomes (B, K, E)."
 _NOTHING = "Nothing of the feature is left. One number minus its own mean is 0, whatever eps is, and what is added to all numbers of a row alike goes with the mean."
-_SIGN = "Only the sign of the feature is left: RMSNorm of one number and LayerNorm of two are signs, and LN(a w) = LN(w) for a > 0. Add the bias before you normalize, or do not normalize."
+_SIGN = "Only the sign of the feature is left: RMSNorm of one number and LayerNorm of two are signs, and LN(a w) = LN(w) for a > 0. | Add the bias before you normalize."
 _LOST = "Half of the values share a token with another one. Is the sign lost, so that x and -x give the same?"
 _FLAT = "Some values share a token. Is there a function that is flat there, like relu, clamp or round?"
 _MIXED = "The token of a feature depends on other features: something is reduced over axis K. Treat each by itself."
 _BATCH = "The tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance."
-_UNUSED = "or one of its K rows, is not used. It is learned, and each feature has its own row."
+_BARE = "The tokens are not normalized. | Normalize last, over the E numbers of each token, without a gain after it."
 
 _CAUSES = {  # words of a refusal: the cause. What was observed says enough, whatever the code is.
     "must match the size": _SHAPE,
@@ -588,9 +446,8 @@ _CAUSES = {  # words of a refusal: the cause. What was observed says enough, wha
     "features 0 and 2: yours": _MIXED,
     "among three others: yours": _BATCH,
     "Expected more than 1 value": _BATCH,
-    "reaches: yours is 'x, bias'": f"The weight, {_UNUSED}",
-    "reaches: yours is 'x, weight'": f"The bias, {_UNUSED}",
-    "reaches: yours is 'x'": f"The weight, {_UNUSED}",
+    "the mean of each token: yours": _BARE,
+    "the mean square of each token: yours": _BARE,
     "reaches: yours is 'weight, bias'": "x is cut off from the gradient. Take detach() out.",
     "torch.float32', expected": "The tokens are float32 whatever x is. Leave out .float(): they have x's dtype.",
     "the shape alone": "squeeze() also takes away a batch of one. Leave the shape (B, K, E).",
@@ -606,14 +463,12 @@ _TOKENS = misconceptions(
     # {_NOTHING}
     column = F.layer_norm(x.unsqueeze(-1), (1,))
     # or
-    column = F.layer_norm(x.unsqueeze(-1), (1,), eps=1.0)
-    # or
-    return F.layer_norm(column + bias, bias.shape[-1:]) * weight + bias
+    row = column + bias
 
     # {_SIGN}
     column = F.rms_norm(x.unsqueeze(-1), (1,))
     # or
-    return F.layer_norm(column * weight, weight.shape[-1:]) + bias
+    row = column * weight
 
     # {_LOST}
     column = x.unsqueeze(-1).abs()
@@ -632,38 +487,35 @@ _TOKENS = misconceptions(
     # {_MIXED}
     column = F.layer_norm(x, x.shape[-1:]).unsqueeze(-1)
     # or
-    column = x.softmax(-1).unsqueeze(-1)
+    return F.layer_norm(row, row.shape[1:])
 
     # {_BATCH}
     column = ((x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + 1e-5)).unsqueeze(-1)
-    # or
-    column = F.batch_norm(x, None, None, training=True).unsqueeze(-1)
 
-    # {_CAUSES["reaches: yours is 'x, bias'"]}
-    return column + bias
+    # {_BARE}
+    return row
     # or
-    return column * weight[0] + bias
-
-    # {_CAUSES["reaches: yours is 'x, weight'"]}
-    return column * weight
+    return F.layer_norm(row, weight.shape[-1:]) * weight
+    # or
+    return F.normalize(row, dim=-1)
 
     # {_CAUSES["torch.float32', expected"]}
-    return (column * weight + bias).float()
+    return F.layer_norm(row, weight.shape[-1:]).float()
 
     # {_CAUSES["reaches: yours is 'weight, bias'"]}
     column = x.detach().unsqueeze(-1)
 
     # {_CAUSES["the shape alone"]}
-    return (column * weight + bias).squeeze()
+    return F.layer_norm(row, weight.shape[-1:]).squeeze()
     """,
 )
 
 
 def mended_tokens(answer):
-    """Check a function x (B, K), weight, bias (K, E) -> tokens (B, K, E) that keep every value apart (lesson 8)."""
+    """Check a function x (B, K), weight, bias (K, E) -> normalized tokens (B, K, E), one for each value (lesson 8)."""
     announce(_TOKENS)
     try:
-        tried = "24 values of each feature, samples alone, other features, gradients"
+        tried = "24 values of each feature, samples alone, other features, mean and mean square, gradients"
         examine(answer, "mended_tokens", _TOKEN_PROBES, _tokens, tried=tried)
     except NotYet as wrong:
         said, _, cause = str(wrong).removeprefix("Not yet. ").partition("\n")

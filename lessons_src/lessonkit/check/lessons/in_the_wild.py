@@ -22,6 +22,7 @@ from lessonkit.check.core import (
     in_float64,
     misconceptions,
     observe,
+    outside,
     raised,
 )
 from lessonkit.check.wording import kind_of
@@ -216,8 +217,10 @@ def _layer(axes, shape, seed, of_gain=None):
 
 
 def _asked(axes, bias, shape, seed, of_gain=None, *, parts):
+    layer = outside(_layer(axes, bias, seed, of_gain))
+
     def run(answer):
-        pair = answer(_layer(axes, bias, seed, of_gain), shape)
+        pair = answer(layer, shape)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             return {"the axes": pair if pair is None else "not in a pair (axes, bias_shape)"}
         seen = {name: _whole(item) for name, item in zip(("the axes", "the shape of the bias"), pair, strict=True)}
@@ -483,6 +486,8 @@ _one = lambda x: x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True) **
 
 
 def _verdict(layer):
+    outside(layer)
+
     def run(answer):
         verdict = answer(layer)
         single = isinstance(verdict, (torch.Tensor, np.bool_)) and verdict.ndim == 0

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numba import float32
-from numba.extending import typeof_impl
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract
@@ -69,6 +68,8 @@ class _Row(_ByNumber):
 class _Float32(np.lib.mixins.NDArrayOperatorsMixin):
     """A float32 number that becomes float64 next to a Python number, as in compiled code; NumPy would keep float32."""
 
+    _numba_type_ = float32  # compiled helpers take it, as standardize does
+
     def __init__(self, value):
         self.value = np.float32(value)
 
@@ -79,9 +80,6 @@ class _Float32(np.lib.mixins.NDArrayOperatorsMixin):
         same = (_Float32, np.float32)
         result = ufunc(*(np.float32(item) if isinstance(item, same) else np.float64(item) for item in numbers))
         return _Float32(result) if isinstance(result, np.float32) else result
-
-
-typeof_impl.register(_Float32)(lambda number, context: float32)  # compiled helpers take it, as standardize does
 
 
 class _Watched(_ByNumber):

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, misconceptions, raised, values
+from lessonkit.check.core import Probe, Raised, call, draw, examine, misconceptions, outside, raised, values
 
 
 def _solution(x):
@@ -190,7 +190,7 @@ def _but_one(y):
 
 _RIGHT_LAYERS = {
     "F.layer_norm over the last axis": lambda x: F.layer_norm(x, x.shape[-1:]),
-    "a right layer without epsilon": _standardized,
+    "a right layer without epsilon": lambda x: _standardized(x),
     "a right layer that is 9e-5 off": lambda x: F.layer_norm(x, x.shape[-1:]) + 9e-5,
 }
 _WRONG_LAYERS = {
@@ -214,15 +214,15 @@ _WRONG_LAYERS = {
 }
 
 
-def _verdict_on(layer, right):
-    """Return a Probe's run: what an answer says of a layer. Of a wrong one an error says the same as False."""
+def _verdict_on(label, layer, right):
+    """Return a Probe: what an answer says of a layer. Of a wrong one an error says the same as False."""
+    outside(layer)
 
     def run(answer):
         try:
             said = answer(layer)
         except Exception as error:
-            seen = raised(error)  # lets YourTurn through
-            return {"the verdict": seen if right else False}
+            return {"the verdict": raised(error)}  # lets YourTurn through
         kind = str(getattr(said, "dtype", type(said).__name__)).removeprefix("torch.")  # a tensor, array or number
         if kind.startswith("float"):
             return {"the verdict": "a number"}
@@ -230,11 +230,14 @@ def _verdict_on(layer, right):
             return {"the verdict": "one for each number"}
         return {"the verdict": bool(said) if kind == "bool" else said}
 
-    return run
+    def reads(seen):
+        return {"the verdict": False} if not right and isinstance(seen.get("the verdict"), Raised) else seen
+
+    return Probe(label, run, reads=reads)
 
 
-_TESTED = [Probe(label, _verdict_on(layer, True)) for label, layer in _RIGHT_LAYERS.items()]
-_TESTED += [Probe(label, _verdict_on(layer, False)) for label, layer in _WRONG_LAYERS.items()]
+_TESTED = [_verdict_on(label, layer, True) for label, layer in _RIGHT_LAYERS.items()]
+_TESTED += [_verdict_on(label, layer, False) for label, layer in _WRONG_LAYERS.items()]
 
 
 def _is_layer_norm(layer):

@@ -1,0 +1,232 @@
+"""The judge: compares what was observed of an answer with what is right. It runs in the lessons' Python, and no answer.
+
+    python -m teaching.grading.judge        stdin: a socket to the grader
+
+For each answer it gets a socket to a jail, in which an observer waits (inside/). The checks are the lessons' own; an
+answer in a jail stands before them as an Observed, which sends each probe into the jail and gets plain data back.
+"""
+
+import ast
+import contextlib
+import functools
+import importlib
+import io
+import json
+import os
+import socket
+import time
+import types
+from pathlib import Path
+
+import torch
+
+from lessonkit import check, course
+from lessonkit.check.guard import WORLD
+from lessonkit.check.probing import Observed, Probe, quiet
+from lessonkit.check.verdicts import NotYet, YourTurn, collecting
+from teaching.grading.inside import limits
+from teaching.grading.inside.channel import Channel, Ended
+from teaching.grading.inside.plain import Malformed, decode
+from teaching.grading.inside.values import Far, code_by_value
+
+HERE = Path(__file__).parent
+MOST, MOST_IN_ALL = 64 << 20, 1 << 30  # bytes that come out of a jail: in a message, and for an answer
+LONGEST = 4000  # characters of a message
+ERRORS = {TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError, ZeroDivisionError}
+LABEL = "this input"  # a probe's own label may tell what is right
+cloudpickle = code_by_value()
+
+
+class Leak(Exception):
+    """A probe would carry the exercise's own answer into the jail."""
+
+
+class Writer(cloudpickle.Pickler):
+    """Writes a request for a jail: functions of the checks by value, of a probe only what is done to an answer.
+
+    hidden: the functions and classes that must not go there. outside: a list, to which functions that stay outside are
+        added; the jail calls them by their number in it.
+    """
+
+    def __init__(self, file, hidden=(), outside=()):
+        super().__init__(file)
+        self.outside = outside
+        self.hidden = {id(item) for item in hidden if not getattr(item, "__module__", "").startswith("torch")}
+
+    def reducer_override(self, item):
+        if isinstance(item, Probe):
+            return Probe, (LABEL, item.run, {}, 0.0, True, "", item.seconds, item.elsewhere)
+        if type(item) is functools._lru_cache_wrapper:
+            return functools.cache, (item.__wrapped__,)
+        made = isinstance(item, types.CodeType) and not item.co_filename.startswith("/")
+        if made:  # what is made of text is called as that text, which may say what is wrong with it
+            return super().reducer_override(item.replace(co_filename="<check>"))
+        if isinstance(item, (types.FunctionType, type)) and id(item) in self.hidden:
+            raise Leak(item.__qualname__)
+        if isinstance(item, types.FunctionType) and getattr(item, "stays_outside", False):
+            self.outside.append(item)
+            return Far.function, (len(self.outside) - 1, item.__name__)
+        return super().reducer_override(item)
+
+
+class Jailed:
+    """The answers of one exercise in a jail."""
+
+    def __init__(self, channel):
+        self.channel = channel
+        self.counts = {"printed": 0, "computed": 0.0}  # prints and processor seconds, as the observer says
+        self.outside = []  # functions that the answer may call, see Writer
+
+    def ask(self, request, hidden=()):
+        """Return the observer's reply; Ended if there is none, Malformed if it is none."""
+        while True:
+            file = io.BytesIO()
+            Writer(file, hidden, self.outside).dump(request)
+            self.channel.send(file.getvalue())
+            reply = decode(self.channel.receive(MOST))
+            if type(reply) is not dict:
+                raise Malformed("no reply")
+            if "call" not in reply:
+                break
+            request = self._called(reply)
+        for what in self.counts:
+            count = reply.pop(what, 0)
+            self.counts[what] = count if type(count) in (int, float) else 0
+        return reply
+
+    def _called(self, reply):
+        """Return (result, error) of a function that stayed outside; its gradients, if one arrives at the result."""
+        try:
+            function, args = self.outside[reply["call"]], reply["arguments"]
+            with quiet():
+                result = function(*args, **reply["keywords"])
+                if "gradient" in reply:
+                    result = _gradients(result, args, reply["gradient"])
+            return (result.detach() if isinstance(result, torch.Tensor) else result), None
+        except Exception as error:
+            return None, (type(error) if type(error) in ERRORS else RuntimeError)(str(error))
+
+    def answer(self, at, about):
+        """Return what a check gets for the answer number at: its value, or an Observed."""
+        if about["kind"] == "value":
+            return about["value"]
+        kind, words, name = ("class" if about["kind"] == "class" else "function"), about["words"], about["name"]
+        bases = [str(base) for base in about["bases"]]
+        seen = lambda probe: self.seen(at, probe, answer.hidden)  # noqa: E731
+        answer = type(kind, (Observed,), {})(seen, kind, str(words), str(name)[:80], bases)
+        return answer
+
+    def seen(self, at, probe, hidden):
+        """Return what a probe has seen: {what: value}. hidden: see Writer."""
+        reply = self.ask({"do": "observe", "answer": at, "probe": probe}, hidden)
+        if "rejected" in reply:
+            raise NotYet(str(reply["rejected"]).replace(LABEL, probe.label, 1)[:LONGEST])
+        if "waits" in reply:
+            raise YourTurn(str(reply["waits"])[:LONGEST])
+        seen = reply.get("seen")
+        if type(seen) is not dict or any(type(what) is not str for what in seen):
+            raise Malformed("no observation")
+        return seen
+
+
+def _gradients(result, args, arriving):
+    """Return the gradients of a result in its arguments, None for what has none."""
+    leaves = [item for item in args if isinstance(item, torch.Tensor) and item.requires_grad]
+    found = iter(torch.autograd.grad(result, leaves, arriving, allow_unused=True))
+    return [next(found) if any(item is leaf for leaf in leaves) else None for item in args]
+
+
+def grade(request, channel):
+    """Return the verdict on the answers of one exercise: {"verdict", "said", "passed", ...}."""
+    channel.deadline = time.monotonic() + request["wait"]
+    by_value(request["lesson"])
+    jailed = Jailed(channel)
+    try:
+        decode(channel.receive(MOST))  # it is ready
+    except (Ended, Malformed):
+        return {"verdict": "failed", "said": ""}
+    channel.deadline = time.monotonic() + request["patience"]
+    asked = {key: request[key] for key in ("number", "context", "cells", "seconds")}
+    asked["expressions"] = [expression for _, expression in request["checks"]]
+    reply = {"verdict": "right", "said": "", "texts": [], "passed": 0, "changes": [], "theirs": [], "printed": 0}
+    try:
+        report = jailed.ask({"do": "run"} | asked)
+        if report.get("verdict") != "ran":
+            verdict = "waits" if report.get("verdict") == "waits" else "raised"
+            said = report.get("said") or ("the answer's process does not say why" if verdict == "raised" else "")
+            return reply | {"verdict": verdict, "said": str(said)[:LONGEST]}
+        reply["changes"] = [change for change in WORLD if change in report["changes"]]
+        answers = [jailed.answer(at, about) for at, about in enumerate(report["answers"])]
+        if len(answers) != len(request["checks"]):
+            raise Malformed("not as many answers as were asked for")
+        for (name, _), answer in zip(request["checks"], answers, strict=True):
+            reply |= judged(name, answer, reply, request["cells"])
+    except Leak as error:
+        return reply | {"verdict": "failed", "said": f"{error} would be in sight of the answer"}
+    except Ended as error:
+        return reply | {"verdict": "gone", "passed": 0, "said": str(error)}
+    except Exception as error:  # Malformed, or something else than was asked for
+        said = f"what came out of the process of the answer cannot be read ({str(error)[:200]})"
+        return reply | {"verdict": "stopped", "passed": 0, "said": said}
+    said = "\n\n".join(filter(None, reply.pop("texts")))[:LONGEST]
+    return reply | {"said": said} | jailed.counts
+
+
+def judged(name, answer, reply, cells):
+    """Return what becomes of a reply when one more check has been asked."""
+    verdict, text, passed = reply["verdict"], "", 0
+    try:
+        with collecting() as said:
+            check.plain(name)(answer)
+        text, passed = "\n".join(said), 1
+    except NotYet as error:
+        verdict, text = "not yet", str(error)
+    except YourTurn:
+        verdict = "waits" if verdict == "right" else verdict
+    except (Ended, Malformed, Leak):
+        raise
+    except Exception as error:
+        verdict, text = "not yet", f"What came out could not be compared: {type(error).__name__}: {error}"
+    theirs = named(cells, getattr(answer, "by_hand", ())) if passed else []
+    texts = [*reply["texts"], text]
+    return {"verdict": verdict, "texts": texts, "passed": reply["passed"] + passed, "theirs": reply["theirs"] + theirs}
+
+
+def named(cells, by_hand):
+    """Return the functions of PyTorch's that cells name and that the exercise is there to build: ["F.softmax"]."""
+    plain = {name.replace("_", "").lower() for name in by_hand}
+    found = []
+    for text in cells:
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            for node in ast.walk(ast.parse(text)):
+                name = node.attr if isinstance(node, ast.Attribute) else ""
+                if name.replace("_", "").lower().removeprefix("native") in plain:
+                    of = getattr(node.value, "id", "") or getattr(node.value, "attr", "…")
+                    found += [f"{of}.{name}"] * (of not in ("self", "cls"))
+    return list(dict.fromkeys(found))
+
+
+def by_value(lesson):
+    """Let the functions of a lesson's checks, and of what it and later ones export, go into jails by value."""
+    later = [other for stem, other in course.lessons().items() if stem >= lesson]
+    names = [f"lessonkit.check.lessons.{later[0].module}", *(f"fromscratch.{other.module}" for other in later)]
+    for name in names:
+        with contextlib.suppress(ModuleNotFoundError):  # not every lesson exports something
+            cloudpickle.register_pickle_by_value(importlib.import_module(name))
+
+
+def main():
+    grader = socket.socket(fileno=os.dup(0))
+    channel = Channel(grader)
+    begin = json.loads(channel.receive())
+    limits.apply(begin["bounds"])
+    while True:
+        request = json.loads(channel.receive())
+        _, (descriptor, *_), _, _ = socket.recv_fds(grader, 1, 1)
+        with socket.socket(fileno=descriptor) as jail:
+            reply = grade(request, Channel(jail, MOST_IN_ALL))
+        channel.send(json.dumps(reply).encode())
+
+
+if __name__ == "__main__":
+    main()

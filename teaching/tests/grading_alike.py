@@ -1,0 +1,88 @@
+"""Whether an answer is told the same when it is observed in another process: the answers of the tests, all of a lesson.
+
+    python -m teaching.tests.grading_alike 06       (in the lessons' Python)
+
+prints how many answers were tried, and each that is told something else.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+
+from lessonkit import check, course
+from lessonkit.check.probing import quiet
+from lessonkit.check.verdicts import NotYet, collecting
+from teaching.grading import judge
+from teaching.grading.inside.channel import Channel
+from teaching.grading.inside.plain import decode
+from teaching.grading.judge import HERE, Jailed, by_value, cloudpickle
+from tests.helpers import all_answers
+
+BOUNDS = {"memory": 8 << 30, "file": 10 << 20, "processes": 4000, "user": None, "group": None}
+
+
+def observer(stem):
+    """Return a Jailed whose observer runs here without a jail."""
+    ours, theirs = socket.socketpair()
+    process = subprocess.Popen([sys.executable, HERE / "inside"], stdin=theirs)
+    theirs.close()
+    channel = Channel(ours)
+    allowed = [lesson.module for other, lesson in course.lessons().items() if other < stem]
+    channel.send(json.dumps({"bounds": BOUNDS, "allowed": allowed, "imports": []}).encode())
+    decode(channel.receive())
+    return process, Jailed(channel)
+
+
+def told(name, answer):
+    """Return what a check tells of an answer."""
+    try:
+        with quiet(), collecting() as texts:
+            check.plain(name)(answer)
+        return "\n".join(texts)
+    except NotYet as error:
+        return str(error)
+    except judge.Leak as error:
+        return f"leak: {error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def elsewhere(jailed, answer):
+    """Return what stands for an answer that was sent to an observer."""
+    text = f"import pickle\nanswer = pickle.loads(bytes.fromhex({cloudpickle.dumps(answer).hex()!r}))"
+    asked = {"number": "1", "context": [], "cells": [text], "seconds": 100_000, "expressions": ["answer"]}
+    report = jailed.ask({"do": "run"} | asked)
+    if report["verdict"] != "ran":
+        raise RuntimeError(report)
+    return jailed.answer(0, report["answers"][0])
+
+
+def main(number):
+    stem = next(stem for stem in course.lessons() if stem.startswith(number))
+    by_value(stem)
+    module = course.lessons()[stem].module
+    cloudpickle.register_pickle_by_value(
+        sys.modules["tests.helpers"].importlib.import_module(f"tests.answers.{module}")
+    )
+    process, jailed = observer(stem)
+    tried, other = 0, []
+    for name, answers in all_answers()[module].items():
+        wrong = {label: case[0] for label, case in answers["wrong"].items()}
+        for label, answer in [*answers["right"].items(), *wrong.items()]:
+            tried += 1
+            try:
+                texts = told(name, answer), told(name, elsewhere(jailed, answer))
+            except Exception as error:
+                texts = "", f"{type(error).__name__}: {error}"
+            if texts[0] != texts[1]:
+                other.append((name, label, *texts))
+    process.kill()
+    process.wait()
+    print(f"{stem}: {tried} answers, {len(other)} told otherwise")
+    for name, label, here, there in other:
+        print(f"  {name}, {label}\n    here:  {here[:300]!r}\n    there: {there[:300]!r}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,179 @@
+"""Each learner apart: whatever a file is, its row says what happened, and the next one is graded."""
+
+import csv
+import json
+import os
+import socket
+import time
+
+import pytest
+
+from teaching.grading.__main__ import main
+from teaching.grading.apart import Failed, apart
+from teaching.tests.grading_toys import six, stored, with_answers, write
+
+RIGHT = six().exercises["6.1"].solved
+
+
+class Quick:
+    """A bench that finds every answer right at once: these tests are about files."""
+
+    def __init__(self, jail):
+        self.jail = jail
+
+    __enter__ = lambda self: self
+    __exit__ = lambda self, *_: None
+
+    def ask(self, **request):
+        return {"verdict": "right", "said": "Right.", "passed": len(request["checks"]), "computed": 0.1}
+
+
+def notebook(text, **more):
+    return json.dumps(with_answers(solved=False, ex_6_1=text) | more)
+
+
+def cells(texts):
+    return [{"cell_type": "code", "id": f"c{at}", "metadata": {}, "source": text} for at, text in enumerate(texts)]
+
+
+def with_cells(texts, answer="def channel_stats(x):\n    return f0(x)"):
+    whole = with_answers(solved=False, ex_6_1=answer)
+    whole["cells"] += cells(texts)
+    return json.dumps(whole)
+
+
+def sparse(path):
+    with open(path, "wb") as file:
+        file.truncate(40 << 30)
+
+
+def a_socket(path):
+    before = os.getcwd()
+    os.chdir(path.parent)  # its name may have 108 bytes
+    socket.socket(socket.AF_UNIX).bind(path.name)
+    os.chdir(before)
+
+
+def many(path):
+    path.mkdir()
+    for at in range(500):
+        (path / f"{at}.ipynb").write_text("{}")
+
+
+MADE = {  # what lies there as NAME.ipynb: a text, or a function that makes it
+    "1200 terms": notebook("def channel_stats(x):\n    return " + " + ".join(["x"] * 1200)),
+    "600 branches": notebook("if x == 0:\n    y = 0\n" + "".join(f"elif x == {n}:\n    y = {n}\n" for n in range(600))),
+    "a surrogate": notebook("channel_stats = '\ud800'"),
+    "a sparse file of 40 GB": sparse,
+    "a pipe": os.mkfifo,
+    "300,000 empty lines": notebook(RIGHT + "\n" * 300_000),
+    "3,000 cells in a chain": with_cells([f"def f{n}(x):\n    return f{n + 1}(x)" for n in range(3000)]),
+    "a socket": a_socket,
+    "a folder": lambda path: path.mkdir(),
+    "a folder of 500 notebooks": many,
+    "a link to itself": lambda path: path.symlink_to(path),
+    "100,000 cells": json.dumps({"cells": cells(["x = 1"] * 100_000)}),
+    "4,900 copies of an exercise": with_cells([RIGHT] * 4900),
+    "a cell of 40 MB": notebook("x = '" + "a" * 40_000_000 + "'"),
+    "brackets in brackets": notebook("x = " + "(" * 90_000),
+    "a deep list": '{"cells": ' + "[" * 1_000_000,
+    "a number of a million digits": '{"cells": ' + "9" * 1_000_000 + "}",
+    "blanks before a mark": notebook(("\t" * 20_000 + "x\n") * 9),
+    "dots and letters without end": notebook("a." * 90_000 + "!"),
+    "a quarter of a million names": notebook("x = [" + "a, b, c, d, e, f, g, h, " * 8_000 + "]"),
+    "a null byte": notebook("channel_stats = 1\0"),
+    "lines that end as Macs once did": notebook(RIGHT.replace("\n", "\r")),
+    "a source of numbers": json.dumps({"cells": [{"cell_type": "code", "source": [1, 2]}]}),
+    "cells that are a word": '{"cells": "code"}',
+    "not a notebook, but NaN": "NaN",
+    "UTF-16": notebook(RIGHT).encode("utf-16"),
+    "a card a thousand times": notebook("# Exercise 6.1 · ●●○○○ · 3 min\n" * 3000),
+    "unreadable": lambda path: (path.write_text("{}"), path.chmod(0)),
+}
+
+
+def rows(path):
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        return {row["learner"]: row for row in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_file_of_any_kind_has_a_row_and_the_next_one_is_graded(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("teaching.grading.__main__.Bench", Quick)
+    folder, out = tmp_path / "in", tmp_path / "grades.csv"
+    write(stored(), folder / "zoe.ipynb")
+    made, path = MADE[name], folder / "ann.ipynb"
+    if callable(made):
+        made(path)
+    else:
+        path.write_bytes(made if isinstance(made, bytes) else made.encode("utf-8"))
+    started = time.perf_counter()
+    assert main(["6", str(folder), str(out)]) == 0
+    assert time.perf_counter() - started < 60
+    row = rows(out)
+    assert row["zoe"]["points"] == "12"
+    if name != "a link to itself":  # a link is nobody's submission
+        ann = row.get("ann") or row["ann.ipynb"]
+        assert ann["state"] or ann["remarks"] or ann["points"] != "0"
+        assert (tmp_path / ann["page"]).is_file()
+    assert main(["6", str(folder), str(out)]) == 0  # run again: it goes on
+    assert "already" in capsys.readouterr().out
+
+
+NAMES = [
+    b"an\xff.ipynb",
+    b"\xe2\x80\xae\x1b[2J.ipynb",
+    b"a\nb.ipynb",
+    b"=cmd().ipynb",
+    b"x" * 249 + b".ipynb",
+    b"9" * 200 + b".ipynb",
+]
+
+
+def test_names_of_any_bytes_have_rows_and_pages(tmp_path, monkeypatch):
+    monkeypatch.setattr("teaching.grading.__main__.Bench", Quick)
+    folder, out = tmp_path / "in", tmp_path / "grades.csv"
+    write(stored(), folder / "zoe.ipynb")
+    text = (folder / "zoe.ipynb").read_bytes()
+    for name in NAMES:
+        with open(os.fsencode(folder) + b"/" + name, "wb") as file:
+            file.write(text)
+    os.mkdir(os.fsencode(folder) + b"/\xfe\xfd")
+    assert main(["6", str(folder), str(out)]) == 0
+    found = rows(out)
+    assert len(found) == len(NAMES) + 2
+    assert all((tmp_path / row["page"]).is_file() for row in found.values())
+    assert found["an\\xff"]["points"] == "12" and found["\\xfe\\xfd"]["state"] == "not graded"
+    assert main(["6", str(folder), str(out)]) == 0
+    assert rows(out) == found or rows(out).keys() == found.keys()
+
+
+def test_an_error_of_the_grader_s_own_costs_one_exercise_and_is_said(tmp_path, monkeypatch):
+    class Broken(Quick):
+        def ask(self, **request):
+            if request["number"] == "6.2":
+                raise ValueError("a fault of ours")
+            return super().ask(**request)
+
+    monkeypatch.setattr("teaching.grading.__main__.Bench", Broken)
+    write(stored(), tmp_path / "in/ann.ipynb")
+    assert main(["6", str(tmp_path / "in"), str(tmp_path / "grades.csv")]) == 0
+    row = rows(tmp_path / "grades.csv")["ann"]
+    assert row["ex 6.2"] == "0" and row["points"] == "9" and "6.2" in row["state"]
+    assert "a fault of ours" in (tmp_path / "grades/ann.html").read_text(encoding="utf-8")
+
+
+def test_what_takes_too_long_or_too_much_is_given_up():
+    for act in (
+        lambda: [0] * 10**12,
+        lambda: time.sleep(100),
+        lambda: os._exit(3),
+        lambda: iter(int, 1).__length_hint__,
+    ):
+        started = time.perf_counter()
+        with pytest.raises((Failed, AttributeError)):
+            apart(act, seconds=1)
+        assert time.perf_counter() - started < 10
+    assert apart(lambda: {"a": (1, "b")}) == {"a": (1, "b")}
+    with pytest.raises(KeyError):
+        apart(lambda: {}["a"])
