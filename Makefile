@@ -87,7 +87,6 @@ test-teaching: $(TEACHING)/ready $(if $(shell command -v npm),$(PACKAGES)/ready 
 	@$(TEACH) -m pytest -q $(WORKERS) $(or $(ARGS),teaching/tests)
 
 site: $(TEACHING)/ready $(PACKAGES)/ready
-	@PYTHONPATH=lessons_src "$(RUN)" -m teaching.site.capture
 	@REPOSITORY="$(REPOSITORY)" $(TEACH) -m teaching.site
 
 slides: $(TEACHING)/ready $(PACKAGES)/ready

@@ -122,10 +122,10 @@ def copied(copy, x):
 
 def copies(x, y):
     """Candidates that copy x into y: PyTorch's copy, and with one thread the copy past the caches."""
-    found = {"copy": lambda: copied(y.copy_, x)}
+    timings = {"copy": lambda: copied(y.copy_, x)}
     if torch.get_num_threads() == 1:
-        found["copy past the caches"] = lambda: copied(lambda x: lesson.copy_past(x.numpy(), y.numpy()), x)
-    return found
+        timings["copy past the caches"] = lambda: copied(lambda x: lesson.copy_past(x.numpy(), y.numpy()), x)
+    return timings
 
 
 def preallocated(tensors):
@@ -134,8 +134,8 @@ def preallocated(tensors):
     start = time.perf_counter()
     lesson.on_rows(lesson.forward_past_caches, len(x), x, weight, bias, 1e-5, y, mean, rstd)
     middle = time.perf_counter()
-    given = dy, x, mean, rstd, weight, dx, sums[0], sums[1], dweight, dbias
-    lesson.on_rows(lesson.backward_past_caches, len(x), *given)
+    arguments = dy, x, mean, rstd, weight, dx, sums[0], sums[1], dweight, dbias
+    lesson.on_rows(lesson.backward_past_caches, len(x), *arguments)
     return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
 
 
@@ -149,9 +149,9 @@ def medians(candidates, rounds, warm=2):
     for k in range(rounds + warm):
         start = k // 2 % len(names)
         for name in (names[start:] + names[:start])[:: 1 if k % 2 else -1]:
-            found = candidates[name]()
+            result = candidates[name]()
             if k >= warm:
-                seen[name].append(found)
+                seen[name].append(result)
     return {name: tuple(statistics.median(column) for column in zip(*runs, strict=True)) for name, runs in seen.items()}
 
 
@@ -179,7 +179,7 @@ def measure(rows, D, rounds):
 
 
 def measure_read(rows, D, rounds):
-    given, layer = draw(rows, D), layers(D)
+    arguments, layer = draw(rows, D), layers(D)
     ways = {
         "F.layer_norm": (layer["F.layer_norm"], 0),
         "ordinary stores": (layer["fused"], math.inf),
@@ -187,7 +187,7 @@ def measure_read(rows, D, rounds):
     }
     return medians(
         {
-            f"{name}, read": lambda layer=layer, large=large: forward_and_backward(layer, *given, large, read=True)
+            f"{name}, read": lambda layer=layer, large=large: forward_and_backward(layer, *arguments, large, read=True)
             for name, (layer, large) in ways.items()
         },
         rounds,
@@ -245,8 +245,8 @@ def main():
     )
     table, kept_rows = [], kept(arguments.out, common)
 
-    def keep(found, **setting):
-        for name, (forward, both) in found.items():
+    def keep(measured, **setting):
+        for name, (forward, both) in measured.items():
             table.append(common | setting | dict(what=name, forward_ms=f"{forward:.4f}", both_ms=f"{both:.4f}"))
 
     for threads in arguments.threads:
@@ -257,11 +257,11 @@ def main():
         print("   rows x D   copy ms      fused ms    F.layer_norm   centered    x.var   ordinary   fused: copies")
         ratios = []
         for rows, D in SHAPES:
-            found = measure(rows, D, arguments.rounds)
-            keep(found, threads=threads, rows=rows, D=D, preallocated="no")
-            mine, torchs, copy = found["fused"], found["F.layer_norm"], found["copy"][0]
+            timings = measure(rows, D, arguments.rounds)
+            keep(timings, threads=threads, rows=rows, D=D, preallocated="no")
+            mine, torchs, copy = timings["fused"], timings["F.layer_norm"], timings["copy"][0]
             ratios.append([torchs[k] / mine[k] for k in (0, 1)])
-            slow = [found[name][1] / mine[1] for name in ("centered squares", "x.var", "fused, ordinary stores")]
+            slow = [timings[name][1] / mine[1] for name in ("centered squares", "x.var", "fused, ordinary stores")]
             print(f"{rows:>7} x{D:>5} {copy:7.2f} {mine[0]:6.2f} /{mine[1]:6.2f} ", end="")
             print(f"{ratios[-1][0]:6.2f} /{ratios[-1][1]:5.2f}", end="")
             print(f"{slow[0]:11.1f} {slow[1]:8.1f} {slow[2]:10.2f} {mine[1] / copy:15.2f}", flush=True)
@@ -272,19 +272,19 @@ def main():
         torch.set_num_threads(threads)
         print(f"\n{threads} thread{'s' * (threads > 1)}, results read at once: times over that past the caches")
         for rows in READ:
-            found = measure_read(rows, D, arguments.rounds)
-            keep(found, threads=threads, rows=rows, D=D, preallocated="no")
-            torchs, ordinary, past = (both for _, both in found.values())
+            timings = measure_read(rows, D, arguments.rounds)
+            keep(timings, threads=threads, rows=rows, D=D, preallocated="no")
+            torchs, ordinary, past = (both for _, both in timings.values())
             print(f"{rows:>7} x{D:>5}: ordinary {ordinary / past:.2f}, F.layer_norm {torchs / past:.2f}", flush=True)
     rows = math.ceil(4.2 * last_cache() / (4 * 4 * D))  # x, y, dy, dx together: more than four times the last cache
     if memory() > 1.5 * 16 * rows * D:
         for threads in arguments.threads:
             torch.set_num_threads(threads)
-            found = measure_large(rows, D, max(5, arguments.rounds // 3))
-            keep(found, threads=threads, rows=rows, D=D, preallocated="yes", rounds=max(5, arguments.rounds // 3))
+            timings = measure_large(rows, D, max(5, arguments.rounds // 3))
+            keep(timings, threads=threads, rows=rows, D=D, preallocated="yes", rounds=max(5, arguments.rounds // 3))
             print(f"\n{rows} x {D} beyond the last cache, preallocated, {threads} thread{'s' * (threads > 1)}:")
-            fused = found.pop("fused")
-            for name, (copy, _) in found.items():
+            fused = timings.pop("fused")
+            for name, (copy, _) in timings.items():
                 share = fused[1] / (2.5 * copy)
                 print(f"forward and backward take {share:.2f} times 2.5 x {name}", flush=True)
     else:

@@ -233,11 +233,11 @@ def pdf():
 
 def noise(n, seed=15):
     """Return n bytes of ANSI C's linear congruential generator, of each step the eight highest of its 31 bits."""
-    found = bytearray()
+    letters = bytearray()
     for _ in range(n):
         seed = (1103515245 * seed + 12345) % 2**31
-        found.append(seed >> 23)
-    return bytes(found)
+        letters.append(seed >> 23)
+    return bytes(letters)
 
 
 def binaries(texts):
@@ -273,9 +273,9 @@ def main():
     old = json.loads((HOME / NAME).read_text("utf-8"))
     lines = {name: file["text"] for name, file in old.items() if "text" in file}
     lines |= {file.name: text_of(file) for file in args.files}
-    made = binaries({name: "".join(text).encode("utf-8") for name, text in lines.items()})
+    compiled = binaries({name: "".join(text).encode("utf-8") for name, text in lines.items()})
     corpus = {name: {"text": text} for name, text in lines.items()}
-    corpus |= {name: {"base64": base64_of(content)} for name, content in made.items()}
+    corpus |= {name: {"base64": base64_of(content)} for name, content in compiled.items()}
     text = json.dumps(corpus, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     (args.out / NAME).write_bytes(text.encode("utf-8"))  # bytes: the same line ends on every system
     write_sums(args.out, NAME)

@@ -21,9 +21,9 @@ SOURCE_SHA256 = {  # of what scikit-learn 1.9.1 and wamerican 2020.12.07-2 hold
 }
 
 
-def expect(name, found):
+def expect(name, value):
     """Stop unless the SHA-256 of the bytes `found` is that of the source the course was built from."""
-    sha256 = hashlib.sha256(found).hexdigest()
+    sha256 = hashlib.sha256(value).hexdigest()
     if sha256 != SOURCE_SHA256[name]:
         raise SystemExit(f"The source of {name} is another one: SHA-256 {sha256}, expected {SOURCE_SHA256[name]}.")
 

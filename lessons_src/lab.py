@@ -63,13 +63,13 @@ def put_beside(number, root=ROOT):
     number: "3" or "03", or the name of a notebook that is no lesson, "inventory_a".
     """
     paths = sorted((root / "notebooks").glob("*.ipynb"))
-    found = [path for path in paths if _called(path.stem) in (number, number.zfill(2))]
-    if not found:
+    matching = [path for path in paths if _called(path.stem) in (number, number.zfill(2))]
+    if not matching:
         there = ", ".join(_called(path.stem) for path in paths)
         raise LabError(f"--new {number}: there is no such lesson. There are {there}.")
-    beside = root / "work" / f"{found[0].stem}_{_edition(found[0])[:6]}.ipynb"
+    beside = root / "work" / f"{matching[0].stem}_{_edition(matching[0])[:6]}.ipynb"
     if not beside.exists():
-        _write(beside, _copy(found[0]))
+        _write(beside, _copy(matching[0]))
     return beside.name
 
 
@@ -143,8 +143,8 @@ def opens_on(root=ROOT):
     learner = progress.learner(root / "work", lessons)
     there = [lesson for lesson in lessons.values() if lesson.stem in learner.files]  # the others cannot be read
     lesson = next((lesson for lesson in there if not learner.finished(lesson)), there[-1] if there else None)
-    said = [f"{progress.line(learner, lessons)} All of it: make progress", *learner.notes]
-    return learner.files[lesson.stem] if lesson else FIRST, said
+    lines = [f"{progress.line(learner, lessons)} All of it: make progress", *learner.notes]
+    return learner.files[lesson.stem] if lesson else FIRST, lines
 
 
 def running(root=ROOT):
@@ -187,7 +187,7 @@ def main(arguments=None):
                 raise LabError("--new takes the number of a lesson: --new 03.")
             open_on = put_beside(arguments[at + 1])
             del arguments[at : at + 2]
-        started, said = opens_on()
+        started, lines = opens_on()
         open_on = open_on or started
         if new:
             print(
@@ -198,7 +198,7 @@ def main(arguments=None):
                 f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one "
                 f'beside it: make lab ARGS="--new {_called(Path(name).stem)}"'
             )
-        print("\n".join(said))
+        print("\n".join(lines))
         address = None if again else running()
         if address:
             print(f"JupyterLab is already running for this course: {address}")

@@ -31,9 +31,9 @@ def the_course():
 @functools.cache
 def read(path):
     """Return a lesson of the course, in which nothing is wrong."""
-    found = [lesson for lesson in the_course().lessons if lesson.path == path]
-    assert found, [str(error) for error in the_course().errors]
-    return found[0]
+    sources = [lesson for lesson in the_course().lessons if lesson.path == path]
+    assert sources, [str(error) for error in the_course().errors]
+    return sources[0]
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def misconceptions_of(name, right):
     return list(dict.fromkeys(heard))
 
 
-def said(name, answer):
+def refusal(name, answer):
     """Return what check.NAME says of a wrong answer, None if it accepts it."""
     with contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -148,13 +148,13 @@ def changing_input(right):
     def wrap(function):
         def wrong(*args, **kwargs):
             out = function(*args, **kwargs)
-            given = next(
+            tensor = next(
                 (a for a in [*args, *kwargs.values()] if isinstance(a, torch.Tensor) and a.is_floating_point()), None
             )
-            if given is not None:
+            if tensor is not None:
                 touched.append(True)
                 with torch.no_grad():
-                    given.mul_(3).add_(1)
+                    tensor.mul_(3).add_(1)
             return out
 
         return wrong

@@ -196,14 +196,14 @@ def mutate(name, answer, seconds=20):
 
 def written_out(answers):
     """Return the right answers whose text can be changed: functions and classes with a def or class line."""
-    found = []
+    texts = []
     for answer in answers["right"].values():
         with contextlib.suppress(TypeError, OSError, AttributeError):
             if textwrap.dedent(inspect.getsource(answer)).startswith(
                 (f"def {answer.__name__}", f"class {answer.__name__}")
             ):
-                found.append(answer)
-    return found
+                texts.append(answer)
+    return texts
 
 
 def main():

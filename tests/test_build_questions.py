@@ -106,7 +106,7 @@ def kit(read, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "letter, said",
+    "letter, reason",
     [
         ("", "Predict 2.1: put the letter of your answer (a, b or c) between the quotes, and run this cell.\n"),
         ("c", "Yes. The mean is 5 and the deviation 0.\n"),
@@ -116,9 +116,9 @@ def kit(read, monkeypatch):
         (2, "Predict 2.1: 2 is none of its letters. Put a, b or c between the quotes, and run this cell.\n"),
     ],
 )
-def test_a_letter_gets_the_reason_of_its_option(letter, said, kit, capfd):
+def test_a_letter_gets_the_reason_of_its_option(letter, reason, kit, capfd):
     assert check.predict("2.1", letter) is None
-    assert capfd.readouterr() == (said, "")
+    assert capfd.readouterr() == (reason, "")
 
 
 def test_recall_has_numbers_of_its_own(kit, capfd):
@@ -159,8 +159,8 @@ def test_a_lesson_ends_with_the_way_on_and_its_solutions(tmp_path):
     root = project(tmp_path, {"02_tiny.py": TITLE, "03_more.py": TITLE.replace("2 · Tiny", "3 · More of it")})
     first, last = whole(root).lessons
     ends = {
-        (one.stem, edition): notebook(one, edition).cells[-1].source
-        for one in (first, last)
+        (lesson_text.stem, edition): notebook(lesson_text, edition).cells[-1].source
+        for lesson_text in (first, last)
         for edition in ("learner", "solutions")
     }
     assert ends["02_tiny", "solutions"] == "---\n**Next:** [3 · More of it](03_more.ipynb)"
@@ -308,18 +308,22 @@ def test_the_manifest_holds_a_lesson_and_its_solutions_lie_apart(tmp_path):
     sources = whole(root)
     generated.write(sources)
     folder = root / manifest.FOLDER
-    found = course.read(folder / "02_tiny.json")
-    assert found.names == ["Predict 2.1", "Recall 2.1", "Exercise 2.1", "Exercise 2.2", "Exercise 2.3"]
-    assert [(one.number, one.optional) for one in found.exercises] == [("2.1", False), ("2.2", True), ("2.3", True)]
-    assert [(section.key, section.title, section.under) for section in found.sections] == [
+    stored = course.read(folder / "02_tiny.json")
+    assert stored.names == ["Predict 2.1", "Recall 2.1", "Exercise 2.1", "Exercise 2.2", "Exercise 2.3"]
+    assert [(exercise.number, exercise.optional) for exercise in stored.exercises] == [
+        ("2.1", False),
+        ("2.2", True),
+        ("2.3", True),
+    ]
+    assert [(section.key, section.title, section.under) for section in stored.sections] == [
         ("start", "2 · Tiny", ""),
         ("2.1", "Deeper", ""),
         ("In it", "In it", "Deeper"),
         ("Take-away", "Take-away", ""),
     ]
-    first = found.exercises[0]
+    first = stored.exercises[0]
     assert (first.hint, first.difficulty, first.minutes, first.answers) == ("Twice.", 2, 5, {"scale": "scale"})
-    assert found.texts[:3] == ["Some text.", "And on.", "And so on."] and "## no heading" in found.texts[-1]
+    assert stored.texts[:3] == ["Some text.", "And on.", "And so on."] and "## no heading" in stored.texts[-1]
     assert "...  # your answer" in first.task and "Exercise" not in first.task and first.solved == ""
     assert "2 * x" not in (folder / "02_tiny.json").read_text()
     assert "2 * x" in course.solved("02_tiny", folder).exercises[0].solution

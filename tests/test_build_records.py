@@ -104,8 +104,8 @@ def test_a_recorded_run_that_raises_shows_the_lessons_own_line(toy, capfd):
     edit(toy / SOURCE, "    return 1\n", "    return 1 / 0\n")
     assert command.main(["--runs"], toy) == 1
     line = RECORDS.splitlines().index("    return 1") + 1
-    said = capfd.readouterr().err
-    assert f'02_tiny.py", line {line}, in answer\n    return 1 / 0' in said and "ZeroDivisionError" in said
+    output = capfd.readouterr().err
+    assert f'02_tiny.py", line {line}, in answer\n    return 1 / 0' in output and "ZeroDivisionError" in output
 
 
 def test_a_lesson_whose_runs_fail_does_not_keep_the_next_one_from_its_turn(toy, capfd, monkeypatch):

@@ -64,9 +64,9 @@ def test_a_wrong_source_is_refused(wrong, tmp_path):
 
 
 def test_two_lessons_with_one_number_and_odd_names_are_refused(tmp_path):
-    for one, words in (("02_twin.py", "02_tiny.py has the number 02"), ("02-Tiny.py", "is called like 02_")):
-        root = project(tmp_path / one, {"02_tiny.py": TITLE, one: TITLE})
-        refused(lambda root=root: whole(root), 1, words, "Rename", f"lessons_src/lessons/{one}")
+    for file, words in (("02_twin.py", "02_tiny.py has the number 02"), ("02-Tiny.py", "is called like 02_")):
+        root = project(tmp_path / file, {"02_tiny.py": TITLE, file: TITLE})
+        refused(lambda root=root: whole(root), 1, words, "Rename", f"lessons_src/lessons/{file}")
 
 
 # --------------------------------------------------------------------------------------------- refused: the exports

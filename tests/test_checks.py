@@ -17,7 +17,7 @@ from tests.helpers import (
     changing_results,
     first_right,
     misconceptions_of,
-    said,
+    refusal,
 )
 
 EXERCISES = {name: answers for lesson in all_answers().values() for name, answers in lesson.items()}
@@ -36,11 +36,11 @@ def verdict(name, answer, capfd):
     try:
         returned = getattr(check, name)(answer)
     except NotYet as error:
-        said = str(error)
-        assert 1 <= len(said.splitlines()) <= 4, f"the cause, what was seen, the parts, the repair, not:\n{said}"
+        message = str(error)
+        assert 1 <= len(message.splitlines()) <= 4, f"the cause, what was seen, the parts, the repair, not:\n{message}"
         assert error.__cause__ is None and (error.__suppress_context__ or error.__context__ is None)
         assert capfd.readouterr() == ("", ""), "a rejection is the exception alone"
-        return said
+        return message
     finally:
         assert torch.equal(torch.random.get_rng_state(), state), "a check leaves the learner's random numbers alone"
     out, err = capfd.readouterr()
@@ -74,7 +74,7 @@ def test_wrong_answers_are_rejected_with_their_cause(name, pair, capfd):
 def test_each_misconception_is_refused_with_its_own_cause(name, answers):
     wrong = []
     for misconception in misconceptions_of(name, first_right(answers)):
-        text = said(name, misconception.answer)
+        text = refusal(name, misconception.answer)
         if text is None or misconception.cause.partition(" | ")[0] not in text:
             wrong.append(f"* {misconception.cause}\n  said: {text}")
     assert not wrong, f"{len(wrong)} misconceptions are not told their own cause:\n" + "\n".join(wrong)
@@ -86,7 +86,7 @@ def test_what_nobody_listed_is_rejected(what, name, answers):
     if what in answers.get("generic_exceptions", ()):
         pytest.skip("its answers say why")
     fault = OF_RESULTS[what]()
-    text = said(name, changing_results(first_right(answers), fault))
+    text = refusal(name, changing_results(first_right(answers), fault))
     assert text is not None or not fault.touched, (
         f"check.{name} accepts a right answer with the fault {what!r}. Add a probe, or say in its answers why not."
     )
@@ -97,13 +97,15 @@ def test_a_changed_input_is_rejected(name, answers):
     if "changes its input" in answers.get("generic_exceptions", ()):
         pytest.skip("its answers say why")
     wrong, touched = changing_input(first_right(answers))
-    assert said(name, wrong) is not None or not touched, f"check.{name} lets an answer change its input. Add a probe."
+    assert refusal(name, wrong) is not None or not touched, (
+        f"check.{name} lets an answer change its input. Add a probe."
+    )
 
 
 @each(CODE)
 @pytest.mark.parametrize("what", WHOLE)
 def test_no_answer_at_all_is_rejected(what, name, answers):
-    assert said(name, WHOLE[what](first_right(answers))) is not None, f"check.{name} accepts: {what}"
+    assert refusal(name, WHOLE[what](first_right(answers))) is not None, f"check.{name} accepts: {what}"
 
 
 @each(FUNCTIONS)
@@ -136,7 +138,7 @@ def test_no_answer_passes_for_another_exercise_of_its_lesson(lesson):
         for other in answers
         if other != name
         and name not in answers[other].get("right_for", ())
-        and said(name, first_right(answers[other])) is None
+        and refusal(name, first_right(answers[other])) is None
     ]
     assert not passed, "\n".join([*passed, "If an answer is right for both, name the other check in its right_for."])
 

@@ -13,15 +13,15 @@ pytestmark = pytest.mark.skipif(CLINIC is None, reason="lesson 14 is not there y
 
 def sections():
     """Return {"4.2": text of that section, "4 Deeper": text of its optional end, "9": text of that lesson}."""
-    found = {}
+    by_title = {}
     for path in SOURCES:
         text = "\n".join(cell.source for cell in read(path).cells)
         parts = re.split(r"^## (\d+\.\d+) ", text, flags=re.MULTILINE)
-        found |= {str(int(path.stem[:2])): text} | dict(zip(parts[1::2], parts[2::2], strict=True))
+        by_title |= {str(int(path.stem[:2])): text} | dict(zip(parts[1::2], parts[2::2], strict=True))
         deeper = re.search(r"^## Deeper (.*?)^## On your own", text, re.MULTILINE | re.DOTALL)
         if deeper:
-            found[f"{int(path.stem[:2])} Deeper"] = deeper[1]
-    return found
+            by_title[f"{int(path.stem[:2])} Deeper"] = deeper[1]
+    return by_title
 
 
 def table(title):

@@ -210,7 +210,7 @@ class NeverTrained(Layer):
     "cls, words", [(Tied, "deepcopy"), (Shared, "share"), (Moody, "eval()"), (NeverTrained, "first of a net")]
 )
 def test_what_every_layer_promises(cls, words):
-    offered = (lambda made: made(5), draw(6, 3, 5))
+    offered = (lambda layer: layer(5), draw(6, 3, 5))
     stages = [([*of_a_layer(*offered), same_in_eval(*offered)], "")]
     assert words in told(cls, None, stages, Layer, kind="class") and not told(Layer, None, stages, Layer, kind="class")
 
@@ -252,7 +252,7 @@ def test_lines_of_a_mistake_find_their_place(lines, expected):
 
 
 def test_a_block_is_a_cause_a_repair_and_several_ways():
-    one, two = misconceptions(
+    first, second = misconceptions(
         solution,
         """
         # the mean is that of all rows. | Say -1.
@@ -261,5 +261,5 @@ def test_a_block_is_a_cause_a_repair_and_several_ways():
         mean = x.mean(0)
         """,
     )
-    assert (one.cause, one.repair, two.cause) == ("the mean is that of all rows.", "Say -1.", one.cause)
-    assert one.told == "the mean is that of all rows. | Say -1."
+    assert (first.cause, first.repair, second.cause) == ("the mean is that of all rows.", "Say -1.", first.cause)
+    assert first.told == "the mean is that of all rows. | Say -1."

@@ -34,7 +34,7 @@ OF_PAIRS = {
 }
 
 
-def said(answer, probes=ROWS, reference=center, misconceptions=(), **more):
+def refusal(answer, probes=ROWS, reference=center, misconceptions=(), **more):
     """Return the lines of the rejection; [] if the answer is accepted. Holds for every rejection: it is well formed."""
     try:
         assert examine(answer, "toy", probes, reference, misconceptions, **more) is None
@@ -49,7 +49,7 @@ def said(answer, probes=ROWS, reference=center, misconceptions=(), **more):
 
 
 def first(answer, **more):
-    return said(answer, **more)[0].removeprefix("Not yet. ")
+    return refusal(answer, **more)[0].removeprefix("Not yet. ")
 
 
 class Center(torch.nn.Module):
@@ -58,13 +58,13 @@ class Center(torch.nn.Module):
 
 
 def test_a_right_answer_gets_one_line(capfd):
-    assert said(lambda x: x - x.sum(-1, keepdim=True) / x.shape[-1]) == [] == said(Center(), tried="everything")
+    assert refusal(lambda x: x - x.sum(-1, keepdim=True) / x.shape[-1]) == [] == refusal(Center(), tried="everything")
     assert capfd.readouterr() == (
         "Right: toy does what it should on 2 inputs (3 rows of 5, one long row).\n"
         "Right: toy does what it should on 2 inputs (everything).\n",
         "",
     )
-    assert said(lambda x: list(moments(x)), **OF_PAIRS) == []
+    assert refusal(lambda x: list(moments(x)), **OF_PAIRS) == []
 
 
 def assert_false():
@@ -122,7 +122,7 @@ WRONG = {  # what: (answer, how the message begins after "On 3 rows of 5: ", wit
 @pytest.mark.parametrize("what", WRONG)
 def test_a_wrong_answer_gets_a_message_that_reads_well(what):
     answer, message = WRONG[what]
-    text = "\n".join(said(answer)).removeprefix("Not yet. ").removeprefix("On 3 rows of 5: ")
+    text = "\n".join(refusal(answer)).removeprefix("Not yet. ").removeprefix("On 3 rows of 5: ")
     assert text.startswith(message), f"\n{text}\n{message}"
 
 
@@ -131,34 +131,6 @@ def test_an_output_among_several_is_named():
         "On 3 rows of 5: var is nothing (None), expected a tensor of shape (3, 1)."
     )
     assert "a tensor of shape (3, 1), expected mean and var." in first(lambda x: moments(x)[0], **OF_PAIRS)
-
-
-def test_numbers_are_of_the_row_that_is_most_wrong_and_so_is_the_input():
-    x = torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4) ** 2
-    probes = [call("squares", x, gradient=False)]
-    assert first(lambda x: center(x) + 2 * (x == 529) + 0.5 * (x == 16), probes=probes) == (
-        "On squares: the result[1, 2] is [-63.5, -22.5, 20.5, 67.5], expected [-63.5, -22.5, 20.5, 65.5]. "
-        "In: x[1, 2] = [400, 441, 484, 529]."
-    )
-    x = torch.arange(40.0, dtype=torch.float64)
-    message = first(lambda x: center(x) + (torch.arange(len(x)) == 30), probes=[call("0 to 39", x)])
-    assert "is […, 6.5, 7.5, 8.5, 9.5, 11.5, 11.5, 12.5, 13.5, …], expected […, 6.5," in message
-    assert message.endswith("In: x = […, 26, 27, 28, 29, 30, 31, 32, 33, …].")
-
-
-@pytest.mark.parametrize(
-    "mine, right, message",
-    [
-        (1.00001, 1.0, "is 1.00001, expected 1."),
-        (1 / 3, 1 / 3 + 1e-7, "is 0.33333333, expected 0.33333343."),
-        (1000.0, 999.0, "is 1000, expected 999."),
-        (2e-9, 1e-9 / 3, "is 2e-09, expected 3.333e-10."),
-        (float("inf"), 2 / 3, "is inf, expected 0.6667."),
-    ],
-)
-def test_digits_are_as_many_as_tell_the_numbers_apart(mine, right, message):
-    probe = [call("it", torch.ones((), dtype=torch.float64), tolerance=0.0, gradient=False)]
-    assert f"the result {message}" in first(lambda x: x * mine, probes=probe, reference=lambda x: x * right)
 
 
 # ------------------------------------------------------------------------------------------------------------ the cause
@@ -170,11 +142,11 @@ SWAPPED = Misconception("mean and variance are swapped.", lambda x: moments(x)[:
 def test_a_known_mistake_is_the_cause_if_it_does_the_same_on_every_input():
     toy = OF_PAIRS | {"misconceptions": [SWAPPED, UNBIASED]}
     unbiased = lambda x: (x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=1))
-    assert said(unbiased, **toy)[0] == "Not yet. Probable cause: the variance is divided by D - 1."
-    assert len(said(lambda x: unbiased(x) if x.dim() == 2 else moments(x), **toy)) == 1
+    assert refusal(unbiased, **toy)[0] == "Not yet. Probable cause: the variance is divided by D - 1."
+    assert len(refusal(lambda x: unbiased(x) if x.dim() == 2 else moments(x), **toy)) == 1
     misconceptions = [Misconception("no keepdim.", lambda x: x - x.mean(-1))]
     assert (
-        said(lambda x: x - x.sum(-1) / 5, misconceptions=misconceptions, probes=ROWS[:1])[0]
+        refusal(lambda x: x - x.sum(-1) / 5, misconceptions=misconceptions, probes=ROWS[:1])[0]
         == "Not yet. Probable cause: no keepdim."
     )
 
@@ -183,10 +155,10 @@ def test_a_known_mistake_beats_the_general_suggestion():
     divides = lambda x: x / x.std(-1, keepdim=True)
     probes = [call("a constant row", torch.ones(2, 4, dtype=torch.float64))]
     assert (
-        said(divides, probes=probes, misconceptions=[Misconception("no eps.", divides)])[0]
+        refusal(divides, probes=probes, misconceptions=[Misconception("no eps.", divides)])[0]
         == "Not yet. Probable cause: no eps."
     )
-    assert said(divides, probes=probes)[1].startswith("inf comes from a division by 0")
+    assert refusal(divides, probes=probes)[1].startswith("inf comes from a division by 0")
 
 
 def test_an_expected_error():
@@ -196,7 +168,7 @@ def test_an_expected_error():
         return center(x)
 
     probes = [call("3 rows of 5", draw(0, 3, 5)), call("a vector", draw(0, 5))]
-    assert said(picky, probes=probes, reference=picky) == []
+    assert refusal(picky, probes=probes, reference=picky) == []
     missing = first(center, probes=probes, reference=picky)
     assert missing.startswith("On a vector: it raised no error, expected a ValueError. In: x = [1.541, -0.2934")
     other = first(lambda x: center(x) if x.dim() > 1 else {}["axes"], probes=probes, reference=picky)
@@ -210,11 +182,11 @@ def test_the_ready_made_function_is_refused_where_building_is_the_point():
 
     toy = {"reference": built, "by_hand": ("layer_norm",)}
     for ready in (F.layer_norm, torch.layer_norm):
-        assert said(lambda x, ready=ready: ready(x, x.shape[-1:]), **toy) == [
+        assert refusal(lambda x, ready=ready: ready(x, x.shape[-1:]), **toy) == [
             "Not yet. Right values, and PyTorch's own layer_norm made them.",
             "This exercise is there to build it: write its steps yourself.",
         ]
-    assert said(built, **toy) == []
+    assert refusal(built, **toy) == []
 
 
 # -------------------------------------------------------------------------------------------------------- left in peace
@@ -229,9 +201,9 @@ def test_your_turn_and_the_keyboard_are_let_through():
 
     for answer, toy in ((blank, {}), (lambda x: center(blank(x)), {}), (blank, OF_PAIRS)):
         with pytest.raises(YourTurn, match="3.1"):
-            said(answer, **toy)
+            refusal(answer, **toy)
     with pytest.raises(KeyboardInterrupt):
-        said(stop)
+        refusal(stop)
 
 
 def test_what_an_answer_prints_warns_or_draws_is_kept_away(capfd):
@@ -244,24 +216,10 @@ def test_what_an_answer_prints_warns_or_draws_is_kept_away(capfd):
     state = torch.random.get_rng_state(), random.getstate()
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("error")
-        assert said(noisy) == [] and not torch.is_grad_enabled()
+        assert refusal(noisy) == [] and not torch.is_grad_enabled()
     assert torch.equal(torch.random.get_rng_state(), state[0]) and random.getstate() == state[1]
     out, err = capfd.readouterr()
     assert err == "" and out.count("\n") == 1 and out.startswith("Right: toy")
-
-
-def test_every_answer_gets_fresh_inputs():
-    x = draw(0, 3, 5)
-    probes = [call("it", x), call("it again", x)]
-    assert "changed its input" in first(lambda x: x.zero_(), probes=probes) and said(center, probes=probes) == []
-
-
-def test_another_device():
-    stays = lambda x: center(x) + torch.zeros(1, dtype=x.dtype)
-    assert said(stays) == [], "no probe on another device unless the exercise speaks of devices"
-    assert said(stays, devices=True)[0] == "Not yet. With x on another device than the CPU it raises an error."
-    works_on_a_gpu = lambda x: center(x) if x.sum().item() < 1e9 else x
-    assert said(works_on_a_gpu, devices=True) == [], ".item() fails on meta but works on a GPU"
 
 
 # ------------------------------------------------------------------------------------------------ parts of an exercise

@@ -29,11 +29,11 @@ def rows(seed, n, D=None):
 def test_backward_and_its_paths():
     """Each path is what autograd returns when the other two are detached, and their sum is F.layer_norm's gradient."""
     cases = rows(22_000, 300)
-    given = [[x.tolist(), dy.tolist(), {"eps": eps, "gain": gain.tolist()}] for x, dy, gain, _, eps in cases]
+    arguments = [[x.tolist(), dy.tolist(), {"eps": eps, "gain": gain.tolist()}] for x, dy, gain, _, eps in cases]
     for (x, dy, gain, _, eps), parts, forward in zip(
         cases,
-        node("backward", "backward", given),
-        node("backward", "forward", [[x, how] for x, _, how in given]),
+        node("backward", "backward", arguments),
+        node("backward", "forward", [[x, how] for x, _, how in arguments]),
         strict=True,
     ):
         x.requires_grad_()
@@ -57,8 +57,8 @@ def test_combine_and_summary():
     cases = rows(22_700, 60)
     parts = [dict(zip(["straight", "mean", "variance"], draw(i, 3, 7).tolist(), strict=True)) for i in range(60)]
     on = [[], ["straight"], ["mean", "variance"], ["straight", "mean", "variance"]]
-    given = [[part, on[i % 4]] for i, part in enumerate(parts)]
-    for (part, paths), dx in zip(given, node("backward", "combine", given), strict=True):
+    arguments = [[part, on[i % 4]] for i, part in enumerate(parts)]
+    for (part, paths), dx in zip(arguments, node("backward", "combine", arguments), strict=True):
         close(dx, torch.tensor([part[path] for path in paths], dtype=torch.float64).reshape(-1, 7).sum(0))
     for (x, *_), three in zip(cases, node("backward", "summary", [[x.tolist()] for x, *_ in cases]), strict=True):
         close([three["mean"], three["largest"], three["length"]], torch.stack([x.mean(), x.abs().max(), x.norm()]))
@@ -67,11 +67,13 @@ def test_combine_and_summary():
 def test_nudge():
     """The measured slope is the same quotient as in torch, and near the gradient for a small step."""
     cases = rows(22_900, 90)
-    given = [
+    arguments = [
         [x.tolist(), dy.tolist(), i % len(x), {"eps": eps, "gain": gain.tolist(), "delta": 0.01}]
         for i, (x, dy, gain, _, eps) in enumerate(cases)
     ]
-    for (x, dy, gain, _, eps), (_, _, i, _), slope in zip(cases, given, node("backward", "nudge", given), strict=True):
+    for (x, dy, gain, _, eps), (_, _, i, _), slope in zip(
+        cases, arguments, node("backward", "nudge", arguments), strict=True
+    ):
         step = torch.zeros_like(x).index_fill_(0, torch.tensor(i), 0.01)
         before, after = (F.layer_norm(row, x.shape, gain, eps=eps) @ dy for row in (x, x + step))
         # the difference of two sums near each other: their rounding, over 0.01
@@ -98,15 +100,15 @@ def test_backward_of_equal_numbers():
 
 
 def test_nice_limit():
-    given = [0, 0.3, 1, 1.01, 2.5, 5, 7.4, 10, 11, 3000.1]
-    assert node("backward", "niceLimit", [[v] for v in given]) == [1, 1, 1, 1.5, 3, 5, 10, 10, 15, 5000]
+    arguments = [0, 0.3, 1, 1.01, 2.5, 5, 7.4, 10, 11, 3000.1]
+    assert node("backward", "niceLimit", [[v] for v in arguments]) == [1, 1, 1, 1.5, 3, 5, 10, 10, 15, 5000]
 
 
 def test_layer_norm_and_softmax():
     """Any number of features, and the three of the picture."""
     cases = rows(22_100, 300) + rows(22_400, 700, D=3)
-    given = [[x.tolist(), {"eps": e, "gain": g.tolist(), "bias": b.tolist()}] for x, _, g, b, e in cases]
-    for (x, _, gain, bias, eps), result in zip(cases, node("sphere", "layerNorm", given), strict=True):
+    arguments = [[x.tolist(), {"eps": e, "gain": g.tolist(), "bias": b.tolist()}] for x, _, g, b, e in cases]
+    for (x, _, gain, bias, eps), result in zip(cases, node("sphere", "layerNorm", arguments), strict=True):
         close(result["y"], F.layer_norm(x, x.shape, gain, bias, eps))
         close(result["hat"], F.layer_norm(x, x.shape, eps=eps))
         close(result["flat"], x - x.mean())
@@ -121,13 +123,13 @@ def test_layer_norm_and_softmax():
 def test_stations_of_a_row():
     """At times 0 to 3 a row is where the formula says: x, less its mean, divided, after gain and bias."""
     cases = rows(22_500, 60, D=3)
-    given = [
+    arguments = [
         [x.tolist(), {"eps": eps, "gain": gain.tolist(), "bias": bias.tolist()}, t, delay]
         for x, _, gain, bias, eps in cases
         for delay in (0, 0.7)
         for t in range(4)
     ]
-    stations = iter(node("sphere", "under", given))
+    stations = iter(node("sphere", "under", arguments))
     for x, _, gain, bias, eps in cases:
         hat = F.layer_norm(x, (3,), eps=eps)
         for expected in 2 * (x, x - x.mean(), hat, hat * gain + bias):

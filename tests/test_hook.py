@@ -231,13 +231,13 @@ def test_a_box_can_be_read_in_light_and_in_dark():
             assert contrast(text, behind) >= 4.5 and contrast(tint, behind) >= 3
 
 
-def contrast(one, other):
+def contrast(first, second):
     def luminance(color):
         parts = [c / 255 for c in color]
         linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    dark, light = sorted((luminance(one), luminance(other)))
+    dark, light = sorted((luminance(first), luminance(second)))
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -262,9 +262,9 @@ def test_a_name_whose_cell_was_not_run_says_how_to_come_back(tmp_path, monkeypat
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     assert _hook.not_run_yet(missing) is None
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "a.ipynb"))
-    said = _hook.not_run_yet(missing)
-    assert said[0] == "`x_hat` comes from a cell that has not been run in this kernel."
-    assert "Run up to Selected Cell" in said[1]
+    lines = _hook.not_run_yet(missing)
+    assert lines[0] == "`x_hat` comes from a cell that has not been run in this kernel."
+    assert "Run up to Selected Cell" in lines[1]
     assert _hook.not_run_yet(NameError("name 'typo' is not defined", name="typo")) is None
     assert _hook.not_run_yet(ValueError("x_hat")) is None
     (tmp_path / "a.ipynb").write_text("{")

@@ -32,9 +32,9 @@ def none(path, problems):
         pytest.fail("\n".join(f"{path.name}:{cell.line}: {what}" for cell, what in problems), pytrace=False)
 
 
-def none_of(found, expected):
+def none_of(odd, expected):
     """Fail with what was found, a line each, below the sentence that says what was expected and the way out."""
-    assert not found, "\n".join([expected, *map(str, found)])
+    assert not odd, "\n".join([expected, *map(str, odd)])
 
 
 def test_lessons_are_numbered_without_gaps():
@@ -49,7 +49,7 @@ def test_lessons_are_numbered_without_gaps():
 
 def code_lines(source):
     """Return the numbers of the lines that hold code: no blank lines, comments and docstrings."""
-    found = set()
+    numbers = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in (
             tokenize.COMMENT,
@@ -59,11 +59,11 @@ def code_lines(source):
             tokenize.DEDENT,
             tokenize.ENDMARKER,
         ):
-            found |= set(range(token.start[0], token.end[0] + 1))
+            numbers |= set(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) is not None:
-            found -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    return found
+            numbers -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return numbers
 
 
 def logical_lines(source):
@@ -83,13 +83,13 @@ def test_cells_are_short(path):
     for cell in read(path).code():
         solution = blank(read(path), cell)[1]
         body = ast.parse(solution).body
-        one = len(body) == 1 and isinstance(body[0], (ast.FunctionDef, ast.ClassDef))
+        defines = len(body) == 1 and isinstance(body[0], (ast.FunctionDef, ast.ClassDef))
         lines = logical_lines(solution)
-        if "export" in cell.tags:
-            limit, why = EXPORT, "an export cell"
-        elif {"exercise", "check", "hide-input"} & set(cell.tags):
+        if {"export", "way-back"} & set(cell.tags):
+            limit, why = EXPORT, "an export cell or a way back"
+        elif {"exercise", "check", "hide-input", "way-back"} & set(cell.tags):
             continue
-        elif one:
+        elif defines:
             limit, why = DEFINITION, "one definition"
         else:
             limit, why = TEACHING, "a teaching cell"
@@ -225,8 +225,8 @@ def test_proof_is_folded_and_what_is_seen_shows_something(path):
         body = ast.parse(cell.source).body
         if any(isinstance(node, ast.Assert) for statement in body for node in ast.walk(statement)):
             problems.append((cell, "an assert in sight. Fold it (hide-input), and print the number that matters"))
-        given = "export" in cell.tags or all(isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in body)
-        if not stored["outputs"] and not given and "timed" not in cell.tags:
+        silent = "export" in cell.tags or all(isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in body)
+        if not stored["outputs"] and not silent and "timed" not in cell.tags:
             problems.append((cell, "a cell in sight that shows nothing. Fold it, drop it, or show a number"))
         if all(isinstance(node, ast.Expr) and ast.unparse(node).startswith("plot.") for node in body):
             problems.append((cell, "a cell that only draws is folded (hide-input): its title answers the prediction"))
@@ -252,10 +252,10 @@ def test_a_section_that_is_named_is_linked_with_its_anchor(path):
 @every_lesson
 def test_no_contractions(path):
     text = " ".join(cell.source for cell in read(path).cells if cell.type == "markdown")
-    found = re.findall(
+    contractions = re.findall(
         r"\b\w+n't\b|\b(?:it|that|what|there|let|here)'s\b|\bI'm\b|\bwe'(?:re|ve|ll)\b", text, re.IGNORECASE
     )
-    none_of(found, "Contractions, which second-language readers stumble over. Write both words:")
+    none_of(contractions, "Contractions, which second-language readers stumble over. Write both words:")
 
 
 @every_lesson
@@ -276,8 +276,8 @@ def test_sections_are_numbered_in_order(path):
     lesson = int(path.stem[:2])
     odd = [title for title, match in zip(titles, numbered, strict=True) if not match]
     none_of(odd, f"A section is called like '{lesson}.1 Two numbers'. Number these:")
-    found, expected = [match[0][:-2] for match in numbered], [f"{lesson}.{n + 1}" for n in range(len(numbered))]
-    assert found == expected, f"The sections are numbered {found}, expected {expected}. Renumber them."
+    numbers, expected = [match[0][:-2] for match in numbered], [f"{lesson}.{n + 1}" for n in range(len(numbered))]
+    assert numbers == expected, f"The sections are numbered {numbers}, expected {expected}. Renumber them."
 
 
 # ----------------------------------------------------------------------------------------------------------- exercises
@@ -324,14 +324,14 @@ def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
         names = syntax.names(solution)[1]
         if "exercise" in cell.tags and re.search(r"^### BEGIN SOLUTION", cell.source, re.MULTILINE):
             region = re.findall(r"^### BEGIN SOLUTION$(.*?)^### END SOLUTION$", cell.source, re.MULTILINE | re.DOTALL)
-            given = syntax.names("\n".join(region))[1]
-            if given & bound:
-                problems.append((cell, f"the blank binds {', '.join(sorted(given & bound))}, as an earlier cell does"))
-            if not given:
+            around = syntax.names("\n".join(region))[1]
+            if around & bound:
+                problems.append((cell, f"the blank binds {', '.join(sorted(around & bound))}, as an earlier cell does"))
+            if not around:
                 problems.append((cell, "the blank stands at top level and binds no name"))
             wanted = set(re.findall(r"(\w+) = \.\.\.", blank(read(path), cell)[0]))
-            if given - wanted:
-                problems.append((cell, f"the learner is not told to bind {', '.join(sorted(given - wanted))}"))
+            if around - wanted:
+                problems.append((cell, f"the learner is not told to bind {', '.join(sorted(around - wanted))}"))
         bound |= names
     none(path, problems)
 
@@ -400,11 +400,11 @@ PRIVATE = re.compile(
 
 
 def test_nothing_names_what_lies_outside_the_repository():
-    found = []
+    places = []
     for path, text in files():
         for number, line in enumerate(text.splitlines(), 1):
-            found += [f"{path.relative_to(ROOT)}:{number}: {match[0]}" for match in PRIVATE.finditer(line)]
-    none_of(found, "These lines name a place outside the repository, or a registry. Say it without:")
+            places += [f"{path.relative_to(ROOT)}:{number}: {match[0]}" for match in PRIVATE.finditer(line)]
+    none_of(places, "These lines name a place outside the repository, or a registry. Say it without:")
 
 
 # ------------------------------------------------------------------------------------------------------------- links
@@ -424,35 +424,35 @@ def anchors(text):
 
 def broken(text, folder, exists):
     """Return the links of a text that lead nowhere, seen from a folder. exists: whether there is such a file."""
-    found = []
+    dead = []
     for link in links(text):
         target, _, anchor = link.partition("#")
         if re.match(r"(https?|mailto|attachment):", target):
             continue
         there = (folder / target).resolve() if target else None
         if there and not exists(there):
-            found.append(link)
+            dead.append(link)
         elif anchor:
             source = there and next((path for path in SOURCES if path.stem == there.stem), None)
             whole = "\n".join(cell.source for cell in prose(source)) if source else there.read_text() if there else text
             if anchor not in anchors(whole):
-                found.append(link)
-    return found
+                dead.append(link)
+    return dead
 
 
 @every_lesson
 @pytest.mark.parametrize("edition", ["learner", "solutions", "the learner's copy"])
 def test_links_lead_somewhere(path, edition):
     folder = ROOT / {"learner": "notebooks", "solutions": "notebooks/solutions", "the learner's copy": "work"}[edition]
-    made = {folder / part / f"{source.stem}.ipynb" for source in EVERY for part in ("", "solutions")}  # by make lab
+    copies = {folder / part / f"{source.stem}.ipynb" for source in EVERY for part in ("", "solutions")}  # by make lab
     if edition == "solutions":
-        made = {folder / f"{source.stem}.ipynb" for source in EVERY}
+        copies = {folder / f"{source.stem}.ipynb" for source in EVERY}
     beside = folder.parent if edition == "solutions" else folder
-    made |= {beside / f"inventory_{form}.ipynb" for form in "ab"}
-    exists = lambda there: there in made if there.suffix == ".ipynb" else there.exists() and ROOT in there.parents
+    copies |= {beside / f"inventory_{form}.ipynb" for form in "ab"}
+    exists = lambda there: there in copies if there.suffix == ".ipynb" else there.exists() and ROOT in there.parents
     cells = editions.notebook(read(path), "solutions" if edition == "solutions" else "learner").cells
-    found = broken("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), folder, exists)
-    none_of(found, "These links lead nowhere. Correct the file, or the anchor: the heading with hyphens for blanks:")
+    links = broken("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), folder, exists)
+    none_of(links, "These links lead nowhere. Correct the file, or the anchor: the heading with hyphens for blanks:")
 
 
 def test_links():

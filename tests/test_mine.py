@@ -6,7 +6,6 @@ import datetime
 import errno
 import io
 import json
-import multiprocessing
 import os
 import pickle
 import re
@@ -16,7 +15,6 @@ import sys
 import textwrap
 from pathlib import Path
 
-import lab
 import nbformat
 import pytest
 import torch
@@ -139,15 +137,6 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
         "def mean_and_var(x):\n    return middle(x), (center(x) ** 2).mean(-1, keepdim=True)",
         CHECK,
     ],
-    "a helper below, and one that was wrong at first": [
-        IMPORTS_OF_ALL,
-        "def middle(x):\n    return x.mean(0, keepdim=True)",
-        "def mean_and_var(x):\n    return middle(x), ((x - middle(x)) ** 2).mean(-1, keepdim=True)",
-        "def middle(x):\n    return x.mean(AXIS, keepdim=True)",
-        "AXIS = 1",
-        "AXIS = -1",
-        CHECK,
-    ],
     "imports of every form": [
         "import torch as t, math as m\nfrom functools import partial, reduce\nimport torch.nn.functional\n"
         "from lessonkit import check",
@@ -173,26 +162,6 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
         "both = lambda x: (x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True))",
         "check.mean_and_var(both)",
     ],
-    "an expression in the check": [
-        IMPORTS_OF_ALL,
-        "def both(x, *, axis):\n    return x.mean(axis, keepdim=True), x.var(axis, correction=0, keepdim=True)",
-        "import functools\ncheck.mean_and_var(functools.partial(both, axis=-1))",
-    ],
-    "a comprehension's variable that a loop has as well": [
-        IMPORTS_OF_ALL,
-        "for i in range(3):\n    print(i)",
-        "axes = [-i for i in range(1, 2)]",
-        MEAN.replace("-1", "axes"),
-        CHECK,
-    ],
-    "a name that depends on what is installed": [
-        IMPORTS_OF_ALL,
-        "try:\n    from numpy import float_ as eight\nexcept ImportError:\n    eight = -1\n"
-        "if eight == 8:\n    axis = 1\nelse:\n    axis = eight",
-        "def mean_and_var(input):  # a name of Python, as in torch's documentation\n"
-        "    return input.mean(axis, keepdim=True), input.var(axis, correction=0, keepdim=True)",
-        CHECK,
-    ],
     "a layer, its function and a base class": [
         IMPORTS_OF_ALL + "\nfrom numbers import Integral",
         *GIVEN,
@@ -201,15 +170,6 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
         "class Base(nn.Module):\n" + textwrap.indent(FORWARD, "    "),
         OWN_LAYER,
         "LayerNorm = Normed",
-        "check.layer_norm_module(LayerNorm)",
-    ],
-    "a class in three cells": [
-        IMPORTS_OF_ALL + "\nfrom numbers import Integral",
-        *GIVEN,
-        LAYER_NORM,
-        OWN_LAYER.replace("Normed(Base)", "LayerNorm(nn.Module)"),
-        FORWARD + "LayerNorm.forward = forward",
-        "class LayerNorm(LayerNorm):\n    pass",
         "check.layer_norm_module(LayerNorm)",
     ],
     "the course's own function by lessonkit.mine, of another lesson and of this one": [
@@ -288,23 +248,23 @@ def kernel(tmp_path):
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     """Return {what is special: (what its check printed, {kept name: its module in a new process})}."""
-    said = {}
+    outputs = {}
     for special, cells in ANSWERS.items():
         with learner(tmp_path_factory.mktemp("learner") / "work") as kernel:
-            said[special] = kernel.run(*cells), str(kernel.folder)
-    folders = [folder for _, folder in said.values()]
+            outputs[special] = kernel.run(*cells), str(kernel.folder)
+    folders = [folder for _, folder in outputs.values()]
     done = subprocess.run([sys.executable, "-c", NEW_PROCESS, *folders], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    return {special: (words, found[folder], folder) for special, (words, folder) in said.items()}
+    imported = json.loads(done.stdout.splitlines()[-1])
+    return {special: (words, imported[folder], folder) for special, (words, folder) in outputs.items()}
 
 
 @pytest.mark.parametrize("special", ANSWERS)
 def test_an_answer_in_other_words_is_kept_and_imports_by_itself(kept, special):
-    said, modules, _ = kept[special]
-    right, news = said.splitlines()[0], said.splitlines()[-1]
+    output, modules, _ = kept[special]
+    right, news = output.splitlines()[0], output.splitlines()[-1]
     lesson, name = ("statistics", "mean_and_var") if "mean_and_var" in right else ("affine_and_module", "LayerNorm")
-    assert right.startswith("Right: ") and news == KEPT.format(lesson), said
+    assert right.startswith("Right: ") and news == KEPT.format(lesson), output
     assert name in modules
 
 
@@ -312,15 +272,7 @@ BY = MEAN.replace("-1", "{0}")
 REFUSED = {  # what it leans on: (the cells before its check, words of the one sentence)
     "a widget": (["import ipywidgets", "w = ipywidgets.IntSlider(-1, -1)", BY.format("w.value")], "imports ipywidgets"),
     "an open file": (["f = open('{}/f', 'w')", "print(-1, file=f)", BY.format("f and -1")], "it opens a file, by open"),
-    "a magic": (["axis = %time -1", BY.format("axis")], "uses a magic or a shell line"),
-    "a cell magic": (["%%time\naxis = -1", BY.format("axis")], "no line in a cell binds axis"),
-    "typed input": ([BY.format("(-1 if x.dim() else input())")], "asks for typed input, by input"),
-    "exec": (["exec('axis = -1')", BY.format("axis")], "no line in a cell binds axis"),
     "a loop": (["for axis in [1, 0, -1]:\n    pass", BY.format("axis")], "axis comes from a for loop"),
-    "a with block": (
-        ["with torch.no_grad():\n    axis = -1", BY.format("axis")],
-        "axis comes from a with block, not from a definition or an assignment",
-    ),
     "training": (
         [
             "net = nn.Linear(1, 1)\ndef train():\n    net(torch.ones(1)).sum().backward()\n    return -1",
@@ -333,18 +285,9 @@ REFUSED = {  # what it leans on: (the cells before its check, words of the one s
         ["axes = []", "axes.append(-1)", BY.format("axes")],
         "on its own it does not pass its check: On ",
     ),
-    "a file beside the notebook": (
-        ["import conftest", BY.format("-1 if x.dim() else conftest")],
-        "it imports conftest",
-    ),
-    "names without names": (["from math import *", BY.format("int(cos(pi))")], "no line in a cell binds cos"),
     "a counter": (
         ["n = 0", "def count():\n    global n\n    n += 1", BY.format("count() or -1")],
         "it changes n for all",
-    ),
-    "an error when it is run again": (
-        ["filled = []", "filled.append(-1)", "axis = filled[0]", BY.format("axis")],
-        "on its own it raises IndexError: list index out of range",
     ),
 }
 
@@ -375,9 +318,9 @@ def test_what_the_lesson_gives_and_cannot_be_kept_is_imported_from_the_course(ke
     """Lesson 13's compiled loops go by a setting that looks for a folder on the disk."""
     thirteen = read(SOURCES[12])
     loops = next(blank(thirteen, cell)[1] for cell in thirteen.code("exercise") if "ex-13-2" == cell.id)
-    given = [blank(thirteen, cell)[1] for cell in thirteen.code("export") if cell.line < 330 and cell.id != "ex-13-2"]
+    cells = [blank(thirteen, cell)[1] for cell in thirteen.code("export") if cell.line < 330 and cell.id != "ex-13-2"]
     imports = "import math, os, numba\nimport numpy as np\nfrom pathlib import Path\nfrom numba import njit"
-    assert KEPT.format("speed") in kernel.run(imports, *given, loops, "check.forward_rows(forward_rows)")
+    assert KEPT.format("speed") in kernel.run(imports, *cells, loops, "check.forward_rows(forward_rows)")
     code = kernel.text("speed")
     assert "from fromscratch.speed import LOOPS\n" in code and "pathlib" not in code and "def forward_rows(" in code
 
@@ -413,13 +356,6 @@ def test_a_file_says_whose_it_is_when_and_how_to_use_it_and_holds_the_answer_alo
     assert '    "mean_and_var": "statistics",\n' in listed
 
 
-def test_a_linter_finds_nothing_missing_or_superfluous_in_what_is_kept(kept):
-    folders = [folder for _, _, folder in kept.values()]
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select=E9,F", "--ignore=F811"]
-    done = subprocess.run([*command, *folders], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-
-
 def test_a_pass_again_replaces_the_answer_a_wrong_answer_does_not_and_the_same_again_changes_nothing(kernel):
     kernel.run("import math", MEAN.replace("-1", "-math.floor(1.5)"), CHECK)
     assert "import math\n" in kernel.text()
@@ -433,7 +369,12 @@ def test_a_pass_again_replaces_the_answer_a_wrong_answer_does_not_and_the_same_a
     assert BY.format("(-1,)") in kernel.text() and kernel.text().count("def mean_and_var") == 1
 
 
-ERROR = "def unbiased_error(D):\n    return 100 * (1 - (stats(D) / D) ** 0.5)"
+TEST = (
+    "def is_layer_norm(layer):\n    x = 10.0 * torch.arange(24).reshape(2, 3, 4) ** 2\n"
+    "    return bool((layer(x) - stats(x)).abs().max() < 0.01)"
+)
+PLAIN = TEST.replace("stats(x)", "torch.nn.functional.layer_norm(x, (4,))")
+CHECK_TEST = "check.is_layer_norm(is_layer_norm)"
 
 
 def lesson_4_in(kernel, layer_norm=LAYER_NORM):
@@ -463,13 +404,13 @@ def test_the_next_day_one_exercise_is_answered_anew_and_the_other_stays(tmp_path
         )
     with learner(tmp_path / "work") as kernel:
         kernel.run(IMPORTS_OF_ALL, "from lessonkit.mine import layer_norm", GIVEN[0], "from numbers import Integral")
-        said = kernel.run(LAYER, "check.layer_norm_module(LayerNorm)")
-        assert said.splitlines()[1] == KEPT.format("affine_and_module")
+        output = kernel.run(LAYER, "check.layer_norm_module(LayerNorm)")
+        assert output.splitlines()[1] == KEPT.format("affine_and_module")
         text, today = kernel.text("affine_and_module"), datetime.date.today().isoformat()
         assert "4.2, layer_norm: kept on 2026-01-02\n" in text and f"4.3, LayerNorm: kept on {today}\n" in text
         assert "lessonkit" not in body(text) and body(text).count("def layer_norm(") == 1
-        said = kernel.run("from lessonkit.mine import LayerNorm")
-        assert said == f"LayerNorm: yours, kept on {today}. The course's instead: from fromscratch import LayerNorm\n"
+        output = kernel.run("from lessonkit.mine import LayerNorm")
+        assert output == f"LayerNorm: yours, kept on {today}. The course's instead: from fromscratch import LayerNorm\n"
 
 
 def test_two_answers_that_need_one_name_for_two_things_are_told_so(tmp_path):
@@ -478,16 +419,16 @@ def test_two_answers_that_need_one_name_for_two_things_are_told_so(tmp_path):
         kernel.run("def mean_and_var(x):\n    mean = stats(x)\n    return mean, stats((x - mean) ** 2)", CHECK)
         first = kernel.text()
     with learner(tmp_path / "work") as kernel:
-        kernel.run(IMPORTS_OF_ALL, "def stats(D):\n    return D - 1")
-        said = kernel.run(ERROR, "check.unbiased_error(unbiased_error)").splitlines()
-        assert said[0].startswith("Right: ") and kernel.text() == first
-        assert said[1:] == [
+        kernel.run(IMPORTS_OF_ALL, "def stats(x):\n    return torch.nn.functional.layer_norm(x, (4,))")
+        lines = kernel.run(TEST, CHECK_TEST).splitlines()
+        assert lines[0].startswith("Right: ") and kernel.text() == first
+        assert lines[1:] == [
             "It is not kept in work/mine, because your kept answer to exercise 2.1 would no longer pass its check: "
             "both bind stats."
         ]
-        renamed = ["def less(D):\n    return D - 1", ERROR.replace("stats", "less")]
-        assert "Kept" in kernel.run(*renamed, "check.unbiased_error(unbiased_error)")
-        assert "def stats(x)" in kernel.text() and "def less(D)" in kernel.text()
+        renamed = ["def right(x):\n    return torch.nn.functional.layer_norm(x, (4,))", TEST.replace("stats", "right")]
+        assert "Kept" in kernel.run(*renamed, CHECK_TEST)
+        assert "def stats(x)" in kernel.text() and "def right(x)" in kernel.text()
 
 
 # ------------------------------------------------------------------------------------ a file, edited or damaged
@@ -496,14 +437,10 @@ ASK = "from lessonkit.mine import mean_and_var"
 YOURS = "mean_and_var: yours, kept on {}. The course's instead: from fromscratch import mean_and_var\n"
 POISON = "open('{marker}', 'w')"
 DAMAGED = {  # what happened to the text of the file: (how, why it is not used)
-    "it no longer passes": (lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"), "does not pass its check: On "),
-    "cut off in the code": (lambda t: t[: t.index("return") + 10], "raised NameError: name 'mea' is not defined"),
+    "it no longer passes": (lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"), "does not pass its check: "),
     "empty": (lambda t: "", "Python cannot read it"),
-    "another name": (lambda t: t.replace("def mean_and_var", "def means"), "it does not bind mean_and_var"),
     "it opens a file": (lambda t: t + f"\nfile = {POISON}\n", "it opens a file, by open"),
     "it runs something": (lambda t: t + f"\n{POISON}\n", "something comes from a line of another kind"),
-    "it imports what does more": (lambda t: t + "\nimport os\nx = os.system('echo > {marker}')\n", "it imports os"),
-    "in a decorator": (lambda t: t.replace("def mean", f"@{POISON}\ndef mean"), "it opens a file, by open"),
 }
 
 
@@ -514,10 +451,10 @@ def test_a_damaged_file_is_reported_in_one_line_and_not_executed_blindly(what, k
     change, why = DAMAGED[what]
     text = change(kernel.text()).replace("{marker}", str(marker))
     path.write_text(text, encoding="utf-8")
-    (said,) = kernel.run(ASK).splitlines()
+    (message,) = kernel.run(ASK).splitlines()
     start = "mean_and_var: the course's own, from lesson 2. Yours in work/mine/statistics.py is not used, because "
-    assert said.startswith(start) and why in said, said
-    assert said.endswith(" Run exercise 2.1 and its check again, or delete that file.")
+    assert message.startswith(start) and why in message, message
+    assert message.endswith(" Run exercise 2.1 and its check again, or delete that file.")
     assert kernel.shell.user_ns["mean_and_var"] is course_s_own("mean_and_var")
     assert not marker.exists() and path.read_text(encoding="utf-8") == text
 
@@ -538,20 +475,18 @@ def test_a_file_that_was_edited_and_passes_is_used_and_said_to_be_edited(kernel)
 
 
 def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(kernel):
-    kernel.run(
-        "import math\n" + ERROR.replace("stats(D)", "(D - 1)"), "check.unbiased_error(unbiased_error)", MEAN, CHECK
-    )
+    kernel.run(PLAIN, CHECK_TEST, MEAN, CHECK)
     path = kernel.folder / "mine/statistics.py"
-    edited = kernel.text().replace("100 * ", "1e2 * ")
+    edited = kernel.text().replace("10.0 * ", "1e1 * ")
     path.write_text(edited, encoding="utf-8")
-    said = KEPT.format("statistics") + " The edited file that was there is now called statistics.py.edited-"
-    assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == said + "1."
-    assert "1e2 * " in kernel.text() and "(-1,)" in kernel.text()
+    message = KEPT.format("statistics") + " The edited file that was there is now called statistics.py.edited-"
+    assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == message + "1."
+    assert "1e1 * " in kernel.text() and "(-1,)" in kernel.text()
     assert (path.parent / "statistics.py.edited-1").read_text(encoding="utf-8") == edited
-    broken = kernel.text().replace("1e2 * ", "1e3 * ")
+    broken = kernel.text().replace("1e1 * ", "0.0 * ")
     path.write_text(broken, encoding="utf-8")
-    assert kernel.run(MEAN, CHECK).splitlines()[1] == said + "2."
-    assert "unbiased_error" not in kernel.text()
+    assert kernel.run(MEAN, CHECK).splitlines()[1] == message + "2."
+    assert "is_layer_norm" not in kernel.text()
     assert (path.parent / "statistics.py.edited-2").read_text(encoding="utf-8") == broken
     assert kernel.run(ASK) == YOURS.format(datetime.date.today().isoformat())
 
@@ -582,7 +517,7 @@ def test_it_is_checked_once_more_when_it_is_kept_in_silence_and_never_again(kern
 
 
 def test_a_layer_from_mine_can_be_copied_converted_subclassed_and_pickled(kept):
-    said, modules, folder = kept["a layer, its function and a base class"]
+    output, modules, folder = kept["a layer, its function and a base class"]
     with learner(Path(folder)):
         from lessonkit.mine import LayerNorm, layer_norm
 
@@ -593,14 +528,6 @@ def test_a_layer_from_mine_can_be_copied_converted_subclassed_and_pickled(kept):
         assert type(again) is LayerNorm and (again.eps, again.bias is None) == (1e-5, False)
     with learner(Path(folder).parent / "another"):
         assert mine.LayerNorm is course_s_own("LayerNorm"), "one line, or another folder, and it is the course's"
-
-
-def test_a_file_that_asks_for_itself_gets_the_course_s_own(kernel):
-    kernel.run(MEAN, CHECK)
-    path = kernel.folder / "mine/statistics.py"
-    path.write_text(kernel.text().replace("def mean", f"{ASK} as first\n\n\ndef mean"), encoding="utf-8")
-    assert kernel.run(ASK).startswith("mean_and_var: yours, ")
-    assert kernel.shell.user_ns["mean_and_var"].__globals__["first"] is course_s_own("mean_and_var")
 
 
 # -------------------------------------------------------------------------------------- disks, two kernels, nobody
@@ -627,46 +554,19 @@ def test_a_file_in_the_folder_s_place_and_a_fault_of_ours_cost_one_sentence(kern
     assert kernel.run(ASK).startswith("mean_and_var: the course's own")
     (kernel.folder / "mine").unlink()
     monkeypatch.setattr(_saved_answers, "compose", lambda *a: 1 / 0)
-    said = kernel.run(CHECK).splitlines()[1:]
-    assert said == ["It is not kept in work/mine, because keeping it failed (ZeroDivisionError: division by zero)."]
+    lines = kernel.run(CHECK).splitlines()[1:]
+    assert lines == ["It is not kept in work/mine, because keeping it failed (ZeroDivisionError: division by zero)."]
 
 
 def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
     monkeypatch.setattr(_saving, "PATIENCE", 0.05)
     kernel.run(MEAN, CHECK)
     with FileLock(kernel.folder / "mine/.lock"):
-        said = kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1]
-    assert said == (
+        message = kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1]
+    assert message == (
         "It is not kept in work/mine yet, because another notebook is just keeping an answer. Run the check again."
     )
     assert "Kept" in kernel.run(CHECK)
-
-
-def hammer(folder, name, cells):
-    with learner(folder) as kernel:
-        kernel.run(IMPORTS_OF_ALL)
-        for cell in cells:
-            assert "Kept" in kernel.run(cell, f"check.{name}({name})"), cell
-
-
-def test_two_kernels_at_once_lose_and_damage_nothing(tmp_path):
-    (tmp_path / "work").mkdir()
-    texts = {
-        "mean_and_var": [BY.format(f"(-1,) or {i}") for i in range(12)],
-        "unbiased_error": [ERROR.replace("stats(D)", f"(D - 1 - {i} * 0)") for i in range(12)],
-    }
-    start = multiprocessing.get_context("fork").Process
-    workers = [start(target=hammer, args=(tmp_path / "work", name, cells)) for name, cells in texts.items()]
-    for worker in workers:
-        worker.start()
-    path, seen = tmp_path / "work/mine/statistics.py", set()
-    while any(worker.is_alive() for worker in workers):
-        if path.exists():
-            assert (found := _saved_answers.read(path)).whole
-            seen.add(found.text)
-    assert [worker.exitcode for worker in workers] == [0, 0] and len(seen) > 2
-    assert list(_saved_answers.read(path).entries) == ["mean_and_var", "unbiased_error"]
-    assert all(cells[-1] in path.read_text(encoding="utf-8") for cells in texts.values())
 
 
 @pytest.mark.parametrize("what", ["no learner", "no notebook"])
@@ -702,33 +602,19 @@ def test_a_learner_is_who_started_a_kernel_in_work_and_nobody_else(tmp_path):
         assert done.stdout == f"{tmp_path / wanted if wanted else None}\n", (start, named, done.stderr)
 
 
-def test_make_lab_tells_kernels_where_the_learner_works(monkeypatch):
-    for name, value in {"running": lambda: None, "copy_missing": list, "older": list}.items():
-        monkeypatch.setattr(lab, name, value)
-    monkeypatch.setattr(lab, "opens_on", lambda: ("01_a.ipynb", []))
-    monkeypatch.setattr(os, "chdir", lambda path: None)
-    monkeypatch.setattr(os, "execv", lambda program, arguments: None)
-    monkeypatch.setattr("subprocess.call", lambda arguments: None)
-    monkeypatch.setenv("PYTHONSTARTUP", "")
-    for given, wanted in ((None, str(ROOT / "work")), ("off", "off")):
-        monkeypatch.setenv("LESSON_WORK", given) if given else monkeypatch.delenv("LESSON_WORK")
-        lab.main([])
-        assert os.environ["LESSON_WORK"] == wanted
-
-
 # ------------------------------------------------------------------------------------------- real kernels and builds
 
 
-def run_notebook(made, folder, **environment):
+def run_notebook(notebook, folder, **environment):
     """Run a notebook in a kernel that starts in the folder; return {cell id: what it printed or raised}."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LESSON_")}
-    client = NotebookClient(made, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(notebook, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}})
     client.execute(env=clean | environment)
     outputs = {}
-    for cell in made.cells:
+    for cell in notebook.cells:
         for out in cell.get("outputs", []):
-            said = out.get("text", "") if out.output_type == "stream" else out.get("evalue", "")
-            outputs[cell.id] = outputs.get(cell.id, "") + said
+            text = out.get("text", "") if out.output_type == "stream" else out.get("evalue", "")
+            outputs[cell.id] = outputs.get(cell.id, "") + text
     return outputs
 
 
@@ -746,8 +632,8 @@ def test_a_lesson_s_first_cell_brings_back_what_was_kept_from_it(tmp_path):
     lesson_2.metadata["lesson"] = {"source": "lessons_src/lessons/02_statistics.py"}
     nbformat.write(lesson_2, saved)
     where = {"LESSON_WORK": str(work), "JPY_SESSION_NAME": str(saved)}
-    run_notebook(cells_of(FIRST, MEAN, CHECK, f"print({ERROR!r})", ERROR.replace("stats(D)", "(D - 1)")), work, **where)
-    asks = "print([globals().get(name) for name in ('mean_and_var', 'unbiased_error')])"
+    run_notebook(cells_of(FIRST, MEAN, CHECK, f"print({TEST!r})", PLAIN), work, **where)
+    asks = "print([globals().get(name) for name in ('mean_and_var', 'is_layer_norm')])"
     for off, back, names in (
         ({}, "Back from work/mine: mean_and_var (your answers to lesson 2).\n", "[<function mean_and_var"),
         ({"LESSON_WORK": "off"}, "", "[None, None]"),
@@ -789,15 +675,17 @@ def test_builds_nbval_and_solutions_never_use_it_whatever_lies_in_work(tmp_path)
     assert command.main(["02"], tmp_path) == 0
     course = "early: the course's own, from lesson 1.\n2\n"
     for path in ("notebooks/02_tiny.ipynb", "notebooks/solutions/02_tiny.ipynb"):
-        made = nbformat.read(tmp_path / path, as_version=4)
+        notebook = nbformat.read(tmp_path / path, as_version=4)
         kit_only = {"PYTHONPATH": str(tmp_path / "lessons_src")}
         if "solutions" in path:
-            assert course in "".join(out.text for cell in made.cells for out in cell.get("outputs", []))
-            assert course in run_notebook(made, work / "solutions", **kit_only).values()
-        assert course in run_notebook(made, tmp_path / "notebooks", **kit_only).values()
-    assert course in run_notebook(made, work, **kit_only, LESSON_WORK="off").values()
-    said = "early: yours, kept on an unknown day, edited since and checked again. "
-    assert any(text.startswith(said) and "poison" in text for text in run_notebook(made, work, **kit_only).values())
+            assert course in "".join(out.text for cell in notebook.cells for out in cell.get("outputs", []))
+            assert course in run_notebook(notebook, work / "solutions", **kit_only).values()
+        assert course in run_notebook(notebook, tmp_path / "notebooks", **kit_only).values()
+    assert course in run_notebook(notebook, work, **kit_only, LESSON_WORK="off").values()
+    message = "early: yours, kept on an unknown day, edited since and checked again. "
+    assert any(
+        text.startswith(message) and "poison" in text for text in run_notebook(notebook, work, **kit_only).values()
+    )
 
 
 # What one learner writes in lesson 4: {exercise: its cells}. The others are answered as in the solutions.
@@ -821,32 +709,32 @@ print(sorted({type(m).__module__ + "." + type(m).__name__ for m in net if isinst
 
 def without_drawing(stem):
     """Return a lesson as its learner gets it, without the cells that only draw, and without lesson 9's training."""
-    made = editions.notebook(next(read(path) for path in SOURCES if path.stem == stem), "learner")
+    notebook = editions.notebook(next(read(path) for path in SOURCES if path.stem == stem), "learner")
     none = re.compile(rf"{re.escape(editions.FOLDED)}\nplot\.|run = trained\(")
-    made.cells = [cell for cell in made.cells if not none.match(cell.source)]
-    return made
+    notebook.cells = [cell for cell in notebook.cells if not none.match(cell.source)]
+    return notebook
 
 
 @pytest.mark.trains
 def test_a_learner_takes_a_layer_in_own_words_from_lesson_4_to_lesson_9(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
-    made, cells = without_drawing("04_affine_and_module"), []
+    notebook, cells = without_drawing("04_affine_and_module"), []
     solved = {cell.id: blank(lesson_4(), cell)[1] for cell in lesson_4().code("exercise")}
-    for cell in made.cells:
+    for cell in notebook.cells:
         sources = IN_OWN_WORDS.get(cell.id, [solved.get(cell.id, cell.source)])
         cells += [
             nbformat.from_dict({**cell, "id": f"{cell.id}-{i}", "source": text}) for i, text in enumerate(sources)
         ]
-    made.cells = cells
-    outputs = run_notebook(made, work, LESSON_WORK=str(work))
-    assert not any(out.output_type == "error" for cell in made.cells for out in cell.get("outputs", []))
+    notebook.cells = cells
+    outputs = run_notebook(notebook, work, LESSON_WORK=str(work))
+    assert not any(out.output_type == "error" for cell in notebook.cells for out in cell.get("outputs", []))
     assert list(_saved_answers.read(work / "mine/affine_and_module.py").entries) == list(
         course.answers()["affine_and_module"]
     )
-    made = without_drawing("09_cnn")
-    stop = next(i for i, cell in enumerate(made.cells) if cell.cell_type == "code" and "made = {" in cell.source)
-    made.cells = [*made.cells[:stop], nbformat.v4.new_code_cell(STEP, id="own")]
-    outputs = run_notebook(made, work, LESSON_WORK=str(work))
+    notebook = without_drawing("09_cnn")
+    stop = next(i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and "made = {" in cell.source)
+    notebook.cells = [*notebook.cells[:stop], nbformat.v4.new_code_cell(STEP, id="own")]
+    outputs = run_notebook(notebook, work, LESSON_WORK=str(work))
     assert any("LayerNorm: yours, kept on " in text for text in outputs.values())
     assert outputs["own"].endswith("['mine.affine_and_module.Normed']\n")

@@ -72,14 +72,14 @@ def test_planted_errors_are_found_and_only_they(tmp_path):
         *("-n", "2", "--dist", "loadfile"),
         "notebooks",
     ]
-    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120).stdout
+    output = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120).stdout
     for path, rows in (("notebooks", LEARNER), ("notebooks/solutions", SOLUTIONS)):
         for number, (name, _, _, words) in enumerate(rows):
             cell = rf"{path}/03_toy\.ipynb::Cell {number}\b"
             if words is None:
-                assert re.search(rf"^PASSED .*{cell}", said, re.MULTILINE), f"{name} should pass\n{said}"
+                assert re.search(rf"^PASSED .*{cell}", output, re.MULTILINE), f"{name} should pass\n{output}"
             else:
-                assert re.search(rf"^FAILED .*{cell}", said, re.MULTILINE), f"{name} should fail\n{said}"
-                assert words in said
+                assert re.search(rf"^FAILED .*{cell}", output, re.MULTILINE), f"{name} should fail\n{output}"
+                assert words in output
     expected = sum(words is not None for _, _, _, words in LEARNER + SOLUTIONS)
-    assert f"{expected} failed" in said
+    assert f"{expected} failed" in output

@@ -70,12 +70,12 @@ def drawn(monkeypatch):
 
 def texts(fig):
     """Every text that is drawn, with its box in pixels: [(text, box)]."""
-    found = list(fig.texts)
+    drawn_texts = list(fig.texts)
     for ax in fig.axes:
-        found += ax.texts
+        drawn_texts += ax.texts
         if not ax.axison:
             continue
-        found += [
+        drawn_texts += [
             ax.xaxis.label,
             ax.yaxis.label,
             ax._left_title,
@@ -86,8 +86,8 @@ def texts(fig):
             for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
                 low, high = sorted(limits)
                 ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
-                found += [label for place, label in ticks if low <= place <= high]
-    return [(text.get_text(), Text.get_window_extent(text)) for text in found if text.get_text()]
+                drawn_texts += [label for place, label in ticks if low <= place <= high]
+    return [(text.get_text(), Text.get_window_extent(text)) for text in drawn_texts if text.get_text()]
 
 
 def check_layout(fig):
@@ -96,15 +96,15 @@ def check_layout(fig):
     width, height = fig.bbox.size
     for text, box in boxes:
         assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height, f"{text!r} is clipped"
-    for (one, a), (two, b) in itertools.combinations(boxes, 2):
+    for (first, a), (second, b) in itertools.combinations(boxes, 2):
         apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
-        assert apart, f"{one!r} overlaps {two!r}"
+        assert apart, f"{first!r} overlaps {second!r}"
 
 
 def labels(fig):
     """The names beside the axes, from top to bottom, on one line each."""
-    found = [text for ax in fig.axes for text in ax.texts if text.get_gid() == _style._END]
-    return [t.get_text().replace("\n", " ") for t in sorted(found, key=lambda t: -t.get_position()[1])]
+    ends = [text for ax in fig.axes for text in ax.texts if text.get_gid() == _style._END]
+    return [t.get_text().replace("\n", " ") for t in sorted(ends, key=lambda t: -t.get_position()[1])]
 
 
 # -------------------------------------------------------------------------------------------------------------- layout
@@ -148,11 +148,6 @@ HARD = {  # figures that no lesson draws, and that an author may
     ),
     "small panels": lambda: panels(ylog=True, vref={"warm-up ends": 1}, href={"chance": 0.02}),
     "huge numbers": lambda: small_and_large(10.0 ** (28 * x8.double()), ylog=True),
-    "zeros": lambda: small_and_large(0 * x8),
-    "one point": lambda: plot.lines([3], {"none": [2]}, ylog=True, xlog=True, **LINES),
-    "tiny numbers": lambda: small_and_large(1e-9 * x8),
-    "large negative numbers": lambda: small_and_large(-1e12 * x8.double()),
-    "a tiny change": lambda: small_and_large(1 + 1e-12 * x8.double()),
     "long categories": lambda: plot.lines([f"({4**n}, {n}00)" for n in range(3, 8)], {"none": range(5)}, **LINES),
     "long bars": lambda: plot.bars(
         {f"{name} with a long explanation": number for number, name in enumerate(TEN)},
@@ -160,7 +155,6 @@ HARD = {  # figures that no lesson draws, and that an author may
         **BARS,
         show=False,
     ),
-    "a histogram of one value": lambda: plot.hist({"constant": [2.0, 2.0]}, **BARS, show=False),
     "ten histograms": lambda: plot.hist(dict.fromkeys(TEN, x30), **BARS, show=False),
     "a low matrix with a long label": lambda: plot.heat(
         [[-1.0, 0.001, 1.0], [math.nan, -0.0001, 0.5]],
@@ -172,7 +166,6 @@ HARD = {  # figures that no lesson draws, and that an author may
         y="a label longer than this matrix is high",
         show=False,
     ),
-    "a full matrix": lambda: plot.heat(torch.ones(16, 16), range(16), range(16), **WORDS, x="x", y="y", show=False),
     "many images": lambda: plot.images(
         torch.rand(13, 8, 8), [f"label {n}" for n in range(13)], ncols=5, **WORDS, show=False
     ),
@@ -219,13 +212,6 @@ def test_a_curve_that_ends_early_says_why(drawn):
     assert [labels(fig) for fig in drawn] == ends
     crosses = [[list(line.get_xdata()) for line in fig.axes[0].lines if line.get_marker() == "x"] for fig in drawn]
     assert crosses == [[[1]], [[1]], [[1]], []]
-
-
-def test_a_band_below_zero_leaves_a_log_axis_at_its_foot(drawn):
-    runs = torch.tensor([[1.0, 0.001], [1.1, 1.0]])  # mean minus deviation is below zero at the end
-    plot.lines([1, 2], {LN: runs}, ylog=True, **LINES)
-    low, high = drawn[0].axes[0].get_ylim()
-    assert 0.1 < low < 0.51 and high > 1.2
 
 
 @pytest.mark.parametrize("view", [(22, 35), (5, 20), (60, 10), (12, 98), (20, -60), (25, 200)])
@@ -384,9 +370,9 @@ def test_a_block_draws_its_boxes_in_the_order_of_the_signal(drawn):
 def test_words_are_required(name):
     function, data, words = CALLS[name]
     for word, empty in itertools.product(words, ("left out", "", "  ", None)):
-        given = {key: text for key, text in words.items() if key != word}
+        others = {key: text for key, text in words.items() if key != word}
         with pytest.raises(ValueError, match=f"plot.{name} needs {word}=...: .{{15}}"):
-            function(*data, **given if empty == "left out" else given | {word: empty})
+            function(*data, **others if empty == "left out" else others | {word: empty})
 
 
 def test_bytes_do_not_depend_on_the_run_or_on_anybodys_settings():
@@ -446,9 +432,9 @@ def test_every_pair_of_methods_can_be_told_apart_and_read_on_white(eyes):
         c = np.array(to_rgb(color))
         seen[name] = lab(EYES[eyes] @ np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4))
         assert 1.05 / (_style.luminance(plot.ink(color)) + 0.05) >= 4.5, name
-    for one, two in itertools.combinations(seen, 2):
+    for first, second in itertools.combinations(seen, 2):
         # 2.3 is just noticeable; the least of Okabe and Ito's own pairs is 17.9
-        assert np.linalg.norm(seen[one] - seen[two]) > 14, (one, two)
+        assert np.linalg.norm(seen[first] - seen[second]) > 14, (first, second)
 
 
 def test_unknown_names_get_what_is_left():
@@ -472,26 +458,14 @@ TABLES = {  # what: (picture, rows of its table, from which row on)
         ["curve,step,loss (nats),standard deviation", "LayerNorm,1,0.333,", "LayerNorm,2,0.667,", "LayerNorm,3,1,"]
         + ["none,1,2,1.41", "none,2,4,2.83", "none,3,6,4.24", "chance,all,2.3,", "here,2,all,"],
     ),
-    "a lost value, a category": (
-        lambda: plot.lines(["a", "b"], {"none": [1.0, float("nan")]}, **LABELS, **SHOWN),
-        ["curve,step,loss (nats)", "none,a,1", "none,b,"],
-    ),
     "panels": (
         lambda: plot.panels(PARTS, x="step", y=["loss", "rms"], **SHOWN),
         ["panel,curve,step,value,standard deviation", "left: loss,none,1,1,"]
         + ["left: loss,none,2,2,", "left: loss,none,3,3,", "right: rms,none,1,1,0"],
     ),
-    "panels of one label": (
-        lambda: plot.panels(PARTS, **LABELS, **SHOWN),
-        ["panel,curve,step,loss (nats),standard deviation", "left,none,1,1,"],
-    ),
     "bars": (
         lambda: plot.bars({"a": 1, "b": 2.5}, x="%", vref={"chance": 0.1}, **SHOWN),
         ["bar,%", "a,1", "b,2.5", "chance,0.1"],
-    ),
-    "bars of several runs": (
-        lambda: plot.bars({"a": [1, 3.0], "b": [2.0]}, x="%", **SHOWN),
-        ["bar,%,standard deviation,runs", "a,2,1.41,2", "b,2,,1"],
     ),
     "hist": (lambda: plot.hist({"a": [0.0, 0.1, 1]}, x="value", bins=2, **SHOWN), ["", "a,0,0.5,2", "a,0.5,1,1"]),
     "heat": (
@@ -507,12 +481,6 @@ TABLES = {  # what: (picture, rows of its table, from which row on)
     "by hand": (
         lambda: plot.figure(lambda ax: ax.plot([0, 1]), numbers=BY_HAND, **SHOWN),
         ["rate,accuracy (%)", "0.1,96", "1,9"],
-    ),
-    "numbers of any size": (
-        lambda: plot.bars(
-            dict(zip("abcdef", (0.0012345, 48000, 3.14e-8, -2.0, 12345.6, 1e9), strict=True)), x="x", **SHOWN
-        ),
-        ["bar,x", "a,0.00123", "b,48000", "c,3.14e-08", "d,-2", "e,12300", "f,1e+09"],
     ),
 }
 
@@ -533,21 +501,6 @@ def test_a_diagram_has_no_table_and_a_long_one_is_thinned_evenly():
     assert {b - a for a, b in itertools.pairwise(xs)} == {10, 11} and rows[-1] == ["b", "7"]
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        torch.tensor([1, 2, 3], dtype=torch.bfloat16),
-        torch.tensor([1.0, 2.0, 3.0], requires_grad=True),
-        [torch.tensor(1.0, requires_grad=True), torch.tensor(2), torch.tensor(3.0, dtype=torch.half)],
-        (1, 2.0, np.float64(3)),
-        range(1, 4),
-    ],
-    ids=str,
-)
-def test_data_of_any_kind(values):
-    assert plot.lines(x3, {"none": values}, **LINES).numbers.splitlines()[1:] == ["none,1,1", "none,2,2", "none,3,3"]
-
-
 # ------------------------------------------------------------------ errors: the value, what was expected, the way out
 
 
@@ -555,58 +508,31 @@ def test_data_of_any_kind(values):
     "call, message",
     [
         (lambda: plot.lines(x8, {}, **LINES), r"at least one name.*got \{\}"),
-        (lambda: plot.lines(x8, {3: x8}, **LINES), "names as strings"),
         (lambda: plot.lines(x8, {LN: x8[:5]}, **LINES), r"'LayerNorm' has shape \(5,\) and x has 8 values"),
         (lambda: plot.lines(x8, {LN: torch.zeros(4, 7)}, **LINES), r"\(4, 7\).*\(runs, 8\)"),
-        (lambda: plot.lines(x8, {LN: torch.zeros(0, 8)}, **LINES), r"shape \(0, 8\)"),
-        (lambda: plot.lines(x8, {LN: [[1, 2], [3]]}, **LINES), "'LayerNorm' is no array of real numbers"),
-        (lambda: plot.lines([0, math.nan], {LN: [1, 2]}, **LINES), "finite numbers"),
         (lambda: plot.lines(x8, {LN: [math.nan] * 8}, **LINES), "'LayerNorm' has no value to draw.*Leave it out"),
-        (lambda: plot.lines(x8, {LN: 0 * x8}, ylog=True, **LINES), "nan or inf, or 0"),
         (lambda: plot.lines(x8, {LN: x8 - 3}, ylog=True, **LINES), "'LayerNorm' holds -3, below zero. Leave ylog out"),
-        (lambda: plot.lines(x8, {LN: x8}, xlog=True, **LINES), "x holds 0, which xlog=True cannot show"),
-        (lambda: plot.lines(x8, {LN: x8}, ylog=True, href={"zero": 0}, **LINES), "reference 'zero' is at 0"),
-        (lambda: plot.lines(x8, {LN: x8}, ylog=True, ylim=(0, 9), **LINES), r"ylim=\(0, 9\) reaches 0, which ylog"),
-        (lambda: plot.lines(x8, {LN: x8}, vref={"end": math.inf}, **LINES), "reference 'end' is at inf"),
         (lambda: plot.lines(x8, {LN: x8}, dots=["LN"], **LINES), "names out of LayerNorm"),
         (lambda: plot.panels({"left": x8}, **LINES), r"panel 'left' is .* expected a pair"),
         (lambda: plot.panels({"left": (x8, {LN: x8[:2]})}, **LINES), "plot.panels, 'left': 'LayerNorm' has shape"),
         (lambda: plot.panels({"left": (x8, {LN: x8})}, **{**LINES, "y": ["a", "b"]}), "2 labels in y= for 1 panels"),
-        (lambda: plot.panels({"left": (x8, {LN: x8})}, **{**LINES, "y": [""]}), "needs y="),
         (lambda: plot.bars({LN: math.nan}, x="x", **WORDS), "'LayerNorm' is nan, expected a finite number"),
-        (lambda: plot.bars({LN: -1}, x="x", xlog=True, **WORDS), "holds -1, which xlog"),
         (lambda: plot.hist({LN: [1, math.inf]}, x="x", **WORDS), "1 of 2 values nan or inf"),
         (
             lambda: plot.heat(torch.eye(2), "ab", "abc", x="x", y="y", **WORDS),
             r"shape \(2, 2\) .*Expected shape \(2, 3\)",
         ),
         (lambda: plot.heat(torch.eye(21), range(21), range(21), x="x", y="y", **WORDS), "441 cells"),
-        (lambda: plot.heat(torch.eye(2), "ab", "ab", texts=[["a"]], x="x", y="y", **WORDS), "2 rows of 2 strings"),
         (lambda: plot.images(torch.zeros(2, 1, 3, 4), "ab", **WORDS), "squeeze a channel axis"),
-        (lambda: plot.images(pictures, "abc", **WORDS), "3 labels"),
         (lambda: plot.cubes({"a": {"shape": {"B": 2}}}, **WORDS), r"expected dict\(shape="),
-        (lambda: plot.cubes({"a": {"shape": {"B": 9}, "over": "B"}}, **WORDS), "1 to 4 axes of 1 to 8 cells"),
         (lambda: plot.cubes({"a": {"shape": {"B": 2}, "over": "D"}}, **WORDS), "axis 'D' is not one of B"),
-        (
-            lambda: plot.cubes({"a": {"shape": {"C": 3}, "over": "C", "groups": {"C": 2}}}, **WORDS),
-            "its 3 divisible by 2",
-        ),
-        (lambda: plot.cubes({"a" * 90: {"shape": {"C": 3}, "over": "C"}}, **WORDS), "too wide"),
         (lambda: plot.cell("RNN", **WORDS), "draws 'GRU' and 'LSTM', not 'RNN'"),
         (lambda: plot.memory_traffic({name: [("f", ["x"], [])] for name in "abc"}, **WORDS), "3 lists, at most 2"),
         (lambda: plot.memory_traffic({"a": [("f", "x", [])]}, **WORDS), "'a' is .*expected"),
-        (lambda: plot.memory_traffic({"a": [("f" * 40, ["x"], [])]}, **WORDS), "is too wide. Say it in fewer letters"),
         (lambda: plot.blocks({"Pre-LN": {"after": ["LN"]}}, **WORDS), r"'Pre-LN' is .*expected dict\(branch="),
         (lambda: plot.blocks({str(n): pre_ln for n in range(6)}, **WORDS), "6 blocks, at most 5"),
-        (lambda: plot.blocks({"a" * 40: pre_ln}, **WORDS), "the words of 'a+' are too wide"),
-        (lambda: plot.scatter3d({}, x="x", y="y", z="z", **WORDS), "expects points or curves"),
         (lambda: plot.scatter3d({"a": torch.ones(4)}, x="x", y="y", z="z", **WORDS), r"'a' has shape \(4,\)"),
-        (
-            lambda: plot.scatter3d({"a": torch.eye(3)}, plane=(0, 0, 0), x="x", y="y", z="z", **WORDS),
-            "normal of a plane",
-        ),
         (lambda: plot.colors_for([f"curve {number}" for number in range(12)]), "12 names in one figure"),
-        (lambda: plot.colors_for(["a", "b"], {"c": LN}), "'c', which is not drawn. Drawn are: a, b"),
         (lambda: plot.colors_for(["a"], {"a": "Layernrom"}), "'Layernrom' to 'a'"),
         (
             lambda: plot.figure(lambda ax: None, numbers={"a": [1], "b": [1, 2]}, **WORDS),

@@ -48,8 +48,8 @@ def test_every_promised_python_is_tested_on_every_system():
 def test_the_workflow_runs_on_windows_what_the_readme_says():
     steps = yaml.safe_load(text(".github/workflows/test.yml"))["jobs"]["learners"]["steps"]
     (windows,) = [step["run"] for step in steps if "'Windows'" in step.get("if", "") and "==" in step["if"]]
-    said = re.findall(r"\.venv\\Scripts\\python -m (?:pip|pytest) .*", text("README.md"))
-    assert [line for line in windows.splitlines() if "Scripts" in line] == said
+    commands = re.findall(r"\.venv\\Scripts\\python -m (?:pip|pytest) .*", text("README.md"))
+    assert [line for line in windows.splitlines() if "Scripts" in line] == commands
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_every_link_of_a_page_leads_somewhere(page):
 
 def pins(name):
     """Return {package: version} of a list of requirements; packages in small letters, with - for _."""
-    found = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==([\w.]+)", text(name), re.MULTILINE)
-    return {package.lower().replace("_", "-"): version for package, version in found}
+    versions = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==([\w.]+)", text(name), re.MULTILINE)
+    return {package.lower().replace("_", "-"): version for package, version in versions}
 
 
 def test_the_lock_holds_every_pin_with_its_hashes_and_names_no_address():

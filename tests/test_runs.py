@@ -63,12 +63,12 @@ def test_a_record_is_written_and_loaded_without_a_run(folder, monkeypatch, capfd
 def test_a_record_says_where_it_comes_from_and_nothing_private(folder, monkeypatch):
     record(monkeypatch, lr=0.2)
     text = (folder / "toy.json").read_text()
-    found = json.loads(text)
-    assert list(found) == ["name", "function", "arguments", "seeds", "tolerance", "date", "machine", "results"]
-    assert (found["name"], found["function"], found["arguments"]) == ("toy", "sweep", {"lr": 0.2})
-    assert (found["seeds"], found["tolerance"], len(found["results"])) == ([0, 1, 2], 0.01, 3)
-    assert set(found["machine"]) == {"cpu", "torch", "threads"} and found["machine"]["torch"] == torch.__version__
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"])
+    stored = json.loads(text)
+    assert list(stored) == ["name", "function", "arguments", "seeds", "tolerance", "date", "machine", "results"]
+    assert (stored["name"], stored["function"], stored["arguments"]) == ("toy", "sweep", {"lr": 0.2})
+    assert (stored["seeds"], stored["tolerance"], len(stored["results"])) == ([0, 1, 2], 0.01, 3)
+    assert set(stored["machine"]) == {"cpu", "torch", "threads"} and stored["machine"]["torch"] == torch.__version__
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", stored["date"])
     assert sum('"accuracy"' in line for line in text.splitlines()) == 3, "one line a seed"
     assert str(Path.home()) not in text and str(ROOT) not in text
     assert re.fullmatch(r"recorded on [\d-]{10} \(3 seeds, .+, torch .+\)", runs.note("toy"))
@@ -117,17 +117,9 @@ def test_a_missing_and_a_damaged_record_say_how_to_get_them(folder, monkeypatch)
 def test_rerun_runs_every_seed_and_writes_nothing(folder, monkeypatch, capfd):
     state = torch.random.get_rng_state()
     CALLS.clear()
-    found = runs.load_or_run("toy", sweep, seeds=[5, 7], tolerance=0, rerun=True)
-    assert CALLS == [5, 7] and found["accuracy"].tolist() == [95, 97] and not folder.exists()
+    runs_again = runs.load_or_run("toy", sweep, seeds=[5, 7], tolerance=0, rerun=True)
+    assert CALLS == [5, 7] and runs_again["accuracy"].tolist() == [95, 97] and not folder.exists()
     assert torch.equal(torch.random.get_rng_state(), state) and capfd.readouterr() == ("", "")
-
-
-def test_a_run_is_seeded(monkeypatch):
-    def draws(seed):
-        return {"x": torch.rand(3)}
-
-    first, again = (runs.load_or_run("x", draws, seeds=[4, 9], tolerance=0, rerun=True)["x"] for _ in range(2))
-    assert torch.equal(first, again) and not torch.equal(first[0], first[1])
 
 
 def test_verify_runs_the_first_seed_and_compares(monkeypatch, capfd):
@@ -161,43 +153,6 @@ def test_verify_runs_the_first_seed_and_compares(monkeypatch, capfd):
             changed.__name__ = "sweep"
             with pytest.raises(runs.RunsError, match=re.escape(words)):
                 runs.load_or_run("toy", changed, seeds=[2, 3], tolerance=1.0)
-
-
-def test_only_the_named_records_are_written(folder, monkeypatch):
-    with mode(monkeypatch, "record", only="b,c"):
-        for name in "abc":
-            runs.load_or_run(name, sweep, seeds=[1], tolerance=0)
-    assert sorted(path.stem for path in folder.glob("*.json")) == ["b", "c"]
-
-
-@pytest.mark.parametrize(
-    "function, error, words",
-    [
-        (lambda seed: None, runs.RunsError, "returned None, expected a dictionary of numbers"),
-        (lambda seed: {"a": "x"}, runs.RunsError, "returned a = 'x', expected numbers"),
-        (lambda seed: {"a": [0] * seed}, runs.RunsError, "shapes {'a': (0,)} for seed 0, but {'a': (1,)} for"),
-        (lambda seed: {"a": [[1], [1, 2]]}, runs.RunsError, "rows differ in length"),
-        (lambda seed: {"b": 1}, ValueError, "tolerance has no 'b', only 'a'"),
-    ],
-)
-def test_results_that_cannot_be_recorded(function, error, words, monkeypatch):
-    with pytest.raises(error, match=re.escape(words)):
-        record(monkeypatch, function, tolerance={"a": 1})
-
-
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        ({"seeds": []}, "seeds is [], expected different whole numbers"),
-        ({"seeds": [1, 1]}, "seeds is [1, 1]"),
-        ({"seeds": [0.5]}, "seeds is [0.5]"),
-        ({"model": torch.nn.ReLU()}, "the argument model = ReLU() cannot be written to a record"),
-        ({"name": "../x"}, "the record is called '../x'"),
-    ],
-)
-def test_calls_that_cannot_be_recorded(call, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
-        runs.load_or_run(**({"name": "toy", "function": sweep, "seeds": [1], "tolerance": 0} | call))
 
 
 def test_an_unknown_mode_is_refused(monkeypatch):

@@ -18,10 +18,10 @@ def project(root, lessons):
 
 def whole(root):
     """Return the Sources of a folder in which no lesson is broken; raise the first error if one is."""
-    found = sources.load(root)
-    for error in found.errors:
+    course = sources.load(root)
+    for error in course.errors:
         raise error
-    return found
+    return course
 
 
 def lesson(tmp_path, text, name="02_tiny.py"):
@@ -32,10 +32,12 @@ def refused(action, line, what, way_out, file="lessons_src/lessons/02_tiny.py"):
     """Run action, which must be refused with its place, what is wrong there and a way out in the last sentence."""
     with pytest.raises(source.LessonError) as caught:
         action()
-    said = str(caught.value)
-    place, _, rest = said.partition(": ")
-    assert place == f"{file}:{line}" and what in rest, said
-    assert way_out in rest.partition(what)[2] and rest.endswith(".") and len(said) < 400 and "\n" not in said, said
+    message = str(caught.value)
+    place, _, rest = message.partition(": ")
+    assert place == f"{file}:{line}" and what in rest, message
+    assert way_out in rest.partition(what)[2] and rest.endswith(".") and len(message) < 400 and "\n" not in message, (
+        message
+    )
 
 
 def edit(path, old, new):

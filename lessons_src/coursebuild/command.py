@@ -22,17 +22,19 @@ EXAMPLES = """examples:
 
 
 def parser():
-    made = argparse.ArgumentParser(
+    arguments = argparse.ArgumentParser(
         prog="python -m coursebuild",
         description=ABOUT,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("names", nargs="*", metavar="NAME", help="a lesson (02 or 02_statistics); with --runs, a record")
-    what = made.add_mutually_exclusive_group()
+    arguments.add_argument(
+        "names", nargs="*", metavar="NAME", help="a lesson (02 or 02_statistics); with --runs, a record"
+    )
+    what = arguments.add_mutually_exclusive_group()
     what.add_argument("--check", action="store_true", help="only say what is stale or broken; exit status 1 if any is")
     what.add_argument("--runs", action="store_true", help="execute the cells tagged record, and write data/runs")
-    return made
+    return arguments
 
 
 def main(arguments=None, root=ROOT):
@@ -52,12 +54,12 @@ def main(arguments=None, root=ROOT):
 
 def _check(course, options):
     """Say what is stale or broken, of the lessons that were named or of all; return the exit status."""
-    found = stale.stale(course, _named(course, options.names))
-    print(*(found or ["all notebooks are as their sources say"]), sep="\n")
-    if found:
+    stale_files = stale.stale(course, _named(course, options.names))
+    print(*(stale_files or ["all notebooks are as their sources say"]), sep="\n")
+    if stale_files:
         only = f' ARGS="{" ".join(options.names)}"' if options.names else ""
         print(f"Run `make notebooks{only}` and commit what it changes.", file=sys.stderr)
-    return int(bool(found))
+    return int(bool(stale_files))
 
 
 def _build(course, options):

@@ -39,16 +39,16 @@ def notebook(lesson, edition):
                 metadata["cellView"] = "form"  # the same for Google Colab
             if cell.type == "code":
                 source = f"{FOLDED}\n{source}"
-        made = {"id": cell.id, "cell_type": cell.type, "metadata": metadata, "source": source}
-        cells.append(made | ({"execution_count": None, "outputs": []} if cell.type == "code" else {}))
-    made = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])  # build validates it whole
-    made.metadata = nbformat.from_dict(
+        stored = {"id": cell.id, "cell_type": cell.type, "metadata": metadata, "source": source}
+        cells.append(stored | ({"execution_count": None, "outputs": []} if cell.type == "code" else {}))
+    stored = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])  # build validates it whole
+    stored.metadata = nbformat.from_dict(
         {
             "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},
         }
     )
-    return made
+    return stored
 
 
 def build(lesson, say=print):
@@ -91,15 +91,15 @@ def build(lesson, say=print):
         cell.outputs, cell.execution_count = [], None
 
     whole, texts = digest(lesson), {}
-    for edition, made in (("solutions", solutions), ("learner", learner)):
-        made.metadata["lesson"] = {
+    for edition, built in (("solutions", solutions), ("learner", learner)):
+        built.metadata["lesson"] = {
             "source": lesson.path.relative_to(lesson.root).as_posix(),
             "digest": whole,
-            "cells": fingerprint(made),
+            "cells": fingerprint(built),
         }
-        made.metadata["language_info"] = {"name": "python"}
-        nbformat.validate(made)
-        texts[edition] = json.dumps(made, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+        built.metadata["language_info"] = {"name": "python"}
+        nbformat.validate(built)
+        texts[edition] = json.dumps(built, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
     for edition, text in texts.items():
         paths[edition].parent.mkdir(exist_ok=True)
         paths[edition].write_text(text, encoding="utf-8", newline="\n")
@@ -108,10 +108,10 @@ def build(lesson, say=print):
 
 def _solve(lesson, folder, **settings):
     """Run the solutions edition and refuse what may not be stored. Return (its notebook, its Times)."""
-    made = notebook(lesson, "solutions")
-    times = _run(lesson, made, folder, **settings)
+    solved = notebook(lesson, "solutions")
+    times = _run(lesson, solved, folder, **settings)
     where = f" with {' '.join(f'{name}={value}' for name, value in settings.items())}" if settings else ""
-    for cell, source in zip(made.cells, lesson.cells, strict=True):
+    for cell, source in zip(solved.cells, lesson.cells, strict=True):
         if source.type != "code":
             continue
         raised = errors(cell)
@@ -120,7 +120,7 @@ def _solve(lesson, folder, **settings):
         if not raised and "raises-exception" in source.tags:
             lesson.fail(source.line, f"the cell is tagged raises-exception and does not raise{where}. Remove the tag.")
         clean(lesson, cell, source)
-    return made, times
+    return solved, times
 
 
 @dataclass
@@ -140,12 +140,12 @@ class Times:
         return max(self.cells, key=self.cells.get)
 
 
-def _run(lesson, made, folder, **settings):
+def _run(lesson, book, folder, **settings):
     """Run a notebook in place and return its Times."""
     start = time.perf_counter()
-    cells = execute(lesson, made, folder, **settings)
+    cells = execute(lesson, book, folder, **settings)
     total = time.perf_counter() - start
-    shown = min((i for i, cell in enumerate(made.cells) if cell.get("outputs")), default=-1)
+    shown = min((i for i, cell in enumerate(book.cells) if cell.get("outputs")), default=-1)
     return Times(total, cells, sum(seconds for i, seconds in cells.items() if i <= shown))
 
 
@@ -181,9 +181,9 @@ def target(lesson, edition):
     return (folder / "solutions" if edition == "solutions" else folder) / f"{lesson.stem}.ipynb"
 
 
-def fingerprint(made):
+def fingerprint(book):
     """Return the SHA-256 of a notebook's cells: type and text, not tags and outputs."""
-    return hashlib.sha256(json.dumps([[c["cell_type"], text_of(c)] for c in made["cells"]]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([[c["cell_type"], text_of(c)] for c in book["cells"]]).encode()).hexdigest()
 
 
 def text_of(cell):

@@ -11,7 +11,7 @@ from coursebuild import budgets
 OTHER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
 
 
-def execute(lesson, made, folder, **settings):
+def execute(lesson, book, folder, **settings):
     """Run a notebook in place, errors included. Return {index of a code cell: its seconds}.
 
     settings: environment variables of the kernel, beside the usual ones.
@@ -26,7 +26,7 @@ def execute(lesson, made, folder, **settings):
         if os.name == "posix":  # keeps the kernel's warning about TCP out of the log
             config.KernelManager.transport, config.KernelManager.ip = "ipc", f"{sockets}/kernel"
         client = NotebookClient(
-            made,
+            book,
             timeout=budgets.TIMEOUT,
             kernel_name="python3",
             allow_errors=True,

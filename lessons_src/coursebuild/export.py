@@ -95,11 +95,11 @@ def package(course):
                 first[name] = lesson, line
     home = {name: stem for stem, (_, public) in parts.items() for name in public}
     home = {name: stem for name, stem in kept(course).items() if name not in home} | home
-    made = {(name, source.stem) for source in course.lessons for name in manifest.lesson(source).answers}
-    made |= kept(course).items()
+    answers = {(name, source.stem) for source in course.lessons for name in manifest.lesson(source).answers}
+    answers |= kept(course).items()
     for lesson in list(course.lessons):
         with course.stopping():
-            _check_imports(lesson, home, made)
+            _check_imports(lesson, home, answers)
     good = {lesson.stem for lesson in course.lessons}
     home = kept(course) | {name: stem for stem in sorted(good) for name in parts[stem][1]}
     files = {f"{stem[3:]}.py": parts[stem][0] for stem in sorted(good) if parts[stem][0]}
@@ -122,16 +122,16 @@ def package(course):
     return files
 
 
-def _check_imports(lesson, home, made):
+def _check_imports(lesson, home, answers):
     """Refuse what a lesson imports from fromscratch or lessonkit.mine in another form, or not from an earlier lesson.
 
     home: {name: stem of the lesson that exports it}. made: those of its items that an exercise makes, as pairs.
     """
     for statement, line in imports(lesson).values():
-        found = re.match(r"(?:import|from) (fromscratch|lessonkit\.mine)\b|from lessonkit import mine\b", statement)
-        if found is None:
+        imported = re.match(r"(?:import|from) (fromscratch|lessonkit\.mine)\b|from lessonkit import mine\b", statement)
+        if imported is None:
             continue
-        package = found[1] or "lessonkit.mine"
+        package = imported[1] or "lessonkit.mine"
         if not statement.startswith(f"from {package} import"):
             lesson.fail(line, f"'{statement}' hides what it uses. Write 'from {package} import' and the names.")
         name = statement.split()[3]
@@ -143,7 +143,7 @@ def _check_imports(lesson, home, made):
                 f"{name!r} is exported by lesson {home[name][:2]}, which is not an earlier one. "
                 "Define it here, or export it earlier.",
             )
-        if package == "lessonkit.mine" and (name, home[name]) not in made:
+        if package == "lessonkit.mine" and (name, home[name]) not in answers:
             lesson.fail(line, f"no exercise makes {name!r}, so no learner has one. Import it from fromscratch.")
 
 

@@ -6,7 +6,6 @@ lessonkit/inventory/questions.json.
 
 import json
 import re
-from collections import Counter
 
 import nbformat
 
@@ -46,7 +45,7 @@ def read(root):
     What would make a wrong form stops the build, with its line and the way out.
     """
     sections = _sections(root)
-    found, theme, belief, number = [], None, None, 0
+    questions, theme, belief, number = [], None, None, 0
     lines = (root / SOURCE).read_text(encoding="utf-8").split("\n")
     start = next((at for at, line in enumerate(lines) if line.startswith("## ")), len(lines))
     for at, line in enumerate(lines[start:], start + 1):
@@ -61,15 +60,15 @@ def read(root):
         elif asked:
             if int(asked[2]) != number:
                 _fail(at, f"{asked[1]}{asked[2]} is below misconception {number}. Call it {asked[1]}{number}.")
-            found.append(
+            questions.append(
                 {"form": asked[1], "number": number, "theme": theme, "belief": belief, "question": asked[3]}
                 | {"line": at, "options": []}
             )
-        elif option and found:
+        elif option and questions:
             if option[4] not in sections:
                 _fail(at, f"there is no section {option[4]} in the lessons. Name the section that settles the option.")
             title, link = sections[option[4]]
-            found[-1]["options"].append(
+            questions[-1]["options"].append(
                 {"text": option[2], "reason": option[3], "right": option[1] == "x", "section": title, "link": link}
             )
         elif line.strip():
@@ -78,22 +77,22 @@ def read(root):
                 f"{line[:40]!r} is neither a heading nor a question ('**A1:** ...') nor an option "
                 "('- [ ] what it says :: why that is not so :: 2.4'). Write it as one of them.",
             )
-    _refuse_bad(found, number)
-    return found
+    _refuse_bad(questions, number)
+    return questions
 
 
 def _fail(line, message):
     raise LessonError(f"{SOURCE}:{line}: {message}")
 
 
-def _refuse_bad(found, last):
-    for one in found:
-        name = f"{one['form']}{one['number']}"
-        if not 2 <= len(one["options"]) <= len(LETTERS):
-            _fail(one["line"], f"{name} has {len(one['options'])} options. Give it two to four.")
-        if sum(option["right"] for option in one["options"]) != 1:
-            _fail(one["line"], f"{name} needs exactly one right option: mark it '- [x]'.")
-    there = [(one["form"], one["number"]) for one in found]
+def _refuse_bad(questions, last):
+    for question in questions:
+        name = f"{question['form']}{question['number']}"
+        if not 2 <= len(question["options"]) <= len(LETTERS):
+            _fail(question["line"], f"{name} has {len(question['options'])} options. Give it two to four.")
+        if sum(option["right"] for option in question["options"]) != 1:
+            _fail(question["line"], f"{name} needs exactly one right option: mark it '- [x]'.")
+    there = [(question["form"], question["number"]) for question in questions]
     for number in range(1, last + 1):
         if there.count(("A", number)) != 1 or there.count(("B", number)) != 1:
             _fail(1, f"misconception {number} needs one question for form A and one for form B. Write what is missing.")
@@ -101,36 +100,36 @@ def _refuse_bad(found, last):
 
 def _sections(root):
     """Return {"2.4": (its title, the link to it)} of all lessons."""
-    found = {}
+    by_form = {}
     for path in sorted((root / "lessons_src/lessons").glob("[0-9][0-9]_*.py")):
         for title, number in re.findall(r"^# ##+ ((\d+\.\d+) .*)$", path.read_text(encoding="utf-8"), re.MULTILINE):
-            found[number] = (title, f"{path.stem}.ipynb#{title.replace(' ', '-')}")
-    return found
+            by_form[number] = (title, f"{path.stem}.ipynb#{title.replace(' ', '-')}")
+    return by_form
 
 
-def shown(one):
+def shown(question):
     """Return the Markdown of a question, without what is right."""
-    options = "\n".join(f"- **{letter}.** {o['text']}" for letter, o in zip(LETTERS, one["options"], strict=False))
-    return f"## {one['form']}{one['number']}\n\n{one['question']}\n\n{options}"
+    options = "\n".join(f"- **{letter}.** {o['text']}" for letter, o in zip(LETTERS, question["options"], strict=False))
+    return f"## {question['form']}{question['number']}\n\n{question['question']}\n\n{options}"
 
 
-def notebook(found, form):
+def notebook(questions, form):
     """Return the notebook of a form, not run."""
     introduction = INTRODUCTION.format(form=form, when=FORMS[form], about=ABOUT[form], minutes="{minutes}")
-    made = [
+    cells = [
         nbformat.v4.new_markdown_cell(introduction, id="introduction"),
         nbformat.v4.new_code_cell("from lessonkit import inventory", id="start"),
     ]
-    for one in found:
-        if one["form"] == form:
-            name = f"{form}{one['number']}"
-            made.append(nbformat.v4.new_markdown_cell(shown(one), id=f"{name.lower()}-asked"))
+    for question in questions:
+        if question["form"] == form:
+            name = f"{form}{question['number']}"
+            cells.append(nbformat.v4.new_markdown_cell(shown(question), id=f"{name.lower()}-asked"))
             answer = f'inventory.answer("{name}", "")'
-            made.append(nbformat.v4.new_code_cell(answer, id=name.lower(), metadata={"tags": ["predict"]}))
-    made.append(nbformat.v4.new_markdown_cell("## Your result\n\nRun this when all twelve have a letter.", id="then"))
-    made.append(nbformat.v4.new_code_cell(f'inventory.result("{form}")', id="result"))
-    whole = nbformat.v4.new_notebook(cells=made)
-    made[0].source = introduction.format(minutes=round(_minutes(whole)))
+            cells.append(nbformat.v4.new_code_cell(answer, id=name.lower(), metadata={"tags": ["predict"]}))
+    cells.append(nbformat.v4.new_markdown_cell("## Your result\n\nRun this when all twelve have a letter.", id="then"))
+    cells.append(nbformat.v4.new_code_cell(f'inventory.result("{form}")', id="result"))
+    whole = nbformat.v4.new_notebook(cells=cells)
+    cells[0].source = introduction.format(minutes=round(_minutes(whole)))
     whole.metadata = nbformat.from_dict(
         {
             "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -148,15 +147,17 @@ def _minutes(form):
     others = [cell for cell in form.cells if cell not in answers]
     items = [Text(c.source) if c.cell_type == "markdown" else Code(c.id, c.source) for c in others]
     counted, _ = minutes.counts(Section("", 1, items=items))
-    return minutes.of(counted + Counter(questions=len(answers)))
+    return minutes.of(counted) + len(answers) / 3  # a letter alone: nothing is run, and no reason is read
 
 
-def table(found):
+def table(questions):
     """Return what lessonkit.inventory reads: {"A1": theme, belief, question, options and the edition's digest}."""
     return {
-        f"{one['form']}{one['number']}": {key: one[key] for key in ("theme", "belief", "question", "options")}
-        | {"edition": digest(shown(one))}
-        for one in sorted(found, key=lambda one: one["form"])
+        f"{question['form']}{question['number']}": {
+            key: question[key] for key in ("theme", "belief", "question", "options")
+        }
+        | {"edition": digest(shown(question))}
+        for question in sorted(questions, key=lambda question: question["form"])
     }
 
 
@@ -169,8 +170,10 @@ def files(root):
     """Return {path: text} of what the inventory makes; {} for a course without one."""
     if not (root / SOURCE).exists():
         return {}
-    found = read(root)
-    made = {root / TABLE: json.dumps(table(found), indent=1, ensure_ascii=False) + "\n"}
+    questions = read(root)
+    contents = {root / TABLE: json.dumps(table(questions), indent=1, ensure_ascii=False) + "\n"}
     for form, path in NOTEBOOKS.items():
-        made[root / path] = json.dumps(notebook(found, form), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
-    return made
+        contents[root / path] = (
+            json.dumps(notebook(questions, form), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+        )
+    return contents

@@ -13,13 +13,15 @@ NOT_COMPARED = {"image/png", "image/jpeg", WIDGET}
 def place(cell, source):
     """Return the line of the source at which a run solutions cell raised, as far as its traceback tells."""
     shown = "\n".join(line for out in cell.outputs if out.output_type == "error" for line in out.traceback)
-    found = re.search(r"Cell In\[\d+\], line (\d+)", re.sub(r"\x1b\[[\d;]*m", "", shown))
+    line_named = re.search(r"Cell In\[\d+\], line (\d+)", re.sub(r"\x1b\[[\d;]*m", "", shown))
     kept = [
         number
         for number, line in enumerate(source.source.splitlines(), source.line + 1)
         if not BEGIN["code"].fullmatch(line.rstrip()) and not END["code"].fullmatch(line.rstrip())
     ]
-    line = int(found[1]) - ("hide-input" in source.tags) if found else 0  # a folded cell begins with a line of its own
+    line = (
+        int(line_named[1]) - ("hide-input" in source.tags) if line_named else 0
+    )  # a folded cell begins with a line of its own
     return kept[line - 1] if 0 < line <= len(kept) else source.line
 
 
@@ -58,13 +60,13 @@ def clean(lesson, cell, source):
 
 def compared(cell):
     """Return what nbval compares of a cell that was run and cleaned: {stream, type or part of an error: its texts}."""
-    found = {}
+    kept = {}
     if "nbval-ignore-output" not in cell.metadata.get("tags", []):
         for out in cell.get("outputs", []):
             texts = {out.name: out.text} if out.output_type == "stream" else out.get("data", out)
             for kind in texts.keys() - NOT_COMPARED - {"output_type", "traceback"}:
-                found.setdefault(kind, []).append(texts[kind])
-    return found
+                kept.setdefault(kind, []).append(texts[kind])
+    return kept
 
 
 def refuse_moved(lesson, cell, other, source):

@@ -23,14 +23,14 @@ def recorded(lesson):
     lacks the tag, or under another name, or without a literal name; and a tagged cell that reads what no tagged cell
     binds.
     """
-    found = []
+    records = []
     for cell in lesson.code():
         for node in parse(lesson, cell):
             for call in ast.walk(node):
                 if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("load_or_run"):
-                    found.append(_name(lesson, cell, call))
+                    records.append(_name(lesson, cell, call))
     tagged = lesson.code("record")
-    if tagged and not found:
+    if tagged and not records:
         lesson.fail(tagged[0].line, "a cell tagged record, but the lesson calls no runs.load_or_run. Remove the tag.")
     bound = set().union(*(names(cell.source)[1] for cell in tagged)) | set(dir(builtins))
     for cell in tagged:
@@ -43,7 +43,7 @@ def recorded(lesson):
     lines = []
     for cell in tagged:
         lines += [""] * (cell.line - len(lines)) + cell.source.splitlines()
-    return found, "\n".join(lines) + "\n" if found else ""
+    return records, "\n".join(lines) + "\n" if records else ""
 
 
 def _name(lesson, cell, call):
@@ -77,13 +77,13 @@ def record(lessons, only, mode="record"):
     only: names of records; if empty, all. A lesson that fails does not keep the next one from its turn.
     """
     parts = [(lesson, *recorded(lesson)) for lesson in lessons]
-    known = [name for _, made, _ in parts for name in made]
+    known = [name for _, recorded_names, _ in parts for name in recorded_names]
     for name in only:
         if name not in known:
             raise LessonError(f"no lesson records {name!r}. There are: {', '.join(sorted(known)) or 'none'}.")
     failed = []
-    for lesson, made, script in parts:
-        if set(made) & set(only or made):
+    for lesson, recorded_names, script in parts:
+        if set(recorded_names) & set(only or recorded_names):
             env = environment(lesson.root) | {"LESSON_RUNS": mode, "LESSON_RUNS_ONLY": ",".join(only)}
             command = [sys.executable, "-c", RUNNER, str(lesson.path)]
             if subprocess.run(command, cwd=lesson.root, env=env, input=script.encode()).returncode:

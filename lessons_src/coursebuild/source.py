@@ -69,27 +69,27 @@ def read(path):
 
 def _options(lesson, number, line):
     """Refuse a line that begins a cell and is not in our form, or has wrong tags or a wrong id."""
-    found = CELL.fullmatch(line)
-    if not found:
+    marker = CELL.fullmatch(line)
+    if not marker:
         lesson.fail(
             number,
             f"{line!r} is not how a cell begins. Write '# %%' or '# %% [markdown]' and, where they are "
             'needed, tags=["check"] and then id="ex-3-1".',
         )
-    tags = re.findall('"([^"]*)"', found["tags"] or "")
+    tags = re.findall('"([^"]*)"', marker["tags"] or "")
     for tag in tags:
         if tag not in TAGS:
             lesson.fail(number, f"unknown tag {tag!r}, expected one of {', '.join(sorted(TAGS))}.")
     if len(set(tags)) < len(tags):
         lesson.fail(number, f"a tag stands twice in {tags}. Name each tag once.")
-    if found["markdown"] and set(tags) & CODE_TAGS:
+    if marker["markdown"] and set(tags) & CODE_TAGS:
         lesson.fail(number, f"the tags {tags} belong to code cells, this one is Markdown. Remove them.")
-    if found["id"] is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", found["id"]):
-        lesson.fail(number, f"the id {found['id']!r} is not one to 64 letters, digits, '-' and '_'. Rename it.")
+    if marker["id"] is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", marker["id"]):
+        lesson.fail(number, f"the id {marker['id']!r} is not one to 64 letters, digits, '-' and '_'. Rename it.")
 
 
 def _cell(lesson, raw, line):
-    source, tags, given = raw.source.rstrip("\n"), raw.metadata.get("tags", []), raw.metadata.get("id")
+    source, tags, ident = raw.source.rstrip("\n"), raw.metadata.get("tags", []), raw.metadata.get("id")
     if not source.strip():
         lesson.fail(line, "an empty cell. Fill it or remove it.")
     if re.search(r"^\s*#+\s*(NBVAL|PYTEST_VALIDATE)_", source, re.MULTILINE):
@@ -99,7 +99,7 @@ def _cell(lesson, raw, line):
         lesson.fail(line, "an exercise without its card. Add it on a line: '# Exercise 3.1 · ●●○○○ · 5 min'.")
     digest = hashlib.sha256("\0".join([lesson.stem, raw.cell_type, source]).encode()).hexdigest()[:10]
     repeats = sum(cell.id == digest or cell.id.startswith(digest + "-") for cell in lesson.cells)
-    return Cell(raw.cell_type, source, list(tags), given or (f"{digest}-{repeats + 1}" if repeats else digest), line)
+    return Cell(raw.cell_type, source, list(tags), ident or (f"{digest}-{repeats + 1}" if repeats else digest), line)
 
 
 def blank(lesson, cell):

@@ -44,7 +44,7 @@ def load(root=ROOT):
     for path in course.paths:
         with course.stopping():
             course.lessons.append(read(path))
-    for what, tell in (("number", lambda one: one.number), ("name", lambda one: one.module)):
+    for what, tell in (("number", lambda source: source.number), ("name", lambda source: source.module)):
         first = {}
         for lesson in list(course.lessons):
             other = first.setdefault(tell(lesson), lesson)

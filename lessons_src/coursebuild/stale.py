@@ -17,9 +17,9 @@ def stale(course, named=()):
     """
     root, files = course.root, generated.stale(course)
     others = {path.stem for path in course.paths if named and path.stem not in named}
-    found = [str(error) for error in course.errors if not error.stems or error.stems - others]
+    lines = [str(error) for error in course.errors if not error.stems or error.stems - others]
     modules = {stem[3:] for stem in others}
-    found += [line for line in files if PurePath(line.partition(":")[0]).stem not in others | modules]
+    lines += [line for line in files if PurePath(line.partition(":")[0]).stem not in others | modules]
     for lesson in course.lessons:
         if lesson.stem in others:
             continue
@@ -27,14 +27,14 @@ def stale(course, named=()):
         for edition in EDITIONS:
             reason = _reason(lesson, edition, whole)
             if reason:
-                found.append(f"{target(lesson, edition).relative_to(root).as_posix()}: {reason}")
+                lines.append(f"{target(lesson, edition).relative_to(root).as_posix()}: {reason}")
     stems = {path.stem for path in course.paths}
     for path in sorted((root / "notebooks").rglob("*.ipynb")):
         ours = path.stem in stems and path.parent in (root / "notebooks", root / "notebooks/solutions")
         ours = ours or path in inventory.notebooks(root)
         if not ours and ".ipynb_checkpoints" not in path.parts:
-            found.append(f"{path.relative_to(root).as_posix()}: no lesson makes it, delete it")
-    return found
+            lines.append(f"{path.relative_to(root).as_posix()}: no lesson makes it, delete it")
+    return lines
 
 
 def _reason(lesson, edition, whole):

@@ -8,13 +8,18 @@ __all__ = ["imports", "modules", "names", "parse"]
 
 
 def imports(lesson):
-    """Return {name: (import statement that binds just it, its line)} of a lesson's top-level imports."""
+    """Return {name: (import statement that binds just it, its line)} of a lesson's top-level imports.
+
+    Its way-back cell repeats them, and may take what the lesson itself exports from its own module of fromscratch: these
+    are left out.
+    """
+    own = f"from fromscratch.{lesson.module} import "
     return {
         min(statement.binds, default="*"): (statement.text, cell.line + statement.node.lineno)
         for cell in lesson.code()
         if parse(lesson, cell)
         for statement in statements(cell.source)
-        if statement.imports
+        if statement.imports and not ("way-back" in cell.tags and statement.text.startswith(own))
     }
 
 

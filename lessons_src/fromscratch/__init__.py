@@ -9,6 +9,7 @@ _HOME = {
     "mean_and_var": "statistics",
     "normalize": "epsilon",
     "LayerNorm": "affine_and_module",
+    "OldNorm": "affine_and_module",
     "layer_norm": "affine_and_module",
     "BatchNorm1d": "batchnorm",
     "RunningStatistics": "batchnorm",

@@ -1,4 +1,4 @@
-"""What lesson 4 builds: LayerNorm, layer_norm.
+"""What lesson 4 builds: LayerNorm, OldNorm, layer_norm.
 
 Made by coursebuild from lessons_src/lessons/04_affine_and_module.py: edit the lesson, not this file.
 """
@@ -6,9 +6,23 @@ Made by coursebuild from lessons_src/lessons/04_affine_and_module.py: edit the l
 from numbers import Integral
 
 from torch import nn
+from torch.nn import functional as F
 import torch
 
 
+# The colleague's layer: do not look yet.
+class OldNorm(nn.Module):
+    """Section 4.7 asks what it does."""
+
+    def __init__(self, D):
+        super().__init__()
+        self.gain, self.offset = nn.Parameter(torch.zeros(D)), nn.Parameter(torch.zeros(D))
+
+    def forward(self, x):
+        return F.layer_norm(x, x.shape[-1:]) * (1 + self.gain) + self.offset
+
+
+# Makes a tuple of normalized_shape.
 def _sizes(normalized_shape):
     """Return normalized_shape as a tuple of whole numbers: (4,) for 4, (3, 4) for [3, 4]."""
     try:
@@ -39,6 +53,7 @@ def _sizes(normalized_shape):
     return tuple(int(size) for size in sizes)
 
 
+# Refuses shapes and types that do not fit.
 def _check_inputs(x, sizes, weight, bias):
     """Raise an error for a wrong kind of argument, a wrong shape, mixed types, no float."""
     for name, tensor in (("x", x), ("weight", weight), ("bias", bias)):
@@ -64,10 +79,10 @@ def _check_inputs(x, sizes, weight, bias):
     types = {tensor.dtype for tensor in (weight, bias) if tensor is not None}
     half = x.dtype in (torch.float16, torch.bfloat16)
     if types and types != {x.dtype} and not (half and types == {torch.float32}):
-        found = ", ".join(sorted(str(t).removeprefix("torch.") for t in types))
+        names = ", ".join(sorted(str(t).removeprefix("torch.") for t in types))
         raise RuntimeError(
             f"mixed dtype: x is {str(x.dtype).removeprefix('torch.')}, weight and bias are "
-            f"{found}. Expected one type for all, or float32 parameters with float16 or "
+            f"{names}. Expected one type for all, or float32 parameters with float16 or "
             "bfloat16 x. Convert x with x.to(weight.dtype), or the layer."
         )
     if x.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
@@ -77,25 +92,23 @@ def _check_inputs(x, sizes, weight, bias):
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """LayerNorm over the last axes of x, in plain tensor operations.
+    """LayerNorm over the last axes of x.
 
-    x: (..., *normalized_shape), float16, bfloat16, float32 or float64, in any memory order; it
-    may be empty, and is left as it is.
-    normalized_shape: a list, a tuple, a torch.Size, or an int, which F.layer_norm refuses.
-    weight, bias: tensors of shape normalized_shape, or None for each that is not wanted.
-    eps: added to the biased variance, under the root; it may be 0.
-    Returns a contiguous tensor of x's shape and dtype. Half precision is computed in float32
-    and rounded once, at the end; float64 stays float64. Rows are centered twice (once, as in
-    PyTorch, passes too). Can be differentiated twice and mapped by torch.func.vmap.
-    Sizes, shapes and number types that do not fit raise an error (given).
+    Example: [0, 1, 2, 5] with normalized_shape=4 and eps=0.5 gives [-1, -0.5, 0, 1.5].
+    x: (..., *normalized_shape), of any float type. Returns a tensor of x's shape and type.
+    weight, bias: of shape normalized_shape, or None, each for itself.
+    The variance is the biased one; eps is added to it and may be 0. Half precision is computed
+    in float32 and rounded once, at the end; float64 stays float64. The result can be
+    differentiated twice and mapped by torch.func.vmap, as plain tensor operations can; x is
+    left as it is. PyTorch's own norms are not allowed here.
     """
-    sizes = _sizes(normalized_shape)
+    sizes = _sizes(normalized_shape)  # a tuple, (4,) or (3, 4)
     _check_inputs(x, sizes, weight, bias)
-    axes = tuple(range(-len(sizes), 0))
     x = x.contiguous()  # a transposed x gives a result in plain order, as PyTorch's
+    axes = tuple(range(-len(sizes), 0))  # (-1,), (-2, -1), ...
     c = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
     c = c - c.mean(axes, keepdim=True)
-    c = c - c.mean(axes, keepdim=True)  # what rounding left of the mean
+    c = c - c.mean(axes, keepdim=True)  # once more is not asked for: see Deeper
     var = (c * c).mean(axes, keepdim=True)
     y = c / torch.sqrt(var + eps)
     y = y if weight is None else y * weight
@@ -104,13 +117,13 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 class LayerNorm(nn.Module):
-    """Layer Normalization with a learned gain and bias: takes the place of torch.nn.LayerNorm.
+    """LayerNorm with a learned gain and bias, as torch.nn.LayerNorm has it.
 
+    Example: LayerNorm((3, 4), bias=False) has a weight of shape (3, 4), all 1; bias is None.
     normalized_shape: sizes of the last axes, an int, a list, a tuple or a torch.Size.
-    eps: added to the biased variance. elementwise_affine=False: neither gain nor bias,
-    whatever bias says. bias=False: a gain alone.
-    weight, bias: Parameters of shape normalized_shape, first 1 and 0, or None, registered.
-    device, dtype: where and as what they are made; .to() moves and converts them.
+    weight, bias: Parameters of that shape, first 1 and 0, or None, registered.
+    elementwise_affine=False: neither, whatever bias says. bias=False: a gain alone.
+    device, dtype: where and as what they are made.
     """
 
     def __init__(

@@ -8,12 +8,12 @@ import torch
 
 
 def normalize(x, eps=1e-5):
-    """Normalize the last axis of x.
+    """Normalize the last axis of x, with eps added to the variance under the root.
 
-    x: (..., D) float32 or float64. eps: added to the biased variance, under the root; used as
-        it is, 0 as well.
-    Returns x's shape and dtype; a row of variance v gets mean 0 and variance v / (v + eps).
-    First and second gradients flow through mean and variance. Write it without F.layer_norm.
+    Example: [5, 1, -1, 4, 1, 2] with eps=5 gives [1, -1/3, -1, 2/3, -1/3, 0].
+    x: (..., D) float32 or float64. Returns x's shape and dtype.
+    The variance is the biased one. eps is used as it is, 0 as well. Gradients flow through
+    mean and variance, second ones too. Write it without F.layer_norm.
     """
     mean, var = mean_and_var(x)  # (..., 1) each
     return (x - mean) / torch.sqrt(var + eps)  # (..., D)

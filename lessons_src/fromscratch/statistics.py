@@ -5,13 +5,12 @@ Made by coursebuild from lessons_src/lessons/02_statistics.py: edit the lesson, 
 
 
 def mean_and_var(x):
-    """Return the mean and the biased variance over the last axis of x.
+    """Return the mean and the variance of each row of x: of its last axis.
 
-    x: (..., D) float32 or float64 tensor; x is not changed.
-    Returns (mean, var), both of shape (..., 1) and of x's dtype: the reduced axis is kept, so
-    that x - mean broadcasts. Gradients flow through both.
-    Biased: the sum of squared distances is divided by D. It stays accurate when the mean is far
-    larger than the standard deviation.
+    Example: the row 5, 1, -1, 4, 1, 2 gives the mean [2.] and the variance [4.].
+    x: (..., D) float32 or float64 tensor. Returns (mean, var), both (..., 1) and of x's dtype.
+    x is not changed. Gradients flow through both. The variance stays accurate where the mean is
+    far larger than the standard deviation.
     """
     mean = x.mean(-1, keepdim=True)  # (..., 1)
     centered = x - mean  # (..., D)

@@ -37,15 +37,15 @@ def trouble(program):
     """Return why a program is none that can be kept, as the end of a sentence ("it opens a file"), None if it can."""
     bound = set().union(*(statement.binds for statement in program))
     for statement in program:
-        found = (
+        troubles = (
             _of_another_kind(statement.node, statement.binds) or _imported(statement.node) or _in_code(statement.node)
         )
-        if not found and isinstance(statement.node, VALUES):
-            found = _trained(statement, program)
+        if not troubles and isinstance(statement.node, VALUES):
+            troubles = _trained(statement, program)
         for name in sorted((statement.now | statement.later) & FUNCTIONS.keys() - bound):
-            found = found or f"it {FUNCTIONS[name]}, by {name}"
-        if found:
-            return found
+            troubles = troubles or f"it {FUNCTIONS[name]}, by {name}"
+        if troubles:
+            return troubles
     return None
 
 

@@ -17,13 +17,13 @@ MINE = "from lessonkit.mine import "  # of the same lesson, in a new kernel: the
 PATIENCE = 10  # seconds for which a kernel waits for another one that is keeping an answer just now
 
 
-def save(answer, exercise, passes, borrowed, given):
+def save(answer, exercise, passes, borrowed, exported):
     """Keep an answer that has just passed its check, where a learner works; return what there is to say, or None.
 
     exercise: (its lesson, its number, the answer's name, its check's name). passes: puts an object through the check
     of a name of this lesson and returns why it does not pass, or None. borrowed: names for which the course's own has
-    stood in. given: what else the course has from this lesson: where the lesson's own code for it cannot be kept, it is
-    imported. Never raises an Exception: whatever is wrong, the lesson goes on.
+    stood in. exported: what else the course has from this lesson: where the lesson's own code for it cannot be kept, it
+    is imported. Never raises an Exception: whatever is wrong, the lesson goes on.
     """
     from IPython import get_ipython
 
@@ -45,7 +45,7 @@ def save(answer, exercise, passes, borrowed, given):
             try:
                 new = _needed(_imported(program, borrowed, lesson), name, old)
             except Refused:
-                new = _needed(_imported(program, borrowed | given, lesson), name, old)
+                new = _needed(_imported(program, borrowed | exported, lesson), name, old)
             if name in old.entries and _texts(new) == _texts(needed(old.program, name)[0]):
                 return None
             entry, aside = {name: (number, datetime.date.today().isoformat())}, ""

@@ -76,11 +76,11 @@ def _verified(name, purpose):
             f"{FOLDER / name} is only a pointer of Git LFS ({len(content)} bytes); expected {purpose}, SHA-256 "
             f"{expected[0]}. To fetch the file itself, run in {FOLDER.parent}: git lfs pull"
         )
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected[0]:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != expected[0]:
         # Either file may be the damaged one, so both are restored.
         raise DataFileError(
-            f"{FOLDER / name} is damaged: {len(content)} bytes with SHA-256 {found}; expected {purpose}, "
+            f"{FOLDER / name} is damaged: {len(content)} bytes with SHA-256 {digest}; expected {purpose}, "
             f"SHA-256 {expected[0]}. {_restore(name, SUMS)}"
         )
     return content

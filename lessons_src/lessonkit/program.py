@@ -113,8 +113,10 @@ def _one_by_one(node):
         yield node
         return
     for alias in node.names:
-        one = ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], node.level)
-        yield ast.copy_location(one, node)
+        single = (
+            ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], node.level)
+        )
+        yield ast.copy_location(single, node)
 
 
 def _text(source, node, nodes):

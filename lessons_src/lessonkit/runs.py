@@ -67,14 +67,14 @@ def recorded(name):
     return _stack(_read(FOLDER / f"{name}.json")["results"])
 
 
-def note(name, made=None):
+def note(name, counted=None):
     """Return what a caption says about a record: "recorded on 2026-11-20 (8 seeds, CPU, torch 2.13.0)".
 
-    made: what to say instead of the number of seeds, where a seed of the record stands for a setting as well.
+    counted: what to say instead of the number of seeds, where a seed of the record stands for a setting as well.
     """
     record = _read(FOLDER / f"{name}.json")
-    made, machine = made or f"{len(record['seeds'])} seeds", record["machine"]
-    return f"recorded on {record['date']} ({made}, {machine['cpu']}, torch {machine['torch']})"
+    counted, machine = counted or f"{len(record['seeds'])} seeds", record["machine"]
+    return f"recorded on {record['date']} ({counted}, {machine['cpu']}, torch {machine['torch']})"
 
 
 def _run(function, arguments, tolerance, seeds):
@@ -83,11 +83,11 @@ def _run(function, arguments, tolerance, seeds):
     for seed in tqdm(seeds, desc=function.__name__, unit="seed", leave=False, disable=None):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            found = function(seed, **arguments)
-        if not isinstance(found, dict) or not found:
-            raise RunsError(f"{function.__name__} returned {found!r}, expected a dictionary of numbers. Mend it.")
-        results.append({key: _numbers(function, key, value) for key, value in found.items()})
-        for key in found:
+            values = function(seed, **arguments)
+        if not isinstance(values, dict) or not values:
+            raise RunsError(f"{function.__name__} returned {values!r}, expected a dictionary of numbers. Mend it.")
+        results.append({key: _numbers(function, key, value) for key, value in values.items()})
+        for key in values:
             _allowed(tolerance, key)  # complain about a tolerance that is missing now, not after the last seed
         try:
             shapes.append({key: tuple(torch.tensor(value).shape) for key, value in results[-1].items()})
@@ -113,7 +113,9 @@ def _numbers(function, key, value):
 
 
 def _stack(results):
-    return {key: torch.tensor([one[key] for one in map(_floats, results)], dtype=torch.float64) for key in results[0]}
+    return {
+        key: torch.tensor([result[key] for result in map(_floats, results)], dtype=torch.float64) for key in results[0]
+    }
 
 
 def _floats(value):
@@ -214,16 +216,16 @@ def _allowed(tolerance, key):
     return tolerance[key]
 
 
-def _verify(path, record, found, tolerance):
+def _verify(path, record, again, tolerance):
     """Compare the first seed's recorded results with the ones found just now."""
     recorded, seed = record["results"][0], record["seeds"][0]
-    if recorded.keys() != found.keys():
+    if recorded.keys() != again.keys():
         raise RunsError(
-            f"{path.name} holds {', '.join(recorded)}, but {record['function']} returns {', '.join(found)}."
+            f"{path.name} holds {', '.join(recorded)}, but {record['function']} returns {', '.join(again)}."
             f" {_again(path.stem)}"
         )
     worst = []
-    for key, value in found.items():
+    for key, value in again.items():
         old = torch.tensor(_floats(recorded[key]), dtype=torch.float64)
         new = torch.tensor(value, dtype=torch.float64)
         if old.shape != new.shape:

@@ -56,7 +56,7 @@ def compare(
     """
     evaluate = evaluate or {}
     per_epoch, marks = _check(models, seeds, evaluate, data, epochs, batch_size, drop_last, batches, steps, every)
-    steps, history, made = marks[-1], {}, []
+    steps, history, states = marks[-1], {}, []
     # disable=None: a widget in a notebook, text in a terminal, nothing where stderr is a file or a pipe.
     bar = tqdm(total=len(models) * len(seeds) * steps, unit="step", leave=False, disable=None)
     with bar, torch.random.fork_rng(devices=[]):
@@ -68,8 +68,8 @@ def compare(
                 model = make()
                 trains = isinstance(model, torch.nn.Module) and any(p.requires_grad for p in model.parameters())
                 _need(trains, f"models[{name!r}]()", model, "a module with parameters. Does its function return it?")
-                _need(model not in made, f"models[{name!r}]()", "an old model", "a new one: make it in the function.")
-                made.append(model)
+                _need(model not in states, f"models[{name!r}]()", "an old model", "a new one: make it in the function.")
+                states.append(model)
                 # Another seed than the model's: batches that are drawn would repeat the numbers in its weights.
                 generator = torch.Generator().manual_seed(1_000_000 + seed)
                 stream = _stream(data, batch_size, per_epoch, batches, generator)
@@ -78,7 +78,7 @@ def compare(
             history[name] = {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
             history[name]["step"] = torch.tensor(marks)
             if keep is not None:
-                keep[name] = [model.eval() for model in made[-len(seeds) :]]
+                keep[name] = [model.eval() for model in states[-len(seeds) :]]
     return history
 
 
@@ -160,9 +160,9 @@ def _check(models, seeds, evaluate, data, epochs, batch_size, drop_last, batches
     taken = {"loss", "step", "diverged"} & set(evaluate)
     _need(not taken, "evaluate", list(evaluate), f"other names than {taken}, which the history itself uses.")
     sources = {"data": data, "epochs": epochs, "batches": batches, "steps": steps}
-    given = [key for key, value in sources.items() if value is not None]
-    pair = given in (["data", "epochs"], ["batches", "steps"])
-    _need(pair, "The source of batches", given, "data and epochs, or batches and steps: one pair, whole.")
+    named = [key for key, value in sources.items() if value is not None]
+    pair = named in (["data", "epochs"], ["batches", "steps"])
+    _need(pair, "The source of batches", named, "data and epochs, or batches and steps: one pair, whole.")
     for key, value in {"epochs": epochs, "batch_size": batch_size, "steps": steps, "every": every}.items():
         _need(value is None or isinstance(value, int) and value > 0, key, value, "a whole number, at least 1.")
     per_epoch = steps

@@ -1,21 +1,19 @@
 # %% [markdown]
 # # 5 · LayerNorm and softmax: one axis, two promises
 #
-# A layer turns each sentence into one vector: the average of its tokens, weighted by a softmax of learned scores. The third sentence below is empty, so all of its places are padding, which only fills it up to the common length. We know that, and leave it out of the loss.
+# A layer turns each sentence into one vector: the average of its tokens, weighted by a softmax of learned scores. Short sentences are filled up with padding, which gets the score $-\infty$ and so the weight 0.
 
-# %% tags=["hide-input"]
+# %%
 import math
 
-import ipywidgets as widgets
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, plot, show  # sets torch to one thread (LESSON_THREADS)
+from lessonkit import check, explore, plot, show
 from lessonkit.mine import normalize  # lesson 3
 
 
-# %%
 def attention_pool(x, query, keep):
     """x: (B, T, C) tokens. query: (C, 1). keep: (B, T), False at padding. Returns (B, C)."""
     scores = (x @ query).masked_fill(~keep[..., None], -math.inf)  # (B, T, 1)
@@ -30,126 +28,99 @@ keep = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.bool
 W = torch.randn(5, 6, generator=g, requires_grad=True)  # (5, C)
 query = (torch.randn(6, 1, generator=g) / 4).requires_grad_()  # (C, 1)
 pooled = attention_pool(tokens @ W, query, keep)  # (B, C)
-loss = pooled[:2].square().mean()  # without the empty sentence
+loss = pooled[:2].square().mean()  # without the third sentence, which is empty
 loss.backward()
 show("loss", loss, digits=1)
 show("gradient of W, first row", W.grad[0])
 
 # %% [markdown]
-# The loss is an ordinary number, but the gradient of every weight in `W` is `nan`, and one optimizer step would destroy the model. PyTorch's own attention module does the same by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508), reported in 2020).
-# The clinic at the end heals the layer. Before that you find out what softmax promises, and LayerNorm instead.
-
-# %% tags=["hide-input"]
-assert W.grad.isnan().all() and loss.isfinite()
-
-# %% [markdown]
-# *About 60 min.* **You'll be able to**
-# - write a softmax that never overflows;
-# - say what a shift, a factor and a change of sign do to softmax and to LayerNorm;
-# - draw where the two send three features;
-# - write softmax's Jacobian (all its derivatives), and count the directions that each layer forgets;
+# The third sentence is empty: all of it is padding. The loss leaves it out and is an ordinary number. Yet the gradient of `W` is nan, and one optimizer step would destroy the model. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)). Sitting two heals the layer.
+#
+# *About 57 min, in two sittings of 26 and 31.* **You'll be able to**
+# - write a softmax that large entries do not break;
+# - say what a shift, a factor and a change of sign do to both layers;
+# - find softmax's derivatives on paper;
 # - mask attention so that an empty sentence harms nothing.
 #
 # **You need** lessons [2](02_statistics.ipynb) (axes), [3](03_epsilon.ipynb) (`normalize`) and [4](04_affine_and_module.ipynb) (gain and bias), and the derivative of the exponential function.
-#
-# **Recall 5.1:** a new `nn.LayerNorm(32)` gets an input of shape (8, 20, 32). How many numbers can it learn?
-# - [ ] 160 :: That is the number of rows. Each row has its own mean, but means are computed and not learned.
-# - [x] 64 :: 32 gains and 32 biases, which all rows share.
-# - [ ] 10,240 :: That would be a gain and a bias for each number of the batch. They belong to features, so that the batch may have any size.
-#
-# **Recall 5.2:** a row of ten different numbers is normalized at $\epsilon = 0$. What do the squares of the results sum to?
-# - [ ] 1 :: That is their mean square, the variance of the normalized row.
-# - [ ] 9 :: That is what comes out if the variance divides by $D - 1$. LayerNorm divides by $D$.
-# - [x] 10 :: Their mean square is 1, and there are ten of them: $D$.
-#
-# **Recall 5.3:** what does LayerNorm with $\epsilon = 10^{-5}$ make of six entries that are all 5?
-# - [x] six zeros :: Every entry equals the mean, and 0 is divided by the root of $\epsilon$.
-# - [ ] six times nan :: That is 0/0, and $\epsilon$ under the root prevents it.
-# - [ ] six ones :: The mean is subtracted, so that nothing of the 5 is left.
 
 # %% [markdown]
 # ## 5.1 One axis, two promises
 #
-# What does each layer promise about the row that it returns? A Transformer uses both, and since both are said to normalize, they are easily confused.
-# `normalize` is LayerNorm before gain and bias, as in [lesson 3](03_epsilon.ipynb): yours, if it passed its check there.
-#
-# **Predict 5.1:** what do the entries of one row sum to?
-# - [ ] to 1 after both layers :: Both are said to normalize, but LayerNorm subtracts the mean, so that its entries cancel.
-# - [x] to 1 after softmax, to 0 after LayerNorm :: Softmax divides by the sum. LayerNorm subtracts the mean, and deviations from the mean sum to 0.
-# - [ ] to 1 after softmax, to $D$ after LayerNorm :: $D$ is the sum of the *squares* of LayerNorm's entries, at $\epsilon = 0$.
+# Both layers are said to normalize a row. What does each make of it? Three numbers are a point in space, seen here from above, almost along the direction (1, 1, 1). The blue dot on the circle is LayerNorm of $x$, the black dot in the triangle is softmax of $x$.
 
 # %%
-x = torch.tensor([[2.0, -1.0, 0.5, 3.0, 0.0], [0.3, 0.1, 0.2, 0.1, 0.3]])  # (B, D) = (2, 5)
-p, y = F.softmax(x, dim=-1), normalize(x)  # (B, D) each
-show("softmax", p)
-show("LayerNorm", y)
-show("row sums of softmax  ", p.sum(-1))
-show("row sums of LayerNorm", y.sum(-1))
+explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(10, 80))
 
 # %% [markdown]
-# Softmax makes **shares**: none is below 0, and they sum to 1. LayerNorm makes **deviations**: they sum to 0, so unless all are 0, they have both signs.
-# The second row is nearly constant. Softmax leaves it so, while LayerNorm enlarges its differences until the mean square is close to 1.
+# **Find out:** *shift x* adds the same number to all three entries. *stretch x* multiplies their distances from the mean. Which of the two dots does each button move?
 #
-# | of one row of $D$ entries | softmax | LayerNorm before gain and bias |
-# |---|---|---|
-# | each entry | between 0 and 1 | between $-\sqrt{D-1}$ and $\sqrt{D-1}$ |
-# | sum | 1 | 0 |
-# | sum of squares | between $1/D$ and 1 | $D\,\sigma^2/(\sigma^2+\epsilon)$, or $D$ at $\epsilon = 0$ |
+# <details><summary>What there is to find</summary>
 #
-# LayerNorm's promise holds before gain and bias: with gains that differ, the sum differs from row to row.
+# Neither button moves the blue dot. *stretch x* moves the black one: a wider row brings it closer to a corner. [Section 5.2](#5.2-A-softmax-that-survives) and [section 5.3](#5.3-What-each-of-them-cannot-see) say why. You may also drag $x$, or the background to turn the picture.
+#
+# </details>
+#
+# Now with numbers. Softmax takes the exponential of each entry and divides by their sum. Our row has the exponentials 1, 2 and 5. `normalize` is LayerNorm before gain and bias.
 
 # %%
-weight = torch.tensor([0.5, 1.0, 2.0, 1.0, 1.5])  # (D,) as training might leave them
-bias = torch.tensor([0.1, 0.0, -0.2, 0.3, 0.0])  # (D,)
-show("row sums after gain and bias", (y * weight + bias).sum(-1))
+x = torch.tensor([1.0, 2.0, 5.0]).log()  # (D,) = (3,)
+e = x.exp()  # (D,)
+p, y = e / e.sum(), normalize(x)  # (D,) each
+for name, numbers in {"x": x, "exp(x)": e, "softmax": p, "LayerNorm": y}.items():
+    print(f"{name:9}", *(f"{v:6.3f}" for v in numbers), f"  sum {numbers.sum():.3f}")
 
 # %% [markdown]
-# ### Along which axis
+# The exponentials sum to 8, so softmax gives the **shares** 1/8, 2/8 and 5/8. LayerNorm gives **deviations** from the mean.
 #
-# Softmax is told the *number* of an axis, and LayerNorm the *size* of the last axes.
+# **Shares sum to 1, deviations sum to 0.**
 #
-# **Predict 5.2:** three tokens have the scores 2, 0 and −1, as a tensor of shape (T, 1) = (3, 1). What does `F.softmax(scores, dim=-1)` return?
-# - [ ] 0.84, 0.11 and 0.04 :: These are the shares of the three tokens among each other, along axis 0.
-# - [ ] three times 1/3 :: Three equal scores along one axis would give that.
-# - [x] three ones :: The last axis has one entry, and a share among one is 1, whatever the score.
+# <details><summary>When this holds</summary>
+#
+# For every row of finite numbers, up to rounding, and for LayerNorm before gain and bias: with gains that differ, the sum differs from row to row.
+#
+# </details>
+#
+# Attention multiplies the values of tokens by shares and adds up. Somebody puts LayerNorm in the place of softmax.
+#
+# **Predict 5.1:** three tokens have the values 4, 8 and 0. Now all values are raised by 10. What does the output do, with LayerNorm's weights?
+# - [ ] it rises by 10 :: It does with shares, because shares sum to 1.
+# - [x] it stays :: The weights sum to 0, so what the values have in common is multiplied by 0.
+# - [ ] it rises by 30 :: That takes three weights of 1.
 
 # %%
-scores = torch.tensor([[2.0], [0.0], [-1.0]])  # (T, 1)
-show("softmax, dim=-1", F.softmax(scores, dim=-1)[:, 0])
-show("softmax, dim=0 ", F.softmax(scores, dim=0)[:, 0])
-show("nn.LayerNorm(1)", nn.LayerNorm(1)(scores)[:, 0])
-
-# %% tags=["hide-input"]
-try:
-    nn.LayerNorm(-1)  # meant: the last axis
-except RuntimeError as error:
-    print("nn.LayerNorm(-1):", error)
+value = torch.tensor([4.0, 8.0, 0.0])  # (T,) = (3,)
+for name, weights in {"softmax": p, "LayerNorm": y}.items():
+    before, after = (weights * value).sum(), (weights * (value + 10)).sum()  # () each
+    print(f"{name:9} before {before:6.3f}  after {after:6.3f}")
 
 # %% [markdown]
-# `nn.LayerNorm(-1)` tries to make a gain of −1 numbers and fails at once. `nn.LayerNorm(1)` means rows of *one* feature, which come out as 0 in float32 and float64, before the bias. Both layers keep their promise, and nothing is left of the scores.
-# Softmax raises no error there, and so the attention weights of [R-net](https://github.com/localminimum/R-net/issues/8), [KEQA](https://github.com/DEEP-PolyU/KEQA_WSDM19/issues/2) and [Catalyst](https://github.com/catalyst-team/catalyst/issues/285) once were all 1. One line finds it: *do the weights sum to 1 along the axis that you mean?*
-#
-# So softmax promises shares with sum 1 along an axis, and LayerNorm deviations with sum 0, before gain and bias. ([Deeper](#A-public-notebook,-once-more): a public notebook that compares the two, and a printed digit that depends on rounding.)
+# With shares the output is an average, (4 + 16 + 0)/8. An average with shares is called a **convex combination**: it lies between the smallest and the largest value. LayerNorm's output lies below all three values.
 
 # %% [markdown]
 # ## 5.2 A softmax that survives
 #
 # What if the exponentials do not fit into a number?
-#
-# $$p_i = \frac{e^{x_i}}{\sum_k e^{x_k}}$$
 
 # %%
 row = torch.tensor([0.0, 50.0, 100.0])  # (D,)
+print("exp(88), exp(89):", torch.tensor([88.0, 89.0]).exp())
 show("as the formula says", row.exp() / row.exp().sum())
-torch.tensor([88.0, 89.0]).exp()
 
 # %% [markdown]
-# In float32 $e^{89}$ is infinite (in float16 $e^{12}$ is), and $\infty/\infty$ is `nan`.
+# In float32 $e^{89}$ is infinite, and $\infty/\infty$ is nan. The button *shift x* has shown the way out. Add ln 3 to each entry of our row: its exponentials become 3, 6 and 15, and their sum becomes 24. The shares 3/24, 6/24 and 15/24 are the same as before.
 #
-# A property of softmax is the way out. Add a number $c$ to all entries of a row: every $e^{x_i}$ is multiplied by $e^c$, and so is their sum, and the two cancel.
-# **Softmax does not see a shift**, so we may first subtract from a row whatever we like.
+# **Softmax does not see a shift.**
 #
-# **Predict 5.3:** what is safe to subtract, for every row of finite numbers?
+# <details><summary>When this holds</summary>
+#
+# For every row and every finite $c$: each $e^{x_i}$ is multiplied by $e^c$, and so is their sum, and $e^c$ cancels. In floating point $x + c$ is rounded first, and that is seen.
+#
+# </details>
+#
+# So we may first subtract from a row whatever we like.
+#
+# **Predict 5.2:** what is safe to subtract, whatever the row?
 # - [ ] its mean :: The largest entry can still lie 160 above the mean, and $e^{160}$ is infinite in float32.
 # - [ ] its smallest entry :: Then no exponent is negative, and the large ones overflow even sooner.
 # - [x] its largest entry :: Then the largest exponent is 0, and no exponential exceeds 1.
@@ -159,19 +130,16 @@ row = torch.tensor([0.0, -1.0, 0.5, 1.0, 200.0])  # (D,)
 for name, c in {"mean": row.mean(), "smallest": row.min(), "largest": row.max()}.items():
     show(f"minus its {name:8}: sum of the exponentials", torch.exp(row - c).sum())
 
-# %% [markdown]
-# With the largest entry subtracted, all exponentials lie between 0 and 1, and one of them *is* 1. Their sum lies between 1 and $D$, so neither $\infty/\infty$ nor 0/0 can occur.
-# It has to be the largest entry **of each row**: if the whole batch shares one maximum, a float32 row that lies 200 below it becomes 0/0.
-
 
 # %% tags=["exercise"] id="ex-5-1"
-# Exercise 5.1 · ●●○○○ · 5 min
+# Exercise 5.1 · ●●○○○ · 4 min
 def softmax(x):
-    """Softmax over the last axis of x, for entries of any size.
+    """Softmax over the last axis, for entries of any size.
 
-    x: (..., D) float tensor; an entry of -inf gets the share 0 (no row is all -inf here).
-    Returns a tensor of x's shape and dtype: entries from 0 to 1, each row sums to 1.
-    Gradients flow. Shares are as exact around 1,000 as around 0. Write it without F.softmax.
+    Example: the row log(1), log(2), log(5) gives 1/8, 2/8, 5/8; with 1,000 added, the same.
+    x: (..., D), float32 or float64. Returns x's shape and dtype.
+    An entry of -inf gets the share 0 (no row is all -inf here). Shares are as exact around
+    1,000 as around 0. Gradients flow, so use torch. Write it yourself, without F.softmax.
     """
     ### BEGIN SOLUTION
     largest = x.amax(-1, keepdim=True)  # (..., 1)
@@ -192,38 +160,33 @@ check.softmax(softmax)
 #
 # </details>
 #
-# A classifier's loss needs $\log p_i$, and the logarithm of a share that was rounded to 0 is $-\infty$. On paper $\log p_i = x_i - \log \sum_k e^{x_k}$, and `logsumexp` subtracts the largest entry inside. `F.log_softmax` computes the same.
-
-# %%
-show("log of softmax", F.softmax(row, -1).log())
-show("log-softmax   ", row - row.logsumexp(-1, keepdim=True))
-
-# %% tags=["hide-input"]
-# float32 numbers near 200 lie 1.5e-5 apart
-log_p = row - row.logsumexp(-1, keepdim=True)
-assert (log_p - F.log_softmax(row, -1)).abs().max() < 5e-5
-
-# %% [markdown]
-# So softmax survives every finite row if the row's largest entry is subtracted first, a shift that it does not see.
+# **Subtract each row's largest entry first.** Then no exponential exceeds 1, and one of them *is* 1. So neither $\infty/\infty$ nor 0/0 can occur.
+#
+# <details><summary>When this holds</summary>
+#
+# For rows with a finite largest entry, in float32 and float64. In float16 the *sum* can overflow: of 70,000 zeros it is infinite, and all shares come out as 0. It has to be the largest entry *of each row*: if a batch shares one maximum, a float32 row that lies 200 below it becomes 0/0.
+#
+# </details>
 
 # %% [markdown]
 # ## 5.3 What each of them cannot see
 #
-# Which changes of the input leave the output as it is? In this section rows have three or more entries, not all equal, and LN is LayerNorm before gain and bias, at $\epsilon = 0$.
+# Now say it without the picture, and for a change of sign. LN is LayerNorm before gain and bias, at $\epsilon = 0$.
 
 # %% tags=["exercise"] id="ex-5-2"
-# Exercise 5.2 · ●●○○○ · 4 min
-# What does each change of x do to the output? Predict, before you run anything: "same",
+# Exercise 5.2 · ●●○○○ · 3 min
+# What does each change of x do to the output? Before you run anything, choose "same",
 # "negated" (every entry changes its sign), or "changed" (something else, for most rows of
-# three or more entries). A dictionary with eight keys: "softmax(x + 3)", "softmax(2 * x)",
-# "softmax(-x)", "LN(x + 3)", "LN(2 * x)", "LN(-x)", "softmax(LN(2 * x))" (LN first, then
-# softmax) and "LN(softmax(2 * x))" (softmax first).
+# three or more entries). In the last two, the inner layer comes first.
+# Example: "softmax(x + 3)": "same". Copy these lines and replace the dots:
+# shift_and_scale = {
+#     "softmax(2 * x)": ..., "softmax(-x)": ..., "LN(2 * x)": ..., "LN(-x)": ...,
+#     "softmax(LN(2 * x))": ..., "LN(softmax(2 * x))": ...,
+# }
 ### BEGIN SOLUTION
 shift_and_scale = {
-    "softmax(x + 3)": "same",
     "softmax(2 * x)": "changed",
     "softmax(-x)": "changed",
-    "LN(x + 3)": "same",
     "LN(2 * x)": "same",
     "LN(-x)": "negated",
     "softmax(LN(2 * x))": "same",
@@ -237,47 +200,35 @@ check.shift_and_scale(shift_and_scale)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# For each: what happens to the $e^{x_i}$, or to the mean and the standard deviation? In the last two, start with the inner one.
+# For softmax take our row: what becomes of 1, 2, 5 when every exponential is squared? For LN take the row 1, 2, 6: what become of its mean, of the deviations from it, and of $\sigma$?
 #
 # </details>
 #
-# Now let the machine say it, on thirty random rows.
+# What does the machine say?
 
-# %% tags=["hide-input"]
-functions = {"softmax": lambda x: F.softmax(x, -1), "LN": lambda x: normalize(x, eps=0.0)}
-changes = {"x + 3": lambda x: x + 3, "2 * x": lambda x: 2 * x, "-x": lambda x: -x}
-g = torch.Generator().manual_seed(53)
-rows = torch.randn(30, 5, dtype=torch.float64, generator=g)  # (30, D)
-for f_name, f in functions.items():
-    for c_name, change in changes.items():
-        before, after = f(rows), f(change(rows))  # (30, D) each
-        same, negated = ((after - s * before).abs().max() < 1e-12 for s in (1, -1))
-        print(f"{f_name}({c_name}):", "same" if same else "negated" if negated else "changed")
+# %%
+row = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()  # (D,)
+changes = {"x": row, "x + 3": row + 3, "2 * x": 2 * row, "-x": -row}
+for name, changed in changes.items():
+    shares, hat = F.softmax(changed, -1), normalize(changed, eps=0.0)  # (D,) each
+    numbers = [f"{v:6.3f}" for v in (*shares, *hat)]
+    print(f"{name:6} softmax", *numbers[:3], "  LN", *numbers[3:])
 
 # %% [markdown]
-# - **Shift.** Neither sees it, apart from the rounding of $x + c$; for LayerNorm that holds at any $\epsilon$.
-# - **Sign.** LayerNorm is *odd*, LN(−x) = −LN(x), at any $\epsilon$, because $\sigma$ is never negative.
-# - **Scale.** LayerNorm does not see a positive factor, because $x - \mu$ and $\sigma$ grow alike. Softmax does see it.
+# Doubling $x$ squares the exponentials: 1, 4 and 25 of 30. In LayerNorm it doubles $x - \mu$ and $\sigma$, and their ratio stays.
 #
-# Only the scale needs $\epsilon = 0$. At $\epsilon > 0$ LayerNorm hardly sees it where the variance is far above $\epsilon$. For a row of variance 0.08:
+# **Neither layer sees a shift. LayerNorm does not see a positive factor. Softmax does.**
+#
+# <details><summary>When this holds</summary>
+#
+# LayerNorm before gain and bias, of rows whose entries are not all equal. The shift and the sign hold at any $\epsilon$, the factor at $\epsilon = 0$ only: at $\epsilon > 0$ LayerNorm hardly sees the factor where the variance is far above $\epsilon$, and the figure below shows where it does. LN(−x) = −LN(x), because $\sigma$ is never negative: LayerNorm is *odd*.
+#
+# </details>
+#
+# In $\text{softmax}(x/T)$ the number $T > 0$ is called the **temperature**. The factor is $a = 1/T$.
 
 # %% tags=["hide-input"]
-small = torch.tensor([0.2, 0.5, 0.1, 0.9, 0.4], dtype=torch.float64)  # (D,)
-for eps in (0.0, 1e-5, 1e-3):
-    moved = (normalize(2 * small, eps) - normalize(small, eps)).abs().max()
-    show(f"eps = {eps:<5}: largest difference of LN(2x) and LN(x)", moved, digits=5)
-
-# %% [markdown]
-# ### Temperature
-#
-# In $\text{softmax}(x/T)$ the number $T > 0$ (no count of tokens here) is called the **temperature**, so the factor is $a = 1/T$.
-#
-# **Predict 5.4:** where does softmax(a·x) go for a very large factor, and where for a very small one?
-# - [ ] large: equal shares; small: all to the largest entry :: It is the other way round: a large factor makes the differences between the exponents large.
-# - [x] large: all to the largest entry; small: equal shares :: The ratio of two shares is $e^{a(x_1 - x_2)}$, which grows without bound with $a$ and is 1 at $a = 0$.
-# - [ ] nowhere, the shares stay :: That is LayerNorm, at $\epsilon = 0$. Softmax sees a factor.
-
-# %% tags=["hide-input"]
+# Draws both layers over the factor a.
 row = torch.tensor([1.0, 2.0, 3.5, 4.0], dtype=torch.float64)  # (D,)
 a = torch.logspace(-4, 2, 121, dtype=torch.float64)[:, None]  # (121, 1)
 shades = {
@@ -293,12 +244,10 @@ for title, (word, values) in curves.items():
     names = [f"{word} {v:g}" for v in row.tolist()]
     lines[title] = (a[:, 0], dict(zip(names, values.T, strict=True)))
     tones |= dict(zip(names, shades[word], strict=True))
-
-# %% tags=["hide-input"]
 plot.panels(
     lines,
-    title="A factor takes softmax from equal shares to argmax; LayerNorm ignores it, down to "
-    "where eps takes over",
+    title="A factor takes softmax from equal shares to one winner; LayerNorm ignores it, down "
+    "to where eps takes over",
     x="factor a = 1/T",
     y=["share", "normalized entry"],
     xlog=True,
@@ -313,280 +262,206 @@ plot.panels(
 )
 
 # %% [markdown]
-# A large factor gives all weight to the largest entry (**argmax**; entries that tie share it), a small one makes the shares **uniform**.
+# At a high temperature, on the left, all shares are nearly equal. At a low one the largest entry takes nearly all.
 #
-# So neither layer sees a shift, but softmax reads from the scale of a row how *sure* it is, and LayerNorm throws that scale away.
+# ## What you have now
+#
+# - **Shares sum to 1, deviations sum to 0.**
+# - A softmax of your own: **subtract each row's largest entry first.** A shift is not seen.
+# - **LayerNorm does not see a positive factor. Softmax does:** it is 1 over the temperature.
+#
+# **You can stop here:** close the notebook. A row has the exponentials 1, 2 and 5. Write down the shares of $x$, of $x + \ln 3$, of $2x$ and of $-x$.
+#
+# <details><summary>To compare</summary>
+#
+# 1/8, 2/8, 5/8; the same; 1/30, 4/30, 25/30; and from the exponentials 1, 1/2 and 1/5 the shares 10/17, 5/17 and 2/17.
+#
+# </details>
+#
+# *Sitting two:* the two shapes that hold all outputs; softmax's derivatives on paper; and a cure for the empty sentence.
 
 # %% [markdown]
 # ## 5.4 A triangle and a circle
+
+# %% tags=["way-back"]
+# Back in a new kernel? Run this cell alone, then go on.
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lessonkit import check, plot, show
+from lessonkit.mine import normalize
+
+g = torch.Generator().manual_seed(58)
+tokens = torch.randn(3, 4, 5, generator=g)  # (B, T, 5)
+keep = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.bool)  # (B, T)
+W = torch.randn(5, 6, generator=g, requires_grad=True)  # (5, C)
+query = (torch.randn(6, 1, generator=g) / 4).requires_grad_()  # (C, 1)
+
+# %% [markdown]
+# **Recall 5.1:** a new `nn.LayerNorm(32)` gets an input of shape (8, 20, 32). How many numbers can it learn?
+# - [ ] 160 :: That is the number of rows. Each row has its own mean, but means are computed and not learned.
+# - [x] 64 :: 32 gains and 32 biases, which all rows share.
+# - [ ] 10,240 :: That would be a gain and a bias for each number of the batch. They belong to features, so that the batch may have any size.
 #
-# Where do all the outputs lie? With $D = 3$ they can be drawn.
+# **Recall 5.2:** a row of ten different numbers is normalized at $\epsilon = 0$. What do the squares of the results sum to?
+# - [ ] 1 :: That is their mean square, the variance of the normalized row.
+# - [ ] 9 :: That is what comes out if the variance divides by $D - 1$. LayerNorm divides by $D$.
+# - [x] 10 :: Their mean square is 1, and there are ten of them: $D$.
 #
-# - Softmax: three shares with sum 1 fill a **triangle** with the corners (1,0,0), (0,1,0), (0,0,1).
-# - LayerNorm, before gain and bias, at $\epsilon = 0$: sum 0 is a plane, and sum of squares 3 a sphere of radius $\sqrt 3$. They meet in a **circle**. With $\epsilon > 0$ the output lies inside it.
-#
-# **Predict 5.5:** an input is multiplied by a factor that grows from nearly 0. How does LayerNorm's output move, at $\epsilon = 10^{-5}$?
-# - [x] straight from the center to the circle, and there it stays :: A small row has a variance below $\epsilon$ and comes out near 0. Once its variance is far above $\epsilon$, the factor is not seen.
-# - [ ] around the circle :: A factor does not change the direction of $x - \mu$, so the output does not turn.
-# - [ ] to one of three corners :: Corners are where softmax ends, at argmax.
+# Where do all the outputs lie? With three entries one can draw it. Three shares that sum to 1 fill a **triangle**. LayerNorm's outputs sum to 0, which is a plane, and at $\epsilon = 0$ their squares sum to 3, which is a sphere. Plane and sphere meet in a **circle**.
 
 # %% tags=["hide-input"]
-turn = torch.linspace(0, 2 * math.pi, 121, dtype=torch.float64)  # (121,)
+# Draws both layers, seen along (1, 1, 1).
 across = torch.tensor([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]], dtype=torch.float64)  # (2, 3)
 across = across / across.norm(dim=-1, keepdim=True)  # two unit vectors in the plane of sum 0
-around = turn.cos()[:, None] * across[0] + turn.sin()[:, None] * across[1]  # (121, 3)
-shapes = {"triangle": torch.eye(3)[[0, 1, 2, 0]], "circle": math.sqrt(3) * around}
-pale = {"triangle": "#B58A99", "circle": "#7FB8D9"}  # tints: outputs have the strong colors
-g = torch.Generator().manual_seed(55)
-cloud = torch.randn(60, 3, dtype=torch.float64, generator=g)  # (60, 3)
+turn = torch.linspace(0, 2 * math.pi, 181, dtype=torch.float64)  # (181,)
+steps = torch.logspace(-4, 3, 300, dtype=torch.float64)[:, None]  # (300, 1) the factor
 
 
-def draw(change=None):
-    """Draw both outputs anew for the chosen factor."""
-    outputs = {
-        "softmax": F.softmax(factor.value * cloud, -1),
-        "LayerNorm": normalize(factor.value * cloud),
-    }
-    drawn = plot.scatter3d(
-        outputs,
-        curves=shapes,
-        colors=pale,
-        view=(20, 15),
-        limit=1.75,
-        x="entry 1",
-        y="entry 2",
-        z="entry 3",
-        title=f"a = {factor.value:.4g}",
-        caption="as chosen",
-        alt="as chosen",
-        show=False,
-    )
-    picture.value = drawn.png
+def seen(points):
+    """What an eye far out on (1, 1, 1) sees of points: (..., 3) to two rows of coordinates."""
+    return (points @ across.T).movedim(-1, 0).tolist()
 
 
-factor = widgets.FloatLogSlider(
-    value=1.0,
-    min=-4,
-    max=2,
-    step=0.25,
-    description="factor a",
-    continuous_update=False,
-    layout=widgets.Layout(width="75%"),
-)
-picture = widgets.Image(format="png", width=640)
-factor.observe(draw, "value")
-draw()
-widgets.VBox([factor, picture])
+def draw(ax):
+    corners = torch.eye(3, dtype=torch.float64)  # (3, 3)
+    ax.plot(*(math.sqrt(3) * v for v in (turn.cos(), turn.sin())), color="#7FB8D9", lw=1.5)
+    ax.fill(*seen(corners), facecolor="#F1E8EB", edgecolor="#B58A99", lw=1.5)
+    for degrees in (10, 70, 130, 190, 250, 310):
+        angle = torch.tensor(math.radians(degrees), dtype=torch.float64)
+        way = angle.cos() * across[0] + angle.sin() * across[1]  # (3,) a row of mean 0
+        for outputs, color in (
+            (normalize(steps * way), plot.COLORS["LayerNorm"]),
+            (F.softmax(steps * way, -1), plot.COLORS["softmax"]),
+        ):
+            across_, up = seen(outputs)
+            ax.plot(across_, up, color=color)
+            ax.plot(across_[-1], up[-1], "o", color=color)
+    for name, point in zip(("(1, 0, 0)", "(0, 1, 0)", "(0, 0, 1)"), corners, strict=True):
+        at = [1.28 * v for v in seen(point)]
+        ax.text(*at, name, ha="center", va="center", fontsize=10.5, color="#550022")
+    for at, name, shape in (
+        ((1.35, 1.4), "LayerNorm", "circle"),
+        ((-1.4, -0.9), "softmax", "triangle"),
+    ):
+        ax.text(*at, f"{name}:\na {shape}", color=plot.COLORS[name], fontweight="bold")
+    ax.set(xlim=(-2.4, 2.4), ylim=(-1.85, 1.85), aspect="equal")
+    ax.set_axis_off()
 
-# %% [markdown]
-# **Try:** drag the slider to both ends. The figure below shows the paths.
 
-# %% tags=["hide-input"]
-angles = torch.tensor([10.0, 70, 130, 190, 250, 310]) * math.pi / 180  # (6,)
-inputs = angles.cos()[:, None] * across[0] + angles.sin()[:, None] * across[1]  # (6, 3)
-steps = torch.logspace(-4, 3, 200, dtype=torch.float64)  # (200,)
-# (400, 1) out and back, so that the six paths are one line
-steps = torch.cat([steps, steps.flip(0)])[:, None]
-softmax_paths = torch.cat([F.softmax(steps * v, -1) for v in inputs])  # (2400, 3)
-norm_paths = torch.cat([normalize(steps * v) for v in inputs])  # (2400, 3)
-on_circle = normalize(cloud, eps=0.0)  # (60, 3)
-# float64: sixteen digits, three of them lost on the way
-assert (on_circle.norm(dim=-1) - math.sqrt(3)).abs().max() < 1e-12
-assert (normalize(cloud).norm(dim=-1) < math.sqrt(3)).all()
-assert normalize(cloud).sum(-1).abs().max() < 1e-12
-
-# %% tags=["hide-input"]
-plot.scatter3d(
-    {},
-    # what is nearer to the eye comes last
-    curves={"LayerNorm(a x)": norm_paths, **shapes, "softmax(a x)": softmax_paths},
-    colors={**pale, "softmax(a x)": "softmax", "LayerNorm(a x)": "LayerNorm"},
-    sphere=math.sqrt(3),
-    plane=(1, 1, 1),
-    view=(20, 15),
-    limit=1.75,
-    x="entry 1",
-    y="entry 2",
-    z="entry 3",
-    title="As the factor grows, softmax runs to a corner of its triangle, LayerNorm to its "
-    "circle",
-    caption="Six inputs of three entries, multiplied by a from 0.0001 to 1000: softmax runs "
-    "from the middle of the triangle to a corner; LayerNorm (eps = 1e-5, before gain and "
-    "bias) runs straight to the circle, where the plane of sum 0 cuts the sphere, and stays "
-    "there.",
-    alt="Three axes from -1.75 to 1.75. A sphere cut by a tilted plane in a large circle, and "
-    "a small triangle before the plane and parallel to it. From the middle of the triangle "
-    "six curves bend to its corners, two to each. From the center of the circle six straight "
-    "spokes run to its rim.",
+plot.figure(
+    draw,
+    size=(6.2, 4.8),
+    title="As a row grows, softmax runs to a corner of its triangle, LayerNorm to its circle",
+    caption="Seen along (1, 1, 1), as in section 5.1. Six rows of three entries, multiplied by "
+    "a factor from 0.0001 to 1000; eps = 1e-5, before gain and bias. All paths start in the "
+    "middle, and a dot is where one ends.",
+    alt="A circle of radius 1.73 around a small triangle with equal sides, both around one "
+    "middle. Six straight spokes run from the middle to the circle. Six curves run from the "
+    "middle to the corners of the triangle, two to each corner.",
 )
 
 # %% [markdown]
-# Count dimensions. Three numbers go in, and both layers ignore their shift: the triangle is an area of **two** dimensions, $D-1$. LayerNorm ignores the scale as well: the circle is a curve of **one** dimension, $D-2$.
+# Count dimensions. Three numbers went in. Both layers lose the shift: the triangle is an area, of two dimensions. LayerNorm loses the factor as well: the circle is a curve, of one.
 #
-# So each change that a layer does not see costs its outputs one dimension.
+# **From D entries softmax keeps D − 1 dimensions, LayerNorm D − 2.**
+#
+# <details><summary>When this holds</summary>
+#
+# For LayerNorm at $\epsilon = 0$, before gain and bias, with $D \ge 3$. With $\epsilon > 0$ the factor is not lost entirely, the outputs fill the inside of the circle, and it keeps $D - 1$.
+#
+# </details>
 
 # %% [markdown]
 # ## 5.5 The same numbers in the derivatives
 #
-# Do the derivatives know what a layer cannot see? Its **Jacobian** is the $D \times D$ matrix $J_{ij} = \partial\,\text{out}_i / \partial x_j$: how much output $i$ moves when input $j$ is moved a little.
-# With $S = \sum_k e^{x_k}$, so that $p_i = e^{x_i}/S$ and $\partial S/\partial x_j = e^{x_j}$, the quotient rule gives
+# If input $j$ is moved a little, how fast does output $i$ move? The matrix of all these derivatives, a row for each output, is called the **Jacobian** $J$.
 #
-# $$\frac{\partial p_i}{\partial x_i} = \frac{e^{x_i} S - e^{x_i} e^{x_i}}{S^2} = p_i - p_i\,p_i
-# \qquad\qquad
-# \frac{\partial p_i}{\partial x_j} = \frac{0 - e^{x_i} e^{x_j}}{S^2} = -\,p_i\,p_j \quad (i \ne j)$$
-#
-# In one line, with $\mathrm{diag}(p)$ for the matrix that has $p$ on its diagonal and $p\,p^\top$ for all products $p_i\,p_j$,
-#
-# $$J = \mathrm{diag}(p) - p\,p^\top$$
-
+# Take a pencil, and a row of two entries with the exponentials $e^{x_1} = 3$ and $e^{x_2} = 2$. Their sum is $S = 5$, and the shares are $p_1 = e^{x_1}/S$ and $p_2 = e^{x_2}/S$.
 
 # %% tags=["exercise"] id="ex-5-3"
-# Exercise 5.3 · ●●●○○ · 6 min
-def softmax_jacobian(p):
-    """The Jacobian of softmax, from its output, for any number of rows at once.
-
-    p: (..., D) what softmax returned; each row of the batch has a Jacobian of its own.
-    Returns (..., D, D) in p's dtype: entry [..., i, j] is the derivative of output i with
-    respect to input j.
-    """
-    ### BEGIN SOLUTION
-    products = p[..., :, None] * p[..., None, :]  # (..., D, D)
-    return torch.diag_embed(p) - products  # (..., D, D)
-    ### END SOLUTION
-
+# Exercise 5.3 · ●●○○○ · 4 min
+# On paper: the four derivatives, by the quotient rule, with the numbers put in.
+# Example: the shares themselves would be typed as dict(p1=3 / 5, p2=2 / 5).
+# Copy these lines and replace the dots; dp1_dx2 says how fast p1 moves with x2:
+# softmax_on_paper = dict(
+#     dp1_dx1=..., dp1_dx2=...,
+#     dp2_dx1=..., dp2_dx2=...,
+# )
+### BEGIN SOLUTION
+softmax_on_paper = dict(dp1_dx1=6 / 25, dp1_dx2=-6 / 25, dp2_dx1=-6 / 25, dp2_dx2=6 / 25)
+### END SOLUTION
 
 # %% tags=["check"]
-check.softmax_jacobian(softmax_jacobian)
+check.softmax_on_paper(softmax_on_paper)
 
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `torch.diag_embed(p)` puts each row of `p` on the diagonal of a matrix of its own.
-# For the products make `p` a column, `p[..., :, None]` of shape (..., D, 1), and a row, `p[..., None, :]` of shape (..., 1, D), and let them broadcast.
+# The derivative of $u/S$ is $(u' S - u S')/S^2$. For `dp1_dx1` both $u = e^{x_1}$ and $S$ have the derivative $e^{x_1} = 3$. For `dp1_dx2` the derivative of $u$ is 0, and that of $S$ is $e^{x_2}$.
 #
 # </details>
 #
-# `torch.func.jacrev` computes it by automatic differentiation.
+# With letters, your quotients are
+#
+# $$\frac{\partial p_i}{\partial x_i} = \frac{e^{x_i}S - e^{x_i}e^{x_i}}{S^2} = p_i - p_i\,p_i
+# \qquad
+# \frac{\partial p_i}{\partial x_j} = \frac{0 - e^{x_i}e^{x_j}}{S^2} = -p_i\,p_j$$
+#
+# for $j \ne i$. In one line: $J = \mathrm{diag}(p) - p\,p^\top$, with $p$ on the diagonal, less all products $p_i\,p_j$. For the shares 1/8, 2/8 and 5/8 each entry is a whole number over 64.
 
 # %%
-row = torch.tensor([2.0, -1.0, 0.5, 3.0, 0.0], dtype=torch.float64)  # (D,)
-automatic = torch.func.jacrev(lambda v: F.softmax(v, -1))(row)  # (D, D)
-show("J", automatic)
-show("J times (1, 1, 1, 1, 1)", automatic.sum(-1))
-
-# %% tags=["hide-input"]
+row = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()  # (D,)
 p = F.softmax(row, -1)  # (D,)
-# float64, entries below 1
-torch.testing.assert_close(torch.diag(p) - torch.outer(p, p), automatic, atol=1e-14, rtol=0)
+J = torch.diag(p) - torch.outer(p, p)  # (D, D)
+show("64 J", 64 * J, digits=0)
+show("by autograd", 64 * torch.func.jacrev(lambda v: F.softmax(v, -1))(row), digits=0)
 
 # %% [markdown]
-# The rows of $J$ sum to 0: moving all inputs by the same step moves nothing. A direction that $J$ takes to 0 is a **null direction**, here the shift. (Where one share is 1, all of $J$ is 0, and no gradient gets through.)
+# Autograd agrees. Each row sums to 0, 7 − 2 − 5: this is the shift again. (And where one share is 1, all of $J$ is 0, so that no gradient gets through.)
 #
-# A $D \times D$ matrix stretches $D$ directions, at right angles to one another, by $D$ factors, its **singular values**. Each factor of 0 is a null direction. The number of the others is the **rank**: in so many independent directions the output can move.
+# **Move all entries of x by the same small step, and no share moves: the rows of J sum to 0.**
 #
-# **Predict 5.6:** $D = 5$ and $\epsilon = 0.1$. How many singular values of LayerNorm's Jacobian are 0?
-# - [ ] none :: $\epsilon$ lets something of the scale through. But a shift never reaches the output, because $x - \mu$ stays as it is.
-# - [x] one :: That of the shift. The scale is seen a little, because the output of a larger row is a little larger.
-# - [ ] two :: Shift and scale, which is right at $\epsilon = 0$. But at $\epsilon = 0.1$ the output of a larger row is a little larger.
+# Such a direction, here (1, 1, 1), is called a **null direction**. To count them all, take $J$ as a map: it stretches $D$ directions, at right angles to one another, by $D$ factors, its **singular values**. Each factor of 0 is a null direction; the number of the others is the **rank**.
 
 # %%
-layers = {
-    "softmax": lambda v: F.softmax(v, -1),
-    "LayerNorm, eps = 0": lambda v: normalize(v, eps=0.0),
-    "LayerNorm, eps = 0.1": lambda v: normalize(v, eps=0.1),
-}
-for name, layer in layers.items():
-    J = torch.autograd.functional.jacobian(layer, row)  # (D, D) for any layer, row by row
-    values = torch.linalg.svdvals(J)  # (D,)
-    rank = int((values > 1e-12).sum())  # zeros come out as 1e-17, in float64
-    show(f"{name:20} rank {rank}, singular values", values)
+jacobian, svdvals = torch.autograd.functional.jacobian, torch.linalg.svdvals
+show("softmax, singular values  ", svdvals(jacobian(lambda v: F.softmax(v, -1), row)))
+show("LayerNorm, singular values", svdvals(jacobian(lambda v: normalize(v, eps=0.0), row)))
 
 # %% [markdown]
-# The rank is $D-1$ for softmax and $D-2$ for LayerNorm at $\epsilon = 0$. The second null direction is the scale, a small step along $x - \mu$. With $\epsilon > 0$ LayerNorm sees the scale a little: its fourth value is small instead of 0.
-# [Lesson 7](07_backward.ipynb) proves LayerNorm's rank.
-
-# %% tags=["hide-input"]
-for seed in range(5):
-    for D in range(3, 9):
-        g = torch.Generator().manual_seed(10 * D + seed)
-        v = torch.randn(D, dtype=torch.float64, generator=g)  # (D,)
-        J_soft = torch.func.jacrev(layers["softmax"])(v)  # (D, D)
-        J_norm = torch.autograd.functional.jacobian(layers["LayerNorm, eps = 0"], v)  # (D, D)
-        s_soft = torch.linalg.svdvals(J_soft)  # (D,)
-        s_norm = torch.linalg.svdvals(J_norm) * v.std(correction=0)  # (D,)
-        # zeros are below 1e-15
-        assert (s_soft > 1e-12).sum() == D - 1 and (s_norm > 1e-12).sum() == D - 2
-        assert (s_norm[: D - 2] - 1).abs().max() < 1e-12  # the others are all 1 / sigma
-        assert J_soft.sum(-1).abs().max() < 1e-14  # the shift
-        assert J_norm.sum(-1).abs().max() < 1e-12
-        assert (J_norm @ (v - v.mean())).abs().max() < 1e-12  # the scale
-print("30 rows of 3 to 8 features: rank D - 1 and rank D - 2")
+# Softmax has rank two, like the triangle; LayerNorm has rank one, like the circle. Its second null direction is the factor, a small step along $x - \mu$. ([Lesson 7](07_backward.ipynb) proves its rank.)
 
 # %% [markdown]
-# So each change that a layer does not see is a direction in which its derivative is 0.
-
-# %% [markdown]
-# ## 5.6 One in the other's place
+# ## 5.6 Clinic: the empty sentence
 #
-# What breaks if you take the wrong one? ([Deeper](#A-stack-of-softmax-layers) puts softmax in LayerNorm's place.)
+# Back to the layer from the beginning, step by step: scores, weights, output, loss.
 #
-# Attention averages the values of tokens with shares as weights. Let LayerNorm make the weights instead.
-#
-# **Predict 5.7:** five tokens have one value each, and all values are raised by 10. What does the output do?
-# - [ ] it rises by 10 :: It does with shares, which sum to 1.
-# - [x] it does not change :: The weights sum to 0, so what the values have in common cancels.
-# - [ ] it rises by 50 :: That takes five weights of 1.
-
-# %%
-scores = torch.tensor([2.0, 0.0, -1.0, 0.5, 1.0])  # (T,) how well each token matches
-value = torch.tensor([0.2, 0.9, 0.4, 0.6, 0.8])  # (T,)
-for name, w in {"softmax  ": F.softmax(scores, -1), "LayerNorm": normalize(scores)}.items():
-    show(f"{name} weights", w)
-    show(f"{name} output", (w * value).sum())
-    show(f"{name} output, values + 10", (w * (value + 10)).sum(), digits=3)
-show("LayerNorm, last score -inf", normalize(torch.tensor([2.0, 0.0, -1.0, 0.5, -math.inf])))
-
-# %% [markdown]
-# An average with shares is a **convex combination**: it lies between the smallest and the largest value and rises with them.
-# With LayerNorm some weights are negative, and here the output lies below all values. A score of $-\infty$, the mask for "do not look here", gets the share 0 from softmax, while LayerNorm turns the whole row into `nan`.
-
-# %% tags=["hide-input"]
-g = torch.Generator().manual_seed(57)
-many, held = torch.randn(2000, 8, generator=g), torch.rand(2000, 8, generator=g)  # (B, T)
-out = (normalize(many) * held).sum(-1)  # (B,)
-left = ((out < held.amin(-1)) | (out > held.amax(-1))).float().mean().item()
-# 32 other sets of 500 rows: 0.64 to 0.75
-assert 0.6 < left < 0.8
-print(f"random scores, values from 0 to 1: outside all values in {100 * left:.0f} % of cases")
-
-# %% [markdown]
-# So LayerNorm's weights make no average: they sum to 0, and what the values have in common is lost.
-
-# %% [markdown]
-# ## 5.7 Clinic: the empty sentence
-#
-# What is wrong with the layer from the beginning? Look at its code again, and at the loss.
-#
-# **Predict 5.8:** in which step does the first nan appear?
-# - [ ] the scores :: The tokens, padding included, and the query are ordinary numbers.
-# - [ ] the $-\infty$ at the padding :: $-\infty$ is no nan, and in the second sentence it does what it should: $e^{-\infty} = 0$.
-# - [x] the softmax of the third sentence :: Its largest score is $-\infty$ itself, and $-\infty - (-\infty)$ is nan. Without the subtraction it would be 0/0.
+# **Predict 5.3:** in which step does the first nan appear?
+# - [ ] the scores :: $-\infty$ is no nan: in the second sentence it does what it should, $e^{-\infty} = 0$.
+# - [x] the weights :: The largest score of the third sentence is $-\infty$ itself, and $-\infty - (-\infty)$ is nan. Without the subtraction it would be 0/0.
 # - [ ] the loss :: The loss takes the first two sentences only, and it is finite.
-#
-# **Predict 5.9:** the loss leaves the third sentence out, so the gradient that arrives at its output is 0. Why is the gradient of `W` nan all the same?
-# - [x] because 0 · nan is nan :: The gradient of each token is its weight, here nan, times the 0 that arrives. `W` collects the gradients of all tokens.
-# - [ ] because the mean over the loss still divides by three sentences :: It divides by two; and any finite number would do no harm.
-# - [ ] because `backward` starts from all three outputs :: It starts at the loss, which knows two of them.
+# - [ ] only in the backward pass :: The backward pass multiplies by numbers of the forward pass. Some of these are nan already.
 
 # %%
 x = (tokens @ W).detach().requires_grad_()  # (B, T, C)
 scores = (x @ query).masked_fill(~keep[..., None], -math.inf)  # (B, T, 1)
-show("weights, a row for each sentence", F.softmax(scores, dim=1)[..., 0], digits=1)
-(dx,) = torch.autograd.grad(attention_pool(x, query, keep)[:2].square().mean(), x)
+weights = F.softmax(scores, dim=1)  # (B, T, 1)
+pooled = (weights * x).sum(1)  # (B, C)
+(dx,) = torch.autograd.grad(pooled[:2].square().mean(), x)  # (B, T, C)
+show("scores, a row for each sentence", scores[..., 0], digits=1)
+show("weights", weights[..., 0], digits=1)
 show("nan in the gradient of its tokens", dx.isnan().any(-1).any(-1))
 
 # %% [markdown]
-# **Predict 5.10:** many programs put −1e9 in the place of $-\infty$. What is then the output of the empty sentence?
+# The loss leaves the third sentence out, so the gradient that arrives at its output is 0. A token's gradient is its weight times what arrives, and its weight is nan.
+#
+# **0 · nan is nan.** `W` collects the gradients of all tokens, so one empty sentence is enough.
+#
+# **Predict 5.4:** many programs put −1e9 in the place of $-\infty$. What is then the output of the empty sentence?
 # - [x] the mean of its padding :: Its four scores are equal, and softmax does not see a shift: four shares of 1/4.
 # - [ ] zeros :: All four weights would have to be 0, but softmax makes them sum to 1.
 # - [ ] nan :: −1e9 is a finite number, and minus itself it is 0.
@@ -597,18 +472,19 @@ show("with -1e9", (F.softmax(scores, dim=1) * x).sum(1)[2], digits=1)
 show("mean of x", x[2].mean(0), digits=1)
 
 # %% [markdown]
-# The nan is gone, and so is the alarm: the output is made of padding. Shares must sum to 1, and an empty sentence has nothing to share, so *you* say what it gives. Zeros are the usual choice.
+# The nan is gone, and so is the alarm: the output is made of padding. Shares must sum to 1, and an empty sentence has nothing to share. So *you* say what it gives: zeros are the usual choice.
 
 
 # %% tags=["exercise"] id="ex-5-4"
-# Exercise 5.4 · ●●●○○ · 7 min
+# Exercise 5.4 · ●●●○○ · 5 min
 def mended_pool(x, query, keep):
-    """attention_pool, healed.
+    """attention_pool, healed: each sentence's average of its tokens, weighted by softmax.
 
+    Example: keep = [[True, True, False]] leaves the third token out, whatever it holds;
+    keep = [[False, False, False]] gives zeros.
     x: (B, T, C) finite numbers. query: (C, 1). keep: (B, T) bool, False at padding.
-    Returns (B, C) in x's dtype: for each sample the average of its tokens without the
-    padding, weighted by the softmax of their scores x @ query, which may be of any size.
-    A sample that is all padding gives zeros. Gradients flow to x and query, and none is nan.
+    Returns (B, C) in x's dtype. The scores x @ query may be of any size.
+    Gradients flow to x and query, and none is nan. F.softmax is allowed.
     """
     ### BEGIN SOLUTION
     hidden = ~keep[..., None]  # (B, T, 1)
@@ -624,8 +500,8 @@ check.mended_pool(mended_pool)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# The weights of a sample that is all padding should be 0. `masked_fill` can set them after the softmax, just as it set the scores before it.
-# Look at the gradients too: `masked_fill` passes no gradient on to the entries that it has overwritten.
+# Start from the steps above. The weights of a sentence that is all padding should be 0. `masked_fill` can set them after the softmax, just as it set the scores before it.
+# Look at the gradients, too: `masked_fill` passes no gradient on to the entries that it has overwritten.
 #
 # </details>
 
@@ -635,264 +511,57 @@ pooled = mended_pool(tokens @ W, query, keep)  # (B, C)
 show("empty sentence", pooled[2])
 show("gradient of W, first row", dW[0], digits=1)
 
-# %% tags=["hide-input"]
-assert dW.isfinite().all() and dW.abs().max() > 0
-# what the text says of PyTorch's own attention
-attention = nn.MultiheadAttention(6, 2, batch_first=True)
-nn.init.normal_(attention.out_proj.bias)
-own = (tokens @ W).detach()  # (B, T, C)
-for asks, lost in {True: True, False: False}.items():
-    said, _ = attention(own, own, own, key_padding_mask=~keep, need_weights=asks)
-    assert said[2].isnan().all().item() == lost and said[:2].isfinite().all()
-    assert lost or (said[2] == attention.out_proj.bias).all()
-    (dW_in,) = torch.autograd.grad(said[:2].square().mean(), attention.in_proj_weight)
-    assert dW_in.isnan().any().item() == lost
-with torch.no_grad():  # eval() and no gradients: PyTorch takes its fast path
-    said, _ = attention.eval()(own, own, own, key_padding_mask=~keep, need_weights=False)
-assert said[2].isnan().all()
-q = query.mT.expand(3, 1, -1).detach()  # (B, 1, C)
-assert (F.scaled_dot_product_attention(q, own, own, keep[:, None])[2] == 0).all()
-
 # %% [markdown]
-# Zeros after the softmax heal the output and the tokens' gradient. The backward pass of softmax still returns nan, but `masked_fill` stops it, because it passes nothing on to scores that it has overwritten; if $-\infty$ is *added* instead, nan gets through ([Deeper](#The-same-zeros,-and-nan-again)).
-# In PyTorch 2.13 `F.scaled_dot_product_attention` gives zeros as well. `nn.MultiheadAttention` gives nan by default; with `need_weights=False` it gives its output bias in training, but nan on the CPU in `eval()` under `no_grad`.
-#
-# So an empty row has no softmax: decide what it gives, and test the gradient as well as the output.
+# **An empty row has no softmax: decide what it gives, and test the gradient as well as the output.**
 
 # %% [markdown]
 # ## Take-away
 #
-# - Subtract each row's **largest** entry before the exponentials; take the logarithm on paper.
-# - Neither layer sees a shift. LayerNorm is odd and does not see a factor $a > 0$ (before gain and bias, at $\epsilon = 0$); with a growing factor softmax goes from uniform to argmax.
-# - For $D = 3$ softmax ends in a triangle, LayerNorm on a circle, or inside it when $\epsilon > 0$.
-# - Softmax's Jacobian $\mathrm{diag}(p) - pp^\top$ has rank $D-1$, LayerNorm's has $D-2$ at $\epsilon = 0$: each change that is not seen is a null direction.
-# - Softmax over nothing but $-\infty$ is nan, and 0 · nan carries it into the gradients: give empty rows zeros.
+# - Subtract each row's **largest** entry first, and no exponential overflows.
+# - Neither layer sees a shift; LayerNorm does not see a positive factor and turns its sign with the row.
+# - Softmax's derivatives are $p_i - p_i\,p_i$ and $-p_i\,p_j$. Each row of them sums to 0: the shift.
+# - Softmax over nothing but $-\infty$ is nan, and 0 · nan takes it to all weights. Give empty rows zeros.
 #
 # **Formula card**, for one row $x_1, \dots, x_D$:
 #
 # $$\text{LayerNorm:}\quad \mu = \frac1D \sum_i x_i \qquad \sigma^2 = \frac1D \sum_i (x_i - \mu)^2 \qquad \hat x_i = \frac{x_i - \mu}{\sqrt{\sigma^2+\epsilon}} \qquad y_i = \gamma_i\,\hat x_i + \beta_i$$
 #
-# $$\text{softmax:}\quad m = \max_k x_k \qquad p_i = \frac{e^{x_i - m}}{\sum_k e^{x_k - m}} \qquad \log p_i = x_i - \log \sum_k e^{x_k} \qquad J = \mathrm{diag}(p) - p\,p^\top$$
+# $$\text{softmax:}\quad m = \max_k x_k \qquad p_i = \frac{e^{x_i - m}}{\sum_k e^{x_k - m}} \qquad J = \mathrm{diag}(p) - p\,p^\top$$
 
 # %% [markdown]
-# ## Deeper (optional, 16 min)
+# ## Deeper (optional, 7 min)
 #
-# ### A public notebook, once more
+# ### Along which axis
 #
-# "Lecture 20: Layer Normalization" of [marcel1520/building-llm](https://github.com/marcel1520/building-llm), the notebook of [lesson 2](02_statistics.ipynb), ends (cell 566) by sending three rows through softmax and through its LayerNorm class, whose gains are 1 and biases 0.
-# Its random numbers depend on every draw since the seed, so we draw in its order: two rows, a linear layer's weights and bias, three rows.
+# **Predict 5.5:** three tokens have the scores 2, 0 and −1, as a tensor of shape (T, 1) = (3, 1). What does `F.softmax(scores, dim=-1)` return?
+# - [ ] 0.84, 0.11 and 0.04 :: These are the shares of the three tokens among each other, along axis 0.
+# - [ ] three times 1/3 :: Three equal scores along one axis would give that.
+# - [x] three ones :: The last axis has one entry, and a share among one is 1, whatever the score.
 
 # %%
-g = torch.Generator().manual_seed(123)
-bound = 1 / math.sqrt(5)
-torch.rand(2, 5, generator=g)  # two rows, then the weights and the bias of nn.Linear(5, 6)
-nn.init.kaiming_uniform_(torch.empty(6, 5), a=math.sqrt(5), generator=g)
-torch.empty(6).uniform_(-bound, bound, generator=g)
-batch = torch.rand(3, 5, generator=g)  # (B, D)
-p, y = F.softmax(batch, -1), normalize(batch)  # (B, D) each
-show("softmax", p)
-show("variances", p.var(-1, correction=0))
-show("variances of LayerNorm", y.var(-1, correction=0))
-
-# %% tags=["hide-input"]
-cell_566 = {
-    "softmax, sum of row 0": [1.00],
-    "LayerNorm, sum of row 0": [0.00],
-    "softmax": [
-        [0.1511, 0.1768, 0.2551, 0.2218, 0.1951],
-        [0.2221, 0.2242, 0.2417, 0.1868, 0.1252],
-        [0.1455, 0.3037, 0.2042, 0.1322, 0.2145],
-    ],
-    "LayerNorm": [
-        [-1.4612, -0.5941, 1.4379, 0.6639, -0.0465],
-        [0.5510, 0.5900, 0.9076, -0.1802, -1.8685],
-        [-0.9192, 1.5546, 0.2206, -1.2413, 0.3852],
-    ],
-    "softmax, means": [0.2000, 0.2000, 0.2000],
-    "softmax, variances": [0.0013, 0.0017, 0.0037],
-    "LayerNorm, means": [0.0, 0.0, 0.0],
-    "LayerNorm, variances": [0.9997, 0.9998, 0.9999],
-}
-
-
-def agree(ours, label):
-    """Assert that our numbers are those that the original prints."""
-    # Rounding to four decimals moves a number by up to 5e-5; the section below says why 6e-5.
-    torch.testing.assert_close(ours, torch.tensor(cell_566[label]), atol=6e-5, rtol=0)
-
-
-for name, ours in [("softmax", p), ("LayerNorm", y), ("LayerNorm", F.layer_norm(batch, (5,)))]:
-    agree(ours, name)
-    agree(ours.sum(-1)[:1], f"{name}, sum of row 0")
-    agree(ours.mean(-1), f"{name}, means")
-    agree(ours.var(-1, correction=0), f"{name}, variances")
-for eps in (1e-6, 0.0):  # other conventions are told apart: they are 2.3e-4 and 2.5e-4 off
-    assert (normalize(batch, eps) - torch.tensor(cell_566["LayerNorm"])).abs().max() > 2e-4
-count = sum(torch.tensor(numbers).numel() for numbers in cell_566.values())
-print("all", count, "numbers of cell 566 agree within 6e-5")
+scores = torch.tensor([[2.0], [0.0], [-1.0]])  # (T, 1)
+show("softmax, dim=-1", F.softmax(scores, dim=-1)[:, 0])
+show("softmax, dim=0 ", F.softmax(scores, dim=0)[:, 0])
+show("nn.LayerNorm(1)", nn.LayerNorm(1)(scores)[:, 0])
 
 # %% [markdown]
-# The variances 0.9997, 0.9998 and 0.9999 are $\sigma^2/(\sigma^2+\epsilon)$: these rows have variances from 0.03 to 0.09, so that $\epsilon = 10^{-5}$ shows. The means of softmax are 0.2 whatever the input, because five shares sum to 1.
+# No error tells. The attention weights of [R-net](https://github.com/localminimum/R-net/issues/8), [KEQA](https://github.com/DEEP-PolyU/KEQA_WSDM19/issues/2) and [Catalyst](https://github.com/catalyst-team/catalyst/issues/285) once were all 1. Ask of each softmax: do the weights sum to 1 along the axis that I mean?
 #
-# ### The digit that depends on rounding
+# Softmax is told the *number* of an axis. LayerNorm is told the *size* of the last axes: `nn.LayerNorm(1)` means rows of one feature, which come out as 0, and `nn.LayerNorm(-1)` is an error.
 #
-# Row 2, entry 3 (counted from 0) is printed as −1.2413 there. `nn.LayerNorm` on the same machine can print −1.2412. Who is wrong?
+# ### The logarithm of a share
+#
+# A classifier's loss needs $\log p_i$, and the logarithm of a share that was rounded to 0 is $-\infty$. On paper the logarithm of the quotient is $x_i - m - \log \sum_k e^{x_k - m}$, with the largest entry $m$, and no share is rounded to 0. `F.log_softmax` computes it so. `x - x.logsumexp(-1)` adds $m$ before it subtracts it, and that costs digits.
 
 # %%
-exact = normalize(batch.double())[2, 3]  # float64: 16 digits
-near = exact.float()  # the float32 number next to it
-far = torch.nextafter(near, torch.tensor(-2.0))  # and its neighbor
-for name, number in {"float64": exact, "near float32": near, "next float32": far}.items():
-    print(f"{name:13} {number.item():.8f}  prints as  {number.item():.4f}")
-
-# %% tags=["hide-input"]
-for v in (y, F.layer_norm(batch, (5,))):
-    assert (v[2, 3] - exact).abs() < 6e-7  # five steps of float32 at 1.24
+row = torch.tensor([1e8, 1e8, 0.0])  # (D,)
+z = row - row.amax()  # (D,)
+show("log of softmax      ", F.softmax(row, -1).log())
+show("x - logsumexp(x)    ", row - row.logsumexp(-1))
+show("largest subtracted  ", z - z.exp().sum().log())
+show("F.log_softmax       ", F.log_softmax(row, -1))
 
 # %% [markdown]
-# Nobody is. Computed in float64 the value is −1.24124989, very close to the middle between two printed numbers, and float32 has no number between −1.24124992 and −1.24125004. Two right programs that round in a different order may land on either side.
-# From the exact value to the printed −1.2413 it is 5.01e-5, so a tolerance of 5e-5 would have rejected a better computation than the original. Compare numbers within a tolerance that has a reason, and never compare printed digits.
-#
-# ### At which temperature
-#
-# The ratio of two shares depends on the difference of their entries alone: $p_1/p_2 = e^{(x_1 - x_2)/T}$.
-
-
-# %% tags=["exercise", "optional"] id="ex-5-5"
-# Exercise 5.5 · ●●○○○ · 4 min
-def temperature_for(gap, odds):
-    """At which temperature T is the larger of two shares `odds` times the smaller one?
-
-    gap: float, larger entry minus smaller entry, above 0. odds: float above 1.
-    Returns T, a float, for softmax(x / T).
-    """
-    ### BEGIN SOLUTION
-    return gap / math.log(odds)
-    ### END SOLUTION
-
-
-# %% tags=["check", "optional"]
-check.temperature_for(temperature_for)
-
-# %% [markdown]
-# <details><summary>Hint</summary>
-#
-# Solve $e^{\text{gap}/T} = \text{odds}$ for $T$. Which function undoes $e^{(\cdot)}$?
-#
-# </details>
-
-# %%
-T = temperature_for(0.5, 9.0)  # entries 3.5 and 4.0: nine to one
-shares = F.softmax(torch.tensor([3.5, 4.0], dtype=torch.float64) / T, -1)  # (2,)
-show("T", T)
-show("shares", shares)
-
-# %% [markdown]
-# ### A stack of softmax layers
-#
-# Stack twelve layers, each a random $64 \times 64$ matrix followed by softmax or by LayerNorm, without ReLU. Do a hundred different inputs stay different? The matrices are $\sqrt2$ times `randn / sqrt(D)`, so on average they multiply the length of a difference by $\sqrt 2$.
-#
-# **Predict 5.11:** where all shares are near $1/D$, softmax multiplies small differences by $1/D$ (put $p_i = 1/D$ into $J$: all singular values but one are $1/D$). What do matrix and softmax together do to a difference, at $D = 64$?
-# - [ ] they multiply it by 1.4 :: That is the matrix alone.
-# - [x] they divide it by about 45 :: $\sqrt2/64$ is $1/45$.
-# - [ ] they leave it nearly as it is :: LayerNorm does that here, because it brings every row back to size 1.
-
-
-# %%
-def through(norm, scale, seed, depth=12, D=64):
-    """Return how far the samples are apart after each layer, (depth,), and the gradient.
-
-    Apart: distance from the samples' mean, relative to their size. The gradient: its size
-    at the input, relative to that at the output. scale: of the weights.
-    """
-    g = torch.Generator().manual_seed(seed)
-    randn = lambda *shape: torch.randn(*shape, dtype=torch.float64, generator=g)
-    x = randn(100, D).requires_grad_()  # (B, D)
-    h, apart = x, []
-    for _ in range(depth):
-        h = norm(h @ randn(D, D) * scale / math.sqrt(D))  # (B, D)
-        apart.append(((h - h.mean(0)).norm() / h.norm()).item())
-    upstream = randn(100, D)  # (B, D) random, not ones
-    (dx,) = torch.autograd.grad((h * upstream).sum(), x)  # (B, D)
-    return torch.tensor(apart), (dx.norm() / upstream.norm()).item()
-
-
-# %%
-norms = {
-    "LayerNorm": normalize,
-    "softmax": lambda v: F.softmax(v, -1),
-    "D times softmax": lambda v: 64 * F.softmax(v, -1),  # the control: entries of order 1
-}
-apart = {
-    name: torch.stack([through(f, math.sqrt(2), seed)[0] for seed in range(16)])
-    for name, f in norms.items()
-}  # (16, 12) each
-divided = apart["softmax"][:, :-1] / apart["softmax"][:, 1:]  # (16, 11) by each further layer
-show("softmax divides by, layers 2 to 8", divided.mean(0)[:7], digits=1)
-
-# %% tags=["hide-input"]
-plot.lines(
-    range(1, 13),
-    apart,
-    ylog=True,
-    colors={"D times softmax": "#B07A8C"},
-    title="At weight scale 1.41 twelve softmax layers make all inputs look alike",
-    x="layer",
-    y="distance of the samples from their mean, relative to their size",
-    caption="100 random inputs, random weights of scale 1.41, width 64, float64.",
-    alt="Lines over twelve layers, on a logarithmic axis from 1 down to 1e-16. LayerNorm and D "
-    "times softmax stay near 1. Softmax falls in a nearly straight line to 2e-15 at layer 10 "
-    "and levels off at 3e-16.",
-)
-
-# %% tags=["hide-input"]
-# 32 other runs: 42 to 49 in layers 3 to 10, then the rounding of float64 ends it
-assert divided[:, 1:9].min() > 38 and divided[:, 1:9].max() < 54
-assert (divided[:, 0] > 15).all() and (divided[:, 0] < 26).all()  # 32 other runs: 19 to 23
-# 32 other runs: 0.979 and 0.827 at the least, 2e-15 for softmax
-assert apart["LayerNorm"].min() > 0.9 and apart["D times softmax"].min() > 0.7
-assert apart["softmax"][:, -1].max() < 1e-14
-
-# %% [markdown]
-# Each of the layers 3 to 10 divided the differences by 42 to 49 in these 16 runs. Layer 2 divided them by about 20 only, because the shares before it are not yet nearly equal, and layers 11 and 12 reach the rounding of float64. In the end the network has one output for all inputs, up to rounding.
-# The control shows that the size of the shares did it, about $1/D$: with entries of order 1, softmax keeps the differences.
-#
-# ### The scale of the weights
-#
-# In that stack softmax times $D$ kept the inputs apart as LayerNorm does. Now the scale of all twelve matrices is changed. What does the gradient at the input do?
-
-# %% tags=["hide-input"]
-scales = [0.25, 0.5, 1.0, 2.0, 4.0]
-grads = {
-    name: torch.tensor([[through(f, scale, seed)[1] for scale in scales] for seed in range(8)])
-    for name, f in norms.items()
-}
-g_norm, g_times = grads["LayerNorm"], grads["D times softmax"]  # (8, 5) each
-assert (g_norm / g_norm[:, :1] - 1).abs().max() < 1e-2  # eps = 1e-5 and a variance of 0.06
-# 32 other runs: at least 6e9
-assert (g_times.max(-1).values / g_times.min(-1).values).min() > 1e5
-assert grads["softmax"].max() < 1e-10  # 32 other runs: 1e-13
-
-# %% tags=["hide-input"]
-plot.lines(
-    scales,
-    {name: values.log10() for name, values in grads.items()},
-    xlog=True,
-    colors={"D times softmax": "#B07A8C"},
-    title="Of the three, only LayerNorm ignores the scale of the weights",
-    x="weight scale",
-    y="log10 of the gradient at the input",
-    caption="The same twelve layers; size of the gradient at the input relative to the "
-    "gradient at the output. 0 means equal, -8 a hundred million times smaller.",
-    alt="Lines over weight scales from 0.25 to 4. LayerNorm's gradient stays near 0, which "
-    "means 1. Softmax rises from -29 to -14. D times softmax rises from -7 to 3 at scale 1 "
-    "and falls again, with a wide band at scale 4.",
-)
-
-# %% [markdown]
-# LayerNorm does not see a factor, so all five weight scales give the same gradient at the input, within 1 % here, where $\epsilon$ is far below every variance.
-# $D$ times softmax does see it. With small weights its rows are nearly uniform and the gradient shrinks at every layer; with large ones it becomes an argmax, and the gradient differs by many powers of ten from one draw of the weights to the next.
-#
 # ### The same zeros, and nan again
 #
 # A mask can also be *added* to the scores, 0 at tokens and $-\infty$ at padding. The scores are the same, and so is the output after zeros have been put in.
@@ -909,18 +578,47 @@ for name, mask in masks.items():
     print(f"-inf {name}: output {out[2, 0].item()}, nan in dq: {dq.isnan().any().item()}")
 
 # %% [markdown]
-# In the backward pass softmax multiplies the 0 that arrives by its own nan shares. What then reaches the scores is nan. `masked_fill` replaces it by 0, because these entries were overwritten; an addition hands it on to the query.
-# Where masks are added, give the empty rows a finite score before the softmax.
+# In the backward pass softmax multiplies the 0 that arrives by its own nan shares. What then reaches the scores is nan. `masked_fill` replaces it by 0, because these entries were overwritten; an addition hands it on to the query. Where masks are added, give the empty rows a finite score before the softmax.
+#
+# And PyTorch itself?
+
+# %%
+own = (tokens @ W).detach()  # (B, T, C)
+attention = nn.MultiheadAttention(6, 2, batch_first=True)
+out, _ = attention(own, own, own, key_padding_mask=~keep)  # (B, T, C)
+print("nn.MultiheadAttention: nan in each sentence:", out.isnan().any(-1).any(-1).tolist())
+out = F.scaled_dot_product_attention(own, own, own, keep[:, None])  # (B, T, C)
+print("F.scaled_dot_product_attention, empty sentence:", out[2].unique().tolist())
+
+# %% [markdown]
+# ### The digit that depends on rounding
+#
+# A public notebook ("Lecture 20: Layer Normalization" of [marcel1520/building-llm](https://github.com/marcel1520/building-llm), cell 566) prints −1.2413 as an entry of LayerNorm's output. `nn.LayerNorm` on the same machine can print −1.2412. Who is wrong? We draw the numbers in its order.
+
+# %%
+g = torch.Generator().manual_seed(123)
+torch.rand(2, 5, generator=g)  # two rows, then the weights and the bias of nn.Linear(5, 6)
+nn.init.kaiming_uniform_(torch.empty(6, 5), a=math.sqrt(5), generator=g)
+torch.empty(6).uniform_(-1, 1, generator=g)
+batch = torch.rand(3, 5, generator=g)  # (B, D)
+exact = normalize(batch.double())[2, 3]  # float64: 16 digits
+near = exact.float()  # the float32 number next to it
+far = torch.nextafter(near, torch.tensor(-2.0))  # and its neighbor
+for name, number in {"float64": exact, "near float32": near, "next float32": far}.items():
+    print(f"{name:13} {number.item():.8f}  prints as  {number.item():.4f}")
+
+# %% [markdown]
+# Nobody is. The value lies very close to the middle between two printed numbers, and float32 has no number between −1.24124992 and −1.24125004. Two right programs that round in a different order may land on either side. Compare numbers within a tolerance that has a reason, and never compare printed digits.
 #
 # ## On your own
 #
-# 1. A classifier with 10 classes sends its last row through LayerNorm (no gain, no bias) and then through softmax. What is the largest probability that it can ever give?
-# 2. Attention divides its scores by $\sqrt{d}$ before the softmax. Which temperature is that?
-# 3. The Jacobian of softmax is symmetric. Is LayerNorm's, before gain and bias, and after?
+# 1. Ten numbers go through LayerNorm (no gain, no bias) and then through softmax. How large can a share become?
+# 2. Two entries are 3.5 and 4.0. At which temperature is the larger share nine times the smaller one? (Their ratio is $e^{0.5/T}$.)
+# 3. Softmax's Jacobian is symmetric. Is LayerNorm's, before and after gain and bias?
 #
 # ## Further reading
 #
 # - Bridle (1990), *Probabilistic interpretation of feedforward classification network outputs*: by the author who named it.
 # - Ba, Kiros & Hinton (2016), *Layer Normalization*, table 1: what the layers do not see.
 # - Brody, Alon & Yahav (2023), *On the Expressivity Role of LayerNorm in Transformers' Attention*: the plane and the sphere.
-# - [pytorch#131060](https://github.com/pytorch/pytorch/pull/131060): why fully masked rows give zeros in PyTorch's attention function.
+# - [pytorch#131060](https://github.com/pytorch/pytorch/pull/131060): why fully masked rows give zeros in PyTorch.

@@ -1062,8 +1062,8 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | eps that is 0 in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) | a row of zeros in half precision |
 # | names that no checkpoint knows | [4.5](04_affine_and_module.ipynb#4.5-The-module) | `load_state_dict` |
 # | a checkpoint whose gains mean something else to the layer that loads it | [4.7](04_affine_and_module.ipynb#4.7-Clinic:-every-key-matched,-and-the-net-cannot-read) | gains of 3 and a row that is not constant |
-# | a softmax over a row that is masked throughout | [5.7](05_softmax.ipynb#5.7-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
-# | BatchNorm told the wrong number of channels | [6.8](06_batchnorm.ipynb#6.8-Clinic:-the-error-that-went-away) | the length of `running_mean` |
+# | a softmax over a row that is masked throughout | [5.6](05_softmax.ipynb#5.6-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
+# | BatchNorm told the wrong number of channels | [6.7](06_batchnorm.ipynb#6.7-Clinic:-the-error-that-went-away) | the length of `running_mean` |
 # | gain outside the means, in a hand-written backward pass | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) | gains that differ from one another |
 # | a norm over one feature | [8.7](08_geometry.ipynb#8.7-Clinic:-features-that-never-arrive) | two inputs, one output |
 # | a sigmoid before the cross-entropy | [lesson 9](09_cnn.ipynb) | a loss that does not fall below 1.46 for ten classes |
@@ -1076,12 +1076,12 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | `normalized_shape` with the batch in it | [lesson 12](12_family.ipynb) | change one sample, look at a different one |
 # | a layer made anew at each call | [lesson 12](12_family.ipynb) | list the parameters |
 # | padding counted in the statistics of a kernel | [lesson 13](13_speed.ipynb) | a width that is no power of two, rows away from 0 |
-# | a softmax over an axis with one entry | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) | do the weights sum to 1 along the axis that you mean? |
+# | a softmax over an axis with one entry | [5, Deeper](05_softmax.ipynb#Along-which-axis) | do the weights sum to 1 along the axis that you mean? |
 # | variance divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) | few features |
 # | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) | a row with standard deviation 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
-# | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) | sizes that are all different |
-# | gain that is not registered | [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
+# | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) | sizes that are all different |
+# | gain that is not registered, or too late | [4.4](04_affine_and_module.ipynb#4.4-A-gain-that-is-never-trained), [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
 # | statistics cut off from the gradient | [7.5](07_backward.ipynb#7.5-What-the-copy-has-lost) | compare with autograd, random gradient from above |
 # | `reshape` where an axis must move | [14.1](#14.1-Every-size-fits) | a footprint |
 # | padding that becomes the bias | [14.2](#14.2-Clean-until-it-has-learned) | random gains and biases |
@@ -1117,7 +1117,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | attention | an average of the values of the tokens that one may see (itself among them), weighted by a softmax of q · k | [lesson 11](11_transformer.ipynb) |
 # | autocast | PyTorch's choice of a dtype for each operation | [3, Deeper](03_epsilon.ipynb#Autocast) |
 # | autograd.Function | a class with a forward and a backward pass written by hand | [7.8](07_backward.ipynb#7.8-Your-line-in-PyTorch) |
-# | BatchNorm | a norm with one mean and variance for each feature, taken over the batch | [6.1](06_batchnorm.ipynb#6.1-The-other-axis) |
+# | BatchNorm | a norm with one mean and variance for each feature, taken over the batch | [6.2](06_batchnorm.ipynb#6.2-The-other-axis) |
 # | bfloat16 | a number in 16 bits with the range of float32 and two digits | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
 # | bias | the learned number β added to each normalized feature | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
 # | biased variance | the variance divided by D, which LayerNorm uses; the unbiased one is divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
@@ -1128,9 +1128,9 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | causal | seeing no later tokens: an output depends on its own token and on those before it | [lesson 11](11_transformer.ipynb) |
 # | cell | in an LSTM: the second state, which only gates touch | [lesson 10](10_rnn.ipynb) |
 # | channels | the features of a pixel or of a step of a sequence | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
-# | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [lesson 9](09_cnn.ipynb) |
-# | convex combination | an average with shares as weights | [5.6](05_softmax.ipynb#5.6-One-in-the-other's-place) |
+# | convex combination | an average with shares as weights | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | DeepNorm | Post-LN with a factor α on the stream, and smaller weights in the branches at the start | [lesson 12](12_family.ipynb) |
 # | dilation | the distance between the taps of a convolution's kernel, in pixels | [lesson 9](09_cnn.ipynb) |
@@ -1149,12 +1149,12 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | gradcheck | PyTorch's comparison of a gradient with small differences of the output | [7.8](07_backward.ipynb#7.8-Your-line-in-PyTorch) |
 # | gradgradcheck | the same as gradcheck, for the gradient of the gradient | [lesson 4, Deeper](04_affine_and_module.ipynb#Second-derivative-and-vmap) |
 # | gradient | the derivatives of the loss, carried backwards from layer to layer | [1.4](01_why_normalize.ipynb#1.4-The-gradient-takes-the-same-road-back) |
-# | GroupNorm | a norm with statistics for each group of channels of a sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-four-layouts,-one-table) |
+# | GroupNorm | a norm with statistics for each group of channels of a sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-one-formula) |
 # | heads | attentions side by side, each with its own share of the features | [lesson 11](11_transformer.ipynb) |
 # | hook | a function that PyTorch runs each time a layer is called | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | idempotent | doing nothing the second time | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
-# | InstanceNorm | a norm with statistics for each channel of each sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-four-layouts,-one-table) |
-# | internal covariate shift | the moving distribution of a layer's inputs during training; named as BatchNorm's reason, and not what explains it | [1.8](01_why_normalize.ipynb#1.8-The-story-that-everybody-tells) |
+# | InstanceNorm | a norm with statistics for each channel of each sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-one-formula) |
+# | internal covariate shift | the moving distribution of a layer's inputs during training; named as BatchNorm's reason, and not what explains it | [1.7](01_why_normalize.ipynb#1.7-The-story-that-everybody-tells) |
 # | Jacobian | the matrix of all derivatives of a layer's outputs with respect to its inputs | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
 # | Kaiming initialization | weights with standard deviation √(2/D), which keep the size of a signal through ReLU layers | [1.3](01_why_normalize.ipynb#1.3-Why-1.4?) |
 # | LayerNorm, Layer Normalization | a norm with a mean and a variance for each row, then gain and bias; the same in training and evaluation | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
@@ -1202,10 +1202,10 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | sphere | the points at one distance from the origin; √D for a normalized row at eps = 0 | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
 # | standardize | subtract the mean and divide by the standard deviation | [1.5](01_why_normalize.ipynb#1.5-Standardize) |
 # | state | what a recurrent net hands from one step to the next | [lesson 10](10_rnn.ipynb) |
-# | state_dict | the dictionary from names to tensors that a module saves and loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | state_dict | the dictionary from names to tensors that a module saves and loads | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
 # | stride | the step by which a convolution's kernel moves on | [lesson 9](09_cnn.ipynb) |
 # | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [lesson 10](10_rnn.ipynb) |
-# | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
+# | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
 # | tape | autograd's record of the forward pass | [7.3](07_backward.ipynb#7.3-Backward-with-four-numbers) |
 # | temperature | what the scores are divided by before a softmax | [5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see) |
 # | token | one position of a sequence: a word, a letter, or a patch of an image | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
@@ -1214,7 +1214,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | weight decay | pulling parameters towards 0 at every step | [lesson 4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
 # | weight scale | the factor on the standard deviation 1/√D of freshly drawn weights | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | WeightNorm | dividing each weight vector by its length, without a look at the data; a learned factor may set a new one | [8.5](08_geometry.ipynb#8.5-What-four-norms-do-not-see) |
-# | Welford | a way to update mean and variance number by number, which never gives a negative variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
+# | Welford | a way to update mean and variance number by number, which never gives a negative variance | [3, Deeper](03_epsilon.ipynb#Welford-or-two-passes?) |
 # | word | one number, as the unit in which memory traffic is counted | [lesson 13](13_speed.ipynb) |
 # | x_hat | the normalized row, before gain and bias | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 #
@@ -1224,56 +1224,56 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 #
 # | often said | what holds | section |
 # |---|---|---|
-# | LayerNorm averages across the batch | Statistics across the batch are BatchNorm's | [6.1](06_batchnorm.ipynb#6.1-The-other-axis) |
-# | the normalized axis is axis 1, in every layout | Axis 1 is not the normalized axis, and a square input hides it | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
-# | nn.LayerNorm(C) works on images (B, C, H, W) | nn.LayerNorm(C) does not fit NCHW images | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
-# | per-pixel LayerNorm, LayerNorm([C, H, W]) and GroupNorm(1, C) are one thing | Per pixel, [C, H, W] and GroupNorm(1, C) are three different things | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
-# | GroupNorm(1, C) is LayerNorm | GroupNorm(1, C) is LayerNorm's twin only on (N, C) | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
+# | LayerNorm averages across the batch | Statistics across the batch are BatchNorm's | [6.2](06_batchnorm.ipynb#6.2-The-other-axis) |
+# | the normalized axis is axis 1, in every layout | LayerNorm normalizes the last axes, and a square input hides a wrong one | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | nn.LayerNorm(C) works on images (B, C, H, W) | nn.LayerNorm(C) takes the last axis, on NCHW images the width | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | per-pixel LayerNorm, LayerNorm([C, H, W]) and GroupNorm(1, C) are one thing | Per pixel, [C, H, W] and GroupNorm(1, C) are three different things | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | GroupNorm(1, C) is LayerNorm | On (N, C) it is; on images its statistics are LayerNorm([C, H, W])'s, and its gains one a channel | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
 # | x.shape[2:] is everything but the batch | x.shape[2:] gives Instance Normalization | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | in a sequence all time steps are normalized together | Normalizing over time and features lets the future leak into the past | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | the statistics are taken per training example | Statistics are per position, not per training example | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | normalized_shape is the shape of x | normalized_shape must not hold the batch axis | [lesson 9](09_cnn.ipynb) |
-# | the argument is the number of an axis, as in softmax | normalized_shape is a size, not an axis number | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
-# | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [4.6](04_affine_and_module.ipynb#4.6-Images:-three-layers,-one-name) |
+# | the argument is the number of an axis, as in softmax | normalized_shape is a size, not an axis number | [5, Deeper](05_softmax.ipynb#Along-which-axis) |
+# | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
 # | the output size of a convolution is a plain quotient | Plain division or rounding gives wrong convolution sizes | [lesson 9](09_cnn.ipynb) |
 # | equal sizes make a good example | Equal sizes in an example hide a wrong axis | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
-# | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.4](04_affine_and_module.ipynb#4.4-What-the-eight-lines-lack) |
-# | BatchNorm cannot be used on sequences | BatchNorm1d wants (B, C, T): on (B, T, C) it fails, or is silently wrong if T = C | [6.8](06_batchnorm.ipynb#6.8-Clinic:-the-error-that-went-away) |
+# | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
+# | BatchNorm cannot be used on sequences | BatchNorm1d wants (B, C, T): on (B, T, C) it fails, or is silently wrong if T = C | [6.7](06_batchnorm.ipynb#6.7-Clinic:-the-error-that-went-away) |
 # | any variance will do | torch.var divides by D - 1 unless told otherwise | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | divide by σ + ε | eps added to the deviation changes small rows | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
 # | ε is a detail | eps must travel with the weights | [3.4](03_epsilon.ipynb#3.4-Which-epsilon-travels-with-which-weights) |
 # | the output has variance 1 | The output variance is v/(v+eps), below 1 | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
-# | a smaller ε makes the values larger | Values are bounded by the root of D - 1 whatever eps is | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
-# | no ε is needed | Without eps a constant row gives nan | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
+# | a small enough ε makes the values as large as one likes | No value is larger than the root of D - 1, up to rounding, whatever eps is | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
+# | no ε is needed | Without eps a constant row gives nan, or noise where its mean is rounded | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
 # | a norm over one or two features normalizes them | LayerNorm over one feature gives zero before the bias, over two a sign where ε is negligible | [8.3](08_geometry.ipynb#8.3-Two-features,-and-one) |
 # | LayerNorm makes activations Gaussian, or puts them between −1 and 1 | Normalizing makes nothing Gaussian and confines nothing to [-1, 1] | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
 # | after LayerNorm every row sums to 0 | Row sums are 0 only before gain and bias | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | E[x²] − E[x]² is the same formula | E[x^2] - E[x]^2 is not the same formula in floating point | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | an ε of 1e-8 is safe in half precision | An eps of 1e-8 is zero in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) |
 # | equal printed digits show that two layers agree | Equal printed digits do not decide whether two layers agree | [5, Deeper](05_softmax.ipynb#The-digit-that-depends-on-rounding) |
-# | a right shape on zeros is a test | A shape test on zeros passes every wrong layer | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
+# | a right shape on zeros is a test | A shape test on zeros passes most wrong layers | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
 # | gain and bias have shape (C,) | Gains have the normalized shape, not always (C,) | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
 # | the constructor takes the initial gain and bias | The constructor takes no initial values | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | without gain and bias one only skips the multiplication | elementwise_affine=False registers no parameters | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | the names of the parameters do not matter | Parameter names decide whether a checkpoint loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [lesson 4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
 # | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | gain and bias are essential for the capacity | Gain and bias before a Linear add no capacity | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
-# | a bias in front of LayerNorm is redundant | A bias before LayerNorm is not redundant, before BatchNorm it is | [6.7](06_batchnorm.ipynb#6.7-What-the-layer-before-it-feels) |
-# | LayerNorm folds into the layer before it, as BatchNorm does | LayerNorm cannot be folded into the layer before it | [6.7](06_batchnorm.ipynb#6.7-What-the-layer-before-it-feels) |
+# | gain and bias are essential for the capacity | Directly before a Linear with a bias they add no function | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
+# | a bias in front of LayerNorm is redundant | A bias before LayerNorm is not redundant, before BatchNorm it is | [6, Deeper](06_batchnorm.ipynb#What-the-layer-before-it-feels) |
+# | LayerNorm folds into the layer before it, as BatchNorm does | LayerNorm cannot be folded into the layer before it | [6, Deeper](06_batchnorm.ipynb#Folding-a-BatchNorm-away) |
 # | LayerNorm changes in eval() | LayerNorm has no running statistics | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
-# | BatchNorm fails when there are few batches | The size of the batch matters to BatchNorm, not the number of batches | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
-# | with several devices BatchNorm sees the whole batch | Averaging variances of devices is not the variance of the whole | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
+# | BatchNorm fails when there are few batches | Small batches widen BatchNorm's gap at any number of batches, few batches only until its running statistics settle | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
+# | with several devices BatchNorm sees the whole batch | Averaging variances of devices is not the variance of the whole | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
 # | in the backward pass mean and deviation are constants | Mean and deviation are not constants in the backward pass | [7.5](07_backward.ipynb#7.5-What-the-copy-has-lost) |
 # | LayerNorm kills the gradient | A sum of outputs has no gradient: test with random weights | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) |
 # | a LayerNorm after an RNN normalizes the recurrence | LayerNorm outside the recurrence does not change the gradient through time | [lesson 10](10_rnn.ipynb) |
 # | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [lesson 11](11_transformer.ipynb) |
 # | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | a sigmoid suits a ten-class cross-entropy | Sigmoid before cross-entropy keeps the loss above a floor | [lesson 9](09_cnn.ipynb) |
-# | types of input and parameters mix freely | Which input and parameter dtypes may be mixed | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | with LayerNorm the rest of the batch does not matter, bit for bit | The norm is batch-invariant bit for bit; the matrix product beside it need not be | [6.2](06_batchnorm.ipynb#6.2-Your-neighbors-decide) |
+# | types of input and parameters mix freely | Half-precision input may meet float32 parameters, and nothing else mixes | [lesson 4, Deeper](04_affine_and_module.ipynb#Types-that-may-meet) |
+# | with LayerNorm the rest of the batch does not matter, bit for bit | The norm is batch-invariant bit for bit; the matrix product beside it need not be | [6, Deeper](06_batchnorm.ipynb#Bit-for-bit) |
 # | a band in a figure speaks for itself | A band needs its estimator, its n, and what varies | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
-# | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.6](02_statistics.ipynb#2.6-A-test-that-finds-a-wrong-layer) |
+# | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2, Deeper](02_statistics.ipynb#A-published-notebook,-read-with-care) |
 # | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [lesson 4, Deeper](04_affine_and_module.ipynb#The-source-on-your-disk) |
 # | a layer that is called LayerNorm takes its mean over the features | The name says nothing of the axis: ask with one changed number | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) |

@@ -3,7 +3,6 @@
 A file has items, each one line that begins with what it is, under the headings of the lesson's sections:
 
     Prepare: what to have ready, before the first heading
-    Homework: 6.7, Exercise 6.4; what is left out in 60 minutes, before the first heading too
     ## 6.1
     Open: what to say before the section's first question; it gives no answer away
     Close: what to say when the section is over, its conclusion
@@ -20,7 +19,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teaching.plan.sections import PlanError, asked, core
+from teaching.plan.sections import PlanError
 
 FOLDER = Path(__file__).with_name("words")
 EXPECT = re.compile(r'Expect (\d+\.\d+) "(.+?)": (.+)')
@@ -32,14 +31,13 @@ LATE = re.compile(r"([^:]+): (.+?) Tell: (.+)")
 
 @dataclass
 class Words:
-    """prepare: a text. home: the keys and labels that are homework where a session has 60 minutes.
+    """prepare: a text.
 
     open, close: {key of a section, or label of a question for close: [texts]}. ask: {label: text}.
     expect: {number of an exercise: [(words of the check, text)]}. late: {key: (why, tell)}. early: {key: text}.
     """
 
     prepare: str = ""
-    home: list = field(default_factory=list)
     open: dict = field(default_factory=dict)
     close: dict = field(default_factory=dict)
     ask: dict = field(default_factory=dict)
@@ -55,17 +53,15 @@ def read(stem, sections, folder=FOLDER):
         raise PlanError(
             f"{path.name} is missing: every lesson has a plan. teaching/plan/README.md says how it is written."
         )
-    found, key = Words(), None
+    notes, key = Words(), None
     for line, block in _lines(path.read_text(encoding="utf-8")):
         where = f"{path.name}:{line}"
         if block.startswith("## "):
             key = block.removeprefix("## ")
             if key not in sections and key not in ("Late", "Early"):
                 raise PlanError(f"{where}: there is no section {key!r}. There are {', '.join(sections)}, Late, Early.")
-        elif key is None and block.startswith("Homework: "):
-            found.home = homework(block.removeprefix("Homework: ").split(", "), stem, sections, where)
         elif key is None:
-            found.prepare = _match(re.compile(r"Prepare: (.+)"), block, where, "Prepare: ...' or 'Homework: ...")[0]
+            notes.prepare = _match(re.compile(r"Prepare: (.+)"), block, where, "Prepare: ...")[0]
         elif key in ("Late", "Early"):
             form, example = (
                 (LATE, "6.7: why. Tell: ...") if key == "Late" else (re.compile("([^:]+): (.+)"), "6.7: why")
@@ -74,20 +70,10 @@ def read(stem, sections, folder=FOLDER):
             full = next((other for other in sections if other == name or other.startswith(f"{name}:")), None)
             if full is None or (key == "Late" and sections[full].optional):
                 raise PlanError(f"{where}: {name!r} is no section that can be named under {key}.")
-            getattr(found, key.lower())[full] = tuple(texts) if key == "Late" else texts[0]
+            getattr(notes, key.lower())[full] = tuple(texts) if key == "Late" else texts[0]
         else:
-            _item(found, key, block, where, sections[key])
-    return found
-
-
-def homework(names, stem, sections, where):
-    """Return names, if each is a section of the core, or a question or an exercise in one."""
-    there = [key for key in core(stem) if key in sections]
-    there += [item.name for key in there for item in asked(sections[key])]
-    for name in names:
-        if name not in there:
-            raise PlanError(f"{where}: {name!r} cannot be homework. What can: {', '.join(there)}.")
-    return names
+            _item(notes, key, block, where, sections[key])
+    return notes
 
 
 def _lines(text):
@@ -96,13 +82,13 @@ def _lines(text):
 
 
 def _match(form, block, where, example):
-    found = form.fullmatch(block)
-    if not found:
+    match = form.fullmatch(block)
+    if not match:
         raise PlanError(f"{where}: {block[:60]!r} is not understood here. Write it as '{example}'.")
-    return found.groups()
+    return match.groups()
 
 
-def _item(found, key, block, where, section):
+def _item(notes, key, block, where, section):
     if block.startswith(("Ask ", "Close ")):
         asks = block.startswith("Ask ")
         form, example = (ASK, "Ask Predict 6.2: what one hears") if asks else (CLOSE, "Close Predict 6.2: ...")
@@ -111,15 +97,15 @@ def _item(found, key, block, where, section):
         if question not in there:
             raise PlanError(f"{where}: section {key} does not ask {question}. It asks {', '.join(there) or 'nothing'}.")
         if asks:
-            found.ask[question] = text
+            notes.ask[question] = text
         else:
-            found.close.setdefault(question, []).append(text)
+            notes.close.setdefault(question, []).append(text)
     elif block.startswith("Expect "):
         exercise, words, text = _match(EXPECT, block, where, 'Expect 6.1 "words of the check": what it reveals')
         there = [one.number for one in section.exercises]
         if exercise not in there:
             raise PlanError(f"{where}: section {key} has no exercise {exercise}. It has {', '.join(there) or 'none'}.")
-        found.expect.setdefault(exercise, []).append((words, text))
+        notes.expect.setdefault(exercise, []).append((words, text))
     else:
         when, text = _match(SAY, block, where, "Open: ...' or 'Close: ...")
-        getattr(found, when.lower()).setdefault(key, []).append(text)
+        getattr(notes, when.lower()).setdefault(key, []).append(text)

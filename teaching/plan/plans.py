@@ -13,29 +13,29 @@ FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
 def lesson(stem, folder=notes.FOLDER):
     """Return the plan of a lesson's session."""
     there = sections.of(stem)
-    said = notes.read(stem, there, folder)
+    words = notes.read(stem, there, folder)
     core = [there[key] for key in sections.core(stem)]
     known = sections.lesson(stem)
     lines = [
         f"# {known.number} · {known.title}",
         f"**Minutes.** {known.minutes} for one reader, {_sum(core)} in a class, where a question takes "
         f"{sections.CLASS_QUESTION:g} min; {_sum(_optional(there))} more are optional. The clock below is the class's.",
-        f"**In 60 minutes.** {_cut(core, said.home)}",
-        f"**Prepare.** {said.prepare}",
+        f"**Two sittings.** {_sittings(stem)}",
+        f"**Prepare.** {words.prepare}",
         f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(known.number),
     ]
     clock = 0.0
     for one in core:
-        lines += _section(one, clock, said, f"{FROM_HERE}/{stem}.ipynb")
+        lines += _section(one, clock, words, f"{FROM_HERE}/{stem}.ipynb")
         clock += sections.in_class(one)
     lines.append("## Drop this if you are late")
-    for key, (why, tell) in said.late.items():
+    for key, (why, tell) in words.late.items():
         settles = "; ".join(sections.misconceptions().get(key, []))
         index = f" Lesson 14's index refers to it: {settles}." if settles else ""
         takes = _minutes(sections.in_class(there[key]))
         lines.append(f"- **{_title(there[key])}** ({takes}). {why} Tell: “{tell}”{index}")
     lines.append("## And if you are early")
-    for key, text in said.early.items():
+    for key, text in words.early.items():
         under = f"in “{there[key].under}”, " if there[key].under else ""
         lines.append(f"- **{_title(there[key])}** ({under}{_minutes(sections.in_class(there[key]))}). {text}")
     return _joined(lines)
@@ -51,11 +51,9 @@ def course(one):
         for stem, part in session.parts:
             link = f"[{int(stem[:2])}]({stem}.md)"
             name = _title(part) if part.key[0].isdigit() else f"{int(stem[:2])} · {part.title}"
-            minutes = session.of(stem, part)
+            minutes = sections.in_class(part)
             lines[-1] += f"\n| {_clock(clock)} | {link} · {name} | {round(minutes)} |"
             clock += minutes
-        home = [name for names in session.home.values() for name in names]
-        lines += [f"Homework: {', '.join(home)}."] * bool(home)
     return _joined(lines)
 
 
@@ -63,13 +61,13 @@ def index(courses):
     """Return the page that leads to all plans."""
     lines = [
         "# Plans",
-        "Minutes of the core for one reader, in a class, in a class with the cut; and of what is optional.",
+        "Minutes of the core for one reader and in a class, of the two sittings in a class, and of what is optional.",
     ]
-    lines.append("| lesson | reader | class | cut | optional |\n|---|---|---|---|---|")
+    lines.append("| lesson | reader | class | first | second | optional |\n|---|---|---|---|---|---|")
     for stem, known in lessons().items():
         found = sections.of(stem)
-        core, home = [found[key] for key in sections.core(stem)], notes.read(stem, found).home
-        cells = (known.minutes, _sum(core), _sum(core, home), _sum(_optional(found)))
+        core, *both = (_sum([found[key] for key in keys]) for keys in (sections.core(stem), *sections.sittings(stem)))
+        cells = (known.minutes, core, *both, _sum(_optional(found)))
         lines[-1] += f"\n| [{known.label}]({stem}.md) | {' | '.join(map(str, cells))} |"
     lines.append("Courses, with the minutes of a class:")
     for one in courses:
@@ -101,46 +99,43 @@ def _sentences(text, count):
     return " ".join(re.split(r"(?<=[.?!])\s+(?=[A-Z])", " ".join(text.split()))[:count])
 
 
-def _section(one, clock, said, solutions):
+def _section(one, clock, words, solutions):
     """Return the lines about a section, its items in the notebook's order."""
-    home = " · homework in 60 minutes" if one.key in said.home else ""
-    lines = [f"## {_clock(clock)} · {_title(one)} · {_minutes(sections.in_class(one))}{home}"]
-    lines += [f"**Open.** {text}" for text in said.open.get(one.key, [])]
+    lines = [f"## {_clock(clock)} · {_title(one)} · {_minutes(sections.in_class(one))}"]
+    lines += [f"**Open.** {text}" for text in words.open.get(one.key, [])]
     for item in sections.asked(one):
-        mark = " (homework in 60 minutes)" if item.name in said.home else ""
         if isinstance(item, Question):
-            lines += _question(item, said, mark)
+            lines += _question(item, words)
         else:
-            lines += _exercise(item, said, mark, f"{solutions}#{one.heading.replace(' ', '-')}")
-    return lines + [f"**Close.** {text}" for text in said.close.get(one.key, [])]
+            lines += _exercise(item, words, f"{solutions}#{one.heading.replace(' ', '-')}")
+    return lines + [f"**Close.** {text}" for text in words.close.get(one.key, [])]
 
 
-def _question(item, said, mark):
+def _question(item, words):
     name = item.name
-    lines = [f"**{name}.**{mark} {item.asked}"]
+    lines = [f"**{name}.** {item.asked}"]
     for letter, option in item.by_letter.items():
         which = f"**{letter}, right:**" if option["right"] else f"{letter}:"
         lines.append(f"- {which} {option['text']} ({option['reason']})")
-    if name in said.ask:
-        lines.append(f"**Listen for.** {said.ask[name]}")
-    return lines + [f"**Then.** {text}" for text in said.close.get(name, [])]
+    if name in words.ask:
+        lines.append(f"**Listen for.** {words.ask[name]}")
+    return lines + [f"**Then.** {text}" for text in words.close.get(name, [])]
 
 
-def _exercise(item, said, mark, solution):
+def _exercise(item, words, solution):
     names, text = task(item)
     called = ", ".join(f"`{name}`" for name in names)
     about = f"{item.dots} {called}, {_minutes(sections.cost(item))}. {text} [Solution]({solution})"
-    lines = [f"**{item.name}**{mark} {about}"]
-    return lines + [f"- If the check says “{quote}”: {means}" for quote, means in said.expect.get(item.number, [])]
+    lines = [f"**{item.name}** {about}"]
+    return lines + [f"- If the check says “{quote}”: {means}" for quote, means in words.expect.get(item.number, [])]
 
 
-def _cut(core, home):
-    """Say what is homework where a session has 60 minutes, and what that leaves."""
-    parts = [f"{_title(one)} ({sections.in_class(one):.1f} min)" for one in core if one.key in home]
-    for item in [item for one in core for item in sections.asked(one)]:
-        if item.name in home:
-            parts.append(f"{item.name} ({sections.cost(item):.1f} min)")
-    return f"Homework: {', '.join(parts)}. What is left takes {_sum(core, home)} min."
+def _sittings(stem):
+    """Say how long each sitting takes a class, and where one stops between them."""
+    first, second = ([sections.of(stem)[key] for key in keys] for keys in sections.sittings(stem))
+    if not second:
+        return f"This lesson names no place to stop. It takes {_sum(first)} min."
+    return f"{_sum(first)} min up to “{_title(first[-1])}”, {_sum(second)} min from {_title(second[0])} on."
 
 
 def _waits(number):
@@ -161,8 +156,8 @@ def _minutes(number):
     return f"{max(1, round(number))} min"
 
 
-def _sum(found, home=()):
-    return round(sum(sections.left(one, home) for one in found))
+def _sum(parts):
+    return round(sum(sections.in_class(part) for part in parts))
 
 
 def _clock(minutes):

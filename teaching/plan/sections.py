@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from functools import cache
 
-from coursebuild.minutes import MINUTES
+from coursebuild.minutes import MINUTES, STOP
 from lessonkit import course
 from lessonkit.course import Question
 from teaching.material import ROOT
@@ -16,8 +16,8 @@ START = "start"  # the key of what comes before the first section
 OPENING = "What breaks, and what comes back from earlier lessons"
 AFTER = ("On your own", "Further reading")  # of no use in a session, but for homework
 
-# A reader answers a question in 20 s (coursebuild/minutes.py). A class votes, two people say why, and the cell is run:
-# about 90 s, an instructor's guess and not a measurement. All clocks of plans and courses take it from here.
+# A reader answers a question in a minute (coursebuild/minutes.py). A class votes, two people say why, and the cell is
+# run: about 90 s, an instructor's guess and not a measurement. All clocks of plans and courses take it from here.
 CLASS_QUESTION = 1.5
 
 
@@ -56,16 +56,16 @@ def core(stem):
     return [key for key, section in of(stem).items() if not section.optional and key not in AFTER]
 
 
+def sittings(stem):
+    """Return [the keys of the first sitting, those of the second]; of a lesson without a place to stop, ([all], [])."""
+    keys = core(stem)
+    ends = [at for at, key in enumerate(keys, 1) if any(STOP in text for text in of(stem)[key].texts)] or [len(keys)]
+    return [keys[: ends[0]], keys[ends[0] :]]
+
+
 def cost(item):
     """Return the minutes that a question or an exercise takes in a class."""
     return CLASS_QUESTION if isinstance(item, Question) else MINUTES["exercises"] * item.minutes
-
-
-def left(section, home=()):
-    """Return the minutes of a section in a class if what home names (its key, or items of it) is left out."""
-    if section.key in home:
-        return 0.0
-    return in_class(section) - sum(cost(item) for item in asked(section) if item.name in home)
 
 
 def seconds(root=ROOT):

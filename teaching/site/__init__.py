@@ -2,11 +2,8 @@
 
     markdown   write MyST: boxes, folds, code, and links that hold on the site
     figures    a picture with its description and its numbers
-    sliders    a cell with widgets as a page shows it without a kernel
-    capture    run the cells with widgets once and keep what every position shows (in the learners' environment)
-    sweep      what capture runs inside the kernel
     pages      one page a lesson
-    start      the start page
+    landing    the start page
     explorables  an explorable as a page shows it without a kernel
     stage      all that Sphinx reads: pages, glossary, start page, pictures, downloads
     links      every link, picture and anchor of the built site

@@ -1,4 +1,4 @@
-"""Build the web site from the notebooks: build/site. No kernel runs; the positions of sliders come from capture.
+"""Build the web site from the notebooks: build/site. No kernel runs.
 
 make site                              (make site REPOSITORY=owner/name: with links to it and to Binder)
 """

@@ -5,7 +5,6 @@ import re
 
 DATA = re.compile(r"\]\(\.\./(data/[^)\s]+)\)")
 INVENTORY = re.compile(r"\[([^\]]+)\]\((inventory_[ab]\.ipynb)\)")  # no page of the site, only a file to fetch
-KERNEL = re.compile(r" ?\([^()]*running kernel[^()]*\)| It needs a running kernel\.")  # the site's sliders need none
 
 HEAD = re.compile(r"^\|.*\|(?=\n\|[\s:|-]+\|$)", re.MULTILINE)  # the headings of a table
 UNNAMED = '| <span class="visually-hidden">what it is</span> '  # a screen reader wants a heading for every column
@@ -43,4 +42,4 @@ def prose(markdown):
     """Return a lesson's Markdown as the site shows it: links to files are its own, and no kernel is asked for."""
     markdown = HEAD.sub(lambda head: re.sub(r"\|[^\S\n]*(?=\|)", UNNAMED, head[0]), markdown)
     markdown = INVENTORY.sub(r'<a href="notebooks/\2" download>\1</a>', markdown)
-    return KERNEL.sub("", DATA.sub(r"](\1)", markdown))
+    return DATA.sub(r"](\1)", markdown)

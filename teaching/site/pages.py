@@ -6,25 +6,25 @@ import nbformat
 
 from lessonkit.course import Exercise, Question, Section, Text
 from teaching.material import Explorable
-from teaching.site import explorables, figures, sliders
+from teaching.site import explorables, figures
 from teaching.site.markdown import box, code, fold, prose
 
 # What lessonkit.mine prints in a notebook: whose layer it is.
 WHOSE = re.compile(r"^\w+: the course's own, from lesson \d+\.\n", re.MULTILINE)
 
 
-def page(lesson, links, save, frames):
+def page(lesson, links, save):
     """Return the notebook that Sphinx makes the page of a lesson from.
 
     links: HTML below the title. save: a function that keeps a picture (bytes) and returns its path as the page sees
-    it. frames: {id of a cell with sliders: what its positions show, see teaching.site.sweep}.
+    it.
     """
-    return _Page(lesson, links, save, frames).notebook()
+    return _Page(lesson, links, save).notebook()
 
 
 class _Page:
-    def __init__(self, lesson, links, save, frames):
-        self.lesson, self.links, self.save, self.frames = lesson, links, save, frames
+    def __init__(self, lesson, links, save):
+        self.lesson, self.links, self.save = lesson, links, save
         self.cells = []
         self.folded = []  # sources of cells that show no code and have put out nothing so far: one fold for them all
         self.asked = ""  # "waits": a prediction, for what happens; "seen": the cells after it have shown something
@@ -35,12 +35,12 @@ class _Page:
             if "no-site" not in getattr(part, "tags", ()):
                 kinds.get(type(part), self.code)(part)
         self.unfold()
-        made = nbformat.v4.new_notebook(cells=self.cells)
-        made.metadata = {
+        notebook = nbformat.v4.new_notebook(cells=self.cells)
+        notebook.metadata = {
             "kernelspec": {"name": "python3", "display_name": "Python 3"},
             "language_info": {"name": "python"},
         }
-        return made
+        return notebook
 
     def add(self, markdown):
         self.unfold()
@@ -96,9 +96,6 @@ class _Page:
     def code(self, item):
         if item.folded:
             self.folded.append(item.source.strip("\n"))
-        if item.sliders:
-            self.add(sliders.figure(self.frames[item.id], item.id))
-            return
         cleaned = (WHOSE.sub("", out) if isinstance(out, str) else out for out in item.outputs)
         outputs = [out for out in cleaned if out]
         if item.folded:

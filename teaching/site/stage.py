@@ -11,7 +11,7 @@ import nbformat
 
 from lessonkit.course import Code
 from teaching import material
-from teaching.site import explorables, landing, pages, sliders
+from teaching.site import explorables, landing, pages
 from teaching.site.markdown import DATA, box
 
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
@@ -33,8 +33,8 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
     (folder / "figures").mkdir()
     lessons = [material.read(stem, root) for stem in material.stems(root)]
     for lesson in lessons:
-        made = pages.page(lesson, _links(lesson, repository, slides), _keeper(folder, lesson), _frames(folder, lesson))
-        nbformat.write(made, folder / f"{lesson.stem}.ipynb")
+        page = pages.page(lesson, _links(lesson, repository, slides), _keeper(folder, lesson))
+        nbformat.write(page, folder / f"{lesson.stem}.ipynb")
     readme = (root / "README.md").read_text(encoding="utf-8")
     inventory = INVENTORY if (root / "notebooks/inventory_a.ipynb").exists() else ""
     first = landing.page(lessons, readme, repository, slides, inventory)
@@ -77,19 +77,6 @@ def _keeper(folder, lesson):
         return name
 
     return keep
-
-
-def _frames(folder, lesson):
-    """Return {cell id: what its widgets show} of a lesson, and copy the pictures."""
-    found = {}
-    for item in lesson.items:
-        if isinstance(item, Code) and item.sliders:
-            found[item.id] = sliders.load(sliders.FRAMES / item.id)
-            shown = folder / "_static/frames" / item.id
-            pictures = shutil.ignore_patterns("positions.*", "digest")
-            shutil.copytree(sliders.FRAMES / item.id, shown, ignore=pictures)
-            (shown / "positions.js").write_text(sliders.positions(found[item.id], item.id), encoding="utf-8")
-    return found
 
 
 def _links(lesson, repository, slides):

@@ -276,7 +276,7 @@ class _Deck:
         notes = "".join(render.markdown(one) for one in self.reading)
         lead = render.markdown("\n\n".join(self.context[:2] if not self.section else render.last(self.context, 1)))
         lead = f"<div class='context'>{lead}</div>" if lead else ""
-        tagged, text = "slide" in item.tags, item.text.strip() and not item.sliders
+        tagged, text = "slide" in item.tags, item.text.strip()
         then = self.following
         again = isinstance(then, Code) and "no-slide" not in then.tags and _lines(item) <= _lines(then)
         if text and again and not tagged:

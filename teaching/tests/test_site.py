@@ -6,11 +6,9 @@ import filecmp
 import html
 import io
 import json
-import os
 import re
 import shutil
 import struct
-import subprocess
 import time
 from html.parser import HTMLParser
 
@@ -19,8 +17,7 @@ import yaml
 
 from lessonkit.course import Code, Exercise, Question, Text
 from teaching import material
-from teaching.site import explorables, figures, links, pages, sliders, stage
-from teaching.site import start as start_page
+from teaching.site import explorables, figures, landing, links, pages, stage
 from teaching.site.__main__ import build
 from teaching.site.markdown import box, code, fold, prose
 from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
@@ -35,34 +32,7 @@ def lessons():
 
 
 @pytest.fixture(scope="module")
-def frames(tmp_path_factory, lessons):
-    """A folder with the positions of all sliders. Lesson 3's are captured anew, which takes seconds.
-
-    Where `make site` was not run, lesson 3's are used for the others too: their pages work alike.
-    """
-    done = subprocess.run(
-        [ROOT / ".venv/bin/python", "-m", "teaching.site.capture", "03"],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "lessons_src")},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert re.search(r"03_epsilon: 12 positions", done.stdout)
-    folder, kept = tmp_path_factory.mktemp("frames"), sliders.FRAMES
-    third = next(item.id for item in lessons[2].items if isinstance(item, Code) and item.sliders)
-    for lesson in lessons:
-        for item in lesson.items:
-            if isinstance(item, Code) and item.sliders:
-                there = (kept / item.id / "digest").exists()
-                shutil.copytree(kept / (item.id if there else third), folder / item.id)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sliders, "FRAMES", folder)
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory, frames):
+def site(tmp_path_factory):
     """The built site, a folder, and the seconds of processor time that it took."""
     work = tmp_path_factory.mktemp("site")
     start = time.process_time()
@@ -111,23 +81,23 @@ def test_each_lesson_is_a_page_in_its_part(site, lessons):
     for lesson in lessons:
         assert f'href="{lesson.stem}.html"' in start
         assert f"{lesson.number} · {lesson.name}" in start
-    places = [start.index(f"<h3>{part}") for part in start_page.PARTS]
+    places = [start.index(f"<h3>{part}") for part in landing.PARTS]
     assert places == sorted(places)
 
 
 def test_every_lesson_has_a_card_with_a_line_and_a_picture_of_its_own(site, lessons):
     cards = re.findall(r'<a class="card".*?</a>', (site[0] / "index.html").read_text(encoding="utf-8"))
-    assert [lesson.stem.partition("_")[2] for lesson in lessons] == list(start_page.CARDS)
-    lines = [start_page.line(lesson) for lesson in lessons]
-    files = [(site[0] / start_page.picture_file(lesson)).read_bytes() for lesson in lessons]
+    assert [lesson.stem.partition("_")[2] for lesson in lessons] == list(landing.CARDS)
+    lines = [landing.line(lesson) for lesson in lessons]
+    files = [(site[0] / landing.picture_file(lesson)).read_bytes() for lesson in lessons]
     assert len(set(lines)) == len(set(files)) == len(cards) == len(lessons)
     for lesson, card in zip(lessons, cards, strict=True):
-        assert html.escape(start_page.line(lesson)) in card and start_page.picture_file(lesson) in card
+        assert html.escape(landing.line(lesson)) in card and landing.picture_file(lesson) in card
 
 
 def test_the_start_page_says_how_to_begin_with_and_without_a_repository(lessons, tmp_path):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    alone, shared = (start_page.page(lessons, readme, repository) for repository in ("", "owner/name"))
+    alone, shared = (landing.page(lessons, readme, repository) for repository in ("", "owner/name"))
     for text in (alone, shared):
         assert 'href="01_why_normalize.html">Begin' in text and "```bash" in text and "\nmake lab\n" in text
         assert "You need Python, tensors" in text and "- write LayerNorm so that" in text
@@ -140,15 +110,15 @@ def test_the_start_page_says_how_to_begin_with_and_without_a_repository(lessons,
     assert (
         "git clone https://github.com/owner/name && cd name\n" in shared and "mybinder.org/v2/gh/owner/name/" in shared
     )
-    assert 'href="slides/01_why_normalize.html">Slides' in start_page.page(lessons, readme, "", tmp_path)
+    assert 'href="slides/01_why_normalize.html">Slides' in landing.page(lessons, readme, "", tmp_path)
     with pytest.raises(ValueError, match="README.md has no section"):
-        start_page.page(lessons, "# A course")
+        landing.page(lessons, "# A course")
 
 
 def test_every_page_has_a_description_and_a_link_to_it_a_picture(site, lessons):
     for lesson in lessons:
         head = html.unescape(page_of(site, lesson).partition("</head>")[0])
-        assert f'<meta name="description" content="{start_page.line(lesson)}">' in head
+        assert f'<meta name="description" content="{landing.line(lesson)}">' in head
     head = (site[0] / "index.html").read_text(encoding="utf-8")
     assert "from scratch in PyTorch" in re.search(r'<meta name="description" content="([^"]+)">', head)[1]
     picture = re.search(r'"og:image" content="https://owner.github.io/name/([^"]+)"', head)[1]
@@ -351,7 +321,7 @@ def test_fences_are_longer_than_those_they_hold():
     assert inner.startswith(":::{dropdown}") and outer.startswith("::::{admonition}") and "````python" in outer
 
 
-def test_an_older_build_and_a_missing_capture_are_named(tmp_path):
+def test_an_older_build_is_named(tmp_path):
     (tmp_path / "notebooks/solutions").mkdir(parents=True)
     shutil.copytree(ROOT / "lessons_src/lessonkit/course", tmp_path / "lessons_src/lessonkit/course")
     built = json.loads((ROOT / "notebooks/solutions/02_statistics.ipynb").read_text(encoding="utf-8"))
@@ -359,8 +329,6 @@ def test_an_older_build_and_a_missing_capture_are_named(tmp_path):
     (tmp_path / "notebooks/solutions/02_statistics.ipynb").write_text(json.dumps(built), encoding="utf-8")
     with pytest.raises(ValueError, match="02_statistics was built from an older source. Run `make notebooks`"):
         material.read("02_statistics", tmp_path)
-    with pytest.raises(FileNotFoundError, match="was not captured yet. Run `make site`"):
-        sliders.load(tmp_path)
 
 
 def test_the_workflow_publishes_what_make_site_builds():
@@ -415,41 +383,6 @@ def test_in_a_browser_every_page_is_sound_in_light_in_dark_and_on_a_phone(site):
             problems += [(name, fault) for fault in faults]
             page.close()
     assert not problems
-
-
-DRAWN = """() => [...document.querySelectorAll("figure.twin img")].every(
-  (image) => image.complete && image.naturalWidth > 0 && image.alt.length > 10)"""
-
-
-@needs_chromium
-def test_sliders_move_without_a_kernel_and_by_keyboard(site, lessons):
-    with served(site[0]) as address, chromium() as browser:
-        page = browser.new_page()
-        faults = listen(page)
-        page.goto(f"{address}/03_epsilon.html")
-        slider = page.locator("figure.twin input[type=range]")
-        said, table = page.locator("figure.twin output"), page.locator("figure.twin [data-out]")
-        before = said.inner_text(), table.inner_text()
-        slider.focus()
-        page.keyboard.press("ArrowRight")
-        assert (said.inner_text(), before[0]) == ("1e-4", "1e-5") and table.inner_text() != before[1]
-        assert slider.get_attribute("aria-valuetext") == "1e-4"
-        page.keyboard.press("End")
-        assert said.inner_text() == "1e-1"
-        for lesson in lessons:  # each position of each control shows something that is there
-            for item in lesson.items:
-                if isinstance(item, Code) and item.sliders:
-                    page.goto(f"{address}/{lesson.stem}.html")
-                    controls = page.locator("figure.twin .controls > *")
-                    kinds = [control["kind"] for control in sliders.load(sliders.FRAMES / item.id)["controls"]]
-                    assert controls.count() == len(kinds)
-                    for at in range(len(kinds)):
-                        controls.nth(at).locator("input, select").first.focus()
-                        page.keyboard.press("End" if kinds[at] == "range" else "ArrowDown")
-                        if kinds[at] == "several":
-                            page.keyboard.press("Space")
-                    page.wait_for_function(DRAWN)
-        assert not faults
 
 
 @needs_chromium

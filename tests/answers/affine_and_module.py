@@ -15,26 +15,17 @@ from lessonkit.check.misconceptions import instead
 
 
 # ---- Functions
-def short_var_mean(x, normalized_shape, weight, bias, eps=1e-5):
-    dims = [-1 - i for i in range(len(normalized_shape))]
-    var, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
-    return torch.addcmul(bias, (x - mean) * torch.rsqrt(var + eps), weight)
-
-
-def short_flattened(x, normalized_shape, weight, bias, eps=1e-5):
-    rows = x.flatten(-len(normalized_shape))
-    rows = rows - rows.mean(-1, keepdim=True)
-    rows = rows / (rows.square().mean(-1, keepdim=True) + eps) ** 0.5
-    return rows.reshape(x.shape) * weight + bias
-
-
 def flattened(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """The short answer, given ones and zeros in place of None."""
+    """Rows of one axis, and ones and zeros in place of None."""
     sizes = _sizes(normalized_shape)
     _check_inputs(x, sizes, weight, bias)
     z = x.contiguous().to(torch.promote_types(x.dtype, torch.float32))
+    rows = z.flatten(-len(sizes))
+    rows = rows - rows.mean(-1, keepdim=True)
+    rows = rows / (rows.square().mean(-1, keepdim=True) + eps) ** 0.5
     weight = z.new_ones(sizes) if weight is None else weight
-    return short_flattened(z, sizes, weight, z.new_zeros(sizes) if bias is None else bias, eps).to(x.dtype)
+    bias = z.new_zeros(sizes) if bias is None else bias
+    return (rows.reshape(x.shape) * weight + bias).to(x.dtype)
 
 
 def axes_by_size(x, normalized_shape, weight, bias, eps=1e-5):
@@ -64,11 +55,6 @@ def branching(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 def looks_at_the_gain_only(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     sizes = _sizes(normalized_shape)
     return layer_norm(x, sizes, weight, None if bias is None else bias.expand(sizes), eps)
-
-
-def by_group_norm(x, normalized_shape, weight, bias, eps=1e-5):
-    rows = x.flatten(-len(normalized_shape)).flatten(0, -2)
-    return F.group_norm(rows, 1, eps=eps).reshape(x.shape) * weight + bias
 
 
 def native(x, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -167,30 +153,20 @@ def by_popping(state):
     return new
 
 
-COUNTS = {
-    "LayerNorm([C, H, W]): means": 2,
-    "LayerNorm([C, H, W]): parameters": 120,
-    "LayerNorm per pixel: means": 40,
-    "LayerNorm per pixel: parameters": 6,
-    "GroupNorm(1, C): means": 2,
-    "GroupNorm(1, C): parameters": 6,
-}
-
+FOLDED = {"o_1": [2, 12], "o_2": [4, -3], "b": [2, 4]}
 
 ANSWERS = {
-    "short_layer_norm": {
-        "right": {"var_mean, addcmul": short_var_mean, "flattened": short_flattened, "with all options": centered_once},
-        "wrong": ANY_WRONG
-        | {
-            "F.layer_norm": (lambda *args, **options: F.layer_norm(*args, **options), "PyTorch's own layer_norm"),
-            "group_norm": (by_group_norm, "PyTorch's own group_norm"),
-            "a mean kept by shape": (kept_by_shape(), "On a (2, 3, 4, 5) tensor"),
-            "no eps argument": (lambda x, n, w, b: short_var_mean(x, n, w, b), "it raised TypeError"),
+    "folded": {
+        "right": {"lists": FOLDED, "floats": {key: torch.tensor(row).float() for key, row in FOLDED.items()}},
+        "wrong": {
+            "all dots": ({key: [..., ...] for key in FOLDED}, "o_1"),
+            "W alone": ({"W": [[2, 12], [4, -3]], "b": [2, 4]}, "The keys are"),
+            "a list": (list(FOLDED.values()), "takes a dictionary"),
+            "a wrong b": (FOLDED | {"b": [7, 7]}, "Right so far: o_1, o_2"),
         },
     },
     "layer_norm": {
         "right": {"the course's": layer_norm, "centered once": centered_once, "ones and zeros for None": flattened},
-        "right_for": ("short_layer_norm",),
         "wrong": ANY_WRONG
         | {
             "F.layer_norm": (lambda x, n, *a, **kw: F.layer_norm(x, _sizes(n), *a, **kw), "PyTorch's own layer_norm"),
@@ -217,15 +193,6 @@ ANSWERS = {
             "an output kept by shape": (KeptByShape, "the output on the second"),
             "the function instead": (layer_norm, "takes your class itself"),
             "an instance": (Plain(4), "takes your class itself"),
-        },
-    },
-    "image_counts": {
-        "right": {"all six": COUNTS, "in words": {key: f"{value}" for key, value in COUNTS.items()}},
-        "wrong": {
-            "one missing": ({key: COUNTS[key] for key in list(COUNTS)[1:]}, "missing"),
-            "a misspelt key": (COUNTS | {"GroupNorm: means": 2}, "The keys are"),
-            "a list": (list(COUNTS.values()), "takes a dictionary"),
-            "off by one": (COUNTS | {"GroupNorm(1, C): means": 5}, "Right so far: LayerNorm([C, H, W]): means"),
         },
     },
     "translated": {

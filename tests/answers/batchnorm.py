@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from lessonkit.check.lessons.batchnorm import AXES, _channel_stats, _Layer, _pool, _regions, _Running
+from lessonkit.check.lessons.batchnorm import _channel_stats, _Layer, _Running
 from lessonkit.check.misconceptions import instead
 
 ANSWERS = {}
@@ -60,11 +60,7 @@ ANSWERS["running_statistics"] = {
         "changes its input": (
             instead(_Running, "self.running_mean.copy_((1 - m) * self.running_mean + mean.mul_(m))"),
             "its input mean",
-        ),
-        "other names": (
-            instead(_Running, "def hold(self, name, start): return self.register_buffer('moving' + name[7:], start)"),
-            "['moving_mean', 'moving_var', ",
-        ),
+        )
     },
 }
 
@@ -147,66 +143,16 @@ ANSWERS["batch_norm"] = {
 }
 
 
-def but(number, value):
-    """The right answers but for one."""
-    return AXES | {list(AXES)[number]: value}
-
-
-ANSWERS["reduced_axes"] = {
+RIGHT = {"running_mean": 6, "running_var": 4, "alone": 1}
+ANSWERS["ages_on_paper"] = {
     "right": {
-        "ascending": AXES,
-        "lists, negative, any order": but(0, [-1, 0]) | {list(AXES)[2]: [-1, -2], list(AXES)[3]: (3, 1, 2)},
-        "sets": but(1, {2, 3, 0}),
+        "whole numbers": RIGHT,
+        "fractions": {"running_mean": 3 / 4 * 8, "running_var": 1 / 4 + 3 / 4 * 5, "alone": (8 - 6) / 4**0.5},
+        "text and tensors": {"running_mean": "24/4", "running_var": torch.tensor(4.0), "alone": torch.ones(1)},
     },
     "wrong": {
-        "no such axis": (but(0, (0, 3)), "does not exist"),
-        "a string": (but(0, "B, T"), "axis numbers"),
-        "negative axes": (but(1, (-1, -2, -3)), "LayerNorm([C, H, W])"),
-        "off by one": (but(4, 17), "not right"),
-        "a missing key": ({k: v for k, v in AXES.items() if "Group" not in k}, "missing"),
-    },
-}
-
-
-def flat(x, norm):
-    B, R, D = x.shape
-    return norm(x.reshape(B * R, D)).reshape(B, R, D)
-
-
-ANSWERS["normalize_regions"] = {
-    "right": {
-        "transpose": _regions,
-        "rows of features": flat,
-        "regions first": lambda x, norm: norm(x.permute(1, 2, 0)).permute(2, 0, 1).contiguous(),
-    },
-    "wrong": {
-        "the patient if R = D": (lambda x, norm: norm(x) if x.shape[1] == x.shape[2] else flat(x, norm), "(8, 8, 8)"),
-        "back to another order": (lambda x, norm: norm(x.transpose(1, 2)).permute(2, 0, 1), "shape"),
-    },
-}
-
-
-def shares_by_product(means, variances, counts):
-    share = counts.to(means.dtype) / counts.sum()
-    mean = share @ means
-    return mean, share @ (variances + (means - mean).square())
-
-
-def two_at_a_time(means, variances, counts):
-    counts = counts.to(means.dtype)
-    n, mean, m2 = counts[0], means[0], counts[0] * variances[0]
-    for k in range(1, len(counts)):
-        delta, total = means[k] - mean, n + counts[k]
-        mean = mean + delta * counts[k] / total
-        m2 = m2 + counts[k] * variances[k] + delta**2 * n * counts[k] / total
-        n = total
-    return mean, m2 / n
-
-
-ANSWERS["pooled_stats"] = {
-    "right": {"law of total variance": _pool, "shares by @": shares_by_product, "two at a time": two_at_a_time},
-    "wrong": {
-        "shares in float32": (lambda m, v, n: _pool(m, v, n.float() * (1 + 1e-7)), "means"),
-        "only the mean": (lambda m, v, n: m.mean(0), "expected mean and var"),
+        "one left open": (RIGHT | {"alone": ...}, "three dots"),
+        "a missing key": ({"running_mean": 6}, "missing"),
+        "another number": (RIGHT | {"running_var": 4.5}, "running_var: 4.5 is not right"),
     },
 }

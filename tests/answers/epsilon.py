@@ -1,9 +1,11 @@
 """Answers to the exercises of lesson 3."""
 
+from fractions import Fraction
+
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.lessons.epsilon import _half, _merge, _normalize, _read_eps
+from lessonkit.check.lessons.epsilon import _half, _normalize
 from lessonkit.check.misconceptions import instead
 
 
@@ -20,50 +22,6 @@ def a_cpu_constant(x, eps=1e-5):
 def kept_by_shape(x, eps=1e-5, kept={}):  # noqa: B006
     mean, var = kept.setdefault(x.shape, (x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)))
     return (x - mean) / torch.sqrt(var + eps)
-
-
-def small_row(scale=1e-6):
-    return scale * torch.tensor([[-2.0, -1.0, 0.0, 1.0, 5.0]], dtype=torch.float64)
-
-
-def found(rule, row=None):
-    """An answer that feeds a row and computes rule(variance in, variance out)."""
-
-    def find_eps(layer):
-        x = small_row() if row is None else row
-        return rule(x.var(-1, correction=0), layer(x).var(-1, correction=0)).item()
-
-    return find_eps
-
-
-def from_one_entry(layer):
-    row = torch.tensor([-3e-7, -1e-7, 1e-7, 3e-7])
-    return float((row[3] / layer(row)[3]) ** 2 - row.var(correction=0))
-
-
-def from_the_slope(layer):
-    slopes = torch.autograd.functional.jacobian(layer, torch.zeros(3, dtype=torch.float64))
-    return torch.linalg.matrix_norm(slopes, 2) ** -2
-
-
-def guesses(layer):
-    row = small_row(1e-2)
-    tried = [1e-3, 1e-5, 1e-6, 1e-12]
-    return min(tried, key=lambda eps: (F.layer_norm(row, (5,), eps=eps) - layer(row)).abs().max())
-
-
-def from_the_new_mean(n, mean_a, var_a, m, mean_b, var_b):
-    mean = (n * mean_a + m * mean_b) / (n + m)
-    squares = n * (var_a + (mean_a - mean) ** 2) + m * (var_b + (mean_b - mean).square())
-    return mean, squares / (n + m)
-
-
-def in_float64_inside(n, mean_a, var_a, m, mean_b, var_b):
-    return from_the_new_mean(n, mean_a.double(), var_a.double(), m, mean_b.double(), var_b.double())
-
-
-def rounded_back(n, mean_a, *others):
-    return [t.to(mean_a.dtype) for t in in_float64_inside(n, mean_a, *others)]
 
 
 def all_but_the_first(x, eps=1e-8):
@@ -100,57 +58,17 @@ ANSWERS = {
             ),
         },
     },
-    "find_eps": {
+    "eps_on_paper": {
         "right": {
-            "from variances": _read_eps,
-            "from one entry, float32": from_one_entry,
-            "from the slope at zero": from_the_slope,
-            "negligible variance": found(lambda v, out: v / out, small_row(1e-9)),
-        },
-        "wrong": {  # no misconceptions: causes depend on the row that is fed
-            "rounded to one digit": (lambda layer: float(f"{_read_eps(layer):.0e}"), "Is it rounded"),
-            "an ordinary row in float32": (found(lambda v, out: v / out - v, torch.tensor([0.0, 1, 2, 3])), "float32"),
-            "an ordinary row": (found(lambda v, out: v / out - v, small_row(1e3)), "times eps"),
-            "a constant row": (found(lambda v, out: v / out - v, 0 * small_row() + 2), "constant"),
-            "forgets v": (found(lambda v, out: v / out, small_row(1e-3)), "subtract"),
-            "the root of eps": (found(lambda v, out: (v / out - v) ** 0.5), "root"),
-            "1/sqrt(eps)": (found(lambda v, out: (v / out - v) ** -0.5), "slope"),
-            "deviations, not variances": (found(lambda v, out: v**0.5 / out**0.5 - v**0.5), "root"),
-            "upside down": (found(lambda v, out: out / v - v), "upside down"),
-            "the output's variance": (found(lambda v, out: out), "variance of the output"),
-            "the input's variance": (found(lambda v, out: v), "variance of the row that you fed"),
-            "the sign": (found(lambda v, out: v - v / out), "sign"),
-            "always PyTorch's": (lambda layer: 1e-5, "same number"),
-            "the unbiased variance of the row": (found(lambda v, out: v * 5 / 4 / out - v * 5 / 4), "biased variance"),
-            "v times what is missing": (found(lambda v, out: v * (1 - out), small_row(1e-3)), "Compare it"),
-            "text": (lambda layer: "1e-5", "expected 0.001"),
-            "a row": (lambda layer: layer(small_row()), "a tensor of shape (1, 5), expected 0.001"),
-            "a list of four guesses": (guesses, "On a layer with eps = 0.000137"),
-            "nothing": (lambda layer: None, "return"),
-            "reads an attribute": (lambda layer: layer.eps, "AttributeError"),
-        },
-        "generic_exceptions": ["a little too large"],  # by 0.03 %: the docstring allows one percent
-    },
-    "merge": {
-        "right": {
-            "from the distance": _merge,
-            "from the new mean": from_the_new_mean,
-            "float64 inside, rounded back": rounded_back,
+            "numbers": {"variance": 0.25, "eps": 32, "double": 0.64},
+            "fractions": {"variance": "1/4", "eps": 32.0, "double": Fraction(16, 25)},
+            "tensors": {"variance": torch.tensor(0.25), "eps": torch.tensor([32]), "double": torch.tensor(0.64)},
         },
         "wrong": {
-            "float64 comes out": (in_float64_inside, "dtype"),
-            "a dictionary": (lambda *parts: dict(zip(("mean", "var"), _merge(*parts), strict=True)), "dict"),
-            "the count as well": (
-                lambda *parts: (parts[0] + parts[3], *_merge(*parts)),
-                "expected the mean and the var",
-            ),
-            "counts are rounded": (instead(_merge, "mean = mean_a + delta * (m // (n + m))"), "expected"),
-            "two mistakes": (instead(_merge, "mean = mean_a + delta / 2\nbetween = 0"), "middle"),
-            "one part right": (instead(_merge, "between = delta**3 * n * m / (n + m) ** 2"), "Right so far: the mean"),
-            "the distance is detached": (
-                instead(_merge, "between = (delta.detach() ** 2) * n * m / (n + m) ** 2"),
-                "the gradient does not",
-            ),
+            "dots": ({"variance": 0.25, "eps": ..., "double": 0.64}, "Right so far: variance, double"),
+            "one missing": ({"variance": 0.25, "eps": 32}, "double"),
+            "a list": ([0.25, 32, 0.64], "dictionary"),
+            "no cause": ({"variance": 0.25, "eps": 32, "double": 0.1}, "double: 0.1 is not right"),
         },
     },
     "breaking_rows": {

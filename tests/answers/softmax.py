@@ -2,12 +2,11 @@
 
 import math
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.lessons.softmax import _jacobian, _pool, _softmax, _temperature
+from lessonkit.check.lessons.softmax import _pool, _softmax
 from lessonkit.check.misconceptions import instead
 
 
@@ -17,10 +16,8 @@ def right_row_by_row(x):
 
 
 SHIFT_AND_SCALE = {
-    "softmax(x + 3)": "same",
     "softmax(2 * x)": "changed",
     "softmax(-x)": "changed",
-    "LN(x + 3)": "same",
     "LN(2 * x)": "same",
     "LN(-x)": "negated",
     "softmax(LN(2 * x))": "same",
@@ -28,18 +25,7 @@ SHIFT_AND_SCALE = {
 }
 
 
-def right_loops(p):
-    D = p.shape[-1]
-    J = torch.zeros(*p.shape, D, dtype=p.dtype)
-    for i in range(D):
-        for j in range(D):
-            J[..., i, j] = p[..., i] * (1 - p[..., i]) if i == j else -p[..., i] * p[..., j]
-    return J
-
-
-def right_by_autograd(p):
-    jacobian = torch.func.jacrev(lambda x: F.softmax(x, -1))
-    return torch.func.vmap(jacobian)(p.log().reshape(-1, p.shape[-1])).reshape(*p.shape, p.shape[-1])
+PAPER = {"dp1_dx1": 6 / 25, "dp1_dx2": -6 / 25, "dp2_dx1": -6 / 25, "dp2_dx2": 6 / 25}
 
 
 def right_squeezed(x, query, keep):
@@ -69,6 +55,12 @@ def right_sample_by_sample(x, query, keep):
     return torch.stack([(F.softmax(s[k] @ query, 0) * s[k]).sum(0) for s, k in zip(x, keep, strict=True)])
 
 
+def right_with_a_branch(x, query, keep):
+    filled = lambda s, k: (F.softmax(s[k] @ query, 0) * s[k]).sum(0)
+    rows = [filled(s, k) if k.any() else 0 * s[0].detach() for s, k in zip(x, keep, strict=True)]
+    return torch.stack(rows)
+
+
 ANSWERS = {
     "softmax": {
         "right": {
@@ -82,7 +74,6 @@ ANSWERS = {
             "nn.Softmax": (lambda x: nn.Softmax(dim=-1)(x), "PyTorch's own softmax"),
             "log-softmax": (lambda x: F.log_softmax(x, -1).exp(), "PyTorch's own log_softmax"),
             "softmin": (lambda x: F.softmin(-x, dim=-1), "PyTorch's own softmin"),
-            "dim left out": (lambda x: F.softmax(x), "dim is left out"),
             "in place": (instead(_softmax, "shifted = x.sub_(largest)"), "changed its input"),
             "Python lists": (lambda x: torch.tensor(_softmax(x).tolist(), dtype=x.dtype), "gradient"),
             "always float32": (lambda x: _softmax(x.float()), "dtype"),
@@ -94,33 +85,25 @@ ANSWERS = {
             "capitals": {key: value.upper() for key, value in SHIFT_AND_SCALE.items()},
         },
         "wrong": {
-            "another word": (SHIFT_AND_SCALE | {"LN(x + 3)": "equal"}, "one of the words 'changed', 'negated', 'same'"),
-            "True": (SHIFT_AND_SCALE | {"LN(x + 3)": True}, "one of the words"),
-            "a key is missing": ({"softmax(x + 3)": "same"}, "missing"),
+            "another word": (SHIFT_AND_SCALE | {"LN(2 * x)": "equal"}, "one of the words 'changed', 'negated', 'same'"),
+            "True": (SHIFT_AND_SCALE | {"LN(2 * x)": True}, "one of the words"),
+            "a key is missing": ({"LN(-x)": "negated"}, "missing"),
             "a list": (list(SHIFT_AND_SCALE.values()), "dictionary"),
         },
     },
-    "temperature_for": {
+    "softmax_on_paper": {
         "right": {
-            "math": _temperature,
-            "other logarithms": lambda gap, odds: gap / (math.log10(odds) / math.log10(math.e)),
-            "NumPy": lambda gap, odds: gap / np.log(odds),
-            "torch, float32, upside down": lambda gap, odds: -gap / torch.log(torch.tensor(1 / odds)),
+            "as given": PAPER,
+            "fractions as text": {key: "6/25" if value > 0 else "-6/25" for key, value in PAPER.items()},
+            "decimals, tensors": {key: torch.tensor(round(value, 3)) for key, value in PAPER.items()},
         },
         "wrong": {
-            "both shares": (lambda gap, odds: torch.softmax(torch.tensor([gap, 0.0]) / odds, 0), "shape (2,)"),
-            "one": (lambda gap, odds: 1.0, "On"),
+            "nothing typed": (dict.fromkeys(PAPER, ...), "three dots"),
+            "a key is missing": ({"dp1_dx1": 6 / 25}, "missing"),
+            "a matrix": ([[6 / 25, -6 / 25], [-6 / 25, 6 / 25]], "dictionary"),
+            "transposed signs": ({key: -value for key, value in PAPER.items()}, "A share grows with its own entry"),
+            "words": (PAPER | {"dp2_dx2": "six twenty-fifths"}, "The answer is a number"),
         },
-    },
-    "softmax_jacobian": {
-        "right": {"diag_embed": _jacobian, "loops": right_loops, "autograd": right_by_autograd},
-        "wrong": {
-            "square root missing": (lambda p: _jacobian(p.sqrt()), "expected"),
-            "always float32": (lambda p: _jacobian(p.float()), "dtype"),
-            "in place": (lambda p: _jacobian(p.mul_(1.0).add_(0.1)), "changed its input"),
-        },
-        # Nobody differentiates the Jacobian: a loop that fills a tensor is a good answer.
-        "generic_exceptions": ["cut off from the gradient", "through NumPy", "a gradient that is off"],
     },
     "mended_pool": {
         "right": {
@@ -131,6 +114,7 @@ ANSWERS = {
             "PyTorch's attention": right_pytorch,
             "nan_to_num": instead(_pool, "weights = shares.nan_to_num(0.0)"),
             "sample by sample": right_sample_by_sample,
+            "zeros for an empty sample": right_with_a_branch,
         },
         "wrong": {
             "in place": (instead(_pool, "return x.mul_(weights).sum(1)"), "changed its input"),

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.lessons.statistics import _is_layer_norm, _percent, _solution
+from lessonkit.check.lessons.statistics import _is_layer_norm, _solution
 from lessonkit.check.misconceptions import instead
 
 
@@ -29,11 +29,6 @@ def loop_over_rows(x):
 def cut_by_numpy(x):
     a = x.detach().numpy()
     return torch.from_numpy(a.mean(-1, keepdims=True)), torch.from_numpy(np.var(a, axis=-1, keepdims=True))
-
-
-def right_measured(D):
-    row = torch.arange(float(D))  # float32 is enough
-    return 100 * (1 - row.std(correction=0) / row.std()).item()
 
 
 RAMP = torch.arange(24.0).reshape(2, 3, 4)
@@ -69,6 +64,7 @@ def rounded(layer):
     return torch.equal(layer(RAMP).round(), F.layer_norm(RAMP, (4,)).round())
 
 
+DIVISOR = {"variance": 4.8, "percent": 13.4}
 HOW_MANY = {"a": 32, "b": 640, "c": 32, "d": 8, "e": 6272, "f": 24}
 
 ANSWERS = {
@@ -90,16 +86,16 @@ ANSWERS = {
             "always float32": (lambda x: tuple(t.float() for t in _solution(x)), "dtype"),
         },
     },
-    "unbiased_error": {
+    "divisor": {
         "right": {
-            "math": _percent,
-            "torch in float32": lambda D: 100 * (1 - torch.tensor((D - 1) / D).sqrt()),
-            "measured on a row": right_measured,
+            "decimals": DIVISOR,
+            "on paper": {"variance": "24/5", "percent": 100 - 50 * 3**0.5},
+            "tensors": {"variance": torch.tensor(4.8), "percent": np.float64(13.397)},
         },
         "wrong": {
-            "cut to whole percent": (lambda D: int(_percent(D)), "yours is 13"),
-            "only for four": (lambda D: 13.397459621556135, "On D = 2"),
-            "a string": (lambda D: f"{_percent(D):.1f} %", "%"),
+            "rounded to whole percent": (DIVISOR | {"percent": 13}, "percent: 13 is not right"),
+            "words": (DIVISOR | {"percent": "13 %"}, "The answer is a number"),
+            "a list": (list(DIVISOR.values()), "dictionary"),
         },
     },
     "how_many": {

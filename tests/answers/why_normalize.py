@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.lessons.why_normalize import _UNCHANGED, _fate, _find_scale, _standardize
+from lessonkit.check.lessons.why_normalize import _UNCHANGED, _fate, _standardize
 
 
 def say(left):
@@ -38,32 +38,20 @@ def but(number, value):
     return _UNCHANGED | {list(_UNCHANGED)[number]: value}
 
 
+TWO_WEIGHTS = {"input": 12.5, "before": 25, "after": 12.5, "std": 0.177}
+
 ANSWERS = {
-    "find_scale": {
+    "two_weights": {
         "right": {
-            "halving": _find_scale,
-            "a list of scales": lambda f, low=0.5, high=4.0: min(
-                [low + 0.05 * i for i in range(int((high - low) / 0.05) + 1)], key=lambda s: abs(f(s) - 1)
-            ),
-            "the last tensor that is not too large": lambda f, low=0.5, high=4.0: [
-                s for s in torch.arange(low, high, 0.1) if f(s) <= 1
-            ][-1],
-            "climbing": lambda f, low=0.5, high=4.0: next(low * 1.01**k for k in range(999) if f(low * 1.01**k) >= 1),
-            "one measurement": lambda f, low=0.5, high=4.0: (
-                f(1.0) ** (-1 / 50)
-            ),  # the signal is a multiple of scale ** 50
+            "decimals": TWO_WEIGHTS,
+            "fractions": {"input": "25/2", "before": 25.0, "after": 25 / 2, "std": 2**0.5 / 8},
+            "tensors": TWO_WEIGHTS | {"before": torch.tensor(25), "std": np.float64(0.17678)},
         },
         "wrong": {
-            "a negative scale": (lambda f: -_find_scale(f), "yours is -1.414, which does not lie between"),
-            "not returned": (lambda f: print(_find_scale(f)), "Is the return missing"),
-            "a pair": (lambda f: (1.3, 1.5), "yours is a tuple of 2"),
-            "a whole list": (lambda f: torch.linspace(0.5, 4, 8), "yours is a tensor of shape (8,)"),
-            "a dictionary": (lambda f: {scale: f(scale) for scale in (1.0, 2.0)}, "yours is a dict of 2"),
-            "a string": (lambda f: "1.4", "yours is '1.4'"),
-            "not a number": (lambda f: math.nan, "leaves 0.01 to 100"),
-            "rms_after of nothing": (lambda f: f(), "TypeError"),
+            "far too rough": (TWO_WEIGHTS | {"std": 0.2}, "std: 0.2 is not right"),
+            "a word": (TWO_WEIGHTS | {"after": "half"}, "The answer is a number"),
+            "a key is missing": ({"input": 12.5}, "missing"),
         },
-        "generic_exceptions": ("a little too large",),  # any scale at which the signal survives is right
     },
     "fate": {
         "right": {

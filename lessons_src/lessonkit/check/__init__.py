@@ -53,25 +53,25 @@ def _judging(name, check):
 
 def _from_now_on(name, answer, borrowed):
     """Keep an answer that is right, where a learner works; return lines that say so, and what can be used now."""
-    lesson, exercise, made = asking.made_by(name)
-    if not made:  # a quiz
+    lesson, exercise, answer_name = asking.made_by(name)
+    if not answer_name:  # a quiz
         return []
     with quiet():
         kept = _saving.save(
             answer,
-            (lesson, exercise, made, name),
+            (lesson, exercise, answer_name, name),
             lambda other, kept: _again(plain(course.answers()[lesson][other]), kept),
             {other for names in borrowed.values() for other in names},
             standing_in.exported(lesson) - course.answers()[lesson].keys(),
         )
-    return [kept or f"The cells below can use {made} now."]
+    return [kept or f"The cells below can use {answer_name} now."]
 
 
 def _what_it_takes(name):
     """Return what check.NAME? shows. It is not the check's own docstring, which may tell the solution."""
-    lesson, exercise, made = asking.made_by(name)
-    if made:
-        takes = f"your {made} itself, so write check.{name}({made}), without calling it first"
+    lesson, exercise, answer_name = asking.made_by(name)
+    if answer_name:
+        takes = f"your {answer_name} itself, so write check.{name}({answer_name}), without calling it first"
     else:
         takes = "the value or values that the exercise asks for"
     of = f"Judge your answer to exercise {exercise}. " if exercise else ""

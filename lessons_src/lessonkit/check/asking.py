@@ -42,10 +42,9 @@ def _answer(name, letter):
         print(f"{name}: {letter!r} is none of its letters. Put {letters} between the quotes, and run this cell.")
     else:
         answered.add(name)
-        attempts.note(lesson.module, name, options[plain]["right"], letter=plain)
-        right = options[plain]["right"]
-        told = f"{'Yes' if right else 'Not quite'}. {options[plain]['reason']}"
-        tell(told, "right" if right else "not yet", markdown=True)
+        right, reason = options[plain]["right"], options[plain]["reason"]
+        attempts.note(lesson.module, name, right, letter=plain)
+        tell(f"{'Yes' if right else 'Not quite'}. {reason}", "right" if right else "not yet", markdown=True)
 
 
 def summary(module, verdicts):

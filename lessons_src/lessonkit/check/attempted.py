@@ -19,7 +19,7 @@ def attempted(name, check, answer):
     """
     lesson, item = course.checks().get(name, (None, None))
     exercise, borrowed = item.number if item else "", {}
-    with listening() as misconceptions, collecting() as said:
+    with listening() as misconceptions, collecting() as verdicts:
         try:
             standing_in.run(check, answer, exercise, borrowed)
         except YourTurn as error:
@@ -35,7 +35,7 @@ def attempted(name, check, answer):
             raise NotYet("\n".join([*lines, *_notes(exercise, answer, borrowed)])) from None
     if item:
         attempts.note(lesson.module, item.name, True, check=name)
-    return [*said, *_notes(exercise, answer, borrowed)], borrowed
+    return [*verdicts, *_notes(exercise, answer, borrowed)], borrowed
 
 
 def again(check, answer):

@@ -104,10 +104,10 @@ def _difference(what, value, right, probe, room, alone):
         return None
     if not isinstance(right, torch.Tensor):
         if value is None:
-            said = f"it returned nothing (None), expected {sentence(plain(right))}"
+            text = f"it returned nothing (None), expected {sentence(plain(right))}"
         else:
-            said = two(what, value, right)
-        return f"{said} {inputs(probe)}".rstrip(), _returned(kind_of(value))
+            text = two(what, value, right)
+        return f"{text} {inputs(probe)}".rstrip(), _returned(kind_of(value))
     if not isinstance(value, torch.Tensor):
         if what.startswith("gradient of"):
             return f"there is no {what}.", _GRADIENT

@@ -185,10 +185,10 @@ def gradients(loss, leaves, arriving=None):
 
     arriving: the gradient that arrives at loss, if that is not a single number.
     """
-    found = torch.autograd.grad(loss, list(leaves.values()), arriving, allow_unused=True)
+    computed = torch.autograd.grad(loss, list(leaves.values()), arriving, allow_unused=True)
     return {
         f"gradient of {name}": "no gradient" if value is None else value.detach()
-        for name, value in zip(leaves, found, strict=True)
+        for name, value in zip(leaves, computed, strict=True)
     }
 
 
@@ -201,12 +201,12 @@ def call_layer(label, make, x, shown, tolerance=1e-9, parameters=None):
     def run(cls):
         layer = filled(make(cls).to(parameters or x.dtype), 21)
         leaf = x.clone().requires_grad_()
-        given = leaf.clone()  # in-place changes of a leaf would raise
+        argument = leaf.clone()  # in-place changes of a leaf would raise
         try:
-            y = layer(given)
+            y = layer(argument)
         except Exception as error:
             return {"the output": raised(error)}
-        seen = {"x after the call": given.detach(), "the output": y.detach() if isinstance(y, torch.Tensor) else y}
+        seen = {"x after the call": argument.detach(), "the output": y.detach() if isinstance(y, torch.Tensor) else y}
         if not isinstance(y, torch.Tensor) or x.dtype != torch.float64:
             return seen
         leaves = {"x": leaf, **dict(layer.named_parameters())}

@@ -20,26 +20,28 @@ def values(answer, name, expected, causes=(), tolerance=None, words=None):
     announce(Misconception(why, wrong if key is None else {**expected, key: wrong}) for key, wrong, why in causes)
     refuse_dots(answer, name)
     expected = {None: expected} if single else expected
-    given = {None: answer} if single else answer
-    if not isinstance(given, dict):
+    entries = {None: answer} if single else answer
+    if not isinstance(entries, dict):
         reject(f"check.{name} takes a dictionary with a value for each of {len(expected)} keys, not {kind_of(answer)}.")
-    missing = [key for key in expected if key not in given]
-    unknown = [key for key in given if key not in expected]
+    missing = [key for key in expected if key not in entries]
+    unknown = [key for key in entries if key not in expected]
     if missing or unknown:
         keys = f" The keys are {', '.join(map(repr, expected))}." if unknown else ""
         reject(f"{listed('missing', missing)} {listed('unknown', unknown)}".strip() + keys)
-    wrong = [key for key, right in expected.items() if given[key] is ... or not _equal(given[key], right, tolerance)]
+    wrong = [
+        key for key, right in expected.items() if entries[key] is ... or not _equal(entries[key], right, tolerance)
+    ]
     if wrong:
         key = wrong[0]
         right_ones = [str(k) for k in expected if k not in wrong]
         so_far = f" Right so far: {', '.join(right_ones)}." if right_ones else ""
         at = f"{key}: " if key is not None else ""
-        if given[key] is ...:
+        if entries[key] is ...:
             reject(f"{at}put your answer in the place of the three dots.{so_far}")
-        why = next((w for k, other, w in causes if k == key and _equal(given[key], other, tolerance)), None)
+        why = next((w for k, other, w in causes if k == key and _equal(entries[key], other, tolerance)), None)
         reject(
-            f"{at}{plain_value(given[key])} is not right.{so_far}",
-            why or _form(given[key], key, expected, causes, words),
+            f"{at}{plain_value(entries[key])} is not right.{so_far}",
+            why or _form(entries[key], key, expected, causes, words),
         )
     accept(f"Right: {plain(answer) if single else f'all {len(expected)} answers'}.")
 
@@ -53,26 +55,26 @@ def _form(value, key, expected, causes, words):
         if words is None:
             held = [*expected.values(), *(wrong for k, wrong, _ in causes if k == key)]
             words = sorted({word for word in held if isinstance(word, str)})
-        said = value.strip().lower() if isinstance(value, str) else value
-        if said not in [word.lower() for word in words]:
+        text = value.strip().lower() if isinstance(value, str) else value
+        if text not in [word.lower() for word in words]:
             return f"The answer is one of the words {', '.join(map(repr, words))}."
     if isinstance(right, (int, float)) and isinstance(_as_number(value), str):
         return "The answer is a number."
     return None
 
 
-def _equal(given, right, tolerance):
+def _equal(value, right, tolerance):
     if isinstance(right, tuple):
-        given = given.tolist() if hasattr(given, "tolist") else given
-        return isinstance(given, (tuple, list)) and tuple(map(as_python, given)) == right
-    given = as_python(given) if isinstance(right, (bool, str)) else _as_number(given)
-    if isinstance(right, bool) or isinstance(given, bool):
-        return given is right
+        value = value.tolist() if hasattr(value, "tolist") else value
+        return isinstance(value, (tuple, list)) and tuple(map(as_python, value)) == right
+    value = as_python(value) if isinstance(right, (bool, str)) else _as_number(value)
+    if isinstance(right, bool) or isinstance(value, bool):
+        return value is right
     if isinstance(right, float):
-        return isinstance(given, (int, float)) and (given == right or abs(given - right) <= tolerance)
+        return isinstance(value, (int, float)) and (value == right or abs(value - right) <= tolerance)
     if isinstance(right, str):
-        return isinstance(given, str) and given.strip().lower() == right.lower()
-    return type(given) in (int, float) and given == right if isinstance(right, int) else given == right
+        return isinstance(value, str) and value.strip().lower() == right.lower()
+    return type(value) in (int, float) and value == right if isinstance(right, int) else value == right
 
 
 def as_python(value):
@@ -86,17 +88,17 @@ def as_python(value):
     return value
 
 
-def _as_number(given):
+def _as_number(value):
     """The number that given stands for (text like "5/6", a Fraction, one value for each row), or given itself."""
-    given = as_python(given)
-    if isinstance(given, str):
+    value = as_python(value)
+    if isinstance(value, str):
         try:
-            return float(Fraction(given.replace(" ", "")))
+            return float(Fraction(value.replace(" ", "")))
         except (ValueError, ZeroDivisionError):
-            return given
-    each = given
+            return value
+    each = value
     while isinstance(each, list) and each and isinstance(each[0], list):
         each = [item for items in each for item in items]
     if isinstance(each, list) and each and all(type(item) in (int, float) for item in each):
-        return each[0] if max(each) - min(each) <= 1e-6 * abs(each[0]) else given
-    return given
+        return each[0] if max(each) - min(each) <= 1e-6 * abs(each[0]) else value
+    return value

@@ -39,7 +39,9 @@ def exported(lesson):
 def _course_s(number):
     """Return {name: object} of what the course answers to an exercise with, as far as fromscratch has it."""
     lessons = course.lessons().values()
-    lesson, exercise = next(((one, e) for one in lessons for e in one.exercises if e.number == number), (None, None))
+    lesson, exercise = next(
+        ((candidate, e) for candidate in lessons for e in candidate.exercises if e.number == number), (None, None)
+    )
     names = exercise.answers.keys() & exported(lesson.module) if exercise else ()
     return {name: getattr(importlib.import_module(f"fromscratch.{lesson.module}"), name) for name in names}
 

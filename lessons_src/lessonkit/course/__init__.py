@@ -25,7 +25,6 @@ CARD = re.compile(r"^#[ \t]*Exercise[ \t]+(\d+\.\d+)\b(?: · ([●○]{5}) · (\
 TURN = re.compile(r'^( *)raise check\.YourTurn\("[^"]*"\)$', re.MULTILINE)
 NUMBERED = re.compile(r"(\d+\.\d+) (.+)")
 OPTIONAL = re.compile(r" \(optional[^)]*\)$")
-SLIDERS = "widgets.VBox("  # the last line of a cell with sliders begins so
 
 
 class DamagedCourse(Exception):
@@ -100,12 +99,6 @@ class Code:
     @property
     def text(self):
         return "".join(output for output in self.outputs if isinstance(output, str))
-
-    @property
-    def sliders(self):
-        """Whether the cell ends with widgets that need a kernel."""
-        lines = self.source.rstrip().splitlines()
-        return bool(lines) and lines[-1].startswith(SLIDERS)
 
 
 @dataclass

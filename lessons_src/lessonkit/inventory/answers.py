@@ -62,23 +62,23 @@ def answer(question, letter):
     """Keep a letter for a question; empty, it says what to put there. Whether it is right is said by result."""
     if question not in items():
         raise ValueError(f"there is no question {question!r}, expected A1 to A12 or B1 to B12. Correct the number.")
-    said = letter.strip(" .()").lower() if isinstance(letter, str) else letter
-    found = collect(_work.folder(), _unsaved, saved=False)
-    kept = found.last.get(question)
+    chosen = letter.strip(" .()").lower() if isinstance(letter, str) else letter
+    collected = collect(_work.folder(), _unsaved, saved=False)
+    kept = collected.last.get(question)
     *most, last, _ = letters(question)
     how = f"{', '.join(most)} or {last} between the quotes, or {UNKNOWN} if you do not know"
-    if said == "":
+    if chosen == "":
         print(f"{question}: put {how}, and run this cell." + (f" So far {kept} is kept." if kept else ""))
-    elif said not in letters(question):
+    elif chosen not in letters(question):
         print(f"{question}: {letter!r} is none of its letters. Put {how}, and run this cell.")
-    elif question in found.finished:
-        if said != found.late.get(question, kept):
-            _keep(_letter(question, said))
-        print(f"{question}: {kept} counts" + (f", and {said} came after the result." if said != kept else "."))
+    elif question in collected.finished:
+        if chosen != collected.late.get(question, kept):
+            _keep(_letter(question, chosen))
+        print(f"{question}: {kept} counts" + (f", and {chosen} came after the result." if chosen != kept else "."))
     else:
-        if said != kept:
-            _keep(_letter(question, said))
-        print(f"{question}: {said} is kept" + (f" in place of {kept}." if kept not in (None, said) else "."))
+        if chosen != kept:
+            _keep(_letter(question, chosen))
+        print(f"{question}: {chosen} is kept" + (f" in place of {kept}." if kept not in (None, chosen) else "."))
 
 
 def mine():
@@ -88,12 +88,12 @@ def mine():
 
 def finish(form):
     """Keep that the result of a form was shown; letters that only the saved notebook has are kept with it."""
-    found, logged = mine(), collect(_work.folder(), _unsaved, saved=False).last
-    if found.finished.issuperset(questions(form)):
+    answers, logged = mine(), collect(_work.folder(), _unsaved, saved=False).last
+    if answers.finished.issuperset(questions(form)):
         return
     for name in questions(form):
         if name not in logged:
-            _keep(_letter(name, found.last[name]))
+            _keep(_letter(name, answers.last[name]))
     _keep({"result": form})
 
 
@@ -103,37 +103,37 @@ def collect(folder, more=(), saved=True):
     saved: a question that neither has is looked for in the saved notebook of its form, where its text is still the
     course's.
     """
-    found, damaged, newer = Answers(), 0, 0
+    answers, damaged, newer = Answers(), 0, 0
     lines = []
     try:
         lines = (folder / FILE).read_bytes().split(b"\n") if folder else []
     except FileNotFoundError:
         pass
     except OSError as error:
-        found.notes.append(f"{folder / FILE} cannot be read ({error.strerror}).")
+        answers.notes.append(f"{folder / FILE} cannot be read ({error.strerror}).")
     for line in filter(bytes.strip, lines):
         try:
             record = json.loads(line)
             newer += record["v"] > VERSION
             if record["v"] <= VERSION:
-                found.add(record)
+                answers.add(record)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             damaged += 1
     for record in more:
-        found.add(record)
+        answers.add(record)
     for name, letter in _saved(folder).items() if folder and saved else ():
-        if name not in found.last:
-            found.first[name] = found.last[name] = letter
+        if name not in answers.last:
+            answers.first[name] = answers.last[name] = letter
     for many, what in ((damaged, "damaged"), (newer, "of a newer edition of the course")):
         if many:
             count = f"{many} line{'s are' if many > 1 else ' is'}"
-            found.notes.append(f"{folder / FILE}: {count} {what} and left out; the others count.")
-    return found
+            answers.notes.append(f"{folder / FILE}: {count} {what} and left out; the others count.")
+    return answers
 
 
 def _saved(folder):
     """Return {question: letter} of the saved notebooks of both forms."""
-    found = {}
+    saved = {}
     for form in FORMS:
         try:
             text = (folder / f"inventory_{form.lower()}.ipynb").read_text(encoding="utf-8")
@@ -142,10 +142,10 @@ def _saved(folder):
             continue
         present = {digest(source) for source in sources}
         for name, letter in ANSWER.findall("\n".join(sources)):
-            said = letter.strip(" .()").lower()
-            if name in items() and said in letters(name) and items()[name]["edition"] in present:
-                found[name] = said
-    return found
+            chosen = letter.strip(" .()").lower()
+            if name in items() and chosen in letters(name) and items()[name]["edition"] in present:
+                saved[name] = chosen
+    return saved
 
 
 def _letter(name, letter):

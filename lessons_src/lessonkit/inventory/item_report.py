@@ -24,14 +24,14 @@ def main(folders, table=None):
     """Print the report of these work folders; write the items to table, a CSV file. Return the exit status."""
     folders, notes = spread(folders, FILE)
     tell(notes)
-    found = {folder: collect(folder) for folder in folders}
-    empty = [folder for folder, learner in found.items() if not learner.last]
+    collected = {folder: collect(folder) for folder in folders}
+    empty = [folder for folder, learner in collected.items() if not learner.last]
     for folder in empty:
         what = "no answers to the inventory" if folder.exists() else "there is no such folder"
         print(f"{folder}: {what}", file=sys.stderr)
-    for learner in found.values():
+    for learner in collected.values():
         tell(learner.notes)
-    learners = [learner for learner in found.values() if learner.last]
+    learners = [learner for learner in collected.values() if learner.last]
     if not learners:
         print("No folder holds answers. Name the folders work/ of the learners.", file=sys.stderr)
         return 1
@@ -52,21 +52,21 @@ def main(folders, table=None):
 
 def row(name, learners):
     """Return the figures of a question as a dict, None where there are too few learners for one."""
-    given = [learner for learner in learners if name in learner.last]
-    chosen = [learner.last[name] for learner in given]
+    answering = [learner for learner in learners if name in learner.last]
+    chosen = [learner.last[name] for learner in answering]
     counts = {letter: chosen.count(letter) for letter in letters(name)}
     right = right_letter(name)
     return {
         "question": name,
         "theme": items()[name]["theme"],
         "belief": items()[name]["belief"],
-        "answered": len(given),
+        "answered": len(answering),
         "right option": right,
         **counts,
-        "difficulty": counts[right] / len(given) if given else None,
+        "difficulty": counts[right] / len(answering) if answering else None,
         "discrimination": discrimination(name, learners),
-        "changed": sum(learner.first[name] != learner.last[name] for learner in given),
-        "chosen by nobody": "".join(o for o in counts if given and not counts[o] and o not in (right, UNKNOWN)),
+        "changed": sum(learner.first[name] != learner.last[name] for learner in answering),
+        "chosen by nobody": "".join(o for o in counts if answering and not counts[o] and o not in (right, UNKNOWN)),
     }
 
 
@@ -89,7 +89,7 @@ def discrimination(name, learners):
 def gains(learners):
     """Return ({theme: (share right in A, in B, normalized gain or None)}, the learners who answered both forms)."""
     both = [learner for learner in learners if learner.complete("A") and learner.complete("B")]
-    found = {}
+    by_theme = {}
     for theme in [*themes(), "all"] if both else ():
         before, after = (
             statistics.fmean(
@@ -100,8 +100,8 @@ def gains(learners):
             )
             for form in FORMS
         )
-        found[theme] = before, after, (after - before) / (1 - before) if before < 1 else None
-    return found, len(both)
+        by_theme[theme] = before, after, (after - before) / (1 - before) if before < 1 else None
+    return by_theme, len(both)
 
 
 def text(learners):
@@ -111,23 +111,23 @@ def text(learners):
     lines = [f"The LayerNorm inventory: {many}, {whole['A']} with all of form A, {whole['B']} of B"]
     for form, when in FORMS.items():
         rows = [row(name, learners) for name in questions(form)]
-        if not any(one["answered"] for one in rows):
+        if not any(item["answered"] for item in rows):
             continue
         lines += ["", f"Form {form}, {when} (* is the right option)"]
         lines.append("       n     a    b    c    d    ?   right  discrimination  changed  chosen by nobody")
-        for one in rows:
-            right = one["right option"]
-            counts = "".join(f"{one.get(o, ''):>4}{'*' if o == right else ' '}" for o in "abcd?")
-            figures = f"{_percent(one['difficulty'])}  {_number(one['discrimination']):>14}  {one['changed']:>7}"
-            lines.append(f"{one['question']:4}{one['answered']:>4}  {counts} {figures}  {one['chosen by nobody']}")
-            lines.append(f"      {one['belief']}")
+        for item in rows:
+            right = item["right option"]
+            counts = "".join(f"{item.get(o, ''):>4}{'*' if o == right else ' '}" for o in "abcd?")
+            figures = f"{_percent(item['difficulty'])}  {_number(item['discrimination']):>14}  {item['changed']:>7}"
+            lines.append(f"{item['question']:4}{item['answered']:>4}  {counts} {figures}  {item['chosen by nobody']}")
+            lines.append(f"      {item['belief']}")
         if whole[form] < LEAST:
             lines.append(f"Discrimination takes at least {LEAST} learners with the whole form; here are {whole[form]}.")
-    found, both = gains(learners)
-    if found:
+    by_theme, both = gains(learners)
+    if by_theme:
         lines += ["", f"From A to B, {both} learner{'s' if both > 1 else ''} with both forms", ""]
         lines.append(f"{'theme':32}  form A  form B  normalized gain")
-        for theme, (before, after, gain) in found.items():
+        for theme, (before, after, gain) in by_theme.items():
             lines.append(f"{theme:32}  {_percent(before)}  {_percent(after)}  {_number(gain):>15}")
     return "\n".join(lines)
 

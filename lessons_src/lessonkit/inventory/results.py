@@ -9,8 +9,8 @@ def result(form):
     """Show the result of a form, "A" or "B", when each of its questions has a letter; before that, what is open."""
     if form not in FORMS:
         raise ValueError(f"there is no form {form!r}, expected 'A' or 'B'. Correct the letter.")
-    found = mine()
-    still = [name for name in questions(form) if name not in found.last]
+    answers = mine()
+    still = [name for name in questions(form) if name not in answers.last]
     if still:
         there = len(questions(form))
         print(
@@ -19,7 +19,7 @@ def result(form):
         )
         return
     finish(form)
-    text = told(form, found)
+    text = told(form, answers)
     if in_notebook():
         from IPython.display import Markdown, display
 
@@ -28,46 +28,46 @@ def result(form):
         print(text)
 
 
-def told(form, found):
+def told(form, answers):
     """Return the result of a form as Markdown. found: Answers in which the form is complete."""
-    both = form == "B" and found.complete("A")
-    lines = [f"**Form {form}: {_score(found, questions(form))} right.**"]
+    both = form == "B" and answers.complete("A")
+    lines = [f"**Form {form}: {_score(answers, questions(form))} right.**"]
     if both:
-        lines[0] += f" Form A, before the course: {_score(found, questions('A'))}."
+        lines[0] += f" Form A, before the course: {_score(answers, questions('A'))}."
     elif form == "B":
         lines.append("\nYour answers to form A are not all there, so nothing is compared.")
     lines += ["", f"| theme | {'form A | form B |' if both else 'right |'}", f"|---|---|{'---|' * both}"]
     for theme in themes():
         scores = [
-            _score(found, [name for name in questions(one) if items()[name]["theme"] == theme])
-            for one in (("A", "B") if both else form)
+            _score(answers, [name for name in questions(letter_of_form) if items()[name]["theme"] == theme])
+            for letter_of_form in (("A", "B") if both else form)
         ]
         lines.append(f"| {' | '.join([theme, *scores])} |")
-    missed = [name for name in questions(form) if not found.right(name)]
+    missed = [name for name in questions(form) if not answers.right(name)]
     lines += ["", "**To read, for what you missed**", ""] if missed else []
-    lines += [_line(name, found.last[name], form) for name in missed]
+    lines += [_line(name, answers.last[name], form) for name in missed]
     lines += ["", "**What you had right**", ""] if len(missed) < len(questions(form)) else []
-    lines += [_line(name, found.last[name], form) for name in questions(form) if name not in missed]
+    lines += [_line(name, answers.last[name], form) for name in questions(form) if name not in missed]
     if form == "A" and missed:
         lines += ["", "The right options of what you missed are not told here: the course comes to each of them."]
     return "\n".join(lines)
 
 
-def _score(found, names):
-    return f"{sum(map(found.right, names))} of {len(names)}"
+def _score(answers, names):
+    return f"{sum(map(answers.right, names))} of {len(names)}"
 
 
 def _line(name, letter, form):
     """Return a question of the result: the learner's letter, its reason, and the sections that settle it."""
     options = by_letter(name)
     right, chosen = options[right_letter(name)], options.get(letter)
-    said = _option(letter, chosen) if chosen else ["You put a question mark."]
+    lines = _option(letter, chosen) if chosen else ["You put a question mark."]
     if chosen is not right and form == "B":
         head, reason = _option(right_letter(name), right)
-        said += [f"Right is {head}", reason]
+        lines += [f"Right is {head}", reason]
     links = dict.fromkeys(f"[{o['section']}]({o['link']})" for o in (chosen, right) if o)
-    said += [f"→ {', '.join(links)}"]
-    return f"- **{name}** " + "  \n  ".join(said)  # two blanks at its end break a line in Markdown
+    lines += [f"→ {', '.join(links)}"]
+    return f"- **{name}** " + "  \n  ".join(lines)  # two blanks at its end break a line in Markdown
 
 
 def _option(letter, option):

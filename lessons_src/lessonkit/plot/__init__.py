@@ -12,10 +12,11 @@ from lessonkit.plot._charts import bars, heat, hist, images, lines, panels
 from lessonkit.plot._cubes import cubes, reduced
 from lessonkit.plot._memory_traffic import memory_traffic
 from lessonkit.plot._space import scatter3d
-from lessonkit.plot._style import COLORS, Picture, colors_for, end_label, figure, ink, mean_and_sd
+from lessonkit.plot._style import COLORS, DANGER, Picture, colors_for, end_label, figure, ink, mean_and_sd
 
 __all__ = [
     "COLORS",
+    "DANGER",
     "Picture",
     "bars",
     "blocks",

@@ -212,13 +212,13 @@ class _Lines:
     def numbers(self):
         """{(name,): [(x, mean, and its standard deviation if there are several runs)]}, references included."""
         across = self.categories or self.x
-        found = {}
+        columns = {}
         for name, (mean, sd, *_) in self.curves.items():
             spread = [] if not self.runs() else [sd if sd is not None else np.full(len(mean), np.nan)]
-            found[(name,)] = list(zip(across, mean, *spread, strict=True))
+            columns[(name,)] = list(zip(across, mean, *spread, strict=True))
         gap = [math.nan] * bool(self.runs())
-        found |= {(text,): [("all", value, *gap)] for text, value in self.href.items()}
-        return found | {(text,): [(value, "all", *gap)] for text, value in self.vref.items()}
+        columns |= {(text,): [("all", value, *gap)] for text, value in self.href.items()}
+        return columns | {(text,): [(value, "all", *gap)] for text, value in self.vref.items()}
 
     def limits(self):
         """(low, high) of the vertical axis: ylim, or all means, bands and references with a little room."""

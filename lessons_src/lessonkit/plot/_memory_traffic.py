@@ -70,8 +70,8 @@ def _column(ax, left, each, top, longest, name, rows):
         for n, (word, back) in enumerate(both):
             _arrow(ax, memory + _MEMORY + 2, right - wide - 2, y + 9 * (len(both) - 1) - 18 * n, word, back)
     count = [sum(len(row[kind]) for row in rows) for kind in (1, 2)]
-    said = f"{count[0]} read, {count[1]} written"
-    ax.text(left + each / 2, 18, said, ha="center", va="center", color=ink(GREY), **_NAME)
+    counted = f"{count[0]} read, {count[1]} written"
+    ax.text(left + each / 2, 18, counted, ha="center", va="center", color=ink(GREY), **_NAME)
 
 
 def _arrow(ax, memory, side, y, word, back):

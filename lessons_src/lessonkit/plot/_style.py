@@ -56,6 +56,7 @@ _ALIASES = {
     "postlnwithwarmup": "Post-LN + warm-up",
 }
 GREY = "#5F6B73"  # axes, reference lines and everything that is not data
+DANGER = "#C0392B"  # what goes wrong, in any figure; no method has it
 
 DPI = 110  # pixels of the page for an inch; drawn twice as fine, for projectors and sharp screens
 WIDTH = 7.0  # inches of a plain figure: 770 pixels, which a notebook shows unscaled

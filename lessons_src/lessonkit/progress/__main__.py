@@ -51,8 +51,8 @@ def _do(asked, folders):
             _write_page(asked.html, folders, asked.every)
         else:
             for folder in folders:
-                one = learner(folder, lessons())
-                print("\n".join([*([f"{one.name}:"] if len(folders) > 1 else []), *summary.table(one, lessons())]))
+                who = learner(folder, lessons())
+                print("\n".join([*([f"{who.name}:"] if len(folders) > 1 else []), *summary.table(who, lessons())]))
     except (DamagedCourse, Unwritable) as error:
         print(error, file=sys.stderr)
         return 1

@@ -15,20 +15,20 @@ def spread(folders, *logs):
     A learner's folder holds notebooks or one of the logs (names of files), itself or in its folder work. A folder that
     neither is one nor holds one stays, and gets a sentence too.
     """
-    found, notes = [], []
+    paths, notes = [], []
     for folder in folders:
         if not folder.is_dir() or _is_learners(folder, logs):
-            found.append(folder)
+            paths.append(folder)
             continue
         places = [place for inner in _folders_in(folder) for place in (inner, inner / "work")]
         inside = [place for place in places if _is_learners(place, logs)]
-        found += inside or [folder]
+        paths += inside or [folder]
         if inside:
             names = ", ".join(str(place.relative_to(folder)) for place in inside)
             notes.append(f"{folder} holds no notebooks itself, so the folders in it that do are read: {names[:300]}.")
         else:
             notes.append(f"{folder} holds no notebooks, and no folder that does. Name the folders of the learners.")
-    return found, notes
+    return paths, notes
 
 
 def tell(notes):

@@ -32,22 +32,22 @@ def read(path):
         return [], []
     except OSError as error:
         return [], [f"{path} cannot be read ({error.strerror})."]
-    found, damaged, newer = [], 0, 0
+    attempts, damaged, newer = [], 0, 0
     for line in filter(str.strip, lines):
         try:
             record = json.loads(line)
             if record["v"] > VERSION:
                 newer += 1
                 continue
-            found.append(_attempt(record))
+            attempts.append(_attempt(record))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             damaged += 1
-    said = []
+    notes = []
     if damaged:
-        said.append(f"{path}: {_lines(damaged)} damaged and left out; the others count.")
+        notes.append(f"{path}: {_lines(damaged)} damaged and left out; the others count.")
     if newer:
-        said.append(f"{path}: {_lines(newer)} of a newer edition and left out. Update the course to read them.")
-    return found, said
+        notes.append(f"{path}: {_lines(newer)} of a newer edition and left out. Update the course to read them.")
+    return attempts, notes
 
 
 def _attempt(record):

@@ -29,7 +29,7 @@ def html(learners, course, every=None):
     """Return the page as text. learners: Learner objects. every: seconds after which it loads itself again."""
     columns = [(lesson, exercise) for lesson in course.values() for exercise in lesson.exercises]
     learners = sorted(zip(_names(learners), learners, strict=True), key=lambda pair: in_order(pair[0]))
-    states = [[one.states[lesson.stem][exercise.number] for lesson, exercise in columns] for _, one in learners]
+    states = [[person.states[lesson.stem][exercise.number] for lesson, exercise in columns] for _, person in learners]
     over = "".join(
         f'<th class="first" scope="colgroup" colspan="{len(lesson.exercises)}">{escape(lesson.label)}</th>'
         for lesson in course.values()
@@ -44,7 +44,7 @@ def html(learners, course, every=None):
         for (name, _), row in zip(learners, states, strict=True)
     )
     feet = "\n".join(_sums(columns, states, state) for state in MARKS)
-    notes = "".join(f"<li>{escape(f'{name}: {note}')}</li>" for name, one in learners for note in one.notes)
+    notes = "".join(f"<li>{escape(f'{name}: {note}')}</li>" for name, person in learners for note in person.notes)
     legend = ", ".join(f"{mark} {state}" for mark, state in zip(MARKS.values(), MARKS, strict=True))
     many = f"{len(learners)} learner{'s' if len(learners) > 1 else ''}"
     return f"""<!doctype html>
@@ -106,5 +106,5 @@ def in_order(name):
 
 def _names(learners):
     """Return the names of learners; of two that are called alike, the whole paths of their folders."""
-    count = Counter(one.name for one in learners)
-    return [one.name if count[one.name] == 1 else str(one.folder) for one in learners]
+    count = Counter(person.name for person in learners)
+    return [person.name if count[person.name] == 1 else str(person.folder) for person in learners]

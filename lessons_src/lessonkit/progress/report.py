@@ -42,13 +42,13 @@ class Row:
 
 def _logs(folders):
     """Return (the attempts in each folder's log, or in each file that is named itself; what could not be read)."""
-    found, notes = [], []
+    logs, notes = [], []
     for folder in folders:
         path = folder / attempts.FILE if folder.is_dir() else folder
-        these, said = read(path)
-        found.append(these)
-        notes += said if these or said else [f"{path}: no attempts."]
-    return found, notes
+        these, problems = read(path)
+        logs.append(these)
+        notes += problems if these or problems else [f"{path}: no attempts."]
+    return logs, notes
 
 
 def rows(logs, course):
@@ -57,7 +57,7 @@ def rows(logs, course):
     for learner, log in enumerate(logs):
         for attempt in log:
             items.setdefault((attempt.lesson, attempt.item), {}).setdefault(learner, []).append(attempt)
-    found = []
+    table = []
     for lesson in course.values():
         exercises = {exercise.name: exercise for exercise in lesson.exercises}
         tried = {item: by for (module, item), by in items.items() if module == lesson.module}
@@ -71,8 +71,8 @@ def rows(logs, course):
                 row.seconds += [] if seconds is None else [seconds]
                 if not name.startswith("Exercise"):
                     row.answers[log[0].what] += 1
-            found.append(row)
-    return found
+            table.append(row)
+    return table
 
 
 def _until_right(log, checks):
@@ -113,9 +113,9 @@ def text(folders, course):
     count = sum(map(len, logs))
     lines = [f"Learners: {sum(map(bool, logs))}. Attempts: {count}.", ""]
     minutes = [own_minutes(log) for log in logs]
-    found = rows(logs, course)
+    table = rows(logs, course)
     for lesson in course.values():
-        these = [row for row in found if row.lesson == lesson.label]
+        these = [row for row in table if row.lesson == lesson.label]
         if not these:
             continue
         done = [m[lesson.module] for m, log in zip(minutes, logs, strict=True) if _finished(log, lesson)]

@@ -74,12 +74,12 @@ class Learner:
 def learner(folder, course):
     """Return the Learner of a folder. A file that cannot be read gets a note, and the others are read."""
     folder = Path(folder)
-    found = Learner(folder, {stem: states_in([], lesson) for stem, lesson in course.items()})
+    person = Learner(folder, {stem: states_in([], lesson) for stem, lesson in course.items()})
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".ipynb" and not path.name.startswith("."))
     except OSError as error:
-        found.notes.append(f"{folder} cannot be read ({error.strerror}), so all counts as not run.")
-        return found
+        person.notes.append(f"{folder} cannot be read ({error.strerror}), so all counts as not run.")
+        return person
     copies = {}  # stem: [(whether anything was run, when it was saved, name, cells)]
     for path in paths:
         try:
@@ -87,17 +87,17 @@ def learner(folder, course):
             saved = path.stat().st_mtime_ns
         except (Unreadable, OSError) as error:
             why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            found.notes.append(f"{path.name} is left out: {why}.")
+            person.notes.append(f"{path.name} is left out: {why}.")
             continue
         if stem:
             run = any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
             copies.setdefault(stem, []).append((run, saved, path.name, cells))
     for stem, these in copies.items():
         *_, name, cells = max(these, key=lambda copy: copy[:3])
-        found.states[stem], found.files[stem] = states_in(cells, course[stem]), name
+        person.states[stem], person.files[stem] = states_in(cells, course[stem]), name
         if len(these) > 1:
-            found.notes.append(f"{name} counts of {len(these)} copies of its lesson: the last saved that was run.")
-    return found
+            person.notes.append(f"{name} counts of {len(these)} copies of its lesson: the last saved that was run.")
+    return person
 
 
 def read(path, course):
@@ -120,8 +120,8 @@ def read(path, course):
     if not isinstance(cells, list):
         raise Unreadable("it is no notebook")
     metadata = notebook.get("metadata")
-    made = metadata.get("lesson") if isinstance(metadata, dict) else None
-    source = made.get("source") if isinstance(made, dict) else None
+    edition = metadata.get("lesson") if isinstance(metadata, dict) else None
+    source = edition.get("source") if isinstance(edition, dict) else None
     stem = Path(source).stem if isinstance(source, str) else None
     if stem not in course:
         stem = next((stem for stem in course if path.stem.startswith(stem)), None)
@@ -130,7 +130,7 @@ def read(path, course):
 
 def states_in(cells, lesson):
     """Return {number: one of STATES} of a lesson's exercises. cells: of a saved notebook, in its order."""
-    said = {}  # name of a check, or number of an exercise: what its cells showed
+    verdicts = {}  # name of a check, or number of an exercise: what its cells showed
     for cell in cells:
         if cell.get("cell_type") != "code":
             continue
@@ -138,12 +138,12 @@ def states_in(cells, lesson):
         outputs = [out for out in outputs if isinstance(out, dict)] if isinstance(outputs, list) else []
         failed = next((_of_error(out) for out in outputs if out.get("output_type") == "error"), None)
         for card in CARD.finditer(text):
-            said.setdefault(card[1], []).append(failed or NOT_RUN)
+            verdicts.setdefault(card[1], []).append(failed or NOT_RUN)
         rights = _rights(outputs)
         for at, check in enumerate(CHECK.findall(text)):  # of several, all before the one that fails are right
             state = RIGHT if at < rights else failed if failed and at == rights else NOT_RUN
-            said.setdefault(check, []).append(state)
-    return {exercise.number: _state(exercise, said) for exercise in lesson.exercises}
+            verdicts.setdefault(check, []).append(state)
+    return {exercise.number: _state(exercise, verdicts) for exercise in lesson.exercises}
 
 
 def text_of(cell):
@@ -154,13 +154,13 @@ def text_of(cell):
     return source if isinstance(source, str) else ""
 
 
-def _state(exercise, said):
-    checks = [min(said.get(check.name, [NOT_RUN]), key=STATES.index) for check in exercise.checks]
+def _state(exercise, verdicts):
+    checks = [min(verdicts.get(check.name, [NOT_RUN]), key=STATES.index) for check in exercise.checks]
     if checks and all(state == RIGHT for state in checks):
         return RIGHT
     if RIGHT in checks:  # some parts are
         return TRIED
-    return min([*checks, *said.get(exercise.number, [NOT_RUN])], key=STATES.index)
+    return min([*checks, *verdicts.get(exercise.number, [NOT_RUN])], key=STATES.index)
 
 
 def _of_error(out):

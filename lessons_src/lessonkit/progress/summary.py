@@ -48,12 +48,12 @@ def table(learner, course):
 def line(learner, course):
     """Return progress in one line: how many exercises are right, and which is the next one to do."""
     core = [learner.states[stem][exercise.number] for stem, lesson in course.items() for exercise in lesson.core]
-    said = f"{core.count(RIGHT)} of {len(core)} exercises of the core are right."
+    sentence = f"{core.count(RIGHT)} of {len(core)} exercises of the core are right."
     lesson = first_unfinished(learner, course)
     if lesson is None:
-        return f"{said} You have finished the course."
+        return f"{sentence} You have finished the course."
     where = f" in {learner.files[lesson.stem]}" if lesson.stem in learner.files else ""
-    return f"{said} Next: exercise {learner.next_in(lesson)}{where}."
+    return f"{sentence} Next: exercise {learner.next_in(lesson)}{where}."
 
 
 def first_unfinished(learner, course):

@@ -1,4 +1,4 @@
-"""Checks of lesson 4: LayerNorm over any trailing shape, the module, image layouts, an old checkpoint."""
+"""Checks of lesson 4: folding on paper, LayerNorm over any trailing shape, the module, an old checkpoint."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -221,16 +221,7 @@ def _of_rows(answer, sizes, **options):
 
 
 _TAKES, _SIZES = {"x": "... E D", "weight": "E D", "bias": "E D"}, {"E": (1, 3), "D": (7, 1, 2, 17, 400)}
-_SHORT = Contract(_TAKES, use=_of_rows, options=({}, {"eps": 0.1}), sizes=_SIZES)
-_WHOLE = dataclasses.replace(_SHORT, half=True, empty=True)
-
-
-def short_layer_norm(answer):
-    """Check a function (x, normalized_shape, weight, bias, eps=1e-5) -> y; normalized_shape is a tuple."""
-    stages = [(_FORMULA_PROBES, ""), *(([probe], "") for probe in _EXACT)]
-    tried = "1, 2 and 3 normalized axes, small spread, an outlier, another eps, memory, gradients"
-    how = {"tried": tried, "contract": _SHORT, "by_hand": BY_HAND}
-    examine(answer, "short_layer_norm", stages, _reference, _FORMULA + _DIGITS, **how)
+_WHOLE = Contract(_TAKES, use=_of_rows, options=({}, {"eps": 0.1}), sizes=_SIZES, half=True, empty=True)
 
 
 def _with_constants(c, axes, eps):
@@ -798,43 +789,35 @@ def layer_norm_module(answer):
     examine(answer, "layer_norm_module", _MODULE_STAGES, _Reference, listed, tried, **how)
 
 
-# ---- Image layouts and the clinic
-
-_C, _P, _G = "LayerNorm([C, H, W])", "LayerNorm per pixel", "GroupNorm(1, C)"
-_NUMBERS_OF = {_C: (2, 120), _P: (40, 6), _G: (2, 6)}  # means and parameters
-_MEANS = "One mean for all C x H x W numbers of an image: as many means as images."
-_PIXEL = "Each pixel of each image gets its own mean, over the C channels: B x H x W of them."
-_EACH = "Weight and bias have the shape of normalized_shape, (C, H, W): twice C x H x W numbers."
-_CHANNEL = "One gain and one bias a channel: twice C numbers."
-_INSTANCE = "That is one for each channel of each image: InstanceNorm."
-_WIDTH = "That is of the width, which nn.LayerNorm(C) takes unless C is moved to the end."
-_GAIN, _BATCH = "That is the gain alone.", "Parameters have no batch axis."
-_PAIR, _PIXELS = "That is one gain and one bias in all.", "LayerNorm([C, H, W]) has one for each pixel, too."
-_IMAGE_CAUSES = [
-    (f"{layer}: {what}", n, f"{why} {end}")
-    for layers, what, end, whys in [
-        ((_C, _G), "means", _MEANS, {1: "The batch is never normalized over.", 3: "That is one for each channel."}),
-        ((_C, _G), "means", _MEANS, {6: _INSTANCE, 40: "That is one for each pixel."}),
-        ((_C,), "parameters", _EACH, {60: _GAIN, 6: "That is one pair a channel.", 2: _PAIR, 240: _BATCH}),
-        ((_P,), "means", _PIXEL, {20: "That is one image.", 2: "That is one for each image."}),
-        ((_P,), "means", _PIXEL, {6: _INSTANCE, 24: _WIDTH, 3: "That is one for each channel: BatchNorm."}),
-        ((_P,), "means", _PIXEL, dict.fromkeys((60, 120), "A pixel has one mean, not one for each channel.")),
-        ((_P,), "parameters", _CHANNEL, dict.fromkeys((20, 40, 80), "No pixel has parameters of its own.")),
-        ((_P, _G), "parameters", _CHANNEL, {3: _GAIN, 2: _PAIR, 10: _WIDTH, 12: _BATCH, 240: _BATCH}),
-        ((_P, _G), "parameters", _CHANNEL, dict.fromkeys((60, 120), _PIXELS)),
-    ]
-    for layer in layers
-    for n, why in whys.items()
+# ---- Folding, on paper
+_COLUMNS = "Each gain multiplies what its own feature is multiplied by: the gain 2 the first factor, the gain 3 the second."
+_FOLDED = {"o_1": (2, 12), "o_2": (4, -3), "b": (2, 4)}
+_FOLDING_SLIPS = [
+    ("o_1", (1, 4), "These are the factors of z_1 and z_2. Put 2 x_hat_1 + 1 and 3 x_hat_2 - 1 in their place."),
+    ("o_1", (2, 8), f"Here both factors are multiplied by 2. {_COLUMNS}"),
+    ("o_1", (3, 8), f"The gains have changed places. {_COLUMNS}"),
+    ("o_1", (2, 3), "These are the gains alone. z_2 is multiplied by 4 in the first output."),
+    ("o_1", (3, 7), "Here the gains are added. A factor of a factor multiplies."),
+    ("o_2", (2, -1), "These are the factors of z_1 and z_2. Put 2 x_hat_1 + 1 and 3 x_hat_2 - 1 in their place."),
+    ("o_2", (6, -3), f"Here both factors are multiplied by 3. {_COLUMNS}"),
+    ("o_2", (6, -2), f"The gains have changed places. {_COLUMNS}"),
+    ("o_2", (4, 3), "Look at the sign: z_2 is subtracted in the second output."),
+    ("b", (5, 1), "This is what the linear layer added before. The biases of z_1 and z_2 come through the factors, too."),
+    ("b", (-3, 3), "This is what the biases of z_1 and z_2 become. The linear layer adds 5 and 1 as before."),
+    ("b", (6, 0), "The biases 1 and -1 are not added to the outputs as they are: z_1 and z_2 are multiplied first."),
+    ("b", (10, 2), "z_2 is 3 x_hat_2 - 1: its bias is -1. Look at the sign."),
+    ("b", (2, 2), "z_2 is subtracted in the second output, so its bias -1 adds 1 there."),
+    ("b", (-5, 8), "The biases are added after the gain has multiplied, so no gain multiplies them."),
+    ("b", (4, 6), "Each output has its own two factors, 1 and 4 in the first one: a row of W, not a column."),
 ]
 
 
-def image_counts(answer):
-    """Check a dict: how many means and how many parameters three layers have for x of shape (2, 3, 4, 5)."""
-    pairs = {name: dict(zip(("means", "parameters"), two, strict=True)) for name, two in _NUMBERS_OF.items()}
-    expected = {f"{layer}: {what}": n for layer, two in pairs.items() for what, n in two.items()}
-    values(answer, "image_counts", expected, _IMAGE_CAUSES)
+def folded(answer):
+    """Check a dict of pairs of numbers: the linear layer into which gain and bias are folded."""
+    values(answer, "folded", _FOLDED, _FOLDING_SLIPS)
 
 
+# ---- The clinic
 def _translated(state):
     new_state = {}
     names = {"gain": "weight", "offset": "bias"}

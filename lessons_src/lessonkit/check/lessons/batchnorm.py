@@ -1,6 +1,4 @@
-"""Checks of lesson 6: BatchNorm step by step, the axes of four norms, BatchNorm on sequences, several devices."""
-
-from dataclasses import replace
+"""Checks of lesson 6: BatchNorm step by step, on paper and in code."""
 
 import torch
 from torch import nn
@@ -10,7 +8,6 @@ from lessonkit.check.contract import Contract, of_a_layer
 from lessonkit.check.misconceptions import misconceptions
 from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised
 from lessonkit.check.quizzes import values
-from lessonkit.check.verdicts import reject
 
 _STATS = ("mean", "var")
 
@@ -38,6 +35,8 @@ _CHANNEL_MISTAKES = misconceptions(
     """
     # the last axis is reduced, as in LayerNorm. BatchNorm keeps the channels, axis 1, and reduces all others.
     axes = [x.dim() - 1]
+    # or
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
 
     # each sample gets a mean of its own: axis 0 is kept. | Bring the channels to axis 0 first, with transpose(0, 1).
     axes = list(range(1, x.dim()))
@@ -66,9 +65,6 @@ _CHANNEL_MISTAKES = misconceptions(
     # the mean has the shape (C, 1). Wanted is (C,). | Squeeze the last axis.
     return mean[:, None], var[:, None]
 
-    # mean is right, but var has the shape (C, 1). | Squeeze both.
-    return mean, var[:, None]
-
     # squeeze() without an axis drops the channels too if C = 1. | Say squeeze(-1).
     return mean.squeeze(), var.squeeze()
 
@@ -90,23 +86,8 @@ _CHANNEL_MISTAKES = misconceptions(
     # only T is reduced: after transpose(0, 1), B and T are still two axes. | Join them, with flatten(1).
     mean, var = x.transpose(0, 1).mean(-1), x.transpose(0, 1).var(-1, correction=0)
 
-    # x.T turns all axes around: (T, C, B), of which only B is reduced. | Write transpose(0, 1), then flatten(1).
-    mean, var = x.T.mean(-1), x.T.var(-1, correction=0)
-
-    # the variances of the time steps are averaged. The steps differ in their means as well. | Take the variance over B and T together.
-    var = x.var(0, correction=0).view(x.shape[1], -1).mean(-1)
-
-    # the sums are divided by B. A channel of (B, C, T) has B * T entries.
-    mean, var = x.mean(axes), x.var(axes, correction=0) * x[:, 0].numel() / len(x)
-
-    # the mean is not subtracted before squaring.
-    var = (x * x).mean(axes)
-
     # E[x^2] - E[x]^2 loses digits when the mean is far larger than the deviation. | Subtract the mean first.
     var = (x * x).mean(axes) - x.mean(axes) ** 2
-
-    # eps is not part of the variance. It comes in when something is divided.
-    return mean, var + 1e-5
     """,
 )
 
@@ -131,19 +112,39 @@ def channel_stats(answer):
     examine(answer, "channel_stats", _CHANNEL_PROBES, in_float64(_channel_stats), _CHANNEL_MISTAKES, **how)
 
 
-# 6.2: running statistics
+# 6.2: on paper, the batch 5, 7, 8, 9, 11 at m = 3/4
+def ages_on_paper(answer):
+    """Check three numbers: the buffers after one batch, and what a single 8 becomes in eval() (lesson 6)."""
+    rows = [
+        ("running_mean", 8, "That is the batch's own mean. A new layer begins at 0, and a quarter of that stays."),
+        (
+            "running_mean",
+            2,
+            "m is the weight of the newest batch, and the old value keeps 1 - m. You have them swapped.",
+        ),
+        ("running_var", 3.25, "That stores the biased variance 4. The buffer takes in the unbiased one."),
+        ("running_var", 3.75, "A new layer begins at the variance 1, not at 0, and a quarter of that stays."),
+        ("running_var", 3, "A new layer begins at the variance 1, and the buffer takes in the unbiased variance."),
+        ("running_var", 5, "That is the newest variance alone. A new layer begins at 1, and a quarter of that stays."),
+        ("running_var", 2, "m and 1 - m are swapped: m = 3/4 is the weight of the newest variance, 5."),
+        ("running_var", 1.75, "m is the weight of the newest batch. And the buffer takes in the unbiased variance."),
+        ("alone", 0, "That is what train() makes of 8 among the five. In eval() the running mean is subtracted."),
+        ("alone", 0.5, "You have divided by the running variance. Divide by its root."),
+        ("alone", 2, "8 less the running mean is right. Divide it by the root of the running variance."),
+    ]
+    values(answer, "ages_on_paper", {"running_mean": 6, "running_var": 4, "alone": 1}, rows, tolerance=1e-9)
+
+
+# 6.3: running statistics
 class _Running(nn.Module):
     def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
         super().__init__()
         self.momentum = momentum
         zeros = torch.zeros(num_features, device=device, dtype=dtype)
         ones = torch.ones(num_features, device=device, dtype=dtype)
-        for name, start in (("running_mean", zeros), ("running_var", ones)):
-            self.hold(name, start)
+        self.register_buffer("running_mean", zeros)
+        self.register_buffer("running_var", ones)
         self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
-
-    def hold(self, name, start):
-        return self.register_buffer(name, start)
 
     def update(self, mean, var, n):
         self.num_batches_tracked += 1
@@ -217,12 +218,9 @@ def _run_graph(cls):
     return _recording(made)
 
 
-_HELD = """
-    # a plain attribute is not saved, not loaded and not moved with the layer. | Say self.register_buffer("running_mean", ...), and so for all three.
-    def hold(self, name, start):
-        return setattr(self, name, start)
-"""
-_UPDATED = """
+_RUNNING_MISTAKES = misconceptions(
+    _Running,
+    """
     # momentum is the other way round. In PyTorch it is the weight of the NEWEST batch; the old value keeps 1 - momentum.
     self.running_mean.copy_(m * self.running_mean + (1 - m) * mean)
     self.running_var.copy_(m * self.running_var + (1 - m) * unbiased)
@@ -230,73 +228,11 @@ _UPDATED = """
     # the biased variance goes into the buffer. | PyTorch stores the unbiased one: var * n / (n - 1).
     unbiased = var
 
-    # momentum is the other way round, and the biased variance goes into the buffer.
-    unbiased = var
-    self.running_mean.copy_(m * self.running_mean + (1 - m) * mean)
-    self.running_var.copy_(m * self.running_var + (1 - m) * unbiased)
-"""
-_GRAPH = """
-    # the buffers are part of the graph: every step keeps all earlier ones alive, and memory grows. | Update them under torch.no_grad().
-    recording = torch.enable_grad()
-"""
-_RUNNING_MISTAKES = misconceptions(
-    _Running,
-    _HELD
-    + """
-    # the buffers are parameters: an optimizer would get them, frozen or not. | Use register_buffer.
-    def hold(self, name, start):
-        return setattr(self, name, nn.Parameter(start))
-    # or
-    def hold(self, name, start):
-        return setattr(self, name, nn.Parameter(start, requires_grad=False))
-
-    # persistent=False keeps a buffer out of state_dict(): it would not be saved. | Leave it away.
-    def hold(self, name, start):
-        return self.register_buffer(name, start, persistent=False)
-
-    # torch takes what has no name as sizes. | Name both: torch.zeros(num_features, device=device, dtype=dtype).
-    zeros, ones = torch.zeros(num_features, device, dtype), torch.ones(num_features, device, dtype)
-
-    # a new layer should leave its input alone. | running_mean starts at 0, running_var at 1.
-    ones = torch.zeros(num_features, device=device, dtype=dtype)
-    # or
-    zeros = torch.ones(num_features, device=device, dtype=dtype)
-
-    # both have the shape (C,), a number for each channel. | torch.zeros(num_features, ...).
-    zeros, ones = (f((1, num_features), device=device, dtype=dtype) for f in (torch.zeros, torch.ones))
-    # or
-    zeros, ones = (f((), device=device, dtype=dtype) for f in (torch.zeros, torch.ones))
-
-    # device or dtype is not handed on. | torch.zeros(num_features, device=device, dtype=dtype).
-    zeros, ones = torch.zeros(num_features), torch.ones(num_features)
-    # or
-    zeros, ones = torch.zeros(num_features, device=device), torch.ones(num_features, device=device)
-    # or
-    zeros, ones = torch.zeros(num_features, dtype=dtype), torch.ones(num_features, dtype=dtype)
-"""
-    + _UPDATED
-    + """
-    # the mean has no factor n / (n - 1). Only the variance has a biased and an unbiased form.
-    self.running_mean.copy_((1 - m) * self.running_mean + m * mean * n / (n - 1))
-
-    # the old variance is multiplied by n / (n - 1) as well, with every batch once more. Only the newest one gets the factor.
-    self.running_var.copy_(((1 - m) * self.running_var + m * var) * n / (n - 1))
-
     # var * n / n - 1 subtracts 1 at the end. | Write the brackets: var * n / (n - 1).
     unbiased = var * n / n - 1
 
-    # running_var does not change. | It follows the same formula as running_mean, with var * n / (n - 1).
-    self.running_var.copy_(self.running_var)
-
-    # mean and var are swapped.
-    def update(self, var, mean, n):
-        ...
-
     # n / (n - 1) is upside down: the unbiased variance is the larger one.
     unbiased = var * (n - 1) / n
-
-    # running_var holds a standard deviation. | Average the variances.
-    unbiased = (var * n / (n - 1)).sqrt()
 
     # the buffers do not change. | Assign to self.running_mean and self.running_var, or use copy_.
     self.running_mean.copy_(self.running_mean)
@@ -306,22 +242,15 @@ _RUNNING_MISTAKES = misconceptions(
     self.running_mean.copy_(self.running_mean + m * mean)
     self.running_var.copy_(self.running_var + m * unbiased)
 
-    # only the newest batch is left. | The old value keeps the weight 1 - m, and the newest gets m.
-    self.running_mean.copy_(mean)
-    self.running_var.copy_(unbiased)
-
     # num_batches_tracked is counted twice for each batch.
     self.num_batches_tracked += 2
 
-    # momentum=0 counts as no momentum: `or` takes 0 for False. | Ask `self.momentum is None`, as the line above does.
-    m = self.momentum or 1 / self.num_batches_tracked.item()
-    # or
-    m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum or 0.1
-
     # use m, the line above has made it: with momentum=None it is 1 / num_batches_tracked, and self.momentum is no number.
     m = self.momentum
-"""
-    + _GRAPH,
+
+    # the buffers are part of the graph: every step keeps all earlier ones alive, and memory grows. | Update them under torch.no_grad().
+    recording = torch.enable_grad()
+    """,
 )
 
 _RUNNING_STAGES = [
@@ -347,7 +276,7 @@ def running_statistics(answer):
     examine(answer, "running_statistics", _RUNNING_STAGES, _Running, _RUNNING_MISTAKES, kind="class", right=right)
 
 
-# 6.3: the layer
+# 6.4: the layer
 class _Layer(_Running):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, **kind):
         super().__init__(num_features, momentum, **kind)
@@ -374,12 +303,6 @@ class _Layer(_Running):
         deviation = torch.sqrt(var.view(shape) + self.eps)
         y = centered / deviation
         return y if self.weight is None else y * self.weight.view(shape) + self.bias.view(shape)
-
-
-def _with_updates(text):
-    """Return misconceptions of what updates the buffers, as mistakes of the layer."""
-    update = lambda mistake: {"update": mistake.answer.update}  # noqa: E731
-    return [replace(m, answer=type("BatchNorm1d", (_Layer,), update(m))) for m in misconceptions(_Running, text)]
 
 
 def _made(cls, dtype=torch.float64, C=4, **options):
@@ -458,30 +381,11 @@ _TRAINING_PROBES = [
 
 _LAYER_MISTAKES = misconceptions(
     _Layer,
-    """
-    # eps is added to the standard deviation instead of the variance. | sqrt(var + eps).
-    deviation = torch.sqrt(var.view(shape)) + self.eps
-
-    # the batch is divided by the unbiased deviation. BatchNorm normalizes with the biased variance, and stores the unbiased one.
+    """    # the batch is divided by the unbiased deviation. BatchNorm normalizes with the biased variance, and stores the unbiased one.
     deviation = torch.sqrt(var.view(shape) * (n / (n - 1) if own else 1) + self.eps)
-
-    # eps is added twice: the lines that are given add it to var as well.
-    deviation = torch.sqrt(var.view(shape) + 2 * self.eps)
-
-    # var holds the standard deviation, and the last lines take its root once more. | Bind the variance itself.
-    deviation = torch.sqrt(var.view(shape).sqrt() + self.eps)
-
-    # mean and var are swapped. | channel_stats returns mean first.
-    mean, var = _channel_stats(x)[::-1] if own else (self.running_mean, self.running_var)
 
     # mean and variance are constants for your gradient (torch.no_grad() or detach). They depend on x. | Only the buffers are updated without a gradient.
     centered, deviation = x - mean.detach().view(shape), torch.sqrt(var.detach().view(shape) + self.eps)
-
-    # the gradient does not pass through the mean.
-    centered = x - mean.detach().view(shape)
-
-    # the gradient does not pass through the variance.
-    deviation = torch.sqrt(var.detach().view(shape) + self.eps)
 
     # training uses the running statistics. | In train() a batch is normalized with its own mean and variance, the running ones are for eval().
     mean, var = (self.running_mean, self.running_var) if self.training else _channel_stats(x)
@@ -491,51 +395,17 @@ _LAYER_MISTAKES = misconceptions(
     # you ask whether gradients are recorded. Ask self.training: train() under no_grad() is still training, and eval() with gradients is still evaluation.
     own, tracks = (torch.is_grad_enabled(),) * 2
 
-    # for (B, C, T) only the batch is reduced. A channel has one mean over B and T.
-    centered, deviation = x - x.mean(0), torch.sqrt(x.var(0, correction=0) + self.eps)
-
-    # for (B, C, T) only T is reduced, so every sample has its own: that is InstanceNorm.
-    axis = 0 if x.dim() == 2 else 2
-    centered, deviation = x - x.mean(axis, keepdim=True), torch.sqrt(x.var(axis, correction=0, keepdim=True) + self.eps)
-
-    # each sample is normalized by itself, as in LayerNorm. BatchNorm keeps axis 1 and reduces the others.
-    axes = tuple(range(1, x.dim()))
-    centered, deviation = x - x.mean(axes, keepdim=True), torch.sqrt(x.var(axes, correction=0, keepdim=True) + self.eps)
-
-    # one mean for the whole batch. Each channel needs its own.
-    centered, deviation = x - x.mean(), torch.sqrt(x.var(correction=0) + self.eps)
-
     # mean and var do not fit axis 1 of x. | Bind a number for each channel, (C,), as channel_stats gives them.
     mean, var = x.mean(-1), x.var(-1, correction=0)
-
-    # weight and bias are not applied.
-    return y
 
     # the buffers never change. In train() each batch updates them.
     tracks = False
 
-    # running_mean and running_var never change; the batches are only counted.
-    self.update(self.running_mean, self.running_var * (n - 1) / n, n)
-
     # n / (n - 1) is applied twice: is your var unbiased already, or does update() do it again?
     self.update(mean, var * n / (n - 1), n)
 
-    # the call swaps mean and var: update(mean, var, n).
-    self.update(var, mean, n)
-
-    # n is the number of entries of one channel: B * T for (B, C, T), B for (B, C).
-    self.update(mean, var, x.numel())
-    # or
-    self.update(mean, var, len(x))
-
-    # update() is called twice for each batch.
-    self.update(mean, var, n) or self.update(mean, var, n)
-
     # a single row is refused although each of its channels has several time steps. What must be above 1 is the number of entries per channel, n.
     refused = own and len(x) == 1
-
-    # the buffers change only where gradients are recorded. | train() under no_grad() is training, too: ask self.training.
-    tracks = self.training and self.running_mean is not None and torch.is_grad_enabled()
 
     # evaluation uses the statistics of the batch. In eval() it normalizes with the running ones.
     own = True
@@ -554,6 +424,9 @@ _LAYER_MISTAKES = misconceptions(
     # with one entry for each channel the output is the bias, whatever goes in, and update() divides by n - 1 = 0. | Raise a ValueError in train(), as PyTorch does.
     refused = False
 
+    # the buffers have moved although the batch was refused. Raise the ValueError before you call update().
+    refused = own and n == 1 and (self.running_mean is None or self.update(*_channel_stats(x), n) is None)
+
     # without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is nothing to update.
     own = self.training
     # or
@@ -561,10 +434,6 @@ _LAYER_MISTAKES = misconceptions(
 
     # without running statistics eval() uses the batch's own as well: refuse a batch of one there, too.
     refused = self.training and n == 1
-
-    # the statistics of an earlier batch of the same shape are used again. | They belong to this batch: ask channel_stats every time.
-    known = self.__dict__.setdefault("misconceptions", {})
-    mean, var = known.setdefault(x.shape, _channel_stats(x)) if own else (self.running_mean, self.running_var)
     """,
 )
 
@@ -693,264 +562,5 @@ def batch_norm(answer):
     """Check a class BatchNorm1d against nn.BatchNorm1d: forward, buffers, evaluation, module (lesson 6)."""
     tried = "training, buffers, evaluation, state_dict, errors"
     right = f"{{answer.__name__}} does what nn.BatchNorm1d does in {{count}} trials ({tried})"
-    listed = [*_LAYER_MISTAKES, *_with_updates(_UPDATED + _GRAPH), *misconceptions(_Layer, _PLAIN)]
     how = {"kind": "class", "contract": _LAYER, "by_hand": ("batch_norm",), "right": right}
-    examine(answer, "batch_norm", _LAYER_STAGES, nn.BatchNorm1d, listed, **how)
-
-
-_PLAIN = """
-    # the buffers are plain attributes: not saved, not loaded and not moved with the layer. | Say self.register_buffer.
-    self.num_features, self.eps = num_features, [eps, vars(self).update(self._buffers), self._buffers.clear()][0]
-"""
-
-
-# 6.4: which axes
-
-AXES = {
-    "axes, BatchNorm on (B, C, T)": (0, 2),
-    "axes, BatchNorm on (B, C, H, W)": (0, 2, 3),
-    "axes, InstanceNorm on (B, C, H, W)": (2, 3),
-    "axes, LayerNorm([C, H, W]) on (B, C, H, W)": (1, 2, 3),
-    "means, GroupNorm with 2 groups on (8, 6, 5, 4)": 16,
-    "buffer numbers, BatchNorm with 6 channels": 13,
-}
-
-
-def reduced_axes(answer):
-    """Check the axes and counts of four norms; axes in any order, negative ones allowed (lesson 6)."""
-    bn3, bn4, inst, layer, group, buffers = AXES
-    rows = [
-        (bn3, [(0,)], "Then every time step would have a mean of its own. BatchNorm keeps the channels only."),
-        (bn3, [(0, 1)], "That keeps T. BatchNorm keeps the channels, axis 1."),
-        (bn3, [(2,)], "That is one mean for each sample and channel: InstanceNorm."),
-        (bn3, [(1,)], "Axis 1 is the channels: the axis that BatchNorm keeps."),
-        (bn3, [(1, 2)], "That is LayerNorm([C, T]): a mean for each sample."),
-        (bn3, [(0, 1, 2)], "Then one mean would be left for everything. BatchNorm keeps the channels."),
-        (bn4, [(0, 1, 2, 3)], "Then one mean would be left for everything. BatchNorm keeps the channels."),
-        (bn4, [(0,), (0, 1), (0, 2), (0, 3)], "That keeps pixels apart. BatchNorm keeps the channels only, axis 1."),
-        (bn4, [(1,)], "Axis 1 is the channels: the axis that BatchNorm keeps."),
-        (bn4, [(1, 2, 3)], "That is LayerNorm([C, H, W]): a mean for each image."),
-        (bn4, [(2, 3)], "That is one mean for each image and channel: InstanceNorm. BatchNorm pools the images too."),
-        (inst, [(0, 2, 3)], "That is BatchNorm. InstanceNorm keeps every sample (the instance) apart as well."),
-        (inst, [(1, 2, 3)], "That is LayerNorm([C, H, W]). InstanceNorm keeps the channels apart as well."),
-        (inst, [(0,), (1,), (0, 1), (2,), (3,)], "It keeps each sample and each channel, and reduces H and W."),
-        (layer, [(1,), (2,), (3,), (1, 2), (2, 3)], "[C, H, W] names three axes: one mean for each image."),
-        (layer, [(0,), (0, 2, 3), (0, 1, 2, 3)], "Axis 0 is the batch, the one axis that LayerNorm keeps here."),
-        (group, [2], "Each of the 8 samples has its own 2 groups."),
-        (group, [12, 320], "2 groups for each of 8 samples: a group pools its channels and all pixels."),
-        (group, [8], "That would be one group. With 2, each sample has two means."),
-        (group, [24], "Groups OF 2 channels would give that. Here the 6 channels form 2 groups of 3."),
-        (group, [48], "That is one for each sample and channel: InstanceNorm. A group pools 3 channels."),
-        (group, [3], "That is how many channels a group has. Asked is how many means come out, of all 8 samples."),
-        (group, [60], "That is how many entries share a mean. Asked is how many means come out."),
-        (buffers, [12], "The two vectors are right. One number more is counted: num_batches_tracked."),
-        (buffers, [2, 3, 6, 7, 14], "Running mean and variance have 6 numbers each; the count of batches is one."),
-        (buffers, [18], "The count of batches is a single number, not one for each channel."),
-        (buffers, [24, 25], "weight and bias are parameters, not buffers."),
-        (buffers, [0], "That is LayerNorm. BatchNorm must remember something for evaluation."),
-    ]
-    causes = [(key, wrong, why) for key, wrongs, why in rows for wrong in wrongs]
-    if isinstance(answer, dict):
-        answer = {key: _axes(value, key) for key, value in answer.items()}
-    values(answer, "reduced_axes", AXES, causes)
-
-
-def _axes(value, key):
-    """Return axes in ascending order, counted from the front; anything else as it is."""
-    if not isinstance(AXES.get(key), tuple):
-        return value
-    value = (value,) if type(value) is int else value
-    if not isinstance(value, (tuple, list, set)) or not all(type(axis) is int for axis in value):
-        reject(f"{key}: {value!r} is not a tuple of axis numbers like (0, 2).")
-    axes = key.rpartition(" on ")[2].count(",") + 1
-    if not all(-axes <= axis < axes for axis in value):
-        reject(f"{key}: {value!r} names an axis that does not exist: they count from 0 to {axes - 1}.")
-    return tuple(sorted({axis % axes for axis in value}))
-
-
-# 6.5: the clinic
-def _regions(x, norm):
-    features = x.transpose(1, 2)
-    y = norm(features)
-    return y.transpose(1, 2)
-
-
-def _region_probe(label, shape, seed, dtype=torch.float64, training=True, tolerance=1e-9):
-    x = (draw(seed, *shape) * (1 + torch.arange(shape[2]).double()) + 3 * draw(seed + 1, shape[2])).to(dtype)
-    x = x.transpose(0, 1).contiguous().transpose(0, 1) if seed == 34 else x  # no view(-1, D) of it
-
-    def run(answer):
-        norm = _used(nn.BatchNorm1d, dtype, shape[2]).train(training)
-        norm.eps = 0.1
-        seen = _seen(norm, x, lambda given: answer(given, norm))
-        return seen | _stored(norm) | {"norm.training": norm.training}
-
-    return Probe(label, run, {"x": x}, tolerance)
-
-
-_REGION_PROBES = [
-    _region_probe("(B, R, D) = (4, 5, 8)", (4, 5, 8), 34),
-    _region_probe("(B, R, D) = (8, 8, 8)", (8, 8, 8), 36),
-    # float32 against float32: two orders of summing 6 numbers of order 10
-    _region_probe("(B, R, D) = (3, 2, 6) in float32", (3, 2, 6), 38, torch.float32, tolerance=1e-5),
-    _region_probe("(B, R, D) = (2, 7, 8) in eval()", (2, 7, 8), 40, training=False),
-]
-
-_REGION_MISTAKES = misconceptions(
-    _regions,
-    """
-    # reshape and view regroup the numbers as they lie in memory; they do not move an axis. | Use transpose(1, 2).
-    return norm(x.reshape(len(x), x.shape[2], x.shape[1])).reshape(x.shape)
-
-    # the features were moved to axis 1, but not back.
-    return y
-
-    # reshape and view regroup the numbers; they do not move an axis back. | Use transpose(1, 2) there as well.
-    return y.reshape(x.shape)
-
-    # axis 1 of what norm gets holds the regions, so they are its channels (without an error if R = D). | Put the D features there.
-    return norm(x)
-
-    # transpose(0, 1) puts the samples on axis 1. | Put the D features there, with transpose(1, 2).
-    return norm(x.transpose(0, 1)).transpose(0, 1)
-
-    # a new layer for regions is what the patient has. | Use the given one, with the D features on axis 1.
-    return nn.BatchNorm1d(x.shape[1], dtype=x.dtype)(x)
-
-    # the gain, the bias and the running statistics of norm are not used. Do not normalize with a new layer or a formula. | Call norm.
-    y = nn.BatchNorm1d(x.shape[2], dtype=x.dtype)(features)
-
-    # each region gets its own statistics, and the running ones are updated R times. A feature has one mean, over samples and regions.
-    return torch.stack([norm(x[:, r]) for r in range(x.shape[1])], 1)
-
-    # each sample gets its own statistics. A feature has one mean, over samples and regions.
-    return torch.stack([norm(sample) for sample in x])
-
-    # that is LayerNorm: a mean for each region of each sample. Asked is BatchNorm, with the given layer.
-    return nn.functional.layer_norm(x, x.shape[-1:])
-
-    # the regions are averaged away. Every region keeps its own output.
-    return norm(x.mean(1))
-
-    # the rows of features are normalized, but not brought back. | .view(x.shape).
-    return norm(x.flatten(0, 1))
-
-    # flatten(1) makes one row of R * D numbers of each sample. | flatten(0, 1) keeps the D features apart.
-    return norm(x.flatten(1)).view(x.shape)
-
-    # norm is used in another mode than the one it was given to you in. | Call it as it is.
-    y = norm.eval()(features)
-    # or
-    y = norm.train()(features)
-
-    # norm is called twice, so that the running statistics are updated twice.
-    y = (norm(features), norm(features))[1]
-
-    # F.batch_norm or a formula knows neither the mode of norm nor its count of batches, and the buffers only if it gets them. | Call norm itself.
-    y = nn.functional.batch_norm(features, None, None, norm.weight, norm.bias, training=True, eps=norm.eps)
-    # or
-    y = nn.functional.batch_norm(features, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.training)
-    """,
-)
-
-
-def normalize_regions(answer):
-    """Check a function (x, norm) that applies nn.BatchNorm1d(D) to the D features of x (B, R, D) (lesson 6)."""
-    tried = "R = D and R ≠ D, train and eval, another eps, the running statistics, gradients"
-    examine(answer, "normalize_regions", _REGION_PROBES, _regions, _REGION_MISTAKES, tried)
-
-
-# 6.6: several devices
-def _pool(means, variances, counts):
-    share = (counts.to(means.dtype) / counts.sum())[:, None]
-    mean = (share * means).sum(0)
-    between = (means - mean) ** 2
-    var = (share * (variances + between)).sum(0)
-    return mean, var
-
-
-def _pool_probe(label, means, variances, counts):
-    names = ("means", "variances", "counts")
-    return call(label, means, variances, torch.tensor(counts), names=names, returns=_STATS)
-
-
-_FAR = torch.tensor([[-2.0], [2]]).double(), torch.tensor([[1.0], [1.1]]).double()
-_ALIKE = draw(43, 1, 2).expand(3, 2).clone(), draw(44, 3, 2) ** 2
-
-_POOL_PROBES = [
-    _pool_probe("two devices with means -2 and +2", *_FAR, [16, 16]),
-    _pool_probe("three devices with 8, 4 and 20 rows", draw(41, 3, 5), draw(42, 3, 5) ** 2, [8, 4, 20]),
-    _pool_probe("three devices with the same mean", *_ALIKE, [16, 8, 8]),
-    _pool_probe("two devices with 3 and 7 rows", draw(47, 2, 4), draw(48, 2, 4) ** 2, [3, 7]),
-    # float64 around 1e6: the law of total variance loses nothing, the mean of squares 1e12 times 2^-53
-    _pool_probe("three devices with means around a million", 1e6 + draw(49, 3, 4), draw(50, 3, 4) ** 2, [8, 4, 20]),
-]
-
-_POOL_MISTAKES = misconceptions(
-    _pool,
-    """
-    # every device has the same weight. | Weigh each by its share of the rows.
-    share = torch.full_like(means[:, :1], 1 / len(counts))
-
-    # only the variances are averaged. The devices also differ in their means. | Add (means - mean)^2 before you average.
-    between = 0
-
-    # every device has the same weight, and the devices also differ in their means. | Weigh each by its share of the rows, and add (means - mean)^2 before you average.
-    share, between = 1 / len(counts), 0
-
-    # the devices' means have the same weight in mean. | Weigh each by its share of the rows.
-    mean = means.mean(0)
-    # or
-    return means.mean(0), var
-
-    # the part between the devices is not weighed by the rows: it is the sum of share * (means - mean)^2.
-    var = (share * variances).sum(0) + means.var(0, correction=0)
-    # or
-    var = (share * variances).sum(0) + means.var(0)
-    # or
-    var = (share * variances).sum(0) + between.mean(0)
-
-    # the mean of the squares still holds the square of the mean. | Subtract mean^2.
-    between = means**2
-
-    # the mean of the squares less the square of the mean loses its digits where the means are large. | Add (means - mean)^2 to the variances.
-    var = (share * (variances + means**2)).sum(0) - mean**2
-
-    # only the distances between the means are counted. The variance inside each device belongs to it as well.
-    var = (share * between).sum(0)
-
-    # the variances are divided by n - 1, of each device or of all rows. Asked are biased ones (divided by n).
-    return mean, var * counts.sum() / (counts.sum() - 1)
-
-    # var is the standard deviation. | Leave the root away.
-    return mean, var.sqrt()
-
-    # the sums are not divided by the number of rows.
-    share = counts[:, None]
-
-    # the shares add up to 1 already: .sum(0) is the average, .mean(0) divides by K once more.
-    mean, var = (share * means).mean(0), (share * (variances + (means - (share * means).mean(0)) ** 2)).mean(0)
-
-    # axis 0 is kept. Wanted is the shape (C,). | Drop keepdim.
-    return mean[None], var[None]
-
-    # counts is (K,) and means (K, C). | Give it an axis, counts[:, None], so that each device is multiplied by its own.
-    share = counts.to(means.dtype) / counts.sum()
-
-    # whole numbers divided give float32, in which a share like 3 / 10 is rounded, and @ wants one dtype. | Write (counts / counts.sum()).to(means.dtype) only after counts.to(means.dtype).
-    share = (counts / counts.sum())[:, None]
-    """,
-)
-_DEVICES = Contract(
-    {"means": "K C", "variances": "K C", "counts": "K"},
-    _STATS,
-    sizes={"K": (3, 1, 2, 17), "C": (5, 1, 300)},
-    valid={"variances": torch.square, "counts": lambda t: (10 * t.abs()).long() + 1},
-    fixed=("counts",),
-)
-
-
-def pooled_stats(answer):
-    """Check a function (means, variances, counts) -> (mean, var) of all rows together (lesson 6)."""
-    how = {"tried": "equal and unequal devices, float32 and float64, gradients", "contract": _DEVICES}
-    examine(answer, "pooled_stats", _POOL_PROBES, _pool, _POOL_MISTAKES, **how)
+    examine(answer, "batch_norm", _LAYER_STAGES, nn.BatchNorm1d, _LAYER_MISTAKES, **how)

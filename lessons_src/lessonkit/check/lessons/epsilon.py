@@ -1,15 +1,12 @@
-"""Checks of lesson 3: eps under the root, reading eps off a layer, merging statistics, half precision."""
-
-import dataclasses
-import math
+"""Checks of lesson 3: eps under the root, what it does to a variance, half precision."""
 
 import torch
-from torch.nn import functional as F
 
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import F32, Contract
 from lessonkit.check.misconceptions import Misconception, announce, misconceptions
-from lessonkit.check.probing import Probe, call, draw, in_float64
+from lessonkit.check.probing import call, draw, in_float64
+from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import accept, refuse_dots, reject
 from lessonkit.check.wording import row_of
 
@@ -64,9 +61,6 @@ _MISTAKES = misconceptions(
     mean, var = (x + eps).mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
     return (x + eps - mean) / torch.sqrt(var)
 
-    # nan_to_num hides 0/0, and the other rows are left without eps. | Add eps to the variance, under the root.
-    return ((x - mean) / torch.sqrt(var)).nan_to_num()
-
     # that is eps squared. The variance is a square already, eps is not the root of something. | Add eps as it is.
     deviation = torch.sqrt(var + eps**2)
 
@@ -87,22 +81,8 @@ _MISTAKES = misconceptions(
     # {_FIXED}
     deviation = torch.sqrt(var + (eps or 1e-5))
 
-    # the default of eps has changed. | Leave it as it was, eps=1e-5.
-    def _normalize(x, eps=1e-6): ...
-    # or
-    def _normalize(x, eps=1e-8): ...
-
-    # the root of eps is added to the deviation. That is no root of the sum. | torch.sqrt(var + eps).
-    deviation = torch.sqrt(var) + eps**0.5
-
-    # the deviation is under the root. It is a root already. | The variance belongs there.
-    deviation = torch.sqrt(x.std(-1, correction=0, keepdim=True) + eps)
-
     # the mean of the squares is under the root. The variance is that of the distances from the mean.
     deviation = torch.sqrt(x.square().mean(-1, keepdim=True) + eps)
-
-    # the squared distances are summed. The variance is their mean.
-    deviation = torch.sqrt((x - mean).square().sum(-1, keepdim=True) + eps)
 
     # you reduce the first axis, across the samples. | LayerNorm reduces the last one, -1.
     mean, var = x.mean(0, keepdim=True), x.var(0, correction=0, keepdim=True)
@@ -115,15 +95,8 @@ _MISTAKES = misconceptions(
     # or
     mean, var = x.mean(), x.var()
 
-    # all axes but the first are reduced. For (B, T, C) that mixes the tokens of a sentence. | Reduce axis -1 only.
-    axes = tuple(range(1, x.dim()))
-    mean, var = x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
-
     # the mean is not subtracted.
     return x / deviation
-
-    # the row is centered, but not divided by anything.
-    return x - mean
 
     # mean and var are swapped. | mean_and_var returns the mean first.
     var, mean = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
@@ -153,221 +126,46 @@ def normalize(answer):
     examine(answer, "normalize", _PROBES, in_float64(_normalize), _MISTAKES, tried, **how)
 
 
-# ---- find_eps
-def _read_eps(layer):
-    row = 1e-8 * _rows([-3, -1, 1, 3])
-    v = row.var(correction=0)
-    return (v / layer(row).var(correction=0) - v).item()
-
-
-def _reading(eps):
-    """Return a Probe: what an answer finds for a layer with this eps, and the rows that it fed the layer."""
-
-    def run(answer):
-        rows = []
-
-        def layer(x):
-            rows.append(x.detach().clone())
-            return F.layer_norm(x, x.shape[-1:], eps=eps)
-
-        result = answer(layer)
-        number = hasattr(result, "item") and math.prod(result.shape) == 1
-        return {"the result": result.item() if number else result, "_fed": rows}
-
-    # one percent is what the docstring allows
-    return Probe(f"a layer with eps = {eps:g}", run, {}, 0.01 * eps, why=lambda seen: _why(seen, eps))
-
-
-_BIASED = "Variance in / variance out = v + eps, with the biased variance v of the row that you fed."
-
-
-def _why(seen, eps):
-    """Say in plain words why an eps is wrong, from what was fed and what came back; None if it is no number."""
-    result = seen.get("the result")
-    if type(result) not in (int, float):
-        return None
-    if not seen["_fed"]:
-        return "The same number comes out for every layer: feed the layer a row and look at what it makes of it."
-    row = seen["_fed"][-1]
-    D, v = row.shape[-1], row.double().var(-1, correction=0).mean().item()
-    if v == 0 and not math.isfinite(result):
-        return "You fed a constant row: it comes out as zeros for every eps. Feed a row whose numbers differ a little."
-    for value, why in [
-        (math.sqrt(eps), "That is the root of eps. Compare variances, not deviations."),
-        (1 / math.sqrt(eps), "That is the slope 1/sqrt(eps). Turn it upside down and square it."),
-        (1 / eps, "That is upside down: variance in / variance out = v + eps."),
-        (-eps, "The sign is wrong: variance in / variance out = v + eps, so subtract v from it."),
-        (v / (v + eps), "That is the variance of the output, v / (v + eps). Solve it for eps."),
-        (v, "That is the variance of the row that you fed. Compare it with that of the output."),
-        (v + eps, "That is v + eps: subtract the variance v of the row that you fed."),
-        (eps * D / max(D - 1, 1), _BIASED),
-    ]:
-        if abs(result - value) <= 0.01 * abs(value):
-            return why
-    if v > 1e4 * eps:
-        kind, digits = str(row.dtype).removeprefix("torch."), {torch.float32: 7, torch.float64: 16}.get(row.dtype, 3)
-        return f"The variance of your row is {v:.2g}, {v / eps:.0e} times eps, and {kind} holds {digits} digits: eps is lost in it. Feed a row of far smaller numbers."
-    if abs(result - eps) < 0.5 * eps:
-        return "That is near, and one percent is allowed. Is it rounded, or taken from a list of usual values?"
-    return _BIASED
-
-
-_EPS_PROBES = [_reading(eps) for eps in (1e-3, 1e-5, 1.37e-4, 4.6e-6, 1e-8, 1e-12)]
-
-
-def find_eps(answer):
-    """Check a function layer -> its eps, where layer maps (..., D) to (x - mean) / sqrt(var + eps) (lesson 3)."""
-    examine(answer, "find_eps", _EPS_PROBES, _read_eps, tried="eps from 1e-3 to 1e-12")
-
-
-# ---- merge
-def _merge(n, mean_a, var_a, m, mean_b, var_b):
-    delta = mean_b - mean_a
-    mean = mean_a + delta * m / (n + m)
-    within = (n * var_a + m * var_b) / (n + m)
-    between = delta**2 * n * m / (n + m) ** 2
-    var = within + between
-    return mean, var
-
-
-_PAIR = ("the mean", "the variance")
-
-
-def _of_parts(answer, sizes, n, m):
-    return lambda mean_a, var_a, mean_b, var_b: answer(n, mean_a, var_a, m, mean_b, var_b)
-
-
-_PARTS = Contract(
-    dict.fromkeys(("mean_a", "var_a", "mean_b", "var_b"), "..."),
-    returns=_PAIR,
-    use=_of_parts,
-    options=(
-        {"n": 3, "m": 5},
-        {"n": 4, "m": 4},
-        {"n": 64, "m": 704},
-        {"n": 100_000, "m": 2},
-        {"n": 100_000, "m": 100_000},
+# ---- eps_on_paper
+_ON_PAPER = {"variance": 1 / 4, "eps": 32, "double": 16 / 25}
+_SLIPS = [
+    (
+        "variance",
+        1 / 2,
+        "Each number is 2/4 of what it is at eps = 0. That is the share of the deviation, the variance is its square.",
     ),
-    valid=dict.fromkeys(("var_a", "var_b"), torch.square),
-    values=("ordinary", "offset", "small", "outlier", "constant"),
-)
-
-
-def _parts(label, seed, n, m, shape=(2, 3), offset=0.0, dtype=torch.float64, tolerance=1e-9):
-    """A probe of two parts of n and m numbers around offset; a part of one number has the variance 0."""
-    mean_a, mean_b, *var = (draw(seed + i, *shape) for i in range(4))
-    var_a, var_b = (v.square() if count > 1 else torch.zeros(shape) for v, count in zip(var, (n, m), strict=True))
-    a, b = ((offset + mean_a, var_a), (offset + 2 * mean_b, var_b))
-    parts = n, *(t.to(dtype) for t in a), m, *(t.to(dtype) for t in b)
-    names = ("n", "mean_a", "var_a", "m", "mean_b", "var_b")
-    return call(label, *parts, names=names, returns=_PAIR, tolerance=tolerance)
-
-
-_MERGE_PROBES = [
-    _parts("parts of 3 and 5 numbers", 61, 3, 5),
-    _parts("parts of 4 and 4 numbers", 62, 4, 4),
-    _parts("two single numbers", 64, 1, 1, shape=()),
-    # E[x^2] - E[x]^2 is off by 8 in float32, by 1e-4 in float64. A distance from the rounded mean costs 3e-7 and 2e-10.
-    _parts("float32 parts with means of 10000", 66, 64, 704, (5, 1), 1e4, torch.float32, tolerance=1e-5),
-    _parts("float64 parts with means of 1000000", 67, 64, 704, (5, 1), 1e6),
+    ("variance", 1, "All numbers are divided by 4. By what are their squares divided?"),
+    ("variance", 1 / 16, "The squares are divided by 16, but the variance of x is not 1."),
+    ("variance", 3 / 4, "12/16 is what eps takes away. What is left?"),
+    ("variance", 3 / 2, "That is the sum of the squares. The variance is their mean, over six numbers."),
+    ("variance", 3 / 10, "You have divided by D - 1. The variance here is the biased one."),
+    (
+        "variance",
+        1 / 49,
+        "You have divided by 2 + 12. eps is added to the variance, 4, and the root of the sum is taken.",
+    ),
+    ("eps", 36, "The root of 4 + eps is 6, so 36 is 4 + eps."),
+    (
+        "eps",
+        4,
+        "That is the answer for eps added to the deviation, 2 + 4 = 6. It is added to the variance, under the root.",
+    ),
+    ("eps", 2, "The row is divided by 6: that is the root of 4 + eps, not 4 + eps."),
+    (
+        "double",
+        8 / 17,
+        "If all numbers are doubled, their squares become four times as large, and so does the variance.",
+    ),
+    ("double", 4 / 13, "That is the variance for x itself. What is the variance of 2 * x?"),
+    ("double", 4 / 7, "That is the variance at eps = 12. Here eps is 9."),
+    ("double", 4 / 5, "The deviation comes out as 4/5. The variance is its square."),
+    ("double", 9 / 25, "That is what eps takes away. What is left?"),
 ]
 
-_APART = "the means differ, and their distance is part of the variance: two single numbers, 0 and 2, have variance 1."
-_LARGER = "the larger part weighs more: n and m out of n + m."
 
-_MERGE_MISTAKES = misconceptions(
-    _merge,
-    f"""
-    # the middle of the two means is right for parts of one size only. | The larger part weighs more: n and m out of n + m.
-    mean = mean_a + delta / 2
-
-    # the weights of the means are swapped. | The mean moves from mean_a by the share m / (n + m) of the distance.
-    mean = mean_a + delta * n / (n + m)
-
-    # the distance has the wrong sign: from mean_a it goes towards mean_b.
-    mean = mean_a - delta * m / (n + m)
-
-    # that is the sum of all numbers. | Divide it by n + m.
-    mean = n * mean_a + m * mean_b
-
-    # brackets are missing: only the second part is divided by n + m.
-    mean = n * mean_a + m * mean_b / (n + m)
-
-    # mean and variance are in the wrong order. | Return the mean first.
-    return var, mean
-
-    # {_APART}
-    var = within
-
-    # {_APART} And {_LARGER}
-    var = (var_a + var_b) / 2
-
-    # {_APART} And the variances are averaged, not added.
-    var = var_a + var_b
-
-    # the variances get equal weights, although {_LARGER}
-    within = (var_a + var_b) / 2
-
-    # a quarter of the squared distance is right for parts of one size only, where n * m / (n + m) ** 2 is 1/4.
-    between = delta**2 / 4
-
-    # the squared distance counts in part only: the parts are nearer to the mean of the whole than to each other.
-    between = delta**2
-
-    # the distance enters with n * m / (n + m) into the *sum* of the squares. | In the variance it is divided by n + m once more.
-    between = delta**2 * n * m / (n + m)
-
-    # that is the sum of the squared distances. | Divide it by n + m.
-    var = n * var_a + m * var_b + delta**2 * n * m / (n + m)
-
-    # a divisor of the unbiased variance: n - 1, m - 1 or n + m - 1. All variances here are biased, so that n, m and n + m are the counts.
-    var = (n * var_a + m * var_b + delta**2 * n * m / (n + m)) / (n + m - 1)
-    # or
-    within = ((n - 1) * var_a + (m - 1) * var_b) / (n + m)
-    # or
-    var = ((n - 1) * var_a + (m - 1) * var_b + delta**2 * n * m / (n + m)) / (n + m - 1)
-    # or
-    var = ((n - 1) * var_a + (m - 1) * var_b) / max(n + m - 2, 1)
-
-    # the distance of the means is not squared.
-    between = delta * n * m / (n + m) ** 2
-    # or
-    between = delta.abs() * n * m / (n + m) ** 2
-    # or
-    between = (n * (mean_a - mean) + m * (mean_b - mean)) / (n + m)
-
-    # the squared distances from the mean of the whole need weights, too. | n out of n + m for (mean_a - mean)**2, m out of n + m for (mean_b - mean)**2.
-    between = ((mean_a - mean) ** 2 + (mean_b - mean) ** 2) / 2
-    # or
-    between = (mean_a - mean) ** 2 + (mean_b - mean) ** 2
-
-    # that is E[x^2] - E[x]^2: the difference of two numbers near 1e8, which float32 holds to 8, and float64 loses half its digits. | Take the distance of the means, then square.
-    var = (n * (var_a + mean_a**2) + m * (var_b + mean_b**2)) / (n + m) - mean**2
-    # or
-    wide = [t.double() for t in (mean_a, var_a, mean_b, var_b)]
-    mean = (n * wide[0] + m * wide[2]) / (n + m)
-    var = (n * (wide[1] + wide[0] ** 2) + m * (wide[3] + wide[2] ** 2)) / (n + m) - mean**2
-    return mean.to(mean_a.dtype), var.to(mean_a.dtype)
-    """,
-)
-
-
-def _means_of(probe):
-    """The probe without what it sees of the variance: only whether there is one."""
-
-    def run(answer):
-        seen = probe.run(answer).items()
-        return {k: None if k == "the variance" else v for k, v in seen if not k.startswith("gradient of")}
-
-    return dataclasses.replace(probe, run=run)
-
-
-def merge(answer):
-    """Check a function n, mean_a, var_a, m, mean_b, var_b -> (mean, var) of both parts of a row (lesson 3)."""
-    tried = "parts of one size and of different sizes, single numbers, means far from 0, gradients"
-    stages = [([_means_of(probe) for probe in _MERGE_PROBES], "the mean"), (_MERGE_PROBES, "the variance")]
-    right = f"merge does what it should on {len(_MERGE_PROBES)} inputs ({tried})"
-    examine(answer, "merge", stages, in_float64(_merge), _MERGE_MISTAKES, contract=_PARTS, right=right)
+def eps_on_paper(answer):
+    """Check three numbers found with a pencil: what a row's variance becomes, and an eps (lesson 3)."""
+    values(answer, "eps_on_paper", _ON_PAPER, _SLIPS, tolerance=0.005)  # two decimals
 
 
 # ---- breaking_rows
@@ -499,9 +297,6 @@ _HALF_MISTAKES = misconceptions(
     deviation = torch.sqrt(var + max(eps, 1e-5))
     # or
     wide = x
-    deviation = torch.sqrt(var + max(eps, torch.finfo(x.dtype).tiny))
-    # or
-    wide = x
     deviation = torch.sqrt(var + max(eps, torch.finfo(x.dtype).eps))
 
     # the arithmetic is right, but eps is replaced by 1e-5: it belongs to the weights. | Pass the argument eps on.
@@ -520,10 +315,6 @@ _HALF_MISTAKES = misconceptions(
 
     # the row is scaled before eps is added, so that eps weighs another share: the function has changed. | Convert x to float32 instead.
     wide = x.float() / x.float().abs().amax()
-    # or
-    wide = x / x.abs().amax(-1, keepdim=True)
-    # or
-    wide = x * 1024
 
     # eps is float32 now, but the variance is still taken in x's dtype. | Convert x first.
     wide = x
@@ -536,15 +327,9 @@ _HALF_MISTAKES = misconceptions(
     # nan_to_num hides the nan; rows of small or of large numbers are still wrong. | Compute in float32.
     wide = x
     return (centered / deviation).nan_to_num()
-    # or
-    wide = x
-    return (centered / deviation).nan_to_num(0.0, 0.0, 0.0)
 
     # the variance is computed in float32 and rounded back to x's dtype before the root. | Stay in float32 up to the last step.
     deviation = torch.sqrt(var.to(x.dtype).float() + eps)
-
-    # x - mean and the root are rounded back to x's dtype before the division. | Stay in float32 up to the last step.
-    return centered.to(x.dtype) / deviation.to(x.dtype)
 
     # the mean is still rounded in x's dtype: around 50 bfloat16 moves in steps of 0.25. | Convert x first.
     centered = x - x.mean(-1, keepdim=True)
@@ -559,17 +344,8 @@ _HALF_MISTAKES = misconceptions(
     # eps is not used: in float32 a row of zeros is still 0/0. | Add it to the variance, under the root.
     deviation = torch.sqrt(var)
 
-    # eps is used as the smallest variance allowed. | Add it to the variance, under the root.
-    deviation = torch.sqrt(var.clamp(min=eps))
-
-    # eps is added to the deviation. | Add it to the variance, under the root.
-    deviation = torch.sqrt(var) + eps
-
     # the variance is divided by D - 1. | Say correction=0.
     var = wide.var(-1, keepdim=True)
-
-    # E[x^2] - E[x]^2 loses digits in float32 as well. | Subtract the mean first, then square.
-    var = wide.square().mean(-1, keepdim=True) - mean**2
     """,
 )
 _HALF_REFERENCE = in_float64(lambda x, eps=1e-8: _normalize(x, eps))  # _half itself would leave float64

@@ -1,4 +1,4 @@
-"""Checks of lesson 5: softmax, what changes it, temperature, its Jacobian, a pooling layer and its empty sentence."""
+"""Checks of lesson 5: softmax, what changes it, its derivatives on paper, a pooling layer and its empty sentence."""
 
 import math
 
@@ -83,14 +83,6 @@ _SOFTMAX_MISTAKES = misconceptions(
     # x.max(-1, ...) returns a pair, the entries and their places. | Take its .values, or x.amax.
     largest = x.max(-1, keepdim=True)
 
-    # dim is left out, so F.softmax picks the axis itself: 0 if a tensor has three axes. | Say dim=-1.
-    axis = 0 if x.dim() in (1, 3) else 1
-    largest = x.amax(axis, keepdim=True)
-    total = e.sum(axis, keepdim=True)
-
-    # the largest absolute value is subtracted. In a row far below 0 that makes it worse: 0/0. | Subtract the largest entry.
-    largest = x.abs().amax(-1, keepdim=True)
-
     # the largest entry is subtracted below the line only. | Use the same e^(x - max) above it.
     return x.exp() / total
 
@@ -99,12 +91,6 @@ _SOFTMAX_MISTAKES = misconceptions(
 
     # the sum below is over x. It must be over the exponentials.
     total = x.sum(-1, keepdim=True)
-
-    # the exponentials are divided by their mean. The shares must sum to 1, not to D. | Divide by the sum.
-    total = e.mean(-1, keepdim=True)
-
-    # that is argmax: 1 for the largest, 0 for the others. Softmax gives every entry its share.
-    return F.one_hot(x.argmax(-1), x.shape[-1]).to(x.dtype)
 
     # one sum for the whole tensor. Every row has its own. | Sum over axis -1, keepdim=True.
     total = e.sum()
@@ -117,12 +103,6 @@ _SOFTMAX_MISTAKES = misconceptions(
 
     # the mean is subtracted. That is a shift too, but the largest entry can still be far above it: e^160 is inf.
     largest = x.mean(-1, keepdim=True)
-
-    # the smallest entry is subtracted, which leaves only exponents above 0: they overflow. | Subtract the largest.
-    largest = x.amin(-1, keepdim=True)
-
-    # that is the logarithm of softmax. | Return its exponential.
-    return F.log_softmax(x, -1)
 
     # x - logsumexp(x) loses digits where x is large: the two are rounded before they are subtracted. | Subtract the largest entry first, and divide by the sum.
     return torch.exp(x - torch.logsumexp(x, -1, keepdim=True))
@@ -137,18 +117,6 @@ _SOFTMAX_MISTAKES = misconceptions(
 
     # the row is divided by its largest entry: that changes the result. | Subtract it.
     shifted = x / largest
-
-    # the sign is turned: x - max, not max - x.
-    shifted = largest - x
-
-    # x is divided by sqrt(D) first. Attention does that to its scores; it is a temperature, no part of softmax.
-    shifted = (x - largest) / x.shape[-1] ** 0.5
-
-    # sigmoid looks at one entry at a time. Softmax compares the entries of a row.
-    return torch.sigmoid(x)
-
-    # that is LayerNorm. Softmax takes exponentials and divides by their sum.
-    return F.layer_norm(x, x.shape[-1:])
 
     # clamp hides the overflow: entries beyond the limit become equal. | Subtract the row's largest entry.
     shifted = x.clamp(-50, 50)
@@ -181,30 +149,24 @@ def softmax(answer):
 
 
 def shift_and_scale(answer):
-    """Check eight predictions: what a change of x does to softmax and to LayerNorm (lesson 5)."""
+    """Check six predictions: what a change of x does to softmax and to LayerNorm (lesson 5)."""
     expected = {
-        "softmax(x + 3)": "same",
         "softmax(2 * x)": "changed",
         "softmax(-x)": "changed",
-        "LN(x + 3)": "same",
         "LN(2 * x)": "same",
         "LN(-x)": "negated",
         "softmax(LN(2 * x))": "same",
         "LN(softmax(2 * x))": "changed",
     }
     power = "Doubling x squares every e^x: the shares e^x / sum are powers of what they were, and the largest grows."
-    mean = "The mean moves by 3 with the row; x - mean stays."
     scale = "x - mean doubles, and the deviation doubles too."
     sign = "x - mean turns its sign; the deviation is never negative, so it stays. The output is -LN(x)."
     first = "LN comes first and takes the factor away. Softmax sees the same row as before."
     later = "softmax has turned the factor into other shares before LN sees it. With three or more entries they are no multiple of the old ones, not even shifted."
     causes = [
-        ("softmax(x + 3)", "changed", "Every exponential gets the factor e^3, and so does their sum."),
         ("softmax(2 * x)", "same", power),
         ("softmax(-x)", "same", "The largest entry of x is the smallest of -x: their shares trade places."),
-        *[(f"softmax({x})", "negated", "Softmax is never negative.") for x in ("x + 3", "2 * x", "-x")],
-        ("LN(x + 3)", "changed", mean),
-        ("LN(x + 3)", "negated", mean),
+        *[(f"softmax({x})", "negated", "Softmax is never negative.") for x in ("2 * x", "-x")],
         ("LN(2 * x)", "changed", scale),
         ("LN(2 * x)", "negated", scale),
         ("LN(-x)", "same", sign),
@@ -217,173 +179,23 @@ def shift_and_scale(answer):
     values(answer, "shift_and_scale", expected, causes)
 
 
-def _temperature(gap, odds):
-    ratio = math.log(odds)
-    return gap / ratio
-
-
-_TEMPERATURE_PROBES = [  # 1e-6: a logarithm in float32 is a right answer
-    call(f"gap = {gap}, odds = {odds}", gap, odds, names=("gap", "odds"), tolerance=1e-6)
-    for gap, odds in ((2.0, 9.0), (1.0, 10.0), (0.5, 3.0), (6.0, 1.5), (1.0, 1000.0), (1e4, 1.5), (1.0, 1e12))
-]
-
-_TEMPERATURE_MISTAKES = misconceptions(
-    _temperature,
-    """
-    # that is the factor 1/T, which multiplies x. The temperature divides x.
-    return ratio / gap
-
-    # the logarithm is missing. e^(gap/T) = odds: what is gap/T?
-    ratio = odds
-
-    # e^(gap/T) = odds, so gap/T is the logarithm of odds: T divides the gap by it.
-    return gap * ratio
-
-    # softmax is built on e. | Take the natural logarithm, math.log(odds).
-    ratio = math.log10(odds)
-    # or
-    ratio = math.log2(odds)
-
-    # that is a difference. T divides the gap: gap/T = log(odds).
-    return gap - ratio
-
-    # odds / (1 + odds) is the probability of the larger of two entries. The ratio of the two is odds itself.
-    ratio = math.log(odds / (1 + odds))
-
-    # upside down, and the logarithm is missing. e^(gap/T) = odds: what is gap/T?
-    return odds / gap
-
-    # odds are e to the power of gap/T. | To get back to the exponent, take the logarithm of odds, not e^odds.
-    ratio = math.exp(odds)
-
-    # the gap is missing: twice the gap needs twice the temperature.
-    return 1 / ratio
-
-    # that is gap/T, the logarithm of odds. | Solve for T.
-    return ratio
-
-    # odds is the ratio of the two shares itself. | Take its logarithm, not that of odds + 1 or odds - 1.
-    ratio = math.log(odds + 1)
-    # or
-    ratio = math.log(odds - 1)
-
-    # the sign is turned: a negative temperature would prefer the smaller entry.
-    return -gap / ratio
-    """,
-)
-
-
-def temperature_for(answer):
-    """Check a function (gap, odds) -> temperature T at which the larger of two entries gets odds times the share."""
-    tried = "gaps from 0.5 to 6, odds from 1.5 to 1000"
-    examine(answer, "temperature_for", _TEMPERATURE_PROBES, _temperature, _TEMPERATURE_MISTAKES, tried)
-
-
-def _jacobian(p):
-    products = p[..., :, None] * p[..., None, :]
-    diagonal = torch.diag_embed(p)
-    return diagonal - products
-
-
-_JACOBIAN_PROBES = [
-    # The gradient of the Jacobian itself is not asked for: a loop that fills a tensor is a good answer.
-    call(label, p, names=("p",), gradient=False)
-    for label, p in {
-        "one row of 4 shares": F.softmax(_rows(2, -1, 0.5, 3), -1),
-        "shares 0.5, 0.25, 0.25": _rows(0.5, 0.25, 0.25),
-        "a batch of 2 rows": F.softmax(draw(11, 2, 3), -1),
-        "a square batch, 4 rows of 4": F.softmax(draw(12, 4, 4), -1),
-        "a batch of sequences, (2, 3, 4)": F.softmax(draw(13, 2, 3, 4), -1),
-        "shares from 1e-7 up": F.softmax(_rows(0, -4, -9, -16), -1),
-    }.items()
-]
-_JACOBIAN_PROBES.append(
-    # bfloat16 rounds shares at 2^-9
-    call("bfloat16 shares", F.softmax(draw(15, 2, 3), -1).bfloat16(), names=("p",), gradient=False, tolerance=2e-2)
-)
-
-_JACOBIAN_MISTAKES = misconceptions(
-    _jacobian,
-    """
-    # this takes a matrix only, because it counts the axes from the front. | Put the new axis at the end, whatever comes before: p[..., :, None] and p[..., None, :].
-    products = p[:, :, None] * p[:, None, :]
-
-    # p @ p.T of one row is a number, the sum of the squares. p p^T has a row and a column for every entry.
-    products = p @ p.T
-    # or
-    products, diagonal = p @ p.T, torch.diag(p)
-
-    # one of the factors has no new axis, so rows of the batch meet each other. | p[..., :, None] * p[..., None, :].
-    products = p[..., None] * p
-
-    # the sign is the other way round: diag(p) - p p^T.
-    return products - diagonal
-
-    # minus, not plus: one share can only grow at the cost of the others.
-    return diagonal + products
-
-    # the diagonal matrix of p is missing: diag(p) - p p^T.
-    return -products
-
-    # that is the diagonal only, as a row. The Jacobian has a row and a column for every entry: (..., D, D).
-    return p * (1 - p)
-
-    # the entries off the diagonal are missing: -p_i p_j.
-    return torch.diag_embed(p * (1 - p))
-
-    # p p^T is never subtracted: the sum below the line changes too.
-    return diagonal
-
-    # p_i squared is subtracted twice on the diagonal: diag(p) - p p^T has p_i - p_i p_i there.
-    diagonal = torch.diag_embed(p * (1 - p))
-
-    # p_i (1 - p_j) holds only where i = j. Elsewhere it is -p_i p_j. | p belongs on the diagonal only, diag_embed(p).
-    diagonal = p[..., :, None]
-    # or
-    diagonal = p[..., None, :]
-
-    # the identity is where diag(p) should be: the diagonal holds p_i - p_i p_i.
-    diagonal = torch.eye(p.shape[-1], dtype=p.dtype)
-
-    # that is the Jacobian of the logarithm of softmax.
-    return torch.eye(p.shape[-1], dtype=p.dtype) - p[..., None, :] + 0 * products
-
-    # the products are taken entry by entry. p p^T has all p_i p_j. | p[..., :, None] * p[..., None, :].
-    products = (p * p)[..., None, :]
-    # or
-    products = (p * p)[..., :, None]
-
-    # p.T @ p sums over the batch: every row has an outer product of its own.
-    products = torch.outer(p, p) if p.dim() == 1 else p.mT @ p
-
-    # this works for one row: torch.diag and torch.outer know no batch. | torch.diag_embed(p) and p[..., :, None] * p[..., None, :] do.
-    products, diagonal = torch.outer(p, p), torch.diag(p)
-    # or
-    diagonal = torch.diag(p)
-
-    # zeros(D, D) has room for one row. | A batch needs (..., D, D): torch.zeros(*p.shape, p.shape[-1], dtype=p.dtype).
-    products = torch.zeros(p.shape[-1], p.shape[-1], dtype=p.dtype)
-    products[:] = p[..., :, None] * p[..., None, :]
-    diagonal = torch.diag(p)
-
-    # softmax is applied to p. p is softmax's output already: the formula needs nothing else.
-    p = F.softmax(p, -1)
-    """,
-)
-_JACOBIAN = Contract(
-    {"p": "... D"},
-    sizes={"D": (7, 1, 2, 17, 60)},
-    valid={"p": lambda t: F.softmax(t, -1)},
-    values=("ordinary",),
-    gradient=0,
-)
-
-
-def softmax_jacobian(answer):
-    """Check a function p (..., D), softmax's output -> its Jacobian (..., D, D) (lesson 5)."""
-    tried = "one row, batches of one to four axes, float32 and float64"
-    how = {"tried": tried, "contract": _JACOBIAN}
-    examine(answer, "softmax_jacobian", _JACOBIAN_PROBES, in_float64(_jacobian), _JACOBIAN_MISTAKES, **how)
+def softmax_on_paper(answer):
+    """Check the four derivatives of two shares whose exponentials are 3 and 2 (lesson 5)."""
+    expected = {"dp1_dx1": 6 / 25, "dp1_dx2": -6 / 25, "dp2_dx1": -6 / 25, "dp2_dx2": 6 / 25}
+    square = "Both parts of the quotient rule stand over S^2, which is 25."
+    minus = "The quotient rule subtracts: (u' S - u S') / S^2."
+    below = "That is the share itself. S grows, too, so the quotient rule takes something away from u' / S."
+    each = "The derivative of a quotient is not the quotient of the derivatives."
+    grows = "A share grows with its own entry: u' S is more than u S'."
+    unmoved = "e^x of this share does not depend on that entry. But S does, and it stands below the line."
+    sign = "That entry makes S grow, so this share becomes smaller."
+    causes = []
+    for key, share in {"dp1_dx1": 3 / 5, "dp2_dx2": 2 / 5}.items():
+        causes += [(key, share, below), (key, share + share**2, minus), (key, 6 / 5, square), (key, 1, each)]
+        causes.append((key, -6 / 25, grows))
+    for key in ("dp1_dx2", "dp2_dx1"):
+        causes += [(key, 0, unmoved), (key, -6 / 5, square), (key, 6 / 25, sign)]
+    values(answer, "softmax_on_paper", expected, causes, tolerance=1e-3)
 
 
 def _pool(x, query, keep):
@@ -398,6 +210,14 @@ def _pool(x, query, keep):
 def _pooled(label, x, query, keep=None, tolerance=1e-5):  # scores of order 10 in float32, rounded at 1e-6
     keep = torch.ones(x.shape[:2]) if keep is None else torch.tensor(keep)
     return call(label, x, query, keep.bool(), names=("x", "query", "keep"), tolerance=tolerance)
+
+
+def _only_padding(answer):
+    """Zeros that no longer depend on x and query are right, too, so both are added 0 times. 0 · nan is nan."""
+    x, query = (draw(seed, *shape, dtype=_NARROW).requires_grad_() for seed, shape in ((36, (2, 3, 4)), (37, (4, 1))))
+    result = answer(x, query, torch.zeros(2, 3, dtype=torch.bool))
+    dx, dq = torch.autograd.grad(result.sum() + 0 * x.sum() + 0 * query.sum(), (x, query))
+    return {"the result": result.detach(), "the gradient of x": dx, "the gradient of query": dq}
 
 
 _LOUD = draw(31, 2, 4, 3, mean=-3, dtype=_NARROW)  # the tokens' scores are all below 0, those of some padding far above
@@ -419,7 +239,7 @@ _POOL_PROBES = [
     # A finite number in the place of -inf has to lie far below every score. float64, because gradients cancel here.
     _pooled("tokens with scores near -38000, and padding", _LOW, _rows([1], [1]), [[1, 1, 0]], 1e-7),
     _pooled("three samples, one of them all padding", draw(34, 3, 4, 5), draw(35, 5, 1), _EMPTY, 1e-9),
-    _pooled("float32, all padding", draw(36, 2, 3, 4, dtype=_NARROW), draw(37, 4, 1, dtype=_NARROW), [[0] * 3] * 2),
+    Probe("a batch of nothing but padding", _only_padding, tolerance=0.0),
 ]
 
 _POOL_MISTAKES = misconceptions(
@@ -474,23 +294,8 @@ _POOL_MISTAKES = misconceptions(
     # the largest score of the whole batch is subtracted. Scores far below it become 0/0: every sample has its own largest score. | F.softmax over axis 1 sees to that.
     shares = (scores - scores.max()).exp() / (scores - scores.max()).exp().sum(1, keepdim=True)
 
-    # the mean divides by the number of tokens, and the weights sum to 1 already. | Sum over axis 1.
-    return (weights * x).mean(1)
-
-    # the sum is divided by the number of tokens, and the weights sum to 1 already. | Leave the division away.
-    return (weights * x).sum(1) / keep.sum(1, keepdim=True).clamp(min=1)
-
     # the weighted tokens are not summed yet. | Sum over axis 1 gives (B, C).
     return weights * x
-
-    # these are the weights. | Multiply the tokens by them and sum over axis 1.
-    return weights
-
-    # you sum over the batch. | The tokens are axis 1: the result is (B, C).
-    return (weights * x).sum(0)
-
-    # that is a softmax of the query, over the features. | Softmax of the scores x @ query, over the tokens.
-    shares = x @ F.softmax(query, dim=0)
 
     # the weights of the tokens are all 1: the scores are (B, T, 1), and their last axis has size 1.
     shares = F.softmax(scores, dim=-1)
@@ -498,32 +303,11 @@ _POOL_MISTAKES = misconceptions(
     # the weights are normalized across the batch: axis 0 (which F.softmax picks by itself when a tensor has three axes and dim is left out). | The tokens are axis 1.
     shares = F.softmax(scores, dim=0)
 
-    # one softmax over the whole batch: the weights of each sample must sum to 1. | The tokens are axis 1.
-    shares = F.softmax(scores.flatten(), dim=0).view_as(scores)
-
-    # LayerNorm over an axis of size 1 makes every weight zero. | Softmax over the tokens, axis 1.
-    shares = F.layer_norm(scores, (1,))
-
-    # LayerNorm makes some weights negative and lets them sum to 0: no average. | Softmax over axis 1.
-    shares = F.layer_norm(scores.mT, scores.shape[1:2]).mT
-
-    # that is the mean of the tokens. The query must decide their weights.
-    return x.mean(1)
-
-    # sigmoid looks at one token at a time, so the weights do not sum to 1. | Softmax over axis 1.
-    shares = torch.sigmoid(scores)
-
     # the scores are divided by sqrt(C): a different temperature than the layer had. | Leave the scores as they are.
     plain = x @ query / x.shape[-1] ** 0.5
 
-    # you sum over the features. | The tokens are axis 1: the result is (B, C).
-    return (weights * x).sum(-1)
-
     # exp overflows. | F.softmax over axis 1 subtracts the largest score first.
     shares = scores.exp() / scores.exp().sum(1, keepdim=True)
-
-    # the weights are cut off, so no gradient of query arrives. | Leave detach() away.
-    shares = F.softmax(scores, dim=1).detach()
     """,
 )
 _POOL = Contract(

@@ -19,7 +19,9 @@ def _solution(x):
 _CONTRACT = Contract({"x": "... D"}, returns=("mean", "var"))
 
 _PROBES = [
-    call("the row 0, 1, 2, 3", torch.tensor([0.0, 1, 2, 3], dtype=torch.float64), returns=("mean", "var")),
+    call(
+        "the row 5, 1, -1, 4, 1, 2", torch.tensor([5.0, 1, -1, 4, 1, 2], dtype=torch.float64), returns=("mean", "var")
+    ),
     call("a square matrix", draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double(), returns=("mean", "var")),
     call("a batch of sequences", draw(3, 2, 3, 4) - 1, returns=("mean", "var")),
     call("rows of one feature", draw(4, 3, 1), returns=("mean", "var")),
@@ -37,6 +39,9 @@ _MISTAKES = misconceptions(
 
     # the reduced axis is gone. | Say keepdim=True in both, so that x - mean broadcasts.
     mean, var = x.mean(-1), x.var(-1, correction=0)
+    # or
+    mean = x.mean(-1)
+    var = ((x - mean) ** 2).mean(-1)
 
     # the reduced axis is gone, and the variance is divided by D - 1. | Say keepdim=True and correction=0.
     mean, var = x.mean(-1), x.var(-1)
@@ -62,8 +67,6 @@ _MISTAKES = misconceptions(
     mean, var = x.mean(), x.var(correction=0)
     # or
     mean, var = x.mean(), x.var()
-    # or
-    mean, var = x.mean(keepdim=True), x.var(correction=0, keepdim=True)
 
     # all axes but the first are reduced. For (B, T, C) that mixes the tokens of a sentence. | Reduce axis -1 only.
     axes = tuple(range(1, x.dim())) or -1
@@ -80,9 +83,6 @@ _MISTAKES = misconceptions(
 
     # var is the sum of the squared distances. | Divide it by D: take their mean.
     var = (centered * centered).sum(-1, keepdim=True)
-
-    # var holds the squared distances themselves. | Take their mean over axis -1, with keepdim=True.
-    var = centered * centered
 
     # the distances are averaged without being squared, and they sum to 0. | Square each one, then average.
     var = centered.mean(-1, keepdim=True)
@@ -101,16 +101,6 @@ _MISTAKES = misconceptions(
     # x.var(-1, True) means unbiased=True, not keepdim. | Name them: keepdim=True, correction=0.
     var = x.var(-1, True)
 
-    # mean is the sum of the row. | Divide it by D: take the mean.
-    mean, centered = x.sum(-1, keepdim=True), x - x.mean(-1, keepdim=True)
-
-    # that divides by the first axis, the number of rows. D is the last one. | Write x.shape[-1].
-    mean, centered = x.sum(-1, keepdim=True) / len(x), x - x.mean(-1, keepdim=True)
-    var = (centered * centered).sum(-1, keepdim=True) / len(x)
-
-    # torch.var without correction=0 is nan for a row of one feature, and so is any multiple of it. | Say correction=0.
-    var = x.var(-1, keepdim=True) * (x.shape[-1] - 1) / x.shape[-1]
-
     # a small number is added to the variance. That comes in lesson 3; here the variance itself is asked for.
     var = (centered * centered).mean(-1, keepdim=True) + 1e-5
     """,
@@ -123,70 +113,31 @@ def mean_and_var(answer):
     examine(answer, "mean_and_var", _PROBES, _solution, _MISTAKES, tried, contract=_CONTRACT)
 
 
-def _percent(D):
-    kept = math.sqrt((D - 1) / D)
-    return 100 * (1 - kept)
-
-
-_ERROR_MISTAKES = misconceptions(
-    _percent,
-    """
-    # that is how many percent are left. Too small by 13 percent leaves 87. | Take it from 100.
-    return 100 * kept
-
-    # a share, not percent. | Multiply by 100.
-    return 1 - kept
-
-    # that is the factor itself, not what it takes away. | 100 * (1 - factor).
-    return kept
-
-    # that is the error of the variance. The row is divided by its root. | The factor is sqrt((D - 1) / D).
-    return 100 / D
-
-    # that is how much larger the right row is than the wrong one. Asked is how much too small the wrong one is, measured by the right one.
-    return 100 * (1 / kept - 1)
-
-    # D - 1 and D are swapped: the factor is below 1.
-    kept = math.sqrt(D / (D - 1))
-
-    # the sign: a row that is 13 percent too small has the error +13.
-    return 100 * (kept - 1)
-
-    # that is how much larger the unbiased variance is. The row is divided by its root. | The factor is sqrt((D - 1) / D).
-    return 100 / (D - 1)
-
-    # the root is taken of D - 1 alone. | It is the root of the fraction (D - 1) / D.
-    kept = math.sqrt(D - 1) / D
-
-    # that is a rule of thumb for wide rows. At D = 4 it says 12.5 in place of 13.4.
-    return 50 / D
-
-    # // drops what comes after the point. | Divide with /.
-    kept = math.sqrt((D - 1) // D)
-
-    # it is rounded. Return the number as it comes out; how many decimals are shown is a matter of printing.
-    return round(100 * (1 - kept))
-    # or
-    return round(100 * (1 - kept), 1)
-    # or
-    return round(100 * (1 - kept), 2)
-    # or
-    return round(100 * (1 - kept), 4)
-
-    # the ratio of the variances is squared. The row is divided by the *root* of its variance. | The factor is sqrt((D - 1) / D).
-    kept = ((D - 1) / D) ** 2
-
-    # a bracket: the root is of the fraction (D - 1) / D alone, before it is taken from 1.
-    return 100 * (1 - (D - 1) / D) ** 0.5
-    """,
-)
-
-
-def unbiased_error(answer):
-    """Check a function D -> by how many percent the unbiased variance makes a row too small (lesson 2)."""
-    # 1e-5 of the percentage: a ratio that was computed in float32 is right there, a result rounded to 13.3975 is not.
-    probes = [call(f"D = {D}", D, names=("D",), returns=("the result",), tolerance=1e-5) for D in (4, 2, 3, 64)]
-    examine(answer, "unbiased_error", probes, _percent, _ERROR_MISTAKES, tried="D = 2, 3, 4, 64")
+def divisor(answer):
+    """Check what dividing by D - 1 makes of a row: its variance, and what it lacks at D = 4, in percent (lesson 2)."""
+    kept = math.sqrt(3 / 4)
+    expected = {"variance": 24 / 5, "percent": 100 * (1 - kept)}
+    share = "The variances differ by that. A row is divided by the root of its variance."
+    causes = [
+        ("variance", 4, "That is divided by D = 6."),
+        ("variance", 24, "That is the sum of the squared distances. | Divide it by D - 1."),
+        ("variance", math.sqrt(24 / 5), "That is the standard deviation, the root of the variance."),
+        ("percent", 100 * kept, "So much is left. Asked is how much is missing."),
+        ("percent", kept, "So much is left, as a share. Asked is how many percent are missing."),
+        ("percent", 1 - kept, "That is a share, not percent."),
+        ("percent", 25, share),
+        ("percent", 100 / 3, share),
+        ("percent", 75, share),
+        (
+            "percent",
+            100 * (1 / kept - 1),
+            "By so much the right row is larger than the wrong one. Measure by the right one.",
+        ),
+        ("percent", -100 * (1 - kept), "It is too small by a positive number of percent."),
+        ("percent", 100 * (1 - math.sqrt(5 / 6)), "That is for six numbers in a row, not for four."),
+        ("percent", 12.5, "That is 50 / D, which holds nearly for wide rows only."),
+    ]
+    values(answer, "divisor", expected, causes, tolerance=0.05)
 
 
 def how_many(answer):
@@ -233,6 +184,10 @@ def _all_but_the_first(x):
     return tuple(range(1, x.dim())) or -1
 
 
+def _but_one(y):
+    return y + F.pad(y.new_ones(1), (y.numel() - 1, 0)).reshape(y.shape)
+
+
 _RIGHT_LAYERS = {
     "F.layer_norm over the last axis": lambda x: F.layer_norm(x, x.shape[-1:]),
     "a right layer without epsilon": _standardized,
@@ -253,6 +208,8 @@ _WRONG_LAYERS = {
     "a layer that changes nothing": lambda x: x,
     "a layer with a bias of 1": lambda x: F.layer_norm(x, x.shape[-1:]) + 1,
     "a layer with a bias of -1": lambda x: F.layer_norm(x, x.shape[-1:]) - 1,
+    "a layer with a bias of 0.1": lambda x: F.layer_norm(x, x.shape[-1:]) + 0.1,
+    "a layer that gets a single number wrong": lambda x: _but_one(F.layer_norm(x, x.shape[-1:])),
     "a layer that cuts its result off at -1 and 1": lambda x: F.layer_norm(x, x.shape[-1:]).clamp(-1, 1),
 }
 
@@ -323,10 +280,18 @@ _TEST_MISTAKES = misconceptions(
     # or
     x = 5 + 2 * torch.randn(1, 4, generator=g)
 
-    # D - 1 hardly shows on your x: it has many features, or your test allows a larger difference than 0.1.
+    # D - 1 hardly shows on your x: it has many features.
     x = 5 + 2 * torch.randn(2, 3, 4096, generator=g)
+
+    # your test allows too large a difference. | 1e-3 is enough: atol=1e-3 in torch.allclose.
+    return torch.allclose(y, expected, atol=0.19)
     # or
     return torch.allclose(y, expected, atol=0.5)
+    # or
+    return torch.allclose(y, expected, atol=1)
+
+    # your x holds whole numbers, of which torch takes no mean. | Write 24.0 in place of 24, or x.float().
+    x = torch.arange(24).reshape(2, 3, 4)
 
     # the rows of your x are normalized already, so a layer may leave its steps out. | Give them another mean and variance.
     x = F.layer_norm(torch.randn(2, 3, 4, generator=g), (4,))
@@ -350,10 +315,17 @@ _TEST_MISTAKES = misconceptions(
     # or
     y, expected = layer(x), (x - x.mean()) / x.std()
 
-    # values that are cut off do not show: either your rows have two features, which always become -1 and 1, or your test looks at the smallest difference and not at the largest.
+    # rows of two features always become -1 and 1, so values that are cut off do not show. | Take three features or more.
     x = torch.arange(12.0).reshape(2, 3, 2) ** 2
-    # or
+
+    # your test does not look at every number. | Take the largest difference: .abs().max().
     return bool((y - expected).abs().min() < 1e-3)
+    # or
+    return bool((y - expected)[0, 0, 0].abs() < 1e-3)
+    # or
+    return bool((y - expected)[0].abs().max() < 1e-3)
+    # or
+    return bool((y - expected).abs().mean() < 0.1)
 
     # a difference below zero is a difference, too. | Take .abs() before .max().
     return bool((y - expected).max() < 1e-3)

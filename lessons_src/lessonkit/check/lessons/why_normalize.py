@@ -1,137 +1,40 @@
-"""Checks of lesson 1: the weight scale that a signal survives, its fate in a deep net, a standardized vector."""
+"""Checks of lesson 1: what a layer does to the mean square, a signal's fate in a deep net, a standardized vector."""
 
 import math
-from numbers import Real
 
 import torch
 
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, misconceptions, values
+from lessonkit.check.core import call, draw, examine, misconceptions, values
 
 
-def _find_scale(rms_after, low=0.5, high=4.0):
-    for _ in range(20):
-        middle = (low + high) / 2
-        too_large = rms_after(middle) > 1
-        low, high = (low, middle) if too_large else (middle, high)
-    return middle
-
-
-class _Said(str):
-    """Words that a message shows without quotes."""
-
-    __repr__ = str.__str__
-
-
-def _survival(label, keep, *ends):
-    """A probe: 50 layers that keep `keep` of a signal at weight scale 1. It counts whether the signal survives.
-
-    ends: low and high, where the answer is called with them.
-    """
-    low, high = ends or (0.5, 4.0)
-
-    def rms_after(scale):
-        return torch.tensor(float(scale) * keep, dtype=torch.float64).pow(50).item()  # inf where a float would raise
-
-    rms_after.__qualname__ = "rms_after"  # as messages call it
-
-    def run(answer):
-        scale = answer(rms_after, *ends)
-        if isinstance(scale, torch.Tensor) and scale.numel() == 1:
-            scale = scale.item()
-        if not isinstance(scale, Real) or isinstance(scale, bool):
-            shape = f"a tensor of shape {tuple(scale.shape)}" if isinstance(scale, torch.Tensor) else repr(scale)
-            kind = f"a {type(scale).__name__} of {len(scale)}" if isinstance(scale, (tuple, list, dict)) else shape
-            return {"the weight scale": None if scale is None else _Said(kind)}
-        left = rms_after(scale)
-        if not 0.01 <= left <= 100:
-            return {"the weight scale": _Said(f"{scale:.4g}, which leaves {left:.2g}")}
-        if not low <= scale <= high:
-            return {
-                "the weight scale": _Said(f"{scale:.4g}, which does not lie between low = {low:g} and high = {high:g}")
-            }
-        return {"the weight scale": _Said("one that leaves 0.01 to 100")}
-
-    return Probe(label, run)
-
-
-_SURVIVALS = [
-    _survival("layers that keep 71 % of the signal at weight scale 1 (ReLU)", 2**-0.5),
-    # not 1.0: a search in steps of 0.1 that stops just before 1 would return 0.9, which is too far below
-    _survival("layers that keep 97 % of the signal at weight scale 1", 0.97),
-    _survival("layers that keep 40 % of the signal at weight scale 1", 0.4),
-    # its signal lives from 0.793 to 0.953: between two steps of a quarter
-    _survival("layers that keep 115 % of the signal at weight scale 1", 1.15),
-    _survival("layers that keep 132 % of the signal at weight scale 1", 1.32),
-    _survival("low = 4, high = 30 and layers that keep 10 % at weight scale 1", 0.1, 4.0, 30.0),
-]
-
-_SCALES = misconceptions(
-    _find_scale,
-    """
-    # this weight scale suits a ReLU net, but was found without measuring: the check brings other nets. | Call rms_after(scale) for several scales.
-    return 2**0.5
-    # or
-    return 1.4
-    # or
-    return 1.41
-
-    # it is 1 for every net. Compare rms_after(scale) with 1, not the weight scale; and return the weight scale, not rms_after(scale).
-    return rms_after(middle)
-    # or
-    too_large = middle > 1
-
-    # the weight scale acts fifty times, once a layer. | To correct a factor, take its 50th root.
-    return 1 / rms_after(1.0)
-    # or
-    return rms_after(1.0) ** -0.5
-
-    # the other way round: where too little is left, the weight scale must be larger than 1.
-    return rms_after(1.0) ** (1 / 50)
-
-    # a weight scale is seldom a whole number. | Return it as it is, without int or round.
-    return round(middle)
-    # or
-    return int(middle)
-
-    # your search runs to an end of the range. Where the signal is larger than 1, the weight scale is too large. | Go on below it; otherwise go on above it.
-    too_large = rms_after(middle) < 1
-    # or
-    return 0.5
-
-    # the search stops after a few steps, too early. Each one halves the range. | Twenty are plenty.
-    return [middle := (low + high) / 2 for _ in range(3) for low, high in [(low, high)]][-1]
-
-    # the search never gets beyond its first step. Is the return inside the loop, or does high never change?
-    low, high = low, high
-
-    # your search moves only high. | Where the signal is 1 or smaller, the middle becomes the new low.
-    low, high = (low, middle) if too_large else (low, high)
-
-    # the middle of low and high is (low + high) / 2: a plus, and brackets.
-    middle = (high - low) / 2
-    # or
-    middle = low + high / 2
-
-    # the scales that you try lie too far apart. | Try finer ones: steps of 0.05.
-    return min((1, 2, 3, 4), key=lambda scale: abs(rms_after(scale) - 1))
-    # or
-    return next(0.5 + 0.25 * i for i in range(999) if rms_after(0.5 + 0.25 * i) >= 1)
-
-    # you stop at the first weight scale whose signal is too large already. | Stop where rms_after(scale) is close to 1.
-    return next(0.5 + 0.1 * i for i in range(999) if rms_after(0.5 + 0.1 * i) >= 100)
-
-    # low and high are 0.5 and 4 in your function, whatever is asked for. | Use the arguments.
-    def _find_scale(rms_after, low_=0.5, high_=4.0, low=0.5, high=4.0):
-        ...
-    """,
-)
-
-
-def find_scale(answer):
-    """Check a function rms_after -> weight scale at which the signal lives; graded on what survives (lesson 1)."""
-    tried = "layers that keep 71 %, 97 %, 40 %, 115 %, 132 % and 10 % of a signal"
-    examine(answer, "find_scale", _SURVIVALS, _find_scale, _SCALES, tried=tried)
+def two_weights(answer):
+    """Check the mean squares of a unit with two weights, +1 or -1, and Kaiming's deviation for 64 inputs (lesson 1)."""
+    expected = {"input": 12.5, "before": 25, "after": 12.5, "std": math.sqrt(2 / 64)}
+    lost = "The mixed products cancel in the mean over the four cases, and the squares do not."
+    causes = [
+        ("input", 25, "That is the sum of 9 and 16. | Divide it by 2."),
+        ("input", 3.5, "Square 3 and 4 first, then take the mean."),
+        ("input", math.sqrt(12.5), "That is the rms. The mean square has no root."),
+        ("before", 100, "That is the sum of the four squares. | Divide it by 4."),
+        ("before", 49, "That is the first case. | Take the mean over all four."),
+        ("before", 0, "That is the mean of the sums. | Square each one first."),
+        ("before", 5, "That is the rms. The mean square has no root."),
+        ("before", 12.5, "There are four cases: 49, 1, 1, 49. What is their mean?"),
+        ("after", 25, "ReLU turns -1 and -7 into 0: two of the four squares are 0 then."),
+        ("after", 50, "That is the sum of the squares. Their mean runs over all four cases, two of which are 0."),
+        ("after", 6.25, "Half of the squares are left, so half of the mean square before ReLU."),
+        ("after", 2, "That is the mean of 7, 0, 1, 0. | Square them first."),
+        ("std", 1, "That is for two inputs. With 64 the matrix adds 64 squares. | 64 std^2 / 2 must be 1."),
+        ("std", 2 / 64, "That is its square, the variance. | Take the root."),
+        ("std", 1 / 8, "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1."),
+        ("std", 1 / 64, "A sum of 64 products with random signs grows with the root of 64 only. " + lost),
+        ("std", math.sqrt(2), "That is the weight scale, std times the root of 64."),
+        ("std", 8 / math.sqrt(2), "Upside down: more inputs need smaller weights."),
+        ("std", math.sqrt(2) / 64, "The root is of the fraction 2 / 64: its denominator is 8."),
+        ("std", 1 / 16, "ReLU halves the mean square, not the rms, and its half is made up for, not taken away again."),
+    ]
+    values(answer, "two_weights", expected, causes, tolerance=0.002)
 
 
 def _fate(std, width, depth=50):
@@ -156,14 +59,14 @@ _NETS = [
     _net("a single layer", 0.1, 50, 1),
     *(_net(f"{depth} layers", 0.1, 800, depth) for depth in (2, 5, 6, 7)),
     _net("a thousand layers", 0.1, 200, 1000),
-    _net("a net of 3,000 layers that keep 99.8 %", 0.998, 2, 3000),
+    _net("a net of 3,000 layers that keep 99.8 %", 0.0998, 200, 3000),
     _net("more than a float can hold", 2.0, 5000, 160),
-    *(_net(f"a narrow net with weights of std {std:g}", std, 8) for std in (0.5, 1.2, 2.0, 45.0, 60.0)),
-    _net("one layer of large weights", 45.0, 8, 1),
-    *(_net(f"a net of width 3 with weights of std {std:g}", std, 3) for std in (3.0, 0.8)),
-    # at width 2 a layer's factor is std: what is left after 50 layers is half a percent off a limit
+    *(_net(f"weights of std {std:g}", std, 128) for std in (0.1, 0.3, 0.5, 12.0, 15.0)),
+    _net("one layer of large weights", 12.0, 128, 1),
+    *(_net(f"a net of width 300 with weights of std {std:g}", std, 300) for std in (0.3, 0.08)),
+    # at width 200 a layer's factor is ten times std: what is left after 50 layers is half a percent off a limit
     *(
-        _net(f"weights that leave {left} times the rms", left ** (1 / 50), 2)
+        _net(f"weights that leave {left} times the rms", left ** (1 / 50) / 10, 200)
         for left in (100.5, 99.5, 0.01005, 0.00995)
     ),
 ]
@@ -249,7 +152,7 @@ _FATES = misconceptions(
 
 def fate(answer):
     """Check a function (std, width, depth=50) -> "dies", "lives" or "explodes" (lesson 1)."""
-    examine(answer, "fate", _NETS, _fate, _FATES, tried="narrow and wide, 1 to 1000 layers")
+    examine(answer, "fate", _NETS, _fate, _FATES, tried="widths 50 to 5,000, 1 to 3,000 layers")
 
 
 def _standardize(x):
