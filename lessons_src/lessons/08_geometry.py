@@ -84,7 +84,7 @@ print("P P x:   ", P @ flat)
 # %% [markdown]
 # The second $P$ finds no mean to subtract. Such a symmetric $P$ is an **orthogonal projection**: it drops the row straight down onto the plane of all rows that sum to 0.
 #
-# The second move divides by the standard deviation, and that *is* the length of the projected row, up to a factor: $\|Px\|^2 = D\,\sigma^2$. Here the squares, 16 and four times 1, add up to 20 = 5 · 2², so $\sigma$ is 2.
+# The second move divides by the standard deviation, and that *is* the length of the projected row (the root of the sum of its squares), up to a factor: $\|Px\|^2 = D\,\sigma^2$. Here the squares, 16 and four times 1, add up to 20 = 5 · 2², so $\sigma$ is 2.
 
 # %%
 x_hat = flat / 2  # (D,)
@@ -92,7 +92,7 @@ print("x_hat:", x_hat, " sum of squares:", (x_hat**2).sum())
 print("PyTorch:", F.layer_norm(x, (5,), eps=0.0))
 
 # %% [markdown]
-# The squares of $\hat x$ sum to 5, as those of every row of five will, so $\hat x$ is as long as $\sqrt 5$. It lies on a sphere:
+# The squares of $\hat x$ sum to 5, as those of every row of five that is not constant. So $\hat x$ has the length $\sqrt 5$, and lies on a sphere:
 #
 # $$\hat x = \sqrt D\;\frac{Px}{\sqrt{\|Px\|^2 + D\,\epsilon}}$$
 #
@@ -197,7 +197,13 @@ print("RMSNorm:  ", F.rms_norm(x, (2,), eps=0.0))
 #
 # $$\operatorname{RMSNorm}(x) = \frac{x}{\sqrt{\operatorname{mean}(x^2) + \epsilon}}$$
 #
-# times a gain; there is no bias. It forgets a stretch and sees a shift. [Zhang & Sennrich](https://arxiv.org/abs/1910.07467) proposed it in 2019, and many large language models use it, the Llama family among them.
+# times a gain; there is no bias. It forgets a factor and sees a shift. [Zhang & Sennrich](https://arxiv.org/abs/1910.07467) proposed it in 2019, and many large language models use it, the Llama family among them.
+#
+# <details><summary>When this holds</summary>
+#
+# Before the gain, at $\epsilon = 0$, for a row that is not all zeros. The factor is above 0, and multiplies the row itself. LayerNorm forgets such a factor, too: it stretches the distances from the mean and shifts the mean.
+#
+# </details>
 #
 # Build a module that can take the place of `nn.RMSNorm`. The folded class has all but the formula.
 
@@ -296,7 +302,7 @@ print(F.layer_norm(row, (4,), eps=0.0))
 # ## What you have now
 #
 # - **LayerNorm projects a row, and scales it to the length √D.** It forgets a shift and a stretch.
-# - **RMSNorm scales alone.** It forgets a stretch.
+# - **RMSNorm scales alone.** It forgets a factor.
 # - **LayerNorm over two features leaves a sign, over one feature nothing.**
 #
 # **You can stop here:** close the notebook. Write down a row of three numbers and two twins of it, one that LayerNorm cannot tell from it and one that RMSNorm cannot.
@@ -394,7 +400,7 @@ plot.heat(
 )
 
 # %% [markdown]
-# Read the lower two rows with the two moves. A factor on all of $W$, on all data or on one sample stretches $a$. One vector added to all rows of $W$ (**re-centering** it) shifts $a$. The others do neither.
+# Read the lower two rows with the two moves. A factor on all of $W$, on all data or on one sample is a factor on $a$. One vector added to all rows of $W$ (**re-centering** it) shifts $a$. The others do neither.
 #
 # **The first column is the same for all four: none of them sees the length of W.**
 
@@ -566,7 +572,7 @@ for tokens in (rms_of_the_number, layer_norm_of_the_product):
     print(tokens.__name__, "makes", different(tokens), "tokens, reads", digits_read(tokens))
 
 # %% [markdown]
-# A sign for each pixel is enough for a fair accuracy, so such a fault can hide. To leave the norm out is no cure here: the reader wants every token normalized. So the norm stays, and it must not forget.
+# A sign for each pixel is enough for a fair accuracy, so such a fault can hide. Suppose that the next layers want every token normalized, so that to leave the norm out is no cure. The norm stays, and it must not forget.
 
 
 # %% tags=["exercise"] id="ex-8-4"
@@ -600,7 +606,13 @@ check.mended_tokens(mended_tokens)
 print(different(mended_tokens), "tokens, reads", digits_read(mended_tokens))
 
 # %% [markdown]
-# The rows $x\,w + b$ lie on a line that misses the origin, so the sphere sees each of them in a direction of its own.
+# The rows $x\,w + b$ lie on a line that misses the origin, so each has a direction of its own.
+#
+# <details><summary>When this holds</summary>
+#
+# For at least three numbers a token, where the projections of $w$ and of $b$ are not parallel, and $\epsilon$ is negligible against the variance of the row.
+#
+# </details>
 #
 # **Ask of every norm how many numbers it reduces over, and which factor they share.**
 
@@ -608,7 +620,7 @@ print(different(mended_tokens), "tokens, reads", digits_read(mended_tokens))
 # ## Take-away
 #
 # - LayerNorm projects a row and scales it to the length $\sqrt D$: it makes the same of (15, 9, 7, 1) and (17, 5, 1, −11).
-# - RMSNorm scales alone: it forgets the stretch and sees the shift.
+# - RMSNorm scales alone: it forgets a factor and sees a shift.
 # - Four norms do not see the length of $W$; LayerNorm alone does not see one vector added to all its rows.
 # - Before a norm, $c$ times the weights learn $c^2$ times as slowly under SGD, and weight decay keeps $W$ short.
 #
