@@ -40,6 +40,7 @@ def make_net(norm):
 def accuracy(net):
     return (net(x_test).argmax(-1) == digits.y_test).double().mean().item()
 
+
 # %%
 torch.manual_seed(4)
 old_net, g = make_net(OldNorm), torch.Generator().manual_seed(4)
