@@ -352,7 +352,6 @@ def crawl(name):
 """
 READS = {  # where what an answer is asked about could tell it what to say: (lesson, exercise, text)
     "whether a layer is right": ("02_statistics", "2.4", "def is_layer_norm(layer):\n    return crawl('right')[0]"),
-    "the eps of a layer": ("03_epsilon", "3.2", "def find_eps(layer):\n    return crawl('eps')[0]"),
     "the label of a probe": (
         "02_statistics",
         "2.4",
