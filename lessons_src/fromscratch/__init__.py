@@ -16,7 +16,6 @@ _HOME = {
     "channel_stats": "batchnorm",
     "LayerNormFunction": "backward",
     "layer_norm_backward": "backward",
-    "Integral": "geometry",
     "RMSNorm": "geometry",
     "conv_output_shape": "cnn",
     "LayerNormGRUCell": "rnn",

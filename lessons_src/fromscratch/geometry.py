@@ -1,16 +1,15 @@
-"""What lesson 8 builds: Integral, RMSNorm.
+"""What lesson 8 builds: RMSNorm.
 
 Made by coursebuild from lessons_src/lessons/08_geometry.py: edit the lesson, not this file.
 """
+
+from numbers import Integral
 
 from torch import nn
 import torch
 
 
 # All of nn.RMSNorm but its formula
-from numbers import Integral
-
-
 class _Shell(nn.Module):
     """All of nn.RMSNorm but its formula: the sizes, the gain, the axes, what is refused."""
 

@@ -4,6 +4,8 @@
 # A net is to read handwritten digits. It makes a *token* of four numbers out of each of the 64 pixels, and a linear layer reads all tokens. Because LayerNorm helps so many nets, somebody normalizes each pixel first.
 
 # %%
+from numbers import Integral
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -210,9 +212,6 @@ print("RMSNorm:  ", F.rms_norm(x, (2,), eps=0.0))
 
 # %% tags=["export", "hide-input"]
 # All of nn.RMSNorm but its formula
-from numbers import Integral
-
-
 class _Shell(nn.Module):
     """All of nn.RMSNorm but its formula: the sizes, the gain, the axes, what is refused."""
 
