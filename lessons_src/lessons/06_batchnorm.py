@@ -56,7 +56,7 @@ for name, order in {"mixed": mixed, "sorted": by_label}.items():
 #
 # </details>
 #
-# *About 58 min, in two sittings of 30 and 28.* **You'll be able to**
+# *About 56 min, in two sittings of 30 and 26.* **You'll be able to**
 # - work out on paper what BatchNorm answers in training and in evaluation;
 # - write a BatchNorm that agrees with PyTorch's in output, buffers and gradient (float32 and float64);
 # - say which numbers share a mean in four normalization layers (*norms*, for short);
@@ -106,7 +106,7 @@ show("BatchNorm", F.batch_norm(children, None, None, training=True), digits=1)
 # %% [markdown]
 # LayerNorm takes a mean of each **row**. It compares an age with a weight and a height, and in each row the height wins: all five are 1.4.
 #
-# BatchNorm takes a mean of each **column**, so it compares ages with ages. Check the first column with a pencil. The mean of 5, 7, 8, 9, 11 is 8. The ages are −3, −1, 0, 1, 3 away from it. The squares 9, 1, 0, 1, 9 have the mean 4, which is the biased variance. So $\sigma = 2$, and −3, −1, 0, 1, 3 becomes −1.5, −0.5, 0, 0.5, 1.5.
+# BatchNorm takes a mean of each **column**, so it compares ages with ages. Follow the first column with a pencil. The mean of 5, 7, 8, 9, 11 is 8. The ages are −3, −1, 0, 1, 3 away from it. The squares 9, 1, 0, 1, 9 have the mean 4, which is the biased variance. So $\sigma = 2$, and −3, −1, 0, 1, 3 becomes −1.5, −0.5, 0, 0.5, 1.5.
 #
 # **Predict 6.1:** now only two children are in the batch. What does BatchNorm make of the 11 beside a 9, and beside a 5 (at $\epsilon = 0$)?
 # - [ ] 0.5 and 1.5 :: You have divided the distances 1 and 3 by the σ of the five children. The two have their own.
@@ -164,9 +164,9 @@ check.channel_stats(channel_stats)
 #
 # $$\text{running} \leftarrow (1 - m)\cdot\text{running} + m\cdot\text{newest}$$
 #
-# They start at mean 0 and variance 1. PyTorch calls $m$ the **momentum**; it is 0.1 by default. In evaluation BatchNorm normalizes with the running mean and variance instead of the batch's own.
+# They start at mean 0 and variance 1, and *newest* is the batch's own. PyTorch calls $m$ the **momentum**; it is 0.1 by default. In evaluation BatchNorm normalizes with the running mean and variance.
 #
-# There is one trap. The *newest* variance is the unbiased one: for our ages the sum of squares is 20, and 20/4 = 5 goes into the running variance. The batch itself is normalized with the biased one, 20/5 = 4.
+# There is one trap. The newest *variance* is the unbiased one: for our ages the sum of squares is 20, and 20/4 = 5 goes into the running variance. The batch itself is normalized with the biased one, 20/5 = 4.
 #
 # **BatchNorm normalizes with the biased variance and stores the unbiased one.**
 #
@@ -181,7 +181,8 @@ check.channel_stats(channel_stats)
 # %% tags=["exercise"] id="ex-6-2"
 # Exercise 6.2 · ●●○○○ · 3 min
 # A new BatchNorm for one channel has the momentum m = 3/4, no gain and no bias. Take eps = 0.
-# In train() it gets the ages 5, 7, 8, 9, 11 as one batch. What do its buffers hold then?
+# In train() it gets the ages 5, 7, 8, 9, 11 as one batch. What are its running mean and its
+# running variance then?
 # Then, in eval(), a child of 8 comes alone. What comes out?
 # Copy this line and replace the dots with three numbers:
 # ages_on_paper = dict(running_mean=..., running_var=..., alone=...)
@@ -496,7 +497,12 @@ def draw(ax):
     ax.plot(sizes, [0] * len(sizes), color=plot.COLORS["LayerNorm"], lw=2.5)
     for B, value in list(zip(sizes, measured, strict=True))[::2]:
         ax.annotate(f"{value:.2f}", (B, value), (6, 6), textcoords="offset points")
-    ax.text(24, 0.48, "four times the batch,\nhalf the gap", color=plot.COLORS["BatchNorm"])
+    ax.text(
+        12,
+        0.62,
+        "BatchNorm: four times the batch,\nabout half the gap",
+        color=plot.COLORS["BatchNorm"],
+    )
     ax.text(2, 0.04, "LayerNorm has one mode", color=plot.COLORS["LayerNorm"])
     ax.set_xscale("log", base=2)
     ax.set_xticks(sizes, sizes)
@@ -526,17 +532,19 @@ plot.figure(
 # %% [markdown]
 # ## 6.6 Four norms, one formula
 #
-# Two more norms differ from these by their axes alone. **InstanceNorm** takes a mean of each channel of each sample. **GroupNorm** cuts the channels into groups and takes a mean of each group of each sample. Here are two images with four channels, (B, C, H, W). Point at a number: what lights up shares its mean.
+# Two more norms use the same formula over other axes. **InstanceNorm** takes a mean of each channel of each sample. **GroupNorm** cuts the channels into groups and takes a mean of each group of each sample.
+#
+# Run the cell and choose the images, (B, C, H, W). Point at a number: what lights up shares its mean.
 
 # %%
-explore.block(tensor="BCHW", over=("B", "H", "W"))
+explore.block()
 
 # %% [markdown]
-# **Find out:** which norms let a number of one image share its mean with a number of the other?
+# **Find out:** which norms let a number of one image share its mean with a number of the other? And how many means does GroupNorm with 2 groups take of these two images?
 #
 # <details><summary>What there is to find</summary>
 #
-# BatchNorm alone. Take `B` away from its axes, and you have InstanceNorm.
+# BatchNorm alone. Take `B` away from its axes, and you have InstanceNorm. GroupNorm takes 4 means, two for each image.
 #
 # </details>
 #
@@ -547,13 +555,7 @@ explore.block(tensor="BCHW", over=("B", "H", "W"))
 # | InstanceNorm | H, W | channel of an image | nothing, by default |
 # | GroupNorm | C within a group, H, W | group of an image | nothing |
 #
-# **Predict 6.3:** GroupNorm with 2 groups gets images of the shape (8, 6, 5, 4). How many means does it take?
-# - [ ] 2 :: Each image has its own groups.
-# - [x] 16 :: 2 groups of 3 channels for each of 8 images.
-# - [ ] 24 :: That is what groups of two channels give: 3 groups for each image. Here there are 2 groups of 3.
-# - [ ] 48 :: That is one for each channel of each image: InstanceNorm.
-#
-# A single function that takes the mean over these axes agrees with all four of PyTorch's modules:
+# A new module of each kind agrees with one function that takes the mean over these axes:
 
 # %% tags=["hide-input"]
 # Compares the table with PyTorch's modules.
@@ -573,7 +575,7 @@ for norm, parts, axes in (
 # %% [markdown]
 # ## 6.7 Clinic: the error that went away
 #
-# A user gave the BatchNorm of a [captioning network](https://github.com/ruotianluo/self-critical.pytorch/issues/44) image regions as (B, R, D): R regions of D features. Ours are 5 and 8.
+# A user gave the BatchNorm of a [captioning network](https://github.com/ruotianluo/self-critical.pytorch/issues/44) image regions as (B, R, D): R regions of D features for each image. Ours are 5 and 8.
 
 # %%
 g = torch.Generator().manual_seed(71)
@@ -588,7 +590,7 @@ print("the output has the shape", tuple(patient(features).shape))
 # %% [markdown]
 # Feature $d$ goes in with the standard deviation $d$, from 1 to 8.
 #
-# **Predict 6.4:** what does the patient normalize?
+# **Predict 6.3:** what does the patient normalize?
 # - [ ] each feature, over samples and regions :: That is what was meant. But axis 1 does not hold the features.
 # - [ ] each region of each sample, as LayerNorm does :: BatchNorm never takes samples apart.
 # - [x] each region, over samples and features :: Axis 1 holds the regions, so they are its channels: five means, each over all features.
@@ -601,18 +603,15 @@ show("standard deviation of each feature", out.flatten(0, 1).std(0), digits=1)
 # %% [markdown]
 # The features still differ in size, because each region mixes all of them. The error was silenced by making the layer as wide as the wrong axis.
 #
-# **Predict 6.5:** with `norm = nn.BatchNorm1d(8)`, which line normalizes each feature?
+# **Predict 6.4:** with `norm = nn.BatchNorm1d(8)`, which line normalizes each feature?
 # - [ ] `norm(features.view(16, 8, 5)).view(16, 5, 8)` :: The shape fits, but `view` moves no axis. It cuts the same row of numbers differently, so each "feature" is a mixture.
 # - [x] `norm(features.transpose(1, 2)).transpose(1, 2)` :: The features go to axis 1 and come back.
 # - [ ] `norm(features.transpose(0, 1)).transpose(0, 1)` :: That puts the 16 samples on axis 1, and PyTorch refuses.
 
 # %%
 norm = nn.BatchNorm1d(8)
-for cured in (
-    norm(features.view(16, 8, 5)).view(16, 5, 8),
-    norm(features.transpose(1, 2)).transpose(1, 2),
-):
-    show("standard deviations", cured.flatten(0, 1).std(0), digits=1)
+cured = norm(features.transpose(1, 2)).transpose(1, 2)  # (B, R, D)
+show("standard deviation of each feature", cured.flatten(0, 1).std(0), digits=1)
 
 # %% [markdown]
 # **Before you trust a BatchNorm, ask what axis 1 of its input holds.**

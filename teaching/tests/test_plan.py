@@ -100,7 +100,7 @@ def test_what_opens_a_section_answers_none_of_its_questions(stem):
     [
         (STEMS[5], "6.5", "The mean of more numbers is off by half as much."),
         (STEMS[10], "11.7", "Independent branches add their mean squares, so the stream grows."),
-        (STEMS[5], "6.6", "Each image has two groups of 3 channels."),
+        (STEMS[5], "6.7", "Five means, each over all features."),
     ],
 )
 def test_words_that_give_an_answer_away_are_found(stem, key, text):
@@ -209,7 +209,7 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
         "## 0:50 · 6.6 ",
         "**Close.** Before you trust a BatchNorm",
         "## Drop this if you are late",
-        "- **6.6 Four norms, one formula** (3 min). Two explorables are enough for a day. Tell: “Four",
+        "- **6.6 Four norms, one formula** (2 min). Two explorables are enough for a day. Tell: “Four",
         "Lesson 14's index refers to it: LayerNorm has no running statistics",
         "- **Why does BatchNorm help** (in “Deeper”, 4 min). An experiment",
     ]
