@@ -58,7 +58,7 @@ def test_every_exercise_has_points_a_check_and_all_that_it_reads(stem):
 
 
 def test_an_exercise_gets_the_course_s_answers_to_earlier_ones():
-    texts = six().context(six().exercises["6.3"], program.names(six().exercises["6.3"].solved)[0])
+    texts = six().context(six().exercises["6.4"], program.names(six().exercises["6.4"].solved)[0])
     assert [text.split("(")[0] for text in texts if text.startswith(("def", "class"))] == [
         "def channel_stats",
         "class RunningStatistics",
@@ -90,29 +90,29 @@ def test_answers_are_found_in_copies_with_other_ids_and_other_cells(tmp_path):
 def test_a_cell_that_lost_its_card_is_found_by_its_id_or_its_names(tmp_path):
     notebook = stored()
     for cell in notebook["cells"]:
-        if cell["id"] in ("ex-6-1", "ex-6-2"):
+        if cell["id"] in ("ex-6-1", "ex-6-3"):
             cell["source"] = "".join(cell["source"]).partition("\n")[2]
-            cell["id"] = "lost" if cell["id"] == "ex-6-2" else cell["id"]
+            cell["id"] = "lost" if cell["id"] == "ex-6-3" else cell["id"]
     found = answers_in(notebook, tmp_path)
     assert sheets(found["6.1"]) == ["the cell has lost its card; it was found by its id"]
-    assert sheets(found["6.2"]) == ["the cell has lost its card; it was found by its names"]
-    assert "its first line, # Exercise 6.2" in found["6.2"].remarks[0].page
-    assert found["6.2"].cells[0].startswith("class RunningStatistics")
+    assert sheets(found["6.3"]) == ["the cell has lost its card; it was found by its names"]
+    assert "its first line, # Exercise 6.3" in found["6.3"].remarks[0].page
+    assert found["6.3"].cells[0].startswith("class RunningStatistics")
 
 
 def test_missing_doubled_and_converted_cells(tmp_path):
     notebook = stored()
     cells = {cell["id"]: cell for cell in notebook["cells"]}
-    notebook["cells"].remove(cells["ex-6-5"])
-    cells["ex-6-4"]["cell_type"] = "markdown"
-    notebook["cells"].append(code("# Exercise 6.2 · took me an hour", "note", "markdown"))
+    notebook["cells"].remove(cells["ex-6-4"])
+    cells["ex-6-2"]["cell_type"] = "markdown"
+    notebook["cells"].append(code("# Exercise 6.3 · took me an hour", "note", "markdown"))
     again = [code(six().exercises["6.1"].solved + f"\n# {n}", f"copy-{n}") for n in (1, 2)]
     notebook["cells"] += [*again, code(six().exercises["6.1"].source, "blank")]
     found = answers_in(notebook, tmp_path)
-    assert found["6.5"].cells == [] and sheets(found["6.5"]) == ["the exercise's cell is missing"]
-    assert found["6.5"].remarks[0].page.endswith("Copy it from a fresh lesson 6 and hand in again.")
-    assert found["6.4"].cells == [six().exercises["6.4"].solved] and "markdown" in sheets(found["6.4"])[0]
-    assert found["6.2"].cells == [six().exercises["6.2"].solved] and not found["6.2"].remarks
+    assert found["6.4"].cells == [] and sheets(found["6.4"]) == ["the exercise's cell is missing"]
+    assert found["6.4"].remarks[0].page.endswith("Copy it from a fresh lesson 6 and hand in again.")
+    assert found["6.2"].cells == [six().exercises["6.2"].solved] and "markdown" in sheets(found["6.2"])[0]
+    assert found["6.3"].cells == [six().exercises["6.3"].solved] and not found["6.3"].remarks
     assert found["6.1"].cells[-1].endswith("# 2") and "4 cells of this exercise" in sheets(found["6.1"])[0]
 
 
@@ -149,8 +149,8 @@ def test_a_helper_in_the_cell_of_a_check_or_among_the_course_s_imports_comes_wit
 
 def test_a_helper_in_another_exercise_s_cell_comes_too_and_the_answer_there_is_the_course_s(tmp_path):
     first = "HALF = 0.5\n\ndef channel_stats(x):\n    return HALF"
-    notebook = with_answers(ex_6_1=first, ex_6_2="RunningStatistics = (HALF, channel_stats)")
-    found = answers_in(notebook, tmp_path)["6.2"]
+    notebook = with_answers(ex_6_1=first, ex_6_3="RunningStatistics = (HALF, channel_stats)")
+    found = answers_in(notebook, tmp_path)["6.3"]
     assert found.cells[:-1] == ["HALF = 0.5"] and found.reads == {"HALF", "channel_stats"}
 
 
@@ -263,7 +263,7 @@ def test_the_sheet_is_whole_after_each_row_and_is_taken_up_again(tmp_path):
     assert again.has("ann", "1") and again.has("=1+1", "1")
     assert not again.has("ann", "2") and not again.has("eve", "1") and not again.has("ann", "")
     assert "'=1+1" in rows(sheet.path)  # for a spreadsheet no formula
-    assert rows(sheet.path)["ann"]["points"] == rows(sheet.path)["ann"]["of"] == "12"
+    assert rows(sheet.path)["ann"]["points"] == rows(sheet.path)["ann"]["of"] == "9"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grades.csv"]
 
 
@@ -327,7 +327,7 @@ def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
     found.marks[0].said, found.marks[0].cells, found.marks[1].points = bad, [bad], 0
     page = feedback.page(found, six())
     assert bad not in page and page.count("&lt;script&gt;") >= 4
-    assert "9 of 12 points, and 3 of 3 from optional exercises" in page
+    assert "7 of 9 points" in page
     assert "<h2>6.1 · channel_stats · Right · 2 of 2</h2>" in page
     names = [feedback.name(learner) for learner in ("ann", "../ann", "a/b", "Ünal", "a" * 300, ".", "A n n")]
     assert len(set(names)) == len(names) and not any("/" in name or name.startswith(".") for name in names)
@@ -338,12 +338,12 @@ def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
 
 @runs
 def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
-    """All right, three wrong of six, untouched, another lesson's, damaged, no notebook, right with a side effect."""
+    """All right, three wrong of four, untouched, another lesson's, damaged, no notebook, right with a side effect."""
     folder = tmp_path / "in"
     write(stored(), folder / "all.ipynb")
     wrong = "def channel_stats(x):\n    return x.mean(0), x.var(0)"
     wrong = with_answers(
-        ex_6_1=wrong, ex_6_2="class RunningStatistics(nn.Module):\n    pass", ex_6_4="reduced_axes = 1 / 0"
+        ex_6_1=wrong, ex_6_3="class RunningStatistics(nn.Module):\n    pass", ex_6_2="ages_on_paper = 1 / 0"
     )
     write(wrong, folder / "three.ipynb")
     write(stored(solved=False), folder / "untouched.ipynb")
@@ -356,22 +356,22 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     assert main(["6", str(folder), str(out)]) == 0
     found = rows(out)
     assert {name: (row["points"], row["optional points"]) for name, row in found.items()} == {
-        "all": ("12", "3"),
-        "three": ("5", "3"),  # 6.3 and 6.5 build on the course's 6.1 and 6.2
+        "all": ("9", "0"),
+        "three": ("3", "0"),  # 6.4 builds on the course's 6.1 and 6.3
         "untouched": ("0", "0"),
         "other": ("0", "0"),
         "broken": ("0", "0"),
         "none": ("0", "0"),
-        "effect": ("12", "3"),
+        "effect": ("9", "0"),
     }
     assert "exercises of lesson 5" in found["other"]["remarks"] and "no notebook" in found["broken"]["remarks"]
     assert found["effect"]["remarks"] == "6.1: changes the default dtype (torch.set_default_dtype)"
     assert {path.name for path in (tmp_path / "grades").iterdir()} == {"log.txt"} | {f"{n}.html" for n in found}
     page = (tmp_path / "grades/three.html").read_text(encoding="utf-8")
-    assert "Not yet. " in page and "ZeroDivisionError: division by zero. In the line: reduced_axes = 1 / 0" in page
+    assert "Not yet. " in page and "ZeroDivisionError: division by zero. In the line: ages_on_paper = 1 / 0" in page
     log = (tmp_path / "grades/log.txt").read_text(encoding="utf-8")
     assert "Each answer runs in a jail" in log and "7 graded" in log and "\nuntouched  " in log
-    assert found["three"]["state"] == "6.1 not yet; 6.2 not yet; 6.4 raised an error"
+    assert found["three"]["state"] == "6.1 not yet; 6.2 raised an error; 6.3 not yet"
     assert all((tmp_path / row["page"]).is_file() for row in found.values())
 
     write(stored(), folder / "untouched.ipynb")  # handed in anew
@@ -380,7 +380,7 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     assert main(["6", str(folder), str(out)]) == 0
     said = capsys.readouterr().out
     assert "5 are in" in said and "1 graded" in said and "kept: none" in said
-    assert rows(out)["untouched"]["points"] == "12" and rows(out).keys() == found.keys()
+    assert rows(out)["untouched"]["points"] == "9" and rows(out).keys() == found.keys()
 
 
 class Answering:
@@ -439,7 +439,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
     assert 2 <= len(first) < 5
     assert main(["6", str(folder), str(out)]) == 0
     second = rows(out)
-    assert len(second) == 5 and {row["points"] for row in second.values()} == {"12"}
+    assert len(second) == 5 and {row["points"] for row in second.values()} == {"9"}
     assert {name: second[name] for name in first} == first  # as they were, their seconds too
 
 

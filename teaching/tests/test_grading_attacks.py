@@ -310,19 +310,19 @@ def test_a_blank_notebook_gets_nothing_whatever_stands_in_its_other_cells(marker
 
 
 LIES = {  # for an answer that is a value
-    "an object that equals everything": "class E:\n    __eq__ = lambda self, other: True\nreduced_axes = E()",
+    "an object that equals everything": "class E:\n    __eq__ = lambda self, other: True\nages_on_paper = E()",
     "a dictionary that has everything": (
         "class D(dict):\n    __getitem__ = lambda self, key: 1\n    __contains__ = lambda self, key: True\n"
-        "    __iter__ = lambda self: iter(())\nreduced_axes = D()"
+        "    __iter__ = lambda self: iter(())\nages_on_paper = D()"
     ),
-    "a function": "reduced_axes = lambda *a: True",
-    "three dots": "reduced_axes = ...",
+    "a function": "ages_on_paper = lambda *a: True",
+    "three dots": "ages_on_paper = ...",
 }
 
 
 @pytest.mark.parametrize("name", LIES)
 def test_a_value_that_lies_gets_no_points(mark, name):
-    assert mark(LIES[name], "6.4").points == 0
+    assert mark(LIES[name], "6.2").points == 0
 
 
 CRAWLS = """
@@ -383,11 +383,11 @@ def test_pytorch_s_own_is_a_matter_of_the_exercise(mark):
         def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, **kwargs):
             super().__init__(num_features, eps, momentum, affine, track_running_stats, **kwargs)
     """
-    mark_ = mark(text, "6.3")
+    mark_ = mark(text, "6.4")
     assert mark_.points == 0 and "PyTorch's own" in mark_.said
     hidden = text + "    def forward(self, x):\n        with torch._C.DisableTorchFunction():\n"
     hidden = textwrap.dedent(hidden + "            return F.batch_norm(x, None, None, self.weight, self.bias, True)\n")
-    mark_ = mark("from torch.nn import functional as F\n" + hidden, "6.3")
+    mark_ = mark("from torch.nn import functional as F\n" + hidden, "6.4")
     assert not mark_.points or any(remark.sheet.startswith("names ") for remark in mark_.remarks)
 
 
