@@ -21,8 +21,8 @@ PATIENCE = 300  # seconds for anything: thirty learners on two cores wait long
 class Refused(Exception):
     """An answer of the hub or of a server that was not expected: status and text."""
 
-    def __init__(self, what, status, text):
-        super().__init__(f"{what}: {status} {text[:300]}")
+    def __init__(self, request, status, text):
+        super().__init__(f"{request}: {status} {text[:300]}")
         self.status, self.text = status, text
 
 
@@ -157,7 +157,7 @@ async def crowd(learners, cells, uid_of):
     A row: server, output, done (seconds), memory (MB), cpu (seconds), errors other than "your turn"; or failed: why.
     """
 
-    async def one(learner):
+    async def visit(learner):
         begin = time.monotonic()
         await learner.start()
         ready = time.monotonic() - begin
@@ -168,7 +168,7 @@ async def crowd(learners, cells, uid_of):
         row = {"server": ready, "output": output, "done": done, "memory": megabytes, "cpu": cpu}
         return row | {"errors": errors, "last": texts[-1]}
 
-    rows = await asyncio.gather(*map(one, learners), return_exceptions=True)
+    rows = await asyncio.gather(*map(visit, learners), return_exceptions=True)
     return [{"failed": repr(row)} if isinstance(row, BaseException) else row for row in rows]
 
 

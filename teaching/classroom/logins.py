@@ -1,0 +1,77 @@
+"""Logging in: passwords compared and made in threads, so that whoever guesses many keeps nobody else waiting."""
+
+import asyncio
+import weakref
+from pathlib import Path
+
+import firstuseauthenticator
+from jupyterhub.handlers import BaseHandler, LoginHandler
+from tornado.web import HTTPError, authenticated
+
+from teaching.classroom import passwords
+
+TEMPLATES = Path(firstuseauthenticator.__file__).parent / "templates"
+LONGEST = 72  # bytes that bcrypt takes
+
+
+class ClassAuthenticator(firstuseauthenticator.FirstUseAuthenticator):
+    """Keeps passwords as FirstUseAuthenticator does, which would compare and make them on the hub's loop."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.pauses = passwords.Pauses()
+        self.turns = weakref.WeakValueDictionary()  # {name: lock}: of one name, one password at a time is looked at
+
+    async def authenticate(self, handler, data):
+        """Return the name if the password is its own; in an open class a new name gets the password it comes with."""
+        name, password = self.normalize_username(data["username"]), data["password"]
+        # The last address is what the class's own proxy saw; those before it are what it was told.
+        address = handler.request.headers.get("X-Forwarded-For", handler.request.remote_ip).split(",")[-1].strip()
+        if not self.validate_username(name) or not (self.create_users or self._user_exists(name)):
+            return None
+        async with self.turns.setdefault(name, asyncio.Lock()):
+            if wait := self.pauses.left(name, address):
+                raise HTTPError(403, f"That password was wrong. Wait {wait:.0f} s before you try {name} again.")
+            with passwords.opened(self.dbm_path) as hashes:
+                kept = hashes.get(name.encode())
+            if kept is None:
+                await self.keep(name, password)
+                return name
+            right = await asyncio.to_thread(passwords.matches, password, kept)
+            self.pauses.note(name, address, right)
+            return name if right else None
+
+    async def keep(self, name, password):
+        """Make this the password of a name; HTTPError for one that is too short or too long."""
+        if not self._validate_password(password) or len(password.encode()) > LONGEST or "\0" in password:
+            raise HTTPError(403, f"A password has at least {self.min_password_length} letters and at most {LONGEST}.")
+        kept = await asyncio.to_thread(passwords.hashed, password)
+        with passwords.opened(self.dbm_path) as hashes:
+            hashes[name] = kept
+
+    def delete_user(self, user):
+        """Forget the password of a name that the hub's admin page has deleted."""
+        with passwords.opened(self.dbm_path) as hashes:
+            if user.name.encode() in hashes:
+                del hashes[user.name]
+
+    def get_handlers(self, app):
+        return [("/login", LoginHandler), ("/auth/change-password", ChangePassword)]
+
+
+class ChangePassword(BaseHandler):
+    """The page on which a learner chooses a password."""
+
+    @authenticated
+    async def get(self):
+        self.finish(await self.render_template("reset.html"))
+
+    @authenticated
+    async def post(self):
+        name, outcome = self.current_user.name, {"alert": "success", "result_message": "Your password is changed."}
+        async with self.authenticator.turns.setdefault(name, asyncio.Lock()):
+            try:
+                await self.authenticator.keep(name, self.get_body_argument("password", strip=False))
+            except HTTPError as error:
+                outcome = {"alert": "danger", "result_message": error.log_message}
+        self.finish(await self.render_template("reset.html", result=True, **outcome))
