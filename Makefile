@@ -72,7 +72,7 @@ check: $(READY)
 OF_LESSON := tests/test_lessons.py tests/test_checks.py teaching/tests/test_plan.py
 SOURCE = $(wildcard lessons_src/lessons/$(LESSON)_*.py)
 NAME = $(SOURCE:lessons_src/lessons/$(LESSON)_%.py=%)
-LINTED = $(if $(LESSON),$(SOURCE) lessons_src/lessonkit/check/lessons/$(NAME).py tests/banks/$(NAME).py,.)
+LINTED = $(if $(LESSON),$(SOURCE) lessons_src/lessonkit/check/lessons/$(NAME).py tests/answers/$(NAME).py,.)
 
 lesson: $(READY)
 	@"$(RUN)" -m coursebuild.new "$$NEW" "$$TITLE"

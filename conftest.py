@@ -18,7 +18,7 @@ os.environ["LESSON_WORK"] = "off"  # no kernel of a test uses, keeps or logs any
 
 
 def pytest_addoption(parser):
-    text = "compute with other kernels of the math libraries, as another processor would (coursebuild/kernel.py)"
+    text = "compute with other kernels of the math libraries, as another processor would (coursebuild/execution.py)"
     parser.addoption("--other-processor", action="store_true", help=text)
     parser.addoption("--lesson", help="only the tests of this lesson and of its checks: its number, as 06")
 
@@ -26,7 +26,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of many tests, and these are quick
     if config.option.other_processor:
-        from coursebuild.kernel import OTHER_PROCESSOR
+        from coursebuild.execution import OTHER_PROCESSOR
 
         os.environ.update(OTHER_PROCESSOR)  # for the kernels, and for the tests if torch is not there yet
 

@@ -1,4 +1,4 @@
-"""What several tests share: where things lie, random numbers, and the banks of answers with what is done to them."""
+"""What several tests share: where things lie, random numbers, and all answers with what is done to them."""
 
 import contextlib
 import functools
@@ -15,10 +15,10 @@ from torch import nn
 from coursebuild import manifest, sources
 from lessonkit import check, course
 from lessonkit.check.core import NotYet
-from lessonkit.check.mistakes import listening
+from lessonkit.check.misconceptions import listening
 
 ROOT = Path(__file__).resolve().parents[1]
-# Lesson 0 runs where nothing but torch and matplotlib is: no kit, so no checks of the kit, no bank, no exports.
+# Lesson 0 runs where nothing but torch and matplotlib is: no kit, so no checks of the kit, no answers, no exports.
 SITTING, *SOURCES = EVERY = sorted((ROOT / "lessons_src/lessons").glob("[0-9]*.py"))
 
 
@@ -62,21 +62,21 @@ def draws(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):
     return [(scale * first + offset).to(dtype), *(item.to(dtype) for item in others)]
 
 
-# ------------------------------------------------------------------------------------------------------------- banks
+# ------------------------------------------------------------------------------------------------------------- answers
 
 
 @functools.cache
-def banks():
-    """Return {lesson: BANK}, in the order of the lessons."""
-    return {path.stem[3:]: importlib.import_module(f"tests.banks.{path.stem[3:]}").BANK for path in SOURCES}
+def all_answers():
+    """Return {lesson: ANSWERS}, in the order of the lessons."""
+    return {path.stem[3:]: importlib.import_module(f"tests.answers.{path.stem[3:]}").ANSWERS for path in SOURCES}
 
 
-def first_right(bank):
-    return next(iter(bank["right"].values()))
+def first_right(answers):
+    return next(iter(answers["right"].values()))
 
 
-def mistakes_of(name, right):
-    """Return the known mistakes that check.NAME looks for, each once, in order. right: an answer that it accepts."""
+def misconceptions_of(name, right):
+    """Return the misconceptions that check.NAME looks for, each once, in order. right: an answer that it accepts."""
     with listening() as heard, contextlib.redirect_stdout(io.StringIO()):
         getattr(check, name)(right)
     return list(dict.fromkeys(heard))

@@ -20,7 +20,7 @@ from lessonkit.progress import __main__ as command
 from lessonkit.progress import report
 from lessonkit.progress.log import Attempt, read
 from lessonkit.progress.saved import NOT_RUN, RIGHT, TRIED, WAITS, states_in
-from tests.helpers import first_right, mistakes_of
+from tests.helpers import first_right, misconceptions_of
 
 # ------------------------------------------------------------------------------------------------ in a real kernel
 
@@ -164,9 +164,11 @@ def test_a_long_pause_counts_ten_minutes(monkeypatch):
 
 def test_every_cause_can_be_read_from_a_log(tmp_path):
     """A log may have been written by anybody, so what is no plain sentence is left out."""
-    banks = [importlib.import_module(f"tests.banks.{lesson}").BANK for lesson in ("statistics", "epsilon", "backward")]
-    rights = [(name, first_right(answers)) for bank in banks for name, answers in bank.items()]
-    told = {mistake.cause for name, right in rights for mistake in mistakes_of(name, right)}
+    lessons = [
+        importlib.import_module(f"tests.answers.{lesson}").ANSWERS for lesson in ("statistics", "epsilon", "backward")
+    ]
+    rights = [(name, first_right(answers)) for exercises in lessons for name, answers in exercises.items()]
+    told = {mistake.cause for name, right in rights for mistake in misconceptions_of(name, right)}
     path = tmp_path / attempts.FILE
     path.write_text("\n".join(line(right=False, mistake=cause) for cause in told), encoding="utf-8")
     found, notes = read(path)
@@ -305,16 +307,16 @@ def test_the_report_in_words(folders):
     assert lines[0] == "Learners: 4. Attempts: 15."
     assert lines[2] == "2 · Tiny: median 10 min of the 1 who finished, printed 30 min"
     assert lines[5].split() == ["Exercise", "2.1", "4", "1", "1", "1", "1", "3:20", "5", "min"]
-    at = lines.index("Known mistakes, by learners (and times):")
+    at = lines.index("Misconceptions, by learners (and times):")
     assert lines[at + 1] == "    2 (3) Exercise 2.1: the mean is missing."
     assert lines[at + 2] == "    1 (1) Exercise 2.1: it is late."
 
 
 def test_the_report_as_a_table(folders):
     rows = list(csv.DictReader(io.StringIO(report.table(folders, TINY))))
-    assert [row["item"] for row in rows if row["kind"] != "mistake"] == list(ITEMS)
+    assert [row["item"] for row in rows if row["kind"] != "misconception"] == list(ITEMS)
     assert rows[1] == rows[1] | {"learners": "4", "first": "1", "never": "1", "median_seconds": "200.0"}
-    named = {"kind": "mistake", "times": "3", "learners": "2", "cause": "the mean is missing."}
+    named = {"kind": "misconception", "times": "3", "learners": "2", "cause": "the mean is missing."}
     assert rows[4] == rows[4] | named
 
 

@@ -11,7 +11,7 @@ import sys
 import nbformat
 import pytest
 
-from coursebuild import command, digest, editions, export, generated, kernel, limits, source, sources, stale
+from coursebuild import budgets, command, digest, editions, execution, export, generated, source, sources, stale
 from tests.helpers import ROOT
 from tests.toy import EXPORT, TITLE, edit, lesson, project, refused, whole
 
@@ -76,7 +76,7 @@ def ran(tmp_path_factory):
     found = {}
     for edition in ("solutions", "learner"):
         made = editions.notebook(read, edition)
-        kernel.execute(read, made, root)
+        execution.execute(read, made, root)
         found[edition] = {cell.id: cell.outputs for cell in made.cells if cell.cell_type == "code"}
     return found
 
@@ -105,7 +105,7 @@ def test_a_wrong_output_is_refused_and_nothing_written(wrong, ran, tmp_path, mon
 
 
 def test_a_cell_that_hangs_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "TIMEOUT", 1)
+    monkeypatch.setattr(budgets, "TIMEOUT", 1)
     read = lesson(tmp_path, TITLE + "# %%\nimport time\ntime.sleep(30)\n")
     refused(lambda: editions.build(read), 3, "ran for more than 1 s", "Make it smaller")
 
@@ -147,9 +147,9 @@ def apart(tmp_path_factory):
     for name, (tags, code, _) in PAIRS.items():
         text += f'# %% tags={json.dumps(tags)} id="{name}"\n{code}'.replace("tags=[] ", "")
     read, runs = lesson(root, text), []
-    for settings in ({}, kernel.OTHER_PROCESSOR):
+    for settings in ({}, execution.OTHER_PROCESSOR):
         runs.append(editions.notebook(read, "solutions"))
-        kernel.execute(read, runs[-1], root, **settings)
+        execution.execute(read, runs[-1], root, **settings)
     (root / "notebooks/solutions").mkdir(parents=True)
     nbformat.write(runs[0], root / "notebooks/solutions/02_tiny.ipynb")
     shutil.copy(ROOT / "conftest.py", root)
@@ -200,7 +200,7 @@ def test_where_nothing_is_compared_there_is_no_run_with_other_kernels(running, c
     assert runs == [{}, {}] and "other kernels" not in capsys.readouterr().out, "solutions and learner edition"
     read, runs = running([], [LINE], [LINE])
     editions.build(read)
-    assert runs == [{}, kernel.OTHER_PROCESSOR, {}] and "; with other kernels 0." in capsys.readouterr().out
+    assert runs == [{}, execution.OTHER_PROCESSOR, {}] and "; with other kernels 0." in capsys.readouterr().out
 
 
 def test_an_error_with_other_kernels_alone_names_them(running):
@@ -345,7 +345,7 @@ def fourth(x):
 """
 ON = "And on. It reads no `data.others()`, [other.npz](../data/other.npz)."
 CACHES = shutil.ignore_patterns("__pycache__")
-REAL_CHECK = ("__init__", "asking", "attempted", "mistakes", "standing_in", "verdicts")
+REAL_CHECK = ("__init__", "asking", "attempted", "misconceptions", "standing_in", "verdicts")
 KIT = {  # a lessonkit without torch, whose import takes a second; the hook, what it imports and check are real
     "__init__.py": "from lessonkit import _hook\nfrom lessonkit.numbers import show\n\n_hook.install()\n",
     "numbers.py": """import math
@@ -370,17 +370,17 @@ def reject(what, why=None):
     raise NotYet(what)
 
 
-def known(rows):
+def misconceptions(rows):
     return rows
 """,
     "check/probing.py": "import contextlib\n\nquiet = contextlib.nullcontext\n",
     "data.py": 'FILES = {"numbers": "json.npz", "others": "other.npz"}\n',
     "runs.py": "",
     "check/lessons/tiny.py": '''"""Checks of the tiny lesson."""
-from lessonkit.check.core import accept, known, reject
+from lessonkit.check.core import accept, misconceptions, reject
 
 ROW = "it is tripled"
-MISTAKES = known({"2.0 -> 3.0": ROW})
+MISTAKES = misconceptions({"2.0 -> 3.0": ROW})
 
 def scale(answer):
     if answer()([1, 1]) != [2, 2]:
@@ -597,7 +597,7 @@ def test_fromscratch_loads_lazily_and_names_what_there_is(built):
         "try: fromscratch._half\n"
         "except AttributeError as error: print(error)\n"
     )
-    env = kernel.environment(built[0])
+    env = execution.environment(built[0])
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "fromscratch has no '_half'; the lessons export: LIMIT, Scale, dumps, fourth, quarter\n"
@@ -756,7 +756,7 @@ NEVER_SHOWN = {  # what was changed: (file, old text, new text)
     "a function's docstring": ("lessonkit/numbers.py", "Print it.", "Show it."),
     "what nothing calls": ("lessonkit/numbers.py", "return 1", "return 2"),
     "what a wrong answer is told": ("lessonkit/check/lessons/tiny.py", '"wrong"', '"not right"'),
-    "a known mistake": ("lessonkit/check/lessons/tiny.py", "2.0 -> 3.0", "2.0 -> 4.0"),
+    "a misconception": ("lessonkit/check/lessons/tiny.py", "2.0 -> 3.0", "2.0 -> 4.0"),
     "its cause": ("lessonkit/check/lessons/tiny.py", "it is tripled", "three times as much"),
     "what the builder says": ("coursebuild/outputs.py", "Show something else.", "Show another thing."),
 }

@@ -11,7 +11,7 @@ import sys
 import nbformat
 import pytest
 
-from coursebuild import command, digest, editions, limits, source
+from coursebuild import budgets, command, digest, editions, source
 from lessonkit import data
 from tests.helpers import ROOT, SOURCES, read
 from tests.toy import EXPORT, TITLE, edit, lesson, project
@@ -160,7 +160,7 @@ def test_on_a_person_s_machine_the_budget_is_only_printed(timed, capsys, monkeyp
 
 def test_a_whole_lesson_over_the_budget_fails(timed, capsys, monkeypatch):
     monkeypatch.setenv("CI", "true")
-    monkeypatch.setitem(limits.BUDGET, "lesson", -1)  # of the clock, with the start of the kernel
+    monkeypatch.setitem(budgets.BUDGET, "lesson", -1)  # of the clock, with the start of the kernel
     assert command.main([], timed([0.1, 0.1], [0.1, 0.1])) == 1
     lines = capsys.readouterr().err.splitlines()
     assert [re.search("Run All of the (.*) edition takes 0.0 s, at most -1 s", line)[1] for line in lines] == [
@@ -297,6 +297,6 @@ def test_what_is_reached_from_name_to_name():
 def test_a_lesson_depends_on_the_part_of_the_builder_that_makes_notebooks():
     second = read(SOURCES[1])
     used = {path.name for path in digest.depends(second) if path.parent.name == "coursebuild"}
-    assert {"editions.py", "kernel.py", "outputs.py", "source.py", "digest.py"} <= used
+    assert {"editions.py", "execution.py", "outputs.py", "source.py", "digest.py"} <= used
     assert not {"command.py", "stale.py", "records.py", "sources.py", "manifest.py"} & used
     assert ROOT / f"lessons_src/lessonkit/check/lessons/{second.module}.py" in digest.depends(second)

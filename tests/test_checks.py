@@ -12,21 +12,21 @@ from tests.helpers import (
     OF_RESULTS,
     ROOT,
     WHOLE,
-    banks,
+    all_answers,
     changing_input,
     changing_results,
     first_right,
-    mistakes_of,
+    misconceptions_of,
     said,
 )
 
-EXERCISES = {name: bank for bank in banks().values() for name, bank in bank.items()}
-CODE = {name: bank for name, bank in EXERCISES.items() if callable(first_right(bank))}
-FUNCTIONS = {name: bank for name, bank in CODE.items() if inspect.isfunction(first_right(bank))}
+EXERCISES = {name: answers for lesson in all_answers().values() for name, answers in lesson.items()}
+CODE = {name: answers for name, answers in EXERCISES.items() if callable(first_right(answers))}
+FUNCTIONS = {name: answers for name, answers in CODE.items() if inspect.isfunction(first_right(answers))}
 
 
 def each(exercises):
-    return pytest.mark.parametrize("name, bank", exercises.items(), ids=exercises)
+    return pytest.mark.parametrize("name, answers", exercises.items(), ids=exercises)
 
 
 def verdict(name, answer, capfd):
@@ -51,15 +51,15 @@ def verdict(name, answer, capfd):
 def every(kind):
     return [
         pytest.param(name, answer, id=f"{name}-{how}")
-        for name, bank in EXERCISES.items()
-        for how, answer in bank[kind].items()
+        for name, answers in EXERCISES.items()
+        for how, answer in answers[kind].items()
     ]
 
 
 @pytest.mark.parametrize("name, answer", every("right"))
 def test_right_answers_pass(name, answer, capfd):
     text = verdict(name, answer, capfd)
-    assert text is None, f"check.{name} refuses a right answer of the bank: {text}"
+    assert text is None, f"check.{name} refuses a right answer of its list: {text}"
 
 
 @pytest.mark.parametrize("name, pair", every("wrong"))
@@ -71,44 +71,44 @@ def test_wrong_answers_are_rejected_with_their_cause(name, pair, capfd):
 
 
 @each(EXERCISES)
-def test_each_known_mistake_is_refused_with_its_own_cause(name, bank):
+def test_each_misconception_is_refused_with_its_own_cause(name, answers):
     wrong = []
-    for mistake in mistakes_of(name, first_right(bank)):
-        text = said(name, mistake.answer)
-        if text is None or mistake.cause.partition(" | ")[0] not in text:
-            wrong.append(f"* {mistake.cause}\n  said: {text}")
-    assert not wrong, f"{len(wrong)} known mistakes are not told their own cause:\n" + "\n".join(wrong)
+    for misconception in misconceptions_of(name, first_right(answers)):
+        text = said(name, misconception.answer)
+        if text is None or misconception.cause.partition(" | ")[0] not in text:
+            wrong.append(f"* {misconception.cause}\n  said: {text}")
+    assert not wrong, f"{len(wrong)} misconceptions are not told their own cause:\n" + "\n".join(wrong)
 
 
 @each(CODE)
 @pytest.mark.parametrize("what", OF_RESULTS)
-def test_what_nobody_listed_is_rejected(what, name, bank):
-    if what in bank.get("generic_exceptions", ()):
-        pytest.skip("the bank says why")
+def test_what_nobody_listed_is_rejected(what, name, answers):
+    if what in answers.get("generic_exceptions", ()):
+        pytest.skip("its answers say why")
     fault = OF_RESULTS[what]()
-    text = said(name, changing_results(first_right(bank), fault))
+    text = said(name, changing_results(first_right(answers), fault))
     assert text is not None or not fault.touched, (
-        f"check.{name} accepts a right answer with the fault {what!r}. Add a probe, or say in the bank why not."
+        f"check.{name} accepts a right answer with the fault {what!r}. Add a probe, or say in its answers why not."
     )
 
 
 @each(CODE)
-def test_a_changed_input_is_rejected(name, bank):
-    if "changes its input" in bank.get("generic_exceptions", ()):
-        pytest.skip("the bank says why")
-    wrong, touched = changing_input(first_right(bank))
+def test_a_changed_input_is_rejected(name, answers):
+    if "changes its input" in answers.get("generic_exceptions", ()):
+        pytest.skip("its answers say why")
+    wrong, touched = changing_input(first_right(answers))
     assert said(name, wrong) is not None or not touched, f"check.{name} lets an answer change its input. Add a probe."
 
 
 @each(CODE)
 @pytest.mark.parametrize("what", WHOLE)
-def test_no_answer_at_all_is_rejected(what, name, bank):
-    assert said(name, WHOLE[what](first_right(bank))) is not None, f"check.{name} accepts: {what}"
+def test_no_answer_at_all_is_rejected(what, name, answers):
+    assert said(name, WHOLE[what](first_right(answers))) is not None, f"check.{name} accepts: {what}"
 
 
 @each(FUNCTIONS)
-def test_a_noisy_right_answer_passes_and_a_blank_one_waits(name, bank, capfd):
-    right = first_right(bank)
+def test_a_noisy_right_answer_passes_and_a_blank_one_waits(name, answers, capfd):
+    right = first_right(answers)
 
     def noisy(*args, **kwargs):
         import sys
@@ -126,39 +126,39 @@ def test_a_noisy_right_answer_passes_and_a_blank_one_waits(name, bank, capfd):
         getattr(check, name)(blank)
 
 
-@pytest.mark.parametrize("lesson", banks())
+@pytest.mark.parametrize("lesson", all_answers())
 def test_no_answer_passes_for_another_exercise_of_its_lesson(lesson):
-    """No false green: the answer of a different exercise is refused, unless its bank says that it is right."""
-    bank = {name: exercise for name, exercise in banks()[lesson].items() if callable(first_right(exercise))}
+    """No false green: the answer of a different exercise is refused, unless its answers say that it is right."""
+    answers = {name: exercise for name, exercise in all_answers()[lesson].items() if callable(first_right(exercise))}
     passed = [
         f"the answer to {other} passes check.{name}"
-        for name in bank
-        for other in bank
+        for name in answers
+        for other in answers
         if other != name
-        and name not in bank[other].get("right_for", ())
-        and said(name, first_right(bank[other])) is None
+        and name not in answers[other].get("right_for", ())
+        and said(name, first_right(answers[other])) is None
     ]
     assert not passed, "\n".join([*passed, "If an answer is right for both, name the other check in its right_for."])
 
 
-def test_every_check_has_its_bank_and_every_bank_its_check():
+def test_every_check_has_its_answers_and_all_answers_their_check():
     asked = {name: lesson.module for name, (lesson, _) in course.checks().items()}
     modules = (ROOT / "lessons_src/lessonkit/check/lessons").glob("[a-z]*.py")
     texts = {path.stem: path.read_text(encoding="utf-8") for path in modules}
     written = {name: module for module in texts for name in re.findall(r"^def ([a-z]\w*)", texts[module], re.MULTILINE)}
-    answered = {name: lesson for lesson, bank in banks().items() for name in bank}
+    answered = {name: lesson for lesson, exercises in all_answers().items() for name in exercises}
     for name in asked.keys() | written.keys() | answered.keys():
         assert asked.get(name) == written.get(name) == answered.get(name), (
             f"check.{name} is asked for in lesson {asked.get(name)}, written in the checks of {written.get(name)} and "
-            f"answered in the bank of {answered.get(name)}. All three belong to one lesson; is `make notebooks` due?"
+            f"answered in the answers of {answered.get(name)}. All three belong to one lesson; is `make notebooks` due?"
         )
 
 
 @each(EXERCISES)
-def test_exercises_are_shown_enough_answers(name, bank):
-    code = callable(first_right(bank))
+def test_exercises_are_shown_enough_answers(name, answers):
+    code = callable(first_right(answers))
     enough = 3 if code else 1
-    assert len(bank["right"]) >= enough, f"{len(bank['right'])} right answers to {name}, expected {enough} spellings."
-    count = len(bank["wrong"]) + len(mistakes_of(name, first_right(bank)))
+    assert len(answers["right"]) >= enough, f"{len(answers['right'])} right answers to {name}, expected {enough}."
+    count = len(answers["wrong"]) + len(misconceptions_of(name, first_right(answers)))
     enough = 20 if name in ("layer_norm", "layer_norm_module") else 5
-    assert count >= enough, f"{count} wrong answers to {name}, expected {enough}, known mistakes included."
+    assert count >= enough, f"{count} wrong answers to {name}, expected {enough}, misconceptions included."

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval, sweep
 from lessonkit.check.core import NotYet, Probe, call
-from lessonkit.check.mistakes import instead, known
+from lessonkit.check.misconceptions import instead, misconceptions
 from lessonkit.check.probing import Observed, observe
 from tests.helpers import draw
 
@@ -215,7 +215,7 @@ def test_what_every_layer_promises(cls, words):
     assert words in told(cls, None, stages, Layer, kind="class") and not told(Layer, None, stages, Layer, kind="class")
 
 
-# ------------------------------------------------------------------------------------------- known mistakes, as lines
+# ------------------------------------------------------------------------------------------- misconceptions, as lines
 
 
 def solution(x):
@@ -252,7 +252,7 @@ def test_lines_of_a_mistake_find_their_place(lines, expected):
 
 
 def test_a_block_is_a_cause_a_repair_and_several_ways():
-    one, two = known(
+    one, two = misconceptions(
         solution,
         """
         # the mean is that of all rows. | Say -1.

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import Mistake, NotYet, Probe, YourTurn, call, examine, values
+from lessonkit.check.core import Misconception, NotYet, Probe, YourTurn, call, examine, values
 from tests.helpers import draw
 
 
@@ -34,10 +34,10 @@ OF_PAIRS = {
 }
 
 
-def said(answer, probes=ROWS, reference=center, mistakes=(), **more):
+def said(answer, probes=ROWS, reference=center, misconceptions=(), **more):
     """Return the lines of the rejection; [] if the answer is accepted. Holds for every rejection: it is well formed."""
     try:
-        assert examine(answer, "toy", probes, reference, mistakes, **more) is None
+        assert examine(answer, "toy", probes, reference, misconceptions, **more) is None
     except NotYet as error:
         lines = str(error).splitlines()
         assert error.show() == lines and 1 <= len(lines) <= 2 and error.__suppress_context__
@@ -163,18 +163,18 @@ def test_digits_are_as_many_as_tell_the_numbers_apart(mine, right, message):
 
 # ------------------------------------------------------------------------------------------------------------ the cause
 
-UNBIASED = Mistake("the variance is divided by D - 1.", lambda x: (moments(x)[0], x.var(-1, keepdim=True)))
-SWAPPED = Mistake("mean and variance are swapped.", lambda x: moments(x)[::-1])
+UNBIASED = Misconception("the variance is divided by D - 1.", lambda x: (moments(x)[0], x.var(-1, keepdim=True)))
+SWAPPED = Misconception("mean and variance are swapped.", lambda x: moments(x)[::-1])
 
 
 def test_a_known_mistake_is_the_cause_if_it_does_the_same_on_every_input():
-    toy = OF_PAIRS | {"mistakes": [SWAPPED, UNBIASED]}
+    toy = OF_PAIRS | {"misconceptions": [SWAPPED, UNBIASED]}
     unbiased = lambda x: (x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=1))
     assert said(unbiased, **toy)[0] == "Not yet. Probable cause: the variance is divided by D - 1."
     assert len(said(lambda x: unbiased(x) if x.dim() == 2 else moments(x), **toy)) == 1
-    mistakes = [Mistake("no keepdim.", lambda x: x - x.mean(-1))]
+    misconceptions = [Misconception("no keepdim.", lambda x: x - x.mean(-1))]
     assert (
-        said(lambda x: x - x.sum(-1) / 5, mistakes=mistakes, probes=ROWS[:1])[0]
+        said(lambda x: x - x.sum(-1) / 5, misconceptions=misconceptions, probes=ROWS[:1])[0]
         == "Not yet. Probable cause: no keepdim."
     )
 
@@ -182,7 +182,10 @@ def test_a_known_mistake_is_the_cause_if_it_does_the_same_on_every_input():
 def test_a_known_mistake_beats_the_general_suggestion():
     divides = lambda x: x / x.std(-1, keepdim=True)
     probes = [call("a constant row", torch.ones(2, 4, dtype=torch.float64))]
-    assert said(divides, probes=probes, mistakes=[Mistake("no eps.", divides)])[0] == "Not yet. Probable cause: no eps."
+    assert (
+        said(divides, probes=probes, misconceptions=[Misconception("no eps.", divides)])[0]
+        == "Not yet. Probable cause: no eps."
+    )
     assert said(divides, probes=probes)[1].startswith("inf comes from a division by 0")
 
 

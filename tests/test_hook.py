@@ -7,10 +7,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from coursebuild import kernel
+from coursebuild import execution
 from lessonkit import _hook
+from lessonkit._boxes import MARKS, OPACITY, TINTS, box
 from lessonkit._hook import YourTurn, bound_names
-from lessonkit._tones import MARKS, OPACITY, TINTS, box
 from tests.helpers import ROOT
 
 WAITS = "Your turn: exercise 3.1 · "
@@ -171,7 +171,7 @@ def shown(tmp_path_factory):
     """Return what each cell of CELLS put out, all run in one kernel."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code, _ in CELLS])
     place = {"metadata": {"path": str(tmp_path_factory.mktemp("kernel"))}}
-    NotebookClient(notebook, allow_errors=True, resources=place).execute(env=kernel.environment(ROOT))
+    NotebookClient(notebook, allow_errors=True, resources=place).execute(env=execution.environment(ROOT))
     return [cell.outputs for cell in notebook.cells]
 
 

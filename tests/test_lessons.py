@@ -1,6 +1,7 @@
 """The lessons themselves: their frame, their size, their exercises, links, figures and stored outputs."""
 
 import ast
+import builtins
 import csv
 import io
 import json
@@ -11,13 +12,14 @@ from itertools import pairwise
 
 import pytest
 
-from coursebuild import editions, minutes, syntax
+from coursebuild import budgets, editions, minutes, syntax
 from coursebuild.source import BEGIN, END, blank
 from tests.helpers import EVERY, ROOT, SOURCES, known, read, within_budget
 
 IDS = [path.stem for path in SOURCES]
 TEACHING, DEFINITION, EXPORT, TO_WRITE = 12, 30, 30, 10  # lines of code
 ENDING = ["Take-away", "On your own", "Further reading"]
+PAUSE = "What you have now"  # ends the first sitting
 
 
 def every_lesson(test):
@@ -186,18 +188,39 @@ def test_predictions_and_recall(path):
 @every_lesson
 def test_the_minutes_are_the_models(path):
     none_of(minutes.wrong(known(path)), "What the lesson prints is not what its words, code and exercises take:")
-    core = minutes.total(known(path))
+    parts = minutes.sittings(known(path))
+    whole, sitting = budgets.minutes(path.stem[:2])
+    message = f"{path.stem}: the core takes {sum(parts):.0f} min, expected at most {whole}. Leave a part out."
+    within_budget(sum(parts) <= whole, message)
     message = (
-        f"{path.stem}: the core takes {core:.0f} min, expected at most 60. Move a part to Deeper, or leave it out."
+        f"{path.stem}: a sitting takes {max(parts):.0f} min, expected at most {sitting}. Begin a paragraph with "
+        f"'{minutes.STOP}:**' where the first one ends, or balance the two."
     )
-    within_budget(core <= 60.5, message)
+    within_budget(max(parts) <= sitting, message)
+
+
+@every_lesson
+def test_one_cell_leads_back_into_the_second_sitting(path):
+    """It binds all that the cells after it read, but for answers to exercises: lessonkit brings these back."""
+    source, parts = read(path), minutes.sittings(known(path))
+    cells = source.code()
+    backs = [at for at, cell in enumerate(cells) if "way-back" in cell.tags]
+    assert len(backs) == len(parts) - 1, f"{len(backs)} cells are tagged way-back, expected {len(parts) - 1}."
+    if not backs:
+        return
+    bound, problems = set(dir(builtins)) | {name for e in known(path).exercises for name in e.defines}, []
+    for cell in cells[backs[0] :]:
+        reads, binds = syntax.names(blank(source, cell)[1])
+        bound |= binds
+        problems += [(cell, f"{name} is bound before the way-back cell. Bind it there.") for name in reads - bound]
+    none(path, problems)
 
 
 @every_lesson
 def test_proof_is_folded_and_what_is_seen_shows_something(path):
     problems = []
     for cell, stored in built(path):
-        if cell.type != "code" or {"hide-input", "exercise", "check", "predict"} & set(cell.tags):
+        if cell.type != "code" or {"hide-input", "exercise", "check", "predict", "way-back"} & set(cell.tags):
             continue
         body = ast.parse(cell.source).body
         if any(isinstance(node, ast.Assert) for statement in body for node in ast.walk(statement)):
@@ -246,7 +269,9 @@ def test_parts_one_and_two_close_with_the_formula_card(path):
 
 @every_lesson
 def test_sections_are_numbered_in_order(path):
-    titles = [title for title in headings(path) if title not in ENDING and not title.startswith("Deeper (optional")]
+    titles = [
+        title for title in headings(path) if title not in (*ENDING, PAUSE) and not title.startswith("Deeper (optional")
+    ]
     numbered = [re.match(r"(\d+)\.(\d+) \S", title) for title in titles]
     lesson = int(path.stem[:2])
     odd = [title for title, match in zip(titles, numbered, strict=True) if not match]

@@ -27,7 +27,7 @@ from traitlets.config import Config
 
 from coursebuild import command, digest, editions, export, generated
 from coursebuild.source import blank
-from lessonkit import _keeping, _kept, _work, attempts, check, course, mine
+from lessonkit import _saved_answers, _saving, _work, attempts, check, course, mine
 from tests.helpers import ROOT, SOURCES, read
 from tests.toy import EXPORT, TITLE, project, refused, whole
 
@@ -458,7 +458,9 @@ def test_the_next_day_one_exercise_is_answered_anew_and_the_other_stays(tmp_path
         lesson_4_in(kernel)
         path = kernel.folder / "mine/affine_and_module.py"
         text = path.read_text(encoding="utf-8").replace(datetime.date.today().isoformat(), "2026-01-02")
-        path.write_text(text.replace(_kept.MARK.search(text)[1], _kept._fingerprint(text)), encoding="utf-8")
+        path.write_text(
+            text.replace(_saved_answers.MARK.search(text)[1], _saved_answers._fingerprint(text)), encoding="utf-8"
+        )
     with learner(tmp_path / "work") as kernel:
         kernel.run(IMPORTS_OF_ALL, "from lessonkit.mine import layer_norm", GIVEN[0], "from numbers import Integral")
         said = kernel.run(LAYER, "check.layer_norm_module(LayerNorm)")
@@ -624,13 +626,13 @@ def test_a_file_in_the_folder_s_place_and_a_fault_of_ours_cost_one_sentence(kern
     assert "cannot be written (File exists)." in kernel.run(MEAN, CHECK).splitlines()[1]
     assert kernel.run(ASK).startswith("mean_and_var: the course's own")
     (kernel.folder / "mine").unlink()
-    monkeypatch.setattr(_kept, "compose", lambda *a: 1 / 0)
+    monkeypatch.setattr(_saved_answers, "compose", lambda *a: 1 / 0)
     said = kernel.run(CHECK).splitlines()[1:]
     assert said == ["It is not kept in work/mine, because keeping it failed (ZeroDivisionError: division by zero)."]
 
 
 def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
-    monkeypatch.setattr(_keeping, "PATIENCE", 0.05)
+    monkeypatch.setattr(_saving, "PATIENCE", 0.05)
     kernel.run(MEAN, CHECK)
     with FileLock(kernel.folder / "mine/.lock"):
         said = kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1]
@@ -660,10 +662,10 @@ def test_two_kernels_at_once_lose_and_damage_nothing(tmp_path):
     path, seen = tmp_path / "work/mine/statistics.py", set()
     while any(worker.is_alive() for worker in workers):
         if path.exists():
-            assert (found := _kept.read(path)).whole
+            assert (found := _saved_answers.read(path)).whole
             seen.add(found.text)
     assert [worker.exitcode for worker in workers] == [0, 0] and len(seen) > 2
-    assert list(_kept.read(path).entries) == ["mean_and_var", "unbiased_error"]
+    assert list(_saved_answers.read(path).entries) == ["mean_and_var", "unbiased_error"]
     assert all(cells[-1] in path.read_text(encoding="utf-8") for cells in texts.values())
 
 
@@ -839,7 +841,9 @@ def test_a_learner_takes_a_layer_in_own_words_from_lesson_4_to_lesson_9(tmp_path
     made.cells = cells
     outputs = run_notebook(made, work, LESSON_WORK=str(work))
     assert not any(out.output_type == "error" for cell in made.cells for out in cell.get("outputs", []))
-    assert list(_kept.read(work / "mine/affine_and_module.py").entries) == list(course.answers()["affine_and_module"])
+    assert list(_saved_answers.read(work / "mine/affine_and_module.py").entries) == list(
+        course.answers()["affine_and_module"]
+    )
     made = without_drawing("09_cnn")
     stop = next(i for i, cell in enumerate(made.cells) if cell.cell_type == "code" and "made = {" in cell.source)
     made.cells = [*made.cells[:stop], nbformat.v4.new_code_cell(STEP, id="own")]

@@ -23,7 +23,7 @@ from PIL import Image
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 from lessonkit import plot
-from lessonkit.plot import _house, _numbers
+from lessonkit.plot import _numbers, _style
 
 WORDS = {"title": "A title", "caption": "A caption.", "alt": "In words."}
 LABELS = {"x": "step", "y": "loss (nats)"}
@@ -45,7 +45,7 @@ CALLS = {
     "cubes": (plot.cubes, (blocks,), WORDS),
     "blocks": (plot.blocks, ({"Pre-LN": pre_ln},), WORDS),
     "cell": (plot.cell, ("GRU",), WORDS),
-    "trips": (plot.trips, ({"fused": [("loop 1", ["x"], []), ("loop 2", [], ["y"])]},), WORDS),
+    "memory_traffic": (plot.memory_traffic, ({"fused": [("loop 1", ["x"], []), ("loop 2", [], ["y"])]},), WORDS),
     "scatter3d": (plot.scatter3d, ({"softmax": torch.eye(3)},), {**WORDS, "x": "a", "y": "b", "z": "c"}),
     "figure": (plot.figure, (lambda ax: ax.plot([0, 1]),), WORDS),
 }
@@ -64,7 +64,7 @@ def drawn(monkeypatch):
         assert (frame == 255).all(), "something touches the edge of the picture"
         return b"bytes"
 
-    monkeypatch.setattr(_house, "_png", keep)
+    monkeypatch.setattr(_style, "_png", keep)
     return figures
 
 
@@ -103,7 +103,7 @@ def check_layout(fig):
 
 def labels(fig):
     """The names beside the axes, from top to bottom, on one line each."""
-    found = [text for ax in fig.axes for text in ax.texts if text.get_gid() == _house._END]
+    found = [text for ax in fig.axes for text in ax.texts if text.get_gid() == _style._END]
     return [t.get_text().replace("\n", " ") for t in sorted(found, key=lambda t: -t.get_position()[1])]
 
 
@@ -345,7 +345,9 @@ def test_a_cell_is_drawn_with_the_norms_it_has_and_none_on_the_state(kind, cell,
 
 def test_every_trip_to_memory_is_an_arrow_and_is_counted(drawn):
     line = [("mean(x)", ["x"], []), ("x - mean", ["x"], ["c"]), ("c * c", ["c"], ["squares"])]
-    plot.trips({"line by line": line, "fused": [("loop 1", ["x"], []), ("loop 2", [], [])]}, **WORDS, show=False)
+    plot.memory_traffic(
+        {"line by line": line, "fused": [("loop 1", ["x"], []), ("loop 2", [], [])]}, **WORDS, show=False
+    )
     (ax,) = drawn[0].axes
     texts = [text.get_text() for text in ax.texts]
     assert "3 read, 2 written" in texts and "1 read, 0 written" in texts
@@ -443,7 +445,7 @@ def test_every_pair_of_methods_can_be_told_apart_and_read_on_white(eyes):
     for name, color in plot.COLORS.items():
         c = np.array(to_rgb(color))
         seen[name] = lab(EYES[eyes] @ np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4))
-        assert 1.05 / (_house.luminance(plot.ink(color)) + 0.05) >= 4.5, name
+        assert 1.05 / (_style.luminance(plot.ink(color)) + 0.05) >= 4.5, name
     for one, two in itertools.combinations(seen, 2):
         # 2.3 is just noticeable; the least of Okabe and Ito's own pairs is 17.9
         assert np.linalg.norm(seen[one] - seen[two]) > 14, (one, two)
@@ -591,9 +593,9 @@ def test_data_of_any_kind(values):
         ),
         (lambda: plot.cubes({"a" * 90: {"shape": {"C": 3}, "over": "C"}}, **WORDS), "too wide"),
         (lambda: plot.cell("RNN", **WORDS), "draws 'GRU' and 'LSTM', not 'RNN'"),
-        (lambda: plot.trips({name: [("f", ["x"], [])] for name in "abc"}, **WORDS), "3 lists, at most 2"),
-        (lambda: plot.trips({"a": [("f", "x", [])]}, **WORDS), "'a' is .*expected"),
-        (lambda: plot.trips({"a": [("f" * 40, ["x"], [])]}, **WORDS), "is too wide. Say it in fewer letters"),
+        (lambda: plot.memory_traffic({name: [("f", ["x"], [])] for name in "abc"}, **WORDS), "3 lists, at most 2"),
+        (lambda: plot.memory_traffic({"a": [("f", "x", [])]}, **WORDS), "'a' is .*expected"),
+        (lambda: plot.memory_traffic({"a": [("f" * 40, ["x"], [])]}, **WORDS), "is too wide. Say it in fewer letters"),
         (lambda: plot.blocks({"Pre-LN": {"after": ["LN"]}}, **WORDS), r"'Pre-LN' is .*expected dict\(branch="),
         (lambda: plot.blocks({str(n): pre_ln for n in range(6)}, **WORDS), "6 blocks, at most 5"),
         (lambda: plot.blocks({"a" * 40: pre_ln}, **WORDS), "the words of 'a+' are too wide"),

@@ -11,7 +11,7 @@ import pytest
 
 from lessonkit.course import Check, DamagedCourse, Exercise, Lesson, Question, Section, lessons, stored
 from lessonkit.progress import __main__ as command
-from lessonkit.progress import learner, page, words
+from lessonkit.progress import learner, page, summary
 from lessonkit.progress.saved import NOT_RUN, RIGHT, STATES, TRIED, WAITS, Unreadable, read, states_in
 from tests.helpers import ROOT
 from tests.test_setup import lab
@@ -292,7 +292,7 @@ def test_minutes_that_are_left_go_by_the_exercises_that_are_not_right(half, tiny
 
 
 def test_the_table_has_a_row_a_lesson_the_sum_and_the_next_one(half, tiny):
-    lines = words.table(half, tiny)
+    lines = summary.table(half, tiny)
     assert lines[0].split() == "lesson exercises core right min left of next".split()
     assert lines[1].split() == "2 · Tiny ●· +· 1 of 2 40 60 2.2".split()
     assert lines[2].split() == "3 · Tiny ·· +● 0 of 2 30 30 3.1".split()
@@ -302,12 +302,12 @@ def test_the_table_has_a_row_a_lesson_the_sum_and_the_next_one(half, tiny):
 
 def test_the_line_says_when_nothing_is_begun_and_when_all_is_done(tiny, tmp_path):
     nobody = learner(tmp_path, tiny)
-    assert words.line(nobody, tiny) == "0 of 4 exercises of the core are right. Next: exercise 2.1."
+    assert summary.line(nobody, tiny) == "0 of 4 exercises of the core are right. Next: exercise 2.1."
     for number in (2, 3):
         written(tmp_path / f"work/0{number}_tiny_{number}.ipynb", done(number))
     everything = learner(tmp_path / "work", tiny)
-    assert words.line(everything, tiny) == "4 of 4 exercises of the core are right. You have finished the course."
-    assert words.table(everything, tiny)[5] == "About 0 h 0 min of the core are left."
+    assert summary.line(everything, tiny) == "4 of 4 exercises of the core are right. You have finished the course."
+    assert summary.table(everything, tiny)[5] == "About 0 h 0 min of the core are left."
 
 
 def test_own_minutes_stand_beside_the_printed_ones_where_there_is_a_log(half, tiny):
@@ -317,7 +317,7 @@ def test_own_minutes_stand_beside_the_printed_ones_where_there_is_a_log(half, ti
         for kernel, seconds in (("a", 300.0), ("a", 1200.0), ("b", 600.0))
     ]
     (half.folder / "attempts.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n?\n")
-    table = words.table(half, tiny)
+    table = summary.table(half, tiny)
     assert table[0].split()[-2:] == ["yours", "next"] and table[1].split()[-3:] == ["60", "30", "2.2"]
     assert table[2].split()[-2:] == ["30", "3.1"] and "1 line is damaged and left out" in table[-1]
 

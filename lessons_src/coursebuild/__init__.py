@@ -16,7 +16,7 @@
     outputs   make what a cell has put out the same on every day, or refuse it
     editions  make, run and write the learner edition and the solutions edition
     stale     what is not as a build would leave it
-    limits    how long a lesson and a cell may take
+    budgets   how long a lesson and a cell may take
     command   the command line, `python -m coursebuild`
 
 One way only: nothing is ever read back from a notebook. The same source gives the same bytes on one machine.

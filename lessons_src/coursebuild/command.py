@@ -9,7 +9,7 @@ from coursebuild.source import ROOT, LessonError
 
 ABOUT = """Build the course: lessons_src/lessons/NN_name.py -> notebooks/, notebooks/solutions/ and the package
 fromscratch. Without a name, build what changed. A lesson that is broken is named and left out; the others are built,
-and the exit status is 1. One that takes longer than limits.py allows is built; where the environment variable CI is
+and the exit status is 1. One that takes longer than budgets.py allows is built; where the environment variable CI is
 set, the exit status is 1 for it, too."""
 EXAMPLES = """examples:
   python -m coursebuild                 build what changed                              (make notebooks)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 # Names of these packages may stand in any module of a folder, which is loaded when a name is first asked for.
 LAZY = {"fromscratch": "fromscratch", "lessonkit.mine": "fromscratch", "lessonkit.check": "lessonkit.check.lessons"}
-UNSEEN = {"known", "Mistake", "reject", "fail"}  # functions that get words for wrong answers and broken lessons
+# Functions that get words for wrong answers and for broken lessons.
+UNSEEN = {"misconceptions", "Misconception", "reject", "fail"}
 BUILDER, DATA = ("coursebuild.editions", "build"), "lessonkit.data"
 ALL = "*"
 IN_CODE = re.compile(r"\b_\w+|\w+(?=\()")  # names in a text that may be code: a check edits texts of right answers

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import nbformat
 
-from coursebuild import limits
+from coursebuild import budgets
 from coursebuild.digest import digest
-from coursebuild.kernel import OTHER_PROCESSOR, errors, execute
+from coursebuild.execution import OTHER_PROCESSOR, errors, execute
 from coursebuild.outputs import clean, compared, place, refuse_moved
 from coursebuild.source import LessonError, blank
 
@@ -154,7 +154,7 @@ def _report(lesson, times, again, say):
 
     again: the seconds of the run with other kernels, which has no budget; 0 if there was none.
     """
-    budget, over, parts = limits.budget(lesson.number), [], []
+    budget, over, parts = budgets.budget(lesson.number), [], []
     for edition, took in times.items():
         if not took.cells:  # a lesson without code
             continue

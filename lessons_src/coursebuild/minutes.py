@@ -3,11 +3,14 @@
     python -m coursebuild.minutes 03         the sections of lesson 3, and its sums
     python -m coursebuild.minutes            one line a lesson
 
-Reading at 120 words a minute (technical prose), 4 s for each line of code that is not folded, 45 s a figure, 20 s a
-prediction or recall question, and 1.3 times the minutes on an exercise's card: the card says what the exercise itself
-takes, and a third more goes into finding the way. Folded code and <details> do not count. Optional, and not part of
-the core, is a cell with the tag `optional`, a paragraph whose bold first words say "(optional", and a section whose
-heading says so, up to the next heading of the same or a higher level.
+Reading at 100 words a minute (prose with formulas), 4 s for each line of code that is not folded, 45 s a figure, a
+minute a prediction or recall question, and 1.7 times the minutes on an exercise's card: the card says what the exercise
+itself takes, the rest goes into finding the way and being wrong. Calibrated on trials of all lessons as three kinds of
+learners would. Folded code and <details> do not count, nor the cell that leads back in a new kernel. Optional, and not
+part of the core, is a cell with the tag `optional`, a paragraph whose bold first words say "(optional", and a section
+whose heading says so, up to the next heading of the same or a higher level.
+
+A lesson has two sittings: the first ends with the section that says "**You can stop here".
 """
 
 import argparse
@@ -18,8 +21,9 @@ from collections import Counter
 from lessonkit import course
 from lessonkit.course import Code, Exercise, Question, Text
 
-MINUTES = {"words": 1 / 120, "code": 4 / 60, "figures": 0.75, "questions": 1 / 3, "exercises": 1.3}
-PRINTED = re.compile(r"\*About (\d+) min\b")  # in a lesson's frame
+MINUTES = {"words": 1 / 100, "code": 4 / 60, "figures": 0.75, "questions": 1, "exercises": 1.7}
+PRINTED = re.compile(r"\*About (\d+) min(?:, in two sittings of (\d+) and (\d+))?\b")  # in a lesson's frame
+STOP = "**You can stop here"
 PRINTED_OPTIONAL = re.compile(r"\(optional, (\d+) min\)")  # in a heading
 
 
@@ -41,7 +45,8 @@ def counts(section):
             case Exercise():
                 into.update(exercises=item.minutes, code=sum(map(_lines, [item, *item.checks])))
             case Code():
-                into.update(figures=item.pictures, code=0 if item.folded else _lines(item))
+                unread = item.folded or "way-back" in item.tags
+                into.update(figures=item.pictures, code=0 if unread else _lines(item))
     return main, aside
 
 
@@ -65,13 +70,30 @@ def total(lesson, optional=False):
     return whole + optional * sum(section.aside for section in lesson.sections)
 
 
+def sittings(lesson):
+    """Return the minutes of the two sittings of a Lesson's core; of one, where it names no place to stop."""
+    ends = [at for at, section in enumerate(lesson.sections, 1) if any(STOP in text for text in section.texts)]
+    parts = [lesson.sections[: ends[0]], lesson.sections[ends[0] :]] if ends else [lesson.sections]
+    return [sum(section.minutes for section in part if not section.optional) for part in parts]
+
+
+def frame(lesson):
+    """Return what the frame of a Lesson should say of its minutes."""
+    parts = [str(round(part)) for part in sittings(lesson)]
+    return f"*About {round(total(lesson))} min" + (f", in two sittings of {' and '.join(parts)}" if parts[1:] else "")
+
+
 def wrong(lesson):
     """Return what a Lesson prints of its minutes and the model does not say, if over a minute apart; a line each."""
-    lines, core = [], round(total(lesson))
-    if not lesson.minutes:
-        lines.append(f"{lesson.stem} does not say how long its core takes. Write '*About {core} min.*' into its frame.")
-    elif abs(lesson.minutes - core) > 1:
-        lines.append(f"{lesson.stem} says 'About {lesson.minutes} min', and the model says {core}. Write that.")
+    lines, parts = [], sittings(lesson)
+    modelled = [total(lesson), *parts] if parts[1:] else parts
+    printed = PRINTED.search("\n".join(lesson.sections[0].texts))
+    numbers = [int(number) for number in printed.groups() if number] if printed else []
+    if len(numbers) != len(modelled) or any(
+        abs(number - round(part)) > 1 for number, part in zip(numbers, modelled, strict=True)
+    ):
+        says = f"says '{printed[0]}'" if printed else "does not say how long its core takes"
+        lines.append(f"{lesson.stem} {says}, and the model says '{frame(lesson)}'. Write that into its frame.")
     for at, section in enumerate(lesson.sections):
         printed = PRINTED_OPTIONAL.search(section.heading)
         if printed:
@@ -92,7 +114,8 @@ def main(arguments=None):
             continue
         core = sum((counts(section)[0] for section in lesson.sections if not section.optional), Counter())
         parts = " ".join(f"{kind} {core[kind]}" for kind in MINUTES)
-        print(f"{lesson.stem:24} core {total(lesson):5.1f} min  optional {total(lesson, True):5.1f}   {parts}")
+        both = " + ".join(f"{part:.1f}" for part in sittings(lesson))
+        print(f"{lesson.stem:24} core {both} min  optional {total(lesson, True):5.1f}   {parts}")
         for section in lesson.sections if names else ():
             mark = "optional" if section.optional else ""
             print(f"    {section.minutes:5.1f}  {mark:8}  {'  ' * section.level}{section.heading}")

@@ -3,7 +3,7 @@
     python -m coursebuild.new 16_name "A title"             (make lesson NEW=16_name TITLE="A title")
 
 It is made of the files in the folder skeleton, in which NN stands for the number, new_lesson for the name and TITLE for
-the title: the source, its checks, its bank of answers and the plan of its session. Two files that name all lessons get
+the title: the source, its checks, its answers and the plan of its session. Two files that name all lessons get
 a line each.
 """
 
@@ -18,14 +18,14 @@ from coursebuild.source import ROOT
 
 SKELETON = Path(__file__).with_name("skeleton")
 HOMES = {
-    "source.py": "lessons_src/lessons/NN_new_lesson.py",
+    "lesson.py": "lessons_src/lessons/NN_new_lesson.py",
     "checks.py": "lessons_src/lessonkit/check/lessons/new_lesson.py",
-    "bank.py": "tests/banks/new_lesson.py",
+    "answers.py": "tests/answers/new_lesson.py",
     "words.md": "teaching/plan/words/NN_new_lesson.md",
 }
 ROW = (
     "| NN | [TITLE](notebooks/NN_new_lesson.ipynb) · [solutions](notebooks/solutions/NN_new_lesson.ipynb) | "
-    "what one builds or sees | 5 | 3 |\n"
+    "what one builds or sees | 6 | 3 |\n"
 )
 LINES = {  # {file that names all lessons: (the lines after the last of which it gets one, that line)}
     "README.md": (r"^\| \d+ \| \[.*\n", ROW),

@@ -8,7 +8,7 @@ import builtins
 import subprocess
 import sys
 
-from coursebuild.kernel import environment
+from coursebuild.execution import environment
 from coursebuild.source import LessonError
 from coursebuild.syntax import names, parse
 

@@ -16,7 +16,7 @@ from lessonkit.course import CARD
 __all__ = ["BEGIN", "CELL", "END", "ROOT", "TAGS", "LessonError", "blank", "read"]
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE_TAGS = {"exercise", "check", "export", "record", "timed", "raises-exception"}  # of no use on Markdown
+CODE_TAGS = {"exercise", "check", "export", "record", "timed", "raises-exception", "way-back"}  # of no use on Markdown
 TAGS = CODE_TAGS | {"optional", "nbval-ignore-output", "hide-input", "slide", "no-slide", "no-site"}
 BEGIN = {"code": re.compile(r"( *)### BEGIN SOLUTION"), "markdown": re.compile(r"( *)<!-- BEGIN SOLUTION -->")}
 END = {"code": re.compile(r"( *)### END SOLUTION"), "markdown": re.compile(r"( *)<!-- END SOLUTION -->")}

@@ -7,7 +7,7 @@ package alone imports no torch: `python -m lessonkit.progress` needs none.
 import importlib
 
 from lessonkit import _hook, _work, attempts
-from lessonkit._tones import in_notebook
+from lessonkit._boxes import in_notebook
 
 _hook.install()
 attempts.install()

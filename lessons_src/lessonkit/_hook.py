@@ -7,7 +7,7 @@ remembers which names a waiting cell would have bound and turns such a NameError
 import re
 
 from lessonkit import _work
-from lessonkit._tones import Told
+from lessonkit._boxes import Told
 from lessonkit.program import names
 
 CARD = re.compile(r"^# Exercise (\d+\.\d+)\b", re.MULTILINE)

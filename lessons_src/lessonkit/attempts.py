@@ -27,7 +27,7 @@ import secrets
 import time
 
 from lessonkit import _work
-from lessonkit._tones import in_notebook
+from lessonkit._boxes import in_notebook
 from lessonkit.course import CARD
 
 VERSION = 2

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from lessonkit import _threads  # noqa: F401  sets how many torch uses
-from lessonkit._tones import Told
+from lessonkit._boxes import Told
 
 FOLDER = Path(__file__).resolve().parents[2] / "data"
 SUMS = "SHA256SUMS"

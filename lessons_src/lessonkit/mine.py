@@ -10,8 +10,8 @@ import importlib
 import sys
 import types
 
-from lessonkit import _kept, _work, check, course
-from lessonkit._kept import Refused
+from lessonkit import _saved_answers, _work, check, course
+from lessonkit._saved_answers import Refused
 from lessonkit.check import asking
 from lessonkit.check.attempted import again
 from lessonkit.check.probing import quiet
@@ -82,7 +82,7 @@ def _homes():
 def _own(path, name):
     """Return (the learner's own, since when), (None, "") if it was not kept; Refused if it cannot be used."""
     try:
-        kept = _kept.read(path)
+        kept = _saved_answers.read(path)
     except OSError as error:
         raise Refused(f"it cannot be read ({error.strerror})") from None
     if kept.text is None or kept.whole and name not in kept.entries:
@@ -104,11 +104,11 @@ def _module(path, text):
     """Return the module that a file makes, or a Refused that says why not; it can be imported, its classes pickled."""
     _running.add(path.stem)
     try:
-        with quiet(), _kept.loaded(_kept.parse(text), path) as module:
+        with quiet(), _saved_answers.loaded(_saved_answers.parse(text), path) as module:
             pass
         package = types.ModuleType("mine")  # like work/mine/__init__.py, which may have been edited
         package.__path__ = [str(path.parent)]
-        exec(_kept.package(path.parent), package.__dict__)
+        exec(_saved_answers.package(path.parent), package.__dict__)
         sys.modules.setdefault("mine", package)
         sys.modules[module.__name__] = module
         return module

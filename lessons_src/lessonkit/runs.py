@@ -18,7 +18,7 @@ import torch
 from tqdm.auto import tqdm
 
 from lessonkit import _threads  # noqa: F401  sets how many torch uses
-from lessonkit._tones import Told
+from lessonkit._boxes import Told
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "runs"
 

@@ -89,7 +89,7 @@ assert run["accuracy"][0, -1] < 15 and run["loss"][0, -1] > 2.2  # 16 other runs
 # It has learned nothing. With a normalization layer (a *norm*, for short) after each convolution the same network reads 98 %, and it is tempting to conclude that it needs one.
 # This lesson puts the norm in, and then finds out with controls what it bought.
 #
-# *About 60 min.* **You'll be able to**
+# *About 80 min.* **You'll be able to**
 # - compute the output size of a convolution or a pooling layer, and refuse settings that cannot be;
 # - put a norm between each convolution and its ReLU, with the right shape;
 # - say which part of an improvement is due to a norm, and which part its control gets as well;
@@ -969,7 +969,7 @@ check.small_cnn(SmallCNN)
 # - **Batch, mode, contrast,** in a net of linear layers: BatchNorm fails at batch size 2, without `eval()` on sorted batches, and at low contrast. LayerNorm does not; at low contrast the network without a norm does not, either.
 # - **Curves:** with ten classes, a loss that stops at 1.46 or somewhat above, while the accuracy is good, points to a sigmoid before the cross-entropy. A test that depends on the other images points to BatchNorm in the wrong mode, if `eval()` cures it, or to a norm over the batch axis, if not.
 #
-# ## Deeper (optional, 4 min)
+# ## Deeper (optional, 5 min)
 #
 # ### What gains for each pixel cost
 #

@@ -76,7 +76,7 @@ assert 80 <= foreseen(found_net) <= 96 and 56 <= foreseen(found_net, as_they_fal
 # %% [markdown]
 # Over all 32 rows, no rule that sees only the past can name more than 64 of the tosses, yet this net names about 88. As soon as the tosses arrive one at a time, it is back at chance. All shapes fit, and no error was raised. [Section 10.7](#10.7-Clinic:-the-net-that-foresaw-coin-tosses) finds the causes; one of them is a normalization layer (a norm, for short) that looks along time.
 #
-# *About 60 min.* **You'll be able to**
+# *About 79 min.* **You'll be able to**
 # - put LayerNorm at the right place inside a recurrent cell;
 # - say what it does there to the gradient through time, and what it does not do;
 # - build a GRU cell and an LSTM cell with LayerNorm, and show that without their norms they are PyTorch's cells;
@@ -836,7 +836,7 @@ assert foreseen(healed) == foreseen(healed, as_they_fall=True) == 64
 # - In six epochs of SGD the GRU with norms was on average 15 to 28 points ahead at rates up to 0.3, and level at the best rate of both: 16 pairs a rate, on two splits.
 # - A norm over time lets the future into the past. Change a late step, and look at the early outputs.
 #
-# ## Deeper (optional, 16 min)
+# ## Deeper (optional, 20 min)
 #
 # ### What is carried
 #

@@ -23,7 +23,7 @@ show("norm before the function: loss of four runs", losses[2, :, -1], digits=2)
 # %% [markdown]
 # After 150 steps the second model has learned something. The first one is near 2.95 in three of four runs. A model that ignores its input and knows only how often each letter occurs has a loss of 2.94. No number is infinite and no error is raised. When does that happen, and what helps?
 #
-# *About 60 min.* **You'll be able to**
+# *About 81 min.* **You'll be able to**
 # - write the Pre-LN block, and say what changes in Post-LN;
 # - name the conditions under which the two train differently;
 # - say what GPT-2 does to the initial weights of each branch, and why;
@@ -963,7 +963,7 @@ assert (before - after).abs().max() < 1e-3  # rows of variance v/(v+eps), normal
 # - Two norms in a row show before training: the second one's input has mean 0 and variance 1 in every row.
 
 # %% [markdown]
-# ## Deeper (optional, 11 min)
+# ## Deeper (optional, 13 min)
 #
 # ### All three places in one function
 #

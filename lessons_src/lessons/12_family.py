@@ -39,7 +39,7 @@ for name, change in {"sample 1": (1,), "step 4 ": (0, slice(None), 4)}.items():
 # No error is raised. But what one user gets depends on what another one wrote, and a model that should predict the next token already sees it. The last section heals the function. First you learn to read any normalization layer (a norm, for short).
 
 # %% [markdown]
-# *About 60 min.* **You'll be able to**
+# *About 80 min.* **You'll be able to**
 # - say of any norm what it keeps and what it forgets;
 # - say which norms are the same function, and when;
 # - build GroupNorm from LayerNorm;
@@ -974,7 +974,7 @@ assert healed(q, k).abs().max() < 8**0.5 + 1e-5  # float32
 # $$\text{any norm:}\quad \hat x = \frac{x-\mu}{\sqrt{\sigma^2+\epsilon}} \;\text{ or }\; \frac{x}{\sqrt{\operatorname{mean}(x^2)+\epsilon}}\,, \qquad y = \gamma\odot\hat x + \beta\,, \qquad \operatorname{DyT}(x) = \gamma\odot\tanh(\alpha x)+\beta$$
 
 # %% [markdown]
-# ## Deeper (optional, 12 min)
+# ## Deeper (optional, 14 min)
 #
 # ### How far apart LayerNorm and RMSNorm are
 #

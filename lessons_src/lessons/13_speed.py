@@ -107,7 +107,7 @@ for (cpu, date, _), rows in bench.items():
 # %% [markdown]
 # The same result, up to rounding, many times the time. (What your timings print is not stored in this notebook; what we measured is.) The arithmetic is the same too, so where does the time go? Into carrying numbers to memory and back.
 #
-# *About 60 min.* **You'll be able to**
+# *About 79 min.* **You'll be able to**
 # - say from the bytes alone what a LayerNorm should cost, with a copy as the yardstick;
 # - say what *fused* means;
 # - write the loops of a fused forward and backward pass, and wrap them for autograd;
@@ -166,7 +166,7 @@ check.words_moved(words)
 # </details>
 
 # %% tags=["hide-input"]
-plot.trips(
+plot.memory_traffic(
     {
         "line by line": [
             ("mean(x)", ["x"], []),
@@ -743,7 +743,7 @@ assert abs(variance_ratio(1024, 3) - 1) < 1e-9 and abs(variance_ratio(700, 0) - 
 # - Sums may be reordered, which makes them fast and usually more exact. $x-\text{near}-\text{rest}$ may not. One float32 stops counting at 16,777,216, so sums over rows are made in blocks.
 # - A timing belongs to one processor. State the median, the yardstick and the processor; if the yardstick itself wavers, the machine is busy.
 #
-# ## Deeper (optional, 10 min)
+# ## Deeper (optional, 13 min)
 #
 # Everything here is optional: how `fused_layer_norm` of `fromscratch` became faster than plain loops, what several threads need, what spoils a timing, and what several processes must tell each other. The cells are folded; open those that you want to read.
 #

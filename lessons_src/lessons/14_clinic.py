@@ -49,7 +49,7 @@ plot.images(
 # %% [markdown]
 # Every channel has lost a third of its pixels, without an error. Here you meet four such patients, and for each you say what you think is wrong *before* you repair it. Then you examine layers that strangers wrote, with ten tests.
 #
-# *About 60 min.* **You'll be able to**
+# *About 82 min.* **You'll be able to**
 # - go from a symptom to a cause with four tools;
 # - examine a LayerNorm that you have not written, with ten tests in an order that names the fault;
 # - in an optional project: write a norm from one page, and report honestly what it does.
@@ -844,7 +844,7 @@ assert 4.5 < sum(shuffled) / 500 < 5.5 and suspects([0, 7, 5, 1, 2, 3, 4, 6, 8, 
 # Ten tests do not prove a layer right: they look at no GPU, no empty batch, no second derivative.
 
 # %% [markdown]
-# ## 14.6 Clinic: a norm from one page (optional, 34 min)
+# ## 14.6 Clinic: a norm from one page (optional, 45 min)
 #
 # Can you build a norm from formulas alone, and tell whether it is better? You get one page, as from a paper, without code. (The norm is made up for this lesson. At $\lambda = 1$ it is known as *cumulative layer normalization*, from Conv-TasNet, a network for speech.)
 #

@@ -91,7 +91,7 @@ assert (typed == wanted).sum() == 16  # the two best scores of a file are 0.01 a
 # %% [markdown]
 # There is no error, every shape fits, and all weights are the original's, as is $\epsilon$. Still two files in three are typed differently, because of one line, the norm's. This lesson reads the right one out of the original, rebuilds the network with the LayerNorm of [lesson 4](04_affine_and_module.ipynb), and measures what each convention is worth.
 #
-# *About 60 min.* **You'll be able to**
+# *About 78 min.* **You'll be able to**
 # - read a norm out of a file of a trained model: $\epsilon$, the variance, the axis, gain and bias;
 # - port a model to another framework, and say how far the port agrees and why not further;
 # - say which of a norm's conventions change a result, and which change its last digits;
@@ -900,7 +900,7 @@ assert (healed.argmax(1) == wanted).all()
 #
 # **This is the end of the course.** It began with a signal that died in fifty layers ([lesson 1](01_why_normalize.ipynb)). You have built the line of arithmetic that saves it into a layer, carried gradients through it by hand, trained networks with it, and met its relatives; now it has done the work of a layer that others trained and ship. Keep the habits: predict before you run, ask a layer with an input that can tell, compare with float64, give a comparison its control, and report a number with its condition. They will work for layers that are not invented yet.
 #
-# ## Deeper (optional, 11 min)
+# ## Deeper (optional, 14 min)
 #
 # ### A closing project: what remains of norm 2
 #

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lessonkit import course
-from teaching.plan import sections, words
+from teaching.plan import notes, sections
 from teaching.plan.sections import PlanError
 
 FILE = Path(__file__).with_name("courses.toml")
@@ -70,7 +70,7 @@ def parts(name):
         raise PlanError(f"{FILE.name}: {name!r} begins with the number of no lesson. Write '6', '6.1' or '6 start'.")
     there = sections.of(stem)
     if name in (found[1], f"{found[1]} {CUT}"):
-        home = words.read(stem, there).home if name.endswith(CUT) else ()
+        home = notes.read(stem, there).home if name.endswith(CUT) else ()
         return [(stem, there[key]) for key in sections.core(stem) if key not in home]
     key = found[2] or name
     if key not in there:
@@ -85,10 +85,10 @@ def _session(item):
         there = {section.key: section for other, section in held if other == stem}
         number = str(int(stem[:2]))
         if f"{number} {CUT}" in item["sections"]:
-            home[stem] = words.read(stem, sections.of(stem)).home
+            home[stem] = notes.read(stem, sections.of(stem)).home
         else:
             mine = [name for name in asked if name.split()[-1].split(".")[0] == number]
-            home[stem] = words.homework(mine, stem, there, FILE.name)
+            home[stem] = notes.homework(mine, stem, there, FILE.name)
             asked = [name for name in asked if name not in mine]
     if asked:
         raise PlanError(f"{FILE.name}: homework {asked[0]!r} is of no lesson of {item['name']!r}.")

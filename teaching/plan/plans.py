@@ -4,16 +4,16 @@ import re
 import textwrap
 
 from lessonkit.course import Question, lessons
-from teaching.plan import sections, words
+from teaching.plan import notes, sections
 
 SOLUTIONS = "notebooks/solutions"
 FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
 
 
-def lesson(stem, folder=words.FOLDER):
+def lesson(stem, folder=notes.FOLDER):
     """Return the plan of a lesson's session."""
     there = sections.of(stem)
-    said = words.read(stem, there, folder)
+    said = notes.read(stem, there, folder)
     core = [there[key] for key in sections.core(stem)]
     known = sections.lesson(stem)
     lines = [
@@ -68,7 +68,7 @@ def index(courses):
     lines.append("| lesson | reader | class | cut | optional |\n|---|---|---|---|---|")
     for stem, known in lessons().items():
         found = sections.of(stem)
-        core, home = [found[key] for key in sections.core(stem)], words.read(stem, found).home
+        core, home = [found[key] for key in sections.core(stem)], notes.read(stem, found).home
         cells = (known.minutes, _sum(core), _sum(core, home), _sum(_optional(found)))
         lines[-1] += f"\n| [{known.label}]({stem}.md) | {' | '.join(map(str, cells))} |"
     lines.append("Courses, with the minutes of a class:")

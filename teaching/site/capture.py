@@ -17,7 +17,7 @@ import nbformat
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from coursebuild import kernel
+from coursebuild import execution
 from lessonkit import course
 from teaching import material
 from teaching.site import sliders
@@ -62,7 +62,7 @@ def capture(stem, ident):
     lines += [f"box_of_the_site = {last}", LAST.format(folder=str(folder))]
     cells.append(nbformat.v4.new_code_cell("\n".join(lines)))
     made = nbformat.v4.new_notebook(cells=cells)
-    environment = kernel.environment(material.ROOT)
+    environment = execution.environment(material.ROOT)
     environment["PYTHONPATH"] = os.pathsep.join([str(material.ROOT), environment["PYTHONPATH"]])
     config = Config()
     with tempfile.TemporaryDirectory() as sockets:

@@ -11,7 +11,7 @@ import nbformat
 
 from lessonkit.course import Code
 from teaching import material
-from teaching.site import explorables, pages, sliders, start
+from teaching.site import explorables, landing, pages, sliders
 from teaching.site.markdown import DATA, box
 
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
@@ -37,13 +37,13 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
         nbformat.write(made, folder / f"{lesson.stem}.ipynb")
     readme = (root / "README.md").read_text(encoding="utf-8")
     inventory = INVENTORY if (root / "notebooks/inventory_a.ipynb").exists() else ""
-    first = start.page(lessons, readme, repository, slides, inventory)
+    first = landing.page(lessons, readme, repository, slides, inventory)
     (folder / "index.md").write_text(first, encoding="utf-8")
     _cards(folder, lessons)
     outputs = [out for lesson in lessons for item in lesson.items if isinstance(item, Code) for out in item.outputs]
     for name in {"sphere", *(out.name for out in outputs if isinstance(out, material.Explorable))}:
         explorables.bundle(name, folder / "_static/explore")
-    about = {"descriptions": {lesson.stem: start.line(lesson) for lesson in lessons}, "repository": repository}
+    about = {"descriptions": {lesson.stem: landing.line(lesson) for lesson in lessons}, "repository": repository}
     (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")  # for conf.py
     (folder / "glossary.md").write_text(_glossary(lessons), encoding="utf-8")
     texts = [text for lesson in lessons for text in lesson.texts]
@@ -61,7 +61,7 @@ def _cards(folder, lessons):
     """Write the pictures of the start page's cards."""
     (folder / "_static/cards").mkdir()
     for lesson in lessons:
-        shown, path = start.picture(lesson), folder / start.picture_file(lesson)
+        shown, path = landing.picture(lesson), folder / landing.picture_file(lesson)
         if isinstance(shown, str):
             path.write_text(explorables.still(shown), encoding="utf-8")
         else:

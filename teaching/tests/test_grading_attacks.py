@@ -285,7 +285,7 @@ jailed = pytest.mark.skipif(
 @jailed
 @pytest.mark.parametrize(
     "name",
-    ["notebooks/solutions", "lessons_src/lessons", f"{MANIFEST}/solutions/06_batchnorm.json", "tests/banks", ".git"],
+    ["notebooks/solutions", "lessons_src/lessons", f"{MANIFEST}/solutions/06_batchnorm.json", "tests/answers", ".git"],
 )
 def test_the_solutions_are_not_in_sight(mark, name):
     assert (ROOT / name).exists() or name == ".git"

@@ -9,7 +9,7 @@ import pytest
 from coursebuild import minutes
 from lessonkit.course import Exercise, Question, Text, lessons
 from teaching.material import ROOT
-from teaching.plan import courses, plans, sections, words
+from teaching.plan import courses, notes, plans, sections
 from teaching.plan.__main__ import main
 from teaching.plan.sections import PlanError
 
@@ -20,8 +20,8 @@ CHECKS = ROOT / "lessons_src/lessonkit/check/lessons"
 needs = cache(courses.needs)
 
 
-def said(stem, folder=words.FOLDER):
-    return words.read(stem, sections.of(stem), folder)
+def said(stem, folder=notes.FOLDER):
+    return notes.read(stem, sections.of(stem), folder)
 
 
 def core(stem):

@@ -3,7 +3,7 @@
 import torch
 
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import call, draw, examine, known
+from lessonkit.check.core import call, draw, examine, misconceptions
 
 
 def _solution(x):
@@ -18,7 +18,7 @@ _PROBES = [
     call("a batch of sequences", draw(1, 2, 3, 4)),
 ]
 
-_MISTAKES = known(
+_MISTAKES = misconceptions(
     _solution,
     """
     # the squares are summed. | Take their mean.

@@ -9,9 +9,9 @@ the module that is called as its lesson, in the folder lessons, and is loaded wh
 
 import importlib
 
-from lessonkit import _keeping, _threads, course  # noqa: F401  _threads sets how many torch uses
+from lessonkit import _saving, _threads, course  # noqa: F401  _threads sets how many torch uses
+from lessonkit._boxes import in_notebook, tell
 from lessonkit._hook import YourTurn
-from lessonkit._tones import in_notebook, tell
 from lessonkit.check import asking, standing_in
 from lessonkit.check.asking import predict, recall
 from lessonkit.check.attempted import again as _again
@@ -57,7 +57,7 @@ def _from_now_on(name, answer, borrowed):
     if not made:  # a quiz
         return []
     with quiet():
-        kept = _keeping.keep(
+        kept = _saving.save(
             answer,
             (lesson, exercise, made, name),
             lambda other, kept: _again(plain(course.answers()[lesson][other]), kept),

@@ -1,10 +1,10 @@
-"""Run a check and note how it went: right or not yet, and which known mistake it named."""
+"""Run a check and note how it went: right or not yet, and which misconception it named."""
 
 from collections import Counter
 
 from lessonkit import _hook, attempts, course
 from lessonkit.check import standing_in
-from lessonkit.check.mistakes import listening
+from lessonkit.check.misconceptions import listening
 from lessonkit.check.probing import quiet
 from lessonkit.check.verdicts import CAUSE, REPAIR, NotYet, YourTurn, collecting
 
@@ -19,7 +19,7 @@ def attempted(name, check, answer):
     """
     lesson, item = course.checks().get(name, (None, None))
     exercise, borrowed = item.number if item else "", {}
-    with listening() as mistakes, collecting() as said:
+    with listening() as misconceptions, collecting() as said:
         try:
             standing_in.run(check, answer, exercise, borrowed)
         except YourTurn as error:
@@ -27,7 +27,7 @@ def attempted(name, check, answer):
         except NotYet as error:
             lines = str(error).split("\n")
             if item:
-                attempts.note(lesson.module, item.name, False, check=name, mistake=_named(lines, mistakes))
+                attempts.note(lesson.module, item.name, False, check=name, mistake=_named(lines, misconceptions))
             if lines[-1].startswith(REPAIR):
                 _failures[name, lines[-1]] += 1
                 if _failures[name, lines[-1]] == 1:
@@ -65,8 +65,8 @@ def _notes(exercise, answer, borrowed):
     return lines
 
 
-def _named(lines, mistakes):
-    """Return the cause of the known mistake that a rejection tells, else None."""
+def _named(lines, misconceptions):
+    """Return the cause of the misconception that a rejection tells, else None."""
     told = {line.removeprefix("Not yet. ").removeprefix(CAUSE) for line in lines}
-    causes = [mistake.cause.partition(" | ")[0] for mistake in mistakes]  # a quiz writes both in one
+    causes = [misconception.cause.partition(" | ")[0] for misconception in misconceptions]  # a quiz writes both in one
     return next((cause for cause in causes if cause in told), None)

@@ -1,7 +1,7 @@
 """Compare what was observed of an answer with what is expected, and name the cause where they differ.
 
-A known mistake that is observed to do exactly what the learner's answer does is the probable cause. An answer that
-matches no known mistake is still rejected, with the input on which it fails.
+A misconception that is observed to do exactly what the learner's answer does is the probable cause. An answer that
+matches no misconception is still rejected, with the input on which it fails.
 
 Observing and comparing are two halves. All that a check learns of an answer it learns from observe(probe, answer), so
 an answer may be observed elsewhere: examine takes an Observed in its place, which holds what was seen.
@@ -14,7 +14,7 @@ import torch
 from lessonkit.check.contract import sweep
 from lessonkit.check.devices import other_device
 from lessonkit.check.differences import problem, same
-from lessonkit.check.mistakes import announce
+from lessonkit.check.misconceptions import announce
 from lessonkit.check.probing import Observed, observe
 from lessonkit.check.ready_made import ready_made
 from lessonkit.check.verdicts import CAUSE, REPAIR, NotYet, YourTurn, accept, refuse_dots, reject
@@ -23,7 +23,7 @@ from lessonkit.check.wording import kind_of
 
 @functools.lru_cache(10_000)
 def _known(probe, answer):
-    """Observe the reference or a known mistake, once: they do the same every time."""
+    """Observe the reference or a misconception, once: they do the same every time."""
     return observe(probe, answer)
 
 
@@ -32,7 +32,7 @@ def examine(
     name,
     probes,
     reference,
-    mistakes=(),
+    misconceptions=(),
     tried=None,
     kind="function",
     *,
@@ -44,8 +44,8 @@ def examine(
     """Compare answer with reference on all probes; print one line if right, raise NotYet if not.
 
     name: what the learner calls it. kind: "function" or "class", what the check takes.
-    probes: a list of Probe, or of stages, ([Probe], part) or ([Probe], ""): a mistake is recognized by what it does in
-        the first stage that fails, whatever the rest of the answer does, so of two mistakes at once each gets its
+    probes: a list of Probe, or of stages, ([Probe], part) or ([Probe], ""): a misconception is recognized by what it
+        does in the first stage that fails, whatever the rest of the answer does, so of two at once each gets its
         cause, one after the other. A rejection then says which parts are right so far.
     tried: what the probes cover, in plain words; without it the probes' labels are listed.
     contract: what the exercise promises for every input; its sweep comes last.
@@ -54,13 +54,13 @@ def examine(
     right: the line for a right answer, where the usual one does not fit; {answer.__name__} and {count} are filled in.
     """
     stages = probes if probes and isinstance(probes[0], tuple) else [(probes, "")]
-    announce(mistakes)
+    announce(misconceptions)
     _refuse_other_kinds(answer, name, kind, reference)
     parts = []  # those that are right so far
     for i, (these, part) in enumerate(stages):
         try:
             before = [probe for passed, _ in stages[:i] for probe in passed]
-            _compare(answer, these, reference, mistakes, before, by_hand)
+            _compare(answer, these, reference, misconceptions, before, by_hand)
         except (NotYet, YourTurn) as error:
             raise type(error)(_with(str(error), parts)) from None
         if part and all(later != part for _, later in stages[i + 1 :]):
@@ -108,7 +108,7 @@ def _theirs(answer, probes, by_hand):
     return next(filter(None, (observe(probe, answer) for probe in ready_made(probes, by_hand))), {})
 
 
-def _compare(answer, probes, reference, mistakes, passed, by_hand):
+def _compare(answer, probes, reference, misconceptions, passed, by_hand):
     """Raise NotYet if answer does not do what reference does on all probes. passed: those on which it does already."""
     seen = []
     for probe in probes:
@@ -118,24 +118,26 @@ def _compare(answer, probes, reference, mistakes, passed, by_hand):
             seen += [observe(later, answer) for later in probes[len(seen) :]]
             expected = [_known(probe, reference) for probe in probes]
             passes = lambda wrong: all(same(_known(p, wrong), _known(p, reference), p) for p in passed)
-            mistake = next((m for m in _matching(seen, expected, probes, mistakes) if passes(m.answer)), None)
+            misconception = next(
+                (m for m in _matching(seen, expected, probes, misconceptions) if passes(m.answer)), None
+            )
             why = probe.why(mine) if callable(probe.why) else probe.why
-            told = CAUSE + mistake.told if mistake else trouble[1] or why or None
-            if not mistake:  # an answer that PyTorch's own function makes may fail for reasons that nobody wrote
+            told = CAUSE + misconception.told if misconception else trouble[1] or why or None
+            if not misconception:  # an answer that PyTorch's own function makes may fail for reasons that nobody wrote
                 for theirs, instead in _theirs(answer, [probe], by_hand).items():
                     told = f"PyTorch's own {theirs} made the result. {instead}"
             reject(f"On {probe.label}: {trouble[0]}", told)
 
 
-def _matching(seen, right, probes, mistakes):
-    """Yield the mistakes that do what was seen; then, if the values are wrong, those that differ in gradients only."""
+def _matching(seen, right, probes, misconceptions):
+    """Yield the misconceptions that do what was seen; then, if values are wrong, those with other gradients alone."""
     everything, values_only = (lambda observed: observed), _values
     wrong_values = any(not same(_values(a), _values(b), p) for a, b, p in zip(seen, right, probes, strict=True))
     for part in (everything, values_only) if wrong_values else (everything,):
-        for mistake in mistakes:
-            theirs = (_known(probe, mistake.answer) for probe in probes)
+        for misconception in misconceptions:
+            theirs = (_known(probe, misconception.answer) for probe in probes)
             if all(same(part(a), part(b), probe) for a, b, probe in zip(seen, theirs, probes, strict=True)):
-                yield mistake
+                yield misconception
 
 
 def _values(observed):

@@ -3,7 +3,7 @@
 A case of the sweep is one choice of every factor: axes, sizes, memory, values, number type, which inputs need a
 gradient, options. Some forty cases hold every pair of choices. Each is a probe like those written by hand: it observes
 an answer without knowing what is right, and the reference, in float64, says what is expected and how far off a right
-answer may be. The sweep comes last, when the probes and the known mistakes have spoken.
+answer may be. The sweep comes last, when the probes and the misconceptions have spoken.
 """
 
 import copy

@@ -2,7 +2,7 @@
 
 from lessonkit.check.comparing import examine
 from lessonkit.check.differences import problem
-from lessonkit.check.mistakes import Mistake, known
+from lessonkit.check.misconceptions import Misconception, misconceptions
 from lessonkit.check.observations import Raised
 from lessonkit.check.probing import (
     Probe,
@@ -21,7 +21,7 @@ from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import NotYet, YourTurn, accept, reject
 
 __all__ = [
-    "Mistake",
+    "Misconception",
     "NotYet",
     "Probe",
     "Raised",
@@ -34,7 +34,7 @@ __all__ = [
     "filled",
     "gradients",
     "in_float64",
-    "known",
+    "misconceptions",
     "observe",
     "problem",
     "quiet",

@@ -18,7 +18,7 @@ def _changed(what):
 
 
 def same(a, b, probe):
-    """Whether two observations agree: the rule by which an answer counts as a known mistake."""
+    """Whether two observations agree: the rule by which an answer counts as a misconception."""
     a, b = _compared(a), _compared(b)
     return a.keys() == b.keys() and all(_agree(what, value, b[what], probe) for what, value in a.items())
 
@@ -85,7 +85,7 @@ def _returned(value):
 
 
 def _agree(what, value, right, probe, room=None):
-    """Whether one observation is as it should be. It makes no words: an answer meets all known mistakes here."""
+    """Whether one observation is as it should be. It makes no words: an answer meets all misconceptions here."""
     if not isinstance(right, torch.Tensor):
         value = as_plain(value)
         return _number_equals(value, right, probe.tolerance) or _alike(value, right)

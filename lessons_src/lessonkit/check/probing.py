@@ -1,7 +1,7 @@
 """Probes: one experiment each on an answer, and what can be observed of it.
 
 A probe runs an answer once and returns what is seen: outputs, gradients, whether the input changed, what was raised.
-The same probe runs on the learner's answer, on the reference and on each known mistake.
+The same probe runs on the learner's answer, on the reference and on each misconception.
 """
 
 import contextlib

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from lessonkit.check.mistakes import Mistake, announce
+from lessonkit.check.misconceptions import Misconception, announce
 from lessonkit.check.verdicts import accept, refuse_dots, reject
 from lessonkit.check.wording import kind_of, listed, plain, plain_value
 
@@ -17,7 +17,7 @@ def values(answer, name, expected, causes=(), tolerance=None, words=None):
     words: the words that a typed answer may be, for the message; without it, all that expected and causes hold.
     """
     single = not isinstance(expected, dict)
-    announce(Mistake(why, wrong if key is None else {**expected, key: wrong}) for key, wrong, why in causes)
+    announce(Misconception(why, wrong if key is None else {**expected, key: wrong}) for key, wrong, why in causes)
     refuse_dots(answer, name)
     expected = {None: expected} if single else expected
     given = {None: answer} if single else answer

@@ -1,6 +1,6 @@
 """The result of a form: by theme, with a reason for each answer, and the sections that settle what was missed."""
 
-from lessonkit._tones import in_notebook
+from lessonkit._boxes import in_notebook
 from lessonkit.inventory.answers import finish, mine
 from lessonkit.inventory.questions import FORMS, UNKNOWN, by_letter, items, questions, right_letter, themes
 

@@ -10,9 +10,9 @@ from lessonkit.plot._blocks import blocks
 from lessonkit.plot._cells import cell
 from lessonkit.plot._charts import bars, heat, hist, images, lines, panels
 from lessonkit.plot._cubes import cubes, reduced
-from lessonkit.plot._house import COLORS, Picture, colors_for, end_label, figure, ink, mean_and_sd
+from lessonkit.plot._memory_traffic import memory_traffic
 from lessonkit.plot._space import scatter3d
-from lessonkit.plot._trips import trips
+from lessonkit.plot._style import COLORS, Picture, colors_for, end_label, figure, ink, mean_and_sd
 
 __all__ = [
     "COLORS",
@@ -33,5 +33,5 @@ __all__ = [
     "panels",
     "reduced",
     "scatter3d",
-    "trips",
+    "memory_traffic",
 ]

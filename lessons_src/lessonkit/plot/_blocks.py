@@ -3,7 +3,7 @@
 from matplotlib.patches import Circle
 
 from lessonkit.plot._diagrams import LINE, arrow, box, colour
-from lessonkit.plot._house import GREY, WIDE, ink, measure, named, need_words, publish
+from lessonkit.plot._style import GREY, WIDE, ink, measure, named, need_words, publish
 
 _PARTS = {"skip", "branch", "after", "formula"}
 _NAME = {"fontsize": 17, "fontweight": "bold"}

@@ -3,7 +3,7 @@
 from matplotlib.patches import Circle
 
 from lessonkit.plot._diagrams import LINE, arrow, box, colour
-from lessonkit.plot._house import COLORS, WIDE, ink, need_words, publish
+from lessonkit.plot._style import COLORS, WIDE, ink, need_words, publish
 
 _BOX = {"fontsize": 16, "fontweight": "bold"}
 _WORD = {"fontsize": 17, "style": "italic"}

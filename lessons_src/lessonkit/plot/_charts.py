@@ -7,7 +7,7 @@ from matplotlib import colors as mcolors
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from lessonkit.plot import _numbers
-from lessonkit.plot._house import (
+from lessonkit.plot._style import (
     GREY,
     LABEL,
     WIDE,

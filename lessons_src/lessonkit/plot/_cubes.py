@@ -7,7 +7,7 @@ from matplotlib import colors as mcolors
 from matplotlib.collections import PolyCollection
 
 from lessonkit.plot import _numbers
-from lessonkit.plot._house import COLORS, GREY, LABEL, WIDE, ink, measure, named, need_words, publish
+from lessonkit.plot._style import COLORS, GREY, LABEL, WIDE, ink, measure, named, need_words, publish
 
 _BLUE = COLORS["LayerNorm"]
 _PALE = ("#F1F5F8", "#B9D6E8")  # neighbouring groups take turns

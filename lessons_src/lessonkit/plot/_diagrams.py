@@ -2,7 +2,7 @@
 
 from matplotlib.patches import FancyBboxPatch
 
-from lessonkit.plot._house import COLORS, luminance, method
+from lessonkit.plot._style import COLORS, luminance, method
 
 LINE, DARK = "#2B2F33", "#15191C"  # wires; words and arrows between words
 PALE = "#D5DBE0"  # a box that is no method

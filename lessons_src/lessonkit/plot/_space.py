@@ -10,7 +10,7 @@ from mpl_toolkits.mplot3d import proj3d
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from lessonkit.plot import _numbers
-from lessonkit.plot._house import GREY, WIDTH, array, colors_for, end_label, need_words, publish
+from lessonkit.plot._style import GREY, WIDTH, array, colors_for, end_label, need_words, publish
 
 
 def scatter3d(

@@ -9,6 +9,6 @@ Nothing here imports torch, so it starts at once, and it reads only: there is no
 """
 
 from lessonkit.progress.saved import learner
-from lessonkit.progress.words import line
+from lessonkit.progress.summary import line
 
 __all__ = ["learner", "line"]

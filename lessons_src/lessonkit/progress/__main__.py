@@ -9,7 +9,7 @@ from pathlib import Path
 from lessonkit import attempts
 from lessonkit._work import ROOT
 from lessonkit.course import DamagedCourse, lessons
-from lessonkit.progress import page, report, words
+from lessonkit.progress import page, report, summary
 from lessonkit.progress.files import Unwritable, for_a_pipe, spread, tell, write_whole
 from lessonkit.progress.saved import learner
 
@@ -52,7 +52,7 @@ def _do(asked, folders):
         else:
             for folder in folders:
                 one = learner(folder, lessons())
-                print("\n".join([*([f"{one.name}:"] if len(folders) > 1 else []), *words.table(one, lessons())]))
+                print("\n".join([*([f"{one.name}:"] if len(folders) > 1 else []), *summary.table(one, lessons())]))
     except (DamagedCourse, Unwritable) as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""What the attempts of a class show: how many got each exercise right, at which try, and which mistakes were made."""
+"""What the attempts of a class show: how many got each exercise right, at which try, and its misconceptions."""
 
 import csv
 import io
@@ -8,12 +8,12 @@ from statistics import median
 
 from lessonkit import attempts
 from lessonkit.progress.log import read
-from lessonkit.progress.words import own_minutes
+from lessonkit.progress.summary import own_minutes
 
 TRIES = ("first", "second", "later", "never")
 COLUMNS = ("kind", "lesson", "item", "learners", *TRIES, "median_seconds", "printed_minutes", "answers", "times")
 COLUMNS += ("cause",)
-MOST = 15  # known mistakes in the text; the table has all
+MOST = 15  # misconceptions in the text; the table has all
 
 
 @dataclass
@@ -94,8 +94,8 @@ def _until_right(log, checks):
     return "never", None
 
 
-def mistakes(logs):
-    """Return [((lesson, item, cause), learners, times)] of the known mistakes, the most frequent first."""
+def misconceptions(logs):
+    """Return [((lesson, item, cause), learners, times)] of the misconceptions, the most frequent first."""
     learners, times = defaultdict(set), Counter()
     for learner, log in enumerate(logs):
         for attempt in log:
@@ -104,7 +104,7 @@ def mistakes(logs):
                 learners[key].add(learner)
                 times[key] += 1
     counted = [(key, len(learners[key]), times[key]) for key in learners]
-    return sorted(counted, key=lambda mistake: (-mistake[1], -mistake[2], mistake[0]))
+    return sorted(counted, key=lambda misconception: (-misconception[1], -misconception[2], misconception[0]))
 
 
 def text(folders, course):
@@ -128,9 +128,9 @@ def text(folders, course):
             numbers = f"{row.learners:6}{counts}{_clock(row.seconds):>8}  {printed:7}"
             lines.append(f"  {row.item:16}{numbers}  {row.letters}".rstrip())
         lines.append("")
-    named = mistakes(logs)
+    named = misconceptions(logs)
     if named:
-        lines.append("Known mistakes, by learners (and times):")
+        lines.append("Misconceptions, by learners (and times):")
     lines += [f"  {learners:3} ({times}) {item}: {cause}" for (_, item, cause), learners, times in named[:MOST]]
     if len(named) > MOST:
         lines.append(f"  and {len(named) - MOST} more: --csv has all.")
@@ -154,7 +154,7 @@ def _clock(seconds):
 
 
 def table(folders, course):
-    """Return the report's numbers as CSV: a row for each exercise, question and known mistake."""
+    """Return the report's numbers as CSV: a row for each exercise, question and misconception."""
     logs, _ = _logs(folders)
     out = io.StringIO()
     sheet = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
@@ -172,7 +172,7 @@ def table(folders, course):
                 "answers": row.letters,
             }
         )
-    for (module, item, cause), learners, times in mistakes(logs):
-        row = {"kind": "mistake", "lesson": module, "item": item, "learners": learners}
+    for (module, item, cause), learners, times in misconceptions(logs):
+        row = {"kind": "misconception", "lesson": module, "item": item, "learners": learners}
         sheet.writerow(row | {"times": times, "cause": cause})
     return out.getvalue()

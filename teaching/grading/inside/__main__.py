@@ -30,7 +30,7 @@ from seal import Seal
 
 SLOWER = 10  # an answer may take this many times the processor seconds that the course's takes
 PATIENCE = 3  # times as many by the clock, for answers that sleep and for machines that are busy
-CONTROLS = 3  # this many of the first known mistakes, and of the last ones
+CONTROLS = 3  # this many of the first misconceptions, and of the last ones
 LONGEST = 4000  # characters of a message
 SHOWN = 1000  # prints of an answer; those that follow are counted only, since writing a tensor out takes long
 
@@ -39,7 +39,7 @@ class Prepared:
     """An exercise with all that its answers are run in. request: what the grader sends.
 
     namespace: what the lesson has bound when the exercise begins. right: the objects that the course's answer gives to
-    the checks; wrong: of each check some known mistakes. seconds: what the course's answer takes. seal: of all that is
+    the checks; wrong: of each check some misconceptions. seconds: what the course's answer takes. seal: of all that is
     loaded by then.
     """
 
@@ -58,7 +58,7 @@ class Prepared:
 
     def _solve(self, answer):
         from lessonkit import check
-        from lessonkit.check.mistakes import listening
+        from lessonkit.check.misconceptions import listening
 
         solved = dict(self.namespace)
         run(answer, solved, self.number)

@@ -11,7 +11,7 @@ from fromscratch.affine_and_module import _check_inputs, _sizes  # given to the 
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
 from lessonkit.check.devices import device_after_moving
-from lessonkit.check.mistakes import known
+from lessonkit.check.misconceptions import misconceptions
 from lessonkit.check.probing import Probe, call, call_layer, draw, filled, in_float64, refusing
 from lessonkit.check.quizzes import values
 
@@ -43,7 +43,7 @@ def _reference(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 _reference.plain = F.layer_norm  # for the sweep, which chooses the number type itself
-_STEPS = known(
+_STEPS = misconceptions(
     _layer_norm,
     """
     # the variance divides by D - 1. LayerNorm divides by D. | Write x.var(axes, correction=0), or (c * c).mean(axes).
@@ -137,7 +137,7 @@ _STEPS = known(
     """,
 )
 
-_FORMULA = _STEPS + known(  # and what a module has rows of its own for
+_FORMULA = _STEPS + misconceptions(  # and what a module has rows of its own for
     _layer_norm,
     """
     # eps is fixed at 1e-5. | Use the argument eps.
@@ -194,7 +194,7 @@ _FORMULA_PROBES = [
     _rows("float32 rows", (4, 7), (7,), 60, dtype=torch.float32, gradient=False),
 ]
 
-_DIGITS = known(
+_DIGITS = misconceptions(
     _layer_norm,
     """
     # the variance is computed as E[x²] - E[x]², which cancels when the mean is large. | Subtract the mean first.
@@ -241,7 +241,7 @@ def _with_constants(c, axes, eps):
 
 
 _INT = "an int is not understood as normalized_shape. | Turn it into a tuple first: 4 becomes (4,)."
-_ARGUMENTS = known(
+_ARGUMENTS = misconceptions(
     _layer_norm,
     f"""
     # nothing is refused. A normalized_shape that does not fit must raise an error: silently it normalizes the wrong numbers.
@@ -282,7 +282,7 @@ _ARGUMENTS = known(
     """,
 )
 
-_NUMBERS = known(
+_NUMBERS = misconceptions(
     _layer_norm,
     """
     # float16 is not widened: squares over 65,504 overflow in it. | Compute in float32, and go back to x's dtype at the end.
@@ -531,7 +531,7 @@ def _rounded_once(cls):
     return {"the output": layer(_CANCEL_X.clone()).detach()}
 
 
-_BOOKS = known(
+_BOOKS = misconceptions(
     _Module,
     """
     # forward multiplies and adds although weight or bias is None. | Hand both on to layer_norm, which leaves out what is None.
@@ -793,9 +793,9 @@ _MODULE_CONTRACT = Contract(
 def layer_norm_module(answer):
     """Check a class with PyTorch's constructor against nn.LayerNorm."""
     tried = "parameters, options, values, gradients, state_dict both ways, hooks, eval()"
-    mistakes = [*_BOOKS, *_in_a_module(_STEPS + _DIGITS + _NUMBERS)]
+    listed = [*_BOOKS, *_in_a_module(_STEPS + _DIGITS + _NUMBERS)]
     how = {"kind": "class", "contract": _MODULE_CONTRACT, "by_hand": BY_HAND}
-    examine(answer, "layer_norm_module", _MODULE_STAGES, _Reference, mistakes, tried, **how)
+    examine(answer, "layer_norm_module", _MODULE_STAGES, _Reference, listed, tried, **how)
 
 
 # ---- Image layouts and the clinic
@@ -850,7 +850,7 @@ def _translated(state):
     return new_state
 
 
-_TRANSLATIONS = known(
+_TRANSLATIONS = misconceptions(
     _translated,
     """
     # the gains are as they were stored. OldNorm multiplies by 1 + gain, and nn.LayerNorm by weight: what was stored as 0 must become 1.

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract
-from lessonkit.check.mistakes import Mistake, announce, instead, known
+from lessonkit.check.misconceptions import Misconception, announce, instead, misconceptions
 from lessonkit.check.observations import Raised
 from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised
 from lessonkit.check.verdicts import accept, refuse_dots, reject
@@ -78,7 +78,7 @@ _UNWRITTEN = "".join(
     for i, name in enumerate(_STEPS)
 )
 
-_LINES = known(
+_LINES = misconceptions(
     _in_steps,
     f"""
     {_UNWRITTEN}
@@ -299,7 +299,7 @@ _TERMS = """
 _LAST = (
     "the gain is applied last, as in BatchNorm. Here it differs along the row. | It belongs into h, before the means."
 )
-_GRADIENTS = known(
+_GRADIENTS = misconceptions(
     _backward,
     f"""{_TERMS}
     # mean and rstd are treated as constants: both subtracted terms are missing.
@@ -479,8 +479,8 @@ def _hiding():
         3: dict(x=x, weight=5 * ones, dy=dy),
         4: dict(x=unit, weight=weight, dy=h),
     }
-    hiding = [Mistake(_FORMULAS[i][2], tensors) for i, tensors in inputs.items()]
-    return [*hiding, Mistake(_NARROW, wide), Mistake(_ZERO, dict(x=x, weight=weight, dy=0 * dy))]
+    hiding = [Misconception(_FORMULAS[i][2], tensors) for i, tensors in inputs.items()]
+    return [*hiding, Misconception(_NARROW, wide), Misconception(_ZERO, dict(x=x, weight=weight, dy=0 * dy))]
 
 
 def revealing(answer):
@@ -545,7 +545,7 @@ class _Function(torch.autograd.Function):
         return dx, dweight, dbias, None
 
 
-_FUNCTION = known(
+_FUNCTION = misconceptions(
     _Function,
     """
     # mean and rstd are constants for the second derivative: they were saved in the forward pass, or detached. | Compute them anew from the saved x, in backward.
@@ -755,7 +755,7 @@ def _mended(dy, x_hat, rstd, weight):
     return dx
 
 
-_MENDED = known(
+_MENDED = misconceptions(
     _mended,
     f"""
     # that is the patient. Its gain stands after the means; look at which axis the gain varies along.

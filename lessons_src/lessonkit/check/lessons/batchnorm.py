@@ -7,7 +7,7 @@ from torch import nn
 
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract, of_a_layer
-from lessonkit.check.mistakes import known
+from lessonkit.check.misconceptions import misconceptions
 from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised
 from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import reject
@@ -33,7 +33,7 @@ _CHANNEL_PROBES = [
     call("float32 channels around 100", (100 + draw(5, 64, 6)).float(), returns=_STATS, tolerance=2e-6),
 ]
 
-_CHANNEL_MISTAKES = known(
+_CHANNEL_MISTAKES = misconceptions(
     _channel_stats,
     """
     # the last axis is reduced, as in LayerNorm. BatchNorm keeps the channels, axis 1, and reduces all others.
@@ -239,7 +239,7 @@ _GRAPH = """
     # the buffers are part of the graph: every step keeps all earlier ones alive, and memory grows. | Update them under torch.no_grad().
     recording = torch.enable_grad()
 """
-_RUNNING_MISTAKES = known(
+_RUNNING_MISTAKES = misconceptions(
     _Running,
     _HELD
     + """
@@ -377,9 +377,9 @@ class _Layer(_Running):
 
 
 def _with_updates(text):
-    """Return known mistakes of what updates the buffers, as mistakes of the layer."""
+    """Return misconceptions of what updates the buffers, as mistakes of the layer."""
     update = lambda mistake: {"update": mistake.answer.update}  # noqa: E731
-    return [replace(m, answer=type("BatchNorm1d", (_Layer,), update(m))) for m in known(_Running, text)]
+    return [replace(m, answer=type("BatchNorm1d", (_Layer,), update(m))) for m in misconceptions(_Running, text)]
 
 
 def _made(cls, dtype=torch.float64, C=4, **options):
@@ -456,7 +456,7 @@ _TRAINING_PROBES = [
 ]
 
 
-_LAYER_MISTAKES = known(
+_LAYER_MISTAKES = misconceptions(
     _Layer,
     """
     # eps is added to the standard deviation instead of the variance. | sqrt(var + eps).
@@ -563,7 +563,7 @@ _LAYER_MISTAKES = known(
     refused = self.training and n == 1
 
     # the statistics of an earlier batch of the same shape are used again. | They belong to this batch: ask channel_stats every time.
-    known = self.__dict__.setdefault("known", {})
+    known = self.__dict__.setdefault("misconceptions", {})
     mean, var = known.setdefault(x.shape, _channel_stats(x)) if own else (self.running_mean, self.running_var)
     """,
 )
@@ -693,9 +693,9 @@ def batch_norm(answer):
     """Check a class BatchNorm1d against nn.BatchNorm1d: forward, buffers, evaluation, module (lesson 6)."""
     tried = "training, buffers, evaluation, state_dict, errors"
     right = f"{{answer.__name__}} does what nn.BatchNorm1d does in {{count}} trials ({tried})"
-    mistakes = [*_LAYER_MISTAKES, *_with_updates(_UPDATED + _GRAPH), *known(_Layer, _PLAIN)]
+    listed = [*_LAYER_MISTAKES, *_with_updates(_UPDATED + _GRAPH), *misconceptions(_Layer, _PLAIN)]
     how = {"kind": "class", "contract": _LAYER, "by_hand": ("batch_norm",), "right": right}
-    examine(answer, "batch_norm", _LAYER_STAGES, nn.BatchNorm1d, mistakes, **how)
+    examine(answer, "batch_norm", _LAYER_STAGES, nn.BatchNorm1d, listed, **how)
 
 
 _PLAIN = """
@@ -796,7 +796,7 @@ _REGION_PROBES = [
     _region_probe("(B, R, D) = (2, 7, 8) in eval()", (2, 7, 8), 40, training=False),
 ]
 
-_REGION_MISTAKES = known(
+_REGION_MISTAKES = misconceptions(
     _regions,
     """
     # reshape and view regroup the numbers as they lie in memory; they do not move an axis. | Use transpose(1, 2).
@@ -886,7 +886,7 @@ _POOL_PROBES = [
     _pool_probe("three devices with means around a million", 1e6 + draw(49, 3, 4), draw(50, 3, 4) ** 2, [8, 4, 20]),
 ]
 
-_POOL_MISTAKES = known(
+_POOL_MISTAKES = misconceptions(
     _pool,
     """
     # every device has the same weight. | Weigh each by its share of the rows.

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
-from lessonkit.check.core import Probe, call, call_layer, draw, examine, filled, in_float64, known, raised
-from lessonkit.check.mistakes import instead
+from lessonkit.check.core import Probe, call, call_layer, draw, examine, filled, in_float64, misconceptions, raised
+from lessonkit.check.misconceptions import instead
 
 
 def _created(label, make):
@@ -61,7 +61,7 @@ _PIXEL_CONTRACT = Contract(
     sizes={"B": (2, 1, 17), "C": (3, 1, 2, 17, 320), "H": (4, 1, 9), "W": (5, 1, 8)},
 )
 
-_PIXEL_MISTAKES = known(
+_PIXEL_MISTAKES = misconceptions(
     _pixels,
     """
     # reshape and view cut the numbers in their order and move nothing: C neighbors of one channel are still normalized together. | Move the axis: movedim, permute, transpose.
@@ -91,7 +91,7 @@ _PIXEL_MISTAKES = known(
     # or
     return F.batch_norm(x, None, None, weight, bias, training=True)
     """,
-) + known(
+) + misconceptions(
     _over_channels,
     """
     # the mean and the variance are those of a row of pixels (W). Each pixel has its own, over its C channels. | The channels are axis 1.
@@ -187,7 +187,7 @@ _AVERAGE_CONTRACT = Contract(
     fixed=("mask",),
 )
 
-_AVERAGE_MISTAKES = known(
+_AVERAGE_MISTAKES = misconceptions(
     _average,
     """
     # the padding is set to 0 before the norm, and the norm turns 0 into its bias. | Nothing may come between the mask and the sum.
@@ -364,7 +364,7 @@ _INIT_STAGES = [
         "",
     ),
 ]
-_INIT_MISTAKES = known(
+_INIT_MISTAKES = misconceptions(
     _by_axes,
     """
     # a gain over two axes is a matrix, too: p.dim() > 1 treats it as a weight. | Ask which layer a parameter belongs to, not how many axes it has.
@@ -386,7 +386,7 @@ _INIT_MISTAKES = known(
     # or
     drawn = [p for name, p in named.items() if "norm" not in name and not name.endswith("bias")]
     """,
-) + known(
+) + misconceptions(
     _init,
     """
     # your rule knows some classes of norms, and this model has others. | List the layers that you do change.
@@ -480,7 +480,7 @@ _BLOCK_CONTRACT = Contract(
     {"x": "... D"}, use=lambda cls, sizes: cls(sizes["D"]), sizes={"D": (4, 1, 2, 17, 60)}, ranks=(1, 0, 2, 3)
 )
 
-_BLOCK_MISTAKES = known(
+_BLOCK_MISTAKES = misconceptions(
     _Block,
     """
     # the name x is overwritten by its normalized self before the sum, in both branches.
@@ -719,7 +719,7 @@ def _again(cls):
     return same and torch.equal(used, x)
 
 
-_OFFSET_MISTAKES = known(
+_OFFSET_MISTAKES = misconceptions(
     _offset,
     """
     # your test lets every layer pass.
@@ -739,7 +739,7 @@ _OFFSET_MISTAKES = known(
     return _close(cls, x, 1000)
     """,
 )
-_GRADIENT_MISTAKES = known(
+_GRADIENT_MISTAKES = misconceptions(
     _gradient,
     """
     # your test lets every layer pass. Outputs agree in all of these, and a gradient agrees with itself. | Compare the gradients of both outputs that trial returns.
@@ -760,7 +760,7 @@ _GRADIENT_MISTAKES = known(
     return torch.allclose(dx, dx_right, rtol=0.1, atol=0.1)
     """,
 )
-_AGAIN_MISTAKES = known(
+_AGAIN_MISTAKES = misconceptions(
     _again,
     """
     # your test lets every layer pass.
@@ -896,7 +896,7 @@ _TRAIL_CONTRACT = Contract(
     ranks=(1, 0, 2, 3),
 )
 
-_TRAIL_MISTAKES = known(
+_TRAIL_MISTAKES = misconceptions(
     _Trail,
     """
     # the mean of the variances is not the variance of the whole (lesson 6): the distances of the tokens' means from the common mean are missing.

@@ -1,6 +1,6 @@
 """Checks of lesson 9: sizes of convolutions, norms put into a net, three broken runs, a published CNN."""
 
-import copy  # noqa: F401  a known mistake calls it
+import copy  # noqa: F401  a misconception calls it
 import math
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
-from lessonkit.check.core import Probe, draw, examine, known, raised, values
+from lessonkit.check.core import Probe, draw, examine, misconceptions, raised, values
 
 # ------------------------------------------------------------------------------------ 9.1: sizes of convolutions
 
@@ -81,7 +81,7 @@ _SHAPE_PROBES = [
     ),
 ]
 
-_SHAPE_MISTAKES = known(
+_SHAPE_MISTAKES = misconceptions(
     _shape,
     """
     # the division leaves a fraction. A kernel that hangs over the edge by a part of its stride is not placed. | Round down, with //.
@@ -281,7 +281,7 @@ def _put_into(net, layers):
     return net
 
 
-_NORMS_MISTAKES = known(
+_NORMS_MISTAKES = misconceptions(
     _with_norms,
     """
     # the norm comes after the activation. It belongs between the convolution and the activation.
@@ -472,7 +472,7 @@ _SMALL_CONTRACT = Contract(
     gradient=1,
 )
 
-_SMALL_MISTAKES = known(
+_SMALL_MISTAKES = misconceptions(
     _Small,
     """
     # the sigmoid is still there, and __call__ is still overridden. | Return logits, and define forward.

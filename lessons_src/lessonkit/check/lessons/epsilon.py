@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import F32, Contract
-from lessonkit.check.mistakes import Mistake, announce, known
+from lessonkit.check.misconceptions import Misconception, announce, misconceptions
 from lessonkit.check.probing import Probe, call, draw, in_float64
 from lessonkit.check.verdicts import accept, refuse_dots, reject
 from lessonkit.check.wording import row_of
@@ -46,7 +46,7 @@ _PROBES = [
 
 _FIXED = "an eps of 0 is replaced: `eps or …` cannot tell 0 from nothing. | Use the argument as it is."
 
-_MISTAKES = known(
+_MISTAKES = misconceptions(
     _normalize,
     f"""
     # eps is added to the deviation: a row with sigma = 0.001 comes out 3.3 times too large. | Add it to the variance, under the root.
@@ -275,7 +275,7 @@ _MERGE_PROBES = [
 _APART = "the means differ, and their distance is part of the variance: two single numbers, 0 and 2, have variance 1."
 _LARGER = "the larger part weighs more: n and m out of n + m."
 
-_MERGE_MISTAKES = known(
+_MERGE_MISTAKES = misconceptions(
     _merge,
     f"""
     # the middle of the two means is right for parts of one size only. | The larger part weighs more: n and m out of n + m.
@@ -398,7 +398,7 @@ def breaking_rows(answer):
     wrong += [("nan", _BROKEN["inf"], _OTHER["nan"]), ("inf", _BROKEN["zeros"], _OTHER["inf"])]
     wrong += [("zeros", _BROKEN["inf"], _OTHER["zeros"]), ("zeros", _EDGE, _TOO_LARGE)]
     wrong += [("inf", [1e-5] * 4, _ALL_EQUAL), ("zeros", [500] * 4, _ALL_EQUAL)]
-    announce(Mistake(why, _BROKEN | {key: row}) for key, row, why in wrong)
+    announce(Misconception(why, _BROKEN | {key: row}) for key, row, why in wrong)
     refuse_dots(answer, "breaking_rows")
     if not isinstance(answer, dict) or set(answer) != set(_COMPLAINTS):
         reject("check.breaking_rows takes a dictionary with three rows. Its keys are 'nan', 'inf' and 'zeros'.")
@@ -482,7 +482,7 @@ _HALF_PROBES = [
     call("float32 rows with offset 4096 and 8192", _counting(4096, 8192), tolerance=1e-3),
 ]
 
-_HALF_MISTAKES = known(
+_HALF_MISTAKES = misconceptions(
     _half,
     f"""
     # part of the arithmetic is still in x's dtype, or rounded back to it before the root: there eps becomes 0. | Convert x first, and back in the last step only.

@@ -2,10 +2,10 @@
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: F401  known mistakes call it
+from torch.nn import functional as F  # noqa: F401  misconceptions call it
 
 from lessonkit.check.contract import Contract, of_a_layer
-from lessonkit.check.core import Probe, call, draw, examine, in_float64, known, values
+from lessonkit.check.core import Probe, call, draw, examine, in_float64, misconceptions, values
 
 # ----------------------------------------------------------------------------------------------------- group_norm
 
@@ -55,7 +55,7 @@ _GROUP_OPTIONS = [
     _grouped("an empty batch", torch.zeros(0, 6, 5, dtype=torch.float64), 2),
 ]
 
-_GROUP_MISTAKES = known(
+_GROUP_MISTAKES = misconceptions(
     _group,
     """
     # channels g, g + G, g + 2 G … form a group. Groups are NEIGHBORING channels. | unflatten(1, (G, -1)), G first.
@@ -206,7 +206,7 @@ _WRITER_PROBES = [
     }.items()
 ]
 
-_CENTERED = known(
+_CENTERED = misconceptions(
     _centered,
     """
     # each row of the weight is centered. PyTorch keeps weight as (outputs, inputs). | weight.mean(0) has the mean of each column, over the outputs.
@@ -436,7 +436,7 @@ _LOGIT_PROBES = [
     Probe("a bfloat16 module", _shape_of_logits(torch.bfloat16)),
 ]
 
-_LOGIT_MISTAKES = known(
+_LOGIT_MISTAKES = misconceptions(
     _Logits,
     """
     # nothing has changed: one mean for the whole tensor, and a new layer at each call.

@@ -5,8 +5,19 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
-from lessonkit.check.core import NotYet, Probe, call, call_layer, draw, examine, filled, in_float64, known, reject
-from lessonkit.check.mistakes import announce, instead
+from lessonkit.check.core import (
+    NotYet,
+    Probe,
+    call,
+    call_layer,
+    draw,
+    examine,
+    filled,
+    in_float64,
+    misconceptions,
+    reject,
+)
+from lessonkit.check.misconceptions import announce, instead
 
 
 # --- project_and_scale
@@ -42,7 +53,7 @@ _MOVES_CONTRACT = Contract(
     gradient=1,
 )
 
-_MOVES = known(
+_MOVES = misconceptions(
     _project_and_scale,
     """
     # eps is added to the squared length as it is. That length is D times the variance. | D * eps.
@@ -247,7 +258,7 @@ _RMS_CONTRACT = Contract(
     half=True,
 )
 
-_FORMULA = known(
+_FORMULA = misconceptions(
     _RMSNorm,
     """
     # the mean is subtracted: that is LayerNorm. RMSNorm only scales.
@@ -407,7 +418,7 @@ _TWICE = (
 _ONCE = "Here u does not shrink when the gradients do, and the step from cW has to be c times as long. | c * lr."
 _ADDED = "The decay is added to a gradient that is divided by c, and W is multiplied by c. | decay / c**2."
 _SHARE = "AdamW takes lr * decay * W away, whatever the gradient: that share of W stays the same if lr * decay does. | decay / c."
-_SETTINGS = known(
+_SETTINGS = misconceptions(
     _same_run,
     f"""
     # those are the settings of the run from W, for every rule. {_TWICE}
@@ -584,7 +595,7 @@ _CAUSES = {  # words of a refusal: the cause. What was observed says enough, wha
     "torch.float32', expected": "The tokens are float32 whatever x is. Leave out .float(): they have x's dtype.",
     "the shape alone": "squeeze() also takes away a batch of one. Leave the shape (B, K, E).",
 }
-_TOKENS = known(
+_TOKENS = misconceptions(
     _tokens,
     f"""
     # {_SHAPE}

@@ -12,7 +12,18 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import NotYet, Probe, call, draw, examine, gradients, in_float64, known, observe, raised
+from lessonkit.check.core import (
+    NotYet,
+    Probe,
+    call,
+    draw,
+    examine,
+    gradients,
+    in_float64,
+    misconceptions,
+    observe,
+    raised,
+)
 from lessonkit.check.wording import kind_of
 
 
@@ -122,7 +133,7 @@ _GRAPHS = {
     "a graph with two norms whose operations take turns": _graph((4, _FLAX), (7, _FLAX), mixed=True),
     "a graph with roots and no norm": _graph((2, _ROOTS)),
 }
-_EPSILON_MISTAKES = known(
+_EPSILON_MISTAKES = misconceptions(
     _epsilons,
     """
     # every Add of a single number is taken. It is a norm's only if a Sqrt takes its result.
@@ -237,7 +248,7 @@ _ALIKE = (
     "Add 1 to a single number of a copy: y = x is none, y = x.clone() is, and float32 loses a much smaller step."
 )
 _STEP = "the change is too small: float32 or a tolerance loses such a step next to the number. Add 1."
-_ASK_MISTAKES = known(
+_ASK_MISTAKES = misconceptions(
     _ask,
     """
     # every axis comes out: all numbers were moved, which a norm forgets but for rounding, or the places were taken that did NOT change. | Move a single number, and look where the output changes.
@@ -390,7 +401,7 @@ _TYPER_REST = [
     Probe("a network in float64", _run(_bytes(1), dtype=torch.float64)),
     Probe("a file asked again", _asked_again, why="Something is kept from call to call, or differs in eval()."),
 ]
-_TYPER_MISTAKES = known(
+_TYPER_MISTAKES = misconceptions(
     _FileTyper,
     """
     # norm 1 takes its mean over the features. It belongs over the 512 positions. | Exchange the last two axes, then call self.norm1.
@@ -492,7 +503,7 @@ _ONE_PASS_PROBES = [
         "of PyTorch's": lambda x: F.layer_norm(x.detach(), (512,), eps=1e-6),
     }.items()
 ]
-_ONE_PASS_MISTAKES = known(
+_ONE_PASS_MISTAKES = misconceptions(
     _one_pass,
     """
     # the answer is turned round: True stands for one pass.
@@ -563,7 +574,7 @@ _GAIN_GRAPHS = {
     "a norm that adds a learned vector and multiplies by a number before the gain": _graph((5, _SCALED), (6, _TORCH)),
     "two norms whose operations take turns": _graph((8, _FLAX), (7, _FLAX), mixed=True),
 }
-_GAIN_MISTAKES = known(
+_GAIN_MISTAKES = misconceptions(
     _gain_of,
     """
     # the first constant of many numbers is taken, whatever is done with it. One that is added is a bias. | Ask for a Mul.
@@ -627,7 +638,7 @@ def _fold_probe(label, K, D):
 
 
 _FOLD_PROBES = [_fold_probe("a layer from 5 features to 3", 3, 5), _fold_probe("a layer from 4 features to 4", 4, 4)]
-_FOLD_MISTAKES = known(
+_FOLD_MISTAKES = misconceptions(
     _fold,
     """
     # the mean of each column is subtracted. The mean of x meets the sum of a row of the weight. | Subtract the mean of each row.

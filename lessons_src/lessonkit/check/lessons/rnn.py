@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract, of_a_layer
-from lessonkit.check.mistakes import known
+from lessonkit.check.misconceptions import misconceptions
 from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised, refusing
 
 
@@ -67,7 +67,7 @@ _STEP_CONTRACT = Contract(
     values=("ordinary",),
 )
 
-_STEP_MISTAKES = known(
+_STEP_MISTAKES = misconceptions(
     _step,
     """
     # the norm comes after the tanh. The summed input is normalized, and the tanh comes last.
@@ -254,7 +254,7 @@ def _apart(row, count, norm):
     return _layer_norm(gates).flatten(-2) * norm.weight + norm.bias
 
 
-_GRU_MISTAKES = known(
+_GRU_MISTAKES = misconceptions(
     _GRU,
     """
     # from_input normalizes nothing: gates_ih and new_ih belong on the products.
@@ -360,7 +360,7 @@ _GRU_MISTAKES = known(
     """,
 )
 
-_LSTM_MISTAKES = known(
+_LSTM_MISTAKES = misconceptions(
     _LSTM,
     """
     # from_input normalizes nothing: norm_ih belongs on the product.
@@ -588,7 +588,7 @@ _MASK_CONTRACT = Contract(
     gradient=1,
 )
 
-_MASK_MISTAKES = known(
+_MASK_MISTAKES = misconceptions(
     _last,
     """
     # the loop goes on through the padding. A sequence that has ended must keep its state.
@@ -667,7 +667,7 @@ _TAG_CONTRACT = Contract(
     gradient=1,
 )
 
-_TAG_MISTAKES = known(
+_TAG_MISTAKES = misconceptions(
     _Tagger,
     """
     # the tagger still needs the number of steps. | It takes (input_size, hidden_size), and any length.

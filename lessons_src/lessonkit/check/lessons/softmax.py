@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, in_float64, known, values
+from lessonkit.check.core import Probe, call, draw, examine, in_float64, misconceptions, values
 
 INF = math.inf
 
@@ -48,7 +48,7 @@ _SOFTMAX_PROBES = [
     call("rows of one entry", draw(6, 3, 1), tolerance=0.0, gradient=False),
 ]
 
-_SOFTMAX_MISTAKES = known(
+_SOFTMAX_MISTAKES = misconceptions(
     _softmax,
     """
     # exp overflows: in float32 e^89 is already inf, and inf/inf is nan (far below 0 it is 0/0). | Subtract the row's largest entry first.
@@ -227,7 +227,7 @@ _TEMPERATURE_PROBES = [  # 1e-6: a logarithm in float32 is a right answer
     for gap, odds in ((2.0, 9.0), (1.0, 10.0), (0.5, 3.0), (6.0, 1.5), (1.0, 1000.0), (1e4, 1.5), (1.0, 1e12))
 ]
 
-_TEMPERATURE_MISTAKES = known(
+_TEMPERATURE_MISTAKES = misconceptions(
     _temperature,
     """
     # that is the factor 1/T, which multiplies x. The temperature divides x.
@@ -302,7 +302,7 @@ _JACOBIAN_PROBES.append(
     call("bfloat16 shares", F.softmax(draw(15, 2, 3), -1).bfloat16(), names=("p",), gradient=False, tolerance=2e-2)
 )
 
-_JACOBIAN_MISTAKES = known(
+_JACOBIAN_MISTAKES = misconceptions(
     _jacobian,
     """
     # this takes a matrix only, because it counts the axes from the front. | Put the new axis at the end, whatever comes before: p[..., :, None] and p[..., None, :].
@@ -422,7 +422,7 @@ _POOL_PROBES = [
     _pooled("float32, all padding", draw(36, 2, 3, 4, dtype=_NARROW), draw(37, 4, 1, dtype=_NARROW), [[0] * 3] * 2),
 ]
 
-_POOL_MISTAKES = known(
+_POOL_MISTAKES = misconceptions(
     _pool,
     """
     # a sample that is all padding is still nan: its largest score is -inf, and -inf - (-inf) is nan. | Set the weights of the padding to 0 after the softmax.

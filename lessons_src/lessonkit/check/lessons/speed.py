@@ -14,7 +14,7 @@ from numba.extending import typeof_impl
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, in_float64, known, values
+from lessonkit.check.core import Probe, call, draw, examine, in_float64, misconceptions, values
 
 
 def words_moved(answer):
@@ -263,7 +263,7 @@ _FORWARD_PROBES = [
 ]
 _FORWARD_COMPILED = _forward_probe("float32 rows around 100,000, compiled", 1315, 3, 7, compiled=True, **_FAR)
 
-_FORWARD = known(
+_FORWARD = misconceptions(
     _forward_rows,
     """
     # the variance is divided by D - 1. LayerNorm divides by D.
@@ -413,7 +413,7 @@ _BACKWARD_PROBES = [
 ]
 _BACKWARD_COMPILED = _backward_probe("float32 rows around 100,000, compiled", 1350, 3, 7, compiled=True, **_FAR)
 
-_BACKWARD = known(
+_BACKWARD = misconceptions(
     _backward_rows,
     """
     # the gain is missing in h. | h is dy times weight.
@@ -548,7 +548,7 @@ _PADDED_PROBES = [
     ),
 ]
 
-_PADDED = known(
+_PADDED = misconceptions(
     _mended_statistics,
     """
     # that is the deviation. | The variance is its square.

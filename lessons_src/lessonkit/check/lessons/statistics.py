@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, known, raised, values
+from lessonkit.check.core import Probe, call, draw, examine, misconceptions, raised, values
 
 
 def _solution(x):
@@ -27,7 +27,7 @@ _PROBES = [
     call("float32 rows around 100", (100 + draw(5, 6, 64)).float(), returns=("mean", "var"), tolerance=2e-6),
 ]
 
-_MISTAKES = known(
+_MISTAKES = misconceptions(
     _solution,
     """
     # the variance is divided by D - 1 (torch.var's default). | Say correction=0.
@@ -128,7 +128,7 @@ def _percent(D):
     return 100 * (1 - kept)
 
 
-_ERROR_MISTAKES = known(
+_ERROR_MISTAKES = misconceptions(
     _percent,
     """
     # that is how many percent are left. Too small by 13 percent leaves 87. | Take it from 100.
@@ -287,7 +287,7 @@ def _is_layer_norm(layer):
     return torch.allclose(y, expected, atol=1e-3)
 
 
-_TEST_MISTAKES = known(
+_TEST_MISTAKES = misconceptions(
     _is_layer_norm,
     """
     # True and False are swapped: True says that the layer is right.

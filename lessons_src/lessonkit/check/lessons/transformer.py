@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from fromscratch import CharGPT
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, filled, in_float64, known, raised
+from lessonkit.check.core import Probe, call, draw, examine, filled, in_float64, misconceptions, raised
 
 # ---- The block -------------------------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ def _block(x, attend, mlp, norm1, norm2):
     return h + mlp(norm2(h))
 
 
-_BLOCK_MISTAKES = known(
+_BLOCK_MISTAKES = misconceptions(
     _block,
     """
     # that is Post-LN: the norms come after the sums. In Pre-LN each is on its branch, before the function.
@@ -133,7 +133,7 @@ def _half(x, function, norm, place):
     return {"pre": pre, "post": post}.get(place, plain)
 
 
-_PLACE_MISTAKES = known(
+_PLACE_MISTAKES = misconceptions(
     _half,
     """
     # "pre" and "post" are swapped: "pre" is before the function, "post" after the sum.
@@ -245,7 +245,7 @@ def _model(layers, seed, place):
 
 _SCALED = [_model(2, 1, "pre"), _model(1, 2, "post"), _model(8, 3, None)]
 
-_SCALED_MISTAKES = known(
+_SCALED_MISTAKES = misconceptions(
     _scaled,
     """
     # the factor is 1/n. That would be right if the rows were all alike; of independent ones the mean squares add, and a factor c on a row multiplies its mean square by c * c.
@@ -341,7 +341,7 @@ def _built(width, heads, layers, norm_first):
 
 _ENCODERS = [_built(8, 2, 3, True), _built(8, 2, 2, False), _built(6, 2, 1, True), _built(6, 2, 3, False)]
 
-_ENCODER_MISTAKES = known(
+_ENCODER_MISTAKES = misconceptions(
     _encoder,
     """
     # under norm_first the stack needs a final norm, and nn.TransformerEncoder adds none by itself. | Hand it on as norm=.
@@ -394,7 +394,7 @@ def _normalized(h, tolerance=0.01):
     return bool(of_mean and of_var)
 
 
-_ASKED_MISTAKES = known(
+_ASKED_MISTAKES = misconceptions(
     _normalized,
     """
     # the variance is not looked at: rows with mean 0 can have any.

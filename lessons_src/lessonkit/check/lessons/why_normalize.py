@@ -6,7 +6,7 @@ from numbers import Real
 import torch
 
 from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, known, values
+from lessonkit.check.core import Probe, call, draw, examine, misconceptions, values
 
 
 def _find_scale(rms_after, low=0.5, high=4.0):
@@ -66,7 +66,7 @@ _SURVIVALS = [
     _survival("low = 4, high = 30 and layers that keep 10 % at weight scale 1", 0.1, 4.0, 30.0),
 ]
 
-_SCALES = known(
+_SCALES = misconceptions(
     _find_scale,
     """
     # this weight scale suits a ReLU net, but was found without measuring: the check brings other nets. | Call rms_after(scale) for several scales.
@@ -168,7 +168,7 @@ _NETS = [
     ),
 ]
 
-_FATES = known(
+_FATES = misconceptions(
     _fate,
     """
     # ReLU is missing: it halves the mean square. | Divide each layer's factor by the root of 2.
@@ -270,7 +270,7 @@ _VECTORS = [
 ]
 _CONTRACT = Contract({"x": "D"}, sizes={"D": (7, 3, 17, 1100)}, values=("ordinary", "offset", "small", "outlier"))
 
-_STANDARDIZED = known(
+_STANDARDIZED = misconceptions(
     _standardize,
     """
     # you divide by the deviation that torch.std takes by default: D - 1 under the root. | Say correction=0.
@@ -372,5 +372,5 @@ _REASONS = (
 
 def unchanged(answer):
     """Check which of six changes a net with `standardize` before each ReLU does not see (lesson 1)."""
-    mistakes = [(key, not same, why) for (key, same), why in zip(_UNCHANGED.items(), _REASONS, strict=True)]
-    values(answer, "unchanged", _UNCHANGED, mistakes)
+    listed = [(key, not same, why) for (key, same), why in zip(_UNCHANGED.items(), _REASONS, strict=True)]
+    values(answer, "unchanged", _UNCHANGED, listed)

@@ -1,6 +1,6 @@
-"""Answers that people give: one module a lesson, called as the lesson, each with a dictionary BANK.
+"""Answers that people give: one module a lesson, called as the lesson, each with a dictionary ANSWERS.
 
-BANK = {"name of the check": {
+ANSWERS = {"name of the check": {
     "right": {"how it is written": answer, ...},             # at least three for a function or class
     "wrong": {"what is wrong": (answer, "words that the message must contain"), ...},
 }}

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.lessons import clinic as kit
-from lessonkit.check.mistakes import instead
+from lessonkit.check.misconceptions import instead
 from tests.helpers import draw
 
 init, block, trail = (functools.partial(instead, right) for right in (kit._init, kit._Block, kit._Trail))
@@ -225,7 +225,7 @@ y = x_hat.view(x.shape) * self.weight + self.bias
 _W = "past / past.sum(-1, keepdim=True)"
 _CLAMPED = "w = past / past.sum(-1, keepdim=True).clamp(min=1e-9)"
 
-BANK = {
+ANSWERS = {
     "repaired_pixels": {
         "right": {"movedim": kit._pixels, "rows of pixels": rows_of_pixels, "the formula over axis 1": over_axis_one},
         "wrong": {

@@ -2,7 +2,7 @@
 
 from lessonkit.check.lessons.new_lesson import _solution
 
-BANK = {
+ANSWERS = {
     "mean_square_of_new_lesson": {
         "right": {
             "the solution": _solution,

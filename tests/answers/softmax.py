@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.lessons.softmax import _jacobian, _pool, _softmax, _temperature
-from lessonkit.check.mistakes import instead
+from lessonkit.check.misconceptions import instead
 
 
 def right_row_by_row(x):
@@ -69,7 +69,7 @@ def right_sample_by_sample(x, query, keep):
     return torch.stack([(F.softmax(s[k] @ query, 0) * s[k]).sum(0) for s, k in zip(x, keep, strict=True)])
 
 
-BANK = {
+ANSWERS = {
     "softmax": {
         "right": {
             "exp and divide": _softmax,

@@ -9,15 +9,15 @@ import datetime
 
 from filelock import FileLock
 
-from lessonkit import _allowed, _kept, _work
-from lessonkit._kept import Refused
+from lessonkit import _allowed, _saved_answers, _work
+from lessonkit._saved_answers import Refused
 from lessonkit.program import needed, statements
 
 MINE = "from lessonkit.mine import "  # of the same lesson, in a new kernel: the file has it
 PATIENCE = 10  # seconds for which a kernel waits for another one that is keeping an answer just now
 
 
-def keep(answer, exercise, passes, borrowed, given):
+def save(answer, exercise, passes, borrowed, given):
     """Keep an answer that has just passed its check, where a learner works; return what there is to say, or None.
 
     exercise: (its lesson, its number, the answer's name, its check's name). passes: puts an object through the check
@@ -40,7 +40,7 @@ def keep(answer, exercise, passes, borrowed, given):
         (folder / "mine").mkdir(exist_ok=True)
         with FileLock(folder / "mine/.lock", timeout=PATIENCE):
             path = folder / f"mine/{lesson}.py"
-            old = _kept.read(path)
+            old = _saved_answers.read(path)
             program = [s for s in program if not (s.text.startswith(MINE) and s.binds <= old.entries.keys())]
             try:
                 new = _needed(_imported(program, borrowed, lesson), name, old)
@@ -54,10 +54,12 @@ def keep(answer, exercise, passes, borrowed, given):
             except Refused:
                 if old.whole:
                     raise
-                text = _merged(path, _kept.Kept(), entry, new, passes)  # what was edited by hand does not hold
+                text = _merged(
+                    path, _saved_answers.SavedAnswers(), entry, new, passes
+                )  # what was edited by hand does not hold
             if not old.whole:
-                aside = f" The edited file that was there is now called {_kept.set_aside(path)}."
-            _kept.write(path, text)
+                aside = f" The edited file that was there is now called {_saved_answers.set_aside(path)}."
+            _saved_answers.write(path, text)
             return f"Kept as yours in {place}/{path.name}: the cells below and later lessons can use it.{aside}"
     except Refused as error:
         return f"It is not kept in {place}, because {error}."
@@ -106,12 +108,12 @@ def _needed(program, name, old):
 def _merged(path, old, entry, new, passes):
     """Return the text of a file with a new answer, after it and all that it changes have passed their checks.
 
-    entry: the new answer's, as in Kept.entries. new: the statements that it needs.
+    entry: the new answer's, as in SavedAnswers.entries. new: the statements that it needs.
     """
     again = _bound(new)
     program = [*new, *(statement for statement in old.program if not statement.binds & again)]
-    kept = _kept.parse(_kept.compose(path.stem, old.entries | entry, program))
-    with _kept.draft(path, kept.text) as file, _kept.loaded(kept, path, file) as module:
+    kept = _saved_answers.parse(_saved_answers.compose(path.stem, old.entries | entry, program))
+    with _saved_answers.draft(path, kept.text) as file, _saved_answers.loaded(kept, path, file) as module:
         for name, (exercise, _) in kept.entries.items():
             before = needed(old.program, name)[0]
             if old.whole and name not in entry and _texts(before) == _texts(needed(kept.program, name)[0]):

@@ -104,7 +104,7 @@ class ClassesFixed(_Small):
 
 RIGHT = {"run A": "norm over the batch axis", "run B": "sigmoid before cross-entropy", "run C": "eval() forgotten"}
 
-BANK = {
+ANSWERS = {
     "conv_output_shape": {
         "right": {"a loop": _shape, "all at once, floor": right_list, "places counted": right_counting},
         "wrong": {

@@ -215,7 +215,7 @@ def mended_by_7_2(dy, x_hat, rstd, weight):
     return _backward(dy, x_hat, torch.zeros_like(rstd), torch.ones_like(rstd), weight)[0] * rstd
 
 
-BANK = {
+ANSWERS = {
     "backward_in_steps": {
         "right": {"six lines": _in_steps, "einsum, a list": steps_otherwise, "with matrices": steps_with_matrices},
         "wrong": {

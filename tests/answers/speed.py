@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import fromscratch
 from lessonkit.check.lessons.speed import _backward_rows, _forward_rows, _mended_statistics
-from lessonkit.check.mistakes import instead
+from lessonkit.check.misconceptions import instead
 
 WORDS = {"fused forward": 2, "fused backward": 3, "seven lines, read": 7, "seven lines, written": 5}
 
@@ -116,7 +116,7 @@ def times_a_mask(x, width):
     return mean, c.square().sum(-1, keepdim=True) / D
 
 
-BANK = {
+ANSWERS = {
     "words_moved": {
         "right": {"whole numbers": WORDS, "in another order": dict(reversed(WORDS.items()))},
         "wrong": {

@@ -114,7 +114,7 @@ def scored(forward):
     return type("QKLogits", (_Logits,), {"forward": forward})
 
 
-BANK = {
+ANSWERS = {
     "group_norm": {
         "right": {"the solution": _group, "in rows": in_rows, "group by group": group_by_group, "last": channels_last},
         "wrong": {

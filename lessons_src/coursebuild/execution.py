@@ -4,7 +4,7 @@ import os
 import tempfile
 import time
 
-from coursebuild import limits
+from coursebuild import budgets
 
 # With these PyTorch, MKL and oneDNN compute with other kernels, as they do on another processor: sums are taken in
 # another order, and last digits differ.
@@ -27,7 +27,7 @@ def execute(lesson, made, folder, **settings):
             config.KernelManager.transport, config.KernelManager.ip = "ipc", f"{sockets}/kernel"
         client = NotebookClient(
             made,
-            timeout=limits.TIMEOUT,
+            timeout=budgets.TIMEOUT,
             kernel_name="python3",
             allow_errors=True,
             record_timing=False,
@@ -44,7 +44,7 @@ def execute(lesson, made, folder, **settings):
             client.execute(env=environment(lesson.root) | settings)
         except CellTimeoutError:
             lesson.fail(
-                lesson.cells[max(started)].line, f"the cell ran for more than {limits.TIMEOUT} s. Make it smaller."
+                lesson.cells[max(started)].line, f"the cell ran for more than {budgets.TIMEOUT} s. Make it smaller."
             )
         except (
             RuntimeError

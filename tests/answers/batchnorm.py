@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from lessonkit.check.lessons.batchnorm import AXES, _channel_stats, _Layer, _pool, _regions, _Running
-from lessonkit.check.mistakes import instead
+from lessonkit.check.misconceptions import instead
 
-BANK = {}
+ANSWERS = {}
 
 
 def transposed(x):
@@ -20,7 +20,7 @@ def channel_by_channel(x):
     return [torch.stack([mean for _, mean in pairs]), torch.stack([var for var, _ in pairs])]
 
 
-BANK["channel_stats"] = {
+ANSWERS["channel_stats"] = {
     "right": {
         "all axes but 1": _channel_stats,
         "transpose and flatten": transposed,
@@ -54,7 +54,7 @@ class InPlace(_Running):
         self.running_var.mul_(1 - m).add_(m * (n / (n - 1)) * var)
 
 
-BANK["running_statistics"] = {
+ANSWERS["running_statistics"] = {
     "right": {"copy_": _Running, "new tensors, detach": Rebound, "in place, decorator": InPlace},
     "wrong": {
         "changes its input": (
@@ -124,7 +124,7 @@ TEXTBOOK = type(
     {"update": BIASED_IN_GRAPH.update},
 )
 
-BANK["batch_norm"] = {
+ANSWERS["batch_norm"] = {
     "right": {"step by step": _Layer, "rsqrt, detach": Rsqrt, "channels last": ChannelsLast},
     "wrong": {
         "nn.BatchNorm1d": (nn.BatchNorm1d, "PyTorch's own batch_norm made them"),
@@ -152,7 +152,7 @@ def but(number, value):
     return AXES | {list(AXES)[number]: value}
 
 
-BANK["reduced_axes"] = {
+ANSWERS["reduced_axes"] = {
     "right": {
         "ascending": AXES,
         "lists, negative, any order": but(0, [-1, 0]) | {list(AXES)[2]: [-1, -2], list(AXES)[3]: (3, 1, 2)},
@@ -173,7 +173,7 @@ def flat(x, norm):
     return norm(x.reshape(B * R, D)).reshape(B, R, D)
 
 
-BANK["normalize_regions"] = {
+ANSWERS["normalize_regions"] = {
     "right": {
         "transpose": _regions,
         "rows of features": flat,
@@ -203,7 +203,7 @@ def two_at_a_time(means, variances, counts):
     return mean, m2 / n
 
 
-BANK["pooled_stats"] = {
+ANSWERS["pooled_stats"] = {
     "right": {"law of total variance": _pool, "shares by @": shares_by_product, "two at a time": two_at_a_time},
     "wrong": {
         "shares in float32": (lambda m, v, n: _pool(m, v, n.float() * (1 + 1e-7)), "means"),

@@ -14,7 +14,7 @@ show("means", [row.mean(), (100 * row).mean()])
 # %% [markdown]
 # They do not: what is above 0 and what is below cancels. A measure of size has to lose the sign first.
 #
-# *About 5 min.* **You'll be able to**
+# *About 6 min.* **You'll be able to**
 # - say how large the entries of a row are, whatever their signs.
 #
 # **You need** [lesson 2](02_statistics.ipynb): the mean of the last axis.

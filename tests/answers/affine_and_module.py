@@ -11,7 +11,7 @@ from fromscratch import LayerNorm, layer_norm
 from fromscratch.affine_and_module import _check_inputs, _sizes
 from lessonkit.check.lessons.affine_and_module import _layer_norm as centered_once
 from lessonkit.check.lessons.affine_and_module import _translated as by_rpartition
-from lessonkit.check.mistakes import instead
+from lessonkit.check.misconceptions import instead
 
 
 # ---- Functions
@@ -177,7 +177,7 @@ COUNTS = {
 }
 
 
-BANK = {
+ANSWERS = {
     "short_layer_norm": {
         "right": {"var_mean, addcmul": short_var_mean, "flattened": short_flattened, "with all options": centered_once},
         "wrong": ANY_WRONG

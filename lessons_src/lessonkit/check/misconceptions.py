@@ -1,4 +1,4 @@
-"""Known mistakes: wrong answers with their causes, written as lines of Python that stand in a right answer instead."""
+"""Misconceptions: wrong answers with their causes, written as lines of Python that stand in a right answer instead."""
 
 import ast
 import contextlib
@@ -16,11 +16,11 @@ _listeners = []
 
 
 @dataclass(frozen=True, eq=False)
-class Mistake:
+class Misconception:
     """A known wrong answer.
 
     cause: what is wrong, in plain words (a sentence or a question). repair: what to write instead, told when the same
-        mistake comes again. answer: a function or class that makes the mistake; of a quiz, the wrong value.
+        misconception comes again. answer: a function or class that makes the misconception; of a quiz, the wrong value.
     """
 
     cause: str
@@ -33,8 +33,8 @@ class Mistake:
         return f"{self.cause} | {self.repair}" if self.repair else self.cause
 
 
-def known(solution, text):
-    """Return the mistakes of a text: blocks, each a cause and the lines that stand in the solution instead.
+def misconceptions(solution, text):
+    """Return the misconceptions of a text: blocks, each a cause and the lines that stand in the solution instead.
 
     solution: a function or class at the top level of a module, written as a learner would write it.
     text: blocks with an empty line between them,
@@ -42,7 +42,7 @@ def known(solution, text):
             # the variance is divided by D - 1 (torch.var's default). | Say correction=0.
             var = x.var(-1, keepdim=True)
 
-        The comment is the cause and, behind " | ", the repair; `# or` stands between several ways to make the mistake.
+        The comment is the cause and, behind " | ", the repair; `# or` stands between several ways to write it.
         A line takes the place of the solution's that binds the same names (of several, of the most similar one); one
         that binds the names of several lines takes the place of the first of these, and the others go; a return takes
         the place of the last return; what binds nothing of the body's comes first. In a class, the last method that
@@ -50,14 +50,14 @@ def known(solution, text):
         old head, its lines those of the body, and `...` leaves the body as it is. A def of a new name is added. `del
         name` removes the line that binds name.
     """
-    mistakes = []
+    misconceptions = []
     for block in re.split(r"\n\s*\n", textwrap.dedent(text).strip()):
         lines = block.splitlines()
         comment = [line[2:] for line in itertools.takewhile(lambda line: line.startswith("# "), lines)]
         cause, _, repair = " ".join(comment).partition(" | ")
         ways = "\n".join(lines[len(comment) :]).split("# or\n")
-        mistakes += [Mistake(cause, instead(solution, way), repair) for way in ways]
-    return mistakes
+        misconceptions += [Misconception(cause, instead(solution, way), repair) for way in ways]
+    return misconceptions
 
 
 def instead(solution, lines):
@@ -167,9 +167,9 @@ def _into(old, new):
 
 @contextlib.contextmanager
 def listening():
-    """Yield a list to which every check that runs meanwhile adds the known mistakes it looks for, in order.
+    """Yield a list to which every check that runs meanwhile adds the misconceptions it looks for, in order.
 
-    A mistake of a quiz has the wrong value as its answer. Tests use it to try each mistake as an answer.
+    A misconception of a quiz has the wrong value as its answer. Tests use it to try each misconception as an answer.
     """
     heard = []
     _listeners.append(heard)
@@ -179,7 +179,7 @@ def listening():
         _listeners.remove(heard)
 
 
-def announce(mistakes):
-    """Tell those that listen which mistakes a check looks for."""
+def announce(misconceptions):
+    """Tell those that listen which misconceptions a check looks for."""
     for heard in _listeners:
-        heard.extend(mistakes)
+        heard.extend(misconceptions)

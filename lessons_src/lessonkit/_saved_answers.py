@@ -54,7 +54,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Kept:
+class SavedAnswers:
     """What a file of work/mine holds. text: all of it, None if there is no file. program: its statements.
 
     entries: {name: (exercise, day on which it was kept)}. whole: whether it is as it was written here.
@@ -67,11 +67,11 @@ class Kept:
 
 
 def read(path):
-    """Return what a file holds, Kept() if there is none."""
+    """Return what a file holds, SavedAnswers() if there is none."""
     try:
         return parse(path.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
-        return Kept()
+        return SavedAnswers()
 
 
 def parse(text):
@@ -79,7 +79,7 @@ def parse(text):
     program = statements(text)[1:]  # the first is the docstring
     entries = {name: (exercise, day) for exercise, name, day in ENTRY.findall(text)}
     mark = MARK.search(text)
-    return Kept(text, program, entries, bool(program and mark) and mark[1] == _fingerprint(text))
+    return SavedAnswers(text, program, entries, bool(program and mark) and mark[1] == _fingerprint(text))
 
 
 def _fingerprint(text):
@@ -87,7 +87,7 @@ def _fingerprint(text):
 
 
 def compose(lesson, entries, program):
-    """Return the text of a file. entries as in Kept; program: statements, each before those that read it at once."""
+    """Return the text of a file. entries as in SavedAnswers; program: statements, in the order in which they run."""
     rows = sorted(entries.items(), key=lambda item: [int(part) for part in item[1][0].split(".")])
     head = HEAD.format(
         number=rows[0][1][0].partition(".")[0],

@@ -38,7 +38,7 @@ def but(number, value):
     return _UNCHANGED | {list(_UNCHANGED)[number]: value}
 
 
-BANK = {
+ANSWERS = {
     "find_scale": {
         "right": {
             "halving": _find_scale,

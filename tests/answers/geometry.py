@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit.check.lessons.geometry import _layer_norm, _project_and_scale, _RMSNorm, _same_run, _tokens
-from lessonkit.check.mistakes import instead
+from lessonkit.check.misconceptions import instead
 
 
 # --- 8.1 project_and_scale
@@ -115,7 +115,7 @@ def with_a_constant_axis(x, weight, bias):
     return F.layer_norm(wide, (3,))[..., :1] * weight + bias
 
 
-BANK = {
+ANSWERS = {
     "project_and_scale": {
         "right": {
             "a matrix": _project_and_scale,

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from lessonkit.check.lessons.statistics import _is_layer_norm, _percent, _solution
-from lessonkit.check.mistakes import instead
+from lessonkit.check.misconceptions import instead
 
 
 def right_sums(x):
@@ -71,7 +71,7 @@ def rounded(layer):
 
 HOW_MANY = {"a": 32, "b": 640, "c": 32, "d": 8, "e": 6272, "f": 24}
 
-BANK = {
+ANSWERS = {
     "mean_and_var": {
         "right": {
             "mean and var": _solution,

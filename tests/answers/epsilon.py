@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from lessonkit.check.lessons.epsilon import _half, _merge, _normalize, _read_eps
-from lessonkit.check.mistakes import instead
+from lessonkit.check.misconceptions import instead
 
 
 def row_by_row(x, eps=1e-5):
@@ -75,7 +75,7 @@ def all_but_the_first(x, eps=1e-8):
 BREAKING = {"nan": [7, 7, 7, 7], "inf": [1e-5, 2e-5, 3e-5, 4e-5], "zeros": [0, 500, 1000, 1500]}
 
 
-BANK = {
+ANSWERS = {
     "normalize": {
         "right": {
             "mean and variance": _normalize,
@@ -107,7 +107,7 @@ BANK = {
             "from the slope at zero": from_the_slope,
             "negligible variance": found(lambda v, out: v / out, small_row(1e-9)),
         },
-        "wrong": {  # no known mistakes: causes depend on the row that is fed
+        "wrong": {  # no misconceptions: causes depend on the row that is fed
             "rounded to one digit": (lambda layer: float(f"{_read_eps(layer):.0e}"), "Is it rounded"),
             "an ordinary row in float32": (found(lambda v, out: v / out - v, torch.tensor([0.0, 1, 2, 3])), "float32"),
             "an ordinary row": (found(lambda v, out: v / out - v, small_row(1e3)), "times eps"),

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 from lessonkit.check.lessons.rnn import _GRU, _last, _step, _Tagger
-from lessonkit.check.mistakes import instead
+from lessonkit.check.misconceptions import instead
 
 
 # ---- normed_step
@@ -124,7 +124,7 @@ class Transposed(nn.Module):
         return self.norm(y).transpose(0, 1)
 
 
-BANK = {
+ANSWERS = {
     "normed_step": {
         "right": {"the lesson's": _step, "by hand": step_by_hand, "one product": step_one_product},
         "wrong": {

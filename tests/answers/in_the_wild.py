@@ -3,7 +3,7 @@
 import torch
 
 from lessonkit.check.lessons.in_the_wild import _ask, _epsilons, _FileTyper, _fold, _gain_of, _one_pass
-from lessonkit.check.mistakes import instead
+from lessonkit.check.misconceptions import instead
 
 
 def one_way(graph, root):
@@ -18,7 +18,7 @@ def one_way(graph, root):
         name = node.output[0]
 
 
-BANK = {
+ANSWERS = {
     "epsilons": {
         "right": {
             "two dictionaries": _epsilons,

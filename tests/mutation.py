@@ -1,8 +1,8 @@
 """Hunt for holes in the checks: change one thing at a time in a right answer, and show each change that is accepted.
 
-    python -m tests.hunt layer_norm softmax     these exercises, all their right answers that are written out
-    python -m tests.hunt --lesson epsilon       all exercises of a lesson
-    python -m tests.hunt                        all of them: some minutes
+    python -m tests.mutation layer_norm softmax     these exercises, all their right answers that are written out
+    python -m tests.mutation --lesson epsilon       all exercises of a lesson
+    python -m tests.mutation                        all of them: some minutes
 
 An accepted change either leaves the function the same (equivalent) or is a hole in the check: a person decides. Not
 collected by pytest.
@@ -20,7 +20,7 @@ import textwrap
 
 from lessonkit import check
 from lessonkit.check.core import NotYet, YourTurn
-from tests.helpers import banks
+from tests.helpers import all_answers
 
 BINARY = {
     ast.Add: [ast.Sub],
@@ -169,7 +169,7 @@ class TooLong(BaseException):
     """A change that hangs; no Exception, so that a check does not take it for one of the answer's and run it again."""
 
 
-def hunt(name, answer, seconds=20):
+def mutate(name, answer, seconds=20):
     """Return (tried, refused, [changes that are accepted]) for one right answer; one that hangs is refused."""
     source = textwrap.dedent(inspect.getsource(answer))
     tried, accepted = 0, []
@@ -194,10 +194,10 @@ def hunt(name, answer, seconds=20):
     return tried, tried - len(accepted), accepted
 
 
-def written_out(bank):
-    """Return the right answers of a bank whose text can be changed: functions and classes with a def or class line."""
+def written_out(answers):
+    """Return the right answers whose text can be changed: functions and classes with a def or class line."""
     found = []
-    for answer in bank["right"].values():
+    for answer in answers["right"].values():
         with contextlib.suppress(TypeError, OSError, AttributeError):
             if textwrap.dedent(inspect.getsource(answer)).startswith(
                 (f"def {answer.__name__}", f"class {answer.__name__}")
@@ -214,12 +214,12 @@ def main():
     parser.add_argument("--first", action="store_true", help="only the first written-out right answer of each")
     options = parser.parse_args()
     sums = [0, 0, 0]
-    for lesson, bank in banks().items():
-        for name, exercise in bank.items():
+    for lesson, exercises in all_answers().items():
+        for name, exercise in exercises.items():
             if options.lesson not in (None, lesson) or options.names and name not in options.names:
                 continue
             for answer in written_out(exercise)[: 1 if options.first else None]:
-                tried, refused, accepted = hunt(name, answer)
+                tried, refused, accepted = mutate(name, answer)
                 sums = [a + b for a, b in zip(sums, (tried, refused, len(accepted)), strict=True)]
                 print(
                     f"{lesson} · {name} · {answer.__name__}: {tried} tried, {refused} refused, {len(accepted)} accepted"

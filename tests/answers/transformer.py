@@ -122,7 +122,7 @@ def centers_in_place(h, tolerance=0.01):
     return bool((mean.abs() < tolerance).all() and ((h.square().mean(-1) - 1).abs() < tolerance).all())
 
 
-BANK = {
+ANSWERS = {
     "pre_ln": {
         "right": {"the solution": _block, "a loop": block_loop, "two halves": block_of_halves},
         "wrong": {
