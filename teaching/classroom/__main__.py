@@ -189,7 +189,7 @@ PARTS = ("course", "editions", "environments", "run", "hub", "progress")  # in t
 def remove(folder):
     """Remove a class that does not run, after a question: its accounts with their homes, its group, its folder."""
     values = json.loads((folder / "hub/settings.json").read_text())
-    users = accounts.own(values["group"])
+    users = accounts.members(values["group"])
     with lock(folder):
         print(
             f"This removes {len(users)} account{'s' * (len(users) != 1)} with all work in their homes, the group "
@@ -203,7 +203,7 @@ def remove(folder):
             print("Nothing was removed.")
             return 1
         end_old_proxy(folder)
-        accounts.remove(values["group"])
+        accounts.remove(values["group"], values["homes"])
         for name in PARTS:
             path = folder / name
             if path.is_symlink():
@@ -260,7 +260,7 @@ def run_hub(folder, values, lock_file):
         )
     hub.wait()
     if ends:  # not after a hub that fell: its servers go on, and the next one finds them
-        accounts.end_processes(accounts.own(values["group"]).values())
+        accounts.end_processes(accounts.members(values["group"]).values())
     with contextlib.suppress(OSError):
         if ends:
             print("The class has ended. What learners saved is in their homes; make class goes on.", flush=True)

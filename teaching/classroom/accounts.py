@@ -3,6 +3,8 @@
 A name of the hub, like "mara", is the account "class-mara" of the system, in the group "class". Two names never share
 an account, because a name may hold nothing that the account's name would lose. The account "class_progress", which no
 name can be, reads the copies of the learners' work and owns nothing.
+
+No home is ever removed by userdel, which as root deletes whatever folder an account calls its home: see delete_home.
 """
 
 import contextlib
@@ -10,10 +12,12 @@ import grp
 import os
 import pwd
 import re
+import stat
 import subprocess
 import time
 from pathlib import Path
 
+NOWHERE = "/nonexistent"  # the home of an account that has none
 NAME = "[a-z][a-z0-9]{0,19}"  # what is valid in the hub, in an address and as an account, unchanged
 
 
@@ -62,16 +66,20 @@ def ensure(group, name, homes):
         subprocess.run(["groupadd", group], check=True)
     home = ["--create-home", "--base-dir", str(homes)]
     entry = _entry(user, *home, "--gid", group, "--shell", "/bin/bash")
-    if entry.pw_gid != grp.getgrnam(group).gr_gid:
+    if entry.pw_gid != grp.getgrnam(group).gr_gid or entry.pw_uid == 0:
         raise PermissionError(f"The account {user} of this machine is not in the group {group}: it is not the class's.")
+    check_home(entry, homes)
     os.chmod(entry.pw_dir, 0o700)
     return entry
 
 
 def ensure_reader(group):
     """Make the account that reads the copies of the learners' work if there is none; return its entry. Needs root."""
-    nothing = ["--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
-    return _entry(f"{group}_progress", *nothing, "--user-group")
+    nothing = ["--system", "--no-create-home", "--home-dir", NOWHERE, "--shell", "/usr/sbin/nologin"]
+    entry = _entry(f"{group}_progress", *nothing, "--user-group")
+    if entry.pw_dir != NOWHERE or entry.pw_uid == 0:
+        raise PermissionError(f"The account {entry.pw_name} of this machine has a home: it is not the class's.")
+    return entry
 
 
 def _entry(user, *options):
@@ -84,40 +92,66 @@ def _entry(user, *options):
 
 
 def members(group):
-    """Return {name: account entry} of all learners of the class, in alphabetical order."""
+    """Return {name: account entry} of all learners of the class, in alphabetical order; of no other account."""
     try:
         gid = grp.getgrnam(group).gr_gid
     except KeyError:
         return {}
-    names = {user.pw_name.removeprefix(f"{group}-"): user for user in pwd.getpwall() if user.pw_gid == gid}
-    return dict(sorted(names.items()))
+    users = {user.pw_name.removeprefix(f"{group}-"): user for user in pwd.getpwall() if user.pw_gid == gid}
+    return {name: user for name, user in sorted(users.items()) if user.pw_name == account(group, name) and user.pw_uid}
 
 
-def own(group):
-    """Return {name: account entry} of the accounts that a class made: no other account that is in its group."""
-    return {name: user for name, user in members(group).items() if user.pw_name == account(group, name)}
+def check_home(user, homes):
+    """Raise PermissionError unless an account's home is its own folder in the class's folder of homes, and no link."""
+    home = Path(user.pw_dir)
+    about = home.lstat()
+    if home.name != user.pw_name or home.parent.resolve() != Path(homes).resolve():
+        reason = f"it is not {Path(homes, user.pw_name)}"
+    elif not stat.S_ISDIR(about.st_mode):
+        reason = "it is no folder"
+    elif about.st_uid != user.pw_uid:
+        reason = "it belongs to a different account"
+    else:
+        return
+    raise PermissionError(f"{home}, the home of the account {user.pw_name}, is not the class's: {reason}.")
 
 
-def remove(group):
-    """Remove the accounts of a class with their homes, after their processes, and then the group. Needs root."""
-    users = own(group).values()
+def delete_home(user, homes):
+    """Delete the home of one account of the class, if it has one. Needs root.
+
+    What lies in it is deleted as its owner, who can delete nothing of anybody else's; root removes the empty folder.
+    Raises PermissionError for every other folder (check_home) and for a disk of its own, OSError if something is left.
+    """
+    if not os.path.lexists(user.pw_dir):
+        return
+    check_home(user, homes)
+    if os.path.ismount(user.pw_dir):
+        raise PermissionError(f"{user.pw_dir} is a disk of its own. Unmount it first.")
+    empty = 'chmod -R u+rwX "$0"; find "$0" -xdev -mindepth 1 -delete'
+    _run_as(user, "sh", "-c", empty, user.pw_dir, stderr=subprocess.DEVNULL)
+    os.rmdir(user.pw_dir)
+
+
+def remove(group, homes):
+    """Remove the accounts of a class after their processes and homes, and then the group. Needs root."""
+    users = members(group).values()
     end_processes(users)
     for user in users:
-        _delete(user.pw_name, "--remove")
+        delete_home(user, homes)
+        delete_account(user)
     with contextlib.suppress(KeyError):
-        # Never with --remove: this account has no home, and userdel deletes whatever folder stands in its place.
-        _delete(pwd.getpwnam(f"{group}_progress").pw_name)
-    if not members(group):
-        with contextlib.suppress(KeyError):
-            grp.getgrnam(group)
-            subprocess.run(["groupdel", group], check=True)
+        delete_account(pwd.getpwnam(f"{group}_progress"))
+    subprocess.run(["groupdel", group], capture_output=True)  # it refuses a group that is still somebody's
 
 
-def _delete(user, *options):
-    drop = ["userdel", "--force", *options, user]  # forced: an ended process still counts as the user's
-    done = subprocess.run(drop, capture_output=True, text=True)
-    if done.returncode:
-        raise OSError(f"{user} could not be removed: {done.stderr.strip()}")
+def delete_account(user):
+    """Delete an account that has no home; PermissionError if it has one, OSError if it cannot be deleted."""
+    if os.path.lexists(user.pw_dir):
+        raise PermissionError(f"{user.pw_name} still has a home, {user.pw_dir}: the account stays.")
+    drop = ["userdel", "--force", user.pw_name]  # forced: a process that has ended still counts as the user's
+    process = subprocess.run(drop, capture_output=True, text=True)
+    if process.returncode:
+        raise OSError(f"{user.pw_name} could not be removed: {process.stderr.strip()}")
 
 
 def end_processes(users):
@@ -129,9 +163,16 @@ def end_processes(users):
     while (left := [user for user in users if user.pw_uid in _uids_with_processes()]) and time.monotonic() < end:
         for user in left:
             with contextlib.suppress(subprocess.TimeoutExpired):  # it was stopped by one of those that it should end
-                as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-                subprocess.run(["sh", "-c", "kill -KILL -1"], **as_user, stdin=subprocess.DEVNULL, timeout=1)
+                _run_as(user, "sh", "-c", "kill -KILL -1", timeout=1)
         time.sleep(0.05)
+
+
+def _run_as(user, *command, **options):
+    """Run a command as an account that is not root's."""
+    if not user.pw_uid:
+        raise PermissionError(f"{user.pw_name} is root, who could reach everything.")
+    as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, **as_user, **options)
 
 
 def _uids_with_processes():

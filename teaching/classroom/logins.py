@@ -1,6 +1,7 @@
 """Logging in: passwords compared and made in threads, so that whoever guesses many keeps nobody else waiting."""
 
 import asyncio
+import os
 import weakref
 from pathlib import Path
 
@@ -20,7 +21,8 @@ class ClassAuthenticator(firstuseauthenticator.FirstUseAuthenticator):
     def __init__(self, **options):
         super().__init__(**options)
         self.pauses = passwords.Pauses()
-        self.turns = weakref.WeakValueDictionary()  # {name: lock}: of one name, one password at a time is looked at
+        self.turns = passwords.Turns(max(1, os.cpu_count() - 1))  # one processor is for the hub's pages
+        self.locks = weakref.WeakValueDictionary()  # of one name at one address, one password at a time is looked at
 
     async def authenticate(self, handler, data):
         """Return the name if the password is its own; in an open class a new name gets the password it comes with."""
@@ -29,7 +31,8 @@ class ClassAuthenticator(firstuseauthenticator.FirstUseAuthenticator):
         address = handler.request.headers.get("X-Forwarded-For", handler.request.remote_ip).split(",")[-1].strip()
         if not self.validate_username(name) or not (self.create_users or self._user_exists(name)):
             return None
-        async with self.turns.setdefault(name, asyncio.Lock()):
+        tries = self.pauses.wrong.get((name, address), (0,))[0]
+        async with self.locks.setdefault((name, address), asyncio.Lock()), self.turns.turn(tries):
             if wait := self.pauses.left(name, address):
                 raise HTTPError(403, f"That password was wrong. Wait {wait:.0f} s before you try {name} again.")
             with passwords.opened(self.dbm_path) as hashes:
@@ -68,10 +71,9 @@ class ChangePassword(BaseHandler):
 
     @authenticated
     async def post(self):
-        name, outcome = self.current_user.name, {"alert": "success", "result_message": "Your password is changed."}
-        async with self.authenticator.turns.setdefault(name, asyncio.Lock()):
-            try:
-                await self.authenticator.keep(name, self.get_body_argument("password", strip=False))
-            except HTTPError as error:
-                outcome = {"alert": "danger", "result_message": error.log_message}
+        outcome = {"alert": "success", "result_message": "Your password is changed."}
+        try:
+            await self.authenticator.keep(self.current_user.name, self.get_body_argument("password", strip=False))
+        except HTTPError as error:
+            outcome = {"alert": "danger", "result_message": error.log_message}
         self.finish(await self.render_template("reset.html", result=True, **outcome))

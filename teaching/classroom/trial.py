@@ -99,7 +99,7 @@ class Trial:
         for user in users:
             subprocess.run(["umount", "--quiet", user.pw_dir], stderr=subprocess.DEVNULL)  # a home of its own disk
         try:
-            accounts.remove(self.group)
+            accounts.remove(self.group, self.homes)
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import csv
-import importlib.util
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from teaching.classroom import __main__ as command
-from teaching.classroom import accounts, collect, environment, install, load, ports
+from teaching.classroom import accounts, collect, environment, install, load, passwords, ports
 
 ROOT = install.ROOT
 
@@ -54,10 +53,10 @@ def test_a_list_of_names_that_cannot_be_read_says_what_to_make(tmp_path):
 
 def test_a_new_password_takes_the_old_ones_line(tmp_path):
     slips = tmp_path / "passwords.csv"
-    accounts.write_slips(slips, [("teacher", "a"), ("mara", "b"), ("li", "c")])
+    passwords.write_slips(slips, [("teacher", "a"), ("mara", "b"), ("li", "c")])
     with open(slips, "a") as file:
         file.write("\nroom 5\nmara,older\n")  # what an instructor, or the former version, has added
-    accounts.write_slips(slips, [("mara", "d"), ("kim", "e")])
+    passwords.write_slips(slips, [("mara", "d"), ("kim", "e")])
     assert slips.read_text().split() == ["teacher,a", "mara,d", "li,c", "room", "5", "kim,e"]
     assert slips.stat().st_mode & 0o777 == 0o600
 
@@ -73,7 +72,7 @@ def test_what_learners_get_holds_no_solution_and_all_that_a_lesson_imports():
     files = install.course_files(ROOT)
     assert not [name for name in files if re.search(r"solutions|lessons_src/lessons/|tests/|teaching", name)]
     assert {"notebooks/02_statistics.ipynb", "lessons_src/lessonkit/check/__init__.py", "data/digits.npz"} <= set(files)
-    assert {"lessons_src/fromscratch/__init__.py", "lessons_src/lab.py", "learner/start.py"} <= set(files)
+    assert {"lessons_src/fromscratch/__init__.py", "lessons_src/lab.py", "learner/prepare_home.py"} <= set(files)
 
 
 def test_a_course_without_lessons_is_not_installed(tmp_path):
@@ -83,18 +82,18 @@ def test_a_course_without_lessons_is_not_installed(tmp_path):
 
 def test_a_class_that_nobody_could_enter_is_refused(tmp_path):
     with pytest.raises(install.ClassError, match="--learners names.txt .*--open"):
-        command.settings(tmp_path, command.arguments([]))
+        command.settings(tmp_path, command.parse([]))
     with pytest.raises(install.ClassError, match="--cert and --key"):
-        command.settings(tmp_path, command.arguments(["--open", "--cert", "a.pem"]))
+        command.settings(tmp_path, command.parse(["--open", "--cert", "a.pem"]))
 
 
 def test_a_folder_remembers_what_it_was_told_and_its_ports(tmp_path):
     (tmp_path / "hub").mkdir()
     (tmp_path / "names.txt").write_text("mara\n")
-    first = command.settings(tmp_path, command.arguments(["--learners", f"{tmp_path}/names.txt", "--memory", "1"]))
+    first = command.settings(tmp_path, command.parse(["--learners", f"{tmp_path}/names.txt", "--memory", "1"]))
     command.write_settings(tmp_path, first)
     assert (tmp_path / "hub/settings.json").stat().st_mode & 0o777 == 0o600
-    again = command.settings(tmp_path, command.arguments(["--idle", "5"]))
+    again = command.settings(tmp_path, command.parse(["--idle", "5"]))
     assert again == first | {"idle": 5.0} and again["learners"] == ["mara"] and again["memory"] == 1.0
 
 
@@ -209,13 +208,13 @@ def test_work_is_collected_without_following_anything(tmp_path):
 
 def test_the_homes_get_their_links_and_a_learners_own_files_stay(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "lessons_src")
-    spec = importlib.util.spec_from_file_location("class_start", environment.HERE / "learner/start.py")
-    start = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(start)
+    monkeypatch.syspath_prepend(environment.HERE / "learner")
+    import prepare_home
+
     (tmp_path / "course/notebooks").mkdir(parents=True)
     (tmp_path / "home").mkdir()
     (tmp_path / "home/data").write_text("mine")
-    start.prepare(tmp_path / "home", tmp_path / "course")
+    prepare_home.prepare(tmp_path / "home", tmp_path / "course")
     assert (tmp_path / "home/data").read_text() == "mine"
     assert (tmp_path / "home/notebooks").readlink() == tmp_path / "course/notebooks"
 
@@ -309,7 +308,7 @@ def call(address):
     return urllib.request.urlopen(request, timeout=20).read()
 tries = {f"write {path}": lambda path=path: open(path, "a") for path in (
     f"{course}/notebooks/02_statistics.ipynb", f"{course}/lessons_src/lessonkit/check/__init__.py",
-    f"{edition}/environment/bin/python", f"{edition}/learner/start.py")}
+    f"{edition}/environment/bin/python", f"{edition}/learner/prepare_home.py")}
 tries |= {f"read {name}": lambda name=name: open(f"{hub}/{name}", "rb").read() for name in (
     "hub.sqlite", "cookie_secret", "passwords.db", "passwords.csv", "settings.json")}
 tries |= {"list the hub": lambda: os.listdir(hub), "add to the course": lambda: open(f"{edition}/x", "w"),
@@ -381,8 +380,7 @@ def test_a_class_is_removed_when_the_answer_is_yes(tmp_path, monkeypatch, capsys
     finally:
         if process:
             process.kill()
-        subprocess.run(["userdel", "--force", "--remove", accounts.account(group, "mara")], capture_output=True)
-        subprocess.run(["groupdel", group], capture_output=True)
+        accounts.remove(group, tmp_path)
 
 
 class Browser:
