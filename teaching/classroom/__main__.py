@@ -7,6 +7,7 @@ import fcntl
 import http.client
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -34,6 +35,9 @@ OF_A_CLASS = {  # what a folder remembers, and its default
     "group": "class",
     "load_token": "",
 }
+
+
+PARTS = ("course", "editions", "environments", "run", "hub", "progress")  # in the folder of a class, by a class
 
 
 def parse(words):
@@ -86,6 +90,9 @@ def settings(folder, asked):
 @contextlib.contextmanager
 def lock(folder):
     """Hold the class in folder for one program; yield the open file, which keeps it as long as anybody has it open."""
+    marks = [(folder / "hub" / name).exists() for name in ("lock", "settings.json")]
+    if not any(marks) and any((folder / name).exists() for name in PARTS):  # --remove deletes them, /var/run perhaps
+        raise install.ClassError(f"{folder} holds what is not a class's. Name a folder of its own: --folder.")
     (folder / "hub").mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(os.open(folder / "hub/lock", os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
         for seconds in (0.1,) * 10 + (None,):  # a hub whose program was killed just now ends within the second
@@ -107,21 +114,16 @@ def lock(folder):
 def end_old_proxy(folder):
     """End the proxy that a killed hub left behind, and forget its number, which may be another program's by now."""
     file = folder / "hub/jupyterhub-proxy.pid"
-
-    def runs(pid):
-        with contextlib.suppress(OSError):
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
-            return b"configurable-http-proxy" in line and f"{folder}/".encode() in line
-        return False
-
     with contextlib.suppress(OSError, ValueError):
         pid = int(file.read_text())
-        for sign in [signal.SIGTERM] * 2 + [signal.SIGKILL]:
-            end = time.monotonic() + 3
-            if runs(pid):
-                os.kill(pid, sign)
-            while runs(pid) and time.monotonic() < end:
-                time.sleep(0.05)
+        process = os.pidfd_open(pid)
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"configurable-http-proxy" in line and f"{folder}/".encode() in line:
+            for sign in (signal.SIGTERM, signal.SIGKILL):
+                signal.pidfd_send_signal(process, sign)
+                if select.select([process], [], [], 3)[0]:  # it has ended, and its port is free
+                    break
+        os.close(process)
     file.unlink(missing_ok=True)
 
 
@@ -181,9 +183,6 @@ def new_password(folder, name):
     give = [python, "-m", "teaching.classroom.passwords", "--again", "passwords", "passwords.csv", name]
     new = subprocess.run(give, cwd=where, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
     print(f"{name} logs in with {new.strip()} from now on; {where / 'passwords.csv'} has it in the old one's place.")
-
-
-PARTS = ("course", "editions", "environments", "run", "hub", "progress")  # in the folder of a class, by a class
 
 
 def remove(folder):

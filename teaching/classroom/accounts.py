@@ -127,8 +127,8 @@ def delete_home(user, homes):
     check_home(user, homes)
     if os.path.ismount(user.pw_dir):
         raise PermissionError(f"{user.pw_dir} is a disk of its own. Unmount it first.")
-    empty = 'chmod -R u+rwX "$0"; find "$0" -xdev -mindepth 1 -delete'
-    _run_as(user, "sh", "-c", empty, user.pw_dir, stderr=subprocess.DEVNULL)
+    empty = "chmod -R u+rwX . && find . -xdev -mindepth 1 -delete"
+    _run_as(user, "sh", "-c", empty, cwd=user.pw_dir, stderr=subprocess.DEVNULL)
     os.rmdir(user.pw_dir)
 
 
@@ -141,7 +141,8 @@ def remove(group, homes):
         delete_account(user)
     with contextlib.suppress(KeyError):
         delete_account(pwd.getpwnam(f"{group}_progress"))
-    subprocess.run(["groupdel", group], capture_output=True)  # it refuses a group that is still somebody's
+    for name in (group, f"{group}_progress"):
+        subprocess.run(["groupdel", name], capture_output=True)  # it refuses a group that is still somebody's
 
 
 def delete_account(user):
@@ -172,7 +173,7 @@ def _run_as(user, *command, **options):
     if not user.pw_uid:
         raise PermissionError(f"{user.pw_name} is root, who could reach everything.")
     as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, **as_user, **options)
+    subprocess.run(command, stdin=subprocess.DEVNULL, **as_user, **options)
 
 
 def _uids_with_processes():

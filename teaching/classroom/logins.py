@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import weakref
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from teaching.classroom import passwords
 
 TEMPLATES = Path(firstuseauthenticator.__file__).parent / "templates"
 LONGEST = 72  # bytes that bcrypt takes
+SPREAD = 2  # seconds over which the answers to wrong passwords are spread, as each is a page that the hub makes
 
 
 class ClassAuthenticator(firstuseauthenticator.FirstUseAuthenticator):
@@ -29,20 +31,27 @@ class ClassAuthenticator(firstuseauthenticator.FirstUseAuthenticator):
         name, password = self.normalize_username(data["username"]), data["password"]
         # The last address is what the class's own proxy saw; those before it are what it was told.
         address = handler.request.headers.get("X-Forwarded-For", handler.request.remote_ip).split(",")[-1].strip()
-        if not self.validate_username(name) or not (self.create_users or self._user_exists(name)):
-            return None
-        tries = self.pauses.wrong.get((name, address), (0,))[0]
-        async with self.locks.setdefault((name, address), asyncio.Lock()), self.turns.turn(tries):
-            if wait := self.pauses.left(name, address):
-                raise HTTPError(403, f"That password was wrong. Wait {wait:.0f} s before you try {name} again.")
-            with passwords.opened(self.dbm_path) as hashes:
-                kept = hashes.get(name.encode())
-            if kept is None:
-                await self.keep(name, password)
-                return name
-            right = await asyncio.to_thread(passwords.matches, password, kept)
-            self.pauses.note(name, address, right)
-            return name if right else None
+        wait = 0
+        if self.validate_username(name) and (self.create_users or self._user_exists(name)):
+            tries = self.pauses.wrong.get((name, address), (0,))[0]
+            async with self.locks.setdefault((name, address), asyncio.Lock()), self.turns.turn(tries):
+                wait = self.pauses.left(name, address)
+                if not wait and await self.is_right(name, password, address):
+                    return name
+        await asyncio.sleep(random.uniform(0, SPREAD))
+        if wait:
+            raise HTTPError(403, f"That password was wrong. Wait {wait:.0f} s before you try {name} again.")
+        return None
+
+    async def is_right(self, name, password, address):
+        with passwords.opened(self.dbm_path) as hashes:
+            kept = hashes.get(name.encode())
+        if kept is None:
+            await self.keep(name, password)
+            return True
+        right = await asyncio.to_thread(passwords.matches, password, kept)
+        self.pauses.note(name, address, right)
+        return right
 
     async def keep(self, name, password):
         """Make this the password of a name; HTTPError for one that is too short or too long."""

@@ -26,7 +26,7 @@ from teaching.classroom.ports import free_port
 class Trial:
     """A running class. with Trial() as trial: ... ; afterwards its processes, accounts and files are gone.
 
-    Attributes: folder, homes, group, address (of the hub). "mara" can log in with a password.
+    Attributes: folder, homes, group, address (of the hub), certificate (a file, for https). "mara" has a password.
     """
 
     def __init__(self, *arguments):
@@ -40,7 +40,7 @@ class Trial:
         (self.folder / "hub").mkdir(mode=0o700)
         self.port = free_port()
         (self.folder / "hub/settings.json").write_text(json.dumps({"load_token": self.token, "learners": ["mara"]}))
-        self.hub = self.address = None
+        self.hub = self.address = self.certificate = None
 
     def __enter__(self):
         try:
@@ -75,7 +75,7 @@ class Trial:
         return (self.folder / "hub.log").read_text()
 
     def learner(self, name):
-        return load.Learner(self.address, self.token, name)
+        return load.Learner(self.address, self.token, name, self.certificate)
 
     def uid(self, name):
         return pwd.getpwnam(accounts.account(self.group, name)).pw_uid
