@@ -567,7 +567,6 @@ def test_only_who_has_the_password_logs_in_and_only_the_instructor_sees_the_clas
     mara, teacher = Browser(trial), Browser(trial)
     for name, password in (("mara", "guessed-password"), ("teacher", "a-new-password"), ("stranger", "long-enough-1")):
         assert not Browser(trial).log_in(name, password), f"{name} came in"
-    assert not mara.log_in("mara", handed_out["mara"]), "no second password within the same second"
     time.sleep(1)
     assert mara.log_in("mara", handed_out["mara"]) and teacher.log_in("teacher", handed_out["teacher"])
     assert mara.open("/services/progress/")[0] == 403 and mara.open("/hub/admin")[0] == 403
@@ -625,7 +624,9 @@ def test_wrong_passwords_keep_nobody_waiting(trial):
                 begin = time.monotonic()
                 assert Browser(trial).log_in("teacher", password), case
                 seconds[case].append(time.monotonic() - begin)
-        for status, page in [answer.result() for answer in answers]:
+        pages = [answer.result() for answer in answers]
+        assert case != "one name" or sum("That password was wrong. Wait" in page for _, page in pages) > 50
+        for status, page in pages:
             assert status == 403 and re.search("Invalid username or password|That password was wrong", page), page
     print({case: [round(max(values), 2), len(values)] for case, values in seconds.items()}, os.getloadavg())
     assert max(map(max, seconds.values())) < 2, seconds
@@ -689,7 +690,8 @@ def test_what_a_learner_started_ends_with_the_server(trial):
 
 @needs_a_machine
 def test_the_page_of_the_class_is_made_by_an_account_that_can_change_nothing(trial):
-    assert Browser(trial).log_in("teacher", slips(trial)["teacher"])
+    teacher = Browser(trial)
+    assert teacher.log_in("teacher", slips(trial)["teacher"]) and teacher.open("/services/progress/")[0] == 200
     reader = accounts.ensure_reader(trial.group)
     assert reader.pw_name == f"{trial.group}_progress" and reader.pw_uid
     as_reader = {"user": reader.pw_uid, "group": reader.pw_gid, "extra_groups": []}
