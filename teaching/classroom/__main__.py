@@ -4,14 +4,19 @@ import argparse
 import contextlib
 import errno
 import fcntl
+import http.client
 import json
 import os
+import select
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 from teaching.classroom import accounts, collect, install, ports
@@ -32,7 +37,10 @@ OF_A_CLASS = {  # what a folder remembers, and its default
 }
 
 
-def arguments(given):
+PARTS = ("course", "editions", "environments", "run", "hub", "progress")  # in the folder of a class, by a class
+
+
+def parse(words):
     parser = argparse.ArgumentParser(
         prog="make class", description="JupyterHub for one class. What is not given keeps the folder's last value."
     )
@@ -53,7 +61,7 @@ def arguments(given):
     parser.add_argument("--password", metavar="NAME", help="only give NAME a new password, also while the class runs")
     parser.add_argument("--remove", action="store_true", help="only remove the class with all its work; asks first")
     parser.add_argument("--trial", metavar="N", type=int, help="only let N learners come at once to a class of its own")
-    return parser.parse_args(given)
+    return parser.parse_args(words)
 
 
 def settings(folder, asked):
@@ -82,6 +90,9 @@ def settings(folder, asked):
 @contextlib.contextmanager
 def lock(folder):
     """Hold the class in folder for one program; yield the open file, which keeps it as long as anybody has it open."""
+    marks = [(folder / "hub" / name).exists() for name in ("lock", "settings.json")]
+    if not any(marks) and any((folder / name).exists() for name in PARTS):  # --remove deletes them, /var/run perhaps
+        raise install.ClassError(f"{folder} holds what is not a class's. Name a folder of its own: --folder.")
     (folder / "hub").mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(os.open(folder / "hub/lock", os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
         for seconds in (0.1,) * 10 + (None,):  # a hub whose program was killed just now ends within the second
@@ -103,21 +114,16 @@ def lock(folder):
 def end_old_proxy(folder):
     """End the proxy that a killed hub left behind, and forget its number, which may be another program's by now."""
     file = folder / "hub/jupyterhub-proxy.pid"
-
-    def runs(pid):
-        with contextlib.suppress(OSError):
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
-            return b"configurable-http-proxy" in line and f"{folder}/".encode() in line
-        return False
-
     with contextlib.suppress(OSError, ValueError):
         pid = int(file.read_text())
-        for sign in [signal.SIGTERM] * 2 + [signal.SIGKILL]:
-            end = time.monotonic() + 3
-            if runs(pid):
-                os.kill(pid, sign)
-            while runs(pid) and time.monotonic() < end:
-                time.sleep(0.05)
+        process = os.pidfd_open(pid)
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"configurable-http-proxy" in line and f"{folder}/".encode() in line:
+            for sign in (signal.SIGTERM, signal.SIGKILL):
+                signal.pidfd_send_signal(process, sign)
+                if select.select([process], [], [], 3)[0]:  # it has ended, and its port is free
+                    break
+        os.close(process)
     file.unlink(missing_ok=True)
 
 
@@ -162,7 +168,7 @@ def hand_out(folder, values):
     """Give a password to everyone who has none, in the class's own environment; say where they are."""
     names = [values["teacher"], *values["learners"]]
     (python, *_), where, environment = command(folder)
-    give = [python, "-m", "teaching.classroom.accounts", "passwords", "passwords.csv", *names]
+    give = [python, "-m", "teaching.classroom.passwords", "passwords", "passwords.csv", *names]
     new = int(subprocess.run(give, cwd=where, env=environment, check=True, stdout=subprocess.PIPE).stdout)
     if new:
         print(f"{new} new password{'s' * (new > 1)}, to hand out: {where / 'passwords.csv'}")
@@ -174,18 +180,15 @@ def new_password(folder, name):
     if name not in {values["teacher"], *values["learners"], *accounts.members(values["group"])}:
         raise install.ClassError(f"There is no {name} in this class. Its names: {folder / 'hub/passwords.csv'}")
     (python, *_), where, environment = command(folder)
-    give = [python, "-m", "teaching.classroom.accounts", "--again", "passwords", "passwords.csv", name]
-    said = subprocess.run(give, cwd=where, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-    print(f"{name} logs in with {said.strip()} from now on; {where / 'passwords.csv'} has it in the old one's place.")
-
-
-MADE = ("course", "editions", "environments", "run", "hub", "progress")  # in the folder of a class, by a class
+    give = [python, "-m", "teaching.classroom.passwords", "--again", "passwords", "passwords.csv", name]
+    new = subprocess.run(give, cwd=where, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    print(f"{name} logs in with {new.strip()} from now on; {where / 'passwords.csv'} has it in the old one's place.")
 
 
 def remove(folder):
     """Remove a class that does not run, after a question: its accounts with their homes, its group, its folder."""
     values = json.loads((folder / "hub/settings.json").read_text())
-    users = accounts.own(values["group"])
+    users = accounts.members(values["group"])
     with lock(folder):
         print(
             f"This removes {len(users)} account{'s' * (len(users) != 1)} with all work in their homes, the group "
@@ -199,8 +202,8 @@ def remove(folder):
             print("Nothing was removed.")
             return 1
         end_old_proxy(folder)
-        accounts.remove(values["group"])
-        for name in MADE:
+        accounts.remove(values["group"], values["homes"])
+        for name in PARTS:
             path = folder / name
             if path.is_symlink():
                 path.unlink()
@@ -255,6 +258,8 @@ def run_hub(folder, values, lock_file):
             flush=True,
         )
     hub.wait()
+    if ends:  # not after a hub that fell: its servers go on, and the next one finds them
+        accounts.end_processes(accounts.members(values["group"]).values())
     with contextlib.suppress(OSError):
         if ends:
             print("The class has ended. What learners saved is in their homes; make class goes on.", flush=True)
@@ -265,13 +270,19 @@ def run_hub(folder, values, lock_file):
 
 
 def answers(values):
-    """Return whether the hub and the proxy before it take connections."""
+    """Return whether a browser would get the hub's page, and the proxy knows the ways that the hub tells it last."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(values["host"], values["host"])
-    try:
-        for at in (("127.0.0.1", values["hub_port"]), (host, values["port"])):
-            socket.create_connection(at, timeout=5).close()
-    except OSError:
-        return False
+    # Never by way of a proxy of the network; and the certificate is made out to an address that is not this one.
+    direct = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=ssl._create_unverified_context())
+    browser = urllib.request.build_opener(*direct)
+    for path in ("/hub/login", "/services/progress/"):
+        try:
+            browser.open(address(values | {"host": host}) + path, timeout=5).close()
+        except urllib.error.HTTPError as error:
+            if path == "/hub/login" or error.code == 404:
+                return False
+        except (OSError, http.client.HTTPException):  # nothing listens there yet
+            return False
     return True
 
 
@@ -290,8 +301,8 @@ def address(values):
     return f"http{'s' * bool(values['cert'])}://{f'[{host}]' if ':' in host else host}:{values['port']}"
 
 
-def main(given=None):
-    asked = arguments(given)
+def main(words=None):
+    asked = parse(words)
     if asked.trial:
         from teaching.classroom import trial
 
@@ -325,6 +336,7 @@ def main(given=None):
             if not (folder / "course").exists():
                 print(f"Setting up the class in {folder} (once)", flush=True)
             install.install(folder)
+            accounts.ensure_reader(values["group"])
             write_settings(folder, values)
             hand_out(folder, values)
             return run_hub(folder, values, held)

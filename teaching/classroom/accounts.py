@@ -1,26 +1,24 @@
-"""Who is in a class: names, the Unix accounts behind them, and passwords.
+"""Who is in a class: names, the Unix accounts behind them, and their processes.
 
 A name of the hub, like "mara", is the account "class-mara" of the system, in the group "class". Two names never share
-an account, because a name may hold nothing that the account's name would lose.
+an account, because a name may hold nothing that the account's name would lose. The account "class_progress", which no
+name can be, reads the copies of the learners' work and owns nothing.
+
+No home is ever removed by userdel, which as root deletes whatever folder an account calls its home: see delete_home.
 """
 
 import contextlib
-import csv
-import dbm
-import fcntl
 import grp
 import os
 import pwd
 import re
-import secrets
-import signal
+import stat
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+NOWHERE = "/nonexistent"  # the home of an account that has none
 NAME = "[a-z][a-z0-9]{0,19}"  # what is valid in the hub, in an address and as an account, unchanged
-LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # nothing that looks like another letter on paper
 
 
 class NamesError(ValueError):
@@ -66,116 +64,123 @@ def ensure(group, name, homes):
         grp.getgrnam(group)
     except KeyError:
         subprocess.run(["groupadd", group], check=True)
-    try:
-        found = pwd.getpwnam(user)
-    except KeyError:
-        make = ["useradd", "--create-home", "--base-dir", str(homes), "--gid", group, "--shell", "/bin/bash", user]
-        subprocess.run(make, check=True)
-        found = pwd.getpwnam(user)
-    if found.pw_gid != grp.getgrnam(group).gr_gid:
+    home = ["--create-home", "--base-dir", str(homes)]
+    entry = _entry(user, *home, "--gid", group, "--shell", "/bin/bash")
+    if entry.pw_gid != grp.getgrnam(group).gr_gid or entry.pw_uid == 0:
         raise PermissionError(f"The account {user} of this machine is not in the group {group}: it is not the class's.")
-    os.chmod(found.pw_dir, 0o700)
-    return found
+    check_home(entry, homes)
+    os.chmod(entry.pw_dir, 0o700)
+    return entry
+
+
+def ensure_reader(group):
+    """Make the account that reads the copies of the learners' work if there is none; return its entry. Needs root."""
+    nothing = ["--system", "--no-create-home", "--home-dir", NOWHERE, "--shell", "/usr/sbin/nologin"]
+    entry = _entry(f"{group}_progress", *nothing, "--user-group")
+    if entry.pw_dir != NOWHERE or entry.pw_uid == 0:
+        raise PermissionError(f"The account {entry.pw_name} of this machine has a home: it is not the class's.")
+    return entry
+
+
+def _entry(user, *options):
+    """Return an account's entry in the list of accounts, after making it if there is none."""
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        subprocess.run(["useradd", *options, user], check=True)
+        return pwd.getpwnam(user)
 
 
 def members(group):
-    """Return {name: account entry} of all learners of the class, in alphabetical order."""
+    """Return {name: account entry} of all learners of the class, in alphabetical order; of no other account."""
     try:
         gid = grp.getgrnam(group).gr_gid
     except KeyError:
         return {}
-    found = {user.pw_name.removeprefix(f"{group}-"): user for user in pwd.getpwall() if user.pw_gid == gid}
-    return dict(sorted(found.items()))
+    users = {user.pw_name.removeprefix(f"{group}-"): user for user in pwd.getpwall() if user.pw_gid == gid}
+    return {name: user for name, user in sorted(users.items()) if user.pw_name == account(group, name) and user.pw_uid}
 
 
-def own(group):
-    """Return {name: account entry} of the accounts that a class made: no other account that is in its group."""
-    return {name: user for name, user in members(group).items() if user.pw_name == account(group, name)}
+def check_home(user, homes):
+    """Raise PermissionError unless an account's home is its own folder in the class's folder of homes, and no link."""
+    home = Path(user.pw_dir)
+    about = home.lstat()
+    if home.name != user.pw_name or home.parent.resolve() != Path(homes).resolve():
+        reason = f"it is not {Path(homes, user.pw_name)}"
+    elif not stat.S_ISDIR(about.st_mode):
+        reason = "it is no folder"
+    elif about.st_uid != user.pw_uid:
+        reason = "it belongs to a different account"
+    else:
+        return
+    raise PermissionError(f"{home}, the home of the account {user.pw_name}, is not the class's: {reason}.")
 
 
-def remove(group):
-    """Remove the accounts of a class with their homes, after their processes, and then the group. Needs root."""
-    users = own(group)
-    end_processes({user.pw_uid for user in users.values()})
-    for user in users.values():
-        drop = ["userdel", "--force", "--remove", user.pw_name]  # forced: an ended process still counts as the user's
-        done = subprocess.run(drop, capture_output=True, text=True)
-        if done.returncode:
-            raise OSError(f"{user.pw_name} could not be removed: {done.stderr.strip()}")
-    if not members(group):
-        with contextlib.suppress(KeyError):
-            grp.getgrnam(group)
-            subprocess.run(["groupdel", group], check=True)
+def delete_home(user, homes):
+    """Delete the home of one account of the class, if it has one. Needs root.
 
-
-def end_processes(uids):
-    """End all processes of these users; wait until they are gone, ten seconds at most."""
-    end = time.monotonic() + 10
-    while (left := _processes(uids)) and time.monotonic() < end:
-        for pid in left:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.1)
-
-
-def _processes(uids):
-    """Return the numbers of the processes of these users, without those that have ended and that nobody waits for."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if process.stat().st_uid in uids and (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-    return found
-
-
-@contextlib.contextmanager
-def alone(database):
-    """Let one program at a time open the passwords: not every kind of dbm, in which the hub keeps them, sees to it."""
-    with open(os.open(f"{database}.lock", os.O_RDWR | os.O_CREAT, 0o600)) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def give_passwords(database, slips, names, again=False):
-    """Give each name that has none a password, with again=True each name; return [(name, password)] of the new ones.
-
-    It is written into slips (CSV: name, password), in place of an old one, and hashed into database.
+    What lies in it is deleted as its owner, who can delete nothing of anybody else's; root removes the empty folder.
+    Raises PermissionError for every other folder (check_home) and for a disk of its own, OSError if something is left.
     """
-    import bcrypt  # comes with the authenticator
-
-    with alone(database):
-        with dbm.open(str(database), "c", 0o600) as stored:
-            wanted = [name for name in names if again or name.encode() not in stored]
-        new = [
-            (name, "-".join("".join(secrets.choice(LETTERS) for _ in range(4)) for _ in range(3))) for name in wanted
-        ]
-        hashed = {name: bcrypt.hashpw(password.encode(), bcrypt.gensalt()) for name, password in new}
-        if new:
-            write_slips(Path(slips), new)
-            with dbm.open(str(database), "c", 0o600) as stored:
-                for name, secret in hashed.items():
-                    stored[name] = secret
-    return new
+    if not os.path.lexists(user.pw_dir):
+        return
+    check_home(user, homes)
+    if os.path.ismount(user.pw_dir):
+        raise PermissionError(f"{user.pw_dir} is a disk of its own. Unmount it first.")
+    empty = "chmod -R u+rwX . && find . -xdev -mindepth 1 -delete"
+    _run_as(user, "sh", "-c", empty, cwd=user.pw_dir, stderr=subprocess.DEVNULL)
+    os.rmdir(user.pw_dir)
 
 
-def write_slips(slips, new):
-    """Put [(name, password)] into the list that is handed out: a name's new line in place of its old ones."""
-    left, rows = dict(new), []
-    if slips.exists():
-        with open(slips, newline="") as file:
-            for row in csv.reader(file):
-                name = row[0] if row else ""
-                if name in left:
-                    rows.append((name, left.pop(name)))
-                elif name not in dict(new):
-                    rows.append(row)
-    beside = slips.with_suffix(".new")
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", newline="") as file:
-        csv.writer(file).writerows([*rows, *left.items()])
-    beside.replace(slips)
+def remove(group, homes):
+    """Remove the accounts of a class after their processes and homes, and then the group. Needs root."""
+    users = members(group).values()
+    end_processes(users)
+    for user in users:
+        delete_home(user, homes)
+        delete_account(user)
+    with contextlib.suppress(KeyError):
+        delete_account(pwd.getpwnam(f"{group}_progress"))
+    for name in (group, f"{group}_progress"):
+        subprocess.run(["groupdel", name], capture_output=True)  # it refuses a group that is still somebody's
 
 
-if __name__ == "__main__":  # in the class's own environment, which has bcrypt: [--again] DATABASE SLIPS NAME...
-    given = [word for word in sys.argv[1:] if word != "--again"]
-    made = give_passwords(given[0], given[1], given[2:], "--again" in sys.argv)
-    print(made[0][1] if "--again" in sys.argv else len(made))
+def delete_account(user):
+    """Delete an account that has no home; PermissionError if it has one, OSError if it cannot be deleted."""
+    if os.path.lexists(user.pw_dir):
+        raise PermissionError(f"{user.pw_name} still has a home, {user.pw_dir}: the account stays.")
+    drop = ["userdel", "--force", user.pw_name]  # forced: a process that has ended still counts as the user's
+    process = subprocess.run(drop, capture_output=True, text=True)
+    if process.returncode:
+        raise OSError(f"{user.pw_name} could not be removed: {process.stderr.strip()}")
+
+
+def end_processes(users):
+    """End all processes of these users, and wait until they are gone, ten seconds at most. Needs root.
+
+    users: entries of the list of accounts. A user's processes end in one step, so none can start another in between.
+    """
+    end = time.monotonic() + 10
+    while (left := [user for user in users if user.pw_uid in _uids_with_processes()]) and time.monotonic() < end:
+        for user in left:
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it was stopped by one of those that it should end
+                _run_as(user, "sh", "-c", "kill -KILL -1", timeout=1)
+        time.sleep(0.05)
+
+
+def _run_as(user, *command, **options):
+    """Run a command as an account that is not root's."""
+    if not user.pw_uid:
+        raise PermissionError(f"{user.pw_name} is root, who could reach everything.")
+    as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    subprocess.run(command, stdin=subprocess.DEVNULL, **as_user, **options)
+
+
+def _uids_with_processes():
+    """Return the users of all processes, without those that have ended and that nobody waits for."""
+    uids = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # not who owns the folder: a process can see to it that root does
+            status = (process / "status").read_bytes()
+            uids |= {int(uid) for uid in re.findall(rb"\nState:\t[^ZX](?:.*\n)+?Uid:\t(\d+)", status)}
+    return uids

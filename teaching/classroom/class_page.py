@@ -1,4 +1,4 @@
-"""Print the page of a class, or one lesson of it: what reads the copies of the learners' work, and it runs as nobody.
+"""Print the page of a class, or one lesson of it: what reads the copies of the learners' work.
 
 progress_page.py runs it with the installed course's python, which cannot read this file, as python -c TEXT LESSON
 MISSING FOLDER...: "02", or "" for all lessons; names of who has not come yet, with commas; a folder a learner.
@@ -13,9 +13,9 @@ def page_of(lesson, missing, folders):
     from lessonkit.progress import learner, page
 
     whole = lessons()
-    chosen = {stem: one for stem, one in whole.items() if not lesson or stem.startswith(f"{lesson}_")}
+    chosen = {stem: part for stem, part in whole.items() if not lesson or stem.startswith(f"{lesson}_")}
     text = page.html([learner(folder, whole) for folder in folders], chosen)
-    columns = 1 + sum(len(one.exercises) for one in chosen.values())
+    columns = 1 + sum(len(part.exercises) for part in chosen.values())
     return with_missing(with_choice(text, whole, lesson), missing, columns)
 
 

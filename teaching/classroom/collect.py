@@ -1,11 +1,12 @@
 """Copy the learners' work, as root and without trusting what lies in their homes.
 
 A learner could put a link to someone else's file, a pipe that never ends or a folder of a million files where a
-notebook is expected. So nothing is followed, only plain files with the expected names and of a moderate size are
-read, and what reads them afterwards need not be root.
+notebook is expected. So no link is followed, neither there nor in the folder of the copies, only plain files with the
+expected names and of a moderate size are read, and what reads them afterwards need not be root.
 """
 
 import contextlib
+import errno
 import json
 import os
 import stat
@@ -17,6 +18,7 @@ LARGEST = 32 << 20  # bytes of one file
 MOST = 200  # files of one learner
 LOGS = ("attempts.jsonl", "inventory.jsonl")
 RECORD = ".collected.json"  # in the target: {name: [files]} that were copied there
+PART = ".part"  # a copy until it is whole
 
 
 def learners_homes(folder):
@@ -26,6 +28,11 @@ def learners_homes(folder):
     return {name: user.pw_dir for name, user in members.items() if name != settings["teacher"]}
 
 
+def open_folder(path, inside=None):
+    """Return a folder, opened; OSError if it is a link. inside: the open folder that path begins in."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=inside)
+
+
 def collect(homes, target):
     """Copy work/*.ipynb, attempts.jsonl and inventory.jsonl of each learner to target/NAME/.
 
@@ -33,64 +40,94 @@ def collect(homes, target):
     whose file the learner no longer has is removed; what was not copied by an earlier call stays, feedback for example.
     Returns [(name, file, why it was not copied)].
     """
-    left_out = []
-    record = Path(target) / RECORD
+    Path(target).mkdir(parents=True, exist_ok=True)
+    left_out, copies = [], os.open(target, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        copied = json.loads(record.read_text())
-    except (OSError, ValueError):
-        copied = {}
-    for name, home in homes.items():
-        own = Path(target) / name
-        own.mkdir(parents=True, exist_ok=True)
         try:
-            folder = os.open(os.path.join(home, "work"), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError as error:
-            if not isinstance(error, FileNotFoundError):  # nobody has logged in under this name yet
-                left_out.append((name, "work", error.strerror))
-            continue
-        try:
-            found = sorted(item for item in os.listdir(folder) if is_work(item))
-            left_out += [(name, item, f"more than {MOST} files") for item in found[MOST:]]
-            taken = set()
-            for item in found[:MOST]:
-                reason = _copy(folder, item, own / item)
-                if reason:
-                    left_out.append((name, item, reason))
-                else:
-                    taken.add(item)
-            earlier = {item for item in copied.get(name, ()) if is_work(item)}
-            for gone in earlier - set(found):
-                (own / gone).unlink(missing_ok=True)
-            copied[name] = sorted((earlier & set(found)) | taken)
-        finally:
-            os.close(folder)
-    if homes:
-        record.write_text(json.dumps(copied))
+            with _open_file(copies, RECORD) as file:
+                record = json.load(file)
+        except (OSError, ValueError):
+            record = {}
+        for name, home in homes.items():
+            try:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=copies)
+                own = open_folder(name, copies)
+            except OSError as error:
+                left_out.append((name, "the folder of the copies", error.strerror))
+                continue
+            try:
+                record[name], reasons = _collect_one(home, own, set(filter(is_work, record.get(name, ()))))
+                left_out += [(name, *reason) for reason in reasons]
+            finally:
+                os.close(own)
+        _write(copies, RECORD, json.dumps(record).encode())
+    finally:
+        os.close(copies)
     return left_out
 
 
-def is_work(item):
-    """Return whether a file of this name is collected."""
-    return "/" not in item and (item.endswith(".ipynb") or item in LOGS)
+def _collect_one(home, own, earlier):
+    """Copy a learner's work into the open folder own; return ([files that are copied there], [(file, why it is not)]).
+
+    earlier: the names of the files that were copied there before.
+    """
+    try:
+        work = open_folder(os.path.join(home, "work"))
+    except FileNotFoundError:  # nobody has logged in under this name yet
+        return sorted(earlier), []
+    except OSError as error:
+        return sorted(earlier), [("work", error.strerror)]
+    try:
+        names = sorted(filter(is_work, os.listdir(work)))
+        reasons = {name: _copy(work, name, own) for name in names[:MOST]}
+    finally:
+        os.close(work)
+    for gone in earlier - set(names):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(gone, dir_fd=own)
+    copied = earlier & set(names) | {name for name, reason in reasons.items() if not reason}
+    more = [(f"{len(names) - MOST} more files", f"more than {MOST} files")] if len(names) > MOST else []
+    return sorted(copied), [(name, reason) for name, reason in reasons.items() if reason] + more
+
+
+def is_work(name):
+    """Return whether a file of this name is collected. Bytes that are no text cannot be printed, and are not."""
+    return name.isprintable() and "/" not in name and (name.endswith(".ipynb") or name in LOGS)
+
+
+def _open_file(folder, name):
+    """Return a plain file of an open folder, opened to read bytes; OSError if it is anything else."""
+    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return open(file, "rb")
+    os.close(file)
+    raise OSError(errno.EINVAL, "not a plain file")
 
 
 def _copy(folder, name, target):
-    """Copy one file out of an open folder; return why it was not copied, or None."""
+    """Copy one file from one open folder to another; return why it was not copied, or None."""
     try:
-        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        with _open_file(folder, name) as file:
+            about = os.fstat(file.fileno())
+            if about.st_size > LARGEST:
+                return f"larger than {LARGEST >> 20} MB"
+            with contextlib.suppress(FileNotFoundError):
+                there = os.stat(name, dir_fd=target, follow_symlinks=False)
+                if (there.st_size, there.st_mtime_ns) == (about.st_size, about.st_mtime_ns):
+                    return None
+            _write(target, name, file.read(LARGEST), (about.st_atime_ns, about.st_mtime_ns))
     except OSError as error:
         return error.strerror
-    about = os.fstat(source)
-    if not stat.S_ISREG(about.st_mode):
-        os.close(source)
-        return "not a plain file"
-    with open(source, "rb") as file:
-        if about.st_size > LARGEST:
-            return f"larger than {LARGEST >> 20} MB"
-        with contextlib.suppress(FileNotFoundError):
-            there = target.stat()
-            if (there.st_size, there.st_mtime_ns) == (about.st_size, about.st_mtime_ns):
-                return None
-        target.write_bytes(file.read(LARGEST))
-    os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))
     return None
+
+
+def _write(folder, name, data, times=None):
+    """Put a file into an open folder in one step: what lies under its name there is replaced, not written through."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(PART, dir_fd=folder)
+    with open(os.open(PART, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder), "wb") as file:
+        file.write(data)
+    if times:
+        os.utime(PART, ns=times, dir_fd=folder, follow_symlinks=False)
+    os.replace(PART, name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -75,15 +75,15 @@ def install(folder, root=ROOT):
 
 def course_files(root):
     """Return {path in the edition: file} of all that learners get."""
-    found = {f"notebooks/{path.name}": path for path in sorted((root / "notebooks").glob("*.ipynb"))}
-    if not found:
+    files = {f"notebooks/{path.name}": path for path in sorted((root / "notebooks").glob("*.ipynb"))}
+    if not files:
         raise ClassError(f"{root / 'notebooks'} holds no lesson. Build them first: make notebooks")
     for part in PARTS:
         whole = root / part
         for path in [whole] if whole.is_file() else sorted(whole.rglob("*")):
             if path.is_file() and not {"__pycache__", "solutions"} & set(path.parts):
-                found[path.relative_to(root).as_posix()] = path
-    return found | {f"learner/{path.name}": path for path in sorted((HERE / "learner").glob("*.py"))}
+                files[path.relative_to(root).as_posix()] = path
+    return files | {f"learner/{path.name}": path for path in sorted((HERE / "learner").glob("*.py"))}
 
 
 def install_environment(folder):
@@ -95,25 +95,25 @@ def install_environment(folder):
     packages = Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
     python = public_python()
     versions = sorted(path.name for part in parts for path in (part / packages).glob("*.dist-info"))
-    made = folder / _digest(str(python), *versions)
-    if (made / "ready").exists():
-        return made
-    shutil.rmtree(made, ignore_errors=True)
-    subprocess.run([python, "-m", "venv", "--without-pip", made], check=True)
+    target = folder / _digest(str(python), *versions)
+    if (target / "ready").exists():
+        return target
+    shutil.rmtree(target, ignore_errors=True)
+    subprocess.run([python, "-m", "venv", "--without-pip", target], check=True)
     for part in parts:
         for name in (packages, Path("share"), Path("etc"), Path("node_modules")):
             if (part / name).exists():
                 shutil.copytree(
-                    part / name, made / name, symlinks=True, dirs_exist_ok=True, copy_function=_link, ignore=_own
+                    part / name, target / name, symlinks=True, dirs_exist_ok=True, copy_function=_link, ignore=_own
                 )
-    readable(made)
-    run = [made / "bin/python", "-c", "import jupyterhub, jupyterlab, torch, matplotlib.font_manager"]
-    fonts = made / "matplotlib"  # the list of fonts takes seconds to make; each learner gets a copy
+    readable(target)
+    run = [target / "bin/python", "-c", "import jupyterhub, jupyterlab, torch, matplotlib.font_manager"]
+    fonts = target / "matplotlib"  # the list of fonts takes seconds to make; each learner gets a copy
     fonts.mkdir()
     subprocess.run(run, check=True, env={"MPLCONFIGDIR": str(fonts), "PATH": os.defpath}, cwd="/")
     readable(fonts)
-    (made / "ready").touch()
-    return made
+    (target / "ready").touch()
+    return target
 
 
 def public_python():

@@ -21,28 +21,32 @@ PATIENCE = 300  # seconds for anything: thirty learners on two cores wait long
 class Refused(Exception):
     """An answer of the hub or of a server that was not expected: status and text."""
 
-    def __init__(self, what, status, text):
-        super().__init__(f"{what}: {status} {text[:300]}")
+    def __init__(self, request, status, text):
+        super().__init__(f"{request}: {status} {text[:1000]}")
         self.status, self.text = status, text
 
 
 class Learner:
-    """One learner of a class whose hub is at address, with a token that may act for this learner."""
+    """One learner of a class whose hub is at address, with a token that may act for this learner.
 
-    def __init__(self, address, token, name):
-        self.address, self.token, self.name = address, token, name
+    certificate: the file that https is trusted by, None for what the system trusts.
+    """
+
+    def __init__(self, address, token, name, certificate=None):
+        self.address, self.token, self.name, self.certificate = address, token, name, certificate
 
     async def ask(self, path, method="GET", body=None, ok=(200, 201, 202, 204)):
         """Return the JSON answer to a request, None if it is empty; raise Refused for a status not in ok."""
         text = json.dumps(body) if body is not None else ("" if method in ("POST", "PUT") else None)
-        request = HTTPRequest(self.address + path, method, self._headers(), text, request_timeout=PATIENCE)
+        request = self._request(self.address + path, method=method, body=text)
         answer = await AsyncHTTPClient().fetch(request, raise_error=False)
         if answer.code not in ok:
             raise Refused(f"{method} {path}", answer.code, answer.body.decode(errors="replace") if answer.body else "")
         return json.loads(answer.body) if answer.body else None
 
-    def _headers(self):
-        return {"Authorization": f"token {self.token}"}
+    def _request(self, address, **options):
+        headers = {"Authorization": f"token {self.token}"}
+        return HTTPRequest(address, headers=headers, request_timeout=PATIENCE, ca_certs=self.certificate, **options)
 
     async def start(self):
         """Start the learner's server and wait until it is ready."""
@@ -77,8 +81,7 @@ class Learner:
 
     async def connect(self, kernel):
         socket = f"{self.address}/user/{self.name}/api/kernels/{kernel}/channels".replace("http", "ws", 1)
-        request = HTTPRequest(socket, headers=self._headers(), request_timeout=PATIENCE)
-        return Kernel(kernel, await websocket_connect(request, max_message_size=100 << 20))
+        return Kernel(kernel, await websocket_connect(self._request(socket), max_message_size=100 << 20))
 
 
 class Kernel:
@@ -157,7 +160,7 @@ async def crowd(learners, cells, uid_of):
     A row: server, output, done (seconds), memory (MB), cpu (seconds), errors other than "your turn"; or failed: why.
     """
 
-    async def one(learner):
+    async def visit(learner):
         begin = time.monotonic()
         await learner.start()
         ready = time.monotonic() - begin
@@ -168,7 +171,7 @@ async def crowd(learners, cells, uid_of):
         row = {"server": ready, "output": output, "done": done, "memory": megabytes, "cpu": cpu}
         return row | {"errors": errors, "last": texts[-1]}
 
-    rows = await asyncio.gather(*map(one, learners), return_exceptions=True)
+    rows = await asyncio.gather(*map(visit, learners), return_exceptions=True)
     return [{"failed": repr(row)} if isinstance(row, BaseException) else row for row in rows]
 
 

@@ -2,7 +2,8 @@
 
 Whoever may administer the hub sees it at /services/progress/, one lesson of it at /services/progress/?lesson=2. It is
 made anew when it is asked for and older than REFRESH seconds. It must read homes that only their owners read, so it
-runs as root and copies (collect.py); what interprets the copies runs as nobody (class_page.py).
+runs as root and copies (collect.py); what interprets the copies runs as an account of its own, which can change
+nothing, not even the copies (class_page.py).
 """
 
 import asyncio
@@ -10,7 +11,6 @@ import contextlib
 import html
 import json
 import os
-import pwd
 import shutil
 import sys
 import time
@@ -20,10 +20,10 @@ from urllib.parse import urlparse
 from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
 from tornado.web import Application, HTTPError, RequestHandler, authenticated
 
-from teaching.classroom import collect
+from teaching.classroom import accounts, collect
 
 REFRESH = 15  # seconds
-NOBODY = (
+EMPTY = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="15"><title>Class</title>'
     "<body><p>Nobody of the class has logged in yet.</p>{}</body></html>"
 )
@@ -31,19 +31,23 @@ FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
 
 
 def make_page(lesson, folder=FOLDER):
-    """Return (command that prints the page, what could not be read), the copies being up to date."""
-    copies = folder / "progress"
+    """Bring the copies up to date; return (command that prints the page, whose account runs it, what was not read).
+
+    The copies are root's: their reader is in the group that may read them, and can put nothing in their place.
+    """
+    copies, homes = folder / "progress", collect.learners_homes(folder)
+    reader = accounts.ensure_reader(json.loads((folder / "hub/settings.json").read_text())["group"])
+    if copies.exists() and copies.stat().st_gid != reader.pw_gid:  # a former version's, which its reader could change
+        shutil.rmtree(copies)
     copies.mkdir(mode=0o700, exist_ok=True)
-    homes = collect.learners_homes(folder)
+    os.chown(copies, 0, reader.pw_gid)
+    copies.chmod(0o2750)  # what is made in it is of its group as well
     left_out = collect.collect(homes, copies)
     for gone in {path.name for path in copies.iterdir() if path.is_dir()} - set(homes):
         shutil.rmtree(copies / gone)
-    nobody = pwd.getpwnam("nobody")
-    for path in [copies, *copies.rglob("*")]:
-        os.chown(path, nobody.pw_uid, nobody.pw_gid)
     program = Path(__file__).with_name("class_page.py").read_text(encoding="utf-8")
     folders = [str(copies / name) for name in homes]
-    return [sys.executable, "-c", program, lesson, ",".join(not_yet_here(homes, folder)), *folders], left_out
+    return [sys.executable, "-c", program, lesson, ",".join(not_yet_here(homes, folder)), *folders], reader, left_out
 
 
 def not_yet_here(homes, folder=FOLDER):
@@ -54,7 +58,7 @@ def not_yet_here(homes, folder=FOLDER):
 class Page(HubOAuthenticated, RequestHandler):
     """The page, if the hub says that this user may see it."""
 
-    made, lock = {}, asyncio.Lock()  # made: {lesson: (when, text)}
+    latest, lock = {}, asyncio.Lock()  # latest: {lesson: (when, text)}
 
     @authenticated
     async def get(self):
@@ -65,35 +69,42 @@ class Page(HubOAuthenticated, RequestHandler):
             self.finish(f"<p>The course has no lesson {html.escape(asked)}. The address ends like ?lesson=2.</p>")
             return
         async with Page.lock:
-            when, text = Page.made.get(lesson, (0.0, ""))
+            when, text = Page.latest.get(lesson, (0.0, ""))
             if time.monotonic() - when > REFRESH or not text:
                 text = await self.fresh(lesson)
-                Page.made[lesson] = (time.monotonic(), text)
+                Page.latest[lesson] = (time.monotonic(), text)
         self.finish(text)
 
     async def fresh(self, lesson):
         homes = collect.learners_homes(FOLDER)
         if not homes:
             names = ", ".join(not_yet_here(homes))
-            return NOBODY.format(f"<p>Expected are {names}.</p>" if names else "")
-        loop = asyncio.get_running_loop()
-        command, left_out = await loop.run_in_executor(None, make_page, lesson)
+            return EMPTY.format(f"<p>Expected are {names}.</p>" if names else "")
+        command, reader, left_out = await asyncio.to_thread(make_page, lesson)
         environment = {"PATH": os.defpath, "PYTHONPATH": str(FOLDER / "course/lessons_src"), "HOME": "/"}
         process = await asyncio.create_subprocess_exec(
-            *command, env=environment, cwd="/", user="nobody", group="nogroup", extra_groups=[], stderr=-1, stdout=-1
+            *command,
+            env=environment,
+            cwd="/",
+            user=reader.pw_uid,
+            group=reader.pw_gid,
+            extra_groups=[],
+            stderr=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
         )
         try:
-            text, said = await asyncio.wait_for(process.communicate(), 60)
+            text, errors = await asyncio.wait_for(process.communicate(), 60)
         except TimeoutError:
             process.kill()
             raise HTTPError(500, "The page took longer than a minute") from None
         if process.returncode:
-            raise HTTPError(500, f"class_page.py failed: {said.decode()[-500:]}")
+            raise HTTPError(500, f"class_page.py failed: {errors.decode()[-500:]}")
         notes = "".join(f"<p>{html.escape(f'{name}: {item} was not read: {why}.')}</p>" for name, item, why in left_out)
         return text.decode().replace("</body>", f"{notes}</body>", 1)
 
 
 def main():
+    os.umask(0o027)  # the copies are read by their group
     prefix, address = os.environ["JUPYTERHUB_SERVICE_PREFIX"], urlparse(os.environ["JUPYTERHUB_SERVICE_URL"])
     pages = [(prefix, Page), (f"{prefix}oauth_callback", HubOAuthCallbackHandler)]
     Application(pages, cookie_secret=os.urandom(32)).listen(address.port, address.hostname)

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pwd
+import re
 import secrets
 import shutil
 import signal
@@ -15,8 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from teaching.classroom import accounts, load
@@ -27,7 +26,7 @@ from teaching.classroom.ports import free_port
 class Trial:
     """A running class. with Trial() as trial: ... ; afterwards its processes, accounts and files are gone.
 
-    Attributes: folder, homes, group, address (of the hub). "mara" can log in with a password.
+    Attributes: folder, homes, group, address (of the hub), certificate (a file, for https). "mara" has a password.
     """
 
     def __init__(self, *arguments):
@@ -41,8 +40,7 @@ class Trial:
         (self.folder / "hub").mkdir(mode=0o700)
         self.port = free_port()
         (self.folder / "hub/settings.json").write_text(json.dumps({"load_token": self.token, "learners": ["mara"]}))
-        self.address = f"http://127.0.0.1:{self.port}"
-        self.hub = None
+        self.hub = self.address = self.certificate = None
 
     def __enter__(self):
         try:
@@ -58,23 +56,26 @@ class Trial:
         return {"args": list(map(str, command)), "cwd": ROOT} | options
 
     def start(self, *arguments):
-        """Start the hub, and wait until it answers."""
-        with open(self.folder / "hub.log", "a") as log:
-            given = ["--homes", self.homes, "--group", self.group, "--port", self.port, *self.arguments, *arguments]
-            self.hub = subprocess.Popen(**self.run(*given), stdout=log, stderr=log, start_new_session=True)
+        """Start the class, and wait until it says that it is there."""
+        log = self.folder / "hub.log"
+        with open(log, "a") as file:
+            begin = file.tell()
+            own = ["--homes", self.homes, "--group", self.group, "--port", self.port]
+            command = self.run(*own, *self.arguments, *arguments)
+            self.hub = subprocess.Popen(**command, stdout=file, stderr=file, start_new_session=True)
         end = time.monotonic() + 120
         while time.monotonic() < end and self.hub.poll() is None:
-            with contextlib.suppress(OSError, ValueError):
-                urllib.request.urlopen(f"{self.address}/hub/api/", timeout=5).close()
+            if announced := re.search(r"The class is at (\S+)", self.log()[begin:]):
+                self.address = announced[1]
                 return
-            time.sleep(0.3)
+            time.sleep(0.1)
         raise RuntimeError(f"the hub did not start:\n{self.log()[-3000:]}")
 
     def log(self):
         return (self.folder / "hub.log").read_text()
 
     def learner(self, name):
-        return load.Learner(self.address, self.token, name)
+        return load.Learner(self.address, self.token, name, self.certificate)
 
     def uid(self, name):
         return pwd.getpwnam(accounts.account(self.group, name)).pw_uid
@@ -94,11 +95,11 @@ class Trial:
                 if f"{self.folder}/".encode() in (process / "cmdline").read_bytes():
                     os.kill(int(process.name), signal.SIGKILL)
         users = accounts.members(self.group).values()
-        accounts.end_processes({user.pw_uid for user in users})
+        accounts.end_processes(users)
         for user in users:
             subprocess.run(["umount", "--quiet", user.pw_dir], stderr=subprocess.DEVNULL)  # a home of its own disk
         try:
-            accounts.remove(self.group)
+            accounts.remove(self.group, self.homes)
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 

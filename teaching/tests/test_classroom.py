@@ -1,27 +1,35 @@
 """A class on one machine: eight learners at once, what none may do, and that nothing is lost when something breaks."""
 
 import asyncio
+import contextlib
 import csv
-import importlib.util
+import grp
+import http.client
+import http.server
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from http.cookiejar import CookieJar
+from http.cookies import SimpleCookie
 from pathlib import Path
 
 import pytest
 
 from teaching.classroom import __main__ as command
-from teaching.classroom import accounts, collect, environment, install, load, ports
+from teaching.classroom import accounts, collect, environment, install, load, passwords, ports
 
 ROOT = install.ROOT
 
@@ -54,12 +62,121 @@ def test_a_list_of_names_that_cannot_be_read_says_what_to_make(tmp_path):
 
 def test_a_new_password_takes_the_old_ones_line(tmp_path):
     slips = tmp_path / "passwords.csv"
-    accounts.write_slips(slips, [("teacher", "a"), ("mara", "b"), ("li", "c")])
+    passwords.write_slips(slips, [("teacher", "a"), ("mara", "b"), ("li", "c")])
     with open(slips, "a") as file:
         file.write("\nroom 5\nmara,older\n")  # what an instructor, or the former version, has added
-    accounts.write_slips(slips, [("mara", "d"), ("kim", "e")])
+    passwords.write_slips(slips, [("mara", "d"), ("kim", "e")])
     assert slips.read_text().split() == ["teacher,a", "mara,d", "li,c", "room", "5", "kim,e"]
     assert slips.stat().st_mode & 0o777 == 0o600
+
+
+def test_wrong_passwords_are_slowed_by_name_and_address():
+    now = [0.0]
+    pauses = passwords.Pauses(lambda: now[0])
+    pauses.note("mara", "school", True)
+    for wait in (1, 2, 4, 8, 16, 30, 30):
+        pauses.note("mara", "home", False)
+        assert pauses.left("mara", "home") == wait
+        now[0] += wait
+        assert pauses.left("mara", "home") == 0 == pauses.left("li", "home") == pauses.left("mara", "school")
+    pauses.note("mara", "home", True)
+    pauses.note("mara", "home", False)
+    assert pauses.left("mara", "home") == 1, "a right one ends the row"
+    for index in range(pauses.ANYWHERE):
+        pauses.note("li", f"address {index}", False)
+    assert pauses.left("li", "a new address") == 0
+    pauses.note("li", "one more", False)
+    assert pauses.left("li", "a new address") == 1 and pauses.left("mara", "a new address") == 0
+    now[0] += pauses.FORGET
+    pauses.note("kim", "home", True)
+    assert not pauses.wrong, "forgotten"
+
+
+def test_whoever_sends_many_passwords_keeps_nobody_waiting():
+    order = []
+
+    async def log_in(turns, name, wrong):
+        async with turns.turn(wrong):
+            order.append(name)
+            await asyncio.sleep(0)
+
+    async def all_at_once():
+        turns = passwords.Turns(1)
+        guesses = [("first", 0), ("second", 0), ("third", 0), ("often", 5), ("mara", 0)]
+        await asyncio.gather(*(log_in(turns, *guess) for guess in guesses))
+        await log_in(turns, "later", 9)
+
+    asyncio.run(all_at_once())
+    assert order == ["first", "mara", "third", "second", "often", "later"]
+
+
+def entry(name, home, uid=None):
+    """Return an account as the system's list has it, of the user and the group that run this test."""
+    return pwd.struct_passwd((name, "x", os.getuid() if uid is None else uid, os.getgid(), "", str(home), "/bin/sh"))
+
+
+def test_no_folder_is_deleted_but_the_accounts_own_home(tmp_path, monkeypatch):
+    homes = tmp_path / "homes"
+    for name in ("g-mara", "g-else", "g-mara/g-mara"):
+        (homes / name).mkdir(parents=True)
+    (homes / "g-link").symlink_to(tmp_path)
+    (homes / "g-file").write_text("mine")
+    group = grp.getgrgid(os.getgid()).gr_name
+    refused = [
+        entry("g-mara", "/"),
+        entry("g-mara", "/etc"),
+        entry("g-mara", homes / "g-else"),
+        entry("g-mara", homes / "g-mara/g-mara"),
+        entry("g-link", homes / "g-link"),
+        entry("g-file", homes / "g-file"),
+        entry("g-else", homes / "g-else", uid=os.getuid() + 1),
+        entry("homes", tmp_path / "homes/."),
+        entry("..", homes / "g-mara/.."),
+    ]
+    monkeypatch.setattr(accounts.subprocess, "run", lambda *command, **_: pytest.fail(f"{command}"))
+    monkeypatch.setattr(accounts.os, "rmdir", lambda path: pytest.fail(f"rmdir {path}"))
+    for user in refused:
+        for act in (accounts.delete_home, accounts.delete_account):
+            with pytest.raises(PermissionError):
+                act(user, homes) if act is accounts.delete_home else act(user)
+        monkeypatch.setattr(accounts, "_entry", lambda *_, user=user: user)
+        with pytest.raises(PermissionError):
+            accounts.ensure(group, user.pw_name.removeprefix("g-"), homes)
+    monkeypatch.setattr(accounts.os.path, "ismount", lambda _: True)
+    with pytest.raises(PermissionError, match="disk of its own"):
+        accounts.delete_home(entry("g-mara", homes / "g-mara"), homes)
+    with pytest.raises(PermissionError, match="root"):
+        accounts.end_processes([entry("root", "/root", uid=0)])
+    source = (environment.HERE / "accounts.py").read_text(encoding="utf-8")
+    assert re.findall(r"\[\"userdel\".*\]", source) == ['["userdel", "--force", user.pw_name]']
+
+
+def test_a_class_is_ready_when_the_proxy_knows_its_page():
+    status = {"/hub/login": 200, "/services/progress/": 404}
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status[self.path])
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        values = {"host": "0.0.0.0", "port": server.server_port, "cert": ""}
+        ready = []
+        for path, code in (("/services/progress/", 404), ("/services/progress/", 403), ("/hub/login", 503)):
+            status[path] = code
+            ready.append(command.answers(values))
+        server.shutdown()
+    assert ready == [False, True, False] and not command.answers(values)
+
+
+def test_a_folder_with_other_things_is_no_class(tmp_path):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(install.ClassError, match="not a class's.* --folder"), command.lock(tmp_path):
+        pass
 
 
 def test_no_two_names_share_an_account():
@@ -73,7 +190,7 @@ def test_what_learners_get_holds_no_solution_and_all_that_a_lesson_imports():
     files = install.course_files(ROOT)
     assert not [name for name in files if re.search(r"solutions|lessons_src/lessons/|tests/|teaching", name)]
     assert {"notebooks/02_statistics.ipynb", "lessons_src/lessonkit/check/__init__.py", "data/digits.npz"} <= set(files)
-    assert {"lessons_src/fromscratch/__init__.py", "lessons_src/lab.py", "learner/start.py"} <= set(files)
+    assert {"lessons_src/fromscratch/__init__.py", "lessons_src/lab.py", "learner/prepare_home.py"} <= set(files)
 
 
 def test_a_course_without_lessons_is_not_installed(tmp_path):
@@ -83,18 +200,18 @@ def test_a_course_without_lessons_is_not_installed(tmp_path):
 
 def test_a_class_that_nobody_could_enter_is_refused(tmp_path):
     with pytest.raises(install.ClassError, match="--learners names.txt .*--open"):
-        command.settings(tmp_path, command.arguments([]))
+        command.settings(tmp_path, command.parse([]))
     with pytest.raises(install.ClassError, match="--cert and --key"):
-        command.settings(tmp_path, command.arguments(["--open", "--cert", "a.pem"]))
+        command.settings(tmp_path, command.parse(["--open", "--cert", "a.pem"]))
 
 
 def test_a_folder_remembers_what_it_was_told_and_its_ports(tmp_path):
     (tmp_path / "hub").mkdir()
     (tmp_path / "names.txt").write_text("mara\n")
-    first = command.settings(tmp_path, command.arguments(["--learners", f"{tmp_path}/names.txt", "--memory", "1"]))
+    first = command.settings(tmp_path, command.parse(["--learners", f"{tmp_path}/names.txt", "--memory", "1"]))
     command.write_settings(tmp_path, first)
     assert (tmp_path / "hub/settings.json").stat().st_mode & 0o777 == 0o600
-    again = command.settings(tmp_path, command.arguments(["--idle", "5"]))
+    again = command.settings(tmp_path, command.parse(["--idle", "5"]))
     assert again == first | {"idle": 5.0} and again["learners"] == ["mara"] and again["memory"] == 1.0
 
 
@@ -192,6 +309,15 @@ def test_work_is_collected_without_following_anything(tmp_path):
     logs = ["attempts.jsonl", "inventory.jsonl"]
     assert sorted(path.name for path in (out / "mara").iterdir()) == ["02_statistics.ipynb", *logs]
     assert [item for _, item, _ in left_out] == [f"{n}.ipynb" for n in ("03_link", "04_pipe", "05_folder", "06_large")]
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (out / "li").symlink_to(outside)  # somebody who could write there has put links in the place of copies
+    for name in (collect.RECORD, "mara/attempts.jsonl", f"mara/{collect.PART}"):
+        (out / name).unlink(missing_ok=True)
+        (out / name).symlink_to(tmp_path / "secret")
+    assert collect.collect({"mara": home, "li": home}, out)[-1][:2] == ("li", "the folder of the copies")
+    assert (tmp_path / "secret").read_text() == "secret" and not list(outside.iterdir())
+    assert (out / "mara/attempts.jsonl").read_text() == "{}\n" and not (out / "mara/attempts.jsonl").is_symlink()
     copy, lesson = out / "mara/02_statistics.ipynb", home / "work/02_statistics.ipynb"
     assert copy.read_text() == "mine" and copy.stat().st_mtime_ns == lesson.stat().st_mtime_ns
     lesson.unlink()
@@ -209,13 +335,13 @@ def test_work_is_collected_without_following_anything(tmp_path):
 
 def test_the_homes_get_their_links_and_a_learners_own_files_stay(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "lessons_src")
-    spec = importlib.util.spec_from_file_location("class_start", environment.HERE / "learner/start.py")
-    start = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(start)
+    monkeypatch.syspath_prepend(environment.HERE / "learner")
+    import prepare_home
+
     (tmp_path / "course/notebooks").mkdir(parents=True)
     (tmp_path / "home").mkdir()
     (tmp_path / "home/data").write_text("mine")
-    start.prepare(tmp_path / "home", tmp_path / "course")
+    prepare_home.prepare(tmp_path / "home", tmp_path / "course")
     assert (tmp_path / "home/data").read_text() == "mine"
     assert (tmp_path / "home/notebooks").readlink() == tmp_path / "course/notebooks"
 
@@ -250,11 +376,16 @@ needs_a_machine = pytest.mark.skipif(bool(_missing()), reason=_missing() or "")
 LESSON = "work/02_statistics.ipynb"
 
 
+ON_THE_LIST = ["mara", *(f"p{index}" for index in range(30))]
+
+
 @pytest.fixture(scope="module")
-def trial():
+def trial(tmp_path_factory):
     from teaching.classroom.trial import Trial
 
-    with Trial() as running:
+    names = tmp_path_factory.mktemp("class") / "names.txt"
+    names.write_text("\n".join(ON_THE_LIST))
+    with Trial("--learners", str(names)) as running:
         yield running
 
 
@@ -262,6 +393,13 @@ def edited(notebook, text):
     """Return a notebook with a cell of text at its end."""
     cell = {"cell_type": "markdown", "id": "mine", "metadata": {}, "source": text}
     return notebook | {"cells": [*notebook["cells"], cell]}
+
+
+async def stop(learner):
+    """Stop a learner's server, and wait until the hub says that it is gone."""
+    await learner.ask(f"/hub/api/users/{learner.name}/server", "DELETE")
+    while (await learner.ask(f"/hub/api/users/{learner.name}"))["servers"]:
+        await asyncio.sleep(0.3)
 
 
 @needs_a_machine
@@ -309,7 +447,7 @@ def call(address):
     return urllib.request.urlopen(request, timeout=20).read()
 tries = {f"write {path}": lambda path=path: open(path, "a") for path in (
     f"{course}/notebooks/02_statistics.ipynb", f"{course}/lessons_src/lessonkit/check/__init__.py",
-    f"{edition}/environment/bin/python", f"{edition}/learner/start.py")}
+    f"{edition}/environment/bin/python", f"{edition}/learner/prepare_home.py")}
 tries |= {f"read {name}": lambda name=name: open(f"{hub}/{name}", "rb").read() for name in (
     "hub.sqlite", "cookie_secret", "passwords.db", "passwords.csv", "settings.json")}
 tries |= {"list the hub": lambda: os.listdir(hub), "add to the course": lambda: open(f"{edition}/x", "w"),
@@ -365,10 +503,16 @@ def test_a_class_is_removed_when_the_answer_is_yes(tmp_path, monkeypatch, capsys
         (tmp_path / "folder" / name).mkdir(parents=True)
     (tmp_path / "folder/course").symlink_to("editions/1")
     others.write_text("not the class's")
-    command.write_settings(tmp_path / "folder", command.OF_A_CLASS | {"group": group})
+    command.write_settings(tmp_path / "folder", command.OF_A_CLASS | {"group": group, "homes": str(tmp_path)})
     process = None
     try:
-        user = accounts.ensure(group, "mara", tmp_path)
+        user, reader = accounts.ensure(group, "mara", tmp_path), accounts.ensure_reader(group)
+        closed = Path(user.pw_dir) / "closed/deeper"
+        closed.mkdir(parents=True)
+        (closed / "link").symlink_to(others)
+        for path in (closed.parent, closed):
+            os.chown(path, user.pw_uid, user.pw_gid)
+            path.chmod(0)
         process = subprocess.Popen(["sleep", "60"], user=user.pw_uid)
         for answer, code in (("no", 1), ("remove", 0)):
             monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
@@ -377,20 +521,22 @@ def test_a_class_is_removed_when_the_answer_is_yes(tmp_path, monkeypatch, capsys
         assert "This removes 1 account with all work" in capsys.readouterr().out
         assert process.wait(5) == -signal.SIGKILL
         assert list((tmp_path / "folder").iterdir()) == [others]
-        assert not [name for name in Path("/etc/group").read_text().splitlines() if name.startswith(f"{group}:")]
+        left = [Path("/etc", name).read_text() for name in ("group", "passwd")]
+        assert group not in "".join(left) and reader.pw_name.startswith(group)
     finally:
         if process:
             process.kill()
-        subprocess.run(["userdel", "--force", "--remove", accounts.account(group, "mara")], capture_output=True)
-        subprocess.run(["groupdel", group], capture_output=True)
+        accounts.remove(group, tmp_path)
 
 
 class Browser:
     """Logs in with a password and follows redirects, with cookies, as a browser does."""
 
-    def __init__(self, address):
-        self.address, self.cookies = address, CookieJar()
-        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self.cookies))
+    def __init__(self, trial):
+        self.address, self.cookies = trial.address, CookieJar()
+        trusted = ssl.create_default_context(cafile=trial.certificate)
+        handlers = urllib.request.HTTPCookieProcessor(self.cookies), urllib.request.HTTPSHandler(context=trusted)
+        self.opener = urllib.request.build_opener(*handlers)
 
     def open(self, path, **fields):
         """Return (status, text)."""
@@ -417,10 +563,11 @@ def slips(trial):
 @needs_a_machine
 def test_only_who_has_the_password_logs_in_and_only_the_instructor_sees_the_class(trial):
     handed_out = slips(trial)
-    assert set(handed_out) == {"teacher", "mara"} and len(set(handed_out.values())) == 2
-    mara, teacher = Browser(trial.address), Browser(trial.address)
+    assert set(handed_out) == {"teacher", *ON_THE_LIST} and len(set(handed_out.values())) == 32
+    mara, teacher = Browser(trial), Browser(trial)
     for name, password in (("mara", "guessed-password"), ("teacher", "a-new-password"), ("stranger", "long-enough-1")):
-        assert not Browser(trial.address).log_in(name, password), f"{name} came in"
+        assert not Browser(trial).log_in(name, password), f"{name} came in"
+    time.sleep(1)
     assert mara.log_in("mara", handed_out["mara"]) and teacher.log_in("teacher", handed_out["teacher"])
     assert mara.open("/services/progress/")[0] == 403 and mara.open("/hub/admin")[0] == 403
     status, page = teacher.open("/services/progress/")
@@ -430,17 +577,74 @@ def test_only_who_has_the_password_logs_in_and_only_the_instructor_sees_the_clas
     assert "no lesson &lt;b&gt;" in teacher.open("/services/progress/?lesson=%3Cb%3E")[1]
 
 
+class Form:
+    """The hub's login form, opened from an address of 127.0.0.0/8."""
+
+    def __init__(self, port, source):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60, source_address=(source, 0))
+        self.connection.request("GET", "/hub/login")
+        answer = self.connection.getresponse()
+        self.cookies = {name: item.value for name, item in SimpleCookie(answer.headers["Set-Cookie"]).items()}
+        answer.read()
+
+    def send(self, name, password):
+        """Return the status and the page that a browser would get."""
+        fields = urllib.parse.urlencode({"username": name, "password": password, "_xsrf": self.cookies["_xsrf"]})
+        header = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        header["Content-Type"] = "application/x-www-form-urlencoded"
+        with contextlib.closing(self.connection):
+            self.connection.request("POST", "/hub/login", fields, header)
+            answer = self.connection.getresponse()
+            return answer.status, answer.read().decode()
+
+
+THIRTY = ON_THE_LIST[1:]
+WRONG = {  # sixty at once: (name, where from, password)
+    "one name": [("p0", "127.0.1.1", "wrong-one")] * 60,
+    "one name, sixty addresses": [("p1", f"127.0.2.{index + 1}", "wrong-one") for index in range(60)],
+    "thirty names": [(name, "127.0.3.1", "wrong-one") for name in THIRTY * 2],
+    "thirty names, sixty addresses": [(name, f"127.0.4.{i + 1}", "wrong-one") for i, name in enumerate(THIRTY * 2)],
+    "names of nobody": [(f"x{index}", "127.0.5.1", "wrong-one") for index in range(60)],
+    "long passwords": [(name, "127.0.6.1", "x" * 100_000) for name in THIRTY * 2],
+    "the teacher's name": [("teacher", "127.0.7.1", "wrong-one")] * 60,
+}
+
+
+@needs_a_machine
+def test_wrong_passwords_keep_nobody_waiting(trial):
+    password = slips(trial)["teacher"]
+    assert Browser(trial).log_in("teacher", password), "from now on this address is known"
+    seconds = {}
+    for case, tries in WRONG.items():
+        with ThreadPoolExecutor(60) as pool:
+            forms = list(pool.map(lambda source: Form(trial.port, source), [source for _, source, _ in tries]))
+            answers = [pool.submit(form.send, name, text) for form, (name, _, text) in zip(forms, tries, strict=True)]
+            seconds[case] = []
+            while not seconds[case] or not all(answer.done() for answer in answers):
+                begin = time.monotonic()
+                assert Browser(trial).log_in("teacher", password), case
+                seconds[case].append(time.monotonic() - begin)
+        pages = [answer.result() for answer in answers]
+        assert case != "one name" or sum("That password was wrong. Wait" in page for _, page in pages) > 50
+        for status, page in pages:
+            assert status == 403 and re.search("Invalid username or password|That password was wrong", page), page
+    print({case: [round(max(values), 2), len(values)] for case, values in seconds.items()}, os.getloadavg())
+    assert max(map(max, seconds.values())) < 2, seconds
+
+
 @needs_a_machine
 def test_a_forgotten_password_interrupts_nobody(trial):
     old, hub = slips(trial), trial.hub.pid
-    inside = Browser(trial.address)
+    inside = Browser(trial)
     assert inside.log_in("mara", old["mara"])
     given = subprocess.run(**trial.run("--password", "Mara"), capture_output=True, text=True)
     new = slips(trial)
     assert given.returncode == 0 and new["mara"] in given.stdout and new["mara"] != old["mara"]
     assert list(new) == list(old) and new["teacher"] == old["teacher"], "in the old one's place"
-    assert not Browser(trial.address).log_in("mara", old["mara"]) and Browser(trial.address).log_in("mara", new["mara"])
-    assert Browser(trial.address).log_in("teacher", old["teacher"])
+    assert not Browser(trial).log_in("mara", old["mara"])
+    time.sleep(1)
+    assert Browser(trial).log_in("mara", new["mara"])
+    assert Browser(trial).log_in("teacher", old["teacher"])
     assert inside.open("/hub/home")[0] == 200 and trial.hub.pid == hub and trial.hub.poll() is None
     stranger = subprocess.run(**trial.run("--password", "stranger"), capture_output=True, text=True)
     assert stranger.returncode == 1 and "There is no stranger in this class" in stranger.stderr
@@ -464,6 +668,41 @@ def test_a_killed_server_comes_back_with_its_work(trial):
     assert asyncio.run(scenario()) == ("before the crash", "2")
     work = Path(accounts.members(trial.group)["l2"].pw_dir) / "work"
     assert '"right"' in (work / "attempts.jsonl").read_text(), "the log of attempts is the learner's"
+
+
+def background(kernel):
+    """Start a program in a session of its own from a kernel; return its number."""
+    program = "subprocess.Popen(['sleep', '600'], start_new_session=True)"
+    return kernel.say(f"import subprocess; program = {program}; print(program.pid)")
+
+
+@needs_a_machine
+def test_what_a_learner_started_ends_with_the_server(trial):
+    async def scenario():
+        program = Path("/proc", await background(await trial.learner("l6").kernel(LESSON)), "cmdline")
+        assert program.read_bytes()
+        await stop(trial.learner("l6"))
+        return program
+
+    program = asyncio.run(scenario())
+    assert not program.exists() or not program.read_bytes()
+
+
+@needs_a_machine
+def test_the_page_of_the_class_is_made_by_an_account_that_can_change_nothing(trial):
+    teacher = Browser(trial)
+    assert teacher.log_in("teacher", slips(trial)["teacher"]) and teacher.open("/services/progress/")[0] == 200
+    reader = accounts.ensure_reader(trial.group)
+    assert reader.pw_name == f"{trial.group}_progress" and reader.pw_uid
+    as_reader = {"user": reader.pw_uid, "group": reader.pw_gid, "extra_groups": []}
+    copies = trial.folder / "progress"
+    for act, code in (
+        (f"cat {copies}/l0/02_statistics.ipynb", 0),
+        (f"touch {copies}/x", 1),
+        (f"touch {copies}/l0/x", 1),
+    ):
+        assert subprocess.run(["sh", "-c", act], **as_reader, capture_output=True).returncode == code, act
+    assert not [path for path in copies.rglob("*") if path.is_symlink() or path.stat().st_uid]
 
 
 @needs_a_machine
@@ -492,13 +731,13 @@ def test_a_full_disk_loses_nothing(trial):
     lessons = len(list((ROOT / "notebooks").glob("*.ipynb")))
 
     async def restart():
-        await learner.ask("/hub/api/users/full/server", "DELETE")
-        while await learner.running():
-            await asyncio.sleep(0.3)
+        await stop(learner)
         await learner.start()
 
     async def scenario():
-        await learner.start()  # on a disk that cannot take the lessons
+        with pytest.raises(load.Refused, match="disk is full.* Lessons of .* MB are still to come"):
+            await learner.start()
+        await learner.start()  # as the message says: without the lessons, to make room
         for copy in (home / "work").glob("*"):
             json.loads(copy.read_text())  # what is there is whole
         assert len(list((home / "work").glob("*"))) < lessons
@@ -515,8 +754,10 @@ def test_a_full_disk_loses_nothing(trial):
             with pytest.raises(load.Refused, match="Your disk is full") as refused:
                 await learner.save(LESSON, edited(first, text))
             assert refused.value.status == 507 and path.read_bytes() == on_disk
-        await restart()  # on a full disk, to make room
-        assert path.read_bytes() == on_disk
+        with pytest.raises(load.Refused, match="disk is full.* What you saved is there"):
+            await restart()
+        await learner.start()  # on a full disk, to make room
+        assert (await learner.read(LESSON))["cells"][-1]["source"] == "first" and path.read_bytes() == on_disk
         await learner.ask("/user/full/api/contents/filler", "DELETE")
         await learner.save(LESSON, edited(first, "fourth"))
         assert (await learner.read(LESSON))["cells"][-1]["source"] == "fourth"
@@ -547,9 +788,7 @@ def test_an_upgrade_touches_nobodys_work(trial, tmp_path):
         assert (trial.folder / "course").resolve() != edition
         where = "import lessonkit.plot; print(lessonkit.__file__)"
         assert str(edition) in await kernel.say(where), "what runs goes on with its own edition"
-        await learner.ask("/hub/api/users/l4/server", "DELETE")
-        while await learner.running():
-            await asyncio.sleep(0.3)
+        await stop(learner)
         await learner.start()
         assert {path: path.read_bytes() for path in (home / "work").glob("*.ipynb")} == before
         kernel = await learner.kernel(LESSON)
@@ -588,7 +827,7 @@ def test_a_killed_hub_loses_nothing_and_then_stops_what_is_idle(trial):
     assert list((trial.folder / "run/l5").glob("kernel-*.json")), "the learner's kernel goes on"
     trial.start()
     assert asyncio.run(go_on(kernel)) == "42"
-    teacher = Browser(trial.address)
+    teacher = Browser(trial)
     assert teacher.log_in("teacher", slips(trial)["teacher"])
     assert teacher.open("/services/progress/")[0] == 200, "the page comes back too"
     trial.kill()
@@ -599,13 +838,43 @@ def test_a_killed_hub_loses_nothing_and_then_stops_what_is_idle(trial):
 
 
 @needs_a_machine
+def test_https_with_a_certificate(trial, tmp_path):
+    certificate, key = tmp_path / "hub.crt", tmp_path / "hub.key"
+    sign = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=class"]
+    sign += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate, "-keyout", key]
+    subprocess.run(sign, check=True, capture_output=True)
+    trial.kill()
+    trial.certificate = str(certificate)
+    trial.start("--idle", "60", "--cert", certificate, "--key", key)
+    assert trial.address == f"https://127.0.0.1:{trial.port}"
+    teacher = Browser(trial)
+    assert teacher.log_in("teacher", slips(trial)["teacher"])
+    assert {cookie.secure for cookie in teacher.cookies if "token" in cookie.name or "hub" in cookie.name} == {True}
+
+    async def lesson():
+        learner = trial.learner("l7")
+        await learner.save(LESSON, edited(await learner.read(LESSON), "over https"))
+        return await (await learner.kernel(LESSON)).say("print(6 * 7)")
+
+    assert asyncio.run(lesson()) == "42"
+    with pytest.raises((OSError, http.client.HTTPException)):
+        urllib.request.urlopen(f"http://127.0.0.1:{trial.port}/hub/login", timeout=5)
+
+
+@needs_a_machine
 def test_ctrl_c_ends_a_class_in_two_lines(trial):
     """Comes last: the class is over then."""
+
+    async def begin():
+        return await background(await trial.learner("l7").kernel(LESSON))
+
+    program = Path("/proc", asyncio.run(begin()), "cmdline")
     trial.hub.send_signal(signal.SIGINT)
     assert trial.hub.wait(60) == 0
     first, second = trial.log().splitlines()[-2:]
     assert first.startswith("Stopping every server") and second.startswith("The class has ended.")
     log = (trial.folder / "hub/hub.log").read_text()
     assert "KeyboardInterrupt" not in log and (trial.folder / "hub/hub.log").stat().st_mode & 0o777 == 0o600
+    assert not program.exists() or not program.read_bytes()
     with pytest.raises(OSError):
         urllib.request.urlopen(trial.address, timeout=5)

@@ -1,28 +1,20 @@
-"""Start a learner's server, as the learner: limits, the lessons that are not there yet, then JupyterHub's own start.
+"""Bring the lessons that are not there yet into a learner's home, as the learner, before the server starts.
 
-python start.py [arguments for jupyterhub-singleuser]      the hub runs it
-python start.py --new 03                                   a learner runs it: the newer lesson 3 beside the copy
+python prepare_home.py             the hub runs it; prints the lesson to open
+python prepare_home.py --new 03    a learner runs it: the newer lesson 3 beside the copy
 """
 
+import errno
 import os
-import resource
 import shutil
 import sys
 from pathlib import Path
 
+import disk_room
+
 COURSE = Path(__file__).resolve().parents[1]
-PROCESSES = 512  # processes and threads of one learner; a server and five kernels have about 150
 sys.path.insert(0, str(COURSE / "lessons_src"))
 import lab  # noqa: E402
-
-
-def limit():
-    """Hold every process of this learner to CLASS_MEMORY bytes of data, and their number; new files are private."""
-    memory = int(os.environ["CLASS_MEMORY"])
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.umask(0o077)
 
 
 def prepare(home, course=Path("/"), fonts=None):
@@ -51,22 +43,35 @@ def prepare(home, course=Path("/"), fonts=None):
         shutil.copytree(fonts, home / ".cache/matplotlib")
 
 
+def missing(home, course):
+    """Return the bytes of the lessons that home has no copy of."""
+    lessons = (course / "notebooks").glob("*.ipynb")
+    return sum(path.stat().st_size for path in lessons if not (home / "work" / path.name).exists())
+
+
 def main(arguments):
     home = Path.home()
     if arguments[:1] == ["--new"] and len(arguments) == 2:
         print(f"work/{lab.put_beside(arguments[1], home)} is there.")
-        return
-    limit()
-    try:
-        prepare(home, Path(os.environ["CLASS_COURSE"]), COURSE / "environment/matplotlib")
-        os.environ["JUPYTERHUB_DEFAULT_URL"] = f"/lab/tree/work/{lab.opens_on(home)[0]}"
-    except (OSError, lab.LabError) as error:  # the server starts all the same: on a full disk, to make room
-        print(f"{home.name}: {error}", file=sys.stderr)
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterhub.singleuser", *arguments])
+        return 0
+    course, code = Path(os.environ["CLASS_COURSE"]), 0
+    if disk_room.is_lacking(home, size := missing(home, course)):
+        lessons = f" Lessons of {size / 2**20:.1f} MB are still to come." if size else ""
+        print(
+            f"Your disk is full: there is no room left in {home}.{lessons} What you saved is there. Start your server "
+            "once more: it opens then, so that you can delete what you do not need. If that is nothing, tell your "
+            "instructor.",
+            file=sys.stderr,
+        )
+        code = errno.ENOSPC
+    else:
+        prepare(home, course, COURSE / "environment/matplotlib")
+    print(lab.opens_on(home)[0])
+    return code
 
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1:])
-    except lab.LabError as error:
+        sys.exit(main(sys.argv[1:]))
+    except (OSError, lab.LabError) as error:
         sys.exit(str(error))

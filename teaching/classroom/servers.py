@@ -1,0 +1,117 @@
+"""A learner's server: the learner's own Unix account, on the edition that is newest when it starts, within limits."""
+
+import asyncio
+import errno
+import os
+import resource
+import shutil
+from pathlib import Path
+
+from jupyterhub.spawner import LocalProcessSpawner
+from traitlets import Dict, Unicode
+
+from teaching.classroom import accounts
+
+PROCESSES = 512  # processes and threads of one learner; a server and five kernels have about 150
+ROOM = 1 << 20  # bytes that a server needs for its sockets, and a new account for its home
+
+
+class DiskFull(Exception):
+    """A server was not started; JupyterHub shows this message on its page."""
+
+    def __init__(self, message):
+        super().__init__(message)
+        self.jupyterhub_message = message
+
+
+class ClassSpawner(LocalProcessSpawner):
+    folder = Unicode(help="the folder of the class", config=True)
+    settings = Dict(help="what the class is run with", config=True)
+    told = set()  # names that were told that their disk is full: the next time their server starts, to make room
+
+    async def start(self):
+        """Make what the server needs, and start it. What runs in a terminal or a kernel finds the same edition."""
+        name, folder, homes = self.user.name, Path(self.folder), self.settings["homes"]
+        new = name not in accounts.members(self.settings["group"])
+        for disk in (folder / "run", *([Path(homes)] if new else [])):
+            if shutil.disk_usage(disk).free < ROOM:
+                raise DiskFull(f"The disk of {disk} is full, so no server can start. Tell your instructor.")
+        self.edition = (folder / "course").resolve()
+        self.account = accounts.ensure(self.settings["group"], name, homes)
+        self.runtime = folder / "run" / name  # not in the home: sockets must work on a full disk
+        self.runtime.mkdir(mode=0o700, exist_ok=True)
+        os.chown(self.runtime, self.account.pw_uid, self.account.pw_gid)
+        python = str(self.edition / "environment/bin/python")
+        await self.prepare_home(python)
+        self.cmd = [python, "-m", "jupyterhub.singleuser"]
+        self.args = [
+            f"--LabApp.app_settings_dir={self.edition / 'lessons_src/lab_settings'}",
+            "--LabApp.news_url=",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+            "--ServerApp.jpserver_extensions={'jupyterlab_jupytext': False}",
+            # Over TCP the ports that two kernels choose at the same moment can be the same one.
+            "--KernelManager.transport=ipc",
+            f"--MappingKernelManager.cull_idle_timeout={self.settings['idle'] * 60}",
+            "--FileContentsManager.pre_save_hook=disk_room.keep_room",
+            # Which notebooks are trusted is kept in memory: with a file, opening one on a full disk would fail.
+            "--NotebookNotary.db_file=:memory:",
+            "--NotebookNotary.secret=in-memory",
+        ]
+        return await super().start()
+
+    async def prepare_home(self, python):
+        """Bring the lessons that are missing, as the learner; DiskFull if there is no room, the first time."""
+        program = await asyncio.create_subprocess_exec(
+            python,
+            str(self.edition / "learner/prepare_home.py"),
+            env=self.get_env(),
+            preexec_fn=self.make_preexec_fn(self.user.name),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        first, errors = [text.decode(errors="replace").strip() for text in await program.communicate()]
+        if errors:
+            self.log.error("%s: %s", self.user.name, errors)
+        if first:
+            self.default_url = f"/lab/tree/work/{first}"
+        if program.returncode == errno.ENOSPC and self.user.name not in self.told:
+            self.told.add(self.user.name)
+            raise DiskFull(errors)
+        self.told.discard(self.user.name)
+
+    def make_preexec_fn(self, name):
+        become = super().make_preexec_fn(self.account.pw_name)
+        memory = int(self.settings["memory"] * 2**30)
+
+        def preexec():
+            become()
+            resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+            resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+        return preexec
+
+    def user_env(self, env):
+        return env | {
+            "USER": self.account.pw_name,
+            "LOGNAME": self.account.pw_name,
+            "HOME": self.account.pw_dir,
+            "SHELL": self.account.pw_shell,
+            "PATH": f"{self.edition / 'environment/bin'}:{os.defpath}",
+            "PYTHONPATH": f"{self.edition / 'lessons_src'}:{self.edition / 'learner'}",
+            "PYTHONSTARTUP": str(self.edition / "learner/before_first_cell.py"),
+            "JUPYTER_RUNTIME_DIR": str(self.runtime),
+            "IPYTHONDIR": str(self.runtime / "ipython"),
+            "LESSON_WORK": f"{self.account.pw_dir}/work",
+            "LESSON_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            "CLASS_COURSE": str(Path(self.folder) / "course"),
+            "CLASS_MEMORY": str(int(self.settings["memory"] * 2**30)),
+        }
+
+    async def run_post_stop_hook(self):
+        """End what the server has left behind, a program in a session of its own for example."""
+        if account := accounts.members(self.settings["group"]).get(self.user.name):
+            await asyncio.to_thread(accounts.end_processes, [account])
