@@ -117,10 +117,10 @@ def test_missing_doubled_and_converted_cells(tmp_path):
 
 
 def test_own_cells_that_an_answer_reads_come_with_it(tmp_path):
-    notebook = with_answers(ex_6_1="def channel_stats(x):\n    return pair(x.transpose(0, 1).flatten(1))")
+    notebook = with_answers(ex_6_1="def channel_stats(x):\n    return stats_of(x.transpose(0, 1).flatten(1))")
     notebook["cells"] += [
         code("import math as maths\nHALF = maths.sqrt(0.25)"),
-        code("def pair(rows):\n    return HALF * rows.mean(1), rows.var(1, correction=0)"),
+        code("def stats_of(rows):\n    return HALF * rows.mean(1), rows.var(1, correction=0)"),
         code("print('not read by any answer')\nlonely = 1"),
         code("channel_stats = None  # what the lesson binds itself is the course's"),
     ]
@@ -128,23 +128,23 @@ def test_own_cells_that_an_answer_reads_come_with_it(tmp_path):
     assert [text.split("\n")[0] for text in found.cells] == [
         "import math as maths",
         "HALF = maths.sqrt(0.25)",
-        "def pair(rows):",
+        "def stats_of(rows):",
         "# Exercise 6.1 · ●●○○○ · 3 min",
     ]
-    assert sheets(found) == ["own definitions used too: HALF, maths, pair"]
-    assert found.remarks[0].page == "Your own HALF, maths and pair were used too."
+    assert sheets(found) == ["own definitions used too: HALF, maths, stats_of"]
+    assert found.remarks[0].page == "Your own HALF, maths and stats_of were used too."
 
 
 def test_a_helper_in_the_cell_of_a_check_or_among_the_course_s_imports_comes_without_the_rest(tmp_path):
-    notebook = with_answers(ex_6_1="def channel_stats(x):\n    return pair(x, list(itertools.chain([0])))")
+    notebook = with_answers(ex_6_1="def channel_stats(x):\n    return stats_of(x, list(itertools.chain([0])))")
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
-        if "\nimport torch\n" in text:
+        if text.startswith("import torch\n"):
             cell["source"] = "import itertools\n" + text
         if "check.channel_stats" in text:
-            cell["source"] = "def pair(x, axes):\n    return x.mean(axes), x.var(axes)\n\n" + text
+            cell["source"] = "def stats_of(x, axes):\n    return x.mean(axes), x.var(axes)\n\n" + text
     found = answers_in(notebook, tmp_path)["6.1"]
-    assert [text.split("\n")[0] for text in found.cells[:-1]] == ["import itertools", "def pair(x, axes):"]
+    assert [text.split("\n")[0] for text in found.cells[:-1]] == ["import itertools", "def stats_of(x, axes):"]
 
 
 def test_a_helper_in_another_exercise_s_cell_comes_too_and_the_answer_there_is_the_course_s(tmp_path):
