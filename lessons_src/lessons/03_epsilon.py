@@ -218,7 +218,7 @@ for eps in (1e-5, 1e-12):
 #
 # <details><summary>When this holds</summary>
 #
-# For the length of a small change of the row, and for the length of a gradient on its way back, before the gain and up to rounding. The matrix of all derivatives $\partial y_i / \partial x_j$ is called the *Jacobian*, and the largest factor by which it stretches a vector is its *spectral norm*: here $1/\sqrt{v+\epsilon}$ for three features or more. [Lesson 7](07_backward.ipynb) proves it.
+# For the length of a small change of the row, and for the length of a gradient on its way back, before the gain and up to rounding. The matrix of all derivatives $\partial y_i / \partial x_j$ is called the *Jacobian*, and the largest factor by which it stretches a vector is its *spectral norm*: here $1/\sqrt{v+\epsilon}$ for three features or more. [Lesson 8](08_geometry.ipynb#The-spectrum-of-the-Jacobian) has all of its factors.
 #
 # </details>
 #

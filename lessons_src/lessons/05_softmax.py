@@ -433,7 +433,7 @@ show("softmax, singular values  ", svdvals(jacobian(lambda v: F.softmax(v, -1), 
 show("LayerNorm, singular values", svdvals(jacobian(lambda v: normalize(v, eps=0.0), row)))
 
 # %% [markdown]
-# Softmax has rank two, like the triangle; LayerNorm has rank one, like the circle. Its second null direction is the factor, a small step along $x - \mu$. ([Lesson 7](07_backward.ipynb) proves its rank.)
+# Softmax has rank two, like the triangle; LayerNorm has rank one, like the circle. Its second null direction is the factor, a small step along $x - \mu$. ([Lesson 8](08_geometry.ipynb#The-spectrum-of-the-Jacobian) counts its directions.)
 
 # %% [markdown]
 # ## 5.6 Clinic: the empty sentence
