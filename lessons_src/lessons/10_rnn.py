@@ -230,10 +230,10 @@ def unrolled(ax):
         node(at - 0.95, 1, "3", PART, True)
         node(at + 0.82, 1, "2", SUM, True)
         node(at + 1.8, 2.05, "1", AFTER, True)
-    for number, text, color, at in (
-        (1, "1 after the loop", AFTER, 2.05),
-        (2, "2 on the sum", SUM, 1),
-        (3, "3 on each part", PART, -0.2),
+    for text, color, at in (
+        ("1 after the loop", AFTER, 2.05),
+        ("2 on the sum", SUM, 1),
+        ("3 on each part", PART, -0.2),
     ):
         ax.text(10.9, at, text, color=color, fontsize=13, fontweight="bold", va="center")
     ax.set(xlim=(-2.7, 14.4), ylim=(-1.7, 3.4))
@@ -492,6 +492,7 @@ plot.cell(
 #
 # Two norms are **2H** wide, over both gates together, and two are **H** wide. What comes from the input does not depend on the state, so the given `from_input` normalizes it for *all* steps at once, before the loop. You write `step`.
 
+
 # %% tags=["export", "record", "hide-input"]
 # Compares shapes, as PyTorch's cells do.
 def _check_step(cell, x, states):
@@ -618,6 +619,7 @@ def compare_with_pytorch(plain, cell, norms, *states):
     pairs = zip(ours, theirs, strict=True) if len(states) == 2 else [(ours, theirs)]
     return max((a - b).abs().max().item() for a, b in pairs)
 
+
 # %%
 our_gru, norms = LayerNormGRUCell(4, 6), [("gates", 12), ("new", 6)]
 gru_gap = compare_with_pytorch(nn.GRUCell(4, 6), our_gru, norms, 6)
@@ -635,6 +637,7 @@ print("without its norms, this is nn.GRUCell:", gru_gap < 1e-5)  # float32, of o
 # Equal: the cell's code, the order of the data, the first values of all matrices and biases, the learning rate, the clipping (a longer gradient is scaled to length 1). Not equal: 192 gains, and the processor time for a step, here 2.6 times as long with our norm and 1.2 times with PyTorch's (medians of 40 steps).
 #
 # </details>
+
 
 # %% tags=["hide-input", "record"]
 # Reads digits with a cell, with and without norms.
@@ -685,6 +688,7 @@ def compete(cell, optimizer, seeds, split=0, raw=False):
         evaluate={"accuracy": accuracy},
         every=120,
     )
+
 
 # %% tags=["nbval-ignore-output"]
 sgd = lambda parameters: torch.optim.SGD(parameters, lr=0.1)
