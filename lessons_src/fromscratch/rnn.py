@@ -9,6 +9,7 @@ from torch.nn import functional as F
 import torch
 
 
+# Compares shapes, as PyTorch's cells do.
 def _check_step(cell, x, states):
     """Raise RuntimeError, as PyTorch's cells do, for an input or a state of the wrong size.
 
@@ -55,7 +56,10 @@ class LayerNormGRUCell(nn.Module):
         return torch.cat([self.gates_ih(gates), self.new_ih(new)], -1)  # (..., 3H)
 
     def step(self, part, h):
-        """part: (..., 3H), from from_input. h: (..., H). Returns the new state (..., H)."""
+        """The new state. Example: where all of z is 1, it is h.
+
+        part: (..., 3H), from from_input. h: (..., H). Returns (..., H).
+        """
         rows = F.linear(h, self.weight_hh)  # (..., 3H)
         gates, new = rows.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
         x_gates, x_new = part.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)

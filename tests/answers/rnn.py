@@ -149,6 +149,14 @@ ANSWERS = {
             "the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias at the start[1]"),
         },
     },
+    "back_one_step": {
+        "right": {
+            "fractions": {"no_norm": 5, "on_sum": 5 / 13, "no_input": 1, "each_part": 2},
+            "text": {"no_norm": "5", "on_sum": "5/13", "no_input": "1", "each_part": "2"},
+            "rounded": {"no_norm": 5.0, "on_sum": 0.385, "no_input": 1.0, "each_part": 2.0},
+        },
+        "wrong": {"a list": ([5, 5 / 13, 1, 2], "takes a dictionary")},
+    },
     "last_states": {
         "right": {"torch.where": _last, "one by one": one_by_one, "gathered": gathered},
         "wrong": {

@@ -11,6 +11,7 @@ from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract, of_a_layer
 from lessonkit.check.misconceptions import misconceptions
 from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised, refusing
+from lessonkit.check.quizzes import values
 
 
 def _layer_norm(row, weight=None, bias=None):
@@ -211,14 +212,7 @@ def _refused(label, pair, *shapes):
     return Probe(label, run, dict(zip(("x", "h", "c"), tensors, strict=False)))
 
 
-class _GRU(LayerNormGRUCell):  # __init__ and forward are given to the learner
-    def from_input(self, x):
-        rows = F.linear(x, self.weight_ih)
-        gates, new = rows.tensor_split([2 * self.hidden_size], -1)
-        x_gates = self.gates_ih(gates)
-        x_new = self.new_ih(new)
-        return torch.cat([x_gates, x_new], -1)
-
+class _GRU(LayerNormGRUCell):  # all but step is given to the learner
     def step(self, part, h):
         products = F.linear(h, self.weight_hh)
         u_gates, u_new = products.tensor_split([2 * self.hidden_size], -1)
@@ -257,38 +251,8 @@ def _apart(row, count, norm):
 _GRU_MISTAKES = misconceptions(
     _GRU,
     """
-    # from_input normalizes nothing: gates_ih and new_ih belong on the products.
-    x_gates, x_new = gates, new
-
-    # the candidate's part is not normalized: new_ih belongs on the last H columns.
-    x_new = new
-
-    # the gates' part is not normalized: gates_ih belongs on the first 2H columns.
-    x_gates = gates
-
-    # those are the norms of the state (gates_hh, new_hh). The input has its own. | gates_ih, new_ih.
-    x_gates, x_new = self.gates_hh(gates), self.new_hh(new)
-
-    # the candidate comes first in the result. The order is r, z, n, as in weight_ih. | Gates first.
-    x_gates, x_new = self.new_ih(new), self.gates_ih(gates)
-
-    # the candidate's rows are taken for the gates'. The first 2H columns are r and z, the last H are n.
-    new, gates = rows.tensor_split([self.hidden_size], -1)
-
-    # all 3H columns are normalized together. The two gates have one norm (2H), the candidate its own (H).
-    whole = _layer_norm(F.linear(x, self.weight_ih))
-    x_gates, x_new = (whole[..., part] for part in (slice(0, 2 * self.hidden_size), slice(2 * self.hidden_size, None)))
-    x_gates = x_gates * self.gates_ih.weight + self.gates_ih.bias
-    x_new = x_new * self.new_ih.weight + self.new_ih.bias
-
     # r and z are normalized each by itself. They share one norm, 2H wide.
-    x_gates = _apart(gates, 2, self.gates_ih)
-    # or
     from_h = _apart(u_gates, 2, self.gates_hh)
-
-    # x itself is normalized, and not its products with weight_ih.
-    rows = F.linear(_layer_norm(x), self.weight_ih)
-    x_gates, x_new = gates, new
 
     # z and 1 - z have changed places, as papers have it. PyTorch's form is (1 - z) * n + z * h.
     h_new = (1 - z) * h + z * n
@@ -549,6 +513,33 @@ def lstm_cell(answer):
     examine(answer, "lstm_cell", _LSTM_STAGES, _LSTM, _LSTM_MISTAKES, **how)
 
 
+# ---- the gradient of one step, on paper
+def back_one_step(answer):
+    """Check a dict of four factors: without a norm, on the sum, on the sum without input, on each part (lesson 10)."""
+    squares = "The deviations do not add, their squares do: 5² + 12² is 13²."
+    causes = [
+        ("no_norm", 1, "Without a norm nothing divides: the gradient goes through U alone, which multiplies by s."),
+        ("no_norm", 17, "The gradient goes back through U h alone. W x does not depend on the state."),
+        ("on_sum", 5 / 17, squares),
+        ("on_sum", 5 / 12, "That divides by the deviation of W x. The norm sees the sum, W x + U h."),
+        ("on_sum", 1 / 13, "That is the norm alone. The gradient goes through U as well, which multiplies by s."),
+        ("on_sum", 5 / 169, "That divides by the variance of the sum. The norm divides by its deviation."),
+        ("on_sum", 13 / 5, "Upside down: U multiplies by 5, and the norm divides by 13."),
+        ("on_sum", 13, "That is the deviation of the sum. The gradient is multiplied by s and divided by it."),
+        ("on_sum", 12 / 13, "The gradient goes back through U h, and not through W x."),
+        ("no_input", 5, "The norm still divides, now by the deviation of U h alone."),
+        ("no_input", 0, "The gradient does not go through W x. The norm divides by the deviation of U h alone."),
+        ("no_input", 1 / 5, "That is the norm alone. The gradient goes through U as well, which multiplies by s."),
+        ("no_input", 5 / 13, "Without W x, the deviation of the sum is that of U h alone."),
+        ("each_part", 1, "The norm of U h takes s away. Its gain multiplies afterwards."),
+        ("each_part", 10, "The norm of U h divides by its deviation, which is 5. Then the gain multiplies."),
+        ("each_part", 10 / 13, "This norm sees U h alone, whose deviation is 5."),
+        ("each_part", 2 / 5, "That forgets U, which multiplies by s."),
+    ]
+    right = {"no_norm": 5, "on_sum": 5 / 13, "no_input": 1, "each_part": 2}
+    values(answer, "back_one_step", right, causes, tolerance=0.005)
+
+
 # ---- masks
 def _last(cell, x, lengths):
     h = x.new_zeros(len(x), cell.hidden_size)
@@ -731,7 +722,7 @@ _TAG_MISTAKES = misconceptions(
 
 
 def mended_tagger(answer):
-    """Check a class (input_size, hidden_size): a GRU read batch first, and a LayerNorm over its H features (lesson 10)."""
+    """Check a class (input_size, hidden_size): a tagger that mixes neither steps nor samples (lesson 10)."""
     layer = of_a_layer(lambda cls: cls(3, 6), draw(141, 4, 5, 3))
     names = ([Probe("a new tagger, (3, 6)", _tag_names)], "the layers")
     right = "{answer.__name__} keeps samples and steps apart (values, gradients, several lengths)"
