@@ -4,7 +4,7 @@
 # A net reads rows of five coin tosses, 1 for heads and −1 for tails. After each toss it says what the next one will be. It learns from 1,200 random rows, and is tested on all 32 possible ones, with 128 next tosses in them.
 
 # %% tags=["hide-input", "record"]
-# Imports.
+# Imports, and a count of foreseen tosses.
 import math
 
 import torch
@@ -13,6 +13,20 @@ from torch.nn import functional as F
 
 from lessonkit import check, data, plot, runs, show, train
 from lessonkit.mine import LayerNorm  # lesson 4
+
+ROWS = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 5)[:, :, None]  # (32, T, 1)
+ROWS = ROWS[torch.randperm(32, generator=torch.Generator().manual_seed(0))]
+
+
+def foreseen(net, as_they_fall):
+    """How many of the 128 next tosses the net names; as_they_fall: later ones given as 0."""
+    right = 0
+    for t in range(4):
+        shown = ROWS.clone()  # (32, T, 1)
+        if as_they_fall:
+            shown[:, t + 1 :] = 0
+        right += ((net(shown)[:, t] > 0) == (ROWS[:, t + 1] > 0)).sum().item()
+    return right
 
 
 # %%
@@ -28,6 +42,7 @@ class Tagger(nn.Module):
         return self.norm(self.rnn(x)[0])
 
 
+# %%
 def toss_net(tagger):
     """Train a tagger of 6 units, and a linear layer after it, to name the next toss."""
     torch.manual_seed(0)
@@ -41,23 +56,6 @@ def toss_net(tagger):
         loss.backward()
         optimizer.step()
     return net.requires_grad_(False)
-
-
-# %% tags=["hide-input"]
-# Counts the next tosses that a net foresees.
-ROWS = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 5)[:, :, None]  # (32, T, 1)
-ROWS = ROWS[torch.randperm(32, generator=torch.Generator().manual_seed(0))]
-
-
-def foreseen(net, as_they_fall):
-    """How many of the 128 next tosses the net names; as_they_fall: later ones given as 0."""
-    right = 0
-    for t in range(4):
-        shown = ROWS.clone()  # (32, T, 1)
-        if as_they_fall:
-            shown[:, t + 1 :] = 0
-        right += ((net(shown)[:, t] > 0) == (ROWS[:, t + 1] > 0)).sum().item()
-    return right
 
 
 # %% tags=["nbval-ignore-output"]
