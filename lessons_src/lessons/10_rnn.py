@@ -3,7 +3,8 @@
 #
 # A net reads rows of five coin tosses, 1 for heads and −1 for tails. After each toss it says what the next one will be. It learns from 1,200 random rows, and is tested on all 32 possible ones, with 128 next tosses in them.
 
-# %% tags=["record"]
+# %% tags=["hide-input", "record"]
+# Imports, and a count of foreseen tosses.
 import math
 
 import torch
@@ -13,7 +14,22 @@ from torch.nn import functional as F
 from lessonkit import check, data, plot, runs, show, train
 from lessonkit.mine import LayerNorm  # lesson 4
 
+ROWS = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 5)[:, :, None]  # (32, T, 1)
+ROWS = ROWS[torch.randperm(32, generator=torch.Generator().manual_seed(0))]
 
+
+def foreseen(net, as_they_fall):
+    """How many of the 128 next tosses the net names; as_they_fall: later ones given as 0."""
+    right = 0
+    for t in range(4):
+        shown = ROWS.clone()  # (32, T, 1)
+        if as_they_fall:
+            shown[:, t + 1 :] = 0
+        right += ((net(shown)[:, t] > 0) == (ROWS[:, t + 1] > 0)).sum().item()
+    return right
+
+
+# %%
 class Tagger(nn.Module):
     """x: (B, T, I). Returns (B, T, H)."""
 
@@ -42,22 +58,6 @@ def toss_net(tagger):
     return net.requires_grad_(False)
 
 
-# %%
-ROWS = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 5)[:, :, None]  # (32, T, 1)
-ROWS = ROWS[torch.randperm(32, generator=torch.Generator().manual_seed(0))]
-
-
-def foreseen(net, as_they_fall):
-    """How many of the 128 next tosses the net names; as_they_fall: later ones given as 0."""
-    right = 0
-    for t in range(4):
-        shown = ROWS.clone()  # (32, T, 1)
-        if as_they_fall:
-            shown[:, t + 1 :] = 0
-        right += ((net(shown)[:, t] > 0) == (ROWS[:, t + 1] > 0)).sum().item()
-    return right
-
-
 # %% tags=["nbval-ignore-output"]
 net = toss_net(lambda: Tagger(1, 6, steps=5))
 print("whole rows at once:", foreseen(net, as_they_fall=False), "of 128 tosses foreseen")
@@ -72,7 +72,7 @@ print("toss by toss, later ones as 0:", foreseen(net, as_they_fall=True), "of 12
 #
 # </details>
 #
-# *About 0 min, in two sittings of 0 and 0.* **You'll be able to**
+# *About 58 min, in two sittings of 24 and 35.* **You'll be able to**
 # - find out whether a net reads ahead;
 # - put LayerNorm at the right place inside a recurrent cell;
 # - say what it does there to the gradient through time;
@@ -89,7 +89,7 @@ print("toss by toss, later ones as 0:", foreseen(net, as_they_fall=True), "of 12
 # - [x] change the last step, and see whether earlier outputs change :: In a net that does not look ahead, what comes later cannot reach what came earlier.
 # - [ ] change the first step, and see whether later outputs change :: They should change. That is what a state is for.
 #
-# Here is that experiment, and beside it a second one, in which a different *sample* is changed. We try the whole tagger, and then each of its two layers alone:
+# Here is that experiment, and a second one, in which a different *sample* is changed: for the whole tagger, and for each of its layers alone.
 
 # %%
 x = torch.randn(4, 5, 6, generator=torch.Generator().manual_seed(108))  # (B, T, I)
@@ -109,7 +109,7 @@ for name, layer in suspects.items():
 # 1. **The norm** (short for normalization layer) takes one mean over all steps, because its shape is `[steps, hidden_size]`. So the first output knows something of the last input.
 # 2. **The GRU** reads (T, B, I) unless it is told `batch_first=True`. It has treated samples as steps, and carried its state from one sample to the next.
 #
-# And the gains have one row for each step, so three steps instead of five raise an error. That is the one fault that announces itself.
+# And the gains have one row for each step, so any other number of steps raises an error.
 #
 # **To find a leak, change a late step, and look at the early outputs.**
 #
@@ -199,7 +199,7 @@ show("the last step after norm ", norm(states)[0, -1].detach(), digits=2)
 # Where does it belong, then? Here is the loop, unrolled:
 
 # %% tags=["hide-input"]
-# Draws three steps of the loop and three places.
+# Draws three steps, and three places for a norm.
 AFTER, SUM, PART, LINE = "#8A6508", plot.ink("#1F77B4"), "#5B2A86", "#2B2F33"
 
 
@@ -216,8 +216,8 @@ def unrolled(ax):
         ax.text(x, y, text, color=ink, bbox=style, zorder=3, fontweight="bold", **font)
 
     for t in range(3):
-        at = 4 * t
-        arrow((at - 2.2, 1), (at - 0.25, 1))
+        at = 4.9 * t
+        arrow((at - 2.9 if t else at - 2, 1), (at - 0.3, 1))
         arrow((at, 1), (at + 1.75, 1))
         arrow((at, -1.1), (at, 0.7))
         arrow((at + 1.8, 1), (at + 1.8, 2.9))
@@ -235,8 +235,8 @@ def unrolled(ax):
         ("2 on the sum", SUM, 1),
         ("3 on each part", PART, -0.2),
     ):
-        ax.text(10.9, at, text, color=color, fontsize=13, fontweight="bold", va="center")
-    ax.set(xlim=(-2.7, 14.4), ylim=(-1.7, 3.4))
+        ax.text(12.8, at, text, color=color, fontsize=13, fontweight="bold", va="center")
+    ax.set(xlim=(-2.7, 16.6), ylim=(-1.7, 3.4))
     ax.set_axis_off()
 
 
@@ -260,7 +260,7 @@ plot.figure(
 
 
 # %% tags=["exercise"] id="ex-10-2"
-# Exercise 10.2 · ●○○○○ · 3 min
+# Exercise 10.2 · ●○○○○ · 2 min
 def normed_step(x, h, W, U, weight, bias):
     """One step of a layer-normalized RNN: tanh of the normalized summed input.
 
@@ -297,7 +297,7 @@ for factor in (1, 10):
     show(f"matrices times {factor:2}: the last state", h[0], digits=2)
 
 # %% [markdown]
-# The same states: LayerNorm is blind to a factor that all of a row shares, as far as $\epsilon$ allows.
+# The same states: LayerNorm is blind to a factor that a whole row shares.
 #
 # ## What you have now
 #
@@ -333,7 +333,7 @@ from lessonkit.mine import LayerNorm  # lesson 4
 # - [x] 30 :: One for each entry of the normalized shape, 5 · 6, and one mean for all 30 together.
 # - [ ] 5 :: The gains have the whole normalized shape, here (5, 6).
 #
-# How strongly does the last state depend on an early one? That is a product with one factor for each step. Let $U$ be a matrix that keeps lengths, times a **weight scale** $s$. Then without a norm each step multiplies a gradient by $s$ on its way back, before the tanh takes something away.
+# How strongly does the last state depend on an early one? Each step brings a factor. Let $U$ be a matrix that keeps lengths, times a **weight scale** $s$. Then without a norm each step multiplies a gradient by $s$ on its way back, before the tanh takes something away.
 #
 # What is the factor with a norm? Take numbers. The state has the standard deviation 1, and $s = 4$, so $U h$ has the deviation 4. $W x$ has the deviation 3. If the two have nothing to do with each other, their variances add: $\sigma = \sqrt{9 + 16} = 5$.
 #
@@ -344,8 +344,8 @@ from lessonkit.mine import LayerNorm  # lesson 4
 
 # %% tags=["exercise"] id="ex-10-3"
 # Exercise 10.3 · ●●○○○ · 3 min
-# By what does one step multiply a gradient on its way back, before the tanh?
-# The state has the deviation 1, s = 5, and W x has the deviation 12. (Above: 4 / 5.)
+# The state has the deviation 1, s = 5, and W x has the deviation 12. By what does one step
+# multiply a gradient on its way back, before the tanh? (Above: on_sum=4 / 5.)
 # Copy this line and replace the dots by four numbers (7 / 2 is a number, too):
 # back_one_step = dict(no_norm=..., on_sum=..., no_input=..., each_part=...)
 # no_norm    without a norm
@@ -374,7 +374,7 @@ check.back_one_step(back_one_step)
 #
 # </details>
 #
-# Now with a hundred steps of a net that has not been trained. The loop is the one of the picture:
+# Now a hundred steps of a net that has not been trained:
 
 
 # %%
@@ -404,14 +404,15 @@ def through_time(place, s, inputs=1.0, gain=1.0, seed=0, H=32, T=100):
 
 # %%
 inputs = 1.0  # the deviation of the inputs: a knob, from 0.03 to 4
+gain = 1.0  # of LN(U h), on each part: a knob for later
 for s in (0.5, 5.0):
     for place in ("no norm", "on the sum", "on each part"):
-        power = through_time(place, s, inputs)
+        power = through_time(place, s, inputs, gain)
         arrives = f"10^{power:.0f}" if power < 5 else f"over 10^{power // 5 * 5:.0f}"
         print(f"s = {s}, {place:12}: {arrives} arrives")
 
 # %% [markdown]
-# At $s = 5$ the norm on the sum holds back an explosion. At $s = 0.5$ it seems to be of no use: nearly nothing arrives, with it or without.
+# At $s = 5$ the norm on the sum holds back an explosion. At $s = 0.5$ it seems to be of no use.
 #
 # **Predict 10.3:** $s = 0.5$, with the norm on the sum. The inputs become a tenth as large. What arrives after 100 steps? (Use the pencil: $W x$ had the deviation 1, roughly.)
 # - [ ] less than 10^−20, as before :: Before, W x made most of σ. Now U h does.
@@ -450,22 +451,15 @@ plot.panels(
 )
 
 # %% [markdown]
-# So whether the norm on the sum cures vanishing gradients, makes them worse or slows an explosion, the inputs decide. With a norm on each part neither $s$ nor the inputs matter here. What is left is the gain:
-
-# %%
-for gain in (0.3, 1.0, 3.0):
-    powers = [through_time("on each part", s, 1.0, gain) for s in (0.5, 5.0)]
-    words = [f"10^{p:.0f}" if p < 5 else f"over 10^{p // 5 * 5:.0f}" for p in powers]
-    print(f"gain {gain}: {words[0]} arrives at s = 0.5, {words[1]} at s = 5")
-
-# %% [markdown]
-# The weight scale moves with every step of training. The gain starts at 1 and is learned. But no gain makes all factors 1. What keeps a gradient alive for long is a state that is **mostly kept** and not written anew.
+# So the inputs decide what the norm on the sum does. With a norm on each part, neither $s$ nor the inputs matter here. What is left is the gain: set the second knob to 0.3, and then to 3.
+#
+# No gain makes all factors 1. A gradient lives long in a state that is **mostly kept** and not written anew.
 #
 # ## 10.5 A GRU cell
 #
-# How much shall be kept? In a GRU (gated recurrent unit) the net decides, for each unit and at each step. A **gate** is a number between 0 and 1 that multiplies something: 0 shuts it off, 1 lets it through. The net computes it with a sigmoid, which is always between 0 and 1. A GRU has two gates and a **candidate** $n$ for the new state:
+# How much is kept? In a GRU (gated recurrent unit) the net decides, for each unit and at each step, by **gates**: numbers between 0 and 1, made by a sigmoid, that multiply something. There is a **candidate** $n$ for the new state, and two gates:
 # - the **reset gate** $r$ says how much of the old state the candidate may look at;
-# - the **update gate** $z$ says how much of the old state is kept. The rest, $1-z$, comes from the candidate.
+# - the **update gate** $z$ says how much of the old state is kept; the rest comes from the candidate.
 # %% tags=["hide-input"]
 plot.cell(
     "GRU",
@@ -481,16 +475,11 @@ plot.cell(
 )
 
 # %% [markdown]
-# **Predict 10.4:** which gates make a unit forget all that it knew?
-# - [ ] z = 1 :: Then h' = h: the unit keeps everything and writes nothing.
-# - [ ] r = 0, whatever z is :: The candidate ignores the old state then, but z of the old state is kept.
-# - [x] z = 0 and r = 0 :: Nothing of h is kept, and the candidate is made of the input alone.
-#
 # With PyTorch's names and its order r, z, n:
 #
 # $$r, z = \mathrm{sigmoid}\big(\mathrm{LN}(W_{rz} x) + \mathrm{LN}(U_{rz} h)\big) \qquad n = \tanh\big(\mathrm{LN}(W_n x) + r \odot \mathrm{LN}(U_n h)\big) \qquad h' = (1 - z) \odot n + z \odot h$$
 #
-# Two norms are **2H** wide, over both gates together, and two are **H** wide. What comes from the input does not depend on the state, so the given `from_input` normalizes it for *all* steps at once, before the loop. You write `step`.
+# What comes from the input does not depend on the state, so the given `from_input` normalizes it for *all* steps at once, before the loop. You write `step`.
 
 
 # %% tags=["export", "record", "hide-input"]
@@ -573,7 +562,7 @@ check.gru_cell(LayerNormGRUCell)
 #
 # </details>
 #
-# How do you test such a cell? Replace each norm by its bias alone: a plain cell is left, and the weights of `nn.GRUCell` load as they are.
+# To test it, replace each norm by its bias alone. A plain cell is left, and the weights of `nn.GRUCell` load as they are.
 
 
 # %% tags=["hide-input", "record"]
@@ -626,11 +615,11 @@ gru_gap = compare_with_pytorch(nn.GRUCell(4, 6), our_gru, norms, 6)
 print("without its norms, this is nn.GRUCell:", gru_gap < 1e-5)  # float32, of order 1
 
 # %% [markdown]
-# **Without its norms it is PyTorch's cell.** An [LSTM](#An-LSTM-cell) is built and tested in the same way; you find it in Deeper.
+# **Without its norms it is PyTorch's cell.** (An [LSTM](#An-LSTM-cell) waits in Deeper.)
 #
 # ## 10.6 Which learning rate
 #
-# Does the norm help your cell to learn? An 8 × 8 digit becomes a sequence of 16 steps of 4 pixels, and a linear layer names the digit from the last state of a GRU of 32 units. Both sides have the same data, first matrices, learning rate and six epochs of plain SGD.
+# Does the norm help your cell to learn? It reads an 8 × 8 digit in 16 steps of 4 pixels, and a linear layer names the digit from the last of its states.
 #
 # <details><summary>What is equal, and what is not</summary>
 #
@@ -695,7 +684,7 @@ sgd = lambda parameters: torch.optim.SGD(parameters, lr=0.1)
 train.table(compete(LayerNormGRUCell, sgd, seeds=range(2)), "accuracy")
 
 # %% [markdown]
-# **Predict 10.5:** at rate 0.1 the norm is far ahead. We try rates from 0.03 to 10, and give each side its *own* best one. How large is the lead then?
+# **Predict 10.4:** at rate 0.1 the norm is far ahead. We try rates from 0.03 to 10, and give each side its *own* best one. How large is the lead then?
 # - [ ] as large as at 0.1 :: Then the plain GRU could not learn the digits at any rate. It needs a larger one, and may have it.
 # - [x] less than a point :: At its best rate the plain GRU is as good. The norm helped where the rate was too small.
 # - [ ] the plain GRU is five points ahead :: It catches up as the rate grows, but it does not overtake.
@@ -743,7 +732,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# **A lead at one rate is not a lead at every rate.** In six epochs, the norm is ahead at small rates and level at the best one.
+# **A lead at one rate is not a lead at every rate.** Here the norm is ahead at small rates, and level at the best one.
 #
 # <details><summary>How sure is that?</summary>
 #
@@ -755,10 +744,10 @@ plot.lines(
 #
 # - Change a late step, and look at the early outputs: a norm over time lets the future into the past.
 # - The norm belongs on the **summed inputs**, inside every step. After the loop it changes nothing in the loop.
-# - On the sum it multiplies a gradient by $s/\sigma$, and the inputs have a part in $\sigma$. On each part the gain of $\mathrm{LN}(U h)$ takes the place of $s$.
-# - A GRU with four norms is PyTorch's once each norm is replaced by its bias. It learned faster at small rates, and no better at the best one.
+# - On the sum, the inputs have a part in $\sigma$, which divides the gradient. On each part, the gain takes the place of the weight scale.
+# - Without its norms your cell is PyTorch's. With them it learned faster at small rates, and no better at the best one.
 #
-# ## Deeper (optional, 20 min)
+# ## Deeper (optional, 33 min)
 #
 # ### An LSTM cell
 #
@@ -858,7 +847,7 @@ print("without its norms, this is nn.LSTMCell:", lstm_gap < 1e-5)
 #
 # A different implementation is found in PyTorch's own benchmarks ([custom_lstms.py](https://github.com/pytorch/pytorch/blob/main/benchmarks/fastrnns/custom_lstms.py)): it carries the *normalized* memory on, $c' = \mathrm{LN}(f c + i g)$.
 #
-# **Predict 10.6:** the forget gate is 1 and the input gate 0, so the memory should just be kept. One cell holds a pattern, a second one twice the pattern. What do they hold after 20 steps of the normalized variant, at gain 1 and bias 0?
+# **Predict 10.5:** the forget gate is 1 and the input gate 0, so the memory should just be kept. One cell holds a pattern, a second one twice the pattern. What do they hold after 20 steps of the normalized variant, at gain 1 and bias 0?
 # - [ ] still a pattern and twice the pattern :: Carried as it is, c keeps its size. A norm takes the size out, at every step.
 # - [x] the same numbers in both :: LayerNorm is blind to a factor, so after one step nothing tells them apart, up to epsilon.
 # - [ ] both have faded to zeros :: A norm sets the standard deviation to 1 each time; it does not shrink further.
