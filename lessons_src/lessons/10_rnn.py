@@ -68,7 +68,7 @@ print("toss by toss, later ones as 0:", foreseen(net, as_they_fall=True), "of 12
 #
 # <details><summary>How sure is that?</summary>
 #
-# Eight seeds, with a generator of their own: 86 to 91 on whole rows, and 60 to 67 toss by toss.
+# Eight seeds: 86 to 93 on whole rows, and 62 to 67 toss by toss.
 #
 # </details>
 #
