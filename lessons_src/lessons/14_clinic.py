@@ -1120,7 +1120,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | BatchNorm | a norm with one mean and variance for each feature, taken over the batch | [6.2](06_batchnorm.ipynb#6.2-The-other-axis) |
 # | bfloat16 | a number in 16 bits with the range of float32 and two digits | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
 # | bias | the learned number β added to each normalized feature | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
-# | biased variance | the variance divided by D, which LayerNorm uses; the unbiased one is divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
+# | biased (variance) | the variance divided by D, which LayerNorm uses; the unbiased one is divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | brightness | the number that is added to every standardized pixel of an image | [lesson 9](09_cnn.ipynb) |
 # | buffers | tensors of a layer that are saved and moved with it, and not trained | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
 # | cache | small, fast memory close to the processor, for what was used last | [lesson 13](13_speed.ipynb) |
@@ -1206,7 +1206,6 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | stride | the step by which a convolution's kernel moves on | [lesson 9](09_cnn.ipynb) |
 # | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [lesson 10](10_rnn.ipynb) |
 # | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
-# | tape | autograd's record of the forward pass | [7.3](07_backward.ipynb#7.3-Backward-with-four-numbers) |
 # | temperature | what the scores are divided by before a softmax | [5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see) |
 # | token | one position of a sequence: a word, a letter, or a patch of an image | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | variance | the mean squared distance from the mean; its root is the standard deviation σ | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |

@@ -159,7 +159,9 @@ def test_a_class_needs_few_minutes_more_than_a_reader(stem):
 
 def test_minutes_and_seconds_are_those_of_the_readme():
     table = re.findall(r"^\| (\d+) \| .* \| (\d+) \| (\d+) \|$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
-    assert [(int(n), int(m)) for n, m, _ in table if int(n)] == [(int(stem[:2]), lessons()[stem].minutes) for stem in STEMS]
+    assert [(int(n), int(m)) for n, m, _ in table if int(n)] == [
+        (int(stem[:2]), lessons()[stem].minutes) for stem in STEMS
+    ]
     assert sections.seconds() == {int(n): int(s) for n, _, s in table}
 
 
