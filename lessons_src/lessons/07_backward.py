@@ -99,12 +99,12 @@ print(f"{mean=}\n{centered=}\n{var=}\n{rstd=}\n{x_hat=}\n{y=}")
 # Draws the graph: values, gradients, derivatives
 BOXES = {
     "x": (0, 1, "0   1   2   5"),
-    "mean": (1.3, 0, "2"),
-    "centered": (2.9, 1, "−2   −1   0   3"),
-    "var": (4.3, 0, "3.5"),
-    "rstd": (6.6, 0, "½"),
-    "x_hat": (7.9, 1, "−1   −½   0   1½"),
-    "y": (11.2, 1, "−3   −½   0   −1½"),
+    "mean": (1.5, 0, "2"),
+    "centered": (3.3, 1, "−2   −1   0   3"),
+    "var": (4.6, 0, "3.5"),
+    "rstd": (6.8, 0, "½"),
+    "x_hat": (8.0, 1, "−1   −½   0   1½"),
+    "y": (11.8, 1, "−3   −½   0   −1½"),
 }
 ARROWS = {  # (start, end): the derivative of the end by the start
     ("x", "centered"): "1",
@@ -138,7 +138,7 @@ def graph(gradients, **words):
             at = ((x0 + x1) / 2, (y0 + y1) / 2 + (0.14 if y0 == y1 else 0))
             back = None if y0 == y1 else {"fc": "white", "ec": "none", "pad": 1}
             ax.text(*at, label, bbox=back, zorder=2, **font)
-        ax.set(xlim=(-0.9, 12.3), ylim=(-0.55, 1.55))
+        ax.set(xlim=(-1.1, 13.0), ylim=(-0.55, 1.55))
         ax.set_axis_off()
 
     plot.figure(draw, size=(9.8, 3.0), **words)
