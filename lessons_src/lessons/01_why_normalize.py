@@ -19,7 +19,7 @@
 #
 # 1. **Run** a cell with Shift+Enter. Run all in order, folded ones too.
 # 2. **Predict:** put one letter between the quotes and run that cell *before* you read on.
-# 3. **Build:** replace `raise check.YourTurn(...)` by your code and run the check below it. It answers in green (right), blue (your turn) or red (not yet, and probably why).
+# 3. **Build:** replace `raise check.YourTurn(...)` by your code and run the check below it. Its box says *Right*, *Not yet* and probably why, or *Your turn*.
 #
 # A net of two layers learns to read such digits, 1,297 small images. Will a net of twenty layers read more, or fewer? Guessing reads 10 %.
 
