@@ -3,8 +3,7 @@
     python -m coursebuild.new 16_name "A title"             (make lesson NEW=16_name TITLE="A title")
 
 It is made of the files in the folder skeleton, in which NN stands for the number, new_lesson for the name and TITLE for
-the title: the source, its checks, its answers and the plan of its session. Two files that name all lessons get
-a line each.
+the title: the source, its checks, its answers and the plan of its session. The README's table gets a row.
 """
 
 import argparse
@@ -27,10 +26,6 @@ ROW = (
     "| NN | [TITLE](notebooks/NN_new_lesson.ipynb) · [solutions](notebooks/solutions/NN_new_lesson.ipynb) | "
     "what one builds or sees | 6 | 3 |\n"
 )
-LINES = {  # {file that names all lessons: (the lines after the last of which it gets one, that line)}
-    "README.md": (r"^\| \d+ \| \[.*\n", ROW),
-    "teaching/plan/courses.toml": (r'^"\d+ .*\n', '"NN start" = ["NN.1"]\n'),
-}
 
 
 def refusal(stem, title, root):
@@ -59,11 +54,11 @@ def write(stem, title, root):
     for name, home in HOMES.items():
         text = (SKELETON / name).read_text(encoding="utf-8")
         (root / filled(home)).write_text(filled(text), encoding="utf-8")
-    for home, (place, text) in LINES.items():
-        old = (root / home).read_text(encoding="utf-8")
-        at = list(re.finditer(place, old, re.MULTILINE))[-1].end()
-        (root / home).write_text(old[:at] + filled(text) + old[at:], encoding="utf-8")
-    return [filled(home) for home in [*HOMES.values(), *LINES]]
+    readme = root / "README.md"
+    old = readme.read_text(encoding="utf-8")
+    at = list(re.finditer(r"^\| \d+ \| \[.*\n", old, re.MULTILINE))[-1].end()  # the last row of its table
+    readme.write_text(old[:at] + filled(ROW) + old[at:], encoding="utf-8")
+    return [filled(home) for home in [*HOMES.values(), readme.name]]
 
 
 def main(arguments=None, root=ROOT):
