@@ -438,7 +438,7 @@ show("LayerNorm, singular values", svdvals(jacobian(lambda v: normalize(v, eps=0
 # %% [markdown]
 # ## 5.6 Clinic: the empty sentence
 #
-# Back to the layer from the beginning, step by step: scores, weights, output, loss.
+# Back to `attention_pool`, step by step: scores, weights, output, loss.
 #
 # **Predict 5.3:** in which step does the first nan appear?
 # - [ ] the scores :: $-\infty$ is no nan: in the second sentence it does what it should, $e^{-\infty} = 0$.

@@ -32,7 +32,7 @@ class _Page:
     def notebook(self):
         kinds = {Section: self.section, Text: self.text, Question: self.question, Exercise: self.exercise}
         for part in self.lesson.parts:
-            if "no-site" not in getattr(part, "tags", ()):
+            if not {"no-site", "way-back"} & set(getattr(part, "tags", ())):
                 kinds.get(type(part), self.code)(part)
         self.unfold()
         notebook = nbformat.v4.new_notebook(cells=self.cells)

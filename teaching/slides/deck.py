@@ -15,6 +15,7 @@ from lessonkit.course import Code, Exercise, Question, Section, Text
 from teaching.material import Figure
 from teaching.slides import render
 
+LEFT_OUT = {"no-slide", "way-back"}  # the latter repeats what a kernel of this class has
 LONGEST = 14  # lines of code with its output; of a longer cell only the output is shown
 MOST = 18  # lines of output on a slide
 ABOVE = 11  # lines of code and output above a question that is about them
@@ -71,7 +72,7 @@ class _Deck:
                 self.start(item)
             elif isinstance(item, Text):
                 self.text(item)
-            elif "no-slide" not in item.tags and ("slide" in item.tags or not self.optional):
+            elif not LEFT_OUT & set(item.tags) and ("slide" in item.tags or not self.optional):
                 if "optional" not in item.tags or "slide" in item.tags:
                     {Question: self.ask, Exercise: self.exercise, Code: self.code}[type(item)](item)
         self.leave()
@@ -278,7 +279,7 @@ class _Deck:
         lead = f"<div class='context'>{lead}</div>" if lead else ""
         tagged, text = "slide" in item.tags, item.text.strip()
         then = self.following
-        again = isinstance(then, Code) and "no-slide" not in then.tags and _lines(item) <= _lines(then)
+        again = isinstance(then, Code) and not LEFT_OUT & set(then.tags) and _lines(item) <= _lines(then)
         if text and again and not tagged:
             return  # the next cell prints it once more
         prepares = item.folded and not self.section and IMPORTS.search(item.source)

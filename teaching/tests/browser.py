@@ -69,15 +69,16 @@ def toy_lesson(*items):
 
 
 def own_lines(lesson):
-    """Return {number of an exercise: the longest line that only its solution has, without blanks}."""
-    given = "\n".join(item.source for item in lesson.items if isinstance(item, Code))
-    found = {}
+    """Return {number of an exercise: the longest line that only its solution has, without blanks}, where it has one."""
+    shown = "\n".join(item.source for item in lesson.items if isinstance(item, Code))
+    longest = {}
     for item in lesson.items:
         if isinstance(item, Exercise):
             lines = [line.strip() for line in item.solution.splitlines()]
-            own = [line for line in lines if line not in item.task and line not in given]
-            found[item.number] = squeezed(max(own, key=len))
-    return found
+            own = [line for line in lines if line not in item.task and line not in shown]
+            if own:
+                longest[item.number] = squeezed(max(own, key=len))
+    return longest
 
 
 def squeezed(text):
