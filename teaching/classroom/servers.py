@@ -51,7 +51,7 @@ class ClassSpawner(LocalProcessSpawner):
             "--ServerApp.jpserver_extensions={'jupyterlab_jupytext': False}",
             # Over TCP the ports that two kernels choose at the same moment can be the same one.
             "--KernelManager.transport=ipc",
-            f"--MappingKernelManager.cull_idle_timeout={self.settings['idle'] * 60}",
+            f"--MappingKernelManager.cull_idle_timeout={self.settings['idle'] * 60:.0f}",
             "--FileContentsManager.pre_save_hook=disk_room.keep_room",
             # Which notebooks are trusted is kept in memory: with a file, opening one on a full disk would fail.
             "--NotebookNotary.db_file=:memory:",

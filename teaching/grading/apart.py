@@ -21,6 +21,7 @@ def apart(act, seconds=SECONDS):
     act is the grader's own, and runs nothing of a learner's: what it returns may be pickled.
     """
     reads, writes = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Python loses a Ctrl-C that comes while it forks
     child = os.fork()
     if not child:
         try:
@@ -39,6 +40,7 @@ def apart(act, seconds=SECONDS):
             os._exit(0)
     os.close(writes)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         data = _all_of(reads, time.monotonic() + 3 * seconds)
     finally:
         os.close(reads)

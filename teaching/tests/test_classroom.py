@@ -853,6 +853,7 @@ def test_https_with_a_certificate(trial, tmp_path):
 
     async def lesson():
         learner = trial.learner("l7")
+        await learner.start()  # the class before stopped what was idle; with --idle 60 as anybody would type it
         await learner.save(LESSON, edited(await learner.read(LESSON), "over https"))
         return await (await learner.kernel(LESSON)).say("print(6 * 7)")
 

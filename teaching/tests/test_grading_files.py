@@ -4,10 +4,13 @@ import csv
 import json
 import os
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
 
+from coursebuild.source import ROOT
 from teaching.grading.__main__ import main
 from teaching.grading.apart import Failed, apart
 from teaching.tests.grading_toys import six, stored, with_answers, write
@@ -177,3 +180,14 @@ def test_what_takes_too_long_or_too_much_is_given_up():
     assert apart(lambda: {"a": (1, "b")}) == {"a": (1, "b")}
     with pytest.raises(KeyError):
         apart(lambda: {}["a"])
+
+
+def test_a_ctrl_c_while_another_process_begins_is_not_lost():
+    """Python swallows what is raised while it forks: this sends Ctrl-C there, to a Python of its own."""
+    program = (
+        "import os, signal; from teaching.grading.apart import apart\n"
+        "os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        "try:\n    apart(lambda: 1)\nexcept KeyboardInterrupt:\n    print('stopped')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert ended.stdout == "stopped\n" and not ended.stderr
