@@ -56,12 +56,8 @@ def install(folder, root=ROOT):
     if not edition.exists():
         new = edition.with_suffix(".new")
         shutil.rmtree(new, ignore_errors=True)
-        for file, source in files.items():
-            (new / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, new / file)
+        copy(files, new)
         (new / "environment").symlink_to(packages)
-        compileall.compile_dir(new / "lessons_src", quiet=2)
-        readable(new)
         new.rename(edition)
     os.utime(edition)  # so that an edition that is taken up again is not the oldest
     link = folder / "course.new"
@@ -84,6 +80,15 @@ def course_files(root):
             if path.is_file() and not {"__pycache__", "solutions"} & set(path.parts):
                 files[path.relative_to(root).as_posix()] = path
     return files | {f"learner/{path.name}": path for path in sorted((HERE / "learner").glob("*.py"))}
+
+
+def copy(files, target):
+    """Put course_files into the folder target, where everybody reads and nobody but its owner changes them."""
+    for file, source in files.items():
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target / file)
+    compileall.compile_dir(target / "lessons_src", quiet=2)
+    readable(target)
 
 
 def install_environment(folder):
@@ -162,3 +167,7 @@ def _digest(*parts):
     for part in parts:
         whole.update(hashlib.sha256(part.encode() if isinstance(part, str) else part).digest())
     return whole.hexdigest()[:12]
+
+
+if __name__ == "__main__":  # python -m teaching.classroom.install TARGET: only the course's files, for an image
+    copy(course_files(ROOT), Path(sys.argv[1]))

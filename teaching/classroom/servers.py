@@ -44,19 +44,7 @@ class ClassSpawner(LocalProcessSpawner):
         python = str(self.edition / "environment/bin/python")
         await self.prepare_home(python)
         self.cmd = [python, "-m", "jupyterhub.singleuser"]
-        self.args = [
-            f"--LabApp.app_settings_dir={self.edition / 'lessons_src/lab_settings'}",
-            "--LabApp.news_url=",
-            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-            "--ServerApp.jpserver_extensions={'jupyterlab_jupytext': False}",
-            # Over TCP the ports that two kernels choose at the same moment can be the same one.
-            "--KernelManager.transport=ipc",
-            f"--MappingKernelManager.cull_idle_timeout={self.settings['idle'] * 60:.0f}",
-            "--FileContentsManager.pre_save_hook=disk_room.keep_room",
-            # Which notebooks are trusted is kept in memory: with a file, opening one on a full disk would fail.
-            "--NotebookNotary.db_file=:memory:",
-            "--NotebookNotary.secret=in-memory",
-        ]
+        self.args = [f"--config={self.edition / 'learner/server_config.py'}"]
         return await super().start()
 
     async def prepare_home(self, python):
@@ -108,6 +96,7 @@ class ClassSpawner(LocalProcessSpawner):
             "LESSON_THREADS": "1",
             "OMP_NUM_THREADS": "1",
             "CLASS_COURSE": str(Path(self.folder) / "course"),
+            "CLASS_IDLE": f"{self.settings['idle'] * 60:.0f}",
             "CLASS_MEMORY": str(int(self.settings["memory"] * 2**30)),
         }
 
