@@ -446,7 +446,7 @@ def test_a_form_takes_the_minutes_that_it_says(form):
     assert 15 <= minutes <= 20 and f"*About {minutes} min.*" in cells(form)[0]["source"]
     assert (
         abs(
-            int(re.search(r"about (\d+) minutes a form", (ROOT / "README.md").read_text(encoding="utf-8"))[1]) - minutes
+            int(re.search(r"about (\d+) minutes a form", (ROOT / "GUIDE.md").read_text(encoding="utf-8"))[1]) - minutes
         )
         <= 1
     )

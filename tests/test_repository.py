@@ -45,17 +45,17 @@ def test_every_promised_python_is_tested_on_every_system():
     assert set(ours) <= set(pythons())
 
 
-def test_the_workflow_runs_on_windows_what_the_readme_says():
+def test_the_workflow_runs_on_windows_what_the_guide_says():
     steps = yaml.safe_load(text(".github/workflows/test.yml"))["jobs"]["learners"]["steps"]
     (windows,) = [step["run"] for step in steps if "'Windows'" in step.get("if", "") and "==" in step["if"]]
-    commands = re.findall(r"\.venv\\Scripts\\python -m (?:pip|pytest) .*", text("README.md"))
+    commands = re.findall(r"\.venv\\Scripts\\python -m (?:pip|pytest) .*", text("GUIDE.md"))
     assert [line for line in windows.splitlines() if "Scripts" in line] == commands
 
 
 @pytest.mark.parametrize(
     "name",
     [".ci/run", ".github/workflows/test.yml", ".github/workflows/site.yml", ".devcontainer/devcontainer.json"]
-    + ["README.md", "CONTRIBUTING.md", "AGENTS.md"],
+    + ["README.md", "GUIDE.md", "CONTRIBUTING.md", "AGENTS.md"],
 )
 def test_every_make_target_that_is_named_exists(name):
     named = set(re.findall(r"(?:^|[`\"]|run: )make ([a-z./-]+)", text(name), re.MULTILINE))

@@ -29,6 +29,7 @@ HERE = environment.HERE
 # and of lessonkit/course not its folder solutions.
 PARTS = (
     "README.md",
+    "GUIDE.md",
     "LICENSE",
     "data",
     "lessons_src/lab.py",

@@ -135,5 +135,5 @@ def _how_to_start(repository):
         f"Run{where}:\n\n"
         f"```bash\n{clone}make lab\n```\n\n"
         "It sets up once, then opens JupyterLab on the first lesson that you have not finished. What to do on Windows, "
-        "or without make, is in the README."
+        "or without make, is in GUIDE.md."
     )

@@ -23,7 +23,7 @@ def prepare(home, course=Path("/"), fonts=None):
     course: where the links point, FOLDER/course, so that they lead to the newest edition.
     Writes a page that says which copies belong to an older edition, and removes it when none does.
     """
-    for name in ("notebooks", "data", "README.md"):
+    for name in ("notebooks", "data", "README.md", "GUIDE.md"):
         link = home / name
         if not os.path.lexists(link):
             link.symlink_to(course / name)
