@@ -445,9 +445,7 @@ def test_a_form_takes_the_minutes_that_it_says(form):
     minutes = round(inventory._minutes(nbformat.read(ROOT / inventory.NOTEBOOKS[form], as_version=4)))
     assert 15 <= minutes <= 20 and f"*About {minutes} min.*" in cells(form)[0]["source"]
     assert (
-        abs(
-            int(re.search(r"about (\d+) minutes a form", (ROOT / "GUIDE.md").read_text(encoding="utf-8"))[1]) - minutes
-        )
+        abs(int(re.search(r"about (\d+) minutes a form", (ROOT / "GUIDE.md").read_text(encoding="utf-8"))[1]) - minutes)
         <= 1
     )
 
