@@ -2,25 +2,37 @@
 
 The learner's own layers (lessonkit.mine) and the log of attempts live there. A kernel counts as a learner's only if it
 was started in that folder itself: not in work/solutions, and not in notebooks/, where builds and nbval start theirs.
-LESSON_WORK names another folder (a class on one machine), or is "off": builds and tests set that.
+LESSON_WORK names another folder (a class on one machine), or is "off": builds and tests set that. Where the course is
+not a folder but an installed package (pip install), the learner works wherever the kernel starts.
 """
 
+import importlib.metadata
 import json
 import os
 import sys
 from pathlib import Path
 
+PACKAGE, SUMS = "layernorm-from-scratch", "SHA256SUMS"
 ROOT = Path(__file__).resolve().parents[2]
+INSTALLED = Path(__file__).resolve().parents[1].name != "lessons_src"  # by pip: there is no folder of the course
 _STARTED_IN = Path.cwd()  # a lesson may change the directory later
+USUAL = _STARTED_IN if INSTALLED else ROOT / "work"
 
 
 def folder():
     """Return the learner's folder as a Path, or None where there is no learner: in builds, tests and solutions."""
-    named = os.environ.get("LESSON_WORK") or ROOT / "work"
+    named = os.environ.get("LESSON_WORK") or USUAL
     if named == "off":
         return None
     named = Path(named)
     return named if named.is_dir() and _STARTED_IN.resolve() == named.resolve() else None
+
+
+def data_folder():
+    """Return the folder of the course's data: the course's own, or where pip has put it."""
+    files = importlib.metadata.files(PACKAGE) if INSTALLED else ()
+    there = [Path(file.locate()).resolve().parent for file in files or () if file.name == SUMS]
+    return there[0] if there else ROOT / "data"
 
 
 def notebook():

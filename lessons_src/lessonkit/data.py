@@ -10,17 +10,15 @@ import gzip
 import hashlib
 import io
 import json
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from lessonkit import _threads  # noqa: F401  sets how many torch uses
+from lessonkit import _threads, _work  # noqa: F401  _threads sets how many torch uses
 from lessonkit._boxes import Told
 
-FOLDER = Path(__file__).resolve().parents[2] / "data"
-SUMS = "SHA256SUMS"
+FOLDER, SUMS = _work.data_folder(), _work.SUMS
 FILES = {  # what each function reads
     "digits": "digits.npz",
     "digits_split": "digits.npz",
@@ -48,6 +46,8 @@ class DigitsSplit(NamedTuple):
 
 def _restore(*names):
     """Return the sentence that says how to get the files `names` back."""
+    if _work.INSTALLED:
+        return f"To restore, install the course again: pip install --force-reinstall --no-deps {_work.PACKAGE}"
     files = " ".join(f"{FOLDER.name}/{name}" for name in names)
     return f"To restore, run in {FOLDER.parent}: git checkout -- {files}"
 

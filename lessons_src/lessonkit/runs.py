@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 from tqdm.auto import tqdm
 
-from lessonkit import _threads  # noqa: F401  sets how many torch uses
+from lessonkit import _threads, _work  # noqa: F401  _threads sets how many torch uses
 from lessonkit._boxes import Told
 
-FOLDER = Path(__file__).resolve().parents[2] / "data" / "runs"
+FOLDER = _work.data_folder() / "runs"
 
 
 class RunsError(Told, RuntimeError):

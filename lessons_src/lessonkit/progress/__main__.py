@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from lessonkit import attempts
-from lessonkit._work import ROOT
+from lessonkit._work import USUAL
 from lessonkit.course import DamagedCourse, lessons
 from lessonkit.progress import page, report, summary
 from lessonkit.progress.files import Unwritable, for_a_pipe, spread, tell, write_whole
@@ -63,7 +63,7 @@ def _do(asked, folders):
 
 def _own_folder():
     named = os.environ.get("LESSON_WORK") or "off"
-    return ROOT / "work" if named == "off" else named
+    return USUAL if named == "off" else named
 
 
 def _write_page(file, folders, every):

@@ -1,0 +1,75 @@
+"""The course as a package beside any torch: a notebook alone in a folder, and what a learner keeps there."""
+
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+RUN_ALL = """
+import sys, nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, timeout=120, kernel_name="python3", allow_errors=True).execute()
+outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+print("errors:", [o.evalue for o in outputs if o.output_type == "error" and o.ename != "YourTurn"])
+print("turns:", sum("our turn" in str(o) or o.get("ename") == "YourTurn" for o in outputs) > 3)
+"""
+KEEP = """
+from pathlib import Path
+from lessonkit import _work, course, data, runs
+assert not _work.ROOT.joinpath("data").exists() and _work.folder() == Path.cwd()
+assert len(data.digits()[0]) == 1797 and data.magika_model() and (data.FOLDER / "bench.csv").exists()
+assert list(runs.FOLDER.glob("*.json")) and "statistics" in {lesson.module for lesson in course.lessons().values()}
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The python of an environment that has the course's wheel, and otherwise sees what this one has."""
+    folder = tmp_path_factory.mktemp("anywhere")
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    for name in files:
+        if name.startswith(("lessons_src/", "data/", "pyproject", "README", "LICENSE")):
+            (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "source" / name).write_bytes((ROOT / name).read_bytes())
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, folder / "source"]
+    subprocess.run(build, check=True)
+    venv.create(folder / "env", with_pip=False)
+    python = folder / "env/bin/python"
+    (wheel,) = folder.glob("*.whl")
+    there = sysconfig.get_path("purelib")
+    packages = folder / "env" / Path(there).relative_to(sys.prefix)
+    (packages / "others.pth").write_text(f"import site; site.addsitedir({there!r})\n")
+    subprocess.run([*pip, "--python", python, "install", "--no-deps", "--no-index", wheel], check=True)
+    return python, wheel
+
+
+def run(python, folder, program, *arguments):
+    command = [python, "-c", program, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env={"PATH": ""}).stdout
+
+
+def test_the_wheel_has_no_solutions_and_pins_no_torch(installed):
+    with zipfile.ZipFile(installed[1]) as wheel:
+        names = wheel.namelist()
+        (metadata,) = [wheel.read(name).decode() for name in names if name.endswith("METADATA")]
+    assert not [name for name in names if "course/solutions" in name or "lessons/01" in name]
+    assert "Requires-Dist: torch>=2.6\n" in metadata and 'onnxruntime; extra == "all"' in metadata
+    assert installed[1].stat().st_size < 5_000_000
+
+
+def test_data_manifest_and_kept_answers_are_where_the_kernel_starts(installed, tmp_path):
+    run(installed[0], tmp_path, KEEP)
+
+
+@pytest.mark.parametrize("stem", ["00_in_one_sitting", "03_epsilon"])
+def test_a_notebook_alone_in_a_folder_reaches_its_end(installed, tmp_path, stem):
+    (tmp_path / "alone.ipynb").write_bytes((ROOT / f"notebooks/{stem}.ipynb").read_bytes())
+    output = run(installed[0], tmp_path, RUN_ALL, "alone.ipynb")
+    assert output == "errors: []\nturns: True\n"
