@@ -184,7 +184,7 @@ def test_a_lesson_records_and_verifies(tmp_path, capfd):
     kit = tmp_path / "lessons_src/lessonkit"
     kit.mkdir(parents=True)
     (kit / "__init__.py").write_text("")
-    for name in ("runs.py", "_threads.py", "_boxes.py"):
+    for name in ("runs.py", "_threads.py", "_work.py", "_boxes.py"):
         shutil.copy(ROOT / "lessons_src/lessonkit" / name, kit)
     path = tmp_path / "lessons_src/lessons/01_tiny.py"
     path.parent.mkdir()
