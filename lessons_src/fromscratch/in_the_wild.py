@@ -16,7 +16,7 @@ import onnxruntime
 import torch
 
 
-# Reads a file's bytes, and runs Magika's graph.
+# Reads a file's bytes.
 def file_bytes(data):
     """What Magika's network sees of a file: its first and its last 1,024 bytes, as numbers.
 
@@ -37,6 +37,7 @@ def file_bytes(data):
     return torch.tensor([*first, *blank[0], *blank[1], *last])  # (2048,)
 
 
+# Runs Magika's file: whole, or one norm of it.
 def _session(model):
     """Return what runs an ONNX model, in one thread."""
     options = onnxruntime.SessionOptions()
@@ -83,6 +84,7 @@ def magika_norm(number):
     return run
 
 
+# Reads the weights out of Magika's file.
 def _shipped_weights():
     """Return Magika's constants under FileTyper's names: {name: float32 tensor}."""
     constants = {
@@ -132,7 +134,6 @@ class FileTyper(nn.Module):
     norm: a class like nn.LayerNorm, called as norm(512, eps=1e-6).
     Calling it: tokens, int64 (B, 2048), 0 to 256; B may be 0. Returns logits (B, 214).
     To write: the rest of forward, with self.norm1, self.conv, self.norm2, self.head.
-    Source: Google, magika 1.0.3, models/standard_v3_3 (Apache-2.0).
     Raises TypeError or ValueError (given) for other tokens.
     """
 

@@ -115,8 +115,8 @@ _ASK_MISTAKES = misconceptions(
     return tuple(axis for axis in range(3) if not places[:, axis].any())
 
     # a whole row of features was moved, and a norm over the features forgets that. | Move a single number.
-    moved = torch.cat([x[:1, :1] + 1, x[:1, 1:]], 1)
-    moved = torch.cat([moved, x[1:]])
+    moved = torch.cat([torch.cat([x[:1, :1] + 1, x[:1, 1:]], 1), x[1:]])
+    del moved[0, 0, 0]
 
     # axis 0 is not looked at. A norm may share its mean across the batch.
     return tuple(axis for axis in range(1, 3) if places[:, axis].any())
@@ -166,9 +166,9 @@ class _FileTyper(nn.Module):
         return logits
 
 
-class _Marked(nn.LayerNorm):  # a norm that is not F.layer_norm: its last axis is turned round first
-    def forward(self, x):
-        return super().forward(x.flip(-1))
+class _Marked(nn.LayerNorm):  # a norm that is not F.layer_norm, nor its forward alone: its last axis is turned round
+    def __call__(self, x):
+        return super().__call__(x.flip(-1))
 
 
 @functools.cache
@@ -241,11 +241,13 @@ _TYPER_MISTAKES = misconceptions(
     # norm 1 takes its mean over the features. It belongs over the 512 positions. | Exchange the last two axes, then call self.norm1.
     normed = F.layer_norm(rows, (256,), eps=1e-6).mT * self.norm1.weight + self.norm1.bias
 
-    # reshape keeps the order of the numbers, so that features and positions are mixed (section 14.1). | Exchange the axes with x.mT.
+    # reshape keeps the order of the numbers, so that features and positions are mixed (a patient of lesson 14). | Exchange the axes with x.mT.
     normed = self.norm1(rows.reshape(len(tokens), 256, 512))
 
-    # norm 1 is written as F.layer_norm, so the caller's norm is not used. | Call self.norm1.
+    # the caller's norm is not called: F.layer_norm stands for it, or its .forward, which leaves out hooks. | Call self.norm1(...).
     normed = F.layer_norm(rows.mT, (512,), self.norm1.weight, self.norm1.bias, 1e-6)
+    # or
+    normed = self.norm1.forward(rows.mT)
 
     # norm 1 is left out.
     normed = rows.mT
@@ -375,6 +377,16 @@ _PORT_MISTAKES = misconceptions(
     # the last axis is normalized, as LayerNorm would. The file says which axis m is a mean over: count from 0.
     mean = x.mean(-1, keepdim=True)
     var = x.var(-1, keepdim=True)
+
+    # the first axis is normalized. The file says which axis m is a mean over: count from 0.
+    mean = x.mean(0, keepdim=True)
+    var = x.var(0, keepdim=True)
+
+    # mean and variance are those of all numbers. They are taken along one axis. | .mean(1, keepdim=True)
+    mean = x.mean()
+    var = x.var()
+    # or
+    var = x.var()
 
     # the mean has lost an axis, so that it meets the wrong numbers of x. | keepdim=True.
     mean = x.mean(1)
