@@ -158,7 +158,7 @@ print("typed like the original:", (typed == wanted).sum().item(), "of", len(file
 #
 # ## 15.1 A model is a list of operations
 #
-# Before you open the original, ask it something, for example four letters again and again:
+# Before you open the original, ask it something, for example four letters again and again. (`file_bytes` makes numbers of a file, and `magika_scores` runs the original on them.)
 
 # %%
 piece = "abcd"  # yours to change
@@ -295,7 +295,7 @@ norm_graph(
 )
 
 # %% [markdown]
-# So the file takes the biased variance in one pass ([section 3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset)), as `LayerNorm` of Flax does [unless told otherwise](https://flax.readthedocs.io/en/latest/api_reference/flax.linen/layers.html). And $\epsilon$? It is the constant in the `Add` before each root:
+# `Max` is for a variance that rounding has made negative. So the file takes the biased variance in one pass ([section 3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset)), as `LayerNorm` of Flax does [unless told otherwise](https://flax.readthedocs.io/en/latest/api_reference/flax.linen/layers.html). And $\epsilon$? It is the constant in the `Add` before each root:
 
 # %%
 constants = {c.name: numpy_helper.to_array(c) for c in graph.initializer}  # name: array
@@ -580,7 +580,7 @@ ours = scores(load_typer(LayerNorm))
 # - [ ] about 0.001 :: Under the root ε stands beside σ², which is 10⁻⁶ as well. Added to σ, it would be nothing.
 # - [ ] 0.000002 :: That is σ² + ε. Its root is taken.
 #
-# Which conventions must a copy get right? Change one at a time, in both norms. First the variances that $\epsilon$ is added to:
+# Which conventions must a copy get right? Change one at a time, in both norms (`ln` is LayerNorm over the last axis, before gain and bias). First the variances that $\epsilon$ is added to:
 
 # %% tags=["hide-input"]
 # Keeps what enters both norms: met.
@@ -617,6 +617,10 @@ def with_rule(rule):
     return Changed
 
 
+def centered(x):
+    return x - x.mean(-1, keepdim=True)
+
+
 def ln(x, eps=1e-6):
     """LayerNorm over the last axis."""
     return F.layer_norm(x, x.shape[-1:], eps=eps)
@@ -636,7 +640,7 @@ def weigh(rules):
 weigh(
     {
         "as shipped": ln,
-        "unbiased variance": lambda x: ln(x) * (1 - 1 / x.shape[-1]) ** 0.5,
+        "unbiased variance": lambda x: centered(x) * (x.var(-1, keepdim=True) + 1e-6).rsqrt(),
         "eps 1e-5 (PyTorch)": lambda x: ln(x, 1e-5),
         "eps 1e-3 (Keras)": lambda x: ln(x, 1e-3),
         "eps 0.1": lambda x: ln(x, 0.1),
@@ -793,24 +797,26 @@ print("typed like the original:", (scores(ill).argmax(1) == wanted).sum().item()
 #
 # Here is a norm that nobody has named. It is written for this exam, as a line for each operation: `result = operation(inputs)`. (The two reductions keep their axis, with size 1.)
 
+
 # %%
-sheet = """<ir_version: 8, opset_import: ["": 15]>
-stranger (float[B, 6, C] x, float[C] gain, float[C] bias) => (float[B, 6, C] y)
-<float a = {0.2}, float b = {0.01}, float c = {1}, int64[1] axes = {1}> {
-    m = ReduceMean <axes = [1]> (x)
-    d = Sub (x, m)
-    q = Mul (d, d)
-    s = ReduceSum (q, axes)
-    v = Mul (s, a)
-    r = Sqrt (v)
-    e = Add (r, b)
-    n = Div (d, e)
-    g = Add (gain, c)
-    p = Mul (n, g)
-    y = Add (p, bias)
-}"""
-stranger = _session(onnx.parser.parse_model(sheet))
-print([piece.name for piece in stranger.get_inputs()], "->", stranger.get_outputs()[0].name)
+def stranger():
+    """The norm of the exam, as onnxruntime runs it: x (B, 6, C), gain (C,), bias (C,)."""
+    sheet = """<ir_version: 8, opset_import: ["": 15]>
+    stranger (float[B, 6, C] x, float[C] gain, float[C] bias) => (float[B, 6, C] y)
+    <float a = {0.2}, float b = {0.01}, float c = {1}, int64[1] axes = {1}> {
+        m = ReduceMean <axes = [1]> (x)
+        d = Sub (x, m)
+        q = Mul (d, d)
+        s = ReduceSum (q, axes)
+        v = Mul (s, a)
+        r = Sqrt (v)
+        e = Add (r, b)
+        n = Div (d, e)
+        g = Add (gain, c)
+        p = Mul (n, g)
+        y = Add (p, bias)
+    }"""
+    return _session(onnx.parser.parse_model(sheet))
 
 
 # %% tags=["exercise"] id="ex-15-4"
@@ -837,7 +843,8 @@ check.port(port)
 g = torch.Generator().manual_seed(157)
 x, weight, shift = (torch.randn(size, generator=g) for size in ((2, 6, 4), 4, 4))
 fed = {"x": x.numpy(), "gain": weight.numpy(), "bias": shift.numpy()}
-gap = (port(x, weight, shift) - torch.from_numpy(stranger.run(None, fed)[0])).abs().max().item()
+theirs = torch.from_numpy(stranger().run(None, fed)[0])  # (B, 6, C)
+gap = (port(x, weight, shift) - theirs).abs().max().item()
 print("your port agrees with the stranger:", gap < 1e-5)  # float32
 
 # %% [markdown]
