@@ -300,11 +300,9 @@ norm_graph(
 # %%
 constants = {c.name: numpy_helper.to_array(c) for c in graph.initializer}  # name: array
 maker = {name: node for node in graph.node for name in node.output}  # name: what makes it
-for root in graph.node:
-    if root.op_type == "Sqrt":
-        before = maker[root.input[0]]
-        eps_found = [constants[name].item() for name in before.input if name in constants]
-        print(root.op_type, "after", before.op_type, "of", f"{eps_found[0]:.0e}")
+for root in (node for node in graph.node if node.op_type == "Sqrt"):
+    (eps_name,) = [name for name in maker[root.input[0]].input if name in constants]
+    print("Sqrt after an Add of", f"{constants[eps_name].item():.0e}")
 
 # %% [markdown]
 # ## 15.2 Over which axis
@@ -680,9 +678,8 @@ weigh({f"eps {eps:g}": lambda x: ln(x, eps)})
 
 # %% tags=["exercise"] id="ex-15-3"
 # Exercise 15.3 · ●●○○○ · 3 min
-# The row 100, 101, 102, 105 is the row of section 15.1, plus 100. Its mean is 102.
-# Compute on paper, with three digits of each result: squares, sums, means.
-# Example: the square of 105 is 11025, and 11000 is kept.
+# The row of section 15.1 plus 100: 100, 101, 102, 105. Its mean is 102.
+# Example: the square of 105 is 11025, and 11000 is kept. Sums and means keep three digits, too.
 # Copy this line and replace the dots by four numbers:
 # three_digits = dict(mean_of_squares=..., squared_mean=..., one_pass=..., two_passes=...)
 # mean_of_squares  the mean of the four squares
