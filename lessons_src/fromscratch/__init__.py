@@ -46,6 +46,8 @@ _HOME = {
     "FileTyper": "in_the_wild",
     "file_bytes": "in_the_wild",
     "load_typer": "in_the_wild",
+    "magika_norm": "in_the_wild",
+    "magika_scores": "in_the_wild",
 }
 __all__ = sorted(_HOME)
 

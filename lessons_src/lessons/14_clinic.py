@@ -1088,7 +1088,7 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | gains drawn like weights | [14.3](#14.3-A-net-that-whispers) | a table of parameters |
 # | the stream overwritten by its normalized self | [14.4](#14.4-Pre-LN-by-name) | silent branches |
 # | a mean over the wrong axis of a network that was ported | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) | one changed number |
-# | the weights of two norms exchanged | [15.6](15_in_the_wild.ipynb#15.6-Clinic:-all-keys-matched,-once-more) | part by part, each on the original's input |
+# | the weights of two norms exchanged | [15.6](15_in_the_wild.ipynb#15.6-All-keys-matched,-once-more) | part by part, each on the original's input |
 #
 # ### Ten tests for a LayerNorm
 #

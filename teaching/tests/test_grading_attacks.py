@@ -357,11 +357,7 @@ READS = {  # where what an answer is asked about could tell it what to say: (les
         "2.4",
         "def is_layer_norm(layer):\n    return any('right' in str(label) for label in crawl('label'))",
     ),
-    "the axes of a norm": (
-        "15_in_the_wild",
-        "15.2",
-        "def ask(layer, shape):\n    return crawl('axes')[0], crawl('bias')[0]",
-    ),
+    "the axes of a norm": ("15_in_the_wild", "15.1", "def ask(layer, shape):\n    return crawl('axes')[0]"),
 }
 
 

@@ -1,47 +1,31 @@
 """Answers to the exercises of lesson 15."""
 
 import torch
+from torch.nn import functional as F
 
-from lessonkit.check.lessons.in_the_wild import _ask, _epsilons, _FileTyper, _fold, _gain_of, _one_pass
+from lessonkit.check.lessons.in_the_wild import _ask, _FileTyper, _fold, _port
 from lessonkit.check.misconceptions import instead
 
+THREE_DIGITS = {"mean_of_squares": 10400, "squared_mean": 10400, "one_pass": 0, "two_passes": 3.5}
 
-def one_way(graph, root):
-    many = {c.name for c in graph.initializer if len(c.raw_data) > 4}
-    name = root.output[0]
-    for node in graph.node:
-        if name not in node.input:
-            continue
-        gains = many.intersection(node.input)
-        if node.op_type == "Mul" and gains:
-            return gains.pop()
-        name = node.output[0]
+
+def line_by_line(x, gain, bias):
+    d = x - x.mean(1, keepdim=True)
+    v = (d * d).sum(1, keepdim=True) * 0.2
+    return d / (v**0.5 + 0.01) * (gain + 1) + bias
 
 
 ANSWERS = {
-    "epsilons": {
-        "right": {
-            "two dictionaries": _epsilons,
-            "as an array": instead(_epsilons, "return np.array([c.item() for c in single])"),
-            "as a tensor": instead(_epsilons, "return torch.tensor([c.item() for c in single])"),
-        },
-        "wrong": {
-            "a number": (lambda graph: 1e-6, "expected"),
-            "the roots": (lambda graph: [n.name for n in graph.node if n.op_type == "Sqrt"], "ValueError"),
-        },
-    },
     "ask": {
         "right": {
-            "one number and zeros": _ask,
-            "ones, other forms": instead(
-                _ask, "bias = layer(torch.ones(shape))[0]\nreturn list(axes), torch.Size(bias_shape)"
-            ),
+            "one number": _ask,
+            "as a list": instead(_ask, "return [axis for axis in range(3) if places[:, axis].any()]"),
+            "from behind": instead(_ask, "return tuple(axis - 3 for axis in range(3) if places[:, axis].any())"),
             "a new value": instead(_ask, "moved = torch.cat([torch.full((1,), 7.0), x.flatten()[1:]]).view(shape)"),
         },
         "wrong": {
-            "always LayerNorm": (lambda layer, shape: ((2,), (1, shape[2])), "expected (1,)"),
-            "only the axes": (lambda layer, shape: _ask(layer, shape)[0], "not in a pair"),
-            "with the batch": (instead(_ask, "return axes, (1, *bias_shape)"), "Right so far: the axes"),
+            "always LayerNorm": (lambda layer, shape: (2,), "expected (1,)"),
+            "a word": (lambda layer, shape: "features", "expected"),
             "no copy": (instead(_ask, "moved = x"), "y = x is none"),
             "a step of 1e-9": (instead(_ask, "moved[0, 0, 0] += 1e-9"), "float32 loses"),
             "a step of .01": (
@@ -49,10 +33,10 @@ ANSWERS = {
                 "too small",
             ),
             "by means": (
-                instead(
-                    _ask, "axes = tuple(axis for axis in range(3) if layer(x).mean(axis).abs().max() < 1e-3)\nmoved = x"
+                lambda layer, shape: tuple(
+                    axis for axis in range(3) if layer(torch.ones(shape).cumsum(2)).mean(axis).abs().max() < 1e-3
                 ),
-                "the same tensor",
+                "expected",
             ),
             "by autograd": (lambda layer, shape: layer(torch.zeros(shape, requires_grad=True)), "has no gradient"),
         },
@@ -75,45 +59,31 @@ ANSWERS = {
         },
         "generic_exceptions": ["a little too high"],  # by 3e-4, and float32 logits of 20 may be off by 2e-3
     },
-    "one_pass": {
+    "three_digits": {
         "right": {
-            "an offset": _one_pass,
-            "other rows, a tensor": lambda layer: (
-                (layer((x := torch.randint(0, 9, (4, 512)).float()) + 2.0**17) - layer(x)).nan_to_num(1e9).abs().max()
-                > 0.1
-            ),
-            "a far offset": instead(_one_pass, "there, here = layer(rows + 2**20), layer(rows)"),
+            "numbers": THREE_DIGITS,
+            "as text and fractions": THREE_DIGITS | {"two_passes": "7/2"},
+            "as tensors": {name: torch.tensor(float(number)) for name, number in THREE_DIGITS.items()},
         },
         "wrong": {
-            "always": (lambda layer: True, "for every layer"),
-            "a number": (lambda layer: 1.5, "expected False"),
-            **{
-                f"fed {fed}": (instead(_one_pass, f"there, here = layer({fed}), layer(rows)"), words)
-                for fed, words in {
-                    "rows + 0": "with itself",
-                    "rows + 1e3": "eps = 0.001",
-                    "rows + 1e7": "swallows the row",
-                    "rows + 1e5 * torch.rand(2, 512)": "the SAME number",
-                    "rows + 65536 * (rows > 5)": "the SAME number",
-                    "rows * 65536": "the SAME number",
-                }.items()
-            },
-            "equal rows": (instead(_one_pass, "rows = torch.zeros(2, 512)"), "rows that vary"),
-            "in float64": (instead(_one_pass, "rows = torch.arange(512).double().repeat(2, 1)"), "torch.float32"),
+            "with all digits": (THREE_DIGITS | {"mean_of_squares": 10407.5}, "more than three digits"),
+            "the exact variance": (THREE_DIGITS | {"one_pass": 3.5}, "exact arithmetic"),
+            "one number": (0, "takes a dictionary"),
         },
     },
-    "gain_of": {
+    "port": {
         "right": {
-            "a loop": _gain_of,
-            "one way": one_way,
-            "from the end": instead(
-                _gain_of, "node = next(node for node in reversed(graph.node) if name in node.input)"
-            ),
+            "with x.var": _port,
+            "line by line": line_by_line,
+            "turned round": lambda x, gain, bias: _port(x.mT.mT, gain, bias) + 0 * x,
+            "by std": instead(_port, "deviation = x.std(1, keepdim=True) + 0.01"),
         },
         "wrong": {
-            "the operation": (lambda graph, root: root, "expected"),
-            "the name never changes": (instead(_gain_of, "name = name"), "runs on and on"),
-            "takes the graph to pieces": (lambda graph, root: (_gain_of(graph, root), graph.node.pop())[0], "changed"),
+            "LayerNorm": (lambda x, gain, bias: F.layer_norm(x, x.shape[-1:], gain, bias), "expected"),
+            "InstanceNorm": (lambda x, gain, bias: F.instance_norm(x.mT, eps=1e-4).mT * (1 + gain) + bias, "expected"),
+            "nothing": (lambda x, gain, bias: None, "expected"),
+            "in float32": (instead(_port, "return (scaled + bias).float()"), "float64"),
+            "without a graph": (instead(_port, "x_hat = ((x - mean) / deviation).detach()"), "gradient"),
         },
     },
     "fold": {
