@@ -59,6 +59,7 @@ def kaiming(net):
     return net
 
 
+# Computes the size, for each axis.
 def conv_output_shape(size, kernel_size, stride=1, padding=0, dilation=1):
     """Return the size of what a convolution makes of an image, as a tuple.
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 9 · A CNN on digits: what a norm buys, and what it does not
 #
-# Six convolutions and one linear layer learn to read handwritten digits of 8 × 8 pixels. Beside them learns a second net, with a LayerNorm between each convolution and its ReLU. All else is equal: the images and their order, the first weights, the learning rate. Guessing reads 10 %.
+# Six convolutions and one linear layer learn to read handwritten digits. So does a second net, with a LayerNorm between each convolution and its ReLU. All else is equal: the images and their order, the first weights, the learning rate. Guessing reads 10 %.
 
 # %% tags=["hide-input", "record"]
 # Imports and the digits.
@@ -61,7 +61,8 @@ def learn(net, digits, rate=0.05, batch_size=64, seed=0, epochs=6, optimizer=tor
 
 
 # %% tags=["nbval-ignore-output"]
-for name, norm in {"no norm": None, "LayerNorm": lambda *CHW: nn.LayerNorm(CHW)}.items():
+RACERS = {"no norm": None, "LayerNorm": lambda C, H, W: nn.LayerNorm([C, H, W])}
+for name, norm in RACERS.items():
     torch.manual_seed(0)  # the same first weights
     print(f"{name:9} reads {learn(digit_cnn(norm), digits)[-1]:.0f} % of the test digits")
 
@@ -72,17 +73,16 @@ for name, norm in {"no norm": None, "LayerNorm": lambda *CHW: nn.LayerNorm(CHW)}
 # - find out why a net fails, by changing one suspect at a time;
 # - say what a comparison of two nets shows, and what its control must get;
 # - put a norm after each convolution of a net, in the right shape;
-# - say what the batch, the mode and the contrast do to BatchNorm and to LayerNorm.
+# - say what the batch, the mode and the contrast do to BatchNorm.
 #
-# **You need** [lesson 1](01_why_normalize.ipynb) (weight scale), [lesson 4](04_affine_and_module.ipynb) (`LayerNorm`), [lesson 6](06_batchnorm.ipynb) (BatchNorm, `eval()`), `nn.Conv2d` and a training loop.
+# **You need** lessons [1](01_why_normalize.ipynb) (weight scale), [4](04_affine_and_module.ipynb) (`LayerNorm`) and [6](06_batchnorm.ipynb) (BatchNorm, `eval()`), `nn.Conv2d` and a training loop.
 #
 # ## 9.1 A race with four knobs
 #
-# The net without a norm is the **control**: it is there to show what happens without the thing that we praise. But nobody chose its rate or its first weights for it. Is it only this seed?
+# The net without a norm is the **control**: it shows what happens without the thing that is praised. Was it only unlucky with its seed?
 
 # %% tags=["hide-input", "nbval-ignore-output"]
 # Draws four pairs of runs, epoch by epoch.
-RACERS = {"no norm": None, "LayerNorm": lambda C, H, W: nn.LayerNorm([C, H, W])}
 history = {name: [] for name in RACERS}
 for name, norm in RACERS.items():
     for seed in range(4):
@@ -104,7 +104,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# It is not the seed. Now the knobs are yours. `default` means the first weights that PyTorch draws. `kaiming` means those of [lesson 1](01_why_normalize.ipynb), at weight scale $\sqrt2$ and with zero biases. In a race both nets get the same.
+# It was not. But nobody chose its rate or its first weights for it, either. Now you do. `default` are the first weights that PyTorch draws, `kaiming` those of [lesson 1](01_why_normalize.ipynb), with zero biases. Both nets of a race get the same.
 
 
 # %% tags=["export", "record", "hide-input"]
@@ -118,7 +118,8 @@ def kaiming(net):
     return net
 
 
-# %%
+# %% tags=["hide-input"]
+# Trains both nets with the same settings.
 STARTS = {"default": lambda net: net, "kaiming": kaiming}
 
 
@@ -135,31 +136,30 @@ def race(rate, start, batch_size, seed, **options):
 race(rate=0.1, start="default", batch_size=64, seed=0)
 
 # %% [markdown]
-# **Find out:** go back to a rate of 0.05, and turn one knob at a time: rates from 0.02 to 0.3, batches of 16 to 128. Which knob alone lets the net without a norm learn?
+# **Find out:** go back to a rate of 0.05, and turn one knob at a time: rates from 0.02 to 0.3, batches of 16 to 128. Which knob lets the net without a norm learn?
 #
 # <details><summary>What there is to find</summary>
 #
-# The start. With Kaiming's weights it reads more than 90 %. With the default weights it stayed near chance at each rate and at each batch size alone; a high rate and small batches *together* get it to learn, late.
+# The start. With Kaiming's weights it reads more than 90 %. In four runs for each of these rates and batch sizes, from the default weights, it stayed below 20 %. A high rate and small batches *together* get it to learn.
 #
 # </details>
 #
-# So something is wrong with the first weights, and LayerNorm makes up for it. What is it?
+# So something is wrong with the first weights, and LayerNorm makes up for it.
 #
 # ## 9.2 What one layer does to the size
 #
-# Here is a unit so small that its numbers fit on paper. It has **4 inputs**. PyTorch draws each weight evenly between −½ and ½: the bound is one over the root of the number of inputs.
+# Take a unit with **4 inputs**. PyTorch draws its weights evenly between −½ and ½: the bound is one over the root of the number of inputs.
 #
 # - Numbers drawn evenly between −1 and 1 have the mean square 1/3. Between −½ and ½ it is a quarter of that: **1/12**.
-# - Let the inputs have the mean square 6. The unit adds up 4 products. The weights have been drawn independently and around 0, so the mean squares of the products add: 4 · 1/12 · 6 = **2**.
-# - The ReLU sets the negative half to 0, and half of the mean square is left: **1**.
+# - Let the inputs have the mean square 6. The unit adds up 4 products, and their mean squares add, because the weights are drawn independently around 0: 4 · 1/12 · 6 = **2**.
+# - The ReLU sets the negative half to 0. Half of the mean square is left: **1**.
 #
-# From 6 to 1, before the biases. A unit of our convolutions has 16 · 3 · 3 = 144 inputs. Take a pencil.
+# A unit of our convolutions has 16 · 3 · 3 = 144 inputs. Take a pencil.
 
 # %% tags=["exercise"] id="ex-9-1"
 # Exercise 9.1 · ●●○○○ · 4 min
-# The unit has 144 inputs, and the bound of its weights is 1/12. The inputs have the mean
-# square 6 again. (Above: weight=1 / 12, unit=2, after_relu=1.)
-# Copy this line and replace the dots by five numbers:
+# 144 inputs of mean square 6, and 1/12 as the bound. (Above: weight=1 / 12, unit=2,
+# after_relu=1.) Copy this line and replace the dots by five numbers:
 # shrinking = dict(weight=..., unit=..., after_relu=..., smaller=..., factor=...)
 # weight      mean square of a weight
 # unit        mean square of what the unit adds up
@@ -190,10 +190,11 @@ check.shrinking(shrinking)
 #
 # ## 9.3 Two suspects
 #
-# And in our net? Let the *size* be the root of the mean square. The cell takes it after each ReLU: of the whole, and of the part in which the test images differ, once what they share is subtracted.
+# And in our net? Let the *size* be the root of the mean square. The cell takes it after each ReLU: of everything, and of the part in which the test images differ.
 
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["hide-input", "nbval-ignore-output"]
+# Measures the sizes and draws them.
 def sizes(net, seeds=8):
     """Size after each of six ReLUs of the whole, and of what differs: two lists of six."""
     whole, differs = torch.zeros(2, seeds, 6)
@@ -209,55 +210,63 @@ def sizes(net, seeds=8):
     return [part.log().mean(0).exp().tolist() for part in (whole, differs)]
 
 
-whole, differs = sizes(digit_cnn)
-print("after six layers: size", f"{whole[-1]:.3f}, of which {differs[-1]:.4f} differs")
+def without_biases():
+    """The net with its default weights and zero biases."""
+    net = digit_cnn()
+    for layer in net:
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            nn.init.zeros_(layer.bias)
+    return net
 
-# %% tags=["hide-input", "nbval-ignore-output"]
-# Draws the sizes, layer by layer.
+
+whole, differs = sizes(digit_cnn)
+normed = sizes(lambda: digit_cnn(RACERS["LayerNorm"]))
 plot.lines(
     range(1, 7),
     {
         "all of it": whole,
         "what differs": differs,
         "on paper": [differs[0] / 6 ** (layer / 2) for layer in range(6)],
-        "what differs, with LayerNorm": sizes(lambda: digit_cnn(RACERS["LayerNorm"]))[1],
+        "what differs, with LayerNorm": normed[1],
     },
     ylog=True,
     colors={
         "all of it": "none",
         "what differs": plot.DANGER,
-        "on paper": "RMSNorm",
+        "on paper": "#2B2F33",
         "what differs, with LayerNorm": "LayerNorm",
     },
-    title="The image fades as on paper, and what all images share stays",
+    title="The image fades, and what all images share stays",
     x="layer",
     y="size after the ReLU",
-    caption="PyTorch's default first weights, 500 test images, geometric means over 8 seeds.",
+    caption="PyTorch's default first weights, 500 test images, geometric means over 8 seeds. On "
+    "paper: a sixth of the mean square in each layer.",
     alt="Sizes after layers 1 to 6 on a logarithmic axis. What differs between images falls "
-    "from 0.24 to 0.001, close to the line from paper. All of it falls to 0.03 and stays. "
-    "With LayerNorm what differs stays near 0.3.",
+    "from 0.24 to 0.001, a little faster than the line from paper. All of it falls to 0.03 and "
+    "stays. With LayerNorm what differs stays near 0.3.",
 )
+for name, (all_of_it, part) in {
+    "default": (whole, differs),
+    "zero biases": sizes(without_biases),
+    "LayerNorm": normed,
+}.items():
+    print(f"{name:11} after six layers: size {all_of_it[-1]:.4f}, of it differs {part[-1]:.4f}")
 
 # %% [markdown]
-# What differs between two images is all that a net can read. After six layers almost nothing of it is left: a few percent of what arrives. The rest comes from the biases, and is the same for every image. So there are two suspects:
+# Only what differs between images can be read. After six layers a few percent of what arrives differ, and the rest comes from the biases. So there are two suspects:
 #
-# 1. **The biases drown the image.** Without them a third of what arrives would differ, as much as with LayerNorm.
+# 1. **The biases drown the image.** Without them more than a third of what arrives would differ, as with LayerNorm.
 # 2. **The weights make it too small.** SGD moves a layer's weights in proportion to what enters the layer.
 #
-# To decide, change one at a time.
-#
 # **Predict 9.1:** two nets start from the default weights. In A all biases start at 0. In B the biases stay, and the weights of the convolutions are multiplied by √6. Which of them learns, with SGD at 0.05?
-# - [ ] A only :: A third of what arrives differs then. But a third of what? All of it has become about 216 times smaller.
-# - [x] B only :: In B what enters each layer keeps its size. In A it is as small as before, and SGD hardly moves the weights.
+# - [ ] A only :: More than a third of what arrives differs then. But what differs is as small as before: 0.001.
+# - [x] B only :: In B what enters each layer keeps its size. In A it is tiny, and SGD hardly moves the weights.
 # - [ ] both, since either change lets the images differ :: In A they differ by a third of something tiny, and the steps of SGD follow its size.
 # - [ ] neither: only a norm can help :: In B the sizes are those that LayerNorm brings about, from the first step on.
 
 # %% tags=["nbval-ignore-output"]
 torch.manual_seed(0)
-A, B = digit_cnn(), digit_cnn()
-for layer in A:
-    if isinstance(layer, (nn.Conv2d, nn.Linear)):
-        nn.init.zeros_(layer.bias)
+A, B = without_biases(), digit_cnn()
 for layer in B:
     if isinstance(layer, nn.Conv2d):
         layer.weight.data *= 6**0.5
@@ -265,7 +274,7 @@ print(f"A, zero biases:       reads {learn(A, digits)[-1]:.0f} %")
 print(f"B, weights times √6:  reads {learn(B, digits)[-1]:.0f} %")
 
 # %% [markdown]
-# **It was the size of the first weights, and not the biases.**
+# **It was the first weights, and not the biases.**
 #
 # <details><summary>How sure is that?</summary>
 #
@@ -273,11 +282,11 @@ print(f"B, weights times √6:  reads {learn(B, digits)[-1]:.0f} %")
 #
 # </details>
 #
-# LayerNorm gives every layer's output the same size, whatever the size of the weights. That is what it bought here. A better start buys it as well.
+# LayerNorm gives every layer's output the same size, whatever the size of the weights. A better start does that as well.
 #
 # ## 9.4 Let the other side win
 #
-# Does anything remain that LayerNorm does better? Or worse? The knobs are yours again, and this time the net without a norm shall win.
+# So much for chance. The knobs are yours again, and this time the net without a norm shall *win*.
 
 # %% tags=["exercise"] id="ex-9-2"
 # Exercise 9.2 · ●●○○○ · 4 min
@@ -300,14 +309,14 @@ check.winning(winning)
 #
 # </details>
 #
-# You have a number now that could stand in a paper: *without* LayerNorm it is better. Four seeds that you have not chosen:
+# That number could stand in a paper. Now four seeds that you have not chosen:
 
 # %% tags=["nbval-ignore-output"]
 for seed in (100, 101, 102, 103):
     race(**winning | dict(seed=seed))
 
 # %% [markdown]
-# Is the lead still there in each pair? If it is not, you have found a seed. If it is, you have found a rate that suits one side.
+# Is the lead still there in each pair? If not, you have found a seed. If it is, you have found a rate that suits one side.
 #
 # **A fair race gives each side its own best settings, and seeds that nobody has looked at.**
 #
@@ -315,7 +324,7 @@ for seed in (100, 101, 102, 103):
 #
 # At a rate of 0.01, from Kaiming's weights, the net without a norm was ahead in 15 of 24 other pairs (twelve seeds on each of two splits), by up to 5 points, and in the rest behind by up to 13. On average LayerNorm led by 0.8.
 #
-# At Kaiming's weights and a rate of 0.05, 16 other pairs (eight seeds on each of two splits) gave LayerNorm a lead of 0.8 points on average, from −1.4 to 3.0. From PyTorch's default weights LayerNorm reads about 98 %. So of the 90 points of the beginning one to two are left. What a norm also gives is room for larger rates: see [Deeper](#Three-rates,-sixteen-pairs-each).
+# At Kaiming's weights and a rate of 0.05, 16 other pairs (eight seeds on each of two splits) gave LayerNorm a lead of 0.8 points on average, from −1.4 to 3.0. From PyTorch's default weights LayerNorm reads about 98 %. Without a norm, from Kaiming's, it is about 95 %. So of the 90 points of the beginning, one to three are left. What a norm also gives is room for larger rates: see [Deeper](#Three-rates,-sixteen-pairs-each).
 #
 # </details>
 #
@@ -327,7 +336,7 @@ for seed in (100, 101, 102, 103):
 #
 # **You can stop here:** close the notebook. From memory, work out for a unit with 9 inputs why the mean square falls to a sixth, and write down what you would ask the author of a table that says "no norm: 10 %".
 #
-# *Sitting two:* you put a norm after each convolution of any net. Then you find out when BatchNorm fails and LayerNorm does not, and diagnose three sick runs.
+# *Sitting two:* you put norms into any net, find out why BatchNorm fails on dim pictures, and diagnose three sick runs.
 #
 # %% [markdown]
 # ## 9.5 How large is what comes out?
@@ -348,7 +357,7 @@ digits = data.digits_split(0)  # x_train (1297, 8, 8), x_test (500, 8, 8), stand
 
 # %% [markdown]
 # **Recall 9.1:** weights before a LayerNorm are made ten times as large. How fast does plain SGD at the same rate change them, relative to their size, at $\epsilon = 0$?
-# - [ ] as before, because LayerNorm does not see the factor :: The output does not change, but the gradient becomes ten times smaller, and the weights ten times larger.
+# - [ ] as before :: The output does not change, but the gradient becomes ten times smaller, and the weights ten times larger.
 # - [x] a hundred times more slowly :: The gradient is ten times smaller and the weights are ten times larger, so their relative change is a hundredth.
 # - [ ] ten times more slowly :: That is the gradient alone. The step has to be compared with the weights, which have grown as well.
 #
@@ -357,7 +366,7 @@ digits = data.digits_split(0)  # x_train (1297, 8, 8), x_test (500, 8, 8), stand
 # - [ ] zeros :: One row would give an error in PyTorch. Two rows differ from their mean.
 # - [x] only 1 and −1 :: Each feature has two values, one above their mean and one as far below it.
 #
-# LayerNorm over an image, `LayerNorm([C, H, W])`, must be told C, H and W of what it will get: those of the convolution's *output*. How large is that? Here is an axis of 8 pixels with padding 1, and a kernel of three taps, two pixels apart (the *dilation*), that moves on by 2 (the *stride*).
+# `LayerNorm([C, H, W])` must be told the size of the convolution's *output*. Here are 8 pixels with padding 1, and a kernel of three taps, two pixels apart (the *dilation*), that moves on by 2 (the *stride*).
 
 
 # %% tags=["hide-input"]
@@ -379,7 +388,7 @@ def draw_places(ax):
 plot.figure(
     draw_places,
     size=(6.5, 2.2),
-    title="The kernel reaches over 5 of 10 pixels, and has three places",
+    title="The kernel reaches over 5 pixels, and has 3 places",
     caption="Grey: the 8 pixels; pale at both ends: padding. Blue: the three taps of the "
     "kernel. Red: the next step would end outside.",
     alt="Four rows of ten squares. In the first three rows three marked squares move right by "
@@ -387,14 +396,15 @@ plot.figure(
 )
 
 # %% [markdown]
-# The kernel reaches over $2 \cdot (3 - 1) + 1 = 5$ of $8 + 2 \cdot 1 = 10$ pixels. So 5 are left, in which two whole steps of 2 fit. With the first place that makes **3**. In letters:
+# It reaches over $2 \cdot (3 - 1) + 1 = 5$ of $8 + 2 = 10$ pixels. In the other 5, two whole steps of 2 fit; half a step has no place. With the first place that makes 3. For $L$ pixels, $k$ taps, stride $s$, padding $p$ and dilation $d$:
 #
 # $$\text{out} = \left\lfloor \frac{L + 2p - d\,(k-1) - 1}{s} \right\rfloor + 1$$
 #
-# for an axis of $L$ pixels, with $k$ taps, stride $s$, padding $p$ and dilation $d$, where $\lfloor\cdot\rfloor$ rounds down. You get it as code:
+# `conv_output_shape` computes it for each axis, and raises an error where the kernel does not fit.
 
 
-# %% tags=["export"]
+# %% tags=["export", "hide-input"]
+# Computes the size, for each axis.
 def conv_output_shape(size, kernel_size, stride=1, padding=0, dilation=1):
     """Return the size of what a convolution makes of an image, as a tuple.
 
@@ -424,7 +434,7 @@ print("measured:", tuple(real.shape[2:]))
 # %% [markdown]
 # ## 9.6 A norm after each convolution
 #
-# The usual place of a norm is **between the convolution and its ReLU**. In `digit_cnn` the sizes were known beforehand. A tool should not rely on that: let it put norms into any `nn.Sequential`, and compute the sizes on the way.
+# The usual place of a norm is **between the convolution and its ReLU**. Write a tool that puts norms into any `nn.Sequential`, and computes the sizes on the way.
 
 
 # %% tags=["exercise"] id="ex-9-3"
@@ -463,7 +473,7 @@ check.with_norms(with_norms)
 #
 # </details>
 #
-# Now put in whichever norm you like. The last three are PyTorch's.
+# Now put in whichever norm you like.
 
 # %% tags=["nbval-ignore-output"]
 norms = {
@@ -491,10 +501,10 @@ for name, norm in norms.items():
 #
 # ## 9.7 Neighbors in the batch
 #
-# One axis never belongs into LayerNorm's shape. `LayerNorm(x.shape)` looks like a short way to write it, and [pytorch#76613](https://github.com/pytorch/pytorch/issues/76613) suggests it.
+# `LayerNorm(x.shape)` looks like a short way to write the shape, and [pytorch#76613](https://github.com/pytorch/pytorch/issues/76613) suggests it.
 #
 # **Predict 9.2:** four images go through `LayerNorm(x.shape)`, and then once more with 10 added to every pixel of the last one. Which outputs differ?
-# - [ ] that of the last image only :: One mean is taken over all four images, so it moves for each of them. With `LayerNorm(x.shape[1:])` no output differs, not even the last.
+# - [ ] that of the last image :: One mean is taken over all four images, so it moves for each of them. With `LayerNorm(x.shape[1:])` no output differs, not even the last.
 # - [ ] none, because LayerNorm removes a shift :: It removes what is added to *all* numbers it reduces over. Here 10 is added to a quarter of them.
 # - [x] those of all four :: One mean is taken over all four images, so each image now depends on the others.
 
@@ -508,7 +518,11 @@ for name, sizes in {"x.shape": x.shape, "x.shape[1:]": x.shape[1:]}.items():
     print(f"LayerNorm({name}): outputs that differ: {moved.tolist()}")
 
 # %% [markdown]
-# BatchNorm takes its statistics from the batch on purpose. When does that hurt? In a CNN it pools the pixels, too. So take a net of three linear layers of 64 units, in which two images are just two values.
+# **The batch axis never belongs into LayerNorm's shape.** BatchNorm takes its statistics from the batch on purpose, but in training only.
+#
+# ## 9.8 A dim picture
+#
+# Three nets of linear layers learn from the digits, from Kaiming's weights. Then each standardized pixel of the test is multiplied by a **contrast** of ¼.
 
 
 # %% tags=["hide-input", "record"]
@@ -520,33 +534,6 @@ def mlp(norm=None):
         layers += [nn.Linear(64, 64), *([norm(64)] if norm else []), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(64, 10))
 
-
-# %% [markdown]
-# **Predict 9.3:** it learns with batches of 2, and with batches of 64. The test is done in `eval()`. Who reads more digits?
-# - [ ] LayerNorm by far, with 2 and with 64 :: With 64 values a unit's mean and variance are good enough, and BatchNorm does well.
-# - [ ] nobody: `eval()` gives both what they need :: The damage is done in training, where a unit returns only 1 and −1.
-# - [x] LayerNorm by far with 2; with 64 they are close :: With two values a unit returns only 1 and −1, so little of the image is left to learn from.
-
-# %% tags=["nbval-ignore-output"]
-even = digits._replace(x_train=digits.x_train[1:], y_train=digits.y_train[1:])  # 1,296
-for B in (2, 64):
-    for name, norm in {"BatchNorm": nn.BatchNorm1d, "LayerNorm": nn.LayerNorm}.items():
-        torch.manual_seed(0)
-        end = learn(mlp(norm), even, rate=0.1 * B / 64, batch_size=B, epochs=4)[-1]
-        print(f"batches of {B:2}: {name} reads {end:.0f} %")
-
-# %% [markdown]
-# **BatchNorm needs many values of a unit in each batch. LayerNorm does not look at the batch.**
-#
-# <details><summary>How sure is that?</summary>
-#
-# Eight pairs, four seeds on each of two splits, with batches of 2: BatchNorm 40 to 61 %, LayerNorm 96 to 98 %. Sixteen pairs with batches of 64: both 95 to 98 %.
-#
-# </details>
-#
-# ## 9.8 A dim picture
-#
-# Test pictures differ from training pictures. Here each standardized pixel is multiplied by a **contrast** of ¼. Three nets of linear layers have learned from unchanged digits. They start from Kaiming's weights, and are tested in `eval()`.
 
 # %% tags=["nbval-ignore-output"]
 nets = {}
@@ -566,14 +553,14 @@ for name, net in nets.items():
     print(f"{name:9} reads {reads(net, 1):.0f} %, dim pictures {reads(net, 0.25):.0f} %")
 
 # %% [markdown]
-# LayerNorm divides the factor out. But the control says that there was nothing to protect against: without a norm the factor passes through all layers, the scores become small together, and the largest stays the largest.
+# LayerNorm divides the factor out. But the control needs no protection: the factor passes through all its layers, the scores become small together, and the largest stays the largest.
 #
-# BatchNorm has *stored* a mean and a deviation of each unit, and neither fits a dim picture. Which of the two does the harm?
+# BatchNorm has *stored* a mean and a deviation of each unit. Neither fits a dim picture. Which does the harm?
 #
-# **Predict 9.4:** you may correct one kind of stored number, in all three BatchNorms: multiply the means by ¼, or the deviations. Which lets the net read dim pictures?
-# - [ ] the deviations: the picture has become smaller, so divide by less :: That changes the scale of all units alike, and the control shows that a net can read at any scale. What is subtracted is still four times too large.
-# - [x] the means: what is subtracted must shrink with the picture :: Wx/4 − m/4 is (Wx − m)/4. So the factor comes out of the layer, and passes through the net as in the control.
-# - [ ] neither alone: both are wrong by the same factor :: With the right means a factor is left, and the control reads with such a factor.
+# **Predict 9.3:** you may multiply one kind of stored number by ¼, in all three BatchNorms: the means, or the deviations. Which lets the net read dim pictures?
+# - [ ] the deviations :: That changes the scale of all units alike, and the control shows that a net can read at any scale. What is subtracted is still four times too large.
+# - [x] the means :: Wx/4 − m/4 is (Wx − m)/4. So the factor comes out of the layer, and passes through the net as in the control.
+# - [ ] neither alone :: With the right means a factor is left, and the control reads with such a factor.
 
 # %% tags=["nbval-ignore-output"]
 for stored, power in {"running_mean": 1, "running_var": 2}.items():  # var: deviation squared
@@ -590,13 +577,13 @@ for stored, power in {"running_mean": 1, "running_var": 2}.items():  # var: devi
 #
 # Sixteen such triples of nets, eight seeds on each of two splits. Dim pictures: BatchNorm 17 to 46 %, LayerNorm and no norm as bright ones, up to a point. With the means corrected BatchNorm reads 92 to 96 %, with the deviations corrected 8 to 39 %. The first weights have zero biases. A large bias would not shrink with the picture.
 #
-# **Brightness**, one number added to every pixel, is different: it adds another number to each unit, which no norm takes off. A shift of one standard deviation cost all three nets about 20 points or more, in an order that changed from run to run.
+# **Brightness**, one number added to every pixel, is different: it adds another number to each unit, and a norm takes off only what is the same for all. A shift of one standard deviation cost each of the three nets 12 points or more in each run, in an order that changed from run to run.
 #
 # </details>
 #
 # ## 9.9 Three sick runs
 #
-# Here are four recorded runs of the net of linear layers: a healthy one with LayerNorm, and three with **one** fault each. The training script tests them on digits sorted by class, ten at a time. Then somebody calls `eval()`, and shows 50 test digits one by one.
+# Here are recorded runs of the net of linear layers: a healthy one with LayerNorm, and three with **one** fault each. The training script tests on digits sorted by class, ten at a time. Then somebody calls `eval()`, and shows 50 test digits one by one.
 
 # %%
 sick = runs.recorded("cnn_three_faults")  # means of 8 seeds, after ten epochs
@@ -608,7 +595,7 @@ for run in ("healthy", "run A", "run B", "run C"):
     print(f"after eval(), one by one {alone:2.0f} %")
 
 # %% tags=["exercise"] id="ex-9-4"
-# Exercise 9.4 · ●●●○○ · 3 min
+# Exercise 9.4 · ●●○○○ · 2 min
 # Which run has which fault? Copy these lines and replace the dots by three of
 #     "sigmoid before cross-entropy", "norm over the batch axis", "eval() forgotten",
 #     "learning rate too large", "nothing is wrong".
@@ -705,17 +692,16 @@ best = -torch.tensor([1.0] + [0.0] * 9).log_softmax(0)[0]
 print(f"cross-entropy of a perfect answer that is made of ten sigmoids: {best:.2f}")
 
 # %% [markdown]
-# - **Run B: the sigmoid.** Its outputs lie between 0 and 1. At best one of them is 1 and nine are 0, and that still costs $-\ln\frac{e}{e+9} = 1.46$. Yet the accuracy is good. Give cross-entropy **logits**, scores of any sign.
-# - **Run C: `eval()` forgotten.** BatchNorm normalizes ten threes at a time. What they share is subtracted as their mean, and that was what made them threes. `eval()` cures it.
-# - **Run A: a norm over the batch axis**, without running statistics. Alone, an image is subtracted from itself, and `eval()` changes nothing.
+# - **Run B: the sigmoid.** At best one output is 1 and nine are 0, and that still costs $-\ln\frac{e}{e+9} = 1.46$. Give cross-entropy **logits**, scores of any sign.
+# - **Run C: `eval()` forgotten.** BatchNorm normalizes ten threes at a time. What they share is subtracted as their mean, and that was what made them threes.
+# - **Run A: a norm over the batch axis.** Alone, an image is subtracted from itself, and `eval()` changes nothing.
 #
 # ## Take-away
 #
-# - **Why a net fails:** change one suspect at a time. Here it was the size of the first weights, not the missing norm: each layer divided the mean square by 6.
-# - **A fair race** gives each side its own best settings, and seeds that nobody has looked at. Of 90 points, one or two were left to the norm.
+# - **Why a net fails:** change one suspect at a time. Here the first weights were too small, and each layer divided the mean square by 6.
+# - **A fair race** gives each side its own best settings, and seeds that nobody has looked at. Of 90 points, one to three were left to the norm.
 # - **Place and shape:** between convolution and ReLU, in the shape of the convolution's output, without the batch axis.
-# - **Batch, mode, contrast:** BatchNorm fails with two images in a batch, without `eval()`, and at low contrast, where it subtracts a stored mean. LayerNorm does not; at low contrast a net without a norm does not, either.
-# - **Logits:** a sigmoid before the cross-entropy keeps the loss of ten classes above 1.46.
+# - **Batch, mode, contrast:** without `eval()` BatchNorm answers by the neighbors. At low contrast it subtracts a stored mean that does not fit.
 #
 # ## Deeper (optional, 12 min)
 #
@@ -889,14 +875,13 @@ check.small_cnn(SmallCNN)
 #
 # ## On your own
 #
-# 1. Put `nn.GroupNorm(1, C)` into `digit_cnn` with your `with_norms`. Does the accuracy change? How many parameters do you save?
-# 2. Make `digit_cnn` twelve layers deep (no pooling in between). What do Kaiming's weights do then, with and without LayerNorm? Four seeds, please.
-# 3. Train `Patient`'s layers with a sigmoid and without. After how many epochs could you tell from the loss?
+# 1. Put `nn.GroupNorm(1, C)` into `digit_cnn`. Does the accuracy change? How many parameters do you save?
+# 2. Make `digit_cnn` twelve layers deep. What do Kaiming's weights do then, with and without LayerNorm?
 #
 # ## Further reading
 #
 # - Ba, Kiros & Hinton (2016), *Layer Normalization*, at the end of the experiments: convolutional networks, with BatchNorm ahead.
 # - Wu & He (2018), *Group Normalization*, fig. 1: error over batch size on ImageNet.
 # - He, Zhang, Ren & Sun (2015), *Delving Deep into Rectifiers*, eq. 10: the initialization.
-# - Dumoulin & Visin (2016), *A guide to convolution arithmetic for deep learning*: the sizes, drawn.
+# - Dumoulin & Visin (2016), *A guide to convolution arithmetic for deep learning*.
 # - Bouthillier et al. (2021), *Accounting for Variance in Machine Learning Benchmarks*.
