@@ -69,7 +69,7 @@ for name, norm in RACERS.items():
 # %% [markdown]
 # Without it the net has learned nothing. So it is tempting to write: *this net needs a normalization layer* (a *norm*, for short). The numbers are right, and the sentence is false.
 #
-# *About 55 min, in two sittings of 28 and 27.* **You'll be able to**
+# *About 58 min, in two sittings of 29 and 29.* **You'll be able to**
 # - find out why a net fails, by changing one suspect at a time;
 # - say what a comparison of two nets shows, and what its control must get;
 # - put a norm after each convolution of a net, in the right shape;
@@ -703,7 +703,7 @@ print(f"cross-entropy of a perfect answer that is made of ten sigmoids: {best:.2
 # - **Place and shape:** between convolution and ReLU, in the shape of the convolution's output, without the batch axis.
 # - **Batch, mode, contrast:** without `eval()` BatchNorm answers by the neighbors. At low contrast it subtracts a stored mean that does not fit.
 #
-# ## Deeper (optional, 12 min)
+# ## Deeper (optional, 13 min)
 #
 # ### Three rates, sixteen pairs each
 #
