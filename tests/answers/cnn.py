@@ -82,10 +82,10 @@ ANSWERS = {
         "wrong": {"left open": (_ON_PAPER | {"weight": ...}, "three dots"), "a list": ([1, 2], "dictionary")},
     },
     "winning": {
-        "right": {"a small rate": _SETTINGS, "a different split of rate and seed": _SETTINGS | {"rate": 0.015}},
+        "right": {"a small rate": _SETTINGS, "a larger rate": _SETTINGS | {"rate": 0.015}},
         "wrong": {
             "a tuple": ((0.01, "kaiming", 64, 0), "takes dict("),
-            "no seed": (dict(rate=0.01, start="kaiming", batch_size=64), "takes dict("),
+            "no seed": (dict(rate=0.01, start="kaiming", batch_size=64), "The keys are"),
             "a start that there is not": (_SETTINGS | {"start": "xavier"}, "start is one of"),
             "batches of 8": (_SETTINGS | {"batch_size": 8}, "batch_size"),
             "a rate of 0": (_SETTINGS | {"rate": 0}, "rate"),

@@ -89,8 +89,10 @@ def winning(answer):
         }.items()
     )
     refuse_dots(answer, "winning")
-    if not isinstance(answer, dict) or set(answer) != set(_SETTINGS):
+    if not isinstance(answer, dict):
         reject(f"check.winning takes dict(rate=..., start=..., batch_size=..., seed=...), not {kind_of(answer)}.")
+    if set(answer) != set(_SETTINGS):
+        reject(f"The keys are {', '.join(_SETTINGS)}, not {', '.join(map(str, answer))}.")
     rate, start, batch_size, seed = (as_python(answer[name]) for name in _SETTINGS)
     if not isinstance(rate, (int, float)) or not 0.001 <= rate <= 1:
         reject("rate: a number from 0.001 to 1, please.")
