@@ -5,6 +5,7 @@ The loops of lesson 13 have a file of their own, test_fused.py.
 """
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -172,3 +173,33 @@ def test_file_bytes_follows_magikas_rule(content, first, last):
     padding = [[256] * (1024 - len(half)) for half in (first, last)]
     assert tokens.tolist() == [*first, *padding[0], *padding[1], *last]
     assert torch.equal(tokens, ours.file_bytes(bytearray(content)))
+
+
+# ------------------------------------------------------------------------------------------- sizes of convolutions
+
+
+def by_running(L, k, s, p, d):
+    """Return the size of what a real convolution returns, None if it refuses."""
+    try:
+        return F.conv1d(torch.zeros(1, 1, L), torch.zeros(1, 1, k), None, s, p, d).shape[-1]
+    except RuntimeError:
+        return None
+
+
+def by_counting(L, *setting):
+    try:
+        return ours.conv_output_shape((L,), *setting)[0]
+    except ValueError:
+        return None
+
+
+def test_conv_output_shape_agrees_with_every_convolution_of_a_grid():
+    grid = list(itertools.product(range(1, 13), range(1, 7), range(1, 5), range(4), range(1, 4)))
+    sizes = [by_running(*setting) for setting in grid]
+    assert [by_counting(*setting) for setting in grid] == sizes and 0 < sizes.count(None) < len(grid) / 2
+
+
+def test_conv_output_shape_takes_axes_apart():
+    conv = nn.Conv2d(1, 1, (3, 5), stride=(2, 1), padding=(0, 2), dilation=(1, 2))
+    settings = conv.kernel_size, conv.stride, conv.padding, conv.dilation
+    assert ours.conv_output_shape((10, 13), *settings) == tuple(conv(torch.zeros(1, 10, 13)).shape[1:])

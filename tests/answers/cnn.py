@@ -1,41 +1,10 @@
 """Answers to the exercises of lesson 9: right ones written in several ways, wrong ones with the words they must get."""
 
-import math
-
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from lessonkit.check.lessons.cnn import _axes, _shape, _Small, _with_norms
-
-
-class DoesNotFit(ValueError):
-    """A kind of ValueError is a ValueError."""
-
-
-def right_list(size, kernel_size, stride=1, padding=0, dilation=1):
-    shape = [
-        math.floor((L + 2 * p - d * (k - 1) - 1) / s + 1)
-        for L, k, s, p, d in _axes(size, kernel_size, stride, padding, dilation)
-    ]
-    if min(shape) < 1:
-        raise DoesNotFit(f"{size} and {kernel_size}")
-    return tuple(shape)
-
-
-def right_counting(size, kernel_size, stride=1, padding=0, dilation=1):
-    """Counts the places."""
-    axes = _axes(size, kernel_size, stride, padding, dilation)
-    shape = [len(range(-p, L + p - d * (k - 1), s)) for L, k, s, p, d in axes]
-    if 0 in shape:
-        raise ValueError("does not fit")
-    return torch.Size(shape)
-
-
-def ask_pytorch_for_two_axes(size, kernel_size, stride=1, padding=0, dilation=1):
-    kernel = kernel_size if isinstance(kernel_size, tuple) else (kernel_size,) * 2
-    out = F.conv2d(torch.zeros(1, 1, *size), torch.zeros(1, 1, *kernel), None, stride, padding, dilation)
-    return tuple(out.shape[2:])
+from fromscratch import conv_output_shape
+from lessonkit.check.lessons.cnn import _ON_PAPER, _SETTINGS, _Small, _with_norms
 
 
 def right_dry_run(net, norm, size):
@@ -56,11 +25,11 @@ def right_two_branches(net, norm, size):
     layers = []
     for layer in net:
         if isinstance(layer, nn.Conv2d):
-            size = right_list(size, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+            size = conv_output_shape(size, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
             H, W = size
             layers += [layer, norm(layer.out_channels, H, W)]
         elif isinstance(layer, nn.MaxPool2d):
-            size = right_list(size, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+            size = conv_output_shape(size, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
             layers += [layer]
         else:
             layers += [layer]
@@ -105,13 +74,21 @@ class ClassesFixed(_Small):
 RIGHT = {"run A": "norm over the batch axis", "run B": "sigmoid before cross-entropy", "run C": "eval() forgotten"}
 
 ANSWERS = {
-    "conv_output_shape": {
-        "right": {"a loop": _shape, "all at once, floor": right_list, "places counted": right_counting},
+    "shrinking": {
+        "right": {
+            "fractions": _ON_PAPER,
+            "decimals and text": dict(weight=0.0023148, unit="2", after_relu=1, smaller=216, factor=6.0),
+        },
+        "wrong": {"left open": (_ON_PAPER | {"weight": ...}, "three dots"), "a list": ([1, 2], "dictionary")},
+    },
+    "winning": {
+        "right": {"a small rate": _SETTINGS, "a larger rate": _SETTINGS | {"rate": 0.015}},
         "wrong": {
-            "asks PyTorch": (ask_pytorch_for_two_axes, "On "),
-            "settings left out": (lambda size, kernel_size: _shape(size, kernel_size), "raised"),
-            "text": (lambda *a, **k: str(_shape(*a, **k)), "expected (6, 4)"),
-            "its result": ((6, 6), "takes your function itself"),
+            "a tuple": ((0.01, "kaiming", 64, 0), "takes dict("),
+            "no seed": (dict(rate=0.01, start="kaiming", batch_size=64), "The keys are"),
+            "a start that there is not": (_SETTINGS | {"start": "xavier"}, "start is one of"),
+            "batches of 8": (_SETTINGS | {"batch_size": 8}, "batch_size"),
+            "a rate of 0": (_SETTINGS | {"rate": 0}, "rate"),
         },
     },
     "with_norms": {

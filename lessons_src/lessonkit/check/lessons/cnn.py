@@ -1,4 +1,4 @@
-"""Checks of lesson 9: sizes of convolutions, norms put into a net, three broken runs, a published CNN."""
+"""Checks of lesson 9: a layer on paper, a race, norms put into a net, three broken runs, a published CNN."""
 
 import copy  # noqa: F401  a misconception calls it
 import math
@@ -8,161 +8,111 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from fromscratch.cnn import conv_output_shape, digit_cnn, kaiming, learn
+from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
-from lessonkit.check.core import Probe, draw, examine, misconceptions, raised, values
+from lessonkit.check.misconceptions import Misconception, announce, misconceptions
+from lessonkit.check.probing import Probe, draw, raised
+from lessonkit.check.quizzes import as_python, values
+from lessonkit.check.verdicts import accept, refuse_dots, reject
+from lessonkit.check.wording import kind_of
+from lessonkit.data import digits_split
 
-# ------------------------------------------------------------------------------------ 9.1: sizes of convolutions
+# ------------------------------------------------------------------------------------ 9.1: one layer on paper
 
-
-def _axes(size, *settings):
-    """Return (L, k, s, p, d) of each axis."""
-    each = [value if isinstance(value, (tuple, list)) else (value,) * len(size) for value in settings]
-    return zip(size, *each, strict=True)
-
-
-def _shape(size, kernel_size, stride=1, padding=0, dilation=1):
-    shape = []
-    for L, k, s, p, d in _axes(size, kernel_size, stride, padding, dilation):
-        reach = d * (k - 1) + 1
-        refused = reach > L + 2 * p
-        if refused:
-            raise ValueError("the kernel does not fit")
-        places = (L + 2 * p - reach) // s + 1
-        shape.append(places)
-    return tuple(shape)
-
-
-def _run_shape(args, kwargs):
-    def run(answer):
-        try:
-            out = answer(*args, **kwargs)
-        except ValueError:  # or a kind of it
-            return {"the shape": "a ValueError"}
-        except Exception as error:
-            return {"the shape": raised(error)}
-        if isinstance(out, tuple):
-            # 15.0 == 15, but LayerNorm takes whole numbers only: what is not whole is shown as text, which is not equal.
-            whole = all(type(number) is int for number in out)
-            out = tuple(out) if whole else f"({', '.join(map(str, out))})"
-        return {"the shape": out}
-
-    return run
-
-
-def _sized(label, size, kernel_size, **kwargs):
-    shown = {"size": size, "kernel_size": kernel_size} | kwargs
-    return Probe(label, _run_shape((size, kernel_size), kwargs), shown)
-
-
-_SHAPE_PROBES = [
-    _sized("a 3 x 3 kernel", (8, 6), 3),
-    _sized("padding 1", (8, 6), 3, padding=1),
-    _sized("stride 2", (8, 7), 3, stride=2),
-    _sized("stride 3", (9, 12), 4, stride=3),
-    _sized("dilation 2", (11, 9), 3, dilation=2),
-    _sized("all at once", (32, 31), 5, stride=3, padding=2, dilation=2),
-    _sized("settings that differ between the axes", (10, 13), (3, 5), stride=(2, 1), padding=(0, 2), dilation=(1, 2)),
-    _sized("one axis", (20,), 4, stride=2),
-    _sized("three axes", (4, 6, 9), 2, stride=2),
-    _sized("a kernel that just fits", (3, 5), (3, 5)),
-    _sized("a dilated kernel that just fits", (5, 6), 3, dilation=2),
-    _sized("a kernel that fits thanks to padding", (2, 3), 4, padding=1),
-    _sized("a kernel larger than the image", (2, 2), 5),
-    _sized("a kernel larger than the image, with stride 3", (2, 2), 5, stride=3),
-    _sized("a kernel that does not fit one of the axes", (8, 2), 3),
-    _sized("a dilated kernel that does not fit", (8, 8), 5, dilation=2),
-    _sized("three axes, the last one too short", (8, 8, 2), 3),
-    _sized("a kernel that does not fit in spite of padding", (2, 2), 5, padding=1),
-    _sized("padding larger than the kernel, and a stride larger than the image", (2, 3), 1, stride=9, padding=4),
-    *(
-        _sized(f"settings drawn at random, number {n}", *(tuple(row[:2].tolist()) for row in rows[:2]), **settings)
-        for n, rows in enumerate(draw(7, 20, 4, 2).abs().mul(5).long() + 1)
-        for settings in [{"stride": tuple(rows[2].tolist()), "dilation": tuple(rows[3].tolist()), "padding": n % 4}]
-    ),
+_ON_PAPER = {"weight": 1 / 432, "unit": 2.0, "after_relu": 1.0, "smaller": 216.0, "factor": 6.0}
+_SLIPS = [
+    ("weight", 1 / 144, "that is the square of the bound. The mean square is a third of it."),
+    ("weight", 1 / 12, "that is the bound, or the answer for 4 inputs. The mean square is bound * bound / 3."),
+    ("weight", 1 / 36, "the bound is not squared. The mean square is bound * bound / 3."),
+    ("weight", 1 / 1728, "the weights lie between -1/12 and 1/12, which is 2/12 wide and not 1/12."),
+    ("unit", 1 / 72, "that is one product. The unit adds up 144 of them."),
+    ("unit", 12.0, "that is 144 times 1/12 times 1. The mean square of a weight is 1/432, and that of an input 6."),
+    ("unit", 72.0, "that is 144 times 1/12 times 6. The mean square of a weight is 1/432."),
+    ("unit", 1 / 3, "the inputs have the mean square 6, not 1."),
+    ("after_relu", 2.0, "the ReLU sets the negative half to 0, and takes half of the mean square away."),
+    ("after_relu", 0.5, "the mean square before the ReLU is 2, and half of it is left."),
+    ("smaller", 46656.0, "that is the mean square. Its root is asked."),
+    ("smaller", 36.0, "six layers divide by 6 six times: 6 to the power of 6, and then the root."),
+    ("smaller", 6.0, "that is the mean square in one layer. Six layers divide by 6 six times; then take the root."),
+    ("smaller", 1 / 216, "how many times smaller: a number above 1."),
+    ("factor", 6**0.5, "that is c. Asked is c * c."),
+    ("factor", 36.0, "c * c multiplies the mean square of the weights once, and a layer divides by 6."),
+    ("factor", 3.0, "that keeps the mean square up to the ReLU, which takes half of it."),
+    ("factor", 2.0, "that makes up for the ReLU. The sum has lost two thirds as well."),
+    ("factor", 1 / 6, "the layer makes the mean square smaller, so the weights must become larger."),
 ]
 
-_SHAPE_MISTAKES = misconceptions(
-    _shape,
-    """
-    # the division leaves a fraction. A kernel that hangs over the edge by a part of its stride is not placed. | Round down, with //.
-    places = (L + 2 * p - reach) / s + 1
 
-    # rounded to the nearest. The last step is taken only if it fits whole. | Round down, with //.
-    places = round((L + 2 * p - reach) / s + 1)
-
-    # rounded up. The last step is taken only if it fits whole. | Round down, with //.
-    places = math.ceil((L + 2 * p - reach) / s) + 1
-
-    # the + 1 at the end is missing: the first place counts before any step is taken.
-    places = (L + 2 * p - reach) // s
-
-    # the - 1 in the bracket is missing. A kernel of k reaches over d * (k - 1) + 1 pixels.
-    places = (L + 2 * p - d * (k - 1)) // s + 1
-
-    # padding counts once. It is added on both sides. | 2 * p.
-    places = (L + p - reach) // s + 1
-
-    # padding is left out.
-    places = (L - reach) // s + 1
-
-    # dilation is left out. It spreads the kernel: k taps reach over d * (k - 1) + 1 pixels.
-    places = (L + 2 * p - k) // s + 1
-
-    # the reach of a dilated kernel is d * (k - 1) + 1, not d * k: there are gaps between the taps, none after the last.
-    places = (L + 2 * p - d * k) // s + 1
-    # or
-    refused = d * k > L + 2 * p
-
-    # stride is left out.
-    places = L + 2 * p - reach + 1
-
-    # an image that the kernel does not fit into is not refused. | Compare the reach of the kernel, d * (k - 1) + 1, with the padded size, L + 2 * p, and raise a ValueError.
-    refused = False
-
-    # sizes that do not fit are cut off at 0 (or 1) instead of refused. | Compare the reach with the padded size, and raise a ValueError.
-    refused = False
-    places = max(0, (L + 2 * p - reach) // s + 1)
-    # or
-    refused = False
-    places = max(1, (L + 2 * p - reach) // s + 1)
-
-    # a size of 0 is let through. With a large stride the formula can give 0 where the kernel does not fit. | Compare the reach with the padded size.
-    refused = (L + 2 * p - reach) // s + 1 < 0
-
-    # the kernel is compared with the image without its padding.
-    refused = reach > L
-
-    # k is compared with the padded size; a dilated kernel reaches further.
-    refused = k > L + 2 * p
-
-    # a kernel that just fits has one place, an output of size 1. | Refuse only what is larger.
-    refused = reach >= L + 2 * p
-
-    # a stride larger than the image is refused, or padding larger than the kernel. Both are legal: only the reach has to fit.
-    refused = reach > L + 2 * p or s > L or p >= k
-
-    # H and W come out in the other order.
-    return tuple(shape[::-1])
-
-    # a list comes back. The docstring promises a tuple. | return tuple(shape).
-    return shape
-
-    # one number comes back, for one axis. | Return a tuple with a number for each axis.
-    return shape[0]
-
-    # the sizes are floats. | Divide with //, which keeps whole numbers whole.
-    return tuple(map(float, shape))
-    """,
-)
+def shrinking(answer):
+    """Check what a layer of PyTorch's first weights does to the mean square of its inputs, on paper (lesson 9)."""
+    values(answer, "shrinking", _ON_PAPER, [(key, wrong, f"Probable cause: {why}") for key, wrong, why in _SLIPS], 1e-6)
 
 
-def conv_output_shape(answer):
-    """Check a function (size, kernel_size, stride, padding, dilation) -> output size of a convolution (lesson 9)."""
-    tried = "stride, padding, dilation, unlike axes, sizes that do not fit"
-    examine(answer, "conv_output_shape", _SHAPE_PROBES, _shape, _SHAPE_MISTAKES, tried)
+# ------------------------------------------------------------------------------------ 9.2: the other side wins
+
+_SETTINGS = {"rate": 0.01, "start": "kaiming", "batch_size": 64, "seed": 0}
+_LOST = {
+    "start": "the default first weights keep the net without a norm near chance. | Take the other start.",
+    "large": "the rate is too large for the net without a norm.",
+    "few": "six epochs of so few and so small steps are too short for it. | A larger rate, or smaller batches.",
+    "close": "both nets have nearly finished learning, so little lies between them. | Take a rate at which they have not.",
+    "behind": "here LayerNorm learns as fast or faster. | Smaller rates leave more to the seed: try a different one.",
+}
 
 
-# ------------------------------------------------------------------------------------ 9.2: norms into a net
+def _ends(rate, start, batch_size, seed):
+    """Return the percentages that the net without a norm and the one with LayerNorm read."""
+    digits, ends = digits_split(0), []
+    for norm in (None, lambda *sizes: nn.LayerNorm(sizes)):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            net = digit_cnn(norm)
+            ends.append(learn(kaiming(net) if start == "kaiming" else net, digits, rate, batch_size, seed)[-1])
+    return ends
+
+
+def _whole(value, least, most):
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def winning(answer):
+    """Check settings at which a net without a norm ends two points ahead of one with LayerNorm (lesson 9)."""
+    announce(
+        Misconception(f"Probable cause: {_LOST[why]}", _SETTINGS | other)
+        for why, other in {
+            "start": {"start": "default"},
+            "large": {"rate": 1},
+            "few": {"rate": 0.002},
+            "close": {"rate": 0.1},
+            "behind": {"seed": 2},
+        }.items()
+    )
+    refuse_dots(answer, "winning")
+    if not isinstance(answer, dict):
+        reject(f"check.winning takes dict(rate=..., start=..., batch_size=..., seed=...), not {kind_of(answer)}.")
+    if set(answer) != set(_SETTINGS):
+        reject(f"The keys are {', '.join(_SETTINGS)}, not {', '.join(map(str, answer))}.")
+    rate, start, batch_size, seed = (as_python(answer[name]) for name in _SETTINGS)
+    if not isinstance(rate, (int, float)) or not 0.001 <= rate <= 1:
+        reject("rate: a number from 0.001 to 1, please.")
+    if start not in ("default", "kaiming"):
+        reject("start is one of the words 'default' and 'kaiming'.")
+    if not _whole(batch_size, 16, 256) or not _whole(seed, 0, 10**9):
+        reject("batch_size: a whole number from 16 to 256, and seed one from 0, please.")
+    plain, normed = _ends(rate, start, batch_size, seed)
+    if plain < 80:
+        why = "start" if start == "default" else "large" if rate > 0.1 else "few"
+    elif plain < normed + 2:
+        why = "close" if min(plain, normed) > 90 else "behind"
+    else:
+        accept("Right: the net without a norm is ahead by two points or more.")
+        return
+    seen = f"The net without a norm reads {plain:.1f} %, the one with LayerNorm {normed:.1f} %."
+    reject(seen, f"Probable cause: {_LOST[why]}")
+
+
+# ------------------------------------------------------------------------------------ 9.3: norms into a net
 
 
 class _Norm(nn.Module):
@@ -257,7 +207,7 @@ def _with_norms(net, norm, size):
         follows = isinstance(layer, (nn.Conv2d, nn.MaxPool2d))
         if follows:
             settings = {name: getattr(layer, name) for name in ("stride", "padding", "dilation")}
-            size = _shape(size, layer.kernel_size, **settings)
+            size = conv_output_shape(size, layer.kernel_size, **settings)
         due = isinstance(layer, nn.Conv2d)
         if due:
             new = norm(layer.out_channels, *size)
@@ -312,7 +262,7 @@ _NORMS_MISTAKES = misconceptions(
     new = norm(*size, layer.out_channels)
 
     # pooling does not always halve the image. | Let conv_output_shape compute it from the layer's settings.
-    size = tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else _shape(size, layer.kernel_size, **settings)
+    size = tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
 
     # norm gets the size only, without the channels. | Call norm(C, H, W).
     new = norm(*size)
@@ -377,7 +327,7 @@ def with_norms(answer):
     examine(answer, "with_norms", _NORMS_PROBES, _with_norms, _NORMS_MISTAKES, tried)
 
 
-# ------------------------------------------------------------------------------------ 9.3: three broken runs
+# ------------------------------------------------------------------------------------ 9.4: three broken runs
 
 
 def diagnosis(answer):
@@ -386,16 +336,16 @@ def diagnosis(answer):
     large, healthy = "learning rate too large", "nothing is wrong"
     floor = "This run's training loss falls to nearly 0. With a sigmoid before the loss it could not get below 1.46."
     lossless = "Its training loss is as low as the healthy run's."
-    together = "Then the test would depend on the batch. Run B's is the same in both panels; look at the left one."
-    helps = "Then eval() would not help: that norm has nothing else to use. Run C is fine in the right panel."
-    jumps = "A rate that is too large gives a loss that jumps, is nan, or stays at chance, 2.30. This one falls evenly to 1.6, and the test reads about 95 %."
+    together = "Then the test would depend on the batch. Run B's does not; look at its training loss."
+    helps = "Then eval() would not help: that norm has nothing else to use. Run C is fine after eval()."
+    jumps = "Then the loss would jump, be nan, or stay at chance, 2.30. This one has come down to 1.62, and the test is fine."
     causes = [
-        ("run A", mode, "Then calling eval() would cure it, and the right panel calls eval(). Run A fails there, too."),
+        ("run A", mode, "Then calling eval() would cure it. Run A is at chance after eval(), too."),
         ("run A", sigmoid, floor),
         ("run A", large, f"{lossless} What fails is the test, and how it fails depends on the batch it is done in."),
         ("run A", healthy, "Image by image it is at chance, after eval()."),
         ("run B", batch, together),
-        ("run B", mode, "Then calling eval() would change the test. It does not; look at the left panel."),
+        ("run B", mode, "Then calling eval() would change the test. It does not; look at the training loss."),
         ("run B", large, jumps),
         ("run B", healthy, "Its training loss gets stuck far above the healthy run's."),
         ("run C", batch, helps),
@@ -406,14 +356,14 @@ def diagnosis(answer):
     values(answer, "diagnosis", {"run A": batch, "run B": sigmoid, "run C": mode}, causes)
 
 
-# ------------------------------------------------------------------------------------ 9.4: the published net
+# ------------------------------------------------------------------------------------ 9.5: the published net
 
 
 class _Small(nn.Module):
     def __init__(self, size, classes=10):
         super().__init__()
-        first = _shape(size, 3)
-        second = _shape(first, 3)
+        first = conv_output_shape(size, 3)
+        second = conv_output_shape(first, 3)
         self.conv1 = nn.Conv2d(3, 5, 3)
         self.norm1 = nn.LayerNorm([5, *first])
         self.conv2 = nn.Conv2d(5, 10, 3)
