@@ -201,18 +201,23 @@ def test_the_minutes_are_the_models(path):
 
 @every_lesson
 def test_one_cell_leads_back_into_the_second_sitting(path):
-    """It binds all that the cells after it read, but for answers to exercises: lessonkit brings these back."""
+    """It binds all that the cells after it read, and the answers to the exercises among them.
+
+    Answers of the first sitting come from lessonkit.mine: not everybody has kept them.
+    """
     source, parts = read(path), minutes.sittings(known(path))
     cells = source.code()
     backs = [at for at, cell in enumerate(cells) if "way-back" in cell.tags]
     assert len(backs) == len(parts) - 1, f"{len(backs)} cells are tagged way-back, expected {len(parts) - 1}."
     if not backs:
         return
-    bound, problems = set(dir(builtins)) | {name for e in known(path).exercises for name in e.defines}, []
+    bound, problems = set(dir(builtins)), []
     for cell in cells[backs[0] :]:
         reads, binds = syntax.names(blank(source, cell)[1])
         bound |= binds
-        problems += [(cell, f"{name} is bound before the way-back cell. Bind it there.") for name in reads - bound]
+        problems += [
+            (cell, f"{name} is bound before the way-back cell. Import or bind it there.") for name in reads - bound
+        ]
     none(path, problems)
 
 

@@ -19,7 +19,7 @@
 #
 # 1. **Run** a cell with Shift+Enter. Run all in order, folded ones too.
 # 2. **Predict:** put one letter between the quotes and run that cell *before* you read on.
-# 3. **Build:** replace `raise check.YourTurn(...)` by your code and run the check below it. Its box says *Right*, *Not yet* and probably why, or *Your turn*.
+# 3. **Build:** replace `raise check.YourTurn(...)` by your code and run the check below it. Its box says *Right*, *Not yet* and probably why, or *Your turn*. The more dots ● a card has, the harder.
 #
 # A net of two layers learns to read such digits, 1,297 small images. Will a net of twenty layers read more, or fewer? Guessing reads 10 %.
 
@@ -95,7 +95,7 @@ for depth in (2, 20):
 # Before training the weights are random. All we choose is their size: each is drawn with standard deviation $s/\sqrt D$, where $D$ is the number of inputs. We call $s$ the **weight scale**. The size of a signal is its **rms**, the root of the mean of its squares.
 #
 # **Predict 1.1:** at weight scale 1 a layer keeps 71 % of the signal's rms on average. How much is left after fifty layers?
-# - [ ] most of it :: The second layer keeps 71 % of what the first one has left, 50 %, and so on fifty times.
+# - [ ] about 4 % :: Every two layers halve it, 25 times in all. To halve 25 times is to divide by 2 to the power 25, and not by 25.
 # - [ ] about a hundredth :: A hundredth is left after 13 layers already, because 0.71 to the power 13 is 0.01. There are 37 more.
 # - [x] less than a millionth :: Every two layers keep one half, so fifty layers halve the signal 25 times: 3e-8 is left.
 
@@ -116,18 +116,18 @@ def deep(x, scale, layers=50):
 
 
 # %%
-x = x_train[:40].double()  # (B, D) = (40, 64); float64: no over- or underflow
+x = x_train[:40].double()  # (B, D) = (40, 64); float64 holds very small and very large numbers
 signals = deep(x, scale=1.0)
 for layer in (0, 1, 2, 10, 50):
     print(f"rms after {layer:2} layers: {rms(signals[layer]):.1g}")
 
 # %% [markdown]
-# No step of training has been taken. The weights' size alone makes the signal fade.
+# No step of training was taken: the weights' size alone makes the signal fade.
 
 # %% [markdown]
 # ## 1.2 Find the weight scale that survives
 #
-# Play with the scale. Above you see the digit, below its rms in each layer. (The dashed line is for later.)
+# Play with the scale. Above you see the digit, below its rms in each layer.
 
 # %%
 explore.depth()
@@ -163,7 +163,8 @@ explore.depth()
 # input   the mean square of the input 3, 4
 # before  the mean square of the sum, over the four cases
 # after   the same after ReLU
-# std     for 64 inputs: the standard deviation of the weights that keeps the mean square
+# std     for 64 inputs: the standard deviation of the weights that keeps the mean square,
+#         three digits are enough
 # Example: the mean square of 1, 3 is (1 + 9) / 2 = 5. A root is 2 ** 0.5.
 ### BEGIN SOLUTION
 two_weights = dict(input=12.5, before=25, after=12.5, std=(2 / 64) ** 0.5)
@@ -191,7 +192,7 @@ check.two_weights(two_weights)
 #
 # <details><summary>When this holds</summary>
 #
-# For the mean square it is exact, on average over weights that are drawn independently and symmetrically around 0, for any input, without biases and norm. A single draw strays, the more the narrower and the deeper the net: of 300 nets of fifty layers at $s = \sqrt2$, none died at width 64, though half kept less than 42 %; at width 16 more than a third died.
+# For the mean square it is exact, on average over weights that are drawn independently and symmetrically around 0, for any input, without biases and norm. A single draw strays, the more the narrower and the deeper the net.
 #
 # </details>
 #
@@ -239,7 +240,7 @@ for name, std in (recipes | {"Kaiming": (2 / 256) ** 0.5}).items():
 # %% [markdown]
 # ## 1.4 The gradient takes the same road back
 #
-# A gradient comes back through the same matrices, transposed, and the same ReLUs, half of them shut. So it meets the same factor: it is the dashed line of the explorable.
+# A gradient comes back through the same matrices, transposed, and the same ReLUs, half of them shut. So it meets the same factor. It is the dashed line in [section 1.2](#1.2-Find-the-weight-scale-that-survives): go back and move the scale once more.
 
 # %%
 for scale in (1.0, 2**0.5, 2.0):
@@ -249,26 +250,28 @@ for scale in (1.0, 2**0.5, 2.0):
     print(f"scale {scale:.2f}: signal {rms(last):.0e}, gradient at the input {rms(back):.0e}")
 
 # %% [markdown]
-# **Signal and gradient share one fate.**
+# The gradient is some 6 times as large here, at every scale. What grows or fades with depth is the same.
+#
+# **Signal and gradient fade or grow at one rate.**
 #
 # <details><summary>When this holds</summary>
 #
-# For layers of equal width, without biases and norm, if the gradient is treated as independent of the ReLUs. Where the width changes, the two part: on the way back $D$ is the number of outputs.
+# For layers of equal width, without biases and norm, if the gradient is treated as independent of the ReLUs. Where the width changes, the two part: on the way back $D$ is the number of outputs. PyTorch's biases part them, too: in the net of the beginning the signal keeps 0.06, and the gradient fades to 2.5e-8.
 #
 # </details>
 #
-# **Back to the twenty layers of the beginning.** PyTorch draws their weights at scale 0.58, and biases, too. In the last layers the signal has an rms of 0.06, thanks to the biases.
+# **Back to the twenty layers of the beginning.** PyTorch draws their weights at scale 0.58, and biases, too. In the last layers the signal has an rms of 0.06.
 #
 # **Predict 1.2:** what does the last layer see?
-# - [ ] a different signal for each digit, but too small a one :: 0.06 is not too small. But what came from the digit has been multiplied by 0.58/1.41 = 0.41 twenty times.
+# - [ ] a different signal for each digit :: 0.06 is large enough for that. But what came from the digit has been multiplied by 0.58/1.41 = 0.41 twenty times.
 # - [x] almost the same signal for all digits :: What came from the digit fades by 0.58/1.41 = 0.41 a layer, 2e-8 in all. What the biases bring is the same for every digit.
 # - [ ] random numbers, others for each digit :: The weights are random, but they are drawn once, for all digits.
 
 # %%
 torch.manual_seed(0)
-patient = plain(20).double()
-last = patient[:-1](x_test.double())  # (500, 64) what the last layer gets
-print(f"rms {rms(last):.2f}, difference between digits {rms(last - last.mean(0)):.0e}")
+net = plain(20).double()
+last = net[:-1](x_test.double())  # (500, 64) what the last layer gets
+print(f"rms {rms(last):.2f}, of each digit less their mean {rms(last - last.mean(0)):.0e}")
 
 # %% [markdown]
 # Now give it weights with your standard deviation, and the same three epochs.
@@ -293,12 +296,11 @@ print(f"20 layers, your weights: {train(healed):.0f} % of the test digits")
 # ## What you have now
 #
 # - **A wide ReLU layer multiplies the rms by about** $s/\sqrt2$, with $s = \text{std}\cdot\sqrt D$.
-# - **Signal and gradient share one fate:** below $s = \sqrt2$ a wide and deep net fades, above it explodes.
-# - A healed net.
+# - **Signal and gradient fade or grow at one rate:** in a deep net they fade below $s = \sqrt2$ and grow above.
 #
 # **You can stop here:** close the notebook, draw the table of the four cases from memory, and read Kaiming's $\sqrt{2/D}$ off it. That is the sitting.
 #
-# *Sitting two* heals the net without knowing a good weight scale: you write the operation that this course is about, find out what a net with it cannot see, and put it into the twenty layers.
+# *Sitting two* heals the net without knowing a good weight scale, by the operation that this course is about.
 
 # %% [markdown]
 # ## 1.5 Standardize
@@ -334,7 +336,7 @@ def train(model, rate=0.001):
 
 
 # %% [markdown]
-# Kaiming's scale must be known, and set in every layer. Is there a way that does not depend on the weights? After each matrix, **standardize**: subtract the mean $\mu$ of the numbers, then divide by their standard deviation $\sigma$, the rms of what is left.
+# Kaiming's scale must be known, and set in every layer. Here is a different way: after each matrix, **standardize**: subtract the mean $\mu$ of the numbers, then divide by their standard deviation $\sigma$, the rms of what is left.
 #
 # **By hand:** take the five numbers 0, 0, 0, 0, 10. What are $\mu$ and $\sigma$, and what do the five become?
 
@@ -472,7 +474,7 @@ for name, now in variants.items():
 # %%
 class Standardize(nn.Module):
     def forward(self, z):
-        return torch.vmap(standardize)(z)  # (B, 64), each row by itself
+        return torch.vmap(standardize)(z)  # (B, 64): it runs standardize on each row
 
 
 def twenty(scale, norm):
@@ -501,14 +503,13 @@ for scale in (0.58, 1.41, 3.0):
 #
 # <details><summary>How sure is that?</summary>
 #
-# Means of 16 runs, 8 seeds on each of two splits, without and with: 12 and 63 % at 0.58, 69 and 72 % at 1.41, 24 and 64 % at 3. A single run is some 5 to 10 points off. At 0.2 both guess: the signal does not depend on the scale, but a step of training changes small weights more than large ones ([lesson 8](08_geometry.ipynb)).
+# Means of 16 runs, 8 seeds on each of two splits, without and with: 12 and 63 % at 0.58, 69 and 72 % at 1.41, 24 and 64 % at 3. A single run is some 5 to 10 points off. At 0.2 both guess: the signal does not depend on the scale, but a step of training changes small weights more than large ones ([lesson 8](08_geometry.ipynb)). With smaller steps the norm helps there, too: 8 to 19 % at the rate 0.001, 46 to 82 % at 0.0003 and 0.0001 (8 seeds each).
 #
 # </details>
 #
-#
 # ## 1.7 The story that everybody tells
 #
-# Why do norms help in general? Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. A measurement by Santurkar et al. (2018) speaks against it: right after each BatchNorm of a net for photos they added random noise whose mean and scale changed at every step. It trained about as well as without the noise, and better than without a norm. They propose a smoother loss as the reason.
+# Why do norms help in general? Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. Santurkar et al. (2018) added random noise right after each BatchNorm, whose mean and scale changed at every step. The net trained about as well as without the noise, and better than without a norm. They propose a smoother loss as the reason.
 #
 # So keep three things apart. That standardizing makes a signal independent of the weights' scale is **proved**. That our net learns from bad weights thanks to it was **measured**. Why norms help in general is **argued about**.
 #

@@ -21,7 +21,7 @@ show("F.layer_norm, next to a second one", F.layer_norm(both, (6,))[0, 0], 2)
 # %% [markdown]
 # Our line gives the same word two answers, depending on whose sentence happens to be beside it, and no error says so. PyTorch's LayerNorm gives it one answer, and ours agrees in neither case. The line makes two wrong choices. You will find both, and write a test that finds them.
 #
-# *About 57 min, in two sittings of 26 and 31.* **You'll be able to**
+# *About 56 min, in two sittings of 26 and 30.* **You'll be able to**
 # - write the mean and the variance of each row so that they broadcast back;
 # - show on one short row which divisor a layer uses;
 # - say how many means come out, and which numbers can see each other;
@@ -88,17 +88,23 @@ for label, value in dict(mean=mean, distance=distance, var=var, x_hat=x_hat).ite
 # - [ ] it leaves the last three columns alone :: Broadcasting never leaves a part out.
 # - [x] it raises an error :: The means have the shape (3,). Broadcasting lines up the last axes, 6 numbers with 3 means, and these do not fit.
 
-# %%
+# %% tags=["hide-input"]
+# Runs words - words.mean(-1).
 try:
     print(words - words.mean(-1))
 except RuntimeError as error:
     print(error)
+
+# %% [markdown]
+# With `keepdim=True` the reduced axis stays, with size 1, and size 1 is repeated as often as necessary:
+
+# %%
 mean = words.mean(-1, keepdim=True)  # (B, 1)
 show("the means, with keepdim=True", mean, 1)
 show("each word less its own mean", words - mean, 1)
 
 # %% [markdown]
-# With `keepdim=True` the reduced axis stays, with size 1, and size 1 is repeated as often as necessary. Without it, the error was luck. Here are the first three columns of the same words, a square:
+# Without it, the error was luck. Here are the first three columns of the same words, a square:
 
 # %%
 square = words[:, :3]  # (B, D) = (3, 3)
@@ -197,7 +203,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# So `x.std()` was the first wrong choice of our opening line. Your function makes a better one:
+# So `x.std()` was the first wrong choice of our opening line. Your function mends it, and the second one, too, which sitting two names:
 
 
 # %%
@@ -235,6 +241,7 @@ import torch
 from torch.nn import functional as F
 
 from lessonkit import check, explore, plot, show
+from lessonkit.mine import mean_and_var
 
 first_try = lambda x: (x - x.mean()) / x.std()
 words = torch.tensor([[5.0, 1, -1, 4, 1, 2], [4, 7, 3, 1, 6, 3], [8, 16, 14, 4, 10, 8]])
@@ -248,15 +255,10 @@ def second_try(x):
 
 
 # %% [markdown]
-# **Recall 2.1:** a ReLU net of fifty layers has no biases and no normalization layer. You double all its weights. How much larger does its output become?
-# - [ ] twice as large :: One layer alone would do that. The next layer doubles what it receives once more.
-# - [ ] a hundred times as large :: That adds up fifty factors of 2. They multiply.
-# - [x] $2^{50}$ times as large :: ReLU passes a factor of 2 on unchanged, so each of the fifty layers doubles the signal.
-#
-# **Recall 2.2:** now `standardize` stands before each ReLU of that net, without $\epsilon$. You double all its weights. What happens to its output?
-# - [x] nothing :: The mean and the standard deviation of a row double with its numbers, so the factor cancels.
+# **Recall 2.1:** `standardize` of [lesson 1](01_why_normalize.ipynb) stands before each of fifty ReLUs. You double all weights before them. What happens to the output?
+# - [ ] it becomes $2^{50}$ times as large :: So it would without `standardize`, because the factors multiply.
 # - [ ] it doubles :: The last `standardize` divides by a standard deviation that has doubled as well.
-# - [ ] it halves :: It divides by twice as much, but what it divides is twice as large, too.
+# - [x] nothing :: The mean and the standard deviation of a row double with its numbers, so the factor cancels.
 #
 # Most data have more than two axes: (B, T, C) is $B$ sentences of $T$ words (tokens) of $C$ numbers (channels), (B, C, H, W) is $B$ images of $C$ channels and H × W pixels. A mean may run over any of them.
 
@@ -293,7 +295,7 @@ plot.cubes(
 )
 
 # %% [markdown]
-# `mean` takes several axes at once, and counts negative ones from the end. For images two layers are called LayerNorm ([lesson 4](04_affine_and_module.ipynb)):
+# `mean` takes several axes at once, and counts negative ones from the end. Two of these four are called LayerNorm, and [lesson 4](04_affine_and_module.ipynb) knows a third:
 
 # %%
 images = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(24))  # (B, C, H, W)
@@ -407,7 +409,7 @@ show("largest number", F.layer_norm(spike, (101,), eps=0.0).max(), 2)  # eps: le
 #
 # For every row whose numbers are not all equal, because the same $\mu$ is taken off all of them and all are divided by the same $\sigma$. So the *skewness*, the mean of the normalized values cubed, stays as well: 0 for a symmetric row, about 2 for this one.
 #
-# No number of $\hat x$ exceeds $\sqrt{D-1}$, which is 2.24 for six numbers and 10 for 101. It is reached where all others are equal.
+# On paper no number of $\hat x$ exceeds $\sqrt{D-1}$, which is 2.24 for six numbers and 10 for 101. It is reached where all others are equal. Rounding can exceed it ([lesson 3](03_epsilon.ipynb#3.1-Rows-that-break-the-formula)).
 #
 # </details>
 
@@ -436,13 +438,12 @@ def is_layer_norm(layer):
     """Say whether a layer is LayerNorm over the last axis, without gain and bias (lesson 4).
 
     Example: is_layer_norm(first_try) is False.
-    layer: a function that takes a float tensor (..., D), which you choose, and returns one of
-    the same shape. Returns True or False; an error counts as False.
-    False for a layer that reduces other axes (all, the first, axis 1, all but the first),
-    forgets keepdim, divides by D - 1, leaves a step out, has the wrong sign or a bias, cuts its
-    result off at -1 and 1, or gets a single number wrong.
-    A right layer may be 1e-4 off F.layer_norm on rows whose variance is 1 or more: choose such
-    rows, and allow a little more than that.
+    layer: takes a float tensor (..., D), which you choose, and returns one of its shape.
+    Returns True or False. If the layer raises an error, the check takes that as False.
+    False if it reduces other axes (all, the first, axis 1, all but the first), forgets keepdim,
+    divides by D - 1, leaves a step out, has the wrong sign or a bias, cuts its result off at -1
+    and 1, or gets one number wrong. True if it is at most 1e-4 off F.layer_norm on rows whose
+    variance is 1 or more: choose such rows, and allow a little more.
     """
     ### BEGIN SOLUTION
     x = 10 * torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(2))  # (B, T, D)
@@ -473,7 +474,7 @@ print("second_try is LayerNorm:", is_layer_norm(second_try))
 # - LayerNorm divides by D. The row 5, 1, −1, 4, 1, 2 shows it: the 5 becomes 1.5, with D − 1 only 1.369.
 # - The sizes of the axes that are left, multiplied, are the number of means. Numbers that share a mean see each other.
 # - Normalizing moves and scales a row. Its shape stays.
-# - A test compares with something independent, on rows that differ, with three axes of different sizes and few features.
+# - A test compares with something independent, on three axes and rows that differ, with so few features that a wrong divisor exceeds the tolerance.
 #
 # **Formula card**, for the $D$ numbers $x_1, \dots, x_D$ that share one mean:
 #
@@ -507,7 +508,9 @@ show("variance as the notebook checks it", normalized.var(-1))
 show("biased variance                   ", normalized.var(-1, correction=0))
 
 # %% [markdown]
-# LayerNorm would give variance 1 by the last line. The notebook's own class, one cell later, divides by $D$, so its two halves do not agree. It seeds the generator once, at the top: its last cell, which draws again, prints other numbers when it is run a second time.
+# LayerNorm would give variance 1 by the last line. The notebook's own class, one cell later, divides by $D$, so its two halves do not agree.
+#
+# A seed at the top of a notebook fixes what a cell draws when it first runs, and not when it runs again.
 #
 # ## On your own
 #

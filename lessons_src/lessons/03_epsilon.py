@@ -7,8 +7,8 @@
 import torch
 from torch.nn import functional as F
 
-from fromscratch import mean_and_var  # lesson 2
 from lessonkit import check, data, explore, plot, show
+from lessonkit.mine import mean_and_var  # of lesson 2: yours, if it was kept, else the course's
 
 images, labels = data.digits()  # (1797, 8, 8) ink from 0 to 16, (1797,)
 pictures = images[:1280].flatten(1).clone()  # (N, D) = (1280, 64)
@@ -52,9 +52,9 @@ show("loss, every third step", train(standardized)[::3], digits=1)
 #
 # ## 3.1 Rows that break the formula
 #
-# What has the empty scan done? Its mean is 0, and so is its variance, so each of its entries becomes $0/0$, which is `nan`. Every gradient is a sum over the batch, and a sum with `nan` in it is `nan`. After one step all weights are lost.
+# What has the empty scan done? Its mean is 0, and so is its variance, so each of its entries becomes $0/0$, which is `nan`. Every gradient adds up the whole batch, and a sum with `nan` in it is `nan`. After one step all weights are lost.
 #
-# A row that is *almost* constant does more harm, because nothing looks broken.
+# What about a row that is *almost* constant?
 #
 # **Predict 3.1:** three ones, and a fourth number that is larger by $10^{-7}$, the last bit of float32. What does $(x-\mu)/\sigma$ make of the fourth?
 # - [x] a number of order 1 :: The deviation is as tiny as the difference, and dividing by it removes the size.
@@ -67,7 +67,7 @@ show("without epsilon", standardized(almost))
 show("F.layer_norm   ", F.layer_norm(almost, (4,)))
 
 # %% [markdown]
-# Noise in the last bit has become a 2. PyTorch's layer lets such a row fade out. The remedy for both is $\epsilon$ (epsilon, `eps`), a small number in the denominator.
+# Noise in the last bit has become 2 or more, and nothing looks broken. PyTorch's layer lets such a row fade out. The remedy for both is $\epsilon$ (epsilon, `eps`), a small number in the denominator.
 #
 # ## 3.2 Where epsilon goes
 #
@@ -136,7 +136,7 @@ show("loss, every third step", train(normalize)[::3], digits=1)
 # %% [markdown]
 # The empty scan becomes a row of zeros, and the net is healed.
 #
-# Not everybody adds $\epsilon$ to the variance. [The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/) divides by $\sigma + \epsilon$. With a $\sigma$ near 1 one hardly sees which of the two it is.
+# Not everybody adds $\epsilon$ to the variance. [The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/) divides by $\sigma + \epsilon$, and its $\sigma$ divides by $D-1$.
 #
 # **Predict 3.2:** $\sigma = 0.001$ and $\epsilon = 10^{-5}$. How do the two outputs compare?
 # - [ ] they agree within 1 % :: Added to sigma, epsilon is a hundredth of it. Under the root it meets the variance, which is 1e-6.
@@ -150,7 +150,7 @@ show("added to sigma", added, digits=2)
 show("under the root", normalize(tiny), digits=2)
 
 # %% [markdown]
-# **Under the root, ε is measured against the variance.** An $\epsilon$ of $10^{-5}$ matters below $\sigma = \sqrt{10^{-5}} \approx 0.003$, not below $10^{-5}$.
+# **Under the root, ε is measured against the variance.** An $\epsilon$ of $10^{-5}$ is as large as the variance at $\sigma \approx 0.003$; at $\sigma = 0.01$ it still takes 5 % off the row.
 #
 # So a test of a LayerNorm needs a row of **small numbers**. Ordinary rows hide where $\epsilon$ stands, and zeros hide everything: both formulas give zeros in the right shape.
 #
@@ -191,17 +191,7 @@ check.eps_on_paper(eps_on_paper)
 #
 # </details>
 #
-# Does a *smaller* $\epsilon$ allow larger values? Only up to a bound. The squares of what comes out sum to at most $D$, and the numbers sum to 0, so one of them cannot be large alone.
-#
-# **On paper, no value is larger than √(D − 1).**
-#
-# <details><summary>Why, and when this holds</summary>
-#
-# If one entry is $a$, the other $D-1$ sum to $-a$, so their squares sum to at least $a^2/(D-1)$. Hence $a^2 + a^2/(D-1) \le D$, which is $a^2 \le D-1$. That is arithmetic with real numbers, for any $\epsilon \ge 0$ and $v > 0$. Rounding can exceed it: $\sqrt3$ is the bound for the 2 in [section 3.1](#3.1-Rows-that-break-the-formula), whose mean was rounded, and `F.layer_norm` makes 316 of a float32 row of 10000001, 10000000, 10000000.
-#
-# </details>
-#
-# And how much can a small *change* of the row grow? Most where the divisor is smallest: in a row of equal numbers.
+# A *smaller* $\epsilon$ allows no value above the $\sqrt{D-1}$ of [section 2.5](02_statistics.ipynb#2.5-The-shape-of-a-row); only rounding does, as in [section 3.1](#3.1-Rows-that-break-the-formula). But how much can a small *change* of the row grow? Most where the divisor is smallest: in a row of equal numbers.
 
 # %%
 nudge = 1e-9 * torch.tensor([1.0, -1.0, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)  # (D,)
@@ -278,23 +268,18 @@ plot.figure(
 # %% [markdown]
 # For rows of large variance it does not matter. But rows of small numbers exist: those that enter BERT's first norm before training have a variance of about 0.0012. They come out with the variance 1 under BERT's own $\epsilon$, and with 0.55 under Keras' default. All shapes fit, and there is no error.
 #
-# **ε belongs to the weights.** If nobody wrote it down, the layer can tell you: feed it one row of small numbers.
-
-
-# %% tags=["hide-input"]
-# A layer whose eps nobody wrote down.
-def layer(row):
-    """Normalize the last axis of a row."""
-    return F.layer_norm(row, row.shape[-1:], eps=1e-6)
+# **ε belongs to the weights.** (These rows are untrained; [lesson 15](15_in_the_wild.ipynb) looks at trained ones.) If nobody wrote it down, the layer can tell you: feed it one row of small numbers.
 
 
 # %%
+from lessonkit.unlabeled import layer  # a layer whose eps nobody wrote down
+
 small = x.double() / 1000  # (D,)
 goes_in, comes_out = small.var(correction=0), layer(small).var(correction=0)
 print(f"variance {goes_in:.0e} goes in, variance {comes_out:.1f} comes out")
 
 # %% [markdown]
-# **Predict 3.3:** which $\epsilon$ has this layer? (Use the pencil.)
+# **Predict 3.3:** which $\epsilon$ has this layer?
 # - [ ] 1e-5 :: That is PyTorch's. It would leave 4/(4 + 10) = 0.29.
 # - [ ] 5e-6 :: That is 4e-6 / 0.8, which is v + ε. Subtract v.
 # - [x] 1e-6 :: From v/(v + ε) = 0.8 follows v + ε = 5e-6, and v is 4e-6.
@@ -331,8 +316,8 @@ for eps in (1e-5, 5e-6, 1e-6, 8e-7):
 import torch
 from torch.nn import functional as F
 
-from fromscratch import mean_and_var  # lesson 2
 from lessonkit import check, plot, show
+from lessonkit.mine import mean_and_var
 
 # %% [markdown]
 # **Recall 3.1:** `x` has shape (4, 7, 10). How many variances does LayerNorm over the last axis take?
@@ -395,7 +380,7 @@ plot.figure(
 )
 
 # %% [markdown]
-# - **float16** holds numbers from $6\cdot10^{-8}$ to 65,504. An $\epsilon$ of $10^{-8}$ is **no epsilon** there, and the square of 300 is `inf`.
+# - **float16** holds numbers from $6\cdot10^{-8}$ to 65,504. An $\epsilon$ of $10^{-8}$ is **no epsilon** there, and a variance of 300² is `inf`.
 # - **bfloat16** reaches as far as float32, but it has two digits. Near 50 it moves in steps of 0.25, so a mean of 50.1 becomes 50.
 #
 # **Compute mean and variance in float32, and round once, at the end.**
@@ -414,12 +399,12 @@ plot.figure(
 #
 # Here $\operatorname{E}$ is the mean over the row. Our formula needs two passes, because it subtracts the mean before it squares. Flax takes the one pass by default (`use_fast_variance`).
 #
-# Take the row 0, 1, 2, 3 with the variance 1.25, and add 8,192 to all four numbers. The variance stays. But the squares are now above 67 million, where the numbers of float32 lie 8 apart.
+# Take the row 0, 1, 2, 3 with the variance 1.25, and add 8,192 to all four numbers. The variance stays. But the squares are now above 67 million, $2^{26}$, and float32 keeps 24 binary digits of a number.
 #
 # **Predict 3.4:** what does the one-pass formula say in float32?
 # - [ ] 1.25 :: The four numbers are exact in float32. Their squares are rounded, and 1.25 is far less than the steps.
 # - [ ] about 1.2 :: float32 keeps 7 digits, and both terms have 8 before the decimal point. No digit after it is left.
-# - [x] a multiple of 8 :: Both terms are multiples of 8, and so is their difference. Here it is 0.
+# - [x] a multiple of 8 :: From $2^{26}$ on, 24 binary digits hold multiples of 8. Both terms are such, and so is their difference. Here it is 0.
 
 
 # %%
@@ -487,7 +472,7 @@ check.breaking_rows(breaking_rows)
 #
 # A quick cure is a larger $\epsilon$, such as $10^{-5}$, which float16 can hold.
 #
-# **Predict 3.5:** what does `eps=1e-5` do for three such rows in float16?
+# **Predict 3.5:** right is what float32 gives with `eps=1e-8`. What does `eps=1e-5` do for three such rows in float16?
 # - [ ] It makes all three right. :: The variance of the third row is inf with any epsilon, so it stays at zeros.
 # - [x] It makes only the row of nan right. :: The inf is gone, too, but that row comes out too small: its variance is far below 1e-5. The third stays at zeros.
 # - [ ] It makes the rows of nan and inf right. :: Both are finite now. But the second row comes out far too small, because its variance is far below 1e-5.

@@ -308,6 +308,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit import check, data, explore, plot, show, train
+from lessonkit.mine import RunningStatistics, channel_stats
 
 digits = data.digits_split(0)
 

@@ -348,7 +348,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional as F
 
 from lessonkit import check, data, explore, plot
-from lessonkit.mine import layer_norm, mean_and_var  # yours, of lessons 4 and 2, if they passed
+from lessonkit.mine import layer_norm, layer_norm_backward, mean_and_var
 
 # %% [markdown]
 # **Recall 7.1:** BatchNorm in training mode gets a batch of shape (B, C) = (32, 10). Which numbers share a mean?

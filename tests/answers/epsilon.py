@@ -104,7 +104,7 @@ ANSWERS = {
         "wrong": {
             "stays float32": (lambda x, eps=1e-8: _normalize(x.float(), eps), "dtype"),
             ".half() at the end": (lambda x, eps=1e-8: _half(x, eps).half(), "dtype"),
-            "a dtype that is asked too late": (instead(_half, "x = x.float()\nwide = x"), "x = x.float() stands"),
+            "a dtype that is asked too late": (instead(_half, "x = x.float()\nwide = x"), "of what came in"),
             "all axes but the first": (all_but_the_first, "front axes = 2"),
         },
     },

@@ -93,7 +93,7 @@ ANSWERS = {
             "tensors": {"variance": torch.tensor(4.8), "percent": np.float64(13.397)},
         },
         "wrong": {
-            "rounded to whole percent": (DIVISOR | {"percent": 13}, "percent: 13 is not right"),
+            "rounded to whole percent": (DIVISOR | {"percent": 13}, "one decimal"),
             "words": (DIVISOR | {"percent": "13 %"}, "The answer is a number"),
             "a list": (list(DIVISOR.values()), "dictionary"),
         },

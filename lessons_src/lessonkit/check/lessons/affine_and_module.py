@@ -524,6 +524,10 @@ _BOOKS = misconceptions(
     def register(self, name, value, wanted):
         return setattr(self, name, value if wanted else None)
 
+    # a plain tensor is registered, and an optimizer sees nn.Parameters only. | Wrap it: nn.Parameter(torch.empty(...)).
+    def register(self, name, value, wanted):
+        return self.register_parameter(name, value if wanted else None)
+
     # self.name is one attribute, called "name". | self.register_parameter(name, parameter) takes the name from the loop.
     def register(self, name, value, wanted):
         return setattr(self, "name", nn.Parameter(value) if wanted else None)
@@ -535,13 +539,14 @@ _BOOKS = misconceptions(
     # the parameters have the last size only. Their shape is the whole normalized_shape.
     value = torch.full(self.normalized_shape[-1:], start, device=device, dtype=dtype)
 
+    # device and dtype are ignored. | Hand both on where the parameters are made.
+    value = torch.full(self.normalized_shape, start)
+
     # dtype is ignored. | Hand it on where the parameters are made.
     value = torch.full(self.normalized_shape, start, device=device)
 
     # device is ignored. | Hand it on where the parameters are made.
     value = torch.full(self.normalized_shape, start, dtype=dtype)
-    # or
-    value = torch.full(self.normalized_shape, start)
 
     # the sizes are read off x, so that the layer does not know what it normalizes, and without parameters takes any x. | Hand on self.normalized_shape.
     def forward(self, x):
@@ -703,6 +708,12 @@ _COLUMNS = (
 _FOLDED = {"o_1": (2, 12), "o_2": (4, -3), "b": (2, 4)}
 _FOLDING_SLIPS = [
     ("o_1", (1, 4), "These are the factors of z_1 and z_2. Put 2 x_hat_1 + 1 and 3 x_hat_2 - 1 in their place."),
+    *(
+        (o, (2, 3), "These are the gains. Multiply each with the factor of its z in this output.")
+        for o in ("o_1", "o_2")
+    ),
+    ("b", (1, -1), "These are the biases of z_1 and z_2. Each goes through the linear layer first."),
+    ("b", (10, 4), "z_2 is 3 x_hat_2 - 1: its bias is -1. Look at the sign."),
     ("o_1", (2, 8), f"Here both factors are multiplied by 2. {_COLUMNS}"),
     ("o_1", (3, 8), f"The gains have changed places. {_COLUMNS}"),
     ("o_1", (2, 4), "4 is the factor of x_hat_1 in o_2. Type what belongs to one output together."),
@@ -782,6 +793,9 @@ _TRANSLATIONS = misconceptions(
     return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if "gain" in k else t for k, t in state.items()}
     # or
     return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if k.endswith("gain") else t for k, t in state.items()}
+
+    # a name is changed that only ends in the word: "regain" ends in gain, and its last part is not "gain". | Look at what is behind the last dot.
+    place, dot, last = next(((key[: -len(name)], "", name) for name in names if key.endswith(name)), ("", "", key))
 
     # a list of names comes back. | Fill a dictionary, new_state[name] = tensor, and return it.
     return list(new_state)

@@ -126,7 +126,8 @@ def divisor(answer):
         ("percent", kept, "So much is left, as a share. Asked is how many percent are missing."),
         ("percent", 1 - kept, "That is a share, not percent."),
         ("percent", 25, share),
-        ("percent", 100 / 3, share),
+        *(("percent", value, share) for value in (100 / 3, 33)),
+        *(("percent", value, "Nearly: give one decimal.") for value in (13, 14)),
         ("percent", 75, share),
         (
             "percent",
@@ -208,8 +209,11 @@ _WRONG_LAYERS = {
 }
 
 
-def _verdict_on(label, layer, right):
-    """Return a Probe: what an answer says of a layer. Of a wrong one an error says the same as False."""
+def _verdict_on(label, layer, right, why=""):
+    """Return a Probe: what an answer says of a layer. Of a wrong one an error says the same as False.
+
+    why: what it means if the answer refuses this layer, and none before it.
+    """
     outside(layer)
 
     def run(answer):
@@ -227,10 +231,14 @@ def _verdict_on(label, layer, right):
     def reads(seen):
         return {"the verdict": False} if not right and isinstance(seen.get("the verdict"), Raised) else seen
 
-    return Probe(label, run, reads=reads)
+    told = lambda seen: why if seen.get("the verdict") is False else ""
+    return Probe(label, run, reads=reads, why=told)
 
 
-_TESTED = [_verdict_on(label, layer, True) for label, layer in _RIGHT_LAYERS.items()]
+_TOO_TIGHT = "Your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose."
+_TESTED = [
+    _verdict_on(label, layer, True, _TOO_TIGHT if "off" in label else "") for label, layer in _RIGHT_LAYERS.items()
+]
 _TESTED += [_verdict_on(label, layer, False) for label, layer in _WRONG_LAYERS.items()]
 
 

@@ -17,6 +17,7 @@ def two_weights(answer):
         ("input", 3.5, "Square 3 and 4 first, then take the mean."),
         ("input", math.sqrt(12.5), "That is the rms. The mean square has no root."),
         ("before", 100, "That is the sum of the four squares. | Divide it by 4."),
+        ("before", 50, "That is the sum of the four squares, divided by 2. There are four cases."),
         ("before", 49, "That is the first case. | Take the mean over all four."),
         ("before", 0, "That is the mean of the sums. | Square each one first."),
         ("before", 5, "That is the rms. The mean square has no root."),
@@ -29,7 +30,13 @@ def two_weights(answer):
         ("std", 2 / 64, "That is its square, the variance. | Take the root."),
         ("std", 1 / 8, "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1."),
         ("std", 1 / 64, "A sum of 64 products with random signs grows with the root of 64 only. " + lost),
-        ("std", math.sqrt(2), "That is the weight scale, std times the root of 64."),
+        *(("std", s, "That is the weight scale, std times the root of 64.") for s in (1.4, 1.41, math.sqrt(2), 1.42)),
+        (
+            "std",
+            math.sqrt(1 / 2),
+            "ReLU leaves so much of the rms. The weights make up for it. | 64 std^2 / 2 must be 1.",
+        ),
+        ("std", 0.18, "Give one more digit."),
         ("std", 8 / math.sqrt(2), "Upside down: more inputs need smaller weights."),
         ("std", math.sqrt(2) / 64, "The root is of the fraction 2 / 64: its denominator is 8."),
         ("std", 1 / 16, "ReLU halves the mean square, not the rms, and its half is made up for, not taken away again."),
@@ -126,13 +133,11 @@ _FATES = misconceptions(
     # depth is not used: a short net is kinder than one of 50 layers.
     power_of_ten = 50 * math.log10(factor)
 
+    # 0.01 and 100 are compared with a power of ten. As powers of ten they are -2 and 2.
+    return "dies" if power_of_ten < 0.01 else "explodes" if power_of_ten > 100 else "lives"
+
     # "dies" and "explodes" are swapped.
     power_of_ten = -depth * math.log10(factor)
-
-    # the limits are 0.01 and 100.
-    if power_of_ten < -1:
-        return "dies"
-    return "explodes" if power_of_ten > 1 else "lives"
 
     # a number of size 10^308 and more is no float any more, and ** raises OverflowError. | Compare logarithms: depth * math.log10(factor) with -2 and 2.
     power_of_ten = math.log10(factor**depth) if factor**depth else -999
