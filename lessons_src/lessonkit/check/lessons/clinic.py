@@ -1,6 +1,5 @@
 """Checks of lesson 14: three repairs, two tests that find the fault in unseen layers, and a norm from one page."""
 
-
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -639,8 +638,6 @@ _AGAIN_MISTAKES = misconceptions(
 
     # the input is not looked at after the call. | Keep a clone, and compare.
     return same and stays
-    # or
-    used = x
 
     # the first answer is not looked at after other calls: a layer that writes all answers into one tensor passes. | Keep the answer and a clone of it, and compare the two before you ask for the same rows again.
     return same and torch.equal(used, x)
