@@ -75,6 +75,12 @@ print("depends on", footprint(ill, (1, 3, 4, 5), (0, 1, 2, 3)))
 #
 # **Find out:** ask the patient for other outputs. How do you get, from the place of an output, the three places that it depends on?
 #
+# <details><summary>When a footprint tells the truth</summary>
+#
+# As far as gradients show it: a gain of 0, or a ReLU that is off, hides a dependence. That is why gain, bias and input are random here.
+#
+# </details>
+#
 # **Predict 14.1:** your diagnosis, from the footprint alone: what has the layer done?
 # - [ ] It normalized each row of pixels. :: Then five inputs would be named, those of row 2. There are three, and one of them is in row 3.
 # - [x] It cut all numbers of the image into pieces of three, in the order in which they are stored. :: Column 3, column 4, then column 0 of the next row: the last index runs fastest.
@@ -98,7 +104,7 @@ print(inspect.getsource(patient_pixels))
 #
 # <details><summary>When this holds</summary>
 #
-# For every tensor: `reshape` reads the numbers with the last index running fastest, and cuts that one row into other pieces. `view` does the same without a copy. `movedim`, `permute` and `transpose` move an axis.
+# For every tensor: `reshape` reads the numbers with the last index running fastest, and cuts that one row into other pieces. `view` does the same without a copy. Only an axis of size 1 may come to stand elsewhere. `movedim`, `permute` and `transpose` move an axis.
 #
 # </details>
 
