@@ -796,6 +796,11 @@ _TRAIL_MISTAKES = misconceptions(
 
     # the mean is the token's own. Every token is centered by the mean of its trail.
     x_hat = (x - m) / deviation
+    # or
+    mu = m
+
+    # only the distance of the token's own mean is added to the variance. Those of all tokens of the trail count, weighted.
+    gaps = (m - mu) ** 2
 
     # later tokens have weight, too: the future leaks. Only s <= t counts.
     w = _leaking(x.shape[-2], self.decay, x.dtype)
@@ -828,13 +833,13 @@ _TRAIL_MISTAKES = misconceptions(
     # the bias is added before the gain multiplies.
     return (x_hat + self.bias) * self.weight
 
+    # gain and bias are not used.
+    return x_hat
+
     # float64 tokens are computed in float32, or weighted by float32 weights. | Build the weights in x's type.
     w = trail_weights(x.shape[-2], self.decay, torch.float32).to(x.dtype)
     # or
     return (x_hat.float() * self.weight + self.bias).to(x.dtype)
-
-    # the weights and the tokens are of two types, which PyTorch refuses to multiply. | Build the weights in the type that you compute in.
-    w = trail_weights(x.shape[-2], self.decay, torch.float32)
 
     # E[x^2] - E[x]^2 loses its digits around 10,000. | Subtract first, then square.
     v = w @ (x * x).mean(-1, keepdim=True) - mu**2
