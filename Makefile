@@ -4,7 +4,7 @@
 #                 as on another processor: make test ARGS="--other-processor notebooks/solutions")
 # make notebooks  build what changed in lessons_src              (make notebooks ARGS=02; ARGS=--help)
 # make check      lint, staleness, unit tests: fast, trains nothing, starts few kernels    (make check LESSON=06, of one lesson)
-# make lesson     write a new lesson that passes, to be rewritten (make lesson NEW=16_name TITLE="A title")
+# make lesson     write a new lesson that passes, to be rewritten (make lesson NEW=17_name TITLE="A title")
 # make runs       execute the cells tagged record: longer training, into data/runs         (make runs ARGS=rnn_sweep)
 # make bench      time lesson 13's fused kernel beside PyTorch's, on a quiet machine (data/bench.csv)
 #

@@ -44,7 +44,7 @@ def of_lesson(number, items):
     """Return the tests whose parameters name one lesson: its source (path, stem), module (lesson), check (name)."""
     from lessonkit import course
 
-    (lesson,) = (lesson for lesson in course.lessons().values() if lesson.stem.startswith(f"{number}_"))
+    (lesson,) = (lesson for lesson in course.pages().values() if lesson.stem.startswith(f"{number}_"))
     checks = [name for name, (asking, _) in course.checks().items() if asking.stem == lesson.stem]
     asked = {"path": [lesson.stem], "stem": [lesson.stem], "lesson": [lesson.module], "name": checks}
 

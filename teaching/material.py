@@ -44,6 +44,11 @@ def stems(root=ROOT):
     return list(course.lessons(_folder(root)))
 
 
+def references(root=ROOT):
+    """Return the stems of what is there to look things up and is no lesson: "16_reference"."""
+    return [stem for stem in course.pages(_folder(root)) if stem not in stems(root)]
+
+
 def read(stem, root=ROOT):
     """Return the Lesson of a stem with solutions and outputs; ValueError where the notebook is of an older build."""
     lesson = course.solved(stem, _folder(root))

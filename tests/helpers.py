@@ -19,7 +19,9 @@ from lessonkit.check.misconceptions import listening
 
 ROOT = Path(__file__).resolve().parents[1]
 # Lesson 0 runs where nothing but torch and matplotlib is: no kit, so no checks of the kit, no answers, no exports.
-SITTING, *SOURCES = EVERY = sorted((ROOT / "lessons_src/lessons").glob("[0-9]*.py"))
+SITTING, *others = EVERY = sorted((ROOT / "lessons_src/lessons").glob("[0-9]*.py"))
+SOURCES = [path for path in others if path.stem[3:] != course.REFERENCE]
+REFERENCE = next(path for path in others if path not in SOURCES)  # tables to look things up in, and no lesson
 
 
 @functools.cache
@@ -39,7 +41,7 @@ def read(path):
 @functools.cache
 def known(path):
     """Return what the course knows of a lesson; of lesson 0, which is not in the manifest, what it would know."""
-    return manifest.lesson(read(path)) if path == SITTING else course.lessons()[path.stem]
+    return manifest.lesson(read(path)) if path == SITTING else course.pages()[path.stem]
 
 
 def within_budget(fits, message):

@@ -250,8 +250,8 @@ def test_an_explorable_moves_by_the_keyboard(notebook):
 
 def test_a_link_leads_to_another_lesson_and_to_its_section(notebook, lab):
     """JupyterLab 4.6 looks for the section before it has drawn the lesson, so the first click ends at its top."""
-    clinic = "14_clinic.ipynb"
-    notebook.open(lab.url.replace(LESSON, clinic))
+    tables = "16_reference.ipynb"
+    notebook.open(lab.url.replace(LESSON, tables))
     linked = r"\]\((\d\d_\w+\.ipynb)#([^)]+)\)"
     texts = {id: cell["source"] for id, cell in notebook.cells().items() if cell["cell_type"] == "markdown"}
     cell = next(id for id, text in texts.items() if re.search(linked, text))
@@ -262,8 +262,8 @@ def test_a_link_leads_to_another_lesson_and_to_its_section(notebook, lab):
     notebook.page.wait_for_function(at, arg=f"work/{name}")
     heading = notebook.page.locator(f"[data-jupyter-id='{section}']")
     heading.wait_for(state="attached")
-    notebook.page.locator(f".lm-TabBar-tabLabel:text-is('{clinic}')").first.click()
-    notebook.page.wait_for_function(at, arg=f"work/{clinic}")
+    notebook.page.locator(f".lm-TabBar-tabLabel:text-is('{tables}')").first.click()
+    notebook.page.wait_for_function(at, arg=f"work/{tables}")
     notebook.go_to(cell).locator(link).first.click()
     notebook.page.wait_for_function(
         """section => { const at = document.querySelector(`[data-jupyter-id='${section}']`).getBoundingClientRect();

@@ -14,7 +14,7 @@ import pytest
 
 from coursebuild import budgets, editions, minutes, syntax
 from coursebuild.source import BEGIN, END, blank
-from tests.helpers import EVERY, ROOT, SOURCES, known, read, within_budget
+from tests.helpers import EVERY, REFERENCE, ROOT, SOURCES, known, read, within_budget
 
 IDS = [path.stem for path in SOURCES]
 TEACHING, DEFINITION, EXPORT, TO_WRITE = 12, 30, 30, 10  # lines of code
@@ -24,6 +24,10 @@ PAUSE = "What you have now"  # ends the first sitting
 
 def every_lesson(test):
     return pytest.mark.parametrize("path", SOURCES, ids=IDS)(test)
+
+
+def every_page(test):
+    return pytest.mark.parametrize("path", [*SOURCES, REFERENCE], ids=[*IDS, REFERENCE.stem])(test)
 
 
 def none(path, problems):
@@ -38,7 +42,7 @@ def none_of(odd, expected):
 
 
 def test_lessons_are_numbered_without_gaps():
-    numbers = [int(name[:2]) for name in IDS]
+    numbers = [int(path.stem[:2]) for path in EVERY]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers))), (
         f"The files of lessons_src/lessons are numbered {numbers}: expected no gap. Rename what comes after it."
     )
@@ -238,7 +242,7 @@ def test_proof_is_folded_and_what_is_seen_shows_something(path):
     none(path, problems)
 
 
-@every_lesson
+@every_page
 def test_headings_are_in_plain_letters(path):
     """JupyterLab's anchors keep every character: a minus sign or a formula in a heading cannot be linked to."""
     lines = [line for cell in prose(path) for line in outside_fences(cell.source) if re.match(r"##+ ", line)]
@@ -246,7 +250,7 @@ def test_headings_are_in_plain_letters(path):
     none_of(odd, "These headings hold a formula, code or a letter outside ASCII, so no link finds them. Use words:")
 
 
-@every_lesson
+@every_page
 def test_a_section_that_is_named_is_linked_with_its_anchor(path):
     text = "\n".join(
         re.sub(r"\[[^\]]*\]\([^)]*#[^)]*\)", "", line) for cell in prose(path) for line in cell.source.split("\n")
@@ -254,7 +258,7 @@ def test_a_section_that_is_named_is_linked_with_its_anchor(path):
     none_of(re.findall(r"[Ss]ections? \d+\.\d+", text), "No link: write [section 2.6](02_statistics.ipynb#2.6-...):")
 
 
-@every_lesson
+@every_page
 def test_no_contractions(path):
     text = " ".join(cell.source for cell in read(path).cells if cell.type == "markdown")
     contractions = re.findall(
@@ -438,14 +442,14 @@ def broken(text, folder, exists):
         if there and not exists(there):
             dead.append(link)
         elif anchor:
-            source = there and next((path for path in SOURCES if path.stem == there.stem), None)
+            source = there and next((path for path in EVERY if path.stem == there.stem), None)
             whole = "\n".join(cell.source for cell in prose(source)) if source else there.read_text() if there else text
             if anchor not in anchors(whole):
                 dead.append(link)
     return dead
 
 
-@every_lesson
+@every_page
 @pytest.mark.parametrize("edition", ["learner", "solutions", "the learner's copy"])
 def test_links_lead_somewhere(path, edition):
     folder = ROOT / {"learner": "notebooks", "solutions": "notebooks/solutions", "the learner's copy": "work"}[edition]
@@ -556,7 +560,7 @@ def coverage():
 def test_coverage_leads_to_sections_that_exist():
     sections = {title.split()[0] for path in SOURCES for title in headings(path) if title not in ENDING}
     deeper = [path for path in SOURCES if any(title.startswith("Deeper (") for title in headings(path))]
-    sections |= {f"{int(path.stem[:2])} Deeper" for path in deeper}
+    sections |= {f"{int(path.stem[:2])} Deeper" for path in deeper} | {REFERENCE.stem[:2]}
     lost = [row for row in coverage() if not row["section"] or set(row["section"].split("; ")) - sections]
     none_of(lost, "These rows of tests/coverage.csv name no section of the course. Say where it is settled now:")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from lessonkit.course import Question
+from lessonkit.course import REFERENCE, Question
 
 
 class LessonError(Exception):
@@ -57,6 +57,11 @@ class Source:
     def alone(self):
         """Whether the lesson runs without lessonkit: it defines YourTurn itself, above its first exercise."""
         return any("class YourTurn(" in cell.source for cell in self.cells)
+
+    @property
+    def reference(self):
+        """Whether it is there to look things up: no lesson, so it has no minutes, and leads nowhere."""
+        return self.module == REFERENCE
 
     @property
     def root(self):

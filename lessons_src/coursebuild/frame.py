@@ -3,7 +3,7 @@
 import ast
 
 from coursebuild.cells import Cell
-from lessonkit.course import CARD
+from lessonkit.course import CARD, REFERENCE
 
 
 def card(lesson, cell):
@@ -48,12 +48,20 @@ def how_far(lesson):
 
 
 def what_next(lesson):
-    """Return the cell that ends a lesson: where it goes on, and in the learner edition where its solutions are."""
-    after = sorted(path for path in lesson.path.parent.glob("[0-9][0-9]_*.py") if path.stem > lesson.stem)
+    """Return the cell that ends a lesson: where it goes on, and in the learner edition where its solutions are.
+
+    It is in a list; none is in that of the reference.
+    """
+    if lesson.reference:
+        return []
+    later = sorted(path for path in lesson.path.parent.glob("[0-9][0-9]_*.py") if path.stem > lesson.stem)
+    reference = [path for path in later if path.stem[3:] == REFERENCE]
+    after = [path for path in later if path not in reference]
     if after:
         title = after[0].read_text(encoding="utf-8", errors="replace").partition("# # ")[2].partition("\n")[0]
         on = f"**Next:** [{title}]({after[0].stem}.ipynb)"
     else:
         on = "**This was the last lesson.**"
+        on += "".join(f" To look things up: [the reference]({path.stem}.ipynb)" for path in reference)
     solutions = f"**Solutions**, for when you have tried: [solutions/{lesson.stem}](solutions/{lesson.stem}.ipynb)"
-    return Cell("markdown", f"---\n{on}", [], "what-next", 1, learner=f"---\n{on} · {solutions}")
+    return [Cell("markdown", f"---\n{on}", [], "what-next", 1, learner=f"---\n{on} · {solutions}")]

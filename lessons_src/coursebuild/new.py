@@ -1,6 +1,6 @@
 """Write a new lesson that builds and passes every test, to be rewritten from there.
 
-    python -m coursebuild.new 16_name "A title"             (make lesson NEW=16_name TITLE="A title")
+    python -m coursebuild.new 17_name "A title"             (make lesson NEW=17_name TITLE="A title")
 
 It is made of the files in the folder skeleton, in which NN stands for the number, new_lesson for the name and TITLE for
 the title: the source, its checks, its answers and the plan of its session. The README's table gets a row.

@@ -60,7 +60,7 @@ def read(path):
             lesson.cells += [*frame.card(lesson, cell), cell]
             continue
         options.expand(lesson, cell)
-    lesson.cells += [*frame.how_far(lesson), frame.what_next(lesson)]
+    lesson.cells += [*frame.how_far(lesson), *frame.what_next(lesson)]
     title = f"# {int(lesson.number)} · "
     if not lesson.cells[0].type == "markdown" or not lesson.cells[0].source.startswith(title):
         lesson.fail(1, f"the first cell is Markdown and starts with the title. Write '{title}...' there.")

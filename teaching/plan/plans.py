@@ -31,7 +31,7 @@ def lesson(stem, folder=notes.FOLDER):
     lines.append("## Drop this if you are late")
     for key, (why, tell) in words.late.items():
         settles = "; ".join(sections.misconceptions().get(key, []))
-        index = f" Lesson 14's index refers to it: {settles}." if settles else ""
+        index = f" The index of misconceptions refers to it: {settles}." if settles else ""
         takes = _minutes(sections.in_class(there[key]))
         lines.append(f"- **{_title(there[key])}** ({takes}). {why} Tell: “{tell}”{index}")
     lines.append("## And if you are early")

@@ -76,9 +76,9 @@ def seconds(root=ROOT):
 
 @cache
 def misconceptions():
-    """Return {key of a section: what holds}, from the index of misconceptions at the end of the clinic's lesson."""
+    """Return {key of a section: what holds}, from the index of misconceptions in the reference."""
     settles = {}
-    for section in (section for known in course.lessons().values() for section in known.sections):
+    for section in (section for known in course.pages().values() for section in known.sections):
         if section.title == "Index of misconceptions":
             for holds, key in re.findall(r"^\| .* \| (.+) \| \[(\d+\.\d+)\]", "\n".join(section.texts), re.MULTILINE):
                 settles.setdefault(key, []).append(holds)

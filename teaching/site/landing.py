@@ -40,10 +40,11 @@ CARDS = {
 }
 
 
-def page(lessons, readme, repository="", slides=None, inventory=""):
+def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
     """Return the start page as Markdown.
 
     readme: the README's text. repository, slides: as teaching.site.stage takes them. inventory: Markdown about it.
+    look_up: Lessons that are no lessons, in the order of the sidebar.
     """
     about = NEEDS.search(readme)
     if not about or not COMMAND.search(readme):
@@ -80,7 +81,13 @@ def page(lessons, readme, repository="", slides=None, inventory=""):
             "## How to start",
             _how_to_start(repository),
             *([inventory] if inventory else []),
-            box("toctree", "", "glossary", caption="Look up", hidden=""),
+            box(
+                "toctree",
+                "",
+                "\n".join(["glossary", *(f"{page.name} <{page.stem}>" for page in look_up)]),
+                caption="Look up",
+                hidden="",
+            ),
         ]
     )
 

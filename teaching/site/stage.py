@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 
-from lessonkit.course import Code
+from lessonkit.course import REFERENCE, Code
 from teaching import material
 from teaching.site import explorables, landing, pages
 from teaching.site.markdown import DATA, box
@@ -32,12 +32,13 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
     shutil.copytree(Path(__file__).with_name("sphinx"), folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "figures").mkdir()
     lessons = [material.read(stem, root) for stem in material.stems(root)]
-    for lesson in lessons:
+    look_up = [material.read(stem, root) for stem in material.references(root)]
+    for lesson in [*lessons, *look_up]:
         page = pages.page(lesson, _links(lesson, repository, slides), _keeper(folder, lesson))
         nbformat.write(page, folder / f"{lesson.stem}.ipynb")
     readme = (root / "README.md").read_text(encoding="utf-8")
     inventory = INVENTORY if (root / "notebooks/inventory_a.ipynb").exists() else ""
-    first = landing.page(lessons, readme, repository, slides, inventory)
+    first = landing.page(lessons, readme, repository, slides, inventory, look_up)
     (folder / "index.md").write_text(first, encoding="utf-8")
     _cards(folder, lessons)
     outputs = [out for lesson in lessons for item in lesson.items if isinstance(item, Code) for out in item.outputs]
@@ -45,8 +46,8 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
         explorables.bundle(name, folder / "_static/explore")
     about = {"descriptions": {lesson.stem: landing.line(lesson) for lesson in lessons}, "repository": repository}
     (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")  # for conf.py
-    (folder / "glossary.md").write_text(_glossary(lessons), encoding="utf-8")
-    texts = [text for lesson in lessons for text in lesson.texts]
+    (folder / "glossary.md").write_text(_glossary(look_up), encoding="utf-8")
+    texts = [text for lesson in [*lessons, *look_up] for text in lesson.texts]
     for name in {*DATA.findall("\n".join(texts)), *re.findall(r"\]\((data/[^)]+)\)", first)}:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, folder / name)
@@ -82,6 +83,8 @@ def _keeper(folder, lesson):
 def _links(lesson, repository, slides):
     """Return the HTML below a title: where to get the lesson and where to run it."""
     name = f"{lesson.stem}.ipynb"
+    if lesson.module == REFERENCE:
+        return f'<p class="work"><a href="notebooks/{name}" download>Notebook</a></p>'
     links = {
         "Learner notebook": f'href="notebooks/{name}" download',
         "Notebook with solutions": f'href="notebooks/solutions/{name}" download',
@@ -95,15 +98,15 @@ def _links(lesson, repository, slides):
     return '<p class="work">' + " ".join(f"<a {where}>{text}</a>" for text, where in links.items()) + "</p>"
 
 
-def _glossary(lessons):
-    """Return the glossary page, from the table in the lesson that has one."""
-    for lesson in lessons:
+def _glossary(references):
+    """Return the glossary page, from the table in the reference."""
+    for lesson in references:
         for section in lesson.sections:
             if section.title == "Glossary":
                 page = f"{lesson.stem}.ipynb"
                 terms = [_term(*row, page) for text in section.texts for row in TERM.findall(text)]
                 return "\n\n".join(["# Glossary", ABOUT.format(page=page), box("glossary", "", "\n\n".join(terms))])
-    raise ValueError("No lesson has a section '### Glossary' with a table of three columns: term, what it is, where.")
+    raise ValueError("No reference has a section '## Glossary' with a table of three columns: term, what it is, where.")
 
 
 ABOUT = (

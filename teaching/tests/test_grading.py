@@ -398,17 +398,20 @@ class Answering:
 RIGHT = {"verdict": "right", "said": "Right.", "passed": 1, "computed": 0.1}
 
 
-def one_mark(stem, number, bench, tmp_path):
+def one_mark(stem, number, bench, tmp_path, also=()):
+    """also: numbers of exercises whose checks this one is given, too."""
     path = write(stored(stem=stem), tmp_path / "ann.ipynb")
     marker = marking.Marker(lesson.read(stem), bench)
+    for other in also:
+        marker.lesson.exercises[number].checks += marker.lesson.exercises[other].checks
     answer = submission.answers(marker.lesson, submission.cells(path))[number]
     return marker._mark(marker.lesson.exercises[number], answer)
 
 
 def test_points_are_shared_out_among_several_checks(tmp_path):
     reply = {"verdict": "not yet", "said": "Not yet.", "passed": 2}
-    found = one_mark(lesson.find("14"), "14.5", Answering(reply, RIGHT), tmp_path)
-    assert (found.verdict, found.of, round(found.points, 2)) == ("partly", 4, 2.67)
+    found = one_mark(SIX, "6.1", Answering(reply, RIGHT), tmp_path, also=("6.2", "6.3"))
+    assert (found.verdict, found.of, round(found.points, 2)) == ("partly", 2, 1.33)
 
 
 def test_a_machine_on_which_the_course_s_own_answer_fails_grades_nobody(tmp_path):

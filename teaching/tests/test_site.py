@@ -261,10 +261,10 @@ def test_the_description_says_kind_range_and_where_each_curve_goes():
     assert figures.summary('"from (down), to (across)",c,d\nr,1,2\n')[0] == "Values by row and column"
 
 
-def test_glossary_and_index_hold_the_terms_of_the_last_lessons_table(site, lessons):
+def test_glossary_and_index_hold_the_terms_of_the_references_table(site):
     glossary = (site[0] / "glossary.html").read_text(encoding="utf-8")
     index = (site[0] / "genindex.html").read_text(encoding="utf-8")
-    terms = [name for section in lessons[13].sections for name in _terms(section)]
+    terms = [name for section in material.read(*material.references()).sections for name in _terms(section)]
     assert len(terms) > 60
     for term in terms:
         assert f"term-{re.sub(r'[^A-Za-z0-9.]+', '-', term).strip('-')}" in glossary.replace("_", "-"), term

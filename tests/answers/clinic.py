@@ -37,36 +37,7 @@ def axes_swapped_then_cut(x, weight, bias):
     return F.layer_norm(rows, weight.shape, weight, bias).reshape(x.shape)
 
 
-# ---- 14.2 repaired_average
-def sentence_by_sentence(x, mask, norm):
-    return torch.stack([norm(row[real]).mean(0) for row, real in zip(x, mask, strict=True)])
-
-
-def bias_subtracted(x, mask, norm):
-    """Takes away what the padding added: a right way, if a long one, for LayerNorm."""
-    padding = ~mask.unsqueeze(-1)
-    y = norm(x.masked_fill(padding, 0)).sum(1) - (norm(torch.zeros_like(x)) * padding).sum(1)
-    return y / mask.sum(1, keepdim=True)
-
-
-def bias_set_to_zero(x, mask, norm):
-    if norm.bias is not None:
-        with torch.no_grad():
-            norm.bias.zero_()
-    return norm(x * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
-
-
-def padding_far_away(x, mask, norm):
-    return norm(x.masked_fill(~mask.unsqueeze(-1), -torch.inf)).sum(1) / mask.sum(1, keepdim=True)
-
-
-def all_but_the_bias(x, mask, norm):
-    """Drops what equals the bias: of real tokens too, where an entry is at the mean."""
-    y, bias = norm(x * mask.unsqueeze(-1)), 0 if norm.bias is None else norm.bias
-    return (y * (y != bias)).sum(1) / mask.sum(1, keepdim=True)
-
-
-# ---- 14.3 repaired_init
+# ---- 14.5 repaired_init
 def by_attributes(model):
     for module in model.modules():
         if hasattr(module, "in_features") or hasattr(module, "num_embeddings"):
@@ -91,7 +62,7 @@ def laplace(model):
             module.weight.data = torch.distributions.Laplace(0.0, 0.02 / 2**0.5).sample(module.weight.shape)
 
 
-# ---- 14.4 repaired_block
+# ---- 14.6 repaired_block
 class InALoop(kit._Block):
     def forward(self, x):
         for norm, branch in ((self.norm1, self.mix), (self.norm2, self.mlp)):
@@ -131,39 +102,40 @@ class ScaledBack(kit._Block):
         return (y + self.mlp(y)) * (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() + x.mean(-1, keepdim=True)
 
 
-# ---- 14.5 first_fault
-def offset_by_hand(cls):
-    x = 3000 + draw(1, 8, 64).float()
-    return (cls(64)(x) - F.layer_norm(x.double(), (64,))).abs().max().item() < 0.01
-
-
-def offset_by_shift(cls):
-    x, layer = draw(2, 4, 16).float(), cls(16)
-    return (layer(x) - layer(x + 8192)).abs().max() < 0.05
-
-
+# ---- 14.3 again and gradient
 def gradient_by_backward(cls):
-    found = []
-    for which in (0, 1):
-        x = draw(3, 6, 5).requires_grad_()
-        (kit._trial(cls, x.clone())[which] * draw(4, 6, 5)).sum().backward()
-        found.append(x.grad)
-    return torch.allclose(*found)
+    slopes = []
+    for which in (1, 2):
+        inputs = kit._trial(cls, draw(3, 6, 5).requires_grad_())
+        (inputs[which] * draw(4, 6, 5)).sum().backward()
+        slopes.append([leaf.grad for leaf in inputs[0]])
+    return all(torch.allclose(a, b) for a, b in zip(*slopes, strict=True))
+
+
+def gradient_by_functional_call(cls):
+    layer, dy = cls(5).double(), draw(4, 3, 5)
+    known = {name: draw(6 + at, 5).requires_grad_() for at, name in enumerate(("weight", "bias"))}
+    x = draw(5, 3, 5).requires_grad_()
+    ours = torch.func.functional_call(layer, known, (x,))
+    theirs = F.layer_norm(x, (5,), *known.values())
+    pairs = zip(*(torch.autograd.grad(y, [x, *known.values()], dy) for y in (ours, theirs)), strict=True)
+    return all((a - b).abs().max() < 1e-8 for a, b in pairs)
 
 
 def gradient_by_gradcheck(cls):
     x = draw(5, 3, 5).requires_grad_()
-    return torch.autograd.gradcheck(lambda x: kit._trial(cls, x.clone())[0], x, raise_exception=False)
+    return torch.autograd.gradcheck(lambda x: cls(5).double()(x.clone()), x, raise_exception=False)
 
 
 def again_in_steps(cls):
     layer, x = cls(5), torch.randn(4, 5)
     kept = x.clone()
-    y = layer(x).detach().clone()
-    if not torch.equal(x, kept):
-        return False
+    answer = layer(x)
+    y = answer.detach().clone()
     for _ in range(3):
         layer(torch.randn(4, 5) * 3)
+    if not torch.equal(x, kept) or not torch.equal(answer, y):
+        return False
     same = torch.allclose(layer(kept.clone()), y, atol=1e-6)
     layer.eval()
     return same and torch.allclose(layer(kept.clone()), y, atol=1e-6)
@@ -171,23 +143,21 @@ def again_in_steps(cls):
 
 def again_with_numbers(cls):
     layer, x = cls(3).eval(), torch.tensor([[1.0, 2.0, 4.0]])
-    evaluated, used = layer(x.clone()).tolist(), x.clone()
+    answer, used = layer(x.clone()), x.clone()
+    evaluated = answer.tolist()
     layer.train()(used), layer(torch.tensor([[10.0, 0.0, -50.0]]))
-    return used.tolist() == x.tolist() and evaluated == layer(x.clone()).tolist() == layer.eval()(x).tolist()
+    stays = used.tolist() == x.tolist() and answer.tolist() == evaluated
+    return stays and evaluated == layer(x.clone()).tolist() == layer.eval()(x).tolist()
 
 
-# ---- 14.6 trail_norm
-def wide(x):
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
+# ---- 14.4 trail_norm
 class Updating(kit._Trail):
     """Token by token with an update of mean and variance, as Welford does it."""
 
     def forward(self, x):
-        h, rows, n = wide(x), [], 0.0
+        rows, n = [], 0.0
         for t in range(x.shape[-2]):
-            row = h[..., t, :]
+            row = x[..., t, :]
             m, v = row.mean(-1, keepdim=True), row.var(-1, correction=0, keepdim=True)
             n = self.decay * n + 1
             if t == 0:
@@ -196,7 +166,7 @@ class Updating(kit._Trail):
                 d = m - mu
                 mu, var = mu + d / n, (1 - 1 / n) * (var + d * d / n) + v / n
             rows.append((row - mu) / torch.sqrt(var + self.eps))
-        return (torch.stack(rows, -2) * self.weight + self.bias).to(x.dtype)
+        return torch.stack(rows, -2) * self.weight + self.bias
 
 
 class OtherTrailNames(kit._Trail):
@@ -218,12 +188,13 @@ class CarriedOn(kit._Trail):
 
 
 _FLATTENED = """
-wide = x.to(torch.promote_types(x.dtype, torch.float32)).flatten(0, -2)
-t = torch.arange(len(wide))
-y = x_hat.view(x.shape) * self.weight + self.bias
+x, shape = x.flatten(0, -2), x.shape
+w = trail_weights(len(x), self.decay, x.dtype)
+return x_hat.view(shape) * self.weight + self.bias
 """
-_W = "past / past.sum(-1, keepdim=True)"
-_CLAMPED = "w = past / past.sum(-1, keepdim=True).clamp(min=1e-9)"
+_W = "trail_weights(x.shape[-2], self.decay, x.dtype)"
+_POWERS = "(self.decay or 1e-12) ** -torch.arange(x.shape[-2]).to(x.dtype)"
+
 
 ANSWERS = {
     "repaired_pixels": {
@@ -231,18 +202,6 @@ ANSWERS = {
         "wrong": {
             "axes swapped, then cut": (axes_swapped_then_cut, "expected"),
             "an outlier clipped": (outlier_clipped, "one of them far out"),
-        },
-    },
-    "repaired_average": {
-        "right": {
-            "padding set to 0 after the norm": kit._average,
-            "sentence by sentence": sentence_by_sentence,
-            "what the padding added, taken away": bias_subtracted,
-        },
-        "wrong": {
-            "the norm's bias set to 0": (bias_set_to_zero, "real tokens, too"),
-            "what equals the bias": (all_but_the_bias, "whole numbers"),
-            "padding at -inf": (padding_far_away, "nan"),
         },
     },
     "repaired_init": {
@@ -269,21 +228,21 @@ ANSWERS = {
             "the patient in eval()": (PatientInEval, "eval()"),
         },
     },
-    "offset": {
-        "right": {"close": kit._offset, "3000, and wide rows": offset_by_hand, "a shift": offset_by_shift},
+    "gradient": {
+        "right": {
+            "grad": kit._gradient,
+            "backward": gradient_by_backward,
+            "functional call": gradient_by_functional_call,
+        },
         "wrong": {
+            "gradcheck of a new layer": (gradient_by_gradcheck, "gain"),
+            "PyTorch's alone": (
+                instead(kit._gradient, "ours = torch.autograd.grad(right, inputs, dy, retain_graph=True)"),
+                "lets this layer pass",
+            ),
+            "a sum": (lambda cls: kit._trial(cls, draw(8, 4, 5))[1].sum() == 0, "refuses every layer"),
             "an error in the test": (lambda cls: torch.zeros(3) @ torch.zeros(4) == 0, "raised RuntimeError"),
             "its result": (True, "function itself"),
-        },
-    },
-    "gradient": {
-        "right": {"grad": kit._gradient, "backward": gradient_by_backward, "gradcheck": gradient_by_gradcheck},
-        "wrong": {
-            "PyTorch's alone": (
-                instead(kit._gradient, "dx = torch.autograd.grad(right, x, dy, retain_graph=True)[0]"),
-                "Outputs agree",
-            ),
-            "a sum": (lambda cls: kit._trial(cls, draw(8, 4, 5))[0].sum() == 0, "refuses every layer"),
         },
     },
     "again": {
@@ -299,25 +258,18 @@ ANSWERS = {
         "right": {
             "the solution": kit._Trail,
             "update by update": Updating,
-            "the formula": trail(
-                "v = (w * ((wide.unsqueeze(-3) - mu[..., None]) ** 2).mean(-1)).sum(-1, keepdim=True)"
-            ),
-            "all in float64": trail("wide = x.double()"),
+            "the formula": trail("v = (w * ((x.unsqueeze(-3) - mu[..., None]) ** 2).mean(-1)).sum(-1, keepdim=True)"),
             "the bias first": trail(
                 "self.weight, self.bias = map(nn.Parameter, (torch.ones(features), torch.zeros(features)))"
             ),
         },
         "wrong": {
             "axes in front flattened": (trail(_FLATTENED), "unlike mean"),
-            "without the token itself": (trail(f"past = powers.tril(-1)\n{_CLAMPED}"), "decay 0"),
-            "a moving average": (trail(f"w = {_W} * torch.where(t == 0, 1.0, 1 - self.decay)"), "worked example"),
+            "without the token itself": (trail(f"w = {_W}.tril(-1)"), "decay 0"),
             "the first call's weights": (trail(f"w = vars(self).setdefault('kept', {_W})"), "after a call with four"),
             "the trail of the call before": (CarriedOn, "after a call with four"),
-            "growing weights": (
-                trail("powers = ((self.decay or 1e-12) ** -t.to(wide.dtype)).expand(len(t), -1)"),
-                "inf - inf",
-            ),
-            "the last eight tokens": (trail("past = powers.tril().triu(-7)"), "T = 20"),
+            "growing weights": (trail(f"w = ({_POWERS} * {_W}) / ({_POWERS} * {_W}).sum(-1, keepdim=True)"), "."),
+            "the last eight tokens": (trail(f"w = {_W}.triu(-7)"), "T = 20"),
             "other names": (OtherTrailNames, "gamma (4,) of 1"),
             "a learned decay": (trail("self.decay = nn.Parameter(torch.tensor(float(decay)))"), "decay"),
         },

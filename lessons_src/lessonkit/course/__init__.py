@@ -5,6 +5,7 @@ built notebook. What an exercise's own cell holds in the solutions edition lies 
 on one machine and the grader's jail have all but that folder.
 
     lessons()        {stem: Lesson}, in order
+    pages()          the same, and the reference, which has no exercises and is no lesson
     checks()         {name of a check: (Lesson, Exercise)}
     answers()        {module of a lesson: {function or class: name of the check that takes it}}
     solved(stem)     a Lesson with the course's answers
@@ -18,6 +19,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 LETTERS = "abcd"  # of a question's options
+REFERENCE = "reference"  # the notebook of that name is there to look things up
 
 # An exercise's card, the first line of its cell: "# Exercise 3.1 · ●●○○○ · 5 min". In a source it is whole; a learner
 # may have changed what follows the number.
@@ -319,9 +321,15 @@ def read(path):
 
 
 @functools.cache
+def pages(folder=FOLDER):
+    """Return {stem: Lesson} of all lessons and of the reference, in order, without solutions."""
+    return {path.stem: read(path) for path in sorted(folder.glob("[0-9][0-9]_*.json"))}
+
+
+@functools.cache
 def lessons(folder=FOLDER):
     """Return {stem: Lesson}, in order, without solutions."""
-    return {path.stem: read(path) for path in sorted(folder.glob("[0-9][0-9]_*.json"))}
+    return {stem: lesson for stem, lesson in pages(folder).items() if lesson.module != REFERENCE}
 
 
 @functools.cache

@@ -1,0 +1,103 @@
+"""The reference: every link leads to a section that speaks of it, and the index of misconceptions is coverage.csv.
+
+Each test lists all rows that are wrong, with what they name and what there is, so that a lesson whose sections have
+moved is followed in one go.
+"""
+
+import re
+from functools import cache
+
+from tests.helpers import REFERENCE, SOURCES, read
+from tests.test_lessons import anchors, coverage, none_of, outside_fences
+
+
+@cache
+def sections():
+    """Return {"4.2": text of that section, "4 Deeper": text of its optional end, "9": text of that lesson}."""
+    by_title = {}
+    for path in SOURCES:
+        text = "\n".join(cell.source for cell in read(path).cells)
+        parts = re.split(r"^## (\d+\.\d+) ", text, flags=re.MULTILINE)
+        by_title |= {str(int(path.stem[:2])): text} | dict(zip(parts[1::2], parts[2::2], strict=True))
+        deeper = re.search(r"^## Deeper (.*?)^## On your own", text, re.MULTILINE | re.DOTALL)
+        if deeper:
+            by_title[f"{int(path.stem[:2])} Deeper"] = deeper[1]
+    return by_title
+
+
+@cache
+def headings():
+    """Return {stem of a lesson: the anchors of its headings}."""
+    return {path.stem: anchors("\n".join(cell.source for cell in read(path).cells)) for path in SOURCES}
+
+
+@cache
+def table(title):
+    """Return the rows of the table below the heading of the reference that is called title, without its head."""
+    text = "\n".join(cell.source for cell in read(REFERENCE).cells) + "\n## "
+    section = re.search(rf"^## {title}$(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
+    rows = [line for line in outside_fences(section[1]) if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows[2:]]
+
+
+def linked(cell):
+    """Return the places that a cell names: "4.2", "4 Deeper" or, for a whole lesson, "9"."""
+    numbered = re.findall(r"(?<![\w.])(\d+\.\d+)(?=[\],]|$)", cell)
+    deeper = [f"{number} Deeper" for number in re.findall(r"\[(?:lesson )?(\d+), Deeper\]", cell)]
+    return sorted([*numbered, *deeper, *re.findall(r"\[lesson (\d+)\]", cell)])
+
+
+def lesson_of(section):
+    return re.match(r"\d+", section)[0]
+
+
+def test_every_link_of_a_row_leads_to_the_place_that_it_names():
+    dead = []
+    for title in ("Faults and what shows them", "Glossary", "Index of misconceptions"):
+        for first, *cells in table(title):
+            row = f"{title}, {first!r}"
+            if not any(map(linked, cells)):
+                dead.append(f"{row}: names no section")
+            for text, stem, _, anchor in re.findall(r"\[([^\]]+)\]\((\w+)\.ipynb(#([^)\s]+))?\)", " ".join(cells)):
+                there = headings().get(stem, set())
+                if not there or anchor and anchor not in there:
+                    of_it = [other for other in sorted(there) if other.startswith(text)] or sorted(there)
+                    dead.append(f"{row}: {stem}.ipynb#{anchor} is not there. There is {', '.join(of_it)}")
+                numbered = re.fullmatch(r"\d+\.\d+", text)
+                if int(stem[:2]) != int(lesson_of(text.removeprefix("lesson "))) or (
+                    numbered and not anchor.startswith(f"{text}-")
+                ):
+                    dead.append(f"{row}: [{text}] leads to {stem}.ipynb#{anchor}")
+    none_of(dead, "These rows of the reference lead somewhere else, or nowhere:")
+
+
+def test_every_misconception_is_in_the_index_with_the_section_that_settles_it():
+    index, odd = {holds: linked(where) for _, holds, where in table("Index of misconceptions")}, []
+    for row in coverage():
+        if re.match("[A-Z]", row["id"]):
+            named, wanted = index.pop(row["sentence"], []), set(filter(None, row["section"].split("; ")))
+            # A link to a whole lesson names all its sections.
+            if named != sorted({s if s in named else lesson_of(s) for s in wanted}):
+                odd.append(f"{row['id']} {row['sentence']}: coverage.csv says {sorted(wanted)}, the index {named}")
+    none_of([*odd, *index], "The index and coverage.csv differ in these sentences or their sections:")
+
+
+def test_every_term_of_the_glossary_is_in_its_section():
+    rows, odd = table("Glossary"), []
+    terms = [term for term, _, _ in rows]
+    assert len(terms) > 60 and terms == sorted(terms, key=str.lower) and len(set(terms)) == len(terms)
+    for term, meaning, where in rows:
+        word = re.split(r", | \(", term)[0].lower()
+        has = [other for other, text in sections().items() if word in text.lower()]
+        odd += [f"{term}: its meaning is too short"] * (len(meaning) <= 15)
+        odd += [f"{term} is not in {place}; it is in {', '.join(has)}" for place in linked(where) if place not in has]
+    none_of(odd, "These terms are not where the glossary says:")
+
+
+def test_every_fault_of_the_table_has_its_place():
+    rows = table("Faults and what shows them")
+    assert len(rows) > 20 and len({fault for fault, _, _ in rows}) == len(rows)
+    none_of([fault for fault, _, shows in rows if len(shows) <= 10], "What shows these faults?")
+    treated = {lesson_of(place) for _, where, _ in rows for place in linked(where)}
+    lost = sorted({str(number) for number in range(3, 15)} - treated, key=int)
+    none_of(lost, "The table of faults has no row for the clinics of these lessons:")
