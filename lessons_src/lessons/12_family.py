@@ -225,116 +225,7 @@ plot.figure(
 )
 
 # %% [markdown]
-# ## 12.3 Twins
-#
-# Some names share a function. **GroupNorm** (Wu & He, 2018) cuts the C channels of a picture into groups of neighbors. Each group of a sample is one row of LayerNorm. So it needs nothing but `layer_norm` of [lesson 4](04_affine_and_module.ipynb):
-
-
-# %% tags=["export"]
-def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
-    """Normalize groups of neighboring channels: x (B, C, ...) -> the same shape.
-
-    num_groups: divides C. weight, bias: (C,), for each channel, or None. eps: under the root.
-    """
-    rows = x.unflatten(1, (num_groups, -1)).flatten(2)  # (B, G, C / G * H * W)
-    y = layer_norm(rows, rows.shape[-1], eps=eps).reshape(x.shape)  # (B, C, ...)
-    shape = (-1,) + (1,) * (x.dim() - 2)  # (C, 1, 1) for pictures
-    y = y if weight is None else y * weight.view(shape)
-    return y if bias is None else y + bias.view(shape)
-
-
-# %% tags=["export", "hide-input"]
-# A module with the parameters of torch.nn.GroupNorm.
-class GroupNorm(nn.Module):
-    """Group Normalization of x (B, C, ...), as torch.nn.GroupNorm.
-
-    num_groups: G. num_channels: C, a multiple of G. eps: added to the biased variance.
-    weight, bias: Parameters (C,) that start at 1 and 0; both None without affine, bias None
-    with bias=False.
-    Other channel counts are refused, also without affine (where PyTorch lets them pass).
-    """
-
-    def __init__(
-        self,
-        num_groups,
-        num_channels,
-        eps=1e-5,
-        affine=True,
-        device=None,
-        dtype=None,
-        *,
-        bias=True,
-    ):
-        super().__init__()
-        if num_groups < 1 or num_channels % num_groups:
-            raise ValueError(
-                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})."
-            )
-        self.num_groups, self.num_channels = num_groups, num_channels
-        self.eps, self.affine = eps, affine
-        one, zero = (
-            torch.full((num_channels,), float(k), device=device, dtype=dtype) for k in (1, 0)
-        )
-        self.register_parameter("weight", nn.Parameter(one) if affine else None)
-        self.register_parameter("bias", nn.Parameter(zero) if affine and bias else None)
-
-    def forward(self, x):
-        if x.dim() < 2 or x.shape[1] != self.num_channels:
-            raise RuntimeError(
-                f"x has shape {tuple(x.shape)}, expected (B, {self.num_channels}, ...)."
-            )
-        if x.numel() == self.num_groups:
-            raise ValueError(f"x of shape {tuple(x.shape)} has one number for each group.")
-        if not x.is_floating_point():
-            raise NotImplementedError(
-                f"GroupNorm is not implemented for {x.dtype}. Convert x first, with x.float()."
-            )
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
-        if self.weight is not None and self.weight.dtype not in (x.dtype, wide.dtype):
-            raise RuntimeError(
-                f"mixed dtype: x is {x.dtype}, weight is {self.weight.dtype}. Convert one of "
-                "them."
-            )
-        return group_norm(wide, self.num_groups, self.weight, self.bias, self.eps).to(x.dtype)
-
-    def extra_repr(self):
-        sizes = f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
-        return f"{sizes}, affine={self.affine}, bias={self.bias is not None}"
-
-
-# %% [markdown]
-# PyTorch's manual calls `GroupNorm(C, C)` "equivalent with InstanceNorm" and `GroupNorm(1, C)` "equivalent with LayerNorm".
-#
-# **Predict 12.1:** a batch of *one* picture, without gain and bias. Which of these is a different function from InstanceNorm?
-# - [ ] BatchNorm in training :: It takes a mean of each channel over the batch and all places. With one picture only the places are left.
-# - [ ] GroupNorm with C groups :: Each group is one channel at all places.
-# - [x] GroupNorm with one group :: One mean serves all channels, so it sees which channel was the brightest.
-
-# %%
-pictures = 3 + torch.randn(
-    1, 6, 5, 4, generator=torch.Generator().manual_seed(125)
-)  # (B, C, H, W)
-instance = F.instance_norm(pictures)
-same = lambda a, b: torch.allclose(a, b, atol=1e-5)  # float32
-print(
-    "InstanceNorm = BatchNorm of one picture:",
-    same(instance, F.batch_norm(pictures, None, None, training=True)),
-)
-print("InstanceNorm = 6 groups:", same(instance, group_norm(pictures, 6)))
-print("InstanceNorm = 1 group: ", same(instance, group_norm(pictures, 1)))
-pixels = F.layer_norm(pictures.movedim(1, -1), (6,)).movedim(
-    -1, 1
-)  # each pixel over its channels
-print(
-    "1 group = LayerNorm([C, H, W]):",
-    same(group_norm(pictures, 1), F.layer_norm(pictures, (6, 5, 4))),
-)
-print("1 group = LayerNorm of each pixel:", same(group_norm(pictures, 1), pixels))
-
-# %% [markdown]
-# So the manual's second sentence needs a condition. **GroupNorm with one group is LayerNorm over the whole sample, not over each pixel or word.** In a language model it would see the future.
-#
-# ## 12.4 A Transformer without means, exactly
+# ## 12.3 A Transformer without means, exactly
 #
 # Llama has RMSNorm where GPT-2 has LayerNorm. Has it given up anything that could be computed?
 #
@@ -435,7 +326,6 @@ print("LayerNorms left:", left, "  the same logits to 12 digits:", bool(gap < 1e
 #
 # - **A number sees those that share its statistics, and no others.**
 # - **A norm forgets what it subtracts, and the size that it divides by.**
-# - **GroupNorm with one group is LayerNorm over the whole sample.**
 # - A layer whose columns and bias have mean 0 writes rows of mean 0, and there RMSNorm is LayerNorm.
 #
 # **You can stop here:** close the notebook. Write down from memory what LayerNorm, RMSNorm and BatchNorm see and forget. Then take the mean out of the layer with one input, $W = (1, 4, 1)$ and $b = (0, 3, 3)$.
@@ -448,7 +338,7 @@ print("LayerNorms left:", left, "  the same logits to 12 digits:", bool(gap < 1e
 #
 # *Sitting two:* can a function without any statistics replace a norm? You build the one of a recent paper and train it, read what the models of 2026 do, and heal the patient.
 #
-# ## 12.5 No statistics at all
+# ## 12.4 No statistics at all
 
 # %% tags=["way-back"]
 # Back in a new kernel? Run this cell alone, then go on.
@@ -457,7 +347,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import CharGPT, encode  # lesson 11
-from lessonkit import check, data, plot, runs, show
+from lessonkit import check, data, plot, runs
+from lessonkit.mine import layer_norm  # lesson 4
 
 # %% [markdown]
 # **Recall 12.1:** why does a Pre-LN Transformer have one more norm, after its last block?
@@ -470,7 +361,7 @@ from lessonkit import check, data, plot, runs, show
 # - [ ] 1,600 :: One for each channel and place would leave 8 numbers for each mean. BatchNorm pools the places as well.
 # - [x] 16 :: One for each channel, over all images and places.
 #
-# Zhu et al. (2025) plotted what goes into trained LayerNorms against what comes out, and saw an S. Where does it come from? Within one row LayerNorm is a straight line, $(x-\mu)/\sigma$. But move one entry *alone*: it pulls $\mu$ and $\sigma$ along.
+# Can a function without statistics replace a norm? Within one row LayerNorm is a straight line, $(x-\mu)/\sigma$. But move one entry *alone*, and it pulls $\mu$ and $\sigma$ along:
 
 # %% tags=["hide-input"]
 # Draws one entry of a row, moved alone.
@@ -515,13 +406,13 @@ plot.figure(
 )
 
 # %% [markdown]
-# The curve ends at $\pm\sqrt{D-1}$, the bound of [lesson 3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients). So two papers put an S in the place of the norm. Zhu et al. (2025) take a tanh, and Chen et al. ([Derf](https://arxiv.org/abs/2512.10938), 2025) the error function erf, which is an S as well:
+# So two papers put an S in the place of the norm. Zhu et al. ([DyT](https://arxiv.org/abs/2503.10622), 2025) take a tanh, and Chen et al. ([Derf](https://arxiv.org/abs/2512.10938), 2025) take erf, the error function, an S as well:
 #
 # $$\operatorname{DyT}(x) = \gamma\odot\tanh(\alpha x)+\beta \qquad \operatorname{Derf}(x) = \gamma\odot\operatorname{erf}(\alpha x + s)+\beta$$
 #
-# $\gamma$ and $\beta$ are gain and bias, a number for each feature. $\alpha$ and $s$ are learned too, one number each for a whole layer. In the Derf paper's code they start at 0.5 and 0.
+# Gain $\gamma$ and bias $\beta$ are a number for each feature. $\alpha$ and $s$ are learned as well, one number each for a layer. In the paper's code for pictures they start at 0.5 and 0.
 #
-# **Predict 12.2:** put Derf into the table of [section 12.2](#12.2-What-a-norm-forgets). Which letters does it get?
+# **Predict 12.1:** put Derf into the table of [section 12.2](#12.2-What-a-norm-forgets). Which letters does it get?
 # - [ ] "abcef", as LayerNorm :: It has LayerNorm's place in the net. But it subtracts nothing, and divides by no size of its row.
 # - [ ] "bcef", as RMSNorm :: A word that is ten times as large gives a different erf: nothing is divided by its size.
 # - [x] "ef" :: Each output is made of its own number alone. So it forgets nothing that happens to that number, and sees no others.
@@ -529,7 +420,7 @@ plot.figure(
 
 
 # %% tags=["exercise"] id="ex-12-3"
-# Exercise 12.3 · ●●○○○ · 4 min
+# Exercise 12.3 · ●●○○○ · 3 min
 class Derf(nn.Module):
     """Derf in the place of a norm: Derf(width), for x (..., width) -> the same shape.
 
@@ -566,15 +457,15 @@ check.derf(Derf)
 
 
 # %% tags=["record"]
-def train_gpt(norm, rate, run=0):
-    """Train a GPT of 6 blocks for 200 steps; return its loss on 2,000 unseen words (nats)."""
+def train_gpt(norm, rate, run=0, steps=200):
+    """Train a GPT of 6 blocks; return its loss on 2,000 unseen words (nats)."""
     words, split = data.words(), torch.Generator().manual_seed(7 + run % 2)
     order = torch.randperm(len(words), generator=split)
     torch.manual_seed(run)
     net = CharGPT(layers=6, norm=norm)
     optimizer = torch.optim.Adam(net.parameters(), rate, betas=(0.9, 0.98))
-    for step in range(201):
-        unseen = step == 200
+    for step in range(steps + 1):
+        unseen = step == steps
         chosen = order[-2000:] if unseen else order[torch.randint(len(words) - 2000, (32,))]
         x, y = encode([words[i] for i in chosen])  # (B, T) each
         with torch.set_grad_enabled(not unseen):
@@ -589,14 +480,14 @@ def train_gpt(norm, rate, run=0):
 # %% tags=["nbval-ignore-output"]
 rate = 0.003
 for norm in (nn.LayerNorm, Derf):
-    print(f"{norm.__name__:9} at a rate of {rate}: loss {train_gpt(norm, rate):.3f}")
+    print(f"{norm.__name__:9} at a rate of {rate}: loss {train_gpt(norm, rate, steps=100):.3f}")
 
 # %% [markdown]
-# It does, and it stays behind LayerNorm by a few hundredths of a nat. So is Derf worse? **Find out:** set the rate in the cell above to 0.01, and run it again.
+# It does, a little behind LayerNorm. So is Derf the worse choice? **Find out:** set the rate in the cell above to 0.01, and run it again.
 #
 # <details><summary>What there is to find</summary>
 #
-# At 0.01 the two are nearly level. LayerNorm has become a little worse, Derf a little better. The figure shows eight runs of each.
+# At 0.01 the two are level. A single run says little, so the figure has eight of each, twice as long.
 #
 # </details>
 
@@ -671,11 +562,11 @@ plot.lines(
 #
 # </details>
 #
-# ## 12.6 Norms inside attention
+# ## 12.5 Norms inside attention
 #
-# What bounds an attention score $q\cdot k/\sqrt d$? Nothing does. Take our row 9, 1, 3, 3 as query and as key, with $d = 4$: the score is $100/2 = 50$. Make both three times as large, and it is 450. The softmax then puts all weight on one key, and its gradient vanishes ([lesson 5](05_softmax.ipynb)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023). **QK-norm** normalizes each query and each key first.
+# What bounds an attention score $q\cdot k/\sqrt d$? Nothing does. With the row 9, 1, 3, 3 as query and as key, $d = 4$, it is $100/2 = 50$, and if both are three times as large, 450. The softmax then puts all weight on one key, and its gradient vanishes ([lesson 5](05_softmax.ipynb)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023). **QK-norm** normalizes each query and each key first.
 #
-# **Predict 12.3:** RMSNorm makes of the row 9/5, 1/5, 3/5, 3/5. What is the score of this query with the same key now?
+# **Predict 12.2:** RMSNorm makes of the row 9/5, 1/5, 3/5, 3/5. What is the score of this query with the same key now?
 # - [ ] 1 :: That is the cosine between two equal rows. These rows have the length √4 = 2, not 1.
 # - [x] 2 :: 100/25 = 4, and 4 divided by √4.
 # - [ ] 4 :: That is the product of the two rows. The score divides it by √d.
@@ -700,43 +591,43 @@ for size in (1, 3):
 #
 # </details>
 #
-# ## 12.7 A map of 2026
+# ## 12.6 A map of 2026
 #
-# What will you meet when you open a model's code today? Two questions place it: what is normalized, and what has been changed about it?
+# What will you meet when you open a model's code today? Names mislead, so read the lines.
 #
-# **Predict 12.4:** Qwen3-Next calls one of its layers "zero-centered RMSNorm". Its last lines are `x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)` and `return x * (1 + weight)`. What is centered at zero?
+# **Predict 12.3:** Qwen3-Next calls one of its layers "zero-centered RMSNorm". Its last lines are `x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)` and `return x * (1 + weight)`. What is centered at zero?
 # - [ ] the rows: their mean is subtracted :: Look for a mean of x without the square. There is none, so it forgets no shift.
 # - [x] the learned number: the gain is 1 + weight :: weight starts at 0, and weight decay pulls the gain to 1 instead of 0.
 # - [ ] the output: its mean is 0 :: A row of RMSNorm keeps its mean, relative to its size.
 #
-# | name | in one line | who |
+# | name | in one line | for example |
 # |---|---|---|
-# | zero-centered gain | `x_hat * (1 + w)`; a plain RMSNorm that loads such a checkpoint multiplies by $w$ | Gemma; [Qwen3-Next](https://github.com/huggingface/transformers/blob/main/src/transformers/models/qwen3_next/modeling_qwen3_next.py) |
-# | QK-norm | on each head (Qwen3, Gemma 3), or on all heads at once (OLMo 2) | [Gemma 3](https://arxiv.org/abs/2503.19786), [OLMo 2](https://arxiv.org/abs/2501.00656) |
-# | QKV-norm | on the values as well | [HybridNorm](https://arxiv.org/abs/2503.04598) |
-# | soft-capping | $c\tanh(z/c)$ bounds a logit by $c$ without statistics | [Gemma 2](https://arxiv.org/abs/2408.00118) |
-# | QK-clip | after a step, shrinks $W_q$ and $W_k$ where a score grew above 100 | [Kimi K2](https://arxiv.org/abs/2507.20534) |
-# | gated RMSNorm | RMSNorm times a gate that the input computes, `norm(x) * silu(gate)` | Qwen3-Next's linear attention |
-# | Post-LN again | Keel replaces the plain sum before the norm by a weighted one | [Keel](https://arxiv.org/abs/2601.19895) |
-# | hyper-connections | several streams beside each other, mixed by small learned matrices | [2409.19606](https://arxiv.org/abs/2409.19606); [mHC](https://arxiv.org/abs/2512.24880) |
-# | attention residuals | a softmax over the outputs of earlier layers replaces the plain sum | [2603.15031](https://arxiv.org/abs/2603.15031) |
+# | zero-centered gain | `x_hat * (1 + w)`: a plain RMSNorm that loads such weights multiplies by $w$ | Gemma; [Qwen3-Next](https://github.com/huggingface/transformers/blob/main/src/transformers/models/qwen3_next/modeling_qwen3_next.py) |
+# | gated RMSNorm | `norm(x) * silu(gate)`, the gate computed from the input | Qwen3-Next |
+# | AdaLN | gain and bias are functions of a condition | [DiT](https://arxiv.org/abs/2212.09748), makes pictures |
+# | QK-norm | on each head, or over all heads at once | [Gemma 3](https://arxiv.org/abs/2503.19786); [OLMo 2](https://arxiv.org/abs/2501.00656) |
+# | QKV-norm | on the values, too | [HybridNorm](https://arxiv.org/abs/2503.04598) |
+# | soft-capping | $c\tanh(z/c)$ bounds a score $z$ by $c$, without statistics | [Gemma 2](https://arxiv.org/abs/2408.00118) |
+# | QK-clip | shrinks $W_q$ and $W_k$ after a step, where a score was too large | [Kimi K2](https://arxiv.org/abs/2507.20534) |
+# | Post-LN again | a weighted sum before the norm, not a plain one | [Keel](https://arxiv.org/abs/2601.19895) |
+# | hyper-connections | several streams, mixed by small learned matrices | [first](https://arxiv.org/abs/2409.19606); [mHC](https://arxiv.org/abs/2512.24880) |
+# | attention residuals | a softmax over the outputs of earlier layers in place of the sum | [Kimi](https://arxiv.org/abs/2603.15031) |
 #
 # And which should you take?
 #
 # | you have | take | because |
 # |---|---|---|
 # | a trained checkpoint | its own norm, $\epsilon$ and form of the gain | anything else is a different function |
-# | a new Transformer | Pre-LN with RMSNorm or LayerNorm, and a final norm | the same functions (12.4), level in our runs (12.5) |
-# | scores that grow | QK-norm | bounded by √d (12.6) |
-# | pictures, large batches | BatchNorm | a little ahead on the digits ([lesson 9](09_cnn.ipynb)) |
+# | a new Transformer | Pre-LN with RMSNorm or LayerNorm, and a final norm | the same functions (12.3), level in our runs (12.4) |
+# | scores that grow | QK-norm | bounded by √d (12.5) |
 # | pictures, two a device | GroupNorm | 10.6 points less error than BatchNorm (Wu & He, 2018) |
-# | a ban on sums over a row | DyT or Derf | they train, at a rate of their own (12.5) |
+# | a ban on sums over a row | DyT or Derf | they train, at a rate of their own (12.4) |
 #
-# ## 12.8 Clinic: a norm for the whole tensor
+# ## 12.7 Clinic: a norm for the whole tensor
 #
-# Back to the patient. Its queries have the shape (B, H, T, d) = (2, 3, 5, 8), and its norm is `nn.LayerNorm(q.size())`, called in `forward`. So one mean is taken over all 240 numbers, and that explains both leaks.
+# Back to the patient: `nn.LayerNorm(q.size())(q)`, where `q` has the shape (B, H, T, d) = (2, 3, 5, 8). One mean is taken over all 240 numbers, which explains both leaks.
 #
-# **Predict 12.5:** each of the two norms has 240 gains. What does training make of them?
+# **Predict 12.4:** each of the two norms has 240 gains. What does training make of them?
 # - [x] nothing :: The layers are made anew at every call and belong to no module, so no optimizer knows their gains.
 # - [ ] one useful gain for each of the 8 features :: Each number of q has a gain of its own, 240 of them. And who would train them?
 # - [ ] an error, as soon as a batch has another size :: A new layer is made at each call, in the size of that batch. So there is no error.
@@ -745,27 +636,25 @@ for size in (1, 3):
 
 
 # %% tags=["exercise"] id="ex-12-4"
-# Exercise 12.4 · ●●○○○ · 4 min
+# Exercise 12.4 · ●●○○○ · 3 min
 class QKLogits(nn.Module):
     """Attention scores of queries and keys that are normalized first: QKLogits(head_size).
 
-    Example: a new QKLogits(8) gives a query and an equal key the score sqrt(8), about 2.83,
-    and none beyond that in size.
-    forward: q, k (B, H, T, d), d = head_size -> (B, H, T, T), a row for each query, in q's
-    dtype, for any B, H and T. Each query and each key is normalized by itself. The norms have
-    gains that are trained with the model.
+    Example: a new QKLogits(8) gives a query and an equal key the score sqrt(8), none a larger.
+    q, k: (B, H, T, d), d = head_size. Returns (B, H, T, T), a row for each query, q's dtype.
+    Each query and each key is normalized by itself. The gains are trained with the model.
     """
 
     def __init__(self, head_size):
         super().__init__()
-        # Your part, first half: make the norms, once.
+        # Your part: make the norms, once.
         ### BEGIN SOLUTION
         self.norm_q = nn.LayerNorm(head_size, bias=False)
         self.norm_k = nn.LayerNorm(head_size, bias=False)
         ### END SOLUTION
 
     def forward(self, q, k):
-        # Your part, second half: normalize q and k and return the scores.
+        # Your part: normalize q and k, and return the scores.
         ### BEGIN SOLUTION
         return self.norm_q(q) @ self.norm_k(k).mT / q.shape[-1] ** 0.5
         ### END SOLUTION
@@ -802,6 +691,115 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 
 # %% [markdown]
 # ## Deeper (optional, 20 min)
+#
+# ### GroupNorm, and who is whose twin
+#
+# **GroupNorm** (Wu & He, 2018) cuts the C channels of a picture into groups of neighbors. Each group of a sample is one row of LayerNorm. So it needs nothing but `layer_norm` of [lesson 4](04_affine_and_module.ipynb):
+
+
+# %% tags=["export"]
+def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
+    """Normalize groups of neighboring channels: x (B, C, ...) -> the same shape.
+
+    num_groups: divides C. weight, bias: (C,), for each channel, or None. eps: under the root.
+    """
+    rows = x.unflatten(1, (num_groups, -1)).flatten(2)  # (B, G, C / G * H * W)
+    y = layer_norm(rows, rows.shape[-1], eps=eps).reshape(x.shape)  # (B, C, ...)
+    shape = (-1,) + (1,) * (x.dim() - 2)  # (C, 1, 1) for pictures
+    y = y if weight is None else y * weight.view(shape)
+    return y if bias is None else y + bias.view(shape)
+
+
+# %% tags=["export", "hide-input"]
+# A module with the parameters of torch.nn.GroupNorm.
+class GroupNorm(nn.Module):
+    """Group Normalization of x (B, C, ...), as torch.nn.GroupNorm.
+
+    num_groups: G. num_channels: C, a multiple of G. eps: added to the biased variance.
+    weight, bias: Parameters (C,) that start at 1 and 0; both None without affine, bias None
+    with bias=False.
+    Other channel counts are refused, also without affine (where PyTorch lets them pass).
+    """
+
+    def __init__(
+        self,
+        num_groups,
+        num_channels,
+        eps=1e-5,
+        affine=True,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
+        super().__init__()
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})."
+            )
+        self.num_groups, self.num_channels = num_groups, num_channels
+        self.eps, self.affine = eps, affine
+        one, zero = (
+            torch.full((num_channels,), float(k), device=device, dtype=dtype) for k in (1, 0)
+        )
+        self.register_parameter("weight", nn.Parameter(one) if affine else None)
+        self.register_parameter("bias", nn.Parameter(zero) if affine and bias else None)
+
+    def forward(self, x):
+        if x.dim() < 2 or x.shape[1] != self.num_channels:
+            raise RuntimeError(
+                f"x has shape {tuple(x.shape)}, expected (B, {self.num_channels}, ...)."
+            )
+        if x.numel() == self.num_groups:
+            raise ValueError(f"x of shape {tuple(x.shape)} has one number for each group.")
+        if not x.is_floating_point():
+            raise NotImplementedError(
+                f"GroupNorm is not implemented for {x.dtype}. Convert x first, with x.float()."
+            )
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
+        if self.weight is not None and self.weight.dtype not in (x.dtype, wide.dtype):
+            raise RuntimeError(
+                f"mixed dtype: x is {x.dtype}, weight is {self.weight.dtype}. Convert one of "
+                "them."
+            )
+        return group_norm(wide, self.num_groups, self.weight, self.bias, self.eps).to(x.dtype)
+
+    def extra_repr(self):
+        sizes = f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
+        return f"{sizes}, affine={self.affine}, bias={self.bias is not None}"
+
+
+# %% [markdown]
+# PyTorch's manual calls `GroupNorm(C, C)` "equivalent with InstanceNorm" and `GroupNorm(1, C)` "equivalent with LayerNorm".
+#
+# **Predict 12.5:** a batch of *one* picture, without gain and bias. Which of these is a different function from InstanceNorm?
+# - [ ] BatchNorm in training :: It takes a mean of each channel over the batch and all places. With one picture only the places are left.
+# - [ ] GroupNorm with C groups :: Each group is one channel at all places.
+# - [x] GroupNorm with one group :: One mean serves all channels, so it sees which channel was the brightest.
+
+# %%
+pictures = 3 + torch.randn(
+    1, 6, 5, 4, generator=torch.Generator().manual_seed(125)
+)  # (B, C, H, W)
+instance = F.instance_norm(pictures)
+same = lambda a, b: torch.allclose(a, b, atol=1e-5)  # float32
+print(
+    "InstanceNorm = BatchNorm of one picture:",
+    same(instance, F.batch_norm(pictures, None, None, training=True)),
+)
+print("InstanceNorm = 6 groups:", same(instance, group_norm(pictures, 6)))
+print("InstanceNorm = 1 group: ", same(instance, group_norm(pictures, 1)))
+pixels = F.layer_norm(pictures.movedim(1, -1), (6,)).movedim(
+    -1, 1
+)  # each pixel over its channels
+print(
+    "1 group = LayerNorm([C, H, W]):",
+    same(group_norm(pictures, 1), F.layer_norm(pictures, (6, 5, 4))),
+)
+print("1 group = LayerNorm of each pixel:", same(group_norm(pictures, 1), pixels))
+
+# %% [markdown]
+# So the manual's second sentence needs a condition. **GroupNorm with one group is LayerNorm over the whole sample, not over each pixel or word.** In a language model it would see the future.
 #
 # ### Reading a published model
 #
@@ -858,7 +856,7 @@ check.nanochat(nanochat)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `F.rms_norm(x, sizes)` takes its statistics over the last axes that have these sizes; no gain is handed over. A block calls norm on the stream twice, and in its attention on queries and on keys. For the bound see [section 12.6](#12.6-Norms-inside-attention).
+# `F.rms_norm(x, sizes)` takes its statistics over the last axes that have these sizes; no gain is handed over. A block calls norm on the stream twice, and in its attention on queries and on keys. For the bound see [section 12.5](#12.5-Norms-inside-attention).
 #
 # </details>
 #
@@ -910,48 +908,15 @@ for place, peri in (("Pre-LN ", False), ("Peri-LN", True)):
 #
 # **DeepNorm** (Wang et al., 2022) is $\operatorname{LN}(\alpha x + f(x))$ with $\alpha = (2N)^{1/4}$ for $N$ layers of an encoder or a decoder alone, and some weights in $f$ start smaller by $\beta = (8N)^{-1/4}$. It is a Post-LN with a smaller branch, because LayerNorm forgets a common factor: $\operatorname{LN}(\alpha x + f) = \operatorname{LN}(x + f/\alpha)$ at $\epsilon = 0$. **ScaleNorm** (Nguyen & Salazar, 2019) divides a row by its length and multiplies it by one learned number.
 #
-# ### A norm that listens: AdaLN
-#
-# An image generator must tell each block *what* to draw and how much noise is left. AdaLN feeds that in through gain and bias, which are functions of a condition $c$: $\operatorname{AdaLN}(x, c) = (1 + s(c))\odot\hat x + b(c)$. DiT (Peebles & Xie, 2023) adds a gate on the branch, and starts $s$, $b$ and the gate at 0 (adaLN-Zero). So at the start each block is the identity. What learns then?
-
-
-# %%
-class AdaLNZero(nn.Module):
-    """x (B, T, D), condition c (B, K) -> x + gate * branch((1 + scale) * LN(x) + shift)."""
-
-    def __init__(self, D, K):
-        super().__init__()
-        self.branch = nn.Sequential(nn.Linear(D, 4 * D), nn.ReLU(), nn.Linear(4 * D, D))
-        self.listen = nn.Linear(K, 3 * D)
-        nn.init.zeros_(self.listen.weight), nn.init.zeros_(self.listen.bias)
-
-    def forward(self, x, c):
-        shift, scale, gate = self.listen(c).unsqueeze(1).chunk(3, dim=-1)  # (B, 1, D) each
-        return x + gate * self.branch((1 + scale) * F.layer_norm(x, x.shape[-1:]) + shift)
-
-
-# %%
-g = torch.Generator().manual_seed(131)
-x, dy = torch.randn(2, 2, 3, 6, generator=g)  # (B, T, D) each
-c, block = torch.randn(2, 4, generator=g), AdaLNZero(6, 4)  # (B, K)
-(block(x, c) * dy).sum().backward()
-print("the identity at the start:", torch.equal(block(x, c), x))
-for name, parameter in block.named_parameters():
-    if "weight" in name:
-        print(f"{name} has a gradient: {(parameter.grad.abs().max() > 0).item()}")
-
-# %% [markdown]
-# At the start only the gates learn. Once they have opened, everything does.
-#
 # ## On your own
 #
 # 1. Write InstanceNorm, and LayerNorm([C, H, W]) with gains, from `group_norm`. Which gains cannot be handed over?
 # 2. nanochat rotates queries and keys *before* QK-norm. Does the order matter without gains? And with gains?
-# 3. Turn the converted net of [section 12.4](#12.4-A-Transformer-without-means,-exactly) back into one with LayerNorm. What is its bias?
+# 3. Turn the converted net of [section 12.3](#12.3-A-Transformer-without-means,-exactly) back into one with LayerNorm. What is its bias?
 # 4. A library offers only LayerNorm. Which row, made of $x$, has RMSNorm of $x$ as the first half of its LayerNorm?
 #
 # ## Further reading
 #
 # - Jiang et al. (2023), *Pre-RMSNorm and Pre-CRMSNorm Transformers*; Wu & He (2018), *Group Normalization*, fig. 2.
-# - Zhu et al. (2025), *Transformers without Normalization* (DyT); Chen et al. (2025), *Stronger Normalization-Free Transformers* (Derf), eq. 10; Stollenwerk (2026), *On the Mathematical Relationship Between Layer Normalization and Dynamic Activation Functions*, for the S of 12.5.
-# - Dehghani et al. (2023), *Scaling Vision Transformers to 22 Billion Parameters* (QK-norm); Loshchilov et al. (2024), [*nGPT*](https://arxiv.org/abs/2410.01131), which puts every vector on a sphere.
+# - Chen et al. (2025), *Stronger Normalization-Free Transformers* (Derf), eq. 10; Stollenwerk (2026), *On the Mathematical Relationship Between Layer Normalization and Dynamic Activation Functions*: the S.
+# - Dehghani et al. (2023), *Scaling Vision Transformers to 22 Billion Parameters*: QK-norm. Loshchilov et al. (2024), [*nGPT*](https://arxiv.org/abs/2410.01131): every vector on a sphere.

@@ -111,7 +111,7 @@ ANSWERS = {
             "lists": {norm: list(letters) for norm, letters in _FORGETS.items()},
         },
         "wrong": {
-            "nothing typed": (dict.fromkeys(_FORGETS, ""), "no letter is typed"),
+            "nothing typed": (dict.fromkeys(_FORGETS, ""), "No letter is typed"),
             "another letter": (_FORGETS | {"RMSNorm": "bcefg"}, "Right so far: LayerNorm"),
             "one missing": ({"LayerNorm": "abcef"}, "takes a dictionary with the keys"),
             "a string": ("abcef", "takes a dictionary"),
@@ -170,7 +170,10 @@ ANSWERS = {
         },
         "wrong": {
             "a plain list": (PlainList, "plain list"),
-            "one of two used": (scored(lambda self, q, k: self.norm_q(q) @ self.norm_q(k).mT / 8**0.5), "norm_k"),
+            "one of two used": (
+                scored(lambda self, q, k: self.norm_q(q) @ self.norm_q(k).mT / q.shape[-1] ** 0.5),
+                "norm_k",
+            ),
             "normalized and clamped": (
                 scored(lambda self, q, k: _Logits.forward(self, q, k).clamp(-1, 1)),
                 "has not the largest",

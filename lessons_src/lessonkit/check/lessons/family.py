@@ -49,13 +49,12 @@ def forgets(answer):
     if not isinstance(answer, dict) or set(answer) != set(_FORGETS):
         other = kind_of(answer) if not isinstance(answer, dict) else f"the keys {', '.join(map(str, answer))}"
         reject(f"check.forgets takes a dictionary with the keys {', '.join(_FORGETS)}, not {other}.")
+    if not any(answer.values()):
+        reject("No letter is typed yet: put them between the quotes.")
     right = []
     for norm, expected in _FORGETS.items():
-        typed = "".join(map(str, answer[norm])) if isinstance(answer[norm], (str, list, tuple, set)) else "?"
-        typed = set(typed.lower()) - set(" ,")
-        if not typed:
-            reject(f"{norm}: no letter is typed yet.{_so_far(right)}")
-        if typed - set("abcdef"):
+        typed = set("".join(map(str, answer[norm])).lower() if isinstance(answer[norm], (str, list, set)) else "?")
+        if typed - set("abcdef ,"):
             reject(f"{norm}: {answer[norm]!r} holds more than the letters a to f.{_so_far(right)}")
         for letter in "abcdef":
             if (letter in typed) != (letter in expected):
