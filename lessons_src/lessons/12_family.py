@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 12 · The family: one formula, two questions, many names
 #
-# In attention each query is multiplied with each key ([lesson 11](11_transformer.ipynb)). If both grow during training, their products grow faster. So somebody normalizes both first. The two lines with `LayerNorm` are those of a published library ([zeta](https://github.com/kyegomez/zeta), `qkv_norm.py`).
+# Attention multiplies each query with each key ([lesson 11](11_transformer.ipynb)). If both grow during training, their products grow faster, so somebody normalizes both first. The two lines with `LayerNorm` are those of a published library ([zeta](https://github.com/kyegomez/zeta), `qkv_norm.py`).
 
 # %% tags=["hide-input", "record"]
 # Imports.
@@ -35,7 +35,7 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
     print(f"{name} changes, and the first words notice: {bool(moved > 0.1)}")
 
 # %% [markdown]
-# There is no error. But what one user gets depends on what a different user wrote, and a model that should predict the next word already sees it. The last section heals the function. First you learn to read any normalization layer (a norm, for short).
+# There is no error. But what one user gets depends on what a different user wrote, and a model that should predict the next word already sees it. [Section 12.7](#12.7-Clinic:-a-norm-for-the-whole-tensor) heals the function. First you learn to read any normalization layer (a norm, for short).
 #
 # *About 56 min, in two sittings of 27 and 29.* **You'll be able to**
 # - say of any norm what it sees and what it forgets;
@@ -131,7 +131,7 @@ for name, center in {"LayerNorm": True, "RMSNorm  ": False}.items():
 #
 # </details>
 #
-# Take a pencil: which norm forgets what, when there are several words and sentences? The two rules decide every case.
+# Take a pencil: which norm forgets what, when there are several words and sentences? The two rules in bold decide every case.
 
 # %% tags=["exercise"] id="ex-12-1"
 # Exercise 12.1 · ●●○○○ · 4 min
@@ -229,9 +229,9 @@ plot.figure(
 #
 # Llama has RMSNorm where GPT-2 has LayerNorm. Has it given up anything that could be computed?
 #
-# In a Pre-LN net nobody sees the mean of the residual stream, because everybody reads it through a LayerNorm. So that mean may as well be taken away where it is *written*. And on a row of mean 0, LayerNorm and RMSNorm are the same.
+# In a Pre-LN net nobody sees the mean of the residual stream, because everybody reads it through a LayerNorm. So that mean may as well be taken away where it is *written*, and on a row of mean 0 the two norms are the same.
 #
-# What writes to the stream is the last linear layer of each branch, with $W h + b$. Here is one such layer, and what it writes for one $h$:
+# The last linear layer of each branch writes to the stream. Here is such a layer, and what it writes for one $h$:
 
 # %%
 W = torch.tensor([[5.0, 3.0], [1.0, 0.0], [4.0, 1.0], [2.0, 0.0]])  # (D, H) = (4, 2)
@@ -373,21 +373,12 @@ slope = (moved[81] - moved[79]) / (t[81] - t[79])
 
 
 def moved_alone(ax):
-    font = {"fontsize": 12, "va": "center", "fontweight": "bold"}
     bound = 15**0.5
-    for name, values, at in (
-        ("tanh", bound * torch.tanh(slope * t / bound), (8, 3.1)),
-        ("LayerNorm", moved, (15, 2.75)),
-    ):
+    curves = {"tanh": bound * torch.tanh(slope * t / bound), "LayerNorm": moved}
+    for (name, values), at in zip(curves.items(), ((0.5, 3.2), (17, 2.7)), strict=True):
         color = plot.COLORS["DyT" if name == "tanh" else name]
         ax.plot(t, values, color=color, lw=2.6)
-        ax.text(
-            at[0] + (4 if name == "LayerNorm" else -16),
-            at[1],
-            name,
-            color=plot.ink(color),
-            **font,
-        )
+        ax.text(*at, name, color=plot.ink(color), fontsize=12, va="center", fontweight="bold")
     for side in (-bound, bound):
         ax.axhline(side, color="#5F6B73", lw=1.2, ls="--")
     ax.text(-38, bound - 0.5, "√(D − 1)", color="#5F6B73", fontsize=12, va="center")
@@ -398,9 +389,9 @@ plot.figure(
     moved_alone,
     size=(7.2, 2.9),
     numbers={"entry": t, "LayerNorm": moved},
-    title="One entry of LayerNorm, moved alone, follows an S much like a tanh",
+    title="One entry of LayerNorm, moved alone, follows an S",
     caption="A row of 16 numbers, of which 15 stay. The tanh has the same slope in the middle "
-    "and the same limits.",
+    "and the same limits; √(D − 1) is the bound of lesson 3.",
     alt="Two S-shaped curves from minus 3.9 to plus 3.9 over an entry from minus 40 to 40. "
     "LayerNorm and the tanh agree in the middle; the tanh reaches the dashed limits sooner.",
 )
@@ -416,7 +407,6 @@ plot.figure(
 # - [ ] "abcef", as LayerNorm :: It has LayerNorm's place in the net. But it subtracts nothing, and divides by no size of its row.
 # - [ ] "bcef", as RMSNorm :: A word that is ten times as large gives a different erf: nothing is divided by its size.
 # - [x] "ef" :: Each output is made of its own number alone. So it forgets nothing that happens to that number, and sees no others.
-# - [ ] none :: It does forget nothing of its own number. Does it see other sentences and later words?
 
 
 # %% tags=["exercise"] id="ex-12-3"
@@ -453,7 +443,7 @@ check.derf(Derf)
 #
 # </details>
 #
-# Does it train? Here is a GPT of six blocks that learns to spell, with the norm and the rate of Adam left to you.
+# Does it train? Here is lesson 11's GPT, which learns to spell. The norm and Adam's rate are left to you.
 
 
 # %% tags=["record"]
@@ -483,7 +473,7 @@ for norm in (nn.LayerNorm, Derf):
     print(f"{norm.__name__:9} at a rate of {rate}: loss {train_gpt(norm, rate, steps=100):.3f}")
 
 # %% [markdown]
-# It does, a little behind LayerNorm. So is Derf the worse choice? **Find out:** set the rate in the cell above to 0.01, and run it again.
+# It does, a little behind LayerNorm. Is it the worse choice, then? **Find out:** set the rate in the cell above to 0.01, and run it again.
 #
 # <details><summary>What there is to find</summary>
 #
@@ -543,18 +533,18 @@ plot.lines(
     href={"LayerNorm": 0.0},
     colors={"Derf": "softmax"},
     size=(7.2, 3.0),
-    title="DyT is behind LayerNorm at the smallest rate, and ahead at the largest",
+    title="The lag of DyT and Derf shrinks as the rate grows",
     x="learning rate of Adam",
     y="loss minus LayerNorm's (nats)",
     caption="Loss on unseen words, minus that of LayerNorm with the same first weights and "
-    f"batches. {runs.note('gpt_rates', '8 pairs a point, 4 on each of two splits').capitalize()}.",
+    f"batches; {runs.note('gpt_rates', '8 pairs a point, 4 on each of two splits')}.",
     alt="Three lines over the rates 0.003, 0.006 and 0.01; zero is LayerNorm. DyT falls from "
     "0.032 over 0.011 to -0.007, Derf from 0.036 over 0.018 to 0.004, RMSNorm stays within "
     "0.005 of zero.",
 )
 
 # %% [markdown]
-# With one rate, we would have drawn the wrong conclusion. **Compare norms at several learning rates.**
+# With one rate, we would have called DyT worse. **Compare norms at several learning rates.**
 #
 # <details><summary>What these runs showed</summary>
 #
@@ -609,7 +599,7 @@ for size in (1, 3):
 # | QKV-norm | on the values, too | [HybridNorm](https://arxiv.org/abs/2503.04598) |
 # | soft-capping | $c\tanh(z/c)$ bounds a score $z$ by $c$, without statistics | [Gemma 2](https://arxiv.org/abs/2408.00118) |
 # | QK-clip | shrinks $W_q$ and $W_k$ after a step, where a score was too large | [Kimi K2](https://arxiv.org/abs/2507.20534) |
-# | Post-LN again | a weighted sum before the norm, not a plain one | [Keel](https://arxiv.org/abs/2601.19895) |
+# | Post-LN again | with a Highway-style connection in place of the plain sum | [Keel](https://arxiv.org/abs/2601.19895) |
 # | hyper-connections | several streams, mixed by small learned matrices | [first](https://arxiv.org/abs/2409.19606); [mHC](https://arxiv.org/abs/2512.24880) |
 # | attention residuals | a softmax over the outputs of earlier layers in place of the sum | [Kimi](https://arxiv.org/abs/2603.15031) |
 #
@@ -670,7 +660,8 @@ check.qk_logits_module(QKLogits)
 #
 # </details>
 
-# %%
+# %% tags=["hide-input"]
+# Asks your module what the patient was asked.
 q, k = torch.randn(2, 2, 3, 5, 8, generator=torch.Generator().manual_seed(132))  # (B, H, T, d)
 healed = QKLogits(8).requires_grad_(False)
 neighbor, future = q.clone(), q.clone()
