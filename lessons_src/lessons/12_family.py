@@ -8,7 +8,6 @@
 import copy
 
 import torch
-from matplotlib.patches import Rectangle
 from torch import nn
 from torch.nn import functional as F
 
@@ -37,7 +36,7 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 # %% [markdown]
 # There is no error. But what one user gets depends on what a different user wrote, and a model that should predict the next word already sees it. [Section 12.7](#12.7-Clinic:-a-norm-for-the-whole-tensor) heals the function. First you learn to read any normalization layer (a norm, for short).
 #
-# *About 56 min, in two sittings of 27 and 29.* **You'll be able to**
+# *About 56 min, in two sittings of 26 and 31.* **You'll be able to**
 # - say of any norm what it sees and what it forgets;
 # - take LayerNorm out of a trained Transformer without changing what it computes;
 # - read the equations of a new paper, and build them;
@@ -87,17 +86,8 @@ show("divided by 5: RMSNorm           ", norm(row, -1, center=False), digits=2)
 # %% [markdown]
 # With these two questions the five norms are one line each. (There is no $\epsilon$, gain or bias here.)
 
-# %%
-family = {  # of x (B, T, C): sentences, words, features
-    "LayerNorm": lambda x: norm(x, 2),
-    "RMSNorm": lambda x: norm(x, 2, center=False),
-    "GroupNorm": lambda x: norm(x, (1, 2)),  # with one group
-    "InstanceNorm": lambda x: norm(x, 1),
-    "BatchNorm": lambda x: norm(x, (0, 1)),  # in training
-}
-
 # %% tags=["hide-input"]
-# Compares the five with PyTorch's.
+# Computes the five with PyTorch's own functions.
 g = torch.Generator().manual_seed(121)
 x = 1 + 2 * torch.randn(2, 3, 4, dtype=torch.float64, generator=g)  # (B, T, C)
 theirs = {
@@ -107,7 +97,16 @@ theirs = {
     "InstanceNorm": F.instance_norm(x.mT, eps=1e-12).mT,
     "BatchNorm": F.batch_norm(x.mT, None, None, training=True, eps=1e-12).mT,
 }
-agree = [torch.allclose(family[name](x), theirs[name]) for name in family]
+
+# %%
+family = {  # of x (B, T, C): sentences, words, features
+    "LayerNorm": lambda x: norm(x, 2),
+    "RMSNorm": lambda x: norm(x, 2, center=False),
+    "GroupNorm": lambda x: norm(x, (1, 2)),  # with one group
+    "InstanceNorm": lambda x: norm(x, 1),
+    "BatchNorm": lambda x: norm(x, (0, 1)),  # in training
+}
+agree = [torch.allclose(f(x), theirs[name]) for name, f in family.items()]
 print("agree with PyTorch's own:", sum(agree), "of", len(agree))
 
 # %% [markdown]
@@ -169,18 +168,12 @@ check.forgets(forgets)
 
 # %%
 draw = lambda *shape: 0.5 + torch.rand(shape, dtype=torch.float64, generator=g)  # 0.5 to 1.5
-changes = {
-    "a": x + draw(2, 3, 1),
-    "b": x * draw(2, 3, 1),
-    "c": x * draw(2, 1, 1),
-    "d": x + draw(4),
-    "e": torch.cat([x[:1], draw(1, 3, 4)]),
-    "f": torch.cat([x[:, :2], draw(2, 1, 4)], dim=1),
-}
+changes = [x + draw(2, 3, 1), x * draw(2, 3, 1), x * draw(2, 1, 1), x + draw(4)]  # a to d
+changes += [torch.cat([x[:1], draw(1, 3, 4)]), torch.cat([x[:, :2], draw(2, 1, 4)], dim=1)]
 table = {}
 for name, f in family.items():
-    gaps = {letter: (f(other) - f(x))[0, :2].abs().max() for letter, other in changes.items()}
-    table[name] = [letter for letter, gap in gaps.items() if gap < 1e-9]
+    gaps = [(f(other) - f(x))[0, :2].abs().max() for other in changes]
+    table[name] = [letter for letter, gap in zip("abcdef", gaps, strict=True) if gap < 1e-9]
     print(f"{name:12} {''.join(table[name])}")
 
 # %% tags=["hide-input"]
@@ -202,8 +195,7 @@ def forgotten(ax):
         for across, letter in enumerate(WORDS):
             stays, leak = letter in letters, letter in "ef" and letter not in letters
             color = "#5F6B73" if stays else plot.DANGER if leak else "#ECEEF0"
-            box = {"xy": (across - 0.47, -down - 0.42), "width": 0.94, "height": 0.84}
-            ax.add_patch(Rectangle(**box, color=color))
+            ax.barh(-down, 0.94, 0.84, left=across - 0.47, color=color)
             text = "forgets" if stays else "leaks" if leak else "sees"
             ax.text(across, -down, text, color="white" if stays or leak else "#2B2F33", **font)
     for across, words in enumerate(WORDS.values()):
@@ -243,7 +235,7 @@ print("W h + b =", (W @ h + b).tolist())
 # It is our row, and its mean is 4. Find $W'$ and $b'$ that write the same row minus its mean, **for every** $h$.
 
 # %% tags=["exercise"] id="ex-12-2"
-# Exercise 12.2 · ●●○○○ · 4 min
+# Exercise 12.2 · ●●○○○ · 3 min
 # Write W h + b for h = (h1, h2) as h1 times a column, plus h2 times a column, plus b.
 # What is the mean of each of the three? Type the new layer, its matrix row by row.
 # Example: W and b themselves would be typed as
@@ -263,7 +255,7 @@ check.centered_layer(centered_layer)
 #
 # </details>
 #
-# Now RMSNorm after your layer does what LayerNorm did after the old one, for other $h$ as well:
+# RMSNorm after your layer does what LayerNorm did after the old one, for any $h$:
 
 # %%
 W2, b2 = (torch.tensor(numbers).float() for numbers in centered_layer.values())
@@ -278,7 +270,7 @@ for h in (torch.tensor([1.0, 2.0]), torch.tensor([-3.0, 0.5])):  # (H,)
 # %% tags=["hide-input"]
 # Folds the bias of a LayerNorm into the layer after it.
 def without_bias(old, reader):
-    """Return the RMSNorm with old's gain; reader, the linear layer after it, gets old's bias."""
+    """Return the RMSNorm with old's gain; reader, the layer after it, gets old's bias."""
     reader.bias += reader.weight @ old.bias
     rms = RMSNorm(old.normalized_shape, eps=old.eps)
     rms.weight = old.weight
@@ -336,7 +328,7 @@ print("LayerNorms left:", left, "  the same logits to 12 digits:", bool(gap < 1e
 #
 # </details>
 #
-# *Sitting two:* can a function without any statistics replace a norm? You build the one of a recent paper and train it, read what the models of 2026 do, and heal the patient.
+# *Sitting two:* you build a replacement for norms that takes no statistics, train it, read what the models of 2026 do, and heal the patient.
 #
 # ## 12.4 No statistics at all
 
@@ -485,7 +477,7 @@ for norm in (nn.LayerNorm, Derf):
 # %% tags=["record", "hide-input"]
 # Eight runs of four norms at three rates, recorded.
 class PointWise(nn.Module):
-    """A norm's stand-in: an S-shaped function of a x + s for each number, then gain and bias."""
+    """In a norm's place: an S-shaped function of a x + s, then gain and bias."""
 
     def __init__(self, width, function, shifted):
         super().__init__()
@@ -567,7 +559,7 @@ query = torch.tensor([9.0, 1.0, 3.0, 3.0])  # (d,)
 for size in (1, 3):
     plain, normed = size * query, F.rms_norm(size * query, (4,))  # (d,) each
     print(
-        f"size {size}: plain {(plain @ plain / 2).item():5.1f}, with QK-norm {normed @ normed / 2:.1f}"
+        f"size {size}: plain {plain @ plain / 2:5.1f}, with QK-norm {normed @ normed / 2:.1f}"
     )
 
 # %% [markdown]
@@ -607,11 +599,11 @@ for size in (1, 3):
 #
 # | you have | take | because |
 # |---|---|---|
-# | a trained checkpoint | its own norm, $\epsilon$ and form of the gain | anything else is a different function |
-# | a new Transformer | Pre-LN with RMSNorm or LayerNorm, and a final norm | the same functions (12.3), level in our runs (12.4) |
-# | scores that grow | QK-norm | bounded by √d (12.5) |
+# | a trained checkpoint | its own norm, $\epsilon$ and form of the gain | any other is a different function |
+# | a new Transformer | Pre-LN with RMSNorm or LayerNorm, and a final norm | level in our runs |
+# | scores that grow | QK-norm | bounded by √d |
 # | pictures, two a device | GroupNorm | 10.6 points less error than BatchNorm (Wu & He, 2018) |
-# | a ban on sums over a row | DyT or Derf | they train, at a rate of their own (12.4) |
+# | a ban on sums over a row | DyT or Derf | they train |
 #
 # ## 12.7 Clinic: a norm for the whole tensor
 #
@@ -675,9 +667,9 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 #
 # ## Take-away
 #
-# - A number sees those that share its statistics; a norm forgets what it subtracts, and the size that it divides by.
-# - Take the mean out of everything that writes to the stream, and RMSNorm computes what LayerNorm did.
-# - DyT and Derf take no statistics at all. Whether they are ahead of LayerNorm is a question of the rate: compare at several.
+# - A number sees those that share its statistics. A norm forgets what it subtracts, and the size that it divides by.
+# - Take the mean out of all that writes to the stream, and RMSNorm computes what LayerNorm did.
+# - DyT and Derf take no statistics. Compare norms at several learning rates.
 # - QK-norm bounds a score by $\sqrt d$. A norm over all axes of $q$ leaks.
 
 # %% [markdown]
@@ -769,25 +761,17 @@ class GroupNorm(nn.Module):
 # - [x] GroupNorm with one group :: One mean serves all channels, so it sees which channel was the brightest.
 
 # %%
-pictures = 3 + torch.randn(
-    1, 6, 5, 4, generator=torch.Generator().manual_seed(125)
-)  # (B, C, H, W)
-instance = F.instance_norm(pictures)
+g = torch.Generator().manual_seed(125)
+pictures = 3 + torch.randn(1, 6, 5, 4, generator=g)  # (B, C, H, W)
+instance, one_group = F.instance_norm(pictures), group_norm(pictures, 1)
+batch = F.batch_norm(pictures, None, None, training=True)
+pixels = F.layer_norm(pictures.movedim(1, -1), (6,)).movedim(-1, 1)  # each over its channels
 same = lambda a, b: torch.allclose(a, b, atol=1e-5)  # float32
-print(
-    "InstanceNorm = BatchNorm of one picture:",
-    same(instance, F.batch_norm(pictures, None, None, training=True)),
-)
-print("InstanceNorm = 6 groups:", same(instance, group_norm(pictures, 6)))
-print("InstanceNorm = 1 group: ", same(instance, group_norm(pictures, 1)))
-pixels = F.layer_norm(pictures.movedim(1, -1), (6,)).movedim(
-    -1, 1
-)  # each pixel over its channels
-print(
-    "1 group = LayerNorm([C, H, W]):",
-    same(group_norm(pictures, 1), F.layer_norm(pictures, (6, 5, 4))),
-)
-print("1 group = LayerNorm of each pixel:", same(group_norm(pictures, 1), pixels))
+print("InstanceNorm is BatchNorm of one picture:", same(instance, batch))
+print("InstanceNorm is GroupNorm, 6 groups:", same(instance, group_norm(pictures, 6)))
+print("InstanceNorm is GroupNorm, 1 group: ", same(instance, one_group))
+print("1 group is LayerNorm([C, H, W]):", same(one_group, F.layer_norm(pictures, (6, 5, 4))))
+print("1 group is LayerNorm of each pixel:", same(one_group, pixels))
 
 # %% [markdown]
 # So the manual's second sentence needs a condition. **GroupNorm with one group is LayerNorm over the whole sample, not over each pixel or word.** In a language model it would see the future.
@@ -903,8 +887,7 @@ for place, peri in (("Pre-LN ", False), ("Peri-LN", True)):
 #
 # 1. Write InstanceNorm, and LayerNorm([C, H, W]) with gains, from `group_norm`. Which gains cannot be handed over?
 # 2. nanochat rotates queries and keys *before* QK-norm. Does the order matter without gains? And with gains?
-# 3. Turn the converted net of [section 12.3](#12.3-A-Transformer-without-means,-exactly) back into one with LayerNorm. What is its bias?
-# 4. A library offers only LayerNorm. Which row, made of $x$, has RMSNorm of $x$ as the first half of its LayerNorm?
+# 3. A library offers only LayerNorm. Which row, made of $x$, has RMSNorm of $x$ as the first half of its LayerNorm?
 #
 # ## Further reading
 #
