@@ -306,11 +306,11 @@ gap = (converted(tokens) - logits).abs().max() / logits.abs().max()
 print("LayerNorms left:", left, "  the same logits to 12 digits:", bool(gap < 1e-12))
 
 # %% [markdown]
-# **A Pre-LN Transformer becomes one with RMSNorm that computes the same.**
+# **A trained Pre-LN Transformer can be turned into one with RMSNorm that computes the same.**
 #
 # <details><summary>When this holds, and where the bias goes</summary>
 #
-# Every reader of the stream is a linear layer with a bias after a norm (so there is a final norm), $\epsilon$ stays, the output layer does not share its weights with the embedding, and no dropout follows a writer. LayerNorm's bias $\beta$, which RMSNorm has not, moves into the linear layer after it: $W(\gamma\odot\hat x + \beta) + c = W(\gamma\odot\hat x) + (W\beta + c)$. The theorem is that of Jiang et al. (2023). It is about a trained net: if the two are trained on, their steps may differ.
+# Every reader of the stream is a linear layer after a norm (so there is a final norm), $\epsilon$ stays, and dropout is off. If the output layer shares its weights with the embedding, make two copies first. LayerNorm's bias $\beta$, which RMSNorm has not, moves into the bias of the linear layer after it: $W(\gamma\odot\hat x + \beta) + c = W(\gamma\odot\hat x) + (W\beta + c)$. The theorem is that of Jiang et al. (2023). If the two nets are trained on, they may part.
 #
 # </details>
 #
@@ -393,7 +393,7 @@ plot.figure(
 #
 # $$\operatorname{DyT}(x) = \gamma\odot\tanh(\alpha x)+\beta \qquad \operatorname{Derf}(x) = \gamma\odot\operatorname{erf}(\alpha x + s)+\beta$$
 #
-# Gain $\gamma$ and bias $\beta$ are a number for each feature. $\alpha$ and $s$ are learned as well, one number each for a layer. In the paper's code for pictures they start at 0.5 and 0.
+# Gain $\gamma$ and bias $\beta$ are a number for each feature. $\alpha$ and $s$ are learned as well, one number each for a layer. In Derf's code for pictures they start at 0.5 and 0.
 #
 # **Predict 12.1:** put Derf into the table of [section 12.2](#12.2-What-a-norm-forgets). Which letters does it get?
 # - [ ] "abcef", as LayerNorm :: It has LayerNorm's place in the net. But it subtracts nothing, and divides by no size of its row.
@@ -461,8 +461,8 @@ def train_gpt(norm, rate, run=0, steps=200):
 
 # %% tags=["nbval-ignore-output"]
 rate = 0.003
-for norm in (nn.LayerNorm, Derf):
-    print(f"{norm.__name__:9} at a rate of {rate}: loss {train_gpt(norm, rate, steps=100):.3f}")
+for layer in (nn.LayerNorm, Derf):
+    print(f"{layer.__name__:9} at {rate}: loss {train_gpt(layer, rate, steps=100):.3f}")
 
 # %% [markdown]
 # It does, a little behind LayerNorm. Is it the worse choice, then? **Find out:** set the rate in the cell above to 0.01, and run it again.
@@ -552,7 +552,6 @@ plot.lines(
 # - [ ] 1 :: That is the cosine between two equal rows. These rows have the length √4 = 2, not 1.
 # - [x] 2 :: 100/25 = 4, and 4 divided by √4.
 # - [ ] 4 :: That is the product of the two rows. The score divides it by √d.
-# - [ ] 6 :: Three times as large, the row still comes out as 9/5, 1/5, 3/5, 3/5.
 
 # %%
 query = torch.tensor([9.0, 1.0, 3.0, 3.0])  # (d,)
@@ -565,11 +564,11 @@ for size in (1, 3):
 # %% [markdown]
 # No key does better than an equal one, because both rows have the length $\sqrt d$.
 #
-# **With QK-norm no score exceeds √d.**
+# **QK-norm without gains bounds every score by √d.**
 #
 # <details><summary>When this holds</summary>
 #
-# With LayerNorm or RMSNorm over the $d$ numbers of a head, gain 1 and no bias. With gains the bound is $\sqrt d\,\max_i|\gamma^q_i\gamma^k_i|$. It has a price: a longer query can no longer attend more sharply than a shorter one.
+# With LayerNorm or RMSNorm over the $d$ numbers of a head, and no bias. With gains the bound is $\sqrt d\,\max_i|\gamma^q_i\gamma^k_i|$. It has a price: a longer query can no longer attend more sharply than a shorter one.
 #
 # </details>
 #
@@ -601,7 +600,7 @@ for size in (1, 3):
 # |---|---|---|
 # | a trained checkpoint | its own norm, $\epsilon$ and form of the gain | any other is a different function |
 # | a new Transformer | Pre-LN with RMSNorm or LayerNorm, and a final norm | level in our runs |
-# | scores that grow | QK-norm | bounded by √d |
+# | scores that grow | QK-norm | at gain 1 it bounds them by √d |
 # | pictures, two a device | GroupNorm | 10.6 points less error than BatchNorm (Wu & He, 2018) |
 # | a ban on sums over a row | DyT or Derf | they train |
 #
@@ -670,7 +669,7 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 # - A number sees those that share its statistics. A norm forgets what it subtracts, and the size that it divides by.
 # - Take the mean out of all that writes to the stream, and RMSNorm computes what LayerNorm did.
 # - DyT and Derf take no statistics. Compare norms at several learning rates.
-# - QK-norm bounds a score by $\sqrt d$. A norm over all axes of $q$ leaks.
+# - QK-norm without gains bounds a score by $\sqrt d$. A norm over all axes of $q$ leaks.
 
 # %% [markdown]
 # ## Deeper (optional, 20 min)
@@ -774,7 +773,7 @@ print("1 group is LayerNorm([C, H, W]):", same(one_group, F.layer_norm(pictures,
 print("1 group is LayerNorm of each pixel:", same(one_group, pixels))
 
 # %% [markdown]
-# So the manual's second sentence needs a condition. **GroupNorm with one group is LayerNorm over the whole sample, not over each pixel or word.** In a language model it would see the future.
+# So the manual's second sentence needs a condition. **Before gain and bias, GroupNorm with one group is LayerNorm over the whole sample, not over each pixel or word.** In a language model it would see the future.
 #
 # ### Reading a published model
 #
