@@ -451,8 +451,10 @@ _LOGIT_MISTAKES = misconceptions(
     # queries and keys have changed places: row i belongs to query i. | Write q @ k.mT.
     return k_hat @ q_hat.mT / q.shape[-1] ** 0.5
 
-    # the keys are not transposed: k.mT has shape (B, H, d, T).
+    # the shapes do not fit: the keys are not transposed, or the norm acts on the scores (B, H, T, T). | Normalize q and k, then write q @ k.mT.
     return q_hat @ k_hat / q.shape[-1] ** 0.5
+    # or
+    return self.norm_q(q @ k.mT / q.shape[-1] ** 0.5)
 
     # the logits are always float32. | They come in q's dtype: leave .float() away.
     return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).float()
