@@ -9,19 +9,18 @@ import torch
 
 
 def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
-    """Group Normalization: channels c and c + 1 are neighbors, C / num_groups make a group.
+    """Normalize groups of neighboring channels: x (B, C, ...) -> the same shape.
 
-    x: (B, C, ...) with any number of axes after C; B may be 0. num_groups: divides C.
-    weight, bias: (C,), a gain and a bias for each channel; each may be None, by itself.
-    eps: added to the biased variance. Returns a tensor of x's shape. Without PyTorch's own.
+    num_groups: divides C. weight, bias: (C,), for each channel, or None. eps: under the root.
     """
     rows = x.unflatten(1, (num_groups, -1)).flatten(2)  # (B, G, C / G * H * W)
     y = layer_norm(rows, rows.shape[-1], eps=eps).reshape(x.shape)  # (B, C, ...)
-    shape = (-1,) + (1,) * (x.dim() - 2)  # (C, 1, 1) for images
+    shape = (-1,) + (1,) * (x.dim() - 2)  # (C, 1, 1) for pictures
     y = y if weight is None else y * weight.view(shape)
     return y if bias is None else y + bias.view(shape)
 
 
+# A module with the parameters of torch.nn.GroupNorm.
 class GroupNorm(nn.Module):
     """Group Normalization of x (B, C, ...), as torch.nn.GroupNorm.
 

@@ -4,67 +4,50 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import layer_norm
-from lessonkit.check.lessons.family import _NANOCHAT, _centered, _group, _Logits
+from lessonkit.check.lessons.family import _FORGETS, _LAYER, _NANOCHAT, _Derf, _Logits
 
-# ---------------------------------------------------------------------------------------------- 12.1 group_norm
-
-
-def affine(y, weight, bias):
-    shape = (1, -1) + (1,) * (y.dim() - 2)
-    y = y if weight is None else y * weight.view(shape)
-    return y if bias is None else y + bias.view(shape)
+# ----------------------------------------------------------------------------------------------- 12.3 derf
 
 
-def in_rows(x, num_groups, weight=None, bias=None, eps=1e-5):
-    rows = x.unflatten(1, (num_groups, -1)).flatten(2)
-    return affine(layer_norm(rows, rows.shape[-1], eps=eps).reshape(x.shape), weight, bias)
+class Derf(_Derf):
+    """The solution, with a forward of its own."""
+
+    def __init_subclass__(cls, forward=None):
+        if forward:
+            cls.forward = forward
 
 
-def group_by_group(x, num_groups, weight=None, bias=None, eps=1e-5):
-    parts = []
-    for part in x.chunk(num_groups, dim=1):
-        var, mean = torch.var_mean(part, tuple(range(1, part.dim())), correction=0, keepdim=True)
-        parts.append((part - mean) / (var + eps).sqrt())
-    return affine(torch.cat(parts, dim=1), weight, bias)
+class InOneLine(Derf, forward=lambda s, x: torch.addcmul(s.bias, s.weight, torch.erf(s.alpha * x + s.shift))):
+    pass
 
 
-def channels_last(x, num_groups, weight=None, bias=None, eps=1e-5):
-    parts = x.unflatten(1, (num_groups, x.shape[1] // num_groups))
-    y = F.layer_norm(parts, parts.shape[2:], eps=eps).flatten(1, 2).movedim(1, -1)
-    y = y if weight is None else y * weight
-    return (y if bias is None else y + bias).movedim(-1, 1)
+class ByTheSpecialModule(Derf, forward=lambda s, x: s.weight * torch.special.erf(x * s.alpha + s.shift) + s.bias):
+    pass
 
 
-def gain_inside(x, num_groups, weight=None, bias=None, eps=1e-5):
-    groups = x.unflatten(1, (num_groups, -1)).flatten(2)
-    return layer_norm(groups, groups.shape[-1], weight, bias, eps).reshape(x.shape)
+class ByTheBellCurve(Derf):
+    def forward(self, x):
+        """Compute erf(z) as 2 P(Z < z sqrt(2)) - 1, for a standard normal Z."""
+        z = self.alpha * x + self.shift
+        return self.weight * (2 * torch.special.ndtr(z * 2**0.5) - 1) + self.bias
 
 
-def truth_of_a_tensor(x, num_groups, weight=None, bias=None, eps=1e-5):
-    y = in_rows(x, num_groups, eps=eps)
-    return y * weight if weight else y
+class OtherNames(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.a, self.s = nn.Parameter(torch.tensor(0.5)), nn.Parameter(torch.tensor(0.0))
+        self.gamma, self.beta = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        return self.gamma * torch.erf(self.a * x + self.s) + self.beta
 
 
-# ----------------------------------------------------------------------------------------------- 12.2 centered
+class WithoutSuper(Derf):
+    def __init__(self, width):
+        self.alpha = nn.Parameter(torch.tensor(0.5))
 
 
-def by_projection(weight, bias):
-    P = torch.eye(len(bias), dtype=weight.dtype, device=weight.device) - 1 / len(bias)
-    return P @ weight, P @ bias
-
-
-def transposed(weight, bias):
-    return (weight.T - weight.T.mean(1, keepdim=True)).T, bias - bias.sum() / len(bias)
-
-
-def in_place(weight, bias):
-    weight -= weight.mean(0)
-    bias -= bias.mean()
-    return weight, bias
-
-
-# ------------------------------------------------------------------------------------------------- 12.4 clinic
+# ----------------------------------------------------------------------------------------------- 12.4 clinic
 
 
 class Made(_Logits):
@@ -109,40 +92,61 @@ class PlainList(Made):
         return self.norms[0](q) @ self.norms[1](k).mT / q.shape[-1] ** 0.5
 
 
+class InPlace(_Logits):
+    def forward(self, q, k):
+        q /= 2
+        return super().forward(q, k)
+
+
 def scored(forward):
     """Right layers, and another forward."""
     return type("QKLogits", (_Logits,), {"forward": forward})
 
 
 ANSWERS = {
-    "group_norm": {
-        "right": {"the solution": _group, "in rows": in_rows, "group by group": group_by_group, "last": channels_last},
+    "forgets": {
+        "right": {
+            "the solution": _FORGETS,
+            "commas, capital letters, another order": _FORGETS | {"LayerNorm": "F, e, c, b, a", "GroupNorm": "e c"},
+            "lists": {norm: list(letters) for norm, letters in _FORGETS.items()},
+        },
         "wrong": {
-            "the library": (
-                lambda x, num_groups, weight=None, bias=None, eps=1e-5: F.group_norm(x, num_groups, weight, bias, eps),
-                "PyTorch's own group_norm",
-            ),
-            "truth of a tensor": (truth_of_a_tensor, "ambiguous"),
-            "gain given to layer_norm": (gain_inside, "does not fit the rows"),
-            "a class": (nn.GroupNorm, "takes your function"),
+            "nothing typed": (dict.fromkeys(_FORGETS, ""), "No letter is typed"),
+            "another letter": (_FORGETS | {"RMSNorm": "bcefg"}, "Right so far: LayerNorm"),
+            "one missing": ({"LayerNorm": "abcef"}, "takes a dictionary with the keys"),
+            "a string": ("abcef", "takes a dictionary"),
+            "a number": (_FORGETS | {"BatchNorm": 4}, "BatchNorm"),
+            "all the same": (dict.fromkeys(_FORGETS, "abcef"), "subtracts no mean"),
         },
     },
-    "centered": {
+    "centered_layer": {
         "right": {
-            "the solution": _centered,
-            "by projection": by_projection,
-            "transposed": transposed,
-            "without gradients": lambda w, b: (w.detach() - w.detach().mean(0), b.detach() - b.detach().mean()),
-            "as Parameters": lambda w, b: (nn.Parameter(w - w.mean(0)), nn.Parameter(b - b.mean())),
-            "as a list": lambda w, b: [w - w.mean(0), b - b.mean()],
+            "the solution": _LAYER,
+            "lists of floats": {"weight": [[2.0, 2.0], [-2, -1], [1, 0], [-1, -1]], "bias": [-1.0, 1, -2, 2]},
+            "tensors": {key: torch.tensor(value) for key, value in _LAYER.items()},
         },
         "wrong": {
-            "weight only": (lambda w, b: w - w.mean(0), "new weight and new bias"),
-            "in place": (in_place, "changed its input"),
-            "rows without keepdim": (lambda w, b: (w - w.mean(1), b - b.mean()), "On a layer of 3 inputs"),
+            "turned round": (
+                {"weight": [[2, -2, 1, -1], [2, -1, 0, -1]], "bias": [-1, 1, -2, 2]},
+                "Right so far: bias",
+            ),
+            "one missing": ({"weight": _LAYER["weight"]}, "missing"),
+            "a list": (list(_LAYER.values()), "dictionary"),
+            "dots": (_LAYER | {"bias": ...}, "Right so far: weight"),
         },
-        # A trained layer is rewritten, once: no gradient is asked for.
-        "generic_exceptions": ("cut off from the gradient", "through NumPy", "a gradient that is off"),
+    },
+    "derf": {
+        "right": {
+            "the solution": _Derf,
+            "in one line": InOneLine,
+            "the special module": ByTheSpecialModule,
+            "the bell curve": ByTheBellCurve,
+        },
+        "wrong": {
+            "other names": (OtherNames, "its parameters"),
+            "without super": (WithoutSuper, "cannot assign parameters before Module.__init__() call"),
+            "an object": (_Derf(4), "takes your class"),
+        },
     },
     "nanochat": {
         "right": {
@@ -166,7 +170,10 @@ ANSWERS = {
         },
         "wrong": {
             "a plain list": (PlainList, "plain list"),
-            "one of two used": (scored(lambda self, q, k: self.norm_q(q) @ self.norm_q(k).mT / 8**0.5), "norm_k"),
+            "one of two used": (
+                scored(lambda self, q, k: self.norm_q(q) @ self.norm_q(k).mT / q.shape[-1] ** 0.5),
+                "norm_k",
+            ),
             "normalized and clamped": (
                 scored(lambda self, q, k: _Logits.forward(self, q, k).clamp(-1, 1)),
                 "has not the largest",
@@ -183,6 +190,11 @@ ANSWERS = {
                 "a query's logit with itself",
             ),
             "an object": (_Logits(8), "takes your class"),
+            "in place": (InPlace, "changed"),
+            "divided by sqrt(8)": (
+                scored(lambda self, q, k: self.norm_q(q) @ self.norm_k(k).mT / 8**0.5),
+                "if d is 16",
+            ),
         },
         # Any norm that makes the bound true is right, with an eps of its own: values are not compared.
         "generic_exceptions": ("half the digits", "a little too large", "a little too high", "a gradient that is off"),

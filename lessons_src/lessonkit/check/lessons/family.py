@@ -1,258 +1,209 @@
-"""Checks of lesson 12: GroupNorm, centered writers, the norms of a published model, QK-norm healed."""
+"""Checks of lesson 12: what norms forget, a layer without its mean, Derf, QK-norm healed, a published model's norms."""
 
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: F401  misconceptions call it
 
 from lessonkit.check.contract import Contract, of_a_layer
-from lessonkit.check.core import Probe, call, draw, examine, in_float64, misconceptions, values
+from lessonkit.check.core import Probe, accept, call_layer, draw, examine, misconceptions, reject, values
+from lessonkit.check.misconceptions import Misconception, announce
+from lessonkit.check.verdicts import refuse_dots
+from lessonkit.check.wording import kind_of
 
-# ----------------------------------------------------------------------------------------------------- group_norm
+# -------------------------------------------------------------------------------------------------------- forgets
 
+_FORGETS = {"LayerNorm": "abcef", "RMSNorm": "bcef", "GroupNorm": "ce", "InstanceNorm": "cde", "BatchNorm": "d"}
 
-def _group(x, num_groups, weight=None, bias=None, eps=1e-5):
-    groups = x.unflatten(1, (num_groups, -1))  # (B, G, C / G, ...)
-    axes = tuple(range(2, groups.dim()))
-    mean = groups.mean(axes, keepdim=True)
-    centered = groups - mean
-    var = centered.square().mean(axes, keepdim=True)
-    deviation = torch.sqrt(var + eps)
-    x_hat = (centered / deviation).flatten(1, 2)
-    shape = (-1,) + (1,) * (x.dim() - 2)
-    y = x_hat if weight is None else x_hat * weight.view(shape)
-    return y if bias is None else y + bias.view(shape)
-
-
-def _grouped(label, x, groups, *, gain=True, shift=True, tolerance=1e-9, **options):
-    C = x.shape[1]
-    weight, bias = draw(48, C, dtype=x.dtype) if gain else None, draw(49, C, dtype=x.dtype) if shift else None
-    names = ("x", "num_groups", "weight", "bias")
-    return call(label, x, groups, weight, bias, names=names, tolerance=tolerance, **options)
-
-
-def _unlike(seed, *shape):
-    """Numbers whose channels, axis 1, differ in level and size."""
-    scale = torch.arange(1.0, shape[1] + 1, dtype=torch.float64).view((-1,) + (1,) * (len(shape) - 2))
-    return draw(seed, *shape) * scale + scale**2
+_MISSING = {  # a letter that belongs there: why
+    "a": "What is added to all features of a word is in the mean that is subtracted from that word.",
+    "b": "Each word is divided by its own size, and that grows by the same factor.",
+    "c": "A factor of a whole sentence is a factor of everything that its sizes are made of.",
+    "d": "A mean over words is subtracted from each feature, and what all words share is in it.",
+    "e": "No mean runs over sentences, so no other sentence has a part in it.",
+    "f": "Its statistics are those of one word, and no other word has a part in them.",
+}
+_TOO_MANY = {  # (norm, letter that does not belong there): why, or by the letter alone
+    ("RMSNorm", "a"): "It subtracts no mean. With 2 added, the row 9, 1, 3, 3 came out different.",
+    "a": "One mean is subtracted from several words, and what was added differs from word to word.",
+    "b": "Several words are divided by one size, so it shows which of them was loud.",
+    ("BatchNorm", "c"): "All sentences are divided by one size, so it shows which of them was loud.",
+    ("RMSNorm", "d"): "It subtracts nothing.",
+    "d": "What is added differs from feature to feature, and one mean is subtracted from all features.",
+    "e": "Its means run over all sentences.",
+    "f": "Its means run over all words of a sentence, the later ones as well.",
+}
 
 
-_GROUP_VALUES = [
-    _grouped("a (2, 6, 5) tensor and 2 groups", _unlike(31, 2, 6, 5), 2),
-    _grouped("a (2, 6, 4, 3) tensor and 3 groups", _unlike(32, 2, 6, 4, 3), 3),
-    _grouped("a (4, 6) matrix and 2 groups", _unlike(33, 4, 6), 2),
-    _grouped("a (2, 6, 6) tensor, as long as it has channels", _unlike(34, 2, 6, 6), 2),
-    _grouped("a (2, 6, 5) tensor of small numbers and eps = 0.01", 0.01 * _unlike(35, 2, 6, 5), 3, eps=0.01),
-    _grouped("a (2, 6, 5) tensor and eps = 0", _unlike(30, 2, 6, 5), 3, eps=0.0),
+def _why(norm, letter):
+    if letter in _FORGETS[norm]:
+        return _MISSING[letter]
+    return _TOO_MANY.get((norm, letter)) or _TOO_MANY[letter]
+
+
+def forgets(answer):
+    """Check dict(LayerNorm="...", ...): the letters of the changes that each norm does not notice (lesson 12)."""
+    slips = [(norm, letter) for norm in _FORGETS for letter in "abcdef"]
+    toggled = {(n, s): "".join(sorted(set(_FORGETS[n]) ^ {s})) for n, s in slips}
+    announce(Misconception(_why(n, s), _FORGETS | {n: toggled[n, s]}) for n, s in slips)
+    refuse_dots(answer, "forgets")
+    if not isinstance(answer, dict) or set(answer) != set(_FORGETS):
+        other = kind_of(answer) if not isinstance(answer, dict) else f"the keys {', '.join(map(str, answer))}"
+        reject(f"check.forgets takes a dictionary with the keys {', '.join(_FORGETS)}, not {other}.")
+    if not any(answer.values()):
+        reject("No letter is typed yet: put them between the quotes.")
+    right = []
+    for norm, expected in _FORGETS.items():
+        typed = set("".join(map(str, answer[norm])).lower() if isinstance(answer[norm], (str, list, set)) else "?")
+        if typed - set("abcdef ,"):
+            reject(f"{norm}: {answer[norm]!r} holds more than the letters a to f.{_so_far(right)}")
+        for letter in "abcdef":
+            if (letter in typed) != (letter in expected):
+                says = "belongs there" if letter in expected else "does not belong there"
+                reject(f"{norm}: {letter} {says}.{_so_far(right)}", _why(norm, letter))
+        right.append(norm)
+    accept("Right: all five norms.")
+
+
+def _so_far(right):
+    return f" Right so far: {', '.join(right)}." if right else ""
+
+
+# -------------------------------------------------------------------------------------------------- centered_layer
+
+_LAYER = {"weight": ([2, 2], [-2, -1], [1, 0], [-1, -1]), "bias": (-1, 1, -2, 2)}
+_CENTERED = [
+    (
+        "weight",
+        ([1, -1], [0.5, -0.5], [1.5, -1.5], [1, -1]),
+        "Each row has lost its mean. The mean of W h + b is over the outputs, so it is the columns that count.",
+    ),
+    (
+        "weight",
+        ([3, 1], [-1, -2], [2, -1], [0, -2]),
+        "The whole matrix has lost one number, 2. The second number of h meets the second column alone: each column "
+        "has a mean of its own.",
+    ),
+    ("weight", ([5, 3], [1, 0], [4, 1], [2, 0]), "That is W. Its part of the output has a mean, too."),
+    ("weight", ([1, -1], [-3, -4], [0, -3], [-2, -4]), "4 is the mean for this h. W' has to serve every h."),
+    ("weight", ([-2, -2], [2, 1], [-1, 0], [1, 1]), "The mean is taken off the numbers, not the numbers off the mean."),
+    ("weight", ([3, 1], [3, 1], [3, 1], [3, 1]), "These are the means. What is left of W when they are taken away?"),
+    ("bias", (-2, 0, -3, 1), "That is b. It is written to the stream as well, so its mean has to go."),
+    ("bias", (0, 0, 0, 0), "Only the mean of b has to go, which is -1."),
+    ("bias", (-6, -4, -7, -3), "4 is the mean of the whole row, for this h. What is the mean of b?"),
+    ("bias", (-3, -1, -4, 0), "The mean of b is -1. Taking away -1 adds 1."),
+    ("bias", (-1, -1, -1, -1), "That is the mean of b. What is left of b when it is taken away?"),
 ]
-_GROUP_OPTIONS = [
-    _grouped("no weight and no bias", _unlike(36, 2, 6, 5), 2, gain=False, shift=False),
-    _grouped("a weight and no bias", _unlike(37, 2, 6, 5), 2, shift=False),
-    _grouped("a bias and no weight", _unlike(46, 2, 6, 5), 2, gain=False, gradient=False),  # F.group_norm has none
-    _grouped("six groups of one channel", _unlike(39, 2, 6, 5), 6),
-    _grouped("a transposed tensor", _unlike(40, 2, 6, 5, 4).transpose(2, 3), 2),
-    # float32 at an offset of 1000: E[x^2] - E[x]^2 loses 1e6 * 2**-24 of the variance, two passes some units
-    _grouped("float32 numbers around 1000", 1000 + draw(44, 2, 6, 50, dtype=torch.float32), 2, tolerance=2e-3),
-    _grouped("an empty batch", torch.zeros(0, 6, 5, dtype=torch.float64), 2),
-]
 
-_GROUP_MISTAKES = misconceptions(
-    _group,
+
+def centered_layer(answer):
+    """Check dict(weight=[...], bias=[...]), a layer that writes what it wrote minus its mean (lesson 12)."""
+    values(answer, "centered_layer", _LAYER, _CENTERED)
+
+
+# ------------------------------------------------------------------------------------------------------------ derf
+
+
+class _Derf(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.tensor(0.5))
+        self.shift = nn.Parameter(torch.tensor(0.0))
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        inner = self.alpha * x + self.shift
+        bent = torch.erf(inner)
+        return self.weight * bent + self.bias
+
+
+def _at_the_start(cls):
+    layer = cls(4)
+    names = ("alpha", "shift", "weight", "bias")
+    starts = {f"{name} at the start": getattr(layer, name, "missing") for name in names}
+    starts = {name: value.detach() if isinstance(value, torch.Tensor) else value for name, value in starts.items()}
+    return {"the names of its parameters": sorted(dict(layer.named_parameters()))} | starts
+
+
+_MAKE = lambda cls: cls(4)  # noqa: E731
+_DERF_PROBES = [
+    Probe("a new layer of width 4", _at_the_start),
+    call_layer("a (3, 4) matrix", _MAKE, draw(71, 3, 4), {}),
+    call_layer("a (2, 3, 4) tensor of larger numbers", _MAKE, 3 * draw(72, 2, 3, 4), {}),
+]
+_DERF_MISTAKES = misconceptions(
+    _Derf,
     """
-    # channels g, g + G, g + 2 G … form a group. Groups are NEIGHBORING channels. | unflatten(1, (G, -1)), G first.
-    groups = x.unflatten(1, (-1, num_groups)).transpose(1, 2)
-    x_hat = (centered / deviation).transpose(1, 2).flatten(1, 2)
+    # the tanh makes it DyT. | Derf takes torch.erf.
+    bent = torch.tanh(inner)
 
-    # the two numbers of the cut are swapped: G groups of C/G channels. | unflatten(1, (G, -1)).
-    groups = x.unflatten(1, (-1, num_groups))
+    # erfc is 1 - erf. | Derf takes torch.erf.
+    bent = torch.erfc(inner)
 
-    # each position gets a mean of its own. A group is its channels at ALL positions. | Reduce the space too.
-    axes = (2,)
+    # the shift is not used.
+    inner = self.alpha * x
 
-    # each channel gets a mean of its own: that is InstanceNorm. | Reduce the channels of the group too.
-    axes = tuple(range(3, groups.dim())) or (2,)
+    # the shift is added after the erf: there it does what the bias does. | Add it to alpha * x.
+    inner = self.alpha * x
+    bent = torch.erf(inner) + self.shift
 
-    # the batch is reduced as well: a sample then depends on the others. | Keep B and the groups.
-    axes = (0, *range(2, groups.dim()))
+    # the shift is multiplied by alpha. | The formula says alpha x + s, not alpha (x + s).
+    inner = self.alpha * (x + self.shift)
 
-    # all channels share one mean: that is one group. | Cut axis 1 into num_groups parts first.
-    axes = tuple(range(1, groups.dim()))
-
-    # only the last axis is reduced.
-    axes = (-1,)
-
-    # the gain (C,) meets the last axis of x, not the channels. | It needs the shape (C, 1, ...), to meet axis 1.
-    shape = (-1,)
-
-    # this fits images only: x may have any number of axes after C. | x.shape[2:] has their sizes.
-    B, C, H, W = x.shape
-
-    # the shape of the gain fits one number of axes only. | For any number of axes: (-1,) + (1,) * (x.dim() - 2).
-    shape = (1, -1, 1, 1)
-    # or
-    shape = (-1, 1, 1)
-    # or
-    shape = (-1, 1)
-
-    # the gain (C,) does not fit the rows, which are longer or shorter. | Normalize without gain and bias, then give each channel its own.
-    x_hat = F.layer_norm(groups.flatten(2), groups.flatten(2).shape[2:], weight, bias)
-
-    # the bias is multiplied by the gain. | Multiply first, then add.
-    y = x_hat if bias is None else x_hat + bias.view(shape)
-    return y if weight is None else y * weight.view(shape)
-
-    # the rows are cut across the samples: each sample has G rows of its own. | Cut axis 1 only: unflatten(1, (G, -1)).
-    groups = x.reshape(1, num_groups, -1)
-    x_hat = (centered / deviation).reshape(x.shape)
-
-    # the variance is divided by n - 1. GroupNorm divides by n. | correction=0.
-    var = groups.var(axes, keepdim=True)
-
-    # eps is added to the deviation. | Add it to the variance, under the root.
-    deviation = torch.sqrt(var) + eps
-
-    # the root is missing.
-    deviation = var + eps
-
-    # rsqrt is 1 / sqrt already. | Multiply by it, or divide by sqrt.
-    deviation = torch.rsqrt(var + eps)
-
-    # the mean is not subtracted.
-    x_hat = (groups / deviation).flatten(1, 2)
-
-    # the mean is not subtracted, and the mean square is under the root: an RMSNorm of groups.
-    centered = groups
-
-    # eps is not handed on. | layer_norm(..., eps=eps).
-    deviation = torch.sqrt(var + 1e-5)
-
-    # eps = 0 counts as no eps: `eps or ...` takes 0 for False. | Use eps as it is.
-    deviation = torch.sqrt(var + (eps or 1e-5))
-
-    # eps is not used.
-    deviation = torch.sqrt(var)
+    # alpha is not used.
+    inner = x + self.shift
 
     # gain and bias are not used.
-    return x_hat
+    return bent
 
     # the bias is not used.
-    return y
+    return self.weight * bent
 
-    # the groups are not put together again: the result must have the shape of x.
-    return centered / deviation
+    # the gain is not used.
+    return bent + self.bias
 
-    # the values are right, but the statistics are cut off from the gradient.
-    centered = groups - mean.detach()
-    deviation = torch.sqrt(var.detach() + eps)
-    # or
-    deviation = torch.sqrt(var.detach() + eps)
+    # the bias is multiplied by the gain. | Multiply first, then add.
+    return self.weight * (bent + self.bias)
 
-    # weight is None without a gain. | Use it only if there is one, and so with bias.
-    y = x_hat * weight.view(shape)
-    return y + bias.view(shape)
+    # the gain is inside the erf, which bounds it. | It multiplies what comes out.
+    return torch.erf(self.weight * inner) + self.bias
 
-    # without a weight the bias is not used. | Ask for weight and bias each by itself.
-    return y if weight is None or bias is None else y + bias.view(shape)
+    # x is normalized first. Derf takes no statistics at all: that is its point.
+    inner = self.alpha * F.layer_norm(x, x.shape[-1:]) + self.shift
 
-    # without a bias the gain is not used. | Ask for weight and bias each by itself.
-    y = x_hat if weight is None or bias is None else x_hat * weight.view(shape)
+    # alpha is a number for each feature. It is one number for the layer.
+    self.alpha = nn.Parameter(torch.full((width,), 0.5))
 
-    # bias may be None although there is a weight. | Ask for it by itself.
-    return y if weight is None else y + bias.view(shape)
+    # the shift is a number for each feature. It is one number for the layer.
+    self.shift = nn.Parameter(torch.zeros(width))
 
-    # view() needs numbers that lie in order. | Use unflatten, flatten or reshape.
-    groups = x.view(len(x), num_groups, -1) if x.numel() else x.unflatten(1, (num_groups, -1))
-    x_hat = (centered / deviation).view(x.shape)
+    # the gain is one number. It is a number for each feature, and so is the bias.
+    self.weight = nn.Parameter(torch.tensor(1.0))
 
-    # E[x^2] - E[x]^2 loses its digits where the mean is large relative to the deviation. | Subtract the mean first.
-    var = (groups * groups).mean(axes, keepdim=True) - mean * mean
+    # alpha starts at another number than 0.5.
+    self.alpha = nn.Parameter(torch.tensor(1.0))
 
-    # reshape(B, G, -1) cannot tell what -1 is when the batch is empty. | Use unflatten(1, (G, -1)).flatten(2).
-    groups = x.reshape(len(x), num_groups, -1)
-    x_hat = (centered / deviation).reshape(x.shape)
+    # the gain starts at zeros, so that nothing comes out. | It starts at ones.
+    self.weight = nn.Parameter(torch.zeros(width))
+
+    # alpha is a plain number, so no optimizer can train it. | Make it an nn.Parameter.
+    self.alpha = 0.5
+
+    # the shift is a plain number, so no optimizer can train it. | Make it an nn.Parameter.
+    self.shift = 0.0
+
+    # the values are right, but alpha is cut off from the gradient.
+    inner = self.alpha.detach() * x + self.shift
     """,
 )
-_GROUP = Contract(
-    {"x": "B 12 H W", "weight": "12", "bias": "12"},
-    use=lambda answer, sizes, num_groups=3, **options: lambda x, w, b: answer(x, num_groups, w, b, **options),
-    options=({}, {"num_groups": 1}, {"num_groups": 12}, {"num_groups": 4, "eps": 0.1}),
-    sizes={"B": (2, 1, 17), "H": (3, 1, 5), "W": (4, 1, 60)},
-)
+_DERF = Contract({"x": "... D"}, use=lambda cls, sizes: cls(sizes["D"]), sizes={"D": (5, 1, 2, 17, 400)})
 
 
-def group_norm(answer):
-    """Check a function x (B, C, ...), num_groups, weight, bias, eps -> GroupNorm (lesson 12)."""
-    stages = [(_GROUP_VALUES, ""), (_GROUP_OPTIONS, "")]
-    tried = "2 to 4 axes, 1 to C groups, with and without gain and bias, values of eps, an empty batch, gradients"
-    how = {"tried": tried, "contract": _GROUP, "by_hand": ("group_norm", "instance_norm", "batch_norm")}
-    examine(answer, "group_norm", stages, in_float64(_group), _GROUP_MISTAKES, **how)
-
-
-# ------------------------------------------------------------------------------------------------------- centered
-
-
-def _centered(weight, bias):
-    new_weight = weight - weight.mean(0)
-    new_bias = bias - bias.mean()
-    return new_weight, new_bias
-
-
-_PAIR = ("new weight", "new bias")
-_WRITER_PROBES = [
-    call(label, *tensors, returns=_PAIR, names=("weight", "bias"), gradient=False)  # a trained layer is rewritten, once
-    for label, tensors in {
-        "a layer of 3 inputs and 5 outputs": (draw(51, 5, 3), draw(52, 5)),
-        "a layer of 6 inputs and 4 outputs": (1 + draw(53, 4, 6), 1 + draw(54, 4)),
-        "a square layer": (0.5 + draw(55, 4, 4), 0.5 + draw(56, 4)),
-    }.items()
-]
-
-_CENTERED = misconceptions(
-    _centered,
-    """
-    # each row of the weight is centered. PyTorch keeps weight as (outputs, inputs). | weight.mean(0) has the mean of each column, over the outputs.
-    new_weight = weight - weight.mean(1, keepdim=True)
-
-    # one number is subtracted from the whole weight. Each column (each input) needs its own. | weight.mean(0).
-    new_weight = weight - weight.mean()
-
-    # the bias is as it was. It is written to the stream as well. | Subtract its mean.
-    new_bias = bias
-
-    # the weight is as it was. Its part of the output has a mean, too.
-    new_weight = weight
-
-    # nothing has changed.
-    return weight, bias
-
-    # the bias becomes 0. Only its mean has to go.
-    new_bias = 0 * bias
-
-    # the columns are normalized. Only their mean has to go: the size belongs to the function.
-    new_weight, new_bias = F.layer_norm(weight.T, weight.shape[:1]).T, F.layer_norm(bias, bias.shape)
-
-    # the sums are subtracted. | Take the means, which are the sums over D.
-    new_weight, new_bias = weight - weight.sum(0), bias - bias.sum()
-
-    # the means are returned, not what is left when they are subtracted.
-    return weight.mean(0), bias.mean()
-
-    # the pair is turned round: weight first.
-    return new_bias, new_weight
-
-    # the sums are divided by the number of inputs. The mean is over the D outputs.
-    new_weight = weight - weight.sum(0) / weight.shape[1]
-
-    # the bias is centered with the mean of the weight.
-    new_bias = bias - weight.mean()
-    """,
-)
-_WRITER = Contract({"weight": "D H", "bias": "D"}, returns=_PAIR, gradient=0)
-
-
-def centered(answer):
-    """Check a function weight (D, H), bias (D,) -> both, centered over the outputs (lesson 12)."""
-    how = {"tried": "wide, narrow and square layers, float64 and float32", "contract": _WRITER}
-    examine(answer, "centered", _WRITER_PROBES, in_float64(_centered), _CENTERED, **how)
+def derf(answer):
+    """Check a class width -> module x (..., D) -> gain * erf(alpha x + shift) + bias (lesson 12)."""
+    stages = [(_DERF_PROBES, ""), (of_a_layer(_MAKE, draw(73, 3, 4)), "")]
+    tried = "the parameters and their start, one to four axes, copies, gradients"
+    examine(answer, "derf", stages, _Derf, _DERF_MISTAKES, tried, kind="class", contract=_DERF)
 
 
 # ------------------------------------------------------------------------------------------------------- nanochat
@@ -372,8 +323,9 @@ def _both(change):
 
 
 def _bound(cls):
-    layer = cls(8)
-    return {"logits": torch.stack([layer(_QUERIES, _KEYS), layer(_QUERIES, _QUERIES)])}  # each query as a key, too
+    layer, q, k = cls(8), _QUERIES.clone(), _KEYS.clone()
+    logits = torch.stack([layer(q, k), layer(q, q.clone())])  # each query as a key, too
+    return {"logits": logits, "same": torch.equal(q, _QUERIES) and torch.equal(k, _KEYS)}
 
 
 def _read_bound(seen):
@@ -381,26 +333,29 @@ def _read_bound(seen):
     return {
         "the logits": "finite" if logits.isfinite().all() else "nan or inf among them",
         "a logit beyond sqrt(d) in size": bool(logits.abs().max() > 8**0.5 + 1e-3),
+        "queries and keys after the call": "as before" if seen["same"] else "changed",
     }
 
 
 def _likes_itself(cls):
-    layer = cls(8)
-    return {"logits": layer(_QUERIES, _QUERIES).detach()}  # (B, H, T, T) each query is among the keys
+    q, wide = _QUERIES, torch.cat([_QUERIES, _KEYS], -1)  # heads of 8 and of 16 numbers
+    pairs = [cls(x.shape[-1])(x.clone(), x.clone()).detach() for x in (q, wide)]  # each query is among the keys
+    return {"logits": pairs[0], "of 16": pairs[1].diagonal(dim1=-2, dim2=-1).mean().item()}
 
 
 def _read_itself(seen):
     logits = seen["logits"]
-    best, worst = ((found == torch.arange(5)).all() for found in (logits.argmax(-1), logits.argmin(-1)))
-    said = "has the largest logit" if best else "has the smallest logit" if worst else "has not the largest logit"
-    own = logits.diagonal(dim1=-2, dim2=-1)
+    best, worst = ((key == torch.arange(5)).all() for key in (logits.argmax(-1), logits.argmin(-1)))
+    own = "has the largest logit" if best else "has the smallest logit" if worst else "has not the largest logit"
     # eps is 1e-5 or less, beside variances of about 1
-    return {"the key that equals the query": said, "a query's logit with itself, if d is 8": own.mean().item()}
+    itself = {8: logits.diagonal(dim1=-2, dim2=-1).mean().item(), 16: seen["of 16"]}
+    itself = {f"a query's logit with itself, if d is {d}": logit for d, logit in itself.items()}
+    return {"the key that equals the query": own} | itself
 
 
 def _trained(cls):
     layer = cls(8)
-    layer(_QUERIES, _KEYS)
+    layer(_QUERIES.clone(), _KEYS.clone())
     count = sum(p.numel() for p in layer.parameters())
     if not 0 < count <= 200:
         return {"parameters that an optimizer gets": "more than 200, for heads of 8 numbers" if count else "none"}
@@ -409,8 +364,8 @@ def _trained(cls):
         "k": _KEYS.clone().requires_grad_(),
     }
     loss = (layer(leaves["q"], leaves["k"]) * draw(65, 2, 3, 5, 5, dtype=torch.float32)).sum()
-    found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-    without = [name for name, gradient in zip(leaves, found, strict=True) if gradient is None]
+    gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    without = [name for name, gradient in zip(leaves, gradients, strict=True) if gradient is None]
     without = "all parameters" if without == list(leaves)[:-2] else ", ".join(without) or "none"
     return {"parameters that an optimizer gets": "some", "those without a gradient": without}
 
@@ -420,7 +375,7 @@ def _same_again(cls):
     for value in (0.5, 1.5):
         for parameter in layer.parameters():
             nn.init.constant_(parameter, value)
-        logits.append(layer(_QUERIES, _KEYS).detach())
+        logits.append(layer(_QUERIES.clone(), _KEYS.clone()).detach())
     return {"logits": logits}
 
 
@@ -496,8 +451,10 @@ _LOGIT_MISTAKES = misconceptions(
     # queries and keys have changed places: row i belongs to query i. | Write q @ k.mT.
     return k_hat @ q_hat.mT / q.shape[-1] ** 0.5
 
-    # the keys are not transposed: k.mT has shape (B, H, d, T).
+    # the shapes do not fit: the keys are not transposed, or the norm acts on the scores (B, H, T, T). | Normalize q and k, then write q @ k.mT.
     return q_hat @ k_hat / q.shape[-1] ** 0.5
+    # or
+    return self.norm_q(q @ k.mT / q.shape[-1] ** 0.5)
 
     # the logits are always float32. | They come in q's dtype: leave .float() away.
     return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).float()
