@@ -35,7 +35,7 @@ def line_by_line(x, weight, bias, eps=1e-5):
     return scaled + bias  # (..., D)
 
 
-# Where compiled loops are kept.
+# LOOPS: what the compiler may do.
 def _keep_compiled():
     """Keep compiled loops on disk, in NUMBA_CACHE_DIR or ~/.cache, never among the sources.
     Returns whether it can.

@@ -64,7 +64,7 @@ for cpu, ms in runs.timings().items():
 # %% [markdown]
 # The same numbers, in many times the time. The arithmetic is the same, too. So where does the time go? Into carrying numbers to memory and back.
 #
-# *About 55 min, in two sittings of 27 and 28.* **You'll be able to**
+# *About 58 min, in two sittings of 31 and 27.* **You'll be able to**
 # - count what a layer carries, and say what it should cost;
 # - write LayerNorm and its gradient as fused loops;
 # - keep the digits of a sum, and refuse one to which two threads add;
@@ -85,7 +85,7 @@ class Toy:
         self.room, self.cache, self.words = room, [], 0
 
     def touch(self, place, write=False):
-        self.words += write or place not in self.cache
+        self.words += write or place not in self.cache  # what is written goes to memory
         others = [other for other in self.cache if other != place]
         self.cache = [*others, place][-self.room :]  # what was not used for longest goes
 
@@ -177,7 +177,7 @@ plot.memory_traffic(
 
 
 # %% tags=["timed"]
-def in_copies(functions, rounds=21):
+def in_copies(functions, rounds=15):
     """Print the median time of each function() in copies, if the copies agree."""
     functions = {"a copy": lambda: y.copy_(x)} | functions
     times = {name: [] for name in functions}
@@ -366,21 +366,19 @@ check.forward_rows(forward_rows)
 
 # %% tags=["timed"]
 def your_forward():
-    out, mean, rstd = (
-        np.empty((4096, 1024), np.float32),
-        np.empty(4096),
-        np.empty(4096, np.float32),
-    )
-    forward_rows(x.numpy(), weight.numpy(), bias.numpy(), 1e-5, out, mean, rstd, 0, len(x))
+    out, mean = np.empty((4096, 1024), np.float32), np.empty(4096)
+    rstd, inputs = np.empty(4096, np.float32), [x.numpy(), weight.numpy(), bias.numpy()]
+    forward_rows(*inputs, 1e-5, out, mean, rstd, 0, len(x))
 
 
 your_forward()  # compiles
 in_copies(theirs | {"your loops": your_forward})
 
 # %%
+ordinary = "fused, ordinary stores"  # your loops, called by the course's fused_layer_norm
 for cpu, ms in runs.timings().items():  # one thread, forward
-    your, torchs = (ms[n, 1, 4096, 1024][0] for n in ("fused, ordinary stores", "F.layer_norm"))
-    print(f"{cpu}: your loops take {your / torchs:.2f} times the time of F.layer_norm")
+    quotient = ms[ordinary, 1, 4096, 1024][0] / ms["F.layer_norm", 1, 4096, 1024][0]
+    print(f"{cpu}: your loops take {quotient:.2f} times the time of F.layer_norm")
 
 # %% [markdown]
 # Your loops are close to a kernel that experts wrote by hand.
@@ -445,7 +443,7 @@ def both_passes(layer):
     return torch.autograd.grad(layer(*leaves), leaves, dy)
 
 
-def in_copies(functions, rounds=21):
+def in_copies(functions, rounds=15):
     """Print the median time of each function() in copies, if the copies agree."""
     functions = {"a copy": lambda: y.copy_(x)} | functions
     times = {name: [] for name in functions}
@@ -495,7 +493,7 @@ def add_ones(count):
     return total
 
 
-blocks = 20_000_000 // ROWS_A_BLOCK
+blocks = 20_000_000 // ROWS_A_BLOCK  # of 64 rows each
 in_blocks = sum(np.float64(add_ones(ROWS_A_BLOCK)) for _ in range(blocks))
 show("in one float32", float(add_ones(20_000_000)), 0)
 show("in blocks of 64, added up in float64", float(in_blocks), 0)
@@ -593,6 +591,12 @@ print(f"{len(wrong)} of 100 runs are wrong, the smallest sum is {sums.min():,.0f
 
 # %% [markdown]
 # No error, and a different result from run to run. **No two threads may add to the same sum.** The blocks are the way out again: each thread gets whole blocks, by its `start` and `stop`, and so its own sums. (For this reason the check refuses `prange`.)
+#
+# <details><summary>When this holds</summary>
+#
+# For sums that are read and written in two steps, without anything that makes one thread wait for the other. Locks and *atomic* additions do that, at a price; GPU kernels use them.
+#
+# </details>
 #
 # ## 13.7 Your loops as a layer
 #
@@ -715,7 +719,7 @@ for cpu, ms in runs.timings().items():
 # - Sums may be reordered; $x - \text{near} - \text{rest}$ may not. One float32 stops counting at 16,777,216, so sums over rows are made in blocks. No two threads may add to the same sum.
 # - A timing is a median beside a yardstick, on one processor. If the yardstick wavers by more than a third, there is no verdict.
 #
-# ## Deeper (optional, 9 min)
+# ## Deeper (optional, 20 min)
 #
 # A kernel with a fault to mend, and how `fused_layer_norm` of `fromscratch` became faster than plain loops. Most cells are folded; open those that you want to read.
 #

@@ -1145,7 +1145,6 @@ assert (trail["prefix"][:, -1] - end["LayerNorm"]["prefix"]).abs().max() < 0.05
 # | footprint | the places of the input on which one output depends | [14.1](#14.1-Every-size-fits) |
 # | fused | several operations in one run over memory | [lesson 13](13_speed.ipynb) |
 # | gain | the learned factor γ of each normalized feature, `weight` in PyTorch | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
-# | gloo | PyTorch's library for processes that talk to each other on CPUs | [lesson 13](13_speed.ipynb) |
 # | gradcheck | PyTorch's comparison of a gradient with small differences of the output | [7.8](07_backward.ipynb#7.8-Your-line-in-PyTorch) |
 # | gradgradcheck | the same as gradcheck, for the gradient of the gradient | [lesson 4, Deeper](04_affine_and_module.ipynb#Second-derivative-and-vmap) |
 # | gradient | the derivatives of the loss, carried backwards from layer to layer | [1.4](01_why_normalize.ipynb#1.4-The-gradient-takes-the-same-road-back) |
