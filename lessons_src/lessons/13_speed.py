@@ -234,9 +234,8 @@ def total_in_order(row):
 total_in_any_order = njit(fastmath={"reassoc"})(total_in_order.py_func)
 tenths = np.full(1_000_000, 0.1, np.float32)  # (D,)
 off = [abs(total(tenths) - 100_000.0) for total in (total_in_order, total_in_any_order)]
-print(
-    f"in order: off by {off[0]:.0f}; in any order by less than half of it: {off[1] < off[0] / 2}"
-)
+print(f"in order: off by {off[0]:.0f}")
+print("in any order: by less than half of it:", bool(off[1] < off[0] / 2))
 
 # %% [markdown]
 # Each 0.1 loses its last digits when it is added to a large number. And because of rounding $(a+b)+c$ differs from $a+(b+c)$, so a compiler must add in your order, and each addition waits for the one before. `fastmath={"reassoc"}` lets it reorder: the second function adds up several partial sums side by side. They stay smaller, so that fewer digits are lost, and none waits for the others.
@@ -603,11 +602,13 @@ print(f"{len(wrong)} of 100 runs are wrong, the smallest sum is {sums.min():,.0f
 # As in [lesson 7](07_backward.ipynb), an `autograd.Function` makes a layer of them. Autograd does not see into compiled loops; `once_differentiable` turns a second derivative, which could be wrong, into an error.
 
 
-# %%
+# %% tags=["hide-input"]
+# Imports for the layer.
 from torch.autograd import gradcheck
 from torch.autograd.function import once_differentiable
 
 
+# %%
 class YourLoops(torch.autograd.Function):
     """YourLoops.apply(x, weight, bias, eps): x (rows, D), contiguous; weight, bias (D,)."""
 
@@ -1111,6 +1112,8 @@ _my_rows = njit(nogil=True, error_model="numpy", fastmath=False)(
 )
 
 
+# %% tags=["export", "hide-input"]
+# Adds up the sums of all blocks.
 @njit(nogil=True, error_model="numpy", fastmath=False)
 def _add_up(blocks, total):
     """Write the sum of blocks (blocks, D), from the first to the last and in float64, into
@@ -1186,7 +1189,7 @@ def _backward_for_c(past, number):
 
 
 # %% tags=["export", "hide-input"]
-# Adds up the blocks, and compiles.
+# Adds them up from C, and compiles.
 def _sums_for_c(number):
     """What a C function does after the backward pass: add up the sums of all blocks."""
 
@@ -1290,31 +1293,6 @@ class FusedLayerNorm(torch.autograd.Function):
 
 
 # %% tags=["export", "hide-input"]
-# The layer: a function like F.layer_norm.
-def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """F.layer_norm for float32 and float64 tensors on the CPU, as compiled loops.
-
-    x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight,
-        bias: of that shape, or None.
-    Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for
-    shapes that do not fit and for other devices. May be differentiated more than once, the
-    second time on plain operations.
-    """
-    shape = (
-        (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    )
-    _refuse(x, shape, weight, bias)
-    D, flat = math.prod(shape), len(shape) == 1
-    weight = x.new_ones(D) if weight is None else weight if flat else weight.reshape(D)
-    bias = x.new_zeros(D) if bias is None else bias if flat else bias.reshape(D)
-    if flat and x.dim() == 2 and x.is_contiguous():  # no view for autograd to walk back through
-        return FusedLayerNorm.apply(x, weight.contiguous(), bias.contiguous(), float(eps))
-    rows = x.reshape(math.prod(x.shape[: x.dim() - len(shape)]), D).contiguous()  # (rows, D)
-    parameters = weight.contiguous(), bias.contiguous(), float(eps)
-    return FusedLayerNorm.apply(rows, *parameters).view(x.shape)
-
-
-# %% tags=["export", "hide-input"]
 # What the layer refuses.
 def _refuse(x, shape, weight, bias):
     if x.dtype not in (torch.float32, torch.float64):
@@ -1341,6 +1319,31 @@ def _refuse(x, shape, weight, bias):
                 f"{name} must have shape {shape}, dtype and device of x ({x.dtype}, "
                 f"{x.device}), but has {has[0]}, {has[1]}, {has[2]}."
             )
+
+
+# %% tags=["export", "hide-input"]
+# The layer: a function like F.layer_norm.
+def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """F.layer_norm for float32 and float64 tensors on the CPU, as compiled loops.
+
+    x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight,
+        bias: of that shape, or None.
+    Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for
+    shapes that do not fit and for other devices. May be differentiated more than once, the
+    second time on plain operations.
+    """
+    shape = (
+        (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    )
+    _refuse(x, shape, weight, bias)
+    D, flat = math.prod(shape), len(shape) == 1
+    weight = x.new_ones(D) if weight is None else weight if flat else weight.reshape(D)
+    bias = x.new_zeros(D) if bias is None else bias if flat else bias.reshape(D)
+    if flat and x.dim() == 2 and x.is_contiguous():  # no view for autograd to walk back through
+        return FusedLayerNorm.apply(x, weight.contiguous(), bias.contiguous(), float(eps))
+    rows = x.reshape(math.prod(x.shape[: x.dim() - len(shape)]), D).contiguous()  # (rows, D)
+    parameters = weight.contiguous(), bias.contiguous(), float(eps)
+    return FusedLayerNorm.apply(rows, *parameters).view(x.shape)
 
 
 # %% tags=["hide-input"]

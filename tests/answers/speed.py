@@ -125,7 +125,7 @@ ANSWERS = {
         },
         "wrong": {
             "not filled in": (WORDS | {"forward": ...}, "three dots"),
-            "other keys": ({"forward": 2, "backward": 3}, "The keys are 'read'"),
+            "other keys": (WORDS | {"reads": 7}, "The keys are 'read'"),
             "both passes in copies of three words": (WORDS | {"copies": 7 / 3}, "copies: "),
         },
     },
