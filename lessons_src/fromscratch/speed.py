@@ -360,6 +360,7 @@ _my_rows = njit(nogil=True, error_model="numpy", fastmath=False)(
 )
 
 
+# Adds up the sums of all blocks.
 @njit(nogil=True, error_model="numpy", fastmath=False)
 def _add_up(blocks, total):
     """Write the sum of blocks (blocks, D), from the first to the last and in float64, into
@@ -432,7 +433,7 @@ def _backward_for_c(past, number):
     return backward
 
 
-# Adds up the blocks, and compiles.
+# Adds them up from C, and compiles.
 def _sums_for_c(number):
     """What a C function does after the backward pass: add up the sums of all blocks."""
 
@@ -526,30 +527,6 @@ class FusedLayerNorm(torch.autograd.Function):
         return dx, dweight, dbias, None
 
 
-# The layer: a function like F.layer_norm.
-def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """F.layer_norm for float32 and float64 tensors on the CPU, as compiled loops.
-
-    x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight,
-        bias: of that shape, or None.
-    Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for
-    shapes that do not fit and for other devices. May be differentiated more than once, the
-    second time on plain operations.
-    """
-    shape = (
-        (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    )
-    _refuse(x, shape, weight, bias)
-    D, flat = math.prod(shape), len(shape) == 1
-    weight = x.new_ones(D) if weight is None else weight if flat else weight.reshape(D)
-    bias = x.new_zeros(D) if bias is None else bias if flat else bias.reshape(D)
-    if flat and x.dim() == 2 and x.is_contiguous():  # no view for autograd to walk back through
-        return FusedLayerNorm.apply(x, weight.contiguous(), bias.contiguous(), float(eps))
-    rows = x.reshape(math.prod(x.shape[: x.dim() - len(shape)]), D).contiguous()  # (rows, D)
-    parameters = weight.contiguous(), bias.contiguous(), float(eps)
-    return FusedLayerNorm.apply(rows, *parameters).view(x.shape)
-
-
 # What the layer refuses.
 def _refuse(x, shape, weight, bias):
     if x.dtype not in (torch.float32, torch.float64):
@@ -576,3 +553,27 @@ def _refuse(x, shape, weight, bias):
                 f"{name} must have shape {shape}, dtype and device of x ({x.dtype}, "
                 f"{x.device}), but has {has[0]}, {has[1]}, {has[2]}."
             )
+
+
+# The layer: a function like F.layer_norm.
+def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """F.layer_norm for float32 and float64 tensors on the CPU, as compiled loops.
+
+    x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight,
+        bias: of that shape, or None.
+    Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for
+    shapes that do not fit and for other devices. May be differentiated more than once, the
+    second time on plain operations.
+    """
+    shape = (
+        (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    )
+    _refuse(x, shape, weight, bias)
+    D, flat = math.prod(shape), len(shape) == 1
+    weight = x.new_ones(D) if weight is None else weight if flat else weight.reshape(D)
+    bias = x.new_zeros(D) if bias is None else bias if flat else bias.reshape(D)
+    if flat and x.dim() == 2 and x.is_contiguous():  # no view for autograd to walk back through
+        return FusedLayerNorm.apply(x, weight.contiguous(), bias.contiguous(), float(eps))
+    rows = x.reshape(math.prod(x.shape[: x.dim() - len(shape)]), D).contiguous()  # (rows, D)
+    parameters = weight.contiguous(), bias.contiguous(), float(eps)
+    return FusedLayerNorm.apply(rows, *parameters).view(x.shape)

@@ -52,7 +52,7 @@ for name, layer in layers.items():
     print(f"{name:13} {1e3 * seconds:6.1f} ms, forward and backward")
 
 # %% [markdown]
-# (This is your machine. What we measured is stored, with the size of the last cache and the date.)
+# (This was your machine. Below is what we measured, with the size of the last cache and the date.)
 
 # %%
 right, lines = layers["F.layer_norm"](x, weight, bias), line_by_line(x, weight, bias)
@@ -62,7 +62,7 @@ for cpu, ms in runs.timings().items():
     print(f"{cpu}: the seven lines took {slow / fast:.1f} times as long")
 
 # %% [markdown]
-# The same numbers, in many times the time. The arithmetic is the same, too. So where does the time go? Into carrying numbers to memory and back.
+# The same numbers, in many times the time. The arithmetic is much the same, too. So where does the time go? Mostly into carrying numbers to memory and back.
 #
 # *About 58 min, in two sittings of 31 and 27.* **You'll be able to**
 # - count what a layer carries, and say what it should cost;
@@ -116,7 +116,7 @@ for name, order in {"step by step": step_by_step, "row by row": row_by_row}.item
 #
 # </details>
 #
-# **What you come back for should still be in the cache.** Each line of PyTorch is a *kernel*, a compiled loop through whole tensors. A **fused** kernel does everything to a row before it goes on.
+# **What you come back for should still be in the cache.** Each operation of PyTorch runs a *kernel*, a compiled loop through whole tensors. A **fused** kernel does everything to a row before it goes on.
 #
 # ## 13.2 Count the words
 #
@@ -264,7 +264,7 @@ print("x - near - rest:  ", row - near - rest)
 print("x - (near + rest):", row - (near + rest))
 
 # %% [markdown]
-# **Keep the mean in two numbers, and subtract one after the other.** The third line adds them up first, and the half is lost. A compiler that may reorder could do just that, so this step gets a function where nothing may be reordered.
+# **Keep the mean in two numbers, and subtract one after the other.** The third line adds them up first, and the half is lost. A compiler that may reorder could do just that, so this step gets a function where nothing may be reordered. And the variance is $\mathrm{mean}(c^2) - \text{rest}^2$, which loses nothing here, because rest is tiny.
 
 
 # %% tags=["export", "hide-input"]

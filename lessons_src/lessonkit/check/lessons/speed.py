@@ -31,7 +31,12 @@ def words_moved(answer):
         "written": {7: no_words, 6: no_words, 4: five, 1: five},
         "forward": {1: "x must be read and y must be written: two trips, one word each.", 3: once, 4: once},
         "backward": {2: both, 4: only, 5: "that is forward and backward together."},
-        "copies": {5: "these are words. A copy moves two of them.", 1: alone, 1.5: alone},
+        "copies": {
+            5: "these are words. A copy moves two of them.",
+            1: alone,
+            1.5: alone,
+            7 / 3: "a copy reads one word and writes one: two words, not three.",
+        },
     }
     expected = {"read": 7, "written": 5, "forward": 2, "backward": 3, "copies": 2.5}
     causes = [(key, wrong, why) for key in whys for wrong, why in whys[key].items()]
