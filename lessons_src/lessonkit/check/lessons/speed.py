@@ -348,8 +348,7 @@ _FORWARD = misconceptions(
 
     # each row should be finished while it is in the cache. | All loops over i belong inside the loop over r.
     totals = [sum(x[r, i] for i in range(x.shape[1])) for r in range(start, stop)]
-    total = totals[r - start]
-    total += 0
+    total += totals[r - start] / D
 
     # x itself is overwritten, and the backward pass needs it. | Keep x - near in a name, and compute it anew.
     c = x[r, i] = x[r, i] - near
