@@ -43,7 +43,7 @@ from lessonkit import runs  # noqa: E402
 FILE = Path(__file__).resolve().parent / "bench.csv"
 SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
 READ = [341, 683, 1365, 2731, 4096]  # rows of 768 numbers: 1, 2, 4, 8, 12 MB
-LOOPS = "2"  # edition of the loops: count up when what `fused` measures changes
+LOOPS = "2"  # edition of the loops: count up when what `fused` measures changes (since: block sums in float64)
 COLUMNS = """
     date machine cpu last_cache_mb cores torch numba loops threads rows D preallocated what rounds forward_ms both_ms
 """.split()

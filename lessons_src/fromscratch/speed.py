@@ -35,12 +35,7 @@ def line_by_line(x, weight, bias, eps=1e-5):
     return scaled + bias  # (..., D)
 
 
-def with_var(x, weight, bias, eps=1e-5):
-    """LayerNorm over the last axis of x (..., D), with x.var."""
-    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)  # (..., 1) each
-    return (x - mean) / torch.sqrt(var + eps) * weight + bias  # (..., D)
-
-
+# LOOPS: what the compiler may do.
 def _keep_compiled():
     """Keep compiled loops on disk, in NUMBA_CACHE_DIR or ~/.cache, never among the sources.
     Returns whether it can.
@@ -78,6 +73,8 @@ def standardize(value, near, rest, rstd):
 def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
     """LayerNorm of the rows start, …, stop - 1, written into y, mean and rstd.
 
+    Example: the row 2**24 + (0, 2, 4, 8) has mean[r] = 2**24 + 3.5 and, with eps = 0.25,
+    rstd[r] = 1/3; with gain 1 and bias 0 its y[r] is (-3.5, -1.5, 0.5, 4.5) / 3.
     x, y: (rows, D), NumPy arrays, both float32 or both float64; weight, bias: (D,).
     mean: (rows,), float64; rstd: (rows,), 1 / sqrt(var + eps).
     One number at a time: x[r, i], read at most three times; y[r, i], written once. Each row is
@@ -85,7 +82,7 @@ def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
     Write the mean as np.float64(near) + rest: two float32 would round it.
     """
     D = x.shape[1]
-    number = x.dtype.type  # np.float32 or np.float64
+    number = x.dtype.type  # makes a float32 or float64; a plain 0.0 is float64, once compiled
     for r in range(start, stop):
         total = number(0)
         for i in range(D):
@@ -106,9 +103,11 @@ def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
 def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     """Gradients of the rows start, …, stop - 1: into dx, and into the sums of each row's block.
 
+    Example, lesson 7's row: x = (0, 1, 2, 5), mean 2, rstd 1/2, weight (3, 1, 2, -1) and
+    dy = (0, 7, 2, 3) give dx = (-2, 2, 1, -1); dweight grows by (0, -3.5, 0, 4.5), dbias by dy.
     dy, x, dx: (rows, D), all float32 or all float64; mean: (rows,), float64; rstd: (rows,).
     weight: (D,); dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what
-        they hold in number r // ROWS_A_BLOCK, here called block.
+        they hold in number r // ROWS_A_BLOCK, here called block, wherever start is.
     One number at a time: x[r, i], read at most three times; dx[r, i], written once. Each row is
     finished before the next is begun, in one thread. The inputs stay as they are.
     """
@@ -130,6 +129,13 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
             dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - x_hat * mean_hx)
 
 
+def with_var(x, weight, bias, eps=1e-5):
+    """LayerNorm over the last axis of x (..., D), with x.var."""
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)  # (..., 1) each
+    return (x - mean) / torch.sqrt(var + eps) * weight + bias  # (..., D)
+
+
+# Memory for a piece of 64 numbers.
 PIECE = 64  # numbers: whole cache lines, in float32 and in float64
 
 
@@ -155,6 +161,7 @@ def _room_for_a_piece(typing):
     return types.voidptr(), code
 
 
+# Three instructions that Numba lacks.
 @intrinsic
 def _move_past(typing, room, offset, address):
     """Copy the 32 bytes at room + offset to an address, a multiple of 32, past the caches."""
@@ -200,6 +207,7 @@ def _fetch(typing, address):
     return types.void(types.int64), code
 
 
+# Asks ahead, and copies past the caches.
 AHEAD = 2**13  # bytes: how far the loops ask ahead, and at least a row
 
 
@@ -233,6 +241,7 @@ def copy_past(x, y):
     _all_is_written()
 
 
+# The forward pass, past the caches.
 @njit(**LOOPS)
 def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
     """forward_rows for large tensors. D: a multiple of PIECE; y's address: of 64 bytes."""
@@ -265,6 +274,7 @@ def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
     _all_is_written()
 
 
+# The first loop of the backward pass.
 @njit(inline="always", **LOOPS)
 def _first_loop(D, r, block, dy, x, near, rest, scale, weight, dweight, dbias):
     """Return sum_h and sum_hx of row r. A constant D makes a loop of constant length."""
@@ -279,6 +289,7 @@ def _first_loop(D, r, block, dy, x, near, rest, scale, weight, dweight, dbias):
     return sum_h, sum_hx
 
 
+# The backward pass, past the caches.
 @njit(**LOOPS)
 def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     """backward_rows for large tensors. D: a multiple of PIECE; dx's address: of 64 bytes."""
@@ -311,6 +322,7 @@ def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, s
     _all_is_written()
 
 
+# Finds the threads of PyTorch.
 def _torchs_openmp():
     """Return GOMP_parallel of the OpenMP library that torch uses, or None."""
     folder = Path(torch.__file__).parent / "lib"
@@ -348,28 +360,40 @@ _my_rows = njit(nogil=True, error_model="numpy", fastmath=False)(
 )
 
 
+# Adds up the sums of all blocks.
 @njit(nogil=True, error_model="numpy", fastmath=False)
 def _add_up(blocks, total):
-    """Write the sum of blocks (blocks, D), from the first to the last, into total (D,)."""
-    total[:] = 0
-    for k in range(len(blocks)):
-        for i in range(len(total)):
-            total[i] += blocks[k, i]
+    """Write the sum of blocks (blocks, D), from the first to the last and in float64, into
+    total (D,).
+    """
+    sums = carray(_room_for_a_piece(), (PIECE,), np.float64)
+    for first in range(0, len(total), PIECE):
+        few = min(PIECE, len(total) - first)
+        sums[:] = 0
+        for k in range(len(blocks)):
+            for i in range(few):
+                sums[i] += blocks[k, first + i]
+        for i in range(few):
+            total[first + i] = sums[i]
 
 
+# A C function of the forward pass.
 def _forward_for_c(past, number):
     """Return what a C function of the forward pass does; past: with stores past the caches."""
 
-    def forward(given):
-        rows, D = given[0], given[1]
+    def forward(packed):
+        rows, D = packed[0], packed[1]
         x, y = (
-            carray(_at(given[2]), (rows, D), number),
-            carray(_at(given[6]), (rows, D), number),
+            carray(_at(packed[2]), (rows, D), number),
+            carray(_at(packed[6]), (rows, D), number),
         )
-        weight, bias = carray(_at(given[3]), (D,), number), carray(_at(given[4]), (D,), number)
-        eps = carray(_at(given[5]), (1,), np.float64)[0]
-        mean = carray(_at(given[7]), (rows,), np.float64)
-        rstd = carray(_at(given[8]), (rows,), number)
+        weight, bias = (
+            carray(_at(packed[3]), (D,), number),
+            carray(_at(packed[4]), (D,), number),
+        )
+        eps = carray(_at(packed[5]), (1,), np.float64)[0]
+        mean = carray(_at(packed[7]), (rows,), np.float64)
+        rstd = carray(_at(packed[8]), (rows,), number)
         start, stop = _my_rows(rows)
         if past:
             forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop)
@@ -379,22 +403,23 @@ def _forward_for_c(past, number):
     return forward
 
 
+# A C function of the backward pass.
 def _backward_for_c(past, number):
     """The same for the backward pass. The sums of each thread's blocks begin with 0."""
 
-    def backward(given):
-        rows, D = given[0], given[1]
+    def backward(packed):
+        rows, D = packed[0], packed[1]
         dy, x = (
-            carray(_at(given[2]), (rows, D), number),
-            carray(_at(given[3]), (rows, D), number),
+            carray(_at(packed[2]), (rows, D), number),
+            carray(_at(packed[3]), (rows, D), number),
         )
-        mean = carray(_at(given[4]), (rows,), np.float64)
-        rstd = carray(_at(given[5]), (rows,), number)
-        weight = carray(_at(given[6]), (D,), number)
-        dx = carray(_at(given[7]), (rows, D), number)
+        mean = carray(_at(packed[4]), (rows,), np.float64)
+        rstd = carray(_at(packed[5]), (rows,), number)
+        weight = carray(_at(packed[6]), (D,), number)
+        dx = carray(_at(packed[7]), (rows, D), number)
         blocks = math.ceil(rows / ROWS_A_BLOCK)
-        dweight = carray(_at(given[8]), (blocks, D), number)
-        dbias = carray(_at(given[9]), (blocks, D), number)
+        dweight = carray(_at(packed[8]), (blocks, D), number)
+        dbias = carray(_at(packed[9]), (blocks, D), number)
         start, stop = _my_rows(rows)
         # A thread without rows begins where the last block may not be full: it zeroes nothing.
         first, last = math.ceil(start / ROWS_A_BLOCK), math.ceil(stop / ROWS_A_BLOCK)
@@ -408,14 +433,15 @@ def _backward_for_c(past, number):
     return backward
 
 
+# Adds them up from C, and compiles.
 def _sums_for_c(number):
     """What a C function does after the backward pass: add up the sums of all blocks."""
 
-    def sums(given):
-        D, blocks = given[1], math.ceil(given[0] / ROWS_A_BLOCK)
+    def sums(packed):
+        D, blocks = packed[1], math.ceil(packed[0] / ROWS_A_BLOCK)
         for k in range(2):
-            block_sums = carray(_at(given[8 + k]), (blocks, D), number)
-            _add_up(block_sums, carray(_at(given[10 + k]), (D,), number))
+            block_sums = carray(_at(packed[8 + k]), (blocks, D), number)
+            _add_up(block_sums, carray(_at(packed[10 + k]), (D,), number))
 
     return sums
 
@@ -424,10 +450,12 @@ def _sums_for_c(number):
 def _for_c(make, *arguments):
     """Compile a C function. Returns (its address, the same to be called from Python)."""
     pointer = types.CPointer(types.int64)
-    made = cfunc(types.void(pointer), cache=LOOPS["cache"])(make(*arguments))
-    return made.address, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(made.address), made
+    compiled = cfunc(types.void(pointer), cache=LOOPS["cache"])(make(*arguments))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(compiled.address)
+    return compiled.address, function, compiled
 
 
+# Runs a kernel on all rows.
 def on_rows(kernel, rows, *arguments):
     """Run a kernel, one of the four above, on all rows, in as many threads as torch uses.
 
@@ -437,26 +465,27 @@ def on_rows(kernel, rows, *arguments):
     With fewer than 2**15 numbers, which one thread handles in microseconds, one is used.
     """
     x, eps = arguments[0], None
-    given = (ctypes.c_int64 * (len(arguments) + 2))(rows, x.shape[1])
+    packed = (ctypes.c_int64 * (len(arguments) + 2))(rows, x.shape[1])
     for k, item in enumerate(arguments, 2):
         if isinstance(item, float):
             eps = ctypes.c_double(item)
-            given[k] = ctypes.addressof(eps)
+            packed[k] = ctypes.addressof(eps)
         else:
-            given[k] = item.data_ptr()
+            packed[k] = item.data_ptr()
     number = np.float32 if x.dtype == torch.float32 else np.float64
     backward = kernel in (backward_rows, backward_past_caches)
     past = kernel in (forward_past_caches, backward_past_caches)
     address, run, _ = _for_c(_backward_for_c if backward else _forward_for_c, past, number)
     count = torch.get_num_threads() if x.numel() >= 2**15 and _parallel else 1
     if count == 1:
-        run(given)
+        run(packed)
     else:
-        _parallel(address, given, count, 0)
+        _parallel(address, packed, count, 0)
     if backward:
-        _for_c(_sums_for_c, number)[1](given)
+        _for_c(_sums_for_c, number)[1](packed)
 
 
+# The layer: an autograd.Function.
 LARGE = 2**21  # numbers: 8.4 MB in float32
 
 
@@ -493,34 +522,12 @@ class FusedLayerNorm(torch.autograd.Function):
         dx, dweight, dbias = torch.empty_like(x), x.new_empty(D), x.new_empty(D)
         sums = x.new_empty(2, math.ceil(rows / ROWS_A_BLOCK), D)  # (2, blocks, D)
         kernel = backward_past_caches if _goes_past(dx) else backward_rows
-        given = dy.contiguous(), x, mean, rstd, weight, dx, sums[0], sums[1], dweight, dbias
-        on_rows(kernel, rows, *given)
+        arguments = dy.contiguous(), x, mean, rstd, weight, dx, sums[0], sums[1], dweight, dbias
+        on_rows(kernel, rows, *arguments)
         return dx, dweight, dbias, None
 
 
-def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """F.layer_norm for float32 and float64 tensors on the CPU, as compiled loops.
-
-    x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight,
-        bias: of that shape, or None.
-    Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for
-    shapes that do not fit and for other devices. May be differentiated more than once, the
-    second time on plain operations.
-    """
-    shape = (
-        (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    )
-    _refuse(x, shape, weight, bias)
-    D, flat = math.prod(shape), len(shape) == 1
-    weight = x.new_ones(D) if weight is None else weight if flat else weight.reshape(D)
-    bias = x.new_zeros(D) if bias is None else bias if flat else bias.reshape(D)
-    if flat and x.dim() == 2 and x.is_contiguous():  # no view for autograd to walk back through
-        return FusedLayerNorm.apply(x, weight.contiguous(), bias.contiguous(), float(eps))
-    rows = x.reshape(math.prod(x.shape[: x.dim() - len(shape)]), D).contiguous()  # (rows, D)
-    given = weight.contiguous(), bias.contiguous(), float(eps)
-    return FusedLayerNorm.apply(rows, *given).view(x.shape)
-
-
+# What the layer refuses.
 def _refuse(x, shape, weight, bias):
     if x.dtype not in (torch.float32, torch.float64):
         raise TypeError(
@@ -540,9 +547,33 @@ def _refuse(x, shape, weight, bias):
     for name, item in (("weight", weight), ("bias", bias)):
         if item is None:
             continue
-        found = tuple(item.shape), item.dtype, item.device
-        if found != (shape, x.dtype, x.device):
+        has = tuple(item.shape), item.dtype, item.device
+        if has != (shape, x.dtype, x.device):
             raise ValueError(
                 f"{name} must have shape {shape}, dtype and device of x ({x.dtype}, "
-                f"{x.device}), but has {found[0]}, {found[1]}, {found[2]}."
+                f"{x.device}), but has {has[0]}, {has[1]}, {has[2]}."
             )
+
+
+# The layer: a function like F.layer_norm.
+def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """F.layer_norm for float32 and float64 tensors on the CPU, as compiled loops.
+
+    x: (..., *normalized_shape), contiguous or not. normalized_shape: int or tuple. weight,
+        bias: of that shape, or None.
+    Returns a contiguous tensor of x's shape. Raises TypeError for other dtypes, ValueError for
+    shapes that do not fit and for other devices. May be differentiated more than once, the
+    second time on plain operations.
+    """
+    shape = (
+        (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    )
+    _refuse(x, shape, weight, bias)
+    D, flat = math.prod(shape), len(shape) == 1
+    weight = x.new_ones(D) if weight is None else weight if flat else weight.reshape(D)
+    bias = x.new_zeros(D) if bias is None else bias if flat else bias.reshape(D)
+    if flat and x.dim() == 2 and x.is_contiguous():  # no view for autograd to walk back through
+        return FusedLayerNorm.apply(x, weight.contiguous(), bias.contiguous(), float(eps))
+    rows = x.reshape(math.prod(x.shape[: x.dim() - len(shape)]), D).contiguous()  # (rows, D)
+    parameters = weight.contiguous(), bias.contiguous(), float(eps)
+    return FusedLayerNorm.apply(rows, *parameters).view(x.shape)

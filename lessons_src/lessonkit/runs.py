@@ -4,6 +4,7 @@ The lesson keeps the function that makes the numbers, so a learner can read it, 
 written by `make runs`, which sets LESSON_RUNS=record; a test sets LESSON_RUNS=verify and runs one seed of each again.
 """
 
+import csv
 import datetime
 import functools
 import json
@@ -75,6 +76,23 @@ def note(name, counted=None):
     record = _read(FOLDER / f"{name}.json")
     counted, machine = counted or f"{len(record['seeds'])} seeds", record["machine"]
     return f"recorded on {record['date']} ({counted}, {machine['cpu']}, torch {machine['torch']})"
+
+
+def timings():
+    """Return what `make bench` measured, the rows of data/bench.csv with fresh outputs.
+
+    {processor: {(candidate, threads, rows, D): (forward, forward and backward)}}, milliseconds. A processor is its
+    name, the size of its last cache and the date, as text.
+    """
+    times = {}
+    with open(FOLDER.parent / "bench.csv", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            name = " ".join(re.sub(r"\((R|TM)\)|Processor|CPU.*|\d+-Core.*", "", row["cpu"]).split())
+            processor = times.setdefault(f"{name}, {row['last_cache_mb']} MB, {row['date']}", {})
+            if row["preallocated"] == "no":
+                key = row["what"], int(row["threads"]), int(row["rows"]), int(row["D"])
+                processor[key] = float(row["forward_ms"]), float(row["both_ms"])
+    return times
 
 
 def _run(function, arguments, tolerance, seeds):

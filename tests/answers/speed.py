@@ -12,7 +12,7 @@ import fromscratch
 from lessonkit.check.lessons.speed import _backward_rows, _forward_rows, _mended_statistics
 from lessonkit.check.misconceptions import instead
 
-WORDS = {"fused forward": 2, "fused backward": 3, "seven lines, read": 7, "seven lines, written": 5}
+WORDS = {"read": 7, "written": 5, "forward": 2, "backward": 3, "copies": 2.5}
 
 
 def forward_with_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
@@ -118,10 +118,15 @@ def times_a_mask(x, width):
 
 ANSWERS = {
     "words_moved": {
-        "right": {"whole numbers": WORDS, "in another order": dict(reversed(WORDS.items()))},
+        "right": {
+            "numbers": WORDS,
+            "in a different order": dict(reversed(WORDS.items())),
+            "a fraction as text": WORDS | {"copies": "5/2"},
+        },
         "wrong": {
-            "not filled in": (WORDS | {"fused forward": ...}, "three dots"),
-            "other keys": ({"forward": 2, "backward": 3, "read": 7, "written": 5}, "The keys are 'fused forward'"),
+            "not filled in": (WORDS | {"forward": ...}, "three dots"),
+            "other keys": (WORDS | {"reads": 7}, "The keys are 'read'"),
+            "both passes in copies of three words": (WORDS | {"copies": 7 / 3}, "copies: "),
         },
     },
     "forward_rows": {

@@ -17,23 +17,30 @@ from lessonkit.check.core import Probe, call, draw, examine, in_float64, misconc
 
 
 def words_moved(answer):
-    """Check the words that a fused and a line-by-line LayerNorm move for each entry (lesson 13)."""
+    """Check the words that a line-by-line and a fused LayerNorm move for each entry, and copies (lesson 13)."""
     once = "in a fused kernel the row is in the cache after the first loop: x comes from memory once."
-    no_words = "the two means write one number for each row, which does not count."
     both = "dx depends on x as well as on dy. Both are read, dx is written."
-    forward_too = "that is forward and backward together. Backward alone reads dy and x, and writes dx."
     only = "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?"
     one_each = "each of the seven lines reads one tensor of x's size, the two means as well. Which one did you skip?"
     small = "c * c reads c once, as both factors are the same number. And weight and bias are one row each: they do not count."
     five = "each line leaves its result in memory, and five are of x's size: c, squares, x_hat, scaled, y."
+    no_words = "the two means write one number for each row, which does not count."
+    alone = "that is one of the two passes. Add up the words of both."
     whys = {
-        "fused forward": {1: "x must be read and y must be written: two trips, one word each.", 3: once, 4: once},
-        "fused backward": {2: both, 4: only, 5: forward_too},
-        "seven lines, read": {5: one_each, 6: one_each, 8: small, 9: small, 12: "that is read and written together."},
-        "seven lines, written": {7: no_words, 6: no_words, 4: five, 1: five},
+        "read": {5: one_each, 6: one_each, 8: small, 9: small, 12: "that is read and written together."},
+        "written": {7: no_words, 6: no_words, 4: five, 1: five},
+        "forward": {1: "x must be read and y must be written: two trips, one word each.", 3: once, 4: once},
+        "backward": {2: both, 4: only, 5: "that is forward and backward together."},
+        "copies": {
+            5: "these are words. A copy moves two of them.",
+            1: alone,
+            1.5: alone,
+            7 / 3: "a copy reads one word and writes one: two words, not three.",
+        },
     }
-    expected = {"fused forward": 2, "fused backward": 3, "seven lines, read": 7, "seven lines, written": 5}
-    values(answer, "words_moved", expected, [(key, wrong, why) for key in whys for wrong, why in whys[key].items()])
+    expected = {"read": 7, "written": 5, "forward": 2, "backward": 3, "copies": 2.5}
+    causes = [(key, wrong, why) for key in whys for wrong, why in whys[key].items()]
+    values(answer, "words_moved", expected, causes, tolerance=1e-9)
 
 
 # ---- kernels, as plain Python
@@ -341,8 +348,7 @@ _FORWARD = misconceptions(
 
     # each row should be finished while it is in the cache. | All loops over i belong inside the loop over r.
     totals = [sum(x[r, i] for i in range(x.shape[1])) for r in range(start, stop)]
-    total = totals[r - start]
-    total += 0
+    total += totals[r - start] / D
 
     # x itself is overwritten, and the backward pass needs it. | Keep x - near in a name, and compute it anew.
     c = x[r, i] = x[r, i] - near
@@ -402,6 +408,7 @@ _BACKWARD_PROBES = [
     _backward_probe("three rows of 5", 1330, 3, 5, mean=1.0),
     _backward_probe("rows 1 and 2 of four rows (start = 1, stop = 3)", 1334, 4, 3, part=(1, 3), before=2.0),
     _backward_probe("three blocks: 131 rows of 3", 1338, 131, 3),
+    _backward_probe("rows 70 to 140 of 150 (start = 70, stop = 141)", 1370, 150, 3, part=(70, 141), before=2.0),
     _backward_probe("two rows of 300, the last number 3,000", 1353, 2, 300, outlier=3e3),
     _backward_probe("a row of 7 equal numbers", 1359, 1, 7, spread=False),
     _backward_probe("two rows of one number", 1362, 2, 1),
@@ -480,6 +487,11 @@ _BACKWARD = misconceptions(
 
     # all rows add to block 0. | Row r belongs to block r // ROWS_A_BLOCK.
     block = 0
+
+    # the blocks are counted from start. They are counted from row 0: in one call start may lie in the middle of a block. | Row r belongs to block r // ROWS_A_BLOCK.
+    block = (r - start) // ROWS_A_BLOCK
+    # or
+    block = r // ROWS_A_BLOCK - start // ROWS_A_BLOCK
 
     # x is not centered: x_hat is (x - mean) * rstd.
     near, scale = number(0), rstd[r]
