@@ -4,7 +4,7 @@ BUDGET = {"lesson": 30, "cell": 10, "training lesson": 90, "training cell": 30, 
 MINUTES = {"lesson": 60, "sitting": 35}  # of its core, by the model of minutes.py
 # These still have the length of the second edition, in one sitting.
 HEAVY_MINUTES = 85
-HEAVY = ("09", "11", "12", "13", "14", "15")
+HEAVY = ("09", "12", "13", "14", "15")
 TRAINING = ("09", "10", "11")  # the lessons that train while one watches
 TIMEOUT = 600  # a cell that runs longer than this is stopped, and its lesson is not built
 
