@@ -49,7 +49,7 @@ explore.stream("post", blocks=24, rate=0.03, seed=2)
 #
 # <details><summary>What there is to find</summary>
 #
-# Fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005. Warm-up, a rate that rises slowly at the start, helps, and less. All the while Pre-LN learns. [Section 11.5](#11.5-Why-Post-LN-stalls) finds what the sliders have in common.
+# All four: fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005; 20 steps of warm-up, in which the rate rises slowly. (With other weights warm-up often helps less.) All the while Pre-LN learns. [Section 11.5](#11.5-Why-Post-LN-stalls) finds what the sliders have in common.
 #
 # </details>
 #
@@ -364,7 +364,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import Block, CharGPT, encode
+from fromscratch.transformer import Block, CharGPT, encode
 from lessonkit import check, data, plot, runs, show
 from lessonkit.mine import LayerNorm  # lesson 4
 
@@ -524,7 +524,7 @@ plot.panels(
 )
 
 # %% [markdown]
-# After one step of Adam a few percent of Post-LN's last rows differ from token to token, and after 20 steps next to nothing. The output layer sees one row for all tokens. The best that it can say then is how often each letter occurs. In Pre-LN the tokens stay apart.
+# What differs between Post-LN's last rows is about a fifth of their size before training, a tenth after one step of Adam, and next to nothing after twenty. Then the output layer sees one row for all tokens. The best that it can say then is how often each letter occurs. In Pre-LN the tokens stay apart.
 #
 # So it is a circle. Adam's first step is as large in every block, whatever the gradient. It makes the branches add nearly the same to all tokens, the norms divide the rest away, and on the way back they divide the gradients of the early blocks, which could have changed that.
 #
@@ -558,9 +558,9 @@ print(f"Post-LN without the common part, after 100 steps: {validation(gpt):.2f}"
 #
 # <details><summary>How sure is that?</summary>
 #
-# Eight seeds, 12 layers, Xavier's weights, rate 0.003, 100 steps. Post-LN: 2.86 to 2.96. Without the common part: 2.46 to 2.50. The mean is taken over the whole batch, so a token learns a little of later ones: in Pre-LN, where nothing stalls, that brings 0.03. After 20 steps `unlike` was at most 0.003 for Post-LN and at least 0.35 for Pre-LN, in each of the eight. At a rate of 0.01 it is not the whole story: without the common part these nets stay above 2.8.
+# Eight seeds, 12 layers, Xavier's weights, rate 0.003, 100 steps. Post-LN: 2.86 to 2.96. Without the common part: 2.46 to 2.50. The mean is taken over the whole batch, so a token learns a little of later ones: in Pre-LN, where nothing stalls, that brings 0.03. After 20 steps `unlike` was at most 0.003 for Post-LN and at least 0.35 for Pre-LN, in each of the eight. At a rate of 0.01 it is not the whole story: without the common part four runs stayed above 2.8.
 #
-# Before the first step nothing warns: there the gradient is not smaller in the first block ([Deeper](#Before-the-first-step)).
+# Before the first step nothing warns: there the gradient of the first block was half to one and a half times that of the last one.
 #
 # </details>
 #
@@ -568,7 +568,7 @@ print(f"Post-LN without the common part, after 100 steps: {validation(gpt):.2f}"
 #
 # Now the sliders of [section 11.1](#11.1-Play) have something in common: each makes the divisions fewer or smaller. Fewer blocks, fewer norms. Smaller weights, smaller branches. A smaller rate, or a warm-up, smaller first steps.
 #
-# **Predict 11.4:** four recorded starts of the twelve-layer Post-LN: Xavier's; only the embeddings smaller, with standard deviation 0.02; only the linear layers with 0.02; and GPT-2's, which has both. Which of them learn, at 0.003 without warm-up?
+# **Predict 11.4:** four recorded starts of the twelve-layer Post-LN: Xavier's; only the embeddings smaller, with standard deviation 0.02; only the linear layers with 0.02; and GPT-2's, which has both. Which of them come below the bigram table, 2.47, at 0.003 without warm-up?
 # - [ ] small embeddings, and GPT-2's :: Small embeddings make the stream small, until the first norm makes its mean square 1 again.
 # - [ ] all three that are smaller :: One of them leaves the branches as large as they were, after the first norm.
 # - [x] small linear layers, and GPT-2's :: In both the branches are small at first, so a norm divides by little more than 1.
@@ -628,7 +628,7 @@ print(f"{layers} layers, rate {rate}: loss {validation(gpt):.2f}, unlike {unlike
 #
 # <details><summary>What there is to find</summary>
 #
-# Without your factor, six layers learn at 0.003, and twelve learn slowly at 0.001. At 0.01 six layers stall as well (2.96 in each of eight seeds).
+# Without your factor, six layers learn at 0.003, and twelve learn slowly at 0.001. At 0.01 six layers stall as well (2.95 to 2.97 in eight seeds).
 #
 # </details>
 #
@@ -824,7 +824,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# At 0.001 Post-LN learns, warm-up or not, and ends about 0.1 above Pre-LN. At 0.003 warm-up decides, in three of four runs. At 0.01 not even warm-up helps.
+# At 0.001 Post-LN learns, warm-up or not, and ends about 0.1 above Pre-LN. At 0.003 warm-up decides, in three of four runs. At 0.01 warm-up hardly helps.
 #
 # ### Before the first step
 #
@@ -866,7 +866,7 @@ plot.panels(
     xlog=True,
     ylog=True,
     x="layers L",
-    y="",
+    y="before training",
     title="In Pre-LN the stream grows with depth, and the last gradient shrinks",
     caption="Before training, in the setting of the theorem: width 128, 8 draws.",
     alt="Two panels with logarithmic axes over 2 to 64 layers. Gradient: Post-LN is flat near "
@@ -875,7 +875,7 @@ plot.panels(
 )
 
 # %% [markdown]
-# Both directions show. In our GPT the gradient shrinks, too, and less: from 2 to 32 layers mostly by a third to a half. And a large *last* gradient is not what stalls Post-LN: there, after a few steps, the *first* ones are missing.
+# Both directions show. In our GPT the gradient shrinks, too, and less: at 32 layers it was about half of that at 2, in the mean of eight nets. And a large *last* gradient is not what stalls Post-LN: there, after a few steps, the *first* ones are missing.
 #
 # ### Clinic: two norms in a row
 #
