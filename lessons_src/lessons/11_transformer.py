@@ -49,7 +49,7 @@ explore.stream("post", blocks=24, rate=0.03, seed=2)
 #
 # <details><summary>What there is to find</summary>
 #
-# All four: fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005; 20 steps of warm-up, in which the rate rises slowly. (With other weights warm-up often helps less.) All the while Pre-LN learns. [Section 11.5](#11.5-Why-Post-LN-stalls) finds what the sliders have in common.
+# All four: fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005; 20 steps of warm-up, in which the rate rises slowly. (With other weights warm-up often helps less.) All the while Pre-LN learns. [Section 11.3](#11.3-What-becomes-of-a-difference) finds what the sliders have in common.
 #
 # </details>
 #
@@ -117,9 +117,54 @@ check.pre_ln(pre_ln)
 #
 # </details>
 #
-# ## 11.3 A GPT, built in sight
+# ## 11.3 What becomes of a difference
 #
-# A **token** is a row of C numbers, here one for each letter of a word. Norms and MLPs treat every token alone. Only **attention** lets one token look at others: it sends a query $q$, and shows a key $k$ and a value $v$. A softmax of all $q \cdot k/\sqrt d$ gives the weights, and the answer is the weighted mean of the values. In a **causal** model a token sees itself and the tokens before it.
+# A net that knows only how often each letter occurs gives the same answer to every letter. So what the letters' rows (called **tokens**) had of their own has been lost on the way. Where?
+#
+# Take numbers again. The rows have mean 0 and mean square 1. A branch adds a row of mean square 3, **the same row to every token**. If it has nothing to do with the rows that are there, mean squares add: 1 + 3 = 4.
+#
+# - **Post-LN:** the norm divides by $\sqrt 4 = 2$. What was added is the same for all, but what *distinguishes* two tokens has been halved. Every norm does it again: after 8 branches a 256th is left.
+# - **Pre-LN:** nobody divides on the way. After 8 such branches, which have nothing to do with each other, the stream has mean square $1 + 8 \cdot 3 = 25$. Only the final norm divides, by 5. So a fifth is left.
+#
+# Now take a pencil.
+
+# %% tags=["exercise"] id="ex-11-2"
+# Exercise 11.2 · ●●○○○ · 4 min
+# The rows have mean square 1. There are 6 branches, and each adds a row of mean square 8, the
+# same to every token. By what is the difference between two tokens divided?
+# Above, with 8 branches of mean square 3: post_one=2, post_all=256, pre_stream=25, pre_all=5.
+# Copy this line and replace the dots by numbers:
+# divided_by = dict(post_one=..., post_all=..., pre_stream=..., pre_all=..., post_small=...)
+# post_one    Post-LN: by the first norm
+# post_all    Post-LN: by all six
+# pre_stream  Pre-LN: the mean square of the stream after the six branches
+# pre_all     Pre-LN: by the final norm, the only one on the stream
+# post_small  as post_all, where each branch adds only 0.21 (two decimals)
+### BEGIN SOLUTION
+divided_by = dict(post_one=3, post_all=729, pre_stream=49, pre_all=7, post_small=1.77)
+### END SOLUTION
+
+# %% tags=["check"]
+check.divided_by(divided_by)
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# The norm divides by the root of the mean square of the sum, and the next norm starts from mean square 1 again. Of the small branches, $\sqrt{1.21} = 1.1$.
+#
+# </details>
+#
+# **In Post-LN the divisions of all norms multiply. In Pre-LN the stream is divided once, at the end.**
+#
+# <details><summary>When this holds</summary>
+#
+# The structure always. The numbers hold for gain 1, $\epsilon = 0$, and branches that add one row to all tokens. Real branches add some of each kind. The word for tokens that become alike is *rank collapse* (Noci et al., 2022).
+#
+# </details>
+#
+# ## 11.4 Build a GPT, and train it
+#
+# Norms and MLPs treat every token alone. Only **attention** lets a token look at others: it sends a query $q$, and shows a key $k$ and a value $v$. A softmax of all $q \cdot k/\sqrt d$ gives the weights, and the answer is the weighted mean of the values. In a **causal** model a token sees itself and the tokens before it.
 
 
 # %% tags=["export", "record"]
@@ -135,17 +180,6 @@ def attention(q, k, v, causal=True):
         scores = scores.masked_fill(future, -math.inf)
     return scores.softmax(-1) @ v  # (..., T, d)
 
-
-# %% [markdown]
-# **Predict 11.2:** all queries are zeros. What does the *first* of three tokens get, in a causal model?
-# - [ ] the mean of the three values :: It would get that without the mask. The first token sees no later one.
-# - [ ] zeros :: The query decides the weights only. What is averaged are the values.
-# - [x] its own value :: It sees only itself, and one share among one is 1.
-
-# %%
-q, k = torch.zeros(3, 5), torch.ones(3, 5)  # (T, d) each
-v = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 8.0]])  # (T, d_v)
-show("causal", attention(q, k, v), digits=1)
 
 # %% [markdown]
 # The folded `Attention(width, heads)` divides the features among several **heads**, so that each attends in its own way. With it, a block takes one page:
@@ -292,9 +326,7 @@ show(
 )
 
 # %% [markdown]
-# So 2.94 means that a net has looked at no letter, and below 2.47 it knows more than pairs of letters.
-#
-# ## 11.4 Train both
+# So at 2.94 a net has looked at no letter, and below 2.47 it knows more than pairs of letters. Now train both places.
 
 
 # %% tags=["record"]
@@ -347,11 +379,11 @@ for place in ("pre", "post"):
 #
 # - Pre-LN: `x = x + f(norm(x))`. Post-LN: `x = norm(x + f(x))`.
 # - **In Pre-LN a block only adds to the stream. In Post-LN every norm rescales all of it.**
-# - Only attention lets tokens meet. Norms and MLPs treat each token alone.
+# - **In Post-LN the divisions of all norms multiply. In Pre-LN the stream is divided once, at the end.**
 #
 # **You can stop here:** close the notebook. Draw half a block twice, with its norm in both places, and take (7, 1, 7, 1) with $f(z) = 3z$ through each.
 #
-# *Sitting two:* why does Post-LN stall? You will find the reason on paper, see it in the net, heal the net by one number, and say where a Pre-LN stack needs one more norm.
+# *Sitting two:* is that why Post-LN stalls? You will look into the net while it stalls, take the cause away, and heal it by one factor. Then you will see what Pre-LN pays.
 #
 # ## 11.5 Why Post-LN stalls
 
@@ -417,55 +449,14 @@ def training(gpt, rate=3e-3, steps=100, seed=0):
 # - [ ] rows with variance 1 :: With a mean of 5 their mean square is 26, so RMSNorm divides by 5.1 and leaves the mean in.
 # - [ ] none :: There is one kind of row for which centering changes nothing.
 #
-# A net at 2.94 knows how often each letter occurs, so it answers every token alike. What the tokens had of their own is lost on the way. Where?
+# On paper, norms can make all tokens alike. Does that happen in our net? And what happens to the gradient, which takes the same path back?
 #
-# Take numbers again. The rows of the stream have mean square 1. A branch adds a row of mean square 3, **the same row to every token**. If it has nothing to do with the rows that are there, mean squares add: 1 + 3 = 4.
-#
-# - **Post-LN:** the norm divides by $\sqrt 4 = 2$. What was added is the same for all, but what *distinguishes* two tokens has been halved. Every norm does it again: after 8 branches a 256th is left.
-# - **Pre-LN:** nobody divides on the way. After 8 such branches, which have nothing to do with each other, the stream has mean square $1 + 8 \cdot 3 = 25$. Only the final norm divides, by 5. So a fifth is left.
-#
-# Now take a pencil.
-
-# %% tags=["exercise"] id="ex-11-2"
-# Exercise 11.2 · ●●○○○ · 4 min
-# The rows have mean square 1. There are 6 branches, and each adds a row of mean square 8, the
-# same to every token. By what is the difference between two tokens divided?
-# Above, with 8 branches of mean square 3: post_one=2, post_all=256, pre_stream=25, pre_all=5.
-# Copy this line and replace the dots by numbers:
-# divided_by = dict(post_one=..., post_all=..., pre_stream=..., pre_all=..., post_small=...)
-# post_one    Post-LN: by the first norm
-# post_all    Post-LN: by all six
-# pre_stream  Pre-LN: the mean square of the stream after the six branches
-# pre_all     Pre-LN: by the final norm, the only one on the stream
-# post_small  as post_all, where each branch adds only 0.21 (two decimals)
-### BEGIN SOLUTION
-divided_by = dict(post_one=3, post_all=729, pre_stream=49, pre_all=7, post_small=1.77)
-### END SOLUTION
-
-# %% tags=["check"]
-check.divided_by(divided_by)
-
-# %% [markdown]
-# <details><summary>Hint</summary>
-#
-# The norm divides by the root of the mean square of the sum, and the next norm starts from mean square 1 again. Of the small branches, $\sqrt{1.21} = 1.1$.
-#
-# </details>
-#
-# **In Post-LN the divisions of all norms multiply. In Pre-LN the stream is divided once, at the end.**
-#
-# <details><summary>When this holds</summary>
-#
-# The structure always. The numbers hold for gain 1 and $\epsilon = 0$, where rows and branches have mean 0 over the features, and where what is added is the same for all tokens. Real branches add some of each kind. The word for tokens that become alike is *rank collapse* (Noci et al., 2022).
-#
-# </details>
-#
-# **Predict 11.3:** the gradient takes the same path back, and each norm divides it by the same number. In a Post-LN stack whose norms all divide by 2, which block gets the smallest gradient?
+# **Predict 11.2:** on the way back each norm divides the gradient by the same number. In a Post-LN stack whose norms all divide by 2, which block gets the smallest gradient?
 # - [ ] the last one :: Its gradient has come through its own two norms only.
 # - [ ] all blocks alike :: Then each would have the same number of norms between itself and the loss.
 # - [x] the first one :: Its gradient has come through the norms of all blocks after it.
 #
-# Is it so in our net? `unlike` measures what part of the last rows differs from token to token: 1 would be everything, 0 nothing. And we look at the **updates**: what a step of Adam adds to a weight, in each block.
+# Look at the first 20 steps. `unlike` measures what part of the last rows differs from token to token: 1 would be everything, 0 nothing. And we keep the **updates**: what each step of Adam adds to a weight, block by block.
 
 
 # %%
@@ -568,7 +559,7 @@ print(f"Post-LN without the common part, after 100 steps: {validation(gpt):.2f}"
 #
 # Now the sliders of [section 11.1](#11.1-Play) have something in common: each makes the divisions fewer or smaller. Fewer blocks, fewer norms. Smaller weights, smaller branches. A smaller rate, or a warm-up, smaller first steps.
 #
-# **Predict 11.4:** four recorded starts of the twelve-layer Post-LN: Xavier's; only the embeddings smaller, with standard deviation 0.02; only the linear layers with 0.02; and GPT-2's, which has both. Which of them come below the bigram table, 2.47, at 0.003 without warm-up?
+# **Predict 11.3:** four recorded starts of the twelve-layer Post-LN: Xavier's; only the embeddings smaller, with standard deviation 0.02; only the linear layers with 0.02; and GPT-2's, which has both. Which of them come below the bigram table, 2.47, at 0.003 without warm-up?
 # - [ ] small embeddings, and GPT-2's :: Small embeddings make the stream small, until the first norm makes its mean square 1 again.
 # - [ ] all three that are smaller :: One of them leaves the branches as large as they were, after the first norm.
 # - [x] small linear layers, and GPT-2's :: In both the branches are small at first, so a norm divides by little more than 1.
@@ -675,36 +666,7 @@ for layers in (4, 16, 64):
 #
 # </details>
 #
-# PyTorch's `nn.TransformerEncoder` leaves that to you, also under `norm_first=True`: its `norm` is `None` unless you fill it.
-
-
-# %% tags=["exercise"] id="ex-11-4"
-# Exercise 11.4 · ●●○○○ · 3 min
-def encoder(width, heads, layers, norm_first):
-    """An nn.TransformerEncoder, with a final norm only if its blocks need one after them.
-
-    Example: encoder(8, 2, 3, norm_first=True) has 7 norms, and with norm_first=False 6.
-    width, heads, layers: whole numbers. norm_first: whether the blocks are Pre-LN. Returns
-    nn.TransformerEncoder(layer, number, norm=module or None, enable_nested_tensor=False).
-    """
-    layer = nn.TransformerEncoderLayer(
-        width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first
-    )
-    ### BEGIN SOLUTION
-    last = nn.LayerNorm(width) if norm_first else None
-    return nn.TransformerEncoder(layer, layers, norm=last, enable_nested_tensor=False)
-    ### END SOLUTION
-
-
-# %% tags=["check"]
-check.encoder(encoder)
-
-# %% [markdown]
-# <details><summary>Hint</summary>
-#
-# What does a Post-LN block end in? And a Pre-LN block? The final norm has the width of a token.
-#
-# </details>
+# PyTorch's `nn.TransformerEncoder` leaves that to you, also under `norm_first=True`: its `norm` is `None` unless you fill it ([Deeper](#A-final-norm-where-it-is-due)).
 #
 # ## 11.8 Who puts it where
 #
@@ -715,7 +677,7 @@ check.encoder(encoder)
 # | GPT-2 small, 12 blocks | Pre-LN | LayerNorm | 2 a block, and one after the last block: 25 |
 # | Llama 7B, 32 blocks | Pre-LN | RMSNorm | 2 a block, and one after the last block |
 #
-# **Predict 11.5:** in widespread code the two norms of a Llama block are called `input_layernorm` and `post_attention_layernorm`. How many norms does Llama 7B have, and is the second one Post-LN?
+# **Predict 11.4:** in widespread code the two norms of a Llama block are called `input_layernorm` and `post_attention_layernorm`. How many norms does Llama 7B have, and is the second one Post-LN?
 # - [ ] 97, and yes :: That counts three norms a block. Its two functions have one each.
 # - [x] 65, and no :: 2 · 32 + 1. The name says that it comes after the *attention*; it is on the branch before the MLP: Pre-LN, and an RMSNorm.
 # - [ ] 64, and no :: The norm after the last block is missing in that count.
@@ -876,6 +838,39 @@ plot.panels(
 
 # %% [markdown]
 # Both directions show. In our GPT the gradient shrinks, too, and less: at 32 layers it was about half of that at 2, in the mean of eight nets. And a large *last* gradient is not what stalls Post-LN: there, after a few steps, the *first* ones are missing.
+#
+# ### A final norm where it is due
+#
+# PyTorch's `nn.TransformerEncoder` leaves that to you, also under `norm_first=True`: its `norm` is `None` unless you fill it.
+
+
+# %% tags=["exercise", "optional"] id="ex-11-4"
+# Exercise 11.4 · ●●○○○ · 3 min
+def encoder(width, heads, layers, norm_first):
+    """An nn.TransformerEncoder, with a final norm only if its blocks need one after them.
+
+    Example: encoder(8, 2, 3, norm_first=True) has 7 norms, and with norm_first=False 6.
+    width, heads, layers: whole numbers. norm_first: whether the blocks are Pre-LN. Returns
+    nn.TransformerEncoder(layer, number, norm=module or None, enable_nested_tensor=False).
+    """
+    layer = nn.TransformerEncoderLayer(
+        width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first
+    )
+    ### BEGIN SOLUTION
+    last = nn.LayerNorm(width) if norm_first else None
+    return nn.TransformerEncoder(layer, layers, norm=last, enable_nested_tensor=False)
+    ### END SOLUTION
+
+
+# %% tags=["check", "optional"]
+check.encoder(encoder)
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# What does a Post-LN block end in? And a Pre-LN block? The final norm has the width of a token.
+#
+# </details>
 #
 # ### Clinic: two norms in a row
 #
