@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 11 · Transformers: where the norm goes
 #
-# A small language model reads words letter by letter and says which letter comes next. It has twelve layers, and it exists twice, with the same batches and the same optimizer. In one of the two, each normalization layer (*norm* for short) stands *after* a sum, in the other one *before* a function.
+# A small language model reads words letter by letter and says which letter comes next. It has twelve layers, and it exists twice, with the same batches and the same optimizer. In one, each normalization layer (*norm* for short) stands *after* a sum, in the other *before* a function.
 
 # %% tags=["record", "hide-input"]
 # Imports.
@@ -22,9 +22,9 @@ show("norm after the sum:       loss after 150 steps", losses[3, :, -1], digits=
 show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=2)
 
 # %% [markdown]
-# Somebody who ignores the text and knows only how often each letter occurs has a loss of 2.94. In three of these four runs the first model has learned no more than that. No number is infinite, and no error was raised. What holds it back?
+# Somebody who knows only how often each letter occurs has a loss of 2.94. In three of these four runs the first model has learned no more than that, and no error was raised. What holds it back?
 #
-# *About 56 min, in two sittings of 27 and 29.* **You'll be able to**
+# *About 57 min, in two sittings of 30 and 27.* **You'll be able to**
 # - build a Transformer block, as Pre-LN and as Post-LN;
 # - say why a deep Post-LN stack can stall, with numbers;
 # - name what helps, and the factor with which GPT-2 starts its branches;
@@ -79,8 +79,6 @@ plot.blocks(
 # - [x] (1, −1, 1, −1) :: The sum is (28, 4, 28, 4), with mean 16 and deviation 12.
 # - [ ] (4, −4, 4, −4) :: You have added x and f(x) after the norm. In Post-LN the norm comes after the sum.
 #
-# So what was large stays large in Pre-LN, and Post-LN takes the size away.
-#
 # **In Pre-LN a block only adds to the stream. In Post-LN every norm rescales all of it.**
 #
 # <details><summary>Who uses which</summary>
@@ -119,12 +117,12 @@ check.pre_ln(pre_ln)
 #
 # ## 11.3 What becomes of a difference
 #
-# A net that knows only how often each letter occurs gives the same answer to every letter. So what the letters' rows (called **tokens**) had of their own has been lost on the way. Where?
+# A net that knows only how often each letter occurs answers every letter alike. What the letters' rows (called **tokens**) had of their own has been lost on the way. Where?
 #
 # Take numbers again. The rows have mean 0 and mean square 1. A branch adds a row of mean square 3, **the same row to every token**. If it has nothing to do with the rows that are there, mean squares add: 1 + 3 = 4.
 #
 # - **Post-LN:** the norm divides by $\sqrt 4 = 2$. What was added is the same for all, but what *distinguishes* two tokens has been halved. Every norm does it again: after 8 branches a 256th is left.
-# - **Pre-LN:** nobody divides on the way. After 8 such branches, which have nothing to do with each other, the stream has mean square $1 + 8 \cdot 3 = 25$. Only the final norm divides, by 5. So a fifth is left.
+# - **Pre-LN:** nobody divides on the way. After 8 such branches, which have nothing to do with each other, the stream has mean square $1 + 8 \cdot 3 = 25$. One final norm divides, by 5: a fifth is left.
 #
 # Now take a pencil.
 
@@ -182,7 +180,7 @@ def attention(q, k, v, causal=True):
 
 
 # %% [markdown]
-# The folded `Attention(width, heads)` divides the features among several **heads**, so that each attends in its own way. With it, a block takes one page:
+# The folded `Attention` divides the features among several **heads**, each with its own softmax. With it, a block takes one page:
 
 
 # %% tags=["export", "record", "hide-input"]
@@ -233,7 +231,7 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT is a stack of such blocks. In front of it, letters and positions become rows; behind it, a linear layer gives a score to each letter.
+# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT is a stack of blocks, between an embedding of letters and positions and a linear layer that scores the next letter.
 
 
 # %% tags=["export", "record"]
@@ -266,7 +264,7 @@ class CharGPT(nn.Module):
 
 
 # %% [markdown]
-# The text is a list of 63,240 English words. `encode` makes rows of numbers of them: a to z are 1 to 26, and 0 is the start and the end. `y` says what comes next at each place, and −100 where nothing is asked.
+# The text is 63,240 English words. `encode` makes rows of numbers of them: a to z are 1 to 26, and 0 is the start and the end. `y` says what comes next, −100 where nothing is asked.
 
 
 # %% tags=["export", "record", "hide-input"]
@@ -307,7 +305,7 @@ def batch(generator, size=32):
 
 
 # %% [markdown]
-# How good is a loss? Two tables that need no net say it: how often each letter occurs, and how often each letter follows each other one (a *bigram* table).
+# How good is a loss? Two tables say it: how often each letter occurs, and how often each follows each other one (a *bigram* table).
 
 # %% tags=["hide-input"]
 # Counts letters, and pairs of letters.
@@ -367,7 +365,7 @@ for place in ("pre", "post"):
             print(f"{place:4} step {step:3}: loss {validation(gpt):.2f}")
 
 # %% [markdown]
-# Yours, with your own layer inside, do as the recorded ones: Pre-LN comes near the bigram table, and Post-LN hardly leaves the letter frequencies.
+# As in the recorded runs, Pre-LN comes down to the bigram table, and Post-LN stays at the letter frequencies.
 #
 # <details><summary>How sure is that?</summary>
 #
@@ -389,7 +387,6 @@ for place in ("pre", "post"):
 
 # %% tags=["way-back"]
 # Back in a new kernel? Run this cell alone, then go on.
-import functools
 import math
 
 import torch
@@ -397,34 +394,26 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch.transformer import Block, CharGPT, encode
-from lessonkit import check, data, plot, runs, show
+from lessonkit import check, data, plot, runs, show, train
 from lessonkit.mine import LayerNorm  # lesson 4
 
 losses = runs.recorded("transformer_gpt")["validation"].view(20, 4, 6)
-
-
-@functools.cache
-def corpus():
-    words = data.words()
-    order = torch.randperm(len(words), generator=torch.Generator().manual_seed(7)).tolist()
-    x, y = encode([words[i] for i in order])  # (N, T) each
-    return x[:-2000], y[:-2000], x[-2000:-1700], y[-2000:-1700]
+words = data.words()
+order = torch.randperm(len(words), generator=torch.Generator().manual_seed(7)).tolist()
+x, y = encode([words[i] for i in order])  # (N, T) each
+split = x[:-2000], y[:-2000], x[-2000:-1700], y[-2000:-1700]
+corpus = lambda: split
+nats = lambda logits, y: F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
 
 
 def batch(generator, size=32):
-    x, y, *_ = corpus()
-    rows = torch.randint(len(x), (size,), generator=generator)
-    return x[rows], y[rows]  # (B, T) each
-
-
-def nats(logits, y):
-    return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
+    rows = torch.randint(len(split[0]), (size,), generator=generator)
+    return split[0][rows], split[1][rows]  # (B, T) each
 
 
 @torch.no_grad()
 def validation(model):
-    *_, x, y = corpus()
-    return nats(torch.cat([model(some) for some in x.split(100)]), y).item()
+    return nats(model(split[2]), split[3]).item()
 
 
 def training(gpt, rate=3e-3, steps=100, seed=0):
@@ -451,73 +440,82 @@ def training(gpt, rate=3e-3, steps=100, seed=0):
 #
 # On paper, norms can make all tokens alike. Does that happen in our net? And what happens to the gradient, which takes the same path back?
 #
-# **Predict 11.2:** on the way back each norm divides the gradient by the same number. In a Post-LN stack whose norms all divide by 2, which block gets the smallest gradient?
+# **Predict 11.2:** say that the gradient comes back along the skips alone, and that each norm divides it by 2. Which block of a Post-LN stack gets the smallest gradient?
 # - [ ] the last one :: Its gradient has come through its own two norms only.
 # - [ ] all blocks alike :: Then each would have the same number of norms between itself and the loss.
 # - [x] the first one :: Its gradient has come through the norms of all blocks after it.
 #
-# Look at the first 20 steps. `unlike` measures what part of the last rows differs from token to token: 1 would be everything, 0 nothing. And we keep the **updates**: what each step of Adam adds to a weight, block by block.
+# Look at the first 40 steps. `unlike` measures, after each block, what differs between tokens: 1 would be everything, 0 nothing. And we keep the **updates**: what each step of Adam adds to a weight.
 
 
 # %%
 @torch.no_grad()
 def unlike(gpt):
-    """The distance of the last rows from their mean row, as a share of their size."""
+    """What differs between tokens, as a share of the stream: before and after each block."""
     *_, x, y = corpus()
-    h = gpt.embed(x) + gpt.position.weight  # (N, T, C)
-    for block in gpt.blocks:
+    h, shares = gpt.embed(x) + gpt.position.weight, []  # (N, T, C)
+    for block in (nn.Identity(), *gpt.blocks):
         h = block(h)
-    rows = gpt.final(h)[y >= 0]  # (places, C)
-    return ((rows - rows.mean(0)).norm() / rows.norm()).item()
+        rows = h[y >= 0]  # (places, C)
+        shares.append(((rows - rows.mean(0)).norm() / rows.norm()).item())
+    return shares
 
 
+# %% tags=["hide-input"]
+# Collects the last weights of each block.
 def last_weights(gpt):
     """The weights of the last linear layer of each block."""
     return torch.stack([block.mlp[2].weight.detach() for block in gpt.blocks])  # (12, C, 4C)
 
 
 # %% tags=["nbval-ignore-output"]
-updates = {}  # place: a row for each step, one number for each block
+differs, updates = {}, {}  # (place, step): a number for each block
 for place in ("pre", "post"):
     torch.manual_seed(0)
-    gpt, updates[place] = CharGPT(place=place), []
+    gpt = CharGPT(place=place)
     before = last_weights(gpt)
-    print(f"{place:4} step  0: unlike {unlike(gpt):.1g}")
-    for step in training(gpt, steps=20):
+    for step in training(gpt, steps=40):
         after = last_weights(gpt)
-        updates[place].append((after - before).square().mean((1, 2)).sqrt().tolist())  # (12,)
+        updates[place, step] = (after - before).square().mean((1, 2)).sqrt()  # (12,)
         before = after
-        if step in (1, 5, 20):
-            print(f"{place:4} step {step:2}: unlike {unlike(gpt):.1g}")
+        if step in (1, 5, 40):
+            differs[place, step] = unlike(gpt)
+            print(f"{place:4} step {step:2}: unlike {differs[place, step][-1]:.1g}")
 
 # %% tags=["hide-input", "nbval-ignore-output"]
-# Draws the updates, block by block.
-blocks = list(range(1, 13))
+# Draws both, block by block.
+runs_drawn = {f"step {step}": ("post", step) for step in (1, 5, 40)}
+runs_drawn["Pre-LN, step 40"] = ("pre", 40)
 plot.panels(
     {
-        name: (blocks, {f"step {step}": updates[place][step - 1] for step in (1, 2, 5, 20)})
-        for name, place in (("Pre-LN", "pre"), ("Post-LN", "post"))
+        "what differs between tokens": (
+            list(range(13)),
+            {name: differs[key] for name, key in runs_drawn.items()},
+        ),
+        "what a step adds to a weight": (
+            list(range(1, 13)),
+            {name: updates[key] for name, key in runs_drawn.items()},
+        ),
     },
-    colors={
-        "step 1": "#9AA0A6",
-        "step 2": "#6B7075",
-        "step 5": "#3C4043",
-        "step 20": plot.DANGER,
-    },
+    colors={"step 1": "#8A9097", "step 5": "#3C4043", "step 40": plot.DANGER}
+    | {"Pre-LN, step 40": plot.colors_for(["Pre-LN"])["Pre-LN"]},
     ylog=True,
-    x="block",
-    y="what a step adds to a weight",
-    title="After 20 steps, Post-LN's blocks have almost stopped, the first ones most of all",
-    caption="Root mean square over the weights of the last linear layer of each block, in the run above.",
-    alt="Two panels over blocks 1 to 12 with a logarithmic axis, four curves each. Step 1 is "
-    "level at 0.003 in both. Pre-LN stays level and is near 0.001 at step 20. Post-LN falls "
-    "further, most in the first blocks.",
+    x="after block",
+    y="Post-LN",
+    title="Block by block the tokens become alike, and the early blocks stop",
+    caption="Left: 1 is everything. Right: root mean square over the last linear layer of each "
+    "block. For comparison, Pre-LN at step 40.",
+    alt="Two panels over blocks with logarithmic axes. Left: in Post-LN what differs falls "
+    "from 1 at the start along nearly straight lines, to 0.1 after block 12 at step 1, to a "
+    "hundredth or less at step 5, and below 0.0001 at step 40; Pre-LN stays above 0.3. Right: "
+    "at step 1 all blocks move by 0.003; at step 40 Post-LN's early blocks move by less than "
+    "0.0001, Pre-LN's by 0.001.",
 )
 
 # %% [markdown]
-# What differs between Post-LN's last rows is about a fifth of their size before training, a tenth after one step of Adam, and next to nothing after twenty. Then the output layer sees one row for all tokens. The best that it can say then is how often each letter occurs. In Pre-LN the tokens stay apart.
+# Left you see your powers: every block divides once more what differs. After 40 steps nothing of it arrives, so the output layer sees one row for all tokens. The best that it can say then is how often each letter occurs. In Pre-LN the tokens stay apart.
 #
-# So it is a circle. Adam's first step is as large in every block, whatever the gradient. It makes the branches add nearly the same to all tokens, the norms divide the rest away, and on the way back they divide the gradients of the early blocks, which could have changed that.
+# The norms also divide the gradients on their way back. So the early blocks, which could still change it, do not move: what is left of their steps is Adam's memory of the first ones.
 #
 # Is this the cause? Then it should help to take away what a branch adds to all tokens alike:
 
@@ -551,15 +549,15 @@ print(f"Post-LN without the common part, after 100 steps: {validation(gpt):.2f}"
 #
 # Eight seeds, 12 layers, Xavier's weights, rate 0.003, 100 steps. Post-LN: 2.86 to 2.96. Without the common part: 2.46 to 2.50. The mean is taken over the whole batch, so a token learns a little of later ones: in Pre-LN, where nothing stalls, that brings 0.03. After 20 steps `unlike` was at most 0.003 for Post-LN and at least 0.35 for Pre-LN, in each of the eight. At a rate of 0.01 it is not the whole story: without the common part four runs stayed above 2.8.
 #
-# Before the first step nothing warns: there the gradient of the first block was half to one and a half times that of the last one.
+# Before the first step nothing warns: there the gradient of the first block was 0.5 to 1.6 times that of the last one.
 #
 # </details>
 #
 # ## 11.6 What helps
 #
-# Now the sliders of [section 11.1](#11.1-Play) have something in common: each makes the divisions fewer or smaller. Fewer blocks, fewer norms. Smaller weights, smaller branches. A smaller rate, or a warm-up, smaller first steps.
+# Now the sliders of [section 11.1](#11.1-Play) have something in common: each makes the divisions fewer, or smaller. Fewer blocks bring fewer norms, smaller weights bring smaller branches, and smaller first steps keep them small.
 #
-# **Predict 11.3:** four recorded starts of the twelve-layer Post-LN: Xavier's; only the embeddings smaller, with standard deviation 0.02; only the linear layers with 0.02; and GPT-2's, which has both. Which of them come below the bigram table, 2.47, at 0.003 without warm-up?
+# **Predict 11.3:** recorded are four starts of the twelve-layer Post-LN: Xavier's; small embeddings (standard deviation 0.02); small linear layers (0.02); and GPT-2's, with both. Which come below the bigram table, 2.47?
 # - [ ] small embeddings, and GPT-2's :: Small embeddings make the stream small, until the first norm makes its mean square 1 again.
 # - [ ] all three that are smaller :: One of them leaves the branches as large as they were, after the first norm.
 # - [x] small linear layers, and GPT-2's :: In both the branches are small at first, so a norm divides by little more than 1.
@@ -570,7 +568,7 @@ for start, row in starts.items():
     show(f"Post-LN, {start:16}", losses[row, :, -1], digits=2)  # (seeds,)
 
 # %% [markdown]
-# GPT-2 does one thing more: it shrinks the *last* linear layer of each branch by a factor that depends on the number of branches. Say that each of $n$ branches adds a row of mean square $v$, and that the rows have nothing to do with each other. Then all together they add $n\,v$. By which factor must each row be multiplied, so that all together add $v$?
+# GPT-2 does one thing more: it shrinks the *last* linear layer of each branch. If each of $n$ branches adds a row of mean square $v$, and the rows have nothing to do with each other, then all together add $n\,v$. By which factor must each row be multiplied, so that all together add $v$?
 
 
 # %% tags=["exercise"] id="ex-11-3"
@@ -612,10 +610,10 @@ if start:
     start(gpt)
 for _ in training(gpt, rate):
     pass
-print(f"{layers} layers, rate {rate}: loss {validation(gpt):.2f}, unlike {unlike(gpt):.1g}")
+print(f"{layers} layers, rate {rate}: loss {validation(gpt):.2f}, unlike {unlike(gpt)[-1]:.1g}")
 
 # %% [markdown]
-# It does: after 100 steps Post-LN is where Pre-LN was. Now turn the knobs. Find two other ways to help it, with `start` at None. Then find a rate at which six layers stall, too.
+# It does: after 100 steps Post-LN is where Pre-LN was. Now turn the knobs. With `start` at None, find two other ways to help it, and then a rate at which six layers stall, too.
 #
 # <details><summary>What there is to find</summary>
 #
@@ -623,7 +621,7 @@ print(f"{layers} layers, rate {rate}: loss {validation(gpt):.2f}, unlike {unlike
 #
 # </details>
 #
-# **Fewer branches, smaller branches, smaller steps: each of them helps Post-LN.**
+# **Fewer branches, smaller branches, smaller steps: each of them can help Post-LN.**
 #
 # <details><summary>When this holds</summary>
 #
@@ -672,12 +670,12 @@ for layers in (4, 16, 64):
 #
 # | model | place | norm | norms |
 # |---|---|---|---|
-# | Transformer (2017), 6 encoder and 6 decoder layers | Post-LN | LayerNorm | after each function: 2 in an encoder layer, 3 in a decoder layer (it also attends to the encoder), 30 in all |
-# | BERT base, 12 layers | Post-LN | LayerNorm | 2 a layer, and one on the sum of the embeddings: 25 without the head |
+# | Transformer (2017) | Post-LN | LayerNorm | 2 in each of 6 encoder layers, 3 in each of 6 decoder layers: 30 |
+# | BERT base, 12 layers | Post-LN | LayerNorm | 2 a layer, and one on the embeddings: 25 without the head |
 # | GPT-2 small, 12 blocks | Pre-LN | LayerNorm | 2 a block, and one after the last block: 25 |
 # | Llama 7B, 32 blocks | Pre-LN | RMSNorm | 2 a block, and one after the last block |
 #
-# **Predict 11.4:** in widespread code the two norms of a Llama block are called `input_layernorm` and `post_attention_layernorm`. How many norms does Llama 7B have, and is the second one Post-LN?
+# **Predict 11.4:** many programs call the two norms of a Llama block `input_layernorm` and `post_attention_layernorm`. How many norms has Llama 7B, and is the second one Post-LN?
 # - [ ] 97, and yes :: That counts three norms a block. Its two functions have one each.
 # - [x] 65, and no :: 2 · 32 + 1. The name says that it comes after the *attention*; it is on the branch before the MLP: Pre-LN, and an RMSNorm.
 # - [ ] 64, and no :: The norm after the last block is missing in that count.
@@ -685,12 +683,12 @@ for layers in (4, 16, 64):
 # ## Take-away
 #
 # - Pre-LN: `x = x + f(norm(x))`, a block only adds to the stream. Post-LN: `x = norm(x + f(x))`, every norm rescales all of it.
-# - A deep Post-LN stack can stall: where branches add much that is the same for all tokens, each norm divides what the tokens have of their own. Then the net answers all tokens alike.
+# - A deep Post-LN stack can stall: where branches add much that is the same for all tokens, each norm divides the rest, and the net answers all tokens alike.
 # - Fewer branches, smaller branches, smaller steps help. GPT-2 divides the last weights of each branch by $\sqrt n$, where $n$ is the number of branches.
 # - Pre-LN's stream grows, so a final norm comes before the output layer. `nn.TransformerEncoder` adds none by itself.
 # - GPT-2 and Llama: 2 norms a block and 1 after the last. BERT: 2 a layer and 1 on the embeddings. The Transformer of 2017: one after each function, 30 in all.
 #
-# ## Deeper (optional, 14 min)
+# ## Deeper (optional, 23 min)
 #
 # ### The rate, and warm-up
 #
@@ -1002,7 +1000,6 @@ print("means in one norm:", tuple(y.mean(-1, keepdim=True).shape))
 #
 # - Vaswani et al. (2017), *Attention Is All You Need*: 3.1 for Post-LN, 5.3 for warm-up.
 # - Xiong et al. (2020), *On Layer Normalization in the Transformer Architecture*, Theorem 1, Lemma 2.
-# - Noci et al. (2022), *Signal Propagation in Transformers: Theoretical Perspectives and the Role of Rank Collapse*: tokens that become alike, and what this does to gradients.
-# - Liu et al. (2020), *Understanding the Difficulty of Training Transformers*: why a small change of the weights moves the output of Post-LN further.
-# - Radford et al. (2019), *Language Models are Unsupervised Multitask Learners* (GPT-2), part 2.3: the norm before each function, one at the end, and residual layers scaled by $1/\sqrt N$.
-# - On the optional parts: Dosovitskiy et al. (2021), *An Image is Worth 16x16 Words*, equations 1 to 4.
+# - Noci et al. (2022), *Signal Propagation in Transformers*: tokens that become alike, and what this does to gradients.
+# - Radford et al. (2019), *Language Models are Unsupervised Multitask Learners* (GPT-2), part 2.3: norms before each function, one at the end, residual layers scaled by $1/\sqrt N$.
+# - Dosovitskiy et al. (2021), *An Image is Worth 16x16 Words*, equations 1 to 4: patches.
