@@ -500,16 +500,16 @@ plot.panels(
     colors={"step 1": "#8A9097", "step 5": "#3C4043", "step 40": plot.DANGER}
     | {"Pre-LN, step 40": plot.colors_for(["Pre-LN"])["Pre-LN"]},
     ylog=True,
-    x="after block",
-    y="Post-LN",
-    title="Block by block the tokens become alike, and the early blocks stop",
-    caption="Left: 1 is everything. Right: root mean square over the last linear layer of each "
-    "block. For comparison, Pre-LN at step 40.",
+    x="block",
+    y="size",
+    title="In Post-LN tokens become alike block by block, and early blocks stop",
+    caption="Post-LN at three steps of training, and Pre-LN at step 40. Left: as a share of the "
+    "stream. Right: root mean square over the last linear layer of each block.",
     alt="Two panels over blocks with logarithmic axes. Left: in Post-LN what differs falls "
     "from 1 at the start along nearly straight lines, to 0.1 after block 12 at step 1, to a "
     "hundredth or less at step 5, and below 0.0001 at step 40; Pre-LN stays above 0.3. Right: "
-    "at step 1 all blocks move by 0.003; at step 40 Post-LN's early blocks move by less than "
-    "0.0001, Pre-LN's by 0.001.",
+    "at step 1 all blocks move by 0.003; at step 40 Post-LN's early blocks move by 0.00004, "
+    "Pre-LN's by 0.0005.",
 )
 
 # %% [markdown]

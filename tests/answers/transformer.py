@@ -135,7 +135,7 @@ ANSWERS = {
         "wrong": {
             "a list": ([3, 729, 49, 7, 1.77], "takes a dictionary"),
             "one open": (PAPER | {"pre_all": ...}, "three dots"),
-            "upside down": (PAPER | {"post_one": 1 / 3}, "not right"),
+            "one too many": (PAPER | {"post_two": 9}, "unknown"),
         },
     },
     "scale_branches": {

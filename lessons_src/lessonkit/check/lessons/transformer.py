@@ -128,6 +128,7 @@ def divided_by(answer):
     causes = [
         ("post_one", 9, "That is the mean square of the sum. The norm divides by its root."),
         ("post_one", 8, "What comes into the norm is the sum, whose mean square is 1 + 8."),
+        ("post_one", 1 / 3, "A third is what is left. The question is by what the difference is divided."),
         ("post_all", 18, "That adds six times 3. Each norm divides what the norm before it has left."),
         ("post_all", 7, "That would be one norm after all six branches. In Post-LN each branch has its own."),
         ("post_all", 3, "That is one norm. There are six, one after the other."),
@@ -139,6 +140,7 @@ def divided_by(answer):
         ("pre_all", 49, "The norm divides by the root of the mean square."),
         ("pre_all", 729, "In Pre-LN the norms on the branches do not touch the stream. Only the final one divides."),
         ("pre_all", 1, "Nobody divides on the way, but the final norm does, at the end."),
+        ("post_small", 1.8, "That is near. Type two decimals."),
         ("post_small", 1.1, "That is one norm. There are six, one after the other."),
         ("post_small", 1.1**3, "That is three norms. There are six, one for each branch."),
         ("post_small", 1.21, "That is the mean square after one branch. Each of six norms divides by its root."),
@@ -208,14 +210,8 @@ _SCALED_MISTAKES = misconceptions(
     # the factor is that of the number of blocks. A block has two branches. | n = 2 * len(model.blocks).
     n = len(model.blocks)
 
-    # the factor is the fourth root of 1/n. The mean square of a row is multiplied by c * c. | c is the square root of 1/n.
-    factor = n**-0.25
-
     # the weights become larger. | To shrink what a branch adds, divide.
     factor = math.sqrt(n)
-
-    # n is 2, the number for one block. It counts the branches of all blocks. | 2 * len(model.blocks).
-    n = 2
 
     # the weights are new parameters, which no optimizer made before knows. | Change the old ones in place, with /= or *=.
     mlp = setattr(block.mlp[2], "weight", nn.Parameter(mlp * factor))
@@ -390,12 +386,6 @@ _ASKED_MISTAKES = misconceptions(
     # abs() comes before the mean, and the mean of |h| is not 0. | Take the mean first, then its abs().
     mean = h.abs().mean(-1)
 
-    # only the means of all rows are averaged, and offsets of two signs cancel. | Each row counts: abs() first.
-    mean = h.mean()
-
-    # one of the two conditions is enough for you. Both have to hold. | and, not or.
-    return bool(of_mean or of_var)
-
     # the standard deviation is compared with 1. The tolerance is for the variance, its square.
     var = h.std(-1, correction=0)
 
@@ -403,14 +393,8 @@ _ASKED_MISTAKES = misconceptions(
     of_mean = mean.abs().mean() < tolerance
     of_var = (var - 1).abs().mean() < tolerance
 
-    # the variances of all rows are averaged. Each row has to be within the tolerance.
-    var = h.var(-1, correction=0).mean()
-
     # the mean square is compared with 1. The variance is taken around the mean. | var(-1, correction=0).
     var = h.square().mean(-1)
-
-    # the answer is turned round: True means normalized already.
-    return not bool(of_mean and of_var)
 
     # a row of nan passes, because no comparison with nan is true. | Ask for what should hold, not whether anything is off.
     of_mean, of_var = not (mean.abs() >= tolerance).any(), not ((var - 1).abs() >= tolerance).any()
