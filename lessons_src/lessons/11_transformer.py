@@ -49,7 +49,7 @@ explore.stream("post", blocks=24, rate=0.03, seed=2)
 #
 # <details><summary>What there is to find</summary>
 #
-# All four: fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005; 20 steps of warm-up, in which the rate rises slowly. (With other weights warm-up often helps less.) All the while Pre-LN learns. [Section 11.3](#11.3-What-becomes-of-a-difference) finds what the sliders have in common.
+# All four: fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005; 20 steps of warm-up, in which the rate rises slowly. (With other weights warm-up often helps less.) All the while Pre-LN learns. [Section 11.6](#11.6-What-helps) says what the sliders have in common.
 #
 # </details>
 #
@@ -117,7 +117,7 @@ check.pre_ln(pre_ln)
 #
 # ## 11.3 What becomes of a difference
 #
-# A net that knows only how often each letter occurs answers every letter alike. What the letters' rows (called **tokens**) had of their own has been lost on the way. Where?
+# Each letter enters the stream as a row of numbers, called a **token**. A net that knows only how often each letter occurs answers every token alike. What the tokens had of their own has been lost on the way. Where?
 #
 # Take numbers again. The rows have mean 0 and mean square 1. A branch adds a row of mean square 3, **the same row to every token**. If it has nothing to do with the rows that are there, mean squares add: 1 + 3 = 4.
 #
@@ -684,7 +684,7 @@ for layers in (4, 16, 64):
 #
 # - Pre-LN: `x = x + f(norm(x))`, a block only adds to the stream. Post-LN: `x = norm(x + f(x))`, every norm rescales all of it.
 # - A deep Post-LN stack can stall: where branches add much that is the same for all tokens, each norm divides the rest, and the net answers all tokens alike.
-# - Fewer branches, smaller branches, smaller steps help. GPT-2 divides the last weights of each branch by $\sqrt n$, where $n$ is the number of branches.
+# - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each branch by $\sqrt n$, where $n$ is the number of branches.
 # - Pre-LN's stream grows, so a final norm comes before the output layer. `nn.TransformerEncoder` adds none by itself.
 # - GPT-2 and Llama: 2 norms a block and 1 after the last. BERT: 2 a layer and 1 on the embeddings. The Transformer of 2017: one after each function, 30 in all.
 #
@@ -839,7 +839,7 @@ plot.panels(
 #
 # ### A final norm where it is due
 #
-# PyTorch's `nn.TransformerEncoder` leaves that to you, also under `norm_first=True`: its `norm` is `None` unless you fill it.
+# PyTorch's `nn.TransformerEncoder` leaves the final norm to you, also under `norm_first=True`: its `norm` is `None` unless you fill it.
 
 
 # %% tags=["exercise", "optional"] id="ex-11-4"
