@@ -502,9 +502,9 @@ plot.panels(
     ylog=True,
     x="block",
     y="size",
-    title="In Post-LN tokens become alike block by block, and early blocks stop",
-    caption="Post-LN at three steps of training, and Pre-LN at step 40. Left: as a share of the "
-    "stream. Right: root mean square over the last linear layer of each block.",
+    title="In Post-LN tokens become alike block by block, and early blocks slow down",
+    caption="Post-LN at three steps of training, and Pre-LN at step 40. Left: as a share of "
+    "the stream. Right: root mean square over the last linear layer of each block.",
     alt="Two panels over blocks with logarithmic axes. Left: in Post-LN what differs falls "
     "from 1 at the start along nearly straight lines, to 0.1 after block 12 at step 1, to a "
     "hundredth or less at step 5, and below 0.0001 at step 40; Pre-LN stays above 0.3. Right: "
@@ -513,9 +513,9 @@ plot.panels(
 )
 
 # %% [markdown]
-# Left you see your powers: every block divides once more what differs. After 40 steps nothing of it arrives, so the output layer sees one row for all tokens. The best that it can say then is how often each letter occurs. In Pre-LN the tokens stay apart.
+# Left you see your powers: every block divides once more what differs. After 40 steps next to nothing of it arrives, so the output layer sees one row for all tokens. The best that it can say then is how often each letter occurs. In Pre-LN the tokens stay apart.
 #
-# The norms also divide the gradients on their way back. So the early blocks, which could still change it, do not move: what is left of their steps is Adam's memory of the first ones.
+# The norms also divide the gradients on their way back. So the early blocks, which could still change it, hardly move: what is left of their steps is Adam's memory of the first ones.
 #
 # Is this the cause? Then it should help to take away what a branch adds to all tokens alike:
 
