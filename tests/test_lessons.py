@@ -193,7 +193,7 @@ def test_predictions_and_recall(path):
 def test_the_minutes_are_the_models(path):
     none_of(minutes.wrong(known(path)), "What the lesson prints is not what its words, code and exercises take:")
     parts = minutes.sittings(known(path))
-    whole, sitting = budgets.minutes(path.stem[:2])
+    whole, sitting = budgets.MINUTES["lesson"], budgets.MINUTES["sitting"]
     message = f"{path.stem}: the core takes {sum(parts):.0f} min, expected at most {whole}. Leave a part out."
     within_budget(sum(parts) <= whole, message)
     message = (

@@ -2,9 +2,6 @@
 
 BUDGET = {"lesson": 30, "cell": 10, "training lesson": 90, "training cell": 30, "first output": 4}
 MINUTES = {"lesson": 60, "sitting": 35}  # of its core, by the model of minutes.py
-# These still have the length of the second edition, in one sitting.
-HEAVY_MINUTES = 85
-HEAVY = ("11",)
 TRAINING = ("09", "10", "11")  # the lessons that train while one watches
 TIMEOUT = 600  # a cell that runs longer than this is stopped, and its lesson is not built
 
@@ -13,8 +10,3 @@ def budget(number):
     """Return {what is limited: seconds} for the lesson of a number, "09"."""
     kind = "training " if number in TRAINING else ""
     return {"lesson": BUDGET[f"{kind}lesson"], "cell": BUDGET[f"{kind}cell"], "first output": BUDGET["first output"]}
-
-
-def minutes(number):
-    """Return (a learner's minutes for the core of a lesson, those for one sitting) that are allowed at most."""
-    return (HEAVY_MINUTES, HEAVY_MINUTES) if number in HEAVY else (MINUTES["lesson"], MINUTES["sitting"])

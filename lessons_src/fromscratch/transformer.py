@@ -11,10 +11,9 @@ import torch
 
 
 def attention(q, k, v, causal=True):
-    """Every token asks, and gets a mean of the values that it may see, weighted by q · k.
+    """Every token gets a mean of the values that it may see, weighted by q · k.
 
-    q, k, v: (..., T, d). causal: a token sees itself and the tokens before it, no later ones.
-    Returns (..., T, d).
+    q, k, v: (..., T, d). causal: no token sees a later one. Returns (..., T, d).
     """
     T, d = q.shape[-2:]
     scores = q @ k.transpose(-1, -2) / math.sqrt(d)  # (..., T, T) a row for each query
@@ -24,6 +23,7 @@ def attention(q, k, v, causal=True):
     return scores.softmax(-1) @ v  # (..., T, d)
 
 
+# Attention with several heads.
 class Attention(nn.Module):
     """Attention with several heads: each attends with its own share of the features.
 
@@ -47,11 +47,8 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """A Transformer block: attention between tokens, then an MLP on each, both with a skip.
 
-    width: C. heads: of the attention. norm: function (width) -> module. causal: whether a token
-    sees no later one.
-    place: where the norms are. "pre": on the branch, before its function. "post": after the
-    sum. None: nowhere.
-    forward: x (B, T, C) -> (B, T, C).
+    place of its norms: "pre", on the branch, "post", after the sum, or None, nowhere.
+    width: C. norm: function (width) -> module. forward: x (B, T, C) -> (B, T, C).
     """
 
     def __init__(self, width, heads, norm=LayerNorm, place="pre", causal=True):
@@ -62,37 +59,20 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(
             nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width)
         )
-        self.before1, self.before2 = (
-            norm(width) if place == "pre" else nn.Identity() for _ in range(2)
-        )
-        self.after1, self.after2 = (
-            norm(width) if place == "post" else nn.Identity() for _ in range(2)
-        )
+        put = lambda here: norm(width) if place == here else nn.Identity()
+        self.before1, self.before2 = put("pre"), put("pre")
+        self.after1, self.after2 = put("post"), put("post")
 
     def forward(self, x):
         x = self.after1(x + self.attend(self.before1(x)))  # (B, T, C)
         return self.after2(x + self.mlp(self.before2(x)))  # (B, T, C)
 
 
-def encode(words, T=16):
-    """Words as numbers: a to z are 1 to 26; 0 is the start, the end and the rest of the row.
-
-    Returns x (N, T), each word after a 0, and y (N, T), what comes next; -100 marks places
-    without a question.
-    """
-    rows = [[0, *(ord(letter) - 96 for letter in word)] for word in words]
-    x = [row + [0] * (T - len(row)) for row in rows]
-    y = [row[1:] + [0] + [-100] * (T - len(row)) for row in rows]
-    return torch.tensor(x), torch.tensor(y)
-
-
 class CharGPT(nn.Module):
-    """A character-level GPT: what comes next, for each position of a text.
+    """A GPT for letters: what comes next, at each position. With "pre", a final norm.
 
-    symbols: size of the alphabet. context: most tokens T. width, heads, norm, place: of the
-    blocks. layers: how many. With place="pre" there is a final norm before the output layer.
-    Linears start with Xavier's uniform weights and zero biases, embeddings with N(0, 1).
-    forward: tokens (B, T) -> logits (B, T, symbols).
+    symbols: how many there are. context: most tokens T. width, heads, norm, place: of the
+    blocks. forward: tokens (B, T) -> logits (B, T, symbols).
     """
 
     def __init__(
@@ -106,7 +86,7 @@ class CharGPT(nn.Module):
         self.head = nn.Linear(width, symbols)
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
+                nn.init.xavier_uniform_(module.weight)  # variance 2 / (inputs + outputs)
                 nn.init.zeros_(module.bias)
 
     def forward(self, tokens):
@@ -114,3 +94,16 @@ class CharGPT(nn.Module):
         for block in self.blocks:
             x = block(x)  # (B, T, C)
         return self.head(self.final(x))  # (B, T, symbols)
+
+
+# Makes rows of numbers of words.
+def encode(words, T=16):
+    """Words as numbers: a to z are 1 to 26; 0 is the start, the end and the rest of the row.
+
+    Returns x (N, T), each word after a 0, and y (N, T), what comes next; -100 marks places
+    without a question.
+    """
+    rows = [[0, *(ord(letter) - 96 for letter in word)] for word in words]
+    x = [row + [0] * (T - len(row)) for row in rows]
+    y = [row[1:] + [0] + [-100] * (T - len(row)) for row in rows]
+    return torch.tensor(x), torch.tensor(y)

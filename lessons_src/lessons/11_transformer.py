@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 11 · Transformers: where the norm goes
 #
-# A small language model reads words letter by letter and learns to say which letter comes next. It has twelve layers, and it exists twice, with the same batches and the same optimizer. One has each norm *after* a sum, the other one *before* a function.
+# A small language model reads words letter by letter and says which letter comes next. It has twelve layers, and it exists twice, with the same batches and the same optimizer. In one, each normalization layer (*norm* for short) stands *after* a sum, in the other *before* a function.
 
 # %% tags=["record", "hide-input"]
+# Imports.
 import functools
 import math
 
@@ -11,57 +12,164 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, data, plot, runs, show, train  # one thread (LESSON_THREADS)
+from lessonkit import check, data, explore, plot, runs, show, train
 from lessonkit.mine import LayerNorm  # lesson 4
 
 # %%
-# (settings, runs, evaluations): runs that this lesson explains, recorded with seeds 100 to 103
+# (settings, runs, evaluations) of recorded runs: two of the twenty settings, four seeds each
 losses = runs.recorded("transformer_gpt")["validation"].view(20, 4, 6)
-show("norm after the sum:       loss of four runs", losses[3, :, -1], digits=2)
-show("norm before the function: loss of four runs", losses[2, :, -1], digits=2)
+show("norm after the sum:       loss after 150 steps", losses[3, :, -1], digits=2)
+show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=2)
 
 # %% [markdown]
-# After 150 steps the second model has learned something. The first one is near 2.95 in three of four runs. A model that ignores its input and knows only how often each letter occurs has a loss of 2.94. No number is infinite and no error is raised. When does that happen, and what helps?
+# Somebody who knows only how often each letter occurs has a loss of 2.94. In three of these four runs the first model has learned no more than that, and no error was raised. What holds it back?
 #
-# *About 81 min.* **You'll be able to**
-# - write the Pre-LN block, and say what changes in Post-LN;
-# - name the conditions under which the two train differently;
-# - say what GPT-2 does to the initial weights of each branch, and why;
-# - say why a Pre-LN stack gets a final norm, and which library adds none;
-# - count the norms of GPT-2, BERT and Llama, and find two norms in a row.
+# *About 57 min, in two sittings of 30 and 27.* **You'll be able to**
+# - build a Transformer block, as Pre-LN and as Post-LN;
+# - say why a deep Post-LN stack can stall, with numbers;
+# - name what helps, and the factor with which GPT-2 starts its branches;
+# - say which stack needs a final norm, and count the norms of well-known models.
 #
 # **You need** lessons [4](04_affine_and_module.ipynb) (the module), [5](05_softmax.ipynb) (softmax) and [8](08_geometry.ipynb) (RMSNorm).
 #
-# **Recall 11.1:** a recurrent net has the hidden state `h` of shape (B, H) = (16, 32) at each of 20 time steps. LayerNorm normalizes `h` inside the recurrence. How many means does it take in one step?
-# - [ ] 1 :: One mean for the whole batch would mix the samples. Each row has its own.
-# - [x] 16 :: One for each sample of the batch, over its 32 features.
-# - [ ] 32 :: That is one for each feature, as BatchNorm takes them over the batch.
+# ## 11.1 Play
 #
-# **Recall 11.2:** at gain 1, bias 0 and $\epsilon = 0$, which rows come out of RMSNorm as they come out of LayerNorm?
-# - [x] rows with mean 0 :: RMSNorm leaves out only the centering. Where the mean is 0 there is nothing to center, and the mean square is the variance.
-# - [ ] rows with variance 1 :: With a mean of 5 their mean square is 26, so RMSNorm divides by 5.1 and leaves the mean in.
-# - [ ] none :: There is one kind of row for which centering changes nothing.
+# A Transformer is a stack of **blocks**. A block does not replace its input $x$, it adds something to it: $x + f(x)$. The way around $f$ is called a **skip**. What runs along all skips, from block to block, is the **residual stream**. A norm can stand in two places:
 #
-# **Recall 11.3:** one of four scores is $-\infty$, the others are finite. What does softmax make of it?
-# - [ ] nan :: That happens if *all* scores of a row are $-\infty$.
-# - [ ] a very small share :: $e^{-\infty}$ is exactly 0.
-# - [x] a share of 0, and the other three sum to 1 :: This is how a mask keeps attention away from a place.
+# - **Post-LN:** $\mathrm{LN}(x + f(x))$. The norm comes after the sum, on the stream itself.
+# - **Pre-LN:** $x + f(\mathrm{LN}(x))$. The norm is on the branch, before $f$.
+#
+# Here are 24 small blocks that learn to tell eight rows apart.
+
+# %%
+explore.stream("post", blocks=24, rate=0.03, seed=2)
 
 # %% [markdown]
-# ## 11.1 Attention in twelve lines
+# **Find out:** Post-LN's loss stays near the line "guessing", while Pre-LN's falls. Which of the four sliders can help Post-LN, each alone? (Press *reset* in between.)
 #
-# Where in a Transformer do tokens meet? Its input is a sequence of **tokens**, T vectors of C numbers, here one for each letter of a word. Only **attention** lets one token look at another.
+# <details><summary>What there is to find</summary>
 #
-# Each token sends a query $q$ and shows a key $k$ and a value $v$. The score of a pair is $q \cdot k/\sqrt d$. A softmax over all keys turns the scores of one query into weights, and the answer is the weighted mean of the values.
-# In a *causal* model a token sees itself and the tokens before it, so the scores of later tokens are set to $-\infty$.
+# All four: fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005; 20 steps of warm-up, in which the rate rises slowly. (With other weights warm-up often helps less.) All the while Pre-LN learns. [Section 11.6](#11.6-What-helps) says what the sliders have in common.
+#
+# </details>
+#
+# ## 11.2 Two places for a norm
+#
+# A Transformer block has two functions, attention and an MLP (two linear layers with a ReLU between them), each with its own skip and its own norm. Here is one of the two halves:
+
+# %% tags=["hide-input"]
+# Draws half a block with its norm in two places.
+plot.blocks(
+    {
+        "Post-LN": {"branch": ["f"], "after": ["LN"], "formula": "LN(x + f(x))"},
+        "Pre-LN": {"branch": ["LN", "f"], "formula": "x + f(LN(x))"},
+    },
+    title="The norm is on the stream itself, or only on the branch",
+    caption="Half a block; f is attention or the MLP. The straight line is the skip.",
+    alt="Two block diagrams, input x at the bottom, output y at the top; a line goes straight "
+    "up, a branch with a gray box f leads around it into a sum. Post-LN: a blue box LN on the "
+    "line after the sum. Pre-LN: LN on the branch, before f, and nothing after the sum.",
+)
+
+# %% [markdown]
+# Take the row $x$ = (7, 1, 7, 1), a function $f$ that returns three times what it gets, and $\epsilon = 0$. The mean of $x$ is 4, and its standard deviation is 3. In **Pre-LN** the norm makes (1, −1, 1, −1) of it, $f$ makes (3, −3, 3, −3), and the sum is (10, −2, 10, −2).
+#
+# **Predict 11.1:** what does **Post-LN** make of the same row, with the same $f$?
+# - [ ] (28, 4, 28, 4) :: That is the sum, x + 3x. In Post-LN the norm is still to come.
+# - [x] (1, −1, 1, −1) :: The sum is (28, 4, 28, 4), with mean 16 and deviation 12.
+# - [ ] (4, −4, 4, −4) :: You have added x and f(x) after the norm. In Post-LN the norm comes after the sum.
+#
+# **In Pre-LN a block only adds to the stream. In Post-LN every norm rescales all of it.**
+#
+# <details><summary>Who uses which</summary>
+#
+# Post-LN: the Transformer of 2017, and BERT. Pre-LN: GPT-2 (2019), Llama, and most language models since. [Section 11.8](#11.8-Who-puts-it-where) counts their norms. In both places LayerNorm takes one mean for each token, over its C features.
+#
+# </details>
+
+
+# %% tags=["exercise"] id="ex-11-1"
+# Exercise 11.1 · ●●○○○ · 3 min
+def pre_ln(x, attend, mlp, norm1, norm2):
+    """A whole Pre-LN block: attention, then MLP, each with its norm and its skip.
+
+    Example: let attend and mlp return three times what they get, and let both norms be
+    LayerNorm. Of (7, 1, 7, 1) attention's half makes (10, -2, 10, -2), and the MLP's half
+    makes (13, -5, 13, -5) of that.
+    x: (B, T, C). attend, mlp, norm1, norm2: functions (B, T, C) -> (B, T, C); norm1 belongs
+    to attend, norm2 to mlp. Returns (B, T, C); x itself is not changed.
+    """
+    ### BEGIN SOLUTION
+    x = x + attend(norm1(x))  # (B, T, C)
+    return x + mlp(norm2(x))  # (B, T, C)
+    ### END SOLUTION
+
+
+# %% tags=["check"]
+check.pre_ln(pre_ln)
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# Read the picture named Pre-LN from the bottom to the top, twice. The second half starts from the sum that the first half made.
+#
+# </details>
+#
+# ## 11.3 What becomes of a difference
+#
+# Each letter enters the stream as a row of numbers, called a **token**. A net that knows only how often each letter occurs answers every token alike. What the tokens had of their own has been lost on the way. Where?
+#
+# Take numbers again. The rows have mean 0 and mean square 1. A branch adds a row of mean square 3, **the same row to every token**. If it has nothing to do with the rows that are there, mean squares add: 1 + 3 = 4.
+#
+# - **Post-LN:** the norm divides by $\sqrt 4 = 2$. What was added is the same for all, but what *distinguishes* two tokens has been halved. Every norm does it again: after 8 branches a 256th is left.
+# - **Pre-LN:** nobody divides on the way. After 8 such branches, which have nothing to do with each other, the stream has mean square $1 + 8 \cdot 3 = 25$. One final norm divides, by 5: a fifth is left.
+#
+# Now take a pencil.
+
+# %% tags=["exercise"] id="ex-11-2"
+# Exercise 11.2 · ●●○○○ · 4 min
+# The rows have mean square 1. There are 6 branches, and each adds a row of mean square 8, the
+# same to every token. By what is the difference between two tokens divided?
+# Above, with 8 branches of mean square 3: post_one=2, post_all=256, pre_stream=25, pre_all=5.
+# Copy this line and replace the dots by numbers:
+# divided_by = dict(post_one=..., post_all=..., pre_stream=..., pre_all=..., post_small=...)
+# post_one    Post-LN: by the first norm
+# post_all    Post-LN: by all six
+# pre_stream  Pre-LN: the mean square of the stream after the six branches
+# pre_all     Pre-LN: by the final norm, the only one on the stream
+# post_small  as post_all, where each branch adds only 0.21 (two decimals)
+### BEGIN SOLUTION
+divided_by = dict(post_one=3, post_all=729, pre_stream=49, pre_all=7, post_small=1.77)
+### END SOLUTION
+
+# %% tags=["check"]
+check.divided_by(divided_by)
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# The norm divides by the root of the mean square of the sum, and the next norm starts from mean square 1 again. Of the small branches, $\sqrt{1.21} = 1.1$.
+#
+# </details>
+#
+# **In Post-LN the divisions of all norms multiply. In Pre-LN the stream is divided once, at the end.**
+#
+# <details><summary>When this holds</summary>
+#
+# The structure always. The numbers hold for gain 1, $\epsilon = 0$, and branches that add one row to all tokens. Real branches add some of each kind. The word for tokens that become alike is *rank collapse* (Noci et al., 2022).
+#
+# </details>
+#
+# ## 11.4 Build a GPT, and train it
+#
+# Norms and MLPs treat every token alone. Only **attention** lets a token look at others: it sends a query $q$, and shows a key $k$ and a value $v$. A softmax of all $q \cdot k/\sqrt d$ gives the weights, and the answer is the weighted mean of the values. In a **causal** model a token sees itself and the tokens before it.
 
 
 # %% tags=["export", "record"]
 def attention(q, k, v, causal=True):
-    """Every token asks, and gets a mean of the values that it may see, weighted by q · k.
+    """Every token gets a mean of the values that it may see, weighted by q · k.
 
-    q, k, v: (..., T, d). causal: a token sees itself and the tokens before it, no later ones.
-    Returns (..., T, d).
+    q, k, v: (..., T, d). causal: no token sees a later one. Returns (..., T, d).
     """
     T, d = q.shape[-2:]
     scores = q @ k.transpose(-1, -2) / math.sqrt(d)  # (..., T, T) a row for each query
@@ -72,34 +180,11 @@ def attention(q, k, v, causal=True):
 
 
 # %% [markdown]
-# **Predict 11.1:** all queries are zeros. What does the *first* of three tokens get, in a causal model?
-# - [ ] the mean of the three values :: It would get that without the mask. The first token sees no later one.
-# - [x] its own value :: It sees only itself, and one share among one is 1.
-# - [ ] zeros :: The query decides the weights only. What is averaged are the values.
-
-# %%
-q, k = torch.zeros(3, 5), torch.ones(3, 5)  # (T, d) each
-v = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 8.0]])  # (T, d_v)
-show("causal", attention(q, k, v), digits=1)
-show("not causal", attention(q, k, v, causal=False), digits=1)
-
-# %% tags=["hide-input"]
-g = torch.Generator().manual_seed(111)
-q, k, v = torch.randn(3, 2, 4, 6, 8, generator=g)  # (B, heads, T, d) each
-y = attention(q, k, v)  # (B, heads, T, d)
-# float32, numbers of order 1
-assert (y - F.scaled_dot_product_attention(q, k, v, is_causal=True)).abs().max() < 1e-5
-k[..., -1, :], v[..., -1, :] = 5.0, 5.0
-moved = (attention(q, k, v) - y).abs().amax((0, 1, 3))  # (T,) the last token was changed
-assert moved[:-1].max() < 1e-6 < 0.1 < moved[-1]
-
-# %% [markdown]
-# Every query of zeros scores all keys alike, so each token gets the mean of what it may see. PyTorch's `F.scaled_dot_product_attention` computes the same.
-#
-# One attention mixes all features with the same weights. So `Attention(width, heads)`, folded here, divides them among several **heads**, each with its own softmax, and a linear layer puts them together again.
+# The folded `Attention` divides the features among several **heads**, each with its own softmax. With it, a block takes one page:
 
 
 # %% tags=["export", "record", "hide-input"]
+# Attention with several heads.
 class Attention(nn.Module):
     """Attention with several heads: each attends with its own share of the features.
 
@@ -120,79 +205,12 @@ class Attention(nn.Module):
         return self.out(mixed.transpose(1, 2).reshape(B, T, C))
 
 
-# %% [markdown]
-# So tokens meet in the softmax of the attention, and everything else in the model, its norms included, treats each token alone.
-
-# %% [markdown]
-# ## 11.2 A block, and two places for its norms
-#
-# Where does the norm go? A block has two functions, attention and an MLP that treats each token alone. A **skip** leads around each of them, $x + f(x)$ (the *residual connection* of [lesson 4](04_affine_and_module.ipynb)), so both the signal and its gradient always have a path around $f$. The picture shows one function with its skip; a block has two of these.
-
-# %% tags=["hide-input"]
-plot.blocks(
-    {
-        "Post-LN": {"branch": ["f"], "after": ["LN"]},
-        "Pre-LN": {"branch": ["LN", "f"]},
-        "DeepNorm": {"branch": ["f"], "skip": ["× α"], "after": ["LN"]},
-        "Peri-LN": {"branch": ["LN", "f", "LN"]},
-    },
-    title="The norm is on the stream itself, or only on the branch",
-    caption="Four published places for the norm. f is attention or the MLP. In DeepNorm α is "
-    "larger than 1, and some of the initial weights in f are made smaller.",
-    alt="Four block diagrams side by side, input x at the bottom, output y at the top; a line "
-    "goes straight up, a branch with a gray box f leads around it into a sum. Post-LN: a blue "
-    "box LN on the line after the sum. Pre-LN: LN on the branch, before f. DeepNorm: like "
-    "Post-LN, and a box times alpha on the straight line before the sum. Peri-LN: LN on the "
-    "branch before f and a second one after f.",
-)
-
-# %% [markdown]
-# **Post-LN** is the block of the Transformer of 2017: the norm comes after the sum, so everything passes through it. **Pre-LN** is the block of GPT-2 (2019): the norm is on the branch, and nothing on the straight line changes what a block has added. This line through all blocks is called the **residual stream**.
-# In every place LayerNorm takes its B · T means over the C features of one token. [Lesson 12](12_family.ipynb) comes back to DeepNorm and Peri-LN.
-#
-# **Predict 11.2:** a function $f$ has learned to return zeros. What does its part of the block return?
-# - [x] $x$ in Pre-LN, LN(x) in Post-LN :: In Pre-LN a branch of zeros leaves the stream as it is. In Post-LN even then every token is normalized.
-# - [ ] $x$ in both places :: The skip gives $x$, but in Post-LN the norm is still to come.
-# - [ ] zeros in both places :: The skip leads around $f$.
-
-
-# %% tags=["exercise"] id="ex-11-1"
-# Exercise 11.1 · ●●○○○ · 4 min
-def pre_ln(x, attend, mlp, norm1, norm2):
-    """A Pre-LN block: attention, then MLP, each with its norm and its skip.
-
-    x: (B, T, C). attend, mlp, norm1, norm2: functions (B, T, C) -> (B, T, C); norm1 belongs to
-    attend, norm2 to mlp.
-    Returns (B, T, C); x itself is not changed.
-    """
-    ### BEGIN SOLUTION
-    x = x + attend(norm1(x))  # (B, T, C)
-    return x + mlp(norm2(x))  # (B, T, C)
-    ### END SOLUTION
-
-
-# %% tags=["check"]
-check.pre_ln(pre_ln)
-
-# %% [markdown]
-# <details><summary>Hint</summary>
-#
-# Read the picture named Pre-LN from the bottom to the top, twice. The second half starts from the sum that the first half made.
-#
-# </details>
-#
-# The course's `Block(width, heads, norm, place)`, folded here, serves all places with one line, `after(x + function(before(x)))`, where a norm that is not wanted is `nn.Identity()`. With the same parts your block and the course's return the same, up to rounding:
-
-
-# %% tags=["export", "record", "hide-input"]
+# %% tags=["export", "record"]
 class Block(nn.Module):
     """A Transformer block: attention between tokens, then an MLP on each, both with a skip.
 
-    width: C. heads: of the attention. norm: function (width) -> module. causal: whether a token
-    sees no later one.
-    place: where the norms are. "pre": on the branch, before its function. "post": after the
-    sum. None: nowhere.
-    forward: x (B, T, C) -> (B, T, C).
+    place of its norms: "pre", on the branch, "post", after the sum, or None, nowhere.
+    width: C. norm: function (width) -> module. forward: x (B, T, C) -> (B, T, C).
     """
 
     def __init__(self, width, heads, norm=LayerNorm, place="pre", causal=True):
@@ -203,45 +221,54 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(
             nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width)
         )
-        self.before1, self.before2 = (
-            norm(width) if place == "pre" else nn.Identity() for _ in range(2)
-        )
-        self.after1, self.after2 = (
-            norm(width) if place == "post" else nn.Identity() for _ in range(2)
-        )
+        put = lambda here: norm(width) if place == here else nn.Identity()
+        self.before1, self.before2 = put("pre"), put("pre")
+        self.after1, self.after2 = put("post"), put("post")
 
     def forward(self, x):
         x = self.after1(x + self.attend(self.before1(x)))  # (B, T, C)
         return self.after2(x + self.mlp(self.before2(x)))  # (B, T, C)
 
 
-# %% tags=["hide-input"]
-g = torch.Generator().manual_seed(112)
-x = 3 * torch.randn(2, 5, 8, generator=g)  # (B, T, C)
-block = Block(8, heads=2)
-mine = pre_ln(x, block.attend, block.mlp, block.before1, block.before2)  # (B, T, C)
-show("largest difference", (mine - block(x)).abs().max().item(), digits=4)
+# %% [markdown]
+# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT is a stack of blocks, between an embedding of letters and positions and a linear layer that scores the next letter.
 
-# %% tags=["hide-input"]
-assert (mine - block(x)).abs().max() < 1e-5  # the same operations on numbers of order 10
-dead = Block(8, heads=2, place="post")
-with torch.no_grad():
-    for layer in (dead.attend.out, dead.mlp[2]):
-        layer.weight.zero_(), layer.bias.zero_()
-# prediction 11.2; eps = 1e-5 of a variance near 9, twice
-assert (dead(x) - F.layer_norm(x, (8,))).abs().max() < 1e-3
+
+# %% tags=["export", "record"]
+class CharGPT(nn.Module):
+    """A GPT for letters: what comes next, at each position. With "pre", a final norm.
+
+    symbols: how many there are. context: most tokens T. width, heads, norm, place: of the
+    blocks. forward: tokens (B, T) -> logits (B, T, symbols).
+    """
+
+    def __init__(
+        self, symbols=27, context=16, width=32, heads=4, layers=12, norm=LayerNorm, place="pre"
+    ):
+        super().__init__()
+        self.embed = nn.Embedding(symbols, width)
+        self.position = nn.Embedding(context, width)
+        self.blocks = nn.ModuleList([Block(width, heads, norm, place) for _ in range(layers)])
+        self.final = norm(width) if place == "pre" else nn.Identity()
+        self.head = nn.Linear(width, symbols)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)  # variance 2 / (inputs + outputs)
+                nn.init.zeros_(module.bias)
+
+    def forward(self, tokens):
+        x = self.embed(tokens) + self.position.weight[: tokens.shape[1]]  # (B, T, C)
+        for block in self.blocks:
+            x = block(x)  # (B, T, C)
+        return self.head(self.final(x))  # (B, T, symbols)
+
 
 # %% [markdown]
-# So the norm goes after the sum (Post-LN), where nothing gets around it, or on the branch (Pre-LN), where the stream passes by.
-
-# %% [markdown]
-# ## 11.3 A GPT for words
-#
-# On what do we compare the two places? The text is 63,240 English words. The model reads a word letter by letter and says at every place what comes next. It is trained on all but 2,000 words, and we look at its loss on 300 of those.
-# `encode` turns words into rows of 16 numbers: a to z are 1 to 26, and 0 is the start and the end.
+# The text is 63,240 English words. `encode` makes rows of numbers of them: a to z are 1 to 26, and 0 is the start and the end. `y` says what comes next, −100 where nothing is asked.
 
 
 # %% tags=["export", "record", "hide-input"]
+# Makes rows of numbers of words.
 def encode(words, T=16):
     """Words as numbers: a to z are 1 to 26; 0 is the start, the end and the rest of the row.
 
@@ -260,6 +287,7 @@ for name, numbers in zip("xy", encode(["norm"], T=6), strict=True):
 
 
 # %% tags=["record", "hide-input"]
+# Reads the words: to train on, and 300 others.
 @functools.cache  # read the words once
 def corpus():
     """(x, y) of 61,240 words to train on, and (x, y) of 300 others to validate with."""
@@ -277,80 +305,35 @@ def batch(generator, size=32):
 
 
 # %% [markdown]
-# The loss is the mean cross-entropy in nats a character (a nat is the unit of the natural logarithm). Blind guessing among 27 symbols costs $\ln 27 = 3.30$. Two tables that need no net say how to read a lower loss: how often each letter occurs, and how often each letter follows each other one (a *bigram* table).
+# How good is a loss? Two tables say it: how often each letter occurs, and how often each follows each other one (a *bigram* table).
 
 # %% tags=["hide-input"]
+# Counts letters, and pairs of letters.
 x, y, x_new, y_new = corpus()  # training words, then 300 new ones
 asked, asked_new = y >= 0, y_new >= 0
 pairs = torch.zeros(27, 27, dtype=torch.float64)  # how often each symbol follows each other
 pairs.index_put_((x[asked], y[asked]), torch.ones(()).double(), accumulate=True)
 letters = pairs.sum(0) / pairs.sum()  # (27,)
 follows = pairs / pairs.sum(1, keepdim=True)  # (27, 27) rows sum to 1
-unigram = -letters[y_new[asked_new]].log().mean().item()
-bigram = -follows[x_new[asked_new], y_new[asked_new]].log().mean().item()
-show("letter frequencies", unigram, digits=2)
-show("bigram table      ", bigram, digits=2)
-
-# %% tags=["hide-input"]
-assert 2.943 < unigram < 2.945 and 2.472 < bigram < 2.474  # counted, not drawn
-
-# %% [markdown]
-# The model, `CharGPT` (folded), has embeddings of letter and position, twelve blocks of width 32, and a last linear layer; one percent of its 154,779 parameters is in its norms. Under `"pre"` there is a final norm before the last layer; [section 11.7](#11.7-The-growing-stream,-and-why-a-final-norm) says why.
-# Its linear layers start with Xavier's uniform weights, whose variance is 2 / (inputs + outputs), and its embeddings with standard deviation 1.
-
-
-# %% tags=["export", "record", "hide-input"]
-class CharGPT(nn.Module):
-    """A character-level GPT: what comes next, for each position of a text.
-
-    symbols: size of the alphabet. context: most tokens T. width, heads, norm, place: of the
-    blocks. layers: how many. With place="pre" there is a final norm before the output layer.
-    Linears start with Xavier's uniform weights and zero biases, embeddings with N(0, 1).
-    forward: tokens (B, T) -> logits (B, T, symbols).
-    """
-
-    def __init__(
-        self, symbols=27, context=16, width=32, heads=4, layers=12, norm=LayerNorm, place="pre"
-    ):
-        super().__init__()
-        self.embed = nn.Embedding(symbols, width)
-        self.position = nn.Embedding(context, width)
-        self.blocks = nn.ModuleList([Block(width, heads, norm, place) for _ in range(layers)])
-        self.final = norm(width) if place == "pre" else nn.Identity()
-        self.head = nn.Linear(width, symbols)
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                nn.init.zeros_(module.bias)
-
-    def forward(self, tokens):
-        x = self.embed(tokens) + self.position.weight[: tokens.shape[1]]  # (B, T, C)
-        for block in self.blocks:
-            x = block(x)  # (B, T, C)
-        return self.head(self.final(x))  # (B, T, symbols)
-
-
-# %% tags=["hide-input"]
-gpt = CharGPT()
-held = sum(p.numel() for m in gpt.modules() if isinstance(m, LayerNorm) for p in m.parameters())
-total = sum(p.numel() for p in gpt.parameters())
-assert total == 154_779 and 0.0100 < held / total < 0.0105
+show("blind guessing    ", math.log(27), digits=2)
+show("letter frequencies", -letters[y_new[asked_new]].log().mean().item(), digits=2)
+show(
+    "bigram table      ",
+    -follows[x_new[asked_new], y_new[asked_new]].log().mean().item(),
+    digits=2,
+)
 
 # %% [markdown]
-# So we compare on the next letter of a word, where a model below 2.47 knows more than pairs of letters.
-
-# %% [markdown]
-# ## 11.4 Four curves
-#
-# What does the place of the norm do to training? Every run uses Adam at a learning rate of 0.003 and 150 steps of 32 words, and no run is stopped early. **Warm-up** means that the rate rises linearly from 0, here over the first 75 steps.
+# So at 2.94 a net has looked at no letter, and below 2.47 it knows more than pairs of letters. Now train both places.
 
 
-# %% tags=["record", "hide-input"]
+# %% tags=["record"]
 def nats(logits, y):
-    """Mean cross-entropy in nats a character: logits (B, T, symbols), y (B, T)."""
+    """Mean cross-entropy of logits (B, T, symbols) and y (B, T), in nats a character."""
     return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
 
 
+@torch.no_grad()
 def validation(model):
     """Nats a character on 300 words that no model trains on."""
     *_, x, y = corpus()
@@ -359,31 +342,360 @@ def validation(model):
     return nats(logits, y).item()
 
 
-def study(models, seeds, rate=3e-3, warm_up=0, steps=150, keep=None):
-    """Train each model on `steps` batches of 32 words.
+# %%
+def training(gpt, rate=3e-3, steps=100, seed=0):
+    """Train on batches of 32 words, and pause after each step."""
+    optimizer = torch.optim.Adam(gpt.parameters(), lr=rate, betas=(0.9, 0.98))
+    g = torch.Generator().manual_seed(seed)
+    for step in range(1, steps + 1):
+        x, y = batch(g)
+        optimizer.zero_grad()
+        nats(gpt(x), y).backward()
+        optimizer.step()
+        yield step
 
-    warm_up: the steps in which the learning rate rises linearly.
-    """
-    return train.compare(
-        models,
-        seeds=seeds,
-        loss=nats,
-        batches=batch,
-        steps=steps,
-        every=25,
-        evaluate={"validation": validation},
-        optimizer=lambda parameters: torch.optim.Adam(
-            parameters, lr=rate, betas=(0.9, 0.98), fused=True
-        ),
-        schedule=(lambda step: min(1.0, step / warm_up)) if warm_up else None,
-        keep=keep,
-    )
+
+# %% tags=["nbval-ignore-output"]
+trained = {}
+for place in ("pre", "post"):
+    torch.manual_seed(0)
+    gpt = trained[place] = CharGPT(place=place)
+    for step in training(gpt):
+        if step in (25, 50, 100):
+            print(f"{place:4} step {step:3}: loss {validation(gpt):.2f}")
+
+# %% [markdown]
+# As in the recorded runs, Pre-LN comes down to the bigram table, and Post-LN stays at the letter frequencies.
+#
+# <details><summary>How sure is that?</summary>
+#
+# Eight other seeds, 100 steps: Pre-LN 2.38 to 2.44. Post-LN is at 2.95 in six of them, and at 2.86 in two. The recorded runs go on to step 150, where one of four Post-LN runs has begun to learn.
+#
+# </details>
+#
+# ## What you have now
+#
+# - Pre-LN: `x = x + f(norm(x))`. Post-LN: `x = norm(x + f(x))`.
+# - **In Pre-LN a block only adds to the stream. In Post-LN every norm rescales all of it.**
+# - **In Post-LN the divisions of all norms multiply. In Pre-LN the stream is divided once, at the end.**
+#
+# **You can stop here:** close the notebook. Draw half a block twice, with its norm in both places, and take (7, 1, 7, 1) with $f(z) = 3z$ through each.
+#
+# *Sitting two:* is that why Post-LN stalls? You will look into the net while it stalls, take the cause away, and heal it by one factor. Then you will see what Pre-LN pays.
+#
+# ## 11.5 Why Post-LN stalls
+
+# %% tags=["way-back"]
+# Back in a new kernel? Run this cell alone, then go on.
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fromscratch.transformer import Block, CharGPT, encode
+from lessonkit import check, data, plot, runs, show, train
+from lessonkit.mine import LayerNorm  # lesson 4
+
+losses = runs.recorded("transformer_gpt")["validation"].view(20, 4, 6)
+words = data.words()
+order = torch.randperm(len(words), generator=torch.Generator().manual_seed(7)).tolist()
+x, y = encode([words[i] for i in order])  # (N, T) each
+split = x[:-2000], y[:-2000], x[-2000:-1700], y[-2000:-1700]
+corpus = lambda: split
+nats = lambda logits, y: F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
+
+
+def batch(generator, size=32):
+    rows = torch.randint(len(split[0]), (size,), generator=generator)
+    return split[0][rows], split[1][rows]  # (B, T) each
+
+
+@torch.no_grad()
+def validation(model):
+    return nats(model(split[2]), split[3]).item()
+
+
+def training(gpt, rate=3e-3, steps=100, seed=0):
+    optimizer = torch.optim.Adam(gpt.parameters(), lr=rate, betas=(0.9, 0.98))
+    g = torch.Generator().manual_seed(seed)
+    for step in range(1, steps + 1):
+        x, y = batch(g)
+        optimizer.zero_grad()
+        nats(gpt(x), y).backward()
+        optimizer.step()
+        yield step
 
 
 # %% [markdown]
-# Twenty settings take long, so they are **recorded**. Folded cells hold the table and its function; `rerun=True` makes it again.
+# **Recall 11.1:** a recurrent net has the hidden state `h` of shape (B, H) = (16, 32). LayerNorm normalizes it inside the loop. How many means does it take in one step?
+# - [ ] 1 :: One mean for the whole batch would mix the samples. Each row has its own.
+# - [x] 16 :: One for each sample of the batch, over its 32 features.
+# - [ ] 32 :: That is one for each feature, as BatchNorm takes them over the batch.
+#
+# **Recall 11.2:** at gain 1, bias 0 and $\epsilon = 0$, which rows come out of RMSNorm as they come out of LayerNorm?
+# - [x] rows with mean 0 :: RMSNorm leaves out only the centering. Where the mean is 0 there is nothing to center, and the mean square is the variance.
+# - [ ] rows with variance 1 :: With a mean of 5 their mean square is 26, so RMSNorm divides by 5.1 and leaves the mean in.
+# - [ ] none :: There is one kind of row for which centering changes nothing.
+#
+# On paper, norms can make all tokens alike. Does that happen in our net? And what happens to the gradient, which takes the same path back?
+#
+# **Predict 11.2:** say that the gradient comes back along the skips alone, and that each norm divides it by 2. Which block of a Post-LN stack gets the smallest gradient?
+# - [ ] the last one :: Its gradient has come through its own two norms only.
+# - [ ] all blocks alike :: Then each would have the same number of norms between itself and the loss.
+# - [x] the first one :: Its gradient has come through the norms of all blocks after it.
+#
+# Look at the first 40 steps. `unlike` measures, after each block, what differs between tokens: 1 would be everything, 0 nothing. And we keep the **updates**: what each step of Adam adds to a weight.
+
+
+# %%
+@torch.no_grad()
+def unlike(gpt):
+    """What differs between tokens, as a share of the stream: before and after each block."""
+    *_, x, y = corpus()
+    h, shares = gpt.embed(x) + gpt.position.weight, []  # (N, T, C)
+    for block in (nn.Identity(), *gpt.blocks):
+        h = block(h)
+        rows = h[y >= 0]  # (places, C)
+        shares.append(((rows - rows.mean(0)).norm() / rows.norm()).item())
+    return shares
+
+
+# %% tags=["hide-input"]
+# Collects the last weights of each block.
+def last_weights(gpt):
+    """The weights of the last linear layer of each block."""
+    return torch.stack([block.mlp[2].weight.detach() for block in gpt.blocks])  # (12, C, 4C)
+
+
+# %% tags=["nbval-ignore-output"]
+differs, updates = {}, {}  # (place, step): a number for each block
+for place in ("pre", "post"):
+    torch.manual_seed(0)
+    gpt = CharGPT(place=place)
+    before = last_weights(gpt)
+    for step in training(gpt, steps=40):
+        after = last_weights(gpt)
+        updates[place, step] = (after - before).square().mean((1, 2)).sqrt()  # (12,)
+        before = after
+        if step in (1, 5, 40):
+            differs[place, step] = unlike(gpt)
+            print(f"{place:4} step {step:2}: unlike {differs[place, step][-1]:.1g}")
+
+# %% tags=["hide-input", "nbval-ignore-output"]
+# Draws both, block by block.
+runs_drawn = {f"step {step}": ("post", step) for step in (1, 5, 40)}
+runs_drawn["Pre-LN, step 40"] = ("pre", 40)
+plot.panels(
+    {
+        "what differs between tokens": (
+            list(range(13)),
+            {name: differs[key] for name, key in runs_drawn.items()},
+        ),
+        "what a step adds to a weight": (
+            list(range(1, 13)),
+            {name: updates[key] for name, key in runs_drawn.items()},
+        ),
+    },
+    colors={"step 1": "#8A9097", "step 5": "#3C4043", "step 40": plot.DANGER}
+    | {"Pre-LN, step 40": plot.colors_for(["Pre-LN"])["Pre-LN"]},
+    ylog=True,
+    x="block",
+    y="size",
+    title="In Post-LN tokens become alike block by block, and early blocks slow down",
+    caption="Post-LN at three steps of training, and Pre-LN at step 40. Left: as a share of "
+    "the stream. Right: root mean square over the last linear layer of each block.",
+    alt="Two panels over blocks with logarithmic axes. Left: in Post-LN what differs falls "
+    "from 1 at the start along nearly straight lines, to 0.1 after block 12 at step 1, to a "
+    "hundredth or less at step 5, and below 0.0001 at step 40; Pre-LN stays above 0.3. Right: "
+    "at step 1 all blocks move by 0.003; at step 40 Post-LN's early blocks move by 0.00004, "
+    "Pre-LN's by 0.0005.",
+)
+
+# %% [markdown]
+# Left you see your powers: every block divides once more what differs. After 40 steps next to nothing of it arrives, so the output layer sees one row for all tokens. The best that it can say then is how often each letter occurs. In Pre-LN the tokens stay apart.
+#
+# The norms also divide the gradients on their way back. So the early blocks, which could still change it, hardly move: what is left of their steps is Adam's memory of the first ones.
+#
+# Is this the cause? Then it should help to take away what a branch adds to all tokens alike:
+
+
+# %%
+class OwnPart(nn.Module):
+    """A function without what it returns for all tokens alike. (An experiment, no model.)"""
+
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, x):
+        y = self.f(x)  # (B, T, C)
+        return y - y.mean((0, 1), keepdim=True)  # (B, T, C)
+
+
+# %% tags=["nbval-ignore-output"]
+torch.manual_seed(0)
+gpt = CharGPT(place="post")
+for block in gpt.blocks:
+    block.attend, block.mlp = OwnPart(block.attend), OwnPart(block.mlp)
+for _ in training(gpt):
+    pass
+print(f"Post-LN without the common part, after 100 steps: {validation(gpt):.2f}")
+
+# %% [markdown]
+# It learns. **Post-LN stalled because its branches made all tokens alike.**
+#
+# <details><summary>How sure is that?</summary>
+#
+# Eight seeds, 12 layers, Xavier's weights, rate 0.003, 100 steps. Post-LN: 2.86 to 2.96. Without the common part: 2.46 to 2.50. The mean is taken over the whole batch, so a token learns a little of later ones: in Pre-LN, where nothing stalls, that brings 0.03. After 20 steps `unlike` was at most 0.003 for Post-LN and at least 0.35 for Pre-LN, in each of the eight. At a rate of 0.01 it is not the whole story: without the common part four runs stayed above 2.8.
+#
+# Before the first step nothing warns: there the gradient of the first block was 0.5 to 1.6 times that of the last one.
+#
+# </details>
+#
+# ## 11.6 What helps
+#
+# Now the sliders of [section 11.1](#11.1-Play) have something in common: each makes the divisions fewer, or smaller. Fewer blocks bring fewer norms, smaller weights bring smaller branches, and smaller first steps keep them small.
+#
+# **Predict 11.3:** recorded are four starts of the twelve-layer Post-LN: Xavier's; small embeddings (standard deviation 0.02); small linear layers (0.02); and GPT-2's, with both. Which come below the bigram table, 2.47?
+# - [ ] small embeddings, and GPT-2's :: Small embeddings make the stream small, until the first norm makes its mean square 1 again.
+# - [ ] all three that are smaller :: One of them leaves the branches as large as they were, after the first norm.
+# - [x] small linear layers, and GPT-2's :: In both the branches are small at first, so a norm divides by little more than 1.
+
+# %%
+starts = {"Xavier": 3, "small embeddings": 7, "small linears": 9, "GPT-2": 11}
+for start, row in starts.items():
+    show(f"Post-LN, {start:16}", losses[row, :, -1], digits=2)  # (seeds,)
+
+# %% [markdown]
+# GPT-2 does one thing more: it shrinks the *last* linear layer of each branch. If each of $n$ branches adds a row of mean square $v$, and the rows have nothing to do with each other, then all together add $n\,v$. By which factor must each row be multiplied, so that all together add $v$?
+
+
+# %% tags=["exercise"] id="ex-11-3"
+# Exercise 11.3 · ●●●○○ · 4 min
+def scale_branches(model):
+    """Shrink what every branch adds, so that all together add as much as one did before.
+
+    Example: in a model of 8 blocks, so with 16 branches, the weights are divided by 4.
+    model: a CharGPT (or another model with its names). A block has two branches, whose last
+    linear layers are block.attend.out and block.mlp[2]. Their weights are multiplied in
+    place, all by one factor. Everything else stays, the biases too. Returns nothing.
+    """
+    ### BEGIN SOLUTION
+    n = 2 * len(model.blocks)
+    with torch.no_grad():
+        for block in model.blocks:
+            block.attend.out.weight /= math.sqrt(n)
+            block.mlp[2].weight /= math.sqrt(n)
+    ### END SOLUTION
+
+
+# %% tags=["check"]
+check.scale_branches(scale_branches)
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# A factor $c$ on a row multiplies its mean square by $c^2$. Weights are changed in place under `torch.no_grad()`, for example with `weight *= c`.
+#
+# </details>
+#
+# Does your factor heal the patient of the opening? Nothing else is changed.
+
+# %% tags=["nbval-ignore-output"]
+layers, rate, start = 12, 3e-3, scale_branches  # knobs; start can also be None
+torch.manual_seed(0)
+gpt = CharGPT(layers=layers, place="post")
+if start:
+    start(gpt)
+for _ in training(gpt, rate):
+    pass
+print(f"{layers} layers, rate {rate}: loss {validation(gpt):.2f}, unlike {unlike(gpt)[-1]:.1g}")
+
+# %% [markdown]
+# It does: after 100 steps Post-LN is where Pre-LN was. Now turn the knobs. With `start` at None, find two other ways to help it, and then a rate at which six layers stall, too.
+#
+# <details><summary>What there is to find</summary>
+#
+# Without your factor, six layers learn at 0.003, and twelve learn slowly at 0.001. At 0.01 six layers stall as well (2.95 to 2.97 in eight seeds).
+#
+# </details>
+#
+# **Fewer branches, smaller branches, smaller steps: each of them can help Post-LN.**
+#
+# <details><summary>When this holds</summary>
+#
+# In this small net. With `scale_branches`, at 0.003, eight seeds were between 2.40 and 2.44 after 100 steps, as Pre-LN. At 0.01 it saves six layers (seven of eight seeds) and not twelve. GPT-2's whole start saves twelve layers at 0.01, too, and there Post-LN even ends lower than Pre-LN. With Xavier's start Pre-LN learned at every rate that we tried, from 0.001 to 0.01. [Deeper](#The-rate,-and-warm-up) has the runs.
+#
+# </details>
+#
+# ## 11.7 A stream that grows
+#
+# What does Pre-LN pay? Nobody divides its stream, so each branch makes it larger. Here is its mean square after the last block, before training.
+
+
+# %% tags=["hide-input"]
+# Measures the stream after the last block.
+@torch.no_grad()
+def stream_of(layers, scaled):
+    """Mean square of the stream after the last Pre-LN block, before training."""
+    torch.manual_seed(119)
+    model, kept = CharGPT(layers=layers), []
+    if scaled:
+        scale_branches(model)
+    model.final.register_forward_pre_hook(lambda module, inputs: kept.append(inputs[0]))
+    model(batch(torch.Generator().manual_seed(120))[0])
+    return kept[0].square().mean().item()
+
+
+# %%
+for layers in (4, 16, 64):
+    grown, held = stream_of(layers, scaled=False), stream_of(layers, scaled=True)
+    print(f"{layers:2} layers: stream {grown:4.0f}, with scaled branches {held:3.1f}")
+
+# %% [markdown]
+# So what reaches the output layer would depend on the depth. GPT-2 does two things about it: it starts with scaled branches, and it has one more norm after the last block.
+#
+# **A Pre-LN stack ends in the bare stream, so give it a final norm.**
+#
+# <details><summary>How much does it matter?</summary>
+#
+# In our net, twelve layers and Xavier's start, not much: without the final norm the four recorded runs end 0.03 to 0.09 nats higher.
+#
+# </details>
+#
+# PyTorch's `nn.TransformerEncoder` leaves that to you, also under `norm_first=True`: its `norm` is `None` unless you fill it ([Deeper](#A-final-norm-where-it-is-due)).
+#
+# ## 11.8 Who puts it where
+#
+# | model | place | norm | norms |
+# |---|---|---|---|
+# | Transformer (2017) | Post-LN | LayerNorm | 2 in each of 6 encoder layers, 3 in each of 6 decoder layers: 30 |
+# | BERT base, 12 layers | Post-LN | LayerNorm | 2 a layer, and one on the embeddings: 25 without the head |
+# | GPT-2 small, 12 blocks | Pre-LN | LayerNorm | 2 a block, and one after the last block: 25 |
+# | Llama 7B, 32 blocks | Pre-LN | RMSNorm | 2 a block, and one after the last block |
+#
+# **Predict 11.4:** many programs call the two norms of a Llama block `input_layernorm` and `post_attention_layernorm`. How many norms has Llama 7B, and is the second one Post-LN?
+# - [ ] 97, and yes :: That counts three norms a block. Its two functions have one each.
+# - [x] 65, and no :: 2 · 32 + 1. The name says that it comes after the *attention*; it is on the branch before the MLP: Pre-LN, and an RMSNorm.
+# - [ ] 64, and no :: The norm after the last block is missing in that count.
+#
+# ## Take-away
+#
+# - Pre-LN: `x = x + f(norm(x))`, a block only adds to the stream. Post-LN: `x = norm(x + f(x))`, every norm rescales all of it.
+# - A deep Post-LN stack can stall: where branches add much that is the same for all tokens, each norm divides the rest, and the net answers all tokens alike.
+# - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each branch by $\sqrt n$, where $n$ is the number of branches.
+# - Pre-LN's stream grows, so a final norm comes before the output layer. `nn.TransformerEncoder` adds none by itself.
+# - GPT-2 and Llama: 2 norms a block and 1 after the last. BERT: 2 a layer and 1 on the embeddings. The Transformer of 2017: one after each function, 30 in all.
+#
+# ## Deeper (optional, 23 min)
+#
+# ### The rate, and warm-up
+#
+# The opening's runs are two of twenty settings with four seeds each. The folded cells hold the table and its function; `rerun=True` makes it again. **Warm-up** means that the rate rises from 0, here over the first 75 of 150 steps.
 
 # %% tags=["record", "hide-input"]
+# The twenty settings, and how one is trained.
 # layers, place, norm, learning rate, warm-up steps, initial weights, final norm
 settings = [
     [6, "post", "LayerNorm", 3e-3, 0, "Xavier", True],
@@ -409,7 +721,6 @@ settings = [
 ]
 
 
-# %% tags=["record", "hide-input"]
 def start_as(gpt, start):
     """Draw initial weights anew with a standard deviation of 0.02: those that start names."""
     for name, module in gpt.named_modules():
@@ -432,217 +743,56 @@ def gpt_run(run, settings):
         gpt.final = gpt.final if final else nn.Identity()
         return gpt
 
-    history = study({"gpt": model}, seeds=[100 + run % 4], rate=rate, warm_up=warm_up)
+    history = train.compare(
+        {"gpt": model},
+        seeds=[100 + run % 4],
+        loss=nats,
+        batches=batch,
+        steps=150,
+        every=25,
+        evaluate={"validation": validation},
+        optimizer=lambda parameters: torch.optim.Adam(
+            parameters, lr=rate, betas=(0.9, 0.98), fused=True
+        ),
+        schedule=(lambda step: min(1.0, step / warm_up)) if warm_up else None,
+    )
     return {"validation": history["gpt"]["validation"][0]}
 
 
-# %% tags=["record", "hide-input"]
 recorded = runs.load_or_run(
     "transformer_gpt", gpt_run, seeds=range(80), tolerance=0.1, settings=settings
 )
 
-
 # %% tags=["hide-input"]
-curves = recorded["validation"].view(20, 4, 6)  # (settings, seeds, evaluations)
-final = curves[:, :, -1]  # (settings, seeds)
-note = runs.note("transformer_gpt", "4 seeds a setting")
-steps = range(25, 151, 25)
-tables = {"letter frequencies": unigram, "bigram table": bigram}
-
-# %% tags=["hide-input"]
-plot.lines(
-    steps,
-    {"A": curves[4], "B": curves[5].clamp(max=100), "C": curves[2], "D": curves[3]},
-    ylim=(2.2, 3.4),
-    href=tables,
-    colors={"A": "#7A5C00", "B": "#3D6B35", "C": "#8C3B7A", "D": "#444444"},
-    title="At step 100 only C is below the bigram table, in each of four runs",
-    x="training step",
-    y="nats a character",
-    caption=f"Validation loss on 300 words, 12 layers; {note}. B is above the picture from its "
-    "first point on.",
-    alt="Loss curves over 150 training steps with two dashed lines, letter frequencies at 2.94 "
-    "and a bigram table at 2.47. C falls from 2.7 to below 2.4. A starts at the upper line and "
-    "ends near 2.6 with a wide band. D stays near the upper line. B is above the picture.",
-)
-
-# %% tags=["hide-input"]
-at_100 = curves[:, :, 3]  # (settings, seeds)
-assert at_100[2].max() < bigram < at_100[3:6].min()  # loaded, so the same everywhere
-assert (final[2] < final[4]).all() and (final[4] < final[3]).all()  # paired
-assert curves[5].min() > 100  # B lies above the picture in every run, at every point
-
-# %% [markdown]
-# **Predict 11.3:** one curve is Pre-LN, one Post-LN, one Post-LN with warm-up, and one has no norm at all. Which is which?
-# - [ ] A Pre-LN, B Post-LN, C Post-LN with warm-up, D no norm :: C falls from its first steps on. With warm-up the first steps are too small for that.
-# - [ ] A no norm, B Post-LN with warm-up, C Pre-LN, D Post-LN :: B is worse than any guess. In a Post-LN model the last norm keeps the numbers of the output layer in bounds.
-# - [x] A Post-LN with warm-up, B no norm, C Pre-LN, D Post-LN :: A waits while its rate is small, and then it falls. In B nothing bounds the stream. D stays near the letter frequencies.
-#
-# Now train two of them yourself, with other seeds and up to step 100 only. They train with lesson 4's `LayerNorm` (yours, if it passed), recorded runs with PyTorch's.
-
-# %% tags=["nbval-ignore-output"]
-trained, pre = {}, {"Pre-LN": lambda: CharGPT(place="pre")}
-live = study(pre, seeds=range(2), steps=100, keep=trained)
-train.table(live, "validation", digits=2)
-
-# %% tags=["nbval-ignore-output"]
-live |= study({"Post-LN": lambda: CharGPT(place="post")}, seeds=range(2), steps=100)
-train.table(live, "validation", digits=2)
-
-# %% tags=["hide-input"]
-end = {name: history["validation"][:, -1] for name, history in live.items()}  # (seeds,) each
-mean = {name: values.mean().item() for name, values in end.items()}
-# 2.41 to 2.42 in the means of four sets of four seeds
-assert mean["Pre-LN"] < 2.55
-# 0.48 to 0.53 in these sets; here two seeds, and one in four may have begun to learn
-assert mean["Post-LN"] - mean["Pre-LN"] > 0.25
-
-# %% [markdown]
-# After 100 steps Pre-LN is just below the bigram table, so it has begun to use more than the last letter. Post-LN is still at the letter frequencies, or has hardly left them. The recorded runs go on to step 150. There one of the four Post-LN runs without warm-up has begun to learn, and one of the four with warm-up is still at 2.8.
-#
-# So in this setting, for each of the four recorded seeds, Pre-LN ends lowest, then Post-LN with warm-up, then Post-LN without, and a model without any norm does not train.
-
-# %% [markdown]
-# ## 11.5 Depth, initial weights, rate
-#
-# Does Post-LN *need* a warm-up? So far every model had twelve layers, Xavier's weights and the rate 0.003. We change one of these at a time.
-#
-# **Predict 11.4:** six layers in place of twelve, no warm-up. Where does Post-LN end after 150 steps?
-# - [ ] at the letter frequencies, as with twelve :: Then the place alone would be to blame. Depth has its part in it.
-# - [x] below the bigram table, close to Pre-LN with six layers :: In these runs half the depth is enough to train without warm-up.
-# - [ ] above 3.3, blind guessing :: Even the twelve layers learn the letter frequencies.
-
-# %%
-show("Post-LN,  6 layers", final[0], digits=2)  # (seeds,)
-show("Pre-LN,   6 layers", final[1], digits=2)
-show("Post-LN, 12 layers", final[3], digits=2)
-
-# %% tags=["hide-input"]
-assert final[0].max() < bigram and (final[0] - final[1]).abs().max() < 0.1  # loaded, paired
-
-# %% [markdown]
-# ### A smaller start
-#
-# With Xavier's weights $f(x)$ is of the same order as $x$ from the beginning. GPT-2 starts smaller: its linear layers have a standard deviation of 0.02, and the *last* linear layer of each branch is shrunk further, by a factor that depends on the number of branches.
-# Say that each of $n$ branches adds a row of mean square $v$, and that the rows are independent and have mean 0. Then their sum has mean square $n\,v$. By which factor must each be multiplied, so that the sum has mean square $v$ again?
-
-
-# %% tags=["exercise"] id="ex-11-2"
-# Exercise 11.2 · ●●●○○ · 4 min
-def scale_branches(model):
-    """Shrink what every branch adds, so that all together add as much as one did before.
-
-    model: a CharGPT (or another model with its names). A block has two branches; the last
-    linear layers of these are block.attend.out and block.mlp[2]. Their weights are multiplied,
-    in place, by one factor, so that n rows (n: all branches of the model) which are
-    independent and have mean 0 sum to the mean square that one of them had.
-    Everything else stays as it is, the biases too. Returns nothing.
-    """
-    ### BEGIN SOLUTION
-    n = 2 * len(model.blocks)
-    with torch.no_grad():
-        for block in model.blocks:
-            block.attend.out.weight /= math.sqrt(n)
-            block.mlp[2].weight /= math.sqrt(n)
-    ### END SOLUTION
-
-
-# %% tags=["check"]
-check.scale_branches(scale_branches)
-
-# %% [markdown]
-# <details><summary>Hint</summary>
-#
-# A factor $c$ on a row multiplies its mean square by $c^2$. Weights are changed in place under `torch.no_grad()`, for example with `weight *= c`.
-#
-# </details>
-#
-# The record holds four starts: Xavier's; only the embeddings with standard deviation 0.02; only the linear layers with 0.02; and GPT-2's, here all weights with 0.02 and then your factor.
-#
-# **Predict 11.5:** with which start does Post-LN train without warm-up, at twelve layers and 0.003?
-# - [ ] small embeddings :: The first norm makes every token's mean square 1 again, however small the embeddings were.
-# - [ ] any of the three small ones :: Small embeddings leave $f(x)$ as large as it was, right after the first norm.
-# - [x] small linear layers, and GPT-2's :: In both $f(x)$ is small at first, so each block is nearly LN(x), and twelve of them hardly change what comes in.
-
-# %% tags=["hide-input"]
-starts = ["Xavier", "small embeddings", "small linears", "GPT-2's"]
-first = {"Xavier": 2, "small embeddings": 6, "small linears": 8, "GPT-2's": 10}  # Pre-LN's rows
-small = {f"Post-LN, {start}": final[row + 1] for start, row in first.items()}
-small |= {f"Pre-LN, {start}": final[row] for start, row in first.items()}
-plot.bars(
-    small,
-    vref={"letter frequencies": unigram},
-    xlim=(2.2, 3.1),
-    fmt=".2f",
-    colors={name: name.split(",")[0] for name in small},
-    title="With small linear layers Post-LN ends as low as Pre-LN, in each of four runs",
-    x="nats a character after 150 steps",
-    caption=f"Validation loss, 12 layers, Adam at 0.003 without warm-up; {note}. Small means a "
-    "standard deviation of 0.02; otherwise linear layers start as Xavier says and embeddings "
-    "with a standard deviation of 1.",
-    alt="Eight rows of points and a dashed line at 2.94, the letter "
-    "frequencies. Post-LN is between 2.8 and 2.96 with Xavier's start and with small "
-    "embeddings, near 2.37 with small linear layers and near 2.34 with GPT-2's start. Pre-LN "
-    "is between 2.34 and 2.46 with all four, lowest with Xavier's.",
-)
-
-# %% tags=["hide-input"]
-# loaded, so the same everywhere; (seeds,) paired
-gap = {start: final[row + 1] - final[row] for start, row in first.items()}  # Post minus Pre
-assert gap["small linears"].abs().max() < 0.02 and gap["small embeddings"].min() > 0.3
-assert -0.1 < gap["GPT-2's"].min() and gap["GPT-2's"].max() < -0.045
-cost = final[6] - final[2]  # (seeds,) of small embeddings, Pre-LN
-assert 0.06 < cost.min() and cost.max() < 0.1
-
-# %% [markdown]
-# With small linear layers the two places are level, within 0.02 nats in each of the four pairs, and with GPT-2's start Post-LN even ends 0.05 to 0.1 nats lower. Small embeddings alone do not help Post-LN, and they cost Pre-LN 0.06 to 0.1 nats. So "Pre-LN trains better" needs the initial weights in its sentence.
-# For our net 0.02 is a very small start: at width 32 Xavier's standard deviation of a square layer is 0.18, at GPT-2's width of 768 it is 0.036.
-#
-# ### A smaller rate
-
-# %% tags=["hide-input"]
-rates = [1e-3, 3e-3, 1e-2]
+# Draws the loss over three rates.
+final = recorded["validation"].view(20, 4, 6)[:, :, -1]  # (settings, seeds)
 rows = {"Pre-LN": [12, 2, 15], "Post-LN": [13, 3, 16], "Post-LN + warm-up": [14, 4, 17]}
-by_rate = {name: final[row].T for name, row in rows.items()}  # (seeds, rates) each
 plot.lines(
-    rates,
-    by_rate,
+    [1e-3, 3e-3, 1e-2],
+    {name: final[row].T for name, row in rows.items()},  # (seeds, rates) each
     xlog=True,
-    href=tables,
+    href={"letter frequencies": 2.94, "bigram table": 2.47},
     ylim=(2.2, 3.1),
-    title="At 0.01 only Pre-LN comes below the bigram table, in each of four runs",
+    title="The larger the rate, the fewer Post-LN runs learn; warm-up helps in the middle",
     x="learning rate",
     y="nats a character after 150 steps",
     caption="Validation loss, 12 layers, Xavier's start; warm-up over the first 75 of 150 "
-    f"steps; {note}.",
+    f"steps; {runs.note('transformer_gpt', '4 seeds a setting')}.",
     alt="Three curves over three learning rates. Pre-LN is near 2.4 at all of them. Post-LN is "
     "at 2.51 at 0.001 and near the letter frequencies, 2.94, from 0.003 on. With warm-up it "
     "goes from 2.52 over 2.57 to 2.95 at 0.01.",
 )
 
-# %% tags=["hide-input"]
-assert by_rate["Pre-LN"][:, 2].max() < bigram  # loaded
-assert by_rate["Post-LN + warm-up"][:, 2].min() > 2.9 < by_rate["Post-LN"][:, 2].min()
-above, warmed = final[13] - final[12], final[14] - final[13]  # (seeds,) paired, at 0.001
-assert 0.07 < above.min() and above.max() < 0.17 and warmed.abs().max() < 0.05
-
 # %% [markdown]
-# At 0.001 Post-LN trains without warm-up and ends 0.08 to 0.16 nats above Pre-LN; warm-up changes that by less than 0.05 either way. At 0.003 warm-up decides in three of four runs. At 0.01 none of the four runs with warm-up ends below 2.9. Pre-LN trains at all three rates.
+# At 0.001 Post-LN learns, warm-up or not, and ends about 0.1 above Pre-LN. At 0.003 warm-up decides, in three of four runs. At 0.01 warm-up hardly helps.
 #
-# So the place alone does not make Post-LN fail. In these runs it took three things together: twelve layers, Xavier's linear layers, and a rate of 0.003 without warm-up or 0.01 even with it. And Pre-LN trained over a wider range of rates and initial weights. (One small net, 150 steps, four runs a setting.)
-
-# %% [markdown]
-# ## 11.6 Gradients before the first step
+# ### Before the first step
 #
-# Can one see the difference before training? Xiong et al. (2020) bound the gradient of the last MLP weight from above (their Theorem 1): in one of the two places the bound does not depend on the number of layers L, in the other one it shrinks as $1/\sqrt{L}$. A bound is not a value, so we measure it, in the theorem's simpler net (attention averages over all tokens, width 128) and in our GPT.
-#
-# **Predict 11.6:** in which place does the gradient of the *last* MLP weight shrink with depth?
-# - [x] Pre-LN, because the final norm divides by a stream that has grown :: Each block adds to the stream. The final norm divides by the size of the whole sum, and the gradient on its way back is divided by it, too.
-# - [ ] Post-LN, because every block's norm divides it :: The last weight has only one norm after it, at every depth.
-# - [ ] in both alike :: One norm comes after the last weight in both, but what it divides by differs.
+# Xiong et al. (2020) look at the gradient of the *last* MLP weight before training. For Pre-LN their bound on it shrinks as $1/\sqrt{L}$ with the number of layers L, for Post-LN it does not depend on L (Theorem 1). And Pre-LN's stream has a mean square between $1 + L/2$ and $1 + 3L/2$ (Lemma 2). Here is their net, in which attention averages over all tokens.
 
 
 # %% tags=["hide-input"]
+# Measures and draws the theorem's net.
 def toy(place, L, seed, d=128, T=16, symbols=64):
     """Return the gradient norm of the last weight, and |x|²/d after the last block."""
     g = torch.Generator().manual_seed(seed)
@@ -663,151 +813,42 @@ def toy(place, L, seed, d=128, T=16, symbols=64):
     return last.grad.norm().item(), x.detach().square().sum(-1).mean().item() / d
 
 
-def gpt_gradients(place, layers, seed):
-    """Gradient norms of the last MLP weight in the first and last block of a new CharGPT."""
-    torch.manual_seed(seed)
-    model = CharGPT(layers=layers, place=place)
-    x, y = batch(torch.Generator().manual_seed(1000 + seed), size=64)
-    nats(model(x), y).backward()
-    return [model.blocks[i].mlp[2].weight.grad.norm().item() for i in (0, -1)]
-
-
-depths, few = [2, 4, 8, 16, 32, 64], [2, 8, 32]
-sides = {"Pre-LN": "pre", "Post-LN": "post"}
+depths = [2, 4, 8, 16, 32, 64]
 toys = {
     name: torch.tensor([[toy(place, L, seed) for L in depths] for seed in range(8)])
-    for name, place in sides.items()
+    for name, place in {"Pre-LN": "pre", "Post-LN": "post"}.items()
 }  # (seeds, depths, 2) each
-theory = {name: values[..., 0] for name, values in toys.items()}  # (seeds, depths) each
-stream = {name: values[..., 1] for name, values in toys.items()}  # (seeds, depths) each
-both = {
-    name: torch.tensor([[gpt_gradients(place, L, seed) for L in few] for seed in range(4)])
-    for name, place in sides.items()
-}  # (seeds, few, 2) each, first and last block
-practice = {name: gradients[..., 1] for name, gradients in both.items()}  # (seeds, few) each
-
-# %% tags=["hide-input"]
 plot.panels(
-    {"Theorem's net, width 128": (depths, theory), "CharGPT, width 32": (few, practice)},
+    {
+        title: (depths, {name: values[..., at] for name, values in toys.items()})
+        for at, title in enumerate(("gradient of the last weight", "mean square of the stream"))
+    },
     xlog=True,
     ylog=True,
-    ylim=(0.1, 10),
-    y="gradient of the last MLP weight",
     x="layers L",
-    title="Pre-LN's last gradient shrinks with depth, Post-LN's does not",
-    caption="Norm of the gradient of the last block's second MLP weight before the first step.",
-    alt="Two panels with logarithmic axes. Left, in the setting of the theorem: Post-LN is "
-    "flat near 7.5 from 2 to 64 layers, Pre-LN falls along a straight line from 6 to 1. "
-    "Right, in the GPT: Post-LN rises from 0.6 to 1.2, Pre-LN falls from 0.4 to 0.3.",
+    y="before training",
+    title="In Pre-LN the stream grows with depth, and the last gradient shrinks",
+    caption="Before training, in the setting of the theorem: width 128, 8 draws.",
+    alt="Two panels with logarithmic axes over 2 to 64 layers. Gradient: Post-LN is flat near "
+    "7.5, Pre-LN falls along a straight line from 6 to 1. Stream: Pre-LN grows from 2 to 90, "
+    "Post-LN stays at 1.",
 )
 
-# %% tags=["hide-input"]
-root = theory["Pre-LN"].mean(0) * torch.tensor(depths).sqrt()  # (depths,)
-assert root.max() / root.min() < 1.5  # 1.1 to 1.25 in eight sets of 8 seeds
-flat = theory["Post-LN"].mean(0)  # (depths,)
-assert flat.max() / flat.min() < 1.4  # 1.06 to 1.18 in these sets
-# 5.5 to 6.6 in these sets: the root of 32 is 5.7
-assert theory["Pre-LN"].mean(0)[0] / theory["Pre-LN"].mean(0)[-1] > 4
-# (seeds, few) paired: the same weights and words
-ratio = practice["Post-LN"] / practice["Pre-LN"]
-# 1.4 to 1.8 at 2 layers, 3.5 to 11 at 32
-assert (ratio[:, 0] < ratio[:, -1]).all() and (ratio[:, -1] > 2).all()
-share = practice["Pre-LN"][:, -1] / practice["Pre-LN"][:, 0]  # (seeds,) 32 layers over 2
-assert (share < 1).all()  # 0.42 to 0.85 in 12 nets, 0.68 to 0.75 in these four
-
 # %% [markdown]
-# Both directions of the theorem show, in its own setting and more weakly in our GPT: from 2 to 32 layers Pre-LN's gradient shrinks by 15 to 58 % in 12 nets, and $1/\sqrt L$ would be 75 %. The theorem speaks of the *last* block before the first step, and it does not prove that a large rate must fail. ([Deeper](#Does-Post-LN's-gradient-fade-towards-the-input?): what happens in the *first* block.)
+# Both directions show. In our GPT the gradient shrinks, too, and less: at 32 layers it was about half of that at 2, in the mean of eight nets. And a large *last* gradient is not what stalls Post-LN: there, after a few steps, the *first* ones are missing.
 #
-# So before training Pre-LN's last gradient shrinks as the stream grows with depth, and Post-LN's does not.
-
-# %% [markdown]
-# ## 11.7 The growing stream, and why a final norm
+# ### A final norm where it is due
 #
-# How large does the stream become? In Post-LN every block ends in a norm, so before training what comes out has mean square 1. In Pre-LN each block adds to the stream, and nothing rescales it.
-#
-# **Predict 11.7:** in the theorem's net the stream starts with mean square 1. How large is it on average after 64 Pre-LN blocks, before training?
-# - [ ] about 1, because each branch is normalized :: The *input* of each branch is normalized. What it adds stays in the stream.
-# - [ ] about 8, the root of 64 :: Independent rows add their mean squares, so the mean square grows with L, and its root with $\sqrt L$.
-# - [x] between 33 and 97 :: Each block adds between 1/2 and 3/2 on average (Lemma 2 of the same paper), so it lies between $1 + L/2$ and $1 + 3L/2$.
-# - [ ] about $2^{64}$ :: It would double if each block added as much as the stream *has*. It adds a row of fixed size.
-
-# %% tags=["hide-input"]
-L = torch.tensor(depths)
-plot.lines(
-    depths,
-    {name: stream[name] for name in ("Pre-LN", "Post-LN")}
-    | {"1 + 3L/2": 1 + 1.5 * L, "1 + L/2": 1 + 0.5 * L},
-    xlog=True,
-    ylog=True,
-    colors={"1 + 3L/2": "none", "1 + L/2": "none"},
-    title="Pre-LN's stream grows with depth, between the bounds",
-    x="layers L",
-    y="mean square of the stream",
-    caption="Mean of |x|²/d over 16 tokens after the last block, before training, in the "
-    "setting of the theorem.",
-    alt="Two curves between two gray lines on logarithmic axes. Pre-LN grows from 2 at 2 "
-    "layers to 90 at 64 layers, between 1 + L/2 and 1 + 3L/2. Post-LN stays at 1.",
-)
-
-# %% tags=["hide-input"]
-assert (stream["Post-LN"] - 1).abs().max() < 1e-3  # a norm comes last; eps takes a little
-grown = stream["Pre-LN"].mean(0)  # (depths,)
-# with 10 percent for the error of a mean over 8 seeds
-assert ((grown > 0.9 * (1 + L / 2)) & (grown < 1.1 * (1 + 1.5 * L))).all()
-
-# %% [markdown]
-# Your `scale_branches` ends that growth. In our GPT the stream starts with mean square 2, letter plus position. Before training:
+# PyTorch's `nn.TransformerEncoder` leaves the final norm to you, also under `norm_first=True`: its `norm` is `None` unless you fill it.
 
 
-# %% tags=["hide-input"]
-@torch.no_grad()
-def stream_of(layers, scaled):
-    """Mean square of the stream after the last Pre-LN block, before training."""
-    torch.manual_seed(119)
-    model, kept = CharGPT(layers=layers), []
-    if scaled:
-        scale_branches(model)
-    model.final.register_forward_pre_hook(lambda module, given: kept.append(given[0]))
-    model(batch(torch.Generator().manual_seed(120))[0])
-    return kept[0].square().mean().item()
-
-
-# %%
-for layers in (4, 16, 64):
-    grown, held = stream_of(layers, scaled=False), stream_of(layers, scaled=True)
-    print(f"{layers:2} layers: stream {grown:5.1f}, with scaled branches {held:3.1f}")
-
-# %% tags=["hide-input"]
-# 3.6 to 4.6, 10 to 14, 43 to 52 in four draws, and 2.1 to 2.5 with scaled branches
-for layers, low, high in ((4, 3, 6), (16, 8, 18), (64, 35, 65)):
-    assert low < stream_of(layers, scaled=False) < high
-    assert 1.9 < stream_of(layers, scaled=True) < 2.7
-
-# %% [markdown]
-# Without that start the output layer after a Pre-LN stack gets numbers whose size depends on the depth. One more norm after the last block ends that, and GPT-2 has both: `ln_f` is its final norm.
-#
-# **Predict 11.8:** what does Pre-LN lose in our setting, twelve layers and Xavier's weights, without the final norm?
-# - [ ] it does not train, as the model without any norm :: The norms on the branches are still there, so each block adds a row of bounded size.
-# - [x] less than a tenth of a nat :: It trains without, and ends a little higher in each of the four recorded pairs.
-# - [ ] nothing :: The output layer starts with logits that are several times too large, and the recorded runs show it.
-
-# %%
-show("higher without the final norm, in nats", final[19] - final[2], digits=2)  # (seeds,)
-
-# %% tags=["hide-input"]
-assert ((final[19] - final[2]) > 0.02).all() and final[19].max() < 2.5  # paired, loaded
-
-# %% [markdown]
-# PyTorch's `nn.TransformerEncoder` leaves the final norm to you, under `norm_first=True` as well: its `norm` is `None` unless you fill it.
-
-
-# %% tags=["exercise"] id="ex-11-3"
-# Exercise 11.3 · ●●○○○ · 4 min
+# %% tags=["exercise", "optional"] id="ex-11-4"
+# Exercise 11.4 · ●●○○○ · 3 min
 def encoder(width, heads, layers, norm_first):
     """An nn.TransformerEncoder, with a final norm only if its blocks need one after them.
 
-    width, heads, layers: whole numbers. norm_first: whether the blocks are Pre-LN.
-    Returns the module:
+    Example: encoder(8, 2, 3, norm_first=True) has 7 norms, and with norm_first=False 6.
+    width, heads, layers: whole numbers. norm_first: whether the blocks are Pre-LN. Returns
     nn.TransformerEncoder(layer, number, norm=module or None, enable_nested_tensor=False).
     """
     layer = nn.TransformerEncoderLayer(
@@ -819,7 +860,7 @@ def encoder(width, heads, layers, norm_first):
     ### END SOLUTION
 
 
-# %% tags=["check"]
+# %% tags=["check", "optional"]
 check.encoder(encoder)
 
 # %% [markdown]
@@ -829,62 +870,26 @@ check.encoder(encoder)
 #
 # </details>
 #
-# So before training Pre-LN's stream grows with depth unless its branches are scaled, and a final norm gives the output layer numbers of one size.
-
-# %% [markdown]
-# ## 11.8 Where the norms sit in four well-known models
-#
-# How many norms does a model have, and where?
-#
-# | model | place | norm | norms |
-# |---|---|---|---|
-# | Transformer (2017), 6 encoder and 6 decoder layers | Post-LN | LayerNorm | after each function: 2 in an encoder layer, 3 in a decoder layer (it also attends to the encoder), 30 in all |
-# | BERT base, 12 layers | Post-LN | LayerNorm | 2 a layer, and one on the sum of the embeddings: 25 without the head |
-# | GPT-2 small, 12 blocks | Pre-LN | LayerNorm | 2 a block, and one after the last block: 25 |
-# | Llama 7B, 32 blocks | Pre-LN | RMSNorm | 2 a block, and one after the last block |
-#
-# **Predict 11.9:** in widespread code the two norms of a Llama block are called `input_layernorm` and `post_attention_layernorm`. How many norms does Llama 7B have, and is the second one Post-LN?
-# - [x] 65, and no :: 2 · 32 + 1. The name says that it comes after the *attention*; it is on the branch before the MLP: Pre-LN, and an RMSNorm.
-# - [ ] 97, and yes :: That counts three norms a block. Its two functions have one each.
-# - [ ] 64, and no :: The norm after the last block is missing in that count.
-#
-# RMSNorm in place of LayerNorm made no visible difference in our GPT:
-
-# %% tags=["no-slide"]
-show("RMSNorm minus LayerNorm, nats", final[18] - final[2], digits=2)  # (seeds,) paired
-
-# %% tags=["hide-input"]
-assert (final[18] - final[2]).abs().max() < 0.05  # loaded
-
-# %% [markdown]
-# So the two Post-LN models end in their last layer's norm, and the two Pre-LN models have one more norm after the last block.
-
-# %% [markdown]
-# ## 11.9 Clinic: two norms in a row
+# ### Clinic: two norms in a row
 #
 # The patient is `nn.Transformer`, PyTorch's model of 2017, with its defaults: Post-LN, six encoder and six decoder layers. By the table it should have 30 norms.
 
 # %%
-found = nn.Transformer(8, 2, dim_feedforward=16, dropout=0.0, batch_first=True)
-print("norms:", sum(isinstance(module, nn.LayerNorm) for module in found.modules()))
+patient = nn.Transformer(8, 2, dim_feedforward=16, dropout=0.0, batch_first=True)
+print("norms:", sum(isinstance(module, nn.LayerNorm) for module in patient.modules()))
 
 # %% [markdown]
-# **Predict 11.10:** where are the two that the paper does not have?
-# - [ ] on the embeddings of source and target :: `nn.Transformer` has no embeddings; it gets vectors.
-# - [ ] in the decoder layers, around the second attention :: These have three norms each, as in the paper: 6 · 3 = 18.
-# - [x] one after the last encoder layer, one after the last decoder layer :: The class adds a final norm to both stacks, whatever `norm_first` says.
-#
-# A norm is superfluous, before training, if what goes *in* is normalized already. Write that test; a helper then asks it at every norm of a model.
+# A norm is superfluous, before training, if what goes *in* is normalized already. Write that test; a folded helper then asks it at every norm of a model.
 
 
-# %% tags=["exercise"] id="ex-11-4"
-# Exercise 11.4 · ●●●○○ · 5 min
+# %% tags=["exercise", "optional"] id="ex-11-5"
+# Exercise 11.5 · ●●●○○ · 5 min
 def already_normalized(h, tolerance=0.01):
     """Whether every row of h is as LayerNorm leaves it at gain 1 and bias 0.
 
+    Example: True for (1, -1, 1, -1), False for (2, -2, 2, -2) and for (2, 0, 2, 0).
     h: (..., D). tolerance: how far the mean of a row may be from 0, and its biased variance
-    from 1. h itself is not changed.
-    Returns True or False.
+    from 1. h itself is not changed. Returns True or False.
     """
     ### BEGIN SOLUTION
     mean = h.mean(-1)  # (...)
@@ -893,7 +898,7 @@ def already_normalized(h, tolerance=0.01):
     ### END SOLUTION
 
 
-# %% tags=["check"]
+# %% tags=["check", "optional"]
 check.already_normalized(already_normalized)
 
 # %% [markdown]
@@ -905,6 +910,7 @@ check.already_normalized(already_normalized)
 
 
 # %% tags=["hide-input"]
+# Asks the test at every norm of a model.
 def norms_in_a_row(model, *inputs):
     """Names of the LayerNorms of model whose input is normalized already."""
     names = []
@@ -931,123 +937,29 @@ def norms_in_a_row(model, *inputs):
 g = torch.Generator().manual_seed(118)
 source = 3 * torch.randn(2, 5, 8, generator=g)  # (B, T, C)
 target = 3 * torch.randn(2, 4, 8, generator=g)  # (B, T, C)
-norms_in_a_row(found, source, target)
+norms_in_a_row(patient, source, target)
 
 # %% [markdown]
-# The class hands a final norm to its encoder and to its decoder ([pytorch#24930](https://github.com/pytorch/pytorch/issues/24930)). Under Post-LN, the default, the last layer ends in a norm already. The cure takes both away:
+# By default the class hands a final norm to its encoder and to its decoder ([pytorch#24930](https://github.com/pytorch/pytorch/issues/24930)), whatever `norm_first` says. Under Post-LN the last layer ends in a norm already. The cure takes both away:
 
 # %%
 with torch.no_grad():
-    before = found(source, target)  # (B, T, C)
-    found.encoder.norm = found.decoder.norm = None
-    after = found(source, target)  # (B, T, C)
-print("norms:", sum(isinstance(module, nn.LayerNorm) for module in found.modules()))
-show("largest change of the output", (before - after).abs().max().item(), digits=3)
-
-# %% tags=["hide-input"]
-assert (before - after).abs().max() < 1e-3  # rows of variance v/(v+eps), normalized once more
+    with_both = patient(source, target)  # (B, T, C)
+    patient.encoder.norm = patient.decoder.norm = None
+    without = patient(source, target)  # (B, T, C)
+print("norms:", sum(isinstance(module, nn.LayerNorm) for module in patient.modules()))
+show("largest change of the output", (with_both - without).abs().max().item(), digits=3)
 
 # %% [markdown]
-# Before training the two change next to nothing, because a normalized row stays what it is, apart from $\epsilon$. After training the second one normalizes what the first one's gain and bias have made, so the model is no longer the paper's.
-#
-# So no test of shapes sees a norm too many, or a missing final norm. Count the norms, and ask each whether its input is normalized already.
-
-# %% [markdown]
-# ## Take-away
-#
-# - Pre-LN: `x = x + f(norm(x))`, the stream is only added to. Post-LN: `x = norm(x + f(x))`, each block ends in a norm.
-# - In our runs (four a setting, 150 steps) with 12 layers, Xavier's weights and Adam at 0.003, Post-LN without warm-up stays at the letter frequencies in three of four, and with warm-up it ends between that and Pre-LN. With 6 layers, with small initial linear layers, or at a rate of 0.001 it trains without warm-up. With small linear layers the two places are level.
-# - GPT-2 divides the last weights of each branch by $\sqrt n$, where $n$ is the number of branches, because independent branches add their mean squares.
-# - Pre-LN's stream grows with depth (mean square between $1 + L/2$ and $1 + 3L/2$ before training, in the setting of the paper), so a final norm comes before the output layer. `nn.TransformerEncoder` adds none by itself, `nn.Transformer` always adds two.
-# - GPT-2 and Llama: 2 norms a block and 1 after the last. BERT: 2 a layer and 1 on the embeddings. The Transformer of 2017: one after each function, 30 in all.
-# - Two norms in a row show before training: the second one's input has mean 0 and variance 1 in every row.
-
-# %% [markdown]
-# ## Deeper (optional, 13 min)
-#
-# ### All three places in one function
-#
-# Here is one half of a block, with the place as an argument; `None`, no norm at all, is the control of [section 11.4](#11.4-Four-curves).
-
-
-# %% tags=["exercise", "optional"] id="ex-11-5"
-# Exercise 11.5 · ●●○○○ · 3 min
-def place_norm(x, function, norm, place):
-    """One function of a block with its skip, and its norm where place says.
-
-    x: (B, T, C). function, norm: (B, T, C) -> (B, T, C).
-    place: "pre", "post", or None for no norm.
-    Returns (B, T, C); x itself is not changed.
-    """
-    ### BEGIN SOLUTION
-    if place == "pre":
-        return x + function(norm(x))
-    if place == "post":
-        return norm(x + function(x))
-    return x + function(x)
-    ### END SOLUTION
-
-
-# %% tags=["check", "optional"]
-check.place_norm(place_norm)
-
-# %% [markdown]
-# <details><summary>Hint</summary>
-#
-# Three cases, one line each, and all three keep the skip.
-#
-# </details>
-#
-# ### Does Post-LN's gradient fade towards the input?
-#
-# It is often said so. Here is the gradient of the second MLP weight in the first block, divided by the one in the last block, at 32 layers before training:
-
-# %% tags=["nbval-ignore-output"]
-faded = {name: gradients[:, -1, 0] / gradients[:, -1, 1] for name, gradients in both.items()}
-for name, shares in faded.items():
-    show(f"first / last, {name:7}", shares, digits=1)  # (seeds,)
-
-# %% tags=["hide-input"]
-assert (faded["Pre-LN"] > 1).all()  # 1.8 to 4 in 14 nets: larger near the input
-# 0.054 to 3.0 in 64 nets; a loss of 20 percent a layer would leave 0.001
-assert (faded["Post-LN"] > 0.01).all()
-
-# %% [markdown]
-# Pre-LN's gradient is larger in the first block than in the last one. Post-LN's is mostly somewhat smaller there, and it scatters from net to net: 0.05 to 3.0 in 64 nets, with a geometric mean of 0.56. A loss of 20 % at each of 32 layers would leave 0.001, and nothing like that shows in nets of this size.
-#
-# ### Weight decay and the norms
-#
-# The optimizers of such models usually spare gains and biases from weight decay. That is a **convention, not a theorem**: decay pulls a gain towards 0 and not towards 1 ([lesson 4](04_affine_and_module.ipynb)), and whether that hurts or helps, only experiments can say. This course has made none.
-# `torch.optim.AdamW` decays every parameter, with `weight_decay=0.01`, unless told otherwise. This is how to tell it:
-
-# %%
-model = CharGPT()
-spared = [p for p in model.parameters() if p.dim() == 1]  # gains and biases
-decayed = [p for p in model.parameters() if p.dim() > 1]
-groups = [{"params": decayed, "weight_decay": 0.01}, {"params": spared, "weight_decay": 0.0}]
-optimizer = torch.optim.AdamW(groups, lr=1e-3)
-print("decayed tensors:", len(decayed), "  spared:", len(spared))
-
-# %% tags=["hide-input"]
-kinds = (LayerNorm, nn.Linear)
-named = {
-    id(p)
-    for m in model.modules()
-    if isinstance(m, kinds)
-    for key, p in m.named_parameters(recurse=False)
-    if key == "bias" or isinstance(m, LayerNorm)
-}
-assert {id(p) for p in spared} == named
-
-# %% [markdown]
-# The rule by shape ("spare what has one axis") finds the gains and biases of this model. It misses gains that are stored stacked, layers by features.
+# Before training next to nothing changes, because a normalized row stays what it is, apart from $\epsilon$. After training the second norm normalizes what the first one's gain and bias have made, so the model is no longer the paper's.
 #
 # ### What the model writes
 #
-# The Pre-LN model that you trained on 100 batches writes words, letter by letter: start with 0, draw the next symbol, and go on until it draws 0.
+# The Post-LN model that you trained last writes words, letter by letter: start with 0, draw the next symbol, and go on until it draws 0.
 
 
 # %% tags=["nbval-ignore-output"]
+@torch.no_grad()
 def sample(model, generator):
     """Draw one word."""
     tokens = [0]
@@ -1058,15 +970,14 @@ def sample(model, generator):
 
 
 g = torch.Generator().manual_seed(114)
-with torch.no_grad():
-    print(*[sample(trained["Pre-LN"][0], g) for _ in range(16)])
+print(*[sample(gpt, g) for _ in range(16)])
 
 # %% [markdown]
-# These are not words, but vowels and consonants take turns. At step 100 the loss is only a little below that of the bigram table, so most of this can come from pairs of letters.
+# If it has learned, vowels and consonants take turns. A stalled model draws letters without any order.
 #
 # ### Patches are tokens
 #
-# A Vision Transformer cuts an image into patches, and each patch becomes a token. From there on it is the same block, without the causal mask, and the same norm over C.
+# A Vision Transformer cuts an image into **patches**, and each patch becomes a token. From there on it is the same block, without the causal mask, and the same norm over C.
 
 # %%
 images, *_ = data.digits_split(0)
@@ -1078,53 +989,17 @@ y = last(block(tokens))  # (B, T, C)
 print("patches", tuple(patches.shape), " tokens", tuple(y.shape))
 print("means in one norm:", tuple(y.mean(-1, keepdim=True).shape))
 
-# %% tags=["hide-input"]
-assert y.mean(-1).abs().max() < 1e-5  # a mean for each patch of each image, and none across
-
-# %% [markdown]
-# Without the positions the block cannot know where a patch was: shuffle the patches, and its answers are shuffled likewise. The norm changes nothing in that, because it looks at one token at a time.
-
-# %%
-order = torch.randperm(16, generator=torch.Generator().manual_seed(116))
-x = embed(patches)  # (B, T, C) no positions
-change = (block(x[:, order]) - block(x)[:, order]).abs().max().item()
-show("shuffled before or after the block, largest difference", change, digits=4)
-
-# %% tags=["hide-input"]
-assert change < 1e-5  # float32, numbers of order 1
-
-# %% [markdown]
-# ### Keys that no query can select
-#
-# What does a norm before attention do for the *keys*? Say that a query selects a key if that key gets the largest score. Brody et al. (2023) point out that a key which is a mixture of other keys, inside their convex hull, can never be selected over all of them, because its score is the same mixture of their scores.
-
-# %%
-g = torch.Generator().manual_seed(117)
-keys = torch.randn(6, 8, dtype=torch.float64, generator=g)  # (T, d)
-keys[5] = keys[:5].mean(0)  # a mixture of the others
-queries = torch.randn(1000, 8, dtype=torch.float64, generator=g)  # (Q, d)
-normed = F.layer_norm(keys, (8,), eps=0.0)  # (T, d) all of length √8
-wins = (queries @ keys.T).argmax(-1) == 5  # (Q,)
-print("raw: 1000 queries select the sixth key", wins.sum().item(), "times")
-print("after LayerNorm each key, as a query, selects", (normed @ normed.T).argmax(-1).tolist())
-
-# %% tags=["hide-input"]
-assert not wins.any() and (normed @ normed.T).argmax(-1).tolist() == list(range(6))
-
-# %% [markdown]
-# The last line holds for all rows that differ after LayerNorm: there (gain 1, bias 0, $\epsilon = 0$) all keys have length $\sqrt d$, and among vectors $k$ of one length $q \cdot k$ is largest for $k = q$. Only the length matters in that, so RMSNorm does it as well, and centering alone does not.
-# In a Transformer a linear layer comes between the norm and the keys, so this is a property of the norm, not a guarantee for the model.
-
 # %% [markdown]
 # ## On your own
 #
-# 1. Raise the depth of the six-layer runs to 12 in steps of 2. At which depth does Post-LN fail, and does the answer change with the rate?
+# 1. Raise the depth from 6 to 12 in steps of 2. At which depth does Post-LN stall, and does the answer change with the rate?
 # 2. Give `Block` a third place, norms on both ends of the branch: `x + after(f(before(x)))` (Peri-LN, [lesson 12](12_family.ipynb)). How does the stream grow?
-# 3. Clip the gradient's norm at 1 (`clip=1.0` in `train.compare`). Does that rescue Post-LN?
+# 3. Measure `unlike` and the first block's gradient over 150 steps, in a Post-LN run that begins to learn. Which of the two moves first?
 #
 # ## Further reading
 #
 # - Vaswani et al. (2017), *Attention Is All You Need*: 3.1 for Post-LN, 5.3 for warm-up.
 # - Xiong et al. (2020), *On Layer Normalization in the Transformer Architecture*, Theorem 1, Lemma 2.
-# - Radford et al. (2019), *Language Models are Unsupervised Multitask Learners* (GPT-2), part 2.3: the norm before each function, one at the end, and residual layers scaled by $1/\sqrt N$.
-# - On the optional parts: Dosovitskiy et al. (2021), *An Image is Worth 16x16 Words*, equations 1 to 4; Brody, Alon & Yahav (2023), *On the Expressivity Role of LayerNorm in Transformers' Attention*, section 3.
+# - Noci et al. (2022), *Signal Propagation in Transformers*: tokens that become alike, and what this does to gradients.
+# - Radford et al. (2019), *Language Models are Unsupervised Multitask Learners* (GPT-2), part 2.3: norms before each function, one at the end, residual layers scaled by $1/\sqrt N$.
+# - Dosovitskiy et al. (2021), *An Image is Worth 16x16 Words*, equations 1 to 4: patches.

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from fromscratch import LayerNorm
-from lessonkit.check.lessons.transformer import _block, _encoder, _half, _normalized, _scaled
+from lessonkit.check.lessons.transformer import _block, _encoder, _normalized, _scaled
 
-# 11.1 and 11.2
+# 11.1
 
 
 def block_loop(x, attend, mlp, norm1, norm2):
@@ -32,25 +32,6 @@ def block_in_place(x, attend, mlp, norm1, norm2):
 def block_detached(x, attend, mlp, norm1, norm2):
     x = x + attend(norm1(x).detach())
     return x + mlp(norm2(x).detach())
-
-
-def half_identity(x, function, norm, place):
-    before = norm if place == "pre" else nn.Identity()
-    after = norm if place == "post" else nn.Identity()
-    return after(x + function(before(x)))
-
-
-def half_steps(x, function, norm, place):
-    branch = norm(x) if place == "pre" else x
-    y = x + function(branch)
-    if place == "post":
-        y = norm(y)
-    return y
-
-
-def half_in_place(x, function, norm, place):
-    x += function(norm(x) if place == "pre" else x)
-    return norm(x) if place == "post" else x
 
 
 # 11.3
@@ -122,6 +103,8 @@ def centers_in_place(h, tolerance=0.01):
     return bool((mean.abs() < tolerance).all() and ((h.square().mean(-1) - 1).abs() < tolerance).all())
 
 
+PAPER = {"post_one": 3, "post_all": 729, "pre_stream": 49, "pre_all": 7, "post_small": 1.77}
+
 ANSWERS = {
     "pre_ln": {
         "right": {"the solution": _block, "a loop": block_loop, "two halves": block_of_halves},
@@ -131,9 +114,29 @@ ANSWERS = {
             "returns both halves": (lambda x, a, m, n1, n2: (x + a(n1(x)), x + m(n2(x))), "a tuple of 2"),
         },
     },
-    "place_norm": {
-        "right": {"the solution": _half, "before and after": half_identity, "in steps": half_steps},
-        "wrong": {"in place": (half_in_place, "changed its input")},
+    "divided_by": {
+        "right": {
+            "whole numbers": PAPER,
+            "text and floats": {
+                "post_one": "3",
+                "post_all": 729.0,
+                "pre_stream": 49.0,
+                "pre_all": "7",
+                "post_small": 1.1**6,
+            },
+            "powers": {
+                "post_one": 9**0.5,
+                "post_all": 3**6,
+                "pre_stream": 1 + 6 * 8,
+                "pre_all": 49**0.5,
+                "post_small": 1.771,
+            },
+        },
+        "wrong": {
+            "a list": ([3, 729, 49, 7, 1.77], "takes a dictionary"),
+            "one open": (PAPER | {"pre_all": ...}, "three dots"),
+            "one too many": (PAPER | {"post_two": 9}, "unknown"),
+        },
     },
     "scale_branches": {
         "right": {"the solution": _scaled, "by name": scaled_by_name, "layers": scaled_layers},

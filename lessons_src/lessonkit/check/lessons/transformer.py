@@ -1,4 +1,4 @@
-"""Checks of lesson 11: the place of a norm in a Transformer block, scaled branches, the final norm, norms in a row."""
+"""Checks of lesson 11: a Pre-LN block, numbers on paper, scaled branches, the final norm, norms in a row."""
 
 import math
 from dataclasses import replace
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from fromscratch import CharGPT
 from lessonkit.check.contract import Contract
 from lessonkit.check.core import Probe, call, draw, examine, filled, in_float64, misconceptions, raised
+from lessonkit.check.quizzes import values
 
 # ---- The block -------------------------------------------------------------------------------------------------------
 
@@ -28,10 +29,6 @@ def _norm1(x):
 
 def _norm2(x):
     return 1.7 * F.layer_norm(x, x.shape[-1:]) - 0.4
-
-
-def _own(x):
-    return F.layer_norm(x, x.shape[-1:])
 
 
 def _block(x, attend, mlp, norm1, norm2):
@@ -123,83 +120,39 @@ def pre_ln(answer):
     examine(answer, "pre_ln", _BLOCKS, in_float64(_block), _BLOCK_MISTAKES, **how)
 
 
-# ---- The place -------------------------------------------------------------------------------------------------------
+# ---- On paper --------------------------------------------------------------------------------------------------------
 
 
-def _half(x, function, norm, place):
-    pre = x + function(norm(x))
-    post = norm(x + function(x))
-    plain = x + function(x)
-    return {"pre": pre, "post": post}.get(place, plain)
-
-
-_PLACE_MISTAKES = misconceptions(
-    _half,
-    """
-    # "pre" and "post" are swapped: "pre" is before the function, "post" after the sum.
-    return {"pre": post, "post": pre}.get(place, plain)
-
-    # with place=None there is no norm at all: x + function(x).
-    return {"pre": pre, "post": post}.get(place, post)
-    # or
-    return {"pre": pre, "post": post}.get(place, pre)
-
-    # with place=None the skip stays: x + function(x).
-    plain = function(x)
-
-    # with place=None the function is left out. Only the norm is: x + function(x).
-    plain = x
-
-    # with "post" the norm comes after the sum, norm(x + function(x)), not on the branch.
-    post = x + norm(function(x))
-
-    # with "post" the skip is missing: norm(x + function(x)).
-    post = norm(function(x))
-
-    # with "post" the norm is before the function, too.
-    post = norm(x + function(norm(x)))
-
-    # with "pre" the skip starts after the norm. It starts at x: x + function(norm(x)).
-    pre = norm(x) + function(norm(x))
-
-    # with "pre" the skip is missing: x + function(norm(x)).
-    pre = function(norm(x))
-
-    # with "pre" a norm comes after the sum, too.
-    pre = norm(x + function(norm(x)))
-
-    # with "pre" the norm is on the output of the function. It belongs on its input.
-    pre = x + norm(function(x))
-
-    # place is ignored: that is always Pre-LN.
-    return pre
-
-    # place is ignored: that is always Post-LN.
-    return post
-
-    # with "post" the norm is on the skip, before the sum. It comes after: norm(x + function(x)).
-    post = norm(x) + function(x)
-
-    # with place=None nothing comes back: there is no norm, but the skip stays: x + function(x).
-    plain = None
-    """,
-)
-
-_PLACES = [
-    _shown(f"place={p!r}", draw(4 + i, 2, 3, 4, scale=2.0), _mlp, _norm2, p)
-    for i, p in enumerate(("pre", "post", None))
-]
-_PLACE_CONTRACT = replace(
-    _BLOCK_CONTRACT,
-    use=lambda answer, sizes, place: lambda x: answer(x, _attend, _norm1, place),
-    options=tuple({"place": place} for place in ("pre", "post", None)),
-)
-
-
-def place_norm(answer):
-    """Check a function x (B, T, C), function, norm, place -> (B, T, C): one half of a block."""
-    how = {"tried": "three places, many shapes, two dtypes, gradients", "contract": _PLACE_CONTRACT}
-    examine(answer, "place_norm", _PLACES, in_float64(_half), _PLACE_MISTAKES, **how)
+def divided_by(answer):
+    """Check a dict of five numbers: what becomes of the difference between two tokens, in Post-LN and Pre-LN."""
+    causes = [
+        ("post_one", 9, "That is the mean square of the sum. The norm divides by its root."),
+        ("post_one", 8, "What comes into the norm is the sum, whose mean square is 1 + 8."),
+        ("post_one", 1 / 3, "A third is what is left. The question is by what the difference is divided."),
+        ("post_all", 18, "That adds six times 3. Each norm divides what the norm before it has left."),
+        ("post_all", 7, "That would be one norm after all six branches. In Post-LN each branch has its own."),
+        ("post_all", 3, "That is one norm. There are six, one after the other."),
+        ("post_all", 216, "That is 6 to the power of 3. Six norms, each of which divides by 3: 3 to the power of 6."),
+        ("post_all", 531441, "That divides by 9 each time. The norm divides by the root."),
+        ("pre_stream", 9, "That is the stream after one branch. Six of them add."),
+        ("pre_stream", 48, "That is what the branches add. The stream was there before."),
+        ("pre_stream", 54, "That counts the stream once for each branch. It is there once, and the six branches add."),
+        ("pre_all", 49, "The norm divides by the root of the mean square."),
+        ("pre_all", 729, "In Pre-LN the norms on the branches do not touch the stream. Only the final one divides."),
+        ("pre_all", 1, "Nobody divides on the way, but the final norm does, at the end."),
+        ("post_small", 1.8, "That is near. Type two decimals."),
+        ("post_small", 1.1, "That is one norm. There are six, one after the other."),
+        ("post_small", 1.1**3, "That is three norms. There are six, one for each branch."),
+        ("post_small", 1.21, "That is the mean square after one branch. Each of six norms divides by its root."),
+        ("post_small", 1.21**6, "The norm divides by the root of 1.21, six times."),
+        (
+            "post_small",
+            1.5,
+            "1.5 is near the root of 1 + 6 · 0.21: one norm after all. In Post-LN each branch has its own.",
+        ),
+    ]
+    right = {"post_one": 3, "post_all": 729, "pre_stream": 49, "pre_all": 7, "post_small": 1.1**6}
+    values(answer, "divided_by", right, causes, tolerance=0.006)
 
 
 # ---- Scaled branches -------------------------------------------------------------------------------------------------
@@ -257,14 +210,8 @@ _SCALED_MISTAKES = misconceptions(
     # the factor is that of the number of blocks. A block has two branches. | n = 2 * len(model.blocks).
     n = len(model.blocks)
 
-    # the factor is the fourth root of 1/n. The mean square of a row is multiplied by c * c. | c is the square root of 1/n.
-    factor = n**-0.25
-
     # the weights become larger. | To shrink what a branch adds, divide.
     factor = math.sqrt(n)
-
-    # n is 2, the number for one block. It counts the branches of all blocks. | 2 * len(model.blocks).
-    n = 2
 
     # the weights are new parameters, which no optimizer made before knows. | Change the old ones in place, with /= or *=.
     mlp = setattr(block.mlp[2], "weight", nn.Parameter(mlp * factor))
@@ -439,12 +386,6 @@ _ASKED_MISTAKES = misconceptions(
     # abs() comes before the mean, and the mean of |h| is not 0. | Take the mean first, then its abs().
     mean = h.abs().mean(-1)
 
-    # only the means of all rows are averaged, and offsets of two signs cancel. | Each row counts: abs() first.
-    mean = h.mean()
-
-    # one of the two conditions is enough for you. Both have to hold. | and, not or.
-    return bool(of_mean or of_var)
-
     # the standard deviation is compared with 1. The tolerance is for the variance, its square.
     var = h.std(-1, correction=0)
 
@@ -452,14 +393,8 @@ _ASKED_MISTAKES = misconceptions(
     of_mean = mean.abs().mean() < tolerance
     of_var = (var - 1).abs().mean() < tolerance
 
-    # the variances of all rows are averaged. Each row has to be within the tolerance.
-    var = h.var(-1, correction=0).mean()
-
     # the mean square is compared with 1. The variance is taken around the mean. | var(-1, correction=0).
     var = h.square().mean(-1)
-
-    # the answer is turned round: True means normalized already.
-    return not bool(of_mean and of_var)
 
     # a row of nan passes, because no comparison with nan is true. | Ask for what should hold, not whether anything is off.
     of_mean, of_var = not (mean.abs() >= tolerance).any(), not ((var - 1).abs() >= tolerance).any()
