@@ -22,6 +22,8 @@ def lesson(stem, folder=notes.FOLDER):
         f"{sections.CLASS_QUESTION:g} min; {_sum(_optional(there))} more are optional. The clock below is the class's.",
         f"**Two sittings.** {_sittings(stem)}",
         f"**Prepare.** {words.prepare}",
+        "**What must stick.**",
+        *sticks(known),
         f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(known.number),
     ]
     clock = 0.0
@@ -39,6 +41,13 @@ def lesson(stem, folder=notes.FOLDER):
         under = f"in “{there[key].under}”, " if there[key].under else ""
         lines.append(f"- **{_title(there[key])}** ({under}{_minutes(sections.in_class(there[key]))}). {text}")
     return _joined(lines)
+
+
+def sticks(lesson):
+    """Return up to three sentences that a class should take home: the first points of the lesson's take-away."""
+    texts = [text for section in lesson.sections if section.title == "Take-away" for text in section.texts]
+    points = re.findall(r"^- .+(?:\n  .+)*", "\n".join(texts), re.MULTILINE)
+    return [re.sub(r"\]\((?=[\w#])", f"]({FROM_HERE}/", point) for point in points[:3]]
 
 
 def course(one):

@@ -133,6 +133,15 @@ def test_a_lesson_without_words_says_so(tmp_path):
         said(STEMS[0], tmp_path)
 
 
+@pytest.mark.parametrize("stem", STEMS)
+def test_a_plan_says_what_must_stick(stem):
+    """The first points of the lesson's own take-away, with links that work from build/plan."""
+    points = plans.sticks(lessons()[stem])
+    assert 1 <= len(points) <= 3 and all(f"\n{point}\n" in plans.lesson(stem) for point in points)
+    for target in re.findall(r"\]\(([^)#]+)", "\n".join(points)):
+        assert (ROOT / "build/plan" / target).resolve().exists(), target
+
+
 # ----------------------------------------------------------------------------------------------------------- minutes
 @pytest.mark.parametrize("stem", STEMS)
 def test_sections_add_up_to_the_model_s_minutes(stem):
