@@ -14,6 +14,7 @@ def write(folder):
     """Write all plans into a folder; return the paths, the index first."""
     found = courses.read()
     made = {"index.md": plans.index(found)}
+    made[plans.ONE_SESSION.name] = plans.ONE_SESSION.read_text(encoding="utf-8")
     made |= {f"{stem}.md": plans.lesson(stem) for stem in lessons()}
     made |= {plans.file(course): plans.course(course) for course in found}
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,11 +2,13 @@
 
 import re
 import textwrap
+from pathlib import Path
 
 from lessonkit.course import Question, lessons
 from teaching.plan import notes, sections
 
 SOLUTIONS = "notebooks/solutions"
+ONE_SESSION = Path(__file__).with_name("one_session.md")  # of lesson 0, written by hand: it is in no manifest
 FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
 
 
@@ -78,6 +80,7 @@ def index(courses):
         core, *both = (_sum([found[key] for key in keys]) for keys in (sections.core(stem), *sections.sittings(stem)))
         cells = (known.minutes, core, *both, _sum(_optional(found)))
         lines[-1] += f"\n| [{known.label}]({stem}.md) | {' | '.join(map(str, cells))} |"
+    lines.append(f"Only one session? [90 minutes with lesson 0]({ONE_SESSION.name})")
     lines.append("Courses, with the minutes of a class:")
     for one in courses:
         whole = sum(session.minutes for session in one.sessions)

@@ -242,7 +242,7 @@ def test_each_exercise_is_named_and_told_in_a_line_or_two(stem):
 def test_all_plans_are_written_and_every_link_leads_somewhere(tmp_path, capsys):
     folder = tmp_path / "build/plan"
     assert main([str(folder)]) == 0
-    assert len(list(folder.glob("*.md"))) == len(STEMS) + 4
+    assert len(list(folder.glob("*.md"))) == len(STEMS) + 5
     for path in folder.glob("*.md"):
         text = path.read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([\w.]+\.md)\)", text):
