@@ -191,30 +191,34 @@ def test_the_summary(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(course, "lessons", lambda: {known.stem: known})
     monkeypatch.setattr(asking, "answered", set())
     assert [check.name for check in known.exercises[0].checks] == ["scale", "shift"]
-    head = "1 of 2 exercises are right in this kernel."
-    still = f"{head} Still open: 2.1. Questions answered: 0 of 2."
-    assert asking.summary("tiny", {"scale": True, "shift": False}) == still
+    head = "1 of 2 exercises are right, in this kernel or kept."
+    still = f"{head} Not yet right here: 2.1. Questions answered: 0 of 2."
+    assert asking.summary("tiny", {"scale"}) == still
     check.predict("2.1", "")
     check.predict("2.1", "x")
     check.recall("2.1", "b")
-    assert asking.summary("tiny", {"scale": True, "shift": True}) == (
-        "2 of 2 exercises are right in this kernel. Questions answered: 1 of 2."
-    )
+    head = "2 of 2 exercises are right, in this kernel or kept."
+    assert asking.summary("tiny", {"scale", "shift"}) == f"{head} Questions answered: 1 of 2."
+    known.exercises[0].optional = True
+    head = "1 of 1 exercises are right, in this kernel or kept."
+    assert asking.summary("tiny", {"scale"}) == f"{head} Optional: 2.1. Questions answered: 1 of 2."
 
 
-def test_a_check_remembers_its_last_verdict(monkeypatch):
-    monkeypatch.setattr(check, "_verdicts", {})
+def test_a_check_remembers_that_an_answer_was_right_once(monkeypatch):
+    monkeypatch.setattr(check, "_passed", set())
 
     def toy(answer):
         if answer != 4:
             raise check.NotYet("Not yet.")
 
     remembering = check._judging("toy", toy)
-    remembering(4)
-    assert check._verdicts == {"toy": True}
     with pytest.raises(check.NotYet):
         remembering(5)
-    assert check._verdicts == {"toy": False}
+    assert check._passed == set()
+    remembering(4)
+    with pytest.raises(check.NotYet):
+        remembering(5)
+    assert check._passed == {"toy"}
 
 
 # ------------------------------------------------------------------------------------------------------------ minutes

@@ -492,6 +492,11 @@ def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(
     assert kernel.run(ASK) == YOURS.format(datetime.date.today().isoformat())
 
 
+def test_the_summary_counts_what_an_earlier_kernel_kept(kernel):
+    kernel.run(MEAN, CHECK)
+    assert check._kept("statistics") == {"mean_and_var"} and check._kept("softmax") == set()
+
+
 # ------------------------------------------------------------------------------------------------ trying it once more
 
 
@@ -501,13 +506,13 @@ def test_it_is_checked_once_more_when_it_is_kept_in_silence_and_never_again(kern
     plain = check.plain("mean_and_var")
     monkeypatch.setattr(check, "plain", lambda name: lambda answer: (checked.append(name), plain(answer)))
     monkeypatch.setattr(attempts, "note", lambda *a, **k: noted.append(a))
-    monkeypatch.setattr(check, "_verdicts", {})
+    monkeypatch.setattr(check, "_passed", set())
     kernel.run(noisy, CHECK)
     assert checked == ["mean_and_var"] * 2 and len(noted) == 1
     drawn = torch.random.get_rng_state()
     for _ in range(3):
         assert kernel.run(ASK).startswith("mean_and_var: yours, ")
-    assert len(checked) == 2 and len(noted) == 1 and check._verdicts == {"mean_and_var": True}
+    assert len(checked) == 2 and len(noted) == 1 and check._passed == {"mean_and_var"}
     path = kernel.folder / "mine/statistics.py"
     path.write_text(kernel.text().replace("x.mean(-1", "x.mean((-1,)"), encoding="utf-8")
     for _ in range(3):

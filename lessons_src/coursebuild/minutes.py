@@ -79,14 +79,15 @@ def sittings(lesson):
 
 def frame(lesson):
     """Return what the frame of a Lesson should say of its minutes."""
-    parts = [str(round(part)) for part in sittings(lesson)]
-    return f"*About {round(total(lesson))} min" + (f", in two sittings of {' and '.join(parts)}" if parts[1:] else "")
+    parts = [round(part) for part in sittings(lesson)]
+    both = f", in two sittings of {parts[0]} and {parts[1]}" if parts[1:] else ""
+    return f"*About {sum(parts)} min{both}"  # the whole is the sum of what is printed
 
 
 def wrong(lesson):
     """Return what a Lesson prints of its minutes and the model does not say, if over a minute apart; a line each."""
     lines, parts = [], sittings(lesson)
-    modelled = [total(lesson), *parts] if parts[1:] else parts
+    modelled = [sum(map(round, parts)), *parts] if parts[1:] else parts
     printed = PRINTED.search("\n".join(lesson.sections[0].texts))
     numbers = [int(number) for number in printed.groups() if number] if printed else []
     if len(numbers) != len(modelled) or any(

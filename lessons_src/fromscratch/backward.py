@@ -8,7 +8,8 @@ from fromscratch import mean_and_var
 import torch
 
 
-# Replace the two None. You may run the check after the first.
+# Write `dx = ...` and `dweight = ...` in the place of the raise line. You may run the check
+# after `dx`.
 def layer_norm_backward(dy, x, mean, rstd, weight):
     """Carry a gradient back through LayerNorm over the last axis.
 

@@ -64,6 +64,7 @@ class LayerNormGRUCell(nn.Module):
         gates, new = rows.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
         x_gates, x_new = part.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
         r, z = torch.sigmoid(x_gates + self.gates_hh(gates)).chunk(2, -1)  # (..., H) each
+        # Your part: the candidate, from x_new and new, and the new state.
         n = torch.tanh(x_new + r * self.new_hh(new))  # (..., H)
         return (1 - z) * n + z * h  # (..., H)
 

@@ -34,9 +34,9 @@ show("loss", loss, digits=1)
 show("gradient of W, first row", W.grad[0])
 
 # %% [markdown]
-# The third sentence is empty: all of it is padding. The loss leaves it out and is an ordinary number. Yet the gradient of `W` is nan, and one optimizer step would destroy the model. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)). Sitting two heals the layer.
+# The third sentence is empty: all of it is padding. The loss leaves it out and is an ordinary number. Yet the gradient of `W` is nan, and one optimizer step would destroy the model. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)); in training with `need_weights=False` it gives no nan. Sitting two heals the layer.
 #
-# *About 57 min, in two sittings of 26 and 31.* **You'll be able to**
+# *About 54 min, in two sittings of 24 and 30.* **You'll be able to**
 # - write a softmax that large entries do not break;
 # - say what a shift, a factor and a change of sign do to both layers;
 # - find softmax's derivatives on paper;
@@ -73,14 +73,6 @@ for name, numbers in {"x": x, "exp(x)": e, "softmax": p, "LayerNorm": y}.items()
 # %% [markdown]
 # The exponentials sum to 8, so softmax gives the **shares** 1/8, 2/8 and 5/8. LayerNorm gives **deviations** from the mean.
 #
-# **Shares sum to 1, deviations sum to 0.**
-#
-# <details><summary>When this holds</summary>
-#
-# For every row of finite numbers, up to rounding, and for LayerNorm before gain and bias: with gains that differ, the sum differs from row to row.
-#
-# </details>
-#
 # Attention multiplies the values of tokens by shares and adds up. Somebody puts LayerNorm in the place of softmax.
 #
 # **Predict 5.1:** three tokens have the values 4, 8 and 0. Now all values are raised by 10. What does the output do, with LayerNorm's weights?
@@ -95,7 +87,15 @@ for name, weights in {"softmax": p, "LayerNorm": y}.items():
     print(f"{name:9} before {before:6.3f}  after {after:6.3f}")
 
 # %% [markdown]
-# With shares the output is an average, (4 + 16 + 0)/8. An average with shares is called a **convex combination**: it lies between the smallest and the largest value. LayerNorm's output lies below all three values.
+# **Shares sum to 1, deviations sum to 0.**
+#
+# <details><summary>When this holds</summary>
+#
+# For every row of finite numbers, up to rounding, and for LayerNorm before gain and bias: with gains that differ, the sum differs from row to row. (An average with shares is also called a convex combination.)
+#
+# </details>
+#
+# With shares the output is an average, (4 + 16 + 0)/8: it lies between the smallest and the largest value. LayerNorm's output lies below all three values.
 
 # %% [markdown]
 # ## 5.2 A softmax that survives
@@ -174,22 +174,19 @@ check.softmax(softmax)
 # Now say it without the picture, and for a change of sign. LN is LayerNorm before gain and bias, at $\epsilon = 0$.
 
 # %% tags=["exercise"] id="ex-5-2"
-# Exercise 5.2 · ●●○○○ · 3 min
+# Exercise 5.2 · ●●○○○ · 2 min
 # What does each change of x do to the output? Before you run anything, choose "same",
 # "negated" (every entry changes its sign), or "changed" (something else, for most rows of
-# three or more entries). In the last two, the inner layer comes first.
+# three or more entries). In the last one, the inner layer comes first.
 # Example: "softmax(x + 3)": "same". Copy these lines and replace the dots:
 # shift_and_scale = {
-#     "softmax(2 * x)": ..., "softmax(-x)": ..., "LN(2 * x)": ..., "LN(-x)": ...,
-#     "softmax(LN(2 * x))": ..., "LN(softmax(2 * x))": ...,
+#     "softmax(2 * x)": ..., "softmax(-x)": ..., "LN(-x)": ..., "LN(softmax(2 * x))": ...,
 # }
 ### BEGIN SOLUTION
 shift_and_scale = {
     "softmax(2 * x)": "changed",
     "softmax(-x)": "changed",
-    "LN(2 * x)": "same",
     "LN(-x)": "negated",
-    "softmax(LN(2 * x))": "same",
     "LN(softmax(2 * x))": "changed",
 }
 ### END SOLUTION
@@ -217,7 +214,7 @@ for name, changed in changes.items():
 # %% [markdown]
 # Doubling $x$ squares the exponentials: 1, 4 and 25 of 30. In LayerNorm it doubles $x - \mu$ and $\sigma$, and their ratio stays.
 #
-# **Neither layer sees a shift. LayerNorm does not see a positive factor. Softmax does.**
+# **LayerNorm does not see a positive factor. Softmax does.**
 #
 # <details><summary>When this holds</summary>
 #
@@ -421,19 +418,11 @@ show("64 J", 64 * J, digits=0)
 show("by autograd", 64 * torch.func.jacrev(lambda v: F.softmax(v, -1))(row), digits=0)
 
 # %% [markdown]
-# Autograd agrees. Each row sums to 0, 7 − 2 − 5: this is the shift again. (And where one share is 1, all of $J$ is 0, so that no gradient gets through.)
+# Autograd agrees. Move all entries of $x$ by the same small step, and no share moves: this is the shift again.
 #
-# **Move all entries of x by the same small step, and no share moves: the rows of J sum to 0.**
+# **The rows of J sum to 0.**
 #
-# Such a direction, here (1, 1, 1), is called a **null direction**. To count them all, take $J$ as a map: it stretches $D$ directions, at right angles to one another, by $D$ factors, its **singular values**. Each factor of 0 is a null direction; the number of the others is the **rank**.
-
-# %%
-jacobian, svdvals = torch.autograd.functional.jacobian, torch.linalg.svdvals
-show("softmax, singular values  ", svdvals(jacobian(lambda v: F.softmax(v, -1), row)))
-show("LayerNorm, singular values", svdvals(jacobian(lambda v: normalize(v, eps=0.0), row)))
-
-# %% [markdown]
-# Softmax has rank two, like the triangle; LayerNorm has rank one, like the circle. Its second null direction is the factor, a small step along $x - \mu$. ([Lesson 8](08_geometry.ipynb#The-spectrum-of-the-Jacobian) counts its directions.)
+# A direction in which nothing moves, here (1, 1, 1), is called a **null direction**. ([Deeper](#How-many-directions) counts them, by singular values and rank.)
 
 # %% [markdown]
 # ## 5.6 Clinic: the empty sentence
@@ -443,7 +432,6 @@ show("LayerNorm, singular values", svdvals(jacobian(lambda v: normalize(v, eps=0
 # **Predict 5.3:** in which step does the first nan appear?
 # - [ ] the scores :: $-\infty$ is no nan: in the second sentence it does what it should, $e^{-\infty} = 0$.
 # - [x] the weights :: The largest score of the third sentence is $-\infty$ itself, and $-\infty - (-\infty)$ is nan. Without the subtraction it would be 0/0.
-# - [ ] the loss :: The loss takes the first two sentences only, and it is finite.
 # - [ ] only in the backward pass :: The backward pass multiplies by numbers of the forward pass. Some of these are nan already.
 
 # %%
@@ -520,7 +508,7 @@ show("gradient of W, first row", dW[0], digits=1)
 # - Subtract each row's **largest** entry first, and no exponential overflows.
 # - Neither layer sees a shift; LayerNorm does not see a positive factor and turns its sign with the row.
 # - Softmax's derivatives are $p_i - p_i\,p_i$ and $-p_i\,p_j$. Each row of them sums to 0: the shift.
-# - Softmax over nothing but $-\infty$ is nan, and 0 · nan takes it to all weights. Give empty rows zeros.
+# - Softmax over nothing but $-\infty$ is nan, and 0 · nan takes it to the gradient of `W`. Give empty rows zeros.
 #
 # **Formula card**, for one row $x_1, \dots, x_D$:
 #
@@ -529,7 +517,20 @@ show("gradient of W, first row", dW[0], digits=1)
 # $$\text{softmax:}\quad m = \max_k x_k \qquad p_i = \frac{e^{x_i - m}}{\sum_k e^{x_k - m}} \qquad J = \mathrm{diag}(p) - p\,p^\top$$
 
 # %% [markdown]
-# ## Deeper (optional, 7 min)
+# ## Deeper (optional, 8 min)
+#
+# ### How many directions
+#
+# How many null directions has each layer? Take $J$ as a map: it stretches $D$ directions, at right angles to one another, by $D$ factors, its **singular values**. Each factor of 0 belongs to a null direction; the number of the others is the **rank**.
+
+# %%
+row = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()  # (D,)
+jacobian, svdvals = torch.autograd.functional.jacobian, torch.linalg.svdvals
+show("softmax, singular values  ", svdvals(jacobian(lambda v: F.softmax(v, -1), row)))
+show("LayerNorm, singular values", svdvals(jacobian(lambda v: normalize(v, eps=0.0), row)))
+
+# %% [markdown]
+# Softmax has rank two, like the triangle; LayerNorm has rank one, like the circle. Its second null direction is the factor, a small step along $x - \mu$. ([Lesson 8](08_geometry.ipynb#The-spectrum-of-the-Jacobian) counts its directions. And where one share is 1, all of softmax's $J$ is 0, so that no gradient gets through.)
 #
 # ### Along which axis
 #

@@ -54,7 +54,7 @@ for norm in (nn.LayerNorm(64, elementwise_affine=False), Copy()):
 #
 # </details>
 #
-# *About 58 min, in two sittings of 32 and 26.* **You'll be able to**
+# *About 59 min, in two sittings of 32 and 27.* **You'll be able to**
 # - carry a gradient back through LayerNorm on paper, in numbers;
 # - write $dx$ in one line, and say what it leaves alone;
 # - choose inputs that show a wrong gradient;
@@ -245,14 +245,15 @@ graph(
 # | through the variance | $\frac{2c_j}{D}\cdot\bigl(-\frac12 r^3\bigr)\cdot\sum_i h_i c_i$ | −1, −0.5, 0, 1.5 |
 # | sum | $dx_j$ | −2, 2, 1, −1 |
 #
-# (The third part goes on from `centered` to `mean`, too, but its four numbers add up to 0 there.) The third formula is too long to remember. Make it short on paper: use $c = \hat x / r$, and write the sum divided by $D$ as a mean.
+# (The third part goes on from `centered` to `mean`, too, but its four numbers add up to 0 there.) The third formula is too long to remember. With $c = \hat x / r$, and the sum divided by $D$ written as a mean, it is $-\,r\,\hat x_j\,\mathrm{mean}(h\,\hat x)$. On our row the mean is −2.
 #
 # The gain and the bias have arrows to *every* row of a batch, and what comes back along them is added. `t.sum_to_size(shape)` adds over all axes that `shape` does not have.
 
 
 # %% tags=["exercise", "export"] id="ex-7-2"
 # Exercise 7.2 · ●●●○○ · 4 min
-# Replace the two None. You may run the check after the first.
+# Write `dx = ...` and `dweight = ...` in the place of the raise line. You may run the check
+# after `dx`.
 def layer_norm_backward(dy, x, mean, rstd, weight):
     """Carry a gradient back through LayerNorm over the last axis.
 
@@ -279,7 +280,7 @@ check.layer_norm_backward(layer_norm_backward)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# How many $r$ are left of $r^3$ when both $c$ are replaced by $\hat x / r$? What remains of 2 · ½? On our row mean(h x̂) is −2: test your short line with it before you write code. All three parts share one factor, and both means need `keepdim=True`.
+# `dx` is the sum of the three parts, which share one factor. Test your line on our row before you write code. Both means need `keepdim=True`.
 #
 # The gain multiplies $\hat x$, and what arrives there from above is $dy$.
 #
@@ -297,7 +298,7 @@ for more in (0, 6):  # h is dy * weight, so it grows by `more`
     print(layer_norm_backward(dy + more / weight, x, mean, rstd, weight)[0])
 
 # %% [markdown]
-# What all entries of $h$ share does not get through, and what gets through adds up to 0. The reason needs no formula. Add 1 to every entry of $x$: the mean grows by 1 as well, so the output stays, and so does the loss. The sum of $dx$ says how fast the loss grows in that direction: not at all.
+# What all entries of $h$ share does not get through, and what gets through adds up to 0. Add 1 to every entry of $x$: the mean grows by 1 as well, so the output stays, and so does the loss. The sum of $dx$ says how fast the loss grows in that direction: not at all.
 #
 # **The output hides what all entries of x share, so dx leaves it alone: the mean of dx is 0.**
 #
@@ -318,7 +319,7 @@ for more in (0, 6):  # h is dy * weight, so it grows by `more`
 print((rstd * dx_hat).sum())
 
 # %% [markdown]
-# This sum should be 0, so it shows the mistake. In training, such a $dx$ moves all entries of a row together, and no output shows it.
+# This sum should be 0, so it shows the mistake. In training, the mean of such a $dx$ moves all entries of a row together, and no output of the norm shows it.
 #
 # <details><summary>How far do they move?</summary>
 #
@@ -350,6 +351,9 @@ from torch.nn import functional as F
 from lessonkit import check, data, explore, plot
 from lessonkit.mine import layer_norm, layer_norm_backward, mean_and_var
 
+if "layer_norm_backward" not in globals():  # yours of 7.2 is not back
+    from lessonkit.mine import layer_norm_backward
+
 # %% [markdown]
 # **Recall 7.1:** BatchNorm in training mode gets a batch of shape (B, C) = (32, 10). Which numbers share a mean?
 # - [ ] the 10 of a sample :: Those share a mean in LayerNorm.
@@ -360,7 +364,7 @@ from lessonkit.mine import layer_norm, layer_norm_backward, mean_and_var
 # - [ ] 320 :: A gain and a bias for each token? Gains belong to features, not to places in the text.
 # - [x] 64 :: 32 gains and 32 biases serve all 160 tokens.
 #
-# Where all entries of $dy$ are equal, $dx$ is 0. Where else?
+# Where all entries of $h$ are equal, $dx$ is 0. Where else?
 
 # %%
 explore.backward(marks=True)
@@ -484,7 +488,9 @@ check.revealing(revealing)
 #
 # </details>
 #
-# **Test with gains that differ, a random dy, a scale other than 1, and few features.**
+# **Test several rows, with gains that differ clearly, a random dy and a scale other than 1.**
+#
+# With many features the two missing terms are small, so compare tightly.
 
 # %% [markdown]
 # ## 7.8 Your line in PyTorch
@@ -507,7 +513,7 @@ class SavedStatistics(torch.autograd.Function):
 
 
 # %% [markdown]
-# `gradcheck` compares the gradient with small changes of the input, and `gradgradcheck` the gradient *of the gradient*, which a loss needs that contains a gradient. For it, autograd records what `backward` computes. In `forward` it records nothing.
+# `gradcheck` compares the gradient with small changes of the input, and `gradgradcheck` the gradient *of the gradient*, which a loss needs that contains a gradient. For it, autograd records what `backward` computes.
 #
 # **Predict 7.4:** `SavedStatistics` passes `gradcheck`. What does `gradgradcheck` find?
 # - [ ] The second derivative is right. :: Your formula is plain tensor operations, which autograd differentiates. But where do the saved mean and rstd come from?
@@ -529,11 +535,11 @@ for test in (gradcheck, gradgradcheck):
 #
 # <details><summary>When this holds</summary>
 #
-# Where autograd is to differentiate your `backward`. PyTorch's own layer saves both, and its double backward is written by hand: its second derivative is right, its third is not (torch 2.13: off by as much as its size, where plain operations and the function below agree to 1e-14).
-#
-# `gradgradcheck` has a blind spot of its own: it skips gradients that no record connects to the inputs, so a `backward` that detaches $dx$ alone passes.
+# Where autograd is to differentiate your `backward`. PyTorch's own layer saves both, and its double backward is written by hand ([Deeper](#Forward-mode)).
 #
 # </details>
+#
+# In the exercise `forward` only computes, and `setup_context` saves; `torch.func` wants it so.
 
 
 # %% tags=["exercise", "export"] id="ex-7-4"
@@ -616,7 +622,7 @@ print("second derivative:", gradgradcheck(LayerNormFunction.apply, (*arguments, 
 #
 # - On paper, a gradient is multiplied along an arrow, and added where several leave.
 # - $dx = r\,\bigl(h - \mathrm{mean}(h) - \hat x\;\mathrm{mean}(h\,\hat x)\bigr)$: three paths, three terms. The mean of $dx$ is 0, and at $\epsilon = 0$ so is the mean of $dx\,\hat x$.
-# - A test is blind to a term that is 0 in it: take gains that differ, a random $dy$, a scale other than 1, few features.
+# - A test is blind to a term that is 0 in it: take several rows, gains that differ clearly, a random $dy$, a scale other than 1.
 # - In an `autograd.Function`, `backward` computes the statistics anew from the saved $x$. Saved ones are constants to autograd.
 #
 # **Formula card**
@@ -629,7 +635,7 @@ print("second derivative:", gradgradcheck(LayerNormFunction.apply, (*arguments, 
 # | over all rows | $d\gamma=\sum dy\,\hat x$, $d\beta=\sum dy$ |
 
 # %% [markdown]
-# ## Deeper (optional, 3 min)
+# ## Deeper (optional, 4 min)
 #
 # ### Forward mode
 #
@@ -687,6 +693,8 @@ for pair in ("jacrev(jacfwd)", "jacfwd(jacfwd)"):
 
 # %% [markdown]
 # Where forward mode comes first, `F.layer_norm` in PyTorch 2.13.0 is silently wrong, by an amount of the order of the derivative itself, because its forward rule drops a term when it is differentiated once more (issues [196700](https://github.com/pytorch/pytorch/issues/196700) and [198017](https://github.com/pytorch/pytorch/issues/198017)). `LayerNormFunction` has no forward rule (a static method `jvp`), so it raises an error, also under `torch.func.hessian`, which is `jacfwd(jacrev)`. An error is the better failure of the two.
+#
+# The double backward of PyTorch's own layer is written by hand as well: its second derivative is right, its third is not (torch 2.13: off by as much as its size, where plain operations and `LayerNormFunction` agree to 1e-14). And `gradgradcheck` has a blind spot of its own: it skips gradients that no record connects to the inputs, so a `backward` that detaches $dx$ alone passes.
 #
 # ### What is kept for the backward pass
 #

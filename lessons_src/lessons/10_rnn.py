@@ -72,7 +72,7 @@ print("toss by toss, later ones as 0:", foreseen(net, as_they_fall=True), "of 12
 #
 # </details>
 #
-# *About 58 min, in two sittings of 24 and 35.* **You'll be able to**
+# *About 56 min, in two sittings of 24 and 32.* **You'll be able to**
 # - find out whether a net reads ahead;
 # - put LayerNorm at the right place inside a recurrent cell;
 # - say what it does there to the gradient through time;
@@ -82,7 +82,7 @@ print("toss by toss, later ones as 0:", foreseen(net, as_they_fall=True), "of 12
 #
 # ## 10.1 Hunt the leak
 #
-# The tagger gives scores to every step of a sequence. Somehow the scores of an early step know what comes later.
+# The tagger gives scores to every step of a sequence.
 #
 # **Predict 10.1:** which experiment proves that the tagger looks ahead?
 # - [ ] train it longer, and see whether the accuracy grows :: A net that looks ahead and one that does not may both improve. This shows nothing about the direction.
@@ -111,7 +111,7 @@ for name, layer in suspects.items():
 #
 # And the gains have one row for each step, so any other number of steps raises an error.
 #
-# **To find a leak, change a late step, and look at the early outputs.**
+# **To find a leak, change a late step and look at the early outputs; change one sample and look at the others.**
 #
 # Now repair the tagger.
 
@@ -158,7 +158,7 @@ print("toss by toss, later ones as 0:", foreseen(healed, as_they_fall=True), "of
 # %% [markdown]
 # Exactly half: over all 32 rows, every past is followed by heads as often as by tails.
 #
-# ## 10.2 A norm after the loop
+# ## 10.2 The norm and the loop
 #
 # What has the repaired norm to do with the recurrent net? A recurrent net reads one step at a time and keeps a **state** $h$. It uses the same two matrices at every step (we leave out the biases):
 #
@@ -282,7 +282,7 @@ check.normed_step(normed_step)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Add the two products first. `F.layer_norm(a, (H,), weight, bias)` normalizes the last axis; the tanh comes last.
+# `x` holds a sample in each row, so $W x$ is `x @ W.T`. Add the two products first. `F.layer_norm(a, (H,), weight, bias)` normalizes the last axis; the tanh comes last.
 #
 # </details>
 #
@@ -301,11 +301,17 @@ for factor in (1, 10):
 #
 # ## What you have now
 #
-# - **To find a leak, change a late step, and look at the early outputs.**
+# - **To find a leak, change a late step and look at the early outputs; change one sample and look at the others.**
 # - **A norm after the loop changes nothing in the loop.**
 # - In the loop, the norm belongs on the summed input, before the tanh, and takes its statistics from one step.
 #
 # **You can stop here:** close the notebook. Draw two steps of the loop from memory, with the three places for a norm, and write down what `nn.LayerNorm([5, 6])` lets the first of five steps know.
+#
+# <details><summary>To compare</summary>
+#
+# The mean and the variance of all five steps, and so something of the last.
+#
+# </details>
 #
 # *Sitting two:* what does the norm in the loop do to the gradient of a hundred steps? You will find the factor of one step on paper, build a GRU cell, and let it race over learning rates.
 #
@@ -451,7 +457,7 @@ plot.panels(
 )
 
 # %% [markdown]
-# So the inputs decide what the norm on the sum does. With a norm on each part, neither $s$ nor the inputs matter here. What is left is the gain: set the second knob to 0.3, and then to 3.
+# So the inputs decide what the norm on the sum does: at 0.1, about 10^1 arrives. (At $s = 0.5$ and inputs of 1 the pencil says 0.45 a step, and the net does about 0.35: the tanh takes a part.) With a norm on each part, neither $s$ nor the inputs matter here. What is left is the gain: set the second knob to 0.3, where about 10^−50 arrives, and then to 3, where it is over 10^10.
 #
 # No gain makes all factors 1. A gradient lives long in a state that is **mostly kept** and not written anew.
 #
@@ -479,7 +485,7 @@ plot.cell(
 #
 # $$r, z = \mathrm{sigmoid}\big(\mathrm{LN}(W_{rz} x) + \mathrm{LN}(U_{rz} h)\big) \qquad n = \tanh\big(\mathrm{LN}(W_n x) + r \odot \mathrm{LN}(U_n h)\big) \qquad h' = (1 - z) \odot n + z \odot h$$
 #
-# What comes from the input does not depend on the state, so the given `from_input` normalizes it for *all* steps at once, before the loop. You write `step`.
+# What comes from the input does not depend on the state, so the given `from_input` normalizes it for *all* steps at once, before the loop. In `step` the gates are given. You write what they do.
 
 
 # %% tags=["export", "record", "hide-input"]
@@ -505,7 +511,7 @@ def _check_step(cell, x, states):
 
 
 # %% tags=["exercise", "export", "record"] id="ex-10-4"
-# Exercise 10.4 · ●●●○○ · 5 min
+# Exercise 10.4 · ●●●○○ · 3 min
 class LayerNormGRUCell(nn.Module):
     """A GRU cell with LayerNorm on its summed inputs, separately for input and state.
 
@@ -536,11 +542,12 @@ class LayerNormGRUCell(nn.Module):
 
         part: (..., 3H), from from_input. h: (..., H). Returns (..., H).
         """
-        ### BEGIN SOLUTION
         rows = F.linear(h, self.weight_hh)  # (..., 3H)
         gates, new = rows.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
         x_gates, x_new = part.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
         r, z = torch.sigmoid(x_gates + self.gates_hh(gates)).chunk(2, -1)  # (..., H) each
+        # Your part: the candidate, from x_new and new, and the new state.
+        ### BEGIN SOLUTION
         n = torch.tanh(x_new + r * self.new_hh(new))  # (..., H)
         return (1 - z) * n + z * h  # (..., H)
         ### END SOLUTION
@@ -558,7 +565,7 @@ check.gru_cell(LayerNormGRUCell)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Project `h` as `from_input` projects `x`, with `weight_hh`, and cut both `rows` and `part` after 2H columns. `torch.sigmoid(...)` of the sum gives the gates, `.chunk(2, -1)` cuts them into r and z in this order. The reset gate multiplies the *normalized* state part of the candidate.
+# Two lines, the last two formulas. `x_new` is normalized already, and `new`, which is $U_n h$, is not. The reset gate multiplies the *normalized* state part of the candidate.
 #
 # </details>
 #
@@ -679,12 +686,15 @@ def compete(cell, optimizer, seeds, split=0, raw=False):
     )
 
 
+# %% [markdown]
+# About 20 seconds:
+
 # %% tags=["nbval-ignore-output"]
 sgd = lambda parameters: torch.optim.SGD(parameters, lr=0.1)
 train.table(compete(LayerNormGRUCell, sgd, seeds=range(2)), "accuracy")
 
 # %% [markdown]
-# **Predict 10.4:** at rate 0.1 the norm is far ahead. We try rates from 0.03 to 10, and give each side its *own* best one. How large is the lead then?
+# **Predict 10.4:** at rate 0.1 the norm is far ahead. We try rates from 0.03 to 10, and give each side its own best one. Guess first: how large is the lead then?
 # - [ ] as large as at 0.1 :: Then the plain GRU could not learn the digits at any rate. It needs a larger one, and may have it.
 # - [x] less than a point :: At its best rate the plain GRU is as good. The norm helped where the rate was too small.
 # - [ ] the plain GRU is five points ahead :: It catches up as the rate grows, but it does not overtake.
@@ -732,7 +742,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# **A lead at one rate is not a lead at every rate.** Here the norm is ahead at small rates, and level at the best one.
+# **Compare each side at its own best learning rate.** Here the norm is ahead at small rates, and level at the best one.
 #
 # <details><summary>How sure is that?</summary>
 #
@@ -742,12 +752,12 @@ plot.lines(
 #
 # ## Take-away
 #
-# - Change a late step, and look at the early outputs: a norm over time lets the future into the past.
+# - Change a late step and look at the early outputs: a norm over time lets the future into the past. Change one sample and look at the others.
 # - The norm belongs on the **summed inputs**, inside every step. After the loop it changes nothing in the loop.
 # - On the sum, the inputs have a part in $\sigma$, which divides the gradient. On each part, the gain takes the place of the weight scale.
 # - Without its norms your cell is PyTorch's. With them it learned faster at small rates, and no better at the best one.
 #
-# ## Deeper (optional, 33 min)
+# ## Deeper (optional, 27 min)
 #
 # ### An LSTM cell
 #
@@ -777,7 +787,7 @@ plot.cell(
 # The bias of the forget gate starts at 1 (given), so that at first most of $c$ is kept.
 
 
-# %% tags=["exercise", "export", "record", "optional"] id="ex-10-5"
+# %% tags=["exercise", "export", "optional"] id="ex-10-5"
 # Exercise 10.5 · ●●●○○ · 5 min
 class LayerNormLSTMCell(nn.Module):
     """An LSTM cell with LayerNorm as in Ba et al. (2016), eqs. 20 to 22.
@@ -843,31 +853,7 @@ print("without its norms, this is nn.LSTMCell:", lstm_gap < 1e-5)
 # %% [markdown]
 # So two norms lie on what computes the gates, one on the way out, and none on the memory that the next step gets.
 #
-# ### What is carried
-#
-# A different implementation is found in PyTorch's own benchmarks ([custom_lstms.py](https://github.com/pytorch/pytorch/blob/main/benchmarks/fastrnns/custom_lstms.py)): it carries the *normalized* memory on, $c' = \mathrm{LN}(f c + i g)$.
-#
-# **Predict 10.5:** the forget gate is 1 and the input gate 0, so the memory should just be kept. One cell holds a pattern, a second one twice the pattern. What do they hold after 20 steps of the normalized variant, at gain 1 and bias 0?
-# - [ ] still a pattern and twice the pattern :: Carried as it is, c keeps its size. A norm takes the size out, at every step.
-# - [x] the same numbers in both :: LayerNorm is blind to a factor, so after one step nothing tells them apart, up to epsilon.
-# - [ ] both have faded to zeros :: A norm sets the standard deviation to 1 each time; it does not shrink further.
-
-
-# %%
-def hold(c, carry_normalized, steps=20):
-    """c (B, H) after steps with the forget gate at 1 and nothing put in."""
-    for _ in range(steps):
-        c = F.layer_norm(c, (c.shape[-1],)) if carry_normalized else c
-    return c
-
-
-pattern = torch.tensor([[0.0, 0.5, 1.0, -0.5]])  # (1, H)
-for name, carried in {"c itself": False, "LN(c)   ": True}.items():
-    show(f"{name} carried: the pattern", hold(pattern, carried)[0], digits=2)
-    show(f"{name} carried: twice of it", hold(2 * pattern, carried)[0], digits=2)
-
-# %% [markdown]
-# Carried as it is, $c$ keeps its size, so an LSTM can count and add up. Carried through a norm, size and mean are gone after one step. That is a different model, not an error; but a checkpoint of the one is useless in the other, and no shape will tell you.
+# PyTorch's own benchmarks ([custom_lstms.py](https://github.com/pytorch/pytorch/blob/main/benchmarks/fastrnns/custom_lstms.py)) carry the *normalized* memory on, $c' = \mathrm{LN}(f c + i g)$. LayerNorm is blind to a factor, so the size of $c$ is gone after one step. A checkpoint of the one cell is useless in the other, and no shape will tell you.
 #
 # ### Sequences of different lengths
 #
@@ -932,178 +918,14 @@ assert mask_gap < 1e-5 and by_step == 0 and over_time > 0.3
 #
 # ### BatchNorm in a loop
 #
-# [Lesson 6](06_batchnorm.ipynb) said that the statistics of recurrent nets differ from step to step. Cooijmans et al. (2017, *Recurrent Batch Normalization*) therefore keep running statistics **for each step**, start the gains at 0.1, and use those of the last training step, $T_{\max}$, for all later ones. One difficulty needs no training to be seen: few sequences live long. Batches of 64 words from our list of 63,240:
-
-# %%
-letters = torch.tensor([len(word) for word in data.words()])  # (63240,)
-order = torch.randperm(len(letters), generator=torch.Generator().manual_seed(106))[:62720]
-alive = (letters[order].view(-1, 64, 1) >= torch.arange(1, 15)).sum(1)  # (980, 14)
-for t in (1, 8, 12, 14):
-    few = 100 * (alive[:, t - 1] < 2).float().mean()
-    print(f"letter {t:2}: {alive[:, t - 1].float().mean():4.1f} words of 64", end=", ")
-    print(f"fewer than two in {few:2.0f} % of the batches")
-
-# %% [markdown]
-# With one word left there is no variance, and BatchNorm raises; with three, the statistics are noise.
-#
-# And with training? In the *adding problem* eight numbers come in, two of them are marked, and the net must say the sum of those two. All sequences have the same length. The LSTM has 32 units, the batch 64 sequences; 200 steps of Adam at 0.005, which nobody tuned. All nets of a run start from the **same** matrices and biases, both norms are tried with the gains 1 and 0.1, and BatchNorm is tested with its running statistics and with those of the test batch (1,000 new sequences).
-
-
-# %% tags=["hide-input", "record"]
-class StepNorm(nn.Module):
-    """BatchNorm with statistics of its own for each step; gain and bias of a given norm.
-
-    Its owner sets t. Steps after the last one of training use that one's statistics.
-    """
-
-    def __init__(self, norm, steps):
-        super().__init__()
-        self.weight, self.bias, self.t = norm.weight, norm.bias, 0
-        one = lambda: nn.BatchNorm1d(len(norm.bias), affine=False)
-        self.stats = nn.ModuleList(one() for _ in range(steps))
-
-    def forward(self, x):
-        stats = self.stats[min(self.t, len(self.stats) - 1)]  # the rule of Cooijmans et al.
-        return stats(x) * self.weight + self.bias  # (B, C)
-
-
-class StepReader(Reader):
-    """A Reader whose LSTM cell has a StepNorm in place of each LayerNorm."""
-
-    def __init__(self, cell, outputs, steps):
-        super().__init__(cell, outputs)
-        for name, norm in list(cell.named_children()):
-            setattr(cell, name, StepNorm(norm, steps))
-
-    def forward(self, x):
-        h = c = x.new_zeros(len(x), self.cell.hidden_size)  # (B, H)
-        for t, x_t in enumerate(x.unbind(1)):
-            for norm in self.cell.children():
-                norm.t = t
-            h, c = self.cell(x_t, (h, c))
-        return self.head(h)
-
-
-# %% tags=["hide-input", "record"]
-def adding(generator, B=64, T=8):
-    """x (B, T, 2): numbers, and marks, one in each half. y (B, 1): the marked numbers' sum."""
-    numbers, marks = torch.rand(B, T, generator=generator), torch.zeros(B, T)
-    for half in (0, T // 2):
-        marks[torch.arange(B), half + torch.randint(T // 2, (B,), generator=generator)] = 1
-    return torch.stack([numbers, marks], -1), (numbers * marks).sum(-1, keepdim=True)
-
-
-def adding_errors(run, settings, lengths):
-    """1000 x the squared error on 1000 new sequences of each length, after 200 steps of Adam.
-
-    run: settings[run // 16] is a norm and the gain it starts with; the seed is run % 16.
-    Returns for each length the error in eval mode, and with the 1000 sequences' statistics.
-    """
-    (norm, gain), seed = settings[run // 16], run % 16
-
-    def make():
-        cell = LayerNormLSTMCell(2, 32)
-        for each in cell.children():
-            nn.init.constant_(each.weight, gain)
-        if norm == "BatchNorm":
-            return StepReader(cell, 1, steps=8)
-        return Reader(cell if norm == "LayerNorm" else without_norms(cell), 1)
-
-    tests = [adding(torch.Generator().manual_seed(2_000_000 + seed), 1000, T) for T in lengths]
-    kept = {}
-    train.compare(
-        {norm: make},
-        seeds=[seed],
-        batches=adding,
-        steps=200,
-        clip=1.0,
-        loss=F.mse_loss,
-        optimizer=lambda parameters: torch.optim.Adam(parameters, lr=5e-3),
-        keep=kept,
-    )
-    model = kept[norm][0].requires_grad_(False)
-    running, own = (
-        [1000 * F.mse_loss(model.train(training)(x), y) for x, y in tests]
-        for training in (False, True)  # in this order: training mode moves the buffers
-    )
-    return {f"length {T}": pair for T, *pair in zip(lengths, running, own, strict=True)}
-
-
-settings = [
-    ["BatchNorm", 0.1],
-    ["LayerNorm", 0.1],
-    ["none", 1.0],
-    ["BatchNorm", 1.0],
-    ["LayerNorm", 1.0],
-]
-# A test repeats run 0. Three instruction sets gave it within 2e-4 of one another; allowed is
-# about half the distance between two seeds, because errors jump from step to step.
-found = runs.load_or_run(
-    "rnn_adding",
-    adding_errors,
-    seeds=range(80),
-    tolerance={"length 8": 1.0, "length 12": 20.0, "length 16": 80.0},
-    settings=settings,
-    lengths=[8, 12, 16],
-)
-errors = torch.stack(list(found.values()), 1).view(5, 16, 3, 2)  # (setting, run, length, way)
-
-# %%
-print("1000 x squared error at 8, 12 and 16 numbers, geometric means over 16 runs")
-for (norm, gain), row in zip(settings, errors.log().mean(1).exp(), strict=True):  # (3, 2)
-    show(f"{norm:9} gain {gain}            ", row[:, 0], digits=1)
-    if norm == "BatchNorm":
-        show("          with batch statistics", row[:, 1], digits=1)
-
-# %% tags=["hide-input"]
-# All of the record. Pairs at length 8: LayerNorm (gain 1) against BatchNorm (gain 0.1).
-better, worse = errors[4, :, 0, 0], errors[0, :, 0]  # (16,), (16, 2)
-assert (better < worse[:, 0]).sum() == 16 and (better < worse[:, 1]).sum() == 14
-rule, own, layer, plain = (
-    errors[0, :, 2, 0],
-    errors[0, :, 2, 1],
-    errors[4, :, 2, 0],
-    errors[2, :, 2, 0],
-)
-assert (rule > own).all() and (rule < layer).sum() == 15 and (layer > plain).sum() == 9
-
-# %% tags=["hide-input"]
-plot.lines(
-    [8, 12, 16],
-    {
-        "none": errors[2, :, :, 0].log10(),
-        "LayerNorm, gain 1": errors[4, :, :, 0].log10(),
-        "BatchNorm, gain 0.1": errors[0, :, :, 0].log10(),
-        "the same, batch statistics": errors[0, :, :, 1].log10(),
-    },
-    colors={
-        "LayerNorm, gain 1": "LayerNorm",
-        "BatchNorm, gain 0.1": "BatchNorm",
-        "the same, batch statistics": "#C98A5E",
-    },
-    title="LayerNorm leads at 8 numbers, BatchNorm at 12 and 16",
-    x="numbers in a sequence (8 in training)",
-    y="log10 of 1000 × squared error",
-    caption="Adding problem, each norm at the gain that is better at 8 numbers, 16 paired "
-    "runs. After step 8 BatchNorm uses the statistics of step 8; "
-    f"{runs.note('rnn_adding', '16 runs each')}.",
-    alt="Four rising lines over sequences of 8, 12 and 16 numbers, in powers of ten. At 8: "
-    "none 1.3, BatchNorm 0.4, with batch statistics 0.3, LayerNorm 0.0. At 16: LayerNorm and "
-    "none about 2.5, BatchNorm 1.8, with batch statistics 1.3.",
-)
-
-# %% [markdown]
-# In these 16 runs, on one task at one learning rate:
-# - At the length of training, each norm at its better gain, LayerNorm's error is smaller in all 16 pairs, by a factor of 2.4 in the geometric mean (1.04 to 13). With the statistics of the test batch BatchNorm's is still 1.8 times as large (14 of 16 pairs), so the running statistics explain a part of it.
-# - At this length the **gain** matters as much as the kind of norm: LayerNorm at 0.1 makes 3.4 times its error at 1, and BatchNorm at 1 makes 2.5 times its error at 0.1.
-# - On longer sequences, which nothing was trained on, Cooijmans' rule works: BatchNorm's error is smaller than LayerNorm's in 15 of 16 pairs at 16 numbers. Statistics of each step's own batch would be better still, by a factor of 3. LayerNorm is no better there than no norm (9 of 16 pairs are worse).
+# [Lesson 6](06_batchnorm.ipynb) said that the statistics of recurrent nets differ from step to step. Cooijmans et al. (2017, *Recurrent Batch Normalization*) therefore keep running statistics **for each step**, and use those of the last training step for all later ones. When this lesson was written, 16 paired runs learned to add two marked numbers of eight: at 8 numbers LayerNorm's error was smaller in all 16 pairs, at 16 numbers BatchNorm's in 15.
 #
 # ## On your own
 #
 # 1. Measure [section 10.4](#10.4-The-gradient-through-time) for 300 steps, and for the GRU cell instead of the tanh net. Does the bias of $z$ matter more than the norm?
 # 2. At $h_0 = 0$ the row $U h_0$ is constant. What is the gradient of $\mathrm{LN}(U h_0)$ in $h_0$ there, and what follows for a learned first state? ([Lesson 3](03_epsilon.ipynb).)
 # 3. `compete(LayerNormLSTMCell, lambda p: torch.optim.Adam(p, lr=3e-3), range(4), raw=True)` trains on pixels from 0 to 256. Which side suffers, and why does LN(W x) help the other one? Would dividing the pixels by 100 do?
-# 4. Write `LayerNormLSTMCell` with the normalized memory carried on, and train both on the adding problem with 8 and with 16 numbers.
+# 4. Write `LayerNormLSTMCell` with the normalized memory carried on, and train both with `compete`.
 # 5. Papers often write $h' = (1-z) \odot h + z \odot n$, with $z$ and $1-z$ exchanged, as the LayerNorm paper does. Which signs of which parameters turn one form into the other? ($1 - \mathrm{sigmoid}(a) = \mathrm{sigmoid}(-a)$.)
 #
 # ## Further reading

@@ -217,12 +217,12 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
         "**Recall 6.1.**",
         "**Open.** In training and in evaluation two different functions run.",
         "**Predict 6.2.**",
-        "## 0:50 · 6.6 ",
+        "## 0:51 · 6.6 ",
         "**Close.** Before you trust a BatchNorm",
         "## Drop this if you are late",
         "- **6.6 Four norms, one formula** (2 min). Two explorables are enough for a day. Tell: “Four",
         "The index of misconceptions refers to it: LayerNorm has no running statistics",
-        "- **Why does BatchNorm help** (in “Deeper”, 4 min). An experiment",
+        "- **Why does BatchNorm help** (in “Deeper”, 3 min). An experiment",
     ]
     assert [text for text in there if text not in page] == []
     found = [page.index(text) for text in there[3:]]

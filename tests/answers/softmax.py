@@ -18,9 +18,7 @@ def right_row_by_row(x):
 SHIFT_AND_SCALE = {
     "softmax(2 * x)": "changed",
     "softmax(-x)": "changed",
-    "LN(2 * x)": "same",
     "LN(-x)": "negated",
-    "softmax(LN(2 * x))": "same",
     "LN(softmax(2 * x))": "changed",
 }
 
@@ -85,8 +83,8 @@ ANSWERS = {
             "capitals": {key: value.upper() for key, value in SHIFT_AND_SCALE.items()},
         },
         "wrong": {
-            "another word": (SHIFT_AND_SCALE | {"LN(2 * x)": "equal"}, "one of the words 'changed', 'negated', 'same'"),
-            "True": (SHIFT_AND_SCALE | {"LN(2 * x)": True}, "one of the words"),
+            "another word": (SHIFT_AND_SCALE | {"LN(-x)": "equal"}, "one of the words 'changed', 'negated', 'same'"),
+            "True": (SHIFT_AND_SCALE | {"LN(-x)": True}, "one of the words"),
             "a key is missing": ({"LN(-x)": "negated"}, "missing"),
             "a list": (list(SHIFT_AND_SCALE.values()), "dictionary"),
         },

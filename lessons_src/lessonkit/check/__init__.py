@@ -9,7 +9,7 @@ the module that is called as its lesson, in the folder lessons, and is loaded wh
 
 import importlib
 
-from lessonkit import _saving, _threads, course  # noqa: F401  _threads sets how many torch uses
+from lessonkit import _saved_answers, _saving, _threads, _work, course  # noqa: F401  _threads sets how many torch uses
 from lessonkit._boxes import in_notebook, tell
 from lessonkit._hook import YourTurn
 from lessonkit.check import asking, standing_in
@@ -21,7 +21,7 @@ from lessonkit.check.probing import quiet
 
 __all__ = ["NotYet", "YourTurn", "predict", "recall", "summary"]
 
-_verdicts = {}  # name of a check: whether its last answer in this kernel was right
+_passed = set()  # the names of the checks that an answer in this kernel has passed, whatever was tried later
 
 
 def plain(name):
@@ -39,9 +39,8 @@ def _judging(name, check):
     """Return what a learner calls: it runs a check, remembers whether the answer was right, and keeps a right one."""
 
     def judge(answer):
-        _verdicts[name] = False
         lines, borrowed = _attempted(name, check, answer)
-        _verdicts[name] = True
+        _passed.add(name)
         if in_notebook():
             lines += _from_now_on(name, answer, borrowed)
         tell("\n".join(lines), "right")
@@ -81,8 +80,18 @@ def _what_it_takes(name):
 
 
 def summary(lesson):
-    """Say how many of a lesson's exercises are right in this kernel: the last line of Restart and Run All."""
-    print(asking.summary(lesson, _verdicts))
+    """Say how many of a lesson's exercises are right, in this kernel or kept: the last line of Restart and Run All."""
+    print(asking.summary(lesson, _passed | _kept(lesson)))
+
+
+def _kept(lesson):
+    """Return the names of the checks whose answers were kept, in this kernel or an earlier one."""
+    folder, checks = _work.folder(), course.answers().get(lesson, {})
+    try:
+        entries = _saved_answers.read(folder / "mine" / f"{lesson}.py").entries if folder else {}
+    except OSError:  # the lessons that use it say more
+        entries = {}
+    return {checks[name] for name in entries.keys() & checks.keys()}
 
 
 def __dir__():

@@ -47,16 +47,21 @@ def _answer(name, letter):
         tell(f"{'Yes' if right else 'Not quite'}. {reason}", "right" if right else "not yet", markdown=True)
 
 
-def summary(module, verdicts):
-    """Return a line that says how far a lesson is in this kernel. verdicts: {name of a check: whether it was right}."""
+def summary(module, right):
+    """Return a line that says how far a lesson is. right: the names of the checks that an answer has passed."""
     lesson = next((lesson for lesson in course.lessons().values() if lesson.module == module), None)
     exercises, questions = (lesson.exercises, lesson.questions) if lesson else ([], [])
-    still = [
-        exercise.number for exercise in exercises if not all(verdicts.get(check.name) for check in exercise.checks)
-    ]
-    line = f"{len(exercises) - len(still)} of {len(exercises)} exercises are right in this kernel."
-    if still:
-        line += f" Still open: {', '.join(still)}."
+    core = [exercise for exercise in exercises if not exercise.optional]
+    still = [exercise for exercise in exercises if not right.issuperset(check.name for check in exercise.checks)]
+    is_open = ", ".join(exercise.number for exercise in still if not exercise.optional)
+    optional = ", ".join(exercise.number for exercise in still if exercise.optional)
+    line = (
+        f"{sum(exercise not in still for exercise in core)} of {len(core)} exercises are right, in this kernel or kept."
+    )
+    if is_open:
+        line += f" Not yet right here: {is_open}."
+    if optional:
+        line += f" Optional: {optional}."
     if questions:
         count = sum(question.name in answered for question in questions)
         line += f" Questions answered: {count} of {len(questions)}."

@@ -175,6 +175,13 @@ _GRADIENTS = misconceptions(
     # the means run over the rows (axis 0), as in BatchNorm. | LayerNorm's run over the features, axis -1.
     mean_h, along = h.mean(0, keepdim=True), (h * x_hat).mean(0, keepdim=True)
 
+    # the means are taken over all rows at once. Each row has its own. | mean(-1, keepdim=True) takes one for each row.
+    mean_h, along = h.mean(), (h * x_hat).mean()
+    # or
+    mean_h = h.mean()
+    # or
+    along = (h * x_hat).mean()
+
     # a mean over the row has lost its axis. | Say keepdim=True in both.
     mean_h, along = h.mean(-1), (h * x_hat).mean(-1)
     # or
@@ -434,6 +441,8 @@ _FUNCTION = misconceptions(
     rstd = 1 / (var.sqrt() + ctx.eps)
     # or
     rstd = torch.rsqrt(var) + ctx.eps
+    # or
+    rstd = var + ctx.eps**-0.5
 
     # the variance is unbiased (D - 1). | The forward pass divides by D, and so must backward, as mean_and_var does.
     var = x.var(-1, keepdim=True)

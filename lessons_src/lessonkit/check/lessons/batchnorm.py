@@ -254,8 +254,8 @@ _RUNNING_MISTAKES = misconceptions(
 )
 
 _RUNNING_STAGES = [
-    ([Probe("a new one for 3 channels", _run_registered, {"num_features": 3})], "the buffers"),
-    ([Probe("a new one for 3 channels in float64", _run_new)], "the buffers"),
+    ([Probe("a new one for 3 channels", _run_registered, {"num_features": 3})], "the names of the buffers"),
+    ([Probe("a new one for 3 channels in float64", _run_new)], "what they start with"),
     (
         [
             _updates("three updates from batches of 4, 9 and 2", 0.1),
@@ -391,6 +391,10 @@ _LAYER_MISTAKES = misconceptions(
     mean, var = (self.running_mean, self.running_var) if self.training else _channel_stats(x)
     # or
     own = not self.training
+
+    # the buffers take in the batch first, and then normalize it. In train() a batch is normalized with its own mean and variance.
+    centered = x - (mean if self.running_mean is None else self.running_mean).view(shape)
+    deviation = torch.sqrt((var if self.running_var is None else self.running_var).view(shape) + self.eps)
 
     # you ask whether gradients are recorded. Ask self.training: train() under no_grad() is still training, and eval() with gradients is still evaluation.
     own, tracks = (torch.is_grad_enabled(),) * 2

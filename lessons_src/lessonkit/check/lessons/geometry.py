@@ -17,6 +17,7 @@ _TWO_MOVES = {
     "with_eps": 1,
     "twin": (17.0, 5.0, 1.0, -11.0),
 }
+_LENGTH = "The length is √D · ‖Px‖ over the root of ‖Px‖² + D · eps. | √4 · 10 / √(100 + 4 · 75)."
 _SLIPS = [  # question, what a slip gives, why
     ("projected", (8.0, 8.0, 8.0, 8.0), "That is what is taken away. What is left when each number loses its mean?"),
     ("projected", (-7.0, -1.0, 1.0, 7.0), "The mean is taken off the numbers, not the numbers off the mean."),
@@ -40,6 +41,8 @@ _SLIPS = [  # question, what a slip gives, why
     ("with_eps", 1.51, "eps is added to σ², so D · eps = 300 is added to the squared length."),
     ("with_eps", 4, "It is the other way round: eps stands below the fraction line, so the row gets shorter."),
     ("with_eps", 0.5, "At eps = 0 the row has the length 2. With eps it is divided by 10, not by 5."),
+    ("with_eps", 5, _LENGTH),
+    ("with_eps", 1.109, _LENGTH),  # 1.118, or rounded 1.1
     ("twin", (15.0, 9.0, 7.0, 1.0), "That is the row itself: its mean is 8 and its deviation 5."),
     (
         "twin",
@@ -241,11 +244,21 @@ _FORMULA = misconceptions(
     # eps is taken from the type of x. Half types are computed in float32, and eps is that of float32. | torch.finfo(wide.dtype).eps.
     eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
 
-    # half types are not widened: squares over 65,504 overflow in float16. | Compute in torch.promote_types(x.dtype, torch.float32).
+    # half types are not widened, so the squares are taken in half precision: over 65,504 they overflow in float16. | Compute in torch.promote_types(x.dtype, torch.float32).
     wide = x
     # or
     wide = x
     eps = torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps if self.eps is None else self.eps
+    # or
+    wide = x
+    return y
+    # or
+    wide = x
+    x_hat = wide * torch.rsqrt(square + eps)
+    # or
+    wide = x
+    x_hat = wide * torch.rsqrt(square + eps)
+    return y
 
     # bfloat16 is not widened, so that its eight bits round every step. | Compute in torch.promote_types(x.dtype, torch.float32).
     wide = x.float() if x.dtype == torch.float16 else x
@@ -255,6 +268,15 @@ _FORMULA = misconceptions(
 
     # float64 is narrowed to float32. | torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.
     wide = x.float()
+    # or
+    wide = x.float()
+    x_hat = wide * torch.rsqrt(square + eps)
+    # or
+    wide = x.float()
+    eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
+    # or
+    wide = x.float()
+    y = x_hat if self.weight is None else x_hat * self.weight.float()
 
     # the values are right, but the mean square is cut off from the gradient.
     square = (wide * wide).mean(axes, keepdim=True).detach()

@@ -125,6 +125,9 @@ _STEP_MISTAKES = misconceptions(
     # W and U are not transposed. They have a row for each unit. | The products are x @ W.T and h @ U.T.
     a = x @ W + h @ U
 
+    # x holds a sample in each row, so W x is x @ W.T, and U h is h @ U.T.
+    a = W @ x + U @ h
+
     # U is not transposed. | The product is h @ U.T.
     a = x @ W.T + h @ U
 
@@ -268,6 +271,9 @@ _GRU_MISTAKES = misconceptions(
 
     # r is inside the norm. It multiplies what comes out of it. | r * new_hh(U_n h).
     n = torch.tanh(new_from_x + self.new_hh(r * u_new))
+
+    # r is outside the tanh. It holds back the state's part, inside. | tanh(x_new + r * new_hh(...)).
+    n = r * torch.tanh(new_from_x + new_from_h)
 
     # r multiplies the input's part as well. It holds back the state alone.
     n = torch.tanh(r * (new_from_x + new_from_h))
