@@ -7,6 +7,7 @@
 import torch
 from torch.nn import functional as F
 
+# Not found? Open this notebook in the course's folder (make lab), or pip install the course.
 from lessonkit import check, explore, plot, show  # sets torch to one thread (LESSON_THREADS)
 
 first_try = lambda x: (x - x.mean()) / x.std()

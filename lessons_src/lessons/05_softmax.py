@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+# Not found? Open this notebook in the course's folder (make lab), or pip install the course.
 from lessonkit import check, explore, plot, show
 from lessonkit.mine import normalize  # lesson 3
 

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+# Not found? Open this notebook in the course's folder (make lab), or pip install the course.
 from lessonkit import check, data, plot, runs, show, train
 from lessonkit.mine import LayerNorm  # lesson 4
 

@@ -17,6 +17,7 @@ import torch
 from numba import njit
 from torch.nn import functional as F
 
+# Not found? Open this notebook in the course's folder (make lab), or pip install the course.
 from lessonkit import check, plot, runs, show  # sets torch to one thread (LESSON_THREADS)
 
 g = torch.Generator().manual_seed(130)

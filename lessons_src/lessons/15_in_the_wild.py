@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 from torch.nn import functional as F
 
+# Not found? Open this notebook in the course's folder (make lab), or pip install the course.
 from lessonkit import check, data, plot, show  # sets torch to one thread (LESSON_THREADS)
 from lessonkit.mine import LayerNorm  # lesson 4
 
