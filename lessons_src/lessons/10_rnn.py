@@ -919,7 +919,7 @@ assert mask_gap < 1e-5 and by_step == 0 and over_time > 0.3
 #
 # ### BatchNorm in a loop
 #
-# [Lesson 6](06_batchnorm.ipynb) said that the statistics of recurrent nets differ from step to step. Cooijmans et al. (2017, *Recurrent Batch Normalization*) therefore keep running statistics **for each step**, and use those of the last training step for all later ones. When this lesson was written, 16 paired runs learned to add two marked numbers of eight: at 8 numbers LayerNorm's error was smaller in all 16 pairs, at 16 numbers BatchNorm's in 15.
+# [Lesson 6](06_batchnorm.ipynb) said that the statistics of recurrent nets differ from step to step. Cooijmans et al. (2017, *Recurrent Batch Normalization*) therefore keep running statistics **for each step**, and use those of the last training step for all later ones.
 #
 # ## On your own
 #

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import CharGPT, encode  # lesson 11
+
 # Not found? Open this notebook in the course's folder (make lab), or pip install the course.
 from lessonkit import check, data, explore, plot, runs, show
 from lessonkit.mine import RMSNorm, layer_norm  # lessons 8 and 4
