@@ -36,7 +36,7 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 # %% [markdown]
 # There is no error. But what one user gets depends on what a different user wrote, and a model that should predict the next word already sees it. [Section 12.7](#12.7-Clinic:-a-norm-for-the-whole-tensor) heals the function. First you learn to read any normalization layer (a norm, for short).
 #
-# *About 56 min, in two sittings of 26 and 31.* **You'll be able to**
+# *About 57 min, in two sittings of 26 and 31.* **You'll be able to**
 # - say of any norm what it sees and what it forgets;
 # - take LayerNorm out of a trained Transformer without changing what it computes;
 # - read the equations of a new paper, and build them;
@@ -546,7 +546,7 @@ plot.lines(
 #
 # ## 12.5 Norms inside attention
 #
-# What bounds an attention score $q\cdot k/\sqrt d$? Nothing does. With the row 9, 1, 3, 3 as query and as key, $d = 4$, it is $100/2 = 50$, and if both are three times as large, 450. The softmax then puts all weight on one key, and its gradient vanishes ([lesson 5](05_softmax.ipynb)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023). **QK-norm** normalizes each query and each key first.
+# What bounds an attention score $q\cdot k/\sqrt d$? Nothing does. With the row 9, 1, 3, 3 as query and as key, $d = 4$, it is $100/2 = 50$, and if both are three times as large, 450. The softmax then puts nearly all weight on one key, and its gradient vanishes ([lesson 5](05_softmax.ipynb)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023). **QK-norm** normalizes each query and each key first.
 #
 # **Predict 12.2:** RMSNorm makes of the row 9/5, 1/5, 3/5, 3/5. What is the score of this query with the same key now?
 # - [ ] 1 :: That is the cosine between two equal rows. These rows have the length √4 = 2, not 1.
@@ -592,7 +592,7 @@ for size in (1, 3):
 # | Post-LN again | with a Highway-style connection in place of the plain sum | [Keel](https://arxiv.org/abs/2601.19895) |
 # | hyper-connections | several streams, mixed by small learned matrices | [Zhu et al.](https://arxiv.org/abs/2409.19606); [mHC](https://arxiv.org/abs/2512.24880) |
 # | attention residuals | a softmax over the outputs of earlier layers in place of the sum | [Kimi](https://arxiv.org/abs/2603.15031) |
-# | gain of 1 + w | a plain RMSNorm that loads such weights multiplies by $w$ | Qwen3-Next; [Gemma 3](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gemma3/modeling_gemma3.py) |
+# | gain of 1 + w | a plain RMSNorm that loads such weights multiplies by $w$ instead | Qwen3-Next; [Gemma 3](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gemma3/modeling_gemma3.py) |
 #
 # And which should you take?
 #
