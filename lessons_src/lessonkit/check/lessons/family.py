@@ -83,6 +83,17 @@ _CENTERED = [
         "The whole matrix has lost one number, 2. The second number of h meets the second column alone: each column "
         "has a mean of its own.",
     ),
+    (
+        "weight",
+        ([2, -2, 1, -1], [2, -1, 0, -1]),
+        "These are the two new columns. Typed row by row, as W is, they give four rows of two numbers.",
+    ),
+    (
+        "weight",
+        ([2, 0], [-2, -3], [1, -2], [-1, -3]),
+        "Both columns have lost 3, the mean of the first. The second has a mean of its own.",
+    ),
+    ("weight", ([2, 3], [-2, 0], [1, 1], [-1, 0]), "The second column still has its mean."),
     ("weight", ([5, 3], [1, 0], [4, 1], [2, 0]), "That is W. Its part of the output has a mean, too."),
     ("weight", ([1, -1], [-3, -4], [0, -3], [-2, -4]), "4 is the mean for this h. W' has to serve every h."),
     ("weight", ([-2, -2], [2, 1], [-1, 0], [1, 1]), "The mean is taken off the numbers, not the numbers off the mean."),
@@ -90,6 +101,7 @@ _CENTERED = [
     ("bias", (-2, 0, -3, 1), "That is b. It is written to the stream as well, so its mean has to go."),
     ("bias", (0, 0, 0, 0), "Only the mean of b has to go, which is -1."),
     ("bias", (-6, -4, -7, -3), "4 is the mean of the whole row, for this h. What is the mean of b?"),
+    ("bias", (5, -3, -1, -1), "That is the whole row without its mean, for this h. Only b itself is wanted."),
     ("bias", (-3, -1, -4, 0), "The mean of b is -1. Taking away -1 adds 1."),
     ("bias", (-1, -1, -1, -1), "That is the mean of b. What is left of b when it is taken away?"),
 ]
@@ -179,6 +191,13 @@ _DERF_MISTAKES = misconceptions(
 
     # the gain is one number. It is a number for each feature, and so is the bias.
     self.weight = nn.Parameter(torch.tensor(1.0))
+
+    # nn.Parameter takes a tensor, not a plain number. | Write nn.Parameter(torch.tensor(0.5)).
+    self.alpha = nn.Parameter(0.5)
+
+    # alpha and the shift have an axis of length 1. They are numbers without axes. | Write torch.tensor(0.5), without inner brackets.
+    self.alpha = nn.Parameter(torch.tensor([0.5]))
+    self.shift = nn.Parameter(torch.tensor([0.0]))
 
     # alpha starts at another number than 0.5.
     self.alpha = nn.Parameter(torch.tensor(1.0))
@@ -420,6 +439,9 @@ _LOGIT_MISTAKES = misconceptions(
     # the norm is still made in forward, at each call, or it has no gain (elementwise_affine=False, F.layer_norm), or it is in a plain list: an optimizer gets nothing to train. | Make it in __init__, with a gain, and keep it in self.
     self.norm_q, self.norm_k = None, None
     q_hat, k_hat = nn.LayerNorm(q.shape[-1])(q), nn.LayerNorm(k.shape[-1])(k)
+    # or
+    self.norm_q, self.norm_k = None, None
+    q_hat, k_hat = F.layer_norm(q, q.shape[-1:]), F.layer_norm(k, k.shape[-1:])
 
     # forward does not use the norms that __init__ makes, so their gains are never trained.
     q_hat, k_hat = F.layer_norm(q, q.shape[-1:]), F.layer_norm(k, k.shape[-1:])
@@ -442,8 +464,13 @@ _LOGIT_MISTAKES = misconceptions(
     # without the division by sqrt(d) the bound is d.
     return q_hat @ k_hat.mT
 
-    # the product is divided by sqrt(H), the number of heads. | d is the last size, q.shape[-1].
+    # the product is divided by the root of another size than d. | d is the last size, q.shape[-1].
     return q_hat @ k_hat.mT / q.shape[1] ** 0.5
+    # or
+    return q_hat @ k_hat.mT / q.shape[2] ** 0.5
+
+    # later words are masked here. The leak is in the norms, so a mask does not heal it. | Return all scores.
+    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).masked_fill(q.new_ones(q.shape[2], q.shape[2]).triu(1) > 0, -torch.inf)
 
     # the logits are too small by sqrt(d). | After a norm, divide by sqrt(d); after a cut to length 1, multiply by it.
     return q_hat @ k_hat.mT / q.shape[-1]
@@ -451,7 +478,7 @@ _LOGIT_MISTAKES = misconceptions(
     # queries and keys have changed places: row i belongs to query i. | Write q @ k.mT.
     return k_hat @ q_hat.mT / q.shape[-1] ** 0.5
 
-    # the shapes do not fit: the keys are not transposed, or the norm acts on the scores (B, H, T, T). | Normalize q and k, then write q @ k.mT.
+    # the shapes do not fit: the last two axes of the keys do not change places, or they do before the norm, or the norm acts on the scores (B, H, T, T). | Normalize q and k, then write q @ k.mT.
     return q_hat @ k_hat / q.shape[-1] ** 0.5
     # or
     return self.norm_q(q @ k.mT / q.shape[-1] ** 0.5)
