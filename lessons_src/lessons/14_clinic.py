@@ -768,7 +768,7 @@ train.table(own, "whole word", digits=2)
 train.table(plain | own, "prefix", digits=2)
 
 # %% [markdown]
-# Both losses of your norm are one number: it does not leak. And it does not differ from LayerNorm by more than the seeds do. Nobody should choose a norm for that. It is a result all the same, and its sentence needs all of its parts: *which data, which net, how many steps, how many seeds, paired or not, what was tuned for whom.*
+# Both losses of your norm are one number, because no output depends on later letters. And it does not differ from LayerNorm by more than the seeds do. Nobody should choose a norm for that. It is a result all the same, and its sentence needs all of its parts: *which data, which net, how many steps, how many seeds, paired or not, what was tuned for whom.*
 #
 # ## Take-away
 #

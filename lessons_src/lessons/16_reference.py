@@ -37,7 +37,7 @@
 # | variance divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) | few features |
 # | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) | a row with standard deviation 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
-# | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) | sizes that are all different |
+# | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) | sizes that are all different |
 # | gain that is not registered, or too late | [4.4](04_affine_and_module.ipynb#4.4-When-a-gain-is-made), [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
 # | statistics cut off from the gradient | [7.5](07_backward.ipynb#7.5-What-the-copy-has-lost) | compare with autograd, for a random dy |
 # | `reshape` where an axis must move | [14.1](14_clinic.ipynb#14.1-Every-size-fits) | a footprint |
@@ -47,7 +47,7 @@
 # | an answer that changes at the next call | [14.3](14_clinic.ipynb#14.3-Ten-tests,-in-the-order-to-run-them) | keep an answer and a clone of it, call again |
 # | statistics over all tokens, in a net that writes | [14.5](14_clinic.ipynb#14.5-Is-the-new-norm-better?) | change the last token, look at the early outputs |
 # | the stream overwritten by its normalized self | [14, Deeper](14_clinic.ipynb#Pre-LN-by-name) | silent branches |
-# | a mean over the wrong axis of a network that was ported | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) | one changed number |
+# | a mean over the wrong axis, in a network that was ported | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) | one changed number |
 # | the weights of two norms exchanged | [15.6](15_in_the_wild.ipynb#15.6-All-keys-matched,-once-more) | part by part, each on the original's input |
 
 # %% [markdown]
@@ -79,7 +79,7 @@
 # | attention | an average of the values of the tokens that one may see (itself among them), weighted by a softmax of q · k | [11.4](11_transformer.ipynb#11.4-Build-a-GPT,-and-train-it) |
 # | autocast | PyTorch's choice of a dtype for each operation | [3, Deeper](03_epsilon.ipynb#Autocast) |
 # | autograd.Function | a class with a forward and a backward pass written by hand | [7.8](07_backward.ipynb#7.8-Your-line-in-PyTorch) |
-# | BatchNorm | a norm with one mean and variance for each feature, taken over the batch and all positions | [6.2](06_batchnorm.ipynb#6.2-The-other-axis) |
+# | BatchNorm | a norm with one mean and variance for each feature, in training taken over the batch and all positions | [6.2](06_batchnorm.ipynb#6.2-The-other-axis) |
 # | bfloat16 | a number in 16 bits with the range of float32 and two digits | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
 # | bias | the learned number β added to each normalized feature | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
 # | biased (variance) | the variance divided by D, which LayerNorm uses; the unbiased one is divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
@@ -171,7 +171,7 @@
 # | token | one position of a sequence: a word, a letter, or a patch of an image | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | variance | the mean squared distance from the mean; its root is the standard deviation σ | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | warm-up | a learning rate that rises from 0 over the first steps | [11, Deeper](11_transformer.ipynb#The-rate,-and-warm-up) |
-# | weight decay | pulling parameters towards 0 at every step; before a norm this changes the pace of learning, and nothing else | [lesson 4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain), [8.6](08_geometry.ipynb#8.6-The-length-of-weights-before-a-norm) |
+# | weight decay | pulling parameters towards 0 at every step; before a norm it keeps the pace of learning up, and does not help by itself | [4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain), [8.6](08_geometry.ipynb#8.6-The-length-of-weights-before-a-norm) |
 # | weight scale | the factor on the standard deviation 1/√D of freshly drawn weights | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | WeightNorm | dividing each weight vector by its length, without a look at the data; a learned factor may set a new one | [8.5](08_geometry.ipynb#8.5-What-four-norms-do-not-see) |
 # | Welford | a way to update mean and variance number by number, which never gives a negative variance | [3, Deeper](03_epsilon.ipynb#Welford-or-two-passes?) |
@@ -186,16 +186,16 @@
 # | often said | what holds | section |
 # |---|---|---|
 # | LayerNorm averages across the batch | Statistics across the batch are BatchNorm's | [6.2](06_batchnorm.ipynb#6.2-The-other-axis) |
-# | the normalized axis is axis 1, in every layout | LayerNorm normalizes the last axes, and a square input hides a wrong one | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
-# | nn.LayerNorm(C) works on images (B, C, H, W) | nn.LayerNorm(C) takes the last axis, on NCHW images the width | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
-# | per-pixel LayerNorm, LayerNorm([C, H, W]) and GroupNorm(1, C) are one thing | Per pixel, [C, H, W] and GroupNorm(1, C) are three different things | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
-# | GroupNorm(1, C) is LayerNorm | On (N, C) it is; on images its statistics are LayerNorm([C, H, W])'s, and its gains one a channel | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | the normalized axis is axis 1, in every layout | LayerNorm normalizes the last axes, and a square input hides a wrong one | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | nn.LayerNorm(C) works on images (B, C, H, W) | nn.LayerNorm(C) takes the last axis, on NCHW images the width | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | per-pixel LayerNorm, LayerNorm([C, H, W]) and GroupNorm(1, C) are one thing | Per pixel, [C, H, W] and GroupNorm(1, C) are three different things | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | GroupNorm(1, C) is LayerNorm | On (N, C) it is; on images its statistics are LayerNorm([C, H, W])'s, and its gains one a channel | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
 # | x.shape[2:] is everything but the batch | On (N, C, H, W), x.shape[2:] gives Instance Normalization | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | in a sequence all time steps are normalized together | Normalizing over time and features lets the future leak into the past | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | the statistics are taken per training example | nn.LayerNorm(C) takes them per position; LayerNorm([C, H, W]) on images takes them per example | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | normalized_shape is the shape of x | normalized_shape must not hold the batch axis | [9.7](09_cnn.ipynb#9.7-Neighbors-in-the-batch) |
 # | the argument is the number of an axis, as in softmax | normalized_shape is a size, not an axis number | [5, Deeper](05_softmax.ipynb#Along-which-axis) |
-# | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [lesson 4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
 # | the output size of a convolution is a plain quotient | Plain division or rounding gives wrong convolution sizes | [9.5](09_cnn.ipynb#9.5-How-large-is-what-comes-out?) |
 # | equal sizes make a good example | Equal sizes in an example hide a wrong axis | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
 # | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
@@ -217,7 +217,7 @@
 # | the constructor takes the initial gain and bias | The constructor takes no initial values | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | without gain and bias one only skips the multiplication | elementwise_affine=False registers no parameters | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | the names of the parameters do not matter | Parameter names decide whether a checkpoint loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [lesson 4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
+# | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
 # | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | gain and bias are essential for the capacity | Directly before a Linear with a bias they add no function | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | a bias in front of LayerNorm is redundant | A bias before LayerNorm is not redundant, before BatchNorm it is | [6, Deeper](06_batchnorm.ipynb#What-the-layer-before-it-feels) |
@@ -231,11 +231,11 @@
 # | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [11.7](11_transformer.ipynb#11.7-A-stream-that-grows) |
 # | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | a sigmoid suits a ten-class cross-entropy | Sigmoid before cross-entropy keeps the loss above a floor | [9.9](09_cnn.ipynb#9.9-Three-sick-runs) |
-# | types of input and parameters mix freely | On a CPU half-precision input may meet float32 parameters, and nothing else mixes | [lesson 4, Deeper](04_affine_and_module.ipynb#Types-that-may-meet) |
+# | types of input and parameters mix freely | On a CPU half-precision input may meet float32 parameters, and nothing else mixes | [4, Deeper](04_affine_and_module.ipynb#Types-that-may-meet) |
 # | with LayerNorm the rest of the batch does not matter, bit for bit | On a CPU the norm is batch-invariant bit for bit; the matrix product beside it need not be | [6, Deeper](06_batchnorm.ipynb#Bit-for-bit) |
 # | a band in a figure speaks for itself | A few runs show large differences only: say how many, paired or not, and what varies | [9.4](09_cnn.ipynb#9.4-Let-the-other-side-win) |
 # | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2, Deeper](02_statistics.ipynb#A-published-notebook,-read-with-care) |
 # | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
-# | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [lesson 4, Deeper](04_affine_and_module.ipynb#The-source-on-your-disk) |
+# | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [4, Deeper](04_affine_and_module.ipynb#The-source-on-your-disk) |
 # | a layer that is called LayerNorm takes its mean over the features | The name says nothing of the axis: ask with one changed number | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) |
 # | a port whose labels agree is right | Labels of clear cases agree under a wrong eps as well: compare scores | [15.4](15_in_the_wild.ipynb#15.4-What-each-convention-is-worth) |
