@@ -26,7 +26,7 @@
 # | a sigmoid before the cross-entropy | [9.9](09_cnn.ipynb#9.9-Three-sick-runs) | a loss that does not fall below 1.46 for ten classes |
 # | `eval()` forgotten | [9.9](09_cnn.ipynb#9.9-Three-sick-runs) | one image, alone and in company |
 # | `normalized_shape` with the time in it | [10.1](10_rnn.ipynb#10.1-Hunt-the-leak) | change a late step, look at the early outputs |
-# | the norm outside the recurrence | [10.2](10_rnn.ipynb#10.2-A-norm-after-the-loop) | the loop's last state, beside that of a plain loop |
+# | the norm outside the recurrence | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) | the loop's last state, beside that of a plain loop |
 # | two norms in a row | [11, Deeper](11_transformer.ipynb#Clinic:-two-norms-in-a-row) | is the input of a norm normalized already? |
 # | Post-LN without warm-up, with 12 layers at a rate of 0.003 | [11, Deeper](11_transformer.ipynb#The-rate,-and-warm-up) | the first hundred steps |
 # | the final norm is missing | [11.7](11_transformer.ipynb#11.7-A-stream-that-grows) | the size of the stream before the output layer |
@@ -162,10 +162,10 @@
 # | spectrum | all eigenvalues of a matrix, with how often each occurs | [8, Deeper](08_geometry.ipynb#The-spectrum-of-the-Jacobian) |
 # | sphere | the points at one distance from the origin; √D for a normalized row at eps = 0 | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
 # | standardize | subtract the mean and divide by the standard deviation | [1.5](01_why_normalize.ipynb#1.5-Standardize) |
-# | state | what a recurrent net hands from one step to the next | [10.2](10_rnn.ipynb#10.2-A-norm-after-the-loop) |
+# | state | what a recurrent net hands from one step to the next | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
 # | state_dict | the dictionary from names to tensors that a module saves and loads | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
 # | stride | the step by which a convolution's kernel moves on | [9.5](09_cnn.ipynb#9.5-How-large-is-what-comes-out?) |
-# | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [10.2](10_rnn.ipynb#10.2-A-norm-after-the-loop) |
+# | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
 # | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
 # | temperature | what the scores are divided by before a softmax | [5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see) |
 # | token | one position of a sequence: a word, a letter, or a patch of an image | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
@@ -193,7 +193,7 @@
 # | x.shape[2:] is everything but the batch | On (N, C, H, W), x.shape[2:] gives Instance Normalization | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | in a sequence all time steps are normalized together | Normalizing over time and features lets the future leak into the past | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | the statistics are taken per training example | nn.LayerNorm(C) takes them per position; LayerNorm([C, H, W]) on images takes them per example | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
-# | normalized_shape is the shape of x | normalized_shape must not hold the batch axis | [9.7](09_cnn.ipynb#9.7-Neighbors-in-the-batch) |
+# | normalized_shape is the shape of x | normalized_shape must not hold the batch axis | [9.7](09_cnn.ipynb#9.7-A-short-way-to-write-the-shape) |
 # | the argument is the number of an axis, as in softmax | normalized_shape is a size, not an axis number | [5, Deeper](05_softmax.ipynb#Along-which-axis) |
 # | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
 # | the output size of a convolution is a plain quotient | Plain division or rounding gives wrong convolution sizes | [9.5](09_cnn.ipynb#9.5-How-large-is-what-comes-out?) |
@@ -227,7 +227,7 @@
 # | with several devices BatchNorm sees the whole batch | Averaging variances of devices is not the variance of the whole | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
 # | in the backward pass mean and deviation are constants | Mean and deviation are not constants in the backward pass | [7.5](07_backward.ipynb#7.5-What-the-copy-has-lost) |
 # | LayerNorm kills the gradient | A sum of outputs with equal gains has no gradient: test with gains that differ clearly and a random dy | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) |
-# | a LayerNorm after an RNN normalizes the recurrence | A norm after the loop changes nothing in the loop | [10.2](10_rnn.ipynb#10.2-A-norm-after-the-loop) |
+# | a LayerNorm after an RNN normalizes the recurrence | A norm after the loop changes nothing in the loop | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
 # | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [11.7](11_transformer.ipynb#11.7-A-stream-that-grows) |
 # | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | a sigmoid suits a ten-class cross-entropy | Sigmoid before cross-entropy keeps the loss above a floor | [9.9](09_cnn.ipynb#9.9-Three-sick-runs) |
