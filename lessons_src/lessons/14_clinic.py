@@ -50,7 +50,7 @@ plot.images(
 # *About 57 min, in two sittings of 32 and 25.* **You'll be able to**
 # - go from a symptom to its cause with a probe, before you read the code;
 # - examine a LayerNorm that a stranger wrote, with ten tests;
-# - build a norm from a page of equations, and doubt a result that is too good.
+# - build a norm from a page of equations, and examine a result before you report it.
 #
 # **You need** [lesson 4](04_affine_and_module.ipynb) (the module) and [lesson 7](07_backward.ipynb) (gradients); for the second sitting [lesson 11](11_transformer.ipynb).
 #
@@ -78,7 +78,7 @@ print("depends on", footprint(ill, (1, 3, 4, 5), (0, 1, 2, 3)))
 #
 # <details><summary>When a footprint tells the truth</summary>
 #
-# As far as gradients show it: a gain of 0, or a ReLU that is off, hides a dependence. That is why gain, bias and input are random here.
+# As far as gradients show it: a gain of 0, a ReLU that is off or a `detach()` hides a dependence. That is why gain, bias and input are random here.
 #
 # </details>
 #
@@ -180,11 +180,11 @@ for name in ("weight", "bias"):
     print(f"{name:6} 3, -6, 0, 9: moved?", bool(moved.abs().max() > 1e-5))
 
 # %% [markdown]
-# **Predict 14.2:** use a pencil. Each token of padding is a row of zeros. What does the norm make of it, and by how much do the five move the average of three?
+# **Predict 14.2:** use a pencil. Each token of padding is a row of zeros. What does the norm make of it, and by how much do five such rows move a sum that is divided by three?
 # - [ ] 3, −6, 0, 9 :: One token of padding for each real one would do that. Here are five for three.
 # - [x] 5, −10, 0, 15 :: LN(0) = γ · 0 + β = β. Five times β is added, and the sum is divided by three.
 # - [ ] 15, −30, 0, 45 :: Five times β is what is added to the sum. The average divides it by three.
-# - [ ] 1.875, −3.75, 0, 5.625 :: You have divided by all eight tokens. That would be a right average of eight rows; the sum is divided by the three real ones.
+# - [ ] 1.875, −3.75, 0, 5.625 :: You have divided by all eight tokens. The sum is divided by the three real ones.
 
 # %%
 show("moved by", moved, digits=1)
@@ -550,13 +550,13 @@ print("found by none:", [name for name, fault in firsts.items() if not fault])
 print("nn.LayerNorm:", first_fault(nn.LayerNorm), "· lesson 4:", first_fault(LayerNorm))
 
 # %% [markdown]
-# A test relies only on those before it: `names` comes first, because `trial` needs a gain and a bias, and `again` comes before `gradient`, because a layer that overwrites its input spoils comparisons.
+# A test comes after those that it leans on: `names` is the first, because `trial` needs a gain and a bias, and `again` comes before `gradient`, because a layer that overwrites its input spoils comparisons.
 #
-# **Plain questions first: then the first failure names the fault.**
+# **Plain questions first: then the first failure says where to look.**
 #
 # <details><summary>When this holds</summary>
 #
-# As far as each later test changes few things at a time. `layout`, run first, would fail for a dozen of these faults, and so say little. Ten tests prove no layer right: they look at no GPU, no empty batch, no second derivative.
+# With one fault a layer, as here: of two, the first failure hides one. `layout`, run first, would fail for a dozen of these faults, and so say little. Ten tests prove no layer right: they look at no GPU, no empty batch, no second derivative.
 #
 # </details>
 #
@@ -564,7 +564,7 @@ print("nn.LayerNorm:", first_fault(nn.LayerNorm), "· lesson 4:", first_fault(La
 #
 # - A **footprint** says what depends on what. No size of the input does.
 # - **Test with random gains and biases.**
-# - **Plain questions first: then the first failure names the fault.**
+# - **Plain questions first: then the first failure says where to look.**
 #
 # **You can stop here:** close the notebook. Write down from memory as many of the ten tests as you can, with an input for each.
 #
@@ -672,9 +672,9 @@ check.trail_norm(TrailNorm)
 #
 # </details>
 #
-# ## 14.5 A result that is too good
+# ## 14.5 Is the new norm better?
 #
-# Is the new norm better? The character GPT of [lesson 11](11_transformer.ipynb) writes words, letter by letter. Here it has two blocks and trains for 150 steps of 16 words, in pairs of runs: the same words in the same order, the same initial weights. Nothing was tuned for any norm. A colleague who read the page in a hurry sends a class, too.
+# The character GPT of [lesson 11](11_transformer.ipynb) writes words, letter by letter. Here it has two blocks and trains for 150 steps of 16 words, in pairs of runs: the same words in the same order, the same initial weights. Nothing was tuned for any norm. A colleague who read the page in a hurry sends a class, too.
 
 # %% tags=["hide-input"]
 # The words, both losses, and the colleague's norm.
@@ -731,10 +731,10 @@ train.table(plain | hurried, "whole word", digits=2)
 # %% [markdown]
 # That is the loss on 256 words that were not trained on, in nats a letter. HurriedNorm, the colleague's, is clearly better.
 #
-# **Predict 14.5:** what do you do with this result?
-# - [ ] report it: the words are new to both nets :: They are. A net can be better on new words and still have been given something that it will not have later.
-# - [ ] run more seeds :: The difference is several times as large as what the seeds change. Seeds cannot show what all runs leave out.
-# - [x] ask whether the output for a letter may depend on later letters :: In training and in this table the net gets the whole word at once. When it writes, it has only the letters so far.
+# **Predict 14.5:** which of these questions has not been answered yet?
+# - [ ] were the words new to both nets? :: They were: these 256 words were kept for validation.
+# - [ ] is the difference larger than what the seeds change? :: About 0.20 beside 0.02, as far as two seeds can tell. More of them cannot show what all runs leave out.
+# - [x] on which letters does an output depend? :: In training and in this table the net gets the whole word at once. When it writes, it has only the letters so far.
 #
 # **The probe:** put a different token into the last of four places. Which outputs move?
 
@@ -769,12 +769,12 @@ train.table(own, "whole word", digits=2)
 train.table(plain | own, "prefix", digits=2)
 
 # %% [markdown]
-# Both losses of your norm are one number: it does not leak. And it does not differ from LayerNorm by more than the seeds do. Nobody should choose a norm for that. It is a result all the same, and its sentence needs all of its parts: *which data, which net, how many steps, how many seeds, paired or not, what was tuned for whom.*
+# Both losses of your norm are one number, because no output depends on later letters. And it does not differ from LayerNorm by more than the seeds do. Nobody should choose a norm for that. It is a result all the same, and its sentence needs all of its parts: *which data, which net, how many steps, how many seeds, paired or not, what was tuned for whom.*
 #
 # ## Take-away
 #
 # - From a symptom to a cause, before the code: a **footprint** (what does this output depend on?), a **random gain and bias** (a new layer hides what a trained one shows), a **changed later token** (does the future leak?).
-# - Ten tests, each an input made for a fault, plain questions first: then the first failure names the fault.
+# - Ten tests, each an input made for a fault, plain questions first: then the first failure says where to look.
 # - A page of equations is tried with small whole numbers before it becomes code, and a result that is too good with a probe before it is reported.
 #
 # Terms, faults and misconceptions of the whole course are in the [reference](16_reference.ipynb).

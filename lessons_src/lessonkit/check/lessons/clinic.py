@@ -617,6 +617,9 @@ _GRADIENT_MISTAKES = misconceptions(
     # the gains are those of a new layer, 1, and hide a gain in the wrong place. | trial gives a layer random ones.
     inputs, y, right = [x], cls(5).double()(x), F.layer_norm(x, (5,))
 
+    # x asks for no gradient, so autograd has none for it. | draw(4, 5).requires_grad_()
+    x = draw(82, 4, 5)
+
     # only the gradient of x is looked at: a gain that never learns passes. | trial returns all three inputs.
     ours = torch.autograd.grad(y, x, dy)
     theirs = torch.autograd.grad(right, x, dy)
@@ -801,6 +804,14 @@ _TRAIL_MISTAKES = misconceptions(
 
     # only the distance of the token's own mean is added to the variance. Those of all tokens of the trail count, weighted.
     gaps = (m - mu) ** 2
+
+    # the distances of the means have no weights: w counts for them, too.
+    gaps = ((m.mT - mu) ** 2).mean(-1, keepdim=True)
+    # or
+    gaps = ((m.mT - mu) ** 2).sum(-1, keepdim=True)
+
+    # rows and columns of the distances are exchanged. | mu_t stands in the rows: m.mT - mu.
+    gaps = (w * (mu.mT - m) ** 2).sum(-1, keepdim=True)
 
     # later tokens have weight, too: the future leaks. Only s <= t counts.
     w = _leaking(x.shape[-2], self.decay, x.dtype)
