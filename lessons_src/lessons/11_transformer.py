@@ -35,7 +35,7 @@ show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=
 #
 # ## 11.1 Play
 #
-# A Transformer is a stack of **blocks**. A block does not replace its input $x$, it adds something to it: $x + f(x)$. The way around $f$ is called a **skip**. What runs along all skips, from block to block, is the **residual stream**. A norm can stand in two places:
+# A Transformer is a stack of **blocks**. A block does not replace its input $x$, it adds something to it: $x + f(x)$. $f$ is on a **branch**, and the way around it is called a **skip**. What runs along all skips, from block to block, is the **residual stream**. A norm can stand in two places:
 #
 # - **Post-LN:** $\mathrm{LN}(x + f(x))$. The norm comes after the sum, on the stream itself.
 # - **Pre-LN:** $x + f(\mathrm{LN}(x))$. The norm is on the branch, before $f$.
@@ -129,9 +129,9 @@ check.pre_ln(pre_ln)
 
 # %% tags=["exercise"] id="ex-11-2"
 # Exercise 11.2 · ●●○○○ · 4 min
-# The rows have mean square 1. There are 6 branches, and each adds a row of mean square 8, the
+# As above, the rows have mean square 1, but each of 6 branches adds a row of mean square 8, the
 # same to every token. By what is the difference between two tokens divided?
-# Above, with 8 branches of mean square 3: post_one=2, post_all=256, pre_stream=25, pre_all=5.
+# With 8 branches of mean square 3: post_one=2, post_all=256, pre_stream=25, pre_all=5.
 # Copy this line and replace the dots by numbers:
 # divided_by = dict(post_one=..., post_all=..., pre_stream=..., pre_all=..., post_small=...)
 # post_one    Post-LN: by the first norm
@@ -163,7 +163,7 @@ check.divided_by(divided_by)
 #
 # ## 11.4 Build a GPT, and train it
 #
-# Norms and MLPs treat every token alone. Only **attention** lets a token look at others: it sends a query $q$, and shows a key $k$ and a value $v$. A softmax of all $q \cdot k/\sqrt d$ gives the weights, and the answer is the weighted mean of the values. In a **causal** model a token sees itself and the tokens before it.
+# Norms and MLPs treat every token alone. Only **attention** lets a token look at others: it sends a query $q$, and shows a key $k$ and a value $v$, rows of $d$ numbers. A softmax of all $q \cdot k/\sqrt d$ gives the weights, and the answer is the weighted mean of the values. In a **causal** model a token sees itself and the tokens before it.
 
 
 # %% tags=["export", "record"]
@@ -325,7 +325,7 @@ show(
 )
 
 # %% [markdown]
-# So at 2.94 a net has looked at no letter, and below 2.47 it knows more than pairs of letters. Now train both places.
+# So at 2.94 a net does no better than one that looks at no letter, and below 2.47 it knows more than pairs of letters. Now train both places.
 
 
 # %% tags=["record"]
@@ -548,7 +548,7 @@ print(f"Post-LN without the common part, after 100 steps: {validation(gpt):.2f}"
 #
 # <details><summary>How sure is that?</summary>
 #
-# Eight seeds, 12 layers, Xavier's weights, rate 0.003, 100 steps. Post-LN: 2.86 to 2.96. Without the common part: 2.46 to 2.50. The mean is taken over the whole batch, so a token learns a little of later ones: in Pre-LN, where nothing stalls, that brings 0.03. After 20 steps `unlike` was at most 0.003 for Post-LN and at least 0.35 for Pre-LN, in each of the eight. At a rate of 0.01 it is not the whole story: without the common part four runs stayed above 2.8.
+# Eight seeds, 12 layers, Xavier's weights, rate 0.003, 100 steps. Post-LN: 2.86 to 2.96. Without the common part: 2.46 to 2.50. This makes the branches smaller, too; stretched to their old size, they still learn, but slower: 2.50 to 2.74. The mean is taken over the whole batch, so a token learns a little of later ones: in Pre-LN, where nothing stalls, that brings 0.03. After 20 steps `unlike` was at most 0.003 for Post-LN and at least 0.35 for Pre-LN, in each of the eight. At a rate of 0.01 it is not the whole story: without the common part four runs stayed above 2.8.
 #
 # Before the first step nothing warns: there the gradient of the first block was 0.5 to 1.6 times that of the last one.
 #
@@ -558,7 +558,7 @@ print(f"Post-LN without the common part, after 100 steps: {validation(gpt):.2f}"
 #
 # Now the sliders of [section 11.1](#11.1-Play) have something in common: each makes the divisions fewer, or smaller. Fewer blocks bring fewer norms, smaller weights bring smaller branches, and smaller first steps keep them small.
 #
-# **Predict 11.3:** recorded are four starts of the twelve-layer Post-LN: Xavier's; small embeddings (standard deviation 0.02); small linear layers (0.02); and GPT-2's, with both. Which come below the bigram table, 2.47?
+# **Predict 11.3:** recorded are four starts of the twelve-layer Post-LN: Xavier's, which is ours; small embeddings (standard deviation 0.02); small linear layers (0.02); and GPT-2's, with both. Which come below the bigram table, 2.47, in 150 steps?
 # - [ ] small embeddings, and GPT-2's :: Small embeddings make the stream small, until the first norm makes its mean square 1 again.
 # - [ ] all three that are smaller :: One of them leaves the branches as large as they were, after the first norm.
 # - [x] small linear layers, and GPT-2's :: In both the branches are small at first, so a norm divides by little more than 1.
@@ -632,7 +632,7 @@ print(f"{layers} layers, rate {rate}: loss {validation(gpt):.2f}, unlike {unlike
 #
 # ## 11.7 A stream that grows
 #
-# What does Pre-LN pay? Nobody divides its stream, so each branch makes it larger. Here is its mean square after the last block, before training.
+# What does Pre-LN pay? Nobody divides its stream, and every branch adds to it. Here is its mean square after the last block, before training.
 
 
 # %% tags=["hide-input"]
@@ -677,8 +677,8 @@ for layers in (4, 16, 64):
 # | Llama 7B, 32 blocks | Pre-LN | RMSNorm | 2 a block, and one after the last block |
 #
 # **Predict 11.4:** many programs call the two norms of a Llama block `input_layernorm` and `post_attention_layernorm`. How many norms has Llama 7B, and is the second one Post-LN?
-# - [ ] 97, and yes :: That counts three norms a block. Its two functions have one each.
-# - [x] 65, and no :: 2 · 32 + 1. The name says that it comes after the *attention*; it is on the branch before the MLP: Pre-LN, and an RMSNorm.
+# - [ ] 65, and yes :: The number is right. But the name says only that it comes after the *attention*: it is on the branch, before the MLP.
+# - [x] 65, and no :: 2 · 32 + 1. The second norm comes after the *attention*, but on the branch, before the MLP: Pre-LN.
 # - [ ] 64, and no :: The norm after the last block is missing in that count.
 #
 # ## Take-away
@@ -840,7 +840,7 @@ plot.panels(
 #
 # ### A final norm where it is due
 #
-# PyTorch's `nn.TransformerEncoder` leaves the final norm to you, also under `norm_first=True`: its `norm` is `None` unless you fill it.
+# What `nn.TransformerEncoder` leaves to you ([section 11.7](#11.7-A-stream-that-grows)), you do here.
 
 
 # %% tags=["exercise", "optional"] id="ex-11-4"

@@ -82,6 +82,12 @@ _BLOCK_MISTAKES = misconceptions(
     # the second skip starts at the block's input. It starts at the sum after the attention. | Overwrite x, or give that sum a name and use it twice.
     return x + mlp(norm2(h))
 
+    # the MLP gets what the attention returns, without the skip. | It starts from the sum after the attention.
+    return h + mlp(norm2(attend(norm1(x))))
+
+    # there is one skip around both functions. | Each has its own: first x plus the attention's branch, then that sum plus the MLP's.
+    return x + mlp(norm2(attend(norm1(x))))
+
     # norm1 is used twice, and norm2 never.
     return h + mlp(norm1(h))
 
@@ -128,20 +134,27 @@ def divided_by(answer):
     causes = [
         ("post_one", 9, "That is the mean square of the sum. The norm divides by its root."),
         ("post_one", 8, "What comes into the norm is the sum, whose mean square is 1 + 8."),
+        ("post_one", 8**0.5, "That is the root of what was added. The rows were there before: the sum has 1 + 8."),
         ("post_one", 1 / 3, "A third is what is left. The question is by what the difference is divided."),
         ("post_all", 18, "That adds six times 3. Each norm divides what the norm before it has left."),
         ("post_all", 7, "That would be one norm after all six branches. In Post-LN each branch has its own."),
         ("post_all", 3, "That is one norm. There are six, one after the other."),
         ("post_all", 216, "That is 6 to the power of 3. Six norms, each of which divides by 3: 3 to the power of 6."),
+        ("post_all", 512, "That divides by the root of 8 each time. The sum that comes into a norm has 1 + 8."),
+        ("post_all", 1 / 729, "That is what is left. The question is by what the difference is divided."),
         ("post_all", 531441, "That divides by 9 each time. The norm divides by the root."),
         ("pre_stream", 9, "That is the stream after one branch. Six of them add."),
         ("pre_stream", 48, "That is what the branches add. The stream was there before."),
         ("pre_stream", 54, "That counts the stream once for each branch. It is there once, and the six branches add."),
+        ("pre_stream", 7, "That is its root, by which the final norm divides. Here the mean square is asked."),
+        ("pre_all", 48**0.5, "That leaves out what was in the stream before the branches."),
+        ("pre_all", 1 / 7, "That is what is left. The question is by what the difference is divided."),
         ("pre_all", 49, "The norm divides by the root of the mean square."),
         ("pre_all", 729, "In Pre-LN the norms on the branches do not touch the stream. Only the final one divides."),
         ("pre_all", 1, "Nobody divides on the way, but the final norm does, at the end."),
         ("post_small", 1.8, "That is near. Type two decimals."),
         ("post_small", 1.1, "That is one norm. There are six, one after the other."),
+        ("post_small", 6.6, "That adds six times 1.1. Each norm divides what the norm before it has left."),
         ("post_small", 1.1**3, "That is three norms. There are six, one for each branch."),
         ("post_small", 1.21, "That is the mean square after one branch. Each of six norms divides by its root."),
         ("post_small", 1.21**6, "The norm divides by the root of 1.21, six times."),
@@ -213,7 +226,7 @@ _SCALED_MISTAKES = misconceptions(
     # the weights become larger. | To shrink what a branch adds, divide.
     factor = math.sqrt(n)
 
-    # the weights are new parameters, which no optimizer made before knows. | Change the old ones in place, with /= or *=.
+    # the weights are new parameters. An optimizer that holds the old ones does not know them. | Change the old ones in place, with /= or *=.
     mlp = setattr(block.mlp[2], "weight", nn.Parameter(mlp * factor))
 
     # only the branch of the attention is scaled. | The MLP's last linear layer, block.mlp[2], is the other branch.
