@@ -54,7 +54,7 @@ def shrinking(answer):
 
 _SETTINGS = {"rate": 0.01, "start": "kaiming", "batch_size": 64, "seed": 0}
 _LOST = {
-    "start": "the default first weights keep the net without a norm near chance. | Take the other start.",
+    "start": "the default first weights hold the net without a norm back. | Take the other start.",
     "large": "the rate is too large for the net without a norm.",
     "few": "six epochs of so few and so small steps are too short for it. | A larger rate, or smaller batches.",
     "close": "both nets have nearly finished learning. | Take a smaller rate, at which they have not.",
