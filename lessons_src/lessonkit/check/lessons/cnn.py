@@ -26,6 +26,7 @@ _SLIPS = [
     ("weight", 1 / 12, "that is the bound, or the answer for 4 inputs. The mean square is bound * bound / 3."),
     ("weight", 1 / 36, "the bound is not squared. The mean square is bound * bound / 3."),
     ("weight", 1 / 1728, "the weights lie between -1/12 and 1/12, which is 2/12 wide and not 1/12."),
+    *(("weight", about, "that is rounded. Type a fraction, as 1 / 12 above.") for about in (0.002, 0.0023, 0.00231)),
     ("unit", 1 / 72, "that is one product. The unit adds up 144 of them."),
     ("unit", 12.0, "that is 144 times 1/12 times 1. The mean square of a weight is 1/432, and that of an input 6."),
     ("unit", 72.0, "that is 144 times 1/12 times 6. The mean square of a weight is 1/432."),
@@ -53,10 +54,10 @@ def shrinking(answer):
 
 _SETTINGS = {"rate": 0.01, "start": "kaiming", "batch_size": 64, "seed": 0}
 _LOST = {
-    "start": "the default first weights keep the net without a norm near chance. | Take the other start.",
+    "start": "the default first weights hold the net without a norm back. | Take the other start.",
     "large": "the rate is too large for the net without a norm.",
     "few": "six epochs of so few and so small steps are too short for it. | A larger rate, or smaller batches.",
-    "close": "both nets have nearly finished learning, so little lies between them. | Take a rate at which they have not.",
+    "close": "both nets have nearly finished learning. | Take a smaller rate, at which they have not.",
     "behind": "here LayerNorm learns as fast or faster. | Smaller rates leave more to the seed: try a different one.",
 }
 
@@ -138,7 +139,7 @@ def _odd():
         nn.Tanh(),
         nn.Conv2d(5, 7, (3, 1), padding=(1, 0)),
         nn.ReLU(),
-        nn.MaxPool2d(3, stride=2, padding=1, dilation=2),
+        nn.MaxPool2d(3, stride=2, padding=1, dilation=3),  # without both of the last two: another size
         nn.Conv2d(7, 4, 2, dilation=2),
         nn.Flatten(),
     )
@@ -195,7 +196,7 @@ def _run_norms(make, size):
 _NORMS_PROBES = [
     Probe("four convolutions and two poolings", _run_norms(lambda: _six(1), (4, 8)), {"size": (4, 8)}),
     Probe("convolutions without padding", _run_norms(lambda: _six(0), (18, 21)), {"size": (18, 21)}),
-    Probe("stride, dilation, a kernel that is not square", _run_norms(_odd, (21, 17)), {"size": (21, 17)}),
+    Probe("stride, dilation, a kernel that is not square", _run_norms(_odd, (29, 25)), {"size": (29, 25)}),
     Probe("a pooling layer first, two convolutions in a row", _run_norms(_pool_first, (5, 12)), {"size": (5, 12)}),
 ]
 
@@ -264,11 +265,18 @@ _NORMS_MISTAKES = misconceptions(
     # pooling does not always halve the image. | Let conv_output_shape compute it from the layer's settings.
     size = tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
 
+    # the pooling layer's padding and dilation count as well as its stride. | Hand them to conv_output_shape.
+    size = conv_output_shape(size, layer.kernel_size, layer.stride) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
+
     # norm gets the size only, without the channels. | Call norm(C, H, W).
     new = norm(*size)
 
-    # norm gets one tuple. | Call norm(C, H, W), with a star before the size.
+    # norm gets one list or tuple. | Call norm(C, H, W), with a star before the size.
     new = norm(layer.out_channels, size)
+    # or
+    new = norm([layer.out_channels, *size])
+    # or
+    new = norm((layer.out_channels, *size))
 
     # the layer's stride is not handed to conv_output_shape.
     settings = {name: getattr(layer, name) for name in ("padding", "dilation")}
@@ -285,6 +293,9 @@ _NORMS_MISTAKES = misconceptions(
     # pooling layers get a norm, too. Only convolutions do.
     due = follows
     new = norm(getattr(layer, "out_channels", 1), *size)
+
+    # a kind of nn.Conv2d counts as one, too. | Ask by isinstance, and not by type.
+    due = type(layer) is nn.Conv2d
 
     # the convolutions get lost. | Append every layer, then the norm.
     return nn.Sequential(*(layer for layer in layers if not isinstance(layer, nn.Conv2d)))

@@ -114,9 +114,20 @@ _ASK_MISTAKES = misconceptions(
     # those are the axes along which the change did not go. The others share the mean.
     return tuple(axis for axis in range(3) if not places[:, axis].any())
 
-    # a whole row of features was moved, and a norm over the features forgets that. | Move a single number.
+    # a whole row or file was moved, and a norm over the features forgets that. | Move a single number.
+    moved = torch.cat([x[:1] + 1, x[1:]])
+    del moved[0, 0, 0]
+    # or
     moved = torch.cat([torch.cat([x[:1, :1] + 1, x[:1, 1:]], 1), x[1:]])
     del moved[0, 0, 0]
+    # or
+    moved = torch.cat([x[:1] + 1, x[1:]])
+    del moved[0, 0, 0]
+    places = ((layer(moved) - layer(x)).abs() > 1e-4).nonzero()
+    # or
+    moved = torch.cat([torch.cat([x[:1, :1] + 1, x[:1, 1:]], 1), x[1:]])
+    del moved[0, 0, 0]
+    places = ((layer(moved) - layer(x)).abs() > 1e-4).nonzero()
 
     # axis 0 is not looked at. A norm may share its mean across the batch.
     return tuple(axis for axis in range(1, 3) if places[:, axis].any())
@@ -252,6 +263,9 @@ _TYPER_MISTAKES = misconceptions(
     # norm 1 is left out.
     normed = rows.mT
 
+    # norm 2 is left out.
+    logits = self.head(pooled)
+
     # a step got a different shape than it takes: both norms take 512 last, conv takes (B, 256, 512). | Print x.shape after each step, and compare with the table.
     normed = self.norm1(rows)
 
@@ -377,10 +391,16 @@ _PORT_MISTAKES = misconceptions(
     # the last axis is normalized, as LayerNorm would. The file says which axis m is a mean over: count from 0.
     mean = x.mean(-1, keepdim=True)
     var = x.var(-1, keepdim=True)
+    # or
+    mean = x.mean(-1, keepdim=True)
+    var = 0.2 * (x - mean).square().sum(-1, keepdim=True)
 
     # the first axis is normalized. The file says which axis m is a mean over: count from 0.
     mean = x.mean(0, keepdim=True)
     var = x.var(0, keepdim=True)
+    # or
+    mean = x.mean(0, keepdim=True)
+    var = 0.2 * (x - mean).square().sum(0, keepdim=True)
 
     # mean and variance are those of all numbers. They are taken along one axis. | .mean(1, keepdim=True)
     mean = x.mean()
@@ -471,6 +491,8 @@ _FOLD_MISTAKES = misconceptions(
 
     # the new weight meets the bias. The norm adds its bias last, so that the old weight meets it.
     new_shift = shift + new_weight @ bias
+    # or
+    new_shift = shift + scaled @ bias
 
     # the norm's bias is left out: the linear layer makes weight @ bias of it.
     new_shift = shift
