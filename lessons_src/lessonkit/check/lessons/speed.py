@@ -504,6 +504,10 @@ _BACKWARD = misconceptions(
     # the sums of a row overwrite those of the row before. | Add: +=.
     dweight[block, i] = dy[r, i] * x_hat
     dbias[block, i] = dy[r, i]
+    # or
+    dweight[block, i] = dy[r, i] * x_hat
+    # or
+    dbias[block, i] = dy[r, i]
 
     # dweight and dbias have a row for each block of 64 rows, not for each row of x. | Write dweight[block, i].
     block = r
