@@ -33,6 +33,7 @@ def words_moved(answer):
         "backward": {2: both, 4: only, 5: "that is forward and backward together."},
         "copies": {
             5: "these are words. A copy moves two of them.",
+            6: "that is the seven lines. Both passes of the fused kernel are asked for.",
             1: alone,
             1.5: alone,
             7 / 3: "a copy reads one word and writes one: two words, not three.",
@@ -297,6 +298,9 @@ _FORWARD = misconceptions(
     # the sum of c * c is not divided by D. | The variance is a mean.
     var = sum_cc - rest * rest
 
+    # rest * rest is divided by D as well, but rest is a mean already. | Divide sum_cc alone.
+    var = (sum_cc - rest * rest) / D
+
     # rest is the sum of c. | It is the mean: divide it by D.
     rest = sum_c
 
@@ -313,6 +317,13 @@ _FORWARD = misconceptions(
     sum_c, sum_cc = (number(0), number(0)) if r == start else (sum_c, sum_cc)
     # or
     total = number(0) if r == start else total
+
+    # the third loop uses the c that the second loop left over, of the last feature. | Compute it anew for each i.
+    x_hat = (c - rest) * scale
+    # or
+    x_hat = c * scale
+    # or
+    x_hat = (c - near - rest) * scale
 
     # rest is left out when y is written: x - near alone is off by what near lacks.
     x_hat = (x[r, i] - near) * scale
@@ -336,6 +347,13 @@ _FORWARD = misconceptions(
     # or
     del rstd[r]
     x_hat = (x[r, i] - near - rest) * rstd[r]
+
+    # the gain or the bias is missing in y.
+    y[r, i] = x_hat
+    # or
+    y[r, i] = x_hat * weight[i]
+    # or
+    y[r, i] = x_hat + bias[i]
 
     # the bias is multiplied by the weight. | First times weight, then plus bias.
     y[r, i] = (x_hat + bias[i]) * weight[i]
@@ -435,6 +453,8 @@ _BACKWARD = misconceptions(
     sum_h += dy[r, i]
     # or
     sum_hx += dy[r, i] * x_hat
+    # or
+    h = dy[r, i]
 
     # the mean of h is missing in dx.
     dx[r, i] = scale * (dy[r, i] * weight[i] - again * mean_hx)
@@ -484,6 +504,13 @@ _BACKWARD = misconceptions(
     # the sums of a row overwrite those of the row before. | Add: +=.
     dweight[block, i] = dy[r, i] * x_hat
     dbias[block, i] = dy[r, i]
+    # or
+    dweight[block, i] = dy[r, i] * x_hat
+    # or
+    dbias[block, i] = dy[r, i]
+
+    # dweight and dbias have a row for each block of 64 rows, not for each row of x. | Write dweight[block, i].
+    block = r
 
     # all rows add to block 0. | Row r belongs to block r // ROWS_A_BLOCK.
     block = 0
