@@ -1,5 +1,6 @@
 """The course as a package beside any torch: a notebook alone in a folder, and what a learner keeps there."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -37,6 +38,7 @@ def installed(tmp_path_factory):
         if name.startswith(("lessons_src/", "data/", "pyproject", "README", "LICENSE")):
             (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / "source" / name).write_bytes((ROOT / name).read_bytes())
+    alone = os.environ | {"PYTHONPATH": ""}  # or pip takes a course that it names for installed
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, folder / "source"]
     subprocess.run(build, check=True)
@@ -45,14 +47,16 @@ def installed(tmp_path_factory):
     (wheel,) = folder.glob("*.whl")
     there = sysconfig.get_path("purelib")
     packages = folder / "env" / Path(there).relative_to(sys.prefix)
+    subprocess.run([*pip, "--python", python, "install", "--no-deps", "--no-index", wheel], check=True, env=alone)
     (packages / "others.pth").write_text(f"import site; site.addsitedir({there!r})\n")
-    subprocess.run([*pip, "--python", python, "install", "--no-deps", "--no-index", wheel], check=True)
     return python, wheel
 
 
 def run(python, folder, program, *arguments):
     command = [python, "-c", program, *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env={"PATH": ""}).stdout
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, env={"PATH": ""})
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def test_the_wheel_has_no_solutions_and_pins_no_torch(installed):

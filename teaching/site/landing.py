@@ -20,11 +20,9 @@ PLAY = (
     "This is LayerNorm of three numbers. Drag the point x: which ways can it go while its image x̂ on the circle stands "
     "still?"
 )
-ONE_SITTING = "00_in_one_sitting"
 AN_HOUR = (
-    f"**You have one hour?** [Lesson 0]({ONE_SITTING}.ipynb) goes the whole way in one notebook "
-    f'(<a href="notebooks/{ONE_SITTING}.ipynb" download>download it</a>), which needs torch and matplotlib and nothing '
-    "else: it runs in an empty folder."
+    '**You have one hour?** <a href="notebooks/00_in_one_sitting.ipynb" download>Lesson 0</a> goes the whole way in '
+    "one notebook, which needs torch and matplotlib and nothing else: it runs in an empty folder."
 )
 # {lesson: its line, and its picture: the explorable of that name, or the lesson's figure with this index}
 CARDS = {
@@ -71,7 +69,7 @@ def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
         abilities,
         f"## {len(lessons)} lessons",
     ]
-    parts += [AN_HOUR, box("toctree", "", f"LayerNorm in one sitting <{ONE_SITTING}>", caption="In an hour", hidden="")]
+    parts.append(AN_HOUR)
     for n, (part, first) in enumerate(PARTS.items()):
         after = [*PARTS.values(), 1000][n + 1]
         inside = [lesson for lesson in lessons if first <= lesson.number < after]

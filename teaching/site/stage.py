@@ -36,8 +36,6 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
     for lesson in [*lessons, *look_up]:
         page = pages.page(lesson, _links(lesson, repository, slides), _keeper(folder, lesson))
         nbformat.write(page, folder / f"{lesson.stem}.ipynb")
-    alone = f"{landing.ONE_SITTING}.ipynb"  # a notebook as it is, with its solutions: it belongs to no manifest
-    shutil.copyfile(root / "notebooks/solutions" / alone, folder / alone)
     readme = (root / "README.md").read_text(encoding="utf-8")
     inventory = INVENTORY if (root / "notebooks/inventory_a.ipynb").exists() else ""
     first = landing.page(lessons, readme, repository, slides, inventory, look_up)
