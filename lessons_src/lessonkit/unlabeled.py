@@ -2,6 +2,8 @@
 
 from torch.nn import functional as F
 
+from lessonkit import _threads  # noqa: F401  sets how many torch uses
+
 
 def layer(row):
     """Normalize the last axis of row (..., D). Return a tensor of its shape."""

@@ -286,7 +286,7 @@ for layer in healed[:-1:2]:  # every Linear but the last
 print(f"20 layers, your weights: {train(healed):.0f} % of the test digits")
 
 # %% [markdown]
-# The deep net learns. Nothing but its first weights has changed.
+# The deep net learns. Only its start has changed: larger first weights, and biases of 0. ([Lesson 9](09_cnn.ipynb) takes the two apart.)
 #
 # <details><summary>How sure is that?</summary>
 #

@@ -738,7 +738,7 @@ for name, norm in norms.items():
     show(f"{name}, eight parts of 4 against one batch of 32: difference", differ, digits=1)
 
 # %% [markdown]
-# To agree, the devices must combine their statistics, and the average of their variances is not the variance of the whole: two devices with 16 rows each, the means −2 and +2 and the variance 1 have the variance 1 + 4 = 5 together, because the two means have the variance 4. `nn.SyncBatchNorm` does that at every layer and every step, on GPUs, and reduces two sums for each channel on the way back as well. [Lesson 13](13_speed.ipynb) pools the statistics of two processes. LayerNorm exchanges nothing.
+# To agree, the devices must combine their statistics, and the average of their variances is not the variance of the whole: two devices with 16 rows each, the means −2 and +2 and the variance 1 have the variance 1 + 4 = 5 together, because the two means have the variance 4. `nn.SyncBatchNorm` does that at every layer and every step, on GPUs, and reduces two sums for each channel on the way back as well. [Lesson 3](03_epsilon.ipynb#Welford-or-two-passes?) has the formula that merges two variances. LayerNorm exchanges nothing.
 #
 # ### Why does BatchNorm help
 #

@@ -305,7 +305,7 @@ for more in (0, 6):  # h is dy * weight, so it grows by `more`
 #
 # <details><summary>When this holds</summary>
 #
-# For $dx$ of each row, with any $\epsilon$, gain and number of entries, up to rounding. It does not hold for $dy$, and not for RMSNorm ([lesson 12](12_family.ipynb)), which subtracts no mean.
+# For $dx$ of each row, with any $\epsilon$, gain and number of entries, up to rounding. It does not hold for $dy$, and not for RMSNorm ([lesson 8](08_geometry.ipynb#8.4-RMSNorm:-the-sphere-alone)), which subtracts no mean.
 #
 # </details>
 #

@@ -377,7 +377,7 @@ check.back_one_step(back_one_step)
 #
 # <details><summary>When this holds</summary>
 #
-# The norm's Jacobian is a projection times $1/\sigma$, times the gain ([lesson 7](07_backward.ipynb)): it also removes two of the H directions. $\epsilon$ has to be negligible, and the deviations to add as said. After a tanh the state's deviation is below 1, and the tanh takes away a part of the gradient. So the factors of a real net differ somewhat from those on paper, and over 100 steps *somewhat* counts.
+# The norm's Jacobian is a projection times $1/\sigma$, times the gain ([lesson 8](08_geometry.ipynb#The-spectrum-of-the-Jacobian)): it also removes two of the H directions. $\epsilon$ has to be negligible, and the variances must add. After a tanh the state's deviation is below 1, and the tanh takes away a part of the gradient. So the factors of a real net differ somewhat from those on paper, and over 100 steps *somewhat* counts.
 #
 # </details>
 #
@@ -688,7 +688,7 @@ def compete(cell, optimizer, seeds, split=0, raw=False):
 
 
 # %% [markdown]
-# About 20 seconds:
+# This takes some seconds:
 
 # %% tags=["nbval-ignore-output"]
 sgd = lambda parameters: torch.optim.SGD(parameters, lr=0.1)
@@ -919,7 +919,7 @@ assert mask_gap < 1e-5 and by_step == 0 and over_time > 0.3
 #
 # ### BatchNorm in a loop
 #
-# [Lesson 6](06_batchnorm.ipynb) said that the statistics of recurrent nets differ from step to step. Cooijmans et al. (2017, *Recurrent Batch Normalization*) therefore keep running statistics **for each step**, and use those of the last training step for all later ones.
+# The state begins at 0 and then grows, so its mean and variance differ from step to step. Cooijmans et al. (2017, *Recurrent Batch Normalization*) therefore keep running statistics **for each step**, and use those of the last training step for all later ones.
 #
 # ## On your own
 #

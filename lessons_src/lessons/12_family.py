@@ -385,7 +385,7 @@ plot.figure(
     numbers={"entry": t, "LayerNorm": moved},
     title="One entry of LayerNorm, moved alone, follows an S",
     caption="A row of 16 numbers, of which 15 stay. The tanh has the same slope in the middle "
-    "and the same limits; √(D − 1) is the bound of lesson 3.",
+    "and the same limits; √(D − 1) is the bound of lesson 2.",
     alt="Two S-shaped curves from minus 3.9 to plus 3.9 over an entry from minus 40 to 40. "
     "LayerNorm and the tanh agree in the middle; the tanh reaches the dashed limits sooner.",
 )

@@ -743,7 +743,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# Flax chose one pass for speed: both sums need each row only once ([lesson 13](13_speed.ipynb)).
+# Flax chose one pass for speed: both sums come from one loop over the row.
 #
 # ## 15.6 All keys matched, once more
 #

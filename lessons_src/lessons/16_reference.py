@@ -135,11 +135,11 @@
 # | packed | a batch of sequences without its padding | [10, Deeper](10_rnn.ipynb#Sequences-of-different-lengths) |
 # | page fault | a stop in which the system finds and clears fresh memory | [13, Deeper](13_speed.ipynb#Three-traps-of-a-timing) |
 # | patches | the squares into which an image is cut, one token each | [11, Deeper](11_transformer.ipynb#Patches-are-tokens) |
-# | Peri-LN | norms before and after each branch | [12, Deeper](12_family.ipynb#Where-the-norm-goes) |
+# | Peri-LN | norms at both ends of each branch | [12, Deeper](12_family.ipynb#Where-the-norm-goes) |
 # | Post-LN | the norm after the sum, on the stream itself: LN(x + f(x)) | [11.2](11_transformer.ipynb#11.2-Two-places-for-a-norm) |
 # | Pre-LN | the norm inside the branch, before its function: x + f(LN(x)) | [11.2](11_transformer.ipynb#11.2-Two-places-for-a-norm) |
 # | QK-norm | a norm on queries and keys, inside attention | [12.5](12_family.ipynb#12.5-Norms-inside-attention) |
-# | rank | the number of singular values that are not 0 | [5.5](05_softmax.ipynb#5.5-The-same-numbers-in-the-derivatives) |
+# | rank | the number of singular values that are not 0 | [5, Deeper](05_softmax.ipynb#How-many-directions) |
 # | re-centering | adding one vector to all rows of a weight matrix (or one number to data) | [8.5](08_geometry.ipynb#8.5-What-four-norms-do-not-see) |
 # | reduce | to take the mean, sum or variance over an axis, which then has size 1 or is gone | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
 # | residual connection | a way around a layer: its input is added to its output | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
@@ -153,7 +153,7 @@
 # | seed | the number that a random generator starts from; results are reported over several | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
 # | shares | numbers from 0 to 1 that sum to 1 | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | signal | the numbers that a network hands from layer to layer for one input | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
-# | singular values | the factors by which a matrix stretches directions at right angles to one another | [5.5](05_softmax.ipynb#5.5-The-same-numbers-in-the-derivatives) |
+# | singular values | the factors by which a matrix stretches directions at right angles to one another | [5, Deeper](05_softmax.ipynb#How-many-directions) |
 # | skeleton | what is left of a block when its branches are silent | [14, Deeper](14_clinic.ipynb#Pre-LN-by-name) |
 # | skewness | the mean of the normalized values cubed: 0 for symmetric shapes | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
 # | skip | the way around a function: x + f(x) | [11.1](11_transformer.ipynb#11.1-Play) |
