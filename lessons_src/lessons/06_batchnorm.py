@@ -311,11 +311,6 @@ from torch.nn import functional as F
 from lessonkit import check, data, explore, plot, show, train
 from lessonkit.mine import RunningStatistics, channel_stats
 
-if "channel_stats" not in globals():  # yours of 6.1 is not back
-    from lessonkit.mine import channel_stats
-if "RunningStatistics" not in globals():  # of 6.3
-    from lessonkit.mine import RunningStatistics
-
 digits = data.digits_split(0)
 
 # %% [markdown]

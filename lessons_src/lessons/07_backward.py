@@ -352,9 +352,6 @@ from torch.nn import functional as F
 from lessonkit import check, data, explore, plot
 from lessonkit.mine import layer_norm, layer_norm_backward, mean_and_var
 
-if "layer_norm_backward" not in globals():  # yours of 7.2 is not back
-    from lessonkit.mine import layer_norm_backward
-
 # %% [markdown]
 # **Recall 7.1:** BatchNorm in training mode gets a batch of shape (B, C) = (32, 10). Which numbers share a mean?
 # - [ ] the 10 of a sample :: Those share a mean in LayerNorm.

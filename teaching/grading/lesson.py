@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from coursebuild.editions import FOLDED
 from coursebuild.source import ROOT
 from lessonkit import course
-from lessonkit.program import modules, names, needed, statements
+from lessonkit.program import names, needed, statements
 
 
 class GradingError(Exception):
@@ -84,8 +84,10 @@ def read(stem):
     program, starts = [], {}
     for cell in lesson.code:
         starts[cell.id] = len(program)
-        # what the second sitting brings back from this lesson's own module is bound by the first one's cells
-        program += [s for s in statements(cell.solved) if f"fromscratch.{lesson.module}" not in modules(s.node)]
+        again = set()  # what the second sitting's first cell brings back: the first one's cells bind it
+        if "way-back" in getattr(cell, "tags", ()):
+            again = {name for statement in program for name in statement.binds}
+        program += [s for s in statements(cell.solved) if not s.binds or not s.binds <= again]
     checks = [check for exercise in lesson.exercises for check in exercise.checks]
     folded = [cell for cell in lesson.code if isinstance(cell, course.Code) and cell.folded]
     texts = {bare(text) for cell in [*lesson.code, *checks] for text in (cell.source, cell.solved)}
