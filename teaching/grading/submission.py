@@ -147,7 +147,7 @@ def _chosen(exercise, found, remarks):
     ways = (
         lambda kind, ident, text: (match := CARD.search(text)) and match[1] == exercise.number,
         lambda kind, ident, text: ident == exercise.id,
-        lambda kind, ident, text: kind == "code" and names_of(exercise.solved)[1] <= names_of(text)[1],
+        lambda kind, ident, text: kind == "code" and _makes(exercise.solved) <= _makes(text),
     )
     for way in ways:
         fitting = [(kind, text) for kind, ident, text in found if text.strip() and way(kind, ident, text)]
@@ -174,6 +174,11 @@ def _helpers(lesson, exercise, text, own):
     program = [statement for statement in own if not statement.binds & given]
     order = set(needed(program, *(names_of(text)[0] - given))[0])
     return [statement for statement in program if statement in order]
+
+
+def _makes(text):
+    """Return the names that a text binds otherwise than by an import, which brings back what another cell has made."""
+    return {name for statement in statements_of(text) if not statement.imports for name in statement.binds}
 
 
 def names_of(text):
