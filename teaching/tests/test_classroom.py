@@ -871,7 +871,7 @@ def test_ctrl_c_ends_a_class_in_two_lines(trial):
 
     program = Path("/proc", asyncio.run(begin()), "cmdline")
     trial.hub.send_signal(signal.SIGINT)
-    assert trial.hub.wait(60) == 0
+    assert trial.hub.wait(150) == 0  # half a minute on a quiet machine; a hub that hangs never ends
     first, second = trial.log().splitlines()[-2:]
     assert first.startswith("Stopping every server") and second.startswith("The class has ended.")
     log = (trial.folder / "hub/hub.log").read_text()
