@@ -68,8 +68,8 @@ def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
         "## What you will be able to do",
         abilities,
         f"## {len(lessons)} lessons",
+        AN_HOUR,
     ]
-    parts.append(AN_HOUR)
     for n, (part, first) in enumerate(PARTS.items()):
         after = [*PARTS.values(), 1000][n + 1]
         inside = [lesson for lesson in lessons if first <= lesson.number < after]
