@@ -495,6 +495,9 @@ def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(
 def test_the_summary_counts_what_an_earlier_kernel_kept(kernel):
     kernel.run(MEAN, CHECK)
     assert check._kept("statistics") == {"mean_and_var"} and check._kept("softmax") == set()
+    path = kernel.folder / "mine/statistics.py"
+    path.write_text(kernel.text().replace("keepdim=True", "keepdim=False"), encoding="utf-8")
+    assert check._kept("statistics") == set(), "what was edited counts when it is checked again"
 
 
 # ------------------------------------------------------------------------------------------------ trying it once more

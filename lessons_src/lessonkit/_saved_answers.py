@@ -65,6 +65,11 @@ class SavedAnswers:
     entries: dict = field(default_factory=dict)
     whole: bool = True
 
+    @property
+    def passed(self):
+        """The entries that have passed their checks as they stand."""
+        return self.entries if self.whole else {}
+
 
 def read(path):
     """Return what a file holds, SavedAnswers() if there is none."""

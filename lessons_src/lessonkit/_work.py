@@ -6,7 +6,6 @@ LESSON_WORK names another folder (a class on one machine), or is "off": builds a
 not a folder but an installed package (pip install), the learner works wherever the kernel starts.
 """
 
-import importlib.metadata
 import json
 import os
 import sys
@@ -30,8 +29,11 @@ def folder():
 
 def data_folder():
     """Return the folder of the course's data: the course's own, or where pip has put it."""
-    files = importlib.metadata.files(PACKAGE) if INSTALLED else ()
-    there = [Path(file.locate()).resolve().parent for file in files or () if file.name == SUMS]
+    if not INSTALLED:
+        return ROOT / "data"
+    from importlib import metadata  # a tenth of a second, which only an installed course needs
+
+    there = [Path(file.locate()).resolve().parent for file in metadata.files(PACKAGE) or () if file.name == SUMS]
     return there[0] if there else ROOT / "data"
 
 

@@ -22,7 +22,11 @@ def apart(act, seconds=SECONDS):
     """
     reads, writes = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Python loses a Ctrl-C that comes while it forks
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:  # no process is left
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        raise
     if not child:
         try:
             os.close(reads)

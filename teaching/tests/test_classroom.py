@@ -611,6 +611,7 @@ WRONG = {  # sixty at once: (name, where from, password)
 
 
 @needs_a_machine
+@pytest.mark.alone
 def test_wrong_passwords_keep_nobody_waiting(trial):
     password = slips(trial)["teacher"]
     assert Browser(trial).log_in("teacher", password), "from now on this address is known"

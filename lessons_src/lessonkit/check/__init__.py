@@ -88,10 +88,10 @@ def _kept(lesson):
     """Return the names of the checks whose answers were kept, in this kernel or an earlier one."""
     folder, checks = _work.folder(), course.answers().get(lesson, {})
     try:
-        entries = _saved_answers.read(folder / "mine" / f"{lesson}.py").entries if folder else {}
+        passed = _saved_answers.read(folder / "mine" / f"{lesson}.py").passed if folder else {}
     except OSError:  # the lessons that use it say more
-        entries = {}
-    return {checks[name] for name in entries.keys() & checks.keys()}
+        passed = {}
+    return {checks[name] for name in passed.keys() & checks.keys()}
 
 
 def __dir__():
