@@ -68,9 +68,9 @@ def grade(options, root=ROOT):
     """Grade all submissions of a folder; return the exit status."""
     wanted = lesson.read(lesson.find(options.lesson))
     handed = handed_in(options.folder, wanted)
-    unknown = [name for name in options.again if name not in {one.learner for one in handed}]
+    unknown = [name for name in options.again if name not in {submitted.learner for submitted in handed}]
     if unknown:
-        names = ", ".join(one.learner for one in handed)
+        names = ", ".join(submitted.learner for submitted in handed)
         raise GradingError(f"--again: no learner is called {unknown[0]!r}. There are {names[:500]}.")
     limits = Limits(seconds=options.seconds, memory=int(options.memory * 2**30))
     jail = Jail(root, options.python, limits, wanted, options.jail)
@@ -115,20 +115,22 @@ def _grade_all(marker, handed, sheet, folder, pages, say, again):
     say(f"{marker.lesson.stem}: {many}, {datetime.now():%Y-%m-%d %H:%M}")
     say(marker.bench.jail.says)
     new = 0
-    for one in handed:
-        done = sheet.has(one.learner, digest(one.path)) and (pages / feedback.name(one.learner)).exists()
-        if done and one.learner not in again:
+    for submitted in handed:
+        done = (
+            sheet.has(submitted.learner, digest(submitted.path)) and (pages / feedback.name(submitted.learner)).exists()
+        )
+        if done and submitted.learner not in again:
             continue
-        print(shown := f"{one.learner:24} ", end="", flush=True)
-        result = marker.mark(one, folder)
+        print(shown := f"{submitted.learner:24} ", end="", flush=True)
+        result = marker.mark(submitted, folder)
         if not sheet.jailed:
             result.remarks.append(NO_JAIL)
-        _write(pages / feedback.name(one.learner), feedback.page(result, marker.lesson))
+        _write(pages / feedback.name(submitted.learner), feedback.page(result, marker.lesson))
         sheet.add(result)
         new += 1
         say(_line(result), shown)
     kept = len(handed) - new
-    gone = sorted(sheet.rows.keys() - {one.learner for one in handed})
+    gone = sorted(sheet.rows.keys() - {submitted.learner for submitted in handed})
     if kept:
         have = "are in {} already and have" if kept > 1 else "is in {} already and has"
         say(f"{kept} {have.format(sheet.path)} not changed. To grade one again: ARGS='--again NAME'")

@@ -58,8 +58,8 @@ class Writer(cloudpickle.Pickler):
             return Probe, (LABEL, item.run, {}, 0.0, True, "", item.seconds, item.elsewhere)
         if type(item) is functools._lru_cache_wrapper:
             return functools.cache, (item.__wrapped__,)
-        made = isinstance(item, types.CodeType) and not item.co_filename.startswith("/")
-        if made:  # what is made of text is called as that text, which may say what is wrong with it
+        of_text = isinstance(item, types.CodeType) and not item.co_filename.startswith("/")
+        if of_text:  # what is made of text is called as that text, which may say what is wrong with it
             return super().reducer_override(item.replace(co_filename="<check>"))
         if isinstance(item, (types.FunctionType, type)) and id(item) in self.hidden:
             raise Leak(item.__qualname__)
@@ -132,8 +132,8 @@ class Jailed:
 def _gradients(result, args, arriving):
     """Return the gradients of a result in its arguments, None for what has none."""
     leaves = [item for item in args if isinstance(item, torch.Tensor) and item.requires_grad]
-    found = iter(torch.autograd.grad(result, leaves, arriving, allow_unused=True))
-    return [next(found) if any(item is leaf for leaf in leaves) else None for item in args]
+    gradients = iter(torch.autograd.grad(result, leaves, arriving, allow_unused=True))
+    return [next(gradients) if any(item is leaf for leaf in leaves) else None for item in args]
 
 
 def grade(request, channel):
@@ -153,8 +153,8 @@ def grade(request, channel):
         report = jailed.ask({"do": "run"} | asked)
         if report.get("verdict") != "ran":
             verdict = "waits" if report.get("verdict") == "waits" else "raised"
-            said = report.get("said") or ("the answer's process does not say why" if verdict == "raised" else "")
-            return reply | {"verdict": verdict, "said": str(said)[:LONGEST]}
+            message = report.get("said") or ("the answer's process does not say why" if verdict == "raised" else "")
+            return reply | {"verdict": verdict, "said": str(message)[:LONGEST]}
         reply["changes"] = [change for change in WORLD if change in report["changes"]]
         answers = [jailed.answer(at, about) for at, about in enumerate(report["answers"])]
         if len(answers) != len(request["checks"]):
@@ -166,19 +166,19 @@ def grade(request, channel):
     except Ended as error:
         return reply | {"verdict": "gone", "passed": 0, "said": str(error)}
     except Exception as error:  # Malformed, or something else than was asked for
-        said = f"what came out of the process of the answer cannot be read ({str(error)[:200]})"
-        return reply | {"verdict": "stopped", "passed": 0, "said": said}
-    said = "\n\n".join(filter(None, reply.pop("texts")))[:LONGEST]
-    return reply | {"said": said} | jailed.counts
+        message = f"what came out of the process of the answer cannot be read ({str(error)[:200]})"
+        return reply | {"verdict": "stopped", "passed": 0, "said": message}
+    message = "\n\n".join(filter(None, reply.pop("texts")))[:LONGEST]
+    return reply | {"said": message} | jailed.counts
 
 
 def judged(name, answer, reply, cells):
     """Return what becomes of a reply when one more check has been asked."""
     verdict, text, passed = reply["verdict"], "", 0
     try:
-        with collecting() as said:
+        with collecting() as lines:
             check.plain(name)(answer)
-        text, passed = "\n".join(said), 1
+        text, passed = "\n".join(lines), 1
     except NotYet as error:
         verdict, text = "not yet", str(error)
     except YourTurn:
@@ -195,15 +195,15 @@ def judged(name, answer, reply, cells):
 def named(cells, by_hand):
     """Return the functions of PyTorch's that cells name and that the exercise is there to build: ["F.softmax"]."""
     plain = {name.replace("_", "").lower() for name in by_hand}
-    found = []
+    names = []
     for text in cells:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             for node in ast.walk(ast.parse(text)):
                 name = node.attr if isinstance(node, ast.Attribute) else ""
                 if name.replace("_", "").lower().removeprefix("native") in plain:
                     of = getattr(node.value, "id", "") or getattr(node.value, "attr", "…")
-                    found += [f"{of}.{name}"] * (of not in ("self", "cls"))
-    return list(dict.fromkeys(found))
+                    names += [f"{of}.{name}"] * (of not in ("self", "cls"))
+    return list(dict.fromkeys(names))
 
 
 def by_value(lesson):

@@ -88,14 +88,14 @@ def handed_in(folder, lesson):
             handed.append(_whatever_is_in(path, lesson))
     if not handed:
         raise GradingError(f"{folder} holds no notebook and no folder of a learner. Name the one that does: IN=...")
-    for at, one in enumerate(handed):
-        if one.learner in taken:
-            where = printable(str((one.path or folder / one.learner).relative_to(folder)))
-            sheet = f"a second submission called {one.learner}; each has a row"
-            page = f"There is a second submission with the name {one.learner}. This page is of {where}."
-            handed[at] = Handed(where, one.path, (*one.remarks, Remark(sheet, page)))
+    for at, submitted in enumerate(handed):
+        if submitted.learner in taken:
+            where = printable(str((submitted.path or folder / submitted.learner).relative_to(folder)))
+            sheet = f"a second submission called {submitted.learner}; each has a row"
+            page = f"There is a second submission with the name {submitted.learner}. This page is of {where}."
+            handed[at] = Handed(where, submitted.path, (*submitted.remarks, Remark(sheet, page)))
         taken.add(handed[at].learner)
-    return sorted(handed, key=lambda one: in_order(one.learner))
+    return sorted(handed, key=lambda submitted: in_order(submitted.learner))
 
 
 def _has_notebooks(path):

@@ -64,8 +64,8 @@ class Sheet:
 
     def add(self, result):
         """Put a learner's row into the file, in place of an older one."""
-        remarks = [one.sheet for one in result.remarks]
-        remarks += [f"{m.number}: {one.sheet}" for m in result.marks for one in m.remarks]
+        remarks = [remark.sheet for remark in result.remarks]
+        remarks += [f"{m.number}: {remark.sheet}" for m in result.marks for remark in m.remarks]
         row = dict(zip(FIRST, (result.learner, result.points(), result.of()), strict=False))
         row |= {"optional points": result.points(True), "optional of": result.of(True)}
         row |= {self.columns[mark.number]: mark.points for mark in result.marks}

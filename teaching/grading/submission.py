@@ -92,30 +92,30 @@ def _cell(kind, ident, text):
     return kind, ident, text
 
 
-def exercises_in(found):
+def exercises_in(notebook_cells):
     """Return the numbers of the exercises whose cards stand in cells, {"6.1", ...}."""
-    return {match[1] for kind, _, text in found if (match := CARD.search(text))}
+    return {match[1] for kind, _, text in notebook_cells if (match := CARD.search(text))}
 
 
-def answers(lesson, found):
-    """Return {exercise: Answer} of a lesson's exercises. found: what cells() gave."""
-    if not any(number in lesson.exercises for number in exercises_in(found)):
-        others = sorted({number.partition(".")[0] for number in exercises_in(found)}, key=int)
+def answers(lesson, notebook_cells):
+    """Return {exercise: Answer} of a lesson's exercises. notebook_cells: what cells() gave."""
+    if not any(number in lesson.exercises for number in exercises_in(notebook_cells)):
+        others = sorted({number.partition(".")[0] for number in exercises_in(notebook_cells)}, key=int)
         what = f"exercises of lesson {', '.join(others)}" if others else "no exercise"
-        if not any(ident == e.id for e in lesson.exercises.values() for _, ident, _ in found):
+        if not any(ident == e.id for e in lesson.exercises.values() for _, ident, _ in notebook_cells):
             raise Unreadable(f"the notebook holds {what}, and {lesson.stem} is graded")
     own = [
         (text, statement)
-        for kind, _, text in found
+        for kind, _, text in notebook_cells
         if kind == "code" and bare(text) not in lesson.texts
         for statement in statements_of(_python(text, []))
     ]
-    return {exercise.number: _answer(lesson, exercise, found, own) for exercise in lesson.exercises.values()}
+    return {exercise.number: _answer(lesson, exercise, notebook_cells, own) for exercise in lesson.exercises.values()}
 
 
-def _answer(lesson, exercise, found, own):
+def _answer(lesson, exercise, notebook_cells, own):
     answer = Answer()
-    chosen = _chosen(exercise, found, answer.remarks)
+    chosen = _chosen(exercise, notebook_cells, answer.remarks)
     if chosen is None:
         way_out = f"Copy it from a fresh lesson {lesson.number} and hand in again."
         answer.remarks.append(Remark("the exercise's cell is missing", f"The exercise's cell is missing. {way_out}"))
@@ -142,7 +142,7 @@ def _answer(lesson, exercise, found, own):
     return answer
 
 
-def _chosen(exercise, found, remarks):
+def _chosen(exercise, notebook_cells, remarks):
     """Return (type, text) of an exercise's cell: by its card, else by its id, else by what it binds; None if gone."""
     ways = (
         lambda kind, ident, text: (match := CARD.search(text)) and match[1] == exercise.number,
@@ -150,8 +150,8 @@ def _chosen(exercise, found, remarks):
         lambda kind, ident, text: kind == "code" and _makes(exercise.solved) <= _makes(text),
     )
     for way in ways:
-        fitting = [(kind, text) for kind, ident, text in found if text.strip() and way(kind, ident, text)]
-        fitting = [one for one in fitting if one[0] == "code"] or fitting  # a note may quote the card
+        fitting = [(kind, text) for kind, ident, text in notebook_cells if text.strip() and way(kind, ident, text)]
+        fitting = [cell for cell in fitting if cell[0] == "code"] or fitting  # a note may quote the card
         if fitting:
             break
     else:
@@ -164,15 +164,15 @@ def _chosen(exercise, found, remarks):
         sheet = f"there are {len(fitting)} cells of this exercise; the last one that is no blank counts"
         page = f"Your notebook has {len(fitting)} cells of this exercise. The last one with an answer was graded."
         remarks.append(Remark(sheet, page))
-    done = [one for one in fitting if not WAITS.search(one[1])] or fitting
+    done = [cell for cell in fitting if not WAITS.search(cell[1])] or fitting
     return done[-1]
 
 
 def _helpers(lesson, exercise, text, own):
     """Return the learner's own statements that an answer reads, in order: those that bind what the lesson does not."""
-    given = {name for statement in lesson.before(exercise) for name in statement.binds}
-    program = [statement for statement in own if not statement.binds & given]
-    order = set(needed(program, *(names_of(text)[0] - given))[0])
+    bound_before = {name for statement in lesson.before(exercise) for name in statement.binds}
+    program = [statement for statement in own if not statement.binds & bound_before]
+    order = set(needed(program, *(names_of(text)[0] - bound_before))[0])
     return [statement for statement in program if statement in order]
 
 
@@ -208,7 +208,7 @@ def _python(text, remarks):
     try:
         ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        plain, n = IPYTHON.subn(lambda found: f"{found[1]}pass  # left out: {found[2]}", text)
+        plain, n = IPYTHON.subn(lambda match: f"{match[1]}pass  # left out: {match[2]}", text)
         if n:
             lines = f"{n} line{'s' if n > 1 else ''} of IPython's own (% or ! or ?)"
             remarks.append(Remark(f"{lines} left out", f"{lines} {'were' if n > 1 else 'was'} left out."))

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -74,7 +73,10 @@ ANSWERS = {
             "log-softmax": (lambda x: F.log_softmax(x, -1).exp(), "PyTorch's own log_softmax"),
             "softmin": (lambda x: F.softmin(-x, dim=-1), "PyTorch's own softmin"),
             "in place": (instead(_softmax, "shifted = x.sub_(largest)"), "changed its input"),
-            "NumPy": (instead(_softmax, "e = torch.from_numpy(np.exp(shifted.numpy()))"), "Not yet. On the row 1, 2, 3"),
+            "NumPy": (
+                instead(_softmax, "e = torch.from_numpy(np.exp(shifted.numpy()))"),
+                "Not yet. On the row 1, 2, 3",
+            ),
             "Python lists": (lambda x: torch.tensor(_softmax(x).tolist(), dtype=x.dtype), "gradient"),
             "always float32": (lambda x: _softmax(x.float()), "dtype"),
         },

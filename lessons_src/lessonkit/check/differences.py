@@ -27,7 +27,7 @@ def same(a, b, probe):
 
 
 def _tells_itself(value):
-    """Whether an error names its own cause, NumPy on the way: a RuntimeError of another kind shares no cause with it."""
+    """Whether an error names its own cause, NumPy on the way: no other RuntimeError shares it."""
     return isinstance(value, Raised) and "numpy()" in value.text
 
 

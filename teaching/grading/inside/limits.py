@@ -61,9 +61,9 @@ def _size():
 
 def _tasks():
     """Return how many processes and threads this process's user has: the limit counts them all."""
-    found = 0
+    count = 0
     for pid in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         with contextlib.suppress(OSError):
             if pid.isdigit() and os.stat(f"/proc/{pid}").st_uid == os.getuid():
-                found += len(os.listdir(f"/proc/{pid}/task"))
-    return found
+                count += len(os.listdir(f"/proc/{pid}/task"))
+    return count
