@@ -251,7 +251,7 @@ for scale in (1.0, 2**0.5, 2.0):
     print(f"scale {scale:.2f}: signal {rms(last):.0e}, gradient at the input {rms(back):.0e}")
 
 # %% [markdown]
-# The gradient is some 6 times as large here, at every scale. What grows or fades with depth is the same.
+# The gradient is some 6 times as large, at every scale: depth does the same to both.
 #
 # **Without biases, signal and gradient fade or grow at one rate.**
 #
@@ -301,7 +301,7 @@ print(f"20 layers, your weights: {train(healed):.0f} % of the test digits")
 #
 # **You can stop here:** close the notebook, draw the table of the four cases from memory, and read Kaiming's $\sqrt{2/D}$ off it. That is the sitting.
 #
-# *Sitting two* heals the net without knowing a good weight scale, by the operation that this course is about.
+# *Sitting two* heals the net a second time, by the operation that this course is about.
 
 # %% [markdown]
 # ## 1.5 Standardize
@@ -337,7 +337,7 @@ def train(model, rate=0.001):
 
 
 # %% [markdown]
-# Kaiming's scale must be known, and set in every layer. Here is a different way: after each matrix, **standardize**: subtract the mean $\mu$ of the numbers, then divide by their standard deviation $\sigma$, the rms of what is left.
+# Here is the second cure: after each matrix, **standardize**: subtract the mean $\mu$ of the numbers, then divide by their standard deviation $\sigma$, the rms of what is left.
 #
 # **By hand:** take the five numbers 0, 0, 0, 0, 10. What are $\mu$ and $\sigma$, and what do the five become?
 
@@ -512,7 +512,7 @@ for scale in (0.58, 1.41, 3.0):
 #
 # Why do norms help in general? Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. Santurkar et al. (2018) added random noise right after each BatchNorm, whose mean and scale changed at every step. The net trained about as well as without the noise, and better than without a norm. They propose a smoother loss as the reason.
 #
-# So keep three things apart. That standardizing makes a signal independent of the weights' scale is **proved**. That our net learns from bad weights thanks to it was **measured**. Why norms help in general is **argued about**.
+# That standardizing makes a signal independent of the weights' scale is **proved**. That our net learns from bad weights thanks to it was **measured**. Why norms help in general is **argued about**.
 #
 # ## Take-away
 #
