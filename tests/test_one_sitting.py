@@ -289,7 +289,7 @@ WRONG = {
         "sums": ((dx_by_sums,), "sums stand"),
         "no mean path": ((dx_combined(lambda h, b, n, r, **_: r * (h - n * b)),), "path through the mean"),
         "no variance path": ((dx_combined(lambda h, a, r, **_: r * (h - a)),), "path through rstd"),
-        "straight only": ((dx_combined(lambda h, r, **_: r * h),), "only the straight path"),
+        "no brackets": ((dx_combined(lambda h, a, b, n, r, **_: r * h - a - n * b),), "brackets are missing"),
         "no rstd": ((dx_combined(lambda h, a, b, n, **_: h - a - n * b),), "factor rstd"),
         "plus": ((dx_combined(lambda h, a, b, n, r, **_: r * (h + a + n * b)),), "both signs"),
         "x_hat forgotten": ((dx_combined(lambda h, a, b, r, **_: r * (h - a - b)),), "x_hat before"),

@@ -84,7 +84,7 @@ for depth in (2, 20):
 #
 # <details><summary>Your copy, and what is kept</summary>
 #
-# This is your own copy, in `work/`. After a break, select the cell where you stopped, then *Kernel → Restart Kernel and Run up to Selected Cell*. Each check and prediction adds a line to `work/attempts.jsonl`: right or not, and the time, never your code. Nothing is sent, and `LESSON_LOG=off make lab` switches it off. [Form A](inventory_a.ipynb) asks what you know before you start.
+# This is your own copy, in `work/`. After a break, select the cell where you stopped, then *Kernel → Restart Kernel and Run up to Selected Cell*. Each check and prediction adds a line to `work/attempts.jsonl`: right or not yet, the misconception if one was named, and the seconds, never your code. Nothing is sent, and `LESSON_LOG=off make lab` keeps none. [Form A](inventory_a.ipynb) asks what you know before you start.
 #
 # </details>
 
@@ -120,7 +120,7 @@ def deep(x, scale, layers=50):
 x = x_train[:40].double()  # (B, D) = (40, 64); float64 holds very small and very large numbers
 signals = deep(x, scale=1.0)
 for layer in (0, 1, 2, 10, 50):
-    print(f"rms after {layer:2} layers: {rms(signals[layer]):.1g}")
+    print(f"rms after layer {layer:2}: {rms(signals[layer]):.1g}")
 
 # %% [markdown]
 # No step of training was taken: the weights' size alone makes the signal fade.
@@ -251,13 +251,13 @@ for scale in (1.0, 2**0.5, 2.0):
     print(f"scale {scale:.2f}: signal {rms(last):.0e}, gradient at the input {rms(back):.0e}")
 
 # %% [markdown]
-# The gradient is some 6 times as large here, at every scale. What grows or fades with depth is the same.
+# The gradient is some 6 times as large, at every scale: depth does the same to both.
 #
-# **Signal and gradient fade or grow at one rate.**
+# **Without biases, signal and gradient fade or grow at one rate.**
 #
 # <details><summary>When this holds</summary>
 #
-# For layers of equal width, without biases and norm, if the gradient is treated as independent of the ReLUs. Where the width changes, the two part: on the way back $D$ is the number of outputs. PyTorch's biases part them, too: in the net of the beginning the signal keeps 0.06, and the gradient fades to 2.5e-8.
+# For layers of equal width without a norm, if the gradient is treated as independent of the ReLUs. Where the width changes, the two part: on the way back $D$ is the number of outputs. PyTorch's biases part them, too: in the net of the beginning the signal keeps 0.06, and the gradient fades to 2.5e-8.
 #
 # </details>
 #
@@ -297,11 +297,11 @@ print(f"20 layers, your weights: {train(healed):.0f} % of the test digits")
 # ## What you have now
 #
 # - **A wide ReLU layer multiplies the rms by about** $s/\sqrt2$, with $s = \text{std}\cdot\sqrt D$.
-# - **Signal and gradient fade or grow at one rate:** in a deep net they fade below $s = \sqrt2$ and grow above.
+# - **Without biases, signal and gradient fade or grow at one rate:** in a deep net they fade below $s = \sqrt2$ and grow above.
 #
 # **You can stop here:** close the notebook, draw the table of the four cases from memory, and read Kaiming's $\sqrt{2/D}$ off it. That is the sitting.
 #
-# *Sitting two* heals the net without knowing a good weight scale, by the operation that this course is about.
+# *Sitting two* heals the net a second time, by the operation that this course is about.
 
 # %% [markdown]
 # ## 1.5 Standardize
@@ -337,7 +337,7 @@ def train(model, rate=0.001):
 
 
 # %% [markdown]
-# Kaiming's scale must be known, and set in every layer. Here is a different way: after each matrix, **standardize**: subtract the mean $\mu$ of the numbers, then divide by their standard deviation $\sigma$, the rms of what is left.
+# Here is the second cure: after each matrix, **standardize**: subtract the mean $\mu$ of the numbers, then divide by their standard deviation $\sigma$, the rms of what is left.
 #
 # **By hand:** take the five numbers 0, 0, 0, 0, 10. What are $\mu$ and $\sigma$, and what do the five become?
 
@@ -394,11 +394,11 @@ for scale in (0.001, 1.0, 1000.0):
     show(f"scale {scale:6}: rms {rms(h):.1f}, first numbers", h[h > 0][:5], 2)
 
 # %% [markdown]
-# **With standardize in every layer the signal does not depend on the scale of the weights.**
+# **Without biases, and with standardize in every layer, the signal does not depend on the scale of the weights.**
 #
 # <details><summary>When this holds</summary>
 #
-# In nets without biases, whatever the positive factor; this is proved by one line, $\frac{cz - c\mu}{c\sigma} = \frac{z - \mu}{\sigma}$. PyTorch's `F.layer_norm` divides by the root of $\sigma^2 + \epsilon$ with $\epsilon = 10^{-5}$, so there it holds as long as $\sigma^2$ is much larger: at weight scale 0.001 the signal dies. [Lesson 3](03_epsilon.ipynb) says what $\epsilon$ is good for.
+# Whatever the positive factor; one line proves it, $\frac{cz - c\mu}{c\sigma} = \frac{z - \mu}{\sigma}$. PyTorch's `F.layer_norm` divides by the root of $\sigma^2 + \epsilon$ with $\epsilon = 10^{-5}$, so there it holds as long as $\sigma^2$ is much larger: at weight scale 0.001 the signal dies. [Lesson 3](03_epsilon.ipynb) says what $\epsilon$ is good for.
 #
 # </details>
 #
@@ -504,7 +504,7 @@ for scale in (0.58, 1.41, 3.0):
 #
 # <details><summary>How sure is that?</summary>
 #
-# Means of 16 runs, 8 seeds on each of two splits, without and with: 12 and 63 % at 0.58, 69 and 72 % at 1.41, 24 and 64 % at 3. A single run is some 5 to 10 points off. At 0.2 both guess: the signal does not depend on the scale, but a step of training changes small weights more than large ones ([lesson 8](08_geometry.ipynb)). With smaller steps the norm helps there, too: 8 to 19 % at the rate 0.001, 46 to 82 % at 0.0003 and 0.0001 (8 seeds each).
+# Means of 16 runs, 8 seeds on each of two splits, without and with: 12 and 63 % at 0.58, 69 and 72 % at 1.41, 24 and 64 % at 3. A single run is some 5 to 15 points off. At 0.2 both guess: the signal does not depend on the scale, but a step of training changes small weights more than large ones ([lesson 8](08_geometry.ipynb)). With smaller steps the norm helps there, too: 8 to 19 % at the rate 0.001, 46 to 82 % at 0.0003 and 0.0001 (8 seeds each).
 #
 # </details>
 #
@@ -512,7 +512,7 @@ for scale in (0.58, 1.41, 3.0):
 #
 # Why do norms help in general? Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. Santurkar et al. (2018) added random noise right after each BatchNorm, whose mean and scale changed at every step. The net trained about as well as without the noise, and better than without a norm. They propose a smoother loss as the reason.
 #
-# So keep three things apart. That standardizing makes a signal independent of the weights' scale is **proved**. That our net learns from bad weights thanks to it was **measured**. Why norms help in general is **argued about**.
+# That standardizing makes a signal independent of the weights' scale is **proved**. That our net learns from bad weights thanks to it was **measured**. Why norms help in general is **argued about**.
 #
 # ## Take-away
 #

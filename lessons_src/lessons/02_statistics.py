@@ -261,7 +261,7 @@ def second_try(x):
 # - [ ] it doubles :: The last `standardize` divides by a standard deviation that has doubled as well.
 # - [x] nothing :: The mean and the standard deviation of a row double with its numbers, so the factor cancels.
 #
-# Most data have more than two axes: (B, T, C) is $B$ sentences of $T$ words (tokens) of $C$ numbers (channels), (B, C, H, W) is $B$ images of $C$ channels and H × W pixels. A mean may run over any of them.
+# Most data have more than two axes: (B, T, C) is $B$ sentences of $T$ words (tokens) of $C$ numbers (channels; for one row we wrote $D$), (B, C, H, W) is $B$ images of $C$ channels and H × W pixels.
 
 # %%
 explore.block("BTC", over=("C",))
@@ -275,7 +275,7 @@ explore.block("BTC", over=("C",))
 #
 # </details>
 #
-# **One mean for each place on the axes that are left.** LayerNorm always leaves the batch, so that no sample sees another:
+# **One mean for each position on the axes that are left.** LayerNorm always leaves the batch, so that no sample sees another:
 
 # %% tags=["hide-input"]
 # Draws which numbers share a mean.
@@ -363,7 +363,7 @@ for name, axes in {"C": -1, "T, C": (-2, -1), "B": 0, "B, T": (0, 1)}.items():
 # %% [markdown]
 # ## 2.5 The shape of a row
 #
-# Does normalizing make a row bell-shaped, or at least small? Here are 4,000 numbers with a long tail to the right.
+# Does normalizing make a row bell-shaped? Here are 4,000 numbers with a long tail to the right.
 
 # %% tags=["hide-input"]
 # Draws a row with a tail before and after.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 3 · Epsilon, and numbers that are not real numbers
 #
-# A network of two layers learns to read digits. Each picture is normalized first, as in [lesson 2](02_statistics.ipynb). One of the 1,280 pictures is an empty scan: no ink at all.
+# A net of two layers learns to read digits. Each picture is normalized first, as in [lesson 2](02_statistics.ipynb). One of the 1,280 pictures is an empty scan: no ink at all.
 
 # %%
 import torch
@@ -58,8 +58,8 @@ show("loss, every third step", train(standardized)[::3], digits=1)
 # What about a row that is *almost* constant?
 #
 # **Predict 3.1:** three ones, and a fourth number that is larger by $10^{-7}$, the last bit of float32. What does $(x-\mu)/\sigma$ make of the fourth?
-# - [x] a number of order 1 :: The deviation is as tiny as the difference, and dividing by it removes the size.
-# - [ ] about 1e-7 :: The difference is 1e-7 before the division. The deviation is of order 1e-7 as well.
+# - [x] a number of order 1 :: $\sigma$ is as tiny as the difference, and dividing by it removes the size.
+# - [ ] about 1e-7 :: The difference is 1e-7 before the division. $\sigma$ is of order 1e-7 as well.
 # - [ ] nan again :: The variance is tiny, but it is not 0.
 
 # %%
@@ -192,7 +192,7 @@ check.eps_on_paper(eps_on_paper)
 #
 # </details>
 #
-# A *smaller* $\epsilon$ allows no value above the $\sqrt{D-1}$ of [section 2.5](02_statistics.ipynb#2.5-The-shape-of-a-row); only rounding does, as in [section 3.1](#3.1-Rows-that-break-the-formula). But how much can a small *change* of the row grow? Most where the divisor is smallest: in a row of equal numbers.
+# How much can a small *change* of the row grow? Most where the divisor is smallest: in a row of equal numbers.
 
 # %%
 nudge = 1e-9 * torch.tensor([1.0, -1.0, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)  # (D,)
@@ -277,13 +277,13 @@ from lessonkit.unlabeled import layer  # a layer whose eps nobody wrote down
 
 small = x.double() / 1000  # (D,)
 goes_in, comes_out = small.var(correction=0), layer(small).var(correction=0)
-print(f"variance {goes_in:.0e} goes in, variance {comes_out:.1f} comes out")
+print(f"variance {goes_in:.0e} goes in, variance {comes_out:.2f} comes out")
 
 # %% [markdown]
 # **Predict 3.3:** which $\epsilon$ has this layer?
 # - [ ] 1e-5 :: That is PyTorch's. It would leave 4/(4 + 10) = 0.29.
-# - [ ] 5e-6 :: That is 4e-6 / 0.8, which is v + ε. Subtract v.
-# - [x] 1e-6 :: From v/(v + ε) = 0.8 follows v + ε = 5e-6, and v is 4e-6.
+# - [ ] 5e-6 :: That is 4e-6 / 0.80, which is v + ε. Subtract v.
+# - [x] 1e-6 :: From v/(v + ε) = 0.80 follows v + ε = 5e-6, and v is 4e-6.
 # - [ ] 8e-7 :: That is a fifth of v: what v has lost on its way. The formula divides by v + ε.
 #
 # Now your own function with each of the four:
@@ -327,9 +327,9 @@ from lessonkit.mine import mean_and_var
 # - [ ] 4 :: That is one for each sample, over the last two axes.
 #
 # **Recall 3.2:** a net normalizes before each ReLU, as in [lesson 1](01_why_normalize.ipynb). All weights of one layer become ten times as large. What becomes of that layer's normalized output, if $\epsilon$ is negligible?
-# - [ ] It becomes ten times as large. :: The numbers before the norm do. Their deviation, by which they are divided, does so too.
-# - [ ] It becomes √10 times as large. :: The norm divides by the deviation, not by its root. Numbers and deviation both grow tenfold.
-# - [x] It stays. :: Mean and deviation grow tenfold with the numbers, and the ten cancels.
+# - [ ] It becomes ten times as large. :: The numbers before the norm do. Their $\sigma$, by which they are divided, does so too.
+# - [ ] It becomes √10 times as large. :: The norm divides by $\sigma$, not by its root. Numbers and $\sigma$ both grow tenfold.
+# - [x] It stays. :: Mean and $\sigma$ grow tenfold with the numbers, and the ten cancels.
 #
 # Nets often store a number in 16 bits instead of 32, which takes half the memory. There are two such formats. What becomes of $10^{-8}$, of 50.1, and of the square of 300?
 
@@ -424,7 +424,7 @@ for offset in (0, 1024, 2048, 4096, 8192):
 #
 # <details><summary>When this matters</summary>
 #
-# The farther the mean is from 0. For random rows of 768 numbers in float32 (8 seeds, 64 rows each), the one-pass variance was typically off by 0.1 % at a mean of 100 deviations, by 8 % at 1,000, and by all of it at 3,000. It can even be negative, and its root `nan`. One pass is not to blame, squaring large numbers is: [Deeper](#Welford-or-two-passes?) has a way to read a row once and keep its digits.
+# The farther the mean is from 0. For random rows of 768 numbers in float32 (8 seeds, 64 rows each), the one-pass variance was typically off by 0.1 % at a mean of 100 standard deviations, by 8 % at 1,000, and by all of it at 3,000. It can even be negative, and its root `nan`. One pass is not to blame, squaring large numbers is: [Deeper](#Welford-or-two-passes?) has a way to read a row once and keep its digits.
 #
 # </details>
 #

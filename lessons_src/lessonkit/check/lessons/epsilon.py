@@ -138,13 +138,14 @@ _SLIPS = [
     ("variance", 1, "All numbers are divided by 4. By what are their squares divided?"),
     ("variance", 1 / 16, "The squares are divided by 16, but the variance of x is not 1."),
     ("variance", 3 / 4, "12/16 is what eps takes away. What is left?"),
-    ("variance", 3 / 2, "That is the sum of the squares. The variance is their mean, over six numbers."),
+    ("variance", 1 / 3, "That is v/eps. Under the root stands v + eps, 4 + 12."),
     ("variance", 3 / 10, "You have divided by D - 1. The variance here is the biased one."),
     (
         "variance",
         1 / 49,
         "You have divided by 2 + 12. eps is added to the variance, 4, and the root of the sum is taken.",
     ),
+    ("eps", 6, "By 6 the row is divided: that is the root of 4 + eps."),
     ("eps", 36, "The root of 4 + eps is 6, so 36 is 4 + eps."),
     (
         "eps",

@@ -132,6 +132,8 @@ _FATES = misconceptions(
 
     # depth is not used: a short net is kinder than one of 50 layers.
     power_of_ten = 50 * math.log10(factor)
+    # or
+    return "dies" if scale < 1.3 else "explodes" if scale > 1.57 else "lives"
 
     # 0.01 and 100 are compared with a power of ten. As powers of ten they are -2 and 2.
     return "dies" if power_of_ten < 0.01 else "explodes" if power_of_ten > 100 else "lives"
