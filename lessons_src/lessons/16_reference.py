@@ -218,7 +218,7 @@
 # | without gain and bias one only skips the multiplication | elementwise_affine=False registers no parameters | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | the names of the parameters do not matter | Parameter names decide whether a checkpoint loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
-# | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
 # | gain and bias are essential for the capacity | Directly before a Linear with a bias they add no function | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | a bias in front of LayerNorm is redundant | A bias before LayerNorm is not redundant, before BatchNorm it is | [6, Deeper](06_batchnorm.ipynb#What-the-layer-before-it-feels) |
 # | LayerNorm folds into the layer before it, as BatchNorm does | LayerNorm cannot be folded into the layer before it | [6, Deeper](06_batchnorm.ipynb#Folding-a-BatchNorm-away) |
