@@ -121,7 +121,7 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     """LayerNorm over the last axes of x.
 
     Example: [0, 1, 2, 5] with normalized_shape=4 and eps=0.5 gives [-1, -0.5, 0, 1.5].
-    x: (..., *normalized_shape), of any float type. Returns a tensor of x's shape and type.
+    x: (..., *normalized_shape), any float type, perhaps no rows. Returns x's shape and type.
     weight, bias: of shape normalized_shape, or None, each for itself.
     The variance is the biased one; eps is added to it and may be 0. Half precision is computed
     in float32 and rounded once, at the end; float64 stays float64. The result can be

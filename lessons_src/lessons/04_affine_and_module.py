@@ -187,7 +187,7 @@ check.folded(folded)
 #
 # </details>
 #
-# Do the two agree? Here are three rows $\hat x$, with gain, bias and linear layer, and with your linear layer alone.
+# Here are three rows $\hat x$, with gain and bias before the linear layer, and with yours alone.
 
 # %%
 W, b = torch.tensor([[1.0, 4.0], [2.0, -1.0]]), torch.tensor([5.0, 1.0])  # (out, D), (out,)
@@ -206,7 +206,7 @@ show("folded", F.linear(x_hat, own_W, torch.tensor(folded["b"]).float()), digits
 #
 # <details><summary>When this holds</summary>
 #
-# Where nothing else reads $y$. The folded pair computes the same, but it may train differently. In our net a ReLU comes between norm and linear layer: there the gain's size folds, and its sign and the bias do not ([Deeper](#Folding-further)). Where $y$ is also added to something else (a *residual connection*, a way around a layer), its gain does not fold.
+# Where nothing else reads $y$, as a *residual connection* does, a way around a layer. The folded layer computes the same, but it may train differently. With a ReLU in between, as in our net, only the gain's size can be folded ([Deeper](#Folding-further)).
 #
 # </details>
 
@@ -221,7 +221,7 @@ show("folded", F.linear(x_hat, own_W, torch.tensor(folded["b"]).float()), digits
 # | (B, T, C) | (C,) | -1 | C |
 # | (B, C, H, W) | (C, H, W) | -3, -2, -1 | C · H · W |
 #
-# The function takes eight lines. It computes half precision in float32 and rounds once, at the end, because squares overflow in float16 ([lesson 3](03_epsilon.ipynb)). Two helpers are given: `_sizes` makes a tuple of `normalized_shape`, and `_check_inputs` refuses what does not fit.
+# Half precision needs float32 inside, because squares overflow in float16 ([lesson 3](03_epsilon.ipynb)). Two helpers are given: `_sizes` makes a tuple of `normalized_shape`, and `_check_inputs` refuses what does not fit.
 
 
 # %% tags=["export", "hide-input"]
@@ -301,7 +301,7 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     """LayerNorm over the last axes of x.
 
     Example: [0, 1, 2, 5] with normalized_shape=4 and eps=0.5 gives [-1, -0.5, 0, 1.5].
-    x: (..., *normalized_shape), of any float type. Returns a tensor of x's shape and type.
+    x: (..., *normalized_shape), any float type, perhaps no rows. Returns x's shape and type.
     weight, bias: of shape normalized_shape, or None, each for itself.
     The variance is the biased one; eps is added to it and may be 0. Half precision is computed
     in float32 and rounded once, at the end; float64 stays float64. The result can be
@@ -331,18 +331,17 @@ check.layer_norm(layer_norm)
 # <details><summary>Hint</summary>
 #
 # The axes: `tuple(range(-2, 0))` is `(-2, -1)`, and `c.mean(axes, keepdim=True)` takes several at once.
-# `x.to(torch.promote_types(x.dtype, torch.float32))` makes half precision float32 and leaves float64 alone.
+# `x.to(torch.promote_types(x.dtype, torch.float32))` makes half precision float32, and float64 stays.
 # With `c` for the centered numbers, the variance is the mean of `c * c` over the same axes. Multiply and add only what is not `None`, and end with `.to(x.dtype)`.
 #
 # </details>
 #
-# Your function beside PyTorch's, over one axis and over two, and then a float16 row whose squares overflow:
+# Your function beside PyTorch's, over two axes, and then a float16 row whose squares overflow:
 
 # %%
 x = torch.arange(24.0).reshape(2, 3, 4) ** 2  # (B, C, D)
-for sizes in [(4,), (3, 4)]:
-    theirs = F.layer_norm(x, sizes)  # (B, C, D)
-    print(sizes, "they agree:", torch.allclose(layer_norm(x, sizes), theirs, atol=1e-6))
+theirs = F.layer_norm(x, (3, 4))  # (B, C, D)
+print("they agree:", torch.allclose(layer_norm(x, (3, 4)), theirs, atol=1e-6))
 show("float16", layer_norm(torch.tensor([600.0, 300.0, 0.0]).half(), 3))
 
 # %% [markdown]
@@ -350,9 +349,9 @@ show("float16", layer_norm(torch.tensor([600.0, 300.0, 0.0]).half(), 3))
 #
 # - **Mean and variance belong to a row, gain and bias to a feature.**
 # - **Gain and bias cannot give each row its own mean and deviation back.**
-# - **Directly before a linear layer, gain and bias fold into it:** $W\,\mathrm{diag}(\gamma)$ and $W\beta + b$.
+# - **Directly before a linear layer with a bias, gain and bias can be folded into it:** $W\,\mathrm{diag}(\gamma)$ and $W\beta + b$.
 #
-# **You can stop here:** close the notebook, and write your eight lines from memory, for the last axis alone. Then fold the gain 5 and the bias 2 into $3z + 1$. That is the sitting.
+# **You can stop here:** close the notebook, and write your eight lines from memory, for the last axis alone. Then fold the gain 5 and the bias 2 into $3z + 1$.
 #
 # *Sitting two:* you see when a gain must be made, write the class that PyTorch's checkpoints fit into, and heal the net that cannot read.
 
@@ -516,7 +515,7 @@ print("they agree:", torch.allclose(own(x), theirs(x), atol=1e-6))
 #
 # For all options of the constructor, in the four float types. Two things yours does not do: `torch.jit.script` cannot compile it, and it refuses `normalized_shape=()`, where PyTorch makes a layer and refuses the first row.
 #
-# `bias=False` drops $\beta$ alone; RMSNorm ([lesson 8](08_geometry.ipynb)) drops the *mean*. `train()` and `eval()` give the same numbers, unlike BatchNorm's ([lesson 6](06_batchnorm.ipynb)). Which types may meet, and what weight decay does to a gain, is in [Deeper](#Types-that-may-meet).
+# `bias=False` drops $\beta$ alone; RMSNorm ([lesson 8](08_geometry.ipynb)) drops the *mean*.
 #
 # </details>
 
@@ -534,7 +533,7 @@ print({name: tensor.tolist() for name, tensor in new.state_dict().items()})
 #
 # **Predict 4.3:** you set all gains and look at the output divided by $\hat x$. With which gain and which row do you tell the three apart?
 # - [ ] the gain 0, any row :: At 0 all three factors are 1.
-# - [x] the gain 2, the row 0, 4, 8, 4 :: The three factors are 3, about 7, and 1.
+# - [x] the gain 2, the row 0, 4, 8, 12 :: The three factors are 3, about 7, and 1.
 # - [ ] the gain 2, the row 4, 4, 4, 4 :: There $\hat x$ is 0, and every factor gives 0.
 
 # %%
@@ -601,7 +600,7 @@ print("the same outputs:", torch.allclose(new_net(x_test), old_net(x_test)))
 # %% [markdown]
 # ## Take-away
 #
-# - Gain and bias give each feature a scale and a level. They cannot give a row its own back, and directly before a linear layer they fold into it.
+# - Gain and bias give each feature a scale and a level. They cannot give each row its own back. Directly before a linear layer with a bias they can be folded into it.
 # - LayerNorm over any trailing shape is eight lines, with float32 inside.
 # - A module that exchanges checkpoints with PyTorch's has Parameters `weight` and `bias`, made in `__init__`, or `None` registered.
 # - A checkpoint that loads can still be wrong. A gain that is not 0 and a row that is not constant tell what its numbers mean.
@@ -617,7 +616,7 @@ print("the same outputs:", torch.allclose(new_net(x_test), old_net(x_test)))
 #
 # For $\gamma \ne 0$, feature by feature, $\mathrm{relu}(\gamma \hat x + \beta) = |\gamma|\ \mathrm{relu}\big(\mathrm{sign}(\gamma)\,\hat x + \beta/|\gamma|\big)$. So $|\gamma|$ can move through the ReLU into the next linear layer, while the sign and $\beta/|\gamma|$ stay.
 #
-# The subtraction of the mean folds the other way, into the linear layer *before* the norm. Subtract from $W$ its column means and from $b$ its mean; then every output row has mean 0, and RMSNorm, which divides by the root mean square and subtracts nothing, is all that is left of LayerNorm.
+# The subtraction of the mean can be folded, too, into the linear layer *before* the norm. Subtract from $W$ its column means and from $b$ its mean; then every output row has mean 0, and RMSNorm, which divides by the root mean square and subtracts nothing, is all that is left of LayerNorm.
 
 # %%
 g = torch.Generator().manual_seed(43)
@@ -628,7 +627,7 @@ centered = F.linear(x, W - W.mean(0), b - b.mean())  # (B, D)
 print("the same:", torch.allclose(F.rms_norm(centered, (6,), eps=1e-5), norm_after))
 
 # %% [markdown]
-# Dividing by $\sigma$ folds into neither side, because each row has its own. (BatchNorm in `eval()` divides by fixed numbers, and folds whole: [lesson 6](06_batchnorm.ipynb).)
+# Dividing by $\sigma$ can be folded into neither side, because each row has its own. (BatchNorm in `eval()` divides by fixed numbers, and can be folded whole: [lesson 6](06_batchnorm.ipynb).)
 
 # %% [markdown]
 # ### Images: three layers, one name

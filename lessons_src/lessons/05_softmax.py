@@ -35,7 +35,7 @@ show("loss", loss, digits=1)
 show("gradient of W, first row", W.grad[0])
 
 # %% [markdown]
-# The third sentence is empty: all of it is padding. The loss leaves it out and is an ordinary number. Yet the gradient of `W` is nan, and one optimizer step would destroy the model. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)); in training with `need_weights=False` it gives no nan. Sitting two heals the layer.
+# The third sentence is empty: all of it is padding. The loss leaves it out and is an ordinary number. Yet the gradient of `W` is nan, and one optimizer step would destroy the model. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)). Sitting two heals the layer.
 #
 # *About 54 min, in two sittings of 24 and 30.* **You'll be able to**
 # - write a softmax that large entries do not break;
@@ -58,7 +58,7 @@ explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(10, 80))
 #
 # <details><summary>What there is to find</summary>
 #
-# Neither button moves the blue dot. *stretch x* moves the black one: a wider row brings it closer to a corner. [Section 5.2](#5.2-A-softmax-that-survives) and [section 5.3](#5.3-What-each-of-them-cannot-see) say why. You may also drag $x$, or the background to turn the picture.
+# Neither button moves the blue dot. *stretch x* moves the black one: a wider row brings it closer to a corner. [Section 5.2](#5.2-A-softmax-that-survives) and [section 5.3](#5.3-What-each-of-them-cannot-see) say why.
 #
 # </details>
 #
@@ -72,7 +72,7 @@ for name, numbers in {"x": x, "exp(x)": e, "softmax": p, "LayerNorm": y}.items()
     print(f"{name:9}", *(f"{v:6.3f}" for v in numbers), f"  sum {numbers.sum():.3f}")
 
 # %% [markdown]
-# The exponentials sum to 8, so softmax gives the **shares** 1/8, 2/8 and 5/8. LayerNorm gives **deviations** from the mean.
+# The exponentials sum to 8, so softmax gives the **shares** 1/8, 2/8 and 5/8. LayerNorm gives distances from the mean, divided by $\sigma$.
 #
 # Attention multiplies the values of tokens by shares and adds up. Somebody puts LayerNorm in the place of softmax.
 #
@@ -88,11 +88,11 @@ for name, weights in {"softmax": p, "LayerNorm": y}.items():
     print(f"{name:9} before {before:6.3f}  after {after:6.3f}")
 
 # %% [markdown]
-# **Shares sum to 1, deviations sum to 0.**
+# **Shares sum to 1, LayerNorm's outputs sum to 0.**
 #
 # <details><summary>When this holds</summary>
 #
-# For every row of finite numbers, up to rounding, and for LayerNorm before gain and bias: with gains that differ, the sum differs from row to row. (An average with shares is also called a convex combination.)
+# For every row of finite numbers, up to rounding, and for LayerNorm before gain and bias: with gains that differ, the sum differs from row to row.
 #
 # </details>
 #
@@ -198,7 +198,7 @@ check.shift_and_scale(shift_and_scale)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# For softmax take our row: what becomes of 1, 2, 5 when every exponential is squared? For LN take the row 1, 2, 6: what become of its mean, of the deviations from it, and of $\sigma$?
+# For softmax take our row: what becomes of 1, 2, 5 when every exponential is squared? For LN take the row 1, 2, 6: what become of its mean, of the distances from it, and of $\sigma$?
 #
 # </details>
 #
@@ -223,7 +223,7 @@ for name, changed in changes.items():
 #
 # </details>
 #
-# In $\text{softmax}(x/T)$ the number $T > 0$ is called the **temperature**. The factor is $a = 1/T$.
+# In $\text{softmax}(x/\tau)$ the number $\tau > 0$ is called the **temperature**. The factor is $a = 1/\tau$.
 
 # %% tags=["hide-input"]
 # Draws both layers over the factor a.
@@ -246,7 +246,7 @@ plot.panels(
     lines,
     title="A factor takes softmax from equal shares to one winner; LayerNorm ignores it, down "
     "to where eps takes over",
-    x="factor a = 1/T",
+    x="factor a = 1/τ",
     y=["share", "normalized entry"],
     xlog=True,
     colors=tones,
@@ -264,7 +264,7 @@ plot.panels(
 #
 # ## What you have now
 #
-# - **Shares sum to 1, deviations sum to 0.**
+# - **Shares sum to 1, LayerNorm's outputs sum to 0.**
 # - A softmax of your own: **subtract each row's largest entry first.** A shift is not seen.
 # - **LayerNorm does not see a positive factor. Softmax does:** it is 1 over the temperature.
 #
@@ -363,7 +363,7 @@ plot.figure(
 )
 
 # %% [markdown]
-# Count dimensions. Three numbers went in. Both layers lose the shift: the triangle is an area, of two dimensions. LayerNorm loses the factor as well: the circle is a curve, of one.
+# Both layers lose the shift: the triangle is an area, of two dimensions. LayerNorm loses the factor as well: the circle is a curve, of one.
 #
 # **From D entries softmax keeps D − 1 dimensions, LayerNorm D − 2.**
 #
@@ -419,16 +419,16 @@ show("64 J", 64 * J, digits=0)
 show("by autograd", 64 * torch.func.jacrev(lambda v: F.softmax(v, -1))(row), digits=0)
 
 # %% [markdown]
-# Autograd agrees. Move all entries of $x$ by the same small step, and no share moves: this is the shift again.
+# Move all entries of $x$ by the same small step, and no share moves: this is the shift again.
 #
 # **The rows of J sum to 0.**
 #
-# A direction in which nothing moves, here (1, 1, 1), is called a **null direction**. ([Deeper](#How-many-directions) counts them, by singular values and rank.)
+# A direction in which no output moves, here (1, 1, 1), is called a **null direction** ([Deeper](#How-many-directions) counts them).
 
 # %% [markdown]
 # ## 5.6 Clinic: the empty sentence
 #
-# Back to `attention_pool`, step by step: scores, weights, output, loss.
+# Back to `attention_pool`: scores, weights, output, loss.
 #
 # **Predict 5.3:** in which step does the first nan appear?
 # - [ ] the scores :: $-\infty$ is no nan: in the second sentence it does what it should, $e^{-\infty} = 0$.
@@ -472,7 +472,7 @@ def mended_pool(x, query, keep):
     Example: keep = [[True, True, False]] leaves the third token out, whatever it holds;
     keep = [[False, False, False]] gives zeros.
     x: (B, T, C) finite numbers. query: (C, 1). keep: (B, T) bool, False at padding.
-    Returns (B, C) in x's dtype. The scores x @ query may be of any size.
+    Returns (B, C) in x's dtype. The scores x @ query may be large, of either sign.
     Gradients flow to x and query, and none is nan. F.softmax is allowed.
     """
     ### BEGIN SOLUTION
@@ -582,7 +582,7 @@ for name, mask in masks.items():
 # %% [markdown]
 # In the backward pass softmax multiplies the 0 that arrives by its own nan shares. What then reaches the scores is nan. `masked_fill` replaces it by 0, because these entries were overwritten; an addition hands it on to the query. Where masks are added, give the empty rows a finite score before the softmax.
 #
-# And PyTorch itself?
+# And PyTorch itself? (In training with `need_weights=False` the first one gives no nan.)
 
 # %%
 own = (tokens @ W).detach()  # (B, T, C)
@@ -615,7 +615,7 @@ for name, number in {"float64": exact, "near float32": near, "next float32": far
 # ## On your own
 #
 # 1. Ten numbers go through LayerNorm (no gain, no bias) and then through softmax. How large can a share become?
-# 2. Two entries are 3.5 and 4.0. At which temperature is the larger share nine times the smaller one? (Their ratio is $e^{0.5/T}$.)
+# 2. Two entries are 3.5 and 4.0. At which temperature is the larger share nine times the smaller one? (Their ratio is $e^{0.5/\tau}$.)
 # 3. Softmax's Jacobian is symmetric. Is LayerNorm's, before and after gain and bias?
 #
 # ## Further reading

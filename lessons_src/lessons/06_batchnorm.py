@@ -109,7 +109,7 @@ show("BatchNorm", F.batch_norm(children, None, None, training=True), digits=1)
 #
 # **Predict 6.1:** now only two children are in the batch. What does BatchNorm make of the 11 beside a 9, and beside a 5 (at $\epsilon = 0$)?
 # - [ ] 0.5 and 1.5 :: You have divided the distances 1 and 3 by the σ of the five children. The two have their own.
-# - [ ] 1 and 3 :: These are the distances from the means 10 and 8. The deviations are 1 and 3 as well.
+# - [ ] 1 and 3 :: These are the distances from the means 10 and 8. σ is 1 and 3 as well.
 # - [x] 1 and 1 :: The means are 10 and 8, so the 11 is 1 and 3 away. So is the other child, so σ is 1 and 3.
 
 # %%
@@ -118,7 +118,7 @@ for other in (9.0, 5.0):
     show(f"11 and {other:.0f}", F.batch_norm(pair, None, None, training=True).T, digits=2)
 
 # %% [markdown]
-# **In a batch of two, BatchNorm says who is larger, and no more.** You can try it above, with one neighbor.
+# **In a batch of two, BatchNorm says who is larger, and no more.**
 #
 # <details><summary>When this holds</summary>
 #
@@ -175,7 +175,7 @@ check.channel_stats(channel_stats)
 #
 # </details>
 #
-# Take the pencil again, with a momentum for which all numbers are short.
+# Take the pencil again.
 
 # %% tags=["exercise"] id="ex-6-2"
 # Exercise 6.2 · ●●○○○ · 3 min
@@ -212,7 +212,7 @@ show("eval(), a child of 8", layer.eval()(torch.tensor([[8.0]])).item(), digits=
 # %% [markdown]
 # In training the child of 8 got 0, because 8 is the mean of its batch. In evaluation it got 1.
 #
-# **`train()` asks the neighbors, `eval()` asks the past.** (Try it in [section 6.1](#6.1-Your-neighbors-decide): press *train on a batch* a few times, then *eval*, and move the sliders.)
+# **`train()` asks the neighbors, `eval()` asks the past.**
 #
 # <details><summary>The other momentum</summary>
 #
@@ -324,7 +324,7 @@ digits = data.digits_split(0)
 # - [x] 0.3 :: The variance becomes 1e-6 / (1e-6 + 1e-5) = 1/11, and its root is 0.30.
 # - [ ] 0.001 :: The row is divided by the root of 1.1e-5, which is 0.0033.
 #
-# Two switches decide which statistics the layer uses: whether it is in training, and whether it keeps running statistics, as it does by default. Without them `eval()` asks the neighbors, too.
+# Two switches decide which statistics the layer uses: whether it is in training, and whether it keeps running statistics, as it does by default.
 #
 # | | `track_running_stats=True` | `track_running_stats=False` |
 # |---|---|---|
@@ -443,7 +443,7 @@ for name, tensor in theirs.items():
     print(f"{name:20} shape {str(tuple(tensor.shape)):10} agrees: {agrees}")
 
 # %% [markdown]
-# The names agree too, so a `state_dict` of one loads into the other. (In Deeper it is [folded away](#Folding-a-BatchNorm-away), and split over [several devices](#Several-devices).)
+# The names agree too, so a `state_dict` of one loads into the other.
 #
 # <details><summary>Slips that no training loss shows</summary>
 #
@@ -483,7 +483,7 @@ show("gap at B = 8, after 400 batches", gap(8, batches=400), digits=2)
 #
 # **Predict 6.2:** the gap at $B = 8$ is 0.45. What is it at $B = 32$?
 # - [ ] 0.11 :: That is a quarter. Four times as many numbers, and the root of four is two.
-# - [x] 0.22 :: The mean and the deviation of four times as many numbers are off by half as much.
+# - [x] 0.22 :: The mean and the σ of four times as many numbers are off by half as much.
 # - [ ] 0.45 :: So it is with four times as many batches. Here each batch is larger.
 
 # %% tags=["hide-input"]
@@ -552,12 +552,12 @@ explore.block()
 #
 # </details>
 #
-# | norm | reduces | a mean for each | keeps between batches |
-# |---|---|---|---|
-# | BatchNorm | B, H, W | channel | $2C + 1$ numbers |
-# | LayerNorm([C, H, W]) | C, H, W | image | nothing |
-# | InstanceNorm | H, W | channel of an image | nothing, by default |
-# | GroupNorm | C within a group, H, W | group of an image | nothing |
+# | norm | reduces | a mean for each |
+# |---|---|---|
+# | BatchNorm | B, H, W | channel |
+# | LayerNorm([C, H, W]) | C, H, W | image |
+# | InstanceNorm | H, W | channel of an image |
+# | GroupNorm | C within a group, H, W | group of an image |
 #
 # A new module of each kind agrees with one function that takes the mean over these axes:
 
@@ -579,7 +579,7 @@ for norm, parts, axes in (
 # %% [markdown]
 # ## 6.7 Clinic: the error that went away
 #
-# A user gave the BatchNorm of a [captioning network](https://github.com/ruotianluo/self-critical.pytorch/issues/44) image regions as (B, R, D): R regions of D features for each image. Ours are 5 and 8.
+# A user gave the BatchNorm of a [captioning net](https://github.com/ruotianluo/self-critical.pytorch/issues/44) image regions as (B, R, D): R regions of D features for each image. Ours are 5 and 8.
 
 # %%
 g = torch.Generator().manual_seed(71)
@@ -622,7 +622,7 @@ show("standard deviation of each feature", cured.flatten(0, 1).std(0), digits=1)
 #
 # <details><summary>Two more objections to BatchNorm on sequences</summary>
 #
-# Padding is counted in its statistics ([Deeper](#Padding-is-counted)), and in recurrent networks they differ from step to step ([lesson 10](10_rnn.ipynb)).
+# Padding is counted in its statistics ([Deeper](#Padding-is-counted)), and in recurrent nets they differ from step to step ([lesson 10](10_rnn.ipynb)).
 #
 # </details>
 
@@ -644,7 +644,7 @@ show("standard deviation of each feature", cured.flatten(0, 1).std(0), digits=1)
 #
 # ### Where the gap comes from
 #
-# A batch mean of $n$ independent entries is off by $\sigma/\sqrt n$, which moves $\hat x$ by $1/\sqrt n$. For Gaussian data and large $n$ the deviation is off by a share of $1/\sqrt{2n}$, which moves $\hat x$ by that share of itself, and the mean of $\hat x^2$ is 1.
+# A batch mean of $n$ independent entries is off by $\sigma/\sqrt n$, which moves $\hat x$ by $1/\sqrt n$. For Gaussian data and large $n$ the standard deviation is off by a share of $1/\sqrt{2n}$, which moves $\hat x$ by that share of itself, and the mean of $\hat x^2$ is 1.
 # The two errors are independent, so their squares add up to $1.5/n$. The buffers add $m/(2-m) = 1/19$ of that at $m = 0.1$: $\sqrt{1.5 \cdot 20/19} = 1.26$. At $n = 2$, far from the limit, we measured 0.98, which is $1.38/\sqrt 2$.
 #
 # ### What the layer before it feels
@@ -666,7 +666,7 @@ for name, norm in norms.items():
         print(f"the {what} changes the output of {name}: {bool(changes)}")
 
 # %% [markdown]
-# A bias adds one number to a whole column, and BatchNorm subtracts the mean of that column: so before BatchNorm write `nn.Linear(..., bias=False)`. LayerNorm takes away only the **mean** of the bias vector. This is about *training*: in a trained network the bias is also part of `running_mean`.
+# A bias adds one number to a whole column, and BatchNorm subtracts the mean of that column: so before BatchNorm write `nn.Linear(..., bias=False)`. LayerNorm takes away only the **mean** of the bias vector. This is about *training*: in a trained net the bias is also part of `running_mean`.
 #
 # ### Folding a BatchNorm away
 #
@@ -718,7 +718,7 @@ for name, layer in layers.items():
     print(f"{name} equal bit for bit on this machine:", torch.equal(alone, layer(x)))
 
 # %% [markdown]
-# So "LayerNorm makes a network independent of the batch" is true in mathematics, and bit for bit only of the norm. BatchNorm in training is not independent of the batch even in mathematics.
+# So "LayerNorm makes a net independent of the batch" is true in mathematics, and bit for bit only of the norm. BatchNorm in training is not independent of the batch even in mathematics.
 #
 # ### Several devices
 #
@@ -814,7 +814,7 @@ plot.bars(
         "BatchNorm": "BatchNorm",
         "BatchNorm, jolts": "BatchNorm",
     },
-    caption="Six-layer network on 8 × 8 digits, SGD with learning rate 0.1, Kaiming weights in "
+    caption="Six-layer net on 8 × 8 digits, SGD with learning rate 0.1, Kaiming weights in "
     "all four.",
     alt="Four bars. Without a norm the test accuracy falls from about 95 to about 54 percent "
     "with jolts; with BatchNorm from about 96 to about 90.",
@@ -834,10 +834,11 @@ plot.bars(
 #
 # 1. A Keras model says `momentum=0.99`. What do you write in PyTorch? After how many batches has the start value less than 1 % of the weight?
 # 2. With `momentum=None` all batches weigh the same. Why does that refresh the buffers of a finished net well?
+# 3. In [section 6.1](#6.1-Your-neighbors-decide) press *train on a batch* a few times, then *eval*, and move the sliders. What follows the neighbors now?
 #
 # ## Further reading
 #
 # - Ioffe & Szegedy (2015), *Batch Normalization*, algorithms 1 and 2.
-# - Ba, Kiros & Hinton (2016), *Layer Normalization*: at the end the convolutional networks.
+# - Ba, Kiros & Hinton (2016), *Layer Normalization*: at the end the convolutional nets.
 # - Santurkar et al. (2018), *How Does Batch Normalization Help Optimization?*: the noisy control.
 # - Wu & He (2018), *Group Normalization*, figures 1 and 2.

@@ -92,7 +92,6 @@
 # | channels | the features of a pixel or of a step of a sequence | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [9.8](09_cnn.ipynb#9.8-A-dim-picture) |
-# | convex combination | an average with shares as weights | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | DeepNorm | Post-LN with a factor α on the stream, and smaller weights in the branches at the start | [12, Deeper](12_family.ipynb#Where-the-norm-goes) |
 # | dilation | the distance between the taps of a convolution's kernel, in pixels | [9.5](09_cnn.ipynb#9.5-How-large-is-what-comes-out?) |
@@ -218,7 +217,7 @@
 # | without gain and bias one only skips the multiplication | elementwise_affine=False registers no parameters | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | the names of the parameters do not matter | Parameter names decide whether a checkpoint loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
-# | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
 # | gain and bias are essential for the capacity | Directly before a Linear with a bias they add no function | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | a bias in front of LayerNorm is redundant | A bias before LayerNorm is not redundant, before BatchNorm it is | [6, Deeper](06_batchnorm.ipynb#What-the-layer-before-it-feels) |
 # | LayerNorm folds into the layer before it, as BatchNorm does | LayerNorm cannot be folded into the layer before it | [6, Deeper](06_batchnorm.ipynb#Folding-a-BatchNorm-away) |

@@ -217,7 +217,7 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
         "**Recall 6.1.**",
         "**Open.** In training and in evaluation two different functions run.",
         "**Predict 6.2.**",
-        "## 0:51 · 6.6 ",
+        "## 0:50 · 6.6 ",
         "**Close.** Before you trust a BatchNorm",
         "## Drop this if you are late",
         "- **6.6 Four norms, one formula** (2 min). Two explorables are enough for a day. Tell: “Four",

@@ -260,7 +260,7 @@ _POOL_MISTAKES = misconceptions(
     # or
     scores, weights = plain * ~hidden, F.softmax(plain * ~hidden, dim=1)
 
-    # the number that you fill in at the padding is not far enough below the scores, which may be of any size, so the padding takes its share. | Fill in -inf before the softmax.
+    # the number that you fill in at the padding is not far enough below the scores, which may be large, so the padding takes its share. | Fill in -inf before the softmax.
     scores = plain.masked_fill(hidden, -100.0)
     # or
     scores = plain.masked_fill(hidden, -1e4)
