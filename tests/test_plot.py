@@ -121,10 +121,9 @@ def curves(shape, gap):
     return {name: SHAPES[shape] + gap * number for number, name in enumerate(TEN[:5])}
 
 
-def panels(**more):
-    return plot.panels(
-        {f"learning rate {rate}": (x30, curves("bottom", 0.01)) for rate in (0.1, 1, 10)}, **LINES | more
-    )
+def panels():
+    parts = {f"learning rate {rate}": (x30, curves("bottom", 0.01)) for rate in (0.1, 1, 10)}
+    return plot.panels(parts, ylog=True, **LINES)
 
 
 def small_and_large(y, **more):
@@ -143,24 +142,19 @@ HARD = {  # figures that no lesson draws, and that an author may
         x30,
         {name: 1 + 0.001 * number + 0 * x30 for number, name in enumerate(LONG)},
         href={"entropy of single letters": 1.002, "chance": 0.998},
-        vref={"warm-up ends": 2, "half of the steps": 3, "learning rate falls": 28},
         **LINES | {"title": "A title that says everything it has to say " * 4},
     ),
-    "small panels": lambda: panels(ylog=True, vref={"warm-up ends": 1}, href={"chance": 0.02}),
+    "small panels": panels,
     "huge numbers": lambda: small_and_large(10.0 ** (28 * x8.double()), ylog=True),
     "long categories": lambda: plot.lines([f"({4**n}, {n}00)" for n in range(3, 8)], {"none": range(5)}, **LINES),
     "long bars": lambda: plot.bars(
-        {f"{name} with a long explanation": number for number, name in enumerate(TEN)},
-        vref={"one": 1, "two": 1.1, "three": 1.2},
-        **BARS,
-        show=False,
+        {f"{name} with a long explanation": number for number, name in enumerate(TEN)}, **BARS, show=False
     ),
     "ten histograms": lambda: plot.hist(dict.fromkeys(TEN, x30), **BARS, show=False),
     "a low matrix with a long label": lambda: plot.heat(
         [[-1.0, 0.001, 1.0], [math.nan, -0.0001, 0.5]],
         ["a", "b"],
         [1, 2, 3],
-        diverging=True,
         **WORDS,
         x="column",
         y="a label longer than this matrix is high",
@@ -217,7 +211,7 @@ def test_a_curve_that_ends_early_says_why(drawn):
 @pytest.mark.parametrize("view", [(22, 35), (5, 20), (60, 10), (12, 98), (20, -60), (25, 200)])
 def test_scatter3d_shows_every_label_from_every_side(view, drawn):
     points = {"softmax": torch.eye(3), LN: -1.5 * torch.eye(3)}
-    plot.scatter3d(points, sphere=1.7, plane=(1, 1, 1), view=view, **SPACE, show=False)
+    plot.scatter3d(points, plane=(1, 1, 1), view=view, **SPACE, show=False)
     fig = drawn[0]
     (ax,) = fig.axes
     axes = (ax.xaxis, ax.yaxis, ax.zaxis)
@@ -267,21 +261,19 @@ def test_ticks_are_what_was_measured_at_and_dots_have_no_line(drawn):
 
 def test_bars_are_labeled_with_their_means_and_dots_are_the_runs(drawn):
     plot.bars({"none": [1.0, 2.0, 4.0], LN: 2.5, "DyT": -1.3}, **BARS, show=False)
-    plot.bars({"a": 1e-7, "b": 1.0}, xlog=True, fmt=".0e", **BARS, show=False)
-    plot.bars({"a": 0.96, "b": 0.97}, xlim=(0.9, 1), **BARS, show=False)
+    plot.bars({"a": 1e-7, "b": 1.0}, fmt=".0e", **BARS, show=False)
     assert [text.get_text() for text in drawn[0].axes[0].texts] == ["2.33", "2.5", "\N{MINUS SIGN}1.3"]
     assert [1.0, 2.0, 4.0] in [list(line.get_xdata()) for line in drawn[0].axes[0].lines]
-    assert [len(fig.axes[0].patches) for fig in drawn] == [3, 0, 0], "no bar where it could not start at zero"
     assert drawn[1].axes[0].texts[0].get_text() == "1e\N{MINUS SIGN}7"
 
 
 def test_a_matrix_has_its_numbers_in_an_ink_that_reads(drawn):
     matrix = [[-1.0, 0.001, 1.0], [math.nan, -0.0001, 0.5]]
-    plot.heat(matrix, "ab", [1, 2, 3], diverging=True, **WORDS, x="column", y="row", show=False)
+    plot.heat(matrix, "ab", [1, 2, 3], **WORDS, x="column", y="row", show=False)
     texts, (image,) = drawn[0].axes[0].texts, drawn[0].axes[0].images
     assert [text.get_text() for text in texts] == ["\N{MINUS SIGN}1.00", "0.00", "1.00", "nan", "0.00", "0.50"]
-    assert [text.get_color() for text in texts] == ["white", "#15191C", "white", "#15191C", "#15191C", "white"]
-    assert image.norm.vmin == -image.norm.vmax == -1
+    assert [text.get_color() for text in texts] == ["#15191C", "#15191C", "white", "#15191C", "#15191C", "white"]
+    assert (image.norm.vmin, image.norm.vmax) == (-1, 1)
     plot.images(torch.rand(13, 8, 8), [f"label {n}" for n in range(13)], ncols=5, **WORDS, show=False)
     scales = [(ax.images[0].norm.vmin, ax.images[0].norm.vmax) for ax in drawn[1].axes if ax.images]
     assert len(scales) == 13 and len(set(scales)) == 1
@@ -306,7 +298,6 @@ TOKENS = {"B": 2, "T": 3, "C": 4}
 )
 def test_cubes_shade_one_group_and_count_the_groups(shape, over, groups, kept, blue, faces, drawn):
     count, size = math.prod(kept), math.prod(shape.values()) // math.prod(kept)
-    assert plot.reduced(shape, over, groups) == (kept, count, size)
     plot.cubes({"one": {"shape": shape, "over": over, "groups": groups}}, **WORDS, show=False)
     written = [text for text, _ in texts(drawn[0])]
     assert f"mean: {kept}" in written and {f"{axis} = {size}" for axis, size in shape.items()} <= set(written)
@@ -454,19 +445,16 @@ RUNS = {LN: x3 / 3, "none": torch.stack([x3, 3 * x3])}
 BY_HAND = {"rate": [0.1, 1], "accuracy (%)": torch.tensor([96.0, 9])}
 TABLES = {  # what: (picture, rows of its table, from which row on)
     "lines": (
-        lambda: plot.lines(x3, RUNS, **LABELS, href={"chance": 2.3}, vref={"here": 2}, **SHOWN),
+        lambda: plot.lines(x3, RUNS, **LABELS, href={"chance": 2.3}, **SHOWN),
         ["curve,step,loss (nats),standard deviation", "LayerNorm,1,0.333,", "LayerNorm,2,0.667,", "LayerNorm,3,1,"]
-        + ["none,1,2,1.41", "none,2,4,2.83", "none,3,6,4.24", "chance,all,2.3,", "here,2,all,"],
+        + ["none,1,2,1.41", "none,2,4,2.83", "none,3,6,4.24", "chance,all,2.3,"],
     ),
     "panels": (
         lambda: plot.panels(PARTS, x="step", y=["loss", "rms"], **SHOWN),
         ["panel,curve,step,value,standard deviation", "left: loss,none,1,1,"]
         + ["left: loss,none,2,2,", "left: loss,none,3,3,", "right: rms,none,1,1,0"],
     ),
-    "bars": (
-        lambda: plot.bars({"a": 1, "b": 2.5}, x="%", vref={"chance": 0.1}, **SHOWN),
-        ["bar,%", "a,1", "b,2.5", "chance,0.1"],
-    ),
+    "bars": (lambda: plot.bars({"a": 1, "b": 2.5}, x="%", **SHOWN), ["bar,%", "a,1", "b,2.5"]),
     "hist": (lambda: plot.hist({"a": [0.0, 0.1, 1]}, x="value", bins=2, **SHOWN), ["", "a,0,0.5,2", "a,0.5,1,1"]),
     "heat": (
         lambda: plot.heat([[1, float("nan")]], ["r"], ["c", "d"], x="to", y="from", **SHOWN),

@@ -9,30 +9,26 @@ from lessonkit import _threads  # noqa: F401  sets how many torch uses
 from lessonkit.plot._blocks import blocks
 from lessonkit.plot._cells import cell
 from lessonkit.plot._charts import bars, heat, hist, images, lines, panels
-from lessonkit.plot._cubes import cubes, reduced
+from lessonkit.plot._cubes import cubes
 from lessonkit.plot._memory_traffic import memory_traffic
 from lessonkit.plot._space import scatter3d
-from lessonkit.plot._style import COLORS, DANGER, Picture, colors_for, end_label, figure, ink, mean_and_sd
+from lessonkit.plot._style import COLORS, DANGER, colors_for, figure, ink
 
 __all__ = [
     "COLORS",
     "DANGER",
-    "Picture",
     "bars",
     "blocks",
     "cell",
     "colors_for",
     "cubes",
-    "end_label",
     "figure",
     "heat",
     "hist",
     "images",
     "ink",
     "lines",
-    "mean_and_sd",
     "panels",
-    "reduced",
     "scatter3d",
     "memory_traffic",
 ]

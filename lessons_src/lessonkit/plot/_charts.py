@@ -26,7 +26,6 @@ from lessonkit.plot._style import (
     publish,
     short_number,
     tint,
-    vertical_lines,
     wrap,
 )
 
@@ -50,7 +49,6 @@ def lines(
     ylog=False,
     ylim=None,
     href=None,
-    vref=None,
     markers=None,
     dots=(),
     colors=None,
@@ -62,7 +60,7 @@ def lines(
     x_values: (n,) numbers, or n strings for categories. curves: {name: (n,) values}, or {name: (runs, n)}, drawn as
     the mean line with a band of one sample standard deviation (ddof = 1), which the caption then says by itself; a
     single run, (1, n), has no band.
-    xlog, ylog: logarithmic axes. ylim: (low, high). href, vref: {text: value}, dashed reference lines.
+    xlog, ylog: logarithmic axes. ylim: (low, high). href: {text: value}, dashed reference lines.
     markers: mark each point; by default up to 12 of them. dots: names drawn as points without a line.
     colors: {name: method or colour}. size: inches without the title.
     A value that is not finite leaves a gap; a curve that ends so is marked and called "diverges". On a logarithmic
@@ -70,14 +68,14 @@ def lines(
     Raises ValueError for missing words, lengths that differ, nothing finite to draw, negative values on a log axis.
     """
     need_words("lines", title=title, x=x, y=y, caption=caption, alt=alt)
-    part = _Lines("plot.lines", x_values, curves, xlog, ylog, ylim, href, vref, markers, dots)
+    part = _Lines("plot.lines", x_values, curves, xlog, ylog, ylim, href, markers, dots)
     chosen = colors_for(list(curves), colors)
 
     def build(fig):
         ax = fig.subplots()
         part.draw(ax, chosen, part.limits())
         ax.set(xlabel=x, ylabel=y)
-        level_ylabel(ax, lift=18 if vref else 0)
+        level_ylabel(ax)
 
     caption = f"{caption} {estimator(_BAND, part.runs())}"
     numbers = _numbers.table(["curve", x, y, *_SD * bool(part.runs())], part.numbers())
@@ -85,31 +83,12 @@ def lines(
     return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
 
 
-def panels(
-    parts,
-    /,
-    *,
-    title="",
-    x="",
-    y="",
-    caption="",
-    alt="",
-    xlog=False,
-    ylog=False,
-    ylim=None,
-    href=None,
-    vref=None,
-    markers=None,
-    dots=(),
-    colors=None,
-    size=None,
-    show=True,
-):
+def panels(parts, /, *, title="", x="", y="", caption="", alt="", xlog=False, ylog=False, colors=None, show=True):
     """Small multiples of `lines` beside each other, under one title.
 
     parts: {panel title: (x_values, curves)}. y: one label, and the panels share their vertical axis; or a list with
-    a label for each panel, and each has its own. The other arguments are those of `lines` and hold for all panels; a
-    name has the same colour in each.
+    a label for each panel, and each has its own. xlog, ylog and colors are those of `lines` and hold for
+    all panels; a name has the same colour in each.
     """
     named(parts, "plot.panels")
     labels = list(y) if isinstance(y, (list, tuple)) else [y]
@@ -121,7 +100,7 @@ def panels(
     for name, part in parts.items():
         if not isinstance(part, (list, tuple)) or len(part) != 2:
             raise ValueError(f"plot.panels: panel {name!r} is {part!r:.60}, expected a pair (x_values, {{name: y}}).")
-        drawn.append(_Lines(f"plot.panels, {name!r}", *part, xlog, ylog, ylim, href, vref, markers, dots))
+        drawn.append(_Lines(f"plot.panels, {name!r}", *part, xlog, ylog))
     chosen = colors_for(list(dict.fromkeys(curve for part in drawn for curve in part.curves)), colors)
 
     def build(fig):
@@ -129,14 +108,13 @@ def panels(
         ranges = [part.limits() for part in drawn]
         if len(labels) == 1:
             ranges = [(min(low for low, _ in ranges), max(high for _, high in ranges))] * len(drawn)
-        lift = 18 if vref else 0
         for ax, name, part, limits in zip(axes, parts, drawn, ranges, strict=True):
             part.draw(ax, chosen, limits)
-            ax.set_title(name, loc="left", fontsize=13, fontweight="bold", color=ink(GREY), pad=28 + lift)
+            ax.set_title(name, loc="left", fontsize=13, fontweight="bold", color=ink(GREY), pad=28)
             ax.set_xlabel(x)
         for ax, label in zip(axes, labels, strict=False):
             ax.set_ylabel(label)
-            level_ylabel(ax, lift)
+            level_ylabel(ax)
 
     runs = {}
     for panel, part in zip(parts, drawn, strict=True):
@@ -149,16 +127,15 @@ def panels(
         gap = [math.nan] * (bool(runs) and not part.runs())
         groups |= {(where, *curve): [(*row, *gap) for row in rows] for curve, rows in part.numbers().items()}
     numbers = _numbers.table(["panel", "curve", x, labels[0] if same else "value", *_SD * bool(runs)], groups)
-    size = size or (WIDE, 3.3)
-    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
+    return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, 3.3), numbers=numbers, show=show)
 
 
 class _Lines:
     """The data of one set of axes, checked, and how to draw them."""
 
-    def __init__(self, where, x_values, curves, xlog, ylog, ylim, href, vref, markers, dots):
+    def __init__(self, where, x_values, curves, xlog, ylog, ylim=None, href=None, markers=None, dots=()):
         self.where, self.xlog, self.ylog, self.ylim = where, xlog, ylog, ylim
-        self.href, self.vref, self.dots = href or {}, vref or {}, dots
+        self.href, self.dots = href or {}, dots
         self.categories = None
         if isinstance(x_values, (list, tuple)) and all(isinstance(value, str) for value in x_values):
             self.categories, x_values = x_values, range(len(x_values))
@@ -174,10 +151,9 @@ class _Lines:
             if isinstance(dots, str) or name not in self.curves:
                 raise ValueError(f"{where}: dots={dots!r}, expected a list of names out of {', '.join(self.curves)}.")
         self.markers = len(self.x) <= 12 if markers is None else markers
-        for values, log in ((self.href, ylog), (self.vref, xlog)):
-            for text, value in values.items():
-                if not math.isfinite(value) or (log and value <= 0):
-                    raise ValueError(f"{where}: the reference {text!r} is at {value:g}, which this axis cannot show.")
+        for text, value in self.href.items():
+            if not math.isfinite(value) or (ylog and value <= 0):
+                raise ValueError(f"{where}: the reference {text!r} is at {value:g}, which this axis cannot show.")
 
     def _curve(self, name, values):
         """(mean, sd or None, runs, the word for how it ends) of one curve; what cannot be drawn is nan."""
@@ -217,8 +193,7 @@ class _Lines:
             spread = [] if not self.runs() else [sd if sd is not None else np.full(len(mean), np.nan)]
             columns[(name,)] = list(zip(across, mean, *spread, strict=True))
         gap = [math.nan] * bool(self.runs())
-        columns |= {(text,): [("all", value, *gap)] for text, value in self.href.items()}
-        return columns | {(text,): [(value, "all", *gap)] for text, value in self.vref.items()}
+        return columns | {(text,): [("all", value, *gap)] for text, value in self.href.items()}
 
     def limits(self):
         """(low, high) of the vertical axis: ylim, or all means, bands and references with a little room."""
@@ -247,7 +222,6 @@ class _Lines:
         low, high = sorted(limits)
         for value in self.href.values():
             ax.axhline(value, color=GREY, ls=(0, (5, 3)), lw=1.4, zorder=2)
-        vertical_lines(ax, self.vref)
         for name, (mean, sd, _, end) in self.curves.items():
             color = colors[name]
             there = np.flatnonzero(np.isfinite(mean))
@@ -294,29 +268,13 @@ class _Lines:
 # Bars
 
 
-def bars(
-    values,
-    /,
-    *,
-    title="",
-    x="",
-    caption="",
-    alt="",
-    fmt=".3g",
-    xlog=False,
-    xlim=None,
-    vref=None,
-    colors=None,
-    size=None,
-    show=True,
-):
+def bars(values, /, *, title="", x="", caption="", alt="", fmt=".3g", xlim=None, colors=None, show=True):
     """Horizontal bars with name and value.
 
     values: {name: number}, or {name: (runs,) numbers}: mean, whisker of one sample standard deviation (ddof = 1)
     and a dot for each run; the caption then says so by itself. x: what the length means, with its unit. fmt: format
-    of the printed values. vref: {text: value}, dashed lines. A bar needs a zero to start from: with xlog, or an xlim
-    that leaves zero out, the means are drawn as points.
-    Raises ValueError for missing words, values that are not finite, values that a log axis cannot show.
+    of the printed values. xlim: (low, high), with zero in it.
+    Raises ValueError for missing words and values that are not finite.
     """
     need_words("bars", title=title, x=x, caption=caption, alt=alt)
     data = {}
@@ -324,22 +282,15 @@ def bars(
         runs = np.atleast_1d(array(given, f"plot.bars: {name!r}"))
         if runs.ndim != 1 or not len(runs) or not np.isfinite(runs).all():
             raise ValueError(f"plot.bars: {name!r} is {str(given):.60}, expected a finite number, or one for each run.")
-        if xlog and (runs <= 0).any():
-            raise ValueError(f"plot.bars: {name!r} holds {runs.min():g}, which xlog=True cannot show. Leave xlog out.")
         data[name] = runs
     chosen = colors_for(list(data), colors)
-    from_zero = not xlog and (xlim is None or xlim[0] <= 0 <= xlim[1])
 
     def build(fig):
         ax = fig.subplots()
-        ax.set_xscale("log" if xlog else "linear")
         for row, (name, runs) in enumerate(data.items()):
             mean, sd = mean_and_sd(runs)
             color, dark = chosen[name], ink(chosen[name])
-            if from_zero:
-                ax.barh(row, mean, height=0.62, color=tint(color, 0.55 if len(runs) > 1 else 0.9))
-            else:
-                ax.plot(mean, row, "o", ms=10, color=color)
+            ax.barh(row, mean, height=0.62, color=tint(color, 0.55 if len(runs) > 1 else 0.9))
             end = mean
             if len(runs) > 1:
                 ax.errorbar(mean, row, xerr=sd, color=dark, lw=2, capsize=5, capthick=2)
@@ -359,18 +310,15 @@ def bars(
         if min(runs.mean() for runs in data.values()) < 0:  # room for the numbers left of the bars
             low, high = ax.get_xlim()
             ax.set_xlim(low - 0.14 * (high - low))
-        if from_zero:
-            ax.axvline(0, color=GREY, lw=1.2)
-            ax.xaxis.set_major_locator(MaxNLocator(6))
-        vertical_lines(ax, vref or {})
+        ax.axvline(0, color=GREY, lw=1.2)
+        ax.xaxis.set_major_locator(MaxNLocator(6))
         ax.set(xlabel=x, xlim=xlim, ylim=(len(data) - 0.45, -0.55))
 
     several = {name: len(runs) for name, runs in data.items() if len(runs) > 1}
     if several:
         caption = f"{caption} {estimator('A dot for each run, mean and whisker', several)}"
-    size = size or (WIDTH, 0.9 + 0.46 * len(data))
+    size = (WIDTH, 0.9 + 0.46 * len(data))
     rows = [(name, *mean_and_sd(runs), len(runs)) for name, runs in data.items()]
-    rows += [(text, value, math.nan, math.nan) for text, value in (vref or {}).items()]
     most = 4 if several else 2
     numbers = _numbers.table(["bar", x, *_SD, "runs"][:most], {(): [row[:most] for row in rows]})
     return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
@@ -389,7 +337,7 @@ def _name_rows(ax, places, colors):
 # Histograms
 
 
-def hist(values, /, *, title="", x="", caption="", alt="", bins=40, xlim=None, colors=None, size=None, show=True):
+def hist(values, /, *, title="", x="", caption="", alt="", bins=40, xlim=None, colors=None, show=True):
     """Densities above each other, a row for each name, over one axis and the same bins.
 
     values: {name: numbers of any shape}. Each row is scaled to its own peak, which the caption says by itself.
@@ -420,7 +368,7 @@ def hist(values, /, *, title="", x="", caption="", alt="", bins=40, xlim=None, c
         ax.set(xlabel=x, xlim=(low, high), ylim=(-len(data) + 0.98, 1.05))
 
     caption = f"{caption} Each row is scaled to its own peak."
-    size = size or (WIDTH, 0.8 + 0.75 * len(data))
+    size = (WIDTH, 0.8 + 0.75 * len(data))
     groups = {(name,): list(zip(edges, edges[1:], np.histogram(v, edges)[0], strict=False)) for name, v in data.items()}
     numbers = _numbers.table(["values", f"{x}, from", "to", "how many"], groups)
     return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
@@ -430,28 +378,12 @@ def hist(values, /, *, title="", x="", caption="", alt="", bins=40, xlim=None, c
 
 
 def heat(
-    matrix,
-    rows,
-    columns,
-    /,
-    *,
-    title="",
-    x="",
-    y="",
-    caption="",
-    alt="",
-    fmt=".2f",
-    texts=None,
-    diverging=False,
-    limits=None,
-    size=None,
-    show=True,
+    matrix, rows, columns, /, *, title="", x="", y="", caption="", alt="", texts=None, limits=None, size=None, show=True
 ):
     """A small matrix in colours with its numbers in the cells.
 
-    matrix: (R, C). rows, columns: R and C labels. x, y: what columns and rows are. fmt: format of the numbers; texts:
-    (R, C) strings to print in their place. diverging: colours centred at 0, blue above and vermilion below.
-    limits: (low, high) of the colours. A cell that is nan stays white, with its text.
+    matrix: (R, C). rows, columns: R and C labels. x, y: what columns and rows are. texts: (R, C) strings
+    to print in place of the numbers. limits: (low, high) of the colours. A cell that is nan stays white.
     Raises ValueError for missing words, shapes that differ, more than 400 cells.
     """
     need_words("heat", title=title, x=x, y=y, caption=caption, alt=alt)
@@ -464,15 +396,12 @@ def heat(
     if matrix.size > 400:
         raise ValueError(f"plot.heat: {matrix.size} cells leave no room for their numbers. Show a part of the matrix.")
     if texts is None:
-        texts = [[number(value, fmt) for value in row] for row in matrix]
+        texts = [[number(value, ".2f") for value in row] for row in matrix]
     if [len(row) for row in texts] != [len(columns)] * len(rows):
         raise ValueError(f"plot.heat: texts is not {len(rows)} rows of {len(columns)} strings.")
     finite = matrix[np.isfinite(matrix)]
     low, high = limits or ((finite.min(), finite.max()) if finite.size else (0, 1))
     stops = ["#FFFFFF", "#BFD9EA", "#0072B2", "#003A5C"]
-    if diverging:
-        high = max(abs(low), abs(high))
-        low, stops = -high, ["#8A3D00", "#D55E00", "#FFFFFF", "#0072B2", "#00466E"]
     paint = mcolors.LinearSegmentedColormap.from_list("house", stops).with_extremes(bad="#FFFFFF")
     scale = mcolors.Normalize(low, high if high > low else low + 1)
 
@@ -505,11 +434,11 @@ def heat(
     return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
 
 
-def images(pictures, labels, /, *, title="", caption="", alt="", ncols=10, limits=None, size=None, show=True):
+def images(pictures, labels, /, *, title="", caption="", alt="", ncols=10, show=True):
     """Small grey images side by side, large values dark, all on one scale.
 
-    pictures: (N, H, W). labels: N texts, one below each. ncols: images in a row. limits: (white, black), by default
-    the smallest and the largest value of all.
+    pictures: (N, H, W); the smallest value of all is white, the largest black. labels: N texts, one below each.
+    ncols: images in a row.
     Raises ValueError for missing words, another number of axes, labels that do not match.
     """
     need_words("images", title=title, caption=caption, alt=alt)
@@ -519,7 +448,7 @@ def images(pictures, labels, /, *, title="", caption="", alt="", ncols=10, limit
             f"plot.images: pictures have shape {pictures.shape} and come with {len(labels)} labels. "
             "Expected (N, H, W) and N labels; squeeze a channel axis."
         )
-    low, high = limits or (np.nanmin(pictures), np.nanmax(pictures))
+    low, high = np.nanmin(pictures), np.nanmax(pictures)
     ncols = min(ncols, len(pictures))
     nrows = math.ceil(len(pictures) / ncols)
 
@@ -534,7 +463,7 @@ def images(pictures, labels, /, *, title="", caption="", alt="", ncols=10, limit
     width = min(WIDTH, 1.2 * ncols)
     height = pictures.shape[1] / pictures.shape[2] * width / ncols
     lines = max(str(label).count("\n") + 1 for label in labels)
-    size = size or (max(width, 3.5), nrows * (height + 0.22 * lines + 0.1))
+    size = (max(width, 3.5), nrows * (height + 0.22 * lines + 0.1))
     cells = [(str(label), np.nanmin(p), np.nanmean(p), np.nanmax(p)) for label, p in zip(labels, pictures, strict=True)]
     numbers = _numbers.table(["image", "lowest pixel", "mean", "highest"], {(): cells})
     return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)

@@ -34,14 +34,13 @@ def reduced(shape, over, groups=None):
     return kept, math.prod(kept), math.prod(shape.values()) // math.prod(kept)
 
 
-def cubes(layouts, /, *, title="", caption="", alt="", size=None, show=True):
+def cubes(layouts, /, *, title="", caption="", alt="", show=True):
     """Draw tensors as blocks of cells and shade which entries share one statistic.
 
     layouts: {name: dict(shape={"B": 2, "T": 3, "C": 4}, over=("C",))}, one to four axes of 1 to 8 cells, and
     groups={"C": 2} for GroupNorm. The last axis runs to the right, the one before it down, the one before that into
     the page, and a fourth makes blocks side by side. The group of the first entry is LayerNorm's blue; the others
     take turns in two pale shades. Below each block stand the keepdim shape of the mean and how many means there are.
-    size: inches without the title, for a widget that must keep its height.
     Raises ValueError for missing words, shapes that cannot be drawn, unknown axes.
     """
     need_words("cubes", title=title, caption=caption, alt=alt)
@@ -62,8 +61,6 @@ def cubes(layouts, /, *, title="", caption="", alt="", size=None, show=True):
         cell, rows = _arrange(blocks, width)
         heights = [max(block.height(cell) for block in row) for row in rows]
         height = sum(heights) + 14 * (len(rows) - 1)
-        if size:
-            height = max(height, size[1] * 72 - 10)
         ax = fig.add_subplot()
         top = height
         for row, tall in zip(rows, heights, strict=True):
@@ -83,7 +80,7 @@ def cubes(layouts, /, *, title="", caption="", alt="", size=None, show=True):
         shape = ", ".join(f"{axis} = {n}" for axis, n in layout["shape"].items())
         cells.append((name, shape, str(kept), count, entries))
     numbers = _numbers.table(["tensor", "shape", "shape of the mean", "means", "entries in each"], {(): cells})
-    return publish(build, title=title, caption=caption, alt=alt, size=size or (WIDE, 3), numbers=numbers, show=show)
+    return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, 3), numbers=numbers, show=show)
 
 
 def _arrange(blocks, width):
@@ -94,9 +91,7 @@ def _arrange(blocks, width):
         for cell in range(24, 14 if each > 1 else 5, -1):
             if all(sum(block.width(cell) + 14 for block in row) <= width for row in rows):
                 return cell, rows
-    raise ValueError(
-        "plot.cubes: a block is too wide for the figure. Take smaller axes, a shorter name or a wider size=."
-    )
+    raise ValueError("plot.cubes: a block is too wide for the figure. Take smaller axes or a shorter name.")
 
 
 class _Block:

@@ -24,7 +24,6 @@ def scatter3d(
     caption="",
     alt="",
     curves=None,
-    sphere=None,
     plane=None,
     view=(22, 35),
     limit=None,
@@ -35,7 +34,7 @@ def scatter3d(
     """Sets of points, and curves, in a cube around the origin with equal scales.
 
     points: {name: (n, 3)}, may be empty if curves are given. curves: {name: (n, 3)}, drawn as lines; repeat the first
-    point to close one. sphere: radius of a sphere around the origin, drawn as a wire frame. plane: its normal (3,);
+    point to close one. plane: its normal (3,);
     the plane through the origin is drawn as a pale sheet. view: (elevation, azimuth) in degrees. limit: half the side
     of the cube. colors: {name: method or colour}. size: (width, height) in inches without the title; the cube fills it.
     Raises ValueError for missing words, other shapes, values that are not finite.
@@ -54,7 +53,7 @@ def scatter3d(
         if plane.shape != (3,) or not plane.any() or not np.isfinite(plane).all():
             raise ValueError(f"plot.scatter3d: plane={plane.tolist()}, expected the normal of a plane, three numbers.")
     chosen = colors_for(list(sets), colors)
-    limit = limit or 1.05 * max([sphere or 0, *(abs(values).max() for values in sets.values())])
+    limit = limit or 1.05 * max(abs(values).max() for values in sets.values())
 
     def build(fig):
         ax = fig.add_subplot(projection="3d", computed_zorder=False)
@@ -67,8 +66,6 @@ def scatter3d(
             axis.set_major_locator(MaxNLocator(3))
         if plane is not None:
             _sheet(ax, plane, limit)
-        if sphere:
-            _wire(ax, sphere)
         for name, values in sets.items():
             color = chosen[name]
             if name in points:
@@ -118,17 +115,6 @@ def _fill(fig, ax, limit):
     right = max(core.x1, *(axis.get_tightbbox(renderer).x1 / fig.dpi for axis in axes))
     for text in names:
         text.anncoords = ax.transAxes + ScaledTranslation(right + gap - centre[0] - side / 2, 0, inches)
-
-
-def _wire(ax, radius):
-    """Circles of latitude and of longitude."""
-    t = np.linspace(0, 2 * np.pi, 73)
-    for angle in np.linspace(0, np.pi, 7)[:-1]:
-        ring = radius * np.array([np.sin(t) * np.cos(angle), np.sin(t) * np.sin(angle), np.cos(t)])
-        ax.plot(*ring, color=GREY, lw=0.7, alpha=0.45, zorder=2)
-    for angle in np.linspace(0, np.pi, 7)[1:-1]:
-        ring = [np.cos(t) * np.sin(angle), np.sin(t) * np.sin(angle), np.full_like(t, np.cos(angle))]
-        ax.plot(*(radius * np.array(ring)), color=GREY, lw=0.7, alpha=0.45, zorder=2)
 
 
 def _sheet(ax, normal, limit):

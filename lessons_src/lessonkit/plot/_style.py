@@ -87,7 +87,7 @@ STYLE = {
 }
 TITLE = {"fontsize": 14, "fontweight": "bold", "linespacing": 1.15}
 LABEL = {"fontsize": 12, "fontweight": "bold", "linespacing": 1.0}
-_END, _TOP = "end label", "top label"  # mark the texts that `_place_labels` moves
+_END = "end label"  # marks the texts that `_place_labels` moves
 
 _WORDS = {
     "title": "the conclusion in one sentence, it stands above the picture",
@@ -300,7 +300,7 @@ def figure(draw, *, title="", caption="", alt="", numbers=None, size=(WIDTH, 3.3
     """Draw by hand in the house style.
 
     draw: a function of one matplotlib Axes, or of a list of them if ncols > 1; it sets the axis labels itself and
-    names its curves with `end_label`. numbers: what is drawn, {column: values}, all of one length; none for a diagram.
+    names its curves. numbers: what is drawn, {column: values}, all of one length; none for a diagram.
     size: inches of the drawing without the title.
     Raises ValueError for missing words and for columns of different lengths.
     """
@@ -323,10 +323,10 @@ def figure(draw, *, title="", caption="", alt="", numbers=None, size=(WIDTH, 3.3
 # Titles and direct labels
 
 
-def level_ylabel(ax, lift=0):
-    """Write the label of the vertical axis above it, where it is read without tilting the head; lift in points."""
+def level_ylabel(ax):
+    """Write the label of the vertical axis above it, where it is read without tilting the head."""
     ax.yaxis.label.set(rotation=0, ha="left", va="bottom")
-    ax.yaxis.set_label_coords(0, 1, ax.transAxes + ScaledTranslation(0, (7 + lift) / 72, ax.figure.dpi_scale_trans))
+    ax.yaxis.set_label_coords(0, 1, ax.transAxes + ScaledTranslation(0, 7 / 72, ax.figure.dpi_scale_trans))
 
 
 def measure(fig, text, **font):
@@ -393,24 +393,6 @@ def end_label(ax, text, x, y, color=GREY):
     )
 
 
-def vertical_lines(ax, lines):
-    """Dashed lines at {text: x}, each named above the axes."""
-    for text, x in lines.items():
-        ax.axvline(x, color=GREY, ls=(0, (5, 3)), lw=1.4, zorder=2)
-        ax.annotate(
-            text,
-            (x, 1),
-            (0.5, 1),
-            xycoords=("data", "axes fraction"),
-            textcoords="axes fraction",
-            ha="center",
-            va="bottom",
-            color=ink(GREY),
-            gid=_TOP,
-            **LABEL,
-        )
-
-
 def _make_room(fig):
     """Make the figure tall enough for the labels beside its axes."""
     for ax in fig.axes:
@@ -427,18 +409,11 @@ def _extent(label):
 def _place_labels(fig):
     for ax in fig.axes:
         box = ax.get_window_extent()
-        for gid in (_END, _TOP):
-            labels = [text for text in ax.texts if text.get_gid() == gid]
-            marks = [ax.transData.transform(label.xy) for label in labels]
-            extents = [_extent(label) for label in labels]
-            if gid == _END:
-                sizes = [extent.height + 0.02 * fig.dpi for extent in extents]
-                for label, y in zip(labels, spread([mark[1] for mark in marks], sizes, box.y0, box.y1), strict=True):
-                    label.set_position((1, (y - box.y0) / box.height))
-            else:
-                sizes = [extent.width + 0.12 * fig.dpi for extent in extents]
-                for label, x in zip(labels, spread([mark[0] for mark in marks], sizes, box.x0, box.x1), strict=True):
-                    label.set_position(((x - box.x0) / box.width, 1 + 0.04 * fig.dpi / box.height))
+        labels = [text for text in ax.texts if text.get_gid() == _END]
+        marks = [ax.transData.transform(label.xy)[1] for label in labels]
+        sizes = [_extent(label).height + 0.02 * fig.dpi for label in labels]
+        for label, y in zip(labels, spread(marks, sizes, box.y0, box.y1), strict=True):
+            label.set_position((1, (y - box.y0) / box.height))
 
 
 def spread(centres, sizes, low, high):
