@@ -1,5 +1,6 @@
 """Markdown, code and pictures of a lesson as the HTML of a slide."""
 
+import ast
 import difflib
 import html
 import re
@@ -13,15 +14,6 @@ from pygments.lexers import PythonLexer
 
 FORMATTER = HtmlFormatter(nowrap=True)
 BLOCKS = ("paragraph_open", "bullet_list_open", "ordered_list_open", "math_block", "fence", "table_open")
-LED = ("$$", "- ", "* ", "1. ", "(", "```", "|")  # so a block begins that another one leads to
-NOTEBOOK = re.compile(
-    r"\b(?:next|selected|folded) cell\b|\b[Rr]un (?:this|the) cell\b|running kernel|Shift\+Enter|^\*About \d|^:::"
-)
-FOLDED = re.compile(r", folded here,|,? \(folded(?: here)?\)")
-SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*$(])")
-OF_FOLDS = re.compile(r"\b[Ff]olded (?:cell|class|function)")
-RECORD = re.compile(r"recorded on \S+ \((.*), [^,]*, torch [^)]*\)")
-LONG = 120  # letters of a formula's source
 DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
 
 
@@ -80,66 +72,40 @@ def own(solution, task):
     return textwrap.dedent("\n\n".join("\n".join(part).strip("\n") for part in parts if "".join(part).strip()))
 
 
-def caption(text):
-    """Return a caption without the day and the machine of a record."""
-    return RECORD.sub(r"recorded (\1)", text)
+def task(exercise):
+    """Return the HTML of an exercise in three points: what is to be written, what it does, an example.
+
+    What is answered on paper is shown as it stands.
+    """
+    lines = exercise.task.splitlines()
+    nodes = (node for node in ast.walk(ast.parse(exercise.task)) if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    node = next((node for node in nodes if ast.get_docstring(node)), None)
+    if node is None:
+        return output("\n".join(line.removeprefix("# ") for line in lines if line != "...  # your answer"))
+    what, _, *rest = ast.get_docstring(node).splitlines()
+    ends = next((at for at, line in enumerate(rest, 1) if line.endswith(".")), 0)  # an example comes first
+    points = "".join(f"<li>{html.escape(point)}</li>" for point in (what, " ".join(rest[:ends])))
+    signature = "\n".join(lines[node.lineno - 1 : node.body[0].lineno - 1])
+    return f"{code(signature)}<ul>{points}</ul>"
+
+
+def spoken(block):
+    """Return the HTML of a block for the speaker: Markdown, or code that is HTML already."""
+    return block if block.startswith("<") else PARSER.render(block)
 
 
 def blocks(text):
-    """Return the blocks of a text that carry its argument, as Markdown: paragraphs, lists, tables, formulas, code.
+    """Return the blocks of a text as Markdown: paragraphs, lists, tables, formulas, code, folds as HTML; no headings.
 
-    Headings and boxes are left out, and what only speaks of the notebook.
+    A paragraph that holds a displayed formula is two or three.
     """
-    text = DETAILS.sub("", text)
-    lines, found = text.split("\n"), []
-    for token in PARSER.parse(text):
-        if token.level == 0 and token.map and token.type in BLOCKS:
-            block = FOLDED.sub("", "\n".join(lines[slice(*token.map)]).strip())
-            if OF_FOLDS.search(block):
-                block = " ".join(part for part in SENTENCE.split(block) if not OF_FOLDS.search(part))
-            if block and not NOTEBOOK.search(block):
-                found.append(block)
-    return found
-
-
-def closed(found):
-    """Return blocks without a last sentence that leads to what is not shown: it ends in a colon."""
-    while found and found[-1].endswith(":"):
-        kept = SENTENCE.split(found[-1])[:-1]
-        found = [*found[:-1], " ".join(kept)] if kept else found[:-1]
-    return found
-
-
-def last(found, most):
-    """Return the last blocks, and as many before them as they need to be understood: a formula or a list needs one."""
-    start = max(0, len(found) - most)
-    while start and (found[start][:1].islower() or found[start].startswith(LED)):
-        start -= 1
-    return found[start:]
-
-
-def formulas(text):
-    """Return the displayed formulas of a text, with the sentence before them, as Markdown.
-
-    The parser finds them: two formulas in one text may stand in one paragraph. Those that follow one another without a
-    word stay together, and a long one is broken where its author left a wide gap.
-    """
-    found, before, joined = [], "", False
-    for token in PARSER.parse(DETAILS.sub("", text)):
-        if token.type == "math_block":
-            shown = _broken(token.content)
-            if joined:
-                found[-1] += f"\n\n{shown}"
-            else:
-                found.append(f"{before}\n\n{shown}".strip())
-            before, joined = "", True
-        elif token.type == "inline":
-            if any(child.type == "math_inline_double" for child in token.children):
-                found.append(token.content)
-            before, joined = token.content, False
-    return found
-
-
-def _broken(formula):
-    parts = formula.split("\\qquad") if len(formula) > LONG and "\\begin" not in formula else [formula]
-    return "\n\n".join(f"$$\n{part.strip()}\n$$" for part in parts if part.strip())
+    found = []
+    for part in re.split(f"({DETAILS.pattern})", text, flags=re.DOTALL):
+        if part.startswith("<details>"):
+            found.append(PARSER.render(part).strip())
+            continue
+        lines = part.split("\n")
+        for token in PARSER.parse(part):
+            if token.level == 0 and token.map and token.type in BLOCKS:
+                found += re.split(r"\s*(\$\$.*?\$\$)\s*", "\n".join(lines[slice(*token.map)]).strip(), flags=re.DOTALL)
+    return [block for block in found if block]

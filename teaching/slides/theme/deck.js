@@ -1,54 +1,19 @@
 // Makes each slide fit, starts reveal.js, and counts the minutes of an exercise down from a click on its button.
 const HEIGHT = 719; // a printed page of 720 loses one
-const SMALLEST = 0.55; // of 30 pixels
-const CODE = { first: 0.62, least: 0.5, unbroken: 0.8, most: 1 }; // of the text; above `unbroken` no line is wrapped
-const STEP = 0.02;
+const SMALLEST = 24, LARGEST = 36; // pixels
 
 const full = (inside) => inside.scrollHeight > HEIGHT || inside.scrollWidth > inside.clientWidth;
+const wraps = (block) => [...block.querySelectorAll(".line")]
+  .some((line) => line.offsetHeight > 2 * parseFloat(getComputedStyle(block).fontSize));
 
+// Text is set smaller until its slide holds it; code and output grow until their slide is full or a line is.
 function fit(section) {
   const inside = section.querySelector(".fit");
-  let size = 1;
-  inside.querySelectorAll("pre.output").forEach(unwrap);
-  while (size > SMALLEST && full(inside)) {
-    size -= 0.03;
-    inside.style.fontSize = `${size}em`;
-  }
-  enlarge(inside);
-}
-
-function wraps(block) {
-  const height = parseFloat(getComputedStyle(block).fontSize);
-  return [...block.querySelectorAll(".line")].some((line) => line.offsetHeight > 2 * height);
-}
-
-// What is printed in columns is set smaller rather than wrapped. What is too wide all the same is a sentence.
-function unwrap(block) {
-  for (let size = CODE.first - STEP; wraps(block); size -= STEP) {
-    block.style.setProperty("--size", size);
-    if (size < CODE.least) {
-      block.style.removeProperty("--size");
-      block.classList.add("prose");
-      return;
-    }
-  }
-}
-
-// Code and output grow, each until its slide is full or its longest line is.
-function enlarge(inside) {
-  const sizes = new Map([...inside.querySelectorAll("pre")].map((block) =>
-    [block, parseFloat(getComputedStyle(block).getPropertyValue("--size")) || CODE.first]));
-  while (sizes.size) {
-    for (const [block, size] of [...sizes]) {
-      const larger = size + STEP, whole = larger > CODE.unbroken || block.matches(".output:not(.prose)");
-      block.style.setProperty("--size", larger);
-      if (larger <= CODE.most && !full(inside) && !(whole && wraps(block))) {
-        sizes.set(block, larger);
-      } else {
-        block.style.setProperty("--size", size);
-        sizes.delete(block);
-      }
-    }
+  for (let size = LARGEST; size > SMALLEST && full(inside); size--) inside.style.fontSize = `${size - 1}px`;
+  for (const block of inside.querySelectorAll("pre")) {
+    let size = SMALLEST;
+    do block.style.setProperty("--size", ++size); while (size < LARGEST && !full(inside) && !wraps(block));
+    block.style.setProperty("--size", size - 1);
   }
 }
 
