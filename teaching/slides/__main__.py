@@ -41,15 +41,15 @@ def build(out, names=(), root=material.ROOT):
         if names and stem[:2] not in names:
             continue
         lesson = material.read(stem, root)
-        made = deck.slides(lesson)
+        slides = deck.slides(lesson)
 
         def keep(png, stem=stem):
             name = f"pictures/{stem}-{hashlib.sha256(png).hexdigest()[:8]}.png"
             (out / name).write_bytes(png)
             return name
 
-        (out / f"{stem}.html").write_text(deck.page(lesson, made, keep), encoding="utf-8")
-        counts[stem] = len(made)
+        (out / f"{stem}.html").write_text(deck.page(lesson, slides, keep), encoding="utf-8")
+        counts[stem] = len(slides)
     return counts
 
 
@@ -67,7 +67,7 @@ def main(arguments=None):
         print(f"{(OUT / stem).relative_to(material.ROOT)}.html: {count} slides")
     if options.pdf:
         try:
-            for path in pdf.print_decks([OUT / f"{stem}.html" for stem in counts]):
+            for path in pdf.print_pages([OUT / f"{stem}.html" for stem in counts]):
                 print(path.relative_to(material.ROOT))
         except FileNotFoundError as error:
             print(error, file=sys.stderr)

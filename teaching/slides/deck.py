@@ -9,6 +9,7 @@ import ast
 import html
 import itertools
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 
 from lessonkit.course import Code, Exercise, Question, Section, Text
@@ -36,7 +37,8 @@ IMPORTS = re.compile(r"^(from|import) ", re.MULTILINE)
 class Slide:
     """One slide. kind: its CSS class. section: the small line above. body, notes: HTML; only the speaker sees notes.
 
-    picture: the Figure that is shown after the body, or None; after: HTML below it.
+    picture: the Figure that is shown after the body, or None; after: HTML below it. asks: the name of the question or
+    exercise that it asks, "" of any other.
     """
 
     kind: str
@@ -45,16 +47,30 @@ class Slide:
     notes: str = ""
     picture: Figure | None = None
     after: str = ""
+    asks: str = ""
 
 
 def slides(lesson):
     """Return the Slides of a lesson, in order."""
-    return _Deck(lesson).made
+    return _Deck(lesson).slides
+
+
+def numbers(lesson):
+    """Return {heading of a section, name of a question or exercise: [numbers of its slides, as the deck shows them]}.
+
+    What comes before the first section has the heading "".
+    """
+    numbers = defaultdict(list)
+    for number, slide in enumerate(slides(lesson), 1):
+        numbers[slide.section].append(number)
+        if slide.asks:
+            numbers[slide.asks].append(number)
+    return numbers
 
 
 class _Deck:
     def __init__(self, lesson):
-        self.lesson, self.made = lesson, []
+        self.lesson, self.slides = lesson, []
         self.section, self.optional, self.taking = "", False, False
         self.context = []  # paragraphs since the last heading, question or output: what the next one is about
         self.opening = ""  # the code that the lesson begins with
@@ -88,14 +104,14 @@ class _Deck:
         if not isinstance(after, Text):
             return []
         text, *below = after.text.split(ABLE, maxsplit=1)
-        found = render.blocks(text)
+        blocks = render.blocks(text)
         following = self.next_read(self.rest[self.rest.index(after) + 1 :])
-        if len(found) == 1 and not below and isinstance(following, Code | Exercise | Question):
+        if len(blocks) == 1 and not below and isinstance(following, Code | Exercise | Question):
             return []  # the only paragraph leads to what comes next
-        return render.closed(found[:2])
+        return render.closed(blocks[:2])
 
-    def add(self, kind, body, notes="", picture=None, after=""):
-        self.made.append(Slide(kind, self.section, body, notes, picture, after))
+    def add(self, kind, body, notes="", picture=None, after="", asks=""):
+        self.slides.append(Slide(kind, self.section, body, notes, picture, after, asks))
         self.latest = None
 
     def title(self):
@@ -113,24 +129,24 @@ class _Deck:
             self.add("text", render.markdown(item.text))
         elif not self.optional and not {"no-slide", "optional"} & set(item.tags):
             self.displayed(item.text)
-        found = render.blocks(item.text)
-        if found:
+        blocks = render.blocks(item.text)
+        if blocks:
             self.latest = None
-        self.context += [block for block in found if block not in self.shown]
+        self.context += [block for block in blocks if block not in self.shown]
 
     def displayed(self, body):
         """A slide for each displayed formula and each table of a text that the next question does not show."""
-        found = render.blocks(body)
-        about = render.last(found, 2) if self.asks and self.asks.kind == "Predict" else []
+        blocks = render.blocks(body)
+        about = render.last(blocks, 2) if self.asks and self.asks.kind == "Predict" else []
         asked = _squeezed("".join(about))
         for formula in render.formulas(body) if self.section else []:
             if any(_squeezed(part) not in asked for part in MATH.findall(formula)):
                 self.add("formula", render.markdown(formula), render.markdown(body))
-                self.shown += [one for one in found if _squeezed(one) in _squeezed(formula)]
-        for at, block in enumerate(found):
+                self.shown += [block for block in blocks if _squeezed(block) in _squeezed(formula)]
+        for at, block in enumerate(blocks):
             if block.startswith("|") and block not in about:
-                self.add("table", render.markdown("\n\n".join(found[max(0, at - 1) : at + 1])), render.markdown(body))
-                self.shown += found[max(0, at - 1) : at + 1]
+                self.add("table", render.markdown("\n\n".join(blocks[max(0, at - 1) : at + 1])), render.markdown(body))
+                self.shown += blocks[max(0, at - 1) : at + 1]
 
     def start(self, section):
         """Begin what is below a heading."""
@@ -151,13 +167,13 @@ class _Deck:
     def leave(self):
         """End a section: it has a slide, and how it ends is in the notes of its last one."""
         self.answer()
-        said = [one for one in self.context if not one.endswith(":")]
-        ends = "" if self.optional or self.taking else render.markdown("\n\n".join(said[-2:]))
+        whole = [block for block in self.context if not block.endswith(":")]
+        ends = "" if self.optional or self.taking else render.markdown("\n\n".join(whole[-2:]))
         if ends and self.section:
-            if all(slide.section != self.section for slide in self.made):
+            if all(slide.section != self.section for slide in self.slides):
                 self.add("text", render.markdown("\n\n".join(render.closed(self.context)[-4:])))
-            elif ends not in self.made[-1].notes:
-                self.made[-1].notes += ends
+            elif ends not in self.slides[-1].notes:
+                self.slides[-1].notes += ends
         self.context, self.shown = [], []
 
     def take_away(self, body):
@@ -183,42 +199,44 @@ class _Deck:
         picture, side = None, ""
         if item.kind == "Predict":
             again = self.opening if AGAIN.search("\n".join([*self.context, item.text])) else ""
-            about = render.markdown("\n\n".join(self.about())) + again + self.given(item)
-            if latest and latest[0] is self.made[-1]:  # the question is about what was just shown
+            about = render.markdown("\n\n".join(self.about())) + again + self.named_numbers(item)
+            if latest and latest[0] is self.slides[-1]:  # the question is about what was just shown
                 last, lines, shown, wide = latest
                 picture = last.picture
                 side = shown if lines > ABOVE and wide <= NARROW else ""
                 if not picture and lines <= ABOVE and not last.after and "class='answer'" not in last.body:
                     about = last.body.replace("class='fragment'", "") + about
                     notes += last.notes
-                    self.made.pop()
+                    self.slides.pop()
         else:
             about = ""
         body = f"<div class='context'>{about}</div>" if about else ""
         body += f"<div class='question'>{_asked(item)}<ul>{options}</ul></div>"
         if side:
             body = f"<div class='shown'>{side}</div><div class='words'>{body}</div>"
-        self.add(item.kind.lower() + " beside" * bool(picture or side), body, notes, picture)
+        self.add(item.kind.lower() + " beside" * bool(picture or side), body, notes, picture, asks=item.name)
         self.question, self.context = item, []
         if item.kind == "Recall" or picture:  # nothing that follows will show it
             self.answer(picture)
 
     def about(self):
         """Return the paragraphs that a question needs; where they are long, all but the last get a slide before it."""
-        found, ends = (render.closed(render.last(self.context, most)) for most in (2, 1))
-        if sum(map(len, found)) <= LONG:
-            return found
+        blocks, ends = (render.closed(render.last(self.context, most)) for most in (2, 1))
+        if sum(map(len, blocks)) <= LONG:
+            return blocks
         ends = ends if sum(map(len, ends)) <= LONG else []
-        self.add("text", render.markdown("\n\n".join(render.closed(found[: len(found) - len(ends)]))))
+        self.add("text", render.markdown("\n\n".join(render.closed(blocks[: len(blocks) - len(ends)]))))
         return ends
 
-    def given(self, item):
+    def named_numbers(self, item):
         """Return the numbers that a question names and that the cell after it begins with."""
         cell = self.following
         if not isinstance(cell, Code) or cell.folded:
             return ""
         begin = list(itertools.takewhile(_numbers, ast.parse(cell.source).body))
-        names = [part.id for one in begin for part in ast.walk(one.targets[0]) if isinstance(part, ast.Name)]
+        names = [
+            part.id for statement in begin for part in ast.walk(statement.targets[0]) if isinstance(part, ast.Name)
+        ]
         text = "\n".join([*self.context, item.text])
         if not any(re.search(rf"[`$]{name}\b", text) for name in names) and not THESE.search(text):
             return ""
@@ -245,8 +263,10 @@ class _Deck:
         self.answer()
         about, ends = (render.closed(render.last(self.context, most)) for most in (3, 1))
         room = max(1, TASK - 2 - len(item.task.splitlines()))
-        above = next((some for some in (about, ends) if sum(1 + len(one) // WIDE for one in some) <= room), [])
-        if about and not above and all(slide.section != self.section for slide in self.made):
+        above = next(
+            (blocks for blocks in (about, ends) if sum(1 + len(block) // WIDE for block in blocks) <= room), []
+        )
+        if about and not above and all(slide.section != self.section for slide in self.slides):
             self.add("text", render.markdown("\n\n".join(about)))
         head = f'{item.name} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'
         head += f"{item.dots}</span>"
@@ -260,7 +280,8 @@ class _Deck:
         parts = _parts(lines, 0, len(lines))
         for number, rows in enumerate(parts, 1):
             count = f" ({number} of {len(parts)})" if len(parts) > 1 else ""
-            self.add("exercise", f"<h2>{head}{count}{timer}</h2>{lead}{render.code(item.task, rows)}", notes)
+            body = f"<h2>{head}{count}{timer}</h2>{lead}{render.code(item.task, rows)}"
+            self.add("exercise", body, notes, asks=item.name)
         self.context = []
 
     def patient(self, item):
@@ -274,7 +295,7 @@ class _Deck:
             self.opening = render.code(item.source)
 
     def code(self, item):
-        notes = "".join(render.markdown(one) for one in self.reading)
+        notes = "".join(render.markdown(block) for block in self.reading)
         lead = render.markdown("\n\n".join(self.context[:2] if not self.section else render.last(self.context, 1)))
         lead = f"<div class='context'>{lead}</div>" if lead else ""
         tagged, text = "slide" in item.tags, item.text.strip()
@@ -285,8 +306,8 @@ class _Deck:
         prepares = item.folded and not self.section and IMPORTS.search(item.source)
         shown = render.output(_first(item.text.rstrip(), MOST, "…"))
         open_question = bool(self.context) and self.context[-1].endswith("?")
-        if text and not self.section and item.folded and self.made[-1].kind == "patient":
-            self.made[-1].after += shown  # what the code above does, run in a fold
+        if text and not self.section and item.folded and self.slides[-1].kind == "patient":
+            self.slides[-1].after += shown  # what the code above does, run in a fold
         elif text and (tagged or not prepares):
             readable = tagged or item.source.count("\n") < LONGEST and not item.folded
             source = render.code(item.source) * readable
@@ -297,20 +318,20 @@ class _Deck:
             if open_question:  # time to think, until the next key
                 shown, after = f"<div class='fragment'>{shown}{after}</div>", ""
             self.add("outcome", lead + source + shown, notes, after=after)
-            self.latest = self.made[-1], len(lines), both, max(map(len, lines))
+            self.latest = self.slides[-1], len(lines), both, max(map(len, lines))
             self.context = []
         elif tagged and not item.figures or self.patient(item):
             self.begins(item)
             self.add("patient", lead + render.code(item.source), notes)
             lines = item.source.splitlines()
-            self.latest = self.made[-1], len(lines), render.code(item.source), max(map(len, lines))
+            self.latest = self.slides[-1], len(lines), render.code(item.source), max(map(len, lines))
             self.context = []
         for figure in item.figures:
             small = render.caption(figure.caption)
             record = render.markdown(figure.caption) if small != figure.caption else ""
             below = f"<p class='caption'>{render.inline(small)}</p>"
             self.add("figure", "", notes + record, figure, below + self.right())
-            self.latest = self.made[-1], 0, "", 0
+            self.latest = self.slides[-1], 0, "", 0
             self.context = []
 
     def says(self):
@@ -318,10 +339,10 @@ class _Deck:
         first, *then = self.reading or [""]
         if not first or first.startswith(render.LED) or then and then[0].startswith("$$"):
             return ""  # a formula has a slide with the sentence before it
-        said = [first, *then] if first.endswith(":") else [first]
-        self.shown += said
-        said = "\n\n".join(said)
-        return f"<div class='reading'>{render.markdown(said)}</div>"
+        blocks = [first, *then] if first.endswith(":") else [first]
+        self.shown += blocks
+        text = "\n\n".join(blocks)
+        return f"<div class='reading'>{render.markdown(text)}</div>"
 
 
 def _silent(item):
@@ -358,7 +379,7 @@ def _parts(lines, start, stop):
         return [slice(start, stop)]
     middle = (start + stop) // 2
     empty = [at for at in range(start + 1, stop - 1) if not lines[at].strip()]
-    at = min(empty, key=lambda one: abs(one - middle), default=middle)
+    at = min(empty, key=lambda line: abs(line - middle), default=middle)
     return _parts(lines, start, at) + _parts(lines, at + (at in empty), stop)
 
 
@@ -368,9 +389,9 @@ def _first(text, most, rest):
     return text if len(lines) <= most else "\n".join([*lines[: most - 1], rest])
 
 
-def page(lesson, made, picture):
-    """Return the HTML of a deck. made: its Slides. picture: a function that keeps a png and returns its path."""
-    sections = "\n".join(_section(slide, picture) for slide in made)
+def page(lesson, slides, picture):
+    """Return the HTML of a deck. slides: its Slides. picture: a function that keeps a png and returns its path."""
+    sections = "\n".join(_section(slide, picture) for slide in slides)
     title = html.escape(f"{lesson.number} · {lesson.title}")
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>

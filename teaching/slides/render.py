@@ -31,11 +31,11 @@ def _formula(text, options):
 
 
 def _parser():
-    made = MarkdownIt("commonmark", {"html": True}).enable("table")
-    made.use(dollarmath_plugin, double_inline=True, renderer=_formula)
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    parser.use(dollarmath_plugin, double_inline=True, renderer=_formula)
     for name in ("link_open", "link_close"):  # a slide is not clicked through, and a deck stands alone
-        made.add_render_rule(name, lambda *_: "")
-    return made
+        parser.add_render_rule(name, lambda *_: "")
+    return parser
 
 
 PARSER = _parser()
@@ -59,7 +59,7 @@ def code(source, rows=slice(None)):
 def output(text):
     """Return the HTML of what a cell prints; matrices, each below a line that ends in "=", stand side by side."""
     groups = re.split(r"\n(?=\S.* =\n)", text.rstrip())
-    shown = (f'<span class="group">{_lines(html.escape(one), one, slice(None))}</span>' for one in groups)
+    shown = (f'<span class="group">{_lines(html.escape(group), group, slice(None))}</span>' for group in groups)
     return f'<pre class="output">{"".join(shown)}</pre>'
 
 
@@ -91,31 +91,31 @@ def blocks(text):
     Headings and boxes are left out, and what only speaks of the notebook.
     """
     text = DETAILS.sub("", text)
-    lines, found = text.split("\n"), []
+    lines, carrying = text.split("\n"), []
     for token in PARSER.parse(text):
         if token.level == 0 and token.map and token.type in BLOCKS:
             block = FOLDED.sub("", "\n".join(lines[slice(*token.map)]).strip())
             if OF_FOLDS.search(block):
                 block = " ".join(part for part in SENTENCE.split(block) if not OF_FOLDS.search(part))
             if block and not NOTEBOOK.search(block):
-                found.append(block)
-    return found
+                carrying.append(block)
+    return carrying
 
 
-def closed(found):
+def closed(blocks):
     """Return blocks without a last sentence that leads to what is not shown: it ends in a colon."""
-    while found and found[-1].endswith(":"):
-        kept = SENTENCE.split(found[-1])[:-1]
-        found = [*found[:-1], " ".join(kept)] if kept else found[:-1]
-    return found
+    while blocks and blocks[-1].endswith(":"):
+        kept = SENTENCE.split(blocks[-1])[:-1]
+        blocks = [*blocks[:-1], " ".join(kept)] if kept else blocks[:-1]
+    return blocks
 
 
-def last(found, most):
+def last(blocks, most):
     """Return the last blocks, and as many before them as they need to be understood: a formula or a list needs one."""
-    start = max(0, len(found) - most)
-    while start and (found[start][:1].islower() or found[start].startswith(LED)):
+    start = max(0, len(blocks) - most)
+    while start and (blocks[start][:1].islower() or blocks[start].startswith(LED)):
         start -= 1
-    return found[start:]
+    return blocks[start:]
 
 
 def formulas(text):
@@ -124,20 +124,20 @@ def formulas(text):
     The parser finds them: two formulas in one text may stand in one paragraph. Those that follow one another without a
     word stay together, and a long one is broken where its author left a wide gap.
     """
-    found, before, joined = [], "", False
+    displayed, before, joined = [], "", False
     for token in PARSER.parse(DETAILS.sub("", text)):
         if token.type == "math_block":
             shown = _broken(token.content)
             if joined:
-                found[-1] += f"\n\n{shown}"
+                displayed[-1] += f"\n\n{shown}"
             else:
-                found.append(f"{before}\n\n{shown}".strip())
+                displayed.append(f"{before}\n\n{shown}".strip())
             before, joined = "", True
         elif token.type == "inline":
             if any(child.type == "math_inline_double" for child in token.children):
-                found.append(token.content)
+                displayed.append(token.content)
             before, joined = token.content, False
-    return found
+    return displayed
 
 
 def _broken(formula):
