@@ -3,18 +3,21 @@
 import re
 import textwrap
 
-from lessonkit.course import Question, lessons
+from coursebuild.minutes import MINUTES
+from lessonkit.course import Exercise, Question, Text, lessons
 from teaching.plan import notes, sections
 
 SOLUTIONS = "notebooks/solutions"
 FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
+FIND_OUT = re.compile(r"\*\*Find out:\*\* (.+)")  # what is tried in the notebook, and on no slide
 
 
 def lesson(stem, folder=notes.FOLDER):
     """Return the plan of a lesson's session: its run sheet, and then each step with all that is asked and said."""
     words = notes.read(stem, sections.of(stem), folder)
     lines = [
-        f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(sections.lesson(stem).number)
+        f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(sections.lesson(stem).number),
+        f"**Slides.** [build/slides/{stem}.html](../slides/{stem}.html), which `make slides` writes.",
     ]
     for clock, section in _clocked(stem):
         lines += _section(section, clock, words, stem)
@@ -29,7 +32,8 @@ def sheet(stem, folder=notes.FOLDER):
     lines = [
         f"# {known.number} · {known.title}",
         f"**Minutes.** {known.minutes} for one reader, {_sum(_core(stem))} in a class, where a question takes "
-        f"{sections.CLASS_QUESTION:g} min; {_sum(_optional(there))} more are optional. The clock below is the class's.",
+        f"{sections.CLASS_QUESTION:g} min and an exercise {MINUTES['exercises']} times the minutes on its slide; "
+        f"{_sum(_optional(there))} more are optional. The clock below is the class's.",
         f"**Two sittings.** {_sittings(stem)}",
         f"**Prepare.** {words.prepare}",
         "**What must stick.**",
@@ -39,7 +43,7 @@ def sheet(stem, folder=notes.FOLDER):
         "| from | slides | section | min | asked |\n|---|---|---|---|---|",
     ]
     for clock, section in _clocked(stem):
-        asked = ", ".join(map(_brief, sections.asked(section)))
+        asked = ", ".join(filter(None, map(_brief, section.items)))
         cells = _clock(clock), _slides(stem, section.key), _title(section), round(sections.in_class(section)), asked
         lines[-1] += f"\n| {' | '.join(map(str, cells))} |"
     lines.append("## Drop this if you are late")
@@ -59,7 +63,12 @@ def sticks(lesson):
     """Return up to three sentences that a class should take home: the first points of the lesson's take-away."""
     texts = [text for section in lesson.sections if section.title == "Take-away" for text in section.texts]
     points = re.findall(r"^- .+(?:\n  .+)*", "\n".join(texts), re.MULTILINE)
-    return [re.sub(r"\]\((?=[\w#])", f"]({FROM_HERE}/", point) for point in points[:3]]
+    return [_linked(point) for point in points[:3]]
+
+
+def _linked(text):
+    """Return a text of a lesson with links that work from build/plan."""
+    return re.sub(r"\]\((?=[\w#])", f"]({FROM_HERE}/", text)
 
 
 def course(outline):
@@ -146,10 +155,14 @@ def _on(numbers):
 
 
 def _brief(item):
-    """Name a question with its right letter, or an exercise with its minutes in a class."""
-    if isinstance(item, Question):
-        return f"{item.name} **{next(letter for letter, option in item.by_letter.items() if option['right'])}**"
-    return f"{item.name} ({_minutes(sections.cost(item))})"
+    """Name a question with its right letter, an exercise with its minutes in a class, or that something is tried."""
+    match item:
+        case Question():
+            return f"{item.name} **{next(letter for letter, option in item.by_letter.items() if option['right'])}**"
+        case Exercise():
+            return f"{item.name} ({_minutes(sections.cost(item))})"
+        case Text() if FIND_OUT.search(item.text):
+            return "*Find out*"
 
 
 def _section(section, clock, words, stem):
@@ -157,19 +170,20 @@ def _section(section, clock, words, stem):
     took, numbers = _minutes(sections.in_class(section)), _on(_slides(stem, section.key))
     lines = [f"## {_clock(clock)} · {_title(section)} · {took} · {numbers}"]
     lines += [f"**Open.** {text}" for text in words.open.get(section.key, [])]
-    for item in sections.asked(section):
-        shown = f"**{item.name}** ({_on(_slides(stem, item.name))})"
-        if isinstance(item, Question):
-            lines += _question(item, shown, words)
-        else:
-            solution = f"{FROM_HERE}/{stem}.ipynb#{section.heading.replace(' ', '-')}"
-            lines += _exercise(item, shown, words, solution)
+    for item in section.items:
+        match item:
+            case Text():
+                lines += [f"**Find out** (in the notebook) {_linked(task)}" for task in FIND_OUT.findall(item.text)]
+            case Question():
+                lines += _question(item, stem, words)
+            case Exercise():
+                lines += _exercise(item, stem, words, section.heading)
     return lines + [f"**Close.** {text}" for text in words.close.get(section.key, [])]
 
 
-def _question(item, shown, words):
+def _question(item, stem, words):
     name = item.name
-    lines = [f"{shown} {item.asked}"]
+    lines = [f"{_named(item, stem)} {item.asked}"]
     for letter, option in item.by_letter.items():
         which = f"**{letter}, right:**" if option["right"] else f"{letter}:"
         lines.append(f"- {which} {option['text']} ({option['reason']})")
@@ -178,11 +192,16 @@ def _question(item, shown, words):
     return lines + [f"**Then.** {text}" for text in words.close.get(name, [])]
 
 
-def _exercise(item, shown, words, solution):
+def _exercise(item, stem, words, heading):
     names, text = task(item)
     called = ", ".join(f"`{name}`" for name in names)
-    lines = [f"{shown} {item.dots} {called}, {_minutes(sections.cost(item))}. {text} [Solution]({solution})"]
+    about = f"{item.dots} {called}, {_minutes(sections.cost(item))}. {text}"
+    lines = [f"{_named(item, stem)} {about} [Solution]({FROM_HERE}/{stem}.ipynb#{heading.replace(' ', '-')})"]
     return lines + [f"- If the check says “{quote}”: {means}" for quote, means in words.expect.get(item.number, [])]
+
+
+def _named(item, stem):
+    return f"**{item.name}** ({_on(_slides(stem, item.name))})"
 
 
 def _sittings(stem):
