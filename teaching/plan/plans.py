@@ -9,7 +9,6 @@ from teaching.plan import notes, sections
 
 SOLUTIONS = "notebooks/solutions"
 FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
-FIND_OUT = re.compile(r"\*\*Find out:\*\* (.+)")  # what is tried in the notebook, and on no slide
 
 
 def lesson(stem, folder=notes.FOLDER):
@@ -29,10 +28,11 @@ def sheet(stem, folder=notes.FOLDER):
     there = sections.of(stem)
     words = notes.read(stem, there, folder)
     known = sections.lesson(stem)
+    asking = f"a question takes {sections.CLASS_QUESTION:g} min, what is tried {sections.CLASS_TRY} min more"
+    asking += f", and an exercise {MINUTES['exercises']} times the minutes on its slide"
     lines = [
         f"# {known.number} · {known.title}",
-        f"**Minutes.** {known.minutes} for one reader, {_sum(_core(stem))} in a class, where a question takes "
-        f"{sections.CLASS_QUESTION:g} min and an exercise {MINUTES['exercises']} times the minutes on its slide; "
+        f"**Minutes.** {known.minutes} for one reader, {_sum(_core(stem))} in a class, where {asking}. "
         f"{_sum(_optional(there))} more are optional. The clock below is the class's.",
         f"**Two sittings.** {_sittings(stem)}",
         f"**Prepare.** {words.prepare}",
@@ -161,7 +161,7 @@ def _brief(item):
             return f"{item.name} **{next(letter for letter, option in item.by_letter.items() if option['right'])}**"
         case Exercise():
             return f"{item.name} ({_minutes(sections.cost(item))})"
-        case Text() if FIND_OUT.search(item.text):
+        case Text() if sections.FIND_OUT.search(item.text):
             return "*Find out*"
 
 
@@ -173,7 +173,9 @@ def _section(section, clock, words, stem):
     for item in section.items:
         match item:
             case Text():
-                lines += [f"**Find out** (in the notebook) {_linked(task)}" for task in FIND_OUT.findall(item.text)]
+                lines += [
+                    f"**Find out** (in the notebook) {_linked(task)}" for task in sections.FIND_OUT.findall(item.text)
+                ]
             case Question():
                 lines += _question(item, stem, words)
             case Exercise():

@@ -24,6 +24,10 @@ AFTER = ("On your own", "Further reading")  # of no use in a session, but for ho
 # run: about 90 s, an instructor's guess and not a measurement. All clocks of plans and courses take it from here.
 CLASS_QUESTION = 1.5
 
+# To play with something in the notebook, and to say what was seen: a guess as well; the model counts its words only.
+CLASS_TRY = 2
+FIND_OUT = re.compile(r"\*\*Find out:\*\* (.+)")  # a task of that kind
+
 
 class PlanError(Exception):
     """Words or a course that name what the lessons do not have: where, what, and what there is."""
@@ -64,8 +68,9 @@ def asked(section):
 
 
 def in_class(section):
-    """Return the minutes of a Section in a class, which are those of a reader but for the questions."""
-    return section.minutes + len(section.questions) * (CLASS_QUESTION - MINUTES["questions"])
+    """Return the minutes of a Section in a class: a reader's, and more for questions and for what is tried."""
+    tried = sum(len(FIND_OUT.findall(text)) for text in section.texts)
+    return section.minutes + len(section.questions) * (CLASS_QUESTION - MINUTES["questions"]) + tried * CLASS_TRY
 
 
 def core(stem):

@@ -1,5 +1,6 @@
 """The plans: every lesson has one, what they name is there, and the minutes of a class add up."""
 
+import itertools
 import json
 import re
 
@@ -220,9 +221,12 @@ def test_sections_add_up_to_the_model_s_minutes(stem):
     assert names == lessons()[stem].names, "not the notebook's order"
 
 
-def test_a_class_takes_longer_than_a_reader_by_its_questions():
-    part = next(part for part in core(STEMS[5]) if part.questions and not part.exercises)
-    assert sections.in_class(part) == pytest.approx(part.minutes + 0.5 * len(part.questions))
+def test_a_class_takes_longer_than_a_reader_by_its_questions_and_by_what_it_tries():
+    asks = next(part for part in core(STEMS[5]) if part.questions and not part.exercises)
+    assert sections.in_class(asks) == pytest.approx(asks.minutes + 0.5 * len(asks.questions))
+    plays = next(part for part in core(STEMS[5]) if part.key == "6.1")
+    assert sections.in_class(plays) == pytest.approx(plays.minutes + 2)
+    assert "*Find out*" in plans.sheet(STEMS[5]) and "**Find out** (in the notebook) each of" in plans.lesson(STEMS[5])
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -260,12 +264,16 @@ def test_lesson_0_has_the_sections_of_its_notebook_and_fits_its_session():
     heads = re.findall(r"^## .*", source, re.MULTILINE)
     first, *parts = [part for _, part in courses.parts("0")]
     assert [f"## {part.heading}" for part in parts] == heads
-    clock = 0.0
+    sheet, clock = sections.LESSON_0.read_text("utf-8"), 0.0
     for part in (first, *parts):
         hours, rest = divmod(round(clock), 60)
-        assert f"\n| {hours}:{rest:02} | {part.heading} | {part.minutes:.0f} |" in sections.LESSON_0.read_text("utf-8")
+        assert f"\n| {hours}:{rest:02} | {part.heading} | {part.minutes:.0f} |" in sheet
         clock += sections.in_class(part)
     assert clock == 90
+    options = re.findall(r"(Predict 0\.\d):\*\*|<b>(\w)\.</b>|^(Right):", source, re.MULTILINE)
+    names = [name for name, _, _ in options if name]
+    right = [letter for (_, letter, _), (_, _, mark) in itertools.pairwise(options) if mark]
+    assert re.findall(r"(Predict 0\.\d) \*\*(\w)\*\*", sheet) == list(zip(names, right, strict=True))
     assert any(stem == sections.LESSON_0.stem for course in courses.read() for stem, _ in course.sessions[0].parts)
 
 
@@ -287,11 +295,11 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
         " | 6.2 The other axis | ",
         " | Predict 6.1 **c**, Exercise 6.1 (5 min) |",
         "## Drop this if you are late",
-        "- **6.6 Four norms, one formula** (2 min). Two explorables are enough for a day. Tell: “Four",
+        "- **6.6 Four norms, one formula** (4 min). Two explorables are enough for a day. Tell: “Four",
         "The index of misconceptions refers to it: LayerNorm has no running statistics",
         "- **Why does BatchNorm help** (in “Deeper”, 3 min). An experiment",
         "## 0:00 · What breaks",
-        "## 0:04 · 6.2 ",
+        " · 6.2 The other axis · ",
         "**Predict 6.1** (slide",
         "- a: 0.5 and 1.5 (You have divided the distances 1 and 3",
         "- **c, right:** 1 and 1 (The means are 10 and 8",
@@ -304,7 +312,7 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
         "**Recall 6.1** (",
         "**Open.** In training and in evaluation two different functions run.",
         "**Predict 6.2** (",
-        "## 0:51 · 6.6 ",
+        " · 6.6 Four norms, one formula · ",
         "**Close.** Before you trust a BatchNorm",
     ]
     assert [text for text in there if text not in page] == []
