@@ -108,9 +108,9 @@ def test_what_is_long_above_a_question_gets_a_slide_before_it():
 
 
 def test_each_section_has_a_slide_and_ends_in_its_last_notes():
-    made = toy(FIRST, Text("Read.\n\nSo it is.\n\n## 6.2 Second\n\nOnly words."), Text("## 6.3 Third\n\nMore words."))
-    assert [slide.section for slide in made] == ["6.1 First", "6.2 Second", "6.3 Third"]
-    assert "So it is." in made[0].notes and "Only words." in made[1].body and "More words." in made[2].body
+    slides = toy(FIRST, Text("Read.\n\nSo it is.\n\n## 6.2 Second\n\nOnly words."), Text("## 6.3 Third\n\nMore words."))
+    assert [slide.section for slide in slides] == ["6.1 First", "6.2 Second", "6.3 Third"]
+    assert "So it is." in slides[0].notes and "Only words." in slides[1].body and "More words." in slides[2].body
 
 
 def test_a_record_names_its_day_and_machine_in_the_notes_only():
@@ -149,8 +149,8 @@ def test_no_text_breaks_off_and_each_section_has_its_slide():
     """In no deck does a text end in a colon with nothing below it, or with the question that it does not lead to."""
     for stem in material.stems():
         lesson = material.read(stem)
-        made = deck.slides(lesson)
-        for number, slide in enumerate(made, 1):
+        slides = deck.slides(lesson)
+        for number, slide in enumerate(slides, 1):
             ends = [_words(slide.body + slide.after)] if not slide.picture or slide.after else []
             ends += [
                 _words(part)
@@ -163,8 +163,8 @@ def test_no_text_breaks_off_and_each_section_has_its_slide():
                 )
             ]
             assert not [text for text in ends if text.rstrip().endswith(":")], f"{stem}, slide {number}: {ends}"
-        sections = [one.heading for one in lesson.sections if one.key[0].isdigit() and not one.optional]
-        assert sections and set(sections) <= {slide.section for slide in made}, stem
+        sections = [part.heading for part in lesson.sections if part.key[0].isdigit() and not part.optional]
+        assert sections and set(sections) <= {slide.section for slide in slides}, stem
 
 
 def test_the_tags_correct_the_choice():
@@ -202,12 +202,12 @@ def test_a_question_is_shown_with_what_it_needs_to_be_understood():
 def test_the_opening_shows_what_breaks():
     patient, runs = Code("c1", "def patient():\n    pass", [], False), Code("c2", "patient()", ["nan\n"], True)
     first = Text("# 6 · Toy\n\nIt breaks.")
-    made = deck.slides(toy_lesson(first, Code("c0", "import os\nload()", ["ready\n"], True), patient, runs))
-    assert [slide.kind for slide in made] == ["title", "patient"]
-    assert "It breaks." in made[1].body and "nan" in made[1].after and "ready" not in made[1].after
+    slides = deck.slides(toy_lesson(first, Code("c0", "import os\nload()", ["ready\n"], True), patient, runs))
+    assert [slide.kind for slide in slides] == ["title", "patient"]
+    assert "It breaks." in slides[1].body and "nan" in slides[1].after and "ready" not in slides[1].after
     asks = Question("Predict", "6.1", "which line is wrong?", OPTIONS)
-    made = deck.slides(toy_lesson(first, patient, Text("## 6.1 Clinic\n\nBack."), asks))
-    assert "patient" in made[2].body and "nan" not in made[2].body  # the code again, where it is asked about
+    slides = deck.slides(toy_lesson(first, patient, Text("## 6.1 Clinic\n\nBack."), asks))
+    assert "patient" in slides[2].body and "nan" not in slides[2].body  # the code again, where it is asked about
 
 
 def test_a_clinic_and_a_question_show_the_code_they_are_about():
@@ -222,10 +222,10 @@ def test_a_clinic_and_a_question_show_the_code_they_are_about():
 
 
 def test_take_away_is_the_last_slide_with_its_formulas():
-    _, *made = toy(
+    _, *slides = toy(
         FIRST, Text("## Take-away\n\n- One.\n- Two.\n\nFormula card:\n\n$$a = b$$"), Text("## On your own\n\n$$c$$")
     )
-    assert [slide.kind for slide in made] == ["take", "formula"] and "One." in made[0].body
+    assert [slide.kind for slide in slides] == ["take", "formula"] and "One." in slides[0].body
 
 
 def test_a_deck_loads_only_what_lies_beside_it(decks):
