@@ -51,7 +51,7 @@ def main(arguments=None):
 
             paths = pdf.print_pages(write_sheets(options.folder))
             print(f"{len(paths)} run sheets to print, {paths[0]} and so on")
-    except (PlanError, ValueError, FileNotFoundError) as error:
+    except (PlanError, FileNotFoundError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
