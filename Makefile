@@ -14,7 +14,7 @@
 # make slides          a deck a lesson, build/slides (teaching/slides)                     (make slides ARGS="--pdf 06"; ARGS=--help)
 # make grade           points and a page of feedback for each learner (teaching/grading)     (make grade LESSON=06 IN=submitted OUT=grades.csv)
 # make nbgrader        a lesson as an nbgrader assignment, for those who have it              (make nbgrader LESSON=06 OUT=course)
-# make plan            the plan of each session and of three courses, build/plan (teaching/plan)
+# make plan            the plan of each session and of four courses, build/plan (teaching/plan)  (make plan ARGS=--pdf: run sheets to print)
 # make class           a class on this machine, as root (teaching/classroom)                (make class ARGS="--learners names.txt"; ARGS=--help)
 #
 # make clean      remove what make made; work/ (the learner's own) stays
@@ -104,7 +104,7 @@ nbgrader: $(NBGRADER)/ready $(TEACHING)/ready
 	@test -n "$(LESSON)" -a -n "$(OUT)" || { echo "Say which lesson, and the folder of the nbgrader course: make nbgrader LESSON=06 OUT=course" >&2; exit 1; }
 	@$(TEACH) -m teaching.grading.nbgrader "$(LESSON)" "$(OUT)"
 
-plan: $(TEACHING)/ready
+plan: $(TEACHING)/ready $(if $(findstring --pdf,$(ARGS)),$(PACKAGES)/ready)
 	@$(TEACH) -m teaching.plan $(ARGS)
 
 clean:

@@ -1,4 +1,8 @@
-"""Write the plans of all sessions and courses: python -m teaching.plan (make plan)."""
+"""Write the plans of all sessions and courses: python -m teaching.plan (make plan).
+
+make plan                  build/plan, a page of Markdown each
+make plan ARGS="--pdf"     and the run sheet of each lesson as one page of A4, which needs a Chromium
+"""
 
 import argparse
 import sys
@@ -6,33 +10,50 @@ from pathlib import Path
 
 from lessonkit.course import lessons
 from teaching.material import ROOT
-from teaching.plan import courses, plans
-from teaching.plan.sections import PlanError
+from teaching.plan import courses, plans, sheets
+from teaching.plan.sections import LESSON_0, PlanError
 
 
 def write(folder):
     """Write all plans into a folder; return the paths, the index first."""
-    found = courses.read()
-    made = {"index.md": plans.index(found)}
-    made[plans.ONE_SESSION.name] = plans.ONE_SESSION.read_text(encoding="utf-8")
-    made |= {f"{stem}.md": plans.lesson(stem) for stem in lessons()}
-    made |= {plans.file(course): plans.course(course) for course in found}
+    outlines = courses.read()
+    pages = {"index.md": plans.index(outlines), LESSON_0.name: LESSON_0.read_text(encoding="utf-8")}
+    pages |= {f"{stem}.md": plans.lesson(stem) for stem in lessons()}
+    pages |= {plans.file(outline): plans.course(outline) for outline in outlines}
+    return _written(folder, pages)
+
+
+def write_sheets(folder):
+    """Write the run sheet of each lesson into a folder as HTML to print; return the paths, lesson 0 first."""
+    texts = {LESSON_0.stem: LESSON_0.read_text(encoding="utf-8")} | {stem: plans.sheet(stem) for stem in lessons()}
+    return _written(folder, {f"{stem}.html": sheets.page(text) for stem, text in texts.items()})
+
+
+def _written(folder, pages):
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in made.items():
+    for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    return [folder / name for name in made]
+    return [folder / name for name in pages]
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m teaching.plan", description="Write the plans of all sessions.")
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "build/plan", help="(build/plan)")
-    folder = parser.parse_args(arguments).folder
+    parser.add_argument(
+        "--pdf", action="store_true", help="each run sheet as one page to print, too (needs a Chromium)"
+    )
+    options = parser.parse_args(arguments)
     try:
-        paths = write(folder)
-    except PlanError as error:
+        paths = write(options.folder)
+        print(f"{len(paths)} plans, begin with {paths[0]}")
+        if options.pdf:
+            from teaching.slides import pdf  # its playwright is in .venv-teaching only, and plans are checked in .venv
+
+            paths = pdf.print_pages(write_sheets(options.folder))
+            print(f"{len(paths)} run sheets to print, {paths[0]} and so on")
+    except (PlanError, FileNotFoundError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{len(paths)} plans, begin with {paths[0]}")
     return 0
 
 

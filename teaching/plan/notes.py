@@ -13,6 +13,8 @@ A file has items, each one line that begins with what it is, under the headings 
     6.7: why that section can be dropped. Tell: the sentence that takes its place
     ## Early
     Several devices: what an optional section is good for
+    ## Board
+    what to draw, all lines that follow, as they are; a block for a section, whose number stands at the right
 """
 
 import re
@@ -35,6 +37,7 @@ class Words:
 
     open, close: {key of a section, or label of a question for close: [texts]}. ask: {label: text}.
     expect: {number of an exercise: [(words of the check, text)]}. late: {key: (why, tell)}. early: {key: text}.
+    board: a text.
     """
 
     prepare: str = ""
@@ -44,6 +47,7 @@ class Words:
     expect: dict = field(default_factory=dict)
     late: dict = field(default_factory=dict)
     early: dict = field(default_factory=dict)
+    board: str = ""
 
 
 def read(stem, sections, folder=FOLDER):
@@ -53,8 +57,9 @@ def read(stem, sections, folder=FOLDER):
         raise PlanError(
             f"{path.name} is missing: every lesson has a plan. teaching/plan/README.md says how it is written."
         )
-    notes, key = Words(), None
-    for line, block in _lines(path.read_text(encoding="utf-8")):
+    text, _, board = path.read_text(encoding="utf-8").partition("\n## Board\n")
+    notes, key = Words(board=board.strip("\n")), None
+    for line, block in _lines(text):
         where = f"{path.name}:{line}"
         if block.startswith("## "):
             key = block.removeprefix("## ")
@@ -102,7 +107,7 @@ def _item(notes, key, block, where, section):
             notes.close.setdefault(question, []).append(text)
     elif block.startswith("Expect "):
         exercise, words, text = _match(EXPECT, block, where, 'Expect 6.1 "words of the check": what it reveals')
-        there = [one.number for one in section.exercises]
+        there = [item.number for item in section.exercises]
         if exercise not in there:
             raise PlanError(f"{where}: section {key} has no exercise {exercise}. It has {', '.join(there) or 'none'}.")
         notes.expect.setdefault(exercise, []).append((words, text))

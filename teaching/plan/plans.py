@@ -1,37 +1,51 @@
-"""The plans as Markdown: a page a lesson, a page a course, and an index."""
+"""The plans as Markdown: a page a lesson, which begins with its run sheet, a page a course, and an index."""
 
 import re
 import textwrap
-from pathlib import Path
 
-from lessonkit.course import Question, lessons
+from coursebuild.minutes import MINUTES
+from lessonkit.course import Exercise, Question, Text, lessons
 from teaching.plan import notes, sections
 
 SOLUTIONS = "notebooks/solutions"
-ONE_SESSION = Path(__file__).with_name("one_session.md")  # of lesson 0, written by hand: it is in no manifest
 FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
 
 
 def lesson(stem, folder=notes.FOLDER):
-    """Return the plan of a lesson's session."""
+    """Return the plan of a lesson's session: its run sheet, and then each step with all that is asked and said."""
+    words = notes.read(stem, sections.of(stem), folder)
+    lines = [
+        f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(sections.lesson(stem).number),
+        f"**Slides.** [build/slides/{stem}.html](../slides/{stem}.html), which `make slides` writes.",
+    ]
+    for clock, section in _clocked(stem):
+        lines += _section(section, clock, words, stem)
+    return f"{sheet(stem, folder)}\n{_joined(lines)}"
+
+
+def sheet(stem, folder=notes.FOLDER):
+    """Return the run sheet of a lesson: what an instructor has in hand, short enough for one page of A4."""
     there = sections.of(stem)
     words = notes.read(stem, there, folder)
-    core = [there[key] for key in sections.core(stem)]
     known = sections.lesson(stem)
+    asking = f"a question takes {sections.CLASS_QUESTION:g} min, what is tried {sections.CLASS_TRY} min more"
+    asking += f", and an exercise {MINUTES['exercises']} times the minutes on its slide"
     lines = [
         f"# {known.number} · {known.title}",
-        f"**Minutes.** {known.minutes} for one reader, {_sum(core)} in a class, where a question takes "
-        f"{sections.CLASS_QUESTION:g} min; {_sum(_optional(there))} more are optional. The clock below is the class's.",
+        f"**Minutes.** {known.minutes} for one reader, {_sum(_core(stem))} in a class, where {asking}. "
+        f"{_sum(_optional(there))} more are optional. The clock below is the class's.",
         f"**Two sittings.** {_sittings(stem)}",
         f"**Prepare.** {words.prepare}",
         "**What must stick.**",
         *sticks(known),
-        f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(known.number),
+        "**The board.** Draw a block when its section comes (at the right), and leave it there.",
+        f"```\n{words.board}\n```",
+        "| from | slides | section | min | asked |\n|---|---|---|---|---|",
     ]
-    clock = 0.0
-    for one in core:
-        lines += _section(one, clock, words, f"{FROM_HERE}/{stem}.ipynb")
-        clock += sections.in_class(one)
+    for clock, section in _clocked(stem):
+        asked = ", ".join(filter(None, map(_brief, section.items)))
+        cells = _clock(clock), _slides(stem, section.key), _title(section), round(sections.in_class(section)), asked
+        lines[-1] += f"\n| {' | '.join(map(str, cells))} |"
     lines.append("## Drop this if you are late")
     for key, (why, tell) in words.late.items():
         settles = "; ".join(sections.misconceptions().get(key, []))
@@ -49,13 +63,18 @@ def sticks(lesson):
     """Return up to three sentences that a class should take home: the first points of the lesson's take-away."""
     texts = [text for section in lesson.sections if section.title == "Take-away" for text in section.texts]
     points = re.findall(r"^- .+(?:\n  .+)*", "\n".join(texts), re.MULTILINE)
-    return [re.sub(r"\]\((?=[\w#])", f"]({FROM_HERE}/", point) for point in points[:3]]
+    return [_linked(point) for point in points[:3]]
 
 
-def course(one):
+def _linked(text):
+    """Return a text of a lesson with links that work from build/plan."""
+    return re.sub(r"\]\((?=[\w#])", f"]({FROM_HERE}/", text)
+
+
+def course(outline):
     """Return the plan of a course: its sessions as lists of sections, with their minutes in a class."""
-    lines = [f"# {one.name}", one.words, "Minutes are those of a class."]
-    for session in one.sessions:
+    lines = [f"# {outline.name}", outline.words, "Minutes are those of a class."]
+    for session in outline.sessions:
         lines.append(f"## {session.name} · {round(session.minutes)} of {session.has} min")
         lines.append("| from | section | min |\n|---|---|---|")
         clock = 0.0
@@ -68,7 +87,7 @@ def course(one):
     return _joined(lines)
 
 
-def index(courses):
+def index(outlines):
     """Return the page that leads to all plans."""
     lines = [
         "# Plans",
@@ -76,20 +95,22 @@ def index(courses):
     ]
     lines.append("| lesson | reader | class | first | second | optional |\n|---|---|---|---|---|---|")
     for stem, known in lessons().items():
-        found = sections.of(stem)
-        core, *both = (_sum([found[key] for key in keys]) for keys in (sections.core(stem), *sections.sittings(stem)))
-        cells = (known.minutes, core, *both, _sum(_optional(found)))
+        there = sections.of(stem)
+        core, *both = (_sum([there[key] for key in keys]) for keys in (sections.core(stem), *sections.sittings(stem)))
+        cells = (known.minutes, core, *both, _sum(_optional(there)))
         lines[-1] += f"\n| [{known.label}]({stem}.md) | {' | '.join(map(str, cells))} |"
-    lines.append(f"Only one session? [90 minutes with lesson 0]({ONE_SESSION.name})")
+    lines.append(f"Only one session? [90 minutes with lesson 0]({sections.LESSON_0.name})")
     lines.append("Courses, with the minutes of a class:")
-    for one in courses:
-        whole = sum(session.minutes for session in one.sessions)
-        lines.append(f"- [{one.name}]({file(one)}): {len(one.sessions)} sessions, {round(whole)} min of lessons")
+    for outline in outlines:
+        whole = sum(session.minutes for session in outline.sessions)
+        lines.append(
+            f"- [{outline.name}]({file(outline)}): {len(outline.sessions)} sessions, {round(whole)} min of lessons"
+        )
     return _joined(lines)
 
 
-def file(one):
-    return f"course_{one.name.lower().replace(' ', '_')}.md"
+def file(outline):
+    return f"course_{outline.name.lower().replace(' ', '_')}.md"
 
 
 def task(item):
@@ -111,21 +132,60 @@ def _sentences(text, count):
     return " ".join(re.split(r"(?<=[.?!])\s+(?=[A-Z])", " ".join(text.split()))[:count])
 
 
-def _section(one, clock, words, solutions):
+def _core(stem):
+    return [sections.of(stem)[key] for key in sections.core(stem)]
+
+
+def _clocked(stem):
+    """Yield (minutes from the beginning, Section) of a lesson's core."""
+    clock = 0.0
+    for section in _core(stem):
+        yield clock, section
+        clock += sections.in_class(section)
+
+
+def _slides(stem, name):
+    """Return the numbers of the slides of a section, a question or an exercise: "6" or "6–8"."""
+    numbers = sections.slides(stem)[name]
+    return "–".join(map(str, sorted({numbers[0], numbers[-1]})))
+
+
+def _on(numbers):
+    return f"slides {numbers}" if "–" in numbers else f"slide {numbers}"
+
+
+def _brief(item):
+    """Name a question with its right letter, an exercise with its minutes in a class, or that something is tried."""
+    match item:
+        case Question():
+            return f"{item.name} **{next(letter for letter, option in item.by_letter.items() if option['right'])}**"
+        case Exercise():
+            return f"{item.name} ({_minutes(sections.cost(item))})"
+        case Text() if sections.FIND_OUT.search(item.text):
+            return "*Find out*"
+
+
+def _section(section, clock, words, stem):
     """Return the lines about a section, its items in the notebook's order."""
-    lines = [f"## {_clock(clock)} · {_title(one)} · {_minutes(sections.in_class(one))}"]
-    lines += [f"**Open.** {text}" for text in words.open.get(one.key, [])]
-    for item in sections.asked(one):
-        if isinstance(item, Question):
-            lines += _question(item, words)
-        else:
-            lines += _exercise(item, words, f"{solutions}#{one.heading.replace(' ', '-')}")
-    return lines + [f"**Close.** {text}" for text in words.close.get(one.key, [])]
+    took, numbers = _minutes(sections.in_class(section)), _on(_slides(stem, section.key))
+    lines = [f"## {_clock(clock)} · {_title(section)} · {took} · {numbers}"]
+    lines += [f"**Open.** {text}" for text in words.open.get(section.key, [])]
+    for item in section.items:
+        match item:
+            case Text():
+                lines += [
+                    f"**Find out** (in the notebook) {_linked(task)}" for task in sections.FIND_OUT.findall(item.text)
+                ]
+            case Question():
+                lines += _question(item, stem, words)
+            case Exercise():
+                lines += _exercise(item, stem, words, section.heading)
+    return lines + [f"**Close.** {text}" for text in words.close.get(section.key, [])]
 
 
-def _question(item, words):
+def _question(item, stem, words):
     name = item.name
-    lines = [f"**{name}.** {item.asked}"]
+    lines = [f"{_named(item, stem)} {item.asked}"]
     for letter, option in item.by_letter.items():
         which = f"**{letter}, right:**" if option["right"] else f"{letter}:"
         lines.append(f"- {which} {option['text']} ({option['reason']})")
@@ -134,12 +194,16 @@ def _question(item, words):
     return lines + [f"**Then.** {text}" for text in words.close.get(name, [])]
 
 
-def _exercise(item, words, solution):
+def _exercise(item, stem, words, heading):
     names, text = task(item)
     called = ", ".join(f"`{name}`" for name in names)
-    about = f"{item.dots} {called}, {_minutes(sections.cost(item))}. {text} [Solution]({solution})"
-    lines = [f"**{item.name}** {about}"]
+    about = f"{item.dots} {called}, {_minutes(sections.cost(item))}. {text}"
+    lines = [f"{_named(item, stem)} {about} [Solution]({FROM_HERE}/{stem}.ipynb#{heading.replace(' ', '-')})"]
     return lines + [f"- If the check says “{quote}”: {means}" for quote, means in words.expect.get(item.number, [])]
+
+
+def _named(item, stem):
+    return f"**{item.name}** ({_on(_slides(stem, item.name))})"
 
 
 def _sittings(stem):
@@ -157,11 +221,11 @@ def _waits(number):
 
 
 def _optional(there):
-    return [one for one in there.values() if one.optional and one.minutes]
+    return [section for section in there.values() if section.optional and section.minutes]
 
 
-def _title(one):
-    return f"{one.key} {one.title}" if one.key[0].isdigit() else one.title
+def _title(section):
+    return f"{section.key} {section.title}" if section.key[0].isdigit() else section.title
 
 
 def _minutes(number):

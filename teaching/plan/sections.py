@@ -6,12 +6,16 @@ What is below a heading of the core belongs to it; optional parts are sections o
 import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from coursebuild.minutes import MINUTES, STOP
 from lessonkit import course
-from lessonkit.course import Question
-from teaching.material import ROOT
+from lessonkit.course import Question, Section
+from teaching import material
+from teaching.slides import deck
 
+LESSON_0 = Path(__file__).with_name("00_in_one_sitting.md")  # its run sheet, written by hand: it is in no manifest
+ROW = re.compile(r"^\| \d:\d\d \| (.+?) \| (\d+) \|", re.MULTILINE)  # of that sheet: a section and its minutes
 START = "start"  # the key of what comes before the first section
 OPENING = "What breaks, and what comes back from earlier lessons"
 AFTER = ("On your own", "Further reading")  # of no use in a session, but for homework
@@ -19,6 +23,10 @@ AFTER = ("On your own", "Further reading")  # of no use in a session, but for ho
 # A reader answers a question in a minute (coursebuild/minutes.py). A class votes, two people say why, and the cell is
 # run: about 90 s, an instructor's guess and not a measurement. All clocks of plans and courses take it from here.
 CLASS_QUESTION = 1.5
+
+# To play with something in the notebook, and to say what was seen: a guess as well; the model counts its words only.
+CLASS_TRY = 2
+FIND_OUT = re.compile(r"\*\*Find out:\*\* (.+)")  # a task of that kind
 
 
 class PlanError(Exception):
@@ -30,7 +38,13 @@ lesson = cache(course.solved)
 
 @cache
 def of(stem):
-    """Return {key: Section} of a lesson, in order; the first is called by what it does, not by the lesson's title."""
+    """Return {key: Section} of a lesson, in order; the first is called by what it does, not by the lesson's title.
+
+    Those of lesson 0 have the minutes of its run sheet, which are a class's, and no items.
+    """
+    if stem == LESSON_0.stem:
+        rows = ROW.findall(LESSON_0.read_text(encoding="utf-8"))
+        return {section.key: section for section in (Section(name, 2, minutes=float(took)) for name, took in rows)}
     sections, last = {}, None
     for section in lesson(stem).sections:
         if section.optional or section.level <= 2:
@@ -41,14 +55,22 @@ def of(stem):
     return sections
 
 
+@cache
+def slides(stem):
+    """Return {key of a section, name of a question or exercise: [numbers of its slides]}, from the lesson's deck."""
+    numbers = deck.numbers(material.read(stem))
+    return numbers | {key: numbers[section.heading] for key, section in of(stem).items()} | {START: numbers[""]}
+
+
 def asked(section):
     """Return the questions and exercises of a Section, in the notebook's order."""
     return [item for item in section.items if hasattr(item, "name")]
 
 
 def in_class(section):
-    """Return the minutes of a Section in a class, which are those of a reader but for the questions."""
-    return section.minutes + len(section.questions) * (CLASS_QUESTION - MINUTES["questions"])
+    """Return the minutes of a Section in a class: a reader's, and more for questions and for what is tried."""
+    tried = sum(len(FIND_OUT.findall(text)) for text in section.texts)
+    return section.minutes + len(section.questions) * (CLASS_QUESTION - MINUTES["questions"]) + tried * CLASS_TRY
 
 
 def core(stem):
@@ -68,7 +90,7 @@ def cost(item):
     return CLASS_QUESTION if isinstance(item, Question) else MINUTES["exercises"] * item.minutes
 
 
-def seconds(root=ROOT):
+def seconds(root=material.ROOT):
     """Return {number of a lesson: seconds of its Run All}, as the table of the README has them."""
     rows = re.findall(r"^\| (\d+) \| .* \| \d+ \| (\d+) \|$", (root / "README.md").read_text(encoding="utf-8"), re.M)
     return {int(number): int(took) for number, took in rows}

@@ -67,7 +67,7 @@ def main(arguments=None):
         print(f"{(OUT / stem).relative_to(material.ROOT)}.html: {count} slides")
     if options.pdf:
         try:
-            for path in pdf.print_decks([OUT / f"{stem}.html" for stem in counts]):
+            for path in pdf.print_pages([OUT / f"{stem}.html" for stem in counts]):
                 print(path.relative_to(material.ROOT))
         except FileNotFoundError as error:
             print(error, file=sys.stderr)

@@ -9,6 +9,7 @@ puts nothing out.
 
 import html
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 
 from lessonkit.course import Exercise, Question, Section, Text
@@ -48,12 +49,15 @@ def slides(lesson):
 
 
 def numbers(lesson):
-    """Return {heading of a section, name of a question or exercise: [numbers of its slides]}; "" is the beginning."""
-    table = {}
+    """Return {heading of a section, name of a question or exercise: [numbers of its slides]}; "" is the beginning.
+
+    An answer's slide is its section's, not its question's.
+    """
+    table = defaultdict(list)
     for number, slide in enumerate(slides(lesson), 1):
         names = [slide.item.name] if slide.item else []
         for key in [slide.section.heading if slide.section else "", *names]:
-            table.setdefault(key, []).append(number)
+            table[key].append(number)
     return table
 
 
@@ -146,7 +150,7 @@ class _Deck:
             right = f"<p class='right'><b>{letter}</b> {render.inline(option['text'])}</p>"
             right += f"<p>{render.inline(option['reason'])}</p>"
             body = f"<div class='question'><p class='label'>{item.name}</p>{right}</div>"
-            self.add("answer", f"<div class='context'>{render.markdown(item.asked)}</div>{body}", item=item)
+            self.add("answer", f"<div class='context'>{render.markdown(item.asked)}</div>{body}")
             self.waits = None
 
     def exercise(self, item):
@@ -222,7 +226,8 @@ def page(lesson, slides, picture):
 def _section(slide, picture):
     figure = slide.picture
     image = f'<img src="{picture(figure.png)}" alt="{html.escape(figure.alt)}">' if figure else ""
-    heading = slide.section.heading if slide.section and not figure else ""
-    above = f'<p class="section">{render.inline(heading)}</p>' if heading else ""
+    heading = slide.section.heading if slide.section else ""
+    above = f'<p class="section">{render.inline(heading)}</p>' if heading and not figure else ""
     notes = f'<aside class="notes">{slide.notes}</aside>' if slide.notes else ""
-    return f'<section class="{slide.kind}"><div class="fit">{above}{slide.body}{image}</div>{notes}</section>'
+    where = f'class="{slide.kind}" data-section="{html.escape(heading)}"'
+    return f'<section {where}><div class="fit">{above}{slide.body}{image}</div>{notes}</section>'

@@ -1,4 +1,4 @@
-"""Print a deck as PDF with a Chromium: one page a slide, without notes."""
+"""Print pages as PDF with a Chromium; of a deck a page a slide, without notes."""
 
 import shutil
 
@@ -15,8 +15,8 @@ def browser_path():
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
-def print_decks(decks):
-    """Write NAME.pdf beside each deck NAME.html of a list; return the paths.
+def print_pages(pages):
+    """Write NAME.pdf beside each NAME.html of a list, once the page says that it is ready; return the paths.
 
     Raises FileNotFoundError where no Chromium is on the PATH.
     """
@@ -24,12 +24,12 @@ def print_decks(decks):
     if chromium is None:
         raise FileNotFoundError(
             f"A PDF needs Chromium or Chrome, and none of {', '.join(NAMES)} is on the PATH. Install one, or open the "
-            "deck in your browser with ?print-pdf at the end of its address and print it."
+            "HTML in your browser, a deck with ?print-pdf at the end of its address, and print it."
         )
     written = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        for path in decks:
+        for path in pages:
             page = browser.new_page()
             page.goto(f"{path.resolve().as_uri()}?print-pdf")
             page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=120_000)

@@ -1,21 +1,26 @@
 """The plans: every lesson has one, what they name is there, and the minutes of a class add up."""
 
+import html
+import itertools
+import json
 import re
 
 import pytest
 
 from coursebuild import minutes
 from lessonkit.course import Question, Text, lessons
+from teaching import material
 from teaching.material import ROOT
 from teaching.plan import courses, notes, plans, sections
 from teaching.plan.__main__ import main
 from teaching.plan.sections import PlanError
+from teaching.slides import deck
 
 STEMS = list(lessons())
 CHECKS = ROOT / "lessons_src/lessonkit/check/lessons"
 
 
-def said(stem, folder=notes.FOLDER):
+def words(stem, folder=notes.FOLDER):
     return notes.read(stem, sections.of(stem), folder)
 
 
@@ -26,18 +31,19 @@ def core(stem):
 # ------------------------------------------------------------------------------------------------------------- words
 @pytest.mark.parametrize("stem", STEMS)
 def test_every_lesson_has_a_plan_that_names_what_is_there(stem):
-    found = said(stem)
-    for kind in ("prepare", "close", "late", "early"):
-        assert getattr(found, kind), f"words/{stem}.md has no '{kind.title()}'. teaching/plan/README.md says how."
-    assert sections.START in found.open, f"words/{stem}.md has no word about what breaks: '## start', then 'Open: ...'"
+    for kind in ("prepare", "close", "late", "early", "board"):
+        assert getattr(words(stem), kind), f"words/{stem}.md has no '{kind.title()}'. teaching/plan/README.md says how."
+    assert sections.START in words(stem).open, (
+        f"words/{stem}.md has no word about what breaks: '## start', then 'Open: ...'"
+    )
 
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_each_prediction_says_what_one_hears(stem):
     """Not what is right: who says which wrong thing, and what that shows."""
-    found = said(stem)
-    asked = [item.name for one in core(stem) for item in one.questions if item.kind == "Predict"]
-    lost = [name for name in asked if not found.ask.get(name, "").startswith("Whoever ")]
+    heard = words(stem).ask
+    asked = [item.name for section in core(stem) for item in section.questions if item.kind == "Predict"]
+    lost = [name for name in asked if not heard.get(name, "").startswith("Whoever ")]
     assert not lost, f"words/{stem}.md does not say what one hears: add 'Ask {lost[0]}: Whoever says ...'. All: {lost}"
 
 
@@ -45,7 +51,7 @@ def test_each_prediction_says_what_one_hears(stem):
 def test_the_words_of_a_check_are_the_check_s(stem):
     """What an instructor expects to read is what the check says today."""
     source = (CHECKS / f"{stem[3:]}.py").read_text(encoding="utf-8")
-    quoted = [quote for found in said(stem).expect.values() for quote, _ in found]
+    quoted = [quote for expected in words(stem).expect.values() for quote, _ in expected]
     lost = [quote for quote in quoted if quote not in source]
     assert not lost, f"words/{stem}.md quotes what no check of the lesson says (any more): {lost}"
     assert 3 <= len(quoted) <= 12, f"words/{stem}.md quotes {len(quoted)} messages of checks (Expect), expected 3 to 12"
@@ -69,7 +75,7 @@ def answers(stem, wanted, text):
     Those are words of the right option and of the reasons, unless the question, a wrong option, or what the section
     says before the question has them.
     """
-    told, current, found = set(), sections.START, {}
+    told, current, answered = set(), sections.START, {}
     for section in sections.lesson(stem).sections:
         if section.key in sections.of(stem):
             told, current = set(), section.key
@@ -79,20 +85,20 @@ def answers(stem, wanted, text):
                 told |= vocabulary(item.text)
             elif isinstance(item, Question) and current == wanted:
                 told |= vocabulary(item.text)
-                wrong = vocabulary(" ".join(one["text"] for one in item.options if not one["right"]))
-                right = " ".join(one["text"] for one in item.options if one["right"])
-                reasons = " ".join(one["reason"] for one in item.options)
+                wrong = vocabulary(" ".join(option["text"] for option in item.options if not option["right"]))
+                right = " ".join(option["text"] for option in item.options if option["right"])
+                reasons = " ".join(option["reason"] for option in item.options)
                 answer = vocabulary(f"{right} {reasons}") - wrong - told
-                found[item.name] = answer & vocabulary(text)
+                answered[item.name] = answer & vocabulary(text)
                 told |= vocabulary(f"{right} {reasons}") | wrong
-    return {name: given for name, given in found.items() if given}
+    return {name: shared for name, shared in answered.items() if shared}
 
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_what_opens_a_section_answers_none_of_its_questions(stem):
-    found = said(stem).open
-    given = {one.key: answers(stem, one.key, " ".join(found.get(one.key, []))) for one in core(stem)}
-    assert {key: names for key, names in given.items() if names} == {}
+    opens = words(stem).open
+    answered = {part.key: answers(stem, part.key, " ".join(opens.get(part.key, []))) for part in core(stem)}
+    assert {key: names for key, names in answered.items() if names} == {}
 
 
 @pytest.mark.parametrize(
@@ -124,13 +130,13 @@ BAD = {
 def test_words_that_do_not_fit_say_where_and_what_there_is(tmp_path, text):
     (tmp_path / f"{STEMS[5]}.md").write_text(text, encoding="utf-8")
     with pytest.raises(PlanError, match=re.escape(BAD[text])) as error:
-        said(STEMS[5], tmp_path)
+        words(STEMS[5], tmp_path)
     assert str(error.value).startswith(f"{STEMS[5]}.md:")
 
 
 def test_a_lesson_without_words_says_so(tmp_path):
     with pytest.raises(PlanError, match="is missing: every lesson has a plan"):
-        said(STEMS[0], tmp_path)
+        words(STEMS[0], tmp_path)
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -142,20 +148,86 @@ def test_a_plan_says_what_must_stick(stem):
         assert (ROOT / "build/plan" / target).resolve().exists(), target
 
 
+# ------------------------------------------------------------------------------------------------ slides and the board
+@pytest.mark.parametrize("stem", STEMS)
+def test_the_slides_of_a_step_are_those_of_the_deck(stem):
+    """Read off the deck's HTML: the section that stands above a slide, and the question or exercise on it."""
+    lesson = material.read(stem)
+    slides = deck.page(lesson, deck.slides(lesson), lambda png: "").split("<section ")[1:]
+    above = [html.unescape(re.search(r'data-section="(.*?)"', slide)[1]) for slide in slides]
+    for part in core(stem):
+        heading = "" if part.key == sections.START else part.heading
+        numbers = [number for number, section in enumerate(above, 1) if section == heading]
+        assert numbers == list(range(numbers[0], numbers[-1] + 1)) == sections.slides(stem)[part.key]
+        for item in sections.asked(part):
+            asks = re.compile(rf"<p class='label'>{item.name}</p>.*<ul>|<h2>{item.name} ", re.DOTALL)
+            assert sections.slides(stem)[item.name] == [n for n in numbers if asks.search(slides[n - 1])] != []
+
+
+NUMBER = r"-?\d+(?:\.\d+)?"
+ROW = re.compile(rf"{NUMBER}(?: {{1,4}}{NUMBER}){{2,}}(?![\d.])")
+
+
+def numbers(text):
+    """Return the numbers of a text as [float], whatever stands between them; ½ is one half."""
+    plain = re.sub(r"(\d*)½", lambda half: f"{half[1] or 0}.5", text.replace("−", "-"))
+    return [float(number) for number in re.findall(NUMBER, plain)]
+
+
+def strange(board, text):
+    """Return the rows of three numbers or more on a board that the text of a lesson does not have.
+
+    The squares of the row above need not be there.
+    """
+    listed = lambda row: f", {str(row)[1:-1]}, "
+    shown, above, rows = listed(numbers(text)), [], []
+    for row in map(numbers, ROW.findall(board)):
+        if listed(row) not in shown and row != [number**2 for number in above]:
+            rows.append(row)
+        above = row
+    return rows
+
+
+@pytest.mark.parametrize("stem", [sections.LESSON_0.stem, *STEMS])
+def test_rows_on_the_board_are_those_of_the_lesson(stem):
+    """The board is written by hand: a lesson that changes its numbers must change its board."""
+    zero = stem == sections.LESSON_0.stem
+    board = (
+        re.search("```\n(.*)\n```", sections.LESSON_0.read_text("utf-8"), re.DOTALL)[1] if zero else words(stem).board
+    )
+    cells = json.loads((ROOT / f"notebooks/solutions/{stem}.ipynb").read_text("utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    texts = ["".join(cell["source"]) for cell in cells]
+    texts += ["".join(output.get("text", output.get("data", {}).get("text/plain", ""))) for output in outputs]
+    reasons = [] if zero else [option["reason"] for item in lessons()[stem].questions for option in item.options]
+    assert numbers(board) and strange(board, "\n".join(texts + reasons)) == []
+    assert len(board.splitlines()) <= 14 and max(map(len, board.splitlines())) <= 80
+    marks = set(re.findall(r" {3}(\d+\.\d)$", board, re.MULTILINE))
+    assert zero or marks and marks <= set(sections.of(stem)), "no number of a section at the right"
+
+
+def test_a_row_that_the_lesson_does_not_have_is_found():
+    assert strange("x  4 0 3\nc  1 -3 0\nsquared 1 9 0", "The row (4, 0, 3), and 1, −3, 0.") == []
+    assert strange("x  4 0 3\nc  2 -3 0", "The row (4, 0, 3), and 1, −3, 0.") == [[2, -3, 0]]
+
+
 # ----------------------------------------------------------------------------------------------------------- minutes
 @pytest.mark.parametrize("stem", STEMS)
 def test_sections_add_up_to_the_model_s_minutes(stem):
-    found = sections.of(stem).values()
+    parts = sections.of(stem).values()
     for optional in (False, True):
         whole = minutes.total(lessons()[stem], optional)
-        assert sum(one.minutes for one in found if one.optional == optional) == pytest.approx(whole)
-    names = [item.name for one in found for item in sections.asked(one)]
+        assert sum(part.minutes for part in parts if part.optional == optional) == pytest.approx(whole)
+    names = [item.name for part in parts for item in sections.asked(part)]
     assert names == lessons()[stem].names, "not the notebook's order"
 
 
-def test_a_class_takes_longer_than_a_reader_by_its_questions():
-    part = next(part for part in core(STEMS[5]) if part.questions and not part.exercises)
-    assert sections.in_class(part) == pytest.approx(part.minutes + 0.5 * len(part.questions))
+def test_a_class_takes_longer_than_a_reader_by_its_questions_and_by_what_it_tries():
+    asks = next(part for part in core(STEMS[5]) if part.questions and not part.exercises)
+    assert sections.in_class(asks) == pytest.approx(asks.minutes + 0.5 * len(asks.questions))
+    plays = next(part for part in core(STEMS[5]) if part.key == "6.1")
+    assert sections.in_class(plays) == pytest.approx(plays.minutes + 2)
+    assert "*Find out*" in plans.sheet(STEMS[5]) and "**Find out** (in the notebook) each of" in plans.lesson(STEMS[5])
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -174,9 +246,6 @@ def test_minutes_and_seconds_are_those_of_the_readme():
     assert sections.seconds() == {int(n): int(s) for n, _, s in table}
 
 
-# ------------------------------------------------------------------------------------- what cannot do without what
-
-
 # ----------------------------------------------------------------------------------------------------------- courses
 def test_courses_have_their_sections_in_order_and_fit_their_time():
     for course in courses.read():
@@ -188,6 +257,25 @@ def test_courses_have_their_sections_in_order_and_fit_their_time():
         assert page.count("| [") == sum(len(session.parts) for session in course.sessions)
         for session in course.sessions:
             assert f"## {session.name} · {round(session.minutes)} of {session.has} min" in page
+
+
+def test_lesson_0_has_the_sections_of_its_notebook_and_fits_its_session():
+    path = ROOT / f"notebooks/{sections.LESSON_0.stem}.ipynb"
+    source = "\n".join("".join(cell["source"]) for cell in json.loads(path.read_text("utf-8"))["cells"])
+    heads = re.findall(r"^## .*", source, re.MULTILINE)
+    first, *parts = [part for _, part in courses.parts("0")]
+    assert [f"## {part.heading}" for part in parts] == heads
+    sheet, clock = sections.LESSON_0.read_text("utf-8"), 0.0
+    for part in (first, *parts):
+        hours, rest = divmod(round(clock), 60)
+        assert f"\n| {hours}:{rest:02} | {part.heading} | {part.minutes:.0f} |" in sheet
+        clock += sections.in_class(part)
+    assert clock == 90
+    options = re.findall(r"(Predict 0\.\d):\*\*|<b>(\w)\.</b>|^(Right):", source, re.MULTILINE)
+    names = [name for name, _, _ in options if name]
+    right = [letter for (_, letter, _), (_, _, mark) in itertools.pairwise(options) if mark]
+    assert re.findall(r"(Predict 0\.\d) \*\*(\w)\*\*", sheet) == list(zip(names, right, strict=True))
+    assert any(stem == sections.LESSON_0.stem for course in courses.read() for stem, _ in course.sessions[0].parts)
 
 
 @pytest.mark.parametrize(
@@ -202,38 +290,42 @@ def test_a_course_with_a_section_that_is_not_there_says_so(name, why):
 def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
     page = plans.lesson(STEMS[5])
     there = [
-        "## 0:00 · What breaks",
         "**Prepare.** The table of 6.2",
-        "5, 19, 112",
-        "## 0:04 · 6.2 ",
-        "**Predict 6.1.**",
+        "**The board.**",
+        "ages        5    7    8    9   11",
+        " | 6.2 The other axis | ",
+        " | Predict 6.1 **c**, Exercise 6.1 (5 min) |",
+        "## Drop this if you are late",
+        "- **6.6 Four norms, one formula** (4 min). Two explorables are enough for a day. Tell: “Four",
+        "The index of misconceptions refers to it: LayerNorm has no running statistics",
+        "- **Why does BatchNorm help** (in “Deeper”, 3 min). An experiment",
+        "## 0:00 · What breaks",
+        " · 6.2 The other axis · ",
+        "**Predict 6.1** (slide",
         "- a: 0.5 and 1.5 (You have divided the distances 1 and 3",
         "- **c, right:** 1 and 1 (The means are 10 and 8",
         "**Listen for.** Whoever says 0.5 and 1.5",
         "**Then.** It is the shortest argument",
-        "**Exercise 6.1** ●●○○○ `channel_stats`, 5 min. Return the mean and the biased variance of each channel",
+        "**Exercise 6.1** (slide",
+        " ●●○○○ `channel_stats`, 5 min. Return the mean and the biased variance of each channel",
         "#6.2-The-other-axis)",
         "- If the check says “each sample gets a mean of its own",
-        "**Recall 6.1.**",
+        "**Recall 6.1** (",
         "**Open.** In training and in evaluation two different functions run.",
-        "**Predict 6.2.**",
-        "## 0:50 · 6.6 ",
+        "**Predict 6.2** (",
+        " · 6.6 Four norms, one formula · ",
         "**Close.** Before you trust a BatchNorm",
-        "## Drop this if you are late",
-        "- **6.6 Four norms, one formula** (2 min). Two explorables are enough for a day. Tell: “Four",
-        "The index of misconceptions refers to it: LayerNorm has no running statistics",
-        "- **Why does BatchNorm help** (in “Deeper”, 3 min). An experiment",
     ]
     assert [text for text in there if text not in page] == []
-    found = [page.index(text) for text in there[3:]]
-    assert found == sorted(found)
+    places = [page.index(text) for text in there]
+    assert places == sorted(places)
     clocks = [int(h) * 60 + int(m) for h, m in re.findall(r"^## (\d):(\d\d) ", page, re.MULTILINE)]
     assert clocks == sorted(clocks) and clocks[-1] < 75
 
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_each_exercise_is_named_and_told_in_a_line_or_two(stem):
-    for item in (item for one in core(stem) for item in one.exercises):
+    for item in (item for part in core(stem) for item in part.exercises):
         names, text = plans.task(item)
         assert names and all(re.search(rf"\b{name}\b", item.solution) for name in names)
         assert 15 <= len(text) <= 610 and "\n" not in text and "{" not in text, (item.number, text)
@@ -242,7 +334,7 @@ def test_each_exercise_is_named_and_told_in_a_line_or_two(stem):
 def test_all_plans_are_written_and_every_link_leads_somewhere(tmp_path, capsys):
     folder = tmp_path / "build/plan"
     assert main([str(folder)]) == 0
-    assert len(list(folder.glob("*.md"))) == len(STEMS) + 5
+    assert len(list(folder.glob("*.md"))) == len(STEMS) + 6
     for path in folder.glob("*.md"):
         text = path.read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([\w.]+\.md)\)", text):
@@ -251,7 +343,7 @@ def test_all_plans_are_written_and_every_link_leads_somewhere(tmp_path, capsys):
             assert (ROOT / target).exists(), (path.name, target)
     index = (folder / "index.md").read_text(encoding="utf-8")
     for stem in STEMS:
-        reader, whole = lessons()[stem].minutes, round(sum(sections.in_class(one) for one in core(stem)))
+        reader, whole = lessons()[stem].minutes, round(sum(sections.in_class(part) for part in core(stem)))
         assert re.search(rf"\]\({stem}\.md\) \| {reader} \| {whole} \|", index)
         sheet = (folder / f"{stem}.md").read_text(encoding="utf-8")
         assert f"**Minutes.** {reader} for one reader, {whole} in a class" in sheet

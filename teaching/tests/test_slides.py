@@ -162,8 +162,8 @@ def test_an_unknown_lesson_is_refused(capsys):
 
 def test_without_a_chromium_the_way_out_is_named(monkeypatch):
     monkeypatch.setattr(pdf, "browser_path", lambda: None)
-    with pytest.raises(FileNotFoundError, match=r"open the deck in your browser with \?print-pdf"):
-        pdf.print_decks([])
+    with pytest.raises(FileNotFoundError, match=r"a deck with \?print-pdf"):
+        pdf.print_pages([])
 
 
 LAYOUT = """() => [...document.querySelectorAll(".slides section")].map((section, k) => {
@@ -239,6 +239,6 @@ def test_the_countdown_starts_and_stops_by_a_click(decks):
 
 @needs_chromium
 def test_a_pdf_has_a_page_for_each_slide(decks, tmp_path):
-    (written,) = pdf.print_decks([decks / "02_statistics.html"])
+    (written,) = pdf.print_pages([decks / "02_statistics.html"])
     pages = len(re.findall(rb"/Type\s*/Page\b", written.read_bytes()))
     assert pages == (decks / "02_statistics.html").read_text(encoding="utf-8").count("<section")
