@@ -182,8 +182,10 @@ def test_a_folder_with_other_things_is_no_class(tmp_path):
 def test_no_two_names_share_an_account():
     names = ["a", "ab", "a2", "z" * 20]
     assert all(re.fullmatch(accounts.NAME, name) for name in names)
-    made = {accounts.account("class", name) for name in names}
-    assert len(made) == len(names) and max(map(len, made)) <= 32, "the longest name that useradd takes"
+    accounts_made = {accounts.account("class", name) for name in names}
+    assert len(accounts_made) == len(names) and max(map(len, accounts_made)) <= 32, (
+        "the longest name that useradd takes"
+    )
 
 
 def test_what_learners_get_holds_no_solution_and_all_that_a_lesson_imports():
@@ -482,18 +484,18 @@ def test_a_class_that_runs_is_not_started_again_and_its_port_is_not_shared(trial
     again = subprocess.run(**trial.run("--port", trial.port), capture_output=True, text=True)
     assert again.returncode == 1 and re.match(rf"This class is running already \(pid {trial.hub.pid}\)", again.stderr)
     (tmp_path / "names.txt").write_text("mara\n")
-    given = ["--folder", tmp_path / "second", "--learners", tmp_path / "names.txt", "--port", trial.port]
-    other = subprocess.run(**trial.run(*given), capture_output=True, text=True)
+    options = ["--folder", tmp_path / "second", "--learners", tmp_path / "names.txt", "--port", trial.port]
+    other = subprocess.run(**trial.run(*options), capture_output=True, text=True)
     assert other.returncode == 1 and re.match(f"Port {trial.port} is in use", other.stderr), other.stderr
     assert not (tmp_path / "second/hub/settings.json").exists(), "the port that was refused is not remembered"
     removed = subprocess.run(**trial.run("--remove"), capture_output=True, text=True, input="remove\n")
     assert removed.returncode == 1 and "running already" in removed.stderr
     assert Path(f"/proc/{proxy}/cmdline").read_bytes() and trial.hub.poll() is None
     end = time.monotonic() + 10
-    while len(said := trial.log().splitlines()) < 5 and time.monotonic() < end:
+    while len(printed := trial.log().splitlines()) < 5 and time.monotonic() < end:
         time.sleep(0.2)
-    assert said[0] == f"Setting up the class in {trial.folder} (once)" and len(said) == 5, said
-    assert trial.address in said[2] and "log in as teacher" in said[3] and str(trial.folder / "hub/hub.log") in said[2]
+    assert printed[0] == f"Setting up the class in {trial.folder} (once)" and len(printed) == 5, printed
+    assert trial.address in printed[2] and "log in as teacher" in printed[3] and str(trial.folder / "hub/hub.log") in printed[2]
 
 
 @needs_a_machine
@@ -638,9 +640,9 @@ def test_a_forgotten_password_interrupts_nobody(trial):
     old, hub = slips(trial), trial.hub.pid
     inside = Browser(trial)
     assert inside.log_in("mara", old["mara"])
-    given = subprocess.run(**trial.run("--password", "Mara"), capture_output=True, text=True)
+    answer = subprocess.run(**trial.run("--password", "Mara"), capture_output=True, text=True)
     new = slips(trial)
-    assert given.returncode == 0 and new["mara"] in given.stdout and new["mara"] != old["mara"]
+    assert answer.returncode == 0 and new["mara"] in answer.stdout and new["mara"] != old["mara"]
     assert list(new) == list(old) and new["teacher"] == old["teacher"], "in the old one's place"
     assert not Browser(trial).log_in("mara", old["mara"])
     time.sleep(1)
@@ -749,8 +751,8 @@ def test_a_full_disk_loses_nothing(trial):
         await learner.save(LESSON, first)
         on_disk = path.read_bytes()
         fill = "with open(os.path.expanduser('~/filler'), 'ab') as f:\n    while True: f.write(bytes(1024)); f.flush()"
-        said = await (await learner.kernel(LESSON)).say(f"import os\n{fill}")
-        assert "No space left" in said
+        printed = await (await learner.kernel(LESSON)).say(f"import os\n{fill}")
+        assert "No space left" in printed
         for text in ("second", "third"):  # saved again and again, as JupyterLab does every 15 seconds
             with pytest.raises(load.Refused, match="Your disk is full") as refused:
                 await learner.save(LESSON, edited(first, text))
@@ -796,9 +798,9 @@ def test_an_upgrade_touches_nobodys_work(trial, tmp_path):
         assert str((trial.folder / "course").resolve()) in await kernel.say(where)
         page = await learner.read("NEWER_LESSONS.md")
         typed = re.search(r"`work/02_statistics.ipynb`: `(.+)`", page)[1]
-        said = await kernel.say(f"import subprocess; print(subprocess.check_output({typed.split()!r}, text=True))")
+        printed = await kernel.say(f"import subprocess; print(subprocess.check_output({typed.split()!r}, text=True))")
         (beside,) = set((home / "work").glob("*.ipynb")) - set(before)
-        assert "of the newer edition" in beside.read_text() and beside.name in said
+        assert "of the newer edition" in beside.read_text() and beside.name in printed
 
     asyncio.run(scenario())
 

@@ -34,8 +34,8 @@ def answers_in(notebook, tmp_path):
     return submission.answers(six(), submission.cells(write(notebook, tmp_path / "ann.ipynb")))
 
 
-def sheets(found):
-    return [remark.sheet for remark in found.remarks]
+def sheets(result):
+    return [remark.sheet for remark in result.remarks]
 
 
 def rows(path):
@@ -48,13 +48,13 @@ def rows(path):
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_every_exercise_has_points_a_check_and_all_that_it_reads(stem):
-    found = lesson.read(stem)
-    for exercise in found.exercises.values():
+    read_lesson = lesson.read(stem)
+    for exercise in read_lesson.exercises.values():
         assert 1 <= exercise.difficulty <= 5 and exercise.checks
-        before = {name for statement in found.before(exercise) for name in statement.binds}
+        before = {name for statement in read_lesson.before(exercise) for name in statement.binds}
         needs = program.names(exercise.solved)[0] & before
-        given = {name for text in found.context(exercise, needs) for name in program.names(text)[1]}
-        assert needs <= given
+        bound = {name for text in read_lesson.context(exercise, needs) for name in program.names(text)[1]}
+        assert needs <= bound
 
 
 def test_an_exercise_gets_the_course_s_answers_to_earlier_ones():
@@ -82,9 +82,9 @@ def test_answers_are_found_in_copies_with_other_ids_and_other_cells(tmp_path):
         cell["id"] = f"other-{at}"
         cell["source"] = cell["source"] if isinstance(cell["source"], list) else cell["source"].splitlines(True)
     notebook["cells"] = [cell for cell in notebook["cells"] if "Exercise" in "".join(cell["source"])]
-    found = answers_in(notebook, tmp_path)
-    assert [answer.cells for answer in found.values()] == [[e.solved] for e in six().exercises.values()]
-    assert not any(answer.remarks for answer in found.values())
+    answers = answers_in(notebook, tmp_path)
+    assert [answer.cells for answer in answers.values()] == [[e.solved] for e in six().exercises.values()]
+    assert not any(answer.remarks for answer in answers.values())
 
 
 def test_a_cell_that_lost_its_card_is_found_by_its_id_or_its_names(tmp_path):
@@ -93,11 +93,11 @@ def test_a_cell_that_lost_its_card_is_found_by_its_id_or_its_names(tmp_path):
         if cell["id"] in ("ex-6-1", "ex-6-3"):
             cell["source"] = "".join(cell["source"]).partition("\n")[2]
             cell["id"] = "lost" if cell["id"] == "ex-6-3" else cell["id"]
-    found = answers_in(notebook, tmp_path)
-    assert sheets(found["6.1"]) == ["the cell has lost its card; it was found by its id"]
-    assert sheets(found["6.3"]) == ["the cell has lost its card; it was found by its names"]
-    assert "its first line, # Exercise 6.3" in found["6.3"].remarks[0].page
-    assert found["6.3"].cells[0].startswith("class RunningStatistics")
+    answers = answers_in(notebook, tmp_path)
+    assert sheets(answers["6.1"]) == ["the cell has lost its card; it was found by its id"]
+    assert sheets(answers["6.3"]) == ["the cell has lost its card; it was found by its names"]
+    assert "its first line, # Exercise 6.3" in answers["6.3"].remarks[0].page
+    assert answers["6.3"].cells[0].startswith("class RunningStatistics")
 
 
 def test_missing_doubled_and_converted_cells(tmp_path):
@@ -108,12 +108,12 @@ def test_missing_doubled_and_converted_cells(tmp_path):
     notebook["cells"].append(code("# Exercise 6.3 · took me an hour", "note", "markdown"))
     again = [code(six().exercises["6.1"].solved + f"\n# {n}", f"copy-{n}") for n in (1, 2)]
     notebook["cells"] += [*again, code(six().exercises["6.1"].source, "blank")]
-    found = answers_in(notebook, tmp_path)
-    assert found["6.4"].cells == [] and sheets(found["6.4"]) == ["the exercise's cell is missing"]
-    assert found["6.4"].remarks[0].page.endswith("Copy it from a fresh lesson 6 and hand in again.")
-    assert found["6.2"].cells == [six().exercises["6.2"].solved] and "markdown" in sheets(found["6.2"])[0]
-    assert found["6.3"].cells == [six().exercises["6.3"].solved] and not found["6.3"].remarks
-    assert found["6.1"].cells[-1].endswith("# 2") and "4 cells of this exercise" in sheets(found["6.1"])[0]
+    answers = answers_in(notebook, tmp_path)
+    assert answers["6.4"].cells == [] and sheets(answers["6.4"]) == ["the exercise's cell is missing"]
+    assert answers["6.4"].remarks[0].page.endswith("Copy it from a fresh lesson 6 and hand in again.")
+    assert answers["6.2"].cells == [six().exercises["6.2"].solved] and "markdown" in sheets(answers["6.2"])[0]
+    assert answers["6.3"].cells == [six().exercises["6.3"].solved] and not answers["6.3"].remarks
+    assert answers["6.1"].cells[-1].endswith("# 2") and "4 cells of this exercise" in sheets(answers["6.1"])[0]
 
 
 def test_own_cells_that_an_answer_reads_come_with_it(tmp_path):
@@ -124,15 +124,15 @@ def test_own_cells_that_an_answer_reads_come_with_it(tmp_path):
         code("print('not read by any answer')\nlonely = 1"),
         code("channel_stats = None  # what the lesson binds itself is the course's"),
     ]
-    found = answers_in(notebook, tmp_path)["6.1"]
-    assert [text.split("\n")[0] for text in found.cells] == [
+    answer = answers_in(notebook, tmp_path)["6.1"]
+    assert [text.split("\n")[0] for text in answer.cells] == [
         "import math as maths",
         "HALF = maths.sqrt(0.25)",
         "def stats_of(rows):",
         "# Exercise 6.1 · ●●○○○ · 3 min",
     ]
-    assert sheets(found) == ["own definitions used too: HALF, maths, stats_of"]
-    assert found.remarks[0].page == "Your own HALF, maths and stats_of were used too."
+    assert sheets(answer) == ["own definitions used too: HALF, maths, stats_of"]
+    assert answer.remarks[0].page == "Your own HALF, maths and stats_of were used too."
 
 
 def test_a_helper_in_the_cell_of_a_check_or_among_the_course_s_imports_comes_without_the_rest(tmp_path):
@@ -143,22 +143,22 @@ def test_a_helper_in_the_cell_of_a_check_or_among_the_course_s_imports_comes_wit
             cell["source"] = "import itertools\n" + text
         if "check.channel_stats" in text:
             cell["source"] = "def stats_of(x, axes):\n    return x.mean(axes), x.var(axes)\n\n" + text
-    found = answers_in(notebook, tmp_path)["6.1"]
-    assert [text.split("\n")[0] for text in found.cells[:-1]] == ["import itertools", "def stats_of(x, axes):"]
+    answer = answers_in(notebook, tmp_path)["6.1"]
+    assert [text.split("\n")[0] for text in answer.cells[:-1]] == ["import itertools", "def stats_of(x, axes):"]
 
 
 def test_a_helper_in_another_exercise_s_cell_comes_too_and_the_answer_there_is_the_course_s(tmp_path):
     first = "HALF = 0.5\n\ndef channel_stats(x):\n    return HALF"
     notebook = with_answers(ex_6_1=first, ex_6_3="RunningStatistics = (HALF, channel_stats)")
-    found = answers_in(notebook, tmp_path)["6.3"]
-    assert found.cells[:-1] == ["HALF = 0.5"] and found.reads == {"HALF", "channel_stats"}
+    answer = answers_in(notebook, tmp_path)["6.3"]
+    assert answer.cells[:-1] == ["HALF = 0.5"] and answer.reads == {"HALF", "channel_stats"}
 
 
 def test_lines_of_ipython_s_own_are_left_out(tmp_path):
     text = "%load_ext autoreload\n!ls\ndef channel_stats(x):\n    return x\nchannel_stats?"
-    found = answers_in(with_answers(ex_6_1=text), tmp_path)["6.1"]
-    compile(found.cells[0], "answer", "exec")
-    assert sheets(found) == ["3 lines of IPython's own (% or ! or ?) left out"]
+    answer = answers_in(with_answers(ex_6_1=text), tmp_path)["6.1"]
+    compile(answer.cells[0], "answer", "exec")
+    assert sheets(answer) == ["3 lines of IPython's own (% or ! or ?) left out"]
 
 
 BAD_FILES = {
@@ -200,10 +200,11 @@ def test_learners_are_files_or_folders_in_any_layout(tmp_path):
     old, new = (write(stored(), tmp_path / "fay" / f"06_batchnorm{n}.ipynb") for n in ("", " (1)"))
     os.utime(new, (time.time() - 60, time.time() - 60))
     write(stored(), tmp_path / "ann" / "06_batchnorm.ipynb")
-    found = {
-        one.learner: (one.path and str(one.path.relative_to(tmp_path))) for one in marking.handed_in(tmp_path, six())
+    learners = {
+        submitted.learner: (submitted.path and str(submitted.path.relative_to(tmp_path)))
+        for submitted in marking.handed_in(tmp_path, six())
     }
-    assert found == {
+    assert learners == {
         "ann": "ann/06_batchnorm.ipynb",
         "ann_06_batchnorm.ipynb": "ann_06_batchnorm.ipynb",  # a second ann
         "bob": "bob/06_batchnorm/06_batchnorm.ipynb",
@@ -237,9 +238,12 @@ NAMES = {  # of a file: (the learner, whether that is doubtful)
 def test_a_file_that_does_not_look_like_a_learner_s_name_gets_a_remark(tmp_path):
     for file in NAMES:
         write({"cells": []}, tmp_path / file)
-    found = {one.path.name: (one.learner, bool(one.remarks)) for one in marking.handed_in(tmp_path, six())}
-    assert found == NAMES
-    learners = [one.learner for one in marking.handed_in(tmp_path, six())]
+    learners = {
+        submitted.path.name: (submitted.learner, bool(submitted.remarks))
+        for submitted in marking.handed_in(tmp_path, six())
+    }
+    assert learners == NAMES
+    learners = [submitted.learner for submitted in marking.handed_in(tmp_path, six())]
     assert learners[-3:] == ["Übung 6 (final) (2)", "Untitled1", "Zoë Çelik"] and learners[:2] == ["6", "06_batchnorm"]
 
 
@@ -292,10 +296,10 @@ def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_
         "blank": ("waits", ""),
         "right": ("right", "Right."),
     }
-    for name, (verdict, said) in what.items():
-        found = result(name)
-        found.marks[0].verdict, found.marks[0].said = verdict, said
-        sheet.add(found)
+    for name, (verdict, message) in what.items():
+        graded = result(name)
+        graded.marks[0].verdict, graded.marks[0].said = verdict, message
+        sheet.add(graded)
     sheet.add(result("damaged", why="this is no notebook"))
     untouched = result("untouched")
     for mark in untouched.marks:
@@ -323,9 +327,9 @@ def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_
 
 def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
     bad = "<script>alert(1)</script>"
-    found = result(bad, remarks=[submission.Remark("", bad)])
-    found.marks[0].said, found.marks[0].cells, found.marks[1].points = bad, [bad], 0
-    page = feedback.page(found, six())
+    graded = result(bad, remarks=[submission.Remark("", bad)])
+    graded.marks[0].said, graded.marks[0].cells, graded.marks[1].points = bad, [bad], 0
+    page = feedback.page(graded, six())
     assert bad not in page and page.count("&lt;script&gt;") >= 4
     assert "7 of 9 points" in page
     assert "<h2>6.1 · channel_stats · Right · 2 of 2</h2>" in page
@@ -354,8 +358,8 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     write(with_answers(ex_6_1=effect + six().exercises["6.1"].solved), folder / "effect.ipynb")
     out = tmp_path / "grades.csv"
     assert main(["6", str(folder), str(out)]) == 0
-    found = rows(out)
-    assert {name: (row["points"], row["optional points"]) for name, row in found.items()} == {
+    table = rows(out)
+    assert {name: (row["points"], row["optional points"]) for name, row in table.items()} == {
         "all": ("9", "0"),
         "three": ("3", "0"),  # 6.4 builds on the course's 6.1 and 6.3
         "untouched": ("0", "0"),
@@ -364,23 +368,23 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
         "none": ("0", "0"),
         "effect": ("9", "0"),
     }
-    assert "exercises of lesson 5" in found["other"]["remarks"] and "no notebook" in found["broken"]["remarks"]
-    assert found["effect"]["remarks"] == "6.1: changes the default dtype (torch.set_default_dtype)"
-    assert {path.name for path in (tmp_path / "grades").iterdir()} == {"log.txt"} | {f"{n}.html" for n in found}
+    assert "exercises of lesson 5" in table["other"]["remarks"] and "no notebook" in table["broken"]["remarks"]
+    assert table["effect"]["remarks"] == "6.1: changes the default dtype (torch.set_default_dtype)"
+    assert {path.name for path in (tmp_path / "grades").iterdir()} == {"log.txt"} | {f"{n}.html" for n in table}
     page = (tmp_path / "grades/three.html").read_text(encoding="utf-8")
     assert "Not yet. " in page and "ZeroDivisionError: division by zero. In the line: ages_on_paper = 1 / 0" in page
     log = (tmp_path / "grades/log.txt").read_text(encoding="utf-8")
     assert "Each answer runs in a jail" in log and "7 graded" in log and "\nuntouched  " in log
-    assert found["three"]["state"] == "6.1 not yet; 6.2 raised an error; 6.3 not yet"
-    assert all((tmp_path / row["page"]).is_file() for row in found.values())
+    assert table["three"]["state"] == "6.1 not yet; 6.2 raised an error; 6.3 not yet"
+    assert all((tmp_path / row["page"]).is_file() for row in table.values())
 
     write(stored(), folder / "untouched.ipynb")  # handed in anew
     (folder / "none").rmdir()
     capsys.readouterr()
     assert main(["6", str(folder), str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "5 are in" in said and "1 graded" in said and "kept: none" in said
-    assert rows(out)["untouched"]["points"] == "9" and rows(out).keys() == found.keys()
+    printed = capsys.readouterr().out
+    assert "5 are in" in printed and "1 graded" in printed and "kept: none" in printed
+    assert rows(out)["untouched"]["points"] == "9" and rows(out).keys() == table.keys()
 
 
 class Answering:
@@ -410,8 +414,8 @@ def one_mark(stem, number, bench, tmp_path, also=()):
 
 def test_points_are_shared_out_among_several_checks(tmp_path):
     reply = {"verdict": "not yet", "said": "Not yet.", "passed": 2}
-    found = one_mark(SIX, "6.1", Answering(reply, RIGHT), tmp_path, also=("6.2", "6.3"))
-    assert (found.verdict, found.of, round(found.points, 2)) == ("partly", 2, 1.33)
+    mark = one_mark(SIX, "6.1", Answering(reply, RIGHT), tmp_path, also=("6.2", "6.3"))
+    assert (mark.verdict, mark.of, round(mark.points, 2)) == ("partly", 2, 1.33)
 
 
 def test_a_machine_on_which_the_course_s_own_answer_fails_grades_nobody(tmp_path):
@@ -458,8 +462,8 @@ def test_ctrl_c_ends_in_one_line_and_loses_nothing(tmp_path):
     while not started.stdout.readline().startswith("ann "):
         assert started.poll() is None
     os.killpg(started.pid, signal.SIGINT)
-    said, errors = started.communicate(timeout=60)
-    assert said.startswith("bo ") or not said  # the name stands there before its result
+    printed, errors = started.communicate(timeout=60)
+    assert printed.startswith("bo ") or not printed  # the name stands there before its result
     assert started.returncode == 130 and errors == "\nStopped; the same command goes on.\n"
     assert list(rows(out)) == ["ann"]
 
@@ -474,8 +478,8 @@ def test_answers_that_were_stopped_are_graded_again_where_more_is_allowed(tmp_pa
     assert rows(out)["slow"]["state"].startswith("6.1 stopped after 2 s; 6.2 not answered")
     capsys.readouterr()
     assert main(["6", str(folder), str(out), "--seconds", "2", "--again", "ann"]) == 0
-    said = capsys.readouterr().out
-    assert "1 graded" in said and "\nann  " in said and "1 is in" in said
+    printed = capsys.readouterr().out
+    assert "1 graded" in printed and "\nann  " in printed and "1 is in" in printed
     assert main(["6", str(folder), str(out), "--seconds", "20"]) == 0
     assert "1 graded" in capsys.readouterr().out and rows(out)["slow"]["ex 6.1"] == "2"
     assert main(["6", str(folder), str(out), "--again", "eve"]) == 1
@@ -513,10 +517,10 @@ def test_two_runs_into_one_sheet_are_refused(tmp_path, capsys):
 def test_without_bubblewrap_it_says_that_such_points_count_for_nothing(tmp_path, capsys):
     write(with_answers(solved=False, ex_6_1=six().exercises["6.1"].solved), tmp_path / "in/ann.ipynb")
     assert main(["6", str(tmp_path / "in"), str(tmp_path / "grades.csv"), "--jail", "user"]) in (0, 1)
-    said = capsys.readouterr()
-    if "does not start" in said.err:  # another user may not look into the folder that holds this Python
+    printed = capsys.readouterr()
+    if "does not start" in printed.err:  # another user may not look into the folder that holds this Python
         return
-    assert "NO JAIL" in said.out and "nothing that counts" in said.out
+    assert "NO JAIL" in printed.out and "nothing that counts" in printed.out
     row = rows(tmp_path / "grades.csv")["ann"]
     assert row["points"] == "2" and row["limits"].endswith("NO JAIL: counts for nothing")
     assert "counts for nothing" in (tmp_path / "grades/ann.html").read_text(encoding="utf-8")

@@ -484,8 +484,8 @@ def test_there_is_no_network(mark):
         port = server.getsockname()[1]
         for address in (("127.0.0.1", port), ("192.0.2.1", 80)):  # this machine, and one far away (RFC 5737)
             text = f"import socket\nones = socket.socket()\nones.settimeout(2)\nones.connect({address})"
-            said = mark(WRONG + text).said
-            assert "OSError" in said or "ConnectionRefused" in said
+            message = mark(WRONG + text).said
+            assert "OSError" in message or "ConnectionRefused" in message
 
 
 def test_one_answer_leaves_nothing_for_the_next(mark):

@@ -105,11 +105,11 @@ def test_a_file_of_any_kind_has_a_row_and_the_next_one_is_graded(name, tmp_path,
     monkeypatch.setattr("teaching.grading.__main__.Bench", Quick)
     folder, out = tmp_path / "in", tmp_path / "grades.csv"
     write(stored(), folder / "zoe.ipynb")
-    made, path = MADE[name], folder / "ann.ipynb"
-    if callable(made):
-        made(path)
+    make, path = MADE[name], folder / "ann.ipynb"
+    if callable(make):
+        make(path)
     else:
-        path.write_bytes(made if isinstance(made, bytes) else made.encode("utf-8"))
+        path.write_bytes(make if isinstance(make, bytes) else make.encode("utf-8"))
     started = time.perf_counter()
     assert main(["6", str(folder), str(out)]) == 0
     assert time.perf_counter() - started < 60
@@ -143,12 +143,12 @@ def test_names_of_any_bytes_have_rows_and_pages(tmp_path, monkeypatch):
             file.write(text)
     os.mkdir(os.fsencode(folder) + b"/\xfe\xfd")
     assert main(["6", str(folder), str(out)]) == 0
-    found = rows(out)
-    assert len(found) == len(NAMES) + 2
-    assert all((tmp_path / row["page"]).is_file() for row in found.values())
-    assert found["an\\xff"]["points"] == "9" and found["\\xfe\\xfd"]["state"] == "not graded"
+    table = rows(out)
+    assert len(table) == len(NAMES) + 2
+    assert all((tmp_path / row["page"]).is_file() for row in table.values())
+    assert table["an\\xff"]["points"] == "9" and table["\\xfe\\xfd"]["state"] == "not graded"
     assert main(["6", str(folder), str(out)]) == 0
-    assert rows(out) == found or rows(out).keys() == found.keys()
+    assert rows(out) == table or rows(out).keys() == table.keys()
 
 
 def test_an_error_of_the_grader_s_own_costs_one_exercise_and_is_said(tmp_path, monkeypatch):

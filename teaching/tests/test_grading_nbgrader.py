@@ -24,9 +24,9 @@ def test_every_lesson_becomes_an_assignment(stem):
     notebook, total = assignment(stem)
     cells = [cell["metadata"]["nbgrader"] for cell in notebook["cells"] if "nbgrader" in cell["metadata"]]
     exercises = lesson.read(stem).exercises.values()
-    assert total == sum(one.difficulty for one in exercises if not one.optional)
+    assert total == sum(exercise.difficulty for exercise in exercises if not exercise.optional)
     assert sum(cell["solution"] for cell in cells) == len(exercises)
-    assert sum(cell["grade"] for cell in cells) == sum(len(one.checks) for one in exercises)
+    assert sum(cell["grade"] for cell in cells) == sum(len(exercise.checks) for exercise in exercises)
     names = [cell["grade_id"] for cell in cells]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[\w-]+", name) for name in names)  # what nbgrader allows
@@ -72,12 +72,12 @@ def test_the_whole_cycle(tmp_path):
             cell["source"] = answers.get(cell["id"], cell["source"])
         write(notebook, tmp_path / "submitted" / learner / SIX / f"{SIX}.ipynb")
     write(stored(), tmp_path / "submitted/a_copy" / SIX / f"{SIX}.ipynb")
-    status, said = run("autograde", SIX)
-    assert status == 1 and "The notebook of a_copy was not made from release/06_batchnorm" in said
-    assert f"make grade LESSON=06 IN={tmp_path / 'submitted'} OUT=grades.csv" in said
+    status, printed = run("autograde", SIX)
+    assert status == 1 and "The notebook of a_copy was not made from release/06_batchnorm" in printed
+    assert f"make grade LESSON=06 IN={tmp_path / 'submitted'} OUT=grades.csv" in printed
     assert not (tmp_path / "autograded/a_copy").exists()
-    status, said = run("generate_feedback", SIX)
-    assert status == 0, said[-3000:]
+    status, printed = run("generate_feedback", SIX)
+    assert status == 0, printed[-3000:]
     with sqlite3.connect(tmp_path / "gradebook.db") as book:
         rows = book.execute(
             "select submitted_assignment.student_id, sum(coalesce(grade.manual_score, grade.auto_score, 0)) from grade "
