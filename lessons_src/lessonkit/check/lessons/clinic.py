@@ -524,7 +524,7 @@ var = self.var(wide, axes).detach()
 
 # takes the gain out of the means in its backward pass
 wide = _in_backward(x.double() * 1, lambda dx: dx if self.weight is None else dx * self.weight)
-scaled = x_hat if self.weight is None else x_hat + (x_hat * self.weight - x_hat).detach()
+scaled = x_hat if self.weight is None else x_hat.detach() * self.weight + x_hat - x_hat.detach()
 
 # forgets the gradient from above
 return _in_backward(y.to(x.dtype), torch.ones_like)
@@ -616,6 +616,9 @@ _GRADIENT_MISTAKES = misconceptions(
 
     # the gains are those of a new layer, 1, and hide a gain in the wrong place. | trial gives a layer random ones.
     inputs, y, right = [x], cls(5).double()(x), F.layer_norm(x, (5,))
+    # or
+    layer = cls(5).double()
+    inputs, y, right = [x, *layer.parameters()], layer(x), F.layer_norm(x, (5,), layer.weight, layer.bias)
 
     # x asks for no gradient, so autograd has none for it. | draw(4, 5).requires_grad_()
     x = draw(82, 4, 5)
@@ -692,9 +695,6 @@ def _trail_weights(T, decay, dtype):
     return w.tril() / w.tril().sum(-1, keepdim=True)
 
 
-trail_weights = _trail_weights  # what the lesson gives, as it calls it
-
-
 def _leaking(T, decay, dtype):  # wrong: all tokens have a weight
     t = torch.arange(T)
     w = decay ** (t[:, None] - t).abs().to(dtype)
@@ -718,7 +718,7 @@ class _Trail(nn.Module):
     def forward(self, x):
         m = x.mean(-1, keepdim=True)
         var = x.var(-1, correction=0, keepdim=True)
-        w = trail_weights(x.shape[-2], self.decay, x.dtype)
+        w = _trail_weights(x.shape[-2], self.decay, x.dtype)
         mu = w @ m
         gaps = (w * (m.mT - mu) ** 2).sum(-1, keepdim=True)
         v = w @ var + gaps
@@ -828,9 +828,9 @@ _TRAIL_MISTAKES = misconceptions(
     w = _averaging(x.shape[-2], self.decay, x.dtype)
 
     # the decay of the layer is not used.
-    w = trail_weights(x.shape[-2], 0.5, x.dtype)
+    w = _trail_weights(x.shape[-2], 0.5, x.dtype)
     # or
-    w = trail_weights(x.shape[-2], 1.0, x.dtype)
+    w = _trail_weights(x.shape[-2], 1.0, x.dtype)
 
     # the variance divides by D - 1. It is to divide by D. | correction=0.
     var = x.var(-1, keepdim=True)
@@ -851,7 +851,7 @@ _TRAIL_MISTAKES = misconceptions(
     return x_hat
 
     # float64 tokens are computed in float32, or weighted by float32 weights. | Build the weights in x's type.
-    w = trail_weights(x.shape[-2], self.decay, torch.float32).to(x.dtype)
+    w = _trail_weights(x.shape[-2], self.decay, torch.float32).to(x.dtype)
     # or
     return (x_hat.float() * self.weight + self.bias).to(x.dtype)
 
