@@ -779,9 +779,9 @@ show("medians: norm 1 gain, bias; norm 2 gain, bias", [p.median() for p in norms
 
 # %%
 h, z = met["norm 1"], met["norm 2"]  # (B, C, P), (B, C): what enters the norms
-for one, two in ((ill.norm1, ill.norm2), (ill.norm2, ill.norm1)):  # as loaded, exchanged
+for first, second in ((ill.norm1, ill.norm2), (ill.norm2, ill.norm1)):  # as loaded, exchanged
     with torch.no_grad():
-        off = [(one(h).mT - norm1(h.mT)).abs().mean(), (two(z) - norm2(z)).abs().mean()]
+        off = [(first(h).mT - norm1(h.mT)).abs().mean(), (second(z) - norm2(z)).abs().mean()]
     show("mean distance from the original, both norms", off, digits=2)
 ill.norm1, ill.norm2 = ill.norm2, ill.norm1
 print("same type as the original:", (scores(ill).argmax(1) == wanted).sum().item(), "of 48")

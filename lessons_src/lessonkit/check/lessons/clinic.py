@@ -469,7 +469,7 @@ def _in_backward(tensor, change):
     return tensor
 
 
-def _meets(what, layer, sound, why):
+def _meets(label, layer, sound, why):
     """Return a Probe: the verdict of a learner's test on a layer. To a faulty layer, an error is a verdict as well."""
 
     def run(test):
@@ -482,7 +482,7 @@ def _meets(what, layer, sound, why):
     def reads(seen):
         return {"the verdict": False} if not sound and isinstance(seen.get("the verdict"), Raised) else seen
 
-    return Probe(f"{what} ({'sound' if sound else 'faulty'})", run, why=why, reads=reads)
+    return Probe(f"{label} ({'sound' if sound else 'faulty'})", run, why=why, reads=reads)
 
 
 _SOUND = {
@@ -501,13 +501,13 @@ def _against(refuses, passes, faults):
     faults: blocks with an empty line between them: what the layer does, as a comment, and lines of _Layer.
     """
     blocks = [block.strip().partition("\n") for block in faults.strip().split("\n\n")]
-    held_back = {f"a layer that {what[2:]}": instead(_Layer, lines) for what, _, lines in blocks}
+    held_back = {f"a layer that {label[2:]}": instead(_Layer, lines) for label, _, lines in blocks}
     right = [
-        _meets(what, layer, True, f"A right layer has to pass, without an error. {refuses}")
-        for what, layer in _SOUND.items()
+        _meets(label, layer, True, f"A right layer has to pass, without an error. {refuses}")
+        for label, layer in _SOUND.items()
     ]
     return right + [
-        _meets(what, layer, False, f"Your test lets this layer pass. {passes}") for what, layer in held_back.items()
+        _meets(label, layer, False, f"Your test lets this layer pass. {passes}") for label, layer in held_back.items()
     ]
 
 
