@@ -18,12 +18,12 @@ import torch
 
 # Reads a file's bytes.
 def file_bytes(data):
-    """What Magika's network sees of a file: its first and its last 1,024 bytes, as numbers.
+    """What Magika's net sees of a file: its first and its last 1,024 bytes, as numbers.
 
     data: the content of a file, bytes of any length. Both halves come from the first and the
     last 4,096 bytes; white space before the first half and after the last one is left out.
     Returns int64 (2048,): 0 to 255, and 256 where a half is shorter than 1,024: after the
-    first half, before the last. Below 8 bytes, Magika itself does not ask its network.
+    first half, before the last. Below 8 bytes, Magika itself does not ask its net.
     Source: Google, magika 1.0.3, Magika._extract_features_from_seekable (Apache-2.0).
     Raises TypeError for what is not bytes.
     """
@@ -128,7 +128,7 @@ def _check_tokens(tokens):
 
 
 class FileTyper(nn.Module):
-    """Magika's network: from the numbers that file_bytes makes of a file to its type.
+    """Magika's net: from the numbers that file_bytes makes of a file to its type.
 
     Example: FileTyper()(file_bytes(b"x = 1")[None]) has shape (1, 214).
     norm: a class like nn.LayerNorm, called as norm(512, eps=1e-6).

@@ -8,6 +8,7 @@ import ctypes
 import functools
 import math
 import os
+import time
 
 from fromscratch import layer_norm_backward
 from fromscratch import mean_and_var
@@ -33,6 +34,30 @@ def line_by_line(x, weight, bias, eps=1e-5):
     x_hat = c * torch.rsqrt(var + eps)  # (..., D)
     scaled = x_hat * weight  # (..., D)
     return scaled + bias  # (..., D)
+
+
+def _both_passes(layer, dy, *inputs):
+    """Run a layer forward and, with dy from above, backward: a gradient for each input."""
+    leaves = [item.detach().requires_grad_() for item in inputs]
+    return torch.autograd.grad(layer(*leaves), leaves, dy)
+
+
+def _in_copies(functions, rounds=15):
+    """Print the median time of each function() in copies of 17 MB, if the copies agree."""
+    x, y = torch.ones(2, 4096, 1024)  # (rows, D) each
+    functions = {"a copy": lambda: y.copy_(x)} | functions
+    times = {name: [] for name in functions}
+    for _ in range(rounds):  # in turn, so that a slow moment meets all
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            times[name].append(1e3 * (time.perf_counter() - start))
+    low, copy, high = np.quantile(times.pop("a copy"), [0.1, 0.5, 0.9])
+    print(f"a copy: {copy:.2f} ms, spread {(high - low) / copy:.0%}")
+    if high - low > copy / 3:
+        return print("The copies differ by more than a third: the machine is busy. No verdict.")
+    for name, item in times.items():
+        print(f"{name:13} {np.median(item) / copy:5.1f} copies")
 
 
 # LOOPS: what the compiler may do.

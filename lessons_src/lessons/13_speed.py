@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from lessonkit import check, plot, runs, show  # sets torch to one thread (LESSON_THREADS)
 
 g = torch.Generator().manual_seed(130)
-x, dy, y = (torch.randn(4096, 1024, generator=g) for _ in range(3))  # (rows, D) each
+x, dy = torch.randn(2, 4096, 1024, generator=g)  # (rows, D) each
 weight, bias = torch.randn(1024, generator=g), torch.randn(1024, generator=g)  # (D,) each
 print(f"x: {len(x)} rows of {x.shape[1]} numbers in float32, {x.nbytes / 1e6:.0f} MB")
 
@@ -38,32 +38,36 @@ def line_by_line(x, weight, bias, eps=1e-5):
     return scaled + bias  # (..., D)
 
 
-# %% tags=["timed"]
-def both_passes(layer):
-    leaves = [item.detach().requires_grad_() for item in (x, weight, bias)]
+# %% tags=["export"]
+def _both_passes(layer, dy, *inputs):
+    """Run a layer forward and, with dy from above, backward: a gradient for each input."""
+    leaves = [item.detach().requires_grad_() for item in inputs]
     return torch.autograd.grad(layer(*leaves), leaves, dy)
 
 
+# %% tags=["timed"]
+inputs = x, weight, bias
 layers = {
     "F.layer_norm": lambda x, w, b: F.layer_norm(x, w.shape, w, b),
     "seven lines": line_by_line,
 }
 for name, layer in layers.items():
-    seconds = min(timeit.repeat(lambda: both_passes(layer), number=1, repeat=5))  # noqa: B023
+    run = lambda layer=layer: _both_passes(layer, dy, *inputs)
+    seconds = min(timeit.repeat(run, number=1, repeat=5))
     print(f"{name:13} {1e3 * seconds:6.1f} ms, forward and backward")
 
 # %% [markdown]
 # (This was your machine. Below is what we measured: processor, size of its largest cache, date.)
 
 # %%
-right, lines = layers["F.layer_norm"](x, weight, bias), line_by_line(x, weight, bias)
-print("the same numbers:", torch.allclose(lines, right, atol=1e-4))  # 24 bits, |y| < 20
+right, lines = layers["F.layer_norm"](*inputs), line_by_line(*inputs)
+print("the same numbers:", torch.allclose(lines, right, atol=1e-4))  # float32 rounds
 for cpu, ms in runs.timings().items():
-    slow, fast = (ms[what, 1, 4096, 1024][1] for what in ("centered squares", "F.layer_norm"))
+    slow, fast = (ms[name, 1, 4096, 1024][1] for name in ("centered squares", "F.layer_norm"))
     print(f"{cpu}: the seven lines took {slow / fast:.1f} times as long")
 
 # %% [markdown]
-# The same numbers, in many times the time. The arithmetic is much the same, too. So where does the time go? Mostly into carrying numbers to memory and back.
+# The same numbers by much the same arithmetic, and many times the time. Where does it go? Mostly into carrying numbers to memory and back.
 #
 # *About 58 min, in two sittings of 31 and 27.* **You'll be able to**
 # - count what a layer carries, and say what it should cost;
@@ -177,9 +181,10 @@ plot.memory_traffic(
 # By the words, a fused forward pass should take one copy, and the seven lines six. Is it so? Here is a stopwatch that counts in copies, and says how much the copies themselves differ:
 
 
-# %% tags=["timed"]
-def in_copies(functions, rounds=15):
-    """Print the median time of each function() in copies, if the copies agree."""
+# %% tags=["export"]
+def _in_copies(functions, rounds=15):
+    """Print the median time of each function() in copies of 17 MB, if the copies agree."""
+    x, y = torch.ones(2, 4096, 1024)  # (rows, D) each
     functions = {"a copy": lambda: y.copy_(x)} | functions
     times = {name: [] for name in functions}
     for _ in range(rounds):  # in turn, so that a slow moment meets all
@@ -196,18 +201,14 @@ def in_copies(functions, rounds=15):
 
 
 # %% tags=["timed"]
-theirs = {name: lambda layer=layer: layer(x, weight, bias) for name, layer in layers.items()}
-in_copies(theirs)
+theirs = {name: lambda layer=layer: layer(*inputs) for name, layer in layers.items()}
+_in_copies(theirs)
 
 # %%
+names = "copy", "F.layer_norm", "centered squares"
 for cpu, ms in runs.timings().items():  # one thread, forward
-    copies = {}
-    for name, what in {
-        "F.layer_norm": "F.layer_norm",
-        "seven lines": "centered squares",
-    }.items():
-        copies[name] = round(ms[what, 1, 4096, 1024][0] / ms["copy", 1, 4096, 1024][0], 1)
-    print(f"{cpu}, copies: {copies}")
+    copy, fused, lines = (ms[name, 1, 4096, 1024][0] for name in names)
+    print(f"{cpu}, copies: F.layer_norm {fused / copy:.1f}, seven lines {lines / copy:.1f}")
 
 # %% [markdown]
 # **Count time in copies.** On these rows of 1024 numbers, `F.layer_norm`, which is fused, took between one and two, and the seven lines about six.
@@ -361,48 +362,27 @@ check.forward_rows(forward_rows)
 #
 # </details>
 #
-# (The check runs your loops as plain Python, on arrays that note every access: so it sees whether they are fused. It does not grade speed.) Let them race:
+# (The check notes every access to `x` and `y`, and grades no speed.) Let your loops race:
 
 
 # %% tags=["timed"]
 def your_forward():
     out, mean = np.empty((4096, 1024), np.float32), np.empty(4096)
-    rstd, inputs = np.empty(4096, np.float32), [x.numpy(), weight.numpy(), bias.numpy()]
-    forward_rows(*inputs, 1e-5, out, mean, rstd, 0, len(x))
+    rstd, arrays = np.empty(4096, np.float32), [item.numpy() for item in inputs]
+    forward_rows(*arrays, 1e-5, out, mean, rstd, 0, len(x))
 
 
 your_forward()  # compiles
-in_copies(theirs | {"your loops": your_forward})
+_in_copies(theirs | {"your loops": your_forward})
 
 # %%
 ordinary = "fused, ordinary stores"  # your loops, called by the course's fused_layer_norm
 for cpu, ms in runs.timings().items():  # one thread, forward
-    quotient = ms[ordinary, 1, 4096, 1024][0] / ms["F.layer_norm", 1, 4096, 1024][0]
-    print(f"{cpu}: your loops take {quotient:.2f} times the time of F.layer_norm")
+    quotient = ms["F.layer_norm", 1, 4096, 1024][0] / ms[ordinary, 1, 4096, 1024][0]
+    print(f"{cpu}: your loops are {quotient:.2f} times as fast as F.layer_norm")
 
 # %% [markdown]
-# Your loops are close to a kernel that experts wrote by hand.
-#
-# <details><summary>For a GPU: your forward pass in ten lines of Triton (never timed here)</summary>
-#
-# One program works on one row, so there is no loop over rows, and no loop over numbers either: `row` holds them all. Its width is a power of two, at least D, and what lies beyond the row's end is masked: the [clinic](#Clinic:-every-test-passed) in Deeper shows what happens without the mask of `c`. The statistics are float32, so far from zero it keeps fewer digits than your loops.
-#
-# ```python
-# @triton.jit
-# def forward_kernel(x, weight, bias, y, eps, D: tl.constexpr, width: tl.constexpr):
-#     r, i = tl.program_id(0), tl.arange(0, width)
-#     there = i < D
-#     row = tl.load(x + r * D + i, mask=there, other=0.0)
-#     mean = tl.sum(row, 0) / D
-#     c = tl.where(there, row - mean, 0.0)
-#     x_hat = c / tl.sqrt(tl.sum(c * c, 0) / D + eps)
-#     gain, shift = tl.load(weight + i, mask=there), tl.load(bias + i, mask=there)
-#     tl.store(y + r * D + i, x_hat * gain + shift, mask=there)
-# ```
-#
-# Before it: `import triton` and `import triton.language as tl`. To run it: `forward_kernel[(len(x),)](x, weight, bias, y, 1e-5, D, triton.next_power_of_2(D))`, with contiguous tensors on the GPU; without a GPU, on the CPU, if the environment variable `TRITON_INTERPRET` is 1 before Triton is imported. A test of this course runs it in that way where Triton is installed.
-#
-# </details>
+# Your loops are close to a kernel that experts wrote by hand. (The same for a GPU, in Triton, is in [Deeper](#Clinic:-every-test-passed).)
 #
 # ## What you have now
 #
@@ -419,47 +399,31 @@ for cpu, ms in runs.timings().items():  # one thread, forward
 # %% tags=["way-back"]
 # Back in a new kernel? Run this cell alone, then go on.
 import math
-import time
 
 import numpy as np
 import torch
 from numba import njit
 from torch.nn import functional as F
 
-from fromscratch.speed import LOOPS, ROWS_A_BLOCK, line_by_line, standardize
+from fromscratch.speed import (
+    LOOPS,
+    ROWS_A_BLOCK,
+    _both_passes,
+    _in_copies,
+    line_by_line,
+    standardize,
+)
 from lessonkit import check, plot, runs, show
 from lessonkit.mine import forward_rows
 
 g = torch.Generator().manual_seed(130)
-x, dy, y = (torch.randn(4096, 1024, generator=g) for _ in range(3))  # (rows, D) each
+x, dy = torch.randn(2, 4096, 1024, generator=g)  # (rows, D) each
 weight, bias = torch.randn(1024, generator=g), torch.randn(1024, generator=g)  # (D,) each
+inputs = x, weight, bias
 layers = {
     "F.layer_norm": lambda x, w, b: F.layer_norm(x, w.shape, w, b),
     "seven lines": line_by_line,
 }
-
-
-def both_passes(layer):
-    leaves = [item.detach().requires_grad_() for item in (x, weight, bias)]
-    return torch.autograd.grad(layer(*leaves), leaves, dy)
-
-
-def in_copies(functions, rounds=15):
-    """Print the median time of each function() in copies, if the copies agree."""
-    functions = {"a copy": lambda: y.copy_(x)} | functions
-    times = {name: [] for name in functions}
-    for _ in range(rounds):  # in turn, so that a slow moment meets all
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            times[name].append(1e3 * (time.perf_counter() - start))
-    low, copy, high = np.quantile(times.pop("a copy"), [0.1, 0.5, 0.9])
-    print(f"a copy: {copy:.2f} ms, spread {(high - low) / copy:.0%}")
-    if high - low > copy / 3:
-        return print("The copies differ by more than a third: the machine is busy. No verdict.")
-    for name, item in times.items():
-        print(f"{name:13} {np.median(item) / copy:5.1f} copies")
-
 
 # %% [markdown]
 # **Recall 13.1:** in LayerNorm's backward pass $dx = r\,(h - \ldots - \ldots)$ with $h = dy\,\gamma$, what is subtracted from $h$?
@@ -500,7 +464,7 @@ show("in one float32", float(add_ones(20_000_000)), 0)
 show("in blocks of 64, added up in float64", float(in_blocks), 0)
 
 # %% [markdown]
-# **One float32 must not add up a whole batch.** So each block of 64 rows gets sums of its own, and all blocks are added up at the end, in float64.
+# **Add up many rows in blocks, and the blocks in float64.** So each block of 64 rows gets sums of its own.
 
 
 # %% tags=["exercise", "export"] id="ex-13-3"
@@ -637,9 +601,9 @@ class YourLoops(torch.autograd.Function):
 # %%
 g = torch.Generator().manual_seed(131)
 shapes = ((3, 5), (5,), (5,))
-inputs = [torch.randn(s, dtype=torch.float64, generator=g).requires_grad_() for s in shapes]
+leaves = [torch.randn(s, dtype=torch.float64, generator=g).requires_grad_() for s in shapes]
 layers["your loops"] = lambda x, w, b: YourLoops.apply(x, w, b, 1e-5)
-print("gradcheck:", gradcheck(layers["your loops"], inputs))
+print("gradcheck:", gradcheck(layers["your loops"], leaves))
 
 # %% [markdown]
 # Was the mean in two numbers worth the trouble? PyTorch's kernel keeps it in one float32, which has steps of 0.008 around 100,000.
@@ -691,10 +655,11 @@ plot.lines(
 # ## 13.8 The race, and its verdict
 
 # %% tags=["timed"]
-in_copies({name: lambda layer=layer: both_passes(layer) for name, layer in layers.items()})
+both = {n: lambda layer=layer: _both_passes(layer, dy, *inputs) for n, layer in layers.items()}
+_in_copies(both)
 
 # %% [markdown]
-# And ours: the time of `F.layer_norm` over that of your loops, both passes, one thread. Above 1, your loops took less time.
+# And ours: how many times as fast as `F.layer_norm` your loops are, both passes, one thread.
 
 # %%
 SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
@@ -792,6 +757,27 @@ check.mended_statistics(mended_statistics)
 # </details>
 #
 # This fault was found in Triton kernels of [Liger-Kernel](https://github.com/linkedin/Liger-Kernel/issues/518) and [Unsloth](https://github.com/unslothai/unsloth/pull/1867), where the tests had used powers of two only. **Test with rows away from zero, and with a D that is no power of two.**
+#
+# <details><summary>For a GPU: your forward pass in ten lines of Triton (never timed here)</summary>
+#
+# One program works on one row, so there is no loop over rows, and no loop over numbers either: `row` holds them all. Its width is a power of two, at least D, and what lies beyond the row's end is masked, `c` too: that is the cure. The statistics are float32, so far from zero it keeps fewer digits than your loops.
+#
+# ```python
+# @triton.jit
+# def forward_kernel(x, weight, bias, y, eps, D: tl.constexpr, width: tl.constexpr):
+#     r, i = tl.program_id(0), tl.arange(0, width)
+#     there = i < D
+#     row = tl.load(x + r * D + i, mask=there, other=0.0)
+#     mean = tl.sum(row, 0) / D
+#     c = tl.where(there, row - mean, 0.0)
+#     x_hat = c / tl.sqrt(tl.sum(c * c, 0) / D + eps)
+#     gain, shift = tl.load(weight + i, mask=there), tl.load(bias + i, mask=there)
+#     tl.store(y + r * D + i, x_hat * gain + shift, mask=there)
+# ```
+#
+# Before it: `import triton` and `import triton.language as tl`. To run it: `forward_kernel[(len(x),)](x, weight, bias, y, 1e-5, D, triton.next_power_of_2(D))`, with contiguous tensors on the GPU; without a GPU, on the CPU, if the environment variable `TRITON_INTERPRET` is 1 before Triton is imported. A test of this course runs it in that way where Triton is installed.
+#
+# </details>
 #
 # ### A layer that words do not explain
 #
@@ -953,6 +939,7 @@ def copy_past(x, y):
 
 # %% tags=["hide-input"]
 # Compares the two copies, as recorded.
+y = torch.empty_like(x)  # (rows, D)
 copy_past(x.numpy(), y.numpy())
 print("the same numbers:", torch.equal(x, y))
 for cpu, ms in runs.timings().items():

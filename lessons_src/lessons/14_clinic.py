@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 14 · The clinic
 #
-# A network for images normalizes the three channels of every pixel. To see what channel 1 contributes, its author switches it off with gain 0 and bias 0, while the other two have gain 1 and bias 3. So channel 1 should come out as zeros, and nothing else should.
+# A net for images normalizes the three channels of every pixel. To see what channel 1 contributes, its author switches it off with gain 0 and bias 0, while the other two have gain 1 and bias 3. So channel 1 should come out as zeros, and nothing else should.
 
 # %% tags=["hide-input"]
 # Imports, and the first patient.
@@ -562,7 +562,7 @@ print("nn.LayerNorm:", first_fault(nn.LayerNorm), "· lesson 4:", first_fault(La
 #
 # ## What you have now
 #
-# - A **footprint** says what depends on what. No size of the input does.
+# - A **footprint** says what depends on what.
 # - **Test with random gains and biases.**
 # - **Plain questions first: then the first failure says where to look.**
 #
@@ -586,17 +586,17 @@ from lessonkit import check, data, show, train
 from lessonkit.mine import mean_and_var  # lesson 2
 
 # %% [markdown]
-# **Recall 14.1:** on a tensor that fits into no cache, a LayerNorm of six PyTorch calls is slower than one fused loop. Why?
+# **Recall 14.1:** on a tensor that fits into no cache, a LayerNorm of seven lines of PyTorch is slower than one fused loop. Why?
 # - [ ] the fused loop computes less :: It needs about the same additions and multiplications.
-# - [ ] Python is slow :: It costs some microseconds a call, which such a tensor hides.
-# - [x] each call reads and writes the whole tensor :: Moving the numbers takes the time, and the fused loop moves them fewer times.
+# - [ ] Python is slow :: It costs some microseconds a line, which such a tensor hides.
+# - [x] the lines carry whole tensors to memory and back :: Moving the numbers takes the time, and the fused loop moves them fewer times.
 #
 # **Recall 14.2:** all weights of a linear layer without bias are multiplied by 10. LayerNorm with $\epsilon = 0$ follows. What changes?
 # - [x] the gradient of these weights, and no output of the norm :: The norm takes the factor out, and the gradient becomes a tenth.
 # - [ ] nothing at all :: No output of the norm changes, but the gradient of the weights becomes a tenth.
 # - [ ] every output of the norm, by a factor of 10 :: The norm divides by a standard deviation that is 10 times as large.
 #
-# You get one page, as from a paper, without code. (The norm is made up for this lesson. At $\lambda = 1$ it is *cumulative layer normalization*, from a network for speech.)
+# You get one page, as from a paper, without code. (The norm is made up for this lesson.)
 #
 # > **TrailNorm: a norm with memory.** A token is normalized with the statistics of its trail: its own numbers and those of the tokens before it, the older the less.
 # >
@@ -729,7 +729,7 @@ hurried = train.compare({"HurriedNorm": lambda: CharGPT(layers=2, norm=HurriedNo
 train.table(plain | hurried, "whole word", digits=2)
 
 # %% [markdown]
-# That is the loss on 256 words that were not trained on, in nats a letter. HurriedNorm, the colleague's, is clearly better.
+# That is the cross-entropy a letter, on 256 words that were not trained on. HurriedNorm, the colleague's, is clearly better.
 #
 # **Predict 14.5:** which of these questions has not been answered yet?
 # - [ ] were the words new to both nets? :: They were: these 256 words were kept for validation.
@@ -761,7 +761,7 @@ train.table(plain | hurried, "prefix", digits=2)
 #
 # </details>
 #
-# There was no error, no `nan`, a falling curve and a better loss. Now yours.
+# There was no error, no `nan`, and a better loss. Now yours.
 
 # %% tags=["nbval-ignore-output"]
 own = train.compare({"TrailNorm": lambda: CharGPT(layers=2, norm=TrailNorm)}, **recipe)  # yours

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 15 · In the wild
 #
-# Google's [Magika](https://github.com/google/magika) tells the type of a file from its bytes; Gmail and Drive run it. Its network is small and open. Here someone has rebuilt it in PyTorch and loaded every weight, with LayerNorm as in all lessons: over the last axis, the features.
+# Google's [Magika](https://github.com/google/magika) tells the type of a file from its bytes; Gmail and Drive run it. Its net is small and open. Here someone has rebuilt it in PyTorch and loaded every weight, with LayerNorm as in all lessons: over the last axis, the features.
 
 # %% tags=["hide-input"]
 # Imports.
@@ -24,12 +24,12 @@ from lessonkit.mine import LayerNorm  # lesson 4
 # %% tags=["export", "hide-input"]
 # Reads a file's bytes.
 def file_bytes(data):
-    """What Magika's network sees of a file: its first and its last 1,024 bytes, as numbers.
+    """What Magika's net sees of a file: its first and its last 1,024 bytes, as numbers.
 
     data: the content of a file, bytes of any length. Both halves come from the first and the
     last 4,096 bytes; white space before the first half and after the last one is left out.
     Returns int64 (2048,): 0 to 255, and 256 where a half is shorter than 1,024: after the
-    first half, before the last. Below 8 bytes, Magika itself does not ask its network.
+    first half, before the last. Below 8 bytes, Magika itself does not ask its net.
     Source: Google, magika 1.0.3, Magika._extract_features_from_seekable (Apache-2.0).
     Raises TypeError for what is not bytes.
     """
@@ -115,7 +115,7 @@ def _shipped_weights():
 
 
 # %% tags=["hide-input"]
-# 48 files, their types, the rebuilt network.
+# 48 files, their types, the rebuilt net.
 labels, files = data.magika_labels(), data.file_corpus()
 tokens = torch.stack([file_bytes(content) for content in files.values()])  # (B, 2048)
 shipped = magika_scores(tokens)  # (B, 214)
@@ -123,7 +123,7 @@ wanted = shipped.argmax(1)  # (B,) the original's types
 
 
 def rebuilt(tokens, norm1):
-    """The network with a norm1(x, weight, bias) of one's choice: (B, 2048) -> (B, 214)."""
+    """The net with a norm1(x, weight, bias) of one's choice: (B, 2048) -> (B, 214)."""
     w = _shipped_weights()
     x = F.gelu(F.embedding(tokens, w["embed.weight"]), approximate="tanh")  # (B, 2048, 64)
     x = norm1(x.reshape(-1, 512, 256), w["norm1.weight"], w["norm1.bias"])  # (B, P, C)
@@ -144,18 +144,18 @@ typed = rebuilt(tokens, over_the_features).argmax(1)  # (B,)
 for name in ("layer_norm.py", "page.html", "waves.png"):
     at = list(files).index(name)
     print(f"{name:13}  original: {labels[wanted[at]]:6}  rebuilt: {labels[typed[at]]}")
-print("typed like the original:", (typed == wanted).sum().item(), "of", len(files), "files")
+print("same type as the original:", (typed == wanted).sum().item(), "of", len(files), "files")
 
 # %% [markdown]
-# There is no error, every shape fits, and all weights are the original's, as is $\epsilon$. Still two files in three are typed differently, because of one line.
+# There is no error, every shape fits, and all weights are the original's, as is $\epsilon$. Still two files in three get a different type, because of one line.
 #
 # *About 58 min, in two sittings of 29 and 29.* **You'll be able to**
 # - read a norm out of the file of a trained model;
 # - ask a norm over which axis it takes its mean;
-# - rebuild a network that others trained, and say how far the copy agrees;
+# - rebuild a net that others trained, and say how far the copy agrees;
 # - say which of a norm's conventions change a result.
 #
-# **You need** [lesson 3](03_epsilon.ipynb) ($\epsilon$ and the variance in one pass), [lesson 4](04_affine_and_module.ipynb) (the module), [lesson 14](14_clinic.ipynb) (probing a layer). The first printed line says whose LayerNorm runs here: yours, if you have kept one, or the course's.
+# **You need** [lesson 3](03_epsilon.ipynb) ($\epsilon$ and the variance in one pass), [lesson 4](04_affine_and_module.ipynb) (the module), [lesson 14](14_clinic.ipynb) (probing a layer).
 #
 # ## 15.1 A model is a list of operations
 #
@@ -168,7 +168,7 @@ score, at = magika_scores(file_bytes(content)[None])[0].max(0)
 print(f"{piece!r}, repeated to 5,000 bytes: {labels[at]}, score {score.item():.3f}")
 
 # %% [markdown]
-# **Find out:** the network is sure that this is a disk image (`iso`). Try other letters, then pieces of one to eight. For which lengths does the answer stay, whatever the letters (a to z) are?
+# **Find out:** the net is sure that this is a disk image (`iso`). Try other letters, then pieces of one to eight. For which lengths does the answer stay, whatever the letters (a to z) are?
 #
 # <details><summary>What there is to find</summary>
 #
@@ -373,7 +373,7 @@ plot.cubes(
 #
 # ## 15.3 Rebuild it with your LayerNorm
 #
-# How can your LayerNorm, which normalizes last axes, take its mean over the positions? The network:
+# How can your LayerNorm, which normalizes last axes, take its mean over the positions? The net:
 #
 # | step | shape of the result |
 # |---|---|
@@ -413,7 +413,7 @@ def _check_tokens(tokens):
 # %% tags=["exercise", "export"] id="ex-15-2"
 # Exercise 15.2 · ●●●○○ · 4 min
 class FileTyper(nn.Module):
-    """Magika's network: from the numbers that file_bytes makes of a file to its type.
+    """Magika's net: from the numbers that file_bytes makes of a file to its type.
 
     Example: FileTyper()(file_bytes(b"x = 1")[None]) has shape (1, 214).
     norm: a class like nn.LayerNorm, called as norm(512, eps=1e-6).
@@ -498,11 +498,11 @@ def type_of(path):
 with torch.no_grad():
     ours = load_typer()(tokens).softmax(-1)  # (B, 214)
 same = (ours.argmax(1) == wanted).sum().item()
-print("typed like the original:", same, "of", len(files), "files")
+print("same type as the original:", same, "of", len(files), "files")
 print(f"largest difference of a score: {(ours - shipped).abs().max().item():.0e}")
 
 # %% [markdown]
-# All 48, with your LayerNorm, and the axis as the only change. Now type a file of your own.
+# All 48, with your LayerNorm, and the axis as the only change. Now try a file of your own.
 
 # %% tags=["no-slide"]
 type_of("")  # a path as seen from this folder, for instance "15_in_the_wild.ipynb"
@@ -522,15 +522,15 @@ print([labels[at] for at in best.indices])
 show("scores", best.values, digits=3)
 
 # %% [markdown]
-# Where a piece of one, two or four letters is repeated, all positions are alike, and the rest of the network sees nothing but a bias.
+# Where a piece of one, two or four letters is repeated, all positions are alike, and the rest of the net sees nothing but a bias.
 #
-# **The axis of a norm decides what a network cannot see.**
+# **The axis of a norm decides what a net cannot see.**
 #
 # ## What you have now
 #
 # - **A LayerNorm divides by a root.** $\epsilon$ is in the `Add` before it, the gain in a `Mul` after it.
 # - **The axis is asked for, not assumed: change one number, and see which outputs move.**
-# - **The axis of a norm decides what a network cannot see.**
+# - **The axis of a norm decides what a net cannot see.**
 #
 # **You can stop here:** close the notebook. Draw the graph of a norm in one pass from memory, and put 1, 2, 3, 6 through it, with $\epsilon = \frac12$. Its root is the same as before: why?
 #
@@ -562,17 +562,17 @@ norm1, norm2 = magika_norm(1), magika_norm(2)
 
 @torch.no_grad()
 def scores(typer):
-    """The shares that a network gives to the types of the 48 files: (B, 214)."""
+    """The shares that a net gives to the types of the 48 files: (B, 214)."""
     return typer(tokens.clone()).softmax(-1)
 
 
 ours = scores(load_typer(LayerNorm))
 
 # %% [markdown]
-# **Recall 15.1:** what does RMSNorm leave out of LayerNorm?
-# - [ ] the division by the standard deviation :: It still divides, by the root of the mean square.
-# - [ ] the gain :: It has one. What most RMSNorms have not is a bias.
-# - [x] the subtraction of the mean :: It divides by the root mean square of the row as it is.
+# **Recall 15.1:** which of these takes no statistics of its input?
+# - [ ] RMSNorm :: It takes the root mean square of each row.
+# - [ ] GroupNorm :: It takes a mean and a variance for each group of channels.
+# - [x] DyT :: It is a tanh with one learned factor, then gain and bias.
 #
 # **Recall 15.2:** a row has $\sigma = 0.001$, and $\epsilon = 10^{-6}$. What does LayerNorm divide by?
 # - [x] about 0.0014 :: The root of 10⁻⁶ + 10⁻⁶.
@@ -665,11 +665,11 @@ weigh({f"eps {eps:g}": lambda x: ln(x, eps)})
 #
 # </details>
 #
-# **The axis and the mean decide. $\epsilon$ counts where the variances are not far above it, so it travels with the weights.**
+# **Here the axis and the mean decide. $\epsilon$ counts where the variances are not far above it, so it travels with the weights.**
 #
 # <details><summary>When this holds</summary>
 #
-# For this network and these 48 files, with weights trained at $\epsilon = 10^{-6}$. RMSNorm in place of norm 1 alone leaves 27 labels, of norm 2 alone 4. The division is no convention: without it in norm 1 one label is left. What else a copy must carry: the axes of gain and bias, the form of GELU, the layout of the weights, and what is done to the data before the network sees it.
+# For this net and these 48 files, with weights trained at $\epsilon = 10^{-6}$. RMSNorm in place of norm 1 alone leaves 27 labels, of norm 2 alone 4. The division is no convention: without it in norm 1 one label is left. What else a copy must carry: the axes of gain and bias, the form of GELU, the layout of the weights, and what is done to the data before the net sees it.
 #
 # </details>
 #
@@ -747,7 +747,7 @@ plot.lines(
 #
 # ## 15.6 All keys matched, once more
 #
-# The original holds four constants of 512 numbers for its norms. An author has loaded them into a copy that is otherwise like yours, and it types most files right, but not all. Why?
+# The original holds four constants of 512 numbers for its norms. An author has loaded them into a copy that is otherwise like yours, and it finds the type of most files, but not of all. Why?
 
 
 # %% tags=["hide-input"]
@@ -765,7 +765,7 @@ def patient():
 
 # %%
 ill = patient()
-print("typed like the original:", (scores(ill).argmax(1) == wanted).sum().item(), "of 48")
+print("same type as the original:", (scores(ill).argmax(1) == wanted).sum().item(), "of 48")
 norms = (ill.norm1.weight, ill.norm1.bias, ill.norm2.weight, ill.norm2.bias)
 show("medians: norm 1 gain, bias; norm 2 gain, bias", [p.median() for p in norms], digits=2)
 
@@ -779,17 +779,15 @@ show("medians: norm 1 gain, bias; norm 2 gain, bias", [p.median() for p in norms
 
 # %%
 h, z = met["norm 1"], met["norm 2"]  # (B, C, P), (B, C): what enters the norms
-for one, two in ((ill.norm1, ill.norm2), (ill.norm2, ill.norm1)):  # as loaded, exchanged
+for first, second in ((ill.norm1, ill.norm2), (ill.norm2, ill.norm1)):  # as loaded, exchanged
     with torch.no_grad():
-        off = [(one(h).mT - norm1(h.mT)).abs().mean(), (two(z) - norm2(z)).abs().mean()]
+        off = [(first(h).mT - norm1(h.mT)).abs().mean(), (second(z) - norm2(z)).abs().mean()]
     show("mean distance from the original, both norms", off, digits=2)
 ill.norm1, ill.norm2 = ill.norm2, ill.norm1
-print("typed like the original:", (scores(ill).argmax(1) == wanted).sum().item(), "of 48")
+print("same type as the original:", (scores(ill).argmax(1) == wanted).sum().item(), "of 48")
 
 # %% [markdown]
-# As in [section 4.7](04_affine_and_module.ipynb#4.7-Clinic:-every-key-matched,-and-the-net-cannot-read), `<All keys matched successfully>` says that names and shapes fit, and nothing more.
-#
-# **Names and shapes that match do not show that a tensor is in its place. Compare part by part.**
+# **Names and shapes that match do not show that a tensor is in its place** ([section 4.7](04_affine_and_module.ipynb#4.7-Clinic:-every-key-matched,-and-the-net-cannot-read)). **Compare part by part.**
 #
 # ## 15.7 Exam: one more norm
 #
@@ -851,7 +849,7 @@ print("your port agrees with the stranger:", gap < 1e-5)  # float32
 # - **A LayerNorm divides by a root.** $\epsilon$ is in an `Add` around it, the gain in a `Mul` after it.
 # - **The axis is asked for, not assumed: change one number, and see which outputs move.**
 # - Your copy gives all 48 files the original's label. Compare a copy **part by part**, and let float64 say who is nearer: **one pass loses the variance where the mean is far larger than σ.**
-# - **The axis and the mean decide. $\epsilon$ travels with the weights.** The divisor, and one pass or two, show in the digits.
+# - **Here the axis and the mean decide. $\epsilon$ travels with the weights.** The divisor, and one pass or two, show in the digits.
 #
 # **This is the end of the course.** It began with a signal that died in fifty layers ([lesson 1](01_why_normalize.ipynb)). Now the layer that you built has done the work of one that others trained and ship. Keep the habits: predict before you run, ask a layer with an input that can tell, compare with float64, give a comparison its control. They will work for layers that are not invented yet.
 #
@@ -902,7 +900,7 @@ show("largest difference", gap, digits=6)
 print("one division for all files, the median: labels kept", (same == wanted).sum().item())
 
 # %% [markdown]
-# What remains of norm 2 is one division a file: a **temperature**, as in the softmax of [section 5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see), for the part of the logits that depends on the file. And if every file is divided by the same number, nearly all labels stay. So what counts of norm 2, in this trained network and for these files, is mostly its centering, which is linear. (That says nothing about its use in training.)
+# What remains of norm 2 is one division a file: a **temperature**, as in the softmax of [section 5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see), for the part of the logits that depends on the file. And if every file is divided by the same number, nearly all labels stay. So what counts of norm 2, in this trained net and for these files, is mostly its centering, which is linear. (That says nothing about its use in training.)
 #
 # Norm 1 does not fold so far. Its gain belongs to positions, and a convolution has the same weights at all positions, so that even the gain has no place to go.
 #
@@ -913,7 +911,7 @@ print("one division for all files, the median: labels kept", (same == wanted).su
 # ## On your own
 #
 # 1. The exam once more, with a model that is shipped: the text recognizer of RapidOCR (Apache-2.0). After `pip install --no-deps rapidocr-onnxruntime==1.4.4` it is `models/ch_PP-OCRv4_rec_infer.onnx` in the folder of that package. Find its norms by their roots. Which axis, which $\epsilon$, which variance? Port one of them.
-# 2. Which bytes of a file does the network not see? Change one of them, and one that it sees.
+# 2. Which bytes of a file does the net not see? Change one of them, and one that it sees.
 # 3. What has moved since form A? Take [form B](inventory_b.ipynb) of the LayerNorm inventory.
 #
 # ## Further reading

@@ -47,7 +47,7 @@
 # | an answer that changes at the next call | [14.3](14_clinic.ipynb#14.3-Ten-tests,-in-the-order-to-run-them) | keep an answer and a clone of it, call again |
 # | statistics over all tokens, in a net that writes | [14.5](14_clinic.ipynb#14.5-Is-the-new-norm-better?) | change the last token, look at the early outputs |
 # | the stream overwritten by its normalized self | [14, Deeper](14_clinic.ipynb#Pre-LN-by-name) | silent branches |
-# | a mean over the wrong axis, in a network that was ported | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) | one changed number |
+# | a mean over the wrong axis, in a net that was ported | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) | one changed number |
 # | the weights of two norms exchanged | [15.6](15_in_the_wild.ipynb#15.6-All-keys-matched,-once-more) | part by part, each on the original's input |
 
 # %% [markdown]
@@ -83,15 +83,18 @@
 # | bfloat16 | a number in 16 bits with the range of float32 and two digits | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
 # | bias | the learned number β added to each normalized feature | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
 # | biased (variance) | the variance divided by D, which LayerNorm uses; the unbiased one is divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
+# | block | what a deep net is a stack of; in a Transformer attention and an MLP, each on a branch beside a skip | [11.1](11_transformer.ipynb#11.1-Play) |
+# | branch | f in x + f(x): what is computed beside the skip, and then added | [11.1](11_transformer.ipynb#11.1-Play) |
 # | brightness | the number that is added to every standardized pixel of an image | [9.8](09_cnn.ipynb#9.8-A-dim-picture) |
 # | buffers | tensors of a layer that are saved and moved with it, and not trained | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
 # | cache | small, fast memory close to the processor, for what was used last | [13.1](13_speed.ipynb#13.1-A-memory-and-a-cache) |
 # | cache line | the piece of memory, 64 bytes on most processors, that is fetched and written back as one | [13, Deeper](13_speed.ipynb#Stores-past-the-caches) |
 # | causal | seeing no later tokens: an output depends on its own token and on those before it | [11.4](11_transformer.ipynb#11.4-Build-a-GPT,-and-train-it) |
-# | cell | in an LSTM: the second state, which only gates touch | [10, Deeper](10_rnn.ipynb#An-LSTM-cell) |
+# | cell | in an LSTM: the second state; gates say how much of it is kept, and how much is written | [10, Deeper](10_rnn.ipynb#An-LSTM-cell) |
 # | channels | the features of a pixel or of a step of a sequence | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [9.8](09_cnn.ipynb#9.8-A-dim-picture) |
+# | control | in a comparison, the run without the thing that is tried, and otherwise alike | [9.1](09_cnn.ipynb#9.1-A-race-with-four-knobs) |
 # | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | DeepNorm | Post-LN with a factor α on the stream, and smaller weights in the branches at the start | [12, Deeper](12_family.ipynb#Where-the-norm-goes) |
 # | dilation | the distance between the taps of a convolution's kernel, in pixels | [9.5](09_cnn.ipynb#9.5-How-large-is-what-comes-out?) |
@@ -99,12 +102,14 @@
 # | DyT | a tanh with one learned factor, then gain and bias: in the place of a norm, and without statistics | [12.4](12_family.ipynb#12.4-No-statistics-at-all) |
 # | effective learning rate | the rate at which the direction of weights before a norm learns: η/‖W‖² under plain SGD; under Adam it goes with η/‖W‖ | [8.6](08_geometry.ipynb#8.6-The-length-of-weights-before-a-norm) |
 # | eigenvalues | the factors by which a symmetric matrix stretches directions at right angles to one another | [8, Deeper](08_geometry.ipynb#The-spectrum-of-the-Jacobian) |
+# | embedding | a learned row of numbers for each token, looked up in a table | [11.4](11_transformer.ipynb#11.4-Build-a-GPT,-and-train-it) |
 # | epsilon, eps | the small number added to the variance under the root | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
 # | float16, half precision | a number in 16 bits with three digits and a range from 6·10⁻⁸ to 65,504 | [3.5](03_epsilon.ipynb#3.5-Half-precision) |
 # | fold | to put a layer's factors into the weights of a neighboring layer, so that the two compute the same | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | footprint | the places of the input on which one output depends | [14.1](14_clinic.ipynb#14.1-Every-size-fits) |
 # | fused | several operations in one run over memory | [13.1](13_speed.ipynb#13.1-A-memory-and-a-cache) |
 # | gain | the learned factor γ of each normalized feature, `weight` in PyTorch | [4.1](04_affine_and_module.ipynb#4.1-One-gain-and-one-bias-for-each-feature) |
+# | gate | a number between 0 and 1, made by a sigmoid, that multiplies something | [10.5](10_rnn.ipynb#10.5-A-GRU-cell) |
 # | gradcheck | PyTorch's comparison of a gradient with small differences of the output | [7.8](07_backward.ipynb#7.8-Your-line-in-PyTorch) |
 # | gradgradcheck | the same as gradcheck, for the gradient of the gradient | [7.8](07_backward.ipynb#7.8-Your-line-in-PyTorch) |
 # | gradient | the derivatives of the loss, carried backwards from layer to layer | [1.4](01_why_normalize.ipynb#1.4-The-gradient-takes-the-same-road-back) |
@@ -122,6 +127,7 @@
 # | mean | the sum of a row's numbers, divided by their number | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | momentum | in PyTorch's BatchNorm: the weight of the newest batch in the running statistics | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
 # | nan | not a number: the result of 0/0, for instance, which spreads to all that touches it | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
+# | nats | the unit of a cross-entropy with natural logarithms | [11.4](11_transformer.ipynb#11.4-Build-a-GPT,-and-train-it) |
 # | non-temporal store | a store that goes past the caches, so that nothing is fetched before | [13, Deeper](13_speed.ipynb#Stores-past-the-caches) |
 # | norm, normalization layer | a layer that gives its input a fixed mean and size, or a fixed size only, with numbers that it computes from the input | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
 # | normalize | subtract the mean, divide by the root of the variance (plus eps) | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
@@ -151,7 +157,7 @@
 # | ScaleNorm | RMSNorm with one gain for all features | [12, Deeper](12_family.ipynb#Where-the-norm-goes) |
 # | seed | the number that a random generator starts from; results are reported over several | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
 # | shares | numbers from 0 to 1 that sum to 1 | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
-# | signal | the numbers that a network hands from layer to layer for one input | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
+# | signal | the numbers that a net hands from layer to layer for one input | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | singular values | the factors by which a matrix stretches directions at right angles to one another | [5, Deeper](05_softmax.ipynb#How-many-directions) |
 # | skeleton | what is left of a block when its branches are silent | [14, Deeper](14_clinic.ipynb#Pre-LN-by-name) |
 # | skewness | the mean of the normalized values cubed: 0 for symmetric shapes | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
@@ -160,6 +166,7 @@
 # | spectral norm | the largest factor by which a matrix stretches a vector | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
 # | spectrum | all eigenvalues of a matrix, with how often each occurs | [8, Deeper](08_geometry.ipynb#The-spectrum-of-the-Jacobian) |
 # | sphere | the points at one distance from the origin; √D for a normalized row at eps = 0 | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
+# | standard deviation | σ, the root of the variance | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | standardize | subtract the mean and divide by the standard deviation | [1.5](01_why_normalize.ipynb#1.5-Standardize) |
 # | state | what a recurrent net hands from one step to the next | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
 # | state_dict | the dictionary from names to tensors that a module saves and loads | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
@@ -176,6 +183,7 @@
 # | Welford | a way to update mean and variance number by number, which never gives a negative variance | [3, Deeper](03_epsilon.ipynb#Welford-or-two-passes?) |
 # | word | one number, as the unit in which memory traffic is counted | [13.1](13_speed.ipynb#13.1-A-memory-and-a-cache) |
 # | x_hat | the normalized row, before gain and bias | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
+# | Xavier | initial weights with variance 2/(inputs + outputs) | [11.4](11_transformer.ipynb#11.4-Build-a-GPT,-and-train-it) |
 
 # %% [markdown]
 # ## Index of misconceptions

@@ -469,7 +469,7 @@ def _in_backward(tensor, change):
     return tensor
 
 
-def _meets(what, layer, sound, why):
+def _meets(label, layer, sound, why):
     """Return a Probe: the verdict of a learner's test on a layer. To a faulty layer, an error is a verdict as well."""
 
     def run(test):
@@ -482,7 +482,7 @@ def _meets(what, layer, sound, why):
     def reads(seen):
         return {"the verdict": False} if not sound and isinstance(seen.get("the verdict"), Raised) else seen
 
-    return Probe(f"{what} ({'sound' if sound else 'faulty'})", run, why=why, reads=reads)
+    return Probe(f"{label} ({'sound' if sound else 'faulty'})", run, why=why, reads=reads)
 
 
 _SOUND = {
@@ -501,13 +501,13 @@ def _against(refuses, passes, faults):
     faults: blocks with an empty line between them: what the layer does, as a comment, and lines of _Layer.
     """
     blocks = [block.strip().partition("\n") for block in faults.strip().split("\n\n")]
-    held_back = {f"a layer that {what[2:]}": instead(_Layer, lines) for what, _, lines in blocks}
+    held_back = {f"a layer that {label[2:]}": instead(_Layer, lines) for label, _, lines in blocks}
     right = [
-        _meets(what, layer, True, f"A right layer has to pass, without an error. {refuses}")
-        for what, layer in _SOUND.items()
+        _meets(label, layer, True, f"A right layer has to pass, without an error. {refuses}")
+        for label, layer in _SOUND.items()
     ]
     return right + [
-        _meets(what, layer, False, f"Your test lets this layer pass. {passes}") for what, layer in held_back.items()
+        _meets(label, layer, False, f"Your test lets this layer pass. {passes}") for label, layer in held_back.items()
     ]
 
 
@@ -524,7 +524,7 @@ var = self.var(wide, axes).detach()
 
 # takes the gain out of the means in its backward pass
 wide = _in_backward(x.double() * 1, lambda dx: dx if self.weight is None else dx * self.weight)
-scaled = x_hat if self.weight is None else x_hat + (x_hat * self.weight - x_hat).detach()
+scaled = x_hat if self.weight is None else x_hat.detach() * self.weight + x_hat - x_hat.detach()
 
 # forgets the gradient from above
 return _in_backward(y.to(x.dtype), torch.ones_like)
@@ -616,6 +616,9 @@ _GRADIENT_MISTAKES = misconceptions(
 
     # the gains are those of a new layer, 1, and hide a gain in the wrong place. | trial gives a layer random ones.
     inputs, y, right = [x], cls(5).double()(x), F.layer_norm(x, (5,))
+    # or
+    layer = cls(5).double()
+    inputs, y, right = [x, *layer.parameters()], layer(x), F.layer_norm(x, (5,), layer.weight, layer.bias)
 
     # x asks for no gradient, so autograd has none for it. | draw(4, 5).requires_grad_()
     x = draw(82, 4, 5)
@@ -692,9 +695,6 @@ def _trail_weights(T, decay, dtype):
     return w.tril() / w.tril().sum(-1, keepdim=True)
 
 
-trail_weights = _trail_weights  # what the lesson gives, as it calls it
-
-
 def _leaking(T, decay, dtype):  # wrong: all tokens have a weight
     t = torch.arange(T)
     w = decay ** (t[:, None] - t).abs().to(dtype)
@@ -718,7 +718,7 @@ class _Trail(nn.Module):
     def forward(self, x):
         m = x.mean(-1, keepdim=True)
         var = x.var(-1, correction=0, keepdim=True)
-        w = trail_weights(x.shape[-2], self.decay, x.dtype)
+        w = _trail_weights(x.shape[-2], self.decay, x.dtype)
         mu = w @ m
         gaps = (w * (m.mT - mu) ** 2).sum(-1, keepdim=True)
         v = w @ var + gaps
@@ -828,9 +828,9 @@ _TRAIL_MISTAKES = misconceptions(
     w = _averaging(x.shape[-2], self.decay, x.dtype)
 
     # the decay of the layer is not used.
-    w = trail_weights(x.shape[-2], 0.5, x.dtype)
+    w = _trail_weights(x.shape[-2], 0.5, x.dtype)
     # or
-    w = trail_weights(x.shape[-2], 1.0, x.dtype)
+    w = _trail_weights(x.shape[-2], 1.0, x.dtype)
 
     # the variance divides by D - 1. It is to divide by D. | correction=0.
     var = x.var(-1, keepdim=True)
@@ -851,7 +851,7 @@ _TRAIL_MISTAKES = misconceptions(
     return x_hat
 
     # float64 tokens are computed in float32, or weighted by float32 weights. | Build the weights in x's type.
-    w = trail_weights(x.shape[-2], self.decay, torch.float32).to(x.dtype)
+    w = _trail_weights(x.shape[-2], self.decay, torch.float32).to(x.dtype)
     # or
     return (x_hat.float() * self.weight + self.bias).to(x.dtype)
 

@@ -1,4 +1,4 @@
-"""Checks of lesson 15: asking a norm, a shipped network rebuilt, a variance on paper, a norm ported, folding."""
+"""Checks of lesson 15: asking a norm, a shipped net rebuilt, a variance on paper, a norm ported, folding."""
 
 import copy
 import functools
@@ -80,11 +80,12 @@ def _asked(axes, bias, shape, seed, of_gain=None):
     layer = outside(_layer(axes, bias, seed, of_gain or bias))
 
     def run(answer):
-        given = answer(layer, shape)
-        axes = given.tolist() if hasattr(given, "tolist") else given
+        answered = answer(layer, shape)
+        axes = answered.tolist() if hasattr(answered, "tolist") else answered
         axes = [axes] if type(axes) is int else axes
-        whole = isinstance(axes, (tuple, list, set)) and all(isinstance(axis, int) for axis in axes)
-        return {"the axes": tuple(sorted(axis % 3 for axis in axes)) if whole else given}
+        listed = isinstance(axes, (tuple, list, set))
+        named = listed and all(isinstance(axis, int) and -3 <= axis < 3 for axis in axes)
+        return {"the axes": tuple(sorted(axis % 3 for axis in axes)) if named else answered}
 
     return Probe(f"a norm of shape {shape} with mean over {axes}", run)
 
@@ -222,7 +223,7 @@ def _run(tokens, norm=nn.LayerNorm, gradient=False, dtype=torch.float32):
 
 
 def _asked_again(cls):
-    """Whether a network answers as before after another file, in eval(), and when it is copied."""
+    """Whether a net answers as before after another file, in eval(), and when it is copied."""
     typer, tokens = _filled(cls), _bytes(1)
     first = typer(tokens).clone()
     typer(_bytes(2, 161))
@@ -243,7 +244,7 @@ _TYPER_PROBES = [  # float32: sums of 1,280 products are off by some 1e-5
     Probe("no file at all", _run(_bytes(0))),
 ]
 _TYPER_REST = [
-    Probe("a network in float64", _run(_bytes(1), dtype=torch.float64)),
+    Probe("a net in float64", _run(_bytes(1), dtype=torch.float64)),
     Probe("a file asked again", _asked_again, why="Something is kept from call to call, or differs in eval()."),
 ]
 _TYPER_MISTAKES = misconceptions(
@@ -302,8 +303,8 @@ _TYPER_MISTAKES = misconceptions(
 
 
 def file_typer(answer):
-    """Check a class FileTyper(norm): Magika's network, tokens (B, 2048) -> logits (B, 214) (lesson 15)."""
-    right = "{answer.__name__} computes what Magika's network does, with the norms that it is given, on {count} inputs"
+    """Check a class FileTyper(norm): Magika's net, tokens (B, 2048) -> logits (B, 214) (lesson 15)."""
+    right = "{answer.__name__} computes what Magika's net does, with the norms that it is given, on {count} inputs"
     stages = [(_TYPER_PROBES, ""), (_TYPER_REST, "")]
     examine(answer, "file_typer", stages, _FileTyper, _TYPER_MISTAKES, kind="class", right=right)
 

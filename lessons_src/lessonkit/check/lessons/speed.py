@@ -95,20 +95,20 @@ class _Watched(_ByNumber):
 
     def __init__(self, name, array, trail):
         self.name, self.array, self.trail = name, array, trail
-        self.count = {what: np.zeros(array.shape, int) for what in ("read", "written")}
+        self.count = {access: np.zeros(array.shape, int) for access in ("read", "written")}
         self.shape, self.dtype = array.shape, array.dtype
         self._at_once = f"several numbers of {name} at once. Take one at a time: {name}[r, i]"
 
     def __len__(self):
         return len(self.array)
 
-    def _place(self, at, what):
+    def _place(self, at, access):
         if not (isinstance(at, tuple) and len(at) == 2 and all(isinstance(k, (int, np.integer)) for k in at)):
             self._refuse()
         r, i = at
         if not (0 <= r < self.shape[0] and 0 <= i < self.shape[1]):  # compiled code would not look
             raise IndexError(f"{self.name}[{r}, {i}] lies outside its shape {self.shape}")
-        self.count[what][at] += 1
+        self.count[access][at] += 1
         if self.trail[-1:] != [r]:
             self.trail.append(r)
         return at
@@ -122,9 +122,9 @@ class _Watched(_ByNumber):
     def __setitem__(self, at, value):
         self.array[self._place(at, "written")] = value
 
-    def times(self, what, most):
+    def times(self, access, most):
         """Say how often the number that is accessed most is read or written."""
-        often = self.count[what].max() > most
+        often = self.count[access].max() > most
         return "more often" if often else ("never", "once", "", "at most three times")[most]
 
 
