@@ -18,7 +18,7 @@ from lessonkit.inventory.questions import FORMS, LETTERS, WORDS, digest
 SOURCE, TABLE = "lessons_src/inventory.md", "lessons_src/lessonkit/inventory/questions.json"
 NOTEBOOKS = {"A": "notebooks/inventory_a.ipynb", "B": "notebooks/inventory_b.ipynb"}
 QUESTION = re.compile(r"\*\*([AB])(\d+):\*\* (\S.*)")
-OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*) :: (\d+\.\d+)")
+OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*) :: (\S.*)")
 INTRODUCTION = """\
 # The LayerNorm inventory, form {form}: {when}
 
@@ -66,16 +66,16 @@ def read(root):
             )
         elif option and questions:
             if option[4] not in sections:
-                _fail(at, f"there is no section {option[4]} in the lessons. Name the section that settles the option.")
-            title, link = sections[option[4]]
+                _fail(at, f"no section of the lessons is called {option[4]!r}. Name the one that settles the option.")
+            heading, link = sections[option[4]]
             questions[-1]["options"].append(
-                {"text": option[2], "reason": option[3], "right": option[1] == "x", "section": title, "link": link}
+                {"text": option[2], "reason": option[3], "right": option[1] == "x", "section": heading, "link": link}
             )
         elif line.strip():
             _fail(
                 at,
                 f"{line[:40]!r} is neither a heading nor a question ('**A1:** ...') nor an option "
-                "('- [ ] what it says :: why that is not so :: 2.4'). Write it as one of them.",
+                "('- [ ] what it says :: why that is not so :: title of a section'). Write it as one of them.",
             )
     _refuse_bad(questions, number)
     return questions
@@ -99,12 +99,12 @@ def _refuse_bad(questions, last):
 
 
 def _sections(root):
-    """Return {"2.4": (its title, the link to it)} of all lessons."""
-    by_form = {}
+    """Return {"Two numbers for a row": ("2.1 Two numbers for a row", the link to it)} of all lessons."""
+    sections = {}
     for path in sorted((root / "lessons_src/lessons").glob("[0-9][0-9]_*.py")):
-        for title, number in re.findall(r"^# ##+ ((\d+\.\d+) .*)$", path.read_text(encoding="utf-8"), re.MULTILINE):
-            by_form[number] = (title, f"{path.stem}.ipynb#{title.replace(' ', '-')}")
-    return by_form
+        for heading, title in re.findall(r"^# ## (\d+\.\d+ (.*))$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            sections[title] = (heading, f"{path.stem}.ipynb#{heading.replace(' ', '-')}")
+    return sections
 
 
 def shown(question):
