@@ -1,6 +1,6 @@
 """Build the web site from the notebooks: build/site. No kernel runs.
 
-make site                              (make site REPOSITORY=owner/name: with links to it and to Binder)
+make site                              (make site REPOSITORY=owner/name: with links to it, Binder and Colab)
 """
 
 import argparse
@@ -25,6 +25,7 @@ def build(out, work, repository="", slides=None):
     options = ["-q", "-W", "--keep-going", "-b", "html", "-d", str(work / "doctrees")]
     if build_main([*options, str(work / "source"), str(out)]):
         return ["Sphinx has warned, see above."]
+    (out / "_static/scripts/fontawesome.js").write_text("")  # 1.5 MB of icons, of which the theme's fonts have those here
     for pattern in LEFTOVERS:
         for leftover in out.glob(f"_static/{pattern}"):
             leftover.unlink()
@@ -33,9 +34,9 @@ def build(out, work, repository="", slides=None):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m teaching.site", description=__doc__.partition("\n\n")[0])
-    given = os.environ.get("REPOSITORY") or os.environ.get("GITHUB_REPOSITORY") or ""
+    named = os.environ.get("REPOSITORY") or os.environ.get("GITHUB_REPOSITORY") or ""
     parser.add_argument(
-        "--repository", default=given, metavar="OWNER/NAME", help="on GitHub: links to it and to Binder"
+        "--repository", default=named, metavar="OWNER/NAME", help="on GitHub: links to it, to Binder and to Colab"
     )
     repository = parser.parse_args(arguments).repository
     out, slides = ROOT / "build/site", ROOT / "build/slides"
@@ -45,7 +46,7 @@ def main(arguments=None):
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
         print(f"{out.relative_to(ROOT)}/index.html: {len(list(out.glob('*.html')))} pages, {size:.0f} MB")
         if not repository:
-            print("Without links to a repository and to Binder. With them: make site REPOSITORY=owner/name")
+            print("Without links to a repository, to Binder and to Colab. With them: make site REPOSITORY=owner/name")
     return int(bool(wrong))
 
 

@@ -3,12 +3,11 @@
 import html
 import re
 
-from coursebuild import minutes
 from lessonkit.course import Code
-from teaching.site import explorables
+from teaching.site import colab, explorables
 from teaching.site.markdown import box
 
-PARTS = {"Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}  # the lesson with which each begins
+PARTS = {"In one hour": 0, "Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}  # the lesson with which each begins
 NEEDS = re.compile(r"^## What you will be able to do[^\n]*\n(.*?)^(You need .*?)$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^make lab\b", re.MULTILINE)
 
@@ -20,12 +19,13 @@ PLAY = (
     "This is LayerNorm of three numbers. Drag the point x: which ways can it go while its image x̂ on the circle stands "
     "still?"
 )
-AN_HOUR = (
-    '**You have one hour?** <a href="notebooks/00_in_one_sitting.ipynb" download>Lesson 0</a> goes the whole way in '
-    "one notebook, which needs torch and matplotlib and nothing else: it runs in an empty folder."
-)
 # {lesson: its line, and its picture: the explorable of that name, or the lesson's figure with this index}
 CARDS = {
+    "in_one_sitting": (
+        "The whole way in one notebook: build the layer, carry a gradient back on paper, train a Transformer, find a "
+        "broken layer. It needs torch and matplotlib and nothing else, and runs in an empty folder.",
+        2,
+    ),
     "why_normalize": ("A digit goes into fifty layers, and nothing comes out. What would have saved it?", "depth"),
     "statistics": ("One mean and one variance: over which axes, and divided by what?", "row"),
     "epsilon": ("Equal numbers, huge numbers, half precision: where a right formula goes wrong.", 1),
@@ -57,18 +57,18 @@ def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
             "'make lab': from both the site's start page is made."
         )
     abilities, needs = (part.strip() for part in about.groups())
-    hours = round(sum(minutes.total(lesson) for lesson in lessons) / 60)
+    in_full = [lesson for lesson in lessons if lesson.number]
+    hours = round(sum(lesson.minutes for lesson in in_full) / 60)
     parts = [
         "---\nhtml_theme.sidebar_secondary.remove: true\n---",
         "# LayerNorm from scratch",
         f'<p class="lead">{SENTENCE}</p>',
-        _buttons(lessons[0], repository, slides),
+        _buttons(lessons[0], in_full[0], repository, slides),
         f'<p class="find-out">{PLAY}</p>',
         explorables.place("sphere"),
         "## What you will be able to do",
         abilities,
-        f"## {len(lessons)} lessons",
-        AN_HOUR,
+        f"## One hour, or {len(in_full)} lessons",
     ]
     for n, (part, first) in enumerate(PARTS.items()):
         after = [*PARTS.values(), 1000][n + 1]
@@ -81,7 +81,7 @@ def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
         [
             *parts,
             "## Who it is for, and how long it takes",
-            f"{needs} The {len(lessons)} lessons take some {hours} hours: each is an hour in two sittings, and after "
+            f"{needs} The {len(in_full)} lessons take some {hours} hours: each is an hour in two sittings, and after "
             "every sitting you can stop with something of your own that runs.",
             "## How to start",
             _how_to_start(repository),
@@ -121,13 +121,14 @@ def _card(lesson):
         f'<a class="card" href="{lesson.stem}.html">'
         f'<img src="{picture_file(lesson)}" alt="" loading="lazy" width="320" height="200">'
         f"<strong>{html.escape(lesson.label)}</strong><span>{html.escape(line(lesson))}</span>"
-        f'<span class="minutes">{round(minutes.total(lesson))} min</span></a>'
+        f'<span class="minutes">{lesson.minutes} min</span></a>'
     )
 
 
-def _buttons(first, repository, slides):
-    binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/notebooks/{first.stem}.ipynb"
-    links = {"Begin with lesson 1": f"{first.stem}.html", "Run it": binder if repository else "#How-to-start"}
+def _buttons(sitting, first, repository, slides):
+    """Return the buttons: to a Lesson of one sitting, to the first one of the whole course, and to run it."""
+    run = colab.address(f"{sitting.stem}.ipynb", repository) if repository else "#How-to-start"
+    links = {"Begin: one hour": f"{sitting.stem}.html", "Begin: lesson 1": f"{first.stem}.html", "Run it": run}
     if slides:
         links["Slides"] = f"slides/{first.stem}.html"
     if repository:
