@@ -7,7 +7,13 @@ from lessonkit.course import Code
 from teaching.site import colab, explorables
 from teaching.site.markdown import box
 
-PARTS = {"In one hour": 0, "Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}  # the lesson with which each begins
+PARTS = {
+    "In one hour": 0,
+    "Build it": 1,
+    "Understand it": 5,
+    "Train with it": 9,
+    "Beyond": 12,
+}  # the lesson with which each begins
 NEEDS = re.compile(r"^## What you will be able to do[^\n]*\n(.*?)^(You need .*?)$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^make lab\b", re.MULTILINE)
 
@@ -24,23 +30,23 @@ CARDS = {
     "in_one_sitting": (
         "The whole way in one notebook: build the layer, carry a gradient back on paper, train a Transformer, find a "
         "broken layer. It needs torch and matplotlib and nothing else, and runs in an empty folder.",
-        2,
+        1,
     ),
     "why_normalize": ("A digit goes into fifty layers, and nothing comes out. What would have saved it?", "depth"),
     "statistics": ("One mean and one variance: over which axes, and divided by what?", "row"),
-    "epsilon": ("Equal numbers, huge numbers, half precision: where a right formula goes wrong.", 1),
-    "affine_and_module": ("A class of your own that loads the checkpoints of torch.nn.LayerNorm.", -1),
-    "softmax": ("Both take a row and keep something constant. A triangle and a circle show what.", 0),
+    "epsilon": ("Equal numbers, huge numbers, half precision: where a right formula goes wrong.", 0),
+    "affine_and_module": ("A class of your own that loads the checkpoints of torch.nn.LayerNorm.", 0),
+    "softmax": ("Both take a row and keep something constant. A triangle and a circle show what.", 1),
     "batchnorm": ("Why a sample's answer changes with its neighbors, and how LayerNorm avoids it.", "batch"),
     "backward": ("The gradient comes back on three paths. Cut one, and training still seems to work.", "backward"),
     "geometry": ("A projection and a sphere: what LayerNorm can see of a row, and what it cannot.", "sphere"),
-    "cnn": ("What a norm does for a network on digits, measured beside its controls.", -1),
-    "rnn": ("A net that must remember: LayerNorm inside the loop and after it.", 0),
+    "cnn": ("What a norm does for a network on digits, measured beside its controls.", 0),
+    "rnn": ("A net that must remember: LayerNorm inside the loop and after it.", 2),
     "transformer": ("The norm before or after the sum: the same parts, and another training.", "stream"),
     "family": ("GroupNorm, RMSNorm and their relatives: one formula, and which norm when.", "block"),
     "speed": ("A fused kernel that reads its memory once, beside PyTorch's own.", 0),
     "clinic": ("Four broken layers, each without an error message. Find the fault, then cure it.", 0),
-    "in_the_wild": ("A network that Google ships, rebuilt in PyTorch with the LayerNorm that you wrote.", 0),
+    "in_the_wild": ("A network that Google ships, rebuilt in PyTorch with the LayerNorm that you wrote.", 2),
 }
 
 
@@ -103,7 +109,7 @@ def picture(lesson):
     if isinstance(chosen, str):
         return chosen
     figures = [figure for item in lesson.items if isinstance(item, Code) for figure in item.figures]
-    return figures[chosen] if -len(figures) <= chosen < len(figures) else figures[0]
+    return figures[chosen] if chosen < len(figures) else figures[0]
 
 
 def line(lesson):
@@ -113,7 +119,7 @@ def line(lesson):
 
 def picture_file(lesson):
     """Return where the picture of a lesson's card lies, as a page sees it."""
-    return f"_static/cards/{lesson.stem}.{'svg' if isinstance(picture(lesson), str) else 'png'}"
+    return f"_static/cards/{lesson.stem}.{'svg' if isinstance(picture(lesson), str) else 'webp'}"
 
 
 def _card(lesson):
@@ -141,12 +147,14 @@ def _buttons(sitting, first, repository, slides):
 
 
 def _how_to_start(repository):
+    guide = f"[GUIDE.md](https://github.com/{repository}/blob/HEAD/GUIDE.md)" if repository else "GUIDE.md"
+    anywhere = "**Nothing to install:** *Open in Colab*, on the page of each lesson.\n\n" if repository else ""
     clone = f"git clone https://github.com/{repository} && cd {repository.partition('/')[2]}\n" if repository else ""
     where = "" if repository else " in the folder of the course"
     return (
-        f"You need Linux or macOS, make, and Python 3.11 to 3.14, no GPU, and after the set-up no network. "
-        f"Run{where}:\n\n"
+        f"{anywhere}On a machine of your own you need Linux or macOS, make, and Python 3.11 to 3.14, no GPU, and after "
+        f"the set-up no network. Run{where}:\n\n"
         f"```bash\n{clone}make lab\n```\n\n"
         "It sets up once, then opens JupyterLab on the first lesson that you have not finished. What to do on Windows, "
-        "or without make, is in GUIDE.md."
+        f"or without make, is in {guide}."
     )

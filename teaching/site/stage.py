@@ -2,20 +2,27 @@
 
 import hashlib
 import html
+import io
 import json
 import re
 import shutil
 from pathlib import Path
 
 import nbformat
+from PIL import Image
 
 from lessonkit.course import REFERENCE, Code
 from teaching import material
 from teaching.site import colab, explorables, landing, pages
 from teaching.site.markdown import DATA, box
 
+TITLE = 0.15  # the part of a figure's height that its title takes: too small to read on a card
+
 MATHJAX = ["startup.js", "core.js", "input/tex-base.js", "input/tex/extensions/ams.js", "output/chtml.js"]
-MATHJAX += ["output/chtml/fonts/tex.js", "a11y/assistive-mml.js"]  # what conf.py loads: less than half of a whole bundle
+MATHJAX += [
+    "output/chtml/fonts/tex.js",
+    "a11y/assistive-mml.js",
+]  # what conf.py loads: less than half of a whole bundle
 MATH_FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
 
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
@@ -74,7 +81,10 @@ def _cards(folder, lessons):
         if isinstance(shown, str):
             path.write_text(explorables.still(shown), encoding="utf-8")
         else:
-            path.write_bytes(shown.png)
+            picture = Image.open(io.BytesIO(shown.png))
+            picture = picture.crop((0, round(TITLE * picture.height), *picture.size))
+            picture.thumbnail((480, 300))  # a card's width on screens with two pixels for one
+            picture.save(path, quality=80)
 
 
 def _keeper(folder, lesson):
