@@ -7,13 +7,8 @@ from lessonkit.course import Code
 from teaching.site import colab, explorables
 from teaching.site.markdown import box
 
-PARTS = {
-    "In one hour": 0,
-    "Build it": 1,
-    "Understand it": 5,
-    "Train with it": 9,
-    "Beyond": 12,
-}  # the lesson with which each begins
+# The lesson with which each part begins.
+PARTS = {"In one hour": 0, "Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}
 NEEDS = re.compile(r"^## What you will be able to do[^\n]*\n(.*?)^(You need .*?)$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^make lab\b", re.MULTILINE)
 

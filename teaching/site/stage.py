@@ -18,11 +18,9 @@ from teaching.site.markdown import DATA, box
 
 TITLE = 0.15  # the part of a figure's height that its title takes: too small to read on a card
 
+# The parts of MathJax that conf.py loads: less than half of a whole bundle.
 MATHJAX = ["startup.js", "core.js", "input/tex-base.js", "input/tex/extensions/ams.js", "output/chtml.js"]
-MATHJAX += [
-    "output/chtml/fonts/tex.js",
-    "a11y/assistive-mml.js",
-]  # what conf.py loads: less than half of a whole bundle
+MATHJAX += ["output/chtml/fonts/tex.js", "a11y/assistive-mml.js"]
 MATH_FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
 
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
@@ -37,7 +35,8 @@ INVENTORY = (
 def stage(folder, repository="", slides=None, root=material.ROOT):
     """Write the Sphinx source of the whole site to a folder, which is emptied before.
 
-    repository: "owner/name" on GitHub, for links to it, to Binder and to Colab; "" for none. slides: a folder of decks, or None.
+    repository: "owner/name" on GitHub, for links to it, to Binder and to Colab; "" for none. slides: a folder of decks,
+    or None.
     """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(Path(__file__).with_name("sphinx"), folder, ignore=shutil.ignore_patterns("__pycache__"))

@@ -22,7 +22,7 @@ myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 4
 myst_heading_slug_func = "teaching.site.anchors.slug"
 mathjax_path = "mathjax/startup.js"
-mathjax3_config = {  # parts in place of a bundle, without the menu: a third of the size
+mathjax3_config = {  # parts in place of a bundle, without its menu
     "loader": {"load": ["core", "input/tex-base", "[tex]/ams", "output/chtml", "a11y/assistive-mml"]},
     "tex": {"packages": ["base", "ams"]},
     "options": {"enableMenu": False},
