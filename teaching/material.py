@@ -62,6 +62,8 @@ def read(stem, root=ROOT):
         lesson = course.solved(stem, _folder(root))
     else:
         lesson = manifest.lesson(source.read(root / f"lessons_src/lessons/{stem}.py"))
+        for exercise in lesson.exercises:  # it defines YourTurn itself
+            exercise.source = exercise.source.replace("raise YourTurn(", "raise check.YourTurn(")
     outputs = {cell["id"]: _outputs(cell) for cell in _notebook(stem, root)["cells"] if cell["cell_type"] == "code"}
     checks = [check for exercise in lesson.exercises for check in exercise.checks]
     for cell in [*lesson.code, *checks]:

@@ -24,7 +24,7 @@ REFERENCE = "reference"  # the notebook of that name is there to look things up
 # An exercise's card, the first line of its cell: "# Exercise 3.1 · ●●○○○ · 5 min". In a source it is whole; a learner
 # may have changed what follows the number.
 CARD = re.compile(r"^#[ \t]*Exercise[ \t]+(\d+\.\d+)\b(?: · ([●○]{5}) · (\d+) min$)?.*", re.MULTILINE)
-TURN = re.compile(r'^( *)raise (?:check\.)?YourTurn\("[^"]*"\)$', re.MULTILINE)
+TURN = re.compile(r'^( *)raise check\.YourTurn\("[^"]*"\)$', re.MULTILINE)
 NUMBERED = re.compile(r"(\d+\.\d+) (.+)")
 OPTIONAL = re.compile(r" \(optional[^)]*\)$")
 
