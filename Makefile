@@ -10,7 +10,7 @@
 #
 # For instructors (teaching/README.md), in an environment of its own:
 # make test-teaching   run the tests of everything in teaching/                            (make test-teaching ARGS=teaching/tests/test_grading.py)
-# make site            the course as a web site, build/site (teaching/site)                (make site REPOSITORY=owner/name)
+# make site            the course as a web site, build/site (teaching/site)                (make site REPOSITORY=owner/name: links to it, Binder, Colab)
 # make slides          a deck a lesson, build/slides (teaching/slides)                     (make slides ARGS="--pdf 06"; ARGS=--help)
 # make grade           points and a page of feedback for each learner (teaching/grading)     (make grade LESSON=06 IN=submitted OUT=grades.csv)
 # make nbgrader        a lesson as an nbgrader assignment, for those who have it              (make nbgrader LESSON=06 OUT=course)

@@ -5,6 +5,7 @@
     pages      one page a lesson
     landing    the start page
     explorables  an explorable as a page shows it without a kernel
+    colab      the learner notebooks as Google Colab opens them
     stage      all that Sphinx reads: pages, glossary, start page, pictures, downloads
     links      every link, picture and anchor of the built site
     conf       Sphinx's configuration

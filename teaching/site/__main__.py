@@ -1,10 +1,11 @@
 """Build the web site from the notebooks: build/site. No kernel runs.
 
-make site                              (make site REPOSITORY=owner/name: with links to it and to Binder)
+make site                              (make site REPOSITORY=owner/name: with links to it, Binder and Colab)
 """
 
 import argparse
 import os
+import re
 import shutil
 import sys
 
@@ -13,6 +14,9 @@ from sphinx.cmd.build import build_main
 from teaching.material import ROOT
 from teaching.site import links
 from teaching.site.stage import stage
+
+# An icon of Font Awesome by its name, which the theme's style sheet has for all two thousand.
+ICON = re.compile(r'(?:\.fa-[\w-]+,?)+\{--fa:"[^"]*"\}')
 
 # What the themes ship and no page asks for: templates with links to nowhere, maps for who debugs them, catalogues.
 LEFTOVERS = ("**/*webpack-macros.html", "**/*.map", "locales/**/*.?o")
@@ -25,17 +29,27 @@ def build(out, work, repository="", slides=None):
     options = ["-q", "-W", "--keep-going", "-b", "html", "-d", str(work / "doctrees")]
     if build_main([*options, str(work / "source"), str(out)]):
         return ["Sphinx has warned, see above."]
+    _lighten(out)
     for pattern in LEFTOVERS:
         for leftover in out.glob(f"_static/{pattern}"):
             leftover.unlink()
     return links.broken(out)
 
 
+def _lighten(out):
+    """Take the icons out that no page shows: 1.5 MB of script, whose work the theme's fonts do, and their names."""
+    (out / "_static/scripts/fontawesome.js").write_text("")
+    shown = set(re.findall(r"fa-[\w-]+", "".join(path.read_text(encoding="utf-8") for path in out.glob("*.html"))))
+    style = out / "_static/styles/pydata-sphinx-theme.css"
+    named = ICON.sub(lambda rule: rule[0] * bool(shown & set(re.findall(r"fa-[\w-]+", rule[0]))), style.read_text())
+    style.write_text(named)
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m teaching.site", description=__doc__.partition("\n\n")[0])
-    given = os.environ.get("REPOSITORY") or os.environ.get("GITHUB_REPOSITORY") or ""
+    named = os.environ.get("REPOSITORY") or os.environ.get("GITHUB_REPOSITORY") or ""
     parser.add_argument(
-        "--repository", default=given, metavar="OWNER/NAME", help="on GitHub: links to it and to Binder"
+        "--repository", default=named, metavar="OWNER/NAME", help="on GitHub: links to it, to Binder and to Colab"
     )
     repository = parser.parse_args(arguments).repository
     out, slides = ROOT / "build/site", ROOT / "build/slides"
@@ -45,7 +59,7 @@ def main(arguments=None):
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
         print(f"{out.relative_to(ROOT)}/index.html: {len(list(out.glob('*.html')))} pages, {size:.0f} MB")
         if not repository:
-            print("Without links to a repository and to Binder. With them: make site REPOSITORY=owner/name")
+            print("Without links to a repository, to Binder and to Colab. With them: make site REPOSITORY=owner/name")
     return int(bool(wrong))
 
 

@@ -40,11 +40,11 @@ def summary(numbers):
     """
     head, *rows = csv.reader(io.StringIO(numbers))
     kind, names = KINDS.get(head[0], ("Values by row and column", 1))
-    said = [kind]
+    lines = [kind]
     for at, name in enumerate(head[names:], names):
         values = [value for row in rows if (value := _number(row[at])) is not None]
         if values:
-            said.append(f"{name}: from {min(values):g} to {max(values):g}")
+            lines.append(f"{name}: from {min(values):g} to {max(values):g}")
     if head[0] in ("curve", "panel"):
         curves = {}
         for row in rows:
@@ -52,19 +52,19 @@ def summary(numbers):
         for name, points in curves.items():
             (x, y), (last_x, last_y) = points[0], points[-1]
             if len(points) > 1 and y and last_y:
-                said.append(f"{name}: {y} at {x}, {last_y} at {last_x}")
-    return said
+                lines.append(f"{name}: {y} at {x}, {last_y} at {last_x}")
+    return lines
 
 
 def table(numbers, total):
     """Return CSV as an HTML table that scrolls by itself. total: rows before some were left out."""
     head, *rows = csv.reader(io.StringIO(numbers))
-    said = f"{len(rows)} of {total} rows, evenly spaced" if total > len(rows) else f"{len(rows)} rows"
+    shown = f"{len(rows)} of {total} rows, evenly spaced" if total > len(rows) else f"{len(rows)} rows"
     cells = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return (
         '<div class="scrolls" tabindex="0" role="group" aria-label="The numbers of this figure">'
-        f"<table><caption>What the figure draws ({said})</caption><thead><tr>{cells}</tr></thead>"
+        f"<table><caption>What the figure draws ({shown})</caption><thead><tr>{cells}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
 

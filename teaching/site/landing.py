@@ -3,12 +3,12 @@
 import html
 import re
 
-from coursebuild import minutes
 from lessonkit.course import Code
-from teaching.site import explorables
+from teaching.site import colab, explorables
 from teaching.site.markdown import box
 
-PARTS = {"Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}  # the lesson with which each begins
+# The lesson with which each part begins.
+PARTS = {"In one hour": 0, "Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}
 NEEDS = re.compile(r"^## What you will be able to do[^\n]*\n(.*?)^(You need .*?)$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^make lab\b", re.MULTILINE)
 
@@ -20,27 +20,28 @@ PLAY = (
     "This is LayerNorm of three numbers. Drag the point x: which ways can it go while its image x̂ on the circle stands "
     "still?"
 )
-AN_HOUR = (
-    '**You have one hour?** <a href="notebooks/00_in_one_sitting.ipynb" download>Lesson 0</a> goes the whole way in '
-    "one notebook, which needs torch and matplotlib and nothing else: it runs in an empty folder."
-)
 # {lesson: its line, and its picture: the explorable of that name, or the lesson's figure with this index}
 CARDS = {
+    "in_one_sitting": (
+        "The whole way in one notebook: build the layer, carry a gradient back on paper, train a Transformer, find a "
+        "broken layer. It needs torch and matplotlib and nothing else, and runs in an empty folder.",
+        1,
+    ),
     "why_normalize": ("A digit goes into fifty layers, and nothing comes out. What would have saved it?", "depth"),
     "statistics": ("One mean and one variance: over which axes, and divided by what?", "row"),
-    "epsilon": ("Equal numbers, huge numbers, half precision: where a right formula goes wrong.", 1),
-    "affine_and_module": ("A class of your own that loads the checkpoints of torch.nn.LayerNorm.", -1),
-    "softmax": ("Both take a row and keep something constant. A triangle and a circle show what.", 0),
+    "epsilon": ("Equal numbers, huge numbers, half precision: where a right formula goes wrong.", 0),
+    "affine_and_module": ("A class of your own that loads the checkpoints of torch.nn.LayerNorm.", 0),
+    "softmax": ("Both take a row and keep something constant. A triangle and a circle show what.", 1),
     "batchnorm": ("Why a sample's answer changes with its neighbors, and how LayerNorm avoids it.", "batch"),
     "backward": ("The gradient comes back on three paths. Cut one, and training still seems to work.", "backward"),
     "geometry": ("A projection and a sphere: what LayerNorm can see of a row, and what it cannot.", "sphere"),
-    "cnn": ("What a norm does for a network on digits, measured beside its controls.", -1),
-    "rnn": ("A net that must remember: LayerNorm inside the loop and after it.", 0),
+    "cnn": ("What a norm does for a network on digits, measured beside its controls.", 0),
+    "rnn": ("A net that must remember: LayerNorm inside the loop and after it.", 2),
     "transformer": ("The norm before or after the sum: the same parts, and another training.", "stream"),
     "family": ("GroupNorm, RMSNorm and their relatives: one formula, and which norm when.", "block"),
     "speed": ("A fused kernel that reads its memory once, beside PyTorch's own.", 0),
     "clinic": ("Four broken layers, each without an error message. Find the fault, then cure it.", 0),
-    "in_the_wild": ("A network that Google ships, rebuilt in PyTorch with the LayerNorm that you wrote.", 0),
+    "in_the_wild": ("A network that Google ships, rebuilt in PyTorch with the LayerNorm that you wrote.", 2),
 }
 
 
@@ -57,18 +58,18 @@ def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
             "'make lab': from both the site's start page is made."
         )
     abilities, needs = (part.strip() for part in about.groups())
-    hours = round(sum(minutes.total(lesson) for lesson in lessons) / 60)
+    in_full = [lesson for lesson in lessons if lesson.number]
+    hours = round(sum(lesson.minutes for lesson in in_full) / 60)
     parts = [
         "---\nhtml_theme.sidebar_secondary.remove: true\n---",
         "# LayerNorm from scratch",
         f'<p class="lead">{SENTENCE}</p>',
-        _buttons(lessons[0], repository, slides),
+        _buttons(lessons[0], in_full[0], repository, slides),
         f'<p class="find-out">{PLAY}</p>',
         explorables.place("sphere"),
         "## What you will be able to do",
         abilities,
-        f"## {len(lessons)} lessons",
-        AN_HOUR,
+        f"## One hour, or {len(in_full)} lessons",
     ]
     for n, (part, first) in enumerate(PARTS.items()):
         after = [*PARTS.values(), 1000][n + 1]
@@ -81,7 +82,7 @@ def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
         [
             *parts,
             "## Who it is for, and how long it takes",
-            f"{needs} The {len(lessons)} lessons take some {hours} hours: each is an hour in two sittings, and after "
+            f"{needs} The {len(in_full)} lessons take some {hours} hours: each is an hour in two sittings, and after "
             "every sitting you can stop with something of your own that runs.",
             "## How to start",
             _how_to_start(repository),
@@ -103,7 +104,7 @@ def picture(lesson):
     if isinstance(chosen, str):
         return chosen
     figures = [figure for item in lesson.items if isinstance(item, Code) for figure in item.figures]
-    return figures[chosen] if -len(figures) <= chosen < len(figures) else figures[0]
+    return figures[chosen] if chosen < len(figures) else figures[0]
 
 
 def line(lesson):
@@ -113,7 +114,7 @@ def line(lesson):
 
 def picture_file(lesson):
     """Return where the picture of a lesson's card lies, as a page sees it."""
-    return f"_static/cards/{lesson.stem}.{'svg' if isinstance(picture(lesson), str) else 'png'}"
+    return f"_static/cards/{lesson.stem}.{'svg' if isinstance(picture(lesson), str) else 'webp'}"
 
 
 def _card(lesson):
@@ -121,13 +122,14 @@ def _card(lesson):
         f'<a class="card" href="{lesson.stem}.html">'
         f'<img src="{picture_file(lesson)}" alt="" loading="lazy" width="320" height="200">'
         f"<strong>{html.escape(lesson.label)}</strong><span>{html.escape(line(lesson))}</span>"
-        f'<span class="minutes">{round(minutes.total(lesson))} min</span></a>'
+        f'<span class="minutes">{lesson.minutes} min</span></a>'
     )
 
 
-def _buttons(first, repository, slides):
-    binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/notebooks/{first.stem}.ipynb"
-    links = {"Begin with lesson 1": f"{first.stem}.html", "Run it": binder if repository else "#How-to-start"}
+def _buttons(sitting, first, repository, slides):
+    """Return the buttons: to a Lesson of one sitting, to the first one of the whole course, and to run it."""
+    run = colab.address(f"{sitting.stem}.ipynb", repository) if repository else "#How-to-start"
+    links = {"Begin: one hour": f"{sitting.stem}.html", "Begin: lesson 1": f"{first.stem}.html", "Run it": run}
     if slides:
         links["Slides"] = f"slides/{first.stem}.html"
     if repository:
@@ -140,12 +142,14 @@ def _buttons(first, repository, slides):
 
 
 def _how_to_start(repository):
+    guide = f"[GUIDE.md](https://github.com/{repository}/blob/HEAD/GUIDE.md)" if repository else "GUIDE.md"
+    anywhere = "**Nothing to install:** *Open in Colab*, on the page of each lesson.\n\n" if repository else ""
     clone = f"git clone https://github.com/{repository} && cd {repository.partition('/')[2]}\n" if repository else ""
     where = "" if repository else " in the folder of the course"
     return (
-        f"You need Linux or macOS, make, and Python 3.11 to 3.14, no GPU, and after the set-up no network. "
-        f"Run{where}:\n\n"
+        f"{anywhere}On a machine of your own you need Linux or macOS, make, and Python 3.11 to 3.14, no GPU, and after "
+        f"the set-up no network. Run{where}:\n\n"
         f"```bash\n{clone}make lab\n```\n\n"
         "It sets up once, then opens JupyterLab on the first lesson that you have not finished. What to do on Windows, "
-        "or without make, is in GUIDE.md."
+        f"or without make, is in {guide}."
     )

@@ -14,31 +14,31 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        self.ids |= {given[name] for name in ("id", "name") if given.get(name)}
-        if given.get("src"):
-            self.loads.append(given["src"])
-        if given.get("href"):
-            (self.loads if tag == "link" else self.links).append(given["href"])
+        attributes = dict(attrs)
+        self.ids |= {attributes[name] for name in ("id", "name") if attributes.get(name)}
+        if attributes.get("src"):
+            self.loads.append(attributes["src"])
+        if attributes.get("href"):
+            (self.loads if tag == "link" else self.links).append(attributes["href"])
 
 
 def broken(folder):
     """Return a line for each link of the site that leads nowhere, and for each file that is loaded from elsewhere."""
     paths = sorted(folder.rglob("*.html"))
     pages = {path.relative_to(folder).as_posix(): Page(path.read_text(encoding="utf-8")) for path in paths}
-    found = []
+    messages = []
     for name, page in pages.items():
         for target in [*page.links, *page.loads]:
             parts = urlsplit(target)
             if parts.scheme or parts.netloc:
                 if target in page.loads and parts.scheme != "data":
-                    found.append(f"{name} loads {target} from another server")
+                    messages.append(f"{name} loads {target} from another server")
                 continue
             path = (
                 posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(parts.path))) if parts.path else name
             )
             if not (folder / path).is_file():
-                found.append(f"{name} links to {target}, and there is no such file")
+                messages.append(f"{name} links to {target}, and there is no such file")
             elif parts.fragment and path in pages and unquote(parts.fragment) not in pages[path].ids:
-                found.append(f"{name} links to {target}, and {path} has no such anchor")
-    return found
+                messages.append(f"{name} links to {target}, and {path} has no such anchor")
+    return messages

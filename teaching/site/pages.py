@@ -68,7 +68,7 @@ class _Page:
             fold(
                 f"{letter}. {option['text']}",
                 f"**{'Yes' if option['right'] else 'Not quite'}.** {option['reason']}",
-                "option",
+                f"option {'right' if option['right'] else 'wrong'}",
             )
             for letter, option in item.by_letter.items()
         )
@@ -81,9 +81,10 @@ class _Page:
 
     def exercise(self, item):
         answer = "\n\n".join([item.solution, *(check.source for check in item.checks)])
-        said = "".join(check.text for check in item.checks)
+        outputs = [output for cell in [item, *item.checks] for output in cell.outputs]
+        printed = "".join(output for output in outputs if isinstance(output, str))
         folds = [fold("Hint", prose(item.hint), "hint")] if item.hint else []
-        solution = code(answer) + (f"\n\n{code(said, 'text')}" if said.strip() else "")
+        solution = code(answer) + (f"\n\n{code(printed, 'text')}" if printed.strip() else "")
         folds.append(fold(f"Solution of exercise {item.number}", solution, "solution"))
         title = (
             f'Exercise {item.number} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'

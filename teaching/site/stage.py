@@ -2,17 +2,26 @@
 
 import hashlib
 import html
+import io
 import json
 import re
 import shutil
 from pathlib import Path
 
 import nbformat
+from PIL import Image
 
 from lessonkit.course import REFERENCE, Code
 from teaching import material
-from teaching.site import explorables, landing, pages
+from teaching.site import colab, explorables, landing, pages
 from teaching.site.markdown import DATA, box
+
+TITLE = 0.15  # the part of a figure's height that its title takes: too small to read on a card
+
+# The parts of MathJax that conf.py loads: less than half of a whole bundle.
+MATHJAX = ["startup.js", "core.js", "input/tex-base.js", "input/tex/extensions/ams.js", "output/chtml.js"]
+MATHJAX += ["output/chtml/fonts/tex.js", "a11y/assistive-mml.js"]
+MATH_FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
 
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
 
@@ -26,12 +35,13 @@ INVENTORY = (
 def stage(folder, repository="", slides=None, root=material.ROOT):
     """Write the Sphinx source of the whole site to a folder, which is emptied before.
 
-    repository: "owner/name" on GitHub, for links to it and to Binder; "" for none. slides: a folder of decks, or None.
+    repository: "owner/name" on GitHub, for links to it, to Binder and to Colab; "" for none. slides: a folder of decks,
+    or None.
     """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(Path(__file__).with_name("sphinx"), folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "figures").mkdir()
-    lessons = [material.read(stem, root) for stem in material.stems(root)]
+    lessons = [material.read(stem, root) for stem in [*material.alone(root), *material.stems(root)]]
     look_up = [material.read(stem, root) for stem in material.references(root)]
     for lesson in [*lessons, *look_up]:
         page = pages.page(lesson, _links(lesson, repository, slides), _keeper(folder, lesson))
@@ -52,10 +62,14 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, folder / name)
     shutil.copytree(root / "notebooks", folder / "_extra/notebooks", ignore=shutil.ignore_patterns(".*"))
+    if repository:
+        colab.write(root / "notebooks", folder / "_extra/colab", repository)
     if slides:
         shutil.copytree(slides, folder / "_extra/slides")
-    (folder / "_static/mathjax").mkdir()
-    shutil.copy(material.PACKAGES / "mathjax/es5/tex-svg.js", folder / "_static/mathjax")
+    for name in MATHJAX:
+        (folder / "_static/mathjax" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(material.PACKAGES / "mathjax/es5" / name, folder / "_static/mathjax" / name)
+    shutil.copytree(material.PACKAGES / MATH_FONTS, folder / "_static/mathjax/output/chtml/fonts/woff-v2")
 
 
 def _cards(folder, lessons):
@@ -66,7 +80,10 @@ def _cards(folder, lessons):
         if isinstance(shown, str):
             path.write_text(explorables.still(shown), encoding="utf-8")
         else:
-            path.write_bytes(shown.png)
+            picture = Image.open(io.BytesIO(shown.png))
+            picture = picture.crop((0, round(TITLE * picture.height), *picture.size))
+            picture.thumbnail((480, 300))  # a card's width on screens with two pixels for one
+            picture.save(path, quality=80)
 
 
 def _keeper(folder, lesson):
@@ -89,9 +106,10 @@ def _links(lesson, repository, slides):
         "Learner notebook": f'href="notebooks/{name}" download',
         "Notebook with solutions": f'href="notebooks/solutions/{name}" download',
     }
-    if slides:
+    if slides and (slides / f"{lesson.stem}.html").exists():
         links["Slides"] = f'href="slides/{lesson.stem}.html"'
     if repository:
+        links["Open in Colab"] = f'href="{colab.address(name, repository)}"'
         binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/notebooks/{name}"
         links["Run on Binder"] = f'href="{html.escape(binder)}"'
         links["On GitHub"] = f'href="https://github.com/{repository}/blob/HEAD/notebooks/solutions/{name}"'
@@ -115,6 +133,6 @@ ABOUT = (
 )
 
 
-def _term(names, what, where, page):
+def _term(names, meaning, where, page):
     place = where.replace("](#", f"]({page}#")
-    return "\n".join(name.strip() for name in names.split(", ")) + f"\n  {what} ({place})"
+    return "\n".join(name.strip() for name in names.split(", ")) + f"\n  {meaning} ({place})"

@@ -21,7 +21,12 @@ nb_execution_mode = "off"
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 4
 myst_heading_slug_func = "teaching.site.anchors.slug"
-mathjax_path = "mathjax/tex-svg.js"
+mathjax_path = "mathjax/startup.js"
+mathjax3_config = {  # parts in place of a bundle, without its menu
+    "loader": {"load": ["core", "input/tex-base", "[tex]/ams", "output/chtml", "a11y/assistive-mml"]},
+    "tex": {"packages": ["base", "ams"]},
+    "options": {"enableMenu": False},
+}
 
 html_theme = "sphinx_book_theme"
 html_theme_options = {
@@ -34,8 +39,6 @@ html_theme_options = {
     "navbar_center": [],
     "navbar_end": [],
     "navbar_persistent": [],
-    "use_repository_button": bool(repository),
-    "repository_url": f"https://github.com/{repository}" if repository else "",
     "footer_content_items": ["copyright.html"],  # names the author, too
 }
 owner, _, name = repository.partition("/")

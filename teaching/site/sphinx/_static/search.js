@@ -33,6 +33,7 @@ addEventListener("DOMContentLoaded", () => {
     const page = new DOMParser().parseFromString(text, "text/html");
     const article = page.querySelector("article"); // without the theme's buttons and its table of contents
     if (article) page.querySelector('[role="main"]')?.replaceChildren(article);
+    page.querySelector(".work")?.remove(); // the buttons below a title
     for (const formula of page.querySelectorAll(".math")) formula.textContent = words(formula.textContent.trim());
     return plain(page.documentElement.outerHTML, anchor);
   };
