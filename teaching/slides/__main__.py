@@ -37,7 +37,7 @@ def build(out, names=(), root=material.ROOT):
         shutil.copy(path, out / "theme")
     (out / "theme/code.css").write_text(HtmlFormatter(style="default").get_style_defs(".code"), encoding="utf-8")
     counts = {}
-    for stem in material.stems(root):
+    for stem in [*material.alone(root), *material.stems(root)]:
         if names and stem[:2] not in names:
             continue
         lesson = material.read(stem, root)
@@ -58,7 +58,7 @@ def main(arguments=None):
     parser.add_argument("names", nargs="*", metavar="NUMBER", help="of lessons, 06; all if none is given")
     parser.add_argument("--pdf", action="store_true", help="print each deck as PDF too (needs a Chromium)")
     options = parser.parse_args(arguments)
-    there = [stem[:2] for stem in material.stems()]
+    there = [stem[:2] for stem in [*material.alone(), *material.stems()]]
     for name in options.names:
         if name not in there:
             parser.error(f"there is no lesson {name}. There are {', '.join(there)}.")

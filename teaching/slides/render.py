@@ -82,9 +82,10 @@ def task(exercise):
     node = next((node for node in nodes if ast.get_docstring(node)), None)
     if node is None:
         return output("\n".join(line.removeprefix("# ") for line in lines if line != "...  # your answer"))
-    what, _, *rest = ast.get_docstring(node).splitlines()
+    what, *rest = ast.get_docstring(node).splitlines()
     ends = next((at for at, line in enumerate(rest, 1) if line.endswith(".")), 0)  # an example comes first
-    points = "".join(f"<li>{html.escape(point)}</li>" for point in (what, " ".join(rest[:ends])))
+    points = [what, " ".join(rest[:ends]).strip()]
+    points = "".join(f"<li>{html.escape(point)}</li>" for point in points if point)
     signature = "\n".join(lines[node.lineno - 1 : node.body[0].lineno - 1])
     return f"{code(signature)}<ul>{points}</ul>"
 
