@@ -91,7 +91,7 @@ weight = torch.tensor([3.0, 1.0, 2.0, -1.0])  # (D,) the gain
 mean = x.mean()  # ()
 centered = x - mean  # (D,)
 var = (centered * centered).mean()  # ()
-rstd = (var + 0.5) ** -0.5  # () one over the deviation, with eps
+rstd = (var + 0.5) ** -0.5  # () one over sigma, with eps
 x_hat = centered * rstd  # (D,)
 y = x_hat * weight  # (D,)
 print(f"{mean=}\n{centered=}\n{var=}\n{rstd=}\n{x_hat=}\n{y=}")
