@@ -163,6 +163,7 @@ print(F.layer_norm(pairs, (2,), eps=0.0))
 # - [ ] 2 :: Two are left of two features. Here the projection takes the sign as well.
 # - [x] 1 :: One number minus its own mean is 0, so every token is the bias.
 
+
 # %% tags=["export"]
 def _different(tokens):
     """How many different tokens does it make of 1,000 values? Equal: to four decimals."""

@@ -32,11 +32,7 @@ _SLIPS = [  # question, what a slip gives, why
         "The radius is above the fraction line and the length below: 2 · projected / 10.",
     ),
     ("x_hat", (0.28, 0.04, -0.04, -0.28), "You have divided by the mean square, 25. Divide by its root."),
-    (
-        "x_hat",
-        (1.2124, 0.1732, -0.1732, -1.2124),
-        "This sigma divides the squares by D - 1. LayerNorm divides by D.",
-    ),
+    ("x_hat", (1.2124, 0.1732, -0.1732, -1.2124), "This sigma divides the squares by D - 1. LayerNorm divides by D."),
     ("with_eps", 2, "That is the length at eps = 0. What does a larger number below the fraction line do?"),
     ("with_eps", 1.51, "eps is added to σ², so D · eps = 300 is added to the squared length."),
     ("with_eps", 4, "It is the other way round: eps stands below the fraction line, so the row gets shorter."),
