@@ -5,8 +5,33 @@ Made by coursebuild from lessons_src/lessons/08_geometry.py: edit the lesson, no
 
 from numbers import Integral
 
+from lessonkit import data
 from torch import nn
+from torch.nn import functional as F
 import torch
+
+
+def _digits_read(tokens):
+    """Train a gain, a bias and a linear layer on tokens(x, weight, bias): what does it read?"""
+    torch.manual_seed(0)
+    weight, bias = nn.Parameter(torch.randn(64, 4)), nn.Parameter(torch.randn(64, 4))  # (K, E)
+    reader, digits = nn.Linear(256, 10), data.digits_split(0)
+    optimizer = torch.optim.SGD([weight, bias, *reader.parameters()], lr=0.05)
+    for _ in range(200):
+        optimizer.zero_grad()
+        scores = reader(tokens(digits.x_train.flatten(1), weight, bias).flatten(1))  # (B, 10)
+        F.cross_entropy(scores, digits.y_train).backward()
+        optimizer.step()
+    scores = reader(tokens(digits.x_test.flatten(1), weight, bias).flatten(1))  # (B, 10)
+    return f"{(scores.argmax(1) == digits.y_test).double().mean():.0%}"
+
+
+def _different(tokens):
+    """How many different tokens does it make of 1,000 values? Equal: to four decimals."""
+    g = torch.Generator().manual_seed(89)
+    w, b = torch.randn(2, 1, 4, generator=g)  # (K, E) each
+    values = torch.linspace(-3, 3, 1000)[:, None]  # (B, K) = (1000, 1)
+    return len((1e4 * tokens(values, w, b)).round().unique(dim=0))
 
 
 # All of nn.RMSNorm but its formula
@@ -67,7 +92,7 @@ class RMSNorm(_Shell):
 
     def forward(self, x):
         axes = self.axes(x)
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # half precision is too coarse
         eps = torch.finfo(wide.dtype).eps if self.eps is None else self.eps
         y = wide / torch.sqrt((wide * wide).mean(axes, keepdim=True) + eps)
         y = y if self.weight is None else y * self.weight

@@ -70,7 +70,7 @@ for name, norm in RACERS.items():
 # %% [markdown]
 # Without it the net has learned nothing. So it is tempting to write: *this net needs a normalization layer* (a *norm*, for short). The numbers are right, and the sentence is false.
 #
-# *About 58 min, in two sittings of 29 and 29.* **You'll be able to**
+# *About 54 min, in two sittings of 27 and 27.* **You'll be able to**
 # - find out why a net fails, by changing one suspect at a time;
 # - say what a comparison of two nets shows, and what its control must get;
 # - put a norm after each convolution of a net, in the right shape;
@@ -158,17 +158,16 @@ race(rate=0.1, start="default", batch_size=64, seed=0)
 # A unit of our convolutions has 16 · 3 · 3 = 144 inputs. Take a pencil.
 
 # %% tags=["exercise"] id="ex-9-1"
-# Exercise 9.1 · ●●○○○ · 4 min
-# 144 inputs of mean square 6, and 1/12 as the bound. (Above: weight=1 / 12, unit=2,
-# after_relu=1.) Copy this line and replace the dots by five numbers:
-# shrinking = dict(weight=..., unit=..., after_relu=..., smaller=..., factor=...)
+# Exercise 9.1 · ●●○○○ · 3 min
+# 144 inputs of mean square 6, and 1/12 as the bound. (Above: weight=1 / 12, unit=2.)
+# Copy this line and replace the dots by four numbers:
+# shrinking = dict(weight=..., unit=..., smaller=..., factor=...)
 # weight      mean square of a weight
-# unit        mean square of what the unit adds up
-# after_relu  mean square after the ReLU
-# smaller     how many times smaller the root of the mean square is after six such layers
-# factor      all weights times c: which c * c keeps the mean square from layer to layer?
+# unit        mean square of what the unit adds up, before the ReLU
+# smaller     how many times smaller the rms, its root, is after six such layers
+# factor      times what the weights' mean square must be, so that a layer with ReLU keeps 6
 ### BEGIN SOLUTION
-shrinking = dict(weight=1 / 432, unit=2, after_relu=1, smaller=216, factor=6)
+shrinking = dict(weight=1 / 432, unit=2, smaller=216, factor=6)
 ### END SOLUTION
 
 # %% tags=["check"]
@@ -191,13 +190,13 @@ check.shrinking(shrinking)
 #
 # ## 9.3 Two suspects
 #
-# And in our net? Let the *size* be the root of the mean square. The cell takes it after each ReLU: of everything, and of the part in which the test images differ.
+# And in our net? The cell takes the rms after each ReLU: of everything, and of the part in which the test images differ.
 
 
 # %% tags=["hide-input", "nbval-ignore-output"]
-# Measures the sizes and draws them.
-def sizes(net, seeds=8):
-    """Size after each of six ReLUs of the whole, and of what differs: two lists of six."""
+# Measures the rms and draws it.
+def rms_by_layer(net, seeds=8):
+    """The rms after each of six ReLUs of the whole, and of what differs: two lists of six."""
     whole, differs = torch.zeros(2, seeds, 6)
     for seed in range(seeds):
         torch.manual_seed(seed)
@@ -220,8 +219,8 @@ def without_biases():
     return net
 
 
-whole, differs = sizes(digit_cnn)
-normed = sizes(lambda: digit_cnn(RACERS["LayerNorm"]))
+whole, differs = rms_by_layer(digit_cnn)
+normed = rms_by_layer(lambda: digit_cnn(RACERS["LayerNorm"]))
 plot.lines(
     range(1, 7),
     {
@@ -237,25 +236,25 @@ plot.lines(
         "on paper": "#2B2F33",
         "what differs, with LayerNorm": "LayerNorm",
     },
-    title="The image fades, and what all images share stays",
+    title="The image fades faster than what all images share",
     x="layer",
-    y="size after the ReLU",
+    y="rms after the ReLU",
     caption="PyTorch's default first weights, 500 test images, geometric means over 8 seeds. "
     "On paper: a sixth of the mean square in each layer. Blue: with LayerNorm; the others: "
     "without a norm.",
-    alt="Sizes after layers 1 to 6 on a logarithmic axis. What differs between images falls "
+    alt="The rms after layers 1 to 6 on a logarithmic axis. What differs between images falls "
     "from 0.24 to 0.001, a little faster than the line from paper. All of it falls to 0.03 and "
     "stays. With LayerNorm what differs stays near 0.3.",
 )
 for name, (all_of_it, part) in {
     "default": (whole, differs),
-    "zero biases": sizes(without_biases),
+    "zero biases": rms_by_layer(without_biases),
     "LayerNorm": normed,
 }.items():
-    print(f"{name:11} after six layers: size {all_of_it[-1]:.4f}, of it differs {part[-1]:.4f}")
+    print(f"{name:11} after six layers: rms {all_of_it[-1]:.4f}, of it differs {part[-1]:.4f}")
 
 # %% [markdown]
-# Only what differs between images can be read. After six layers a few percent of what arrives differ, and the rest comes from the biases. So there are two suspects:
+# Only what differs between images can be read. After six layers a few percent of what arrives differ, and the rest comes from the biases. Two suspects:
 #
 # 1. **The biases drown the image.** Without them more than a third of what arrives would differ, as with LayerNorm.
 # 2. **The weights make it too small.** SGD moves a layer's weights in proportion to what enters the layer.
@@ -280,7 +279,7 @@ print(f"B, weights times √6:  reads {learn(B, digits)[-1]:.0f} %")
 #
 # <details><summary>How sure is that?</summary>
 #
-# Eight seeds each: from the default weights 8 to 13 %, with zero biases 7 to 8 %, with weights times √6 94 to 97 %, with both changes 93 to 97 %. And a different optimizer needs neither: Adam divides a gradient by its own size, and at 0.003 it read 91 to 96 % in eight runs, four of them with zero biases.
+# Eight seeds each: from the default weights 8 to 13 %, with zero biases 7 to 8 %, with weights times √6 94 to 97 %, with both changes 93 to 97 %. Adam needs neither, since it divides a gradient by its own size: at 0.003 it read 91 to 96 % in eight runs.
 #
 # </details>
 #
@@ -324,9 +323,7 @@ for seed in (100, 101, 102, 103):
 #
 # <details><summary>What such a race says here</summary>
 #
-# At a rate of 0.01, from Kaiming's weights, the net without a norm was ahead in 15 of 24 other pairs (twelve seeds on each of two splits), by up to 5 points, and in the rest behind by up to 13. On average LayerNorm led by 0.8.
-#
-# At Kaiming's weights and a rate of 0.05, 16 other pairs (eight seeds on each of two splits) gave LayerNorm a lead of 0.8 points on average, from −1.4 to 3.0. From PyTorch's default weights LayerNorm reads about 98 %. Kaiming's cost it about two points. Without a norm, from Kaiming's, it is about 95 %. So of the 90 points of the beginning, one to three are left. What a norm also gives is room for larger rates: see [Deeper](#Three-rates,-sixteen-pairs-each).
+# From Kaiming's weights at a rate of 0.01, the net without a norm was ahead in 15 of 24 other pairs (two splits), by up to 5 points, and else behind by up to 13. At 0.05 LayerNorm led by 0.8 points on average in 16 pairs. It does better from PyTorch's weights: about 98 %, where the net without a norm reads about 95 % from Kaiming's. So of the 90 points of the beginning, one to three are left. A norm also gives room for larger rates: see [Deeper](#Three-rates,-sixteen-pairs-each).
 #
 # </details>
 #
@@ -398,11 +395,11 @@ plot.figure(
 )
 
 # %% [markdown]
-# It reaches over $2 \cdot (3 - 1) + 1 = 5$ of $8 + 2 = 10$ pixels. In the other 5, two whole steps of 2 fit; half a step has no place. With the first place that makes 3. For $L$ pixels, $k$ taps, stride $s$, padding $p$ and dilation $d$:
+# It reaches over $2 \cdot (3 - 1) + 1 = 5$ of $8 + 2 = 10$ pixels. In the other 5, two whole steps of 2 fit. With the first place that makes 3. For $L$ pixels, $k$ taps, stride $s$, padding $p$ and dilation $d$:
 #
 # $$\text{out} = \left\lfloor \frac{L + 2p - d\,(k-1) - 1}{s} \right\rfloor + 1$$
 #
-# `conv_output_shape` computes it for each axis, and raises an error where the kernel does not fit.
+# `conv_output_shape` computes it for each axis.
 
 
 # %% tags=["export", "hide-input"]
@@ -436,11 +433,11 @@ print("measured:", tuple(real.shape[2:]))
 # %% [markdown]
 # ## 9.6 A norm after each convolution
 #
-# The usual place of a norm is **between the convolution and its ReLU**. Write a tool that puts norms into any `nn.Sequential`, and computes the sizes on the way.
+# The usual place of a norm is **between the convolution and its ReLU**. Write a tool that puts norms into any `nn.Sequential`.
 
 
 # %% tags=["exercise"] id="ex-9-3"
-# Exercise 9.3 · ●●●○○ · 5 min
+# Exercise 9.3 · ●●●○○ · 4 min
 def with_norms(net, norm, size):
     """Return a new nn.Sequential: net's own layers, norm(C, H, W) right after each nn.Conv2d.
 
@@ -452,17 +449,17 @@ def with_norms(net, norm, size):
     nn.Conv2d and nn.MaxPool2d have attributes kernel_size, stride, padding and dilation, and
     nn.Conv2d has out_channels. conv_output_shape is there for you.
     """
-    ### BEGIN SOLUTION
     layers = []
     for layer in net:
         layers.append(layer)
+        ### BEGIN SOLUTION
         if isinstance(layer, (nn.Conv2d, nn.MaxPool2d)):
             settings = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
             size = conv_output_shape(size, *settings)
         if isinstance(layer, nn.Conv2d):
             layers.append(norm(layer.out_channels, *size))
+        ### END SOLUTION
     return nn.Sequential(*layers)
-    ### END SOLUTION
 
 
 # %% tags=["check"]
@@ -471,7 +468,7 @@ check.with_norms(with_norms)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Collect the layers in a list. After each layer ask two questions: does it change the size (convolution or pooling)? Is it a convolution?
+# Ask two questions of each layer: does it change the size (convolution or pooling)? Is it a convolution?
 #
 # </details>
 #
@@ -556,19 +553,19 @@ for name, net in nets.items():
 # %% [markdown]
 # LayerNorm divides the factor out. But the control needs no protection: the factor passes through all its layers, the scores become small together, and the largest stays the largest.
 #
-# BatchNorm has *stored* a mean and a deviation of each unit. Neither fits a dim picture. Which does the harm?
+# BatchNorm has *stored* a mean and a variance of each unit. Neither fits a dim picture. Which does the harm?
 #
-# **Predict 9.3:** you may multiply one kind of stored number by ¼, in all three BatchNorms: the means, or the deviations. Which lets the net read dim pictures?
-# - [ ] the deviations :: That changes the scale of all units alike, and the control shows that a net can read at any scale. What is subtracted is still four times too large.
+# **Predict 9.3:** you may correct one kind in all three BatchNorms: multiply the means by ¼, or the variances by 1/16. Which lets the net read dim pictures?
+# - [ ] the variances :: That changes the scale of all units alike, and the control shows that a net can read at any scale. What is subtracted is still four times too large.
 # - [x] the means :: Wx/4 − m/4 is (Wx − m)/4. So the factor comes out of the layer, and passes through the net as in the control.
 # - [ ] neither alone :: With the right means a factor is left, and the control reads with such a factor.
 
 # %% tags=["nbval-ignore-output"]
-for stored, power in {"running_mean": 1, "running_var": 2}.items():  # var: deviation squared
+for stored, factor in {"running_mean": 1 / 4, "running_var": 1 / 16}.items():
     net = copy.deepcopy(nets["BatchNorm"])
     for layer in net:
         if isinstance(layer, BatchNorm1d):
-            getattr(layer, stored).mul_(0.25**power)
+            getattr(layer, stored).mul_(factor)
     print(f"{stored:12} corrected: dim pictures {reads(net, 0.25):.0f} %")
 
 # %% [markdown]
@@ -576,9 +573,7 @@ for stored, power in {"running_mean": 1, "running_var": 2}.items():  # var: devi
 #
 # <details><summary>When this holds</summary>
 #
-# Sixteen such triples of nets, eight seeds on each of two splits. Dim pictures: BatchNorm 17 to 46 %, LayerNorm and no norm as bright ones, up to a point. With the means corrected BatchNorm reads 92 to 96 %, with the deviations corrected 8 to 39 %. The first weights have zero biases. Biases do not shrink with the picture: from PyTorch's default start four other runs, means corrected, read 89 to 97 % at a contrast of ¼ and 30 to 50 % at 0.1.
-#
-# **Brightness**, one number added to every pixel, is different: it adds another number to each unit, and a norm takes off only what is the same for all. A shift of one standard deviation cost each of the three nets 12 points or more in each run, in an order that changed from run to run.
+# Sixteen such triples of nets (two splits). Dim pictures: BatchNorm 17 to 46 %, the others as bright ones, up to a point. With the means corrected BatchNorm reads 92 to 96 %, with the variances corrected 8 to 39 %. The first weights have zero biases, because biases do not shrink with the picture: from PyTorch's default start four other runs, means corrected, read 89 to 97 % at a contrast of ¼ and 30 to 50 % at 0.1.
 #
 # </details>
 #

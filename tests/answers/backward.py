@@ -26,7 +26,7 @@ def plain_forward(x, weight, bias, eps):
     return (x - mean) * rstd * weight + bias
 
 
-ON_PAPER = dict(drstd=-16, dvar=1, dcentered=[-1, 3, 2, 0], dmean=-4, dx=[-2, 2, 1, -1])
+ON_PAPER = dict(dvar=1, dcentered=[-1, 3, 2, 0], dmean=-4, dx=[-2, 2, 1, -1])
 
 
 # 7.2
@@ -183,11 +183,11 @@ ANSWERS = {
         "wrong": {
             "up to dcentered": (
                 ON_PAPER | {"dcentered": ..., "dmean": ..., "dx": ...},
-                "dcentered: put your answer in the place of the three dots. Right so far: drstd, dvar.",
+                "dcentered: put your answer in the place of the three dots. Right so far: dvar.",
             ),
-            "two wrong": (ON_PAPER | {"drstd": -4, "dx": [0, 0, 0, 0]}, "Each of them moves the loss on its own"),
-            "of no known cause": (ON_PAPER | {"dmean": 5}, "dmean: 5 is not right. Right so far: drstd, dvar, dc"),
-            "no dmean": ({name: ON_PAPER[name] for name in ("drstd", "dvar", "dcentered", "dx")}, "'dmean': missing"),
+            "two wrong": (ON_PAPER | {"dvar": -1, "dx": [0, 0, 0, 0]}, "A larger variance makes rstd smaller"),
+            "of no known cause": (ON_PAPER | {"dmean": 5}, "dmean: 5 is not right. Right so far: dvar, dc"),
+            "no dmean": ({name: ON_PAPER[name] for name in ("dvar", "dcentered", "dx")}, "'dmean': missing"),
             "dx alone": ([-2, 2, 1, -1], "takes a dictionary"),
         },
     },

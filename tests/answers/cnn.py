@@ -77,7 +77,7 @@ ANSWERS = {
     "shrinking": {
         "right": {
             "fractions": _ON_PAPER,
-            "decimals and text": dict(weight=0.0023148, unit="2", after_relu=1, smaller=216, factor=6.0),
+            "decimals and text": dict(weight=0.0023148, unit="2", smaller=216, factor=6.0),
         },
         "wrong": {"left open": (_ON_PAPER | {"weight": ...}, "three dots"), "a list": ([1, 2], "dictionary")},
     },

@@ -67,7 +67,7 @@ class WithItsOwnAxes(_RMSNorm):
 
 
 # --- 8.3 same_run
-RUNS = dict(sgd_rate=50, sgd_decay=0.0002, adamw_rate=0.2, adamw_decay=0.05)
+RUNS = dict(rate=50, decay=0.0002)
 
 
 # --- 8.4 mended_tokens
@@ -129,15 +129,13 @@ ANSWERS = {
     "same_run": {
         "right": {
             "numbers": RUNS,
-            "as they are computed": dict(
-                sgd_rate=100 * 0.5, sgd_decay=0.02 / 100, adamw_rate=0.02 * 10, adamw_decay=0.5 / 10
-            ),
-            "as text": dict(sgd_rate="50", sgd_decay="1/5000", adamw_rate="1/5", adamw_decay="1/20"),
+            "as they are computed": dict(rate=100 * 0.5, decay=0.02 / 100),
+            "as text": dict(rate="50", decay="1/5000"),
         },
         "wrong": {
-            "SGD alone": (RUNS | {"adamw_rate": ..., "adamw_decay": ...}, "Right so far: sgd_rate, sgd_decay."),
-            "both swapped": (RUNS | {"sgd_rate": 0.0002, "sgd_decay": 50}, "sgd_rate: 0.0002 is not right."),
-            "words": (RUNS | {"sgd_rate": "c**2 * rate"}, "The answer is a number."),
+            "the rate alone": (RUNS | {"decay": ...}, "Right so far: rate."),
+            "both swapped": (dict(rate=0.0002, decay=50), "rate: 0.0002 is not right."),
+            "words": (RUNS | {"rate": "c**2 * rate"}, "The answer is a number."),
             "two numbers": ((50, 0.0002), "takes a dictionary"),
         },
     },

@@ -52,19 +52,8 @@ def _in_turn(probes, names):
 
 
 # ---- On paper
-_ON_PAPER = dict(drstd=-16, dvar=1, dcentered=(-1, 3, 2, 0), dmean=-4, dx=(-2, 2, 1, -1))
+_ON_PAPER = dict(dvar=1, dcentered=(-1, 3, 2, 0), dmean=-4, dx=(-2, 2, 1, -1))
 _SLIPS = [  # question, what a slip gives, why
-    (
-        "drstd",
-        (0, -7, 0, -9),
-        "These four come back along four arrows. They are added in the box that the arrows left.",
-    ),
-    ("drstd", -4, "This is the mean of the four. Each of them moves the loss on its own, so they are added."),
-    ("drstd", 8, "This is the sum of dx_hat. The arrow multiplies by centered first."),
-    ("drstd", -8, "The arrow from rstd to x_hat says centered. You have multiplied by x_hat."),
-    ("drstd", 2, "dy stands at y. What arrives at x_hat is dx_hat, with the gain in it."),
-    ("drstd", 0, "The arrow says centered, -2 -1 0 3. You have multiplied by x."),
-    ("drstd", 16, "Look at the signs: 7 · (-1) and -3 · 3."),
     ("dvar", -1, "The sign. A larger variance makes rstd smaller."),
     (
         "dvar",
@@ -73,12 +62,12 @@ _SLIPS = [  # question, what a slip gives, why
     ),
     ("dvar", 4, "The exponent goes down by 1, from -1/2 to -3/2. You have kept it."),
     ("dvar", 3, "The factor in front is the old exponent, -½, not the new one."),
-    ("dvar", 64, "4 to the power of -3/2 is 1/8. You have multiplied by 8."),
     ("dvar", -0.0625, "This is the derivative at the arrow. Multiply it by what arrives at rstd."),
     ("dvar", 1.22, "eps is missing: v + eps is 4, and v alone is 3.5."),
     ("dcentered", (0, 3.5, 2, -1.5), "This comes from x_hat alone. A second arrow leaves centered: the one to var."),
     ("dcentered", (-1, -0.5, 0, 1.5), "This comes from var alone. A second arrow leaves centered: the one to x_hat."),
     ("dcentered", (1, 4, 2, -3), "The two arrows are added. You have subtracted the second."),
+    ("dcentered", (-2, 2.5, 2, 1.5), "The arrow to var says centered · 2/4. You have multiplied by centered alone."),
     ("dcentered", (-4, 1.5, 2, 4.5), "The arrow to var says centered · 2/4. The fourth is missing: var is a mean."),
     ("dcentered", (-0.5, 3.25, 2, -0.75), "The arrow to var says centered · 2/4. The 2 of the square is missing."),
     ("dcentered", (-1, 6.5, 4, -1.5), "The arrow to x_hat says rstd, which is ½. That factor is missing."),
@@ -100,7 +89,7 @@ _SLIPS = [  # question, what a slip gives, why
 
 
 def gradients_on_paper(answer):
-    """Check dict(drstd, dvar, dcentered, dmean, dx), the gradients of the lesson's row of four (lesson 7)."""
+    """Check dict(dvar, dcentered, dmean, dx), the gradients of the lesson's row of four (lesson 7)."""
     values(answer, "gradients_on_paper", _ON_PAPER, _SLIPS, tolerance=0.01)
 
 

@@ -32,25 +32,21 @@ _SLIPS = [  # question, what a slip gives, why
         "The radius is above the fraction line and the length below: 2 · projected / 10.",
     ),
     ("x_hat", (0.28, 0.04, -0.04, -0.28), "You have divided by the mean square, 25. Divide by its root."),
-    (
-        "x_hat",
-        (1.2124, 0.1732, -0.1732, -1.2124),
-        "This deviation divides the squares by D - 1. LayerNorm divides by D.",
-    ),
+    ("x_hat", (1.2124, 0.1732, -0.1732, -1.2124), "This sigma divides the squares by D - 1. LayerNorm divides by D."),
     ("with_eps", 2, "That is the length at eps = 0. What does a larger number below the fraction line do?"),
     ("with_eps", 1.51, "eps is added to σ², so D · eps = 300 is added to the squared length."),
     ("with_eps", 4, "It is the other way round: eps stands below the fraction line, so the row gets shorter."),
     ("with_eps", 0.5, "At eps = 0 the row has the length 2. With eps it is divided by 10, not by 5."),
     ("with_eps", 5, _LENGTH),
     ("with_eps", 1.109, _LENGTH),  # 1.118, or rounded 1.1
-    ("twin", (15.0, 9.0, 7.0, 1.0), "That is the row itself: its mean is 8 and its deviation 5."),
+    ("twin", (15.0, 9.0, 7.0, 1.0), "That is the row itself: its mean is 8 and its sigma 5."),
     (
         "twin",
         (30.0, 18.0, 14.0, 2.0),
-        "Twice the row has twice the deviation and twice the mean. Which shift makes the mean 3?",
+        "Twice the row has twice the sigma and twice the mean. Which shift makes the mean 3?",
     ),
-    ("twin", (14.0, 2.0, -2.0, -14.0), "Its deviation is 10, but its mean is 0."),
-    ("twin", (10.0, 4.0, 2.0, -4.0), "Its mean is 3, but its deviation is still 5."),
+    ("twin", (14.0, 2.0, -2.0, -14.0), "Its sigma is 10, but its mean is 0."),
+    ("twin", (10.0, 4.0, 2.0, -4.0), "Its mean is 3, but its sigma is still 5."),
     ("twin", (-11.0, 1.0, 5.0, 17.0), "The stretch is by a factor above 0: the largest number stays the largest."),
 ]
 
@@ -234,49 +230,14 @@ _FORMULA = misconceptions(
     # eps = 0 is treated as no eps: `if self.eps` and `self.eps or ...` are false for 0. | Ask whether it `is None`.
     eps = self.eps or torch.finfo(wide.dtype).eps
 
-    # eps = 0 is treated as no eps, and float64 is narrowed to float32. | Ask whether it `is None`; torch.promote_types(x.dtype, torch.float32) keeps the wider type.
-    wide = x.float()
-    eps = self.eps or torch.finfo(x.dtype).eps
-    # or
-    wide = x.float()
-    eps = self.eps or 1e-6
-
     # eps is taken from the type of x. Half types are computed in float32, and eps is that of float32. | torch.finfo(wide.dtype).eps.
     eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
 
-    # half types are not widened, so the squares are taken in half precision: over 65,504 they overflow in float16. | Compute in torch.promote_types(x.dtype, torch.float32).
-    wide = x
-    # or
-    wide = x
-    eps = torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps if self.eps is None else self.eps
-    # or
-    wide = x
-    return y
-    # or
-    wide = x
-    x_hat = wide * torch.rsqrt(square + eps)
-    # or
-    wide = x
-    x_hat = wide * torch.rsqrt(square + eps)
-    return y
-
-    # bfloat16 is not widened, so that its eight bits round every step. | Compute in torch.promote_types(x.dtype, torch.float32).
-    wide = x.float() if x.dtype == torch.float16 else x
+    # the squares are taken of x, in half precision: over 65,504 they overflow in float16. | Take those of wide.
+    square = (x * x).mean(axes, keepdim=True)
 
     # the result stays float32. | Give it x's dtype at the end: y.to(x.dtype).
     return y
-
-    # float64 is narrowed to float32. | torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.
-    wide = x.float()
-    # or
-    wide = x.float()
-    x_hat = wide * torch.rsqrt(square + eps)
-    # or
-    wide = x.float()
-    eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
-    # or
-    wide = x.float()
-    y = x_hat if self.weight is None else x_hat * self.weight.float()
 
     # the values are right, but the mean square is cut off from the gradient.
     square = (wide * wide).mean(axes, keepdim=True).detach()
@@ -302,33 +263,26 @@ class _RMS(_Reference):
 
 
 # --- same_run
-_SAME_RUN = {"sgd_rate": 50, "sgd_decay": 0.0002, "adamw_rate": 0.2, "adamw_decay": 0.05}
+_SAME_RUN = {"rate": 50, "decay": 0.0002}
 _BOTH = "From 10 W the gradient is a tenth, and the step has to be 10 times as long. What makes up for both?"
 _GROWS = "That is the wrong direction: a longer W needs a longer step."
 _SHARE = "A step takes the share rate * decay off W. Which decay leaves that share as it is, with the new rate?"
 _DIRECTION = "The decay of the longer W has to shrink: its rate has grown, and rate * decay is to stay."
 _SETTINGS = [  # question, what a slip gives, why
-    ("sgd_rate", 0.5, _BOTH),
-    ("sgd_rate", 5, "That makes up for one factor of 10. " + _BOTH),
-    ("sgd_rate", 0.05, _GROWS),
-    ("sgd_rate", 0.005, _GROWS),
-    ("sgd_decay", 0.02, _SHARE),
-    ("sgd_decay", 0.002, "That makes up for one factor of 10. " + _SHARE),
-    ("sgd_decay", 0.2, _DIRECTION),
-    ("sgd_decay", 2, _DIRECTION),
-    ("sgd_decay", 0.01, "That is rate * decay of the run from W. The decay is asked."),
-    ("adamw_rate", 0.02, "The step has to end at 10 times the place, so u is to move W ten times as far."),
-    ("adamw_rate", 2, "That is SGD's factor. Here u does not shrink when the gradients do."),
-    ("adamw_rate", 0.002, _GROWS),
-    ("adamw_decay", 0.5, _SHARE),
-    ("adamw_decay", 0.005, "That is SGD's factor. " + _SHARE),
-    ("adamw_decay", 5, _DIRECTION),
-    ("adamw_decay", 0.01, "That is rate * decay of the run from W. The decay is asked."),
+    ("rate", 0.5, _BOTH),
+    ("rate", 5, "That makes up for one factor of 10. " + _BOTH),
+    ("rate", 0.05, _GROWS),
+    ("rate", 0.005, _GROWS),
+    ("decay", 0.02, _SHARE),
+    ("decay", 0.002, "That makes up for one factor of 10. " + _SHARE),
+    ("decay", 0.2, _DIRECTION),
+    ("decay", 2, _DIRECTION),
+    ("decay", 0.01, "That is rate * decay of the run from W. The decay is asked."),
 ]
 
 
 def same_run(answer):
-    """Check dict(sgd_rate, sgd_decay, adamw_rate, adamw_decay) that make the run from 10 W that from W (lesson 8)."""
+    """Check dict(rate, decay) that make SGD's run from 10 W that from W (lesson 8)."""
     values(answer, "same_run", _SAME_RUN, _SETTINGS, tolerance=1e-6)
 
 
@@ -456,7 +410,7 @@ _LOST = "Half of the values share a token with another one. Is the sign lost, so
 _FLAT = "Some values share a token. Is there a function that is flat there, like relu, clamp or round?"
 _MIXED = "The token of a feature depends on other features: something is reduced over axis K. Treat each by itself."
 _BATCH = "The tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance."
-_BARE = "The tokens are not normalized. | Normalize last, over the E numbers of each token, without a gain after it."
+_BARE = "The tokens are not normalized to mean 0 and mean square 1. | Normalize last, over the E numbers of each token, without a gain after it."
 
 _CAUSES = {  # words of a refusal: the cause. What was observed says enough, whatever the code is.
     "must match the size": _SHAPE,
