@@ -1,12 +1,15 @@
-"""What lesson 11 builds: Attention, Block, CharGPT, attention, encode.
+"""What lesson 11 builds: Attention, Block, CharGPT, attention, batch, corpus, encode, nats, training, validation.
 
 Made by coursebuild from lessons_src/lessons/11_transformer.py: edit the lesson, not this file.
 """
 
+import functools
 import math
 
 from fromscratch import LayerNorm
+from lessonkit import data
 from torch import nn
+from torch.nn import functional as F
 import torch
 
 
@@ -86,7 +89,7 @@ class CharGPT(nn.Module):
         self.head = nn.Linear(width, symbols)
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)  # variance 2 / (inputs + outputs)
+                nn.init.xavier_uniform_(module.weight)
                 nn.init.zeros_(module.bias)
 
     def forward(self, tokens):
@@ -107,3 +110,47 @@ def encode(words, T=16):
     x = [row + [0] * (T - len(row)) for row in rows]
     y = [row[1:] + [0] + [-100] * (T - len(row)) for row in rows]
     return torch.tensor(x), torch.tensor(y)
+
+
+# Reads the words: to train on, and 300 others.
+@functools.cache  # read the words once
+def corpus():
+    """(x, y) of 61,240 words to train on, and (x, y) of 300 others to validate with."""
+    words = data.words()
+    order = torch.randperm(len(words), generator=torch.Generator().manual_seed(7)).tolist()
+    x, y = encode([words[i] for i in order])  # (N, T) each
+    return x[:-2000], y[:-2000], x[-2000:-1700], y[-2000:-1700]
+
+
+def batch(generator, size=32):
+    """Draw words to train on."""
+    x, y, *_ = corpus()
+    rows = torch.randint(len(x), (size,), generator=generator)
+    return x[rows], y[rows]  # (B, T) each
+
+
+# Measures the loss.
+def nats(logits, y):
+    """Mean cross-entropy of logits (B, T, symbols) and y (B, T), in nats a character."""
+    return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
+
+
+@torch.no_grad()
+def validation(model):
+    """Nats a character on 300 words that no model trains on."""
+    *_, x, y = corpus()
+    # (N, T, symbols), a hundred words at a time: faster
+    logits = torch.cat([model(some) for some in x.split(100)])
+    return nats(logits, y).item()
+
+
+def training(gpt, rate=3e-3, steps=100, seed=0):
+    """Train on batches of 32 words, and pause after each step."""
+    optimizer = torch.optim.Adam(gpt.parameters(), lr=rate, betas=(0.9, 0.98))
+    g = torch.Generator().manual_seed(seed)
+    for step in range(1, steps + 1):
+        x, y = batch(g)
+        optimizer.zero_grad()
+        nats(gpt(x), y).backward()
+        optimizer.step()
+        yield step

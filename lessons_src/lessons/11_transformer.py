@@ -35,7 +35,7 @@ show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=
 #
 # ## 11.1 Play
 #
-# A Transformer is a stack of **blocks**. A block does not replace its input $x$, it adds something to it: $x + f(x)$. $f$ is on a **branch**, and the way around it is called a **skip**. What runs along all skips, from block to block, is the **residual stream**. A norm can stand in two places:
+# A Transformer is a stack of **blocks**, which are also called layers. A block does not replace its input $x$, it adds something to it: $x + f(x)$. $f$ is on a **branch**, and the way around it is called a **skip**. What runs along all skips, from block to block, is the **residual stream**. A norm can stand in two places:
 #
 # - **Post-LN:** $\mathrm{LN}(x + f(x))$. The norm comes after the sum, on the stream itself.
 # - **Pre-LN:** $x + f(\mathrm{LN}(x))$. The norm is on the branch, before $f$.
@@ -50,7 +50,7 @@ explore.stream("post", blocks=24, rate=0.03, seed=2)
 #
 # <details><summary>What there is to find</summary>
 #
-# All four: fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005; 20 steps of warm-up, in which the rate rises slowly. (With other weights warm-up often helps less.) All the while Pre-LN learns. [Section 11.6](#11.6-What-helps) says what the sliders have in common.
+# All four: fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005; 20 steps of warm-up, in which the rate rises slowly. (With other weights warm-up often helps less.) [Section 11.6](#11.6-What-helps) says what the sliders have in common.
 #
 # </details>
 #
@@ -80,13 +80,7 @@ plot.blocks(
 # - [x] (1, −1, 1, −1) :: The sum is (28, 4, 28, 4), with mean 16 and deviation 12.
 # - [ ] (4, −4, 4, −4) :: You have added x and f(x) after the norm. In Post-LN the norm comes after the sum.
 #
-# **In Pre-LN a block only adds to the stream. In Post-LN every norm rescales all of it.**
-#
-# <details><summary>Who uses which</summary>
-#
-# Post-LN: the Transformer of 2017, and BERT. Pre-LN: GPT-2 (2019), Llama, and most language models since. [Section 11.8](#11.8-Who-puts-it-where) counts their norms. In both places LayerNorm takes one mean for each token, over its C features.
-#
-# </details>
+# **In Pre-LN a block only adds to the stream. In Post-LN every norm rescales all of it.** ([Section 11.8](#11.8-Who-puts-it-where) says who uses which.)
 
 
 # %% tags=["exercise"] id="ex-11-1"
@@ -157,7 +151,7 @@ check.divided_by(divided_by)
 #
 # <details><summary>When this holds</summary>
 #
-# The structure always. The numbers hold for gain 1, $\epsilon = 0$, and branches that add one row to all tokens. Real branches add some of each kind. The word for tokens that become alike is *rank collapse* (Noci et al., 2022).
+# The structure always, the numbers at gain 1 and $\epsilon = 0$. Real branches also add what differs. That tokens become alike is called *rank collapse* (Noci et al., 2022).
 #
 # </details>
 #
@@ -232,7 +226,7 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT is a stack of blocks, between an embedding of letters and positions and a linear layer that scores the next letter.
+# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT is a stack of blocks, between an **embedding** (a row of numbers for each letter and each position, learned) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs).
 
 
 # %% tags=["export", "record"]
@@ -254,7 +248,7 @@ class CharGPT(nn.Module):
         self.head = nn.Linear(width, symbols)
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)  # variance 2 / (inputs + outputs)
+                nn.init.xavier_uniform_(module.weight)
                 nn.init.zeros_(module.bias)
 
     def forward(self, tokens):
@@ -287,7 +281,7 @@ for name, numbers in zip("xy", encode(["norm"], T=6), strict=True):
     show(name, numbers)
 
 
-# %% tags=["record", "hide-input"]
+# %% tags=["export", "record", "hide-input"]
 # Reads the words: to train on, and 300 others.
 @functools.cache  # read the words once
 def corpus():
@@ -306,7 +300,7 @@ def batch(generator, size=32):
 
 
 # %% [markdown]
-# How good is a loss? Two tables say it: how often each letter occurs, and how often each follows each other one (a *bigram* table).
+# The loss is the mean of $-\log p$ in **nats** (natural logarithms), where $p$ is what a net gives to the letter that comes. How good is a loss? Two tables say it: how often each letter occurs, and how often each follows each other one (a *bigram* table).
 
 # %% tags=["hide-input"]
 # Counts letters, and pairs of letters.
@@ -316,7 +310,6 @@ pairs = torch.zeros(27, 27, dtype=torch.float64)  # how often each symbol follow
 pairs.index_put_((x[asked], y[asked]), torch.ones(()).double(), accumulate=True)
 letters = pairs.sum(0) / pairs.sum()  # (27,)
 follows = pairs / pairs.sum(1, keepdim=True)  # (27, 27) rows sum to 1
-show("blind guessing    ", math.log(27), digits=2)
 show("letter frequencies", -letters[y_new[asked_new]].log().mean().item(), digits=2)
 show(
     "bigram table      ",
@@ -325,10 +318,11 @@ show(
 )
 
 # %% [markdown]
-# So at 2.94 a net does no better than one that looks at no letter, and below 2.47 it knows more than pairs of letters. Now train both places.
+# So at 2.94 a net does no better than one that looks at no letter, and below 2.47 it knows more than pairs. Now train both places.
 
 
-# %% tags=["record"]
+# %% tags=["export", "record", "hide-input"]
+# Measures the loss.
 def nats(logits, y):
     """Mean cross-entropy of logits (B, T, symbols) and y (B, T), in nats a character."""
     return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
@@ -343,7 +337,7 @@ def validation(model):
     return nats(logits, y).item()
 
 
-# %%
+# %% tags=["export"]
 def training(gpt, rate=3e-3, steps=100, seed=0):
     """Train on batches of 32 words, and pause after each step."""
     optimizer = torch.optim.Adam(gpt.parameters(), lr=rate, betas=(0.9, 0.98))
@@ -370,7 +364,7 @@ for place in ("pre", "post"):
 #
 # <details><summary>How sure is that?</summary>
 #
-# Eight other seeds, 100 steps: Pre-LN 2.38 to 2.44. Post-LN is at 2.95 in six of them, and at 2.86 in two. The recorded runs go on to step 150, where one of four Post-LN runs has begun to learn.
+# Eight other seeds, 100 steps: Pre-LN 2.38 to 2.44. Post-LN is at 2.95 in six of them, and at 2.86 in two.
 #
 # </details>
 #
@@ -394,39 +388,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch.transformer import Block, CharGPT, encode
+from fromscratch.transformer import Block, CharGPT, batch, corpus, nats, training, validation
 from lessonkit import check, data, plot, runs, show, train
 from lessonkit.mine import LayerNorm  # lesson 4
 
 losses = runs.recorded("transformer_gpt")["validation"].view(20, 4, 6)
-words = data.words()
-order = torch.randperm(len(words), generator=torch.Generator().manual_seed(7)).tolist()
-x, y = encode([words[i] for i in order])  # (N, T) each
-split = x[:-2000], y[:-2000], x[-2000:-1700], y[-2000:-1700]
-corpus = lambda: split
-nats = lambda logits, y: F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
-
-
-def batch(generator, size=32):
-    rows = torch.randint(len(split[0]), (size,), generator=generator)
-    return split[0][rows], split[1][rows]  # (B, T) each
-
-
-@torch.no_grad()
-def validation(model):
-    return nats(model(split[2]), split[3]).item()
-
-
-def training(gpt, rate=3e-3, steps=100, seed=0):
-    optimizer = torch.optim.Adam(gpt.parameters(), lr=rate, betas=(0.9, 0.98))
-    g = torch.Generator().manual_seed(seed)
-    for step in range(1, steps + 1):
-        x, y = batch(g)
-        optimizer.zero_grad()
-        nats(gpt(x), y).backward()
-        optimizer.step()
-        yield step
-
 
 # %% [markdown]
 # **Recall 11.1:** a recurrent net has the hidden state `h` of shape (B, H) = (16, 32). LayerNorm normalizes it inside the loop. How many means does it take in one step?
@@ -516,7 +482,7 @@ plot.panels(
 # %% [markdown]
 # Left you see your powers: every block divides once more what differs. After 40 steps next to nothing of it arrives, so the output layer sees one row for all tokens. The best that it can say then is how often each letter occurs. In Pre-LN the tokens stay apart.
 #
-# The norms also divide the gradients on their way back. So the early blocks, which could still change it, hardly move: what is left of their steps is Adam's memory of the first ones.
+# The norms also divide the gradients on their way back. Adam would make up for a small gradient, but it still remembers the first, large ones. So the early blocks, which could change something, hardly move.
 #
 # Is this the cause? Then it should help to take away what a branch adds to all tokens alike:
 
@@ -548,7 +514,7 @@ print(f"Post-LN without the common part, after 100 steps: {validation(gpt):.2f}"
 #
 # <details><summary>How sure is that?</summary>
 #
-# Eight seeds, 12 layers, Xavier's weights, rate 0.003, 100 steps. Post-LN: 2.86 to 2.96. Without the common part: 2.46 to 2.50. This makes the branches smaller, too; stretched to their old size, they still learn, but slower: 2.50 to 2.74. The mean is taken over the whole batch, so a token learns a little of later ones: in Pre-LN, where nothing stalls, that brings 0.03. After 20 steps `unlike` was at most 0.003 for Post-LN and at least 0.35 for Pre-LN, in each of the eight. At a rate of 0.01 it is not the whole story: without the common part four runs stayed above 2.8.
+# Eight seeds, 12 layers, Xavier's weights, rate 0.003, 100 steps. Post-LN: 2.86 to 2.96. Without the common part: 2.46 to 2.50. This makes the branches smaller, too; stretched to their old size, they still learn, but slower: 2.50 to 2.74. The mean is taken over the whole batch, so a token learns a little of later ones: in Pre-LN, where nothing stalls, that brings 0.03. At a rate of 0.01 it is not the whole story: without the common part four runs stayed above 2.8.
 #
 # Before the first step nothing warns: there the gradient of the first block was 0.5 to 1.6 times that of the last one.
 #
@@ -687,7 +653,7 @@ for layers in (4, 16, 64):
 # - A deep Post-LN stack can stall: where branches add much that is the same for all tokens, each norm divides the rest, and the net answers all tokens alike.
 # - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each branch by $\sqrt n$, where $n$ is the number of branches.
 # - Pre-LN's stream grows, so a final norm comes before the output layer. `nn.TransformerEncoder` adds none by itself.
-# - GPT-2 and Llama: 2 norms a block and 1 after the last. BERT: 2 a layer and 1 on the embeddings. The Transformer of 2017: one after each function, 30 in all.
+# - GPT-2 and Llama have 2 norms a block and 1 after the last.
 #
 # ## Deeper (optional, 23 min)
 #

@@ -234,7 +234,7 @@
 # | with several devices BatchNorm sees the whole batch | Averaging variances of devices is not the variance of the whole | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
 # | in the backward pass mean and deviation are constants | Mean and deviation are not constants in the backward pass | [7.5](07_backward.ipynb#7.5-What-the-copy-has-lost) |
 # | LayerNorm kills the gradient | A sum of outputs with equal gains has no gradient: test with gains that differ clearly and a random dy | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) |
-# | a LayerNorm after an RNN normalizes the recurrence | A norm after the loop changes nothing in the loop | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
+# | a LayerNorm after an RNN normalizes the recurrence | A norm after the loop changes no state in the loop | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
 # | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [11.7](11_transformer.ipynb#11.7-A-stream-that-grows) |
 # | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | a sigmoid suits a ten-class cross-entropy | Sigmoid before cross-entropy keeps the loss above a floor | [9.9](09_cnn.ipynb#9.9-Three-sick-runs) |

@@ -21,6 +21,15 @@ class InOneLine(Derf, forward=lambda s, x: torch.addcmul(s.bias, s.weight, torch
     pass
 
 
+class TheGainFirst(Derf):
+    """The parameters are made in the order of the formula."""
+
+    def __init__(self, width):
+        nn.Module.__init__(self)
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.alpha, self.shift = nn.Parameter(torch.tensor(0.5)), nn.Parameter(torch.tensor(0.0))
+
+
 class ByTheSpecialModule(Derf, forward=lambda s, x: s.weight * torch.special.erf(x * s.alpha + s.shift) + s.bias):
     pass
 
@@ -139,6 +148,7 @@ ANSWERS = {
         "right": {
             "the solution": _Derf,
             "in one line": InOneLine,
+            "the gain first": TheGainFirst,
             "the special module": ByTheSpecialModule,
             "the bell curve": ByTheBellCurve,
         },

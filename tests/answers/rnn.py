@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
-from lessonkit.check.lessons.rnn import _GRU, _last, _step, _Tagger
+from lessonkit.check.lessons.rnn import _GRU, _step, _Tagger
 from lessonkit.check.misconceptions import instead
 
 
@@ -85,25 +85,6 @@ class LSTMWithTwoBiases(LayerNormLSTMCell):
         nn.init.ones_(self.norm_hh.bias[hidden_size : 2 * hidden_size].data)
 
 
-# ---- last_states
-def one_by_one(cell, x, lengths):
-    ends = []
-    for row, length in zip(x, lengths, strict=True):
-        h = x.new_zeros(1, cell.hidden_size)
-        for t in range(length):
-            h = cell(row[None, t], h)
-        ends.append(h[0])
-    return torch.stack(ends)
-
-
-def gathered(cell, x, lengths):
-    h, states = x.new_zeros(len(x), cell.hidden_size), []
-    for x_t in x.unbind(1):
-        h = cell(x_t, h)
-        states.append(h)
-    return torch.stack(states)[lengths - 1, torch.arange(len(x))]
-
-
 # ---- the clinic
 class StepByStep(_Tagger):
     def forward(self, x):
@@ -156,14 +137,6 @@ ANSWERS = {
             "rounded": {"no_norm": 5.0, "on_sum": 0.385, "no_input": 1.0, "each_part": 2.0},
         },
         "wrong": {"a list": ([5, 5 / 13, 1, 2], "takes a dictionary")},
-    },
-    "last_states": {
-        "right": {"torch.where": _last, "one by one": one_by_one, "gathered": gathered},
-        "wrong": {
-            "clamped": (lambda cell, x, n: gathered(cell, x, (n + 1).clamp(max=x.shape[1])), "one step too many"),
-            "detached": (lambda cell, x, n: _last(cell, x, n).detach(), "gradient"),
-            "in place": (lambda cell, x, n: _last(cell, x, n.clone()) + 0 * n.sub_(1).sum(), "changed its input len"),
-        },
     },
     "mended_tagger": {
         "right": {"batch_first": _Tagger, "transposed": Transposed, "step by step": StepByStep},

@@ -251,7 +251,8 @@ def _observed(contract, case, outputs, leaves, dtype=None):
             f"gradient of {name}": "no gradient" if g is None else g.detach()
             for name, g in zip(wanted, first, strict=True)
         }
-        again = [(g * draw(80 + i, *g.shape)).sum() for i, g in enumerate(first) if g is not None and g.requires_grad]
+        by_name = [g for _, g in sorted(zip(wanted, first, strict=True))]  # parameters may be made in any order
+        again = [(g * draw(80 + i, *g.shape)).sum() for i, g in enumerate(by_name) if g is not None and g.requires_grad]
         if twice and again:
             wanted |= {f"what arrives at {name}": a for name, a in zip(names, arriving, strict=True)}
             second = gradients(sum(again), wanted)

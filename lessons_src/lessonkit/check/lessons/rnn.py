@@ -1,4 +1,4 @@
-"""Checks of lesson 10: LayerNorm inside recurrent cells, masked sequences, a tagger that read ahead."""
+"""Checks of lesson 10: LayerNorm inside recurrent cells, a tagger that read ahead."""
 
 import zlib
 
@@ -18,7 +18,7 @@ def _layer_norm(row, weight=None, bias=None):
     return F.layer_norm(row, row.shape[-1:], weight, bias)
 
 
-def _watched(label, inputs, compute, tolerance=1e-9, dtype=torch.float64, gradient=True, shown=None):
+def _watched(label, inputs, compute, tolerance=1e-9, dtype=torch.float64, gradient=True):
     """Return a Probe: outputs, the inputs afterwards and, in float64, gradients of sum(output * fixed random weights).
 
     inputs: {name: tensor}. compute: (answer, inputs) -> ({name: output}, {name: parameter}).
@@ -31,7 +31,7 @@ def _watched(label, inputs, compute, tolerance=1e-9, dtype=torch.float64, gradie
         outputs, parameters = compute(answer, given)
         seen = {f"{name} after the call": tensor.detach() for name, tensor in given.items()}
         seen |= {name: out.detach() if isinstance(out, torch.Tensor) else out for name, out in outputs.items()}
-        results = [out for name, out in outputs.items() if not name.endswith("after the call")]
+        results = outputs.values()
         floats = all(isinstance(out, torch.Tensor) and out.is_floating_point() for out in results)
         if not floats or not gradient or dtype != torch.float64:
             return seen
@@ -41,7 +41,7 @@ def _watched(label, inputs, compute, tolerance=1e-9, dtype=torch.float64, gradie
         loss = sum((out * draw(90 + n, *out.shape).to(out.dtype)).sum() for n, out in enumerate(results))
         return seen | gradients(loss, leaves)
 
-    return Probe(label, run, (shown or {}) | inputs, tolerance)
+    return Probe(label, run, inputs, tolerance)
 
 
 # ---- one step
@@ -219,7 +219,8 @@ class _GRU(LayerNormGRUCell):  # all but step is given to the learner
     def step(self, part, h):
         products = F.linear(h, self.weight_hh)
         u_gates, u_new = products.tensor_split([2 * self.hidden_size], -1)
-        from_x, new_from_x = part.tensor_split([2 * self.hidden_size], -1)
+        from_x = part[..., : 2 * self.hidden_size]
+        new_from_x = part[..., 2 * self.hidden_size :]
         from_h = self.gates_hh(u_gates)
         new_from_h = self.new_hh(u_new)
         r, z = torch.sigmoid(from_x + from_h).chunk(2, -1)
@@ -254,20 +255,8 @@ def _apart(row, count, norm):
 _GRU_MISTAKES = misconceptions(
     _GRU,
     """
-    # r and z are normalized each by itself. They share one norm, 2H wide.
-    from_h = _apart(u_gates, 2, self.gates_hh)
-
     # z and 1 - z have changed places, as papers have it. PyTorch's form is (1 - z) * n + z * h.
     h_new = (1 - z) * h + z * n
-
-    # r and z have changed places: the first H columns are r.
-    z, r = torch.sigmoid(from_x + from_h).chunk(2, -1)
-
-    # chunk(2) without an axis cuts the batch. | The gates lie along the last axis: .chunk(2, -1).
-    r, z = torch.sigmoid(from_x + from_h).chunk(2)
-
-    # r multiplies h before the product with U_n. Here r comes after the norm. | r * new_hh(U_n h).
-    new_from_h, r, n = (new := self.new_hh(F.linear(r0 * h, self.weight_hh[2 * self.hidden_size :])), r0, torch.tanh(new_from_x + new)) if (r0 := torch.sigmoid(from_x + from_h).chunk(2, -1)[0]) is not None else None
 
     # r is inside the norm. It multiplies what comes out of it. | r * new_hh(U_n h).
     n = torch.tanh(new_from_x + self.new_hh(r * u_new))
@@ -284,6 +273,9 @@ _GRU_MISTAKES = misconceptions(
     # the input's part is forgotten in the candidate. | n = tanh(x_new + r * new_hh(...)).
     n = torch.tanh(r * new_from_h)
 
+    # z is in r's place. z mixes the candidate with the old state.
+    n = torch.tanh(new_from_x + z * new_from_h)
+
     # r is not used: n = tanh(x_new + r * new_hh(...)).
     n = torch.tanh(new_from_x + new_from_h)
 
@@ -296,34 +288,20 @@ _GRU_MISTAKES = misconceptions(
     # the state's part of the candidate is not normalized: new_hh is missing.
     new_from_h = u_new
 
-    # the state's part of the gates is not normalized: gates_hh is missing.
-    from_h = u_gates
-
-    # nothing of the state is normalized: gates_hh and new_hh are missing.
-    from_h, new_from_h = u_gates, u_new
-
-    # h itself is normalized, and not its products with weight_hh.
-    products = F.linear(_layer_norm(h), self.weight_hh)
-    from_h, new_from_h = u_gates, u_new
-
-    # the norms are on the sums. gates_hh and new_hh take the state's part alone; the input's is normalized already.
-    r, z = torch.sigmoid(self.gates_hh(from_x + u_gates)).chunk(2, -1)
+    # the norm is on the sum. new_hh takes the state's part alone; the input's is normalized already.
     n = torch.tanh(self.new_hh(new_from_x + r * u_new))
 
     # part is normalized a second time. from_input has done it.
-    from_x, new_from_x = (self.gates_ih(part[..., : 2 * self.hidden_size]), self.new_ih(part[..., 2 * self.hidden_size :]))
+    new_from_x = self.new_ih(part[..., 2 * self.hidden_size :])
 
-    # the norms of the input are on the state. The state has its own: gates_hh, new_hh.
-    from_h, new_from_h = self.gates_ih(u_gates), self.new_ih(u_new)
+    # the norm of the input is on the state. The state has its own: new_hh.
+    new_from_h = self.new_ih(u_new)
 
-    # gain and bias of the norms are not used. | Call self.gates_hh and self.new_hh.
-    from_h, new_from_h = _layer_norm(u_gates), _layer_norm(u_new)
+    # gain and bias of the norm are not used. | Call self.new_hh.
+    new_from_h = _layer_norm(u_new)
 
-    # the gates have no sigmoid.
-    r, z = (from_x + from_h).chunk(2, -1)
-
-    # the gates have a tanh. A gate is between 0 and 1. | sigmoid.
-    r, z = torch.tanh(from_x + from_h).chunk(2, -1)
+    # the old state is forgotten in the sum. | (1 - z) * n + z * h.
+    h_new = (1 - z) * n
 
     # the candidate itself is returned. It is mixed with the old state. | (1 - z) * n + z * h.
     h_new = n
@@ -544,88 +522,6 @@ def back_one_step(answer):
     ]
     right = {"no_norm": 5, "on_sum": 5 / 13, "no_input": 1, "each_part": 2}
     values(answer, "back_one_step", right, causes, tolerance=0.005)
-
-
-# ---- masks
-def _last(cell, x, lengths):
-    h = x.new_zeros(len(x), cell.hidden_size)
-    for t in range(x.shape[1]):
-        alive = (t < lengths)[:, None]
-        new = cell(x[:, t], h)
-        h = torch.where(alive, new, h)
-    return h
-
-
-def _sequences(label, H, lengths, T, seed):
-    """A batch whose padding shows: large numbers."""
-    B, lengths = len(lengths), torch.tensor(lengths)
-    padding = (torch.arange(T) >= lengths[:, None])[..., None]  # (B, T, 1)
-    x = torch.where(padding, 5 + 3 * draw(seed + 1, B, T, 3), draw(seed, B, T, 3))
-
-    def compute(answer, given):
-        told = lengths.clone()
-        out = answer(_fill(nn.GRUCell(3, H)).to(given["x"].dtype), given["x"], told)
-        return {"lengths after the call": told, "the states": out}, {}
-
-    return _watched(label, {"x": x}, compute, shown={"lengths": str(lengths.tolist())})
-
-
-_MASK_PROBES = [
-    _sequences("4 sequences of 6, 2, 5 and 1 steps, padded to 6", 5, [6, 2, 5, 1], 6, 101),
-    _sequences("5 sequences of 5 units", 5, [2, 4, 3, 1, 4], 4, 111),
-    _sequences("a batch that is padded further than its longest sequence", 4, [3, 5, 4], 7, 121),
-]
-_MASK_CONTRACT = Contract(
-    {"x": "B T 3", "lengths": "B"},
-    use=lambda answer, sizes: lambda x, n: answer(_fill(nn.GRUCell(3, 5)).to(x.dtype), x, n.clamp(max=x.shape[1])),
-    sizes={"B": (4, 1, 17), "T": (6, 1, 30)},
-    valid={"lengths": lambda t: (3 * t.abs()).long() + 1},
-    values=("ordinary", "small"),
-    fixed=("lengths",),
-    gradient=1,
-)
-
-_MASK_MISTAKES = misconceptions(
-    _last,
-    """
-    # the loop goes on through the padding. A sequence that has ended must keep its state.
-    h = new
-
-    # one step too many: step t (from 0) belongs to a sequence while t < length.
-    alive = (t <= lengths)[:, None]
-
-    # one step too few: the last step is number length - 1, so t < length.
-    alive = (t < lengths - 1)[:, None]
-
-    # the state is set to zero where a sequence has ended. It must keep its last one. | torch.where(alive, new, h).
-    h = new * alive
-
-    # the choice is the wrong way round: the new state while the sequence lives, the old one afterwards.
-    h = torch.where(alive, h, new)
-
-    # the padding is set to zero, but the loop goes on: zeros are an input, too. | Keep the state.
-    new = cell(x[:, t] * alive, h)
-    h = new
-
-    # the mask has the shape (B,) and meets (B, H). | Make it (B, 1), with [:, None].
-    alive = t < lengths
-
-    # all sequences stop at the end of the shortest.
-    alive = (t < lengths.min())[None, None]
-
-    # only the last input is read, from a state of zeros. | Run all the steps up to it.
-    return cell(x[torch.arange(len(x)), lengths - 1], torch.zeros_like(h))
-
-    # the states come in the order of the lengths. | Put them back into the order of x.
-    return h[lengths.argsort(descending=True)]
-    """,
-)
-
-
-def last_states(answer):
-    """Check a function (cell, x, lengths) -> the state of each sequence after its own last step, (B, H) (lesson 10)."""
-    how = {"tried": "loud padding, batches of 1 to 17, two number types, gradients", "contract": _MASK_CONTRACT}
-    examine(answer, "last_states", _MASK_PROBES, _last, _MASK_MISTAKES, **how)
 
 
 # ---- the clinic

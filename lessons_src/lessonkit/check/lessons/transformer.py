@@ -249,8 +249,8 @@ _SCALED_MISTAKES = misconceptions(
     # the attention's first linear layer is scaled, block.attend.qkv. | The last one of the branch is block.attend.out.
     attention, mlp = block.attend.qkv.weight, block.mlp[2].weight
 
-    # n counts the norms, which a model may have or not. | It counts the branches: 2 * len(model.blocks).
-    n = max(1, sum("Norm" in type(module).__name__ for module in model.modules()) - 1)
+    # 4 is the example's root, of 16 branches. This model has another number of blocks. | n = 2 * len(model.blocks).
+    n = 16
 
     # the biases are scaled, too. Only the weights are.
     mlp = (block.mlp[2].bias.mul_(factor), block.attend.out.bias.mul_(factor), mlp.mul_(factor))
