@@ -139,7 +139,7 @@ def by_expression(state):
         if re.search(r"(^|\.)gain$", name):
             tensor = torch.ones_like(tensor) + tensor
         new_name = {"gain": "weight", "offset": "bias"}
-        new[re.sub(r"(?:(?<=\.)|^)(gain|offset)$", lambda found: new_name[found[1]], name)] = tensor
+        new[re.sub(r"(?:(?<=\.)|^)(gain|offset)$", lambda match: new_name[match[1]], name)] = tensor
     return new
 
 

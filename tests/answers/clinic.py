@@ -189,10 +189,10 @@ class CarriedOn(kit._Trail):
 
 _FLATTENED = """
 x, shape = x.flatten(0, -2), x.shape
-w = trail_weights(len(x), self.decay, x.dtype)
+w = _trail_weights(len(x), self.decay, x.dtype)
 return x_hat.view(shape) * self.weight + self.bias
 """
-_W = "trail_weights(x.shape[-2], self.decay, x.dtype)"
+_W = "_trail_weights(x.shape[-2], self.decay, x.dtype)"
 _POWERS = "(self.decay or 1e-12) ** -torch.arange(x.shape[-2]).to(x.dtype)"
 
 

@@ -278,10 +278,12 @@ def bars(values, /, *, title="", x="", caption="", alt="", fmt=".3g", xlim=None,
     """
     need_words("bars", title=title, x=x, caption=caption, alt=alt)
     data = {}
-    for name, given in named(values, "plot.bars").items():
-        runs = np.atleast_1d(array(given, f"plot.bars: {name!r}"))
+    for name, numbers_of in named(values, "plot.bars").items():
+        runs = np.atleast_1d(array(numbers_of, f"plot.bars: {name!r}"))
         if runs.ndim != 1 or not len(runs) or not np.isfinite(runs).all():
-            raise ValueError(f"plot.bars: {name!r} is {str(given):.60}, expected a finite number, or one for each run.")
+            raise ValueError(
+                f"plot.bars: {name!r} is {str(numbers_of):.60}, expected a finite number, or one for each run."
+            )
         data[name] = runs
     chosen = colors_for(list(data), colors)
 

@@ -318,8 +318,8 @@ def _twice_differentiated(answer):
 def _vmapped(answer):
     """Map the answer over the second axis of a (2, 3, 4) tensor."""
     x, weight, bias = draw(41, 2, 3, 4), draw(42, 4), draw(43, 4)
-    one = lambda rows: answer(rows, (4,), weight, bias)  # noqa: E731
-    y = torch.func.vmap(one, in_dims=1, out_dims=1, randomness="different")(x)  # an answer may draw numbers
+    of_rows = lambda rows: answer(rows, (4,), weight, bias)  # noqa: E731
+    y = torch.func.vmap(of_rows, in_dims=1, out_dims=1, randomness="different")(x)  # an answer may draw numbers
     return {"the result": y}
 
 
@@ -419,8 +419,8 @@ def _start(cls):
 
 
 def _separate(cls):
-    one, other = cls((5,)), cls((5,))  # they must not share their numbers
-    filled(one, 71)
+    first, other = cls((5,)), cls((5,))  # they must not share their numbers
+    filled(first, 71)
     after = "of a second layer after the first was trained"
     return {f"{name} {after}": p.detach().clone() for name, p in other.named_parameters()}
 
@@ -820,10 +820,10 @@ def _checkpoint(label, **tensors):
     state = {name.replace("__", "."): tensor for name, tensor in tensors.items()}
 
     def run(answer):
-        given = {name: tensor.clone() for name, tensor in state.items()}
-        kept = dict(given)
-        new = answer(given)
-        seen = {"the names in state after the call": list(given)}
+        entered = {name: tensor.clone() for name, tensor in state.items()}
+        kept = dict(entered)
+        new = answer(entered)
+        seen = {"the names in state after the call": list(entered)}
         seen |= {f"state[{name!r}] after the call": tensor.clone() for name, tensor in kept.items()}
         if not isinstance(new, Mapping):
             return seen | {"the result": new}

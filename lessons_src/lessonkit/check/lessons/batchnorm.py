@@ -156,43 +156,43 @@ class _Running(nn.Module):
             self.running_var.copy_((1 - m) * self.running_var + m * unbiased)
 
 
-def _stored(made):
+def _stored(layer):
     """Return copies of what an answer holds in its buffers."""
     return {
-        "running_mean": made.running_mean.detach().clone(),
-        "running_var": made.running_var.detach().clone(),
-        "num_batches_tracked": int(made.num_batches_tracked),
+        "running_mean": layer.running_mean.detach().clone(),
+        "running_var": layer.running_var.detach().clone(),
+        "num_batches_tracked": int(layer.num_batches_tracked),
     }
 
 
-def _registered(made):
+def _registered(layer):
     return {
-        "the names in state_dict()": sorted(made.state_dict()),
-        "the names of the parameters": sorted(name for name, _ in made.named_parameters()),
+        "the names in state_dict()": sorted(layer.state_dict()),
+        "the names of the parameters": sorted(name for name, _ in layer.named_parameters()),
     }
 
 
 def _run_registered(cls):
-    made = cls(3)
-    return _registered(made) | {"the names of the buffers": sorted(name for name, _ in made.named_buffers())}
+    layer = cls(3)
+    return _registered(layer) | {"the names of the buffers": sorted(name for name, _ in layer.named_buffers())}
 
 
 def _run_new(cls):
-    made, elsewhere, single = cls(3, dtype=torch.float64), cls(3, device="meta"), cls(3, dtype=torch.float64).float()
+    layer, elsewhere, single = cls(3, dtype=torch.float64), cls(3, device="meta"), cls(3, dtype=torch.float64).float()
     devices = [str(buffer.device) for buffer in (elsewhere.running_mean, elsewhere.running_var)]
     dtypes = [str(buffer.dtype) for buffer in (single.running_mean, single.running_var)]
-    return _stored(made) | {"the devices for device='meta'": devices, "the dtypes after .float()": dtypes}
+    return _stored(layer) | {"the devices for device='meta'": devices, "the dtypes after .float()": dtypes}
 
 
 def _updates(label, momentum):
     def run(cls):
-        made, kept = cls(3, momentum=momentum, dtype=torch.float64), {}
+        layer, kept = cls(3, momentum=momentum, dtype=torch.float64), {}
         for seed, n in ((11, 4), (12, 9), (13, 2)):
             mean, var = 5 + draw(seed, 3), 2 + draw(seed + 20, 3).abs()
-            made.update(mean, var, n)
+            layer.update(mean, var, n)
             kept |= {f"mean (n = {n}) after the call": mean, f"var (n = {n}) after the call": var}
-        names = sorted(name for name, _ in made.named_buffers())
-        return kept | _stored(made) | {"the names of the buffers after three updates": names}
+        names = sorted(name for name, _ in layer.named_buffers())
+        return kept | _stored(layer) | {"the names of the buffers after three updates": names}
 
     return Probe(label, run, {"momentum": momentum})
 
@@ -207,15 +207,15 @@ def _run_loaded(cls):
     return _stored(second)
 
 
-def _recording(made):
+def _recording(layer):
     """Return whether what has flowed into the buffers is part of a graph."""
-    return {"whether a buffer requires a gradient": made.running_mean.requires_grad or made.running_var.requires_grad}
+    return {"whether a buffer requires a gradient": layer.running_mean.requires_grad or layer.running_var.requires_grad}
 
 
 def _run_graph(cls):
-    made, mean = cls(3, dtype=torch.float64), draw(14, 3).requires_grad_()
-    made.update(mean * 2, mean * mean, 5)
-    return _recording(made)
+    layer, mean = cls(3, dtype=torch.float64), draw(14, 3).requires_grad_()
+    layer.update(mean * 2, mean * mean, 5)
+    return _recording(layer)
 
 
 _RUNNING_MISTAKES = misconceptions(
@@ -325,9 +325,9 @@ def _used(cls, dtype=torch.float64, C=4):
 def _seen(layer, x, answer=None):
     """Return output and gradients of one call of answer, or of layer; random upstream gradients hide no part."""
     x = x.clone().requires_grad_()
-    given = x * 1  # in-place changes of a leaf raise
-    y = (answer or layer)(given)
-    seen = {"x after the call": given.detach(), "the output": y}
+    entered = x * 1  # in-place changes of a leaf raise
+    y = (answer or layer)(entered)
+    seen = {"x after the call": entered.detach(), "the output": y}
     if not isinstance(y, torch.Tensor) or y.shape != x.shape:
         return seen
     leaves = {"x": x, **{name: p for name, p in (("weight", layer.weight), ("bias", layer.bias)) if p is not None}}

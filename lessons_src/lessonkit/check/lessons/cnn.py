@@ -175,14 +175,14 @@ def _run_norms(make, size):
             net = make()
         before = list(net)
         try:
-            found = answer(net, _Norm, size)
+            returned = answer(net, _Norm, size)
         except Exception as error:
             return {"the result": raised(error)}
-        weights = list(found.parameters()) if isinstance(found, nn.Module) else []
+        weights = list(returned.parameters()) if isinstance(returned, nn.Module) else []
         own = list(net.parameters())
         kept = len(weights) == len(own) and all(mine is its for mine, its in zip(weights, own, strict=True))
         same = list(net) == before
-        return _described(found) | {
+        return _described(returned) | {
             "the layers besides": "those of net" if kept else "others, or copies",
             "the given net is unchanged": same,
         }
@@ -360,12 +360,12 @@ def _small_probe(label, size, classes=None):
         calls, images = [], draw(80, 2, 3, *size).requires_grad_()
         for module in (net, *(getattr(net, name, net) for name in ("conv1", "norm1", "conv2", "norm2", "dense"))):
             module.register_forward_hook(lambda *_: calls.append(1))
-        given = images.clone()
+        entered = images.clone()
         try:
-            logits = net(given)
+            logits = net(entered)
         except Exception as error:  # the shapes above tell one RuntimeError from another
             return seen | {"the logits": raised(error)}
-        seen |= {"images after the call": given.detach(), "the logits": logits}
+        seen |= {"images after the call": entered.detach(), "the logits": logits}
         return seen | {"how often six forward hooks were called": len(calls)}
 
     return Probe(label, run, {"size": size} | ({"classes": classes} if classes else {}))

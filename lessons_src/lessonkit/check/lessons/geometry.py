@@ -322,8 +322,8 @@ def _counted(feature, values, label, share=1e-3):
 
 def _shaped(answer):
     tokens = answer(_SAMPLES.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())
-    said = f"{tuple(tokens.shape)}, {tokens.dtype}" if isinstance(tokens, torch.Tensor) else tokens
-    return {"the shape and dtype of the tokens": said}
+    words = f"{tuple(tokens.shape)}, {tokens.dtype}" if isinstance(tokens, torch.Tensor) else tokens
+    return {"the shape and dtype of the tokens": words}
 
 
 def _normalized(answer):
@@ -346,8 +346,8 @@ def _alone(answer):
 
 def _read_alone(seen):
     together, alone = seen["tokens"]
-    said = "equal" if (together[:1] - alone).abs().max() < 1e-9 else "not equal"
-    return {"the shape alone": tuple(alone.shape), "a sample's tokens alone and among three others": said}
+    words = "equal" if (together[:1] - alone).abs().max() < 1e-9 else "not equal"
+    return {"the shape alone": tuple(alone.shape), "a sample's tokens alone and among three others": words}
 
 
 def _own(answer):
@@ -364,16 +364,16 @@ def _read_own(seen):
 def _reached(answer):
     leaves = [t.clone().requires_grad_() for t in (_SAMPLES, _TOKEN_WEIGHT, _TOKEN_BIAS)]
     tokens = answer(*(leaf.clone() for leaf in leaves))
-    found = [None] * 3
+    gradients = [None] * 3
     if tokens.requires_grad:
-        found = torch.autograd.grad((tokens * draw(54, *tokens.shape)).sum(), leaves, allow_unused=True)
-    return {"gradients": list(found)}
+        gradients = torch.autograd.grad((tokens * draw(54, *tokens.shape)).sum(), leaves, allow_unused=True)
+    return {"gradients": list(gradients)}
 
 
 def _read_reached(seen):
-    found = seen["gradients"]
+    gradients = seen["gradients"]
     # in weight and bias all K rows: each feature has its own
-    reached = [f is not None and bool(f.abs().amax(-1).min() > 1e-9) for f in found]
+    reached = [f is not None and bool(f.abs().amax(-1).min() > 1e-9) for f in gradients]
     names = [name for name, yes in zip(("x", "weight", "bias"), reached, strict=True) if yes]
     return {"what the gradient reaches": ", ".join(names) or "nothing"}
 
@@ -494,5 +494,5 @@ def mended_tokens(answer):
         tried = "24 values of each feature, samples alone, other features, mean and mean square, gradients"
         examine(answer, "mended_tokens", _TOKEN_PROBES, _tokens, tried=tried)
     except NotYet as wrong:
-        said, _, cause = str(wrong).removeprefix("Not yet. ").partition("\n")
-        reject(said, cause or next((why for words, why in _CAUSES.items() if words in said), None))
+        message, _, cause = str(wrong).removeprefix("Not yet. ").partition("\n")
+        reject(message, cause or next((why for words, why in _CAUSES.items() if words in message), None))

@@ -27,9 +27,9 @@ def _watched(label, inputs, compute, tolerance=1e-9, dtype=torch.float64, gradie
 
     def run(answer):
         leaves = {name: tensor.clone().requires_grad_() for name, tensor in inputs.items()}
-        given = {name: leaf.clone() for name, leaf in leaves.items()}  # in-place changes of a leaf would raise
-        outputs, parameters = compute(answer, given)
-        seen = {f"{name} after the call": tensor.detach() for name, tensor in given.items()}
+        entered = {name: leaf.clone() for name, leaf in leaves.items()}  # in-place changes of a leaf would raise
+        outputs, parameters = compute(answer, entered)
+        seen = {f"{name} after the call": tensor.detach() for name, tensor in entered.items()}
         seen |= {name: out.detach() if isinstance(out, torch.Tensor) else out for name, out in outputs.items()}
         results = outputs.values()
         floats = all(isinstance(out, torch.Tensor) and out.is_floating_point() for out in results)
@@ -170,9 +170,9 @@ def _named(out, pair):
 
 
 def _from_input(shape, seed, kind="", **options):
-    def compute(cls, given):
-        cell = _fill(cls(4, 6)).to(given["x"].dtype)
-        out = cell.from_input(given["x"])
+    def compute(cls, entered):
+        cell = _fill(cls(4, 6)).to(entered["x"].dtype)
+        out = cell.from_input(entered["x"])
         out = f"a {type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list)) else out  # compares as text
         return {"from_input(x)": out}, {"weight_ih": cell.weight_ih}
 
@@ -183,11 +183,11 @@ def _stepping(shape, seed, gates, pair, kind="", **options):
     inputs = {"part": draw(seed, *shape, 6 * gates), "h": draw(seed + 1, *shape, 6)}
     inputs |= {"c": draw(seed + 2, *shape, 6)} if pair else {}
 
-    def compute(cls, given):
-        cell = _fill(cls(4, 6)).to(given["h"].dtype)
-        state = (given["h"], given["c"]) if pair else given["h"]
-        cell.from_input(draw(99, 2, 4).to(given["h"].dtype))  # of other numbers: step takes its argument
-        return _named(cell.step(given["part"], state), pair), {"weight_hh": cell.weight_hh}
+    def compute(cls, entered):
+        cell = _fill(cls(4, 6)).to(entered["h"].dtype)
+        state = (entered["h"], entered["c"]) if pair else entered["h"]
+        cell.from_input(draw(99, 2, 4).to(entered["h"].dtype))  # of other numbers: step takes its argument
+        return _named(cell.step(entered["part"], state), pair), {"weight_hh": cell.weight_hh}
 
     label = f"step with {'h and c' if pair else 'h'} of shape {(*shape, 6)}{kind}"
     return _watched(label, inputs, compute, **options)
@@ -196,15 +196,15 @@ def _stepping(shape, seed, gates, pair, kind="", **options):
 def _whole(shape, seed, pair):
     x, h, c = draw(seed, *shape, 4), draw(seed + 1, *shape, 6), draw(seed + 2, *shape, 6)
 
-    def compute(cls, given):
+    def compute(cls, entered):
         cell = _fill(cls(4, 6))
-        return _named(cell(given["x"], (h, c) if pair else h), pair), dict(cell.named_parameters())
+        return _named(cell(entered["x"], (h, c) if pair else h), pair), dict(cell.named_parameters())
 
     return _watched(f"a call with x of shape {(*shape, 4)}", {"x": x}, compute)
 
 
 def _from_nothing(pair):
-    compute = lambda cls, given: (_named(_fill(cls(4, 6))(given["x"]), pair), {})
+    compute = lambda cls, entered: (_named(_fill(cls(4, 6))(entered["x"]), pair), {})
     return _watched("a call without a state", {"x": draw(70, 3, 4)}, compute, gradient=False)
 
 
@@ -547,7 +547,7 @@ def _tag_names(cls):
 
 
 def _tag(shape, seed):
-    compute = lambda cls, given: ({"the scores": _fill(cls(3, 6))(given["x"])}, {})
+    compute = lambda cls, entered: ({"the scores": _fill(cls(3, 6))(entered["x"])}, {})
     return _watched(f"x of shape {shape}", {"x": draw(seed, *shape)}, compute)
 
 

@@ -218,15 +218,17 @@ def _verdict_on(label, layer, right, why=""):
 
     def run(answer):
         try:
-            said = answer(layer)
+            returned = answer(layer)
         except Exception as error:
             return {"the verdict": raised(error)}  # lets YourTurn through
-        kind = str(getattr(said, "dtype", type(said).__name__)).removeprefix("torch.")  # a tensor, array or number
+        kind = str(getattr(returned, "dtype", type(returned).__name__)).removeprefix(
+            "torch."
+        )  # a tensor, array or number
         if kind.startswith("float"):
             return {"the verdict": "a number"}
-        if kind == "bool" and getattr(said, "shape", ()) != ():
+        if kind == "bool" and getattr(returned, "shape", ()) != ():
             return {"the verdict": "one for each number"}
-        return {"the verdict": bool(said) if kind == "bool" else said}
+        return {"the verdict": bool(returned) if kind == "bool" else returned}
 
     def reads(seen):
         return {"the verdict": False} if not right and isinstance(seen.get("the verdict"), Raised) else seen
