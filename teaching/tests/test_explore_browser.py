@@ -8,7 +8,7 @@ from teaching import material
 from teaching.tests.browser import chromium, listen, needs_chromium, served
 
 MODULES = material.ROOT / "lessons_src/lessonkit/explore"
-NAMES = sorted(path.stem for path in MODULES.glob("*.mjs") if path.stem != "still")
+NAMES = sorted(path.stem for path in MODULES.glob("*.svg"))
 pytestmark = needs_chromium
 every_explorable = pytest.mark.parametrize("name", NAMES)
 
@@ -33,7 +33,7 @@ const model = {
   get: (key) => state[key],
   set: (key, value) => { state[key] = value; for (const act of heard.get(`change:${key}`) ?? []) act(); },
   on: (event, act) => heard.set(event, [...(heard.get(event) ?? []), act]),
-  off: (event, act) => heard.set(event, (heard.get(event) ?? []).filter((one) => one !== act)),
+  off: (event, act) => heard.set(event, (heard.get(event) ?? []).filter((other) => other !== act)),
   save_changes() { model.saved += 1; },
 };
 window.rendering = true;
@@ -47,8 +47,8 @@ Object.assign(window, { model, heard, remove });
 def address(tmp_path_factory):
     """Where the explorables are served, each at its name."""
     folder = tmp_path_factory.mktemp("explore")
-    for name in NAMES:
-        shutil.copy(MODULES / f"{name}.mjs", folder)
+    for module in MODULES.glob("*.mjs"):
+        shutil.copy(module, folder)
     (folder / "index.html").write_text(HOST, encoding="utf-8")
     with served(folder) as root:
         yield f"{root}/index.html?name="
@@ -92,7 +92,7 @@ def test_axe_finds_nothing_in_light_and_in_dark_and_nothing_scrolls_sideways(nam
         page.evaluate(axe.read_text(encoding="utf-8"))
         page.wait_for_timeout(900)  # the status for screen readers is there, too
         violations = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-        assert not [(one["id"], node["html"][:200]) for one in violations for node in one["nodes"]]
+        assert not [(rule["id"], node["html"][:200]) for rule in violations for node in rule["nodes"]]
         status = page.locator("[role=status]").first.inner_text()
         assert len(status) > 20 and "NaN" not in status and "undefined" not in status
 
@@ -100,8 +100,8 @@ def test_axe_finds_nothing_in_light_and_in_dark_and_nothing_scrolls_sideways(nam
 # Every control that Tab should reach gets a number; of a group of radios that is the checked one, or the first.
 NUMBERED = """() => {
   const all = [...document.querySelectorAll("#here :is(button, input, [tabindex='0'])")];
-  const before = (node, one) => one.name === node.name && (one.checked || all.indexOf(one) < all.indexOf(node));
-  const stop = (node) => node.type !== "radio" || node.checked || !all.some((one) => before(node, one));
+  const first = (node, other) => other.name === node.name && (other.checked || all.indexOf(other) < all.indexOf(node));
+  const stop = (node) => node.type !== "radio" || node.checked || !all.some((other) => first(node, other));
   const stops = all.filter((node) => !node.disabled && node.checkVisibility() && stop(node));
   stops.forEach((node, i) => { node.dataset.stop = i; });
   return stops.length }"""

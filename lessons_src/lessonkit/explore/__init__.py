@@ -1,14 +1,16 @@
 """Explorables: things to play with before reading. Each is one ES module in this folder, NAME.mjs.
 
-A module runs in JupyterLab, through anywidget and the functions below, and on a page without a kernel: its `render`
-takes {model, el}, and its `start` holds the same parameters with the same defaults as the function here. What it
-computes is exported, too, and compared with PyTorch in tests/test_explore.py and test_explore_space.py. NAME.svg is the
-picture that it draws at its start, with a title and a description, for viewers that run no script: after an edit,
-`node lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module, its picture, and here a function that
-returns Explorable(NAME, parameters), named in __all__.
+host.mjs has what all of them share: numbers, words, drawing, the look of a page, hands and frames. A module says what
+it computes, how it is drawn and what its controls do. It runs in JupyterLab, through anywidget and the functions below,
+and on a page without a kernel: its `render` takes {model, el}, and its `start` holds the same parameters with the same
+defaults as the function here. What it computes is exported, too, and compared with PyTorch in tests/test_explore.py and
+test_explore_space.py. NAME.svg is the picture that it draws at its start, with a title and a description, for viewers
+that run no script: after an edit, `node lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module,
+its picture, and here a function that returns Explorable(NAME, parameters), named in __all__.
 """
 
 import inspect
+import re
 from pathlib import Path
 
 import anywidget
@@ -27,7 +29,7 @@ class Explorable(anywidget.AnyWidget):
     """
 
     def __init__(self, name, state):
-        self._esm = (_HERE / f"{name}.mjs").read_text(encoding="utf-8")
+        self._esm = _joined(name)
         self._name, self._state = name, state
         self.add_traits(**{key: Any(value).tag(sync=True) for key, value in state.items()})
         super().__init__()
@@ -40,6 +42,14 @@ class Explorable(anywidget.AnyWidget):
         picture = {"image/svg+xml": (_HERE / f"{self._name}.svg").read_text(encoding="utf-8")}
         about = {"image/svg+xml": {"explore": self._name, "state": self._state}}
         return data | picture | {"text/plain": repr(self)}, metadata | about
+
+
+def _joined(name):
+    """Return a module with the host that it imports as one text, which is what anywidget takes."""
+    host, module = ((_HERE / f"{part}.mjs").read_text(encoding="utf-8") for part in ("host", name))
+    host = re.sub("^export ", "", host, flags=re.MULTILINE)
+    enclosed = lambda names: f"const {names[1]} = (() => {{\n{host}\nreturn {names[1]};\n}})();"
+    return re.sub(r'import (\{[^}]*\}) from "\./host\.mjs";', enclosed, module)
 
 
 def row(x=(5, 1, -1, 4, 1, 2), gain=None, bias=None, eps=1e-5, correction=0, parts=("correction", "eps", "affine")):
