@@ -6,13 +6,14 @@ it is, a cell of code with what it puts out.
 """
 
 import ast
+import base64
 import html
 import itertools
 import re
 from dataclasses import dataclass
 
 from lessonkit.course import Code, Exercise, Question, Section, Text
-from teaching.material import Figure
+from teaching.material import Explorable, Figure
 from teaching.slides import render
 
 LEFT_OUT = {"no-slide", "way-back"}  # the latter repeats what a kernel of this class has
@@ -28,6 +29,7 @@ THESE = re.compile(r"\b[Hh]ere (?:is|are)\b|\bsuch rows\b")
 AGAIN = re.compile(r"\bwhich line\b|\bits code again\b|\bfrom the beginning\b|\bof the opening\b")
 ABLE = "**You'll be able to**"
 GOALS = re.compile(rf"{re.escape(ABLE)}\n((?:- .*\n?)+)")
+FINDING = re.compile(r"<details><summary>What there is to find</summary>(.+?)</details>", re.DOTALL)
 DEFINES = re.compile(r"^(class|def) ", re.MULTILINE)
 IMPORTS = re.compile(r"^(from|import) ", re.MULTILINE)
 
@@ -312,6 +314,24 @@ class _Deck:
             self.add("figure", "", notes + record, figure, below + self.right())
             self.latest = self.made[-1], 0, "", 0
             self.context = []
+
+        for explorable in item.outputs:
+            if isinstance(explorable, Explorable):
+                self.play(explorable, lead)
+
+    def play(self, explorable, lead):
+        """A frame of what there is to play with, and beside it what there is to find out; the notes tell what."""
+        text = self.following.text if isinstance(self.following, Text) else ""
+        task = [block for block in render.blocks(text) if block.startswith("**Find out")][:1]
+        finding = FINDING.search(text)
+        svg = explorable.picture
+        source = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+        described = re.search("<desc>(.+?)</desc>", svg)[1]
+        frame = f'<img src="{source}" alt="{html.escape(html.unescape(described))}">'
+        words = f"<div class='words'>{lead}{render.markdown(''.join(task))}</div>"
+        self.add("play beside", frame + words, render.markdown(finding[1]) if finding else "")
+        self.shown += task
+        self.context = []
 
     def says(self):
         """Return the HTML of the paragraph that reads what is shown."""

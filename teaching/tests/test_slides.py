@@ -1,5 +1,6 @@
 """The decks: which slides a lesson gives, and that in a browser everything is on its slide, in time and offline."""
 
+import base64
 import html
 import re
 
@@ -7,7 +8,7 @@ import pytest
 
 from lessonkit.course import Code, Exercise, Question, Text
 from teaching import material
-from teaching.material import Figure
+from teaching.material import Explorable, Figure
 from teaching.slides import deck, pdf, render
 from teaching.slides.__main__ import build, main
 from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
@@ -111,6 +112,17 @@ def test_each_section_has_a_slide_and_ends_in_its_last_notes():
     made = toy(FIRST, Text("Read.\n\nSo it is.\n\n## 6.2 Second\n\nOnly words."), Text("## 6.3 Third\n\nMore words."))
     assert [slide.section for slide in made] == ["6.1 First", "6.2 Second", "6.3 Third"]
     assert "So it is." in made[0].notes and "Only words." in made[1].body and "More words." in made[2].body
+
+
+def test_an_explorable_is_a_frame_beside_what_there_is_to_find_out():
+    task = Text(
+        "**Find out:** how far?\n\n<details><summary>What there is to find</summary>\n\nTo two.\n\n</details>\n\nMore."
+    )
+    frame, *_ = toy(Code("c1", "explore.row((7, 8, 9))", [Explorable("row", {"x": [7, 8, 9]})]), task)
+    assert frame.kind == "play beside" and "how far?" in frame.body and "What is it about?" in frame.body
+    assert "A row of 3 numbers" in frame.body and "To two." in frame.notes and "To two." not in frame.body
+    svg = base64.b64decode(re.search('base64,([^"]+)', frame.body)[1]).decode()
+    assert ">μ 8.00<" in svg
 
 
 def test_a_record_names_its_day_and_machine_in_the_notes_only():

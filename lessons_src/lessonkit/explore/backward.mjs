@@ -172,7 +172,7 @@ function limitsOf(shown) {
   const largest = (...rows) => Math.max(...rows.flat().filter(Number.isFinite).map(Math.abs));
   return {
     x: Math.max(2.5, Math.ceil(largest(shown.x))),
-    dy: Math.max(2.5, Math.ceil(largest(shown.dy))),
+    dy: Math.max(2.5, Math.ceil(largest(shown.dy, shown.marks ? shown.xHat : []))),
     dx: niceLimit(largest(shown.straight, shown.mean, shown.variance, shown.dx, shown.slopes)),
   };
 }
@@ -289,11 +289,19 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
     const { bar: key, at } = target.closest?.(".column")?.dataset ?? {};
     return key && { key, at: Number(at) };
   };
+  /** dy as it is, or x̂ where a mark of it is no farther than this: no hand is so exact. */
+  function snapped(dy, far) {
+    const { x, eps, marks } = state();
+    const { hat } = layerNorm(x, { eps });
+    return marks ? dy.map((v, i) => (Math.abs(v - hat[i]) <= far ? hat[i] : v)) : dy;
+  }
   function put({ key, at }, value) {
     stop();
     const bounded = clamp(Math.round(value * 100) / 100, -limits[key], limits[key]);
-    change({ [key]: state()[key].map((old, i) => (i === at ? bounded : old)) });
+    const row = state()[key].map((old, i) => (i === at ? bounded : old));
+    change({ [key]: key === "dy" ? snapped(row, 0.1) : row });
   }
+  const also = (key, values) => (key === "dy" ? { dy: snapped(values, 0.05) } : {}); // half a step of its range
   const held = drag(
     stage,
     (event) => {
@@ -328,7 +336,7 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
   });
   const random = (limit) => upTo(D).map(() => Math.round((2 * Math.random() - 1) * 0.8 * limit * 10) / 10);
   const acts = { draw: () => change({ x: random(limits.x), dy: random(limits.dy) }) };
-  return { draw, acts, stop };
+  return { draw, acts, stop, also };
 }
 
 export default explorable({ name: "backward", title: TITLE, start, style: STYLE, page, connect });

@@ -235,7 +235,7 @@ const several = (kind, legend, options, more, columns) =>
 
 const page = (id) => `<div class="whole">
   <p class="say"></p>
-  <div class="show"><p class="hint">Point at a cell. All that share its mean are blue.</p>
+  <div class="show"><p class="hint"></p>
     <div class="stage" tabindex="0" role="application" aria-label="The cells of a tensor. Arrow keys move from cell to cell." aria-describedby="${id}-state"><svg aria-hidden="true"></svg></div></div>
   <div class="set">
     ${several("tensor", "The tensor", TENSORS, `name="${id}-tensor"`)}
@@ -259,7 +259,7 @@ const page = (id) => `<div class="whole">
 // ---- The explorable ----
 
 function connect({ root, stage, state, find, all, on, change, write, tell }) {
-  const [picture, axes, line] = ["svg", ".axes", "code"].map(find);
+  const [picture, axes, line, hint] = ["svg", ".axes", "code", ".hint"].map(find);
   const inputs = (kind) => all(`[data-kind=${kind}]`);
   let shownTensor = "";
 
@@ -280,6 +280,7 @@ function connect({ root, stage, state, find, all, on, change, write, tell }) {
     write(line, code(now));
     const words = sentence(now);
     const place = Object.keys(shape).map((axis, i) => `${nameOfAxis(axis, now.tensor)} ${now.cell[i] + 1}`);
+    write(hint, `Point at a cell. What shares its mean is blue. Now: ${place.join(", ")}.`);
     const { entries } = reduced(shape, now.over, now.groups);
     tell(words, `${words} Cell: ${place.join(", ")}. It shares its statistics with ${entries - 1} others.`);
   }

@@ -132,7 +132,7 @@ const STYLE = `
   tr.now > * { font-weight: 650; }
   th, td { padding: 1px 2px; border: 0; text-align: center; font-weight: 400; line-height: 1.3; background: none; color: inherit; }
   tr > :first-child { padding-left: 0; text-align: left; white-space: nowrap; }
-  .math th, .eps span { font: var(--math); }
+  .math tbody th, .eps span { font: var(--math); }
   output { display: block; color: inherit; }
   fieldset { border: 0; margin: 0 0 10px; padding: 0; min-width: 0; }
   .track { display: grid; grid-template-columns: repeat(var(--columns), 1fr); border: 1px solid var(--line); border-radius: 8px; }
@@ -155,6 +155,7 @@ const STYLE = `
   input[type=range]::-webkit-slider-thumb { appearance: none; width: 14px; height: 14px; margin-top: -5.5px; border-radius: 50%; background: currentColor; }
   input[type=range]::-moz-range-thumb { width: 14px; height: 14px; border: 0; border-radius: 50%; background: currentColor; }
   .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+  @container (max-width: 340px) { td, .track label { padding-inline: 0; font-size: 12px; } }
   @media (pointer: coarse) { button, .track label, .box { min-height: 44px; } input[type=range] { height: 32px; } }
   @media (forced-colors: active) { input[type=range] { appearance: auto; } .track label:has(:checked) { outline: 2px solid Highlight; } }
 }`;
@@ -170,7 +171,7 @@ export const slider = (key, label, low, high, step) =>
   `<label class="slider"><span>${label}</span><output></output>${range(key, label, low, high, step)}</label>`;
 /** A range for eps: powers of ten from 10⁻⁶ to 10, and 0 at its left end. RANGES.eps is what it shows. */
 export const epsilon = () =>
-  `<div class="eps"><span aria-hidden="true">ε</span>${range("eps", "epsilon", -6.1, 1, 0.1)}<output></output></div>`;
+  `<div class="eps"><span aria-hidden="true">ε</span>${range("eps", "epsilon", -6.1, 1, 0.01)}<output></output></div>`;
 /** Radios of a key in a row, or boxes, or what attributes make of them. options: [value, label, attributes]. */
 export function choice(legend, options, attributes, type = "radio", columns = options.length) {
   const boxes = options.map(
@@ -206,7 +207,7 @@ const EPS = {
  * - draw({width, dt, calm}): draws the model in `width` pixels, `dt` seconds after the last frame, without motion if
  *   calm; it returns whether it needs a frame more, since something moves;
  * - acts: {name of a button: what it does}; "reset" goes back to the start in any case;
- * - stop: called before a hand changes something; also(key): {key: value} that change with it.
+ * - stop: called before a hand changes something; also(key, value): what changes with it, {key: value}.
  */
 export function explorable({ name, title, start, style, ranges = {}, page, connect }) {
   const KEYS = Object.keys(start);
@@ -278,7 +279,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
         let value = typeof start[key] === "number" ? from(+input.value) : input.value;
         if (input.type === "checkbox") value = input.checked;
         if (i) value = model.get(key).map((old, j) => (j === +i ? from(+input.value) : old));
-        change({ [key]: value, ...also(key) });
+        change({ [key]: value, ...also(key, value) });
       }
       on(input, input.type === "range" ? "input" : "change", put);
       const output = input.type === "range" ? input.parentElement.querySelector("output") : null;

@@ -594,7 +594,7 @@ function connect({ root, stage, first, state, find, all, on, change, request, wr
   let t = first.step; // where the picture is, from step 0 to 3
   let playing = 0; // seconds until the next step is played; 0: not playing
   let ride = null; // {from, to, share}: a move of x that LayerNorm does not see
-  let note = null; // {words, step}: what this move showed, and the step for which that holds
+  let note = null; // {words, step, plane}: what this move showed, for which step, and whether its half-plane is shown
   let glow = 0; // how bright the half-plane of this move is
   let [unit, cam] = [0, null];
   let palette = {}; // {ink, accent, font, css: what they were read from}
@@ -618,7 +618,7 @@ function connect({ root, stage, first, state, find, all, on, change, request, wr
       if (ride.share === 1) stop();
     }
     if (note && note.step !== step) note = null;
-    const aim = note ? 1 : 0;
+    const aim = note?.plane ? 1 : 0;
     glow = jump ? aim : clamp(glow + (aim ? 3 : -3) * dt, 0, 1);
     return t !== state().step || playing > 0 || ride !== null || glow !== aim;
   }
@@ -733,12 +733,11 @@ function connect({ root, stage, first, state, find, all, on, change, request, wr
     const { to, words } = unseenMove(kind, x);
     const [before, after] = [x, to].map((row) => layerNorm(row, { eps }).hat);
     const moved = length(add(after, before, -1));
-    const then =
-      moved > 0.0005
-        ? `Because of ε, x̂ moves by ${fmt(moved, 3)}.`
-        : "x̂ stands still, as for every row of the blue half-plane.";
+    const plane = eps < 1e-3 * layerNorm(x).variance; // with a large ε a row of the half-plane has an image of its own
+    const still = plane ? "x̂ stands still, as for every row of the blue half-plane." : "x̂ stands still.";
+    const then = moved > 0.0005 ? `Because of ε, x̂ moves by ${fmt(moved, 3)}.` : still;
     ride = { from: x, to, share: 0 };
-    note = { words: `${words}. ${then}`, step: Math.max(2, step) };
+    note = { words: `${words}. ${then}`, step: Math.max(2, step), plane };
     change({ step: note.step });
   }
   const acts = {
