@@ -231,3 +231,91 @@ def test_batch_moves_batch_norm_only(opened):
     page.click("[data-act=others]")
     page.wait_for_timeout(200)
     assert page.evaluate(row % "batch") == past and page.locator("[data-act=train]").is_disabled()
+
+
+LENGTH = "document.querySelector('[data-number=length]').textContent"
+
+
+@pytest.mark.parametrize("hand", ("mouse", "keys"))
+def test_backward_lets_a_hand_put_dy_onto_its_marks(hand, opened):
+    """What lesson 7 asks for: dy = x hat leaves a dx of length 0."""
+    page = opened("backward")
+    assert page.evaluate(LENGTH) != "0.00"
+    page.check("[data-key=marks]")
+    page.locator(".stage line[stroke-dasharray='4 2']").first.wait_for(state="attached")
+    for i in range(5):
+        if hand == "mouse":
+            tip = page.locator("[data-bar=dy] .grip").nth(i).bounding_box()
+            mark = page.locator(".stage line[stroke-dasharray='4 2']").nth(i).bounding_box()
+            middle = tip["x"] + 22, tip["y"] + 22
+            page.mouse.move(*middle)
+            page.mouse.down()
+            page.mouse.move(middle[0], round(mark["y"] + mark["height"] / 2), steps=3)
+            page.mouse.up()
+        else:
+            page.locator("[data-key=dy]").nth(i).focus()
+            steps = page.evaluate(
+                """async i => { const { layerNorm } = await import("./host.mjs");
+                  return Math.round(10 * layerNorm(model.get("x")).hat[i]) - Math.round(10 * model.get("dy")[i]) }""",
+                i,
+            )
+            for _ in range(abs(steps)):
+                page.keyboard.press("ArrowRight" if steps > 0 else "ArrowLeft")
+        page.wait_for_timeout(50)
+    page.wait_for_function(f"{LENGTH} === '0.00'")
+
+
+def test_backward_keeps_the_mean_of_dx_without_one_path_only(opened):
+    page = opened("backward")
+    mean = "document.querySelector('[data-number=mean]').textContent"
+    for path, kept in (("variance", True), ("mean", False), ("straight", False)):
+        page.uncheck(f"[value={path}]")
+        page.wait_for_function(f"({mean} === '0.00') === {str(kept).lower()}")
+        page.check(f"[value={path}]")
+        page.wait_for_function(f"{mean} === '0.00'")
+    page.locator(".nudge").nth(2).click()
+    page.wait_for_function("document.querySelector('.say').textContent.startsWith('Feature 3 of x grows by')")
+
+
+def test_sphere_sees_a_stretch_only_where_epsilon_is_large(opened):
+    page = opened("sphere")
+    said = "words => document.querySelector('.say').textContent.includes(words)"
+    for act in ("shift", "stretch"):
+        page.click(f"[data-act={act}]")
+        page.wait_for_function(said, arg="x̂ stands still, as for every row of the blue half-plane.")
+    page.locator("[data-key=eps]").focus()
+    page.keyboard.press("End")
+    for act, words in (("shift", "each number. x̂ stands still."), ("stretch", "Because of ε, x̂ moves by 0.")):
+        page.click(f"[data-act={act}]")
+        page.wait_for_function(said, arg=words)
+        assert "half-plane" not in page.locator(".say").inner_text()
+
+
+def test_sphere_is_dragged_and_turned_by_a_mouse_and_by_keys(opened):
+    page = opened("sphere")
+    for target, key in ((".grip", "x"), (".stage", "camera")):
+        before = page.evaluate(f"model.get('{key}')")
+        page.locator(target).focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function(f"model.get('{key}').join() !== '{','.join(f'{v:g}' for v in before)}'")
+        before = page.evaluate(f"model.get('{key}').join()")
+        box = page.locator(target).bounding_box()
+        at = (box["x"] + 22, box["y"] + 22)
+        page.mouse.move(*at)
+        page.mouse.down()
+        page.mouse.move(at[0] + 30, at[1] + 10, steps=3)
+        page.mouse.up()
+        page.wait_for_function(f"model.get('{key}').join() !== '{before}'")
+
+
+def test_stream_learns_again_with_each_remedy_alone(opened):
+    """What lesson 11 asks for: each of four sliders can help Post-LN."""
+    page = opened("stream")
+    page.evaluate("Object.entries({place: 'post', blocks: 24, rate: 0.03, seed: 2}).map(([k, v]) => model.set(k, v))")
+    loss = "parseFloat(document.querySelector('[data-place=post]').lastChild.textContent)"
+    page.wait_for_function(f"{loss} > 2")
+    for key, remedy, start in (("blocks", 8, 24), ("scale", 0.3, 1), ("rate", 0.005, 0.03), ("warmUp", 20, 0)):
+        page.evaluate("([key, v]) => model.set(key, v)", [key, remedy])
+        page.wait_for_function(f"{loss} < 0.6")
+        page.evaluate("([key, v]) => model.set(key, v)", [key, start])
+        page.wait_for_function(f"{loss} > 2")

@@ -147,7 +147,7 @@ const STYLE = `
   .eps { display: grid; grid-template-columns: 24px 1fr 4em; align-items: center; margin-bottom: 10px; }
   .eps output { text-align: right; }
   .acts { display: flex; flex-wrap: wrap; gap: 8px; }
-  button { flex: 1 1 30%; min-height: 36px; padding: 0 8px; border: 1px solid var(--line); border-radius: 8px; background: none; color: inherit; font: inherit; cursor: pointer; }
+  button { flex: auto; min-height: 36px; padding: 0 8px; border: 1px solid var(--line); border-radius: 8px; background: none; color: inherit; font: inherit; cursor: pointer; }
   button:enabled:hover, .track label:hover { background: var(--faint); }
   input[type=range] { appearance: none; display: block; width: 100%; height: 20px; margin: 0; border-radius: 6px; background: none; color: inherit; cursor: pointer; }
   input[type=range]::-webkit-slider-runnable-track { height: 3px; border-radius: 2px; background: var(--line); }
@@ -312,7 +312,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       const dt = clamp((now - last) / 1000, 0.001, 0.05);
       [frame, last] = [0, now];
       const width = stage.clientWidth;
-      if (!width) return; // not on the page yet; its size will ask again
+      if (width < 150) return; // not on the page yet, or too narrow to be read; its size will ask again
       const moving = draw({ width, dt, calm: matchMedia("(prefers-reduced-motion: reduce)").matches });
       for (const show of inputs) show();
       if (unsaved) model.save_changes();
