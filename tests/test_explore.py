@@ -19,6 +19,7 @@ from lessonkit import data, explore
 from tests.helpers import ROOT
 
 EXPLORE = ROOT / "lessons_src/lessonkit/explore"
+SOLVED = ROOT / "notebooks/solutions"
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(not NODE, reason="no Node (on Debian: apt install nodejs): nothing is computed")
 every_explorable = pytest.mark.parametrize("name", explore.__all__)
@@ -68,6 +69,18 @@ def test_the_stored_picture_is_what_the_module_draws(name):
     assert re.match(r"<svg [^>]*\brole=\"img\"[^>]*>\s*<title>[^<]{10,}</title>\s*<desc>[^<]{60,}</desc>", drawn)
     assert not any(word in drawn for word in ("NaN", "undefined", "var("))
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
+
+
+@needs_node
+def test_a_lesson_stores_the_picture_of_the_state_that_it_shows():
+    """To store it anew, once the notebooks are built: node lessons_src/lessonkit/explore/still.mjs."""
+    cells = [cell for path in SOLVED.glob("*.ipynb") for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    outputs = [out.get("metadata", {}).get("image/svg+xml") for cell in cells for out in cell.get("outputs", [])]
+    shown = [(out["explore"], out["state"]) for out in outputs if out]
+    assert {name for name, _ in shown} == set(explore.__all__)
+    for name, state in shown:
+        [drawn] = node(name, "still", [[state]])
+        assert explore.Explorable(name, state)._repr_mimebundle_()[0]["image/svg+xml"] == drawn
 
 
 @needs_node

@@ -5,11 +5,13 @@ it computes, how it is drawn and what its controls do. It runs in JupyterLab, th
 and on a page without a kernel: its `render` takes {model, el}, and its `start` holds the same parameters with the same
 defaults as the function here. What it computes is exported, too, and compared with PyTorch in tests/test_explore.py and
 test_explore_space.py. NAME.svg is the picture that it draws at its start, with a title and a description, for viewers
-that run no script: after an edit, `node lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module,
-its picture, and here a function that returns Explorable(NAME, parameters), named in __all__.
+that run no script, NAME-NUMBER.svg what it draws in a lesson that begins otherwise: after an edit, `node
+lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module, its picture, and here a function that
+returns Explorable(NAME, parameters), named in __all__.
 """
 
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -39,7 +41,9 @@ class Explorable(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs):
         data, metadata = super()._repr_mimebundle_(**kwargs)
-        picture = {"image/svg+xml": (_HERE / f"{self._name}.svg").read_text(encoding="utf-8")}
+        stills = json.loads((_HERE / "stills.json").read_text(encoding="utf-8"))
+        of_lessons = (name for name, state in stills.items() if name[:-3] == self._name and state == self._state)
+        picture = {"image/svg+xml": (_HERE / f"{next(of_lessons, self._name)}.svg").read_text(encoding="utf-8")}
         about = {"image/svg+xml": {"explore": self._name, "state": self._state}}
         return data | picture | {"text/plain": repr(self)}, metadata | about
 

@@ -195,7 +195,7 @@ const STYLE = `
   .column { border-radius: 6px; cursor: ns-resize; }
   .column input { inset: 0; height: 100%; opacity: 0; pointer-events: none; }
   .column:has(:focus-visible) { outline: 2px solid var(--accent); outline-offset: -1px; }
-  .grip { left: 50%; }
+  .grip { left: 50%; max-width: 100%; }
   .path { left: 0; width: ${HEAD}px; display: flex; align-items: center; cursor: pointer; }
   .path input { width: 17px; height: 17px; margin: 0 0 0 2px; accent-color: currentColor; }
   .nudge { height: 40px; min-height: 0; padding: 0; font-size: 12px; white-space: nowrap; overflow: hidden; }

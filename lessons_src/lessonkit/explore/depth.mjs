@@ -283,7 +283,8 @@ function connect({ stage, state, find, all, change, write, tell, drag }) {
     return true;
   }
   drag(stage, choose, choose);
-  return { draw, acts, stop };
+  const rest = () => net(state().seed + 1); // drawn before a button asks for it: 200,000 numbers take more than a frame
+  return { draw, acts, stop, rest };
 }
 
 const ranges = { layer: { words: String } };

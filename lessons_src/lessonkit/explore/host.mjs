@@ -121,7 +121,7 @@ const STYLE = `
   }
   svg { display: block; width: 100%; overflow: visible; }
   .stage { position: relative; touch-action: pan-y; user-select: none; -webkit-user-select: none; border-radius: 8px; }
-  .grip { position: absolute; width: 44px; height: 44px; margin: -22px; touch-action: none; }
+  .grip { position: absolute; width: 44px; height: 44px; translate: -50% -50%; touch-action: none; }
   .say { min-height: 5.8em; margin: 0; font-size: 15px; text-wrap: pretty; }
   .hint, legend, .slider span, thead :is(th, td) { margin: 0; padding: 0 0 2px; color: var(--soft); font-size: 12px; }
   .hint { padding: 0 0 6px; text-align: center; }
@@ -207,7 +207,7 @@ const EPS = {
  * - draw({width, dt, calm}): draws the model in `width` pixels, `dt` seconds after the last frame, without motion if
  *   calm; it returns whether it needs a frame more, since something moves;
  * - acts: {name of a button: what it does}; "reset" goes back to the start in any case;
- * - stop: called before a hand changes something; also(key, value): what changes with it, {key: value}.
+ * - stop: called before a hand changes something; rest: called once it rests; also(key, value): what changes with it.
  */
 export function explorable({ name, title, start, style, ranges = {}, page, connect }) {
   const KEYS = Object.keys(start);
@@ -245,7 +245,10 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
     function tell(words, report = words) {
       write(say, words);
       clearTimeout(telling);
-      telling = setTimeout(() => write(status, report), 700);
+      telling = setTimeout(() => {
+        write(status, report);
+        rest();
+      }, 700);
     }
     /**
      * A pointer that holds a node: begin(event) returns what is held, or nothing; move(event, what) follows.
@@ -269,7 +272,8 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       return () => held;
     }
 
-    const { draw, acts = {}, stop = () => {}, also = () => ({}) } = connect({ root, stage, id, first, state, find, all, on, change, request, write, tell, drag }); // prettier-ignore
+    const hands = { root, stage, first, state, find, all, on, change, request, write, tell, drag };
+    const { draw, acts = {}, stop = () => {}, rest = () => {}, also = () => ({}) } = connect(hands);
 
     const inputs = all("input[data-key]").map((input) => {
       const { key, i } = input.dataset;

@@ -224,7 +224,12 @@ function connect({ stage, first, state, find, all, change, write, tell, drag }) 
     picture.innerHTML = rowPanel(now, result, width);
     below.innerHTML = resultPanel(now, result, width, limit);
     grips.forEach((grip, i) => {
-      Object.assign(grip.style, { left: `${middle(i, D, width)}px`, top: `${height(now.x[i], ABOVE)}px` });
+      const wide = Math.min(44, (width - LABELS) / D);
+      Object.assign(grip.style, {
+        left: `${middle(i, D, width)}px`,
+        top: `${height(now.x[i], ABOVE)}px`,
+        width: `${wide}px`,
+      });
     });
     const values = { ...now, ...result };
     for (const row of rows) values[row.dataset.key].forEach((v, i) => write(row.cells[i + 1].firstChild, fmt(v)));
