@@ -279,15 +279,15 @@ def test_backward_keeps_the_mean_of_dx_without_one_path_only(opened):
 
 def test_sphere_sees_a_stretch_only_where_epsilon_is_large(opened):
     page = opened("sphere")
-    said = "words => document.querySelector('.say').textContent.includes(words)"
+    sentence = "words => document.querySelector('.say').textContent.includes(words)"
     for act in ("shift", "stretch"):
         page.click(f"[data-act={act}]")
-        page.wait_for_function(said, arg="x̂ stands still, as for every row of the blue half-plane.")
+        page.wait_for_function(sentence, arg="x̂ stands still, as for every row of the blue half-plane.")
     page.locator("[data-key=eps]").focus()
     page.keyboard.press("End")
     for act, words in (("shift", "each number. x̂ stands still."), ("stretch", "Because of ε, x̂ moves by 0.")):
         page.click(f"[data-act={act}]")
-        page.wait_for_function(said, arg=words)
+        page.wait_for_function(sentence, arg=words)
         assert "half-plane" not in page.locator(".say").inner_text()
 
 

@@ -155,7 +155,7 @@ const STYLE = `
   input[type=range]::-webkit-slider-thumb { appearance: none; width: 14px; height: 14px; margin-top: -5.5px; border-radius: 50%; background: currentColor; }
   input[type=range]::-moz-range-thumb { width: 14px; height: 14px; border: 0; border-radius: 50%; background: currentColor; }
   .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-  @container (max-width: 340px) { td, .track label { padding-inline: 0; font-size: 12px; } }
+  @container (max-width: 340px) { td, .track label { padding-inline: 0; font-size: 12px; } td { font-size: 11px; } }
   @media (pointer: coarse) { button, .track label, .box { min-height: 44px; } input[type=range] { height: 32px; } }
   @media (forced-colors: active) { input[type=range] { appearance: auto; } .track label:has(:checked) { outline: 2px solid Highlight; } }
 }`;
