@@ -149,6 +149,20 @@ def test_no_frame_when_idle_and_nothing_stays_behind(name, opened):
     assert page.evaluate("heard.size") > 0
 
 
+def test_a_second_explorable_on_the_page_leaves_the_look_of_the_first(opened):
+    page = opened("sphere")
+    look = "['margin', 'minHeight'].map((key) => getComputedStyle(document.querySelector('.say'))[key]).join()"
+    before = page.evaluate(look)
+    page.evaluate(
+        """async () => {
+          const { start, default: { render } } = await import("./row.mjs");
+          const model = { get: (key) => start[key], on() {}, off() {} };
+          render({ model, el: document.querySelector("main").appendChild(document.createElement("div")) });
+        }"""
+    )
+    assert page.evaluate(look) == before != page.evaluate(look.replace("'.say'", "'.ln-row .say'"))
+
+
 # ---------------------------------------------------------------------------------------------- what is each one's own
 
 

@@ -189,21 +189,19 @@ export function still(changes = {}) {
 // ---- The page around the picture ----
 
 const STYLE = `
-.ln-backward {
-  --side: 270px;
-  :is(.column, .column input, .path, .nudge) { position: absolute; margin: 0; }
-  .column { border-radius: 6px; cursor: ns-resize; }
-  .column input { inset: 0; height: 100%; opacity: 0; pointer-events: none; }
-  .column:has(:focus-visible) { outline: 2px solid var(--accent); outline-offset: -1px; }
-  .grip { left: 50%; max-width: 100%; }
-  .path { left: 0; width: ${HEAD}px; display: flex; align-items: center; cursor: pointer; }
-  .path input { width: 17px; height: 17px; margin: 0 0 0 2px; accent-color: currentColor; }
-  .nudge { height: 40px; min-height: 0; padding: 0; font-size: 12px; white-space: nowrap; overflow: hidden; }
-  .nudge-name { position: absolute; left: 2px; margin: 0; color: inherit; line-height: 1.2; }
-  td { font-size: 17px; font-weight: 650; text-align: left; }
-  th { font-size: 12px; color: var(--soft); text-align: left; }
-  caption { padding: 0; text-align: left; color: inherit; caption-side: top; }
-}`;
+--side: 270px;
+:is(.column, .column input, .path, .nudge) { position: absolute; margin: 0; }
+.column { border-radius: 6px; cursor: ns-resize; }
+.column input { inset: 0; height: 100%; opacity: 0; pointer-events: none; }
+.column:has(:focus-visible) { outline: 2px solid var(--accent); outline-offset: -1px; }
+.grip { left: 50%; max-width: 100%; }
+.path { left: 0; width: ${HEAD}px; display: flex; align-items: center; cursor: pointer; }
+.path input { width: 17px; height: 17px; margin: 0 0 0 2px; accent-color: currentColor; }
+.nudge { height: 40px; min-height: 0; padding: 0; font-size: 12px; white-space: nowrap; overflow: hidden; }
+.nudge-name { position: absolute; left: 2px; margin: 0; color: inherit; line-height: 1.2; }
+td { font-size: 17px; font-weight: 650; text-align: left; }
+th { font-size: 12px; color: var(--soft); text-align: left; }
+caption { padding: 0; text-align: left; color: inherit; caption-side: top; }`;
 
 /** The page: a range lies unseen on every bar that can be dragged, for keys and for screen readers. */
 function page(id, { x }) {

@@ -168,14 +168,12 @@ export function still(changes = {}) {
 // ---- The page ----
 
 const STYLE = `
-.ln-batch {
-  tr > :first-child { width: ${LABELS}px; font-size: 12px; }
-  .from td { padding: 6px 0 2px; }
-  [data-key=batch] > * { color: color-mix(in srgb, currentColor 40%, #d55e00); }
-  [data-key=layer] > * { color: var(--accent); }
-  .say { min-height: 8.8em; }
-  button { flex-basis: 40%; }
-}`;
+tr > :first-child { width: ${LABELS}px; font-size: 12px; }
+.from td { padding: 6px 0 2px; }
+[data-key=batch] > * { color: color-mix(in srgb, currentColor 40%, #d55e00); }
+[data-key=layer] > * { color: var(--accent); }
+.say { min-height: 8.8em; }
+button { flex-basis: 40%; }`;
 
 // The numbers below the picture, a column a feature.
 const ROWS = [

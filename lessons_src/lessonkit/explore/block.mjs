@@ -223,11 +223,9 @@ export function still(changes = {}) {
 // ---- The page ----
 
 const STYLE = `
-.ln-block {
-  --side: 320px;
-  [data-cell] { cursor: pointer; }
-  code { display: block; min-height: 4.6em; white-space: pre-line; padding: 6px 8px; border-radius: 6px; overflow-wrap: anywhere; background: var(--faint); color: inherit; font: 12.5px/1.45 ui-monospace, monospace; }
-}`;
+--side: 320px;
+[data-cell] { cursor: pointer; }
+code { display: block; min-height: 4.6em; white-space: pre-line; padding: 6px 8px; border-radius: 6px; overflow-wrap: anywhere; background: var(--faint); color: inherit; font: 12.5px/1.45 ui-monospace, monospace; }`;
 
 const TENSORS = Object.entries(SHAPES).map(([tensor, shape]) => [tensor, tuple(Object.keys(shape))]);
 const several = (kind, legend, options, more, columns) =>

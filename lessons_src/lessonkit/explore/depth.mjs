@@ -214,13 +214,11 @@ export function still(changes = {}) {
 // ---- The page ----
 
 const STYLE = `
-.ln-depth {
-  .stage { cursor: ew-resize; }
-  .say { min-height: 7.3em; }
-  .near { display: grid; grid-template-columns: 100px 1fr; gap: 16px; align-items: center; margin-bottom: 10px; }
-  table { table-layout: auto; }
-  th, td { padding: 2px 0; text-align: right; white-space: nowrap; }
-}`;
+.stage { cursor: ew-resize; }
+.say { min-height: 7.3em; }
+.near { display: grid; grid-template-columns: 100px 1fr; gap: 16px; align-items: center; margin-bottom: 10px; }
+table { table-layout: auto; }
+th, td { padding: 2px 0; text-align: right; white-space: nowrap; }`;
 
 const NORMS = [
   ["none", "none"],

@@ -202,7 +202,7 @@ const EPS = {
 /**
  * The anywidget front-end module of an explorable.
  * name: its class is ln-NAME. title: its name for a screen reader. start: the model's keys and what they are at first.
- * style: CSS. ranges: {key: {from, to, words}} where PLAIN does not do. page(id, first): HTML with the class stage on the
+ * style: CSS of its own, stronger than STYLE wherever that of a second explorable stands on the page. ranges: {key: {from, to, words}} where PLAIN does not do. page(id, first): HTML with the class stage on the
  * picture and say on the sentence, built once. connect(hands) is called once and returns
  * - draw({width, dt, calm}): draws the model in `width` pixels, `dt` seconds after the last frame, without motion if
  *   calm; it returns whether it needs a frame more, since something moves;
@@ -220,7 +220,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
     const on = (node, event, act) => node.addEventListener(event, act, { signal: gone.signal });
     const id = `ln-${Math.random().toString(36).slice(2)}`;
     const root = Object.assign(document.createElement("div"), { className: `ln ln-${name}` });
-    root.innerHTML = `<style>${STYLE}${style}</style>${page(id, first)}<p class="unseen" id="${id}-state" role="status"></p>`;
+    root.innerHTML = `<style>${STYLE}.ln.ln-${name} {${style}}</style>${page(id, first)}<p class="unseen" id="${id}-state" role="status"></p>`;
     root.setAttribute("role", "group");
     root.setAttribute("aria-label", title);
     el.append(root);

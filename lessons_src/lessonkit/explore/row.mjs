@@ -141,11 +141,9 @@ export function still(changes = {}) {
 // ---- The page ----
 
 const STYLE = `
-.ln-row {
-  .stage { cursor: ns-resize; }
-  button { flex-basis: 40%; }
-  tr > :first-child { width: ${LABELS}px; }
-}`;
+.stage { cursor: ns-resize; }
+button { flex-basis: 40%; }
+tr > :first-child { width: ${LABELS}px; }`;
 
 // The table reads as the formula: a name, its sign, its ends where it can be changed, and the part that shows it.
 const ROWS = [

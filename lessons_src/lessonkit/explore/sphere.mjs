@@ -510,25 +510,23 @@ export function still(changes = {}, width = 596) {
 // ---- The page around the picture ----
 
 const STYLE = `
-.ln-sphere {
-  --side: 304px;
-  transition: color 1ms; /* so that a change of theme is heard */
-  .show { align-self: center; }
-  .stage { cursor: grab; }
-  canvas { display: block; width: 100%; }
-  .grip { left: 0; top: 0; min-height: 0; padding: 0; border: 0; border-radius: 50%; background: none; color: var(--accent); cursor: move; }
-  .hint { padding: 2px; pointer-events: none; }
-  .steps { display: flex; gap: 8px; }
-  .steps button { flex: 0; }
-  .steps fieldset { flex: 1; margin: 0; }
-  .steps .track label { font: var(--math); }
-  .say { min-height: 4.35em; margin: 10px 0 4px; }
-  tr > :first-child, .eps > :first-child { width: 3.6em; }
-  .ahead > * { color: var(--soft); }
-  .eps { margin: 4px 0 0; padding-top: 4px; border-top: 1px solid var(--line); }
-  .line { display: flex; gap: 8px 14px; margin-top: 8px; }
-  small { display: block; margin: 6px 0 2px; font-size: 12px; color: var(--soft); }
-}`;
+--side: 304px;
+transition: color 1ms; /* so that a change of theme is heard */
+.show { align-self: center; }
+.stage { cursor: grab; }
+canvas { display: block; width: 100%; }
+.grip { left: 0; top: 0; min-height: 0; padding: 0; border: 0; border-radius: 50%; background: none; color: var(--accent); cursor: move; }
+.hint { padding: 2px; pointer-events: none; }
+.steps { display: flex; gap: 8px; }
+.steps button { flex: 0; }
+.steps fieldset { flex: 1; margin: 0; }
+.steps .track label { font: var(--math); }
+.say { min-height: 4.35em; margin: 10px 0 4px; }
+tr > :first-child, .eps > :first-child { width: 3.6em; }
+.ahead > * { color: var(--soft); }
+.eps { margin: 4px 0 0; padding-top: 4px; border-top: 1px solid var(--line); }
+.line { display: flex; gap: 8px 14px; margin-top: 8px; }
+small { display: block; margin: 6px 0 2px; font-size: 12px; color: var(--soft); }`;
 
 /** The table reads as the formula: x, x − μ, x̂, γ, β, y. A row with ends has sliders. */
 const ROWS = [

@@ -335,7 +335,7 @@ function drawing({ place, blocks }, results, width) {
       ...losses,
     },
     {
-      title: `what a step adds to a weight, ${NAMES[place]}`,
+      title: `what a step adds to a weight${size < 300 ? "" : `, ${NAMES[place]}`}`,
       axis: "in block",
       first: 1,
       last: blocks,
@@ -361,22 +361,20 @@ export function still(changes = {}) {
 // ---- The page around the picture ----
 
 const STYLE = `
-.ln-stream {
-  .controls { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 20px; align-items: end; margin: 0 0 14px; }
-  :is(fieldset, .acts) { grid-column: span 2; margin: 0; }
-  .slider { margin: 0; }
-  .say { min-height: 4.4em; margin: 10px 0; }
-  button { flex-basis: 0; white-space: nowrap; }
-  table { margin: 0; table-layout: auto; font-size: 13px; }
-  th, td { padding: 3px 2px; font-size: 11.5px; text-align: right; vertical-align: bottom; line-height: 1.25; }
-  tbody tr { border-top: 1px solid var(--line); }
-  tr.chosen > * { color: var(--accent); font-weight: 650; }
-  @container (min-width: 560px) {
-    .controls { grid-template-columns: repeat(4, 1fr); }
-    .acts { order: -1; justify-self: end; }
-    fieldset { order: -1; }
-    th, td { padding: 3px 4px; font-size: 13px; }
-  }
+.controls { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 20px; align-items: end; margin: 0 0 14px; }
+:is(fieldset, .acts) { grid-column: span 2; margin: 0; }
+.slider { margin: 0; }
+.say { min-height: 4.4em; margin: 10px 0; }
+button { flex-basis: 0; white-space: nowrap; }
+table { margin: 0; table-layout: auto; font-size: 13px; }
+th, td { padding: 3px 2px; font-size: 11.5px; text-align: right; vertical-align: bottom; line-height: 1.25; }
+tbody tr { border-top: 1px solid var(--line); }
+tr.chosen > * { color: var(--accent); font-weight: 650; }
+@container (min-width: 560px) {
+  .controls { grid-template-columns: repeat(4, 1fr); }
+  .acts { order: -1; justify-self: end; }
+  fieldset { order: -1; }
+  th, td { padding: 3px 4px; font-size: 13px; }
 }`;
 
 const COLUMNS = [
