@@ -218,7 +218,8 @@ const STYLE = `
 .say { min-height: 7.3em; }
 .near { display: grid; grid-template-columns: 100px 1fr; gap: 16px; align-items: center; margin-bottom: 10px; }
 table { table-layout: auto; }
-th, td { padding: 2px 0; text-align: right; white-space: nowrap; }`;
+th, td { padding: 2px 0; text-align: right; white-space: nowrap; }
+tr > :first-child { text-align: left; }`;
 
 const NORMS = [
   ["none", "none"],

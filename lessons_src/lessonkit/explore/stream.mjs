@@ -368,6 +368,8 @@ const STYLE = `
 button { flex-basis: 0; white-space: nowrap; }
 table { margin: 0; table-layout: auto; font-size: 13px; }
 th, td { padding: 3px 2px; font-size: 11.5px; text-align: right; vertical-align: bottom; line-height: 1.25; }
+tr > :first-child { text-align: left; }
+@container (max-width: 340px) { th, td { padding: 3px 1px; font-size: 9.5px; } }
 tbody tr { border-top: 1px solid var(--line); }
 tr.chosen > * { color: var(--accent); font-weight: 650; }
 @container (min-width: 560px) {
