@@ -6,6 +6,7 @@ The outputs are those of the solutions edition in notebooks/; no kernel runs. Th
 import base64
 import json
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,14 @@ class Explorable:
 
     name: str
     state: dict
+
+    @property
+    def picture(self):
+        """What it shows at first, as SVG: its module draws that in Node."""
+        module = (ROOT / f"lessons_src/lessonkit/explore/{self.name}.mjs").as_uri()
+        script = f"import {{ still }} from '{module}'; process.stdout.write(still({json.dumps(self.state)}));"
+        command = ["node", "--input-type=module", "-e", script]
+        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
 
 
 def stems(root=ROOT):

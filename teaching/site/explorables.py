@@ -16,17 +16,14 @@ def bundle(name, folder):
     subprocess.run([program, MODULES / f"{name}.mjs", *options, f"--outfile={folder / name}.js"], check=True)
 
 
-def still(name):
-    """Return the stored picture of an explorable as SVG."""
-    return (MODULES / f"{name}.svg").read_text(encoding="utf-8")
-
-
 def place(name, state=None):
     """Return the HTML that explore.js fills with an explorable. state: parameters that differ from its start.
 
     Until then, and for good where no script runs, its picture is shown.
     """
-    picture = " ".join(still(name).split())  # an empty line would end the HTML in Markdown
+    picture = " ".join(
+        material.Explorable(name, state or {}).picture.split()
+    )  # an empty line would end the HTML in Markdown
     parameters = html.escape(json.dumps(state or {}))
     return (
         f'<div class="explorable" data-explore="{name}" data-state="{parameters}">{picture}</div>'

@@ -7,6 +7,7 @@ An author corrects the choice with two tags: `no-slide` leaves a cell out; `slid
 puts nothing out.
 """
 
+import base64
 import html
 import re
 from collections import defaultdict
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 
 from lessonkit.course import Exercise, Question, Section, Text
 from teaching.material import Explorable, Figure
-from teaching.site import explorables
 from teaching.slides import render
 
 LEFT_OUT = {"no-slide", "optional", "way-back"}  # the last repeats what a kernel of this class has
@@ -32,14 +32,14 @@ CONTEXT = 220  # letters of a paragraph that are shown above a question
 class Slide:
     """One slide. kind: its CSS class. section: the Section that it belongs to. body, notes: HTML; notes: the speaker's.
 
-    picture: the Figure that is shown beside or below the body, or None. item: the Question or Exercise it shows.
+    picture: the Figure or Explorable that is shown before the body, or None. item: the Question or Exercise it shows.
     """
 
     kind: str
     section: Section | None
     body: str
     notes: str = ""
-    picture: Figure | None = None
+    picture: Figure | Explorable | None = None
     item: object = None
 
 
@@ -101,8 +101,7 @@ class _Deck:
         first = next(shown, None)
         head = f"<p class='number'>{lesson.number}</p><h1>{render.inline(lesson.name)}</h1>"
         head += f"<p class='about'>{render.inline(lesson.about)}</p>" if lesson.about else ""
-        still = _still(first) if isinstance(first, Explorable) else ""
-        self.add("title", f"<div class='words'>{head}</div>{still}", picture=None if still else first)
+        self.add("title", f"<div class='words'>{head}</div>", picture=first)
         goals = next(filter(None, map(GOALS.search, lesson.texts)), None)
         if goals:
             self.add("goals", f"<h2>You'll be able to</h2>{render.markdown(goals[1])}")
@@ -180,7 +179,7 @@ class _Deck:
                 self.add("figure", "", render.markdown(output.caption), output)
                 self.answer()
             elif isinstance(output, Explorable):
-                self.add("explorable", _still(output))
+                self.add("explorable", "", picture=output)
 
 
 def _kind(block):
@@ -201,8 +200,11 @@ def _parts(block):
     return [block]
 
 
-def _still(explorable):
-    return f"<div class='still'>{explorables.still(explorable.name)}</div>"
+def _frame(explorable):
+    """Return an explorable's first picture as an image: inline, its style would reach the others of a deck."""
+    svg = explorable.picture
+    alt = html.unescape(re.search("<desc>(.+?)</desc>", svg)[1])
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}", alt
 
 
 def page(lesson, slides, picture):
@@ -224,10 +226,13 @@ def page(lesson, slides, picture):
 
 
 def _section(slide, picture):
-    figure = slide.picture
-    image = f'<img src="{picture(figure.png)}" alt="{html.escape(figure.alt)}">' if figure else ""
+    shown = slide.picture
+    image = ""
+    if shown:
+        source, alt = _frame(shown) if isinstance(shown, Explorable) else (picture(shown.png), shown.alt)
+        image = f'<img src="{source}" alt="{html.escape(alt)}">'
     heading = slide.section.heading if slide.section else ""
-    above = f'<p class="section">{render.inline(heading)}</p>' if heading and not figure else ""
+    above = f'<p class="section">{render.inline(heading)}</p>' if heading and slide.kind != "figure" else ""
     notes = f'<aside class="notes">{slide.notes}</aside>' if slide.notes else ""
     where = f'class="{slide.kind}" data-section="{html.escape(heading)}"'
-    return f'<section {where}><div class="fit">{above}{slide.body}{image}</div>{notes}</section>'
+    return f'<section {where}><div class="fit">{above}{image}{slide.body}</div>{notes}</section>'

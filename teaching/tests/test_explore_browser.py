@@ -8,7 +8,7 @@ from teaching import material
 from teaching.tests.browser import chromium, listen, needs_chromium, served
 
 MODULES = material.ROOT / "lessons_src/lessonkit/explore"
-NAMES = sorted(path.stem for path in MODULES.glob("*.mjs") if path.stem != "still")
+NAMES = sorted(path.stem for path in MODULES.glob("*.svg") if "-" not in path.stem)
 pytestmark = needs_chromium
 every_explorable = pytest.mark.parametrize("name", NAMES)
 
@@ -33,7 +33,7 @@ const model = {
   get: (key) => state[key],
   set: (key, value) => { state[key] = value; for (const act of heard.get(`change:${key}`) ?? []) act(); },
   on: (event, act) => heard.set(event, [...(heard.get(event) ?? []), act]),
-  off: (event, act) => heard.set(event, (heard.get(event) ?? []).filter((one) => one !== act)),
+  off: (event, act) => heard.set(event, (heard.get(event) ?? []).filter((other) => other !== act)),
   save_changes() { model.saved += 1; },
 };
 window.rendering = true;
@@ -47,8 +47,8 @@ Object.assign(window, { model, heard, remove });
 def address(tmp_path_factory):
     """Where the explorables are served, each at its name."""
     folder = tmp_path_factory.mktemp("explore")
-    for name in NAMES:
-        shutil.copy(MODULES / f"{name}.mjs", folder)
+    for module in MODULES.glob("*.mjs"):
+        shutil.copy(module, folder)
     (folder / "index.html").write_text(HOST, encoding="utf-8")
     with served(folder) as root:
         yield f"{root}/index.html?name="
@@ -92,7 +92,7 @@ def test_axe_finds_nothing_in_light_and_in_dark_and_nothing_scrolls_sideways(nam
         page.evaluate(axe.read_text(encoding="utf-8"))
         page.wait_for_timeout(900)  # the status for screen readers is there, too
         violations = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-        assert not [(one["id"], node["html"][:200]) for one in violations for node in one["nodes"]]
+        assert not [(rule["id"], node["html"][:200]) for rule in violations for node in rule["nodes"]]
         status = page.locator("[role=status]").first.inner_text()
         assert len(status) > 20 and "NaN" not in status and "undefined" not in status
 
@@ -100,8 +100,8 @@ def test_axe_finds_nothing_in_light_and_in_dark_and_nothing_scrolls_sideways(nam
 # Every control that Tab should reach gets a number; of a group of radios that is the checked one, or the first.
 NUMBERED = """() => {
   const all = [...document.querySelectorAll("#here :is(button, input, [tabindex='0'])")];
-  const before = (node, one) => one.name === node.name && (one.checked || all.indexOf(one) < all.indexOf(node));
-  const stop = (node) => node.type !== "radio" || node.checked || !all.some((one) => before(node, one));
+  const first = (node, other) => other.name === node.name && (other.checked || all.indexOf(other) < all.indexOf(node));
+  const stop = (node) => node.type !== "radio" || node.checked || !all.some((other) => first(node, other));
   const stops = all.filter((node) => !node.disabled && node.checkVisibility() && stop(node));
   stops.forEach((node, i) => { node.dataset.stop = i; });
   return stops.length }"""
@@ -147,6 +147,20 @@ def test_no_frame_when_idle_and_nothing_stays_behind(name, opened):
     assert page.evaluate("signals.length > 0 && signals.every((signal) => signal?.aborted)")
     assert page.evaluate("[...heard.values()].flat().length") == 0
     assert page.evaluate("heard.size") > 0
+
+
+def test_a_second_explorable_on_the_page_leaves_the_look_of_the_first(opened):
+    page = opened("sphere")
+    look = "['margin', 'minHeight'].map((key) => getComputedStyle(document.querySelector('.say'))[key]).join()"
+    before = page.evaluate(look)
+    page.evaluate(
+        """async () => {
+          const { start, default: { render } } = await import("./row.mjs");
+          const model = { get: (key) => start[key], on() {}, off() {} };
+          render({ model, el: document.querySelector("main").appendChild(document.createElement("div")) });
+        }"""
+    )
+    assert page.evaluate(look) == before != page.evaluate(look.replace("'.say'", "'.ln-row .say'"))
 
 
 # ---------------------------------------------------------------------------------------------- what is each one's own
@@ -231,3 +245,91 @@ def test_batch_moves_batch_norm_only(opened):
     page.click("[data-act=others]")
     page.wait_for_timeout(200)
     assert page.evaluate(row % "batch") == past and page.locator("[data-act=train]").is_disabled()
+
+
+LENGTH = "document.querySelector('[data-number=length]').textContent"
+
+
+@pytest.mark.parametrize("hand", ("mouse", "keys"))
+def test_backward_lets_a_hand_put_dy_onto_its_marks(hand, opened):
+    """What lesson 7 asks for: dy = x hat leaves a dx of length 0."""
+    page = opened("backward")
+    assert page.evaluate(LENGTH) != "0.00"
+    page.check("[data-key=marks]")
+    page.locator(".stage line[stroke-dasharray='4 2']").first.wait_for(state="attached")
+    for i in range(5):
+        if hand == "mouse":
+            tip = page.locator("[data-bar=dy] .grip").nth(i).bounding_box()
+            mark = page.locator(".stage line[stroke-dasharray='4 2']").nth(i).bounding_box()
+            middle = tip["x"] + 22, tip["y"] + 22
+            page.mouse.move(*middle)
+            page.mouse.down()
+            page.mouse.move(middle[0], round(mark["y"] + mark["height"] / 2), steps=3)
+            page.mouse.up()
+        else:
+            page.locator("[data-key=dy]").nth(i).focus()
+            steps = page.evaluate(
+                """async i => { const { layerNorm } = await import("./host.mjs");
+                  return Math.round(10 * layerNorm(model.get("x")).hat[i]) - Math.round(10 * model.get("dy")[i]) }""",
+                i,
+            )
+            for _ in range(abs(steps)):
+                page.keyboard.press("ArrowRight" if steps > 0 else "ArrowLeft")
+        page.wait_for_timeout(50)
+    page.wait_for_function(f"{LENGTH} === '0.00'")
+
+
+def test_backward_keeps_the_mean_of_dx_without_one_path_only(opened):
+    page = opened("backward")
+    mean = "document.querySelector('[data-number=mean]').textContent"
+    for path, kept in (("variance", True), ("mean", False), ("straight", False)):
+        page.uncheck(f"[value={path}]")
+        page.wait_for_function(f"({mean} === '0.00') === {str(kept).lower()}")
+        page.check(f"[value={path}]")
+        page.wait_for_function(f"{mean} === '0.00'")
+    page.locator(".nudge").nth(2).click()
+    page.wait_for_function("document.querySelector('.say').textContent.startsWith('Feature 3 of x grows by')")
+
+
+def test_sphere_sees_a_stretch_only_where_epsilon_is_large(opened):
+    page = opened("sphere")
+    sentence = "words => document.querySelector('.say').textContent.includes(words)"
+    for act in ("shift", "stretch"):
+        page.click(f"[data-act={act}]")
+        page.wait_for_function(sentence, arg="x̂ stands still, as for every row of the blue half-plane.")
+    page.locator("[data-key=eps]").focus()
+    page.keyboard.press("End")
+    for act, words in (("shift", "each number. x̂ stands still."), ("stretch", "Because of ε, x̂ moves by 0.")):
+        page.click(f"[data-act={act}]")
+        page.wait_for_function(sentence, arg=words)
+        assert "half-plane" not in page.locator(".say").inner_text()
+
+
+def test_sphere_is_dragged_and_turned_by_a_mouse_and_by_keys(opened):
+    page = opened("sphere")
+    for target, key in ((".grip", "x"), (".stage", "camera")):
+        before = page.evaluate(f"model.get('{key}')")
+        page.locator(target).focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function(f"model.get('{key}').join() !== '{','.join(f'{v:g}' for v in before)}'")
+        before = page.evaluate(f"model.get('{key}').join()")
+        box = page.locator(target).bounding_box()
+        at = (box["x"] + 22, box["y"] + 22)
+        page.mouse.move(*at)
+        page.mouse.down()
+        page.mouse.move(at[0] + 30, at[1] + 10, steps=3)
+        page.mouse.up()
+        page.wait_for_function(f"model.get('{key}').join() !== '{before}'")
+
+
+def test_stream_learns_again_with_each_remedy_alone(opened):
+    """What lesson 11 asks for: each of four sliders can help Post-LN."""
+    page = opened("stream")
+    page.evaluate("Object.entries({place: 'post', blocks: 24, rate: 0.03, seed: 2}).map(([k, v]) => model.set(k, v))")
+    loss = "parseFloat(document.querySelector('[data-place=post]').lastChild.textContent)"
+    page.wait_for_function(f"{loss} > 2")
+    for key, remedy, start in (("blocks", 8, 24), ("scale", 0.3, 1), ("rate", 0.005, 0.03), ("warmUp", 20, 0)):
+        page.evaluate("([key, v]) => model.set(key, v)", [key, remedy])
+        page.wait_for_function(f"{loss} < 0.6")
+        page.evaluate("([key, v]) => model.set(key, v)", [key, start])
+        page.wait_for_function(f"{loss} > 2")

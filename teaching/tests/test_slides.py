@@ -1,5 +1,6 @@
 """The decks: which slides a lesson gives, and that in a browser everything is on its slide, in time and offline."""
 
+import base64
 import html
 import re
 
@@ -98,9 +99,14 @@ def test_what_is_long_is_shown_without_its_code_or_cut():
     assert words(cut.body).count("row") == deck.ROWS - 1 and words(cut.body).endswith("…\n")
 
 
-def test_an_explorable_is_a_picture_with_what_to_find_out(monkeypatch):
-    (shown,) = toy(Code("c1", "explore.row()", [material.Explorable("row", {})]), Text("**Find out:** why?\n\nSo."))
-    assert shown.kind == "explorable" and "<svg" in shown.body and "why?" in shown.body and "So." in shown.notes
+def test_an_explorable_is_a_frame_with_what_to_find_out():
+    task = Text("**Find out:** why?\n\n<details><summary>What there is to find</summary>\n\nTo two.\n\n</details>")
+    (shown,) = toy(Code("c1", "explore.row()", [material.Explorable("row", {"x": [7, 8, 9]})]), task)
+    assert shown.kind == "explorable" and "why?" in shown.body and "To two." in shown.notes
+    drawn = deck.page(toy_lesson(Text("# 6 · Toy")), [shown], None)
+    assert (
+        "A row of 3 numbers" in drawn and ">μ 8.00<" in base64.b64decode(re.search('base64,([^"]+)', drawn)[1]).decode()
+    )
 
 
 def test_an_exercise_is_three_points_and_shows_no_solution_and_no_hint():

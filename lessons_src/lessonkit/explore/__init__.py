@@ -1,14 +1,18 @@
 """Explorables: things to play with before reading. Each is one ES module in this folder, NAME.mjs.
 
-A module runs in JupyterLab, through anywidget and the functions below, and on a page without a kernel: its `render`
-takes {model, el}, and its `start` holds the same parameters with the same defaults as the function here. What it
-computes is exported, too, and compared with PyTorch in tests/test_explore.py and test_explore_space.py. NAME.svg is the
-picture that it draws at its start, with a title and a description, for viewers that run no script: after an edit,
-`node lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module, its picture, and here a function that
+host.mjs has what all of them share: numbers, words, drawing, the look of a page, hands and frames. A module says what
+it computes, how it is drawn and what its controls do. It runs in JupyterLab, through anywidget and the functions below,
+and on a page without a kernel: its `render` takes {model, el}, and its `start` holds the same parameters with the same
+defaults as the function here. What it computes is exported, too, and compared with PyTorch in tests/test_explore.py and
+test_explore_space.py. NAME.svg is the picture that it draws at its start, with a title and a description, for viewers
+that run no script, NAME-NUMBER.svg what it draws in a lesson that begins otherwise: after an edit, `node
+lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module, its picture, and here a function that
 returns Explorable(NAME, parameters), named in __all__.
 """
 
 import inspect
+import json
+import re
 from pathlib import Path
 
 import anywidget
@@ -27,7 +31,7 @@ class Explorable(anywidget.AnyWidget):
     """
 
     def __init__(self, name, state):
-        self._esm = (_HERE / f"{name}.mjs").read_text(encoding="utf-8")
+        self._esm = _joined(name)
         self._name, self._state = name, state
         self.add_traits(**{key: Any(value).tag(sync=True) for key, value in state.items()})
         super().__init__()
@@ -37,26 +41,32 @@ class Explorable(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs):
         data, metadata = super()._repr_mimebundle_(**kwargs)
-        picture = {"image/svg+xml": (_HERE / f"{self._name}.svg").read_text(encoding="utf-8")}
+        stills = json.loads((_HERE / "stills.json").read_text(encoding="utf-8"))
+        of_lessons = (name for name, state in stills.items() if name[:-3] == self._name and state == self._state)
+        picture = {"image/svg+xml": (_HERE / f"{next(of_lessons, self._name)}.svg").read_text(encoding="utf-8")}
         about = {"image/svg+xml": {"explore": self._name, "state": self._state}}
         return data | picture | {"text/plain": repr(self)}, metadata | about
+
+
+def _joined(name):
+    """Return a module with the host that it imports as one text, which is what anywidget takes."""
+    host, module = ((_HERE / f"{part}.mjs").read_text(encoding="utf-8") for part in ("host", name))
+    host = re.sub("^export ", "", host, flags=re.MULTILINE)
+    enclosed = lambda names: f"const {names[1]} = (() => {{\n{host}\nreturn {names[1]};\n}})();"
+    return re.sub(r'import (\{[^}]*\}) from "\./host\.mjs";', enclosed, module)
 
 
 def row(x=(5, 1, -1, 4, 1, 2), gain=None, bias=None, eps=1e-5, correction=0, parts=("correction", "eps", "affine")):
     """Drag the numbers of a row and see their mean, their variance and LayerNorm of them.
 
-    x: two to six numbers from -10 to 10; gain and bias: as many, 1 and 0 if not given. correction: 0 divides the
-    squares by D, 1 by D - 1. parts: what can be changed apart from x.
+    x: two to six numbers from -10 to 10; gain, from -1 to 3, and bias, from -3 to 3: as many, or None for 1 and 0.
+    correction: 0 divides the squares by D, 1 by D - 1. parts: which of "correction", "eps", "affine" can be changed.
     """
-    x = [float(v) for v in x]
-    if not 2 <= len(x) <= 6 or max(map(abs, x)) > 10:
-        raise ValueError(f"explore.row takes two to six numbers from -10 to 10, not {x}.")
-    gain = [1.0] * len(x) if gain is None else [float(v) for v in gain]
-    bias = [0.0] * len(x) if bias is None else [float(v) for v in bias]
-    if not len(gain) == len(bias) == len(x):
-        raise ValueError(
-            f"explore.row: {len(x)} numbers, {len(gain)} gains, {len(bias)} biases; expected one for each."
-        )
+    x = _numbers("x of explore.row", x, -10, 10, (2, 6), "explore.row(x=(5, 1, -1))")
+    D = len(x)
+    way_out = "None, the same for each"
+    gain = [1.0] * D if gain is None else _numbers("gain of explore.row", gain, -1, 3, (D, D), way_out)
+    bias = [0.0] * D if bias is None else _numbers("bias of explore.row", bias, -3, 3, (D, D), way_out)
     return Explorable("row", dict(x=x, gain=gain, bias=bias, eps=eps, correction=correction, parts=list(parts)))
 
 
@@ -66,8 +76,9 @@ def block(tensor="BTC", over=("C",), groups=1, squares=False, cell=None):
     tensor: "BTC" for sentences (2, 3, 4) or "BCHW" for images (2, 4, 3, 5). over: the axes that the mean runs over;
     groups: 1, 2 or 4, into which C is cut first. squares: the mean of the squares, as in RMSNorm. cell: an index.
     """
-    if tensor not in ("BTC", "BCHW") or not set(over) <= set(tensor) or groups not in (1, 2, 4):
-        raise ValueError(f"explore.block has no {tensor!r} with a mean over {over!r} in {groups!r} groups.")
+    _among("tensor of explore.block", [tensor], ("BTC", "BCHW"), 'explore.block("BTC")')
+    _among("over of explore.block", over, tuple(tensor), f"explore.block({tensor!r}, over={tensor[-1]!r})")
+    _among("groups of explore.block", [groups], (1, 2, 4), "explore.block(groups=2)")
     cell = list(cell or ((0, 1, 2) if tensor == "BTC" else (0, 1, 1, 2)))
     return Explorable("block", dict(tensor=tensor, over=list(over), groups=groups, squares=squares, cell=cell))
 
@@ -123,9 +134,9 @@ def backward(
 ):
     """Follow dy back through LayerNorm on three paths, switch them off, and compare dx with a nudge of x.
 
-    x: a row of three to eight numbers from -10 to 10; dy, what comes back from the loss, and gain: as many, gain 1 if
-    not given. paths: those that are on. nudged: the features, counted from 0, whose nudge is shown. marks: whether the
-    row of dy shows where x hat is.
+    x: a row of three to eight numbers from -10 to 10; dy, what comes back from the loss, and gain: as many, None for
+    a gain of 1. paths: those that are on. nudged: the features, counted from 0, whose nudge is shown. marks: whether
+    the row of dy shows where x hat is.
     """
     way_out = "explore.backward(x=(1, 2, 4), dy=(0, 1, 0))"
     x = _numbers("x of explore.backward", x, -10, 10, (3, 8), way_out)
@@ -158,7 +169,7 @@ def stream(place="pre", blocks=12, scale=1, rate=0.01, warmUp=0, seed=1):
     return Explorable("stream", dict(place=place, blocks=blocks, scale=scale, rate=rate, warmUp=warmUp, seed=seed))
 
 
-def _numbers(what, values, low, high, counts, way_out):
+def _numbers(parameter, values, low, high, counts, way_out):
     """Return values as a list of floats. ValueError unless there are as many as counts, (least, most), in the range."""
     try:
         numbers = [float(value) for value in values]
@@ -169,14 +180,14 @@ def _numbers(what, values, low, high, counts, way_out):
         count = least if least == most else f"{least} to {most}"
         expected = f"{count} number{'s' * (most > 1)} from {low} to {high}"
         shown = values[0] if counts == (1, 1) else values
-        raise ValueError(f"{what} is {shown!r}; expected {expected}, for example {way_out}.")
+        raise ValueError(f"{parameter} is {shown!r}; expected {expected}, for example {way_out}.")
     return numbers
 
 
-def _among(what, values, allowed, way_out):
+def _among(parameter, values, allowed, way_out):
     """ValueError where one of the values is not allowed."""
     for value in values:
         if value not in allowed:
             raise ValueError(
-                f"{what} holds {value!r}; expected {', '.join(map(repr, allowed))}, for example {way_out}."
+                f"{parameter} holds {value!r}; expected {', '.join(map(repr, allowed))}, for example {way_out}."
             )

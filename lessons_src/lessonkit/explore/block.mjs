@@ -1,5 +1,7 @@
 // Who shares my mean? Point at a number of a tensor, and all that share its statistics light up.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file. No library, no network.
+// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
+
+import { ACCENT, INK, choice, explorable, file, points, tag, text, upTo } from "./host.mjs";
 
 /** The model's keys and what they are at first. over: the axes that the mean runs over; groups: of C; cell: an index. */
 export const start = { tensor: "BTC", over: ["C"], groups: 1, squares: false, cell: [0, 1, 2] };
@@ -13,13 +15,13 @@ export const SHAPES = { BTC: { B: 2, T: 3, C: 4 }, BCHW: { B: 2, C: 4, H: 3, W: 
 
 /**
  * The means over some axes. groups: into how many parts C is cut first, if it is one of them.
- * Returns {kept: sizes of the tensor of means, count: how many they are, entries: how many numbers make one}.
+ * Returns {kept: sizes of the tensor of means, means: how many they are, entries: how many numbers make one}.
  */
 export function reduced(shape, over, groups) {
   const kept = Object.entries(shape).map(([axis, size]) => (!over.includes(axis) ? size : axis === "C" ? groups : 1));
   const product = (sizes) => sizes.reduce((all, size) => all * size, 1);
-  const count = product(kept);
-  return { kept, count, entries: product(Object.values(shape)) / count };
+  const means = product(kept);
+  return { kept, means, entries: product(Object.values(shape)) / means };
 }
 
 /** Where the mean of the number at index stands: an index into the tensor of means. */
@@ -30,7 +32,7 @@ export function meanOf(index, shape, over, groups) {
 
 /** All indexes of a tensor of these sizes, the last axis fastest. */
 export function indexes(sizes) {
-  return sizes.reduce((all, size) => all.flatMap((index) => Array.from({ length: size }, (_, i) => [...index, i])), [[]]);
+  return sizes.reduce((all, size) => all.flatMap((index) => upTo(size).map((i) => [...index, i])), [[]]);
 }
 
 // ---- Norms and words ----
@@ -49,14 +51,24 @@ const setting = (name, tensor) => ({ groups: 1, squares: false, ...NORMS[name](t
 
 /** The norm that averages like this, or "" if none has a name. */
 export function nameOf({ tensor, over, groups, squares }) {
-  const same = (norm) => norm.groups === groups && norm.squares === squares && norm.over.length === over.length && norm.over.every((axis) => over.includes(axis));
+  const same = (norm) =>
+    norm.groups === groups &&
+    norm.squares === squares &&
+    norm.over.length === over.length &&
+    norm.over.every((axis) => over.includes(axis));
   return Object.keys(NORMS).find((name) => same(setting(name, tensor))) ?? "";
 }
 
-const NAMES = { B: { BTC: "sentence", BCHW: "image" }, T: "word", C: { BTC: "feature", BCHW: "channel" }, H: "row", W: "column" };
+const NAMES = {
+  B: { BTC: "sentence", BCHW: "image" },
+  T: "word",
+  C: { BTC: "feature", BCHW: "channel" },
+  H: "row",
+  W: "column",
+};
 const nameOfAxis = (axis, tensor) => NAMES[axis][tensor] ?? NAMES[axis];
 const tuple = (numbers) => `(${numbers.join(", ")})`;
-const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
 /** The line of PyTorch that takes these means, and below it the shape that comes out. */
 export function code({ tensor, over, groups, squares }) {
@@ -74,30 +86,23 @@ export function code({ tensor, over, groups, squares }) {
 /** What is averaged, and who is in it. */
 function sentence(state) {
   const shape = SHAPES[state.tensor];
-  const { count, entries } = reduced(shape, state.over, state.groups);
+  const { means, entries } = reduced(shape, state.over, state.groups);
   const name = nameOf(state);
   if (!state.over.length) return "No axis: each number is its own mean, and x − μ is 0 everywhere.";
-  const means = plural(count, state.squares ? "mean square" : "mean");
-  const lead = `${name ? `${name} takes` : "Over these axes there are"} ${means}, ${count === 1 ? "" : "each "}of ${plural(entries, "number")}`;
+  const taken = plural(means, state.squares ? "mean square" : "mean");
+  const lead = `${name ? `${name} takes` : "Over these axes there are"} ${taken}, ${means === 1 ? "" : "each "}of ${plural(entries, "number")}`;
   const rms = state.squares ? ", and no mean is subtracted" : "";
   const sample = nameOfAxis("B", state.tensor);
-  const reach = state.over.includes("B") ? `This ${sample} shares its ${state.squares ? "mean square" : "mean"} with the other ${sample}.` : `No other ${sample} has a part in it.`;
+  const reach = state.over.includes("B")
+    ? `This ${sample} shares its ${state.squares ? "mean square" : "mean"} with the other ${sample}.`
+    : `No other ${sample} has a part in it.`;
   return `${lead}${rms}. ${reach}`;
 }
 
 // ---- The picture ----
 
-const INK = "currentColor";
-const ACCENT = "var(--accent)"; // what shares the statistics of the cell that is pointed at
 const LEFT = 64; // pixels, for the words beside the sheets
-
-/** An SVG element as text. Numbers are rounded to a hundredth of a pixel. */
-function tag(name, attributes, inside = "") {
-  const text = Object.entries(attributes).map(([key, v]) => `${key}="${typeof v === "number" ? Math.round(v * 100) / 100 : v}"`);
-  return `<${name} ${text.join(" ")}>${inside}</${name}>`;
-}
-const text = (x, y, inside, more) => tag("text", { x, y, fill: INK, "font-size": 12, ...more }, inside);
-const polygon = (points, more) => tag("polygon", { points: points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" "), ...more });
+const polygon = (corners, more) => tag("polygon", { points: points(corners), ...more });
 
 /** Four sizes (or places) of a tensor that may have three. */
 const padded = (sizes, first) => [...Array(4 - sizes.length).fill(first), ...sizes];
@@ -137,15 +142,30 @@ function drawing(state, width) {
   const paint = (mean) => {
     const shade = mean.reduce((sum, i) => sum + i, 0) % 2 ? 0.26 : 0.1; // neighbors take turns
     const lit = mean.join() === mine;
-    return { fill: lit ? ACCENT : INK, "fill-opacity": lit ? 0.85 : shade, stroke: INK, "stroke-width": 0.6, "stroke-opacity": 0.75 };
+    return {
+      fill: lit ? ACCENT : INK,
+      "fill-opacity": lit ? 0.85 : shade,
+      stroke: INK,
+      "stroke-width": 0.6,
+      "stroke-opacity": 0.75,
+    };
   };
-  const [dx, dy, down, gap] = (tensor === "BTC" ? [48, 13, 44, 44] : [18, 7, 26, 30]).map((v) => v * Math.min(1, (width - LEFT - 2) / 450));
+  const [dx, dy, down, gap] = (tensor === "BTC" ? [48, 13, 44, 44] : [18, 7, 26, 30]).map(
+    (v) => v * Math.min(1, (width - LEFT - 2) / 450),
+  );
   const pitch = [wide * dx + gap, tall * down + wide * dy + Math.max(24, 0.7 * gap)];
-  const block = sheets(Object.values(shape), { left: LEFT, top: 22, right: [dx, dy], down, pitch }, (index) => ({ ...paint(meanOf(index, shape, over, groups)), "data-cell": index }));
+  const block = sheets(Object.values(shape), { left: LEFT, top: 22, right: [dx, dy], down, pitch }, (index) => ({
+    ...paint(meanOf(index, shape, over, groups)),
+    "data-cell": index,
+  }));
 
   const [last, before, sheet] = Object.keys(shape).reverse();
   const words = [];
-  for (const { index: [row, place], x, y } of block.sheets) {
+  for (const {
+    index: [row, place],
+    x,
+    y,
+  } of block.sheets) {
     const name = `${nameOfAxis(sheet, tensor)} ${place + 1}`;
     if (row === 0) words.push(text(x + (wide * dx) / 2, y - 8, name, { "text-anchor": "middle" }));
     if (place === 0 && rows > 1) words.push(text(0, y + wide * dy + 14, `${nameOfAxis("B", tensor)} ${row + 1}`));
@@ -157,8 +177,21 @@ function drawing(state, width) {
   // The cell that is pointed at: its corner, and a frame around it.
   const [row, place, i, j] = padded(cell, 0);
   const [x, y] = [LEFT + place * pitch[0] + j * dx, 22 + row * pitch[1] + wide * dy + i * down - j * dy];
-  const frame = [[x, y], [x + dx, y - dy], [x + dx, y - dy + down], [x, y + down]];
-  words.push(polygon(frame, { fill: "none", stroke: INK, "stroke-width": 3, "stroke-linejoin": "round", "pointer-events": "none" }));
+  const frame = [
+    [x, y],
+    [x + dx, y - dy],
+    [x + dx, y - dy + down],
+    [x, y + down],
+  ];
+  words.push(
+    polygon(frame, {
+      fill: "none",
+      stroke: INK,
+      "stroke-width": 3,
+      "stroke-linejoin": "round",
+      "pointer-events": "none",
+    }),
+  );
 
   // A group of sheets that share their means has them in its middle.
   const top = 22 + rows * pitch[1] + 14;
@@ -167,141 +200,93 @@ function drawing(state, width) {
   const share = tensor === "BTC" ? 0.6 : 0.8; // of the block's size
   const small = { right: [share * dx, share * dy], down: share * down, pitch: [step, share * pitch[1]] };
   const left = LEFT + (step - gap) / 2 - 0.5 * share * dx * kept.at(-1);
-  words.push(text(0, top + 12, state.squares ? "the mean" : "the"), text(0, top + 27, state.squares ? "squares" : "means"));
+  words.push(
+    text(0, top + 12, state.squares ? "the mean" : "the"),
+    text(0, top + 27, state.squares ? "squares" : "means"),
+  );
   const means = sheets(kept, { ...small, left, top }, paint);
   return { inside: block.inside + means.inside + words.join(""), height: top + share * rows * pitch[1] + 6 };
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. given: what differs from the start. */
-export function still(given = {}) {
-  const state = { ...start, ...given };
+/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
+export function still(changes = {}) {
+  const state = { ...start, ...changes };
   const picture = drawing(state, 528);
-  const { count, entries } = reduced(SHAPES[state.tensor], state.over, state.groups);
-  const [width, height] = [560, Math.ceil(picture.height) + 50];
-  const shared = `share ${count === 1 ? "the only mean" : `one of ${count} means`}`;
-  const words = text(16, height - 20, `The ${entries} blue numbers ${shared}${state.squares ? " of squares" : ""}.`, { "font-size": 14 });
-  const inside = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" }) + tag("g", { transform: "translate(16 6)" }, picture.inside) + words;
-  const size = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" };
+  const { means, entries } = reduced(SHAPES[state.tensor], state.over, state.groups);
+  const height = Math.ceil(picture.height) + 50;
+  const shared = `share ${means === 1 ? "the only mean" : `one of ${means} means`}${state.squares ? " of squares" : ""}`;
+  const words = text(16, height - 20, `The ${entries} blue numbers ${shared}.`, { "font-size": 14 });
   const described = `A tensor ${tuple(Object.keys(SHAPES[state.tensor]))} drawn as sheets of cells. The ${entries} numbers that ${shared} are blue.`;
-  return tag("svg", { ...size, role: "img" }, `<title>${TITLE}</title><desc>${described}</desc>` + inside).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
+  return file(TITLE, described, 560, height, tag("g", { transform: "translate(16 6)" }, picture.inside) + words);
 }
 
 // ---- The page ----
 
-// The accent is a blue mixed with the page's own ink, so it is darker on a light page and lighter on a dark one.
 const STYLE = `
-.ln-block {
-  --accent: color-mix(in srgb, currentColor 20%, #0086d4);
-  --soft: color-mix(in srgb, currentColor 68%, transparent);
-  --line: color-mix(in srgb, currentColor 20%, transparent);
-  container-type: inline-size; max-width: 900px; color: inherit; font-size: 14px; line-height: 1.45;
-  * { box-sizing: border-box; }
-  :focus-visible, .track label:has(:focus-visible) { outline: 2px solid var(--accent); outline-offset: 2px; }
-  .whole { display: grid; gap: 8px 28px; }
-  @container (min-width: 640px) { .whole { grid-template: "show say" auto "show set" 1fr / minmax(0, 1fr) 320px; } .show { grid-area: show; } }
-  svg { display: block; width: 100%; }
-  .stage { touch-action: pan-y; user-select: none; -webkit-user-select: none; border-radius: 8px; }
-  [data-cell] { cursor: pointer; }
-  .hint { margin: 0 0 6px; color: var(--soft); font-size: 12px; text-align: center; }
-  .say { min-height: 5.8em; margin: 0; font-size: 15px; text-wrap: pretty; }
-  fieldset { border: 0; margin: 0 0 8px; padding: 0; min-width: 0; }
-  legend { padding: 0 0 2px; color: var(--soft); font-size: 12px; }
-  .track { display: grid; grid-template-columns: repeat(var(--columns), 1fr); border: 1px solid var(--line); border-radius: 8px; }
-  .track label { position: relative; display: grid; place-items: center; min-height: 36px; margin: 0; border-radius: 7px; }
-  .track label:hover { background: color-mix(in srgb, currentColor 8%, transparent); }
-  .track input { position: absolute; inset: 0; width: 100%; height: 100%; margin: 0; opacity: 0; cursor: pointer; }
-  .track label:has(:checked) { background: color-mix(in srgb, currentColor 12%, transparent); box-shadow: inset 0 -3px var(--accent); font-weight: 650; }
-  .track label:has(:disabled) { opacity: 0.45; }
-  code { display: block; min-height: 4.6em; white-space: pre-line; padding: 6px 8px; border-radius: 6px; overflow-wrap: anywhere; background: color-mix(in srgb, currentColor 6%, transparent); color: inherit; font: 12.5px/1.45 ui-monospace, monospace; }
-  .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-  @media (pointer: coarse) { .track label { min-height: 44px; } }
-  @media (forced-colors: active) { .track label:has(:checked) { outline: 2px solid Highlight; } }
-}`;
+--side: 320px;
+[data-cell] { cursor: pointer; }
+code { display: block; min-height: 4.6em; white-space: pre-line; padding: 6px 8px; border-radius: 6px; overflow-wrap: anywhere; background: var(--faint); color: inherit; font: 12.5px/1.45 ui-monospace, monospace; }`;
 
-/** A row of radios or checkboxes. options: [value, label]. */
-function choice(legend, type, name, options, columns) {
-  const boxes = options.map(([value, label]) => `<label>${label}<input type="${type}" name="${name}" value="${value}"></label>`);
-  return `<fieldset><legend>${legend}</legend><div class="track" style="--columns: ${columns}">${boxes.join("")}</div></fieldset>`;
-}
+const TENSORS = Object.entries(SHAPES).map(([tensor, shape]) => [tensor, tuple(Object.keys(shape))]);
+const several = (kind, legend, options, more, columns) =>
+  choice(legend, options, `data-kind="${kind}" ${more}`, kind === "over" ? "checkbox" : "radio", columns);
 
-const page = (id) => `<style>${STYLE}</style><div class="whole">
+const page = (id) => `<div class="whole">
   <p class="say"></p>
-  <div class="show"><p class="hint">Point at a cell. All that share its mean are blue.</p>
+  <div class="show"><p class="hint"></p>
     <div class="stage" tabindex="0" role="application" aria-label="The cells of a tensor. Arrow keys move from cell to cell." aria-describedby="${id}-state"><svg aria-hidden="true"></svg></div></div>
   <div class="set">
-    ${choice("The tensor", "radio", `${id}-tensor`, [["BTC", "(B, T, C)"], ["BCHW", "(B, C, H, W)"]], 2)}
-    ${choice("A norm", "radio", `${id}-norm`, Object.keys(NORMS).map((name) => [name, name]), 3)}
+    ${several("tensor", "The tensor", TENSORS, `name="${id}-tensor"`)}
+    ${several(
+      "norm",
+      "A norm",
+      Object.keys(NORMS).map((name) => [name, name]),
+      `name="${id}-norm"`,
+      3,
+    )}
     <div class="axes"></div>
-    ${choice("C is cut into groups", "radio", `${id}-groups`, [[1, "1"], [2, "2"], [4, "4"]], 3)}
+    ${several(
+      "groups",
+      "C is cut into groups",
+      [1, 2, 4].map((n) => [n, n]),
+      `name="${id}-groups"`,
+    )}
     <code></code>
-    <p class="unseen" id="${id}-state" role="status"></p>
   </div></div>`;
 
 // ---- The explorable ----
 
-/** Builds the explorable in el and returns the function that takes it away. */
-function render({ model, el }) {
-  const KEYS = Object.keys(start);
-  const get = () => Object.fromEntries(KEYS.map((key) => [key, model.get(key)]));
-  const id = `ln-${Math.random().toString(36).slice(2)}`;
-  const gone = new AbortController();
-  const on = (node, event, act) => node.addEventListener(event, act, { signal: gone.signal });
-  const root = document.createElement("div");
-  root.className = "ln-block";
-  root.innerHTML = page(id);
-  root.setAttribute("role", "group");
-  root.setAttribute("aria-label", TITLE);
-  el.append(root);
-  const [stage, picture, say, axes, line, status] = [".stage", "svg", ".say", ".axes", "code", "[role=status]"].map((selector) => root.querySelector(selector));
-  const inputs = (kind) => [...root.querySelectorAll(`[name="${id}-${kind}"]`)];
-  let [frame, telling, unsaved, shownTensor] = [0, 0, false, ""];
+function connect({ root, stage, state, find, all, on, change, write, tell }) {
+  const [picture, axes, line, hint] = ["svg", ".axes", "code", ".hint"].map(find);
+  const inputs = (kind) => all(`[data-kind=${kind}]`);
+  let shownTensor = "";
 
-  function request() {
-    frame ||= requestAnimationFrame(draw);
-  }
-  /** Sets values of the model; they are saved once a frame. */
-  function change(values) {
-    for (const key in values) model.set(key, values[key]);
-    unsaved = true;
-    request();
-  }
-  const write = (node, words) => { if (node.textContent !== words) node.textContent = words; };
-
-  function draw() {
-    frame = 0;
-    const width = stage.clientWidth;
-    if (!width) return; // not on the page yet; its size will ask again
-    const state = get();
-    const shape = SHAPES[state.tensor];
-    if (shownTensor !== state.tensor) { // its axes are others
-      shownTensor = state.tensor;
-      axes.innerHTML = choice("The mean runs over", "checkbox", `${id}-over`, Object.entries(shape).map(([axis, size]) => [axis, `${axis} = ${size}`]), Object.keys(shape).length);
+  function draw({ width }) {
+    const now = state();
+    const shape = SHAPES[now.tensor];
+    if (shownTensor !== now.tensor) {
+      shownTensor = now.tensor; // its axes are others
+      const options = Object.entries(shape).map(([axis, size]) => [axis, `${axis} = ${size}`]);
+      axes.innerHTML = several("over", "The mean runs over", options);
     }
-    const { inside, height } = drawing(state, width);
-    picture.style.height = `${height}px`;
+    const { inside, height } = drawing(now, width);
+    picture.setAttribute("height", height);
     picture.innerHTML = inside;
-    for (const input of inputs("tensor")) input.checked = input.value === state.tensor;
-    for (const input of inputs("norm")) input.checked = input.value === nameOf(state);
-    for (const input of inputs("over")) input.checked = state.over.includes(input.value);
-    for (const input of inputs("groups")) {
-      input.checked = +input.value === state.groups;
-      input.disabled = !state.over.includes("C");
-    }
-    const { entries } = reduced(shape, state.over, state.groups);
-    const words = sentence(state);
-    write(line, code(state));
-    write(say, words);
-    const place = Object.keys(shape).map((axis, i) => `${nameOfAxis(axis, state.tensor)} ${state.cell[i] + 1}`).join(", ");
-    clearTimeout(telling); // a screen reader is told once the hand rests
-    telling = setTimeout(() => write(status, `${words} Cell: ${place}. It shares its statistics with ${entries - 1} others.`), 700);
-    if (unsaved) model.save_changes();
-    unsaved = false;
+    const chosen = { tensor: [now.tensor], norm: [nameOf(now)], over: now.over, groups: [String(now.groups)] };
+    for (const kind in chosen) for (const input of inputs(kind)) input.checked = chosen[kind].includes(input.value);
+    for (const input of inputs("groups")) input.disabled = !now.over.includes("C");
+    write(line, code(now));
+    const words = sentence(now);
+    const place = Object.keys(shape).map((axis, i) => `${nameOfAxis(axis, now.tensor)} ${now.cell[i] + 1}`);
+    write(hint, `Point at a cell. What shares its mean is blue. Now: ${place.join(", ")}.`);
+    const { entries } = reduced(shape, now.over, now.groups);
+    tell(words, `${words} Cell: ${place.join(", ")}. It shares its statistics with ${entries - 1} others.`);
   }
 
   /** Points at a cell of the picture, if the event is on one. */
-  function point(event) {
-    const cell = event.target.dataset?.cell?.split(",").map(Number);
-    if (cell && cell.join() !== model.get("cell").join()) change({ cell });
+  function point({ target }) {
+    const cell = target.dataset?.cell?.split(",").map(Number);
+    if (cell && cell.join() !== state().cell.join()) change({ cell });
   }
   on(stage, "pointermove", point);
   on(stage, "pointerdown", point);
@@ -311,38 +296,34 @@ function render({ model, el }) {
     const [axis, by, beyond] = ARROWS[event.key] ?? [];
     if (!axis) return;
     event.preventDefault();
-    const sizes = Object.values(SHAPES[model.get("tensor")]);
-    const cell = [...model.get("cell")];
+    const { tensor, cell } = state();
+    const sizes = Object.values(SHAPES[tensor]);
+    const to = [...cell];
+    const inside = (at) => to[at] + by >= 0 && to[at] + by < sizes[at];
     const [here, next] = [sizes.length + axis, sizes.length + beyond];
-    const moved = cell[here] + by;
-    if (moved >= 0 && moved < sizes[here]) cell[here] = moved;
-    else if (next >= 0 && sizes[next] > cell[next] + by && cell[next] + by >= 0) [cell[here], cell[next]] = [by > 0 ? 0 : sizes[here] - 1, cell[next] + by];
-    change({ cell });
+    if (inside(here)) to[here] += by;
+    else if (next >= 0 && inside(next)) {
+      to[next] += by;
+      to[here] = by > 0 ? 0 : sizes[here] - 1;
+    }
+    change({ cell: to });
   });
   on(root, "change", ({ target }) => {
-    const [kind, state] = [target.name.replace(`${id}-`, ""), get()];
-    if (kind === "tensor") change({ tensor: target.value, cell: target.value === "BTC" ? [0, 1, 2] : [0, 1, 1, 2], ...setting(nameOf(state) || "LayerNorm", target.value) });
-    if (kind === "norm") change(setting(target.value, state.tensor));
+    const { kind } = target.dataset;
+    const { tensor, groups, ...now } = state();
+    if (kind === "tensor") {
+      const cell = target.value === "BTC" ? [0, 1, 2] : [0, 1, 1, 2];
+      const norm = nameOf({ tensor, groups, ...now }) || "LayerNorm";
+      change({ tensor: target.value, cell, ...setting(norm, target.value) });
+    }
+    if (kind === "norm") change(setting(target.value, tensor));
     if (kind === "groups") change({ groups: +target.value, squares: false });
     if (kind === "over") {
-      const over = inputs("over").filter((input) => input.checked).map((input) => input.value);
-      change({ over, squares: false, groups: over.includes("C") ? state.groups : 1 });
+      const over = inputs("over").flatMap(({ checked, value }) => (checked ? [value] : []));
+      change({ over, squares: false, groups: over.includes("C") ? groups : 1 });
     }
   });
-  // Or a letter would be one of JupyterLab's commands.
-  on(root, "keydown", (event) => { if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation(); });
-
-  const size = new ResizeObserver(request);
-  size.observe(stage);
-  for (const key of KEYS) model.on(`change:${key}`, request);
-  draw();
-  return () => { // nothing stays: no listener, no frame, no timer, no observer
-    gone.abort();
-    cancelAnimationFrame(frame);
-    clearTimeout(telling);
-    size.disconnect();
-    root.remove();
-    for (const key of KEYS) model.off(`change:${key}`, request);
-  };
+  return { draw };
 }
-export default { render };
+
+export default explorable({ name: "block", title: TITLE, start, style: STYLE, page, connect });

@@ -1,5 +1,11 @@
 // A digit on its way through fifty layers, and its gradient on its way back: the weight scale decides, or a norm does.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file. No library, no network.
+// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
+
+// prettier-ignore
+import {
+  ACCENT, INK, buttons, clamp, explorable, file, layerNorm, layerNormBack, line, points, power, radios, slider, tag,
+  text, uniform,
+} from "./host.mjs";
 
 /** The model's keys and what they are at first. norm: none, before or after each ReLU; layer: the one looked at. */
 export const start = { scale: 1, norm: "none", layer: 10, seed: 0 };
@@ -10,7 +16,6 @@ const TITLE = "A digit on its way through fifty layers";
 
 export const LAYERS = 50;
 export const D = 64; // numbers in a signal, and units in each layer
-const EPS = 1e-5;
 
 /** A digit of 8 x 8 pixels, 0 to 16 (g): number 3 of data/digits.npz, which is a 3. */
 const PIXELS = "007fd100" + "08d6f400" + "021dd000" + "002fb100" + "0001cc10" + "00001a80" + "00845e90" + "007dd900";
@@ -22,20 +27,13 @@ const toUnit = (x) => x.map((v) => v / rms(x));
 export const digit = toUnit(Float64Array.from(PIXELS, (pixel) => parseInt(pixel, 17)));
 
 /**
- * count standard normal numbers (count is even). Uniform ones come from the generator mulberry32, as (n + 1/2) / 2^32 for
- * its 32-bit integers n; Box and Muller's formula makes two normal ones, cosine first, of two uniform ones.
+ * n standard normal numbers (n is even): Box and Muller's formula makes two, cosine first, of two uniform ones.
  */
-export function normals(seed, count) {
-  let state = seed;
-  const uniform = () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let n = Math.imul(state ^ (state >>> 15), state | 1);
-    n ^= n + Math.imul(n ^ (n >>> 7), n | 61);
-    return (((n ^ (n >>> 14)) >>> 0) + 0.5) / 2 ** 32;
-  };
-  const numbers = new Float64Array(count);
-  for (let i = 0; i < count; i += 2) {
-    const [radius, angle] = [Math.sqrt(-2 * Math.log(uniform())), 2 * Math.PI * uniform()];
+export function normals(seed, n) {
+  const next = uniform(seed);
+  const numbers = new Float64Array(n);
+  for (let i = 0; i < n; i += 2) {
+    const [radius, angle] = [Math.sqrt(-2 * Math.log(next())), 2 * Math.PI * next()];
     numbers[i] = radius * Math.cos(angle);
     numbers[i + 1] = radius * Math.sin(angle);
   }
@@ -52,20 +50,6 @@ export function net(seed) {
     drawn.set(seed, { weights: numbers.subarray(0, LAYERS * D * D).map((v) => v / Math.sqrt(D)), upstream });
   }
   return drawn.get(seed);
-}
-
-/** LayerNorm of one row without gain and bias: {hat, deviation}. */
-function layerNorm(x) {
-  const mu = x.reduce((sum, v) => sum + v, 0) / x.length;
-  const deviation = Math.sqrt(x.reduce((sum, v) => sum + (v - mu) ** 2, 0) / x.length + EPS);
-  return { hat: x.map((v) => (v - mu) / deviation), deviation };
-}
-
-/** The gradient of LayerNorm's input, from that of its output. */
-function backThroughNorm(gradient, { hat, deviation }) {
-  const mean = gradient.reduce((sum, v) => sum + v, 0) / gradient.length;
-  const along = gradient.reduce((sum, v, i) => sum + v * hat[i], 0) / gradient.length;
-  return gradient.map((v, i) => (v - mean - hat[i] * along) / deviation);
 }
 
 /**
@@ -92,9 +76,9 @@ export function run(x, { scale, norm, seed }) {
   const gradients = [upstream];
   for (let layer = LAYERS - 1; layer >= 0; layer--) {
     const { before, gate, after } = layers[layer];
-    let back = after ? backThroughNorm(gradients[0], after) : gradients[0];
+    let back = after ? layerNormBack(gradients[0], after) : gradients[0];
     back = back.map((v, j) => (gate[j] > 0 ? v : 0));
-    if (before) back = backThroughNorm(back, before);
+    if (before) back = layerNormBack(back, before);
     const gradient = new Float64Array(D);
     for (let i = 0; i < D; i++) {
       const row = layer * D * D + i * D;
@@ -108,74 +92,84 @@ export function run(x, { scale, norm, seed }) {
 // ---- Words ----
 
 /** A size with two digits: 0.71, or 3.1·10⁻⁸. */
-function fmt(v) {
-  if (v >= 0.01 && v < 1000) return String(+v.toPrecision(2));
-  const [factor, power] = v.toExponential(1).split("e");
-  return `${factor}·10${power.replace("+", "").replace(/./g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)])}`;
-}
+const size = (v) => (v >= 0.01 && v < 1000 ? String(+v.toPrecision(2)) : power(v, 1));
 const HALF = [6e-8, 65504]; // the least and the largest positive number of float16
 
 /** What becomes of the signal, and of the gradient. */
 function sentence(sizes) {
   const [signal, gradient] = [sizes.signals[LAYERS], sizes.gradients[0]];
   const fate = (v) => (v < HALF[0] ? ", less than float16 holds" : v > HALF[1] ? ", more than float16 holds" : "");
-  return `After fifty layers the signal has rms ${fmt(signal)}${fate(signal)}. A gradient that sets out with rms 1 comes back with ${fmt(gradient)}${fate(gradient)}.`;
+  return `After fifty layers the signal has rms ${size(signal)}${fate(signal)}. A gradient that sets out with rms 1 comes back with ${size(gradient)}${fate(gradient)}.`;
 }
 
 // ---- The picture ----
 
-const INK = "currentColor";
-const ACCENT = "var(--accent)"; // where LayerNorm is
 const [LEFT, STRIP, TALL] = [44, 62, 250]; // pixels: of the axis's numbers, the pictures, the chart
 const POWERS = 13; // the chart shows sizes from 10^-13 to 10^13
 
-/** An SVG element as text. Numbers are rounded to a hundredth of a pixel. */
-function tag(name, attributes, inside = "") {
-  const text = Object.entries(attributes).map(([key, v]) => `${key}="${typeof v === "number" ? Math.round(v * 100) / 100 : v}"`);
-  return `<${name} ${text.join(" ")}>${inside}</${name}>`;
-}
-const line = (x1, y1, x2, y2, more) => tag("line", { x1, y1, x2, y2, stroke: INK, ...more });
-const text = (x, y, inside, more) => tag("text", { x, y, fill: INK, "font-size": 12, ...more }, inside);
-
-/** Signals as framed pictures of 8 x 8 pixels: white is 0 or less, full ink is 2 or more. pictures: [signal, x, y, side]. */
-function pictures(all) {
+/** Signals as framed pictures of 8 x 8 pixels: white is 0 or less, full ink is 2 or more. views: [signal, x, y, side]. */
+function pictures(views) {
   const LEVELS = 12;
   const paths = Array.from({ length: LEVELS + 1 }, () => ""); // one path for each level of ink
-  for (const [signal, x, y, side] of all) {
+  for (const [signal, x, y, side] of views) {
     const pixel = side / 8;
+    const square = `h${pixel.toFixed(2)}v${pixel.toFixed(2)}h-${pixel.toFixed(2)}z`;
     signal.forEach((v, i) => {
-      const level = Math.round(LEVELS * Math.min(1, Math.max(0, v / 2)));
-      paths[level] += `M${(x + (i % 8) * pixel).toFixed(1)} ${(y + Math.floor(i / 8) * pixel).toFixed(1)}h${pixel.toFixed(2)}v${pixel.toFixed(2)}h-${pixel.toFixed(2)}z`;
+      const level = Math.round(LEVELS * clamp(v / 2, 0, 1));
+      paths[level] += `M${points([[x + (i % 8) * pixel, y + Math.floor(i / 8) * pixel]])}${square}`;
     });
   }
-  const inks = paths.map((d, level) => (level && d ? tag("path", { d, fill: INK, opacity: level / LEVELS, "shape-rendering": "crispEdges" }) : ""));
-  const frames = all.map(([, x, y, side]) => tag("rect", { x: x - 1.5, y: y - 1.5, width: side + 3, height: side + 3, fill: "none", stroke: INK, "stroke-opacity": 0.4 }));
-  return inks.join("") + frames.join("");
+  const ink = (d, level) => tag("path", { d, fill: INK, opacity: level / LEVELS, "shape-rendering": "crispEdges" });
+  const frame = ([, x, y, side]) =>
+    tag("rect", {
+      x: x - 1.5,
+      y: y - 1.5,
+      width: side + 3,
+      height: side + 3,
+      fill: "none",
+      stroke: INK,
+      "stroke-opacity": 0.4,
+    });
+  return [...paths.map((d, level) => (level && d ? ink(d, level) : "")), ...views.map(frame)].join("");
 }
 
 /** Where the chart puts a layer, from left to right, and a size, on a logarithmic scale. */
-function place(width) {
+function scales(width) {
   const pitch = (width - LEFT - 30) / LAYERS;
   const side = Math.min(44, Math.floor(5 * pitch) - 5);
   const x = (layer) => LEFT + side / 2 + layer * ((width - LEFT - side - 3) / LAYERS);
-  const y = (size) => STRIP + 16 + (TALL / 2) * (1 - Math.min(POWERS, Math.max(-POWERS, Math.log10(size))) / POWERS);
+  const y = (v) => STRIP + 16 + (TALL / 2) * (1 - clamp(Math.log10(v), -POWERS, POWERS) / POWERS);
   return { side, x, y };
 }
 
 /** Every fifth signal as a picture, and below them the sizes of signal and gradient in all layers. */
-function drawing({ norm, layer }, { signals }, sizes, width) {
-  const { side, x, y } = place(width);
+function drawing({ norm, layer }, { signals, sizes }, width) {
+  const { side, x, y } = scales(width);
   const color = norm === "none" ? INK : ACCENT;
-  const strip = pictures(signals.filter((_, at) => at % 5 === 0).map((signal, at) => [signal, x(5 * at) - side / 2, STRIP - side - 6, side]));
-  const ticks = [-12, -8, -4, 0, 4, 8, 12].map((power) => {
-    const at = y(10 ** power);
-    const number = tag("tspan", {}, power ? "10" : "1") + (power ? tag("tspan", { dy: -5, "font-size": 9 }, String(power).replace("-", "−")) : "");
-    return line(LEFT, at, width, at, { opacity: power ? 0.13 : 0.5 }) + text(LEFT - 8, at + 4, number, { "text-anchor": "end", opacity: 0.72 });
+  const views = signals.flatMap((signal, at) => (at % 5 ? [] : [[signal, x(at) - side / 2, STRIP - side - 6, side]]));
+  const ticks = [-12, -8, -4, 0, 4, 8, 12].map((exponent) => {
+    const at = y(10 ** exponent);
+    const number = text(LEFT - 8, at + 4, exponent ? power(10 ** exponent) : "1", {
+      "text-anchor": "end",
+      opacity: 0.72,
+    });
+    return line(LEFT, at, width, at, { opacity: exponent ? 0.13 : 0.5 }) + number;
   });
-  const layers = [0, 10, 20, 30, 40, 50].map((at) => text(x(at), STRIP + TALL + 34, at, { "text-anchor": "middle", opacity: 0.72 }));
-  const half = tag("rect", { x: LEFT, y: y(HALF[1]), width: width - LEFT, height: y(HALF[0]) - y(HALF[1]), fill: INK, opacity: 0.06 });
-  const curve = (values, more) => tag("polyline", { points: values.map((v, at) => `${x(at).toFixed(1)},${y(v).toFixed(1)}`).join(" "), fill: "none", stroke: color, "stroke-width": 2.4, "stroke-linejoin": "round", ...more });
-  const dot = (v) => tag("circle", { cx: x(layer), cy: y(v), r: 4.5, fill: color });
+  const words = (at, top, inside, size = 12) =>
+    text(at, top, inside, { "text-anchor": "middle", opacity: 0.72, "font-size": size });
+  const half = {
+    x: LEFT,
+    y: y(HALF[1]),
+    width: width - LEFT,
+    height: y(HALF[0]) - y(HALF[1]),
+    fill: INK,
+    opacity: 0.06,
+  };
+  const curve = (values, more) => {
+    const look = { fill: "none", stroke: color, "stroke-width": 2.4, "stroke-linejoin": "round", ...more };
+    const dot = { cx: x(layer), cy: y(values[layer]), r: 4.5, fill: color };
+    return tag("polyline", { points: points(values.map((v, at) => [x(at), y(v)])), ...look }) + tag("circle", dot);
+  };
   // A curve's name stands where the other curve is not: above the higher one, below the lower one, inside the chart.
   const beside = (values, others, end) => {
     const near = (curve) => curve.slice(...(end ? [-10] : [0, 10])).map(y);
@@ -183,16 +177,21 @@ function drawing({ norm, layer }, { signals }, sizes, width) {
     const up = Math.min(...near(values)) <= Math.min(...near(others)) ? high > STRIP + 24 : low > STRIP + 12 + TALL;
     return up ? high : low;
   };
-  const free = Math.max(sizes.signals[25], sizes.gradients[25]) < 1 ? y(HALF[1]) + 13 : y(HALF[0]) - 5; // away from the curves
+  const name = (at, top, inside, anchor) =>
+    text(at, top, inside, { "text-anchor": anchor, "font-weight": 650, fill: color });
+  const fading = Math.max(sizes.signals[25], sizes.gradients[25]) < 1; // the words keep away from the curves
   return [
-    strip, half, ...ticks, ...layers,
-    text(x(25), free, "float16 holds these sizes", { "text-anchor": "middle", opacity: 0.72, "font-size": 11 }),
-    text((LEFT + width) / 2, STRIP + TALL + 50, "layer", { "text-anchor": "middle", opacity: 0.72 }),
+    pictures(views),
+    tag("rect", half),
+    ...ticks,
+    ...[0, 10, 20, 30, 40, 50].map((at) => words(x(at), STRIP + TALL + 34, at)),
+    words(x(25), fading ? y(HALF[1]) + 13 : y(HALF[0]) - 5, "float16 holds these sizes", 11),
+    words((LEFT + width) / 2, STRIP + TALL + 50, "layer"),
     line(x(layer), STRIP + 2, x(layer), STRIP + 16 + TALL, { opacity: 0.6 }),
-    curve(sizes.signals), curve(sizes.gradients, { "stroke-dasharray": "2 4", "stroke-linecap": "round" }),
-    dot(sizes.signals[layer]), dot(sizes.gradients[layer]),
-    text(width - 4, beside(sizes.signals, sizes.gradients, true), "signal →", { "text-anchor": "end", "font-weight": 650, fill: color }),
-    text(LEFT + 5, beside(sizes.gradients, sizes.signals, false), "← gradient", { "font-weight": 650, fill: color }),
+    curve(sizes.signals),
+    curve(sizes.gradients, { "stroke-dasharray": "2 4", "stroke-linecap": "round" }),
+    name(width - 4, beside(sizes.signals, sizes.gradients, true), "signal →", "end"),
+    name(LEFT + 5, beside(sizes.gradients, sizes.signals, false), "← gradient", "start"),
   ].join("");
 }
 const HEIGHT = STRIP + TALL + 56;
@@ -203,193 +202,89 @@ function computed(state) {
   return { ...result, sizes: { signals: result.signals.map(rms), gradients: result.gradients.map(rms) } };
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. given: what differs from the start. */
-export function still(given = {}) {
-  const state = { ...start, ...given };
-  const [width, height] = [600, HEIGHT + 24];
+/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
+export function still(changes = {}) {
+  const state = { ...start, ...changes };
   const result = computed(state);
-  const inside = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" }) + tag("g", { transform: "translate(12 12)" }, drawing(state, result, result.sizes, width - 24));
-  const size = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif" };
+  const inside = tag("g", { transform: "translate(12 12)" }, drawing(state, result, 576));
   const described = `A digit in every fifth of fifty layers, and a chart of sizes at weight scale ${state.scale}. ${sentence(result.sizes)}`;
-  return tag("svg", { ...size, role: "img" }, `<title>${TITLE}</title><desc>${described}</desc>` + inside).replaceAll(ACCENT, "#0672b2").replaceAll(INK, "#1f2328");
+  return file(TITLE, described, 600, HEIGHT + 24, inside);
 }
 
 // ---- The page ----
 
-// The accent is a blue mixed with the page's own ink, so it is darker on a light page and lighter on a dark one.
 const STYLE = `
-.ln-depth {
-  --accent: color-mix(in srgb, currentColor 20%, #0086d4);
-  --soft: color-mix(in srgb, currentColor 68%, transparent);
-  --line: color-mix(in srgb, currentColor 20%, transparent);
-  container-type: inline-size; max-width: 900px; color: inherit; font-size: 14px; line-height: 1.45;
-  * { box-sizing: border-box; }
-  :focus-visible, .track label:has(:focus-visible) { outline: 2px solid var(--accent); outline-offset: 2px; }
-  .whole { display: grid; gap: 8px 28px; }
-  @container (min-width: 640px) { .whole { grid-template: "show say" auto "show set" 1fr / minmax(0, 1fr) 280px; } .show { grid-area: show; } }
-  svg { display: block; width: 100%; }
-  .stage { height: ${HEIGHT}px; touch-action: pan-y; cursor: ew-resize; user-select: none; -webkit-user-select: none; }
-  .stage svg { height: 100%; }
-  .hint { margin: 0 0 6px; color: var(--soft); font-size: 12px; text-align: center; }
-  .say { min-height: 7.3em; margin: 0; font-size: 15px; text-wrap: pretty; }
-  fieldset { border: 0; margin: 0 0 8px; padding: 0; min-width: 0; }
-  legend, .slider span, thead th { padding: 0 0 2px; color: var(--soft); font-size: 12px; }
-  .slider { display: grid; grid-template-columns: 1fr auto; margin: 0 0 8px; }
-  .slider input { grid-column: 1 / 3; }
-  .track { display: grid; grid-auto-flow: column; grid-auto-columns: 1fr; border: 1px solid var(--line); border-radius: 8px; }
-  .track label { position: relative; display: grid; place-items: center; min-height: 36px; margin: 0; border-radius: 7px; }
-  .track input { position: absolute; inset: 0; width: 100%; height: 100%; margin: 0; opacity: 0; cursor: pointer; }
-  .track label:has(:checked) { background: color-mix(in srgb, currentColor 12%, transparent); box-shadow: inset 0 -3px var(--accent); font-weight: 650; }
-  .near { display: grid; grid-template-columns: 100px 1fr; gap: 16px; align-items: center; margin-bottom: 10px; }
-  .near svg { width: 100px; height: 100px; }
-  table { width: 100%; margin: 0; border: 0; border-collapse: collapse; font: inherit; font-variant-numeric: tabular-nums; }
-  tr { background: none; border: 0; }
-  th, td { padding: 2px 0; border: 0; text-align: right; font-weight: 400; line-height: 1.3; background: none; color: inherit; white-space: nowrap; }
-  tr > :first-child { text-align: left; }
-  tr.now > * { font-weight: 650; }
-  .acts { display: grid; grid-template-columns: repeat(3, auto); gap: 8px; }
-  button { min-height: 36px; padding: 0 10px; border: 1px solid var(--line); border-radius: 8px; background: none; color: inherit; font: inherit; cursor: pointer; }
-  button:hover, .track label:hover { background: color-mix(in srgb, currentColor 8%, transparent); }
-  input[type=range] { appearance: none; display: block; width: 100%; height: 20px; margin: 0; border-radius: 6px; background: none; color: inherit; cursor: pointer; }
-  input[type=range]::-webkit-slider-runnable-track { height: 3px; border-radius: 2px; background: var(--line); }
-  input[type=range]::-moz-range-track { height: 3px; border-radius: 2px; background: var(--line); }
-  input[type=range]::-webkit-slider-thumb { appearance: none; width: 14px; height: 14px; margin-top: -5.5px; border-radius: 50%; background: currentColor; }
-  input[type=range]::-moz-range-thumb { width: 14px; height: 14px; border: 0; border-radius: 50%; background: currentColor; }
-  .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-  @media (pointer: coarse) { button, .track label { min-height: 44px; } input[type=range] { height: 32px; } }
-  @media (forced-colors: active) { input[type=range] { appearance: auto; } .track label:has(:checked) { outline: 2px solid Highlight; } }
-}`;
+.stage { cursor: ew-resize; }
+.say { min-height: 7.3em; }
+.near { display: grid; grid-template-columns: 100px 1fr; gap: 16px; align-items: center; margin-bottom: 10px; }
+table { table-layout: auto; }
+th, td { padding: 2px 0; text-align: right; white-space: nowrap; }
+tr > :first-child { text-align: left; }`;
 
-const NORMS = [["none", "none"], ["before", "before ReLU"], ["after", "after ReLU"]];
-const slider = (key, words, low, high, step) => `<label class="slider"><span>${words}</span><output></output>
-  <input type="range" data-key="${key}" min="${low}" max="${high}" step="${step}" aria-label="${words}"></label>`;
+const NORMS = [
+  ["none", "none"],
+  ["before", "before ReLU"],
+  ["after", "after ReLU"],
+];
 
-const page = (id) => `<style>${STYLE}</style><div class="whole">
+const page = (id) => `<div class="whole">
   <p class="say"></p>
-  <div class="show"><p class="hint">A digit on its way through fifty layers. Drag across the chart to choose a layer.</p>
-    <div class="stage" aria-hidden="true"><svg></svg></div></div>
+  <div class="show"><p class="hint">${TITLE}. Drag across the chart to choose a layer.</p>
+    <div class="stage" aria-hidden="true"><svg height="${HEIGHT}"></svg></div></div>
   <div class="set">
     ${slider("scale", "weight scale", 0.8, 2.4, 0.01)}
-    <fieldset><legend>LayerNorm</legend><div class="track">
-      ${NORMS.map(([value, label]) => `<label>${label}<input type="radio" name="${id}" value="${value}"></label>`).join("")}</div></fieldset>
+    ${radios(id, "norm", "LayerNorm", NORMS)}
     ${slider("layer", "layer", 0, LAYERS, 1)}
-    <div class="near"><svg aria-hidden="true"></svg>
+    <div class="near"><svg height="100" aria-hidden="true"></svg>
       <table><thead><tr><th scope="col">layer</th><th scope="col">signal</th><th scope="col">gradient</th></tr></thead>
-      <tbody>${"<tr><th scope=\"row\"></th><td></td><td></td></tr>".repeat(3)}</tbody></table></div>
-    <div class="acts"><button type="button" data-act="play">play</button><button type="button" data-act="draw">other weights</button><button type="button" data-act="reset">reset</button></div>
-    <p class="unseen" role="status"></p>
+      <tbody>${'<tr><th scope="row"></th><td></td><td></td></tr>'.repeat(3)}</tbody></table></div>
+    ${buttons({ play: "play", draw: "other weights", reset: "reset" })}
   </div></div>`;
 
 // ---- The explorable ----
 
-/** Builds the explorable in el and returns the function that takes it away. */
-function render({ model, el }) {
-  const KEYS = Object.keys(start);
-  const get = () => Object.fromEntries(KEYS.map((key) => [key, model.get(key)]));
-  const first = get();
-  const gone = new AbortController();
-  const on = (node, event, act) => node.addEventListener(event, act, { signal: gone.signal });
-  const root = document.createElement("div");
-  root.className = "ln-depth";
-  root.innerHTML = page(`ln-${Math.random().toString(36).slice(2)}`);
-  root.setAttribute("role", "group");
-  root.setAttribute("aria-label", TITLE);
-  el.append(root);
-  const [stage, picture, near, say, status] = [".stage", ".stage svg", ".near svg", ".say", "[role=status]"].map((selector) => root.querySelector(selector));
-  const [sliders, radios, rows] = ["[type=range]", "[type=radio]", "tbody tr"].map((selector) => [...root.querySelectorAll(selector)]);
-  let [frame, telling, unsaved] = [0, 0, false];
-  let play = null; // when the digit set out, while it is on its way
+function connect({ stage, state, find, all, change, write, tell, drag }) {
+  const [picture, near] = [".stage svg", ".near svg"].map(find);
+  const rows = all("tbody tr");
+  let sent = null; // for how many seconds the digit has been on its way, while it is
   let known = {}; // the last result, and what it was computed for
-  let held = null; // the pointer that chooses a layer
 
-  function request() {
-    frame ||= requestAnimationFrame(tick);
-  }
-  /** Sets values of the model; they are saved once a frame. */
-  function change(values) {
-    for (const key in values) model.set(key, values[key]);
-    unsaved = true;
-    request();
-  }
-  function tick(now) {
-    frame = 0;
-    if (play) {
-      play.began ??= now;
-      const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      const layer = calm ? LAYERS : Math.min(LAYERS, Math.floor((now - play.began) / 80));
-      if (layer !== model.get("layer")) change({ layer });
-      if (layer === LAYERS) play = null;
+  function draw({ width, dt, calm }) {
+    if (sent !== null) {
+      sent += dt;
+      const layer = calm ? LAYERS : Math.min(LAYERS, Math.floor(sent / 0.08));
+      change({ layer });
+      if (layer === LAYERS) sent = null;
     }
-    draw();
-    if (unsaved) model.save_changes();
-    unsaved = false;
-    if (play) request();
-  }
-  const write = (node, words) => { if (node.textContent !== words) node.textContent = words; };
-
-  function draw() {
-    const width = stage.clientWidth;
-    if (!width) return; // not on the page yet; its size will ask again
-    const state = get();
-    const asked = `${state.scale} ${state.norm} ${state.seed}`;
-    if (known.asked !== asked) known = { asked, ...computed(state) };
+    const now = state();
+    const asked = `${now.scale} ${now.norm} ${now.seed}`;
+    if (known.asked !== asked) known = { asked, ...computed(now) };
     const { sizes, signals } = known;
-    picture.innerHTML = drawing(state, known, sizes, width);
-    near.innerHTML = pictures([[signals[state.layer], 2, 2, 96]]);
-    [0, state.layer, LAYERS].forEach((layer, i) => {
-      [layer, fmt(sizes.signals[layer]), fmt(sizes.gradients[layer])].forEach((words, j) => write(rows[i].cells[j], String(words)));
+    picture.innerHTML = drawing(now, known, width);
+    near.innerHTML = pictures([[signals[now.layer], 2, 2, 96]]);
+    [0, now.layer, LAYERS].forEach((layer, i) => {
+      const cells = [layer, size(sizes.signals[layer]), size(sizes.gradients[layer])];
+      cells.forEach((words, j) => write(rows[i].cells[j], String(words)));
       rows[i].classList.toggle("now", i === 1);
     });
-    for (const input of sliders) {
-      const words = input.dataset.key === "scale" ? state.scale.toFixed(2) : String(state.layer);
-      input.value = state[input.dataset.key];
-      input.setAttribute("aria-valuetext", words);
-      write(input.previousElementSibling, words);
-    }
-    for (const radio of radios) radio.checked = radio.value === state.norm;
     const words = sentence(sizes);
-    write(say, words);
-    clearTimeout(telling); // a screen reader is told once the hand rests
-    const here = `In layer ${state.layer} the signal has rms ${fmt(sizes.signals[state.layer])}, the gradient ${fmt(sizes.gradients[state.layer])}.`;
-    telling = setTimeout(() => write(status, `Weight scale ${state.scale.toFixed(2)}. ${words} ${here}`), 700);
+    const here = `In layer ${now.layer} the signal has rms ${size(sizes.signals[now.layer])}, the gradient ${size(sizes.gradients[now.layer])}.`;
+    tell(words, `Weight scale ${now.scale.toFixed(2)}. ${words} ${here}`);
+    return sent !== null;
   }
-
-  for (const input of sliders) on(input, "input", () => { play = null; change({ [input.dataset.key]: +input.value }); });
-  for (const radio of radios) on(radio, "change", () => change({ norm: radio.value }));
-  const acts = {
-    play() { play = {}; request(); },
-    draw() { change({ seed: model.get("seed") + 1 }); },
-    reset() { play = null; change(first); },
-  };
-  for (const button of root.querySelectorAll("button")) on(button, "click", acts[button.dataset.act]);
+  const stop = () => (sent = null);
+  const acts = { play: () => (sent = 0), draw: () => change({ seed: state().seed + 1 }) };
   function choose(event) {
-    const { x } = place(stage.clientWidth);
+    const { x } = scales(stage.clientWidth);
     const share = (event.clientX - stage.getBoundingClientRect().left - x(0)) / (x(LAYERS) - x(0));
-    play = null;
-    change({ layer: Math.min(LAYERS, Math.max(0, Math.round(LAYERS * share))) });
+    stop();
+    change({ layer: clamp(Math.round(LAYERS * share), 0, LAYERS) });
+    return true;
   }
-  on(stage, "pointerdown", (event) => {
-    if (event.button) return;
-    stage.setPointerCapture(event.pointerId);
-    held = event.pointerId;
-    choose(event);
-  });
-  on(stage, "pointermove", (event) => { if (held === event.pointerId) choose(event); });
-  for (const end of ["pointerup", "pointercancel"]) on(stage, end, () => { held = null; });
-  // Or a letter would be one of JupyterLab's commands.
-  on(root, "keydown", (event) => { if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation(); });
-
-  const size = new ResizeObserver(request);
-  size.observe(stage);
-  for (const key of KEYS) model.on(`change:${key}`, request);
-  draw();
-  return () => { // nothing stays: no listener, no frame, no timer, no observer
-    gone.abort();
-    cancelAnimationFrame(frame);
-    clearTimeout(telling);
-    size.disconnect();
-    root.remove();
-    for (const key of KEYS) model.off(`change:${key}`, request);
-  };
+  drag(stage, choose, choose);
+  const rest = () => net(state().seed + 1); // drawn before a button asks for it: 200,000 numbers take more than a frame
+  return { draw, acts, stop, rest };
 }
-export default { render };
+
+const ranges = { layer: { words: String } };
+export default explorable({ name: "depth", title: TITLE, start, style: STYLE, ranges, page, connect });

@@ -1,7 +1,13 @@
 // Blocks with a skip, x + f(x), and a norm in one of three places: how large the stream, the gradients and the first
 // steps of Adam become. Nothing here is recorded: the nets are drawn, run and trained in the browser.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file. No library, no network.
+// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
 // The model holds what `start` lists. `still()` draws the same as text, for viewers that run no script.
+
+// prettier-ignore
+import {
+  ACCENT, INK, buttons, explorable, file, layerNorm, layerNormBack, normal, points, power, radios, slider, tag, text,
+  upTo,
+} from "./host.mjs";
 
 // ---- What the model holds, and how it starts ----
 
@@ -14,34 +20,24 @@ export const start = {
   seed: 1, // of the weights
 };
 
+const TITLE = "A residual stream with its norm in one of three places";
 const [ROWS, WIDTH, CLASSES] = [8, 16, 8]; // a batch of 8 rows of 16 features; each row is a class of its own
-const [EPS, STEPS, DEEPEST] = [1e-5, 20, 24];
+const [STEPS, DEEPEST] = [20, 24];
 const BETAS = [0.9, 0.98]; // as in lesson 11
 const PLACES = ["none", "post", "pre"];
 
 // ---- The mathematics: pure functions, compared with torch by the tests. A matrix is a Float64Array, row by row. ----
 
-/** Mulberry32, a small generator of numbers in [0, 1): 32 bits of state, the same numbers for a seed everywhere. */
-function uniform(seed) {
-  return () => {
-    seed = (seed + 0x6d2b79f5) | 0;
-    let t = Math.imul(seed ^ (seed >>> 15), seed | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 const drawn = new Map(); // seed: all normal numbers of its deepest net, since drawing takes longer than a pass
 
 /**
  * Draw a net: {x: (ROWS, WIDTH), head: (WIDTH, CLASSES), weights: blocks times [(WIDTH, WIDTH), (WIDTH, WIDTH)]}.
- * In this order, so that a deeper net starts with the same blocks. Box and Muller, one number of two uniform ones.
+ * In this order, so that a deeper net starts with the same blocks.
  */
 export function drawNet({ seed, blocks, scale }) {
   if (!drawn.has(seed)) {
-    const next = uniform(seed);
-    const normal = () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next());
-    drawn.set(seed, Float64Array.from({ length: WIDTH * (ROWS + CLASSES + 2 * DEEPEST * WIDTH) }, normal));
+    const size = WIDTH * (ROWS + CLASSES + 2 * DEEPEST * WIDTH);
+    drawn.set(seed, Float64Array.from({ length: size }, normal(seed)));
   }
   let at = 0;
   const matrix = (n, size) =>
@@ -51,8 +47,8 @@ export function drawNet({ seed, blocks, scale }) {
       .map((v) => size * v);
   const x = matrix(ROWS * WIDTH, 1);
   const head = matrix(WIDTH * CLASSES, 1 / Math.sqrt(WIDTH));
-  const one = () => matrix(WIDTH * WIDTH, scale / Math.sqrt(WIDTH));
-  return { x, head, weights: Array.from({ length: blocks }, () => [one(), one()]) };
+  const square = () => matrix(WIDTH * WIDTH, scale / Math.sqrt(WIDTH));
+  return { x, head, weights: upTo(blocks).map(() => [square(), square()]) };
 }
 
 /** a (n, k) times b (k, m): (n, m). */
@@ -77,29 +73,15 @@ function turned(a, m) {
 }
 
 /** LayerNorm of each row of WIDTH numbers, gain 1 and bias 0. Returns {out, back}; back carries a gradient to x. */
-function layerNorm(x) {
-  const out = new Float64Array(x.length);
-  const rstd = [];
-  for (let i = 0; i < x.length; i += WIDTH) {
-    const row = x.subarray(i, i + WIDTH);
-    const mean = row.reduce((a, b) => a + b, 0) / WIDTH;
-    const variance = row.reduce((a, b) => a + (b - mean) ** 2, 0) / WIDTH;
-    rstd.push(1 / Math.sqrt(variance + EPS));
-    row.forEach((v, j) => (out[i + j] = (v - mean) * rstd.at(-1)));
-  }
-  const back = (dy) => {
-    const dx = new Float64Array(x.length);
-    for (let i = 0; i < x.length; i += WIDTH) {
-      let [meanDy, meanDyX] = [0, 0];
-      for (let j = i; j < i + WIDTH; j++) {
-        meanDy += dy[j] / WIDTH;
-        meanDyX += (dy[j] * out[j]) / WIDTH;
-      }
-      for (let j = i; j < i + WIDTH; j++) dx[j] = rstd[i / WIDTH] * (dy[j] - meanDy - out[j] * meanDyX);
-    }
-    return dx;
+function layerNorms(x) {
+  const each = (values, act) => {
+    const out = new Float64Array(values.length);
+    for (let i = 0; i < out.length; i += WIDTH) out.set(act(values.subarray(i, i + WIDTH), i / WIDTH), i);
+    return out;
   };
-  return { out, back };
+  const rows = [];
+  const out = each(x, (row, i) => (rows[i] = layerNorm(row)).hat);
+  return { out, back: (dy) => each(dy, (gradient, i) => layerNormBack(gradient, rows[i])) };
 }
 
 /** No norm: the same interface. */
@@ -134,7 +116,7 @@ const rms = (...arrays) => norm(arrays.map(norm)) / Math.sqrt(arrays.reduce((n, 
  * Returns {loss, stream: the size of x at the start and after each block, gradients: [dW1, dW2] of each block}.
  */
 export function pass({ x, head, weights }, place) {
-  const [before, after] = [place === "pre" ? layerNorm : identity, place === "post" ? layerNorm : identity];
+  const [before, after] = [place === "pre" ? layerNorms : identity, place === "post" ? layerNorms : identity];
   const stream = [rms(x)];
   const tape = [];
   for (const [W1, W2] of weights) {
@@ -223,23 +205,22 @@ export function run(settings, place) {
 const NAMES = { none: "no norm", post: "Post-LN", pre: "Pre-LN" };
 
 /** A number with two or three digits; one digit and a power of ten where it would be long. */
-function fmt(v) {
+function short(v) {
   if (v === undefined) return "…";
   if (!Number.isFinite(v)) return "too large";
   if (v === 0 || (v >= 0.001 && v < 9999.5)) return String(v >= 100 ? Math.round(v) : +v.toPrecision(v < 1 ? 2 : 3));
-  const [factor, power] = v.toExponential(0).split("e");
-  return `${factor}·10${power.replace("+", "").replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)])}`;
+  return power(v);
 }
 
 /** What the chosen place does to the net, in numbers that are all in the pictures. */
 function sentence({ place, blocks }, { stream, gradient, loss }) {
   const name = NAMES[place][0].toUpperCase() + NAMES[place].slice(1);
-  const head = `${name}, ${blocks} blocks: the stream goes from ${fmt(stream[0])} to ${fmt(stream.at(-1))}, `;
-  const rest =
-    loss.length > STEPS
-      ? `, and ${STEPS} steps of Adam take the loss from ${fmt(loss[0])} to ${fmt(loss.at(-1))}.`
-      : ".";
-  return `${head}the gradient from ${fmt(gradient[0])} in the first block to ${fmt(gradient.at(-1))} in the last one${rest}`;
+  const learned = `, and ${STEPS} steps of Adam take the loss from ${short(loss[0])} to ${short(loss.at(-1))}`;
+  return [
+    `${name}, ${blocks} blocks: the stream goes from ${short(stream[0])} to ${short(stream.at(-1))}, `,
+    `the gradient from ${short(gradient[0])} in the first block to ${short(gradient.at(-1))} in the last one`,
+    loss.length > STEPS ? `${learned}.` : ".",
+  ].join("");
 }
 
 // ---- The picture: four panels, SVG as text, the same in a browser and under Node ----
@@ -261,10 +242,19 @@ function decades(low, high) {
   const every = Math.ceil((last - first + 1) / 5);
   return Array.from({ length: last - first + 1 }, (_, i) => first + i).filter((power) => power % every === 0);
 }
-const powerOfTen = (power) =>
-  Math.abs(power) < 4 ? String(+(10 ** power).toPrecision(1)) : fmt(10 ** power).replace("1·", "");
+const powerOfTen = (exponent) =>
+  Math.abs(exponent) < 4 ? String(+(10 ** exponent).toPrecision(1)) : power(10 ** exponent);
 
-/** One panel. curves: [{name, values, kind}], values over first, first + 1, ...; kind: its class. guide: {at, name}.
+const CHOSEN = { stroke: ACCENT, "stroke-width": 2.75, opacity: 1 };
+const NOT_CHOSEN = { stroke: INK, "stroke-width": 1.5, opacity: 0.6 };
+const DASHES = {
+  1: {},
+  2: { "stroke-dasharray": "7 3" },
+  5: { "stroke-dasharray": "3 3" },
+  20: { "stroke-dasharray": "1 4", "stroke-linecap": "round" },
+};
+
+/** One panel. curves: [{name, values, look}], values over first, first + 1, ...; guide: {at, name}.
  * What is above the ceiling is not drawn. */
 function panel({ left, top, width, title, axis, first, last, curves, guide, ceiling = Infinity }) {
   const box = {
@@ -273,39 +263,46 @@ function panel({ left, top, width, title, axis, first, last, curves, guide, ceil
     top: top + INSIDE.top,
     bottom: top + PANEL - INSIDE.bottom,
   };
-  const seen = [...curves.flatMap(({ values }) => values), guide?.at].filter(
+  const values = [...curves.flatMap((curve) => curve.values), guide?.at].filter(
     (v) => v > 0 && v <= ceiling && v < Infinity,
   );
-  const [low, high] = seen.length ? [round(Math.min(...seen) * 0.9), round(Math.max(...seen) * 1.1, true)] : [0.1, 10];
+  const low = values.length ? round(Math.min(...values) * 0.9) : 0.1;
+  const high = values.length ? round(Math.max(...values) * 1.1, true) : 10;
   const x = (at) => box.left + ((at - first) / Math.max(1, last - first)) * (box.right - box.left);
   const y = (v) => box.bottom - (Math.max(0, Math.log(v / low)) / Math.log(high / low)) * (box.bottom - box.top);
-  const text = (a, b, words, kind) => `<text class="${kind}" x="${a.toFixed(1)}" y="${b.toFixed(1)}">${words}</text>`;
-  const across = (b, kind) => `<path class="${kind}" d="M${box.left} ${b.toFixed(1)}H${box.right.toFixed(1)}"/>`;
-  const out = [text(left, top + 13, title, "title"), across(box.bottom, "axis")];
-  for (const power of decades(low, high)) {
-    const b = y(10 ** power);
-    out.push(across(b, "grid"), text(box.left - 5, b + 4, powerOfTen(power), "tick left"));
+  const path = (d, look) => tag("path", { d, fill: "none", stroke: INK, ...look });
+  const across = (at, look) => path(`M${box.left} ${at.toFixed(1)}H${box.right.toFixed(1)}`, look);
+  const tick = (at, under, words, anchor = "middle") =>
+    text(at, under, words, { "text-anchor": anchor, opacity: 0.75, "font-size": 11.5 });
+  const parts = [
+    text(left, top + 13, title, { "font-size": 13.5, "font-weight": 600 }),
+    across(box.bottom, { opacity: 0.5 }),
+    tick(box.left, box.bottom + 15, first),
+    tick(box.right, box.bottom + 15, last),
+    tick((box.left + box.right) / 2, box.bottom + 15, axis),
+  ];
+  for (const exponent of decades(low, high)) {
+    const at = y(10 ** exponent);
+    parts.push(across(at, { opacity: 0.13 }), tick(box.left - 5, at + 4, powerOfTen(exponent), "end"));
   }
-  out.push(
-    text(box.left, box.bottom + 15, first, "tick"),
-    text(box.right, box.bottom + 15, last, "tick"),
-    text((box.left + box.right) / 2, box.bottom + 15, axis, "tick"),
-  );
-  if (guide) out.push(across(y(guide.at), "guide"));
-  const labels = guide ? [{ name: guide.name, y: y(guide.at), kind: "" }] : [];
-  for (const { name, values, kind } of curves) {
-    const points = values.map((v, i) => [x(first + i), y(v)]).filter((_, i) => values[i] <= ceiling);
-    const line = points.map((point) => point.map((v) => v.toFixed(1)).join(" ")).join("L");
-    if (line) out.push(`<path class="curve ${kind}" d="M${line}"/>`);
-    const above = values.length && !(values.at(-1) <= ceiling);
-    if (above) labels.push({ name: `${name} ↑`, y: box.top, kind });
-    else if (line) labels.push({ name, y: points.at(-1)[1], kind });
+  const names = [];
+  if (guide) {
+    names.push({ name: guide.name, y: y(guide.at) });
+    parts.push(across(y(guide.at), { opacity: 0.5, "stroke-dasharray": "3 3" }));
   }
-  labels.sort((a, b) => a.y - b.y); // names stand beside the ends of their curves, 13 pixels apart at least
-  labels.forEach((label, i) => (label.y = Math.max(label.y, i ? labels[i - 1].y + 13 : box.top)));
-  labels.reverse().forEach((label, i) => (label.y = Math.min(label.y, i ? labels[i - 1].y - 13 : box.bottom)));
-  for (const label of labels) out.push(text(box.right + 6, label.y + 4, label.name, `name ${label.kind}`));
-  return out.join("");
+  for (const { name, values, look } of curves) {
+    const ends = values.map((v, i) => [x(first + i), y(v)]).filter((_, i) => values[i] <= ceiling);
+    if (ends.length) parts.push(path(`M${points(ends)}`, { "stroke-linejoin": "round", ...look }));
+    const chosen = look.stroke === ACCENT;
+    if (values.length && !(values.at(-1) <= ceiling)) names.push({ name: `${name} ↑`, y: box.top, chosen });
+    else if (ends.length) names.push({ name, y: ends.at(-1)[1], chosen });
+  }
+  names.sort((a, b) => a.y - b.y); // names stand beside the ends of their curves, 13 pixels apart at least
+  names.forEach((name, i) => (name.y = Math.max(name.y, i ? names[i - 1].y + 13 : box.top)));
+  names.reverse().forEach((name, i) => (name.y = Math.min(name.y, i ? names[i - 1].y - 13 : box.bottom)));
+  for (const { name, y, chosen } of names)
+    parts.push(text(box.right + 6, y + 4, name, chosen && { fill: ACCENT, "font-weight": 600 }));
+  return parts.join("");
 }
 
 /** All panels: {markup, height}. results: {none, post, pre}, each {stream, gradient, loss, update}, as far as computed. */
@@ -314,13 +311,18 @@ function drawing({ place, blocks }, results, width) {
   const size = (width - (across - 1) * GAP) / across;
   const order = [...PLACES.filter((other) => other !== place), place]; // the chosen one on top
   const of = (key) =>
-    order.map((other) => ({ name: NAMES[other], values: results[other][key], kind: other === place ? "chosen" : "" }));
+    order.map((other) => ({
+      name: NAMES[other],
+      values: results[other][key],
+      look: other === place ? CHOSEN : NOT_CHOSEN,
+    }));
   const steps = SHOWN_STEPS.filter((t) => results[place].update.length >= t);
   const updates = steps.map((t) => ({
     name: `step ${t}`,
     values: results[place].update[t - 1],
-    kind: `chosen step-${t}`,
+    look: { ...CHOSEN, "stroke-width": t > 1 ? 2 : 2.75, ...DASHES[t] },
   }));
+  const losses = { guide: { at: Math.log(CLASSES), name: "guessing" }, ceiling: Math.max(10, ...results[place].loss) };
   const panels = [
     { title: "size of the stream", axis: "after block", first: 0, last: blocks, curves: of("stream") },
     { title: "gradient of W₂", axis: "in block", first: 1, last: blocks, curves: of("gradient") },
@@ -330,115 +332,53 @@ function drawing({ place, blocks }, results, width) {
       first: 0,
       last: STEPS,
       curves: of("loss"),
-      guide: { at: Math.log(CLASSES), name: "guessing" },
-      ceiling: Math.max(10, ...results[place].loss),
+      ...losses,
     },
     {
-      title: `what a step adds to a weight, ${NAMES[place]}`,
+      title: `what a step adds to a weight${size < 300 ? "" : `, ${NAMES[place]}`}`,
       axis: "in block",
       first: 1,
       last: blocks,
       curves: updates,
     },
   ];
-  const markup = panels.map((one, i) =>
-    panel({ ...one, left: (i % across) * (size + GAP), top: Math.floor(i / across) * (PANEL + GAP), width: size }),
+  const markup = panels.map((about, i) =>
+    panel({ ...about, left: (i % across) * (size + GAP), top: Math.floor(i / across) * (PANEL + GAP), width: size }),
   );
-  return { markup: markup.join(""), height: (4 / across) * (PANEL + GAP) - GAP };
+  return { markup: markup.join("\n"), height: (4 / across) * (PANEL + GAP) - GAP };
 }
 
-const SHAPES = `
-  path { fill: none; stroke: currentColor; }
-  path.axis { opacity: 0.5; }
-  path.grid { opacity: 0.13; }
-  path.guide { opacity: 0.5; stroke-dasharray: 3 3; }
-  path.curve { stroke-width: 1.5; opacity: 0.6; stroke-linejoin: round; }
-  path.chosen { stroke: var(--accent); stroke-width: 2.75; opacity: 1; }
-  path.step-2 { stroke-width: 2; stroke-dasharray: 7 3; }
-  path.step-5 { stroke-width: 2; stroke-dasharray: 3 3; }
-  path.step-20 { stroke-width: 2; stroke-dasharray: 1 4; stroke-linecap: round; }
-  text { fill: currentColor; font-size: 12px; }
-  text.title { font-size: 13.5px; font-weight: 600; }
-  text.tick { text-anchor: middle; opacity: 0.75; font-size: 11.5px; }
-  text.left { text-anchor: end; }
-  text.chosen { fill: var(--accent); font-weight: 600; }`;
-
-/** The same rules for an SVG file: in plain colors, and for this file alone, since a page may hold several. */
-const FILE_SHAPES = SHAPES.replaceAll("var(--accent)", "#0672b2").replace(/\n {2}/g, "\n  .ln-stream-file ");
-
-/** The picture of a state as an SVG file of its own. */
-export function still(state = {}, width = 760) {
-  const settings = { ...start, ...state };
+/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
+export function still(changes = {}) {
+  const settings = { ...start, ...changes };
   const results = Object.fromEntries(PLACES.map((place) => [place, run(settings, place)]));
-  const { markup, height } = drawing(settings, results, width);
+  const { markup, height } = drawing(settings, results, 760);
   const words = PLACES.map((place) => sentence({ ...settings, place }, results[place])).join(" ");
-  return `<svg xmlns="http://www.w3.org/2000/svg" class="ln-stream-file" color="#1f2328" font-family="system-ui, sans-serif" viewBox="-12 -8 ${width + 24} ${height + 20}" width="${width + 24}" role="img">
-<title>A residual stream with its norm in one of three places</title>
-<desc>Four line charts: size of the stream, gradient, loss, and change of a weight, over the blocks or steps. ${words}</desc>
-<style>${FILE_SHAPES}
-</style>
-<rect x="-12" y="-8" width="100%" height="100%" fill="#ffffff"/>
-${markup.replaceAll("><", ">\n<")}
-</svg>
-`;
+  const described = `Four line charts: size of the stream, gradient, loss, and change of a weight, over the blocks or steps. ${words}`;
+  return file(TITLE, described, 784, height + 20, tag("g", { transform: "translate(12 8)" }, markup));
 }
 
 // ---- The page around the picture ----
 
 const STYLE = `
-.ln-stream {
-  --accent: color-mix(in srgb, currentColor 20%, #0086d4); /* darker on a light page, lighter on a dark one */
-  --soft: color-mix(in srgb, currentColor 66%, transparent);
-  --edge: color-mix(in srgb, currentColor 22%, transparent);
-  max-width: 900px; font-size: 14px; line-height: 1.45; color: inherit;
-  & * { box-sizing: border-box; }
-  .controls { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 20px; align-items: end; margin: 0 0 14px; }
-  :is(.track, .buttons) { grid-column: span 2; }
-  &.wide .controls { grid-template-columns: repeat(4, 1fr); }
-  .track { display: grid; grid-template-columns: repeat(3, 1fr); min-width: 0; margin: 0; padding: 0; border: 1px solid var(--edge); border-radius: 8px; }
-  .track label { position: relative; display: grid; place-items: center; min-height: 36px; margin: 0; border-radius: 7px; }
-  .track input { position: absolute; inset: 0; width: 100%; height: 100%; margin: 0; opacity: 0; cursor: pointer; }
-  .track label:has(:checked) { background: color-mix(in srgb, currentColor 12%, transparent); box-shadow: inset 0 -3px var(--accent); font-weight: 650; }
-  .track label:not(:has(:checked)):hover, button:hover { background: color-mix(in srgb, currentColor 8%, transparent); }
-  .track label:has(:focus-visible), :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-  .range { display: grid; grid-template-columns: 1fr auto; margin: 0; }
-  .range input { grid-column: 1 / -1; width: 100%; height: 24px; margin: 0; accent-color: currentColor; cursor: pointer; }
-  output { color: inherit; font-variant-numeric: tabular-nums; }
-  .buttons { display: flex; gap: 8px; }
-  &.wide .buttons { justify-self: end; order: -1; }
-  &.wide .track { order: -1; }
-  button { flex: auto; min-height: 36px; padding: 0 8px; white-space: nowrap; font: inherit; color: inherit; background: none; border: 1px solid var(--edge); border-radius: 8px; cursor: pointer; }
-  input, button { color: inherit; }
-  svg { display: block; width: 100%; overflow: visible; } ${SHAPES}
-  .say { min-height: 4.4em; margin: 10px 0; font-size: 15px; text-wrap: pretty; }
-  table { width: 100%; margin: 0; border-collapse: collapse; font: inherit; font-size: 13px; font-variant-numeric: tabular-nums; }
-  tr { border: 0; background: none; }
-  :is(th, td) { padding: 3px 4px; border: 0; background: none; color: inherit; font-weight: 400; text-align: right; vertical-align: bottom; line-height: 1.25; }
-  tr > :first-child { padding-left: 0; text-align: left; white-space: nowrap; }
-  thead > tr > * { font-size: 12px; color: var(--soft); }
-  &:not(.wide) :is(th, td) { padding: 3px 2px; font-size: 11.5px; }
-  tbody tr { border-top: 1px solid var(--edge); }
-  .chosen > * { color: var(--accent); font-weight: 650; }
-  .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-  @media (pointer: coarse) { button, .track label { min-height: 44px; } .range input { height: 36px; } }
-  @media (forced-colors: active) { .track label:has(:checked) { outline: 2px solid Highlight; } }
+.controls { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 20px; align-items: end; margin: 0 0 14px; }
+:is(fieldset, .acts) { grid-column: span 2; margin: 0; }
+.slider { margin: 0; }
+.say { min-height: 4.4em; margin: 10px 0; }
+button { flex-basis: 0; white-space: nowrap; }
+table { margin: 0; table-layout: auto; font-size: 13px; }
+th, td { padding: 3px 2px; font-size: 11.5px; text-align: right; vertical-align: bottom; line-height: 1.25; }
+tr > :first-child { text-align: left; }
+@container (max-width: 340px) { th, td { padding: 3px 1px; font-size: 9.5px; } }
+tbody tr { border-top: 1px solid var(--line); }
+tr.chosen > * { color: var(--accent); font-weight: 650; }
+@container (min-width: 560px) {
+  .controls { grid-template-columns: repeat(4, 1fr); }
+  .acts { order: -1; justify-self: end; }
+  fieldset { order: -1; }
+  th, td { padding: 3px 4px; font-size: 13px; }
 }`;
 
-/** The four ranges: the model's key, its name, the range's ends and step, from a range's value to the model's and back. */
-const RANGES = [
-  { key: "blocks", name: "blocks", low: 2, high: DEEPEST, step: 1, from: (v) => v, to: (v) => v },
-  { key: "scale", name: "weight scale", low: 0.2, high: 2, step: 0.05, from: (v) => v, to: (v) => v },
-  {
-    key: "rate",
-    name: "rate of Adam",
-    low: -3,
-    high: -1,
-    step: 0.1,
-    from: (v) => +(10 ** v).toPrecision(2),
-    to: Math.log10,
-  },
-  { key: "warmUp", name: "steps of warm-up", low: 0, high: STEPS, step: 1, from: (v) => v, to: (v) => v },
-];
 const COLUMNS = [
   ["stream at the end", ({ stream }) => stream.at(-1)],
   ["gradient, first block", ({ gradient }) => gradient[0]],
@@ -448,65 +388,37 @@ const COLUMNS = [
 ];
 
 function page(id) {
-  const places = PLACES.map(
-    (place) => `<label>${NAMES[place]}<input type="radio" name="${id}" value="${place}"></label>`,
-  );
-  const ranges = RANGES.map(
-    ({ key, name, low, high, step }) =>
-      `<label class="range">${name}<output></output><input type="range" data-key="${key}" min="${low}" max="${high}" step="${step}" aria-label="${name}"></label>`,
-  );
+  const heads = COLUMNS.map(([name]) => `<th scope="col">${name}</th>`);
   const rows = PLACES.map(
     (place) =>
-      `<tr data-place="${place}"><th scope="row">${NAMES[place]}</th>${COLUMNS.map(() => "<td></td>").join("")}</tr>`,
+      `<tr data-place="${place}"><th scope="row">${NAMES[place]}</th>${"<td></td>".repeat(COLUMNS.length)}</tr>`,
   );
-  return `<style>${STYLE}</style>
-    <div class="controls">
-      <fieldset class="track"><legend class="unseen">Place of the norm</legend>${places.join("")}</fieldset>
-      ${ranges.join("")}
-      <div class="buttons"><button type="button" data-act="draw">other weights</button><button type="button" data-act="reset">reset</button></div>
+  const places = PLACES.map((place) => [place, NAMES[place]]);
+  return `<div class="controls">
+      ${radios(id, "place", '<span class="unseen">Place of the norm</span>', places)}
+      ${slider("blocks", "blocks", 2, DEEPEST, 1)}
+      ${slider("scale", "weight scale", 0.2, 2, 0.05)}
+      ${slider("rate", "rate of Adam", -3, -1, 0.1)}
+      ${slider("warmUp", "steps of warm-up", 0, STEPS, 1)}
+      ${buttons({ draw: "other weights", reset: "reset" })}
     </div>
-    <svg aria-hidden="true"></svg>
+    <div class="stage"><svg aria-hidden="true"></svg></div>
     <p class="say"></p>
     <table>
-      <thead><tr><td></td>${COLUMNS.map(([name]) => `<th scope="col">${name}</th>`).join("")}</tr></thead>
+      <thead><tr><td></td>${heads.join("")}</tr></thead>
       <tbody>${rows.join("")}</tbody>
-    </table>
-    <p class="unseen" role="status"></p>`;
+    </table>`;
 }
 
 // ---- The explorable ----
 
-/** Builds the explorable in el and returns the function that takes it away. */
-function render({ model, el }) {
-  const KEYS = Object.keys(start);
-  const get = (key) => model.get(key) ?? start[key];
-  const state = () => Object.fromEntries(KEYS.map((key) => [key, get(key)]));
-  const first = state();
-  const gone = new AbortController();
-  const on = (node, event, act) => node.addEventListener(event, act, { signal: gone.signal });
-  const root = Object.assign(document.createElement("div"), {
-    className: "ln-stream",
-    innerHTML: page(`ln-${Math.random().toString(36).slice(2)}`),
-  });
-  root.setAttribute("role", "group");
-  root.setAttribute("aria-label", "A residual stream with its norm in one of three places");
-  el.append(root);
-  const all = (selector) => [...root.querySelectorAll(selector)];
-  const [svg, say, status] = ["svg", ".say", "[role=status]"].map((selector) => root.querySelector(selector));
-
-  let [frame, unsaved, visible, telling, width] = [0, false, true, 0, 0]; // what is under way
+function connect({ state, find, all, change, write, tell }) {
+  const svg = find("svg");
+  const rows = all("[data-place]");
   let results = {}; // place: {stream, gradient, loss, update}, filled as it is computed
   let runs = []; // the trainings that are not over: [place, its generator]
   let computed = ""; // the settings that `results` belongs to
 
-  function request() {
-    if (!frame && visible && !gone.signal.aborted) frame = requestAnimationFrame(tick);
-  }
-  function change(changes) {
-    for (const [key, value] of Object.entries(changes)) model.set(key, value);
-    unsaved = true;
-    request();
-  }
   /** The first step of each place at once, which gives the sizes; the others in slices, so that no frame waits. */
   function compute() {
     const { place, ...settings } = state();
@@ -525,76 +437,29 @@ function render({ model, el }) {
       while (runs.length && performance.now() < end) if (!next(runs[0])) runs.shift();
     }
   }
-  function tick() {
-    frame = 0;
+  function draw({ width, calm }) {
     compute();
-    if (width) draw();
-    if (unsaved) model.save_changes();
-    unsaved = false;
-    if (runs.length) request();
-  }
-
-  const write = (node, words) => node.textContent !== words && (node.textContent = words);
-  function draw() {
-    const settings = state();
-    if (runs.length && matchMedia("(prefers-reduced-motion: reduce)").matches && svg.innerHTML)
-      return controls(settings);
-    const { markup, height } = drawing(settings, results, width);
+    if (runs.length && calm && svg.innerHTML) return true; // no curves that grow
+    const now = state();
+    const { markup, height } = drawing(now, results, width);
     svg.setAttribute("height", height);
     svg.innerHTML = markup;
-    for (const row of all("[data-place]")) {
-      row.classList.toggle("chosen", row.dataset.place === settings.place);
-      COLUMNS.forEach(([, of], i) => write(row.cells[i + 1], fmt(of(results[row.dataset.place]))));
+    for (const row of rows) {
+      const { place } = row.dataset;
+      row.classList.toggle("chosen", place === now.place);
+      COLUMNS.forEach(([, of], i) => write(row.cells[i + 1], short(of(results[place]))));
     }
-    controls(settings);
-    const words = sentence(settings, results[settings.place]);
-    write(say, words);
-    clearTimeout(telling); // said once the hand rests
-    telling = setTimeout(() => write(status, words), 700);
+    tell(sentence(now, results[now.place]));
+    return runs.length > 0;
   }
-  function controls(settings) {
-    for (const radio of all("[type=radio]")) radio.checked = radio.value === settings.place;
-    for (const { key, to } of RANGES) {
-      const input = root.querySelector(`[data-key=${key}]`);
-      input.value = to(settings[key]);
-      input.setAttribute("aria-valuetext", fmt(settings[key]));
-      write(input.previousElementSibling, fmt(settings[key]));
-    }
-  }
-
-  for (const radio of all("[type=radio]")) on(radio, "change", () => change({ place: radio.value }));
-  for (const { key, from } of RANGES)
-    on(root.querySelector(`[data-key=${key}]`), "input", (event) =>
-      change({ [key]: from(Number(event.target.value)) }),
-    );
-  const acts = { draw: () => change({ seed: get("seed") + 1 }), reset: () => change(first) };
-  for (const button of all("[data-act]")) on(button, "click", acts[button.dataset.act]);
-  on(root, "keydown", (event) => {
-    // unmodified keys stay here: JupyterLab would take "a" as a command
-    if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
-  });
-
-  // Size, sight, and the way out.
-  const size = new ResizeObserver(() => {
-    root.classList.toggle("wide", root.clientWidth >= 560);
-    width = svg.clientWidth;
-    request();
-  });
-  const sight = new IntersectionObserver((entries) => {
-    visible = entries.at(-1).isIntersecting;
-    request();
-  });
-  size.observe(root);
-  sight.observe(root);
-  for (const key of KEYS) model.on(`change:${key}`, request);
-  return () => {
-    gone.abort();
-    cancelAnimationFrame(frame);
-    clearTimeout(telling);
-    for (const observer of [size, sight]) observer.disconnect();
-    for (const key of KEYS) model.off(`change:${key}`, request);
-    root.remove();
-  };
+  return { draw, acts: { draw: () => change({ seed: state().seed + 1 }) } };
 }
 
-export default { render };
+const whole = { words: String };
+const ranges = {
+  blocks: whole,
+  warmUp: whole,
+  scale: { words: short },
+  rate: { from: (v) => +(10 ** v).toPrecision(2), to: Math.log10, words: short },
+};
+export default explorable({ name: "stream", title: TITLE, start, style: STYLE, ranges, page, connect });
