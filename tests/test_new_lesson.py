@@ -68,7 +68,6 @@ def test_a_lesson_without_a_title_is_refused():
 
 
 def test_a_lesson_that_is_not_built_has_no_tests_yet(request):
+    (ours,) = (plugin for plugin in request.config.pluginmanager.get_plugins() if hasattr(plugin, "of_lesson"))
     with pytest.raises(pytest.UsageError, match="make notebooks ARGS=99"):
-        next(plugin for plugin in request.config.pluginmanager.get_plugins() if hasattr(plugin, "of_lesson")).of_lesson(
-            "99", []
-        )
+        ours.of_lesson("99", [])
