@@ -68,7 +68,7 @@ check: $(READY)
 	"$(RUN)" -m ruff check $(LINTED) && \
 	"$(RUN)" -m ruff format --check --quiet $(LINTED) && \
 	"$(RUN)" -m pytest -q -m "not trains" $(if $(LESSON),--lesson $(LESSON) $(OF_LESSON),$(WORKERS) $(or $(ARGS),tests)) && \
-	test -z "$$stale"
+	if [ -n "$$stale" ]; then echo "All tests pass, and something is stale: the first lines say what." >&2; exit 1; fi
 
 # A lesson is three files, and these tests are about it.
 OF_LESSON := tests/test_lessons.py tests/test_checks.py tests/test_one_sitting.py teaching/tests/test_plan.py
