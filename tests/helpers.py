@@ -39,9 +39,10 @@ def read(path):
 
 
 @functools.cache
+@functools.cache
 def known(path):
-    """Return what the course knows of a lesson; of lesson 0, which is not in the manifest, what it would know."""
-    return manifest.lesson(read(path)) if path == SITTING else course.pages()[path.stem]
+    """Return what the course knows of a lesson once it is built as its source is now."""
+    return manifest.lesson(read(path))
 
 
 def within_budget(fits, message):

@@ -611,6 +611,10 @@ def test_a_built_course_is_not_stale(tiny, capsys):
     assert not (tiny / "lessons_src/fromscratch/light.py").exists(), "no lesson makes it any more"
     assert command.main(["--check"], tiny) == 0
     assert capsys.readouterr().out == "all notebooks are as their sources say\n"
+    edit(tiny / "lessons_src/lessons/02_tiny.py", "### END SOLUTION\n", "")
+    assert command.main(["--check", "02"], tiny) == 1
+    out, err = capsys.readouterr()
+    assert "BEGIN SOLUTION is never closed" in out and err == "", "a build would not mend it"
 
 
 def edit_json(path, change):

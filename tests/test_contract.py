@@ -263,3 +263,11 @@ def test_a_block_is_a_cause_a_repair_and_several_ways():
     )
     assert (first.cause, first.repair, second.cause) == ("the mean is that of all rows.", "Say -1.", first.cause)
     assert first.told == "the mean is that of all rows. | Say -1."
+
+
+@pytest.mark.parametrize(
+    "text", ["mean = x.mean()", "# all rows.\nmean = x.mean()\n# the first axis.\nmean = x.mean(0)"]
+)
+def test_a_block_without_a_cause_or_with_two_is_refused(text):
+    with pytest.raises(ValueError, match="Begin each with its cause in a comment, and leave an empty line before it"):
+        misconceptions(solution, text)

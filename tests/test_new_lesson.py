@@ -65,3 +65,9 @@ def test_a_lesson_without_a_title_is_refused():
     assert new.refusal(stem, "A title", ROOT) is None
     for title in ("", " ", "two\nlines", "a | b"):
         assert f'Write make lesson NEW={NUMBER}_name TITLE="A title".' in new.refusal(stem, title, ROOT)
+
+
+def test_a_lesson_that_is_not_built_has_no_tests_yet(request):
+    (ours,) = (plugin for plugin in request.config.pluginmanager.get_plugins() if hasattr(plugin, "of_lesson"))
+    with pytest.raises(pytest.UsageError, match="make notebooks ARGS=99"):
+        ours.of_lesson("99", [])

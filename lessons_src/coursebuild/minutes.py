@@ -18,7 +18,6 @@ import re
 import sys
 from collections import Counter
 
-from lessonkit import course
 from lessonkit.course import Code, Exercise, Question, Text
 
 MINUTES = {"words": 1 / 100, "code": 4 / 60, "figures": 0.75, "questions": 1, "exercises": 1.7}
@@ -110,7 +109,10 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("names", nargs="*", help="numbers of lessons, for their sections")
     names = parser.parse_args(arguments).names
-    for lesson in course.lessons().values():
+    from coursebuild import manifest, sources  # here, since the manifest is made with this module
+
+    course = sources.load()
+    for lesson in [manifest.lesson(source) for source in course.lessons if not source.reference]:
         if names and lesson.stem[:2] not in names and lesson.stem not in names:
             continue
         core = sum((counts(section)[0] for section in lesson.sections if not section.optional), Counter())
@@ -120,7 +122,8 @@ def main(arguments=None):
         for section in lesson.sections if names else ():
             mark = "optional" if section.optional else ""
             print(f"    {section.minutes:5.1f}  {mark:8}  {'  ' * section.level}{section.heading}")
-    return 0
+    print(*course.errors, sep="\n", end="\n" if course.errors else "", file=sys.stderr)
+    return int(bool(course.errors))
 
 
 if __name__ == "__main__":

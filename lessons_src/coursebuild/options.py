@@ -86,6 +86,9 @@ def _refuse_bad(lesson, line, question):
     if not question.number.startswith(f"{int(lesson.number)}."):
         lesson.fail(line, f"{name} is a number of a different lesson, expected {int(lesson.number)}.something.")
     if not 2 <= count <= len(LETTERS):
-        lesson.fail(line, f"{name} has {count} options, expected two to four, right below the question.")
+        lesson.fail(
+            line,
+            f"{name} has {count} options, expected two to four, right below the question. Each begins with '- [ ] '.",
+        )
     if sum(option["right"] for option in question.options) != 1:
         lesson.fail(line, f"{name} needs exactly one right option: mark it '- [x]'.")

@@ -36,6 +36,8 @@ class Misconception:
 def misconceptions(solution, text):
     """Return the misconceptions of a text: blocks, each a cause and the lines that stand in the solution instead.
 
+    ValueError for a block that has no cause or more than one, and for lines that change nothing.
+
     solution: a function or class at the top level of a module, written as a learner would write it.
     text: blocks with an empty line between them,
 
@@ -56,6 +58,11 @@ def misconceptions(solution, text):
         comment = [line[2:] for line in itertools.takewhile(lambda line: line.startswith("# "), lines)]
         cause, _, repair = " ".join(comment).partition(" | ")
         ways = "\n".join(lines[len(comment) :]).split("# or\n")
+        if not cause or any(re.search("^# ", way, re.MULTILINE) for way in ways):
+            raise ValueError(
+                f"{solution.__name__}: {block!r} is not one misconception. Begin each with its cause in a comment, "
+                "and leave an empty line before it."
+            )
         misconceptions += [Misconception(cause, instead(solution, way), repair) for way in ways]
     return misconceptions
 
