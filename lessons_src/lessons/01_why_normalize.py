@@ -16,11 +16,13 @@
 # ```
 #
 # A handwritten 3 on its way through a deep net that has not learned anything yet: ten layers, and it is gone.
-#
+
+# %% [markdown] tags=["no-site"]
 # 1. **Run** a cell with Shift+Enter. Run all in order, folded ones too.
 # 2. **Predict:** put one letter between the quotes and run that cell *before* you read on.
 # 3. **Build:** replace `raise check.YourTurn(...)` by your code and run the check below it. Its box says *Right*, *Not yet* and probably why, or *Your turn*. The more dots ● a card has, the harder.
-#
+
+# %% [markdown]
 # A net of two layers learns to read such digits, 1,297 small images. Will a net of twenty layers read more, or fewer? Guessing reads 10 %.
 
 # %%

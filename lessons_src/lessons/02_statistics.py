@@ -267,7 +267,7 @@ def second_try(x):
 explore.block("BTC", over=("C",))
 
 # %% [markdown]
-# **Find out:** over which axes must the mean run, so that exactly four means come out? How does the shape tell their number?
+# **Find out:** leave C uncut. Over which axes of (B, T, C) must the mean run, so that exactly four means come out? How does the shape tell their number?
 #
 # <details><summary>What there is to find</summary>
 #

@@ -78,7 +78,7 @@ show("F.layer_norm   ", F.layer_norm(almost, (4,)))
 explore.row(parts=("eps",))
 
 # %% [markdown]
-# **Find out:** move $\epsilon$ until $\hat x$ ("x hat", what comes out) has the variance 0.50. Then drag some bars a little and do it again. Which number of the row tells you this $\epsilon$ beforehand?
+# **Find out:** move $\epsilon$ until $\hat x$ ("x hat", what comes out) has a variance of about 0.50. Then drag some bars a little and do it again. Which number of the row tells you this $\epsilon$ beforehand?
 #
 # <details><summary>What there is to find</summary>
 #
