@@ -150,6 +150,10 @@ def _pool_first():
     return nn.Sequential(nn.MaxPool2d((1, 2)), nn.Conv2d(2, 3, 2), nn.Conv2d(3, 3, 2), relu, same, relu)
 
 
+def _with_buffers():
+    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 4, 3))
+
+
 class _Conv(nn.Conv2d):
     """A kind of nn.Conv2d."""
 
@@ -176,7 +180,7 @@ def _run_norms(make, size):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             net = make()
-        before = list(net)
+        before, held = list(net), [tensor.clone() for tensor in net.state_dict().values()]
         try:
             found = answer(net, _Norm, size)
         except Exception as error:
@@ -184,7 +188,7 @@ def _run_norms(make, size):
         weights = list(found.parameters()) if isinstance(found, nn.Module) else []
         own = list(net.parameters())
         kept = len(weights) == len(own) and all(mine is its for mine, its in zip(weights, own, strict=True))
-        same = list(net) == before
+        same = list(net) == before and all(map(torch.equal, net.state_dict().values(), held))
         return _described(found) | {
             "the layers besides": "those of net" if kept else "others, or copies",
             "the given net is unchanged": same,
@@ -198,6 +202,9 @@ _NORMS_PROBES = [
     Probe("convolutions without padding", _run_norms(lambda: _six(0), (18, 21)), {"size": (18, 21)}),
     Probe("stride, dilation, a kernel that is not square", _run_norms(_odd, (29, 25)), {"size": (29, 25)}),
     Probe("a pooling layer first, two convolutions in a row", _run_norms(_pool_first, (5, 12)), {"size": (5, 12)}),
+    Probe(
+        "a net with a BatchNorm, which every forward pass changes", _run_norms(_with_buffers, (8, 9)), {"size": (8, 9)}
+    ),
 ]
 
 

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 from lessonkit.check.comparing import examine
-from lessonkit.check.contract import Contract, of_a_layer
+from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
 from lessonkit.check.misconceptions import misconceptions
 from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised, refusing
 from lessonkit.check.quizzes import values
@@ -556,24 +556,27 @@ def _last(cell, x, lengths):
     return h
 
 
-def _sequences(label, H, lengths, T, seed):
-    """A batch whose padding shows: large numbers."""
+def _sequences(label, H, lengths, T, seed, loud=None):
+    """A batch whose padding shows: large numbers, or the number loud, of which no gradient is asked."""
     B, lengths = len(lengths), torch.tensor(lengths)
     padding = (torch.arange(T) >= lengths[:, None])[..., None]  # (B, T, 1)
-    x = torch.where(padding, 5 + 3 * draw(seed + 1, B, T, 3), draw(seed, B, T, 3))
+    behind = 5 + 3 * draw(seed + 1, B, T, 3) if loud is None else torch.tensor(loud, dtype=torch.float64)
+    x = torch.where(padding, behind, draw(seed, B, T, 3))
 
     def compute(answer, given):
         told = lengths.clone()
-        out = answer(_fill(nn.GRUCell(3, H)).to(given["x"].dtype), given["x"], told)
+        cell = nn.GRUCell(3, H) if loud is None else nn.RNNCell(3, H, nonlinearity="relu")  # which may overflow
+        out = answer(_fill(cell).to(given["x"].dtype), given["x"], told)
         return {"lengths after the call": told, "the states": out}, {}
 
-    return _watched(label, {"x": x}, compute, shown={"lengths": str(lengths.tolist())})
+    return _watched(label, {"x": x}, compute, gradient=loud is None, shown={"lengths": str(lengths.tolist())})
 
 
 _MASK_PROBES = [
     _sequences("4 sequences of 6, 2, 5 and 1 steps, padded to 6", 5, [6, 2, 5, 1], 6, 101),
     _sequences("5 sequences of 5 units", 5, [2, 4, 3, 1, 4], 4, 111),
     _sequences("a batch that is padded further than its longest sequence", 4, [3, 5, 4], 7, 121),
+    _sequences("a batch whose padding is 1e308", 5, [2, 4, 3], 5, 125, loud=1e308),  # the state of it is inf
 ]
 _MASK_CONTRACT = Contract(
     {"x": "B T 3", "lengths": "B"},
@@ -602,6 +605,9 @@ _MASK_MISTAKES = misconceptions(
 
     # the choice is the wrong way round: the new state while the sequence lives, the old one afterwards.
     h = torch.where(alive, h, new)
+
+    # a mask that multiplies lets through what the padding has spoiled: 0 times inf is nan. | torch.where(alive, new, h) chooses.
+    h = alive * new + ~alive * h
 
     # the padding is set to zero, but the loop goes on: zeros are an input, too. | Keep the state.
     new = cell(x[:, t] * alive, h)
@@ -729,7 +735,8 @@ _TAG_MISTAKES = misconceptions(
 
 def mended_tagger(answer):
     """Check a class (input_size, hidden_size): a tagger that mixes neither steps nor samples (lesson 10)."""
-    layer = of_a_layer(lambda cls: cls(3, 6), draw(141, 4, 5, 3))
+    make, x = lambda cls: cls(3, 6), draw(141, 4, 5, 3)
+    layer = [*of_a_layer(make, x), same_in_eval(make, x)]
     names = ([Probe("a new tagger, (3, 6)", _tag_names)], "the layers")
     right = "{answer.__name__} keeps samples and steps apart (values, gradients, several lengths)"
     how = {"kind": "class", "right": right, "contract": _TAG_CONTRACT}
