@@ -576,7 +576,7 @@ _MASK_PROBES = [
     _sequences("4 sequences of 6, 2, 5 and 1 steps, padded to 6", 5, [6, 2, 5, 1], 6, 101),
     _sequences("5 sequences of 5 units", 5, [2, 4, 3, 1, 4], 4, 111),
     _sequences("a batch that is padded further than its longest sequence", 4, [3, 5, 4], 7, 121),
-    _sequences("a batch whose padding is 1e308", 5, [2, 4, 3], 5, 125, loud=1e308),  # the state of it is inf
+    _sequences("a batch whose padding is 1e308", 5, [2, 4, 3], 5, 126, loud=1e308),  # the state of it is inf
 ]
 _MASK_CONTRACT = Contract(
     {"x": "B T 3", "lengths": "B"},
