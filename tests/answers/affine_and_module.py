@@ -15,6 +15,15 @@ from lessonkit.check.misconceptions import instead
 
 
 # ---- Functions
+def in_place_onto_rows(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    y = centered_once(x.to(torch.promote_types(x.dtype, torch.float32)), normalized_shape, eps=eps)
+    _check_inputs(x, _sizes(normalized_shape), weight, bias)
+    for operation, parameter in ((y.mul_, weight), (y.add_, bias)):
+        if parameter is not None:
+            operation(parameter)
+    return y.to(x.dtype)
+
+
 def flattened(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     """Rows of one axis, and ones and zeros in place of None."""
     sizes = _sizes(normalized_shape)
@@ -174,6 +183,7 @@ ANSWERS = {
             "a mean kept by shape": (kept_by_shape(), "On a (2, 3, 4, 5) tensor"),
             "a bias of any shape": (looks_at_the_gain_only, "a bias of shape (1,)"),
             "a branch on values": (branching, "vmap"),
+            "in place onto rows that are not mapped": (in_place_onto_rows, "two weights mapped"),
         },
     },
     "layer_norm_module": {
@@ -190,6 +200,15 @@ ANSWERS = {
             "no super().__init__()": (NoSuper, "Module.__init__()"),
             "PyTorch's layer inside": (Around, "norm.weight"),
             "gain starts at 0.02": (SmallGain, "expected [1, 1, 1, 1]"),
+            "no gain to learn in eval()": (
+                instead(
+                    Plain,
+                    "def forward(self, x):\n"
+                    "    weight = self.weight if self.training or self.weight is None else self.weight.detach()\n"
+                    "    return layer_norm(x, self.normalized_shape, weight, self.bias, self.eps)",
+                ),
+                "the gradients of its parameters in eval()",
+            ),
             "an output kept by shape": (KeptByShape, "the output on the second"),
             "the function instead": (layer_norm, "takes your class itself"),
             "an instance": (Plain(4), "takes your class itself"),

@@ -126,6 +126,13 @@ ANSWERS["batch_norm"] = {
         "nn.BatchNorm1d": (nn.BatchNorm1d, "PyTorch's own batch_norm made them"),
         "everything at once": (TEXTBOOK, "Ask self.training: train() under no_grad()"),
         "clipped": (instead(_Layer, "centered = x.clamp(max=10020) - mean.view(shape)"), "On 256 rows around 1e4"),
+        "the refused batch is counted": (
+            instead(
+                _Layer,
+                "refused = own and n == 1 and (self.num_batches_tracked is None or self.num_batches_tracked.add_(1) > 0)",
+            ),
+            "num_batches_tracked after these refusals",
+        ),
         "an assert for a batch of one": (
             instead(_Layer, "refused = [None for _ in '1' if own and n == 1 and 1 / 0]"),
             "'ZeroDivisionError', expected",

@@ -224,6 +224,12 @@ ANSWERS = {
             "stream detached": (block("h = x.detach() + self.mix(self.norm1(x))"), "gradient of x"),
             "half of each branch": (block("h = x + 0.5 * self.mix(self.norm1(x))"), "random parameters"),
             "in place": (block("return h.add_(self.mlp(self.norm2(h)))"), "inplace operation"),
+            "in place where no gradient forbids it": (
+                block(
+                    "h = self.mix(self.norm1(x)) + x if torch.is_grad_enabled() else x.add_(self.mix(self.norm1(x)))"
+                ),
+                "changed its input",
+            ),
             "other parameter names": (OtherNames, "its parameters: yours is 'ln1.bias (4,)"),
             "the patient in eval()": (PatientInEval, "eval()"),
         },

@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 9: right ones written in several ways, wrong ones with the words they must get."""
 
+import copy
+
 import torch
 from torch import nn
 
@@ -8,14 +10,23 @@ from lessonkit.check.lessons.cnn import _ON_PAPER, _SETTINGS, _Small, _with_norm
 
 
 def right_dry_run(net, norm, size):
-    """Measures the sizes with an image of zeros, instead of computing them."""
+    """Measures the sizes with an image of zeros, in a copy, instead of computing them."""
+    return dry_run(net, norm, size, copy.deepcopy(net))
+
+
+def dry_run_of_net(net, norm, size):
+    """Measures them in net itself, and moves the running statistics of a BatchNorm."""
+    return dry_run(net, norm, size, net)
+
+
+def dry_run(net, norm, size, measured):
     channels = next(layer for layer in net if isinstance(layer, nn.Conv2d)).in_channels
     x = torch.zeros(1, channels, *size)
     out = nn.Sequential()
-    for layer in net:
+    for layer, twin in zip(net, measured, strict=True):
         out.append(layer)
         with torch.no_grad():
-            x = layer(x)
+            x = twin(x)
         if isinstance(layer, nn.Conv2d):
             out.append(norm(*x.shape[1:]))
     return out
@@ -97,7 +108,8 @@ ANSWERS = {
             "only the first convolution": (
                 lambda net, norm, size: nn.Sequential(*list(_with_norms(net, norm, size))[:2], *list(net)[1:]),
                 "the number of norms",
-            )
+            ),
+            "a dry run of net itself": (dry_run_of_net, "running statistics of a BatchNorm"),
         },
     },
     "diagnosis": {

@@ -51,6 +51,10 @@ ANSWERS = {
             "statistics kept by shape": (kept_by_shape, "expected"),
             "in place": (instead(_normalize, "return x.sub_(mean) / deviation"), "changed its input"),
             "returns the statistics too": (lambda x, eps=1e-5: (_normalize(x, eps), x.mean(-1)), "tuple"),
+            "gradients on for good": (
+                lambda x, eps=1e-5: (torch.set_grad_enabled(True), _normalize(x, eps))[1],
+                "whether gradients are recorded",
+            ),
             "always float32": (lambda x, eps=1e-5: _normalize(x.float(), eps), "dtype"),
             "flattens by view": (
                 lambda x, eps=1e-5: _normalize(x.view(-1, x.shape[-1]), eps).view(x.shape),
@@ -106,6 +110,10 @@ ANSWERS = {
             ".half() at the end": (lambda x, eps=1e-8: _half(x, eps).half(), "dtype"),
             "a dtype that is asked too late": (instead(_half, "x = x.float()\nwide = x"), "of what came in"),
             "all axes but the first": (all_but_the_first, "front axes = 2"),
+            "bfloat16 by way of float16": (
+                lambda x, eps=1e-8: _half(x.half(), eps).to(x.dtype) if x.dtype == torch.bfloat16 else _half(x, eps),
+                "large values",
+            ),
         },
     },
 }

@@ -38,6 +38,10 @@ ANSWERS = {
                 ),
                 "expected",
             ),
+            "deaf to small gains": (
+                instead(_ask, "places = ((layer(moved) - layer(x)).abs() > 2e-4).nonzero()"),
+                "gains around 0.0001",
+            ),
             "by autograd": (lambda layer, shape: layer(torch.zeros(shape, requires_grad=True)), "has no gradient"),
         },
     },

@@ -21,6 +21,23 @@ def right_products(x):
     return mean, (x - mean) ** 2 @ ones / x.shape[-1]
 
 
+def welford(x):
+    """One feature at a time: 3e-6 off where float32 rows lie around 100."""
+    mean, sum_of_squares = torch.zeros_like(x[..., :1]), torch.zeros_like(x[..., :1])
+    for n, value in enumerate(x.split(1, -1), 1):
+        step = value - mean
+        mean = mean + step / n
+        sum_of_squares = sum_of_squares + step * (value - mean)
+    return mean, sum_of_squares / x.shape[-1]
+
+
+def shifted_by_one_number(x):
+    """One pass, which keeps its digits in rows near the first number only."""
+    shift = x.flatten()[0].detach()
+    mean = (x - shift).mean(-1, keepdim=True)
+    return mean + shift, (x - shift).square().mean(-1, keepdim=True) - mean * mean
+
+
 def loop_over_rows(x):
     rows = [(sum(row) / len(row), sum((v - sum(row) / len(row)) ** 2 for v in row) / len(row)) for row in x.tolist()]
     return torch.tensor([[m] for m, _ in rows]), torch.tensor([[v] for _, v in rows])
@@ -73,9 +90,11 @@ ANSWERS = {
             "mean and var": _solution,
             "a list, float64 inside": lambda x: [t.to(x.dtype) for t in _solution(x.double())],
             "sums and None": right_sums,
+            "Welford": welford,
             "products with ones": right_products,
         },
         "wrong": {
+            "one pass, shifted by one number of all rows": (shifted_by_one_number, "values = offset"),
             "stacked": (lambda x: torch.stack(_solution(x)), "expected mean and var"),
             "a dictionary": (lambda x: dict(zip(("mean", "var"), _solution(x), strict=True)), "a dict"),
             "only the mean": (lambda x: x.mean(-1, keepdim=True), "expected mean and var"),

@@ -23,6 +23,15 @@ def block_of_halves(x, attend, mlp, norm1, norm2):
     return half(half(x, attend, norm1), mlp, norm2)
 
 
+def block_in_place_behind(x, attend, mlp, norm1, norm2):
+    """Adds to what a function returned, which may be x itself."""
+    h = attend(norm1(x))
+    h += x
+    y = mlp(norm2(h))
+    y += h
+    return y
+
+
 def block_in_place(x, attend, mlp, norm1, norm2):
     x += attend(norm1(x))
     x += mlp(norm2(x))
@@ -42,6 +51,13 @@ def scaled_by_name(model):
     for name, p in model.named_parameters():
         if name.endswith(("attend.out.weight", "mlp.2.weight")):
             p.data *= n**-0.5
+
+
+@torch.no_grad()
+def scaled_by_the_end_of_the_name(model):
+    for name, p in model.named_parameters():
+        if name.endswith(("out.weight", "mlp.2.weight")):
+            p *= (2 * len(model.blocks)) ** -0.5
 
 
 @torch.no_grad()
@@ -111,6 +127,7 @@ ANSWERS = {
         "wrong": {
             "in place": (block_in_place, "changed its input"),
             "detached": (block_detached, "gradient of x"),
+            "adds to what a function returned": (block_in_place_behind, "functions that hand on"),
             "returns both halves": (lambda x, a, m, n1, n2: (x + a(n1(x)), x + m(n2(x))), "a tuple of 2"),
         },
     },
@@ -142,6 +159,7 @@ ANSWERS = {
         "right": {"the solution": _scaled, "by name": scaled_by_name, "layers": scaled_layers},
         "wrong": {
             "without gradients": (scaled_without_gradients, "without gradients"),
+            "by the end of the name": (scaled_by_the_end_of_the_name, "the factor on anything outside the blocks"),
             "new storage": (scaled_anew, "not those handed in"),
             "in eval()": (lambda model: _scaled(model.eval()), "yours is 'in eval()'"),
             "gradients off": (

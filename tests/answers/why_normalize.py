@@ -66,6 +66,7 @@ ANSWERS = {
         "wrong": {
             "a number": (lambda std, width, depth=50: std * (width / 2) ** 0.5, "expected 'lives'"),
             "capped": (lambda std, width, depth=50: fate_in_logarithms(std, width, min(depth, 100)), "3,000 layers"),
+            "50 layers for none": (lambda std, width, depth=50: _fate(std, width, depth or 50), "no layer at all"),
         },
     },
     "standardize": {

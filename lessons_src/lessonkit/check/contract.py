@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from lessonkit.check.observations import CHANGED
 from lessonkit.check.probing import Probe, draw, filled, gradients, quiet, raised
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
@@ -147,7 +148,7 @@ def _shape(contract, axes, case):
 
 
 def _numbers(contract, name, case, seed):
-    shape, half = _shape(contract, contract.takes[name], case), case["number type"] in (F16, BF16)
+    shape = _shape(contract, contract.takes[name], case)
     numbers = draw(seed, *shape)
     change = (contract.valid or {}).get(name)
     if change:
@@ -155,7 +156,10 @@ def _numbers(contract, name, case, seed):
     elif "..." in contract.takes[name] or len(contract.takes) == 1:  # the inputs carry the values, parameters do not
         kind = case["values"]
         if kind == "offset":
-            numbers = numbers + {F64: 1e4, F32: 100}.get(case["number type"], 50)
+            offset = torch.full(numbers.shape[:1], {F64: 1e4, F32: 100.0}.get(case["number type"], 50.0), dtype=F64)
+            if case.get("front axes"):
+                offset[1::2] *= -1  # rows far from each other: what is near one of them is not near all
+            numbers = numbers + offset.view(-1, *[1] * (numbers.dim() - 1))
         elif kind == "small":
             numbers = numbers * 1e-3
         elif kind == "outlier" and numbers.dim() and numbers.numel():
@@ -163,7 +167,7 @@ def _numbers(contract, name, case, seed):
         elif kind == "constant" and numbers.dim():
             numbers = numbers[..., :1].expand(shape).clone()
         elif kind == "large":
-            numbers = numbers * (4000 if half else 1e8)
+            numbers = numbers * (4000 if case["number type"] == F16 else 1e8)
     return _as(numbers, case["number type"])
 
 
@@ -203,18 +207,26 @@ def _run(contract, case, answer):
     """Observe one case: outputs and, where the case asks for them, first and second derivatives."""
     inputs = _inputs(contract, case)
     function, parameters = _made(contract, answer, case)
+    seen = {}
+
+    def used(copies, records):
+        before = {name: (copy._version, copy.detach().clone()) for name, copy in copies.items()}
+        with torch.set_grad_enabled(records):
+            outputs = function(*(inputs[name][1](copy) for name, copy in copies.items()))
+            if torch.is_grad_enabled() != records:
+                seen[CHANGED] = "whether gradients are recorded (torch.set_grad_enabled)"
+        changed = [n for n, copy in copies.items() if copy._version != before[n][0] or not _equal(copy, before[n][1])]
+        if changed:
+            seen[CHANGED] = f"its input {changed[0]}"
+        return outputs
+
     torch.default_generator.manual_seed(_SEED)
-    with torch.no_grad():  # other numbers of the same shapes first: what is kept from call to call shows
-        function(*(view(leaf.flip(-1) if leaf.dim() else leaf.clone()) for leaf, view in inputs.values()))
+    # other numbers of the same shapes first: what is kept from call to call shows, and what is changed under no_grad
+    used({name: leaf.flip(-1) if leaf.dim() else leaf.clone() for name, (leaf, _) in inputs.items()}, records=False)
     leaves = {name: leaf.clone().requires_grad_(_needs(contract, case, name)) for name, (leaf, _) in inputs.items()}
-    copies = {name: leaf.clone() for name, leaf in leaves.items()}
-    before = {name: (copy._version, copy.detach().clone()) for name, copy in copies.items()}
-    with torch.set_grad_enabled(case["number type"] in (F64, F32)):
-        outputs = function(*(inputs[name][1](copy) for name, copy in copies.items()))
-    changed = [n for n, copy in copies.items() if copy._version != before[n][0] or not _equal(copy, before[n][1])]
-    seen = {"what your code changed": f"its input {changed[0]}"} if changed else {}
+    outputs = used({name: leaf.clone() for name, leaf in leaves.items()}, records=case["number type"] in (F64, F32))
     if torch.default_generator.initial_seed() != _SEED:
-        seen["what your code changed"] = "the random generator of the whole notebook (torch.manual_seed)"
+        seen[CHANGED] = "the random generator of the whole notebook (torch.manual_seed)"
     return seen | _observed(contract, case, outputs, leaves | parameters)
 
 
@@ -393,12 +405,23 @@ def of_a_layer(make, *inputs, other=None):
 
 
 def same_in_eval(make, *inputs):
-    """Return a Probe: whether a layer gives in eval() what it gives in train(), where it should."""
+    """Return a Probe: whether a layer gives in eval() what it gives in train(), where it should.
+
+    In each mode other numbers go in before: what is kept from them shows.
+    """
+
+    def in_mode(layer, mode):
+        layer.train(mode)(*(3 * item.flip(-1) if item.is_floating_point() else item.clone() for item in inputs))
+        output, leaves = layer(*(item.clone() for item in inputs)), dict(layer.named_parameters())
+        differentiable = leaves and output.requires_grad
+        return output, gradients((output * draw(29, *output.shape)).sum(), leaves) if differentiable else {}
 
     def run(cls):
         layer = filled(make(cls).double(), 21)
-        trained, evaluated = (layer.train(mode)(*(item.clone() for item in inputs)) for mode in (True, False))
-        return {"the output in eval()": (evaluated, trained)}
+        (trained, slopes), (evaluated, others) = in_mode(layer, True), in_mode(layer, False)
+        wrong = [what for what, value in slopes.items() if _like(others.get(what), value) != _GOOD]
+        seen = {"the output in eval()": (evaluated, trained)}
+        return seen | {"the gradients of its parameters in eval()": "different" if wrong else _GOOD}
 
     return Probe("a layer in train() and in eval()", run, why="eval() must give what train() gives.", reads=_pairs)
 

@@ -258,6 +258,10 @@ _NUMBERS = misconceptions(
     z = x
     c = (z - mean).to(torch.promote_types(x.dtype, torch.float32))
 
+    # gain and bias are rounded to x's half precision before they are used. | Use them as they come, beside the float32 rows.
+    y = x_hat if weight is None else x_hat * weight.to(x.dtype)
+    y = y if bias is None else y + bias.to(x.dtype)
+
     # the result stays float32: a float32 gain times a bfloat16 x_hat is float32, too. | Give the result x's dtype at the end: y.to(x.dtype).
     return y
     """,
@@ -289,11 +293,11 @@ _16, _B16 = {"dtype": torch.float16}, {"dtype": torch.bfloat16}
 _HALF, _BFLOAT = _16 | {"tolerance": 2**-10, "gradient": False}, _B16 | {"tolerance": 2**-7, "gradient": False}
 
 # c rounds to ±2 in bfloat16, and x_hat to ±1; times the gain that is -bias, so an early rounding leaves 0 everywhere,
-# whatever the order of steps. The first two numbers are ±0.094.
+# whatever the order of steps. The gain is 64 once it is rounded to bfloat16, and the last two numbers would be 0.
 _CANCELLING = "a bfloat16 row whose float32 gain and bias nearly cancel"
 _TINY = 3 / 1024
 _CANCEL_X = torch.tensor([[_TINY, -_TINY, 4, 4]], dtype=torch.bfloat16)
-_CANCEL_PARAMETERS = {"weight": torch.full((4,), 64.0), "bias": torch.tensor([64.0, 64, -64, -64])}
+_CANCEL_PARAMETERS = {"weight": torch.full((4,), 64.125), "bias": torch.tensor([64.0, 64, -64, -64])}
 
 _NUMBER_PROBES = [
     # Half a unit in the last place of float16 (bfloat16) is 2**-11 (2**-8) of the largest value; twice that is allowed.
@@ -323,9 +327,17 @@ def _vmapped(answer):
     return {"the result": y}
 
 
+def _vmapped_weight(answer):
+    """Map the answer over two weights, for one x."""
+    x, weights, bias = draw(41, 3, 4), draw(42, 2, 4), draw(43, 4)
+    mapped = torch.func.vmap(lambda weight: answer(x, (4,), weight, bias), randomness="different")
+    return {"the result": mapped(weights)}
+
+
 _TRANSFORM_PROBES = [
     Probe("the gradient differentiated once more", _twice_differentiated),
     Probe("a (2, 3, 4) tensor mapped by torch.func.vmap over its axis 1", _vmapped),
+    Probe("two weights mapped by torch.func.vmap", _vmapped_weight),
 ]
 
 

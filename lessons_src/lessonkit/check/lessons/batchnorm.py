@@ -495,6 +495,8 @@ def _run_one(cls):
     layer = _used(cls)
     seen = {"one row in train()": _outcome(layer, _MATRIX[:1])}
     seen |= {"one row of one step in train()": _outcome(layer, _SERIES[:1, :, :1])}
+    counted = layer.num_batches_tracked.item() and not isinstance(layer, nn.BatchNorm1d)  # PyTorch's counts them
+    seen["num_batches_tracked after these refusals"] = "has moved" if counted else "as before"
     return seen | {
         f"{name} after these refusals": getattr(layer, name).clone() for name in ("running_mean", "running_var")
     }

@@ -147,6 +147,10 @@ def _pool_first():
     return nn.Sequential(nn.MaxPool2d((1, 2)), nn.Conv2d(2, 3, 2), nn.Conv2d(3, 3, 2), relu, same, relu)
 
 
+def _with_buffers():
+    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 4, 3))
+
+
 class _Conv(nn.Conv2d):
     """A kind of nn.Conv2d."""
 
@@ -173,7 +177,7 @@ def _run_norms(make, size):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             net = make()
-        before = list(net)
+        before, held = list(net), [tensor.clone() for tensor in net.state_dict().values()]
         try:
             returned = answer(net, _Norm, size)
         except Exception as error:
@@ -181,7 +185,7 @@ def _run_norms(make, size):
         weights = list(returned.parameters()) if isinstance(returned, nn.Module) else []
         own = list(net.parameters())
         kept = len(weights) == len(own) and all(mine is its for mine, its in zip(weights, own, strict=True))
-        same = list(net) == before
+        same = list(net) == before and all(map(torch.equal, net.state_dict().values(), held))
         return _described(returned) | {
             "the layers besides": "those of net" if kept else "others, or copies",
             "the given net is unchanged": same,
@@ -195,6 +199,13 @@ _NORMS_PROBES = [
     Probe("convolutions without padding", _run_norms(lambda: _six(0), (18, 21)), {"size": (18, 21)}),
     Probe("stride, dilation, a kernel that is not square", _run_norms(_odd, (29, 25)), {"size": (29, 25)}),
     Probe("a pooling layer first, two convolutions in a row", _run_norms(_pool_first, (5, 12)), {"size": (5, 12)}),
+    Probe(
+        "a net with a BatchNorm",
+        _run_norms(_with_buffers, (8, 9)),
+        {"size": (8, 9)},
+        why="Was an image sent through net to measure the sizes? That moves the running statistics of a BatchNorm: "
+        "send it through a copy, or let conv_output_shape compute the sizes.",
+    ),
 ]
 
 

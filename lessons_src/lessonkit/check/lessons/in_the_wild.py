@@ -61,9 +61,9 @@ def _ask(layer, shape):
     return tuple(axis for axis in range(3) if places[:, axis].any())
 
 
-def _layer(axes, bias, seed, of_gain):
+def _layer(axes, bias, seed, of_gain, scale=1):
     """A norm over these axes, with a bias and a gain of these shapes."""
-    gain = 1 + 0.1 * draw(seed, *of_gain, dtype=torch.float32)
+    gain = scale + 0.1 * scale * draw(seed, *of_gain, dtype=torch.float32)
     bias = draw(seed + 1, *bias, dtype=torch.float32)
 
     def layer(x):
@@ -76,8 +76,8 @@ def _layer(axes, bias, seed, of_gain):
     return layer
 
 
-def _asked(axes, bias, shape, seed, of_gain=None):
-    layer = outside(_layer(axes, bias, seed, of_gain or bias))
+def _asked(axes, bias, shape, seed, of_gain=None, scale=1):
+    layer = outside(_layer(axes, bias, seed, of_gain or bias, scale))
 
     def run(answer):
         answered = answer(layer, shape)
@@ -87,7 +87,8 @@ def _asked(axes, bias, shape, seed, of_gain=None):
         named = listed and all(isinstance(axis, int) and -3 <= axis < 3 for axis in axes)
         return {"the axes": tuple(sorted(axis % 3 for axis in axes)) if named else answered}
 
-    return Probe(f"a norm of shape {shape} with mean over {axes}", run)
+    gains = f" and gains around {scale}" if scale != 1 else ""
+    return Probe(f"a norm of shape {shape} with mean over {axes}{gains}", run)
 
 
 _ASK_PROBES = [
@@ -98,6 +99,7 @@ _ASK_PROBES = [
     _asked((0, 1), (1, 5), (4, 3, 5), 155),  # BatchNorm
     _asked((2,), (1, 1), (5, 4, 6), 156, (1, 6)),  # one bias for all, a gain for each feature
     _asked((1,), (512, 1), (3, 512, 4), 157),  # wide: one number moves the others by a 512th of its step
+    _asked((1,), (7, 1), (3, 7, 5), 158, scale=1e-4),
 ]
 _ALIKE = (
     "apart from constants the layer got one and the same tensor, which cannot show what a change does. "

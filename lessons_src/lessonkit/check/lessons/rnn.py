@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 from lessonkit.check.comparing import examine
-from lessonkit.check.contract import Contract, of_a_layer
+from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
 from lessonkit.check.misconceptions import misconceptions
 from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised, refusing
 from lessonkit.check.quizzes import values
@@ -625,7 +625,8 @@ _TAG_MISTAKES = misconceptions(
 
 def mended_tagger(answer):
     """Check a class (input_size, hidden_size): a tagger that mixes neither steps nor samples (lesson 10)."""
-    layer = of_a_layer(lambda cls: cls(3, 6), draw(141, 4, 5, 3))
+    make, x = lambda cls: cls(3, 6), draw(141, 4, 5, 3)
+    layer = [*of_a_layer(make, x), same_in_eval(make, x)]
     names = ([Probe("a new tagger, (3, 6)", _tag_names)], "the layers")
     right = "{answer.__name__} keeps samples and steps apart (values, gradients, several lengths)"
     how = {"kind": "class", "right": right, "contract": _TAG_CONTRACT}

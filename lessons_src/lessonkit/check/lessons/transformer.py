@@ -111,7 +111,10 @@ def _shown(label, x, *more, tolerance=1e-9):
 
 
 _PARTS = (_attend, _mlp, _norm1, _norm2)
-_BLOCKS = [_shown("a (2, 3, 4) tensor", draw(1, 2, 3, 4), *_PARTS)]
+_BLOCKS = [
+    _shown("a (2, 3, 4) tensor", draw(1, 2, 3, 4), *_PARTS),
+    _shown("functions that hand on what they get", draw(2, 2, 3, 4), *[lambda x: x] * 4),
+]
 _BLOCK_CONTRACT = Contract(
     {"x": "B T C"},
     use=lambda answer, sizes: lambda x: answer(x, *_PARTS),
@@ -186,6 +189,7 @@ def _model(layers, seed, place):
 
     def run(answer):
         model = CharGPT(symbols=5, context=4, width=4, heads=2, layers=layers, place=place)
+        model.readout = nn.Linear(4, 4)  # its name ends as that of a last layer does
         filled(model, seed)
         held = dict(model.named_parameters())
         before = {name: p.detach().clone() for name, p in held.items()}

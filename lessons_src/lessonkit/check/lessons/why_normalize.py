@@ -63,6 +63,7 @@ _NETS = [
     _net("the same std at width 800", 0.1, 800),
     _net("Xavier's std at width 64", 0.125, 64),
     _net("a shallow net", 0.1, 50, 5),
+    _net("no layer at all", 0.1, 50, 0),
     _net("a single layer", 0.1, 50, 1),
     *(_net(f"{depth} layers", 0.1, 800, depth) for depth in (2, 5, 6, 7)),
     _net("a thousand layers", 0.1, 200, 1000),
