@@ -85,7 +85,6 @@
 # | biased (variance) | the variance divided by D, which LayerNorm uses; the unbiased one is divided by D − 1 | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | block | what a deep net is a stack of; in a Transformer attention and an MLP, each on a branch beside a skip | [11.1](11_transformer.ipynb#11.1-Play) |
 # | branch | f in x + f(x): what is computed beside the skip, and then added | [11.1](11_transformer.ipynb#11.1-Play) |
-# | brightness | the number that is added to every standardized pixel of an image | [9.8](09_cnn.ipynb#9.8-A-dim-picture) |
 # | buffers | tensors of a layer that are saved and moved with it, and not trained | [6.3](06_batchnorm.ipynb#6.3-What-evaluation-uses-instead) |
 # | cache | small, fast memory close to the processor, for what was used last | [13.1](13_speed.ipynb#13.1-A-memory-and-a-cache) |
 # | cache line | the piece of memory, 64 bytes on most processors, that is fetched and written back as one | [13, Deeper](13_speed.ipynb#Stores-past-the-caches) |
