@@ -294,9 +294,10 @@ def digits_read(rate, norm, runs=16, layers=3, width=32, epochs=6, batch=64, see
 
 def room_for_larger_rates():
     plain, normed = ([digits_read(rate, norm) for rate in (0.4, 1.6)] for norm in (False, True))
-    # seeds 0 to 5: means of 95.9 to 97.1, those at 0.4 less than a point apart; single runs at 1.6: up to 77 without a
-    # norm, from 94 on with one
-    assert all(95.5 < ends.mean() < 97.5 for ends in (plain[0], *normed)) and plain[1].max() < 90 < normed[1].min()
+    # seeds 0 to 5: means of 95.9 to 97.1, those at 0.4 less than a point apart; single runs at 1.6 from 94 on with a
+    # norm. Without one they differ between processors, up to 92
+    assert all(95.5 < ends.mean() < 97.5 for ends in (plain[0], *normed)) and normed[1].min() > 90
+    assert plain[1].mean() < 50 and (normed[1].mean() - plain[1].mean()) > 40
     assert abs((normed[0] - plain[0]).mean()) < 1
 
 

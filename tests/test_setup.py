@@ -42,7 +42,7 @@ def make(root, *arguments, **environment):
 def test_a_wrong_python_stops_with_its_version_and_the_way_out(checkout, version):
     fake = checkout.parent / "fakepython"
     pretend = f"import sys; sys.version_info = {version}; exec(sys.argv[1])"
-    fake.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{pretend}" "$2"\n')
+    fake.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{pretend}" "$2"\n')
     fake.chmod(0o755)
     done = make(checkout, "lab", f"PYTHON={fake}")
     assert done.returncode != 0 and f"is {version[0]}.{version[1]}." in done.stderr and "3.11 to 3.14" in done.stderr
