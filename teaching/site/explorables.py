@@ -16,14 +16,17 @@ def bundle(name, folder):
     subprocess.run([program, MODULES / f"{name}.mjs", *options, f"--outfile={folder / name}.js"], check=True)
 
 
-def place(name, state=None):
+def still(name):
+    """Return the stored picture of an explorable at its start as SVG."""
+    return (MODULES / f"{name}.svg").read_text(encoding="utf-8")
+
+
+def place(name, state=None, picture=""):
     """Return the HTML that explore.js fills with an explorable. state: parameters that differ from its start.
 
-    Until then, and for good where no script runs, its picture is shown.
+    Until then, and for good where no script runs, its picture is shown: SVG, of its start where none is named.
     """
-    picture = " ".join(
-        material.Explorable(name, state or {}).picture.split()
-    )  # an empty line would end the HTML in Markdown
+    picture = " ".join((picture or still(name)).split())  # an empty line would end the HTML in Markdown
     parameters = html.escape(json.dumps(state or {}))
     return (
         f'<div class="explorable" data-explore="{name}" data-state="{parameters}">{picture}</div>'

@@ -117,7 +117,7 @@ class _Page:
         if isinstance(out, str):
             return code(out, "text")
         if isinstance(out, Explorable):
-            return explorables.place(out.name, out.state)
+            return explorables.place(out.name, out.state, out.picture)
         return figures.figure(out, self.save(out.png))
 
 

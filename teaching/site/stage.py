@@ -78,7 +78,7 @@ def _cards(folder, lessons):
     for lesson in lessons:
         shown, path = landing.picture(lesson), folder / landing.picture_file(lesson)
         if isinstance(shown, str):
-            path.write_text(material.Explorable(shown, {}).picture, encoding="utf-8")
+            path.write_text(explorables.still(shown), encoding="utf-8")
         else:
             picture = Image.open(io.BytesIO(shown.png))
             picture = picture.crop((0, round(TITLE * picture.height), *picture.size))

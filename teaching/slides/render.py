@@ -43,20 +43,20 @@ def inline(text):
     return PARSER.renderInline(text)
 
 
-def code(source, rows=slice(None)):
-    """Return the HTML of code, of these lines of it, each in a span that knows its indent where it is wrapped."""
-    return f'<pre class="code">{_lines(highlight(source, PythonLexer(stripnl=False), FORMATTER), source, rows)}</pre>'
+def code(source):
+    """Return the HTML of code, each line in a span that knows its indent where it is wrapped."""
+    return f'<pre class="code">{_lines(highlight(source, PythonLexer(stripnl=False), FORMATTER), source)}</pre>'
 
 
 def output(text):
     """Return the HTML of what a cell prints; matrices, each below a line that ends in "=", stand side by side."""
     groups = re.split(r"\n(?=\S.* =\n)", text.rstrip())
-    shown = (f'<span class="group">{_lines(html.escape(one), one, slice(None))}</span>' for one in groups)
+    shown = (f'<span class="group">{_lines(html.escape(one), one)}</span>' for one in groups)
     return f'<pre class="output">{"".join(shown)}</pre>'
 
 
-def _lines(shown, source, rows):
-    pairs = list(zip(shown.rstrip("\n").split("\n"), source.rstrip("\n").split("\n"), strict=True))[rows]
+def _lines(shown, source):
+    pairs = zip(shown.rstrip("\n").split("\n"), source.rstrip("\n").split("\n"), strict=True)
     return "".join(f'<span class="line" style="--in: {_indent(plain)}">{line}\n</span>' for line, plain in pairs)
 
 

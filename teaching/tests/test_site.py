@@ -201,7 +201,7 @@ def test_what_happens_after_a_prediction_is_folded(lessons):
 
 @needs_chromium
 def test_an_explorable_of_a_notebook_lives_on_its_page(tmp_path):
-    stored = {"image/svg+xml": "<svg></svg>", "text/plain": "explore.row"}
+    stored = {"image/svg+xml": explorables.still("row"), "text/plain": "explore.row"}
     about = {"image/svg+xml": {"explore": "row", "state": {"x": [1.0, 2.0, 4.0]}}}
     cell = {"outputs": [{"output_type": "display_data", "data": stored, "metadata": about}]}
     [output] = material._outputs(cell)

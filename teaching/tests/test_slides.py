@@ -3,6 +3,7 @@
 import base64
 import html
 import re
+import subprocess
 
 import pytest
 
@@ -101,7 +102,10 @@ def test_what_is_long_is_shown_without_its_code_or_cut():
 
 def test_an_explorable_is_a_frame_with_what_to_find_out():
     task = Text("**Find out:** why?\n\n<details><summary>What there is to find</summary>\n\nTo two.\n\n</details>")
-    (shown,) = toy(Code("c1", "explore.row()", [material.Explorable("row", {"x": [7, 8, 9]})]), task)
+    module = (material.ROOT / "lessons_src/lessonkit/explore/row.mjs").as_uri()
+    script = f"import {{ still }} from '{module}'; process.stdout.write(still({{x: [7, 8, 9]}}));"
+    svg = subprocess.check_output(["node", "--input-type=module", "-e", script], encoding="utf-8")
+    (shown,) = toy(Code("c1", "explore.row()", [material.Explorable("row", {"x": [7, 8, 9]}, svg)]), task)
     assert shown.kind == "explorable" and "why?" in shown.body and "To two." in shown.notes
     drawn = deck.page(toy_lesson(Text("# 6 · Toy")), [shown], None)
     assert (
