@@ -11,6 +11,8 @@ from teaching.site.markdown import box
 PARTS = {"In one hour": 0, "Build it": 1, "Understand it": 5, "Train with it": 9, "Beyond": 12}
 NEEDS = re.compile(r"^## What you will be able to do[^\n]*\n(.*?)^(You need .*?)$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^make lab\b", re.MULTILINE)
+TYPED = re.compile(r"^(\S+) +original: (\S+) +rebuilt: (\S+)$", re.MULTILINE)
+SAME = re.compile(r"same type as the original: (\d+) of (\d+)")
 
 SENTENCE = (
     "Build Layer Normalization in PyTorch from a mean and a variance, see what it does to every number, and train real "
@@ -69,6 +71,8 @@ def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
         explorables.place("sphere"),
         "## What you will be able to do",
         abilities,
+        "## Where it leads",
+        _proof(next(lesson for lesson in lessons if lesson.stem.endswith("in_the_wild"))),
         f"## One hour, or {len(in_full)} lessons",
     ]
     for n, (part, first) in enumerate(PARTS.items()):
@@ -123,6 +127,29 @@ def _card(lesson):
         f'<img src="{picture_file(lesson)}" alt="" loading="lazy" width="320" height="200">'
         f"<strong>{html.escape(lesson.label)}</strong><span>{html.escape(line(lesson))}</span>"
         f'<span class="minutes">{lesson.minutes} min</span></a>'
+    )
+
+
+def _proof(lesson):
+    """Return lesson 15's file types, as its cells printed them: by a net of others, and by it rebuilt twice."""
+    printed = [item.text for item in lesson.items if isinstance(item, Code) and SAME.search(item.text)]
+    if len(printed) < 2 or not TYPED.search(printed[0]):
+        raise ValueError(
+            f"{lesson.stem} prints no file types such as 'page.html  original: html  rebuilt: txt' and, before and "
+            "after the repair, 'same type as the original: 16 of 48': the site's start page shows them."
+        )
+    cell = lambda typed, right: f'<td class="{"right" if typed == right else "wrong"}">{html.escape(typed)}</td>'
+    rows = [
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(right)}</td>{cell(wrong, right)}{cell(right, right)}</tr>"
+        for name, right, wrong in TYPED.findall(printed[0])
+    ]
+    (before, files), (after, _) = (SAME.search(text).groups() for text in printed[:2])
+    total = f"<tr><th>the same, of {files}</th><td></td>{cell(before, files)}{cell(after, files)}</tr>"
+    return (
+        "Magika tells file types in Gmail and Drive. You rebuild its network in PyTorch, first with LayerNorm where "
+        "one expects it, then with the layer that you wrote, over the axis that you read off the original's graph.\n\n"
+        '<table class="proof"><thead><tr><th>file</th><th>original</th><th>LayerNorm over the features</th>'
+        f"<th>your LayerNorm, over the right axis</th></tr></thead><tbody>{''.join(rows)}{total}</tbody></table>"
     )
 
 

@@ -11,6 +11,7 @@ import shutil
 import struct
 import time
 import tomllib
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import nbformat
@@ -95,6 +96,25 @@ def test_every_lesson_has_a_card_with_a_line_and_a_picture_of_its_own(site, less
     assert len(set(lines)) == len(set(files)) == len(cards) == len(lessons)
     for lesson, card in zip(lessons, cards, strict=True):
         assert html.escape(landing.line(lesson)) in card and landing.picture_file(lesson) in card
+
+
+def test_the_start_page_shows_where_it_leads_in_what_the_last_lesson_printed(lessons):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    proof = landing.page(lessons, readme).partition('<table class="proof">')[2].partition("</table>")[0]
+    printed = "".join(item.text for item in lessons[-1].items if isinstance(item, Code))
+    for name, right, wrong in landing.TYPED.findall(printed):
+        verdict = "right" if wrong == right else "wrong"
+        assert (
+            f'<th>{name}</th><td>{right}</td><td class="{verdict}">{wrong}</td><td class="right">{right}</td>' in proof
+        )
+    (before, files), (after, _), *_ = landing.SAME.findall(printed)
+    assert (
+        int(before) < int(after) == int(files)
+        and f'<td class="wrong">{before}</td><td class="right">{after}</td>' in proof
+    )
+    silent = replace(lessons[-1], sections=[])
+    with pytest.raises(ValueError, match="15_in_the_wild prints no file types"):
+        landing.page([*lessons[:-1], silent], readme)
 
 
 def test_the_start_page_says_how_to_begin_with_and_without_a_repository(lessons, tmp_path):

@@ -89,15 +89,22 @@ def depth(scale=1, norm="none", layer=10, seed=0):
     scale: the weight scale, 0.8 to 2.4. norm: LayerNorm "none", "before" or "after" each ReLU. layer: the one looked
     at, 0 to 50. seed: of the weights.
     """
+    _among("norm of explore.depth", [norm], ("none", "before", "after"), 'explore.depth(norm="before")')
+    for key, value, low, high, example in (("scale", scale, 0.8, 2.4, 1.4), ("layer", layer, 0, 50, 50)):
+        _numbers(f"{key} of explore.depth", [value], low, high, (1, 1), f"explore.depth({key}={example})")
     return Explorable("depth", dict(scale=scale, norm=norm, layer=layer, seed=seed))
 
 
 def batch(sample=(4, -2, 2, 0, 1), neighbors=5, likeness=0.3, draw=1, mode="train"):
     """See what a sample's neighbors do to it in BatchNorm, in train and in eval mode, and in LayerNorm.
 
-    sample: its features, from -8 to 8. neighbors: how many rows are beside it, 0 to 15. likeness: 0 as they come, 1
+    sample: its five features, from -8 to 8. neighbors: how many rows are beside it, 0 to 15. likeness: 0 as they come, 1
     copies of the sample. draw: which neighbors. mode: "train" or "eval".
     """
+    _numbers("sample of explore.batch", sample, -8, 8, (5, 5), "explore.batch(sample=(4, -2, 2, 0, 1))")
+    for key, value, high, example in (("neighbors", neighbors, 15, 5), ("likeness", likeness, 1, 0.5)):
+        _numbers(f"{key} of explore.batch", [value], 0, high, (1, 1), f"explore.batch({key}={example})")
+    _among("mode of explore.batch", [mode], ("train", "eval"), 'explore.batch(mode="eval")')
     running = dict(mean=[0] * len(sample), variance=[1] * len(sample), batches=0)
     state = dict(sample=list(sample), neighbors=neighbors, likeness=likeness, draw=draw, mode=mode, running=running)
     return Explorable("batch", state)

@@ -58,6 +58,7 @@ function times(a, b, k, m) {
   for (let i = 0; i < n; i++) {
     for (let l = 0; l < k; l++) {
       const factor = a[i * k + l];
+      if (factor === 0) continue; // half of what a ReLU leaves
       for (let j = 0; j < m; j++) out[i * m + j] += factor * b[l * m + j];
     }
   }
