@@ -157,7 +157,8 @@ try_out(nn.LayerNorm)
 # - choose an input that exposes a wrong LayerNorm.
 #
 # **You need** tensors, broadcasting, `backward()`, and to have seen a training loop. The notebook uses `torch` and `matplotlib`, and no other package.
-#
+
+# %% [markdown] tags=["no-site"]
 # *Run all cells in order, folded ones too. Click an option of a prediction to see whether it is right. In an exercise, replace the line `raise YourTurn(...)`.*
 
 # %% [markdown]
