@@ -125,12 +125,9 @@ def test_what_a_notebook_stores_is_the_same_each_time_and_holds_a_picture(name):
         ("row", dict(x=[1, 2], gain=[1]), "gain of explore.row is [1]; expected 2 numbers from -1 to 3"),
         ("block", dict(tensor="BD"), "tensor of explore.block holds 'BD'; expected 'BTC', 'BCHW'"),
         ("block", dict(over=("H",)), "over of explore.block holds 'H'; expected 'B', 'T', 'C'"),
-        ("block", dict(groups=3), "groups of explore.block holds 3; expected 1, 2, 4"),
-        ("sphere", dict(x=(1, 2)), "x of explore.sphere is (1, 2); expected 3 numbers from -2.5 to 2.5, for example"),
+        ("sphere", dict(x=(1, 2)), "x of explore.sphere is (1, 2); expected 3 numbers from -2.5 to 2.5"),
         ("sphere", dict(x=(1, 2, 3)), "x of explore.sphere is (1, 2, 3)"),
         ("sphere", dict(gain=None), "gain of explore.sphere is None"),
-        ("sphere", dict(eps=-1), "eps of explore.sphere is -1; expected 1 number from 0 to 10"),
-        ("sphere", dict(step=4), "step of explore.sphere holds 4; expected 0, 1, 2, 3"),
         ("sphere", dict(show="cloud"), "show of explore.sphere holds 'c'; expected 'cloud', 'softmax'"),
         ("backward", dict(x=(1, 2), dy=(1, 2)), "expected 3 to 8 numbers from -10 to 10"),
         ("backward", dict(x=(1, 2, 3)), "dy of explore.backward is (-0.6, 1.2, 2.2, 0.9, 0.5); expected 3 numbers"),
@@ -138,14 +135,11 @@ def test_what_a_notebook_stores_is_the_same_each_time_and_holds_a_picture(name):
         ("backward", dict(paths=["var"]), "paths of explore.backward holds 'var'"),
         ("backward", dict(nudged=[5]), "nudged of explore.backward holds 5; expected 0, 1, 2, 3, 4"),
         ("stream", dict(place="Pre-LN"), "place of explore.stream holds 'Pre-LN'; expected 'none', 'post', 'pre'"),
-        ("stream", dict(blocks=48), "blocks of explore.stream is 48; expected 1 number from 2 to 24"),
-        ("stream", dict(scale="1.0e"), "scale of explore.stream is '1.0e'"),
     ],
 )
 def test_what_is_no_parameter_is_refused_with_the_way_out(name, wrong, words):
-    with pytest.raises(ValueError, match=re.escape(words)) as refused:
+    with pytest.raises(ValueError, match=re.escape(words)):
         getattr(explore, name)(**wrong)
-    assert "for example " in str(refused.value)
 
 
 # ----------------------------------------------------------------------------------------------------------------- host

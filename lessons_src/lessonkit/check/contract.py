@@ -241,7 +241,7 @@ def _needs(contract, case, name):
     return name not in contract.fixed and case["gradients"] in ("all", f"only {name}")
 
 
-def _observed(contract, case, outputs, leaves, dtype=None):
+def _observed(contract, case, outputs, leaves):
     """Return {what: value} of what came out, in the contract's words, and of its derivatives by the leaves."""
     names = contract.returns
     if len(names) > 1 and (not isinstance(outputs, (tuple, list)) or len(outputs) != len(names)):

@@ -62,11 +62,10 @@ def row(x=(5, 1, -1, 4, 1, 2), gain=None, bias=None, eps=1e-5, correction=0, par
     x: two to six numbers from -10 to 10; gain, from -1 to 3, and bias, from -3 to 3: as many, or None for 1 and 0.
     correction: 0 divides the squares by D, 1 by D - 1. parts: which of "correction", "eps", "affine" can be changed.
     """
-    x = _numbers("x of explore.row", x, -10, 10, (2, 6), "explore.row(x=(5, 1, -1))")
+    x = _numbers("x of explore.row", x, -10, 10, 2, 6)
     D = len(x)
-    way_out = "None, the same for each"
-    gain = [1.0] * D if gain is None else _numbers("gain of explore.row", gain, -1, 3, (D, D), way_out)
-    bias = [0.0] * D if bias is None else _numbers("bias of explore.row", bias, -3, 3, (D, D), way_out)
+    gain = [1.0] * D if gain is None else _numbers("gain of explore.row", gain, -1, 3, D, D)
+    bias = [0.0] * D if bias is None else _numbers("bias of explore.row", bias, -3, 3, D, D)
     return Explorable("row", dict(x=x, gain=gain, bias=bias, eps=eps, correction=correction, parts=list(parts)))
 
 
@@ -76,9 +75,8 @@ def block(tensor="BTC", over=("C",), groups=1, squares=False, cell=None):
     tensor: "BTC" for sentences (2, 3, 4) or "BCHW" for images (2, 4, 3, 5). over: the axes that the mean runs over;
     groups: 1, 2 or 4, into which C is cut first. squares: the mean of the squares, as in RMSNorm. cell: an index.
     """
-    _among("tensor of explore.block", [tensor], ("BTC", "BCHW"), 'explore.block("BTC")')
-    _among("over of explore.block", over, tuple(tensor), f"explore.block({tensor!r}, over={tensor[-1]!r})")
-    _among("groups of explore.block", [groups], (1, 2, 4), "explore.block(groups=2)")
+    _among("tensor of explore.block", [tensor], ("BTC", "BCHW"))
+    _among("over of explore.block", over, tensor)
     cell = list(cell or ((0, 1, 2) if tensor == "BTC" else (0, 1, 1, 2)))
     return Explorable("block", dict(tensor=tensor, over=list(over), groups=groups, squares=squares, cell=cell))
 
@@ -112,14 +110,11 @@ def sphere(
     2 divided, 3 after gain and bias. camera: its turn and its height, -15 to 80, in degrees. show: of "cloud", 60
     other rows, and "softmax", its triangle.
     """
-    x, gain, bias = (
-        _numbers(f"{key} of explore.sphere", values, low, high, (3, 3), f"explore.sphere({key}=(1.3, 0.5, 0.8))")
-        for key, values, low, high in (("x", x, -2.5, 2.5), ("gain", gain, -1, 2), ("bias", bias, -2, 2))
-    )
-    _numbers("eps of explore.sphere", [eps], 0, 10, (1, 1), "explore.sphere(eps=1e-5)")
-    _among("step of explore.sphere", [step], (0, 1, 2, 3), "explore.sphere(step=2)")
-    _among("show of explore.sphere", show, ("cloud", "softmax"), 'explore.sphere(show=["softmax"])')
-    camera = _numbers("camera of explore.sphere", camera, -180, 180, (2, 2), "explore.sphere(camera=(10, 24))")
+    x = _numbers("x of explore.sphere", x, -2.5, 2.5, 3, 3)
+    gain = _numbers("gain of explore.sphere", gain, -1, 2, 3, 3)
+    bias = _numbers("bias of explore.sphere", bias, -2, 2, 3, 3)
+    _among("show of explore.sphere", show, ("cloud", "softmax"))
+    camera = _numbers("camera of explore.sphere", camera, -180, 180, 2, 2)
     return Explorable("sphere", dict(x=x, gain=gain, bias=bias, eps=eps, step=step, camera=camera, show=list(show)))
 
 
@@ -138,16 +133,12 @@ def backward(
     a gain of 1. paths: those that are on. nudged: the features, counted from 0, whose nudge is shown. marks: whether
     the row of dy shows where x hat is.
     """
-    way_out = "explore.backward(x=(1, 2, 4), dy=(0, 1, 0))"
-    x = _numbers("x of explore.backward", x, -10, 10, (3, 8), way_out)
+    x = _numbers("x of explore.backward", x, -10, 10, 3, 8)
     D = len(x)
-    dy = _numbers("dy of explore.backward", dy, -10, 10, (D, D), way_out)
-    gain = (
-        None if gain is None else _numbers("gain of explore.backward", gain, -10, 10, (D, D), "gain=None, 1 for each")
-    )
-    _numbers("eps of explore.backward", [eps], 0, 10, (1, 1), "explore.backward(eps=1e-5)")
-    _among("paths of explore.backward", paths, ("straight", "mean", "variance"), 'explore.backward(paths=["straight"])')
-    _among("nudged of explore.backward", nudged, tuple(range(D)), "explore.backward(nudged=[0])")
+    dy = _numbers("dy of explore.backward", dy, -10, 10, D, D)
+    gain = None if gain is None else _numbers("gain of explore.backward", gain, -10, 10, D, D)
+    _among("paths of explore.backward", paths, ("straight", "mean", "variance"))
+    _among("nudged of explore.backward", nudged, range(D))
     state = dict(x=x, dy=dy, gain=gain, eps=eps, paths=list(paths), nudged=list(nudged), marks=marks)
     return Explorable("backward", state)
 
@@ -158,36 +149,24 @@ def stream(place="pre", blocks=12, scale=1, rate=0.01, warmUp=0, seed=1):
     place: the one looked at, "none", "post" (after the sum) or "pre" (on the branch). blocks: 2 to 24; scale: the
     weight scale, 0.2 to 2; rate: of Adam, 0.001 to 0.1; warmUp: its steps of warm-up, 0 to 20; seed: of the weights.
     """
-    _among("place of explore.stream", [place], ("none", "post", "pre"), 'explore.stream(place="pre")')
-    for key, value, low, high, example in (
-        ("blocks", blocks, 2, 24, 12),
-        ("scale", scale, 0.2, 2, 1),
-        ("rate", rate, 0.001, 0.1, 0.01),
-        ("warmUp", warmUp, 0, 20, 8),
-    ):
-        _numbers(f"{key} of explore.stream", [value], low, high, (1, 1), f"explore.stream({key}={example})")
+    _among("place of explore.stream", [place], ("none", "post", "pre"))
     return Explorable("stream", dict(place=place, blocks=blocks, scale=scale, rate=rate, warmUp=warmUp, seed=seed))
 
 
-def _numbers(parameter, values, low, high, counts, way_out):
-    """Return values as a list of floats. ValueError unless there are as many as counts, (least, most), in the range."""
+def _numbers(parameter, values, low, high, least, most):
+    """Return values as a list of floats. ValueError unless there are from least to most of them, in the range."""
     try:
         numbers = [float(value) for value in values]
     except (TypeError, ValueError):
         numbers = []
-    least, most = counts
     if not least <= len(numbers) <= most or not all(low <= number <= high for number in numbers):
         count = least if least == most else f"{least} to {most}"
-        expected = f"{count} number{'s' * (most > 1)} from {low} to {high}"
-        shown = values[0] if counts == (1, 1) else values
-        raise ValueError(f"{parameter} is {shown!r}; expected {expected}, for example {way_out}.")
+        raise ValueError(f"{parameter} is {values!r}; expected {count} numbers from {low} to {high}.")
     return numbers
 
 
-def _among(parameter, values, allowed, way_out):
+def _among(parameter, values, allowed):
     """ValueError where one of the values is not allowed."""
     for value in values:
         if value not in allowed:
-            raise ValueError(
-                f"{parameter} holds {value!r}; expected {', '.join(map(repr, allowed))}, for example {way_out}."
-            )
+            raise ValueError(f"{parameter} holds {value!r}; expected {', '.join(map(repr, allowed))}.")
