@@ -79,7 +79,7 @@ def note(name, counted=None):
 
 
 def timings():
-    """Return what `make bench` measured, the rows of data/bench.csv with fresh outputs.
+    """Return what `make bench` measured, the rows of data/bench.csv.
 
     {processor: {(candidate, threads, rows, D): (forward, forward and backward)}}, milliseconds. A processor is its
     name, the size of its last cache and the date, as text.
@@ -89,9 +89,8 @@ def timings():
         for row in csv.DictReader(file):
             name = " ".join(re.sub(r"\((R|TM)\)|Processor|CPU.*|\d+-Core.*", "", row["cpu"]).split())
             processor = times.setdefault(f"{name}, {row['last_cache_mb']} MB, {row['date']}", {})
-            if row["preallocated"] == "no":
-                key = row["what"], int(row["threads"]), int(row["rows"]), int(row["D"])
-                processor[key] = float(row["forward_ms"]), float(row["both_ms"])
+            key = row["what"], int(row["threads"]), int(row["rows"]), int(row["D"])
+            processor[key] = float(row["forward_ms"]), float(row["both_ms"])
     return times
 
 
