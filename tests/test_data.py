@@ -73,10 +73,6 @@ def test_a_missing_and_a_damaged_file_are_named_with_the_way_out(folder, name):
         text = message(LOADERS[name])
         assert f"{path} is damaged: {len(bad)} bytes" in text and text.endswith(f"{way_out} data/SHA256SUMS")
         assert hashlib.sha256(bad).hexdigest() in text and hashlib.sha256(good).hexdigest() in text
-    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:fe2d2eb4\nsize 3163737\n")
-    text = message(LOADERS[name])
-    assert f"{path} is only a pointer of Git LFS (76 bytes); expected {WHAT[name]}" in text
-    assert text.endswith(f"run in {folder.parent}: git lfs pull")
     path.unlink()
     text = message(LOADERS[name])
     assert f"{path} is missing; expected {WHAT[name]}" in text and text.endswith(way_out)

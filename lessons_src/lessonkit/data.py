@@ -27,7 +27,6 @@ FILES = {  # what each function reads
     "magika_labels": "magika/labels.txt",
     "file_corpus": "file_corpus.json",
 }
-LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # how every pointer file of Git LFS begins
 N_TEST = 500
 
 
@@ -71,11 +70,6 @@ def _verified(name, purpose):
     expected = [line.split()[0] for line in lines if line.split()[1:] == [name]]
     if len(expected) != 1:
         raise DataFileError(f"{FOLDER / SUMS} has {len(expected)} lines for {name}; expected one. {_restore(SUMS)}")
-    if content.startswith(LFS_POINTER):
-        raise DataFileError(
-            f"{FOLDER / name} is only a pointer of Git LFS ({len(content)} bytes); expected {purpose}, SHA-256 "
-            f"{expected[0]}. To fetch the file itself, run in {FOLDER.parent}: git lfs pull"
-        )
     digest = hashlib.sha256(content).hexdigest()
     if digest != expected[0]:
         # Either file may be the damaged one, so both are restored.
@@ -136,7 +130,7 @@ def magika_model():
     Its input is int32 (B, 2048), a file's first and last 1,024 bytes; its output is float32 (B, 214), a score for each
     of `magika_labels()`.
     Source: Google, package magika 1.0.3, models/standard_v3_3/model.onnx, unchanged (Apache-2.0, data/magika/NOTICE).
-    Raises DataFileError if data/magika/model.onnx is missing, damaged or a pointer of Git LFS.
+    Raises DataFileError if data/magika/model.onnx is missing or damaged.
     """
     return _verified(FILES["magika_model"], "Magika's network, 3,163,737 bytes")
 

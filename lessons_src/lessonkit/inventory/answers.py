@@ -25,13 +25,12 @@ _told = False
 class Answers:
     """The letters of one learner, {question: letter}. first: the first ones. last: those that count.
 
-    late: letters given after the result was shown. finished: the questions whose result was shown. notes: a sentence
-    for each thing that could not be read.
+    finished: the questions whose result was shown; what comes after that does not count. notes: a sentence for each
+    thing that could not be read.
     """
 
     first: dict = field(default_factory=dict)
     last: dict = field(default_factory=dict)
-    late: dict = field(default_factory=dict)
     finished: set = field(default_factory=set)
     notes: list = field(default_factory=list)
 
@@ -44,9 +43,7 @@ class Answers:
             return
         elif letter not in letters(question):
             raise ValueError(f"{question} has no {letter}")
-        elif question in self.finished:
-            self.late[question] = letter
-        else:
+        elif question not in self.finished:
             self.first.setdefault(question, letter)
             self.last[question] = letter
 
@@ -72,8 +69,6 @@ def answer(question, letter):
     elif chosen not in letters(question):
         print(f"{question}: {letter!r} is none of its letters. Put {how}, and run this cell.")
     elif question in collected.finished:
-        if chosen != collected.late.get(question, kept):
-            _keep(_letter(question, chosen))
         print(f"{question}: {kept} counts" + (f", and {chosen} came after the result." if chosen != kept else "."))
     else:
         if chosen != kept:
