@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from fromscratch.batchnorm import RunningStatistics, _Given  # both constructors
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract, of_a_layer
 from lessonkit.check.misconceptions import misconceptions
@@ -114,16 +115,7 @@ def ages_on_paper(answer):
 
 
 # 6.3: running statistics
-class _Running(nn.Module):
-    def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
-        super().__init__()
-        self.momentum = momentum
-        zeros = torch.zeros(num_features, device=device, dtype=dtype)
-        ones = torch.ones(num_features, device=device, dtype=dtype)
-        self.register_buffer("running_mean", zeros)
-        self.register_buffer("running_var", ones)
-        self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
-
+class _Running(RunningStatistics):
     def update(self, mean, var, n):
         self.num_batches_tracked += 1
         m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
@@ -248,19 +240,9 @@ def running_statistics(answer):
 
 
 # 6.4: the layer
-class _Layer(_Running):
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, **kind):
-        super().__init__(num_features, momentum, **kind)
-        self.num_features, self.eps = num_features, eps
-        self.register_parameter("weight", nn.Parameter(torch.ones(num_features, **kind)) if affine else None)
-        self.register_parameter("bias", nn.Parameter(torch.zeros(num_features, **kind)) if affine else None)
-        if not track_running_stats:
-            self.running_mean = self.running_var = self.num_batches_tracked = None
-
+class _Layer(_Given):
     def forward(self, x):
-        if x.dim() not in (2, 3):
-            raise ValueError(f"expected 2 or 3 axes, got {x.dim()}")
-        n = x.numel() // self.num_features
+        n = self.entries(x)
         own = self.training or self.running_mean is None
         refused = own and n == 1
         if refused:
