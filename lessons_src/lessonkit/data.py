@@ -67,15 +67,13 @@ def _verified(name, purpose):
     """Return the bytes of the file `name` in data/ once their SHA-256 is the one in data/SHA256SUMS."""
     content = _read(name, purpose)
     lines = _read(SUMS, "the SHA-256 of each data file").decode("ascii", errors="replace").splitlines()
-    expected = [line.split()[0] for line in lines if line.split()[1:] == [name]]
-    if len(expected) != 1:
-        raise DataFileError(f"{FOLDER / SUMS} has {len(expected)} lines for {name}; expected one. {_restore(SUMS)}")
+    expected = next((line.split()[0] for line in lines if line.split()[1:] == [name]), f"none in {SUMS}")
     digest = hashlib.sha256(content).hexdigest()
-    if digest != expected[0]:
+    if digest != expected:
         # Either file may be the damaged one, so both are restored.
         raise DataFileError(
             f"{FOLDER / name} is damaged: {len(content)} bytes with SHA-256 {digest}; expected {purpose}, "
-            f"SHA-256 {expected[0]}. {_restore(name, SUMS)}"
+            f"SHA-256 {expected}. {_restore(name, SUMS)}"
         )
     return content
 

@@ -145,7 +145,6 @@ def table(history, column, digits=1):
 
 def _check(models, seeds, data, epochs, batch_size, drop_last, batches, steps, every):
     """Raise ValueError for what cannot work; return the batches in an epoch, and the steps to evaluate after."""
-    _need(models, "models", models, "at least one: name -> function that makes a model.")
     for name, make in models.items():
         function = callable(make) and not isinstance(make, torch.nn.Module)
         _need(function, f"models[{name!r}]", make, "a function that makes a fresh model: write lambda: in front of it.")
@@ -159,13 +158,11 @@ def _check(models, seeds, data, epochs, batch_size, drop_last, batches, steps, e
         _need(value is None or isinstance(value, int) and value > 0, key, value, "a whole number, at least 1.")
     per_epoch = steps
     if data is not None:
-        N, targets = map(len, data)
-        _need(N == targets, "(inputs, targets) in data", (N, targets), "as many inputs as targets.")
+        N = len(data[0])
         per_epoch = N // batch_size if drop_last else math.ceil(N / batch_size)
         _need(per_epoch, "batch_size", batch_size, f"at most {N}, the number of examples, or else drop_last=False.")
         steps = epochs * per_epoch
     every = every or per_epoch
-    _need(every <= steps, "every", every, f"at most {steps}, the steps of a run.")
     return per_epoch, sorted({*range(every, steps, every), steps})
 
 

@@ -119,9 +119,9 @@ def call(label, *args, returns=("the result",), gradient=True, tolerance=1e-9, n
     args, kwargs: the inputs; tensors are cloned for every call.
     returns: what the outputs are called in messages; more than one name means that a tuple is expected.
     gradient: whether the gradients of sum(output * fixed random weights) in every floating-point input are compared.
-    names: what the positional arguments are called in messages.
+    names: what the positional arguments are called in messages; the others are not shown.
     """
-    positional = names[: len(args)]
+    positional = [*names, *range(len(names), len(args))][: len(args)]
     inputs = dict(zip(positional, args, strict=True)) | kwargs
     tensors = {name: item.detach() for name, item in inputs.items() if isinstance(item, torch.Tensor)}
 
@@ -138,7 +138,7 @@ def call(label, *args, returns=("the result",), gradient=True, tolerance=1e-9, n
         seen = {f"{name} after the call": copy.detach() for name, copy in copies.items()} | _outputs(out, returns)
         return seen | (_gradients(seen, returns, leaves) if gradient else {})
 
-    return Probe(label, run, inputs, tolerance)
+    return Probe(label, run, {name: item for name, item in inputs.items() if isinstance(name, str)}, tolerance)
 
 
 def _outputs(out, returns):

@@ -3,7 +3,7 @@
 from matplotlib.patches import Circle
 
 from lessonkit.plot._diagrams import LINE, arrow, box, colour
-from lessonkit.plot._style import GREY, WIDE, ink, measure, named, publish
+from lessonkit.plot._style import GREY, WIDE, ink, publish
 
 _NAME = {"fontsize": 17, "fontweight": "bold"}
 _BOX = {"fontsize": 16, "fontweight": "bold"}
@@ -18,9 +18,7 @@ def blocks(layouts, /, *, title, caption, alt, show=True):
     branch: the boxes between x and the sum, in the order in which a signal meets them. after: boxes after the sum,
     formula: a line below the diagram; both may be left out. A box that is named like a method ("LN", "RMSNorm") has
     that method's colour, every other one is grey.
-    Raises ValueError for blocks that are too wide.
     """
-    named(layouts, "plot.blocks")
 
     def build(fig):
         width = fig.get_figwidth() * 72 - 20
@@ -32,12 +30,6 @@ def blocks(layouts, /, *, title, caption, alt, show=True):
         ax = fig.add_subplot()
         for place, (name, layout) in enumerate(layouts.items()):
             centre = width * (place + 0.5) / len(layouts)
-            sizes = [
-                72 * measure(fig, name, **_NAME)[0],
-                72 * measure(fig, layout.get("formula") or "x", **_FORMULA)[0],
-            ]
-            if max(sizes) > each - 6:
-                raise ValueError(f"plot.blocks: the words of {name!r} are too wide for {len(layouts)} blocks.")
             _block(ax, centre, each, foot, longest, tops, name, **layout)
         ax.set_axis_off()
         ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")

@@ -3,7 +3,7 @@
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from lessonkit.plot._diagrams import DARK, PALE, arrow, box
-from lessonkit.plot._style import COLORS, GREY, WIDE, ink, measure, named, publish
+from lessonkit.plot._style import COLORS, GREY, WIDE, ink, publish
 
 _NAME = {"fontsize": 16, "fontweight": "bold"}
 _TEXT = {"fontsize": 13}
@@ -16,18 +16,11 @@ def memory_traffic(layouts, /, *, title, caption, alt, show=True):
     layouts: {name: [(operation, [tensors read from memory], [tensors written to memory]), ...]}, from top to bottom.
     Below each list the arrows are counted. Where an operation reads and writes nothing, the whole list works on what
     is in the cache, and a frame says so.
-    Raises ValueError for words that are too wide.
     """
-    named(layouts, "plot.memory_traffic")
 
     def build(fig):
         width = fig.get_figwidth() * 72 - 16
         each = width / 2
-        for rows in layouts.values():
-            for text, read, written in rows:
-                for word, most in ((text, 0.46 * each - 10), *((word, 0.3 * each) for word in (*read, *written))):
-                    if 72 * measure(fig, word, **_TEXT)[0] > most:
-                        raise ValueError(f"plot.memory_traffic: {word!r} is too wide. Say it in fewer letters.")
         longest = max(map(len, layouts.values()))
         top = 58 + _STEP * longest
         ax = fig.add_subplot()
