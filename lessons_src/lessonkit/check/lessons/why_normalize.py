@@ -49,7 +49,7 @@ _NETS = [
     _net("Xavier's std at width 64", 0.125, 64),
     _net("a shallow net", 0.1, 50, 5),
     _net("no layer at all", 0.1, 50, 0),
-    *(_net(f"{depth} layers", 0.1, 800, depth) for depth in (6, 7)),
+    *(_net(f"{depth} layers", 0.1, 800, depth) for depth in (2, 6, 7)),
     _net("a thousand layers", 0.1, 200, 1000),
     _net("a net of 3,000 layers that keep 99.8 %", 0.0998, 200, 3000),
     _net("more than a float can hold", 2.0, 5000, 160),
