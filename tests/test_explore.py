@@ -133,7 +133,6 @@ def test_what_a_notebook_stores_is_the_same_each_time_and_holds_a_picture(name):
         ("backward", dict(x=(1, 2, 3)), "dy of explore.backward is (-0.6, 1.2, 2.2, 0.9, 0.5); expected 3 numbers"),
         ("backward", dict(gain=1), "gain of explore.backward is 1; expected 5 numbers"),
         ("backward", dict(paths=["var"]), "paths of explore.backward holds 'var'"),
-        ("backward", dict(nudged=[5]), "nudged of explore.backward holds 5; expected 0, 1, 2, 3, 4"),
         ("stream", dict(place="Pre-LN"), "place of explore.stream holds 'Pre-LN'; expected 'none', 'post', 'pre'"),
     ],
 )

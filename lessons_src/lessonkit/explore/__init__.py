@@ -114,8 +114,9 @@ def sphere(
     gain = _numbers("gain of explore.sphere", gain, -1, 2, 3, 3)
     bias = _numbers("bias of explore.sphere", bias, -2, 2, 3, 3)
     _among("show of explore.sphere", show, ("cloud", "softmax"))
-    camera = _numbers("camera of explore.sphere", camera, -180, 180, 2, 2)
-    return Explorable("sphere", dict(x=x, gain=gain, bias=bias, eps=eps, step=step, camera=camera, show=list(show)))
+    return Explorable(
+        "sphere", dict(x=x, gain=gain, bias=bias, eps=eps, step=step, camera=list(camera), show=list(show))
+    )
 
 
 def backward(
@@ -138,7 +139,6 @@ def backward(
     dy = _numbers("dy of explore.backward", dy, -10, 10, D, D)
     gain = None if gain is None else _numbers("gain of explore.backward", gain, -10, 10, D, D)
     _among("paths of explore.backward", paths, ("straight", "mean", "variance"))
-    _among("nudged of explore.backward", nudged, range(D))
     state = dict(x=x, dy=dy, gain=gain, eps=eps, paths=list(paths), nudged=list(nudged), marks=marks)
     return Explorable("backward", state)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from lessonkit import _work, attempts
 from lessonkit.inventory.questions import FORMS, UNKNOWN, digest, items, letters, questions, right_letter
+from lessonkit.progress.log import take
 
 VERSION, FILE = 1, "inventory.jsonl"
 ANSWER = re.compile(r'^inventory\.answer\("([AB]\d+)", "([^"]*)"\)', re.MULTILINE)
@@ -98,31 +99,14 @@ def collect(folder, more=(), saved=True):
     saved: a question that neither has is looked for in the saved notebook of its form, where its text is still the
     course's.
     """
-    answers, damaged, newer = Answers(), 0, 0
-    lines = []
-    try:
-        lines = (folder / FILE).read_bytes().split(b"\n") if folder else []
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        answers.notes.append(f"{folder / FILE} cannot be read ({error.strerror}).")
-    for line in filter(bytes.strip, lines):
-        try:
-            record = json.loads(line)
-            newer += record["v"] > VERSION
-            if record["v"] <= VERSION:
-                answers.add(record)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            damaged += 1
+    answers = Answers()
+    if folder:
+        answers.notes = take(folder / FILE, VERSION, answers.add)
     for record in more:
         answers.add(record)
     for name, letter in _saved(folder).items() if folder and saved else ():
         if name not in answers.last:
             answers.first[name] = answers.last[name] = letter
-    for many, what in ((damaged, "damaged"), (newer, "of a newer edition of the course")):
-        if many:
-            count = f"{many} line{'s are' if many > 1 else ' is'}"
-            answers.notes.append(f"{folder / FILE}: {count} {what} and left out; the others count.")
     return answers
 
 
