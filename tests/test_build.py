@@ -554,8 +554,8 @@ def test_fromscratch_has_the_solution_and_only_the_imports_it_needs(built):
     light = (built[0] / "lessons_src/fromscratch/light.py").read_text()
     assert [line for line in light.splitlines() if "import" in line] == [
         "from collections import OrderedDict",
-        "import json as js",
         "from fromscratch import quarter",
+        "import json as js",
     ]
 
 
