@@ -78,7 +78,7 @@ ANSWERS = {
             "too short": (BREAKING | {"nan": [1, 1, 1]}, "at least four numbers"),
             "no float16 number": (BREAKING | {"zeros": [0, 1e5, 2e5, 3e5]}, "65,504"),
             "dots": (BREAKING | {"inf": ...}, "three dots"),
-            "nan and inf mixed": (BREAKING | {"nan": [0, 0, 0, 1e-4, -1e-4]}, "which rows have that?"),
+            "nan and inf mixed": (BREAKING | {"nan": [0, 0, 0, 1e-4, -1e-4]}, "What if all numbers are equal"),
             "equal once they are rounded": (BREAKING | {"inf": [1, 1.0001, 1.0002, 1.0001]}, "at least in float16"),
             "one nan by inf over inf": (BREAKING | {"nan": [65504, -65504, -65504, -65504]}, "x - mean itself is inf"),
             "one right so far": (BREAKING | {"nan": [1, 2, 3, 4], "inf": [1, 2, 3, 4]}, "Right so far: zeros"),

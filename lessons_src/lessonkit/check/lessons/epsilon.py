@@ -145,6 +145,7 @@ _ORDINARY = {
     "zeros": "Numbers divided by inf are 0. The variance must be larger than float16 can hold. | Its square root must be above 256.",
 }
 _ALL_EQUAL = "The numbers of the row are equal, at least in float16: x - mean is 0, and 0/0 is nan. They must differ."
+_INF = "The variance is 0 indeed, but x - mean is not, and that divided by 0 is inf. What if all numbers are equal?"
 _TOO_LARGE = "x - mean itself is inf here, and inf/inf is nan. Take numbers below 10,000."
 _EDGE = [65504, -65504, -65504, -65504]
 
@@ -152,7 +153,12 @@ _EDGE = [65504, -65504, -65504, -65504]
 def breaking_rows(answer):
     """Check three rows that break a LayerNorm of float16 with eps = 1e-8: to nan, to inf, to zeros (lesson 3)."""
     wrong = [(key, [0, 100, 200, 300], _ORDINARY[key]) for key in _COMPLAINTS]
-    wrong += [("inf", [1e-5] * 4, _ALL_EQUAL), ("zeros", [500] * 4, _ALL_EQUAL), ("zeros", _EDGE, _TOO_LARGE)]
+    wrong += [
+        ("nan", _BROKEN["inf"], _INF),
+        ("inf", [1e-5] * 4, _ALL_EQUAL),
+        ("zeros", [500] * 4, _ALL_EQUAL),
+        ("zeros", _EDGE, _TOO_LARGE),
+    ]
     announce(Misconception(why, _BROKEN | {key: row}) for key, row, why in wrong)
     refuse_dots(answer, "breaking_rows")
     if not isinstance(answer, dict) or set(answer) != set(_COMPLAINTS):
@@ -191,7 +197,9 @@ def _why_not(key, entry):
     what = f"the patient makes {row_of(out)} of your row."
     if key != "nan" and (row == row[0]).all():
         return what, _ALL_EQUAL
-    return what, _TOO_LARGE if (row - row.mean()).isinf().any() else _ORDINARY[key]
+    if (row - row.mean()).isinf().any():
+        return what, _TOO_LARGE
+    return what, _INF if key == "nan" and out.isinf().any() else _ORDINARY[key]
 
 
 # ---- normalize_half

@@ -92,6 +92,9 @@ _SOFTMAX_MISTAKES = misconceptions(
     # exp is missing: softmax divides e^x by the sum of e^x.
     e = shifted
 
+    # the row is divided by its largest entry: that changes the result. | Subtract it.
+    shifted = x / largest
+
     # clamp hides the overflow: entries beyond the limit become equal. | Subtract the row's largest entry.
     shifted = x.clamp(-50, 50)
     # or

@@ -24,6 +24,11 @@ def two_weights(answer):
         ("std", 2 / 64, "That is its square, the variance. | Take the root."),
         ("std", 1 / 8, "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1."),
         *(("std", s, "That is the weight scale, std times the root of 64.") for s in (1.4, 1.41, math.sqrt(2), 1.42)),
+        (
+            "std",
+            1 / 64,
+            "A sum of 64 products with random signs grows with the root of 64 only. The mixed products cancel in the mean over the four cases, and the squares do not.",
+        ),
         ("std", 0.18, "Give one more digit."),
     ]
     values(answer, "two_weights", expected, causes, tolerance=0.002)
