@@ -9,8 +9,8 @@ candidates, as in real use; glibc is told to keep freed memory, because fresh pa
 work itself.
 With one thread two more candidates tell what the prefetch does: the learner's two loops with one line that asks for
 the next row, and the loops past the caches without it.
-Two more parts: at which size storing past the caches begins to pay, if every result is read at once by whoever comes
-next; and, where memory allows, the loops alone, with preallocated outputs, on tensors beyond the last cache.
+One more part: at which size storing past the caches begins to pay, if every result is read at once by whoever comes
+next.
 
 Run it on a machine that does nothing else: python data/make_bench.py [--rounds 31] [--threads 1 2]
 """
@@ -42,10 +42,10 @@ from lessonkit import runs  # noqa: E402
 
 FILE = Path(__file__).resolve().parent / "bench.csv"
 SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
-READ = [341, 683, 1365, 2731, 4096]  # rows of 768 numbers: 1, 2, 4, 8, 12 MB
+READ = [(rows, 768) for rows in (341, 683, 1365, 2731, 4096)]  # 1, 2, 4, 8, 12 MB
 LOOPS = "2"  # edition of the loops: count up when what `fused` measures changes (since: block sums in float64)
 COLUMNS = """
-    date machine cpu last_cache_mb cores torch numba loops threads rows D preallocated what rounds forward_ms both_ms
+    date machine cpu last_cache_mb cores torch numba loops threads rows D what rounds forward_ms both_ms
 """.split()
 
 
@@ -128,24 +128,13 @@ def copies(x, y):
     return timings
 
 
-def preallocated(tensors):
-    """Forward and backward of the loops alone."""
-    x, dy, weight, bias, y, dx, mean, rstd, sums, dweight, dbias = tensors
-    start = time.perf_counter()
-    lesson.on_rows(lesson.forward_past_caches, len(x), x, weight, bias, 1e-5, y, mean, rstd)
-    middle = time.perf_counter()
-    arguments = dy, x, mean, rstd, weight, dx, sums[0], sums[1], dweight, dbias
-    lesson.on_rows(lesson.backward_past_caches, len(x), *arguments)
-    return 1e3 * (middle - start), 1e3 * (time.perf_counter() - start)
-
-
-def medians(candidates, rounds, warm=2):
+def medians(candidates, rounds):
     """Run all candidates in turn. Return {name: (forward, both)}, medians in milliseconds.
 
     Each round begins with another candidate and goes the other way round than the one before: who comes after whom
     matters, because a candidate finds the caches, and the memory it is given, as the one before has left them.
     """
-    seen, names = {name: [] for name in candidates}, list(candidates)
+    seen, names, warm = {name: [] for name in candidates}, list(candidates), 2
     for k in range(rounds + warm):
         start = k // 2 % len(names)
         for name in (names[start:] + names[:start])[:: 1 if k % 2 else -1]:
@@ -194,15 +183,6 @@ def measure_read(rows, D, rounds):
     )
 
 
-def measure_large(rows, D, rounds):
-    x, dy, weight, bias = (item.detach() for item in draw(rows, D))
-    y, dx, rstd = torch.zeros_like(x), torch.zeros_like(x), torch.zeros(rows)
-    mean, sums = torch.zeros(rows, dtype=torch.float64), torch.zeros(2, math.ceil(rows / lesson.ROWS_A_BLOCK), D)
-    tensors = x, dy, weight, bias, y, dx, mean, rstd, sums, torch.zeros(D), torch.zeros(D)
-    candidates = {"fused": lambda: preallocated(tensors), **copies(x, y)}
-    return medians(candidates, rounds, warm=1)
-
-
 def last_cache():
     """Bytes of the last cache; 32 MB where Linux does not say."""
     sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
@@ -217,13 +197,6 @@ def kept(file, common):
         rows = list(csv.DictReader(opened))
     same = ("machine", "cpu", "last_cache_mb", "loops")
     return [row for row in rows if any(row[key] != str(common[key]) for key in same)]
-
-
-def memory():
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 0
 
 
 def main():
@@ -244,51 +217,16 @@ def main():
         rounds=arguments.rounds,
     )
     table, kept_rows = [], kept(arguments.out, common)
-
-    def keep(measured, **setting):
-        for name, (forward, both) in measured.items():
-            table.append(common | setting | dict(what=name, forward_ms=f"{forward:.4f}", both_ms=f"{both:.4f}"))
-
+    print("milliseconds forward / forward and backward, medians")
     for threads in arguments.threads:
         torch.set_num_threads(threads)
-        print(f"\n{threads} thread{'s' * (threads > 1)}, median of {arguments.rounds} interleaved rounds; A / B:")
-        print("forward alone / forward and backward. F.layer_norm, centered, x.var, ordinary (the fused loops with")
-        print("ordinary stores): their time over that of fused.")
-        print("   rows x D   copy ms      fused ms    F.layer_norm   centered    x.var   ordinary   fused: copies")
-        ratios = []
-        for rows, D in SHAPES:
-            timings = measure(rows, D, arguments.rounds)
-            keep(timings, threads=threads, rows=rows, D=D, preallocated="no")
-            mine, torchs, copy = timings["fused"], timings["F.layer_norm"], timings["copy"][0]
-            ratios.append([torchs[k] / mine[k] for k in (0, 1)])
-            slow = [timings[name][1] / mine[1] for name in ("centered squares", "x.var", "fused, ordinary stores")]
-            print(f"{rows:>7} x{D:>5} {copy:7.2f} {mine[0]:6.2f} /{mine[1]:6.2f} ", end="")
-            print(f"{ratios[-1][0]:6.2f} /{ratios[-1][1]:5.2f}", end="")
-            print(f"{slow[0]:11.1f} {slow[1]:8.1f} {slow[2]:10.2f} {mine[1] / copy:15.2f}", flush=True)
-        means = [math.exp(statistics.fmean(math.log(ratio[k]) for ratio in ratios)) for k in (0, 1)]
-        print(f"geometric mean of F.layer_norm / fused: forward {means[0]:.2f}, forward and backward {means[1]:.2f}")
-    D = 768
-    for threads in arguments.threads:
-        torch.set_num_threads(threads)
-        print(f"\n{threads} thread{'s' * (threads > 1)}, results read at once: times over that past the caches")
-        for rows in READ:
-            timings = measure_read(rows, D, arguments.rounds)
-            keep(timings, threads=threads, rows=rows, D=D, preallocated="no")
-            torchs, ordinary, past = (both for _, both in timings.values())
-            print(f"{rows:>7} x{D:>5}: ordinary {ordinary / past:.2f}, F.layer_norm {torchs / past:.2f}", flush=True)
-    rows = math.ceil(4.2 * last_cache() / (4 * 4 * D))  # x, y, dy, dx together: more than four times the last cache
-    if memory() > 1.5 * 16 * rows * D:
-        for threads in arguments.threads:
-            torch.set_num_threads(threads)
-            timings = measure_large(rows, D, max(5, arguments.rounds // 3))
-            keep(timings, threads=threads, rows=rows, D=D, preallocated="yes", rounds=max(5, arguments.rounds // 3))
-            print(f"\n{rows} x {D} beyond the last cache, preallocated, {threads} thread{'s' * (threads > 1)}:")
-            fused = timings.pop("fused")
-            for name, (copy, _) in timings.items():
-                share = fused[1] / (2.5 * copy)
-                print(f"forward and backward take {share:.2f} times 2.5 x {name}", flush=True)
-    else:
-        print("\nthe part beyond the last cache is left out: too little free memory")
+        for timed, shapes in ((measure, SHAPES), (measure_read, READ)):
+            for rows, D in shapes:
+                for name, (forward, both) in timed(rows, D, arguments.rounds).items():
+                    setting = dict(threads=threads, rows=rows, D=D, what=name)
+                    table.append(common | setting | dict(forward_ms=f"{forward:.4f}", both_ms=f"{both:.4f}"))
+                    times = f"{forward:8.2f} / {both:8.2f}"
+                    print(f"{threads} thread{'s' * (threads > 1)} {rows:>6} x{D:>5} {times}  {name}", flush=True)
     with open(arguments.out, "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()

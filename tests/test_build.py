@@ -515,12 +515,11 @@ def test_progress_bars_are_not_stored(notebooks):
     assert [out.get("text") for out in cell(notebooks["solutions"], "tqdm(range").outputs] == ["done\n"]
 
 
-def test_pictures_carry_their_text_twice_and_widgets_no_state(notebooks, built):
+def test_pictures_carry_their_text_and_widgets_no_state(notebooks, built):
     picture = cell(notebooks["solutions"], "class Picture")
     assert picture.outputs[0].metadata == {"image/png": {"alt": "One dot."}}
     assert picture.outputs[0].data["text/plain"] == "One dot."
-    assert picture.metadata == {"mystnb": {"image": {"alt": "One dot."}}}
-    assert cell(notebooks["learner"], "class Picture").metadata == {}
+    assert picture.metadata == cell(notebooks["learner"], "class Picture").metadata == {}
     assert cell(notebooks["solutions"], "IntSlider").outputs[0].data == {"text/plain": "IntSlider(value=4)"}
     assert "widget" not in built[1][0]["solutions"].decode().replace("ipywidgets", "")
 
@@ -537,7 +536,7 @@ def test_metadata_is_fixed(notebooks):
         assert set(notebook.metadata.lesson) == {"cells", "digest", "source"}
         assert notebook.metadata.lesson.source == "lessons_src/lessons/02_tiny.py"
         for cell in notebook.cells:
-            assert set(cell.metadata) <= {"tags", "mystnb", "jupyter"}, edition
+            assert set(cell.metadata) <= {"tags", "jupyter"}, edition
             assert not cell.source.endswith("\n")
 
 
@@ -555,8 +554,8 @@ def test_fromscratch_has_the_solution_and_only_the_imports_it_needs(built):
     light = (built[0] / "lessons_src/fromscratch/light.py").read_text()
     assert [line for line in light.splitlines() if "import" in line] == [
         "from collections import OrderedDict",
-        "import json as js",
         "from fromscratch import quarter",
+        "import json as js",
     ]
 
 

@@ -11,7 +11,6 @@ BEGIN, END = "    ### BEGIN SOLUTION\n", "    ### END SOLUTION\n"
 FORM = "is not how a cell begins"
 CELLS = {  # what is wrong: (source after the title's two lines, line, words, way out)
     "unknown tag": ('# %% tags=["exersice"]\n1\n', 3, "unknown tag 'exersice'", "expected one of check, exercise"),
-    "tag twice": ('# %% tags=["timed", "timed"]\n1\n', 3, "a tag stands twice", "Name each tag once"),
     "code tag on Markdown": ('# %% [markdown] tags=["check"]\n# a\n', 3, "belong to code cells", "Remove them"),
     "unknown option": ('# %% slideshow="x"\n1\n', 3, FORM, "Write '# %%'"),
     "cell with a title": ("# %% Exercise\n1\n", 3, FORM, "Write '# %%'"),
@@ -24,7 +23,7 @@ CELLS = {  # what is wrong: (source after the title's two lines, line, words, wa
     "bad id": ('# %% id="a b"\n1\n', 3, "the id 'a b' is not", "Rename it"),
     "empty id": ('# %% id=""\n1\n', 3, "the id '' is not", "Rename it"),
     "long id": (f'# %% id="{"a" * 65}"\n1\n', 3, "is not one to 64 letters", "Rename it"),
-    "indented cell line": ("# %%\ndef f():\n    # %% x\n    return 1\n", 5, "an indented '# %%'", "Move it"),
+    "indented cell line": ("# %%\ndef f():\n    # %% x\n    return 1\n", 1, "jupytext sees 3 cells", "is indented"),
     "cell line in a string": ('# %%\ns = """\n# %%\n"""\n', 1, "jupytext sees 2 cells", "inside a string"),
     "nbval comment": ("# %%\n1 / 0  # yes\n# NBVAL_SKIP\n", 3, "steers nbval past", "use a tag"),
     "nested marks": (BLANK + BEGIN + "    a = 1\n" + BEGIN + END, 8, "the solution that begins at line 6", "End that"),

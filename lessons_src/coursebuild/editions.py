@@ -87,7 +87,6 @@ def build(lesson, say=print):
         tags = cell.metadata.get("tags", [])
         if (raised or {"exercise", "check"} & set(tags)) and "raises-exception" not in tags:
             cell.metadata["tags"] = [*tags, "raises-exception"]
-        cell.metadata.pop("mystnb", None)
         cell.outputs, cell.execution_count = [], None
 
     whole, texts = digest(lesson), {}

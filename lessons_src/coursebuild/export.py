@@ -3,7 +3,6 @@
 import ast
 import builtins
 import re
-import sys
 
 from coursebuild import manifest
 from coursebuild.source import blank
@@ -50,15 +49,11 @@ def exported(lesson):
     if not body:
         return "", {}
     public = {name: home[name] for name in sorted(home) if not name.startswith("_")}
-    groups = [
-        sorted(line for line in needed if (line.split()[1].partition(".")[0] in kind) == keep)
-        for kind, keep in ((sys.stdlib_module_names, True), (sys.stdlib_module_names, False))
-    ]
     head = (
         f'"""What lesson {int(lesson.number)} builds: {", ".join(public)}.\n\n'
         f'Made by coursebuild from lessons_src/lessons/{lesson.path.name}: edit the lesson, not this file.\n"""'
     )
-    top = "\n\n".join([head, *("\n".join(group) for group in groups if group)])
+    top = "\n\n".join(filter(None, [head, "\n".join(sorted(needed))]))
     return "\n\n\n".join([top, *body]) + "\n", public
 
 

@@ -50,9 +50,6 @@ def clean(lesson, cell, source):
             lesson.fail(
                 source.line, "the output holds a memory address, which differs in every run. Show something else."
             )
-        alt = out.get("metadata", {}).get("image/png", {}).get("alt")
-        if alt:  # for the web site, where the text must stand among the cell's options
-            cell.metadata["mystnb"] = {"image": {"alt": alt}}
         kept.append(out)
     cell.outputs = [] if "timed" in tags else kept
     cell.metadata.pop("execution", None)

@@ -35,11 +35,8 @@ def read(path):
         lesson.fail(1, f"the file is not UTF-8 (byte {error.start}). Save it as UTF-8.")
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines, 1) if re.match(r"#\s*%%", line)]
-    for number, line in enumerate(lines, 1):
-        if re.match(r"\s+# %%", line):
-            lesson.fail(number, "an indented '# %%' would split the cell here. Move it to the start of the line.")
-        if number in starts:
-            _options(lesson, number, line.rstrip())
+    for number in starts:
+        _options(lesson, number, lines[number - 1].rstrip())
     if starts[:1] != [1]:
         lesson.fail(1, "a lesson starts with '# %% [markdown]' on its first line. Remove what stands before it.")
     notebook = jupytext.reads(text, fmt="py:percent")
@@ -47,7 +44,7 @@ def read(path):
         lesson.fail(
             1,
             f"{len(starts)} '# %%' lines, but jupytext sees {len(notebook.cells)} cells. "
-            "Look for a '# %%' inside a string, or for '# In[1]:'.",
+            "Look for a '# %%' that is indented or inside a string, or for '# In[1]:'.",
         )
     seen = {}
     for raw, line in zip(notebook.cells, starts, strict=True):
@@ -80,8 +77,6 @@ def _options(lesson, number, line):
     for tag in tags:
         if tag not in TAGS:
             lesson.fail(number, f"unknown tag {tag!r}, expected one of {', '.join(sorted(TAGS))}.")
-    if len(set(tags)) < len(tags):
-        lesson.fail(number, f"a tag stands twice in {tags}. Name each tag once.")
     if marker["markdown"] and set(tags) & CODE_TAGS:
         lesson.fail(number, f"the tags {tags} belong to code cells, this one is Markdown. Remove them.")
     if marker["id"] is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", marker["id"]):

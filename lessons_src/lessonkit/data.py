@@ -27,7 +27,6 @@ FILES = {  # what each function reads
     "magika_labels": "magika/labels.txt",
     "file_corpus": "file_corpus.json",
 }
-LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # how every pointer file of Git LFS begins
 N_TEST = 500
 
 
@@ -68,20 +67,13 @@ def _verified(name, purpose):
     """Return the bytes of the file `name` in data/ once their SHA-256 is the one in data/SHA256SUMS."""
     content = _read(name, purpose)
     lines = _read(SUMS, "the SHA-256 of each data file").decode("ascii", errors="replace").splitlines()
-    expected = [line.split()[0] for line in lines if line.split()[1:] == [name]]
-    if len(expected) != 1:
-        raise DataFileError(f"{FOLDER / SUMS} has {len(expected)} lines for {name}; expected one. {_restore(SUMS)}")
-    if content.startswith(LFS_POINTER):
-        raise DataFileError(
-            f"{FOLDER / name} is only a pointer of Git LFS ({len(content)} bytes); expected {purpose}, SHA-256 "
-            f"{expected[0]}. To fetch the file itself, run in {FOLDER.parent}: git lfs pull"
-        )
+    expected = next((line.split()[0] for line in lines if line.split()[1:] == [name]), f"none in {SUMS}")
     digest = hashlib.sha256(content).hexdigest()
-    if digest != expected[0]:
+    if digest != expected:
         # Either file may be the damaged one, so both are restored.
         raise DataFileError(
             f"{FOLDER / name} is damaged: {len(content)} bytes with SHA-256 {digest}; expected {purpose}, "
-            f"SHA-256 {expected[0]}. {_restore(name, SUMS)}"
+            f"SHA-256 {expected}. {_restore(name, SUMS)}"
         )
     return content
 
@@ -136,7 +128,7 @@ def magika_model():
     Its input is int32 (B, 2048), a file's first and last 1,024 bytes; its output is float32 (B, 214), a score for each
     of `magika_labels()`.
     Source: Google, package magika 1.0.3, models/standard_v3_3/model.onnx, unchanged (Apache-2.0, data/magika/NOTICE).
-    Raises DataFileError if data/magika/model.onnx is missing, damaged or a pointer of Git LFS.
+    Raises DataFileError if data/magika/model.onnx is missing or damaged.
     """
     return _verified(FILES["magika_model"], "Magika's network, 3,163,737 bytes")
 

@@ -30,7 +30,6 @@ def compare(
     evaluate=None,
     every=None,
     eval_mode=True,
-    keep=None,
 ):
     """Train every model once per seed and return the histories.
 
@@ -45,7 +44,6 @@ def compare(
     evaluate: dict, name -> function (model) -> number, called without gradients and with the model in eval().
         eval_mode=False leaves it in train(), as code that forgets eval() does; running statistics move then, too.
     every: steps from one evaluation to the next: by default an epoch, with `batches` all steps. The last step has one.
-    keep: a dict to fill with name -> list of the trained models, one a seed, in eval().
 
     Returns a dict, name -> dict of tensors, for S seeds and E evaluations:
         "loss" (S, E), mean over the batches since the evaluation before; each name in `evaluate` (S, E); "step" (E,),
@@ -55,7 +53,7 @@ def compare(
     Raises ValueError for arguments that cannot work.
     """
     evaluate = evaluate or {}
-    per_epoch, marks = _check(models, seeds, evaluate, data, epochs, batch_size, drop_last, batches, steps, every)
+    per_epoch, marks = _check(models, seeds, data, epochs, batch_size, drop_last, batches, steps, every)
     steps, history, states = marks[-1], {}, []
     # disable=None: a widget in a notebook, text in a terminal, nothing where stderr is a file or a pipe.
     bar = tqdm(total=len(models) * len(seeds) * steps, unit="step", leave=False, disable=None)
@@ -77,8 +75,6 @@ def compare(
                 bar.update(-bar.n % steps)  # the steps that a diverged run did not take
             history[name] = {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
             history[name]["step"] = torch.tensor(marks)
-            if keep is not None:
-                keep[name] = [model.eval() for model in states[-len(seeds) :]]
     return history
 
 
@@ -130,35 +126,30 @@ def _run(model, stream, marks, loss, optimizer, schedule, clip, evaluate, eval_m
     return row
 
 
-def table(history, column, at=-1, digits=1):
+def table(history, column, digits=1):
     """Print a line for each method: mean ± sample standard deviation (ddof=1) [min, max] over the seeds, and n.
 
     history: what compare returned, or several of them joined with |. column: a name in `evaluate`, or "loss".
-    at: which evaluation, the last by default. digits: decimals. Runs that are not finite are counted, not averaged.
+    The last evaluation counts. digits: decimals. Runs that are not finite are counted, not averaged.
     """
     print(f"{column}: mean ± sample sd [min, max] over n seeds")
     for name, columns in history.items():
-        known = [key for key, numbers in columns.items() if numbers.dim() == 2]
-        _need(column in known, "column", column, f"one of {', '.join(known)} for {name!r}.")
-        values = columns[column][:, at]  # (S,)
+        values = columns[column][:, -1]  # (S,)
         good = values[values.isfinite()]
         n, lost, d = len(good), len(values) - len(good), digits
         sd = f"{good.std(correction=1):.{d}f}" if n > 1 else "-"  # one run has no spread
         text = f"{good.mean():z.{d}f} ± {sd} [{good.min():z.{d}f}, {good.max():z.{d}f}]" if n else "no finite run"
         lost = f", {lost} more not finite" if lost else ""
-        print(f"{name:<{max(map(len, history))}}  {text}  n = {n}{lost} (step {columns['step'][at]})")
+        print(f"{name:<{max(map(len, history))}}  {text}  n = {n}{lost} (step {columns['step'][-1]})")
 
 
-def _check(models, seeds, evaluate, data, epochs, batch_size, drop_last, batches, steps, every):
+def _check(models, seeds, data, epochs, batch_size, drop_last, batches, steps, every):
     """Raise ValueError for what cannot work; return the batches in an epoch, and the steps to evaluate after."""
-    _need(models, "models", models, "at least one: name -> function that makes a model.")
     for name, make in models.items():
         function = callable(make) and not isinstance(make, torch.nn.Module)
         _need(function, f"models[{name!r}]", make, "a function that makes a fresh model: write lambda: in front of it.")
     whole = {seed for seed in seeds if isinstance(seed, int) and seed >= 0} if hasattr(seeds, "__len__") else ()
     _need(whole and len(whole) == len(seeds), "seeds", seeds, "different whole numbers, like range(4) for four runs.")
-    taken = {"loss", "step", "diverged"} & set(evaluate)
-    _need(not taken, "evaluate", list(evaluate), f"other names than {taken}, which the history itself uses.")
     sources = {"data": data, "epochs": epochs, "batches": batches, "steps": steps}
     named = [key for key, value in sources.items() if value is not None]
     pair = named in (["data", "epochs"], ["batches", "steps"])
@@ -167,13 +158,11 @@ def _check(models, seeds, evaluate, data, epochs, batch_size, drop_last, batches
         _need(value is None or isinstance(value, int) and value > 0, key, value, "a whole number, at least 1.")
     per_epoch = steps
     if data is not None:
-        N, targets = map(len, data)
-        _need(N == targets, "(inputs, targets) in data", (N, targets), "as many inputs as targets.")
+        N = len(data[0])
         per_epoch = N // batch_size if drop_last else math.ceil(N / batch_size)
         _need(per_epoch, "batch_size", batch_size, f"at most {N}, the number of examples, or else drop_last=False.")
         steps = epochs * per_epoch
     every = every or per_epoch
-    _need(every <= steps, "every", every, f"at most {steps}, the steps of a run.")
     return per_epoch, sorted({*range(every, steps, every), steps})
 
 

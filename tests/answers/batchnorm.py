@@ -26,12 +26,7 @@ ANSWERS["channel_stats"] = {
         "transpose and flatten": transposed,
         "a loop, a list": channel_by_channel,
     },
-    "wrong": {
-        "float32": (lambda x: _channel_stats(x.float()), "dtype"),
-        "stacked": (lambda x: torch.stack(_channel_stats(x)), "expected mean and var"),
-        "only for (B, C)": (lambda x: _channel_stats(x) if x.dim() == 2 else None, "return"),
-        "only the mean": (lambda x: _channel_stats(x)[0], "expected mean and var"),
-    },
+    "wrong": {"stacked": (lambda x: torch.stack(_channel_stats(x)), "expected mean and var")},
 }
 
 
@@ -133,10 +128,6 @@ ANSWERS["batch_norm"] = {
             ),
             "num_batches_tracked after these refusals",
         ),
-        "an assert for a batch of one": (
-            instead(_Layer, "refused = [None for _ in '1' if own and n == 1 and 1 / 0]"),
-            "'ZeroDivisionError', expected",
-        ),
         "evaluation's statistics cached": (
             instead(
                 _Layer,
@@ -145,21 +136,12 @@ ANSWERS["batch_norm"] = {
             ),
             "eval() again",
         ),
-        "nn.LayerNorm": (nn.LayerNorm, "the output"),
     },
 }
 
 
 RIGHT = {"running_mean": 6, "running_var": 4, "alone": 1}
 ANSWERS["ages_on_paper"] = {
-    "right": {
-        "whole numbers": RIGHT,
-        "fractions": {"running_mean": 3 / 4 * 8, "running_var": 1 / 4 + 3 / 4 * 5, "alone": (8 - 6) / 4**0.5},
-        "text and tensors": {"running_mean": "24/4", "running_var": torch.tensor(4.0), "alone": torch.ones(1)},
-    },
-    "wrong": {
-        "one left open": (RIGHT | {"alone": ...}, "three dots"),
-        "a missing key": ({"running_mean": 6}, "missing"),
-        "another number": (RIGHT | {"running_var": 4.5}, "running_var: 4.5 is not right"),
-    },
+    "right": {"fractions": {"running_mean": 3 / 4 * 8, "running_var": 1 / 4 + 3 / 4 * 5, "alone": (8 - 6) / 4**0.5}},
+    "wrong": {"another number": (RIGHT | {"running_var": 4.5}, "running_var: 4.5 is not right")},
 }

@@ -41,7 +41,6 @@ ANSWERS = {
             "a power, and a tensor on the CPU": a_cpu_constant,
         },
         "wrong": {
-            "the library": (lambda x, eps=1e-5: F.layer_norm(x, x.shape[-1:], eps=eps), "write its steps yourself"),
             "the library, below its names": (
                 lambda x, eps=1e-5: torch.ops.aten.native_layer_norm.default(x, x.shape[-1:], None, None, eps)[0],
                 "PyTorch's own layer_norm",
@@ -49,13 +48,10 @@ ANSWERS = {
             "no default": (lambda x, eps: _normalize(x, eps), "raised TypeError"),
             "a clamp at 10": (lambda x, eps=1e-5: _normalize(x, eps).clamp(-10, 10), "values = outlier"),
             "statistics kept by shape": (kept_by_shape, "expected"),
-            "in place": (instead(_normalize, "return x.sub_(mean) / deviation"), "changed its input"),
-            "returns the statistics too": (lambda x, eps=1e-5: (_normalize(x, eps), x.mean(-1)), "tuple"),
             "gradients on for good": (
                 lambda x, eps=1e-5: (torch.set_grad_enabled(True), _normalize(x, eps))[1],
                 "whether gradients are recorded",
             ),
-            "always float32": (lambda x, eps=1e-5: _normalize(x.float(), eps), "dtype"),
             "flattens by view": (
                 lambda x, eps=1e-5: _normalize(x.view(-1, x.shape[-1]), eps).view(x.shape),
                 "view size",
@@ -66,18 +62,11 @@ ANSWERS = {
         "right": {
             "numbers": {"variance": 0.25, "eps": 32, "double": 0.64},
             "fractions": {"variance": "1/4", "eps": 32.0, "double": Fraction(16, 25)},
-            "tensors": {"variance": torch.tensor(0.25), "eps": torch.tensor([32]), "double": torch.tensor(0.64)},
         },
-        "wrong": {
-            "dots": ({"variance": 0.25, "eps": ..., "double": 0.64}, "Right so far: variance, double"),
-            "one missing": ({"variance": 0.25, "eps": 32}, "double"),
-            "a list": ([0.25, 32, 0.64], "dictionary"),
-            "no cause": ({"variance": 0.25, "eps": 32, "double": 0.1}, "double: 0.1 is not right"),
-        },
+        "wrong": {"dots": ({"variance": 0.25, "eps": ..., "double": 0.64}, "Right so far: variance, double")},
     },
     "breaking_rows": {
         "right": {
-            "lists": BREAKING,
             "tensors": {key: torch.tensor(row, dtype=torch.float32) for key, row in BREAKING.items()},
             "float16, longer": {
                 "nan": torch.zeros(6, dtype=torch.float16),
@@ -88,15 +77,12 @@ ANSWERS = {
         "wrong": {
             "too short": (BREAKING | {"nan": [1, 1, 1]}, "at least four numbers"),
             "no float16 number": (BREAKING | {"zeros": [0, 1e5, 2e5, 3e5]}, "65,504"),
-            "a number": (BREAKING | {"inf": 1e-5}, "at least four numbers"),
-            "words": (BREAKING | {"inf": "inf"}, "at least four numbers"),
             "dots": (BREAKING | {"inf": ...}, "three dots"),
             "nan and inf mixed": (BREAKING | {"nan": [0, 0, 0, 1e-4, -1e-4]}, "What if all numbers are equal"),
             "equal once they are rounded": (BREAKING | {"inf": [1, 1.0001, 1.0002, 1.0001]}, "at least in float16"),
             "one nan by inf over inf": (BREAKING | {"nan": [65504, -65504, -65504, -65504]}, "x - mean itself is inf"),
             "one right so far": (BREAKING | {"nan": [1, 2, 3, 4], "inf": [1, 2, 3, 4]}, "Right so far: zeros"),
             "a list": (list(BREAKING.values()), "dictionary"),
-            "one missing": ({"nan": [0] * 4, "inf": [1e-5] * 4}, "Its keys are"),
         },
     },
     "normalize_half": {
@@ -106,8 +92,6 @@ ANSWERS = {
             "the library": lambda x, eps=1e-8: F.layer_norm(x, x.shape[-1:], eps=eps),
         },
         "wrong": {
-            "stays float32": (lambda x, eps=1e-8: _normalize(x.float(), eps), "dtype"),
-            ".half() at the end": (lambda x, eps=1e-8: _half(x, eps).half(), "dtype"),
             "a dtype that is asked too late": (instead(_half, "x = x.float()\nwide = x"), "of what came in"),
             "all axes but the first": (all_but_the_first, "front axes = 2"),
             "bfloat16 by way of float16": (

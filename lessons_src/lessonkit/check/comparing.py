@@ -12,7 +12,6 @@ import functools
 import torch
 
 from lessonkit.check.contract import sweep
-from lessonkit.check.devices import other_device
 from lessonkit.check.differences import problem, same
 from lessonkit.check.misconceptions import announce
 from lessonkit.check.probing import Observed, observe
@@ -38,7 +37,6 @@ def examine(
     *,
     contract=None,
     by_hand=(),
-    devices=False,
     right=None,
 ):
     """Compare answer with reference on all probes; print one line if right, raise NotYet if not.
@@ -50,7 +48,6 @@ def examine(
     tried: what the probes cover, in plain words; without it the probes' labels are listed.
     contract: what the exercise promises for every input; its sweep comes last.
     by_hand: names of PyTorch's functions that would do what the learner is to build ("layer_norm"): see ready_made.
-    devices: whether the answer must run where x is; only where the exercise's text says so.
     right: the line for a right answer, where the usual one does not fit; {answer.__name__} and {count} are filled in.
     """
     stages = probes if probes and isinstance(probes[0], tuple) else [(probes, "")]
@@ -72,9 +69,6 @@ def examine(
     cases = sweep(contract) if contract else []
     for theirs, told in _theirs(answer, [*probes, *cases[:1]], by_hand).items():  # a case has inputs with gradients
         reject(f"Right values, and PyTorch's own {theirs} made them.", told)
-    for probe in other_device(probes, devices):
-        for what, told in observe(probe, answer).items():
-            reject(what, told)
     _sweep(answer, cases, reference)
     count = f"{len(probes)} input{'s' if len(probes) > 1 else ''}"
     tried = tried or ", ".join(probe.label for probe in probes)

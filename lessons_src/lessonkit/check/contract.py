@@ -241,7 +241,7 @@ def _needs(contract, case, name):
     return name not in contract.fixed and case["gradients"] in ("all", f"only {name}")
 
 
-def _observed(contract, case, outputs, leaves, dtype=None):
+def _observed(contract, case, outputs, leaves):
     """Return {what: value} of what came out, in the contract's words, and of its derivatives by the leaves."""
     names = contract.returns
     if len(names) > 1 and (not isinstance(outputs, (tuple, list)) or len(outputs) != len(names)):
@@ -385,9 +385,7 @@ def of_a_layer(make, *inputs, other=None):
         seen = []
         for item in (given(), [t.requires_grad_(t.is_floating_point()) for t in given()]):
             layer = fresh(cls)
-            out = layer(*item)
-            leaves = dict(layer.named_parameters())
-            seen.append(gradients((out * draw(29, *out.shape)).sum(), leaves) if leaves and out.requires_grad else {})
+            seen.append(_slopes(layer, layer(*item)))
         wrong = [what for what, value in seen[1].items() if _like(seen[0].get(what), value) != _GOOD]
         return {"the gradients of its parameters": "different" if wrong else _GOOD}
 
@@ -412,9 +410,8 @@ def same_in_eval(make, *inputs):
 
     def in_mode(layer, mode):
         layer.train(mode)(*(3 * item.flip(-1) if item.is_floating_point() else item.clone() for item in inputs))
-        output, leaves = layer(*(item.clone() for item in inputs)), dict(layer.named_parameters())
-        differentiable = leaves and output.requires_grad
-        return output, gradients((output * draw(29, *output.shape)).sum(), leaves) if differentiable else {}
+        output = layer(*(item.clone() for item in inputs))
+        return output, _slopes(layer, output)
 
     def run(cls):
         layer = filled(make(cls).double(), 21)
@@ -424,6 +421,12 @@ def same_in_eval(make, *inputs):
         return seen | {"the gradients of its parameters in eval()": "different" if wrong else _GOOD}
 
     return Probe("a layer in train() and in eval()", run, why="eval() must give what train() gives.", reads=_pairs)
+
+
+def _slopes(layer, output):
+    """Return the gradients of a layer's parameters, {} where there are none."""
+    leaves = dict(layer.named_parameters())
+    return gradients((output * draw(29, *output.shape)).sum(), leaves) if leaves and output.requires_grad else {}
 
 
 _GOOD = "as it should be"

@@ -20,28 +20,3 @@ from lessonkit.check.probing import (
 )
 from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import NotYet, YourTurn, accept, reject
-
-__all__ = [
-    "Misconception",
-    "NotYet",
-    "Probe",
-    "Raised",
-    "YourTurn",
-    "accept",
-    "call",
-    "call_layer",
-    "draw",
-    "examine",
-    "filled",
-    "gradients",
-    "in_float64",
-    "misconceptions",
-    "observe",
-    "outside",
-    "problem",
-    "quiet",
-    "raised",
-    "refusing",
-    "reject",
-    "values",
-]

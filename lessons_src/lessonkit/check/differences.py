@@ -101,7 +101,7 @@ def _agree(what, value, right, probe, room=None):
         return False
     if what.endswith("after the call"):
         return torch.equal(value, right) or torch.equal(torch.nan_to_num(value), torch.nan_to_num(right))
-    if probe.exact_dtype and value.dtype != right.dtype:
+    if value.dtype != right.dtype:
         return False
     return right.numel() == 0 or _close(value, right, probe, room)
 
@@ -127,7 +127,7 @@ def _difference(what, value, right, probe, room, alone):
         return _changed(f"its input {what.split()[0]}")
     if value.shape != right.shape:
         return f"{what} has shape {tuple(value.shape)}, expected {tuple(right.shape)}. {inputs(probe)}".rstrip(), None
-    if probe.exact_dtype and value.dtype != right.dtype:
+    if value.dtype != right.dtype:
         return f"{what} has dtype {value.dtype}, expected {right.dtype}.", (
             "A conversion like .float() or torch.tensor(...) must be undone before the return: .to(x.dtype)."
             if value.is_floating_point()

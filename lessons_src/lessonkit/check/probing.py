@@ -31,17 +31,14 @@ class Probe:
         on every call. What begins with "_" is not compared: it is for why.
     shown: {name: value} of the inputs, for the message; tensors are shown at the row that is most wrong.
     tolerance: largest allowed absolute difference of a floating-point tensor, as a multiple of max(1, |expected|).
-    exact_dtype: whether a tensor's dtype must equal the reference's.
     """
 
     label: str
     run: Callable
     shown: dict = field(default_factory=dict)
     tolerance: float = 1e-9
-    exact_dtype: bool = True
     why: str | Callable = ""  # what a failure suggests, where nothing else does; or a function of what was observed
     seconds: float = 5.0  # of computing, before an answer is stopped: a loop may not end
-    elsewhere: Callable | None = None  # answer -> None, the same call with tensors on another device
     expect: Callable | None = None  # of a contract's case: reference -> what is expected, and how far off it may be
     plainer: Callable | None = None  # of a contract's case: the plainest case that fails, see contract
     reads: Callable | None = None  # what run has seen -> what is compared; a judgment that is made outside a jail
@@ -116,48 +113,32 @@ def refusing(call_answer):
     return run
 
 
-def call(
-    label, *args, returns=("the result",), gradient=True, tolerance=1e-9, exact_dtype=True, names=("x",), **kwargs
-):
+def call(label, *args, returns=("the result",), gradient=True, tolerance=1e-9, names=("x",), **kwargs):
     """Return a Probe that calls a function answer once.
 
     args, kwargs: the inputs; tensors are cloned for every call.
     returns: what the outputs are called in messages; more than one name means that a tuple is expected.
     gradient: whether the gradients of sum(output * fixed random weights) in every floating-point input are compared.
-    names: what the positional arguments are called in messages.
+    names: what the positional arguments are called in messages; the others are not shown.
     """
-    inputs = dict(zip(names, args, strict=False)) | kwargs
+    positional = [*names, *range(len(names), len(args))][: len(args)]
+    inputs = dict(zip(positional, args, strict=True)) | kwargs
+    tensors = {name: item.detach() for name, item in inputs.items() if isinstance(item, torch.Tensor)}
 
     def run(answer):
-        fresh, watched = {}, {}
-        for name, item in [*enumerate(args), *kwargs.items()]:
-            if isinstance(item, torch.Tensor):
-                item = item.detach().clone()
-                if gradient and item.is_floating_point():
-                    item.requires_grad_()
-                watched[names[name] if isinstance(name, int) and name < len(names) else name] = item
-            fresh[name] = item
+        leaves = {n: t.clone().requires_grad_(gradient and t.is_floating_point()) for n, t in tensors.items()}
+        # Some in-place changes of a leaf raise, so the answer works on a copy whose gradient flows to the leaf.
+        copies = {name: leaf.clone() for name, leaf in leaves.items()}
+        fresh = inputs | copies
         try:
-            positional = [fresh[i] for i in range(len(args))]
-            # Some in-place changes of a leaf raise, so the answer works on a copy whose gradient flows to the leaf.
-            copies = {id(item): item.clone() if item.requires_grad else item for item in watched.values()}
-            swap = lambda item: copies.get(id(item), item) if isinstance(item, torch.Tensor) else item  # noqa: E731
-            out = answer(*map(swap, positional), **{name: swap(fresh[name]) for name in kwargs})
+            out = answer(*(fresh[name] for name in positional), **{name: fresh[name] for name in kwargs})
         except Exception as error:
             return {returns[0]: raised(error)}
-        seen = {}
-        for name, item in watched.items():  # first: an input changed in place explains what is wrong behind it
-            seen[f"{name} after the call"] = copies[id(item)].detach()
-        seen |= _outputs(out, returns)
-        if gradient:
-            seen |= _gradients(seen, returns, watched)
-        return seen
+        # first: an input changed in place explains what is wrong behind it
+        seen = {f"{name} after the call": copy.detach() for name, copy in copies.items()} | _outputs(out, returns)
+        return seen | (_gradients(seen, returns, leaves) if gradient else {})
 
-    def elsewhere(answer):
-        move = lambda item: item.to("meta") if isinstance(item, torch.Tensor) else item  # noqa: E731
-        answer(*map(move, args), **{name: move(item) for name, item in kwargs.items()})
-
-    return Probe(label, run, inputs, tolerance, exact_dtype, elsewhere=elsewhere)
+    return Probe(label, run, {name: item for name, item in inputs.items() if isinstance(name, str)}, tolerance)
 
 
 def _outputs(out, returns):
@@ -168,12 +149,12 @@ def _outputs(out, returns):
     return dict(zip(returns, out, strict=True))
 
 
-def _gradients(seen, returns, watched):
+def _gradients(seen, returns, inputs):
     """Return {"gradient of x": tensor or why there is none}; nothing if an output is no float tensor on the CPU."""
     outputs = [seen.get(name) for name in returns]
     if not all(isinstance(out, torch.Tensor) and out.is_floating_point() and out.is_cpu for out in outputs):
         return {}
-    leaves = {name: item for name, item in watched.items() if item.requires_grad}
+    leaves = {name: item for name, item in inputs.items() if item.requires_grad}
     if not all(out.requires_grad for out in outputs):
         return {f"gradient of {name}": "no gradient" for name in leaves}
     generator = torch.Generator().manual_seed(11)

@@ -8,13 +8,12 @@ from lessonkit.check.verdicts import accept, refuse_dots, reject
 from lessonkit.check.wording import kind_of, listed, plain, plain_value
 
 
-def values(answer, name, expected, causes=(), tolerance=None, words=None):
+def values(answer, name, expected, causes=(), tolerance=None):
     """Check a quiz answer: a dict of named values, or one value.
 
     expected: {question: value} or a value. A tuple of ints matches a list or torch.Size as well; a float is compared
         within tolerance (absolute; required if a value is a float).
     causes: [(question, wrong value, why)]: what a known wrong value tells; question is None for a single value.
-    words: the words that a typed answer may be, for the message; without it, all that expected and causes hold.
     """
     single = not isinstance(expected, dict)
     announce(Misconception(why, wrong if key is None else {**expected, key: wrong}) for key, wrong, why in causes)
@@ -40,21 +39,19 @@ def values(answer, name, expected, causes=(), tolerance=None, words=None):
             reject(f"{at}put your answer in the place of the three dots.{so_far}")
         why = next((w for k, other, w in causes if k == key and _equal(entries[key], other, tolerance)), None)
         reject(
-            f"{at}{plain_value(entries[key])} is not right.{so_far}",
-            why or _form(entries[key], key, expected, causes, words),
+            f"{at}{plain_value(entries[key])} is not right.{so_far}", why or _form(entries[key], key, expected, causes)
         )
     accept(f"Right: {plain(answer) if single else f'all {len(expected)} answers'}.")
 
 
-def _form(value, key, expected, causes, words):
+def _form(value, key, expected, causes):
     """Say what kind of answer is wanted, if value is of another kind; None if it is only wrong."""
     right = expected[key]
     if isinstance(right, bool) and not isinstance(value, bool):
         return "The answer is one of Python's two words True and False."
     if isinstance(right, str):
-        if words is None:
-            held = [*expected.values(), *(wrong for k, wrong, _ in causes if k == key)]
-            words = sorted({word for word in held if isinstance(word, str)})
+        held = [*expected.values(), *(wrong for k, wrong, _ in causes if k == key)]
+        words = sorted({word for word in held if isinstance(word, str)})
         text = value.strip().lower() if isinstance(value, str) else value
         if text not in [word.lower() for word in words]:
             return f"The answer is one of the words {', '.join(map(repr, words))}."

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from lessonkit import _work, attempts
 from lessonkit.inventory.questions import FORMS, UNKNOWN, digest, items, letters, questions, right_letter
+from lessonkit.progress.log import take
 
 VERSION, FILE = 1, "inventory.jsonl"
 ANSWER = re.compile(r'^inventory\.answer\("([AB]\d+)", "([^"]*)"\)', re.MULTILINE)
@@ -25,13 +26,12 @@ _told = False
 class Answers:
     """The letters of one learner, {question: letter}. first: the first ones. last: those that count.
 
-    late: letters given after the result was shown. finished: the questions whose result was shown. notes: a sentence
-    for each thing that could not be read.
+    finished: the questions whose result was shown; what comes after that does not count. notes: a sentence for each
+    thing that could not be read.
     """
 
     first: dict = field(default_factory=dict)
     last: dict = field(default_factory=dict)
-    late: dict = field(default_factory=dict)
     finished: set = field(default_factory=set)
     notes: list = field(default_factory=list)
 
@@ -44,9 +44,7 @@ class Answers:
             return
         elif letter not in letters(question):
             raise ValueError(f"{question} has no {letter}")
-        elif question in self.finished:
-            self.late[question] = letter
-        else:
+        elif question not in self.finished:
             self.first.setdefault(question, letter)
             self.last[question] = letter
 
@@ -72,8 +70,6 @@ def answer(question, letter):
     elif chosen not in letters(question):
         print(f"{question}: {letter!r} is none of its letters. Put {how}, and run this cell.")
     elif question in collected.finished:
-        if chosen != collected.late.get(question, kept):
-            _keep(_letter(question, chosen))
         print(f"{question}: {kept} counts" + (f", and {chosen} came after the result." if chosen != kept else "."))
     else:
         if chosen != kept:
@@ -103,31 +99,14 @@ def collect(folder, more=(), saved=True):
     saved: a question that neither has is looked for in the saved notebook of its form, where its text is still the
     course's.
     """
-    answers, damaged, newer = Answers(), 0, 0
-    lines = []
-    try:
-        lines = (folder / FILE).read_bytes().split(b"\n") if folder else []
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        answers.notes.append(f"{folder / FILE} cannot be read ({error.strerror}).")
-    for line in filter(bytes.strip, lines):
-        try:
-            record = json.loads(line)
-            newer += record["v"] > VERSION
-            if record["v"] <= VERSION:
-                answers.add(record)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            damaged += 1
+    answers = Answers()
+    if folder:
+        answers.notes = take(folder / FILE, VERSION, answers.add)
     for record in more:
         answers.add(record)
     for name, letter in _saved(folder).items() if folder and saved else ():
         if name not in answers.last:
             answers.first[name] = answers.last[name] = letter
-    for many, what in ((damaged, "damaged"), (newer, "of a newer edition of the course")):
-        if many:
-            count = f"{many} line{'s are' if many > 1 else ' is'}"
-            answers.notes.append(f"{folder / FILE}: {count} {what} and left out; the others count.")
     return answers
 
 

@@ -3,34 +3,22 @@
 from matplotlib.patches import Circle
 
 from lessonkit.plot._diagrams import LINE, arrow, box, colour
-from lessonkit.plot._style import GREY, WIDE, ink, measure, named, need_words, publish
+from lessonkit.plot._style import GREY, WIDE, ink, publish
 
-_PARTS = {"skip", "branch", "after", "formula"}
 _NAME = {"fontsize": 17, "fontweight": "bold"}
 _BOX = {"fontsize": 16, "fontweight": "bold"}
 _FORMULA = {"fontsize": 14}
 _HIGH, _STEP, _RADIUS = 30, 48, 12  # points: a box, from one box to the next, the circle of the sum
-_FEW = 5  # blocks in one figure: more are too small for the back of a room
 
 
-def blocks(layouts, /, *, title="", caption="", alt="", show=True):
+def blocks(layouts, /, *, title, caption, alt, show=True):
     """Draw residual blocks side by side, each from its input x at the bottom to its output y at the top.
 
-    layouts: {name: dict(branch=["LN", "f"], skip=["× α"], after=["LN"], formula="x + f(LN(x))")}, one to five blocks.
-    branch: the boxes between x and the sum, in the order in which a signal meets them. skip: boxes on the way around
-    them, after: boxes after the sum, formula: a line below the diagram; all three may be left out. A box that is
-    named like a method ("LN", "RMSNorm") has that method's colour, every other one is grey.
-    Raises ValueError for missing words, unknown parts, and blocks that are too many or too wide.
+    layouts: {name: dict(branch=["LN", "f"], after=["LN"], formula="x + f(LN(x))")}, one to five blocks.
+    branch: the boxes between x and the sum, in the order in which a signal meets them. after: boxes after the sum,
+    formula: a line below the diagram; both may be left out. A box that is named like a method ("LN", "RMSNorm") has
+    that method's colour, every other one is grey.
     """
-    need_words("blocks", title=title, caption=caption, alt=alt)
-    if len(named(layouts, "plot.blocks")) > _FEW:
-        raise ValueError(f"plot.blocks: {len(layouts)} blocks, at most {_FEW} can be read from afar. Draw two figures.")
-    for name, layout in layouts.items():
-        if not isinstance(layout, dict) or not layout.get("branch") or set(layout) - _PARTS:
-            raise ValueError(
-                f"plot.blocks: {name!r} is {layout}, expected dict(branch=[box, ...]), and as you need them skip=, "
-                "after= and formula=."
-            )
 
     def build(fig):
         width = fig.get_figwidth() * 72 - 20
@@ -42,12 +30,6 @@ def blocks(layouts, /, *, title="", caption="", alt="", show=True):
         ax = fig.add_subplot()
         for place, (name, layout) in enumerate(layouts.items()):
             centre = width * (place + 0.5) / len(layouts)
-            sizes = [
-                72 * measure(fig, name, **_NAME)[0],
-                72 * measure(fig, layout.get("formula") or "x", **_FORMULA)[0],
-            ]
-            if max(sizes) > each - 6:
-                raise ValueError(f"plot.blocks: the words of {name!r} are too wide for {len(layouts)} blocks.")
             _block(ax, centre, each, foot, longest, tops, name, **layout)
         ax.set_axis_off()
         ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
@@ -56,7 +38,7 @@ def blocks(layouts, /, *, title="", caption="", alt="", show=True):
     return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, 4), show=show)
 
 
-def _block(ax, centre, each, foot, longest, tops, name, *, branch, skip=(), after=(), formula=""):
+def _block(ax, centre, each, foot, longest, tops, name, *, branch, after=(), formula=""):
     stream, side = centre - 0.2 * each, centre + 0.2 * each  # where the skip and the branch run
     wide = min(0.36 * each, 78)
     fork, total = foot + 24, foot + 24 + _STEP * longest + 34  # heights of the split and of the sum
@@ -67,9 +49,8 @@ def _block(ax, centre, each, foot, longest, tops, name, *, branch, skip=(), afte
     for tip, tail in (((stream, end), (stream, end - 10)), ((stream + _RADIUS, total), (stream + _RADIUS + 12, total))):
         arrow(ax, tip, tail, lw=3, head=(0.5, 0.3))
     middle = (fork + total) / 2
-    for boxes, x in ((branch, side), (skip, stream)):
-        for place, text in enumerate(boxes):
-            box(ax, x, middle + _STEP * (place - (len(boxes) - 1) / 2), wide, _HIGH, text, colour(text), **_BOX)
+    for place, text in enumerate(branch):
+        box(ax, side, middle + _STEP * (place - (len(branch) - 1) / 2), wide, _HIGH, text, colour(text), **_BOX)
     for place, text in enumerate(after):
         box(ax, stream, total + 16 + _STEP * (place + 0.5), wide, _HIGH, text, colour(text), **_BOX)
     ax.add_patch(Circle((stream, total), _RADIUS, facecolor="white", edgecolor=LINE, lw=2, zorder=3))

@@ -3,7 +3,7 @@
 from matplotlib.patches import Circle
 
 from lessonkit.plot._diagrams import LINE, arrow, box, colour
-from lessonkit.plot._style import COLORS, WIDE, ink, need_words, publish
+from lessonkit.plot._style import COLORS, WIDE, ink, publish
 
 _BOX = {"fontsize": 16, "fontweight": "bold"}
 _WORD = {"fontsize": 17, "style": "italic"}
@@ -59,15 +59,11 @@ _CELLS = {
 }  # fmt: skip
 
 
-def cell(kind, /, *, title="", caption="", alt="", show=True):
+def cell(kind, /, *, title, caption, alt, show=True):
     """Draw a recurrent cell with LayerNorm, "GRU" or "LSTM": from its products W x and U h to its new state.
 
     The names at the normalization layers are those of LayerNormGRUCell and LayerNormLSTMCell in lesson 10.
-    Raises ValueError for missing words and other cells.
     """
-    need_words("cell", title=title, caption=caption, alt=alt)
-    if kind not in _CELLS:
-        raise ValueError(f"plot.cell draws {' and '.join(map(repr, _CELLS))}, not {kind!r}.")
     parts = _CELLS[kind]
 
     def build(fig):

@@ -21,8 +21,6 @@ from lessonkit.plot._style import (
     luminance,
     mean_and_sd,
     named,
-    need_words,
-    number,
     publish,
     short_number,
     tint,
@@ -40,11 +38,11 @@ def lines(
     curves,
     /,
     *,
-    title="",
-    x="",
-    y="",
-    caption="",
-    alt="",
+    title,
+    x,
+    y,
+    caption,
+    alt,
     xlog=False,
     ylog=False,
     ylim=None,
@@ -65,9 +63,8 @@ def lines(
     colors: {name: method or colour}. size: inches without the title.
     A value that is not finite leaves a gap; a curve that ends so is marked and called "diverges". On a logarithmic
     axis zero is a gap too, and a curve that ends there "reaches 0".
-    Raises ValueError for missing words, lengths that differ, nothing finite to draw, negative values on a log axis.
+    Raises ValueError for lengths that differ, nothing finite to draw, negative values on a log axis.
     """
-    need_words("lines", title=title, x=x, y=y, caption=caption, alt=alt)
     part = _Lines("plot.lines", x_values, curves, xlog, ylog, ylim, href, markers, dots)
     chosen = colors_for(list(curves), colors)
 
@@ -83,7 +80,7 @@ def lines(
     return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
 
 
-def panels(parts, /, *, title="", x="", y="", caption="", alt="", xlog=False, ylog=False, colors=None, show=True):
+def panels(parts, /, *, title, x, y, caption, alt, xlog=False, ylog=False, colors=None, show=True):
     """Small multiples of `lines` beside each other, under one title.
 
     parts: {panel title: (x_values, curves)}. y: one label, and the panels share their vertical axis; or a list with
@@ -94,13 +91,7 @@ def panels(parts, /, *, title="", x="", y="", caption="", alt="", xlog=False, yl
     labels = list(y) if isinstance(y, (list, tuple)) else [y]
     if len(labels) not in (1, len(parts)):
         raise ValueError(f"plot.panels got {len(labels)} labels in y= for {len(parts)} panels. Pass one, or one each.")
-    for label in labels:
-        need_words("panels", title=title, x=x, y=label, caption=caption, alt=alt)
-    drawn = []
-    for name, part in parts.items():
-        if not isinstance(part, (list, tuple)) or len(part) != 2:
-            raise ValueError(f"plot.panels: panel {name!r} is {part!r:.60}, expected a pair (x_values, {{name: y}}).")
-        drawn.append(_Lines(f"plot.panels, {name!r}", *part, xlog, ylog))
+    drawn = [_Lines(f"plot.panels, {name!r}", *part, xlog, ylog) for name, part in parts.items()]
     chosen = colors_for(list(dict.fromkeys(curve for part in drawn for curve in part.curves)), colors)
 
     def build(fig):
@@ -145,15 +136,10 @@ class _Lines:
         if xlog and (self.x <= 0).any():
             raise ValueError(f"{where}: x holds {self.x.min():g}, which xlog=True cannot show. Leave it out, or xlog.")
         self.curves = {name: self._curve(name, values) for name, values in named(curves, where).items()}
-        if ylim and ylog and min(ylim) <= 0:
-            raise ValueError(f"{where}: ylim={ylim} reaches {min(ylim):g}, which ylog=True cannot show.")
-        for name in [dots] if isinstance(dots, str) else dots:
-            if isinstance(dots, str) or name not in self.curves:
+        for name in dots:
+            if name not in self.curves:
                 raise ValueError(f"{where}: dots={dots!r}, expected a list of names out of {', '.join(self.curves)}.")
         self.markers = len(self.x) <= 12 if markers is None else markers
-        for text, value in self.href.items():
-            if not math.isfinite(value) or (ylog and value <= 0):
-                raise ValueError(f"{where}: the reference {text!r} is at {value:g}, which this axis cannot show.")
 
     def _curve(self, name, values):
         """(mean, sd or None, runs, the word for how it ends) of one curve; what cannot be drawn is nan."""
@@ -268,15 +254,14 @@ class _Lines:
 # Bars
 
 
-def bars(values, /, *, title="", x="", caption="", alt="", fmt=".3g", xlim=None, colors=None, show=True):
+def bars(values, /, *, title, x, caption, alt, fmt=".3g", xlim=None, colors=None, show=True):
     """Horizontal bars with name and value.
 
-    values: {name: number}, or {name: (runs,) numbers}: mean, whisker of one sample standard deviation (ddof = 1)
-    and a dot for each run; the caption then says so by itself. x: what the length means, with its unit. fmt: format
-    of the printed values. xlim: (low, high), with zero in it.
-    Raises ValueError for missing words and values that are not finite.
+    values: {name: number}, or {name: (runs,) numbers}, none below 0: mean, whisker of one sample standard deviation
+    (ddof = 1) and a dot for each run; the caption then says so by itself. x: what the length means, with its unit. fmt:
+    format of the printed values. xlim: (low, high), with zero in it.
+    Raises ValueError for values that are not finite.
     """
-    need_words("bars", title=title, x=x, caption=caption, alt=alt)
     data = {}
     for name, numbers_of in named(values, "plot.bars").items():
         runs = np.atleast_1d(array(numbers_of, f"plot.bars: {name!r}"))
@@ -297,21 +282,11 @@ def bars(values, /, *, title="", x="", caption="", alt="", fmt=".3g", xlim=None,
             if len(runs) > 1:
                 ax.errorbar(mean, row, xerr=sd, color=dark, lw=2, capsize=5, capthick=2)
                 ax.plot(runs, row + np.linspace(-0.16, 0.16, len(runs)), "o", ms=5, color=color, mec="white", mew=0.8)
-                end = min(mean - sd, runs.min()) if mean < 0 else max(mean + sd, runs.max())
+                end = max(mean + sd, runs.max())
             ax.annotate(
-                number(mean, fmt),
-                (end, row),
-                (-9 if mean < 0 else 9, 0),
-                textcoords="offset points",
-                va="center",
-                ha="right" if mean < 0 else "left",
-                color=dark,
-                **LABEL,
+                format(mean, fmt), (end, row), (9, 0), textcoords="offset points", va="center", color=dark, **LABEL
             )
         _name_rows(ax, range(len(data)), chosen)
-        if min(runs.mean() for runs in data.values()) < 0:  # room for the numbers left of the bars
-            low, high = ax.get_xlim()
-            ax.set_xlim(low - 0.14 * (high - low))
         ax.axvline(0, color=GREY, lw=1.2)
         ax.xaxis.set_major_locator(MaxNLocator(6))
         ax.set(xlabel=x, xlim=xlim, ylim=(len(data) - 0.45, -0.55))
@@ -339,13 +314,12 @@ def _name_rows(ax, places, colors):
 # Histograms
 
 
-def hist(values, /, *, title="", x="", caption="", alt="", bins=40, xlim=None, colors=None, show=True):
+def hist(values, /, *, title, x, caption, alt, bins=40, xlim=None, colors=None, show=True):
     """Densities above each other, a row for each name, over one axis and the same bins.
 
     values: {name: numbers of any shape}. Each row is scaled to its own peak, which the caption says by itself.
-    Raises ValueError for missing words, no values, values that are not finite.
+    Raises ValueError for no values and for values that are not finite.
     """
-    need_words("hist", title=title, x=x, caption=caption, alt=alt)
     data = {name: array(v, f"plot.hist: {name!r}").ravel() for name, v in named(values, "plot.hist").items()}
     for name, v in data.items():
         if not len(v) or not np.isfinite(v).all():
@@ -354,8 +328,6 @@ def hist(values, /, *, title="", x="", caption="", alt="", bins=40, xlim=None, c
     chosen = colors_for(list(data), colors)
     every = np.concatenate(list(data.values()))
     low, high = xlim or (every.min(), every.max())
-    if low == high:
-        low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, bins + 1)
 
     def build(fig):
@@ -379,44 +351,31 @@ def hist(values, /, *, title="", x="", caption="", alt="", bins=40, xlim=None, c
 # Matrices and images
 
 
-def heat(
-    matrix, rows, columns, /, *, title="", x="", y="", caption="", alt="", texts=None, limits=None, size=None, show=True
-):
-    """A small matrix in colours with its numbers in the cells.
+def heat(matrix, rows, columns, /, *, title, x, y, caption, alt, texts, limits, size, show=True):
+    """A small matrix in colours with a word in each cell.
 
-    matrix: (R, C). rows, columns: R and C labels. x, y: what columns and rows are. texts: (R, C) strings
-    to print in place of the numbers. limits: (low, high) of the colours. A cell that is nan stays white.
-    Raises ValueError for missing words, shapes that differ, more than 400 cells.
+    matrix: (R, C) finite numbers. rows, columns: R and C labels. x, y: what columns and rows are. texts: (R, C)
+    strings. limits: (low, high) of the colours. size: inches without the title.
+    Raises ValueError for shapes that differ.
     """
-    need_words("heat", title=title, x=x, y=y, caption=caption, alt=alt)
     matrix = array(matrix, "plot.heat: matrix")
     if matrix.shape != (len(rows), len(columns)):
         raise ValueError(
             f"plot.heat: the matrix has shape {matrix.shape} and comes with {len(rows)} row and {len(columns)} column "
             f"labels. Expected shape ({len(rows)}, {len(columns)})."
         )
-    if matrix.size > 400:
-        raise ValueError(f"plot.heat: {matrix.size} cells leave no room for their numbers. Show a part of the matrix.")
-    if texts is None:
-        texts = [[number(value, ".2f") for value in row] for row in matrix]
-    if [len(row) for row in texts] != [len(columns)] * len(rows):
-        raise ValueError(f"plot.heat: texts is not {len(rows)} rows of {len(columns)} strings.")
-    finite = matrix[np.isfinite(matrix)]
-    low, high = limits or ((finite.min(), finite.max()) if finite.size else (0, 1))
     stops = ["#FFFFFF", "#BFD9EA", "#0072B2", "#003A5C"]
-    paint = mcolors.LinearSegmentedColormap.from_list("house", stops).with_extremes(bad="#FFFFFF")
-    scale = mcolors.Normalize(low, high if high > low else low + 1)
+    paint, scale = mcolors.LinearSegmentedColormap.from_list("house", stops), mcolors.Normalize(*limits)
 
     def build(fig):
         ax = fig.subplots()
         ax.grid(visible=False)
-        ax.imshow(np.ma.masked_invalid(matrix), cmap=paint, norm=scale, aspect="auto")
+        ax.imshow(matrix, cmap=paint, norm=scale, aspect="auto")
         ax.hlines(np.arange(1, len(rows)) - 0.5, -0.5, len(columns) - 0.5, color="white", lw=2)
         ax.vlines(np.arange(1, len(columns)) - 0.5, -0.5, len(rows) - 0.5, color="white", lw=2)
         for i, row in enumerate(texts):
             for j, text in enumerate(row):
-                ground = paint(scale(matrix[i, j])) if np.isfinite(matrix[i, j]) else (1, 1, 1)
-                dark = luminance(ground[:3]) < 0.3
+                dark = luminance(paint(scale(matrix[i, j]))) < 0.3
                 ax.text(j, i, text, ha="center", va="center", color="white" if dark else "#15191C")
         ax.xaxis.tick_top()
         ax.xaxis.set_label_position("top")
@@ -427,23 +386,18 @@ def heat(
         ax.set_xlabel(x, labelpad=7)
         ax.set_ylabel(wrap(fig, y, max(1.0, 0.44 * len(rows))), labelpad=7)
 
-    longest = max(len(text) for row in [*texts, [str(c) for c in columns]] for text in row)
-    cell = max(0.72, 0.11 * longest + 0.16)
-    names = 0.8 + 0.1 * max(len(str(row)) for row in rows)
-    size = size or (min(WIDE, max(4.5, names + cell * len(columns))), 0.9 + 0.44 * len(rows))
     cells = [(str(name), *values) for name, values in zip(rows, matrix, strict=True)]
     numbers = _numbers.table([f"{y} (down), {x} (across)", *map(str, columns)], {(): cells})
     return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
 
 
-def images(pictures, labels, /, *, title="", caption="", alt="", ncols=10, show=True):
+def images(pictures, labels, /, *, title, caption, alt, ncols=10, show=True):
     """Small grey images side by side, large values dark, all on one scale.
 
     pictures: (N, H, W); the smallest value of all is white, the largest black. labels: N texts, one below each.
     ncols: images in a row.
-    Raises ValueError for missing words, another number of axes, labels that do not match.
+    Raises ValueError for another number of axes and labels that do not match.
     """
-    need_words("images", title=title, caption=caption, alt=alt)
     pictures = array(pictures, "plot.images: pictures")
     if pictures.ndim != 3 or len(labels) != len(pictures) or not pictures.size:
         raise ValueError(

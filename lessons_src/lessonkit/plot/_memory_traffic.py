@@ -3,40 +3,24 @@
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from lessonkit.plot._diagrams import DARK, PALE, arrow, box
-from lessonkit.plot._style import COLORS, GREY, WIDE, ink, measure, named, need_words, publish
+from lessonkit.plot._style import COLORS, GREY, WIDE, ink, publish
 
 _NAME = {"fontsize": 16, "fontweight": "bold"}
 _TEXT = {"fontsize": 13}
-_STEP, _HIGH, _MEMORY, _FEW = 44, 30, 26, 2  # points: from row to row, a box, the memory; diagrams in one figure
+_STEP, _HIGH, _MEMORY = 44, 30, 26  # points: from row to row, a box, the memory
 
 
-def memory_traffic(layouts, /, *, title="", caption="", alt="", show=True):
+def memory_traffic(layouts, /, *, title, caption, alt, show=True):
     """Draw one or two lists of operations side by side, each with an arrow for every tensor that it moves.
 
     layouts: {name: [(operation, [tensors read from memory], [tensors written to memory]), ...]}, from top to bottom.
     Below each list the arrows are counted. Where an operation reads and writes nothing, the whole list works on what
     is in the cache, and a frame says so.
-    Raises ValueError for missing words, entries of another form, and words that are too wide.
     """
-    need_words("memory_traffic", title=title, caption=caption, alt=alt)
-    if len(named(layouts, "plot.memory_traffic")) > _FEW:
-        raise ValueError(
-            f"plot.memory_traffic: {len(layouts)} lists, at most {_FEW} fit into a figure. Draw two figures."
-        )
-    for name, rows in layouts.items():
-        if not rows or any(len(row) != 3 or isinstance(row[1], str) or isinstance(row[2], str) for row in rows):
-            raise ValueError(
-                f"plot.memory_traffic: {name!r} is {rows}, expected [(operation, [read, ...], [written, ...]), ...]."
-            )
 
     def build(fig):
         width = fig.get_figwidth() * 72 - 16
-        each = width / _FEW
-        for rows in layouts.values():
-            for text, read, written in rows:
-                for word, most in ((text, 0.46 * each - 10), *((word, 0.3 * each) for word in (*read, *written))):
-                    if 72 * measure(fig, word, **_TEXT)[0] > most:
-                        raise ValueError(f"plot.memory_traffic: {word!r} is too wide. Say it in fewer letters.")
+        each = width / 2
         longest = max(map(len, layouts.values()))
         top = 58 + _STEP * longest
         ax = fig.add_subplot()

@@ -10,19 +10,19 @@ from mpl_toolkits.mplot3d import proj3d
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from lessonkit.plot import _numbers
-from lessonkit.plot._style import GREY, WIDTH, array, colors_for, end_label, need_words, publish
+from lessonkit.plot._style import GREY, WIDTH, array, colors_for, end_label, publish
 
 
 def scatter3d(
     points,
     /,
     *,
-    title="",
-    x="",
-    y="",
-    z="",
-    caption="",
-    alt="",
+    title,
+    x,
+    y,
+    z,
+    caption,
+    alt,
     curves=None,
     plane=None,
     view=(22, 35),
@@ -33,25 +33,17 @@ def scatter3d(
 ):
     """Sets of points, and curves, in a cube around the origin with equal scales.
 
-    points: {name: (n, 3)}, may be empty if curves are given. curves: {name: (n, 3)}, drawn as lines; repeat the first
-    point to close one. plane: its normal (3,);
-    the plane through the origin is drawn as a pale sheet. view: (elevation, azimuth) in degrees. limit: half the side
-    of the cube. colors: {name: method or colour}. size: (width, height) in inches without the title; the cube fills it.
-    Raises ValueError for missing words, other shapes, values that are not finite.
+    points: {name: (n, 3)}. curves: {name: (n, 3)}, drawn as lines; repeat the first point to close one. plane: its
+    normal, three numbers; the plane through the origin is drawn as a pale sheet. view: (elevation, azimuth) in degrees.
+    limit: half the side of the cube. colors: {name: method or colour}. size: (width, height) in inches without the
+    title; the cube fills it.
+    Raises ValueError for other shapes and values that are not finite.
     """
-    need_words("scatter3d", title=title, x=x, y=y, z=z, caption=caption, alt=alt)
-    curves = curves or {}
-    sets = {**points, **curves}
-    if not sets or len(sets) < len(points) + len(curves):
-        raise ValueError("plot.scatter3d expects points or curves, {name: (n, 3)}, and no name in both.")
+    sets = {**points, **(curves or {})}
     for name, values in sets.items():
         values = sets[name] = array(values, f"plot.scatter3d: {name!r}")
         if values.ndim != 2 or values.shape[1] != 3 or not len(values) or not np.isfinite(values).all():
             raise ValueError(f"plot.scatter3d: {name!r} has shape {values.shape}, expected (n, 3) finite numbers.")
-    if plane is not None:
-        plane = array(plane, "plot.scatter3d: plane")
-        if plane.shape != (3,) or not plane.any() or not np.isfinite(plane).all():
-            raise ValueError(f"plot.scatter3d: plane={plane.tolist()}, expected the normal of a plane, three numbers.")
     chosen = colors_for(list(sets), colors)
     limit = limit or 1.05 * max(abs(values).max() for values in sets.values())
 
@@ -65,7 +57,7 @@ def scatter3d(
             axis.set_pane_color("#F6F8F9")
             axis.set_major_locator(MaxNLocator(3))
         if plane is not None:
-            _sheet(ax, plane, limit)
+            _sheet(ax, np.array(plane), limit)
         for name, values in sets.items():
             color = chosen[name]
             if name in points:

@@ -89,23 +89,6 @@ TITLE = {"fontsize": 14, "fontweight": "bold", "linespacing": 1.15}
 LABEL = {"fontsize": 12, "fontweight": "bold", "linespacing": 1.0}
 _END = "end label"  # marks the texts that `_place_labels` moves
 
-_WORDS = {
-    "title": "the conclusion in one sentence, it stands above the picture",
-    "caption": "what is drawn, under which conditions, over how many runs; it stands below the picture as text",
-    "alt": "the picture in words for readers who cannot see it: what is drawn and what it shows",
-    "x": "the label of the horizontal axis, with its unit or what it counts",
-    "y": "the label of the vertical axis, with its unit or what it counts",
-    "z": "the label of the third axis or of the colours, with its unit or what it counts",
-}
-
-
-def need_words(function, **words):
-    """Refuse a missing or empty title, caption, alt text or axis label, and say what it is for."""
-    for name, text in words.items():
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"plot.{function} needs {name}=...: {_WORDS[name]}. It got {text!r}.")
-
-
 # Data
 
 
@@ -156,14 +139,6 @@ def estimator(what, runs):
     return f"{what} of one sample standard deviation over n = {count}."
 
 
-def number(value, fmt):
-    """value in the format fmt: 3e-7 rather than 3e-07, a true minus sign, never minus zero."""
-    text = re.sub(r"e([+-])0*(?=\d)", r"e\1", format(value, fmt)).replace("e+", "e")
-    if not re.search("[1-9a-df-z]", text):
-        text = text.lstrip("-")
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
 def short_number(value):
     """A number for a tick: 0.003, 128, or a power of ten as mathtext."""
     text = f"{value + 0.0:g}"  # + 0.0 takes the sign from -0.0
@@ -203,8 +178,6 @@ def colors_for(names, colors=None):
         if method(wish):
             chosen[name] = COLORS[method(wish)]
         elif name in colors:
-            if not mcolors.is_color_like(wish):
-                raise ValueError(f"colors= gives {wish!r} to {name!r}: neither a colour nor one of {list(COLORS)}.")
             chosen[name] = mcolors.to_hex(wish)
     left = [COLORS[known] for known in _SPARE if COLORS[known] not in chosen.values()]
     unknown = [name for name in names if name not in chosen]
@@ -259,7 +232,11 @@ def publish(build, *, title, caption, alt, size, numbers=("", 0), show=True):
 
     size: (width, height) in inches of the drawing; the lines of the title come on top of it. numbers: what is drawn,
     as `_numbers.table` returns it.
+    title: the conclusion in one sentence. caption: what is drawn, under which conditions, over how many runs; it stands
+    below the picture as text. alt: the picture in words for readers who cannot see it. ValueError where one is empty.
     """
+    if not (title.strip() and caption.strip() and alt.strip()):
+        raise ValueError(f"a figure needs words: title={title!r}, caption={caption!r}, alt={alt!r}. Write them.")
     # Captions and alternative texts may be written over several source lines.
     alt, caption = " ".join(alt.split()), " ".join(caption.split())
     # From matplotlib's own defaults, so that nobody's matplotlibrc changes a figure of the course.
@@ -296,20 +273,15 @@ def _png(canvas):
     return file.getvalue()
 
 
-def figure(draw, *, title="", caption="", alt="", numbers=None, size=(WIDTH, 3.3), ncols=1, sharey=False, show=True):
+def figure(draw, *, title, caption, alt, numbers=None, size=(WIDTH, 3.3), ncols=1, sharey=False, show=True):
     """Draw by hand in the house style.
 
     draw: a function of one matplotlib Axes, or of a list of them if ncols > 1; it sets the axis labels itself and
     names its curves. numbers: what is drawn, {column: values}, all of one length; none for a diagram.
     size: inches of the drawing without the title.
-    Raises ValueError for missing words and for columns of different lengths.
+    Raises ValueError for columns of different lengths.
     """
-    need_words("figure", title=title, caption=caption, alt=alt)
-    columns = named(numbers, "plot.figure: numbers=") if numbers else {}
-    if len({len(values) for values in columns.values()}) > 1:
-        sizes = ", ".join(f"{name!r} has {len(values)}" for name, values in columns.items())
-        raise ValueError(f"plot.figure: the columns of numbers= differ in length ({sizes}). Expected one value a row.")
-    drawn = _numbers.table(list(columns), {(): list(zip(*columns.values(), strict=True))}) if columns else ("", 0)
+    drawn = _numbers.table(list(numbers), {(): list(zip(*numbers.values(), strict=True))}) if numbers else ("", 0)
 
     def build(fig):
         axes = list(fig.subplots(1, ncols, sharey=sharey, squeeze=False)[0])

@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 
 from lessonkit import attempts
@@ -21,14 +20,11 @@ def main(arguments=None):
     where = "a learner's folder, by default work/; or one that holds the folders of learners"
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help=where)
     parser.add_argument("--html", metavar="FILE", help="write the page of a class: a row for each folder")
-    parser.add_argument("--every", type=int, metavar="SECONDS", help="with --html: write it again and again")
     parser.add_argument("--report", action="store_true", help="what the logs of attempts in these folders show")
     parser.add_argument("--csv", metavar="FILE", help="with --report: write the numbers as a table as well")
     asked = parser.parse_args(arguments)
-    if asked.html and asked.report or asked.every is not None and not asked.html or asked.csv and not asked.report:
-        parser.error("--every goes with --html, --csv with --report, and --html and --report each stand alone.")
-    if asked.every is not None and asked.every < 1:
-        parser.error(f"--every {asked.every}: expected at least 1 second.")
+    if asked.html and asked.report or asked.csv and not asked.report:
+        parser.error("--csv goes with --report, and --html and --report each stand alone.")
     folders = [Path(folder) for folder in asked.folders or [_own_folder()]]
     if not any(folder.exists() for folder in folders):
         parser.error(f"there is no {' and no '.join(map(str, folders))}. make lab makes work/; or name other folders.")
@@ -48,7 +44,9 @@ def _do(asked, folders):
             if asked.csv:
                 write_whole(Path(asked.csv), report.table(folders, lessons()))
         elif asked.html:
-            _write_page(asked.html, folders, asked.every)
+            learners = [learner(folder, lessons()) for folder in folders]
+            write_whole(Path(asked.html), page.html(learners, lessons()))
+            print(f"{asked.html}: {len(learners)} learner{'s' if len(learners) > 1 else ''}")
         else:
             for folder in folders:
                 who = learner(folder, lessons())
@@ -56,24 +54,12 @@ def _do(asked, folders):
     except (DamagedCourse, Unwritable) as error:
         print(error, file=sys.stderr)
         return 1
-    except KeyboardInterrupt:  # how --every ends
-        pass
     return 0
 
 
 def _own_folder():
     named = os.environ.get("LESSON_WORK") or "off"
     return USUAL if named == "off" else named
-
-
-def _write_page(file, folders, every):
-    while True:
-        learners = [learner(folder, lessons()) for folder in folders]
-        write_whole(Path(file), page.html(learners, lessons(), every))
-        print(f"{file}: {len(learners)} learner{'s' if len(learners) > 1 else ''}")
-        if every is None:
-            return
-        time.sleep(every)
 
 
 if __name__ == "__main__":

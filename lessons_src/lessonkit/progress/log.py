@@ -26,28 +26,34 @@ class Attempt:
 
 def read(path):
     """Return (the attempts in a log, in order; a sentence for each thing that could not be read)."""
+    attempts = []
+    notes = take(path, VERSION, lambda record: attempts.append(_attempt(record)))
+    return attempts, notes
+
+
+def take(path, version, add):
+    """Hand each record of a file, a line of JSON each, to add; return a sentence for each thing that could not be read.
+
+    version: of the newest form that add knows. It raises a ValueError or the like for a damaged record.
+    """
     try:
-        lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
+        lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return [], []
+        return []
     except OSError as error:
-        return [], [f"{path} cannot be read ({error.strerror})."]
-    attempts, damaged, newer = [], 0, 0
-    for line in filter(str.strip, lines):
+        return [f"{path} cannot be read ({error.strerror})."]
+    count = {"damaged": 0, "of a newer edition of the course": 0}
+    for line in filter(bytes.strip, lines):
         try:
             record = json.loads(line)
-            if record["v"] > VERSION:
-                newer += 1
-                continue
-            attempts.append(_attempt(record))
+            if record["v"] > version:
+                count["of a newer edition of the course"] += 1
+            else:
+                add(record)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            damaged += 1
-    notes = []
-    if damaged:
-        notes.append(f"{path}: {_lines(damaged)} damaged and left out; the others count.")
-    if newer:
-        notes.append(f"{path}: {_lines(newer)} of a newer edition and left out. Update the course to read them.")
-    return attempts, notes
+            count["damaged"] += 1
+    left_out = [f"{n} line{'s are' if n > 1 else ' is'} {what}" for what, n in count.items() if n]
+    return [f"{path}: {lines} and left out; the others count." for lines in left_out]
 
 
 def _attempt(record):
@@ -63,7 +69,3 @@ def _attempt(record):
     ):
         raise ValueError(record)
     return Attempt(**texts, right=record["verdict"] == "right", mistake=mistake, **seconds)
-
-
-def _lines(count):
-    return f"{count} line{'s are' if count > 1 else ' is'}"

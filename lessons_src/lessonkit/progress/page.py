@@ -7,7 +7,7 @@ from html import escape
 
 from lessonkit.progress.saved import MARKS, NOT_RUN, RIGHT, TRIED, WAITS
 
-RELOAD = 30  # seconds
+RELOAD = 30  # seconds after which the page loads itself again
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.4 system-ui, sans-serif; margin: 1rem; }
@@ -25,8 +25,8 @@ NO_ACCENT = str.maketrans("łøđħıæœ", "lodhiao")  # letters that Unicode d
 CLASSES = {RIGHT: "right", TRIED: "tried", WAITS: "waits", NOT_RUN: "not-run"}
 
 
-def html(learners, course, every=None):
-    """Return the page as text. learners: Learner objects. every: seconds after which it loads itself again."""
+def html(learners, course):
+    """Return the page as text. learners: Learner objects."""
     columns = [(lesson, exercise) for lesson in course.values() for exercise in lesson.exercises]
     learners = sorted(zip(_names(learners), learners, strict=True), key=lambda pair: in_order(pair[0]))
     states = [[person.states[lesson.stem][exercise.number] for lesson, exercise in columns] for _, person in learners]
@@ -52,7 +52,7 @@ def html(learners, course, every=None):
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="refresh" content="{every or RELOAD}">
+<meta http-equiv="refresh" content="{RELOAD}">
 <title>Progress of {many}</title>
 <style>{STYLE}</style>
 </head>

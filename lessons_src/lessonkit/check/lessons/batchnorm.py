@@ -3,10 +3,11 @@
 import torch
 from torch import nn
 
+from fromscratch.batchnorm import RunningStatistics, _Given  # both constructors
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract, of_a_layer
 from lessonkit.check.misconceptions import misconceptions
-from lessonkit.check.probing import Probe, call, draw, gradients, in_float64, raised
+from lessonkit.check.probing import Probe, call, call_layer, draw, filled, in_float64, raised
 from lessonkit.check.quizzes import values
 
 _STATS = ("mean", "var")
@@ -35,8 +36,6 @@ _CHANNEL_MISTAKES = misconceptions(
     """
     # the last axis is reduced, as in LayerNorm. BatchNorm keeps the channels, axis 1, and reduces all others.
     axes = [x.dim() - 1]
-    # or
-    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
 
     # each sample gets a mean of its own: axis 0 is kept. | Bring the channels to axis 0 first, with transpose(0, 1).
     axes = list(range(1, x.dim()))
@@ -44,26 +43,14 @@ _CHANNEL_MISTAKES = misconceptions(
     # only the batch is reduced, so every time step has a mean of its own. The C numbers are over B and T.
     axes = [0]
 
-    # the channels themselves are reduced. Axis 1 is the one to keep.
-    axes = [1]
-
     # all axes but the last are reduced. That fits (B, T, C); here the channels are axis 1.
     axes = list(range(x.dim() - 1))
 
     # axis -1 of a matrix (B, C) is the channels. | Reduce axis 0 and, where there is one, axis 2.
     axes = list({0, x.dim() - 1})
 
-    # a matrix (B, C) has no axis 2. | Reduce it only where there is one.
-    axes = [0, 2]
-
     # one mean for everything. Each channel needs its own.
     axes = list(range(x.dim()))
-
-    # the reduced axes are kept. Wanted is the shape (C,). | Drop keepdim, or squeeze.
-    mean, var = x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
-
-    # the mean has the shape (C, 1). Wanted is (C,). | Squeeze the last axis.
-    return mean[:, None], var[:, None]
 
     # squeeze() without an axis drops the channels too if C = 1. | Say squeeze(-1).
     return mean.squeeze(), var.squeeze()
@@ -80,11 +67,6 @@ _CHANNEL_MISTAKES = misconceptions(
     # reshape cuts the numbers into pieces as they lie in memory; it does not move axis 1. | Write transpose(0, 1), then flatten(1).
     rows = x.reshape(x.shape[1], -1)
     mean, var = x.reshape(x.shape[1], -1).mean(1), x.reshape(x.shape[1], -1).var(1, correction=0)
-    # or
-    mean, var = x.reshape(-1, x.shape[1]).mean(0), x.reshape(-1, x.shape[1]).var(0, correction=0)
-
-    # only T is reduced: after transpose(0, 1), B and T are still two axes. | Join them, with flatten(1).
-    mean, var = x.transpose(0, 1).mean(-1), x.transpose(0, 1).var(-1, correction=0)
 
     # E[x^2] - E[x]^2 loses digits when the mean is far larger than the deviation. | Subtract the mean first.
     var = (x * x).mean(axes) - x.mean(axes) ** 2
@@ -126,26 +108,14 @@ def ages_on_paper(answer):
         ("running_var", 3.75, "A new layer begins at the variance 1, not at 0, and a quarter of that stays."),
         ("running_var", 3, "A new layer begins at the variance 1, and the buffer takes in the unbiased variance."),
         ("running_var", 5, "That is the newest variance alone. A new layer begins at 1, and a quarter of that stays."),
-        ("running_var", 2, "m and 1 - m are swapped: m = 3/4 is the weight of the newest variance, 5."),
-        ("running_var", 1.75, "m is the weight of the newest batch. And the buffer takes in the unbiased variance."),
         ("alone", 0, "That is what train() makes of 8 among the five. In eval() the running mean is subtracted."),
-        ("alone", 0.5, "You have divided by the running variance. Divide by its root."),
         ("alone", 2, "8 less the running mean is right. Divide it by the root of the running variance."),
     ]
     values(answer, "ages_on_paper", {"running_mean": 6, "running_var": 4, "alone": 1}, rows, tolerance=1e-9)
 
 
 # 6.3: running statistics
-class _Running(nn.Module):
-    def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
-        super().__init__()
-        self.momentum = momentum
-        zeros = torch.zeros(num_features, device=device, dtype=dtype)
-        ones = torch.ones(num_features, device=device, dtype=dtype)
-        self.register_buffer("running_mean", zeros)
-        self.register_buffer("running_var", ones)
-        self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
-
+class _Running(RunningStatistics):
     def update(self, mean, var, n):
         self.num_batches_tracked += 1
         m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
@@ -238,13 +208,6 @@ _RUNNING_MISTAKES = misconceptions(
     self.running_mean.copy_(self.running_mean)
     self.running_var.copy_(self.running_var)
 
-    # the old value keeps its full weight, so that the sum grows without end. | It gets 1 - momentum.
-    self.running_mean.copy_(self.running_mean + m * mean)
-    self.running_var.copy_(self.running_var + m * unbiased)
-
-    # num_batches_tracked is counted twice for each batch.
-    self.num_batches_tracked += 2
-
     # use m, the line above has made it: with momentum=None it is 1 / num_batches_tracked, and self.momentum is no number.
     m = self.momentum
 
@@ -277,19 +240,9 @@ def running_statistics(answer):
 
 
 # 6.4: the layer
-class _Layer(_Running):
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, **kind):
-        super().__init__(num_features, momentum, **kind)
-        self.num_features, self.eps = num_features, eps
-        self.register_parameter("weight", nn.Parameter(torch.ones(num_features, **kind)) if affine else None)
-        self.register_parameter("bias", nn.Parameter(torch.zeros(num_features, **kind)) if affine else None)
-        if not track_running_stats:
-            self.running_mean = self.running_var = self.num_batches_tracked = None
-
+class _Layer(_Given):
     def forward(self, x):
-        if x.dim() not in (2, 3):
-            raise ValueError(f"expected 2 or 3 axes, got {x.dim()}")
-        n = x.numel() // self.num_features
+        n = self.entries(x)
         own = self.training or self.running_mean is None
         refused = own and n == 1
         if refused:
@@ -305,39 +258,20 @@ class _Layer(_Running):
         return y if self.weight is None else y * self.weight.view(shape) + self.bias.view(shape)
 
 
-def _made(cls, dtype=torch.float64, C=4, **options):
-    """Return a layer of C channels with random gain and bias, in train()."""
-    layer = cls(C, dtype=dtype, **options)
-    if options.get("affine", True):
-        with torch.no_grad():
-            layer.weight.copy_(1 + 0.5 * draw(50, C)), layer.bias.copy_(draw(60, C))
-    return layer.train()
-
-
-def _used(cls, dtype=torch.float64, C=4):
-    """Return a layer with random running statistics as well."""
-    layer = _made(cls, dtype, C)
-    with torch.no_grad():
-        layer.running_mean.copy_(3 + draw(71, C)), layer.running_var.copy_(0.5 + draw(72, C) ** 2)
+def _made(cls, *batches, **options):
+    """Return a layer of 4 channels with random gain and bias, in train(), after some batches."""
+    layer = filled(cls(4, dtype=torch.float64, **options), 50)
+    for batch in batches:
+        layer(batch.clone())
     return layer
 
 
-def _seen(layer, x, answer=None):
-    """Return output and gradients of one call of answer, or of layer; random upstream gradients hide no part."""
-    x = x.clone().requires_grad_()
-    entered = x * 1  # in-place changes of a leaf raise
-    y = (answer or layer)(entered)
-    seen = {"x after the call": entered.detach(), "the output": y}
-    if not isinstance(y, torch.Tensor) or y.shape != x.shape:
-        return seen
-    leaves = {"x": x, **{name: p for name, p in (("weight", layer.weight), ("bias", layer.bias)) if p is not None}}
-    if not y.requires_grad:
-        return seen | {f"gradient of {name}": "no gradient" for name in leaves}
-    loss = (y * draw(99, *y.shape).to(y.dtype)).sum()
-    try:
-        return seen | gradients(loss, leaves)
-    except Exception as error:
-        return seen | {"gradient of x": raised(error)}
+def _used(cls):
+    """Return a layer with random running statistics."""
+    layer = _made(cls)
+    with torch.no_grad():
+        layer.running_mean.copy_(3 + draw(71, 4)), layer.running_var.copy_(0.5 + draw(72, 4) ** 2)
+    return layer
 
 
 _SCALES = torch.tensor([1.0, 0.001, 20, 3], dtype=torch.float64)  # 0.001: where eps sits shows
@@ -346,16 +280,6 @@ _SECOND = draw(85, 4) + _SCALES * draw(86, 6, 4)  # (B, C): the same shape, othe
 _SERIES = draw(83, 4)[:, None] + _SCALES[:, None] * draw(84, 3, 4, 5)  # (B, C, T)
 _OUTLIERS = 1e4 + draw(87, 256, 4)  # (B, C): far from 0, and one entry of each channel far from the others
 _OUTLIERS[7] += 30
-
-
-def _training(label, x, before=None, **options):
-    def run(cls):
-        layer = _made(cls, **options)
-        if before is not None:
-            layer(before.clone())
-        return _seen(layer, x)
-
-    return Probe(label, run, {"x": x, **options})
 
 
 def _run_without_grad(*looks):
@@ -369,19 +293,19 @@ def _run_without_grad(*looks):
 
 
 _TRAINING_PROBES = [
-    _training("a training batch (B, C) = (6, 4)", _MATRIX),
-    _training("a training batch (B, C, T) = (3, 4, 5)", _SERIES),
-    _training("a training batch with eps = 0.1", _MATRIX, eps=0.1),
+    call_layer("a training batch (B, C) = (6, 4)", _made, _MATRIX, {}),
+    call_layer("a training batch (B, C, T) = (3, 4, 5)", _made, _SERIES, {}),
     # float64 around 1e4: two passes lose nothing, E[x^2] - E[x]^2 loses 1e8 times 2^-53
-    _training("256 rows around 1e4, the eighth 30 larger", _OUTLIERS),
-    _training("the second of two training batches", _SECOND, before=_MATRIX),
+    call_layer("256 rows around 1e4, the eighth 30 larger", _made, _OUTLIERS, {}),
+    call_layer("the second of two training batches", lambda cls: _made(cls, _MATRIX), _SECOND, {}),
     Probe("a batch in train() under torch.no_grad()", _run_without_grad("the output"), {"x": _MATRIX}),
 ]
 
 
 _LAYER_MISTAKES = misconceptions(
     _Layer,
-    """    # the batch is divided by the unbiased deviation. BatchNorm normalizes with the biased variance, and stores the unbiased one.
+    """
+    # the batch is divided by the unbiased deviation. BatchNorm normalizes with the biased variance, and stores the unbiased one.
     deviation = torch.sqrt(var.view(shape) * (n / (n - 1) if own else 1) + self.eps)
 
     # mean and variance are constants for your gradient (torch.no_grad() or detach). They depend on x. | Only the buffers are updated without a gradient.
@@ -399,25 +323,17 @@ _LAYER_MISTAKES = misconceptions(
     # you ask whether gradients are recorded. Ask self.training: train() under no_grad() is still training, and eval() with gradients is still evaluation.
     own, tracks = (torch.is_grad_enabled(),) * 2
 
-    # mean and var do not fit axis 1 of x. | Bind a number for each channel, (C,), as channel_stats gives them.
-    mean, var = x.mean(-1), x.var(-1, correction=0)
-
     # the buffers never change. In train() each batch updates them.
     tracks = False
 
     # n / (n - 1) is applied twice: is your var unbiased already, or does update() do it again?
     self.update(mean, var * n / (n - 1), n)
 
-    # a single row is refused although each of its channels has several time steps. What must be above 1 is the number of entries per channel, n.
-    refused = own and len(x) == 1
-
     # evaluation uses the statistics of the batch. In eval() it normalizes with the running ones.
     own = True
 
     # evaluation uses the statistics of the batch, and updates the buffers: test data leak into the layer. | Ask self.training. (self.train is a method, and always true.)
     own, tracks = True, self.running_mean is not None
-    # or
-    own, tracks = (bool(self.train),) * 2
 
     # the buffers are updated in eval(): test data leak into the layer. | Update them only in train().
     tracks = self.running_mean is not None
@@ -428,16 +344,8 @@ _LAYER_MISTAKES = misconceptions(
     # with one entry for each channel the output is the bias, whatever goes in, and update() divides by n - 1 = 0. | Raise a ValueError in train(), as PyTorch does.
     refused = False
 
-    # the buffers have moved although the batch was refused. Raise the ValueError before you call update().
-    refused = own and n == 1 and (self.running_mean is None or self.update(*_channel_stats(x), n) is None)
-
     # without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is nothing to update.
     own = self.training
-    # or
-    tracks = self.training
-
-    # without running statistics eval() uses the batch's own as well: refuse a batch of one there, too.
-    refused = self.training and n == 1
     """,
 )
 
@@ -452,20 +360,21 @@ def _steps(*shapes, **options):
     return Probe(f"training on x of shape {', then '.join(map(str, shapes))}", run, options)
 
 
-def _evaluation(label, x, grad=True):
-    def run(cls):
-        layer = _used(cls).eval()
-        with torch.set_grad_enabled(grad):
-            seen = _seen(layer, x) if grad else {"the output": layer(x.clone())}
-        return seen | {f"{name} after evaluation": value for name, value in _stored(layer).items()}
-
-    return Probe(label, run, {"x": x})
+def _run_evaluated(cls):
+    layer = _used(cls).eval()
+    seen = {"the output": layer(_MATRIX.clone())}
+    with torch.no_grad():
+        seen |= {"the output under no_grad()": layer(_SERIES.clone())}
+    return seen | {f"{name} after evaluation": value for name, value in _stored(layer).items()}
 
 
 def _run_names(cls):
     layer = cls(4)
     seen = _registered(layer) | {f"{name} at the start": p.detach() for name, p in layer.named_parameters()}
     seen |= {"eps": layer.eps, "momentum": layer.momentum}
+    seen["the names of the parameters with affine=False"] = [
+        name for name, _ in cls(4, affine=False).named_parameters()
+    ]
     return seen | {"running_mean.dtype after .double()": str(layer.double().running_mean.dtype)}
 
 
@@ -502,14 +411,9 @@ def _run_one(cls):
     }
 
 
-def _run_plain(cls):
-    layer = _made(cls, affine=False)
-    return {"the names of the parameters": [name for name, _ in layer.named_parameters()], **_seen(layer, _MATRIX)}
-
-
 def _run_untracked(cls):
     layer = _made(cls, track_running_stats=False)
-    seen = {"the names in state_dict()": sorted(layer.state_dict()), **_seen(layer, _MATRIX)}
+    seen = {"the names in state_dict()": sorted(layer.state_dict()), "the output": layer(_MATRIX.clone())}
     layer.eval()
     return seen | {"the output in eval()": layer(_MATRIX.clone()), "one row in eval()": _outcome(layer, _MATRIX[:1])}
 
@@ -527,21 +431,20 @@ _BUFFER_PROBES = [
     Probe("a batch in train() under torch.no_grad()", _run_without_grad("running_mean", "running_var")),
 ]
 _EVALUATION_PROBES = [
-    _evaluation("a batch in eval()", _MATRIX),
-    _evaluation("a batch (B, C, T) in eval() under no_grad()", _SERIES, grad=False),
+    call_layer("a batch in eval()", lambda cls: _used(cls).eval(), _MATRIX, {}),
+    Probe("two batches in eval()", _run_evaluated),
     Probe("eval(), a training batch, and eval() again", _run_evaluated_twice),
 ]
 _OTHER_PROBES = [
     Probe("x of shape (4,)", lambda cls: {"the outcome": _outcome(_made(cls), draw(1, 4))}),
     Probe("x of shape (3, 4, 2, 2)", lambda cls: {"the outcome": _outcome(_made(cls), draw(1, 3, 4, 2, 2))}),
-    Probe("affine=False", _run_plain),
 ]
 _LAYER_STAGES = [
     (_TRAINING_PROBES, "training"),
     (_BUFFER_PROBES, "the buffers"),
     ([_steps((3, 4, 5)), _steps((1, 4, 2))], "the buffers"),
     (_EVALUATION_PROBES, "evaluation"),
-    ([_evaluation("a single sample in eval()", _MATRIX[:1])], "evaluation"),
+    ([call_layer("a single sample in eval()", lambda cls: _used(cls).eval(), _MATRIX[:1], {})], "evaluation"),
     (
         [
             Probe("a new layer", _run_names, {"num_features": 4}),

@@ -53,31 +53,19 @@ _SOFTMAX_MISTAKES = misconceptions(
     """
     # exp overflows: in float32 e^89 is already inf, and inf/inf is nan (far below 0 it is 0/0). | Subtract the row's largest entry first.
     shifted = x
-    # or
-    shifted = x - 10.0
 
     # the sum has lost its axis and meets the wrong rows. | Say keepdim=True in the sum.
     total = e.sum(-1)
     # or
     shifted, total = x, x.exp().sum(-1)
 
-    # maximum and sum have lost their axis and meet the wrong rows. | Say keepdim=True in both.
-    largest, shifted = x.amax(-1), x - x.amax(-1)
-    total = e.sum(-1)
-
     # the maximum has lost its axis and meets the wrong rows. | Say keepdim=True in the maximum.
     largest = x.amax(-1)
 
     # you reduce the first axis, across the samples. | Maximum and sum are over the last axis, -1.
     largest, total = x.amax(0, keepdim=True), (x - x.amax(0, keepdim=True)).exp().sum(0, keepdim=True)
-    # or
-    total = e.sum(0, keepdim=True)
 
     # you reduce axis 1. That is the last axis of a matrix only; -1 is the last axis of every tensor.
-    axis = min(1, x.dim() - 1)
-    largest = x.amax(axis, keepdim=True)
-    total = e.sum(axis, keepdim=True)
-    # or
     largest = x.amax(1, keepdim=True)
 
     # x.max(-1, ...) returns a pair, the entries and their places. | Take its .values, or x.amax.
@@ -86,16 +74,10 @@ _SOFTMAX_MISTAKES = misconceptions(
     # the largest entry is subtracted below the line only. | Use the same e^(x - max) above it.
     return x.exp() / total
 
-    # the largest entry is subtracted above the line only. | Use the same e^(x - max) in the sum.
-    total = x.exp().sum(-1, keepdim=True)
-
     # the sum below is over x. It must be over the exponentials.
     total = x.sum(-1, keepdim=True)
 
     # one sum for the whole tensor. Every row has its own. | Sum over axis -1, keepdim=True.
-    total = e.sum()
-    # or
-    shifted = x - x.max()
     total = e.sum()
 
     # the largest entry of the whole tensor is subtracted. A row far below it becomes 0/0. | Subtract the largest of its own row.
@@ -109,11 +91,6 @@ _SOFTMAX_MISTAKES = misconceptions(
 
     # exp is missing: softmax divides e^x by the sum of e^x.
     e = shifted
-    # or
-    e = x
-
-    # the exponentials do not sum to 1 yet. | Divide by their sum, over axis -1.
-    return e
 
     # the row is divided by its largest entry: that changes the result. | Subtract it.
     shifted = x / largest
@@ -123,17 +100,8 @@ _SOFTMAX_MISTAKES = misconceptions(
     # or
     shifted = x.clamp(max=80)
 
-    # nan_to_num hides the nan; the row is still wrong. | Subtract the row's largest entry.
-    shifted = x
-    return (e / total).nan_to_num(0.0)
-
     # an eps in the sum. There is nothing to protect: once the largest is subtracted, the sum is at least 1.
     total = e.sum(-1, keepdim=True) + 1e-8
-    # or
-    total = e.sum(-1, keepdim=True) + 1e-12
-
-    # the sum is cut from the gradient. Only the subtracted maximum may be detached, because it changes nothing.
-    total = e.sum(-1, keepdim=True).detach()
     """,
 )
 
@@ -175,16 +143,14 @@ def softmax_on_paper(answer):
     """Check the four derivatives of two shares whose exponentials are 3 and 2 (lesson 5)."""
     expected = {"dp1_dx1": 6 / 25, "dp1_dx2": -6 / 25, "dp2_dx1": -6 / 25, "dp2_dx2": 6 / 25}
     square = "Both parts of the quotient rule stand over S^2, which is 25."
-    minus = "The quotient rule subtracts: (u' S - u S') / S^2."
     below = "That is the share itself. S grows, too, so the quotient rule takes something away from u' / S."
-    each = "The derivative of a quotient is not the quotient of the derivatives."
     grows = "A share grows with its own entry: u' S is more than u S'."
     unmoved = "e^x of this share does not depend on that entry. But S does, and it stands below the line."
     same = "That is {0} · {0}. The rule puts e^x1 · e^x2 over S²."
     sign = "That entry makes S grow, so this share becomes smaller."
     causes = []
     for key, share in {"dp1_dx1": 3 / 5, "dp2_dx2": 2 / 5}.items():
-        causes += [(key, share, below), (key, share + share**2, minus), (key, 6 / 5, square), (key, 1, each)]
+        causes += [(key, share, below), (key, 6 / 5, square)]
         causes.append((key, -6 / 25, grows))
     for key in ("dp1_dx2", "dp2_dx1"):
         causes += [(key, 0, unmoved), (key, -6 / 5, square), (key, 6 / 25, sign)]
@@ -257,15 +223,11 @@ _POOL_MISTAKES = misconceptions(
 
     # a score of 0 at the padding is a score like any other, e^0 = 1, so the padding still takes its share. | Fill in -inf before the softmax.
     scores = plain.masked_fill(hidden, 0.0)
-    # or
-    scores, weights = plain * ~hidden, F.softmax(plain * ~hidden, dim=1)
 
     # the number that you fill in at the padding is not far enough below the scores, which may be large, so the padding takes its share. | Fill in -inf before the softmax.
     scores = plain.masked_fill(hidden, -100.0)
     # or
     scores = plain.masked_fill(hidden, -1e4)
-    # or
-    scores = plain.masked_fill(hidden, -3e4)
 
     # keep is (B, T) and the scores are (B, T, 1): give the mask its last axis, ~keep[..., None].
     scores = plain.masked_fill(~keep, -INF)
@@ -276,26 +238,9 @@ _POOL_MISTAKES = misconceptions(
     # the output is healed and the gradient is not: 0 · nan is nan. | Overwrite the weights of the padding with 0 after the softmax, and the scores with masked_fill before it.
     weights = shares
     return (weights * x).sum(1).nan_to_num(0.0)
-    # or
-    scores = plain + torch.where(hidden, -INF, 0.0)
-
-    # the largest score is taken over the padding as well. Where that lies far above the tokens, all of their exponentials are 0. | Mask first.
-    weights = F.normalize((plain - plain.amax(1, keepdim=True)).exp() * ~hidden, p=1, dim=1)
-
-    # the samples that are all padding are left out. | Each gives a row of zeros: (B, C).
-    return (weights * x).sum(1)[keep.any(1)]
-
-    # the largest score of the whole batch is subtracted. Scores far below it become 0/0: every sample has its own largest score. | F.softmax over axis 1 sees to that.
-    shares = (scores - scores.max()).exp() / (scores - scores.max()).exp().sum(1, keepdim=True)
-
-    # the weighted tokens are not summed yet. | Sum over axis 1 gives (B, C).
-    return weights * x
 
     # the weights of the tokens are all 1: the scores are (B, T, 1), and their last axis has size 1.
     shares = F.softmax(scores, dim=-1)
-
-    # the weights are normalized across the batch: axis 0 (which F.softmax picks by itself when a tensor has three axes and dim is left out). | The tokens are axis 1.
-    shares = F.softmax(scores, dim=0)
 
     # the scores are divided by sqrt(C): a different temperature than the layer had. | Leave the scores as they are.
     plain = x @ query / x.shape[-1] ** 0.5

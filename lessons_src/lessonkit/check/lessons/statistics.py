@@ -16,18 +16,16 @@ def _solution(x):
     return mean, var
 
 
-_CONTRACT = Contract({"x": "... D"}, returns=("mean", "var"))
+_RETURNS = ("mean", "var")
+_CONTRACT = Contract({"x": "... D"}, returns=_RETURNS)
 
 _PROBES = [
-    call(
-        "the row 5, 1, -1, 4, 1, 2", torch.tensor([5.0, 1, -1, 4, 1, 2], dtype=torch.float64), returns=("mean", "var")
-    ),
-    call("a square matrix", draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double(), returns=("mean", "var")),
-    call("a batch of sequences", draw(3, 2, 3, 4) - 1, returns=("mean", "var")),
-    call("rows of one feature", draw(4, 3, 1), returns=("mean", "var")),
+    call("the row 5, 1, -1, 4, 1, 2", torch.tensor([5.0, 1, -1, 4, 1, 2], dtype=torch.float64), returns=_RETURNS),
+    call("a square matrix", draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double(), returns=_RETURNS),
+    call("a batch of sequences", draw(3, 2, 3, 4) - 1, returns=_RETURNS),
     # float32, a row of standard deviation 1 around 100: two passes lose nothing, Welford's way 3e-6,
     # E[x^2] - E[x]^2 loses 1e4 times 2^-24
-    call("float32 rows around 100", (100 + draw(5, 6, 64)).float(), returns=("mean", "var"), tolerance=1e-5),
+    call("float32 rows around 100", (100 + draw(5, 6, 64)).float(), returns=_RETURNS, tolerance=1e-5),
 ]
 
 _MISTAKES = misconceptions(
@@ -35,8 +33,6 @@ _MISTAKES = misconceptions(
     """
     # the variance is divided by D - 1 (torch.var's default). | Say correction=0.
     var = x.var(-1, keepdim=True)
-    # or
-    var = centered.square().sum(-1, keepdim=True) / (x.shape[-1] - 1)
 
     # the reduced axis is gone. | Say keepdim=True in both, so that x - mean broadcasts.
     mean, var = x.mean(-1), x.var(-1, correction=0)
@@ -44,13 +40,8 @@ _MISTAKES = misconceptions(
     mean = x.mean(-1)
     var = ((x - mean) ** 2).mean(-1)
 
-    # the reduced axis is gone, and the variance is divided by D - 1. | Say keepdim=True and correction=0.
-    mean, var = x.mean(-1), x.var(-1)
-
     # keepdim=True is missing in the mean, so its reduced axis is gone. | Say it in both.
     mean = x.mean(-1)
-    # or
-    mean, centered = x.mean(-1), x - x.mean(-1, keepdim=True)
 
     # keepdim=True is missing in the variance, so its reduced axis is gone. | Say it in both.
     var = x.var(-1, correction=0)
@@ -59,9 +50,6 @@ _MISTAKES = misconceptions(
     mean, var = x.mean(0, keepdim=True), x.var(0, correction=0, keepdim=True)
 
     # you reduce axis 1. That is the last axis of a matrix only. | -1 is the last axis of every tensor.
-    axis = min(1, x.dim() - 1)
-    mean, var = x.mean(axis, keepdim=True), x.var(axis, correction=0, keepdim=True)
-    # or
     mean, var = x.mean(1, keepdim=True), x.var(1, correction=0, keepdim=True)
 
     # one mean for the whole tensor. Every row needs its own. | Reduce axis -1 only.
@@ -76,22 +64,11 @@ _MISTAKES = misconceptions(
     # var is the standard deviation, the root of the variance. | Leave the root away.
     var = x.std(-1, correction=0, keepdim=True)
 
-    # var is the standard deviation, and divided by D - 1. | No root, and divide by D.
-    var = x.std(-1, keepdim=True)
-
     # the variance is the mean of the squares of x. | Subtract the mean before you square.
     var = (x * x).mean(-1, keepdim=True)
 
     # var is the sum of the squared distances. | Divide it by D: take their mean.
     var = (centered * centered).sum(-1, keepdim=True)
-
-    # the distances are averaged without being squared, and they sum to 0. | Square each one, then average.
-    var = centered.mean(-1, keepdim=True)
-    # or
-    var = centered.mean(-1, keepdim=True) ** 2
-
-    # var is the mean distance, not squared. | Square before you average.
-    var = centered.abs().mean(-1, keepdim=True)
 
     # mean and var are swapped. | Return mean first.
     return var, mean
@@ -99,16 +76,8 @@ _MISTAKES = misconceptions(
     # E[x^2] - E[x]^2 loses digits when the mean is large compared with the standard deviation. | Subtract the mean first, then square.
     var = (x * x).mean(-1, keepdim=True) - mean * mean
 
-    # float64 is narrowed to float32, by x.float() perhaps. | Compute in x's own type.
-    mean = x.float().mean(-1, keepdim=True)
-    centered = x.float() - mean
-    return mean.to(x.dtype), var.to(x.dtype)
-
     # x.var(-1, True) means unbiased=True, not keepdim. | Name them: keepdim=True, correction=0.
     var = x.var(-1, True)
-
-    # a small number is added to the variance. That comes in lesson 3; here the variance itself is asked for.
-    var = (centered * centered).mean(-1, keepdim=True) + 1e-5
     """,
 )
 
@@ -123,7 +92,6 @@ def divisor(answer):
     """Check what dividing by D - 1 makes of a row: its variance, and what it lacks at D = 4, in percent (lesson 2)."""
     kept = math.sqrt(3 / 4)
     expected = {"variance": 24 / 5, "percent": 100 * (1 - kept)}
-    share = "The variances differ by that. A row is divided by the root of its variance."
     causes = [
         ("variance", 4, "That is divided by D = 6."),
         ("variance", 24, "That is the sum of the squared distances. | Divide it by D - 1."),
@@ -131,18 +99,13 @@ def divisor(answer):
         ("percent", 100 * kept, "So much is left. Asked is how much is missing."),
         ("percent", kept, "So much is left, as a share. Asked is how many percent are missing."),
         ("percent", 1 - kept, "That is a share, not percent."),
-        ("percent", 25, share),
-        *(("percent", value, share) for value in (100 / 3, 33)),
+        ("percent", 25, "The variances differ by that. A row is divided by the root of its variance."),
         *(("percent", value, "Nearly: give one decimal.") for value in (13, 14)),
-        ("percent", 75, share),
         (
             "percent",
             100 * (1 / kept - 1),
             "By so much the right row is larger than the wrong one. Measure by the right one.",
         ),
-        ("percent", -100 * (1 - kept), "It is too small by a positive number of percent."),
-        ("percent", 100 * (1 - math.sqrt(5 / 6)), "That is for six numbers in a row, not for four."),
-        ("percent", 12.5, "That is 50 / D, which holds nearly for wide rows only."),
     ]
     values(answer, "divisor", expected, causes, tolerance=0.05)
 
@@ -154,8 +117,6 @@ def how_many(answer):
     all_of_them = "That is how many numbers there are, not how many means: cross out the reduced axes."
     causes = [
         ("a", 64, reduced),
-        ("a", 2048, "That is how many numbers there are. Each of the 32 rows gets one mean."),
-        ("b", 32, "Each of the 20 positions of each of the 32 samples has a mean of its own, not each sample."),
         ("b", 64, reduced),
         ("b", 40960, all_of_them),
         ("b", 52, "Multiply the axes that are left, do not add them."),
@@ -163,15 +124,11 @@ def how_many(answer):
         ("c", 640, "That is for the last axis alone. Here the 20 positions are averaged together with the features."),
         ("d", 2352, reduced),
         ("d", 24, "Only the batch is left over, not the channels: all of (3, 28, 28) share one mean."),
-        ("d", 3, "A mean per channel would be BatchNorm. Here every image has one mean of its own."),
-        ("d", 1, "The batch axis is left: each of the 8 images has a mean."),
         ("e", 3, reduced),
-        ("e", 784, "The pixels of different images do not share a mean: count them for all 8 images."),
         ("e", 8, "Each pixel has a mean of its own here, not each image."),
         ("e", 24, "That is for reducing the pixels. Here the channels are reduced, and the pixels are left."),
         ("f", 784, reduced),
         ("f", 3, "A mean per channel over all images is BatchNorm. Here each image has its own: 8 x 3."),
-        ("f", 8, "Each image has 3 channels, and each channel a mean of its own."),
         ("f", 6272, "That is for reducing the channels. Here the pixels are reduced, and the channels are left."),
     ]
     values(answer, "how_many", expected, causes)
@@ -181,12 +138,8 @@ def _standardized(x, axes=-1, correction=0):
     return (x - x.mean(axes, keepdim=True)) / x.std(axes, correction=correction, keepdim=True)
 
 
-def _all_but_the_first(x):
-    return tuple(range(1, x.dim())) or -1
-
-
 def _but_one(y):
-    return y + F.pad(y.new_ones(1), (y.numel() - 1, 0)).reshape(y.shape)
+    return y + (torch.arange(y.numel()) == 0).reshape(y.shape)
 
 
 _RIGHT_LAYERS = {
@@ -199,7 +152,7 @@ _WRONG_LAYERS = {
     "a layer that takes one mean and one variance of the whole tensor": lambda x: (x - x.mean()) / x.std(correction=0),
     "a layer that reduces the first axis": lambda x: _standardized(x, 0),
     "a layer that reduces axis 1": lambda x: _standardized(x, 1),
-    "a layer that reduces all axes but the first": lambda x: _standardized(x, _all_but_the_first(x)),
+    "a layer that reduces all axes but the first": lambda x: _standardized(x, tuple(range(1, x.dim())) or -1),
     "a layer without keepdim": lambda x: (x - x.mean(-1)) / x.std(-1, correction=0),
     "a layer that divides by D - 1": lambda x: _standardized(x, correction=1),
     "a layer that subtracts no mean": lambda x: x / x.std(-1, correction=0, keepdim=True),
@@ -207,7 +160,6 @@ _WRONG_LAYERS = {
     "a layer that divides by the variance": lambda x: _standardized(x) / x.std(-1, correction=0, keepdim=True),
     "a layer with the wrong sign": lambda x: -F.layer_norm(x, x.shape[-1:]),
     "a layer that changes nothing": lambda x: x,
-    "a layer with a bias of 1": lambda x: F.layer_norm(x, x.shape[-1:]) + 1,
     "a layer with a bias of -1": lambda x: F.layer_norm(x, x.shape[-1:]) - 1,
     "a layer with a bias of 0.1": lambda x: F.layer_norm(x, x.shape[-1:]) + 0.1,
     "a layer that gets a single number wrong": lambda x: _but_one(F.layer_norm(x, x.shape[-1:])),
@@ -265,45 +217,21 @@ _TEST_MISTAKES = misconceptions(
 
     # your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose.
     return torch.allclose(y, expected)
-    # or
-    return torch.equal(y, expected)
-
-    # your x has rows whose variance is far below 1, where epsilon counts, and your test allows too little for it. | Take rows whose variance is 1 or more, and allow 1e-3.
-    x = torch.rand(2, 3, 4, generator=g)
-    return torch.allclose(y, expected, atol=1e-4)
 
     # your x has rows that are (nearly) constant, on which epsilon decides. | Take rows whose variance is 1 or more.
-    x = 5 + 1e-3 * torch.randn(2, 3, 4, generator=g)
-    # or
     x = torch.ones(2, 3, 4)
 
     # your x is a matrix. There axis 1 is the last axis, and so are all axes but the first. | Take three axes.
     x = 5 + 2 * torch.randn(3, 4, generator=g)
 
-    # the middle axis of your x has size 1, so all axes but the first are the last one. | Give it two or more.
-    x = 5 + 2 * torch.randn(2, 1, 4, generator=g)
-
     # your x is a single row, so every choice of axes is the last one. | Take three axes.
     x = 5 + 2 * torch.randn(4, generator=g)
 
-    # your x is a single row, or all its rows are alike, so one mean does for all of it. | Take several, and different ones.
-    x = torch.arange(4.0).expand(2, 3, 4)
-    # or
-    x = 5 + 2 * torch.randn(1, 4, generator=g)
-
-    # D - 1 hardly shows on your x: it has many features.
-    x = 5 + 2 * torch.randn(2, 3, 4096, generator=g)
-
     # your test allows too large a difference. | 1e-3 is enough: atol=1e-3 in torch.allclose.
     return torch.allclose(y, expected, atol=0.19)
-    # or
-    return torch.allclose(y, expected, atol=1)
 
     # your x holds whole numbers, of which torch takes no mean. | Write 24.0 in place of 24, or x.float().
     x = torch.arange(24).reshape(2, 3, 4)
-
-    # the rows of your x are normalized already, so a layer may leave its steps out. | Give them another mean and variance.
-    x = F.layer_norm(torch.randn(2, 3, 4, generator=g), (4,))
 
     # your test does not look at the values that come out. | Compare them with F.layer_norm's.
     return y.shape == x.shape
@@ -321,27 +249,9 @@ _TEST_MISTAKES = misconceptions(
 
     # your test compares with something other than LayerNorm over the last axis. | F.layer_norm(x, x.shape[-1:]).
     y, expected = layer(x), F.layer_norm(x, x.shape[1:])
-    # or
-    y, expected = layer(x), (x - x.mean()) / x.std()
-
-    # rows of two features always become -1 and 1, so values that are cut off do not show. | Take three features or more.
-    x = torch.arange(12.0).reshape(2, 3, 2) ** 2
 
     # your test does not look at every number. | Take the largest difference: .abs().max().
-    return bool((y - expected).abs().min() < 1e-3)
-    # or
-    return bool((y - expected)[0, 0, 0].abs() < 1e-3)
-    # or
     return bool((y - expected).abs().mean() < 0.1)
-
-    # a difference below zero is a difference, too. | Take .abs() before .max().
-    return bool((y - expected).max() < 1e-3)
-
-    # your answer has a verdict for each number. | Take them together: .all().
-    return (y - expected).abs() < 1e-3
-
-    # your answer is the difference, not a verdict. | Compare it with what you allow: True or False.
-    return (y - expected).abs().max()
     """,
 )
 
