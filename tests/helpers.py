@@ -39,7 +39,6 @@ def read(path):
 
 
 @functools.cache
-@functools.cache
 def known(path):
     """Return what the course knows of a lesson once it is built as its source is now."""
     return manifest.lesson(read(path))

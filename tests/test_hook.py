@@ -11,6 +11,7 @@ from coursebuild import execution
 from lessonkit import _hook
 from lessonkit._boxes import MARKS, OPACITY, TINTS, box
 from lessonkit._hook import YourTurn, bound_names
+from lessonkit.plot._style import luminance
 from tests.helpers import ROOT
 
 WAITS = "Your turn: exercise 3.1 · "
@@ -43,7 +44,6 @@ def graded(answer):
     ("x_hat", above("x_hat")),
     ("y = x_hat * 2", above("x_hat")),
     ("z = (lambda: y)() + 1", above("y")),
-    ("print(f'{z}')", above("z")),
     ("[z for _ in range(2)]", above("z")),
     (
         """def late():
@@ -57,7 +57,6 @@ late()""",
         above("y"),
     ),
     ("Holds()", above("Holds")),
-    ("z.shape[0]", above("z")),
     # names that a waiting cell had bound before it waited are there, those after it wait
     (
         """a = 5
@@ -78,13 +77,6 @@ def helper(): pass""",
         BLANK,
     ),
     ("rest", above("rest")),
-    ("last", above("last")),
-    (
-        """with normalize(1) as opened:
-    pass""",
-        BLANK,
-    ),
-    ("opened", above("opened")),
     ("print(named := normalize(1))", BLANK),
     ("named", above("named")),
     # a quiz: the blank stands at top level and says what it will bind
@@ -112,14 +104,9 @@ x = torch.ones(3, requires_grad=True)
 Twice.apply(x).sum().backward()""",
         "Your turn: exercise 3.3 · replace this line by your answer",
     ),
-    (
-        "torch.autograd.gradcheck(Twice.apply, torch.ones(3, dtype=torch.float64, requires_grad=True))",
-        "Your turn: exercise 3.3 · replace this line by your answer",
-    ),
     ("graded(lambda x: Twice.apply(x) / 2)", "Your turn: exercise 3.3 · replace this line by your answer"),
     ("torch.func.vmap(normalize)(torch.ones(2, 3))", BLANK),
     ("torch.func.vmap(lambda row: row + x_hat)(torch.ones(2, 3))", above("x_hat")),
-    ("torch.func.jacrev(normalize)(torch.ones(2))", BLANK),
     # errors of the learner's own stay what they are
     ("print(undefined_name)", ("NameError", "print(undefined_name)")),
     (
@@ -147,7 +134,6 @@ outer()""",
     ),
     ("1 / 0", ("ZeroDivisionError", "1 / 0")),
     ("x = = 1", ("SyntaxError", "invalid syntax")),
-    ("[][0]", ("IndexError", "[][0]")),
     # a name that the learner has bound waits no longer
     ("x_hat = 3", ""),
     ("print(x_hat)", "3\n"),
@@ -160,8 +146,6 @@ outer()""",
     # what a check says: one or two lines, no traceback
     ("graded(lambda x: x * 1)", "Right: same does what it should on 1 input (a row).\n"),
     ("graded(lambda x: x + 0.5)", NOT_YET),
-    ("graded(lambda x: x.detach())", NOT_YET),
-    ("graded(3)", NOT_YET),
     ("print('still here')", "still here\n"),
 ]
 
@@ -232,21 +216,12 @@ def test_a_box_can_be_read_in_light_and_in_dark():
 
 
 def contrast(first, second):
-    def luminance(color):
-        parts = [c / 255 for c in color]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted((luminance(first), luminance(second)))
+    dark, light = sorted(luminance([c / 255 for c in color]) for color in (first, second))
     return (light + 0.05) / (dark + 0.05)
 
 
 def test_a_box_shows_what_a_learner_typed_as_text():
     assert "<b>Not yet.</b> &lt;b&gt; is no <code>x &lt; 1</code>" in box("Not yet. <b> is no `x < 1`", "not yet")
-
-
-def test_installing_outside_a_notebook_does_nothing():
-    _hook.install()
 
 
 def test_a_turn_shows_one_line():

@@ -23,7 +23,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from coursebuild import command, digest, editions, export, generated
+import fromscratch
+from coursebuild import digest, editions, export, generated
 from coursebuild.source import blank
 from lessonkit import _saved_answers, _saving, _work, attempts, check, course, mine
 from tests.helpers import ROOT, SOURCES, read
@@ -49,23 +50,16 @@ check.early(early)
 # %% tags=["export"]
 given = 2
 """
-THREE = (
-    ONE.replace("1 · One", "3 · Three").replace("early", "late").replace("given", "given_late").replace("1.1", "3.1")
+@pytest.mark.parametrize(
+    "text, what, way_out",
+    [
+        ("from lessonkit.mine import given\n", "no exercise makes 'given'", "from fromscratch"),
+        ("from lessonkit import mine\n", "hides what it uses", "Write 'from lessonkit.mine import'"),
+    ],
 )
-IMPORTS = {  # (source of lesson 2 after its title, line, what is said, way out)
-    "made by no exercise": ("from lessonkit.mine import given\n", 4, "no exercise makes 'given'", "from fromscratch"),
-    "a later lesson": ("from lessonkit.mine import late\n", 4, "'late' is exported by lesson 03", "Define it here"),
-    "unknown": ("import os\nfrom lessonkit.mine import f\n", 5, "no lesson exports 'f'", "Correct the name"),
-    "the module": ("import lessonkit.mine\n", 4, "hides what it uses", "Write 'from lessonkit.mine import'"),
-    "as a name": ("from lessonkit import mine\n", 4, "hides what it uses", "Write 'from lessonkit.mine import'"),
-}
-
-
-@pytest.mark.parametrize("wrong", IMPORTS)
-def test_a_lesson_imports_from_mine_what_exercises_of_earlier_lessons_make(wrong, tmp_path):
-    text, line, what, way_out = IMPORTS[wrong]
-    project(tmp_path, {"01_one.py": ONE, "02_tiny.py": TITLE + "# %%\n" + text, "03_three.py": THREE})
-    refused(lambda: whole(tmp_path), line, what, way_out)
+def test_a_lesson_imports_from_mine_what_exercises_of_earlier_lessons_make(text, what, way_out, tmp_path):
+    project(tmp_path, {"01_one.py": ONE, "02_tiny.py": TITLE + "# %%\n" + text})
+    refused(lambda: whole(tmp_path), 4, what, way_out)
 
 
 def test_an_export_takes_from_the_course_what_its_lesson_takes_from_mine(tmp_path):
@@ -88,9 +82,7 @@ def test_a_lesson_depends_on_the_course_s_own_of_what_it_takes_from_mine(tmp_pat
 
 
 def test_without_a_learner_it_is_the_course_s_own_and_one_line_says_so(capsys):
-    from fromscratch import BatchNorm1d, LayerNorm
-
-    assert (mine.LayerNorm, mine.BatchNorm1d) == (LayerNorm, BatchNorm1d)
+    assert (mine.LayerNorm, mine.BatchNorm1d) == (fromscratch.LayerNorm, fromscratch.BatchNorm1d)
     assert capsys.readouterr().out == (
         "LayerNorm: the course's own, from lesson 4.\nBatchNorm1d: the course's own, from lesson 6.\n"
     )
@@ -456,14 +448,8 @@ def test_a_damaged_file_is_reported_in_one_line_and_not_executed_blindly(what, k
     start = "mean_and_var: the course's own, from lesson 2. Yours in work/mine/statistics.py is not used, because "
     assert message.startswith(start) and why in message, message
     assert message.endswith(" Run exercise 2.1 and its check again, or delete that file.")
-    assert kernel.shell.user_ns["mean_and_var"] is course_s_own("mean_and_var")
+    assert kernel.shell.user_ns["mean_and_var"] is fromscratch.mean_and_var
     assert not marker.exists() and path.read_text(encoding="utf-8") == text
-
-
-def course_s_own(name):
-    import fromscratch
-
-    return getattr(fromscratch, name)
 
 
 def test_a_file_that_was_edited_and_passes_is_used_and_said_to_be_edited(kernel):
@@ -509,19 +495,15 @@ def test_it_is_checked_once_more_when_it_is_kept_in_silence_and_never_again(kern
     plain = check.plain("mean_and_var")
     monkeypatch.setattr(check, "plain", lambda name: lambda answer: (checked.append(name), plain(answer)))
     monkeypatch.setattr(attempts, "note", lambda *a, **k: noted.append(a))
-    monkeypatch.setattr(check, "_passed", set())
     kernel.run(noisy, CHECK)
-    assert checked == ["mean_and_var"] * 2 and len(noted) == 1
-    drawn = torch.random.get_rng_state()
     for _ in range(3):
         assert kernel.run(ASK).startswith("mean_and_var: yours, ")
-    assert len(checked) == 2 and len(noted) == 1 and check._passed == {"mean_and_var"}
+    assert len(checked) == 2
     path = kernel.folder / "mine/statistics.py"
     path.write_text(kernel.text().replace("x.mean(-1", "x.mean((-1,)"), encoding="utf-8")
     for _ in range(3):
         assert "edited since" in kernel.run(ASK)
     assert len(checked) == 3 and len(noted) == 1, "what was edited is checked once in a kernel"
-    assert torch.equal(torch.random.get_rng_state(), drawn)
     assert capfd.readouterr() == ("", "")
 
 
@@ -536,23 +518,22 @@ def test_a_layer_from_mine_can_be_copied_converted_subclassed_and_pickled(kept):
         again = pickle.loads(pickle.dumps(LayerNorm(5)))
         assert type(again) is LayerNorm and (again.eps, again.bias is None) == (1e-5, False)
     with learner(Path(folder).parent / "another"):
-        assert mine.LayerNorm is course_s_own("LayerNorm"), "one line, or another folder, and it is the course's"
+        assert mine.LayerNorm is fromscratch.LayerNorm, "one line, or another folder, and it is the course's"
 
 
 # -------------------------------------------------------------------------------------- disks, two kernels, nobody
 
 
-@pytest.mark.parametrize("number, words", [(errno.ENOSPC, "No space left on device"), (errno.EROFS, "Read-only file")])
-def test_a_full_or_read_only_disk_costs_one_sentence(number, words, kernel, monkeypatch):
+def test_a_full_disk_costs_one_sentence(kernel, monkeypatch):
     kernel.run(MEAN, CHECK)
     first = kernel.text()
 
     def fails(*paths):
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "replace", fails)
     right, sentence = kernel.run(BY.format("(-1,)"), CHECK).splitlines()
-    assert right.startswith("Right: ") and "because that folder cannot be written" in sentence and words in sentence
+    assert right.startswith("Right: ") and "that folder cannot be written (No space left on device)" in sentence
     monkeypatch.undo()
     assert kernel.text() == first and not list((kernel.folder / "mine").glob(".*.py*"))
 
@@ -578,9 +559,9 @@ def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
     assert "Kept" in kernel.run(CHECK)
 
 
-@pytest.mark.parametrize("what", ["no learner", "no notebook"])
-def test_where_nobody_learns_nothing_is_kept(what, kernel, monkeypatch):
-    monkeypatch.setattr(*{"no learner": (_work, "folder"), "no notebook": (check, "in_notebook")}[what], lambda: None)
+@pytest.mark.parametrize("module, name", [(_work, "folder"), (check, "in_notebook")])
+def test_where_nobody_learns_nothing_is_kept(module, name, kernel, monkeypatch):
+    monkeypatch.setattr(module, name, lambda: None)
     assert "kept" not in kernel.run(MEAN, CHECK).lower() and not (kernel.folder / "mine").exists()
 
 
@@ -661,87 +642,29 @@ def test_what_a_cell_has_bound_is_not_brought_back_and_another_lesson_s_is_not_e
         assert space == before and capsys.readouterr().out == ""
 
 
-TAKES = TITLE + "# %%\nfrom lessonkit.mine import early\n\nprint(early(2))\n"
-
-
-@pytest.mark.trains
-def test_builds_nbval_and_solutions_never_use_it_whatever_lies_in_work(tmp_path):
-    """A course of two toy lessons, and a work/mine that gives itself away; then a learner's kernel, which uses it."""
-    leave = shutil.ignore_patterns("__pycache__", "[a-z]*.py")
-    kit = tmp_path / "lessons_src/lessonkit"
-    shutil.copytree(ROOT / "lessons_src/lessonkit", kit, ignore=shutil.ignore_patterns("__pycache__", "[01]*.json"))
-    shutil.rmtree(kit / "check/lessons")
-    shutil.copytree(ROOT / "lessons_src/lessonkit/check/lessons", kit / "check/lessons", ignore=leave)
-    (kit / "check/lessons/one.py").write_text("def early(answer):\n    assert answer(2)\n")
-    shutil.copytree(ROOT / "lessons_src/coursebuild", tmp_path / "lessons_src/coursebuild", ignore=leave)
-    (tmp_path / "requirements.txt").write_text("torch\n")
-    project(tmp_path, {"01_one.py": ONE, "02_tiny.py": TAKES})
-    work = tmp_path / "work"
-    (work / "solutions").mkdir(parents=True)
-    (work / "mine").mkdir()
-    poison = "def early(x):\n    return 'poison'\n"
-    (work / "mine/one.py").write_text(f'"""Mine."""\n\n{poison}')
-    assert command.main(["02"], tmp_path) == 0
-    course = "early: the course's own, from lesson 1.\n2\n"
-    for path in ("notebooks/02_tiny.ipynb", "notebooks/solutions/02_tiny.ipynb"):
-        notebook = nbformat.read(tmp_path / path, as_version=4)
-        kit_only = {"PYTHONPATH": str(tmp_path / "lessons_src")}
-        if "solutions" in path:
-            assert course in "".join(out.text for cell in notebook.cells for out in cell.get("outputs", []))
-            assert course in run_notebook(notebook, work / "solutions", **kit_only).values()
-        assert course in run_notebook(notebook, tmp_path / "notebooks", **kit_only).values()
-    assert course in run_notebook(notebook, work, **kit_only, LESSON_WORK="off").values()
-    message = "early: yours, kept on an unknown day, edited since and checked again. "
-    assert any(
-        text.startswith(message) and "poison" in text for text in run_notebook(notebook, work, **kit_only).values()
-    )
-
-
-# What one learner writes in lesson 4: {exercise: its cells}. The others are answered as in the solutions.
-IN_OWN_WORDS = {
-    "ex-4-2": [
-        "WIDE = {torch.float16: torch.float32, torch.bfloat16: torch.float32}\n\n\ndef standardized(z, axes, eps):\n"
-        "    c = z - z.mean(axes, keepdim=True)\n    return c / (c.square().mean(axes, keepdim=True) + eps) ** 0.5",
-        "def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):\n"
-        "    sizes = _sizes(normalized_shape)\n    _check_inputs(x, sizes, weight, bias)\n"
-        "    axes = tuple(range(-len(sizes), 0))\n    z = x.contiguous().to(WIDE.get(x.dtype, x.dtype))\n"
-        "    y = standardized(z, axes, eps)\n    y = y if weight is None else y * weight\n"
-        "    return (y if bias is None else y + bias).to(x.dtype)",
-    ],
-    "ex-4-3": ["class Base(nn.Module):\n" + textwrap.indent(FORWARD, "    "), OWN_LAYER, "LayerNorm = Normed"],
-}
+# What one learner writes for exercise 4.3, in cells of their own. The others are answered as in the solutions.
+IN_OWN_WORDS = ["class Base(nn.Module):\n" + textwrap.indent(FORWARD, "    "), OWN_LAYER, "LayerNorm = Normed"]
 STEP = """
 net = digit_cnn(lambda C, H, W: LayerNorm([C, H, W]))
 learn(net, digits, epochs=1)
 print(sorted({type(m).__module__ + "." + type(m).__name__ for m in net if isinstance(m, LayerNorm)}))"""
 
 
-def without_drawing(stem):
-    """Return a lesson as its learner gets it, without the cells that only draw."""
-    notebook = editions.notebook(next(read(path) for path in SOURCES if path.stem == stem), "learner")
-    none = re.compile(rf"{re.escape(editions.FOLDED)}\nplot\.")
-    notebook.cells = [cell for cell in notebook.cells if not none.match(cell.source)]
-    return notebook
-
-
 @pytest.mark.trains
 def test_a_learner_takes_a_layer_in_own_words_from_lesson_4_to_lesson_9(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
-    notebook, cells = without_drawing("04_affine_and_module"), []
-    solved = {cell.id: blank(lesson_4(), cell)[1] for cell in lesson_4().code("exercise")}
+    notebook, cells = editions.notebook(lesson_4(), "solutions"), []
     for cell in notebook.cells:
-        sources = IN_OWN_WORDS.get(cell.id, [solved.get(cell.id, cell.source)])
-        cells += [
-            nbformat.from_dict({**cell, "id": f"{cell.id}-{i}", "source": text}) for i, text in enumerate(sources)
-        ]
+        for text in IN_OWN_WORDS if cell.id == "ex-4-3" else [cell.source]:
+            cells.append(nbformat.from_dict({**cell, "id": f"cell-{len(cells)}", "source": text}))
     notebook.cells = cells
     outputs = run_notebook(notebook, work, LESSON_WORK=str(work))
     assert not any(out.output_type == "error" for cell in notebook.cells for out in cell.get("outputs", []))
     assert list(_saved_answers.read(work / "mine/affine_and_module.py").entries) == list(
         course.answers()["affine_and_module"]
     )
-    notebook = without_drawing("09_cnn")
+    notebook = editions.notebook(read(SOURCES[8]), "learner")
     stop = next(i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and "RACERS = {" in cell.source)
     notebook.cells = [*notebook.cells[:stop], nbformat.v4.new_code_cell(STEP, id="own")]
     outputs = run_notebook(notebook, work, LESSON_WORK=str(work))

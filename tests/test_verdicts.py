@@ -74,20 +74,13 @@ def test_no_check_hides_behind_a_name_of_the_machinery():
 
 # ------------------------------------------------------------------------------------------------------- numbers
 
-HALVES = [0.5, np.float16(0.5), np.float32(0.5), np.array(0.5), torch.tensor(0.5), torch.tensor([0.5]), "1/2"]
-HALVES += [Fraction(1, 2), [0.5, 0.5], np.full((2, 1), 0.5), torch.full((3, 1), 0.5), [np.float32(0.5)] * 2]
+HALVES = [np.float16(0.5), np.array(0.5), torch.tensor(0.5), torch.tensor([0.5]), Fraction(1, 2), [0.5, 0.5]]
+HALVES += [np.full((2, 1), 0.5), torch.full((3, 1), 0.5), [np.float32(0.5)] * 2]
 SAME = {
     0.5: HALVES,
-    3: [3, 3.0, np.int64(3), np.uint8(3), torch.tensor(3), torch.tensor([3])],
+    3: [3, 3.0, np.uint8(3), torch.tensor(3), torch.tensor([3])],
     True: [True, np.bool_(True), torch.tensor(True)],
-    (0, 2): [
-        (0, 2),
-        [0, 2],
-        np.array([0, 2]),
-        torch.tensor([0, 2]),
-        torch.Size([0, 2]),
-        (np.int64(0), torch.tensor(2)),
-    ],
+    (0, 2): [[0, 2], np.array([0, 2]), torch.tensor([0, 2]), torch.Size([0, 2]), (np.int64(0), torch.tensor(2))],
 }
 OTHERS = {
     0.5: [0.6, True, None, [], [0.5, 0.6], torch.ones(3)],

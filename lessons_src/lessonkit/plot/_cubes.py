@@ -16,36 +16,31 @@ _DEPTH = (0.5, 0.4)  # one step into the page, in cells to the right and up
 _FONT = {"fontsize": 12, "color": ink(GREY)}
 
 
-def reduced(shape, over, groups=None):
+def reduced(shape, over):
     """(keepdim shape of a statistic over the axes `over`, how many values it has, how many entries make one value).
 
     shape: {axis: size} in order, such as {"B": 2, "T": 3, "C": 4}. over: names of the axes that are averaged.
-    groups: {axis: number of groups} for GroupNorm: an axis in `over` that is cut into equal parts first.
-    Raises ValueError for an axis that is not in the shape and for parts that are not equal.
+    Raises ValueError for an axis that is not in the shape.
     """
-    groups = groups or {}
-    for axis in (*over, *groups):
+    for axis in over:
         if axis not in shape:
             raise ValueError(f"axis {axis!r} is not one of {', '.join(shape)}. Axes are named as in shape=.")
-    for axis, parts in groups.items():
-        if axis not in over or parts < 1 or shape[axis] % parts:
-            raise ValueError(f"groups={groups}: {axis} must be in over= and its {shape[axis]} divisible by {parts}.")
-    kept = tuple(groups.get(axis, 1) if axis in over else size for axis, size in shape.items())
+    kept = tuple(1 if axis in over else size for axis, size in shape.items())
     return kept, math.prod(kept), math.prod(shape.values()) // math.prod(kept)
 
 
 def cubes(layouts, /, *, title="", caption="", alt="", show=True):
     """Draw tensors as blocks of cells and shade which entries share one statistic.
 
-    layouts: {name: dict(shape={"B": 2, "T": 3, "C": 4}, over=("C",))}, one to four axes of 1 to 8 cells, and
-    groups={"C": 2} for GroupNorm. The last axis runs to the right, the one before it down, the one before that into
-    the page, and a fourth makes blocks side by side. The group of the first entry is LayerNorm's blue; the others
-    take turns in two pale shades. Below each block stand the keepdim shape of the mean and how many means there are.
+    layouts: {name: dict(shape={"B": 2, "T": 3, "C": 4}, over=("C",))}, one to four axes of 1 to 8 cells. The last axis
+    runs to the right, the one before it down, the one before that into the page, and a fourth makes blocks side by
+    side. What shares its mean with the first entry is LayerNorm's blue; the others take turns in two pale shades. Below
+    each block stand the keepdim shape of the mean and how many means there are.
     Raises ValueError for missing words, shapes that cannot be drawn, unknown axes.
     """
     need_words("cubes", title=title, caption=caption, alt=alt)
     for name, layout in named(layouts, "plot.cubes").items():
-        if not isinstance(layout, dict) or not {"shape", "over"} <= set(layout) <= {"shape", "over", "groups"}:
+        if not isinstance(layout, dict) or set(layout) != {"shape", "over"}:
             raise ValueError(
                 f"plot.cubes: {name!r} is {layout}, expected dict(shape={{axis: size}}, over=(axis, ...))."
             )
@@ -97,9 +92,9 @@ def _arrange(blocks, width):
 class _Block:
     """One layout on the page: how much room it takes, and how to draw it, with cells of a given side."""
 
-    def __init__(self, fig, name, shape, over, groups=None):
-        self.name, self.shape, self.over, self.groups = name, shape, over, groups or {}
-        kept, count, entries = reduced(shape, over, groups)
+    def __init__(self, fig, name, shape, over):
+        self.name, self.over = name, over
+        kept, count, entries = reduced(shape, over)
         means, of = "mean" if count == 1 else "means", "entry" if entries == 1 else "entries"
         self.words = [f"mean: {kept}", f"{count} {means} of {entries} {of}"]
         # Where each axis runs; a missing one counts one cell and has no name.
@@ -125,14 +120,8 @@ class _Block:
         return 24 + cell * (self.n["down"] + self.depth * _DEPTH[1]) + (46 if self.axes["side"] else 24) + 34
 
     def group(self, **at):
-        """Which group an entry belongs to: its place on each axis that is kept or cut into parts."""
-        place = []
-        for where, axis in self.axes.items():
-            if axis and axis not in self.over:
-                place.append(at[where])
-            elif axis in self.groups:
-                place.append(at[where] * self.groups[axis] // self.shape[axis])
-        return place
+        """Which group an entry belongs to: its place on each axis that is kept."""
+        return [at[where] for where, axis in self.axes.items() if axis and axis not in self.over]
 
     def draw(self, ax, centre, top, cell):
         """Draw around `centre`, from `top` downwards."""
