@@ -16,6 +16,7 @@ from coursebuild import manifest, sources
 from lessonkit import check, course
 from lessonkit.check.core import NotYet
 from lessonkit.check.misconceptions import listening
+from lessonkit.check.probing import draw  # noqa: F401  Gaussian numbers from a generator of their own
 
 ROOT = Path(__file__).resolve().parents[1]
 # Lesson 0 runs where nothing but torch and matplotlib is: no kit, so no checks of the kit, no answers, no exports.
@@ -49,12 +50,6 @@ def within_budget(fits, message):
     assert fits or not os.environ.get("CI"), message
     if not fits:
         warnings.warn(message, stacklevel=2)
-
-
-def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
-    """Return Gaussian numbers of a shape from a generator of their own, drawn in float64, then cast to dtype."""
-    generator = torch.Generator().manual_seed(seed)
-    return (mean + scale * torch.randn(shape, dtype=torch.float64, generator=generator)).to(dtype)
 
 
 def draws(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):

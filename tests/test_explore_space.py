@@ -146,14 +146,14 @@ def through(x, head, weights, place):
     return F.cross_entropy(final @ head, torch.arange(8)), stream
 
 
-def settings(n, **fixed):
+def settings(n):
     """Return n settings of a net with a place each: depth, weight scale, rate, warm-up and seed vary."""
     cases = []
     for i in range(n):
         blocks, scale = [2, 5, 12, 24][i % 4], [0.3, 1.0, 1.4][i % 3]
         rate, warm_up = [0.001, 0.01, 0.1][i // 3 % 3], [0, 8][i % 2]
         net = {"seed": 100 + i, "blocks": blocks, "scale": scale, "rate": rate, "warmUp": warm_up}
-        cases.append((net | fixed, ["none", "post", "pre"][i // 2 % 3]))
+        cases.append((net, ["none", "post", "pre"][i // 2 % 3]))
     return cases
 
 
@@ -201,11 +201,3 @@ def test_first_steps_of_adam():
         assert len(result["loss"]) == STEPS + 1 and len(result["update"]) == STEPS
         close(result["loss"][:end], loss[:end])
         close(result["update"][:end], update[:end])
-
-
-def test_first_step_is_the_rate():
-    """In step 1 Adam moves each weight that has a gradient by the rate, whatever the size of the gradient."""
-    cases = [(net, place) for net, place in settings(24, warmUp=0, blocks=6) for place in ("none", "post", "pre")]
-    for (net, _), result in zip(cases, node("stream", "run", cases), strict=True):
-        assert 0.8 * net["rate"] < min(result["update"][0])  # a hidden unit that is never on has no gradient
-        assert max(result["update"][0]) <= net["rate"]

@@ -50,6 +50,8 @@ check.early(early)
 # %% tags=["export"]
 given = 2
 """
+
+
 @pytest.mark.parametrize(
     "text, what, way_out",
     [
