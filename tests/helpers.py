@@ -6,11 +6,16 @@ import importlib
 import inspect
 import io
 import os
+import sys
 import warnings
 from pathlib import Path
 
+import nbformat
 import torch
+from IPython.core.interactiveshell import InteractiveShell
+from nbclient import NotebookClient
 from torch import nn
+from traitlets.config import Config
 
 from coursebuild import manifest, sources
 from lessonkit import check, course
@@ -57,6 +62,29 @@ def draws(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):
     generator = torch.Generator().manual_seed(seed)
     first, *others = (torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes)
     return [(scale * first + offset).to(dtype), *(item.to(dtype) for item in others)]
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels
+
+
+def executed(sources, folder, **environment):
+    """Run code in a kernel that starts in a folder and is no learner's; return its cells. Errors are outputs."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    client = NotebookClient(notebook, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}})
+    client.execute(env={name: os.environ[name] for name in os.environ if "LESSON_" not in name} | environment)
+    return notebook.cells
+
+
+@contextlib.contextmanager
+def shell():
+    """Yield an IPython shell in this process."""
+    settings, main = Config(), sys.modules["__main__"]
+    settings.HistoryManager.enabled = False
+    try:
+        yield InteractiveShell.instance(config=settings)
+    finally:
+        InteractiveShell.clear_instance()
+        sys.modules["__main__"] = main
 
 
 # ------------------------------------------------------------------------------------------------------------- answers

@@ -8,9 +8,7 @@ import json
 import os
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from lessonkit import _work, attempts
 from lessonkit.course import Check, Exercise, Lesson, Question, Section, lessons
@@ -18,7 +16,7 @@ from lessonkit.progress import __main__ as command
 from lessonkit.progress import report
 from lessonkit.progress.log import Attempt, read
 from lessonkit.progress.saved import NOT_RUN, RIGHT, TRIED, WAITS, states_in
-from tests.helpers import first_right, misconceptions_of
+from tests.helpers import executed, first_right, misconceptions_of
 
 # ------------------------------------------------------------------------------------------------ in a real kernel
 
@@ -50,10 +48,8 @@ def ran(tmp_path_factory):
     """Return (the cells after one run in a learner's folder, the text of its log). One kernel."""
     work = tmp_path_factory.mktemp("course") / "work"
     work.mkdir()
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source, _ in CELLS])
-    client = NotebookClient(notebook, allow_errors=True, resources={"metadata": {"path": str(work)}})
-    client.execute(env=os.environ | {"LESSON_WORK": str(work), "LESSON_LOG": ""})
-    return notebook.cells, (work / "attempts.jsonl").read_text("utf-8")
+    cells = executed([source for source, _ in CELLS], work, LESSON_WORK=str(work))
+    return cells, (work / "attempts.jsonl").read_text("utf-8")
 
 
 def lines_of(text):

@@ -73,6 +73,7 @@ GOOD = "# - [ ] a :: b\n# - [x] c :: d\n"
         ("# **Predict 2.1:** x\n# - [ ] a :: b\n# - [ ] c :: d\n", 4, "exactly one right option", "mark it '- [x]'"),
         ("# **Predict 2.1:** x\n# - [x] a :: b\n# - [x] c :: d\n", 4, "exactly one right option", "mark it"),
         ("# **Predict 2.1:** x\n# - [x] a\n# - [ ] c :: d\n", 5, "'- [x] a' is not an option", "Write '- [ ]"),
+        ("# **Predict 2.1:** x\n# - [X] a :: b\n# - [ ] c :: d\n", 5, "is not an option", "Write '- [ ]"),
         ("# **Predict 3.1:** x\n" + GOOD, 4, "a number of a different lesson", "expected 2.something"),
         ("# **Recall 2.1:** x\n" + GOOD + "#\n# **Recall 2.1:** x\n" + GOOD, 8, "is asked twice", "another number"),
     ],

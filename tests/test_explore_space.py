@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from tests.helpers import draw
-from tests.test_explore import close, mulberry, needs_node, node
+from tests.test_explore import close, needs_node, node
 
 pytestmark = needs_node
 
@@ -121,17 +121,10 @@ def test_equal_numbers_in_space():
 STEPS = 20
 
 
-def drawn(seed, blocks, scale):
-    """The net of stream.mjs: x (8, 16), head (16, 8), blocks times two weights (16, 16)."""
-    numbers = mulberry(seed)
-
-    def matrix(rows, columns, size):
-        pairs = torch.tensor([[next(numbers), next(numbers)] for _ in range(rows * columns)], dtype=torch.float64)
-        normal = (-2 * (1 - pairs[:, 0]).log()).sqrt() * (2 * torch.pi * pairs[:, 1]).cos()
-        return (size * normal).view(rows, columns)
-
-    x, head = matrix(8, 16, 1), matrix(16, 8, 0.25)
-    return x, head, [[matrix(16, 16, scale / 4) for _ in range(2)] for _ in range(blocks)]
+def tensors(net):
+    """Return x (8, 16), head (16, 8) and weights (blocks, 2, 16, 16) of a net that stream.mjs has drawn."""
+    shapes = {"x": (8, 16), "head": (16, 8), "weights": (-1, 2, 16, 16)}
+    return [torch.tensor(net[key], dtype=torch.float64).view(shape) for key, shape in shapes.items()]
 
 
 def through(x, head, weights, place):
@@ -160,43 +153,39 @@ def settings(n):
 def test_sizes_of_stream_and_gradients():
     cases = settings(36)
     nets = node("stream", "drawNet", [[net] for net, _ in cases])
-    results = node("stream", "run", cases)
-    for (net, place), from_node, result in zip(cases, nets, results, strict=True):
-        x, head, weights = drawn(net["seed"], net["blocks"], net["scale"])
-        close(from_node["x"], x.flatten(), 1e-12)
-        close(from_node["weights"][-1][1], weights[-1][1].flatten(), 1e-12)
-        for W in (W for pair in weights for W in pair):
-            W.requires_grad_()
+    for (net, place), drawn, result in zip(cases, nets, node("stream", "run", cases), strict=True):
+        x, head, weights = tensors(drawn)
+        assert abs(weights.std() * 4 / net["scale"] - 1) < 0.1 and weights.mean().abs() < 0.05
+        weights.requires_grad_()
         loss, stream = through(x, head, weights, place)
         loss.backward()
         close(result["stream"], torch.stack([row.square().mean().sqrt() for row in stream]))
-        close(result["gradient"], torch.stack([W2.grad.norm() for _, W2 in weights]))
+        close(result["gradient"], weights.grad[:, 1].flatten(1).norm(dim=1))
 
 
-def steps(net, place):
+def steps(drawn, net, place):
     """The first steps of torch's Adam: losses, and the size (rms) of what each step adds to the weights of a block."""
-    x, head, weights = drawn(net["seed"], net["blocks"], net["scale"])
-    flat = [W.requires_grad_() for pair in weights for W in pair]
-    optimizer = torch.optim.Adam(flat, lr=net["rate"], betas=(0.9, 0.98), eps=1e-8)
+    x, head, weights = tensors(drawn)
+    optimizer = torch.optim.Adam([weights.requires_grad_()], lr=net["rate"], betas=(0.9, 0.98), eps=1e-8)
     losses, updates = [], []
     for t in range(1, STEPS + 1):
         optimizer.param_groups[0]["lr"] = net["rate"] * (min(1, t / net["warmUp"]) if net["warmUp"] else 1)
-        before = [W.detach().clone() for W in flat]
+        before = weights.detach().clone()
         optimizer.zero_grad()
         loss, _ = through(x, head, weights, place)
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
-        added = torch.stack([(W - old).detach() for W, old in zip(flat, before, strict=True)])  # (2 blocks, 16, 16)
-        updates.append(added.view(net["blocks"], -1).square().mean(-1).sqrt())
+        updates.append((weights - before).detach().flatten(1).square().mean(-1).sqrt())
     return torch.stack([*losses, through(x, head, weights, place)[0].detach()]), torch.stack(updates)
 
 
 def test_first_steps_of_adam():
     """All 20 steps agree; without a norm at the rate 0.1 rounding grows from step to step, so only the first five."""
     cases = settings(18)
-    for (net, place), result in zip(cases, node("stream", "run", cases), strict=True):
-        loss, update = steps(net, place)
+    nets = node("stream", "drawNet", [[net] for net, _ in cases])
+    for (net, place), drawn, result in zip(cases, nets, node("stream", "run", cases), strict=True):
+        loss, update = steps(drawn, net, place)
         end = 5 if place == "none" and net["rate"] == 0.1 else STEPS
         assert len(result["loss"]) == STEPS + 1 and len(result["update"]) == STEPS
         close(result["loss"][:end], loss[:end])

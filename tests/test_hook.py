@@ -5,14 +5,13 @@ from html import unescape
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from coursebuild import execution
 from lessonkit import _hook
 from lessonkit._boxes import MARKS, OPACITY, TINTS, box
 from lessonkit._hook import YourTurn, bound_names
 from lessonkit.plot._style import luminance
-from tests.helpers import ROOT
+from tests.helpers import ROOT, executed
 
 WAITS = "Your turn: exercise 3.1 · "
 NOT_YET = "a box and an error"
@@ -153,10 +152,8 @@ outer()""",
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
     """Return what each cell of CELLS put out, all run in one kernel."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code, _ in CELLS])
-    place = {"metadata": {"path": str(tmp_path_factory.mktemp("kernel"))}}
-    NotebookClient(notebook, allow_errors=True, resources=place).execute(env=execution.environment(ROOT))
-    return [cell.outputs for cell in notebook.cells]
+    folder = tmp_path_factory.mktemp("kernel")
+    return [cell.outputs for cell in executed([code for code, _ in CELLS], folder, **execution.environment(ROOT))]
 
 
 def plain(lines):

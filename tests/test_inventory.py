@@ -57,7 +57,7 @@ def an_outlier_raises_its_own_divisor():
     assert row.mean().item() == pytest.approx(30 / 400) and 2 < row.var(correction=0) - 1
     assert (30 - 0.075) / 1.075 == pytest.approx(28, abs=0.2), "if the deviation grew as the mean does"
     most = norm(F.one_hot(torch.tensor(0), 400).double(), eps=0).max()
-    assert most.item() == pytest.approx(math.sqrt(399)) == pytest.approx(20, abs=0.05)
+    assert most.item() == pytest.approx(20, abs=0.05)
 
 
 def two_values_stay_two_values():
@@ -324,10 +324,8 @@ def the_stream_passes_by():
             x = x + added
         stream[blocks] = x.square().mean().item()
         outputs[blocks] = (x @ draw(32, 64, 10, scale=1 / 8)).square().mean().sqrt().item()
-        assert norm(x).square().mean().item() == pytest.approx(1, abs=1e-3), "a last norm would end it"
     assert stream[2] == pytest.approx(3, rel=0.15) and stream[32] == pytest.approx(33, rel=0.15)
     assert outputs[32] / outputs[2] == pytest.approx(11**0.5, rel=0.15) == pytest.approx(3, rel=0.15)
-    assert 2**15 == pytest.approx(30_000, rel=0.1), "if 30 blocks doubled the mean square"
 
 
 CLAIMS = {

@@ -213,6 +213,7 @@ ERRORS = {  # what is said: the arguments
     r"models is \{\}, expected at least one": dict(models={}),
     r"models\['mlp'\] is Linear.*write lambda:": dict(models={"mlp": linear()}),
     r"models\['mlp'\]\(\) is None.*Does its function return": dict(models={"mlp": lambda: None}),
+    r"models\['mlp'\]\(\) is ReLU\(\), expected a module with param": dict(models={"mlp": nn.ReLU}),
     "is 'an old model', expected a new one": dict(models={"mlp": lambda: SHARED}),
     r"seeds is 4, expected different whole numbers, like range\(4\)": dict(seeds=4),
     r"seeds is \[1, 2, 1\], expected different": dict(seeds=[1, 2, 1]),

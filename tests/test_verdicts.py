@@ -1,19 +1,17 @@
 """What a check tells a learner: the cause first, the repair later, and whose code was judged."""
 
 import inspect
-import sys
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
 
 from coursebuild.source import blank
 from lessonkit import _hook, check, course
 from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import collecting, reject
+from tests import helpers
 from tests.helpers import SOURCES, read
 
 # ------------------------------------------------------------------------------------------- the cause, then the rest
@@ -105,14 +103,9 @@ def test_a_number_is_a_number_whoever_holds_it(right):
 
 @pytest.fixture
 def shell():
-    settings = Config()
-    settings.HistoryManager.enabled = False
-    main = sys.modules["__main__"]
-    shell = InteractiveShell.instance(config=settings)
-    _hook.install()
-    yield shell
-    InteractiveShell.clear_instance()
-    sys.modules["__main__"] = main
+    with helpers.shell() as running:
+        _hook.install()
+        yield running
 
 
 def run(shell, *cells):
