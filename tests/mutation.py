@@ -22,51 +22,49 @@ from lessonkit import check
 from lessonkit.check.core import NotYet, YourTurn
 from tests.helpers import all_answers
 
-BINARY = {
-    ast.Add: [ast.Sub],
-    ast.Sub: [ast.Add],
-    ast.Mult: [ast.Div, ast.Add],
-    ast.Div: [ast.Mult, ast.FloorDiv],
-    ast.Pow: [ast.Mult],
-    ast.FloorDiv: [ast.Div],
-    ast.MatMult: [ast.Mult],
-    ast.BitAnd: [ast.BitOr],
-    ast.BitOr: [ast.BitAnd],
-    ast.Mod: [ast.FloorDiv],
+OPERATORS = {  # classes of ast: those that may stand in their place
+    "Add": "Sub",
+    "Sub": "Add",
+    "Mult": "Div Add",
+    "Div": "Mult FloorDiv",
+    "Pow": "Mult",
+    "FloorDiv": "Div",
+    "MatMult": "Mult",
+    "BitAnd": "BitOr",
+    "BitOr": "BitAnd",
+    "Mod": "FloorDiv",
+    "Lt": "LtE Gt",
+    "LtE": "Lt GtE",
+    "Gt": "GtE Lt",
+    "GtE": "Gt LtE",
+    "Eq": "NotEq",
+    "NotEq": "Eq",
+    "Is": "IsNot",
+    "IsNot": "Is",
+    "In": "NotIn",
+    "NotIn": "In",
 }
-COMPARE = {
-    ast.Lt: [ast.LtE, ast.Gt],
-    ast.LtE: [ast.Lt, ast.GtE],
-    ast.Gt: [ast.GtE, ast.Lt],
-    ast.GtE: [ast.Gt, ast.LtE],
-    ast.Eq: [ast.NotEq],
-    ast.NotEq: [ast.Eq],
-    ast.Is: [ast.IsNot],
-    ast.IsNot: [ast.Is],
-    ast.In: [ast.NotIn],
-    ast.NotIn: [ast.In],
-}
-CALLS = {
-    "sqrt": ["rsqrt", "square", "abs"],
-    "rsqrt": ["sqrt"],
-    "mean": ["sum", "amax"],
-    "sum": ["mean"],
-    "var": ["std"],
-    "std": ["var"],
-    "square": ["abs"],
-    "ones": ["zeros"],
-    "zeros": ["ones"],
-    "amax": ["amin", "mean"],
-    "max": ["min"],
-    "min": ["max"],
-    "exp": ["square", "expm1"],
-    "sigmoid": ["tanh"],
-    "tanh": ["sigmoid"],
-    "relu": ["gelu"],
-    "softmax": ["log_softmax"],
-    "ones_like": ["zeros_like"],
-    "zeros_like": ["ones_like"],
-    "log": ["log1p"],
+CALLS = {  # functions: those that may stand in their place
+    "sqrt": "rsqrt square abs",
+    "rsqrt": "sqrt",
+    "mean": "sum amax",
+    "sum": "mean",
+    "var": "std",
+    "std": "var",
+    "square": "abs",
+    "ones": "zeros",
+    "zeros": "ones",
+    "amax": "amin mean",
+    "max": "min",
+    "min": "max",
+    "exp": "square expm1",
+    "sigmoid": "tanh",
+    "tanh": "sigmoid",
+    "relu": "gelu",
+    "softmax": "log_softmax",
+    "ones_like": "zeros_like",
+    "zeros_like": "ones_like",
+    "log": "log1p",
 }
 
 
@@ -103,14 +101,14 @@ def _become(other):
 
 def _changes(node):
     if isinstance(node, (ast.BinOp, ast.AugAssign)):
-        for op in BINARY.get(type(node.op), ()):
-            yield f"{type(node.op).__name__} to {op.__name__}", _set(op=op())
+        for change, other in _others(node.op):
+            yield change, _set(op=other)
     if isinstance(node, ast.BinOp):
         yield "left operand alone", _become(lambda n: n.left)
         yield "right operand alone", _become(lambda n: n.right)
     if isinstance(node, ast.Compare):
-        for op in COMPARE.get(type(node.ops[0]), ()):
-            yield f"{type(node.ops[0]).__name__} to {op.__name__}", lambda n, op=op: n.ops.__setitem__(0, op())
+        for change, other in _others(node.ops[0]):
+            yield change, lambda n, other=other: n.ops.__setitem__(0, other)
     if isinstance(node, ast.BoolOp):
         yield "and or swapped", _set(op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
         yield "first part alone", _become(lambda n: n.values[0])
@@ -138,6 +136,11 @@ def _changes(node):
                     yield f"dropped `{first[:60]}`", lambda n, f=field, i=i: getattr(n, f).__setitem__(i, ast.Pass())
 
 
+def _others(operator):
+    name = type(operator).__name__
+    return [(f"{name} to {other}", getattr(ast, other)()) for other in OPERATORS.get(name, "").split()]
+
+
 def _constants(value):
     if isinstance(value, bool):
         yield f"{value} to {not value}", _set(value=not value)
@@ -151,7 +154,7 @@ def _constants(value):
 
 def _calls(node):
     name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-    for new in CALLS.get(name, ()):
+    for new in CALLS.get(name, "").split():
         field = "attr" if isinstance(node.func, ast.Attribute) else "id"
         yield f"{name} to {new}", lambda n, f=field, new=new: setattr(n.func, f, new)
     for i, keyword in enumerate(node.keywords):

@@ -572,10 +572,8 @@ def test_a_built_course_is_not_stale(tiny, capsys):
     (only,) = whole(tiny).lessons
     assert [line.partition(": ")[2] for line in stale_in(tiny)] == ["its cells are not those of 02_tiny.py"] * 2
     for edition in ("learner", "solutions"):  # its last cell named the lesson that is gone
-        way_on = editions.notebook(only, edition).cells[-1].source
-        edit_json(
-            editions.target(only, edition), lambda notebook, way_on=way_on: notebook["cells"][-1].update(source=way_on)
-        )
+        change = {"source": editions.notebook(only, edition).cells[-1].source}
+        edit_json(editions.target(only, edition), lambda notebook, new=change: notebook["cells"][-1].update(new))
     assert stale_in(tiny) == [] and not stale.changed(only)
     assert not (tiny / "lessons_src/fromscratch/light.py").exists(), "no lesson makes it any more"
     assert command.main(["--check"], tiny) == 0

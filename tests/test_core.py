@@ -266,7 +266,6 @@ def test_a_value_is_right_in_another_form(change, capfd):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"means": [6, 7]}, "[6, 7] is not right"),
         ({"means": 12}, "12 is not right. Right so far: shape, biased, factor, which.\nThat is every entry."),
         ({"means": "six"}, "'six' is not right. Right so far: shape, biased, factor, which.\nThe answer is a number."),
         ({"means": ...}, "put your answer in the place of the three dots. Right so far: shape,"),

@@ -14,15 +14,13 @@ import torch
 
 from lessonkit import data
 
-LOADERS = {
-    "digits.npz": data.digits,
-    "words.txt.gz": data.words,
-    "magika/model.onnx": data.magika_model,
-    "magika/labels.txt": data.magika_labels,
-    "file_corpus.json": data.file_corpus,
+FILES = {  # what loads them, and what it calls them
+    "digits.npz": (data.digits, "1,797 images"),
+    "words.txt.gz": (data.words, "63,240 words"),
+    "magika/model.onnx": (data.magika_model, "Magika's network"),
+    "magika/labels.txt": (data.magika_labels, "214 labels"),
+    "file_corpus.json": (data.file_corpus, "the small"),
 }
-FILES = tuple(LOADERS)
-WHAT = dict(zip(FILES, ("1,797 images", "63,240 words", "Magika's network", "214 labels", "the small"), strict=True))
 SOURCE_FOLDER = data.FOLDER
 
 
@@ -64,24 +62,25 @@ def test_an_edit_in_place_harms_no_later_call_and_no_other_part():
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_and_a_damaged_file_are_named_with_the_way_out(folder, name):
+    load, called = FILES[name]
     path, way_out = folder / name, f"run in {folder.parent}: git checkout -- data/{name}"
     good = path.read_bytes()
     one_bit = bytearray(good)
     one_bit[len(good) // 2] ^= 1
     for bad in (b"", good[:-1], bytes(one_bit), good + b"\n"):
         path.write_bytes(bad)
-        text = message(LOADERS[name])
+        text = message(load)
         assert f"{path} is damaged: {len(bad)} bytes" in text and text.endswith(f"{way_out} data/SHA256SUMS")
         assert hashlib.sha256(bad).hexdigest() in text and hashlib.sha256(good).hexdigest() in text
     path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:fe2d2eb4\nsize 3163737\n")
-    text = message(LOADERS[name])
-    assert f"{path} is only a pointer of Git LFS (76 bytes); expected {WHAT[name]}" in text
+    text = message(load)
+    assert f"{path} is only a pointer of Git LFS (76 bytes); expected {called}" in text
     assert text.endswith(f"run in {folder.parent}: git lfs pull")
     path.unlink()
-    text = message(LOADERS[name])
-    assert f"{path} is missing; expected {WHAT[name]}" in text and text.endswith(way_out)
+    text = message(load)
+    assert f"{path} is missing; expected {called}" in text and text.endswith(way_out)
     path.mkdir()
-    assert f"{path} cannot be read" in message(LOADERS[name])
+    assert f"{path} cannot be read" in message(load)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ SOLUTIONS = [
     ("raises", "1 / 0", [], "caused an exception"),  # nbval's own refusal
     ("stale", "print(4)", [], "outputs differ"),  # nbval's own refusal
     ("never-run", "5 + 5", [], "never run"),
-    ("ignored", "print('any')", ["nbval-ignore-output"], None),
 ]
 STORED = {
     "demo": nbformat.v4.new_output("error", ename="ValueError", evalue="that is how it looks", traceback=[]),

@@ -13,11 +13,9 @@ from lessonkit.numbers import show, text
         (-0.00004, 4, "0.0000"),
         (-0.00006, 4, "-0.0001"),
         (-0.0, 2, "0.00"),
-        (True, 4, "True"),
         (-float("inf"), 2, "-inf"),
         (torch.tensor([[0.5, -1e-9]], requires_grad=True), 1, "[[0.5, 0.0]]"),
         (torch.tensor([1.0]).bfloat16(), 1, "[1.0]"),
-        ((2.0,), 1, "(2.0,)"),
         (np.float32(0.1), 3, "0.100"),
     ],
 )

@@ -62,7 +62,7 @@ RULES = (
     rules.test_no_contractions,
     rules.test_exercises_and_their_cards,
     rules.test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names,
-    rules.test_no_catch_all_no_threads_no_semicolons,
+    rules.test_no_catch_all_no_threads_no_matplotlib_no_semicolons,
     rules.test_stored_outputs,
     rules.test_the_readme_names_every_lesson,
 )

@@ -140,13 +140,11 @@ FIRST = {  # what the cells of exercise 2.1 show: its state
     "waits for an exercise above": ([exercise("2.1", count=2), check("first_2", CASCADE)], WAITS),
     "run in a new kernel": ([exercise("2.1"), check("first_2", NEW)], NOT_RUN),
     "outputs cleared": ([exercise("2.1", count=2), check("first_2")], NOT_RUN),
-    "made Markdown": ([text("# Exercise 2.1 · ●●○○○ · 5 min"), text("check.first_2(f)\nRight:")], NOT_RUN),
     "own cells between": (
         [exercise("2.1"), code("1 + 1", error("ZeroDivisionError")), check("first_2", RIGHT_NOW)],
         RIGHT,
     ),
     "copied and right below": ([check("first_2", NOT_YET), exercise("2.1"), check("first_2", RIGHT_NOW)], RIGHT),
-    "moved above its card": ([check("first_2", RIGHT_NOW), exercise("2.1", BLANK)], RIGHT),
     "split, an error in its first part": (
         [exercise("2.1", error("TypeError")), code("def g(): ..."), check("first_2", BLANK)],
         TRIED,

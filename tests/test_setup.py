@@ -38,7 +38,7 @@ def make(root, *arguments, **environment):
 
 @needs_make
 @pytest.mark.parametrize("version", [(3, 10, 1), (3, 15, 0)])
-def test_a_wrong_python_stops_with_its_version_and_the_way_out(checkout, version):
+def test_a_wrong_or_missing_python_stops_with_the_way_out(checkout, version):
     fake = checkout.parent / "fakepython"
     pretend = f"import sys; sys.version_info = {version}; exec(sys.argv[1])"
     fake.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{pretend}" "$2"\n')
@@ -46,10 +46,6 @@ def test_a_wrong_python_stops_with_its_version_and_the_way_out(checkout, version
     done = make(checkout, "lab", f"PYTHON={fake}")
     assert done.returncode != 0 and f"is {version[0]}.{version[1]}." in done.stderr and "3.11 to 3.14" in done.stderr
     assert "PYTHON=" in done.stderr and not (checkout / ".venv").exists()
-
-
-@needs_make
-def test_a_missing_python_is_named(checkout):
     done = make(checkout, "test", "PYTHON=python-of-nowhere")
     assert done.returncode != 0 and "There is no python-of-nowhere" in done.stderr
 
