@@ -117,24 +117,32 @@ def test_what_a_notebook_stores_is_the_same_each_time_and_holds_a_picture(name):
 
 
 @pytest.mark.parametrize(
-    "name, wrong, words",
+    "name, wrong",
     [
-        ("row", dict(x=[1]), "x of explore.row is [1]; expected 2 to 6 numbers from -10 to 10"),
-        ("row", dict(x=range(7)), "x of explore.row is range(0, 7)"),
-        ("row", dict(x=[1, 2], gain=[1]), "gain of explore.row is [1]; expected 2 numbers from -1 to 3"),
-        ("block", dict(over=("H",)), "over of explore.block holds 'H'; expected 'B', 'T', 'C'"),
-        ("sphere", dict(x=(1, 2, 3)), "x of explore.sphere is (1, 2, 3)"),
-        ("sphere", dict(eps=-1), "eps of explore.sphere is -1; expected 1 number from 0 to 10"),
-        ("sphere", dict(step=4), "step of explore.sphere holds 4; expected 0, 1, 2, 3"),
-        ("backward", dict(gain=1), "gain of explore.backward is 1; expected 5 numbers"),
-        ("backward", dict(nudged=[5]), "nudged of explore.backward holds 5; expected 0, 1, 2, 3, 4"),
-        ("stream", dict(scale="1.0e"), "scale of explore.stream is '1.0e'"),
+        ("row", dict(x=[1])),
+        ("row", dict(x=range(7))),
+        ("row", dict(gain=[1])),
+        ("row", dict(bias=[1])),
+        ("block", dict(tensor="BD")),
+        ("block", dict(over=("H",))),
+        ("block", dict(groups=3)),
+        ("sphere", dict(x=(1, 2, 3))),
+        ("sphere", dict(gain=None)),
+        ("sphere", dict(eps=-1)),
+        ("sphere", dict(step=4)),
+        ("sphere", dict(show="cloud")),
+        ("backward", dict(x=(1, 2))),
+        ("backward", dict(dy=(1, 2, 3))),
+        ("backward", dict(gain=1)),
+        ("backward", dict(paths=["var"])),
+        ("backward", dict(nudged=[5])),
+        ("stream", dict(place="Pre-LN")),
+        ("stream", dict(scale="1.0e")),
     ],
 )
-def test_what_is_no_parameter_is_refused_with_the_way_out(name, wrong, words):
-    with pytest.raises(ValueError, match=re.escape(words)) as refused:
+def test_what_is_no_parameter_is_refused_with_the_way_out(name, wrong):
+    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} of explore.{name} .*; expected .*, for example "):
         getattr(explore, name)(**wrong)
-    assert "for example " in str(refused.value)
 
 
 # ----------------------------------------------------------------------------------------------------------------- host

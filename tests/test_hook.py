@@ -121,6 +121,15 @@ oops()""",
 shadow()""",
         ("UnboundLocalError", "print(y)"),
     ),
+    (  # a free variable
+        """def outer():
+    def inner():
+        return y
+    inner()
+    y = 1
+outer()""",
+        ("NameError", "return y"),
+    ),
     ("1 / 0", ("ZeroDivisionError", "1 / 0")),
     ("x = = 1", ("SyntaxError", "invalid syntax")),
     # a name that the learner has bound waits no longer

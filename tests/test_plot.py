@@ -483,6 +483,8 @@ NONSENSE = {  # data that a function cannot draw
     "images": (torch.zeros(2, 1, 3, 4), "ab"),
     "cubes": ({"a": {"shape": {"B": 2}}},),
     "blocks": ({"Pre-LN": {"after": ["LN"]}},),
+    "cell": ("RNN",),
+    "memory_traffic": ({"a": [("f", "x", [])]},),
     "scatter3d": ({"a": torch.ones(4)},),
 }
 

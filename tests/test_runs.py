@@ -87,6 +87,7 @@ def test_nan_and_infinity_survive_and_the_file_is_json(folder, monkeypatch):
 @pytest.mark.parametrize(
     "other, words",
     [
+        ({"lr": 0.3}, "recorded with lr = 0.2, this call has lr = 0.3"),
         ({"sizes": [1]}, "recorded with no sizes, this call has sizes = [1]"),
         ({"seeds": range(4)}, "recorded with seeds = [0, 1, 2], this call has seeds = [0, 1, 2, 3]"),
         ({"function": lambda seed, lr: {}}, "recorded with function = sweep, this call has function = <lambda>"),
