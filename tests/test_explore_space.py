@@ -71,11 +71,6 @@ def test_backward_of_equal_numbers():
     assert none["variance"] == ["NaN"] * 4
 
 
-def test_nice_limit():
-    arguments = [0, 0.3, 1, 1.01, 2.5, 5, 7.4, 10, 11, 3000.1]
-    assert node("backward", "niceLimit", [[v] for v in arguments]) == [1, 1, 1, 1.5, 3, 5, 10, 10, 15, 5000]
-
-
 def test_softmax():
     cases = [[x.tolist()] for x, *_ in rows(22_100, 300)]
     for [x], shares in zip(cases, node("sphere", "softmax", cases), strict=True):

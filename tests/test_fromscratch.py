@@ -76,7 +76,7 @@ def test_a_layer_is_pytorchs(name, arguments, options, shape, dtype):
 # ------------------------------------------------------------------------------------------------- accuracy, transforms
 
 
-@pytest.mark.parametrize("offset, allowed", [(0, 1.3), (10, 0.5), (1_000, 0.1), (10_000, 0.1)])
+@pytest.mark.parametrize("offset, allowed", [(0, 1.3), (10, 0.5), (10_000, 0.1)])
 def test_layer_norm_is_no_less_accurate_than_pytorch(offset, allowed):
     """float32 rows of 768, root mean square errors of the output. Seen: 1.02 of PyTorch's, 0.14 at 10, then 0.02."""
     sums = torch.zeros(2, dtype=torch.float64)

@@ -191,20 +191,6 @@ def test_any_number_of_threads_gives_the_same_bits(rows, D, past, two_threads, m
         assert all(map(torch.equal, results[1], results[count])), f"{count} threads give other bits"
 
 
-@pytest.mark.parametrize("count", [1, 5])
-@pytest.mark.parametrize("rows, D", [(3, 64), (0, 64), (200, 64), (130, 320)])  # few numbers: one thread does them all
-def test_sums_begin_with_0_and_every_block_counts_once(rows, D, count, two_threads):
-    torch.set_num_threads(count)
-    x, dy, weight = draws(20, (rows, D), (rows, D), (D,))
-    mean, rstd = x.mean(1), 1 + torch.arange(rows).double()
-    x_hat = (x - mean[:, None]) * rstd[:, None]
-    for kernel in (lesson.backward_rows, lesson.backward_past_caches):
-        dx, sums = torch.empty_like(x), torch.full((2, -(-rows // lesson.ROWS_A_BLOCK), D), torch.nan).double()
-        dweight, dbias = torch.full((2, D), torch.nan).double()
-        lesson.on_rows(kernel, rows, dy, x, mean, rstd, weight, dx, sums[0], sums[1], dweight, dbias)
-        agree((dweight, dbias), ((dy * x_hat).sum(0), dy.sum(0)), 1e-10)
-
-
 def test_without_pytorchs_threads_one_does_the_work(two_threads, monkeypatch):
     assert lesson._all_rows(7) == (0, 7)
     with monkeypatch.context() as nowhere:
