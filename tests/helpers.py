@@ -1,4 +1,4 @@
-"""What several tests share: where things lie, random numbers, and all answers with what is done to them."""
+"""What several tests share: where things lie, random numbers, kernels, and all answers with what is done to them."""
 
 import contextlib
 import functools

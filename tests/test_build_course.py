@@ -144,7 +144,8 @@ def test_a_cell_that_kills_the_kernel_is_one_line_without_a_traceback(tmp_path):
 
 
 def test_a_hidden_input_is_folded_in_both_editions_and_stays_so(tmp_path):
-    read = lesson(tmp_path, TITLE + '# %% tags=["hide-input"]\n1\n# %%\n2\n')
+    slides = '# %% [markdown] tags=["slide", "no-slide"]\n# a\n'  # tags that the slides read
+    read = lesson(tmp_path, TITLE + '# %% tags=["hide-input"]\n1\n# %%\n2\n' + slides)
     for edition in ("learner", "solutions"):
         cells = editions.notebook(read, edition).cells
         assert cells[1].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}

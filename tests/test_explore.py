@@ -122,7 +122,6 @@ def test_what_a_notebook_stores_is_the_same_each_time_and_holds_a_picture(name):
         ("row", dict(x=[1])),
         ("row", dict(x=range(7))),
         ("row", dict(gain=[1])),
-        ("row", dict(bias=[1])),
         ("block", dict(tensor="BD")),
         ("block", dict(over=("H",))),
         ("block", dict(groups=3)),

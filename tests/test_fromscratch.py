@@ -45,6 +45,7 @@ def with_gradients(layer, x, dy, parameters):
 LAYERS = {  # what: (name of the class, its arguments, its options, shape of x)
     "group_norm": ("GroupNorm", (2, 6), {}, (2, 6, 4, 3)),
     "a group for each channel": ("GroupNorm", (6, 6), {"bias": False}, (2, 6, 5)),
+    "no parameters": ("GroupNorm", (1, 6), {"affine": False, "eps": 0.1}, (4, 6)),
     "no rows": ("GroupNorm", (2, 6), {}, (0, 6, 5)),
     "rms_norm": ("RMSNorm", ((3, 4),), {}, (2, 3, 4)),
     "rms_norm without a gain": ("RMSNorm", (4,), {"eps": 1e-6, "elementwise_affine": False}, (5, 4)),

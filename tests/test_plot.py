@@ -140,7 +140,6 @@ HARD = {  # figures that no lesson draws, and that an author may
     "long bars": lambda: plot.bars(
         {f"{name} with a long explanation": number for number, name in enumerate(TEN)}, **BARS, show=False
     ),
-    "ten histograms": lambda: plot.hist(dict.fromkeys(TEN, x30), **BARS, show=False),
 }
 
 
