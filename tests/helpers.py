@@ -1,4 +1,4 @@
-"""What several tests share: where things lie, random numbers, and all answers with what is done to them."""
+"""What several tests share: where things lie, random numbers, kernels, and all answers with what is done to them."""
 
 import contextlib
 import functools
@@ -6,16 +6,22 @@ import importlib
 import inspect
 import io
 import os
+import sys
 import warnings
 from pathlib import Path
 
+import nbformat
 import torch
+from IPython.core.interactiveshell import InteractiveShell
+from nbclient import NotebookClient
 from torch import nn
+from traitlets.config import Config
 
 from coursebuild import manifest, sources
 from lessonkit import check, course
 from lessonkit.check.core import NotYet
 from lessonkit.check.misconceptions import listening
+from lessonkit.check.probing import draw  # noqa: F401  Gaussian numbers from a generator of their own
 
 ROOT = Path(__file__).resolve().parents[1]
 # Lesson 0 runs where nothing but torch and matplotlib is: no kit, so no checks of the kit, no answers, no exports.
@@ -39,7 +45,6 @@ def read(path):
 
 
 @functools.cache
-@functools.cache
 def known(path):
     """Return what the course knows of a lesson once it is built as its source is now."""
     return manifest.lesson(read(path))
@@ -52,17 +57,34 @@ def within_budget(fits, message):
         warnings.warn(message, stacklevel=2)
 
 
-def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
-    """Return Gaussian numbers of a shape from a generator of their own, drawn in float64, then cast to dtype."""
-    generator = torch.Generator().manual_seed(seed)
-    return (mean + scale * torch.randn(shape, dtype=torch.float64, generator=generator)).to(dtype)
-
-
 def draws(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):
     """Return one tensor a shape, all from one generator; the first is scaled and moved."""
     generator = torch.Generator().manual_seed(seed)
     first, *others = (torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes)
     return [(scale * first + offset).to(dtype), *(item.to(dtype) for item in others)]
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels
+
+
+def executed(sources, folder, **environment):
+    """Run code in a kernel that starts in a folder and is no learner's; return its cells. Errors are outputs."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    client = NotebookClient(notebook, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}})
+    client.execute(env={name: os.environ[name] for name in os.environ if "LESSON_" not in name} | environment)
+    return notebook.cells
+
+
+@contextlib.contextmanager
+def shell():
+    """Yield an IPython shell in this process."""
+    settings, main = Config(), sys.modules["__main__"]
+    settings.HistoryManager.enabled = False
+    try:
+        yield InteractiveShell.instance(config=settings)
+    finally:
+        InteractiveShell.clear_instance()
+        sys.modules["__main__"] = main
 
 
 # ------------------------------------------------------------------------------------------------------------- answers

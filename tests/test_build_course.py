@@ -9,7 +9,7 @@ import sys
 import nbformat
 import pytest
 
-from coursebuild import command, digest, editions, source
+from coursebuild import command, digest, editions
 from lessonkit import data
 from tests.helpers import ROOT, SOURCES, read
 from tests.toy import EXPORT, TITLE, edit, lesson, project
@@ -140,19 +140,12 @@ def test_a_cell_that_kills_the_kernel_is_one_line_without_a_traceback(tmp_path):
     )
 
 
-def test_help_names_every_option_and_shows_examples(tmp_path):
-    done = run(tmp_path, "--help")
-    assert done.returncode == 0
-    for words in ("--check", "--runs", "environment variable CI", "examples:", "make runs ARGS=NAME"):
-        assert words in done.stdout
-    assert all(len(line) <= 120 for line in done.stdout.splitlines())
-
-
 # ---------------------------------------------------------------------------------------------------------------- tags
 
 
 def test_a_hidden_input_is_folded_in_both_editions_and_stays_so(tmp_path):
-    read = lesson(tmp_path, TITLE + '# %% tags=["hide-input"]\n1\n# %%\n2\n')
+    slides = '# %% [markdown] tags=["slide", "no-slide"]\n# a\n'  # tags that the slides read
+    read = lesson(tmp_path, TITLE + '# %% tags=["hide-input"]\n1\n# %%\n2\n' + slides)
     for edition in ("learner", "solutions"):
         cells = editions.notebook(read, edition).cells
         assert cells[1].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
@@ -169,16 +162,6 @@ def test_an_error_in_a_folded_cell_is_placed_at_its_line(tmp_path, capsys):
         f"02_tiny.py:{text.splitlines().index('1 / 0') + 1}: the cell raises ZeroDivisionError"
         in capsys.readouterr().err
     )
-
-
-def test_slide_tags_are_known_for_both_kinds_of_cell(tmp_path):
-    read = lesson(tmp_path, TITLE + '# %% [markdown] tags=["slide"]\n# a\n# %% tags=["no-slide"]\n1\n')
-    assert [cell.tags for cell in read.cells[1:-1]] == [["slide"], ["no-slide"]]
-
-
-def test_record_belongs_to_code_cells(tmp_path):
-    with pytest.raises(source.LessonError, match=r"02_tiny.py:3: .*belong to code cells"):
-        lesson(tmp_path, TITLE + '# %% [markdown] tags=["record"]\n# a\n')
 
 
 # -------------------------------------------------------------------------------------------- what a lesson depends on

@@ -1,6 +1,5 @@
 """What the sweep of a contract finds that no probe was written for, and what an answer may not do to the world."""
 
-import random
 from dataclasses import replace
 
 import pytest
@@ -49,69 +48,40 @@ def keeping():
     return answer
 
 
-def when(condition, wrong):
+RESULT = "return (centered / torch.sqrt(var + eps) * weight).to(x.dtype)"
+WIDE = "wide = x.to(torch.promote_types(x.dtype, torch.float32))"
+
+
+def off(condition):
     """Return an answer that is right but where a condition on x holds."""
-    return lambda x, weight, eps=1e-5: (wrong if condition(x) else right)(x, weight, eps)
+    return instead(right, f"{RESULT} + 1e-3 * ({condition})")
 
 
-def off(x, weight, eps=1e-5):
-    return right(x, weight, eps) + 1e-3
-
-
-def in_place(x, weight, eps=1e-5):
-    with torch.no_grad():
-        x.data.sub_(0.25)
-    return right(x, weight, eps)
-
-
-def setting(change):
-    def answer(x, weight, eps=1e-5):
-        change()
-        return right(x, weight, eps)
-
-    return answer
-
-
-BROKEN = {  # what the answer does: (the answer, words of what is told)
-    "wide rows": (when(lambda x: x.shape[-1] > 300, off), "D = 1100"),
-    "one row": (when(lambda x: x.dim() == 2 and len(x) == 1, off), "rows = 1"),
-    "many rows": (when(lambda x: x.dim() == 2 and len(x) > 16, off), "rows = 70"),
-    "no batch axis": (when(lambda x: x.dim() == 1, off), "front axes = 0"),
-    "five axes": (when(lambda x: x.dim() == 5, off), "front axes = 4"),
-    "a view": (
-        when(lambda x: not x.is_contiguous(), lambda x, w, eps=1e-5: right(x.view(x.shape), w, eps) + 1),
-        "memory",
-    ),
-    "float32 without a gradient": (
-        when(lambda x: x.dtype == torch.float32, lambda x, w, eps=1e-5: right(x.detach(), w, eps)),
-        "gradient of x",
-    ),
-    "half precision rounded early": (
-        when(
-            lambda x: x.dtype == torch.float16,
-            lambda x, w, eps=1e-5: right(x.double() * 2**20, w, eps).half() if eps < 1 else x,
-        ),
-        "float16",
-    ),
-    "a constant second derivative": (
-        lambda x, w, eps=1e-5: right(x, w, eps) + (x - x.detach()) * x.detach() * 0.1,
-        "gradient",
-    ),
-    "an option ignored": (lambda x, w, eps=1e-5: right(x, w), "eps=0.1"),
-    "kept by shape": (keeping(), "On x"),
-    "large numbers cut": (lambda x, w, eps=1e-5: right(x.clamp(-3e4, 3e4), w, eps), "large"),
-    "an outlier cut": (lambda x, w, eps=1e-5: right(x, w, eps).clamp(-30, 30), "outlier"),
-    "an empty batch refused": (when(lambda x: x.numel() == 0, lambda *_: 1 / 0), "ZeroDivisionError"),
-    "an input changed": (in_place, "changed its input"),
-    "a seed set": (setting(lambda: torch.manual_seed(3)), "random generator"),
-    "another default type": (setting(lambda: torch.set_default_dtype(torch.float64)), "default dtype"),
-    "gradients turned off": (setting(lambda: torch.set_grad_enabled(False)), "gradients are recorded"),
+BROKEN = {  # words of what is told: the answer, or a line that stands in the right one
+    "D = 1100": off("x.shape[-1] > 300"),
+    "rows = 1": off("x.dim() == 2 and len(x) == 1"),
+    "rows = 70": off("x.dim() == 2 and len(x) > 16"),
+    "front axes = 0": off("x.dim() == 1"),
+    "front axes = 4": off("x.dim() == 5"),
+    "memory": off("not x.is_contiguous()"),
+    "gradient of x": WIDE.replace("x.to", "(x.detach() if x.dtype == torch.float32 else x).to"),
+    "float16": f"{WIDE} if x.dtype != torch.float16 else x",
+    "gradient": f"{RESULT} + (x - x.detach()) * x.detach() * 0.1",
+    "eps=0.1": "var = centered.square().mean(-1, keepdim=True) + 1e-5 - eps",
+    "On x": keeping(),
+    "large": f"{WIDE}.clamp(-3e4, 3e4)",
+    "outlier": f"{RESULT}.clamp(-30, 30)",
+    "ZeroDivisionError": "x.numel() or 1 / 0",
+    "changed its input": "x.data.sub_(0.25)",
+    "random generator": "torch.manual_seed(3)",
+    "default dtype": "torch.set_default_dtype(torch.float64)",
+    "gradients are recorded": "torch.set_grad_enabled(False)",
 }
 
 
-@pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_promise_is_found(how):
-    answer, words = BROKEN[how]
+@pytest.mark.parametrize("words", BROKEN)
+def test_a_broken_promise_is_found(words):
+    answer = instead(right, BROKEN[words]) if isinstance(BROKEN[words], str) else BROKEN[words]
     before = torch.get_default_dtype(), torch.is_grad_enabled(), torch.random.get_rng_state()
     text = told(answer)
     assert words in text, text
@@ -120,11 +90,11 @@ def test_a_broken_promise_is_found(how):
 
 
 def test_right_answers_pass_and_may_draw():
-    assert told(right) == "" and told(setting(lambda: (torch.rand(3), random.random()))) == ""
+    assert told(right) == "" and told(instead(right, "import random\ntorch.rand(random.randrange(9))")) == ""
 
 
 def test_what_is_told_is_the_plainest_case():
-    text = told(when(lambda x: x.shape[-1] == 1100, off))
+    text = told(off("x.shape[-1] == 1100"))
     assert text.startswith("Not yet. On x (2, 1100), weight (1100,) (float64): the result")
     assert text.endswith("It is right without: D = 1100.")
 
@@ -162,7 +132,7 @@ def test_no_probe_hands_out_what_it_keeps():
 
 def test_observing_and_comparing_are_two_halves():
     """What was observed of an answer elsewhere gets the same verdict as the answer itself."""
-    for answer in (right, when(lambda x: x.dim() == 1, off), off):
+    for answer in (right, off("x.dim() == 1"), off("True")):
         seen = {}
         for probe in [*FIRST, *sweep(ROWS)]:
             seen[probe] = observe(probe, answer)
@@ -195,19 +165,12 @@ class Shared(Layer):
         return right(x, type(self).shared)
 
 
-class Moody(Layer):
-    def forward(self, x):
-        return right(x, self.weight if self.training else self.weight + 1)
-
-
-class NeverTrained(Layer):
-    def forward(self, x):
-        with torch.set_grad_enabled(x.requires_grad):
-            return super().forward(x)
+MOODY = instead(Layer, "return right(x, self.weight if self.training else self.weight + 1)")
+NEVER_TRAINED = instead(Layer, "return right(x, self.weight if x.requires_grad else self.weight.detach())")
 
 
 @pytest.mark.parametrize(
-    "cls, words", [(Tied, "deepcopy"), (Shared, "share"), (Moody, "eval()"), (NeverTrained, "first of a net")]
+    "cls, words", [(Tied, "deepcopy"), (Shared, "share"), (MOODY, "eval()"), (NEVER_TRAINED, "first of a net")]
 )
 def test_what_every_layer_promises(cls, words):
     offered = (lambda layer: layer(5), draw(6, 3, 5))
@@ -231,8 +194,6 @@ def solution(x):
     "lines, expected",
     [
         ("mean = x.mean()", lambda x: (x - x.mean(), x.sum())),
-        ("part = row.sum() * 2", lambda x: (x - x.mean(-1, keepdim=True), 2 * x.sum())),
-        ("return x, total", lambda x: (x, x.sum())),
         ("mean, total = x.amax(), 1.0", lambda x: (x - x.amax(), 1.0)),
         ("del part\npart = 3", None),
         ("y = x * 2\nreturn y, total", lambda x: (2 * x, x.sum())),

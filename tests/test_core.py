@@ -3,12 +3,10 @@
 The exercises themselves are in test_checks.py.
 """
 
-import contextlib
 import random
 import re
 import sys
 import warnings
-from fractions import Fraction
 
 import pytest
 import torch
@@ -83,45 +81,32 @@ def spoils_the_graph(x):
     return z
 
 
-WRONG = {  # what: (answer, how the message begins after "On 3 rows of 5: ", with the suggestion after a line break)
-    "None": (
+WRONG = [  # (answer, how the message begins after "On 3 rows of 5: ", with the suggestion after a line break)
+    (
         lambda x: None,
         "it returned nothing (None), expected a tensor of shape (3, 5).\nIs the return missing at the end?",
     ),
-    "a list": (lambda x: x.tolist(), "it returned a list of 3, expected a tensor of shape (3, 5)."),
-    "a number": (lambda x: 3.5, "it returned the number 3.5, expected a tensor of shape (3, 5)."),
-    "NumPy": (lambda x: x.detach().numpy(), "it returned a NumPy array of shape (3, 5), expected a tensor"),
-    "a pair": (moments, "it returned a tuple of 2, expected a tensor of shape (3, 5)."),
-    "a shape": (lambda x: x.mean(-1), "the result has shape (3,), expected (3, 5). In: x of shape (3, 5)."),
-    "float32": (lambda x: center(x).float(), "the result has dtype torch.float32, expected torch.float64.\nA conv"),
-    "in place": (lambda x: x.sub_(x.mean(-1, keepdim=True)), "your code changed its input x.\nAn operation in place"),
-    "a little in place": (lambda x: (center(x), x.data.add_(1e-12))[0], "your code changed its input x."),
-    "detached": (lambda x: center(x).detach(), "there is no gradient of x.\nSomething cuts the way"),
-    "another gradient": (lambda x: center(x) + 0.1 * (x - x.detach()), "gradient of x["),
-    "no gradient": (spoils_the_graph, "gradient of x could not be computed (RuntimeError: one of the variables"),
-    "an error": (
-        lambda x: x.mean(-1, what=4),
-        "it raised TypeError: mean() got an unexpected keyword argument 'what'.",
-    ),
-    "two lines": (lambda x: (_ for _ in ()).throw(ValueError("one\n" + "two " * 300)), "it raised ValueError: one"),
-    "exit": (lambda x: sys.exit(), "it raised SystemExit. In: x of shape (3, 5)."),
-    "assert": (lambda x: assert_false(), "it raised AssertionError. In: x of shape (3, 5)."),
-    "a check inside": (lambda x: values(3, "other", 4), "it raised NotYet: Not yet. 3 is not right. In: "),
-    "no argument": (lambda: 3, "it raised TypeError: <lambda>() takes 0 positional arguments but 1 was given."),
-    "endless": (lambda x: endless(x), "it raised RecursionError: maximum recursion depth exceeded"),
-    "nan": (lambda x: center(x) * float("nan"), "the result[0] is [nan, nan, nan, nan, nan], expected ["),
-    "its result": (
-        draw(0, 3, 5),
-        "check.toy takes your function itself, not a tensor of shape (3, 5): write check.toy(",
-    ),
-    "a class for a function": (torch.nn.ReLU, "check.toy takes your function itself, not a class."),
-    "three dots": (..., "check.toy got three dots: put your answer in their place."),
-}
+    (lambda x: x.detach().numpy(), "it returned a NumPy array of shape (3, 5), expected a tensor"),
+    (moments, "it returned a tuple of 2, expected a tensor of shape (3, 5)."),
+    (lambda x: x.mean(-1), "the result has shape (3,), expected (3, 5). In: x of shape (3, 5)."),
+    (lambda x: center(x).float(), "the result has dtype torch.float32, expected torch.float64.\nA conv"),
+    (lambda x: x.sub_(x.mean(-1, keepdim=True)), "your code changed its input x.\nAn operation in place"),
+    (lambda x: (center(x), x.data.add_(1e-12))[0], "your code changed its input x."),
+    (lambda x: center(x).detach(), "there is no gradient of x.\nSomething cuts the way"),
+    (lambda x: center(x) + 0.1 * (x - x.detach()), "gradient of x["),
+    (spoils_the_graph, "gradient of x could not be computed (RuntimeError: one of the variables"),
+    (lambda x: (_ for _ in ()).throw(ValueError("one\n" + "two " * 300)), "it raised ValueError: one"),
+    (lambda x: assert_false(), "it raised AssertionError. In: x of shape (3, 5)."),
+    (lambda: 3, "it raised TypeError: <lambda>() takes 0 positional arguments but 1 was given."),
+    (lambda x: endless(x), "it raised RecursionError: maximum recursion depth exceeded"),
+    (lambda x: center(x) * float("nan"), "the result[0] is [nan, nan, nan, nan, nan], expected ["),
+    (draw(0, 3, 5), "check.toy takes your function itself, not a tensor of shape (3, 5): write check.toy("),
+    (torch.nn.ReLU, "check.toy takes your function itself, not a class."),
+]
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_a_wrong_answer_gets_a_message_that_reads_well(what):
-    answer, message = WRONG[what]
+@pytest.mark.parametrize("answer, message", WRONG)
+def test_a_wrong_answer_gets_a_message_that_reads_well(answer, message):
     text = "\n".join(refusal(answer)).removeprefix("Not yet. ").removeprefix("On 3 rows of 5: ")
     assert text.startswith(message), f"\n{text}\n{message}"
 
@@ -263,27 +248,17 @@ WORDS = [("which", "columns", "These are the other way round.")]
 
 
 def quiz(answer):
-    with contextlib.suppress(NotYet):
-        return values(answer, "sizes", SIZES, [*CAUSES, *WORDS], tolerance=1e-3)
     try:
-        values(answer, "sizes", SIZES, [*CAUSES, *WORDS], tolerance=1e-3)
+        return values(answer, "sizes", SIZES, [*CAUSES, *WORDS], tolerance=1e-3)
     except NotYet as error:
         return str(error)
 
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {},
-        {"means": 6.0, "shape": [2, 1], "factor": 0.7501, "which": " Rows "},
-        {"means": torch.tensor([[6]]), "shape": torch.Size([2, 1]), "factor": torch.tensor(0.75)},
-        {"means": torch.tensor([6]).numpy()[0], "factor": torch.tensor([0.75]).numpy()[0]},
-        {"means": "6", "factor": "3/4"},
-        {"means": [6, 6, 6], "factor": torch.full((3, 1), 0.75)},
-        {"means": Fraction(6), "factor": Fraction(3, 4)},
-    ],
+    [{}, {"means": 6.0, "shape": [2, 1], "factor": 0.7501, "which": " Rows "}, {"means": "6", "factor": "3/4"}],
 )
-def test_a_value_is_right_in_any_form(change, capfd):
+def test_a_value_is_right_in_another_form(change, capfd):
     assert quiz(SIZES | change) is None
     assert capfd.readouterr() == ("Right: all 5 answers.\n", "")
 
@@ -291,18 +266,13 @@ def test_a_value_is_right_in_any_form(change, capfd):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"means": [6, 7]}, "[6, 7] is not right"),
         ({"means": 12}, "12 is not right. Right so far: shape, biased, factor, which.\nThat is every entry."),
-        ({"means": True}, "True is not right"),
         ({"means": "six"}, "'six' is not right. Right so far: shape, biased, factor, which.\nThe answer is a number."),
         ({"means": ...}, "put your answer in the place of the three dots. Right so far: shape,"),
-        ({"means": None}, "None is not right"),
         ({"means": draw(0, 2)}, "a tensor of shape (2,) is not right"),
         ({"shape": (2,)}, "(2,) is not right. Right so far: means, biased, factor, which.\nSay keepdim."),
         ({"biased": 1}, "1 is not right. Right so far: means, shape, factor, which.\nThe answer is one of Python's"),
         ({"factor": 0.5004}, "0.5004 is not right. Right so far: means, shape, biased, which.\nHalf is for D = 2."),
-        ({"factor": float("nan")}, "nan is not right"),
-        ({"which": "columns"}, "'columns' is not right. Right so far: means, shape, biased, factor.\nThese are"),
         ({"which": "row"}, "'row' is not right. Right so far: means, shape, biased, factor.\nThe answer is one of the"),
     ],
 )

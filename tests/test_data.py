@@ -4,9 +4,9 @@ What the files hold is fixed by their sums, and seen in every lesson that reads 
 """
 
 import hashlib
-import importlib.util
 import json
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -14,15 +14,13 @@ import torch
 
 from lessonkit import data
 
-LOADERS = {
-    "digits.npz": data.digits,
-    "words.txt.gz": data.words,
-    "magika/model.onnx": data.magika_model,
-    "magika/labels.txt": data.magika_labels,
-    "file_corpus.json": data.file_corpus,
+FILES = {  # what loads them, and what it calls them
+    "digits.npz": (data.digits, "1,797 images"),
+    "words.txt.gz": (data.words, "63,240 words"),
+    "magika/model.onnx": (data.magika_model, "Magika's network"),
+    "magika/labels.txt": (data.magika_labels, "214 labels"),
+    "file_corpus.json": (data.file_corpus, "the small"),
 }
-FILES = tuple(LOADERS)
-WHAT = dict(zip(FILES, ("1,797 images", "63,240 words", "Magika's network", "214 labels", "the small"), strict=True))
 SOURCE_FOLDER = data.FOLDER
 
 
@@ -64,20 +62,21 @@ def test_an_edit_in_place_harms_no_later_call_and_no_other_part():
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_and_a_damaged_file_are_named_with_the_way_out(folder, name):
+    load, called = FILES[name]
     path, way_out = folder / name, f"run in {folder.parent}: git checkout -- data/{name}"
     good = path.read_bytes()
     one_bit = bytearray(good)
     one_bit[len(good) // 2] ^= 1
     for bad in (b"", good[:-1], bytes(one_bit), good + b"\n"):
         path.write_bytes(bad)
-        text = message(LOADERS[name])
+        text = message(load)
         assert f"{path} is damaged: {len(bad)} bytes" in text and text.endswith(f"{way_out} data/SHA256SUMS")
         assert hashlib.sha256(bad).hexdigest() in text and hashlib.sha256(good).hexdigest() in text
     path.unlink()
-    text = message(LOADERS[name])
-    assert f"{path} is missing; expected {WHAT[name]}" in text and text.endswith(way_out)
+    text = message(load)
+    assert f"{path} is missing; expected {called}" in text and text.endswith(way_out)
     path.mkdir()
-    assert f"{path} cannot be read" in message(LOADERS[name])
+    assert f"{path} cannot be read" in message(load)
 
 
 @pytest.mark.parametrize(
@@ -129,39 +128,18 @@ def test_folder_is_small_and_holds_the_notice():
 # ---- the script that made the files ----
 
 
-@pytest.fixture(scope="module")
-def make_data():
-    return script("make_data")
-
-
-@pytest.fixture
-def make_corpus(monkeypatch, make_data):
-    monkeypatch.setitem(sys.modules, "make_data", make_data)  # as where the script lies
-    return script("make_corpus")
-
-
-def script(name):
-    spec = importlib.util.spec_from_file_location(name, SOURCE_FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 VERSIONED = {"layer_norm.pyc", "waves.png", "letter.gz", "letters.zip", "readings.sqlite", "layer_norm.onnx"}
 
 
-def test_the_corpus_made_again_is_the_one_shipped(make_corpus, tmp_path, monkeypatch, capsys):
+def test_the_corpus_made_again_is_the_one_shipped(tmp_path):
     old = json.loads((SOURCE_FOLDER / "file_corpus.json").read_text("utf-8"))
-    commands = []
+    command, texts = [sys.executable, SOURCE_FOLDER / "make_corpus.py", "--out", tmp_path], []
     for _ in range(2):
-        monkeypatch.setattr(sys, "argv", ["make_corpus.py", "--out", str(tmp_path)])
-        make_corpus.main()
-        commands.append((tmp_path / "file_corpus.json").read_bytes())
-    assert commands[0] == commands[1]
-    new = json.loads(commands[0])
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        texts.append((tmp_path / "file_corpus.json").read_bytes())
+    assert texts[0] == texts[1]
+    new = json.loads(texts[0])
     assert new.keys() == old.keys() and {name for name in new if new[name] != old[name]} <= VERSIONED
     assert sum("base64" in file for file in new.values()) == 17
     sums = (tmp_path / "SHA256SUMS").read_text()
-    assert (
-        sums == f"{hashlib.sha256(commands[0]).hexdigest()}  file_corpus.json\n" and capsys.readouterr().out == 2 * sums
-    )
+    assert output == sums == f"{hashlib.sha256(texts[0]).hexdigest()}  file_corpus.json\n"

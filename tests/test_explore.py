@@ -117,40 +117,36 @@ def test_what_a_notebook_stores_is_the_same_each_time_and_holds_a_picture(name):
 
 
 @pytest.mark.parametrize(
-    "name, wrong, words",
+    "name, wrong",
     [
-        ("row", dict(x=[1]), "x of explore.row is [1]; expected 2 to 6 numbers from -10 to 10"),
-        ("row", dict(x=range(7)), "x of explore.row is range(0, 7)"),
-        ("row", dict(x=[0, 11]), "x of explore.row is [0, 11]"),
-        ("row", dict(x=[1, 2], gain=[1]), "gain of explore.row is [1]; expected 2 numbers from -1 to 3"),
-        ("block", dict(tensor="BD"), "tensor of explore.block holds 'BD'; expected 'BTC', 'BCHW'"),
-        ("block", dict(over=("H",)), "over of explore.block holds 'H'; expected 'B', 'T', 'C'"),
-        ("block", dict(groups=3), "groups of explore.block holds 3; expected 1, 2, 4"),
-        ("depth", dict(scale=3), "scale of explore.depth is 3; expected 1 number from 0.8 to 2.4"),
-        ("depth", dict(norm="pre"), "norm of explore.depth holds 'pre'; expected 'none', 'before', 'after'"),
-        ("batch", dict(sample=(1, 2)), "sample of explore.batch is (1, 2); expected 5 numbers from -8 to 8"),
-        ("batch", dict(neighbors=16), "neighbors of explore.batch is 16; expected 1 number from 0 to 15"),
-        ("batch", dict(mode="test"), "mode of explore.batch holds 'test'; expected 'train', 'eval'"),
-        ("sphere", dict(x=(1, 2)), "x of explore.sphere is (1, 2); expected 3 numbers from -2.5 to 2.5, for example"),
-        ("sphere", dict(x=(1, 2, 3)), "x of explore.sphere is (1, 2, 3)"),
-        ("sphere", dict(gain=None), "gain of explore.sphere is None"),
-        ("sphere", dict(eps=-1), "eps of explore.sphere is -1; expected 1 number from 0 to 10"),
-        ("sphere", dict(step=4), "step of explore.sphere holds 4; expected 0, 1, 2, 3"),
-        ("sphere", dict(show="cloud"), "show of explore.sphere holds 'c'; expected 'cloud', 'softmax'"),
-        ("backward", dict(x=(1, 2), dy=(1, 2)), "expected 3 to 8 numbers from -10 to 10"),
-        ("backward", dict(x=(1, 2, 3)), "dy of explore.backward is (-0.6, 1.2, 2.2, 0.9, 0.5); expected 3 numbers"),
-        ("backward", dict(gain=1), "gain of explore.backward is 1; expected 5 numbers"),
-        ("backward", dict(paths=["var"]), "paths of explore.backward holds 'var'"),
-        ("backward", dict(nudged=[5]), "nudged of explore.backward holds 5; expected 0, 1, 2, 3, 4"),
-        ("stream", dict(place="Pre-LN"), "place of explore.stream holds 'Pre-LN'; expected 'none', 'post', 'pre'"),
-        ("stream", dict(blocks=48), "blocks of explore.stream is 48; expected 1 number from 2 to 24"),
-        ("stream", dict(scale="1.0e"), "scale of explore.stream is '1.0e'"),
+        ("row", dict(x=[1])),
+        ("row", dict(x=range(7))),
+        ("row", dict(gain=[1])),
+        ("block", dict(tensor="BD")),
+        ("block", dict(over=("H",))),
+        ("block", dict(groups=3)),
+        ("depth", dict(scale=3)),
+        ("depth", dict(norm="pre")),
+        ("batch", dict(sample=(1, 2))),
+        ("batch", dict(neighbors=16)),
+        ("batch", dict(mode="test")),
+        ("sphere", dict(x=(1, 2, 3))),
+        ("sphere", dict(gain=None)),
+        ("sphere", dict(eps=-1)),
+        ("sphere", dict(step=4)),
+        ("sphere", dict(show="cloud")),
+        ("backward", dict(x=(1, 2))),
+        ("backward", dict(dy=(1, 2, 3))),
+        ("backward", dict(gain=1)),
+        ("backward", dict(paths=["var"])),
+        ("backward", dict(nudged=[5])),
+        ("stream", dict(place="Pre-LN")),
+        ("stream", dict(scale="1.0e")),
     ],
 )
-def test_what_is_no_parameter_is_refused_with_the_way_out(name, wrong, words):
-    with pytest.raises(ValueError, match=re.escape(words)) as refused:
+def test_what_is_no_parameter_is_refused_with_the_way_out(name, wrong):
+    with pytest.raises(ValueError, match=rf"^{next(iter(wrong))} of explore.{name} .*; expected .*, for example "):
         getattr(explore, name)(**wrong)
-    assert "for example " in str(refused.value)
 
 
 # ----------------------------------------------------------------------------------------------------------------- host
@@ -171,23 +167,7 @@ def test_layer_norm():
         hat = (x - x.mean()) / (variance + eps).sqrt()
         numbers = [result["mu"], result["variance"], result["sigma"], result["rstd"]]
         close(numbers, torch.stack([x.mean(), variance, variance.sqrt(), (variance + eps).rsqrt()]))
-        close(result["centered"], x - x.mean())
-        close(result["hat"], hat)
         close(result["y"], F.layer_norm(x, x.shape, gain, bias, eps) if not correction else gain * hat + bias)
-    bare = node("host", "layerNorm", [[x.tolist()] for x, *_ in cases])
-    for (x, *_), result in zip(cases, bare, strict=True):
-        close(result["y"], F.layer_norm(x, x.shape))
-
-
-@needs_node
-def test_layer_norm_back():
-    rng = torch.Generator().manual_seed(6)
-    rows, upstream = zip(*[normal(rng, 2, 3 + i % 14) for i in range(200)], strict=True)
-    forward = node("host", "layerNorm", [[x.tolist(), {"eps": 0.1}] for x in rows])
-    gradients = node("host", "layerNormBack", [[dy.tolist(), kept] for dy, kept in zip(upstream, forward, strict=True)])
-    for x, dy, gradient in zip(rows, upstream, gradients, strict=True):
-        x.requires_grad_()
-        close(gradient, torch.autograd.grad(F.layer_norm(x, x.shape, eps=0.1), x, dy)[0])
 
 
 @needs_node
@@ -227,70 +207,38 @@ def test_block_shares_means_as_torch_does():
     ]
     means = iter(node("block", "meanOf", places))
     reduced = node("block", "reduced", [[shape, over, groups] for _, shape, over, groups in cases])
-    for squares in (False, True):
-        states = [[dict(tensor=t, over=over, groups=g, squares=squares)] for t, _, over, g in cases]
-        for (_, shape, *_), line, result in zip(cases, node("block", "code", states), reduced, strict=True):
-            x = normal(rng, *shape.values())
-            expected = eval(line, {"x": x})
-            assert str(tuple(expected.shape)) == line.partition("# ")[2]
-            assert result["means"] == expected.numel() == math.prod(result["kept"])
-            assert result["entries"] == x.numel() // expected.numel()
-            if not squares:
-                flat = torch.zeros(result["kept"], dtype=torch.float64)
-                for index in itertools.product(*map(range, shape.values())):
-                    flat[tuple(next(means))] += x[index] / result["entries"]
-                close(flat.flatten().tolist(), expected.flatten())
+    states = [[dict(tensor=t, over=over, groups=g, squares=True)] for t, _, over, g in cases]
+    for (_, shape, *_), line, result in zip(cases, node("block", "code", states), reduced, strict=True):
+        x = normal(rng, *shape.values())
+        expected = eval(line, {"x": x})
+        assert str(tuple(expected.shape)) == line.partition("# ")[2]
+        assert result["means"] == expected.numel() == math.prod(result["kept"])
+        assert result["entries"] == x.numel() // expected.numel()
+        flat = torch.zeros(result["kept"], dtype=torch.float64)
+        for index in itertools.product(*map(range, shape.values())):
+            flat[tuple(next(means))] += x[index].square() / result["entries"]
+        close(flat.flatten().tolist(), expected.flatten())
     assert len(cases) == 7 + 4 * 2 + 15 + 8 * 2  # subsets, and two more numbers of groups for those with C
 
 
 @needs_node
 def test_block_names_the_norms_that_torch_calls_so():
-    """What a named setting averages makes what torch's function of that name makes."""
-    rng = torch.Generator().manual_seed(3)
+    """Of all settings, those that average what torch's function of that name averages."""
+    named = {  # axes of the images, axes of the sentences (B, T, C), groups of the channels
+        "LayerNorm": ("CHW", "C", 1),
+        "BatchNorm": ("BHW", "BT", 1),
+        "InstanceNorm": ("HW", "T", 1),
+        "GroupNorm": ("CHW", "TC", 2),
+    }
     states = [dict(tensor=t, over=over, groups=g, squares=False) for t, _, over, g in layouts()]
     names = node("block", "nameOf", [[state] for state in states])
-    lines = node("block", "code", [[state] for state in states])
-    tried = []
-    for state, name, line in zip(states, names, lines, strict=True):
-        if not name:
-            continue
-        images = state["tensor"] == "BCHW"
-        x = normal(rng, 2, 4, 3, 5) if images else normal(rng, 2, 3, 4)
-        first = x if images else x.mT  # torch wants the channels second
-        norms = {
-            "LayerNorm": lambda x=x, images=images: F.layer_norm(x, x.shape[1:] if images else x.shape[2:]),
-            "BatchNorm": lambda first=first: F.batch_norm(first, None, None, training=True),
-            "InstanceNorm": lambda first=first: F.instance_norm(first),
-            "GroupNorm": lambda first=first: F.group_norm(first, 2),
-        }
-        expected = norms[name]()
-        expected = expected if images or name == "LayerNorm" else expected.mT
-        source = line.partition("\n")[0].replace(".mean(", ".var(").replace("keepdim", "correction=0, keepdim")
-        mean, var = eval(line, {"x": x}), eval(source, {"x": x})
-        split = x.unflatten(1 if images else 2, (2, 2)) if name == "GroupNorm" else x
-        close(((split - mean) / (var + 1e-5).sqrt()).reshape(x.shape).tolist(), expected)
-        tried.append((state["tensor"], name))
-    assert len(tried) == len(set(tried)) == 8
+    for state, name in zip(states, names, strict=True):
+        axes = 0 if state["tensor"] == "BCHW" else 1
+        same = [n for n, row in named.items() if set(row[axes]) == set(state["over"]) and row[2] == state["groups"]]
+        assert [name] == (same or [""])
 
 
 # ---------------------------------------------------------------------------------------------------------------- depth
-
-
-def mulberry(seed):
-    """The generator mulberry32, as numbers between 0 and 1."""
-    mask, state = 2**32 - 1, seed
-    while True:
-        state = (state + 0x6D2B79F5) & mask
-        n = ((state ^ (state >> 15)) * (state | 1)) & mask
-        n ^= (n + (((n ^ (n >> 7)) * (n | 61)) & mask)) & mask
-        yield ((n ^ (n >> 14)) + 0.5) / 2**32
-
-
-def box_muller(uniform, count):
-    """count normal numbers, two of every two uniform ones."""
-    for _ in range(count // 2):
-        radius, angle = math.sqrt(-2 * math.log(next(uniform))), 2 * math.pi * next(uniform)
-        yield from (radius * math.cos(angle), radius * math.sin(angle))
 
 
 def unit(x):
@@ -299,14 +247,16 @@ def unit(x):
 
 @needs_node
 def test_depth():
-    """The weights are those that the module's comment describes; signals and gradients are torch's, by autograd."""
+    """The weights are Gaussian; signals and gradients are torch's, by autograd."""
     digit = unit(data.digits()[0][3].double().flatten())
     [drawn] = node("depth", "digit", [[]])
     close(drawn, digit)
     rng = torch.Generator().manual_seed(4)
     for seed in (0, 3):
-        numbers = torch.tensor([*box_muller(mulberry(seed), 50 * 64 * 64 + 64)], dtype=torch.float64)
-        weights, upstream = numbers[:-64].view(50, 64, 64) / 8, unit(numbers[-64:])
+        [net] = node("depth", "net", [[seed]])
+        weights, upstream = (torch.tensor(net[key], dtype=torch.float64) for key in ("weights", "upstream"))
+        weights = weights.view(50, 64, 64)
+        assert abs(weights.std() * 8 - 1) < 0.01 and abs((weights.abs() < 1 / 8).double().mean() - 0.683) < 0.01
         cases = [
             (x, scale, norm)
             for x in (digit, normal(rng, 64))
@@ -333,7 +283,7 @@ def test_depth():
 def test_batch():
     """Train mode, the running statistics and eval mode are those of torch's modules."""
     rng, cases = torch.Generator().manual_seed(5), []
-    for n, D in itertools.product((2, 3, 16), (2, 5, 8)):
+    for n, D in ((2, 5), (3, 2), (16, 8)):
         norm = torch.nn.BatchNorm1d(D, affine=False).double()
         for batches in range(12):
             rows = 3 * normal(rng, n, D) + normal(rng, D)
@@ -362,5 +312,3 @@ def test_batch_is_the_sample_and_neighbors_that_become_like_it():
     assert far.shape == (16, 5) and (far[0] == torch.tensor(sample)).all() and (same == far[0]).all()
     close(half.tolist(), (far + same) / 2)
     assert far.abs().max() <= 8 and (far[1:].std(0) > 1).all()
-    [other] = node("batch", "batch", [[states[0] | {"draw": 3}]])
-    assert not torch.allclose(torch.tensor(other, dtype=torch.float64)[1:], far[1:])

@@ -4,7 +4,6 @@ What an exercise asks for is judged by its check, whose own answer the export is
 The loops of lesson 13 have a file of their own, test_fused.py.
 """
 
-import copy
 import itertools
 
 import pytest
@@ -45,13 +44,9 @@ def with_gradients(layer, x, dy, parameters):
 
 LAYERS = {  # what: (name of the class, its arguments, its options, shape of x)
     "group_norm": ("GroupNorm", (2, 6), {}, (2, 6, 4, 3)),
-    "one group, rows": ("GroupNorm", (1, 6), {"eps": 0.1}, (4, 6)),
     "a group for each channel": ("GroupNorm", (6, 6), {"bias": False}, (2, 6, 5)),
-    "no parameters": ("GroupNorm", (3, 6), {"affine": False}, (1, 6, 2, 3, 2)),
+    "no parameters": ("GroupNorm", (1, 6), {"affine": False, "eps": 0.1}, (4, 6)),
     "no rows": ("GroupNorm", (2, 6), {}, (0, 6, 5)),
-    "layer_norm": ("LayerNorm", ((3, 4),), {"eps": 0.1}, (2, 3, 4)),
-    "no features": ("LayerNorm", (0,), {}, (3, 0)),
-    "a gain alone": ("LayerNorm", (4,), {"bias": False}, (2, 3, 4)),
     "rms_norm": ("RMSNorm", ((3, 4),), {}, (2, 3, 4)),
     "rms_norm without a gain": ("RMSNorm", (4,), {"eps": 1e-6, "elementwise_affine": False}, (5, 4)),
 }
@@ -60,11 +55,12 @@ LAYERS = {  # what: (name of the class, its arguments, its options, shape of x)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name, arguments, options, shape", LAYERS.values(), ids=LAYERS)
 def test_a_layer_is_pytorchs(name, arguments, options, shape, dtype):
-    """Values and gradients within rounding of float64's, x left alone; names, first values and text of the layer."""
+    """Values and gradients within rounding of float64's, x left alone; names and text of the layer."""
     mine, theirs = (getattr(home, name)(*arguments, **options, dtype=dtype) for home in (ours, nn))
-    state, expected = mine.state_dict(), copy.deepcopy(theirs.state_dict())
-    assert list(state) == list(expected) and all(torch.equal(state[key], expected[key]) for key in state)
-    assert all(state[key].dtype == dtype for key in state) and repr(theirs).rstrip(")") in repr(mine)
+    state, expected = mine.state_dict(), theirs.state_dict()
+    for key, value in state.items():
+        torch.testing.assert_close(value, expected[key], rtol=0, atol=0)
+    assert list(state) == list(expected) and repr(theirs).rstrip(")") in repr(mine)
     theirs.load_state_dict(filled(mine).state_dict())
     theirs = theirs.double()
     if name == "RMSNorm":  # its eps is that of the type that is computed in, which float64 would change
@@ -76,26 +72,12 @@ def test_a_layer_is_pytorchs(name, arguments, options, shape, dtype):
     assert torch.equal(x, before) and [item.dtype for item in output] == [dtype] * len(output)
     for value, right in zip(output, exact, strict=True):
         assert value.shape == right.shape and gap(value, right) < TYPES[dtype]
-    if hasattr(mine, "reset_parameters"):
-        mine.reset_parameters()
-        assert all(torch.equal(value, expected[key]) for key, value in mine.state_dict().items())
-
-
-# ------------------------------------------------------------------------------------------------------------ refusals
-
-
-def norm(x, *arguments):
-    return lambda: ours.layer_norm(x, *arguments)
-
-
-def types(tokens):
-    return lambda: ours.FileTyper()(tokens)
 
 
 # ------------------------------------------------------------------------------------------------- accuracy, transforms
 
 
-@pytest.mark.parametrize("offset, allowed", [(0, 1.3), (10, 0.5), (1_000, 0.1), (10_000, 0.1)])
+@pytest.mark.parametrize("offset, allowed", [(0, 1.3), (10, 0.5), (10_000, 0.1)])
 def test_layer_norm_is_no_less_accurate_than_pytorch(offset, allowed):
     """float32 rows of 768, root mean square errors of the output. Seen: 1.02 of PyTorch's, 0.14 at 10, then 0.02."""
     sums = torch.zeros(2, dtype=torch.float64)
@@ -108,16 +90,13 @@ def test_layer_norm_is_no_less_accurate_than_pytorch(offset, allowed):
 
 
 def test_layer_norm_backward_keeps_its_digits_at_any_offset():
-    for offset in (0, 1e3, 1e5):
-        shapes = (16, 1024), (16, 1024), (1024,), (1024,)
-        x, dy, weight, bias = draws(11, *shapes, dtype=torch.float32, offset=offset)
+    for offset in (0, 1e5):
+        x, dy, weight, bias = draws(11, (16, 1024), (16, 1024), (1024,), (1024,), dtype=torch.float32, offset=offset)
         doubles = [item.double().requires_grad_() for item in (x, weight, bias)]
         exact = torch.autograd.grad(F.layer_norm(doubles[0], (1024,), *doubles[1:]), doubles, dy.double())
         leaves = [item.requires_grad_() for item in (x, weight, bias)]
         gradients = torch.autograd.grad(ours.LayerNormFunction.apply(*leaves, 1e-5), leaves, dy)
-        assert all((a - b).norm() < 4e-7 * b.norm() for a, b in zip(gradients, exact, strict=True)), (
-            offset
-        )  # 2^-24 = 6e-8
+        assert all((a - b).norm() < 4e-7 * b.norm() for a, b in zip(gradients, exact, strict=True))  # 2^-24 = 6e-8
 
 
 def test_vmap_and_jacrev_pass_through_the_function_and_the_norm():
@@ -147,22 +126,15 @@ def test_chargpt_sees_no_later_symbol_and_takes_short_texts(place):
     assert norms == {"pre": 5, "post": 4, None: 0}[place]
     logits.sum().backward()
     assert all(parameter.grad is not None for parameter in gpt.parameters())
-    assert torch.equal(copy.deepcopy(gpt)(tokens), logits)
-
-
-SPACE = b" \t\n\r\x0b\x0c"  # what bytes.strip() leaves out
 
 
 @pytest.mark.parametrize(
     "content, first, last",
     [
         (b"", b"", b""),
-        (SPACE * 50, b"", b""),
         (b" \n a b \t", b"a b \t", b" \n a b"),  # each half is stripped at its own end only
         (b"x" * 1023 + b"yz", b"x" * 1023 + b"y", b"x" * 1022 + b"yz"),
-        (b" " * 4096 + b"x" * 4096, b"", b"x" * 1024),  # only the first 4,096 bytes are looked at
-        (b" " * 4095 + b"x" * 4097, b"x", b"x" * 1024),
-        (b"x" * 4096 + b" " * 4096, b"x" * 1024, b""),
+        (b" " * 4095 + b"x" * 4097, b"x", b"x" * 1024),  # only the first 4,096 bytes are looked at
         (b"a" * 3000 + b" " * 2000 + b"b" * 1000, b"a" * 1024, b" " * 24 + b"b" * 1000),
         (bytes(range(256)) * 20, bytes(range(256)) * 4, bytes(range(256)) * 4),  # not white space: 0x1c to 0x1f, 0x85
     ],
@@ -186,17 +158,14 @@ def by_running(L, k, s, p, d):
         return None
 
 
-def by_counting(L, *setting):
-    try:
-        return ours.conv_output_shape((L,), *setting)[0]
-    except ValueError:
-        return None
-
-
 def test_conv_output_shape_agrees_with_every_convolution_of_a_grid():
-    grid = list(itertools.product(range(1, 13), range(1, 7), range(1, 5), range(4), range(1, 4)))
-    sizes = [by_running(*setting) for setting in grid]
-    assert [by_counting(*setting) for setting in grid] == sizes and 0 < sizes.count(None) < len(grid) / 2
+    for setting in itertools.product(range(1, 13), range(1, 7), range(1, 5), range(4), range(1, 4)):
+        size = by_running(*setting)
+        if size is None:
+            with pytest.raises(ValueError):
+                ours.conv_output_shape(setting[:1], *setting[1:])
+        else:
+            assert ours.conv_output_shape(setting[:1], *setting[1:]) == (size,)
 
 
 def test_conv_output_shape_takes_axes_apart():

@@ -5,13 +5,13 @@ from html import unescape
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from coursebuild import execution
 from lessonkit import _hook
 from lessonkit._boxes import MARKS, OPACITY, TINTS, box
 from lessonkit._hook import YourTurn, bound_names
-from tests.helpers import ROOT
+from lessonkit.plot._style import luminance
+from tests.helpers import ROOT, executed
 
 WAITS = "Your turn: exercise 3.1 · "
 NOT_YET = "a box and an error"
@@ -43,7 +43,6 @@ def graded(answer):
     ("x_hat", above("x_hat")),
     ("y = x_hat * 2", above("x_hat")),
     ("z = (lambda: y)() + 1", above("y")),
-    ("print(f'{z}')", above("z")),
     ("[z for _ in range(2)]", above("z")),
     (
         """def late():
@@ -57,7 +56,6 @@ late()""",
         above("y"),
     ),
     ("Holds()", above("Holds")),
-    ("z.shape[0]", above("z")),
     # names that a waiting cell had bound before it waited are there, those after it wait
     (
         """a = 5
@@ -78,13 +76,6 @@ def helper(): pass""",
         BLANK,
     ),
     ("rest", above("rest")),
-    ("last", above("last")),
-    (
-        """with normalize(1) as opened:
-    pass""",
-        BLANK,
-    ),
-    ("opened", above("opened")),
     ("print(named := normalize(1))", BLANK),
     ("named", above("named")),
     # a quiz: the blank stands at top level and says what it will bind
@@ -112,16 +103,10 @@ x = torch.ones(3, requires_grad=True)
 Twice.apply(x).sum().backward()""",
         "Your turn: exercise 3.3 · replace this line by your answer",
     ),
-    (
-        "torch.autograd.gradcheck(Twice.apply, torch.ones(3, dtype=torch.float64, requires_grad=True))",
-        "Your turn: exercise 3.3 · replace this line by your answer",
-    ),
     ("graded(lambda x: Twice.apply(x) / 2)", "Your turn: exercise 3.3 · replace this line by your answer"),
     ("torch.func.vmap(normalize)(torch.ones(2, 3))", BLANK),
     ("torch.func.vmap(lambda row: row + x_hat)(torch.ones(2, 3))", above("x_hat")),
-    ("torch.func.jacrev(normalize)(torch.ones(2))", BLANK),
     # errors of the learner's own stay what they are
-    ("print(undefined_name)", ("NameError", "print(undefined_name)")),
     (
         """def oops():
     total = 1
@@ -136,7 +121,7 @@ oops()""",
 shadow()""",
         ("UnboundLocalError", "print(y)"),
     ),
-    (
+    (  # a free variable
         """def outer():
     def inner():
         return y
@@ -147,7 +132,6 @@ outer()""",
     ),
     ("1 / 0", ("ZeroDivisionError", "1 / 0")),
     ("x = = 1", ("SyntaxError", "invalid syntax")),
-    ("[][0]", ("IndexError", "[][0]")),
     # a name that the learner has bound waits no longer
     ("x_hat = 3", ""),
     ("print(x_hat)", "3\n"),
@@ -160,8 +144,6 @@ outer()""",
     # what a check says: one or two lines, no traceback
     ("graded(lambda x: x * 1)", "Right: same does what it should on 1 input (a row).\n"),
     ("graded(lambda x: x + 0.5)", NOT_YET),
-    ("graded(lambda x: x.detach())", NOT_YET),
-    ("graded(3)", NOT_YET),
     ("print('still here')", "still here\n"),
 ]
 
@@ -169,10 +151,8 @@ outer()""",
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
     """Return what each cell of CELLS put out, all run in one kernel."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code, _ in CELLS])
-    place = {"metadata": {"path": str(tmp_path_factory.mktemp("kernel"))}}
-    NotebookClient(notebook, allow_errors=True, resources=place).execute(env=execution.environment(ROOT))
-    return [cell.outputs for cell in notebook.cells]
+    folder = tmp_path_factory.mktemp("kernel")
+    return [cell.outputs for cell in executed([code for code, _ in CELLS], folder, **execution.environment(ROOT))]
 
 
 def plain(lines):
@@ -232,12 +212,7 @@ def test_a_box_can_be_read_in_light_and_in_dark():
 
 
 def contrast(first, second):
-    def luminance(color):
-        parts = [c / 255 for c in color]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted((luminance(first), luminance(second)))
+    dark, light = sorted(luminance([c / 255 for c in color]) for color in (first, second))
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -245,12 +220,7 @@ def test_a_box_shows_what_a_learner_typed_as_text():
     assert "<b>Not yet.</b> &lt;b&gt; is no <code>x &lt; 1</code>" in box("Not yet. <b> is no `x < 1`", "not yet")
 
 
-def test_installing_outside_a_notebook_does_nothing():
-    _hook.install()
-
-
 def test_a_turn_shows_one_line():
-    assert YourTurn("3.1: write it").exercise == "3.1"
     assert YourTurn("3.1: write it")._render_traceback_() == ["Your turn: exercise 3.1 · write it"]
     assert YourTurn("3.1").told() == "Your turn: exercise 3.1"
 
@@ -272,7 +242,5 @@ def test_a_name_whose_cell_was_not_run_says_how_to_come_back(tmp_path, monkeypat
 
 
 def test_bound_names():
-    assert bound_names("a, (b, *c) = d = 1, (2, 3)\nx[0] = y.z = 1\nfor e in f: g += 1") == set("abcdeg")
-    code = "[h for h in i]\nlambda j: 1\ndef k(l):\n    m = 1\nclass N:\n    o = 1\nimport p.q, r as s"
-    assert bound_names(code) == {"k", "N", "p", "s"}
+    assert bound_names("a, (b, *c) = 1, (2, 3)\nx[0] = y.z = 1") == set("abc")
     assert bound_names("%%time\nx = 1") == set() == bound_names("")

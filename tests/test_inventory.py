@@ -13,7 +13,7 @@ from torch import nn
 
 from coursebuild import command, generated, inventory
 from coursebuild.source import LessonError
-from lessonkit import data
+from lessonkit import course, data, train
 from lessonkit.inventory.__main__ import printed
 from lessonkit.inventory.questions import LETTERS, items, questions, right_letter, themes
 from tests.helpers import ROOT, draw, the_course
@@ -57,7 +57,7 @@ def an_outlier_raises_its_own_divisor():
     assert row.mean().item() == pytest.approx(30 / 400) and 2 < row.var(correction=0) - 1
     assert (30 - 0.075) / 1.075 == pytest.approx(28, abs=0.2), "if the deviation grew as the mean does"
     most = norm(F.one_hot(torch.tensor(0), 400).double(), eps=0).max()
-    assert most.item() == pytest.approx(math.sqrt(399)) == pytest.approx(20, abs=0.05)
+    assert most.item() == pytest.approx(20, abs=0.05)
 
 
 def two_values_stay_two_values():
@@ -142,9 +142,7 @@ def rms(x, eps=1e-5):
 def rmsnorm_divides_the_row_as_it_is():
     x = 3 + 4 * norm(draw(14, 256), eps=0)
     y = rms(x)
-    assert y.mean().item() == pytest.approx(0.6, abs=1e-5) and y.std(correction=0).item() == pytest.approx(
-        0.8, abs=1e-5
-    )
+    assert (y.mean(), y.std(correction=0)) == pytest.approx((0.6, 0.8), abs=1e-5)
     assert (norm(x) - y).abs().max() > 0.5
 
 
@@ -260,45 +258,42 @@ def a_control_needs_its_own_rate():
     assert abs(best[1] - best[0]) < 2 and plain[1:].mean(1).max() < best[0], "and each at the best of several rates"
 
 
-def digits_read(rate, norm, runs=16, layers=3, width=32, epochs=6, batch=64, seed=0):
-    """Return the test accuracies (runs,) in percent of nets that are trained at once, by SGD from Kaiming's weights.
+def reader(norm):
+    """Return a net for the digits: three layers of 32, Kaiming's weights, LayerNorm before each ReLU where norm is."""
+    layers = []
+    for D, width in pairwise([64, 32, 32, 32, 10]):
+        layers += [nn.Linear(D, width), *[nn.LayerNorm(width, elementwise_affine=False)] * norm, nn.ReLU()]
+        nn.init.kaiming_normal_(layers[-2 - norm].weight, nonlinearity="relu")
+        nn.init.zeros_(layers[-2 - norm].bias)
+    return nn.Sequential(nn.Flatten(), *layers[: -1 - norm])
 
-    The rate falls to 0. norm: whether LayerNorm precedes each ReLU.
-    """
-    digits, generator = data.digits_split(0), torch.Generator().manual_seed(seed)
-    x, sizes = digits.x_train.flatten(1), [64] + [width] * layers + [10]
-    weights = [torch.randn(runs, *size, generator=generator) * (2 / size[0]) ** 0.5 for size in pairwise(sizes)]
-    parameters = weights + [torch.zeros(runs, 1, size) for size in sizes[1:]]
-    for parameter in parameters:
-        parameter.requires_grad_()
 
-    def logits(x):
-        for at in range(layers + 1):
-            x = parameters[layers + 1 + at] + x @ parameters[at]  # (runs, batch, size)
-            if at < layers:
-                x = (F.layer_norm(x, x.shape[-1:]) if norm else x).relu()
-        return x
-
-    order = torch.stack([torch.randperm(len(x), generator=generator) for _ in range(runs * epochs)])
-    order = order[:, : len(x) // batch * batch].reshape(runs, -1, batch)
-    for step in range(order.shape[1]):
-        chosen = order[:, step]
-        loss = F.cross_entropy(logits(x[chosen]).flatten(0, 1), digits.y_train[chosen].flatten(), reduction="sum")
-        slopes = torch.autograd.grad(loss / batch, parameters)
-        with torch.no_grad():
-            for parameter, slope in zip(parameters, slopes, strict=True):
-                parameter -= rate * (1 - step / order.shape[1]) * slope
-    read = logits(digits.x_test.flatten(1)).argmax(-1) == digits.y_test
-    return 100 * read.double().mean(-1)
+def digits_read(rate):
+    """Return {net: test accuracies (16,) in percent}, by SGD whose rate falls to 0."""
+    digits = data.digits_split(0)
+    right = lambda net: 100 * (net(digits.x_test).argmax(-1) == digits.y_test).double().mean()
+    history = train.compare(
+        {"plain": lambda: reader(False), "normed": lambda: reader(True)},
+        seeds=range(16, 32),
+        loss=F.cross_entropy,
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=rate),
+        schedule=lambda step: 1 - (step - 1) / 120,
+        data=(digits.x_train, digits.y_train),
+        epochs=6,
+        drop_last=True,
+        evaluate={"accuracy": right},
+    )
+    return {name: run["accuracy"][:, -1].nan_to_num(10) for name, run in history.items()}
 
 
 def room_for_larger_rates():
-    plain, normed = ([digits_read(rate, norm) for rate in (0.4, 1.6)] for norm in (False, True))
-    # seeds 0 to 5: means of 95.9 to 97.1, those at 0.4 less than a point apart; single runs at 1.6 from 94 on with a
-    # norm. Without one they differ between processors, up to 92
-    assert all(95.5 < ends.mean() < 97.5 for ends in (plain[0], *normed)) and normed[1].min() > 90
-    assert plain[1].mean() < 50 and (normed[1].mean() - plain[1].mean()) > 40
-    assert abs((normed[0] - plain[0]).mean()) < 1
+    small, large = digits_read(0.4), digits_read(1.6)
+    # six times 16 seeds: means of 95.9 to 97.1, those at 0.4 less than a point apart; single runs at 1.6 from 94 on
+    # with a norm. Without one they differ between processors, up to 92
+    ends = (small["plain"], small["normed"], large["normed"])
+    assert all(95.5 < accuracies.mean() < 97.5 for accuracies in ends) and large["normed"].min() > 90
+    assert large["plain"].mean() < 50 and (large["normed"].mean() - large["plain"].mean()) > 40
+    assert abs((small["normed"] - small["plain"]).mean()) < 1
 
 
 def a_norm_after_the_loop():
@@ -329,10 +324,8 @@ def the_stream_passes_by():
             x = x + added
         stream[blocks] = x.square().mean().item()
         outputs[blocks] = (x @ draw(32, 64, 10, scale=1 / 8)).square().mean().sqrt().item()
-        assert norm(x).square().mean().item() == pytest.approx(1, abs=1e-3), "a last norm would end it"
     assert stream[2] == pytest.approx(3, rel=0.15) and stream[32] == pytest.approx(33, rel=0.15)
     assert outputs[32] / outputs[2] == pytest.approx(11**0.5, rel=0.15) == pytest.approx(3, rel=0.15)
-    assert 2**15 == pytest.approx(30_000, rel=0.1), "if 30 blocks doubled the mean square"
 
 
 CLAIMS = {
@@ -394,14 +387,11 @@ def shared(text, other):
 
 CLUES = {  # what somebody who knows nothing may look at: (option, question, all options) -> a number
     "length": lambda option, question, options: len(option),
-    "words": lambda option, question, options: len(option.split()),
     "long words": lambda option, question, options: sum(map(len, words(option))) / len(words(option)),
     "first half": lambda option, question, options: len(option.partition(",")[0]),
-    "second half": lambda option, question, options: len(option.partition(",")[2]),
     "options with its verdict": lambda option, question, options: sum(
         o.partition(",")[0] == option.partition(",")[0] for o in options
     ),
-    "commas": lambda option, question, options: option.count(","),
     "digits": lambda option, question, options: len(re.findall(r"\d", option)),
     "words of the question": lambda option, question, options: shared(option, question),
     "words of the others": lambda option, question, options: sum(shared(option, o) for o in options if o != option),
@@ -435,13 +425,10 @@ def test_places_are_balanced_and_a_pair_does_not_share_its_letter():
 
 
 def test_the_forms_are_parallel():
-    assert len(items()) == 24 and len(themes()) == 6
-    for name in questions("A"):
-        other = f"B{name[1:]}"
-        assert items()[name]["belief"] == items()[other]["belief"] and items()[name]["theme"] == items()[other]["theme"]
-        assert items()[name]["question"] != items()[other]["question"]
     beliefs = [items()[name]["belief"] for name in questions("A")]
-    assert len(set(beliefs)) == 12 and {sum(items()[n]["theme"] == t for n in questions("A")) for t in themes()} == {2}
+    assert [items()[name]["belief"] for name in questions("B")] == beliefs and len(set(beliefs)) == 12
+    assert {sum(items()[n]["theme"] == t for n in questions("A")) for t in themes()} == {2}
+    assert len({item["question"] for item in items().values()}) == 24
 
 
 def cells(form):
@@ -455,18 +442,11 @@ def test_a_form_takes_the_minutes_that_it_says(form):
     assert f"about {minutes} minutes a form" in (ROOT / "GUIDE.md").read_text(encoding="utf-8")
 
 
-def test_every_option_links_to_a_section_and_no_two_sections_share_a_title():
-    headings = {}
-    for path in ROOT.glob("notebooks/[0-9][0-9]_*.ipynb"):
-        markdown = [
-            c["source"] for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "markdown"
-        ]
-        headings[path.name] = re.findall(r"^## (\d+\.\d+ .*)$", "\n".join(map("".join, markdown)), re.MULTILINE)
-    titles = [heading.partition(" ")[2] for lesson in headings.values() for heading in lesson]
-    assert len(set(titles)) == len(titles) > 100, "inventory.md names a section by its title"
-    for option in (option for item in items().values() for option in item["options"]):
-        lesson, _, anchor = option["link"].partition("#")
-        assert option["section"] in headings[lesson] and anchor == option["section"].replace(" ", "-")
+def test_no_two_sections_share_a_title():
+    """So inventory.md names a section by its title."""
+    sections = [section for lesson in course.lessons().values() for section in lesson.sections]
+    titles = [section.title for section in sections if re.fullmatch(r"\d+\.\d+", section.key)]
+    assert len(set(titles)) == len(titles) > 100
 
 
 @FORMS
@@ -502,7 +482,6 @@ Words for who edits this.
 - [ ] It is. :: It is not. :: First, of two
 """
 LESSON = "# %% [markdown]\n# # 2 · Tiny\n#\n# ## 2.1 First, of two\n#\n# ## 2.2 Second\n"
-NEW = [inventory.TABLE, *inventory.NOTEBOOKS.values()]
 
 
 @pytest.fixture
@@ -519,15 +498,11 @@ def stale(root):
     return [line for line in stale(whole(root)) if "inventory" in line]
 
 
-def test_a_build_writes_it_twice_alike_and_check_finds_what_changed(tiny, monkeypatch, capsys):
+def test_a_build_writes_it_and_check_finds_what_changed(tiny, monkeypatch, capsys):
     monkeypatch.setattr("coursebuild.editions.build", lambda lesson: [])
     assert len(stale(tiny)) == 3
     assert command.main([], tiny) == 0 and stale(tiny) == []
-    before = {name: (tiny / name).read_bytes() for name in NEW}
-    for name in NEW:
-        (tiny / name).unlink()
-    assert command.main([], tiny) == 0 and {name: (tiny / name).read_bytes() for name in NEW} == before
-    table = json.loads(before[inventory.TABLE])
+    table = json.loads((tiny / inventory.TABLE).read_text(encoding="utf-8"))
     assert table["A1"]["options"][0]["link"] == "02_tiny.ipynb#2.1-First,-of-two"
     edit(tiny / "lessons_src/lessons/02_tiny.py", "## 2.2 Second", "## 2.2 New\n#\n# ## 2.3 Second")
     assert stale(tiny) == [f"{inventory.TABLE}: is not what the sources say"], "links follow the numbers"
@@ -554,20 +529,12 @@ def test_a_notebook_that_was_edited_is_not_overwritten(tiny, capsys):
 BAD = {  # what is edited: (old, new, line, what is said)
     "no such section": ("So it is. :: Second", "So it is. :: Third", 14, "no section of the lessons is called 'Third'"),
     "no section": ("It is not. :: First, of two\n- [x]", "It is not.\n- [x]", 10, "is neither a heading nor"),
-    "a misspelt box": (
-        "- [x] It is not. :: So it is. :: First, of two",
-        "- [X] It is not. :: So it is. :: First, of two",
-        11,
-        "is neither",
-    ),
     "two right": (
         "- [ ] It is. :: It is not. :: First, of two\n- [x]",
         "- [x] It is. :: It is not. :: First, of two\n- [x]",
         9,
         "exactly one",
     ),
-    "one option": ("- [ ] It is. :: It is not. :: First, of two\n- [x]", "- [x]", 9, "A1 has 1 options"),
-    "a form without it": ("**B1:** And why so?\n", "", 1, "misconception 1 needs one question for form A and one for"),
     "twice": ("**B1:**", "**A1:**", 1, "misconception 1 needs one question"),
     "a wrong number": ("**B1:**", "**B2:**", 13, "B2 is below misconception 1. Call it B1."),
     "misconceptions out of order": ("### 1 ·", "### 2 ·", 7, "expected the misconception with the next number"),
@@ -579,12 +546,6 @@ def test_a_source_that_would_make_a_wrong_form_is_refused(what, tiny, monkeypatc
     monkeypatch.setattr("coursebuild.editions.build", lambda lesson: [])
     old, new, line, message = BAD[what]
     edit(tiny / inventory.SOURCE, old, new)
-    if what == "a form without it":  # its options are those of A1 now
-        edit(
-            tiny / inventory.SOURCE,
-            "\n\n- [x] It is not. :: So it is. :: Second\n- [ ] It is. :: It is not. :: First, of two",
-            "",
-        )
     with pytest.raises(LessonError) as caught:
         inventory.read(tiny)
     place, _, rest = str(caught.value).partition(": ")

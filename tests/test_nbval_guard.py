@@ -16,11 +16,9 @@ LEARNER = [
     ("waits", TURN, ["exercise", "raises-exception"], None),
     ("demo", DEMO, ["raises-exception"], None),
     ("fine", "1 + 1", [], None),
-    ("answered", "2 + 2", ["check", "raises-exception"], None),
     ("wrong-kind", "1 / 0", ["raises-exception"], "raised ZeroDivisionError"),
     ("wrong-text", "raise ValueError('another text')", ["raises-exception"], "raised ValueError: another text"),
     ("no-twin", DEMO, ["raises-exception"], "raised ValueError: that is how"),
-    ("interrupted", "raise KeyboardInterrupt", ["raises-exception"], "raised KeyboardInterrupt"),  # as after a timeout
 ]
 SOLUTIONS = [
     ("waits", "x = 1", ["exercise"], None),
@@ -30,7 +28,6 @@ SOLUTIONS = [
     ("raises", "1 / 0", [], "caused an exception"),  # nbval's own refusal
     ("stale", "print(4)", [], "outputs differ"),  # nbval's own refusal
     ("never-run", "5 + 5", [], "never run"),
-    ("ignored", "print('any')", ["nbval-ignore-output"], None),
 ]
 STORED = {
     "demo": nbformat.v4.new_output("error", ename="ValueError", evalue="that is how it looks", traceback=[]),
@@ -56,23 +53,12 @@ def test_planted_errors_are_found_and_only_they(tmp_path):
     (tmp_path / "rfc3987_syntax.py").write_text("raise ImportError\n")
     write(tmp_path / "notebooks/03_toy.ipynb", LEARNER, run=False)
     write(tmp_path / "notebooks/solutions/03_toy.ipynb", SOLUTIONS, run=True)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "--nbval",
-        "--nbval-current-env",
-        "--nbval-cell-timeout",
-        "60",
-        "-rA",
-        "--color=no",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-        *("-n", "2", "--dist", "loadfile"),
-        "notebooks",
-    ]
-    output = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120).stdout
+    command = (
+        "-m pytest --nbval --nbval-current-env -rA --color=no -p no:cacheprovider -q -n 2 --dist loadfile notebooks"
+    )
+    output = subprocess.run(
+        [sys.executable, *command.split()], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    ).stdout
     for path, rows in (("notebooks", LEARNER), ("notebooks/solutions", SOLUTIONS)):
         for number, (name, _, _, words) in enumerate(rows):
             cell = rf"{path}/03_toy\.ipynb::Cell {number}\b"

@@ -1,6 +1,6 @@
 """Progress read from saved notebooks of every kind, and what `make progress` and a class's page say of it."""
 
-import html.parser
+import html
 import json
 import os
 import re
@@ -94,12 +94,13 @@ def known(number=2, minutes=60):
 
 @pytest.fixture
 def tiny(tmp_path):
-    """A course of two lessons of 60 and 30 minutes."""
-    folder = tmp_path / "lessons_src/lessonkit/course"
-    folder.mkdir(parents=True)
-    for lesson in (known(2), known(3, 30)):
-        (folder / f"{lesson.stem}.json").write_text(json.dumps(stored(lesson)[0]), encoding="utf-8")
-    return lessons(folder)
+    """A course of two lessons of 60 and 30 minutes, which lies in a folder."""
+    course = {lesson.stem: lesson for lesson in (known(2), known(3, 30))}
+    for stem, lesson in course.items():
+        path = tmp_path / f"lessons_src/lessonkit/course/{stem}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(stored(lesson)[0]), encoding="utf-8")
+    return course
 
 
 def done(number, right=("first", "second", "third")):
@@ -115,14 +116,6 @@ def done(number, right=("first", "second", "third")):
 # ---------------------------------------------------------------------------------------------------------- the course
 
 
-def test_the_course_is_read_as_it_was_written(tiny):
-    assert tiny == {"02_tiny_2": known(2), "03_tiny_3": known(3, 30)}
-    first = tiny["02_tiny_2"]
-    assert (first.label, first.minutes, first.module) == ("2 · Tiny", 60, "tiny_2")
-    assert first.names == ["Predict 2.1", "Exercise 2.1", "Exercise 2.2", "Exercise 2.3"]
-    assert [exercise.number for exercise in first.core] == ["2.1", "2.2"]
-
-
 def test_a_damaged_file_of_the_course_is_named(tmp_path):
     (tmp_path / "02_tiny.json").write_text('{"sections": [')
     with pytest.raises(DamagedCourse, match="02_tiny.json is damaged. Get it back with git"):
@@ -135,14 +128,10 @@ FIRST = {  # what the cells of exercise 2.1 show: its state
     "untouched": ([exercise("2.1"), check("first_2")], NOT_RUN),
     "right": ([exercise("2.1", count=2), check("first_2", RIGHT_NOW)], RIGHT),
     "right without colours, in one text": ([check("first_2", says("Right: f does what it should.\n"))], RIGHT),
-    "right, in text that is no list": ([check("first_2", RIGHT_NOW | {"text": GREEN})], RIGHT),
     "right after the learner's own print": ([code("print(1)\ncheck.first_2(f)", says("1\n"), RIGHT_NOW)], RIGHT),
     "a check said no": ([exercise("2.1", count=2), check("first_2", NOT_YET)], TRIED),
-    "a check said no after the learner's own print": ([check("first_2", says("Right? no\n"), NOT_YET)], TRIED),
     "an error in the exercise's cell": ([exercise("2.1", error("SyntaxError")), check("first_2")], TRIED),
     "and the check did not find it": ([exercise("2.1", error("SyntaxError")), check("first_2", NEW)], TRIED),
-    "an error in the check's cell": ([check("first_2", error("NameError", "name 'ff' is not defined"))], TRIED),
-    "stopped by hand": ([check("first_2", error("KeyboardInterrupt"))], TRIED),
     "waits": ([exercise("2.1", BLANK), check("first_2", BLANK)], WAITS),
     "its check waits, as its cell only defines a function": (
         [exercise("2.1", count=2), check("first_2", BLANK)],
@@ -150,24 +139,17 @@ FIRST = {  # what the cells of exercise 2.1 show: its state
     ),
     "waits for an exercise above": ([exercise("2.1", count=2), check("first_2", CASCADE)], WAITS),
     "run in a new kernel": ([exercise("2.1"), check("first_2", NEW)], NOT_RUN),
-    "run in a new kernel, before the first cell": ([check("first_2", NEWER)], NOT_RUN),
     "outputs cleared": ([exercise("2.1", count=2), check("first_2")], NOT_RUN),
-    "made Markdown": ([text("# Exercise 2.1 · ●●○○○ · 5 min"), text("check.first_2(f)\nRight:")], NOT_RUN),
-    "deleted": ([], NOT_RUN),
     "own cells between": (
         [exercise("2.1"), code("1 + 1", error("ZeroDivisionError")), check("first_2", RIGHT_NOW)],
         RIGHT,
     ),
     "copied and right below": ([check("first_2", NOT_YET), exercise("2.1"), check("first_2", RIGHT_NOW)], RIGHT),
-    "moved above its card": ([check("first_2", RIGHT_NOW), exercise("2.1", BLANK)], RIGHT),
-    "a changed answer that is wrong now": ([exercise("2.1", count=9), check("first_2", NOT_YET)], TRIED),
     "split, an error in its first part": (
         [exercise("2.1", error("TypeError")), code("def g(): ..."), check("first_2", BLANK)],
         TRIED,
     ),
-    "two checks in a cell, both right": ([code("check.first_2(f)\ncheck.other(g)", RIGHT_NOW, RIGHT_NOW)], RIGHT),
     "two checks in a cell, this one wrong": ([code("check.other(g)\ncheck.first_2(f)", RIGHT_NOW, NOT_YET)], TRIED),
-    "two checks in a cell, the first wrong": ([code("check.other(g)\ncheck.first_2(f)", NOT_YET)], NOT_RUN),
     "an older edition, with a different number": (
         [exercise("2.9", error("TypeError")), check("first_2", RIGHT_NOW)],
         RIGHT,
@@ -190,7 +172,6 @@ def test_the_state_of_an_exercise(cells, state, tiny):
     [
         ((RIGHT_NOW,), (RIGHT_NOW,), RIGHT),
         ((RIGHT_NOW,), (NOT_YET,), TRIED),
-        ((RIGHT_NOW,), (), TRIED),
         ((BLANK,), (BLANK,), WAITS),
         ((NOT_YET,), (BLANK,), TRIED),
     ],
@@ -215,10 +196,8 @@ def test_the_editions_of_a_real_lesson_are_read_as_they_were_stored():
 
 DAMAGED = {  # content of a file: what is said of it
     "truncated": ('{"cells": [{"cell_type"', "it is damaged, or no notebook, from line 1 on"),
-    "a merge": ('{\n<<<<<<< HEAD\n"cells": []}', "it is damaged, or no notebook, from line 2 on"),
     "empty": (" \n", "the file is empty"),
     "a list": ("[1, 2]", "it is no notebook"),
-    "no cells": ('{"cells": {"a": 1}}', "it is no notebook"),
     "format 3": ('{"worksheets": [{"cells": []}], "nbformat": 3}', "it is in the old notebook format 3"),
     "nested without end": ("[" * 100_000, "it is damaged, or no notebook"),
 }
@@ -310,30 +289,10 @@ def test_own_minutes_stand_beside_the_printed_ones_where_there_is_a_log(half, ti
     assert table[2].split()[-2:] == ["30", "3.1"] and "1 line is damaged and left out" in table[-1]
 
 
-class Page(html.parser.HTMLParser):
-    """Rows of a page's table as text, and whether its tags are balanced."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.rows, self.texts = [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("th", "td"):
-            self.rows[-1].append("")
-        assert tag != "script"
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-        if {"th", "td"} & set(self.open):
-            self.rows[-1][-1] += data
+def rows_of(text):
+    """Return the rows of a page's table, each a list of its cells' texts."""
+    rows = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)]
+    return [[html.unescape(re.sub("<.*?>", "", cell)) for cell in row] for row in rows]
 
 
 def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(half, tiny, tmp_path):
@@ -341,14 +300,15 @@ def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(half, tiny, tmp_p
     (tmp_path / "<b>Eve & Co/work/03_tiny_3.ipynb").write_text("{")
     eve = learner(tmp_path / "<b>Eve & Co/work", tiny)
     text = page.html([half, eve], tiny)
-    parsed = Page(text)
-    assert parsed.open == [] and "<b>Eve" not in text
-    assert parsed.rows[0] == ["learner", "right", "2 · Tiny", "3 · Tiny"]
-    assert parsed.rows[1] == ["2.1", "2.2", "2.3", "3.1", "3.2", "3.3"]
-    assert parsed.rows[2] == ["<b>Eve & Co", "2", "●", "●", "·", "·", "·", "·"]
-    assert parsed.rows[3] == ["anna", "2", "●", "·", "·", "·", "·", "●"]
-    assert parsed.rows[4] == ["● right", "4", "2", "1", "0", "0", "0", "1"]
-    assert any("<b>Eve & Co: 03_tiny_3.ipynb is left out" in data for data in parsed.texts)
+    assert "<b>Eve" not in text and "<script" not in text
+    assert rows_of(text)[:5] == [
+        ["learner", "right", "2 · Tiny", "3 · Tiny"],
+        ["2.1", "2.2", "2.3", "3.1", "3.2", "3.3"],
+        ["<b>Eve & Co", "2", *"●●····"],
+        ["anna", "2", *"●····●"],
+        ["● right", "4", *"210001"],
+    ]
+    assert "&lt;b&gt;Eve &amp; Co: 03_tiny_3.ipynb is left out" in text
     assert 'http-equiv="refresh" content="30"' in text and "color-scheme: light dark" in text
     assert set(page.CLASSES) == set(STATES), "each state has its mark, so that nothing is told by colour alone"
 
@@ -356,20 +316,9 @@ def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(half, tiny, tmp_p
 # ---------------------------------------------------------------------------------------------------------- make lab
 
 
-def opened(tiny, root, right, damaged=()):
-    """Return what make lab opens for a learner who has these lessons right. right, damaged: numbers."""
-    for number in (2, 3):
-        cells = done(number) if number in right else lesson(number)
-        path = written(root / f"work/0{number}_tiny_{number}.ipynb", cells)
-        if number in damaged:
-            path.write_text("{")
-    return lab.opens_on(root)
-
-
 @pytest.mark.parametrize(
     "right, damaged, file",
     [
-        ((), (), "02_tiny_2.ipynb"),
         ((2,), (), "03_tiny_3.ipynb"),
         ((3,), (), "02_tiny_2.ipynb"),
         ((2, 3), (), "03_tiny_3.ipynb"),
@@ -378,7 +327,12 @@ def opened(tiny, root, right, damaged=()):
     ],
 )
 def test_lab_opens_the_first_lesson_that_is_not_finished(right, damaged, file, tiny, tmp_path):
-    name, message = opened(tiny, tmp_path, right, damaged)
+    for number in (2, 3):
+        cells = done(number) if number in right else lesson(number)
+        path = written(tmp_path / f"work/0{number}_tiny_{number}.ipynb", cells)
+        if number in damaged:
+            path.write_text("{")
+    name, message = lab.opens_on(tmp_path)
     count = 2 * len(set(right) - set(damaged))
     assert name == file and message[0].startswith(f"{count} of 4 exercises of the core are right.")
     assert message[0].endswith("All of it: make progress") and len(message) == 1 + len(damaged)
@@ -433,17 +387,13 @@ def test_a_folder_that_holds_the_learners_folders_stands_for_them(collected, tmp
     note = f"{collected} holds no notebooks itself, so the folders in it that do are read: anna, bo/work.\n"
     output = run("--html", tmp_path / "class.html", collected)
     assert output.out.endswith(": 2 learners\n") and output.err == note
-    assert [row[0] for row in Page((tmp_path / "class.html").read_text("utf-8")).rows[2:4]] == ["anna", "bo"]
+    assert [row[0] for row in rows_of((tmp_path / "class.html").read_text("utf-8"))[2:4]] == ["anna", "bo"]
     output = run("--report", collected)
     assert "Learners: 1. Attempts: 1." in output.out and output.err == note
     output = run(collected)
     assert "anna:\n" in output.out and "bo:\n" in output.out and output.err == note
     assert run(collected / "bo/work").err == run(collected / "anna").err == ""
-    output = run("--report", collected / "cy")
-    assert (
-        output.err
-        == f"{collected / 'cy'} holds no notebooks, and no folder that does. Name the folders of the learners.\n"
-    )
+    assert "holds no notebooks, and no folder that does." in run("--report", collected / "cy").err
 
 
 def test_names_are_sorted_as_people_do():

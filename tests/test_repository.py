@@ -109,13 +109,6 @@ def test_binder_has_the_pinned_torch():
     assert f"pytorch-cpu={pins('requirements.txt')['torch']}\n" in text("binder/environment.yml")
 
 
-def test_what_dependabot_looks_at_is_there():
-    for update in yaml.safe_load(text(".github/dependabot.yml"))["updates"]:
-        manifest = {"pip": "requirements.txt", "npm": "package.json", "github-actions": ".github/workflows"}
-        for folder in update.get("directories", [update.get("directory")]):
-            assert (ROOT / folder.strip("/") / manifest[update["package-ecosystem"]]).exists(), folder
-
-
 def test_both_licences_are_there_in_full():
     assert "Permission is hereby granted" in text("LICENSE") and "LICENSE-CC-BY-4.0.txt" in text("LICENSE")
     whole = text("LICENSE-CC-BY-4.0.txt")

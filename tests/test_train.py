@@ -57,10 +57,6 @@ def batches_seen(make, seeds, **changes):
     return seen
 
 
-def equal(first, second):
-    return len(first) == len(second) and all(map(torch.equal, first, second))
-
-
 # --- pairing -------------------------------------------------------------------------------------------------------
 
 
@@ -209,37 +205,24 @@ def test_table_prints_mean_sample_deviation_range_and_n(capsys):
 # --- errors --------------------------------------------------------------------------------------------------------
 
 SHARED = linear()
-ERRORS = {
-    "a model, not a function": (dict(models={"mlp": linear()}), r"models\['mlp'\] is Linear.*write lambda:"),
-    "nothing returned": (dict(models={"mlp": lambda: None}), r"models\['mlp'\]\(\) is None.*Does its function return"),
-    "no parameters": (dict(models={"mlp": nn.ReLU}), r"models\['mlp'\]\(\) is ReLU\(\), expected a module with param"),
-    "the same model again": (dict(models={"mlp": lambda: SHARED}), r"is 'an old model', expected a new one"),
-    "one seed, not a list": (dict(seeds=4), r"seeds is 4, expected different whole numbers, like range\(4\)"),
-    "a seed twice": (dict(seeds=[1, 2, 1]), r"seeds is \[1, 2, 1\], expected different"),
-    "neither epochs nor steps": (
-        dict(data=None, epochs=None),
-        r"source of batches is \[\], expected data and epochs, or",
-    ),
-    "both sources": (dict(steps=3, batches=lambda g: (X, Y)), r"is \['data', 'epochs', 'batches', 'steps'\]"),
-    "no epochs": (dict(epochs=0), "epochs is 0, expected a whole number, at least 1"),
-    "no batch": (dict(batch_size=0), "batch_size is 0"),
-    "every 0 steps": (dict(every=0), "every is 0"),
-    "batch larger than data": (
-        dict(batch_size=24, drop_last=True),
-        "batch_size is 24, expected at most 23.*drop_last=F",
-    ),
-    "a measure without return": (
-        dict(evaluate={"acc": lambda m: None}),
-        r"evaluate\['acc'\]\(model\) is None, expected",
-    ),
+ERRORS = {  # what is said: the arguments
+    r"models\['mlp'\] is Linear.*write lambda:": dict(models={"mlp": linear()}),
+    r"models\['mlp'\]\(\) is None.*Does its function return": dict(models={"mlp": lambda: None}),
+    r"models\['mlp'\]\(\) is ReLU\(\), expected a module with param": dict(models={"mlp": nn.ReLU}),
+    "is 'an old model', expected a new one": dict(models={"mlp": lambda: SHARED}),
+    r"seeds is 4, expected different whole numbers, like range\(4\)": dict(seeds=4),
+    r"seeds is \[1, 2, 1\], expected different": dict(seeds=[1, 2, 1]),
+    r"source of batches is \['data', 'epochs', 'steps'\], expected data and epochs, or": dict(steps=3),
+    "epochs is 0, expected a whole number, at least 1": dict(epochs=0),
+    "batch_size is 24, expected at most 23.*drop_last=F": dict(batch_size=24, drop_last=True),
+    r"evaluate\['acc'\]\(model\) is None, expected": dict(evaluate={"acc": lambda m: None}),
 }
 
 
-@pytest.mark.parametrize("case", ERRORS)
-def test_bad_arguments_are_named_with_what_was_expected(case):
-    changes, message = ERRORS[case]
+@pytest.mark.parametrize("message", ERRORS)
+def test_bad_arguments_are_named_with_what_was_expected(message):
     with pytest.raises(ValueError, match="(?s)" + message):
-        compare(**changes)
+        compare(**ERRORS[message])
 
 
 # --- progress ------------------------------------------------------------------------------------------------------

@@ -98,8 +98,8 @@ def depth(scale=1, norm="none", layer=10, seed=0):
 def batch(sample=(4, -2, 2, 0, 1), neighbors=5, likeness=0.3, draw=1, mode="train"):
     """See what a sample's neighbors do to it in BatchNorm, in train and in eval mode, and in LayerNorm.
 
-    sample: its five features, from -8 to 8. neighbors: how many rows are beside it, 0 to 15. likeness: 0 as they come, 1
-    copies of the sample. draw: which neighbors. mode: "train" or "eval".
+    sample: its five features, from -8 to 8. neighbors: how many rows are beside it, 0 to 15. likeness: 0 as they
+    come, 1 copies of the sample. draw: which neighbors. mode: "train" or "eval".
     """
     _numbers("sample of explore.batch", sample, -8, 8, (5, 5), "explore.batch(sample=(4, -2, 2, 0, 1))")
     for key, value, high, example in (("neighbors", neighbors, 15, 5), ("likeness", likeness, 1, 0.5)):

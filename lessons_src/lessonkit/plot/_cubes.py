@@ -34,8 +34,8 @@ def cubes(layouts, /, *, title, caption, alt, show=True):
 
     layouts: {name: dict(shape={"B": 2, "T": 3, "C": 4}, over=("C",))}, one to four axes of 1 to 8 cells. The last axis
     runs to the right, the one before it down, the one before that into the page, and a fourth makes blocks side by
-    side. The group of the first entry is LayerNorm's blue; the others
-    take turns in two pale shades. Below each block stand the keepdim shape of the mean and how many means there are.
+    side. What shares its mean with the first entry is LayerNorm's blue; the others take turns in two pale shades. Below
+    each block stand the keepdim shape of the mean and how many means there are.
     Raises ValueError for shapes that cannot be drawn, unknown axes.
     """
     for name, layout in named(layouts, "plot.cubes").items():
