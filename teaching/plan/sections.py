@@ -90,9 +90,11 @@ def cost(item):
     return CLASS_QUESTION if isinstance(item, Question) else MINUTES["exercises"] * item.minutes
 
 
-def seconds(root=material.ROOT):
+def seconds():
     """Return {number of a lesson: seconds of its Run All}, as the table of the README has them."""
-    rows = re.findall(r"^\| (\d+) \| .* \| \d+ \| (\d+) \|$", (root / "README.md").read_text(encoding="utf-8"), re.M)
+    rows = re.findall(
+        r"^\| (\d+) \| .* \| \d+ \| (\d+) \|$", (material.ROOT / "README.md").read_text(encoding="utf-8"), re.M
+    )
     return {int(number): int(took) for number, took in rows}
 
 
