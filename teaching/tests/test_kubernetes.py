@@ -63,8 +63,12 @@ def test_a_container_starts_a_server_with_the_first_open_lesson(tmp_path):
     subprocess.run([sys.executable, "-m", "teaching.classroom.install", course], cwd=install.ROOT, check=True)
     assert (course / "notebooks/01_why_normalize.ipynb").exists() and (course / "learner/server_config.py").exists()
     assert not list(course.rglob("solutions")) and not (course / "lessons_src/lessons").exists()
+    assert {path.name for path in course.iterdir()} == set(
+        "GUIDE.md LICENSE README.md data learner lessons_src notebooks".split()
+    )
     (course / "environment/matplotlib").mkdir(parents=True)  # the list of fonts, made when the image is built
     home.mkdir()
+    (home / "data").write_text("mine")
     programs.mkdir()
     (programs / "jupyterhub-singleuser").write_text('#!/bin/sh\nenv\necho "limit $(ulimit -d)"\necho "arguments $*"\n')
     (programs / "jupyterhub-singleuser").chmod(0o755)
@@ -81,7 +85,8 @@ def test_a_container_starts_a_server_with_the_first_open_lesson(tmp_path):
     assert not started.stderr and started.returncode == 0
     assert "JUPYTERHUB_DEFAULT_URL=/lab/tree/work/01_why_normalize.ipynb" in lines and "limit 2621440" in lines
     assert f"arguments --config={course}/learner/server_config.py --port=1" in lines
-    assert (home / "work/01_why_normalize.ipynb").exists()
+    assert (home / "work/01_why_normalize.ipynb").exists() and (home / "data").read_text() == "mine"
+    assert (home / "notebooks").readlink() == course / "notebooks"
     read = set(re.findall(r'environ\["(\w+)"\]', (course / "learner/server_config.py").read_text()))
     assert read and read <= set(set_there), "a setting that the container does not have"
 
