@@ -30,13 +30,13 @@ EMPTY = (
 FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
 
 
-def make_page(lesson, folder=FOLDER):
+def make_page(lesson):
     """Bring the copies up to date; return (command that prints the page, whose account runs it, what was not read).
 
     The copies are root's: their reader is in the group that may read them, and can put nothing in their place.
     """
-    copies, homes = folder / "progress", collect.learners_homes(folder)
-    reader = accounts.ensure_reader(json.loads((folder / "hub/settings.json").read_text())["group"])
+    copies, homes = FOLDER / "progress", collect.learners_homes(FOLDER)
+    reader = accounts.ensure_reader(json.loads((FOLDER / "hub/settings.json").read_text())["group"])
     if copies.exists() and copies.stat().st_gid != reader.pw_gid:  # a former version's, which its reader could change
         shutil.rmtree(copies)
     copies.mkdir(mode=0o700, exist_ok=True)
@@ -47,12 +47,12 @@ def make_page(lesson, folder=FOLDER):
         shutil.rmtree(copies / gone)
     program = Path(__file__).with_name("class_page.py").read_text(encoding="utf-8")
     folders = [str(copies / name) for name in homes]
-    return [sys.executable, "-c", program, lesson, ",".join(not_yet_here(homes, folder)), *folders], reader, left_out
+    return [sys.executable, "-c", program, lesson, ",".join(not_yet_here(homes)), *folders], reader, left_out
 
 
-def not_yet_here(homes, folder=FOLDER):
+def not_yet_here(homes):
     """Return the names on the class's list that have no home yet, because they never started a server."""
-    return [name for name in json.loads((folder / "hub/settings.json").read_text())["learners"] if name not in homes]
+    return [name for name in json.loads((FOLDER / "hub/settings.json").read_text())["learners"] if name not in homes]
 
 
 class Page(HubOAuthenticated, RequestHandler):

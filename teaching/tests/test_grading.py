@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 
@@ -14,7 +15,7 @@ from coursebuild.source import ROOT
 from teaching import material
 from teaching.grading import feedback, lesson, marking, submission
 from teaching.grading.__main__ import main
-from teaching.grading.jail import Jail, Limits
+from teaching.grading.jail import Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.sheet import Sheet
 from teaching.tests.grading_toys import SIX, graded, rows, six, stored, with_answers, write
@@ -251,16 +252,17 @@ def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_
     path = tmp_path / "grades.csv"
     sheet = Sheet(path, six(), Limits())
     verdicts = {
-        "loop": ("stopped", "not done after 20 s: an endless loop, or far too slow", "6.1 stopped after 20 s"),
-        "error": ("raised", "MemoryError", "6.1 raised an error"),
-        "wrong": ("not yet", "Not yet.", "6.1 not yet"),
-        "right": ("right", "Right.", ""),
+        "loop": ("stopped", "not done after 20 s: an endless loop, or far too slow"),
+        "error": ("raised", "MemoryError"),
+        "wrong": ("not yet", "Not yet."),
+        "right": ("right", "Right."),
     }
-    for name, (verdict, message, _) in verdicts.items():
+    for name, verdict in verdicts.items():
         marked = result(name)
-        marked.marks[0].verdict, marked.marks[0].said = verdict, message
+        marked.marks[0].verdict, marked.marks[0].said = verdict
         sheet.add(marked)
-    assert {name: row["state"] for name, row in rows(path).items()} == {name: verdicts[name][2] for name in verdicts}
+    states = ["6.1 raised an error", "6.1 stopped after 20 s", "", "6.1 not yet"]
+    assert [row["state"] for row in rows(path).values()] == states
 
     def anew(**limits):
         again = Sheet(path, six(), Limits(**limits))
@@ -277,8 +279,7 @@ def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
     graded.marks[0].said, graded.marks[0].cells, graded.marks[1].points = bad, [bad], 0
     page = feedback.page(graded, six())
     assert bad not in page and page.count("&lt;script&gt;") >= 4
-    assert "7 of 9 points" in page
-    assert "<h2>6.1 · channel_stats · Right · 2 of 2</h2>" in page
+    assert "7 of 9 points" in page and "<h2>6.1 · channel_stats · Right · 2 of 2</h2>" in page
     names = [feedback.name(learner) for learner in ("ann", "../ann", "a/b", "Ünal", "a" * 300, ".", "A n n")]
     assert len(set(names)) == len(names) and not any("/" in name or name.startswith(".") for name in names)
 
@@ -335,9 +336,7 @@ class Answering:
     """A bench that says what it was told to say."""
 
     def __init__(self, *replies):
-        self.replies = list(replies)
-        self.jail = Jail.__new__(Jail)
-        self.jail.limits = Limits()
+        self.replies, self.jail = list(replies), types.SimpleNamespace(limits=Limits())
 
     def ask(self, **request):
         return self.replies.pop(0)
@@ -346,33 +345,32 @@ class Answering:
 RIGHT = {"verdict": "right", "said": "Right.", "passed": 1, "computed": 0.1}
 
 
-def one_mark(stem, number, bench, tmp_path, also=()):
-    """also: numbers of exercises whose checks this one is given, too."""
-    path = write(stored(stem=stem), tmp_path / "ann.ipynb")
-    marker = marking.Marker(lesson.read(stem), bench)
+def one_mark(bench, tmp_path, also=()):
+    """Return the Mark of the course's answer to 6.1. also: exercises whose checks are given to this one, too."""
+    marker = marking.Marker(lesson.read(SIX), bench)
+    exercise = marker.lesson.exercises["6.1"]
     for other in also:
-        marker.lesson.exercises[number].checks += marker.lesson.exercises[other].checks
-    answer = submission.answers(marker.lesson, submission.cells(path))[number]
-    return marker._mark(marker.lesson.exercises[number], answer)
+        exercise.checks += marker.lesson.exercises[other].checks
+    return marker._mark(exercise, answers_in(stored(), tmp_path)["6.1"])
 
 
 def test_points_are_shared_out_among_several_checks(tmp_path):
     reply = {"verdict": "not yet", "said": "Not yet.", "passed": 2}
-    mark = one_mark(SIX, "6.1", Answering(reply, RIGHT), tmp_path, also=("6.2", "6.3"))
+    mark = one_mark(Answering(reply, RIGHT), tmp_path, also=("6.2", "6.3"))
     assert (mark.verdict, mark.of, round(mark.points, 2)) == ("partly", 2, 1.33)
 
 
 def test_a_machine_on_which_the_course_s_own_answer_fails_grades_nobody(tmp_path):
     wrong = {"verdict": "not yet", "said": "Not yet.", "passed": 0, "computed": 0.1}
     with pytest.raises(GradingError, match="the course's own answer to 6.1 gets no points here"):
-        one_mark(SIX, "6.1", Answering(wrong, wrong, wrong), tmp_path)
+        one_mark(Answering(wrong, wrong, wrong), tmp_path)
 
 
 def test_an_answer_that_is_slow_where_the_course_s_own_is_gets_more_time(tmp_path):
     late = {"verdict": "stopped", "said": "not done after 20 s: an endless loop, or far too slow", "passed": 0}
     slow = RIGHT | {"computed": 30}
-    assert one_mark(SIX, "6.1", Answering(late, slow, RIGHT), tmp_path).points == 2
-    assert one_mark(SIX, "6.1", Answering(late, RIGHT), tmp_path).verdict == "stopped"
+    assert one_mark(Answering(late, slow, RIGHT), tmp_path).points == 2
+    assert one_mark(Answering(late, RIGHT), tmp_path).verdict == "stopped"
 
 
 @runs

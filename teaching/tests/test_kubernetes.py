@@ -1,6 +1,5 @@
 """The class on a cluster, as far as it can be tried without one: values, files of the image, how a server starts."""
 
-import copy
 import json
 import os
 import re
@@ -33,24 +32,13 @@ def test_the_chart_takes_the_values():
     jsonschema.validate(VALUES, chart_schema())
 
 
-@pytest.mark.parametrize(
-    "path, value",
-    [
-        (("singleuser", "memory", "limt"), "4G"),
-        (("singleuser", "uid"), "1000"),
-        (("hub", "config", "JupyterHub"), "first use"),
-        (("proxy", "https", "type"), "self-signed"),
-        (("cull", "timeout"), "an hour"),
-    ],
-)
-def test_the_chart_refuses_a_wrong_value(path, value):
-    values = copy.deepcopy(VALUES)
-    part = values
-    for name in path[:-1]:
-        part = part[name]
-    part[path[-1]] = value
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(values, chart_schema())
+def test_the_chart_refuses_a_wrong_value():
+    for part, wrong in (
+        ({"uid": "1000"}, "not of type 'integer'"),
+        ({"memory": {"limt": "4G"}}, "'limt' was unexpected"),
+    ):
+        with pytest.raises(jsonschema.ValidationError, match=wrong):
+            jsonschema.validate(VALUES | {"singleuser": VALUES["singleuser"] | part}, chart_schema())
 
 
 def test_names_are_those_of_a_class_on_one_machine():

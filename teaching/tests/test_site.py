@@ -194,17 +194,6 @@ def test_a_table_says_how_much_of_it_is_shown():
     assert "(2 of 500 rows, evenly spaced)" in figures.table("curve,x\na,1\na,2\n", 500)
 
 
-def test_the_description_says_kind_range_and_where_each_curve_goes():
-    assert figures.summary("curve,step,loss\na,0,3\na,5,1.5\nchance,all,2.3\nb,0,\n") == [
-        "Curves",
-        "step: from 0 to 5",
-        "loss: from 1.5 to 3",
-        "a: 3 at 0, 1.5 at 5",
-    ]
-    assert figures.summary("panel,curve,step,loss\nleft,a,0,3\nleft,a,5,1\n")[-1] == "left, a: 3 at 0, 1 at 5"
-    assert figures.summary('"from (down), to (across)",c,d\nr,1,2\n')[0] == "Values by row and column"
-
-
 def test_glossary_and_index_hold_the_terms_of_the_references_table(site):
     glossary, index = ((site[0] / name).read_text(encoding="utf-8") for name in ("glossary.html", "genindex.html"))
     tables = [part.texts for part in material.read(*material.references()).sections if part.title == "Glossary"]
