@@ -22,7 +22,7 @@ class Refused(Exception):
 
     def __init__(self, request, status, text):
         super().__init__(f"{request}: {status} {text[:1000]}")
-        self.status, self.text = status, text
+        self.status = status
 
 
 class Learner:
@@ -66,8 +66,8 @@ class Learner:
         """Return the content of a file in the learner's home."""
         return (await self.ask(f"/user/{self.name}/api/contents/{path}"))["content"]
 
-    async def save(self, path, content, kind="notebook"):
-        body = {"type": kind, "content": content} | ({"format": "text"} if kind == "file" else {})
+    async def save(self, path, notebook):
+        body = {"type": "notebook", "content": notebook}
         await self.ask(f"/user/{self.name}/api/contents/{path}", "PUT", body)
 
     async def kernel(self, path):

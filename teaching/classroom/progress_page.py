@@ -23,10 +23,6 @@ from tornado.web import Application, HTTPError, RequestHandler, authenticated
 from teaching.classroom import accounts, collect
 
 REFRESH = 15  # seconds
-EMPTY = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="15"><title>Class</title>'
-    "<body><p>Nobody of the class has logged in yet.</p>{}</body></html>"
-)
 FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
 
 
@@ -76,10 +72,6 @@ class Page(HubOAuthenticated, RequestHandler):
         self.finish(text)
 
     async def fresh(self, lesson):
-        homes = collect.learners_homes(FOLDER)
-        if not homes:
-            names = ", ".join(not_yet_here(homes))
-            return EMPTY.format(f"<p>Expected are {names}.</p>" if names else "")
         command, reader, left_out = await asyncio.to_thread(make_page, lesson)
         environment = {"PATH": os.defpath, "PYTHONPATH": str(FOLDER / "course/lessons_src"), "HOME": "/"}
         process = await asyncio.create_subprocess_exec(

@@ -48,10 +48,8 @@ def sheet(stem):
         lines[-1] += f"\n| {' | '.join(map(str, cells))} |"
     lines.append("## Drop this if you are late")
     for key, (why, tell) in words.late.items():
-        settles = "; ".join(sections.misconceptions().get(key, []))
-        index = f" The index of misconceptions refers to it: {settles}." if settles else ""
         takes = _minutes(sections.in_class(there[key]))
-        lines.append(f"- **{_title(there[key])}** ({takes}). {why} Tell: “{tell}”{index}")
+        lines.append(f"- **{_title(there[key])}** ({takes}). {why} Tell: “{tell}”")
     lines.append("## And if you are early")
     for key, text in words.early.items():
         under = f"in “{there[key].under}”, " if there[key].under else ""

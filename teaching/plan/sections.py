@@ -96,14 +96,3 @@ def seconds():
         r"^\| (\d+) \| .* \| \d+ \| (\d+) \|$", (material.ROOT / "README.md").read_text(encoding="utf-8"), re.M
     )
     return {int(number): int(took) for number, took in rows}
-
-
-@cache
-def misconceptions():
-    """Return {key of a section: what holds}, from the index of misconceptions in the reference."""
-    settles = {}
-    for section in (section for known in course.pages().values() for section in known.sections):
-        if section.title == "Index of misconceptions":
-            for holds, key in re.findall(r"^\| .* \| (.+) \| \[(\d+\.\d+)\]", "\n".join(section.texts), re.MULTILINE):
-                settles.setdefault(key, []).append(holds)
-    return settles

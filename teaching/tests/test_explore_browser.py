@@ -182,50 +182,23 @@ def test_depth_is_played_and_a_layer_chosen(opened):
     page.wait_for_function("document.querySelector('.say').textContent.includes('signal has rms 0.7')")
 
 
-def test_batch_moves_batch_norm_only(opened):
-    page = opened("batch")
-    row = "[...document.querySelectorAll('[data-key=%s] td')].map((cell) => cell.textContent).join()"
-    before = {key: page.evaluate(row % key) for key in ("batch", "layer")}
-    page.click("[data-act=others]")
-    page.wait_for_function("document.querySelector('.say').textContent.endsWith('LayerNorm not at all.')")
-    assert page.evaluate(row % "batch") != before["batch"] and page.evaluate(row % "layer") == before["layer"]
-    page.click("[data-act=train]")
-    page.check("[value=eval]")
-    page.wait_for_function("document.querySelector('.say').textContent.includes('statistics of 1 batch.')")
-    past = page.evaluate(row % "batch")
-    page.click("[data-act=others]")
-    page.wait_for_timeout(200)
-    assert page.evaluate(row % "batch") == past and page.locator("[data-act=train]").is_disabled()
-
-
 LENGTH = "document.querySelector('[data-number=length]').textContent"
 
 
-@pytest.mark.parametrize("hand", ("mouse", "keys"))
-def test_backward_lets_a_hand_put_dy_onto_its_marks(hand, opened):
+def test_backward_lets_a_hand_put_dy_onto_its_marks(opened):
     """What lesson 7 asks for: dy = x hat leaves a dx of length 0."""
     page = opened("backward")
     assert page.evaluate(LENGTH) != "0.00"
     page.check("[data-key=marks]")
     page.locator(".stage line[stroke-dasharray='4 2']").first.wait_for(state="attached")
     for i in range(5):
-        if hand == "mouse":
-            tip = page.locator("[data-bar=dy] .grip").nth(i).bounding_box()
-            mark = page.locator(".stage line[stroke-dasharray='4 2']").nth(i).bounding_box()
-            middle = tip["x"] + 22, tip["y"] + 22
-            page.mouse.move(*middle)
-            page.mouse.down()
-            page.mouse.move(middle[0], round(mark["y"] + mark["height"] / 2), steps=3)
-            page.mouse.up()
-        else:
-            page.locator("[data-key=dy]").nth(i).focus()
-            steps = page.evaluate(
-                """async i => { const { layerNorm } = await import("./host.mjs");
-                  return Math.round(10 * layerNorm(model.get("x")).hat[i]) - Math.round(10 * model.get("dy")[i]) }""",
-                i,
-            )
-            for _ in range(abs(steps)):
-                page.keyboard.press("ArrowRight" if steps > 0 else "ArrowLeft")
+        tip = page.locator("[data-bar=dy] .grip").nth(i).bounding_box()
+        mark = page.locator(".stage line[stroke-dasharray='4 2']").nth(i).bounding_box()
+        middle = tip["x"] + 22, tip["y"] + 22
+        page.mouse.move(*middle)
+        page.mouse.down()
+        page.mouse.move(middle[0], round(mark["y"] + mark["height"] / 2), steps=3)
+        page.mouse.up()
         page.wait_for_timeout(50)
     page.wait_for_function(f"{LENGTH} === '0.00'")
 

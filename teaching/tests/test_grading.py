@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import types
 
 import pytest
@@ -52,8 +51,7 @@ def test_a_lesson_is_found_by_its_number_or_its_name():
 def test_answers_are_found_in_copies_with_other_ids_and_other_cells(tmp_path):
     notebook = stored()
     for at, cell in enumerate(notebook["cells"]):
-        cell["id"] = f"other-{at}"
-        cell["source"] = cell["source"] if isinstance(cell["source"], list) else cell["source"].splitlines(True)
+        cell["id"], cell["source"] = f"other-{at}", "".join(cell["source"]).splitlines(True)
     notebook["cells"] = [cell for cell in notebook["cells"] if "Exercise" in "".join(cell["source"])]
     answers = answers_in(notebook, tmp_path)
     assert [answer.cells for answer in answers.values()] == [[e.solved] for e in six().exercises.values()]
@@ -62,10 +60,10 @@ def test_answers_are_found_in_copies_with_other_ids_and_other_cells(tmp_path):
 
 def test_a_cell_that_lost_its_card_is_found_by_its_id_or_its_names(tmp_path):
     notebook = stored()
-    for cell in notebook["cells"]:
-        if cell["id"] in ("ex-6-1", "ex-6-3"):
-            cell["source"] = "".join(cell["source"]).partition("\n")[2]
-            cell["id"] = "lost" if cell["id"] == "ex-6-3" else cell["id"]
+    cells = {cell["id"]: cell for cell in notebook["cells"]}
+    for name in ("ex-6-1", "ex-6-3"):
+        cells[name]["source"] = "".join(cells[name]["source"]).partition("\n")[2]
+    cells["ex-6-3"]["id"] = "lost"
     answers = answers_in(notebook, tmp_path)
     assert sheets(answers["6.1"]) == ["the cell has lost its card; it was found by its id"]
     assert sheets(answers["6.3"]) == ["the cell has lost its card; it was found by its names"]
@@ -151,35 +149,38 @@ def test_a_file_that_is_no_notebook_says_so(tmp_path, name):
 
 
 def test_learners_are_files_or_folders_in_any_layout(tmp_path):
-    write(stored(), tmp_path / "ann_06_batchnorm.ipynb")
-    write(stored(), tmp_path / "bob" / "06_batchnorm" / "06_batchnorm.ipynb")
-    write(stored(stem=lesson.find("5")), tmp_path / "bob" / "05_softmax" / "05_softmax.ipynb")
-    write(stored(), tmp_path / "cem" / "homework.ipynb")
-    write(stored(stem=lesson.find("5")), tmp_path / "cem" / "another.ipynb")
-    write(stored(), tmp_path / "cem" / ".ipynb_checkpoints" / "homework-checkpoint.ipynb")
-    (tmp_path / "dee").mkdir()
-    (tmp_path / "eve.ipynb").symlink_to(tmp_path / "ann_06_batchnorm.ipynb")
-    old, new = (write(stored(), tmp_path / "fay" / f"06_batchnorm{n}.ipynb") for n in ("", " (1)"))
-    os.utime(new, (time.time() - 60, time.time() - 60))
-    write(stored(), tmp_path / "ann" / "06_batchnorm.ipynb")
-    learners = {
-        submitted.learner: (submitted.path and str(submitted.path.relative_to(tmp_path)))
-        for submitted in marking.handed_in(tmp_path, six())
+    six_, five = stored(), stored(stem=lesson.find("5"))
+    handed = {
+        "ann_06_batchnorm.ipynb": six_,  # a second ann
+        "ann/06_batchnorm.ipynb": six_,
+        "bob/06_batchnorm/06_batchnorm.ipynb": six_,
+        "bob/05_softmax/05_softmax.ipynb": five,
+        "cem/homework.ipynb": six_,
+        "cem/another.ipynb": five,
+        "cem/.ipynb_checkpoints/homework-checkpoint.ipynb": six_,
+        "fay/06_batchnorm.ipynb": six_,
+        "fay/06_batchnorm (1).ipynb": six_,
     }
-    assert learners == {
+    for name, notebook in handed.items():
+        write(notebook, tmp_path / name)
+    os.utime(tmp_path / "fay/06_batchnorm (1).ipynb", (0, 0))
+    for name in ("dee", "empty/empty"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "eve.ipynb").symlink_to(tmp_path / "ann_06_batchnorm.ipynb")
+    learners = marking.handed_in(tmp_path, six())
+    assert {each.learner: each.path and str(each.path.relative_to(tmp_path)) for each in learners} == {
         "ann": "ann/06_batchnorm.ipynb",
-        "ann_06_batchnorm.ipynb": "ann_06_batchnorm.ipynb",  # a second ann
+        "ann_06_batchnorm.ipynb": "ann_06_batchnorm.ipynb",
         "bob": "bob/06_batchnorm/06_batchnorm.ipynb",
         "cem": "cem/homework.ipynb",
         "dee": None,
+        "empty": None,
         "fay": "fay/06_batchnorm.ipynb",
     }
-    assert marking.handed_in(tmp_path, six())[1].remarks[0].sheet == "a second submission called ann; each has a row"
-    with pytest.raises(GradingError, match="is no folder"):
-        marking.handed_in(tmp_path / "nowhere", six())
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(GradingError, match="holds no notebook"):
-        marking.handed_in(tmp_path / "empty", six())
+    assert learners[1].remarks[0].sheet == "a second submission called ann; each has a row"
+    for name, message in (("nowhere", "is no folder"), ("empty/empty", "holds no notebook")):
+        with pytest.raises(GradingError, match=message):
+            marking.handed_in(tmp_path / name, six())
 
 
 NAMES = {  # of a file: (the learner, whether that is doubtful)
@@ -236,13 +237,15 @@ def test_the_sheet_is_whole_after_each_row_and_is_taken_up_again(tmp_path):
 def test_a_sheet_of_something_else_is_left_alone(tmp_path):
     path = tmp_path / "grades.csv"
     path.write_text("name,points\nann,3\n", encoding="utf-8")
-    with pytest.raises(GradingError, match=r"is no sheet of 06_batchnorm.*OUT="):
-        Sheet(path, six(), Limits())
+    wrong = {
+        r"is no sheet of 06_batchnorm.*OUT=": (path, six()),
+        r"is no sheet of 07_backward.*OUT=grades_07.csv": (path, lesson.read(lesson.find("7"))),
+        r"is a folder; name a file, OUT=.*/grades.csv": (tmp_path, six()),
+    }
+    for message, arguments in wrong.items():
+        with pytest.raises(GradingError, match=message):
+            Sheet(*arguments, Limits())
     assert path.read_text(encoding="utf-8") == "name,points\nann,3\n"
-    with pytest.raises(GradingError, match=r"is no sheet of 07_backward.*OUT=grades_07.csv"):
-        Sheet(path, lesson.read(lesson.find("7")), Limits())
-    with pytest.raises(GradingError, match=r"is a folder; name a file, OUT=.*/grades.csv"):
-        Sheet(tmp_path, six(), Limits())
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(GradingError, match="cannot be read"):
         Sheet(path, six(), Limits())
@@ -328,7 +331,7 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     capsys.readouterr()
     again = graded(tmp_path)
     printed = capsys.readouterr().out
-    assert "5 are in" in printed and "1 graded" in printed and "kept: none" in printed
+    assert "5 in " in printed and "1 graded" in printed and "kept: none" in printed
     assert again == table | {"untouched": again["untouched"]} and again["untouched"]["points"] == "9"
 
 
@@ -401,7 +404,7 @@ def test_answers_that_were_stopped_are_graded_again_where_more_is_allowed(tmp_pa
     capsys.readouterr()
     graded(tmp_path, "--seconds", "2", "--again", "ann")
     printed = capsys.readouterr().out
-    assert "1 graded" in printed and "\nann  " in printed and "1 is in" in printed
+    assert "1 graded" in printed and "\nann  " in printed and "1 in " in printed
     assert graded(tmp_path, "--seconds", "20")["slow"]["ex 6.1"] == "2"
     assert "1 graded" in capsys.readouterr().out
     assert main(["6", str(folder), str(tmp_path / "grades.csv"), "--again", "eve"]) == 1

@@ -154,14 +154,9 @@ def test_an_error_of_the_grader_s_own_costs_one_exercise_and_is_said(tmp_path, m
 
 
 def test_what_takes_too_long_or_too_much_is_given_up():
-    for act in (
-        lambda: [0] * 10**12,
-        lambda: time.sleep(100),
-        lambda: os._exit(3),
-        lambda: iter(int, 1).__length_hint__,
-    ):
+    for act in (lambda: [0] * 10**12, lambda: time.sleep(100), lambda: os._exit(3)):
         started = time.perf_counter()
-        with pytest.raises((Failed, AttributeError)):
+        with pytest.raises(Failed):
             apart(act, seconds=1)
         assert time.perf_counter() - started < 10
     assert apart(lambda: {"a": (1, "b")}) == {"a": (1, "b")}

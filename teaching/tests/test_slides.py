@@ -91,15 +91,6 @@ def test_rules_formulas_tables_and_lists_have_a_slide_and_all_else_is_said():
     assert [words(slide.body).split()[-1] for slide in toy(Text(f"| a |\n|---|\n{rows}"))] == ["4", "9"]
 
 
-def test_what_is_long_is_shown_without_its_code_or_cut():
-    (short,) = toy(FIRST)
-    assert "print(1)" in words(short.body)
-    (long,) = toy(Code("c1", "f()\n" * 9, ["row\n" * 9], False))
-    assert "f()" not in words(long.body) and "f()" in words(long.notes) and words(long.body).count("row") == 9
-    (cut,) = toy(Code("c1", "f()", ["row\n" * 90], True))
-    assert words(cut.body).count("row") == deck.ROWS - 1 and words(cut.body).endswith("…\n")
-
-
 def test_an_explorable_is_a_frame_with_what_to_find_out():
     task = Text("**Find out:** why?\n\n<details><summary>What there is to find</summary>\n\nTo two.\n\n</details>")
     svg = explorables.still("row")
@@ -119,12 +110,6 @@ def test_an_exercise_is_three_points_and_shows_no_solution_and_no_hint():
     assert "Solution:return 42" in words(slide.notes) and "Add." in slide.notes
     (paper,) = toy(Exercise("6.1", 2, 5, "# The mean of 1, 3?\n# m = ...\n...  # your answer", "m = 2"))
     assert "The mean of 1, 3?\nm = ..." in words(paper.body) and "m = 2" in words(paper.notes)
-
-
-def test_each_section_has_a_slide_and_ends_in_its_last_notes():
-    made = toy(FIRST, Text("Read.\n\nSo it is.\n\n## 6.2 Second\n\nOnly words."), Text("## 6.3 Third\n\nMore words."))
-    assert [slide.section.heading for slide in made] == ["6.1 First", "6.2 Second", "6.3 Third"]
-    assert "So it is." in made[0].notes and "Only words." in made[1].body and "More words." in made[2].body
 
 
 def test_the_tags_correct_the_choice_and_what_is_optional_is_left_out():
