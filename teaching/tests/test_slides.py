@@ -91,6 +91,11 @@ def test_rules_formulas_tables_and_lists_have_a_slide_and_all_else_is_said():
     assert [words(slide.body).split()[-1] for slide in toy(Text(f"| a |\n|---|\n{rows}"))] == ["4", "9"]
 
 
+def test_a_long_output_is_cut():
+    (cut,) = toy(Code("c1", "f()", ["row\n" * 90], True))
+    assert words(cut.body).count("row") == deck.ROWS - 1 and words(cut.body).endswith("…\n")
+
+
 def test_an_explorable_is_a_frame_with_what_to_find_out():
     task = Text("**Find out:** why?\n\n<details><summary>What there is to find</summary>\n\nTo two.\n\n</details>")
     svg = explorables.still("row")
