@@ -4,6 +4,7 @@ The outputs are those of the solutions edition in notebooks/; no kernel runs. Th
 """
 
 import base64
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -41,31 +42,31 @@ class Explorable:
     picture: str = field(default="", compare=False)
 
 
-def stems(root=ROOT):
+def stems():
     """Return the stems of all lessons, in order: "01_why_normalize", ..."""
-    return list(course.lessons(_folder(root)))
+    return list(course.lessons())
 
 
-def alone(root=ROOT):
+def alone():
     """Return the stems of lessons that run without the kit and are in no manifest: "00_in_one_sitting"."""
-    paths = sorted((root / "lessons_src/lessons").glob("[0-9][0-9]_*.py"))
-    return [path.stem for path in paths if path.stem not in course.pages(_folder(root))]
+    paths = sorted((ROOT / "lessons_src/lessons").glob("[0-9][0-9]_*.py"))
+    return [path.stem for path in paths if path.stem not in course.pages()]
 
 
-def references(root=ROOT):
+def references():
     """Return the stems of what is there to look things up and is no lesson: "16_reference"."""
-    return [stem for stem in course.pages(_folder(root)) if stem not in stems(root)]
+    return [stem for stem in course.pages() if stem not in stems()]
 
 
-def read(stem, root=ROOT):
+def read(stem):
     """Return the Lesson of a stem with solutions and outputs; ValueError where the notebook is of an older build."""
-    if stem in course.pages(_folder(root)):
-        lesson = course.solved(stem, _folder(root))
+    if stem in course.pages():
+        lesson = course.solved(stem)
     else:
-        lesson = manifest.lesson(source.read(root / f"lessons_src/lessons/{stem}.py"))
+        lesson = manifest.lesson(source.read(ROOT / f"lessons_src/lessons/{stem}.py"))
         for exercise in lesson.exercises:  # it defines YourTurn itself
             exercise.source = exercise.source.replace("raise YourTurn(", "raise check.YourTurn(")
-    outputs = {cell["id"]: _outputs(cell) for cell in _notebook(stem, root)["cells"] if cell["cell_type"] == "code"}
+    outputs = {cell["id"]: _outputs(cell) for cell in _notebook(stem)["cells"] if cell["cell_type"] == "code"}
     checks = [check for exercise in lesson.exercises for check in exercise.checks]
     for cell in [*lesson.code, *checks]:
         if cell.id not in outputs:
@@ -74,17 +75,23 @@ def read(stem, root=ROOT):
     return lesson
 
 
-def digest(stem, root=ROOT):
-    """Return what changes whenever the notebooks of a lesson do."""
-    return _notebook(stem, root)["metadata"]["lesson"]["digest"]
+def keeper(folder, stem):
+    """Return a function that writes a picture (bytes) of a lesson into folder, and returns its path as a page sees it.
+
+    A page lies beside the folder.
+    """
+    folder.mkdir(exist_ok=True)
+
+    def keep(png):
+        path = folder / f"{stem}-{hashlib.sha256(png).hexdigest()[:8]}.png"
+        path.write_bytes(png)
+        return f"{folder.name}/{path.name}"
+
+    return keep
 
 
-def _folder(root):
-    return root / "lessons_src/lessonkit/course"
-
-
-def _notebook(stem, root):
-    return json.loads((root / f"notebooks/solutions/{stem}.ipynb").read_text(encoding="utf-8"))
+def _notebook(stem):
+    return json.loads((ROOT / f"notebooks/solutions/{stem}.ipynb").read_text(encoding="utf-8"))
 
 
 def _outputs(cell):

@@ -4,20 +4,18 @@ import argparse
 import contextlib
 import errno
 import fcntl
-import http.client
 import json
 import os
 import select
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
+
+import requests
 
 from teaching.classroom import accounts, collect, install, ports
 
@@ -164,14 +162,19 @@ def command(folder):
     return [str(programs / "python"), "-m", "jupyterhub", f"--config={config}"], folder / "hub", environment
 
 
-def hand_out(folder, values):
-    """Give a password to everyone who has none, in the class's own environment; say where they are."""
-    names = [values["teacher"], *values["learners"]]
+def give_passwords(folder, *words):
+    """Run passwords.py in the class's own environment; return (what it prints, the list to hand out)."""
     (python, *_), where, environment = command(folder)
-    give = [python, "-m", "teaching.classroom.passwords", "passwords", "passwords.csv", *names]
-    new = int(subprocess.run(give, cwd=where, env=environment, check=True, stdout=subprocess.PIPE).stdout)
-    if new:
-        print(f"{new} new password{'s' * (new > 1)}, to hand out: {where / 'passwords.csv'}")
+    give = [python, "-m", "teaching.classroom.passwords", "passwords", "passwords.csv", *words]
+    done = subprocess.run(give, cwd=where, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip(), where / "passwords.csv"
+
+
+def hand_out(folder, values):
+    """Give a password to everyone who has none; say where they are."""
+    new, slips = give_passwords(folder, values["teacher"], *values["learners"])
+    if int(new):
+        print(f"{new} new password{'s' * (int(new) > 1)}, to hand out: {slips}")
 
 
 def new_password(folder, name):
@@ -179,25 +182,21 @@ def new_password(folder, name):
     values = json.loads((folder / "hub/settings.json").read_text())
     if name not in {values["teacher"], *values["learners"], *accounts.members(values["group"])}:
         raise install.ClassError(f"There is no {name} in this class. Its names: {folder / 'hub/passwords.csv'}")
-    (python, *_), where, environment = command(folder)
-    give = [python, "-m", "teaching.classroom.passwords", "--again", "passwords", "passwords.csv", name]
-    new = subprocess.run(give, cwd=where, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-    print(f"{name} logs in with {new.strip()} from now on; {where / 'passwords.csv'} has it in the old one's place.")
+    new, slips = give_passwords(folder, "--again", name)
+    print(f"{name} logs in with {new} from now on; {slips} has it in the old one's place.")
 
 
 def remove(folder):
     """Remove a class that does not run, after a question: its accounts with their homes, its group, its folder."""
     values = json.loads((folder / "hub/settings.json").read_text())
-    users = accounts.members(values["group"])
+    users, agreed = accounts.members(values["group"]), False
     with lock(folder):
         print(
             f"This removes {len(users)} account{'s' * (len(users) != 1)} with all work in their homes, the group "
             f"{values['group']} and the class in {folder}. --collect OUT copies the work first."
         )
-        try:
+        with contextlib.suppress(EOFError):
             agreed = input("Type remove to go on: ").strip() == "remove"
-        except EOFError:
-            agreed = False
         if not agreed:
             print("Nothing was removed.")
             return 1
@@ -272,18 +271,15 @@ def run_hub(folder, values, lock_file):
 def answers(values):
     """Return whether a browser would get the hub's page, and the proxy knows the ways that the hub tells it last."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(values["host"], values["host"])
-    # Never by way of a proxy of the network; and the certificate is made out to an address that is not this one.
-    direct = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=ssl._create_unverified_context())
-    browser = urllib.request.build_opener(*direct)
-    for path in ("/hub/login", "/services/progress/"):
+    requests.packages.urllib3.disable_warnings()  # the certificate is made out to an address that is not this one
+    with requests.Session() as browser:
+        browser.trust_env = browser.verify = False  # never by way of a proxy of the network
+        paths = [address(values | {"host": host}) + path for path in ("/hub/login", "/services/progress/")]
         try:
-            browser.open(address(values | {"host": host}) + path, timeout=5).close()
-        except urllib.error.HTTPError as error:
-            if path == "/hub/login" or error.code == 404:
-                return False
-        except (OSError, http.client.HTTPException):  # nothing listens there yet
+            login, progress = (browser.get(path, timeout=5).status_code for path in paths)
+        except requests.RequestException:  # nothing listens there yet
             return False
-    return True
+    return login < 400 and progress != 404
 
 
 def address(values):

@@ -4,13 +4,12 @@ Many learners at once, and how long they wait (crowd); one learner, for the test
 """
 
 import asyncio
+import contextlib
 import json
-import os
-import re
 import time
-import uuid
-from pathlib import Path
 
+import psutil
+from jupyter_client.session import Session
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import websocket_connect
 
@@ -23,7 +22,7 @@ class Refused(Exception):
 
     def __init__(self, request, status, text):
         super().__init__(f"{request}: {status} {text[:1000]}")
-        self.status, self.text = status, text
+        self.status = status
 
 
 class Learner:
@@ -67,8 +66,8 @@ class Learner:
         """Return the content of a file in the learner's home."""
         return (await self.ask(f"/user/{self.name}/api/contents/{path}"))["content"]
 
-    async def save(self, path, content, kind="notebook"):
-        body = {"type": kind, "content": content} | ({"format": "text"} if kind == "file" else {})
+    async def save(self, path, notebook):
+        body = {"type": "notebook", "content": notebook}
         await self.ask(f"/user/{self.name}/api/contents/{path}", "PUT", body)
 
     async def kernel(self, path):
@@ -96,13 +95,12 @@ class Kernel:
         seconds: until the first output, and until the last cell was done.
         """
         begin, first, errors = time.monotonic(), None, []
-        texts = {uuid.uuid4().hex: "" for _ in cells}
-        for message, source in zip(texts, cells, strict=True):
-            header = {"msg_id": message, "username": "", "session": "load", "msg_type": "execute_request"}
+        texts, session = {}, Session(key=b"")
+        for source in cells:
             content = {"code": source, "silent": False, "store_history": True, "stop_on_error": False}
-            content |= {"user_expressions": {}, "allow_stdin": False}
-            whole = {"header": header | {"version": "5.3"}, "content": content, "channel": "shell"}
-            await self.socket.write_message(json.dumps(whole | {"parent_header": {}, "metadata": {}, "buffers": []}))
+            request = session.msg("execute_request", content | {"user_expressions": {}, "allow_stdin": False})
+            texts[request["msg_id"]] = ""
+            await self.socket.write_message(json.dumps(request | {"channel": "shell", "buffers": []}, default=str))
         waiting = set(texts)
         while waiting:
             raw = await asyncio.wait_for(self.socket.read_message(), PATIENCE)
@@ -136,16 +134,13 @@ def _message(raw):
 
 def usage(uid):
     """Return what a user's processes hold and have used: (MB, a shared page counted in parts; seconds of one core)."""
-    megabytes = ticks = 0
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if process.stat().st_uid == uid:
-                megabytes += int(re.search(r"Pss:\s+(\d+)", (process / "smaps_rollup").read_text())[1]) / 1024
-                fields = (process / "stat").read_text().rpartition(")")[2].split()
-                ticks += int(fields[11]) + int(fields[12])  # in its own code, and in the system's
-        except (OSError, TypeError):  # it ended just now
-            pass
-    return megabytes, ticks / os.sysconf("SC_CLK_TCK")
+    megabytes = seconds = 0
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended just now
+            if process.uids().real == uid:
+                megabytes += process.memory_full_info().pss / 2**20
+                seconds += sum(process.cpu_times()[:2])  # in its own code, and in the system's
+    return megabytes, seconds
 
 
 def cells_of(notebook):

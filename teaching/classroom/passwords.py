@@ -125,18 +125,14 @@ def give(database, slips, names, again=False):
 
 def write_slips(slips, new):
     """Put [(name, password)] into the list that is handed out: a name's new line in place of its old ones."""
-    left, rows = dict(new), []
+    rows = {}
     if slips.exists():
         with open(slips, newline="") as file:
-            for row in csv.reader(file):
-                name = row[0] if row else ""
-                if name in left:
-                    rows.append((name, left.pop(name)))
-                elif name not in dict(new):
-                    rows.append(row)
+            rows = {row[0]: row for row in csv.reader(file) if row}
+    rows |= {row[0]: row for row in new}
     beside = slips.with_suffix(".new")
     with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", newline="") as file:
-        csv.writer(file).writerows([*rows, *left.items()])
+        csv.writer(file).writerows(rows.values())
     beside.replace(slips)
 
 

@@ -23,20 +23,16 @@ from tornado.web import Application, HTTPError, RequestHandler, authenticated
 from teaching.classroom import accounts, collect
 
 REFRESH = 15  # seconds
-EMPTY = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="15"><title>Class</title>'
-    "<body><p>Nobody of the class has logged in yet.</p>{}</body></html>"
-)
 FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
 
 
-def make_page(lesson, folder=FOLDER):
+def make_page(lesson):
     """Bring the copies up to date; return (command that prints the page, whose account runs it, what was not read).
 
     The copies are root's: their reader is in the group that may read them, and can put nothing in their place.
     """
-    copies, homes = folder / "progress", collect.learners_homes(folder)
-    reader = accounts.ensure_reader(json.loads((folder / "hub/settings.json").read_text())["group"])
+    copies, homes = FOLDER / "progress", collect.learners_homes(FOLDER)
+    reader = accounts.ensure_reader(json.loads((FOLDER / "hub/settings.json").read_text())["group"])
     if copies.exists() and copies.stat().st_gid != reader.pw_gid:  # a former version's, which its reader could change
         shutil.rmtree(copies)
     copies.mkdir(mode=0o700, exist_ok=True)
@@ -47,12 +43,12 @@ def make_page(lesson, folder=FOLDER):
         shutil.rmtree(copies / gone)
     program = Path(__file__).with_name("class_page.py").read_text(encoding="utf-8")
     folders = [str(copies / name) for name in homes]
-    return [sys.executable, "-c", program, lesson, ",".join(not_yet_here(homes, folder)), *folders], reader, left_out
+    return [sys.executable, "-c", program, lesson, ",".join(not_yet_here(homes)), *folders], reader, left_out
 
 
-def not_yet_here(homes, folder=FOLDER):
+def not_yet_here(homes):
     """Return the names on the class's list that have no home yet, because they never started a server."""
-    return [name for name in json.loads((folder / "hub/settings.json").read_text())["learners"] if name not in homes]
+    return [name for name in json.loads((FOLDER / "hub/settings.json").read_text())["learners"] if name not in homes]
 
 
 class Page(HubOAuthenticated, RequestHandler):
@@ -76,10 +72,6 @@ class Page(HubOAuthenticated, RequestHandler):
         self.finish(text)
 
     async def fresh(self, lesson):
-        homes = collect.learners_homes(FOLDER)
-        if not homes:
-            names = ", ".join(not_yet_here(homes))
-            return EMPTY.format(f"<p>Expected are {names}.</p>" if names else "")
         command, reader, left_out = await asyncio.to_thread(make_page, lesson)
         environment = {"PATH": os.defpath, "PYTHONPATH": str(FOLDER / "course/lessons_src"), "HOME": "/"}
         process = await asyncio.create_subprocess_exec(

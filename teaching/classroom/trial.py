@@ -13,7 +13,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -50,10 +49,10 @@ class Trial:
             raise
         return self
 
-    def run(self, *arguments, **options):
+    def run(self, *arguments):
         """Return the command and options that run make class's program on this folder."""
         command = [ROOT / ".venv/bin/python", "-m", "teaching.classroom", "--folder", self.folder, *arguments]
-        return {"args": list(map(str, command)), "cwd": ROOT} | options
+        return {"args": list(map(str, command)), "cwd": ROOT}
 
     def start(self, *arguments):
         """Start the class, and wait until it says that it is there."""
@@ -114,7 +113,3 @@ def main(number):
     print(load.table(rows))
     print(f"{time.monotonic() - begin:.0f} s in all, {os.cpu_count()} cores")
     return int(any("failed" in row or row["errors"] for row in rows))
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))

@@ -47,15 +47,14 @@ def parser():
         "--again", action="append", default=[], metavar="NAME", help="grade this learner again anyway"
     )
     arguments.add_argument("--jail", choices=KINDS, default="", help="not the best that works here, but this one")
-    arguments.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python", help="the lessons' Python")
     return arguments
 
 
-def main(arguments=None, root=ROOT):
+def main(arguments=None):
     """Do what the command line says; return the exit status."""
     options = parser().parse_args(arguments)
     try:
-        return grade(options, root)
+        return grade(options)
     except GradingError as error:
         print(error, file=sys.stderr)
         return 1
@@ -64,7 +63,7 @@ def main(arguments=None, root=ROOT):
         return 130
 
 
-def grade(options, root=ROOT):
+def grade(options):
     """Grade all submissions of a folder; return the exit status."""
     wanted = lesson.read(lesson.find(options.lesson))
     handed = handed_in(options.folder, wanted)
@@ -73,7 +72,7 @@ def grade(options, root=ROOT):
         names = ", ".join(submitted.learner for submitted in handed)
         raise GradingError(f"--again: no learner is called {unknown[0]!r}. There are {names[:500]}.")
     limits = Limits(seconds=options.seconds, memory=int(options.memory * 2**30))
-    jail = Jail(root, options.python, limits, wanted, options.jail)
+    jail = Jail(ROOT, ROOT / ".venv/bin/python", limits, wanted, options.jail)
     sheet = Sheet(options.out, wanted, limits, jail.kind == "bubblewrap")
     pages = _folder_of_pages(options.out, options.folder)
     with open(pages / "log.txt", "a", encoding="utf-8", errors="backslashreplace") as log:
@@ -111,8 +110,7 @@ def _saying(log):
 
 
 def _grade_all(marker, handed, sheet, folder, pages, say, again):
-    many = f"{len(handed)} submission{'s' if len(handed) > 1 else ''}"
-    say(f"{marker.lesson.stem}: {many}, {datetime.now():%Y-%m-%d %H:%M}")
+    say(f"{marker.lesson.stem}, {datetime.now():%Y-%m-%d %H:%M}. Submissions: {len(handed)}")
     say(marker.bench.jail.says)
     new = 0
     for submitted in handed:
@@ -132,11 +130,9 @@ def _grade_all(marker, handed, sheet, folder, pages, say, again):
     kept = len(handed) - new
     gone = sorted(sheet.rows.keys() - {submitted.learner for submitted in handed})
     if kept:
-        have = "are in {} already and have" if kept > 1 else "is in {} already and has"
-        say(f"{kept} {have.format(sheet.path)} not changed. To grade one again: ARGS='--again NAME'")
+        say(f"{kept} in {sheet.path} already and not changed. To grade one again: ARGS='--again NAME'")
     if gone:
-        rows = f"{len(gone)} rows belong to learners" if len(gone) > 1 else "1 row belongs to a learner"
-        say(f"{rows} not in {folder}, kept: {', '.join(gone)[:200]}")
+        say(f"Rows of learners not in {folder}, kept: {', '.join(gone)[:200]}")
     say(f"{new} graded. Points: {sheet.path}; pages and log: {pages}/")
 
 

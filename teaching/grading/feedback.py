@@ -3,6 +3,7 @@
 import hashlib
 import re
 from html import escape
+from pathlib import Path
 
 from teaching.grading.lesson import title
 
@@ -15,19 +16,11 @@ SAYS = {
     "missing": "Not found",
     "stopped": "Stopped",
 }
+STYLE = Path(__file__).with_name("feedback.css").read_text(encoding="utf-8")
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #222;
-  background: #fff }}
-section {{ border-left: .4rem solid #888; padding: .1rem 1rem; margin: 1.5rem 0 }}
-section.right {{ border-color: #007a5a }} section.waits, section.missing {{ border-color: #999 }}
-section.notyet, section.raised, section.partly, section.stopped {{ border-color: #b45f00 }}
-pre {{ background: #f4f5f6; padding: .7rem; overflow-x: auto; font-size: 14px }}
-.said {{ white-space: pre-wrap }}
-@media (prefers-color-scheme: dark) {{ body {{ color: #ddd; background: #181a1b }} pre {{ background: #25282a }} }}
-</style></head><body>
+<style>{style}</style></head><body>
 <h1>{title}</h1>
 <p>{sum}</p>
 {parts}
@@ -54,7 +47,7 @@ def page(result, lesson):
     if not result.why:
         parts += "\n".join(_part(mark, title(lesson.exercises[mark.number])) for mark in result.marks)
     heading = f"Lesson {lesson.number}: {result.learner}"
-    return PAGE.format(title=escape(heading), sum=escape(total + "."), parts=parts)
+    return PAGE.format(style=STYLE, title=escape(heading), sum=escape(total + "."), parts=parts)
 
 
 def _part(mark, title):

@@ -139,18 +139,13 @@ def _from_folder(folder, lesson):
         if ".ipynb_checkpoints" not in path.parts and path.is_file() and not path.is_symlink()
     ]
     fitting = [path for path in paths if lesson.stem in path.stem]
-    if not fitting:
-        fitting = [path for path in paths[:MOST_NOTEBOOKS] if _holds(path, lesson)]
-    if not fitting:
-        fitting = paths  # to say what they hold instead
-    if not fitting:
-        return Handed(_composed(folder.name), None)
-    chosen = max(fitting, key=lambda path: path.lstat().st_mtime)
-    if len(fitting) == 1:
-        return Handed(_composed(folder.name), chosen)
-    told = f"You handed in {len(fitting)} notebooks of this lesson. The newest was graded: {chosen.name}."
-    remark = Remark(f"{len(fitting)} notebooks would do; the newest was taken", told)
-    return Handed(_composed(folder.name), chosen, (remark,))
+    fitting = fitting or [path for path in paths[:MOST_NOTEBOOKS] if _holds(path, lesson)]
+    fitting = fitting or paths  # to say what they hold instead
+    chosen, remarks = max(fitting, key=lambda path: path.lstat().st_mtime, default=None), ()
+    if len(fitting) > 1:
+        told = f"You handed in {len(fitting)} notebooks of this lesson. The newest was graded: {chosen.name}."
+        remarks = (Remark(f"{len(fitting)} notebooks would do; the newest was taken", told),)
+    return Handed(_composed(folder.name), chosen, remarks)
 
 
 def _holds(path, lesson):

@@ -19,71 +19,16 @@ NO_PROOF = (
     "These marks prove nothing: in nbgrader an answer and its check share a process, and an answer that replaces "
     "`check` gets all points. For marks that count: make grade."
 )
-CONFIG = '''"""{no_proof}
-
-Made by teaching/grading/nbgrader.py. nbgrader reads it in the folder that it is started in.
-"""
-
-import os
-import sys
-
-from nbgrader import preprocessors
-from nbgrader.api import Gradebook
-from nbgrader.converters.base import NbGraderException
-from nbgrader.preprocessors.base import NbGraderPreprocessor
+CONFIG = Path(__file__).with_name("nbgrader_config.txt")  # of nbgrader_config.py, what is filled in stands in braces
 
 
-class OnlyReleased(NbGraderPreprocessor):
-    """Refuse a notebook without nbgrader's cells: nbgrader would give it 0 points and say nothing."""
-
-    def preprocess(self, notebook, resources):
-        if not any("nbgrader" in cell.metadata for cell in notebook.cells):
-            student, lesson, book = (resources["nbgrader"][key] for key in ("student", "assignment", "db_url"))
-            with Gradebook(book, "layernorm") as gradebook:
-                gradebook.remove_submission(lesson, student)  # or its points would be exported as 0
-            raise NbGraderException(
-                f"The notebook of {{student}} was not made from release/{{lesson}}: it has no cells of nbgrader's, and "
-                "would get 0 points however good it is. The course's own grader takes every copy of the lesson: "
-                f"make grade LESSON={{lesson[:2]}} IN={{os.path.abspath('submitted')}} OUT=grades.csv"
-            )
-        return notebook, resources
-
-
-os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # nbgrader calls alembic by name
-os.environ["JUPYTER_PATH"] = {jupyter!r}  # the kernel "python3" is the lessons' own
-os.environ["LESSON_WORK"] = "off"  # grading keeps and logs nothing of a learner's
-
-c = get_config()  # noqa: F821
-c.CourseDirectory.course_id = "layernorm"
-c.Exchange.root = {exchange!r}
-# The exercises are blank already. ClearSolutions would replace cells without nbgrader's own marks by a stub of its own.
-c.GenerateAssignment.preprocessors = [
-    preprocessors.LockCells,
-    preprocessors.ComputeChecksums,
-    preprocessors.SaveCells,
-    preprocessors.CheckCellMetadata,
-    preprocessors.ClearOutput,
-]
-c.Autograde.sanitize_preprocessors = [
-    OnlyReleased,
-    preprocessors.ClearOutput,
-    preprocessors.DeduplicateIds,
-    preprocessors.OverwriteKernelspec,
-    preprocessors.OverwriteCells,
-    preprocessors.CheckCellMetadata,
-]
-c.ExecutePreprocessor.timeout = 120
-c.ExecutePreprocessor.iopub_timeout = 30
-'''
-
-
-def assignment(stem, root=ROOT):
+def assignment(stem):
     """Return (a lesson's notebook with nbgrader's metadata, the sum of its points).
 
     An exercise becomes a cell to solve, its check a locked test worth the exercise's ●, shared out if it has several.
     Optional exercises are worth nothing: nbgrader knows no points beside the sum.
     """
-    notebook = json.loads((root / f"notebooks/{stem}.ipynb").read_text(encoding="utf-8"))
+    notebook = json.loads((ROOT / f"notebooks/{stem}.ipynb").read_text(encoding="utf-8"))
     cells, total = {cell["id"]: cell["metadata"] for cell in notebook["cells"]}, 0
     for exercise in lesson.read(stem).exercises.values():
         dashed = exercise.number.replace(".", "-")
@@ -102,16 +47,18 @@ def _metadata(name, solution=False, locked=False, grade=False):
     return fixed | {"grade_id": name, "solution": solution, "locked": locked, "grade": grade}
 
 
-def export(stem, folder, root=ROOT):
+def export(stem, folder):
     """Write a lesson, the settings and the kernel into an nbgrader course's folder; return the sum of the points."""
     folder = folder.resolve()
-    notebook, total = assignment(stem, root)
+    notebook, total = assignment(stem)
     kernel = {
-        "argv": [str(root / ".venv/bin/python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "argv": [str(ROOT / ".venv/bin/python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         "display_name": "Python 3 (ipykernel)",
         "language": "python",
     }
-    config = CONFIG.format(no_proof=NO_PROOF, jupyter=str(folder / "jupyter"), exchange=str(folder / "exchange"))
+    config = CONFIG.read_text(encoding="utf-8").format(
+        no_proof=NO_PROOF, jupyter=str(folder / "jupyter"), exchange=str(folder / "exchange")
+    )
     files = {
         f"source/{stem}/{stem}.ipynb": json.dumps(notebook, indent=1, ensure_ascii=False) + "\n",
         "jupyter/kernels/python3/kernel.json": json.dumps(kernel, indent=1) + "\n",

@@ -55,25 +55,24 @@ class Sheet:
     def _worth_another(self, row):
         """Whether a row has an answer that was stopped or ran out of memory, and this run allows more than its run."""
         limits = LIMITS.fullmatch(row.get("limits") or "")
-        if not limits or self.jailed and limits[3] or not row.get("state"):
-            return not limits or self.jailed and bool(limits[3])
+        if not limits or self.jailed and limits[3]:
+            return True
         seconds, memory = map(float, limits.groups()[:2])
-        if self.limits[0] <= seconds and self.limits[1] <= memory:
-            return False
-        return "stopped" in row["state"] or self.limits[1] > memory and "error" in row["state"]
+        roomier = self.limits[1] > memory
+        state = row.get("state") or ""
+        return (roomier or self.limits[0] > seconds) and "stopped" in state or roomier and "error" in state
 
     def add(self, result):
         """Put a learner's row into the file, in place of an older one."""
         remarks = [remark.sheet for remark in result.remarks]
         remarks += [f"{m.number}: {remark.sheet}" for m in result.marks for remark in m.remarks]
-        row = dict(zip(FIRST, (result.learner, result.points(), result.of()), strict=False))
+        row = dict(learner=result.learner, points=result.points(), of=result.of(), file=result.file)
         row |= {"optional points": result.points(True), "optional of": result.of(True)}
         row |= {self.columns[mark.number]: mark.points for mark in result.marks}
-        row |= {"state": "; ".join(states(result))}
-        row |= {"remarks": "; ".join(filter(None, [result.why, *remarks])), "file": result.file}
-        row |= {"page": f"{self.path.stem}/{feedback.name(result.learner)}", "seconds": round(result.seconds, 1)}
-        row |= {"sha256": result.sha256, "course": self.lesson.digest}
-        row |= {"limits": "{:g} s, {:g} GiB".format(*self.limits) + ("" if self.jailed else UNJAILED)}
+        row |= dict(state="; ".join(states(result)), remarks="; ".join(filter(None, [result.why, *remarks])))
+        row |= dict(page=f"{self.path.stem}/{feedback.name(result.learner)}", seconds=round(result.seconds, 1))
+        row |= dict(sha256=result.sha256, course=self.lesson.digest)
+        row["limits"] = "{:g} s, {:g} GiB".format(*self.limits) + ("" if self.jailed else UNJAILED)
         self.rows[result.learner] = {key: _cell(value) for key, value in row.items()}
         self._write()
 

@@ -35,11 +35,11 @@ class Course:
     sessions: list
 
 
-def read(path=FILE):
-    """Return the Courses of a file; PlanError names what no lesson has."""
+def read():
+    """Return the Courses of FILE; PlanError names what no lesson has."""
     return [
         Course(table["name"], table["words"], [_session(session) for session in table["session"]])
-        for table in tomllib.loads(path.read_text(encoding="utf-8"))["course"]
+        for table in tomllib.loads(FILE.read_text(encoding="utf-8"))["course"]
     ]
 
 

@@ -25,8 +25,7 @@ from teaching.plan.sections import PlanError
 
 FOLDER = Path(__file__).with_name("words")
 EXPECT = re.compile(r'Expect (\d+\.\d+) "(.+?)": (.+)')
-ASK = re.compile(r"Ask ((?:Predict|Recall) \d+\.\d+): (.+)")
-CLOSE = re.compile(r"Close ((?:Predict|Recall) \d+\.\d+): (.+)")
+QUESTION = re.compile(r"(Ask|Close) ((?:Predict|Recall) \d+\.\d+): (.+)")
 SAY = re.compile(r"(Open|Close): (.+)")
 LATE = re.compile(r"([^:]+): (.+?) Tell: (.+)")
 
@@ -95,13 +94,11 @@ def _match(form, block, where, example):
 
 def _item(notes, key, block, where, section):
     if block.startswith(("Ask ", "Close ")):
-        asks = block.startswith("Ask ")
-        form, example = (ASK, "Ask Predict 6.2: what one hears") if asks else (CLOSE, "Close Predict 6.2: ...")
-        question, text = _match(form, block, where, example)
+        kind, question, text = _match(QUESTION, block, where, f"{block.split()[0]} Predict 6.2: ...")
         there = [question.name for question in section.questions]
         if question not in there:
             raise PlanError(f"{where}: section {key} does not ask {question}. It asks {', '.join(there) or 'nothing'}.")
-        if asks:
+        if kind == "Ask":
             notes.ask[question] = text
         else:
             notes.close.setdefault(question, []).append(text)

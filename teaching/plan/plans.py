@@ -11,22 +11,22 @@ SOLUTIONS = "notebooks/solutions"
 FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
 
 
-def lesson(stem, folder=notes.FOLDER):
+def lesson(stem):
     """Return the plan of a lesson's session: its run sheet, and then each step with all that is asked and said."""
-    words = notes.read(stem, sections.of(stem), folder)
+    words = notes.read(stem, sections.of(stem))
     lines = [
         f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(sections.lesson(stem).number),
         f"**Slides.** [build/slides/{stem}.html](../slides/{stem}.html), which `make slides` writes.",
     ]
     for clock, section in _clocked(stem):
         lines += _section(section, clock, words, stem)
-    return f"{sheet(stem, folder)}\n{_joined(lines)}"
+    return f"{sheet(stem)}\n{_linked(_joined(lines))}"
 
 
-def sheet(stem, folder=notes.FOLDER):
+def sheet(stem):
     """Return the run sheet of a lesson: what an instructor has in hand, short enough for one page of A4."""
     there = sections.of(stem)
-    words = notes.read(stem, there, folder)
+    words = notes.read(stem, there)
     known = sections.lesson(stem)
     asking = f"a question takes {sections.CLASS_QUESTION:g} min, what is tried {sections.CLASS_TRY} min more"
     asking += f", and an exercise {MINUTES['exercises']} times the minutes on its slide"
@@ -48,10 +48,8 @@ def sheet(stem, folder=notes.FOLDER):
         lines[-1] += f"\n| {' | '.join(map(str, cells))} |"
     lines.append("## Drop this if you are late")
     for key, (why, tell) in words.late.items():
-        settles = "; ".join(sections.misconceptions().get(key, []))
-        index = f" The index of misconceptions refers to it: {settles}." if settles else ""
         takes = _minutes(sections.in_class(there[key]))
-        lines.append(f"- **{_title(there[key])}** ({takes}). {why} Tell: “{tell}”{index}")
+        lines.append(f"- **{_title(there[key])}** ({takes}). {why} Tell: “{tell}”")
     lines.append("## And if you are early")
     for key, text in words.early.items():
         under = f"in “{there[key].under}”, " if there[key].under else ""
@@ -68,7 +66,7 @@ def sticks(lesson):
 
 def _linked(text):
     """Return a text of a lesson with links that work from build/plan."""
-    return re.sub(r"\]\((?=[\w#])", f"]({FROM_HERE}/", text)
+    return re.sub(r"\]\((?=[\w#])(?!\w+:)", f"]({FROM_HERE}/", text)
 
 
 def course(outline):
@@ -173,9 +171,7 @@ def _section(section, clock, words, stem):
     for item in section.items:
         match item:
             case Text():
-                lines += [
-                    f"**Find out** (in the notebook) {_linked(task)}" for task in sections.FIND_OUT.findall(item.text)
-                ]
+                lines += [f"**Find out** (in the notebook) {task}" for task in sections.FIND_OUT.findall(item.text)]
             case Question():
                 lines += _question(item, stem, words)
             case Exercise():

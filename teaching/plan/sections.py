@@ -90,18 +90,9 @@ def cost(item):
     return CLASS_QUESTION if isinstance(item, Question) else MINUTES["exercises"] * item.minutes
 
 
-def seconds(root=material.ROOT):
+def seconds():
     """Return {number of a lesson: seconds of its Run All}, as the table of the README has them."""
-    rows = re.findall(r"^\| (\d+) \| .* \| \d+ \| (\d+) \|$", (root / "README.md").read_text(encoding="utf-8"), re.M)
+    rows = re.findall(
+        r"^\| (\d+) \| .* \| \d+ \| (\d+) \|$", (material.ROOT / "README.md").read_text(encoding="utf-8"), re.M
+    )
     return {int(number): int(took) for number, took in rows}
-
-
-@cache
-def misconceptions():
-    """Return {key of a section: what holds}, from the index of misconceptions in the reference."""
-    settles = {}
-    for section in (section for known in course.pages().values() for section in known.sections):
-        if section.title == "Index of misconceptions":
-            for holds, key in re.findall(r"^\| .* \| (.+) \| \[(\d+\.\d+)\]", "\n".join(section.texts), re.MULTILINE):
-                settles.setdefault(key, []).append(holds)
-    return settles

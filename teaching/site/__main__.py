@@ -3,7 +3,6 @@
 make site                              (make site REPOSITORY=owner/name: with links to it, Binder and Colab)
 """
 
-import argparse
 import os
 import re
 import shutil
@@ -45,13 +44,8 @@ def _lighten(out):
     style.write_text(named)
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m teaching.site", description=__doc__.partition("\n\n")[0])
-    named = os.environ.get("REPOSITORY") or os.environ.get("GITHUB_REPOSITORY") or ""
-    parser.add_argument(
-        "--repository", default=named, metavar="OWNER/NAME", help="on GitHub: links to it, to Binder and to Colab"
-    )
-    repository = parser.parse_args(arguments).repository
+def main():
+    repository = os.environ.get("REPOSITORY") or os.environ.get("GITHUB_REPOSITORY") or ""
     out, slides = ROOT / "build/site", ROOT / "build/slides"
     wrong = build(out, ROOT / "build/site-work", repository, slides if slides.exists() else None)
     print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)

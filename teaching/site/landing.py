@@ -22,6 +22,11 @@ PLAY = (
     "This is LayerNorm of three numbers. Drag the point x: which ways can it go while its image x̂ on the circle stands "
     "still?"
 )
+INVENTORY = (
+    "## Before and after\n\nWhat do you know already, and what has the course changed? Two forms of an inventory ask "
+    'the same things about LayerNorm in different situations: <a href="notebooks/inventory_a.ipynb" download>form A'
+    '</a> before the course, <a href="notebooks/inventory_b.ipynb" download>form B</a> after it.'
+)
 # {lesson: its line, and its picture: the explorable of that name, or the lesson's figure with this index}
 CARDS = {
     "in_one_sitting": (
@@ -47,11 +52,11 @@ CARDS = {
 }
 
 
-def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
+def page(lessons, readme, repository="", slides=None, look_up=()):
     """Return the start page as Markdown.
 
-    readme: the README's text. repository, slides: as teaching.site.stage takes them. inventory: Markdown about it.
-    look_up: Lessons that are no lessons, in the order of the sidebar.
+    readme: the README's text. repository, slides: as teaching.site.stage takes them. look_up: Lessons that are
+    no lessons, in the order of the sidebar.
     """
     about = NEEDS.search(readme)
     if not about or not COMMAND.search(readme):
@@ -78,10 +83,9 @@ def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
     for n, (part, first) in enumerate(PARTS.items()):
         after = [*PARTS.values(), 1000][n + 1]
         inside = [lesson for lesson in lessons if first <= lesson.number < after]
-        if inside:
-            parts += [f"### {part}", '<div class="cards">' + "".join(map(_card, inside)) + "</div>"]
-            names = "\n".join(f"{lesson.label} <{lesson.stem}>" for lesson in inside)
-            parts.append(box("toctree", "", names, caption=part, hidden=""))
+        names = "\n".join(f"{lesson.label} <{lesson.stem}>" for lesson in inside)
+        parts += [f"### {part}", '<div class="cards">' + "".join(map(_card, inside)) + "</div>"]
+        parts.append(box("toctree", "", names, caption=part, hidden=""))
     return "\n\n".join(
         [
             *parts,
@@ -90,7 +94,7 @@ def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
             "every sitting you can stop with something of your own that runs.",
             "## How to start",
             _how_to_start(repository),
-            *([inventory] if inventory else []),
+            INVENTORY,
             box(
                 "toctree",
                 "",
@@ -104,16 +108,15 @@ def page(lessons, readme, repository="", slides=None, inventory="", look_up=()):
 
 def picture(lesson):
     """Return the picture of a lesson's card: the name of an explorable, or a Figure."""
-    chosen = CARDS[lesson.stem.partition("_")[2]][1]
+    chosen = CARDS[lesson.module][1]
     if isinstance(chosen, str):
         return chosen
-    figures = [figure for item in lesson.items if isinstance(item, Code) for figure in item.figures]
-    return figures[chosen] if chosen < len(figures) else figures[0]
+    return [figure for item in lesson.items if isinstance(item, Code) for figure in item.figures][chosen]
 
 
 def line(lesson):
     """Return what a lesson's card says about it."""
-    return CARDS[lesson.stem.partition("_")[2]][0]
+    return CARDS[lesson.module][0]
 
 
 def picture_file(lesson):

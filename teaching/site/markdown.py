@@ -21,11 +21,6 @@ def box(directive, title, body, **options):
     return "\n".join([f"{fence}{{{directive}}} {title}".rstrip(), *lines, "", body.strip(), fence])
 
 
-def settings(options):
-    """Return the option lines of a directive."""
-    return [f":{name}: {json.dumps(str(value), ensure_ascii=False)}" for name, value in options.items()]
-
-
 def fold(title, body, kind):
     """Return a fold that is closed; kind: its CSS class."""
     return box("dropdown", title, body, class_container=f"fold {kind}")

@@ -1,6 +1,5 @@
 """Write all that Sphinx reads: a page a lesson, glossary, start page, pictures, downloads."""
 
-import hashlib
 import html
 import io
 import json
@@ -25,14 +24,8 @@ MATH_FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
 
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
 
-INVENTORY = (
-    "## Before and after\n\nWhat do you know already, and what has the course changed? Two forms of an inventory ask "
-    'the same things about LayerNorm in different situations: <a href="notebooks/inventory_a.ipynb" download>form A'
-    '</a> before the course, <a href="notebooks/inventory_b.ipynb" download>form B</a> after it.'
-)
 
-
-def stage(folder, repository="", slides=None, root=material.ROOT):
+def stage(folder, repository="", slides=None):
     """Write the Sphinx source of the whole site to a folder, which is emptied before.
 
     repository: "owner/name" on GitHub, for links to it, to Binder and to Colab; "" for none. slides: a folder of decks,
@@ -40,15 +33,13 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
     """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(Path(__file__).with_name("sphinx"), folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "figures").mkdir()
-    lessons = [material.read(stem, root) for stem in [*material.alone(root), *material.stems(root)]]
-    look_up = [material.read(stem, root) for stem in material.references(root)]
+    lessons = [material.read(stem) for stem in [*material.alone(), *material.stems()]]
+    look_up = [material.read(stem) for stem in material.references()]
     for lesson in [*lessons, *look_up]:
-        page = pages.page(lesson, _links(lesson, repository, slides), _keeper(folder, lesson))
+        page = pages.page(lesson, _links(lesson, repository, slides), material.keeper(folder / "figures", lesson.stem))
         nbformat.write(page, folder / f"{lesson.stem}.ipynb")
-    readme = (root / "README.md").read_text(encoding="utf-8")
-    inventory = INVENTORY if (root / "notebooks/inventory_a.ipynb").exists() else ""
-    first = landing.page(lessons, readme, repository, slides, inventory, look_up)
+    readme = (material.ROOT / "README.md").read_text(encoding="utf-8")
+    first = landing.page(lessons, readme, repository, slides, look_up)
     (folder / "index.md").write_text(first, encoding="utf-8")
     _cards(folder, lessons)
     outputs = [out for lesson in lessons for item in lesson.items if isinstance(item, Code) for out in item.outputs]
@@ -60,10 +51,10 @@ def stage(folder, repository="", slides=None, root=material.ROOT):
     texts = [text for lesson in [*lessons, *look_up] for text in lesson.texts]
     for name in {*DATA.findall("\n".join(texts)), *re.findall(r"\]\((data/[^)]+)\)", first)}:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(root / name, folder / name)
-    shutil.copytree(root / "notebooks", folder / "_extra/notebooks", ignore=shutil.ignore_patterns(".*"))
+        shutil.copy(material.ROOT / name, folder / name)
+    shutil.copytree(material.ROOT / "notebooks", folder / "_extra/notebooks", ignore=shutil.ignore_patterns(".*"))
     if repository:
-        colab.write(root / "notebooks", folder / "_extra/colab", repository)
+        colab.write(material.ROOT / "notebooks", folder / "_extra/colab", repository)
     if slides:
         shutil.copytree(slides, folder / "_extra/slides")
     for name in MATHJAX:
@@ -84,17 +75,6 @@ def _cards(folder, lessons):
             picture = picture.crop((0, round(TITLE * picture.height), *picture.size))
             picture.thumbnail((480, 300))  # a card's width on screens with two pixels for one
             picture.save(path, quality=80)
-
-
-def _keeper(folder, lesson):
-    """Return a function that writes a picture of a lesson and returns its path as a page sees it."""
-
-    def keep(png):
-        name = f"figures/{lesson.stem}-{hashlib.sha256(png).hexdigest()[:8]}.png"
-        (folder / name).write_bytes(png)
-        return name
-
-    return keep
 
 
 def _links(lesson, repository, slides):

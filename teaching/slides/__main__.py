@@ -6,7 +6,6 @@ make slides ARGS="--pdf 06 07"       only these lessons
 """
 
 import argparse
-import hashlib
 import shutil
 import sys
 from pathlib import Path
@@ -27,28 +26,22 @@ FROM_PACKAGES = (
 )
 
 
-def build(out, names=(), root=material.ROOT):
+def build(out, names=()):
     """Write the decks of the lessons with these numbers, or of all, to a folder. Returns {stem: number of slides}."""
     if not names:
         shutil.rmtree(out, ignore_errors=True)
     (out / "theme").mkdir(parents=True, exist_ok=True)
-    (out / "pictures").mkdir(exist_ok=True)
     for path in [*THEME.iterdir(), *(material.PACKAGES / name for name in FROM_PACKAGES)]:
         shutil.copy(path, out / "theme")
     (out / "theme/code.css").write_text(HtmlFormatter(style="default").get_style_defs(".code"), encoding="utf-8")
     counts = {}
-    for stem in [*material.alone(root), *material.stems(root)]:
+    for stem in [*material.alone(), *material.stems()]:
         if names and stem[:2] not in names:
             continue
-        lesson = material.read(stem, root)
+        lesson = material.read(stem)
         slides = deck.slides(lesson)
-
-        def keep(png, stem=stem):
-            name = f"pictures/{stem}-{hashlib.sha256(png).hexdigest()[:8]}.png"
-            (out / name).write_bytes(png)
-            return name
-
-        (out / f"{stem}.html").write_text(deck.page(lesson, slides, keep), encoding="utf-8")
+        page = deck.page(lesson, slides, material.keeper(out / "pictures", stem))
+        (out / f"{stem}.html").write_text(page, encoding="utf-8")
         counts[stem] = len(slides)
     return counts
 

@@ -1,10 +1,12 @@
 """Submissions for the tests of grading: a lesson's notebook with some of its answers replaced."""
 
+import csv
 import json
 from functools import cache
 
 from coursebuild.source import ROOT
 from teaching.grading import lesson
+from teaching.grading.__main__ import main
 
 SIX = "06_batchnorm"
 
@@ -38,3 +40,15 @@ def write(notebook, path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(notebook), encoding="utf-8")
     return path
+
+
+def rows(path):
+    """Return {learner: row} of a sheet."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        return {row["learner"]: row for row in csv.DictReader(file)}
+
+
+def graded(folder, *options, number="6"):
+    """Grade the submissions in folder/in, a lesson's; return {learner: row} of folder/grades.csv."""
+    assert main([number, str(folder / "in"), str(folder / "grades.csv"), *options]) == 0
+    return rows(folder / "grades.csv")

@@ -1,25 +1,23 @@
 """Grading: what a notebook is taken for, what it gets, and that no row is ever lost."""
 
-import csv
 import functools
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
+import types
 
 import pytest
 
 from coursebuild.source import ROOT
-from lessonkit import program
 from teaching import material
 from teaching.grading import feedback, lesson, marking, submission
 from teaching.grading.__main__ import main
-from teaching.grading.jail import Jail, Limits
+from teaching.grading.jail import Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.sheet import Sheet
-from teaching.tests.grading_toys import SIX, six, stored, with_answers, write
+from teaching.tests.grading_toys import SIX, graded, rows, six, stored, with_answers, write
 
 PYTHON = ROOT / ".venv/bin/python"
 STEMS = material.stems()
@@ -38,33 +36,7 @@ def sheets(result):
     return [remark.sheet for remark in result.remarks]
 
 
-def rows(path):
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        return {row["learner"]: row for row in csv.DictReader(file)}
-
-
 # --------------------------------------------------------------------------------------- what a lesson asks
-
-
-@pytest.mark.parametrize("stem", STEMS)
-def test_every_exercise_has_points_a_check_and_all_that_it_reads(stem):
-    read_lesson = lesson.read(stem)
-    for exercise in read_lesson.exercises.values():
-        assert 1 <= exercise.difficulty <= 5 and exercise.checks
-        before = {name for statement in read_lesson.before(exercise) for name in statement.binds}
-        needs = program.names(exercise.solved)[0] & before
-        bound = {name for text in read_lesson.context(exercise, needs) for name in program.names(text)[1]}
-        assert needs <= bound
-
-
-def test_an_exercise_gets_the_course_s_answers_to_earlier_ones():
-    texts = six().context(six().exercises["6.4"], program.names(six().exercises["6.4"].solved)[0])
-    assert [text.split("(")[0] for text in texts if text.startswith(("def", "class"))] == [
-        "def channel_stats",
-        "class RunningStatistics",
-        "class _Given",
-    ]
-    assert not any("digits_split" in text for text in texts)  # nothing that the exercise does not read
 
 
 def test_a_lesson_is_found_by_its_number_or_its_name():
@@ -79,8 +51,7 @@ def test_a_lesson_is_found_by_its_number_or_its_name():
 def test_answers_are_found_in_copies_with_other_ids_and_other_cells(tmp_path):
     notebook = stored()
     for at, cell in enumerate(notebook["cells"]):
-        cell["id"] = f"other-{at}"
-        cell["source"] = cell["source"] if isinstance(cell["source"], list) else cell["source"].splitlines(True)
+        cell["id"], cell["source"] = f"other-{at}", "".join(cell["source"]).splitlines(True)
     notebook["cells"] = [cell for cell in notebook["cells"] if "Exercise" in "".join(cell["source"])]
     answers = answers_in(notebook, tmp_path)
     assert [answer.cells for answer in answers.values()] == [[e.solved] for e in six().exercises.values()]
@@ -89,10 +60,10 @@ def test_answers_are_found_in_copies_with_other_ids_and_other_cells(tmp_path):
 
 def test_a_cell_that_lost_its_card_is_found_by_its_id_or_its_names(tmp_path):
     notebook = stored()
-    for cell in notebook["cells"]:
-        if cell["id"] in ("ex-6-1", "ex-6-3"):
-            cell["source"] = "".join(cell["source"]).partition("\n")[2]
-            cell["id"] = "lost" if cell["id"] == "ex-6-3" else cell["id"]
+    cells = {cell["id"]: cell for cell in notebook["cells"]}
+    for name in ("ex-6-1", "ex-6-3"):
+        cells[name]["source"] = "".join(cells[name]["source"]).partition("\n")[2]
+    cells["ex-6-3"]["id"] = "lost"
     answers = answers_in(notebook, tmp_path)
     assert sheets(answers["6.1"]) == ["the cell has lost its card; it was found by its id"]
     assert sheets(answers["6.3"]) == ["the cell has lost its card; it was found by its names"]
@@ -163,11 +134,6 @@ def test_lines_of_ipython_s_own_are_left_out(tmp_path):
 
 BAD_FILES = {
     "half a file": (json.dumps(stored())[: 10**5], "this is no notebook: JSONDecodeError"),
-    "empty": ("", "this is no notebook"),
-    "another kind of JSON": ("[1, 2]", "this is no notebook"),
-    "cells that are none": ('{"cells": [1]}', "this is no notebook"),
-    "a text that is no text": ('{"cells": [{"cell_type": "code", "source": 3}]}', "this is no notebook"),
-    "deep": ("[" * 10**5, "this is no notebook"),
     "old": ('{"worksheets": []}', "old format 3"),
     "an empty notebook": ('{"cells": []}', "holds no exercise"),
 }
@@ -182,42 +148,39 @@ def test_a_file_that_is_no_notebook_says_so(tmp_path, name):
         submission.answers(six(), submission.cells(path))
 
 
-def test_another_lesson_s_file_says_which(tmp_path):
-    path = write(stored(stem=lesson.find("5")), tmp_path / "ann.ipynb")
-    with pytest.raises(submission.Unreadable, match="holds exercises of lesson 5, and 06_batchnorm is graded"):
-        submission.answers(six(), submission.cells(path))
-
-
 def test_learners_are_files_or_folders_in_any_layout(tmp_path):
-    write(stored(), tmp_path / "ann_06_batchnorm.ipynb")
-    write(stored(), tmp_path / "bob" / "06_batchnorm" / "06_batchnorm.ipynb")
-    write(stored(stem=lesson.find("5")), tmp_path / "bob" / "05_softmax" / "05_softmax.ipynb")
-    write(stored(), tmp_path / "cem" / "homework.ipynb")
-    write(stored(stem=lesson.find("5")), tmp_path / "cem" / "another.ipynb")
-    write(stored(), tmp_path / "cem" / ".ipynb_checkpoints" / "homework-checkpoint.ipynb")
-    (tmp_path / "dee").mkdir()
-    (tmp_path / "eve.ipynb").symlink_to(tmp_path / "ann_06_batchnorm.ipynb")
-    old, new = (write(stored(), tmp_path / "fay" / f"06_batchnorm{n}.ipynb") for n in ("", " (1)"))
-    os.utime(new, (time.time() - 60, time.time() - 60))
-    write(stored(), tmp_path / "ann" / "06_batchnorm.ipynb")
-    learners = {
-        submitted.learner: (submitted.path and str(submitted.path.relative_to(tmp_path)))
-        for submitted in marking.handed_in(tmp_path, six())
+    six_, five = stored(), stored(stem=lesson.find("5"))
+    handed = {
+        "ann_06_batchnorm.ipynb": six_,  # a second ann
+        "ann/06_batchnorm.ipynb": six_,
+        "bob/06_batchnorm/06_batchnorm.ipynb": six_,
+        "bob/05_softmax/05_softmax.ipynb": five,
+        "cem/homework.ipynb": six_,
+        "cem/another.ipynb": five,
+        "cem/.ipynb_checkpoints/homework-checkpoint.ipynb": six_,
+        "fay/06_batchnorm.ipynb": six_,
+        "fay/06_batchnorm (1).ipynb": six_,
     }
-    assert learners == {
+    for name, notebook in handed.items():
+        write(notebook, tmp_path / name)
+    os.utime(tmp_path / "fay/06_batchnorm (1).ipynb", (0, 0))
+    for name in ("dee", "empty/empty"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "eve.ipynb").symlink_to(tmp_path / "ann_06_batchnorm.ipynb")
+    learners = marking.handed_in(tmp_path, six())
+    assert {each.learner: each.path and str(each.path.relative_to(tmp_path)) for each in learners} == {
         "ann": "ann/06_batchnorm.ipynb",
-        "ann_06_batchnorm.ipynb": "ann_06_batchnorm.ipynb",  # a second ann
+        "ann_06_batchnorm.ipynb": "ann_06_batchnorm.ipynb",
         "bob": "bob/06_batchnorm/06_batchnorm.ipynb",
         "cem": "cem/homework.ipynb",
         "dee": None,
+        "empty": None,
         "fay": "fay/06_batchnorm.ipynb",
     }
-    assert marking.handed_in(tmp_path, six())[1].remarks[0].sheet == "a second submission called ann; each has a row"
-    with pytest.raises(GradingError, match="is no folder"):
-        marking.handed_in(tmp_path / "nowhere", six())
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(GradingError, match="holds no notebook"):
-        marking.handed_in(tmp_path / "empty", six())
+    assert learners[1].remarks[0].sheet == "a second submission called ann; each has a row"
+    for name, message in (("nowhere", "is no folder"), ("empty/empty", "holds no notebook")):
+        with pytest.raises(GradingError, match=message):
+            marking.handed_in(tmp_path / name, six())
 
 
 NAMES = {  # of a file: (the learner, whether that is doubtful)
@@ -274,13 +237,15 @@ def test_the_sheet_is_whole_after_each_row_and_is_taken_up_again(tmp_path):
 def test_a_sheet_of_something_else_is_left_alone(tmp_path):
     path = tmp_path / "grades.csv"
     path.write_text("name,points\nann,3\n", encoding="utf-8")
-    with pytest.raises(GradingError, match=r"is no sheet of 06_batchnorm.*OUT="):
-        Sheet(path, six(), Limits())
+    wrong = {
+        r"is no sheet of 06_batchnorm.*OUT=": (path, six()),
+        r"is no sheet of 07_backward.*OUT=grades_07.csv": (path, lesson.read(lesson.find("7"))),
+        r"is a folder; name a file, OUT=.*/grades.csv": (tmp_path, six()),
+    }
+    for message, arguments in wrong.items():
+        with pytest.raises(GradingError, match=message):
+            Sheet(*arguments, Limits())
     assert path.read_text(encoding="utf-8") == "name,points\nann,3\n"
-    with pytest.raises(GradingError, match=r"is no sheet of 07_backward.*OUT=grades_07.csv"):
-        Sheet(path, lesson.read(lesson.find("7")), Limits())
-    with pytest.raises(GradingError, match=r"is a folder; name a file, OUT=.*/grades.csv"):
-        Sheet(tmp_path, six(), Limits())
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(GradingError, match="cannot be read"):
         Sheet(path, six(), Limits())
@@ -289,36 +254,22 @@ def test_a_sheet_of_something_else_is_left_alone(tmp_path):
 def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_path):
     path = tmp_path / "grades.csv"
     sheet = Sheet(path, six(), Limits())
-    what = {
+    verdicts = {
         "loop": ("stopped", "not done after 20 s: an endless loop, or far too slow"),
         "error": ("raised", "MemoryError"),
         "wrong": ("not yet", "Not yet."),
-        "blank": ("waits", ""),
         "right": ("right", "Right."),
     }
-    for name, (verdict, message) in what.items():
-        graded = result(name)
-        graded.marks[0].verdict, graded.marks[0].said = verdict, message
-        sheet.add(graded)
-    sheet.add(result("damaged", why="this is no notebook"))
-    untouched = result("untouched")
-    for mark in untouched.marks:
-        mark.verdict = "waits"
-    sheet.add(untouched)
-    states = {name: row["state"] for name, row in rows(path).items()}
-    assert states == {
-        "untouched": "nothing answered",
-        "loop": "6.1 stopped after 20 s",
-        "error": "6.1 raised an error",
-        "wrong": "6.1 not yet",
-        "blank": "6.1 not answered",
-        "right": "",
-        "damaged": "not graded",
-    }
+    for name, verdict in verdicts.items():
+        marked = result(name)
+        marked.marks[0].verdict, marked.marks[0].said = verdict
+        sheet.add(marked)
+    states = ["6.1 raised an error", "6.1 stopped after 20 s", "", "6.1 not yet"]
+    assert [row["state"] for row in rows(path).values()] == states
 
     def anew(**limits):
         again = Sheet(path, six(), Limits(**limits))
-        return {name for name in states if not again.has(name, "1")}
+        return {name for name in verdicts if not again.has(name, "1")}
 
     assert anew() == anew(seconds=10) == anew(seconds=20, memory=2 << 30) == set()
     assert anew(seconds=60) == anew(seconds=20.5, memory=1 << 30) == {"loop"}
@@ -331,8 +282,7 @@ def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
     graded.marks[0].said, graded.marks[0].cells, graded.marks[1].points = bad, [bad], 0
     page = feedback.page(graded, six())
     assert bad not in page and page.count("&lt;script&gt;") >= 4
-    assert "7 of 9 points" in page
-    assert "<h2>6.1 · channel_stats · Right · 2 of 2</h2>" in page
+    assert "7 of 9 points" in page and "<h2>6.1 · channel_stats · Right · 2 of 2</h2>" in page
     names = [feedback.name(learner) for learner in ("ann", "../ann", "a/b", "Ünal", "a" * 300, ".", "A n n")]
     assert len(set(names)) == len(names) and not any("/" in name or name.startswith(".") for name in names)
 
@@ -356,9 +306,7 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     (folder / "none").mkdir()
     effect = "import os, operator\ntorch.set_default_dtype(torch.float64)\n"
     write(with_answers(ex_6_1=effect + six().exercises["6.1"].solved), folder / "effect.ipynb")
-    out = tmp_path / "grades.csv"
-    assert main(["6", str(folder), str(out)]) == 0
-    table = rows(out)
+    table = graded(tmp_path)
     assert {name: (row["points"], row["optional points"]) for name, row in table.items()} == {
         "all": ("9", "0"),
         "three": ("3", "0"),  # 6.4 builds on the course's 6.1 and 6.3
@@ -381,19 +329,17 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     write(stored(), folder / "untouched.ipynb")  # handed in anew
     (folder / "none").rmdir()
     capsys.readouterr()
-    assert main(["6", str(folder), str(out)]) == 0
+    again = graded(tmp_path)
     printed = capsys.readouterr().out
-    assert "5 are in" in printed and "1 graded" in printed and "kept: none" in printed
-    assert rows(out)["untouched"]["points"] == "9" and rows(out).keys() == table.keys()
+    assert "5 in " in printed and "1 graded" in printed and "kept: none" in printed
+    assert again == table | {"untouched": again["untouched"]} and again["untouched"]["points"] == "9"
 
 
 class Answering:
     """A bench that says what it was told to say."""
 
     def __init__(self, *replies):
-        self.replies = list(replies)
-        self.jail = Jail.__new__(Jail)
-        self.jail.limits = Limits()
+        self.replies, self.jail = list(replies), types.SimpleNamespace(limits=Limits())
 
     def ask(self, **request):
         return self.replies.pop(0)
@@ -402,52 +348,32 @@ class Answering:
 RIGHT = {"verdict": "right", "said": "Right.", "passed": 1, "computed": 0.1}
 
 
-def one_mark(stem, number, bench, tmp_path, also=()):
-    """also: numbers of exercises whose checks this one is given, too."""
-    path = write(stored(stem=stem), tmp_path / "ann.ipynb")
-    marker = marking.Marker(lesson.read(stem), bench)
+def one_mark(bench, tmp_path, also=()):
+    """Return the Mark of the course's answer to 6.1. also: exercises whose checks are given to this one, too."""
+    marker = marking.Marker(lesson.read(SIX), bench)
+    exercise = marker.lesson.exercises["6.1"]
     for other in also:
-        marker.lesson.exercises[number].checks += marker.lesson.exercises[other].checks
-    answer = submission.answers(marker.lesson, submission.cells(path))[number]
-    return marker._mark(marker.lesson.exercises[number], answer)
+        exercise.checks += marker.lesson.exercises[other].checks
+    return marker._mark(exercise, answers_in(stored(), tmp_path)["6.1"])
 
 
 def test_points_are_shared_out_among_several_checks(tmp_path):
     reply = {"verdict": "not yet", "said": "Not yet.", "passed": 2}
-    mark = one_mark(SIX, "6.1", Answering(reply, RIGHT), tmp_path, also=("6.2", "6.3"))
+    mark = one_mark(Answering(reply, RIGHT), tmp_path, also=("6.2", "6.3"))
     assert (mark.verdict, mark.of, round(mark.points, 2)) == ("partly", 2, 1.33)
 
 
 def test_a_machine_on_which_the_course_s_own_answer_fails_grades_nobody(tmp_path):
     wrong = {"verdict": "not yet", "said": "Not yet.", "passed": 0, "computed": 0.1}
     with pytest.raises(GradingError, match="the course's own answer to 6.1 gets no points here"):
-        one_mark(SIX, "6.1", Answering(wrong, wrong, wrong), tmp_path)
+        one_mark(Answering(wrong, wrong, wrong), tmp_path)
 
 
 def test_an_answer_that_is_slow_where_the_course_s_own_is_gets_more_time(tmp_path):
     late = {"verdict": "stopped", "said": "not done after 20 s: an endless loop, or far too slow", "passed": 0}
     slow = RIGHT | {"computed": 30}
-    assert one_mark(SIX, "6.1", Answering(late, slow, RIGHT), tmp_path).points == 2
-    assert one_mark(SIX, "6.1", Answering(late, RIGHT), tmp_path).verdict == "stopped"
-
-
-@runs
-def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
-    folder, out = tmp_path / "in", tmp_path / "grades.csv"
-    for n in range(5):
-        write(stored(), folder / f"learner{n}.ipynb")
-    command = [sys.executable, "-m", "teaching.grading", "6", str(folder), str(out)]
-    started = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for line in started.stdout:
-        if line.startswith("learner1"):
-            started.send_signal(signal.SIGKILL)
-    started.wait()
-    first = rows(out)
-    assert 2 <= len(first) < 5
-    assert main(["6", str(folder), str(out)]) == 0
-    second = rows(out)
-    assert len(second) == 5 and {row["points"] for row in second.values()} == {"9"}
-    assert {name: second[name] for name in first} == first  # as they were, their seconds too
+    assert one_mark(Answering(late, slow, RIGHT), tmp_path).points == 2
+    assert one_mark(Answering(late, RIGHT), tmp_path).verdict == "stopped"
 
 
 @runs
@@ -470,19 +396,18 @@ def test_ctrl_c_ends_in_one_line_and_loses_nothing(tmp_path):
 
 @runs
 def test_answers_that_were_stopped_are_graded_again_where_more_is_allowed(tmp_path, capsys):
-    folder, out = tmp_path / "in", tmp_path / "grades.csv"
+    folder = tmp_path / "in"
     slow = "import time\nuntil = time.process_time() + 3\nwhile time.process_time() < until:\n    pass\n"
     write(with_answers(solved=False, ex_6_1=slow + six().exercises["6.1"].solved), folder / "slow.ipynb")
     write(stored(solved=False), folder / "ann.ipynb")
-    assert main(["6", str(folder), str(out), "--seconds", "2"]) == 0
-    assert rows(out)["slow"]["state"].startswith("6.1 stopped after 2 s; 6.2 not answered")
+    assert graded(tmp_path, "--seconds", "2")["slow"]["state"].startswith("6.1 stopped after 2 s; 6.2 not answered")
     capsys.readouterr()
-    assert main(["6", str(folder), str(out), "--seconds", "2", "--again", "ann"]) == 0
+    graded(tmp_path, "--seconds", "2", "--again", "ann")
     printed = capsys.readouterr().out
-    assert "1 graded" in printed and "\nann  " in printed and "1 is in" in printed
-    assert main(["6", str(folder), str(out), "--seconds", "20"]) == 0
-    assert "1 graded" in capsys.readouterr().out and rows(out)["slow"]["ex 6.1"] == "2"
-    assert main(["6", str(folder), str(out), "--again", "eve"]) == 1
+    assert "1 graded" in printed and "\nann  " in printed and "1 in " in printed
+    assert graded(tmp_path, "--seconds", "20")["slow"]["ex 6.1"] == "2"
+    assert "1 graded" in capsys.readouterr().out
+    assert main(["6", str(folder), str(tmp_path / "grades.csv"), "--again", "eve"]) == 1
     assert "no learner is called 'eve'. There are ann, slow." in capsys.readouterr().err
 
 
@@ -530,8 +455,7 @@ def test_without_bubblewrap_it_says_that_such_points_count_for_nothing(tmp_path,
 @pytest.mark.parametrize("stem", STEMS)
 def test_the_course_s_own_answers_get_all_points(stem, tmp_path):
     write(stored(stem=stem), tmp_path / "in/ann.ipynb")
-    assert main([stem, str(tmp_path / "in"), str(tmp_path / "grades.csv")]) == 0
-    row = rows(tmp_path / "grades.csv")["ann"]
+    row = graded(tmp_path, number=stem)["ann"]
     assert (row["points"], row["optional points"]) == (row["of"], row["optional of"]) and not row["remarks"]
 
 

@@ -33,15 +33,19 @@ def marker():
         yield Marker(six(), bench)
 
 
+def mark_of(marker, notebook, number, tmp_path):
+    """Return the Mark that a notebook gets for an exercise."""
+    result = marker.mark(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
+    return next(mark for mark in result.marks if mark.number == number)
+
+
 @pytest.fixture
 def mark(marker, tmp_path):
     """Return a function: text of an answer to 6.1 (or to another exercise) -> its Mark. All others stay blank."""
 
     def marked(text, number="6.1"):
-        answer = {f"ex_{number.replace('.', '_')}": textwrap.dedent(text)}
-        path = write(with_answers(solved=False, **answer), tmp_path / "ann.ipynb")
-        result = marker.mark(Handed("ann", path), tmp_path)
-        return next(mark for mark in result.marks if mark.number == number)
+        notebook = with_answers(solved=False, **{f"ex_{number.replace('.', '_')}": textwrap.dedent(text)})
+        return mark_of(marker, notebook, number, tmp_path)
 
     return marked
 
@@ -159,10 +163,10 @@ def frame(header, raw=b""):
     text = json.dumps(header).encode() if not isinstance(header, bytes) else header
     body = struct.pack(">I", len(text)) + text + raw
     talk.sendall(struct.pack(">Q", len(body)) + body)
-def reply(**values):
-    return ["dict", [[key, value] for key, value in values.items()]]
 def dictionary(values):
     return ["dict", [[key, value] for key, value in values.items()]]
+def reply(**values):
+    return dictionary(values)
 RAN = reply(verdict="ran", changes=["list", []], printed=0, answers=["list", [dictionary(
     {"kind": "function", "name": "channel_stats", "words": "a function", "bases": ["list", []]})]])
 def seen(values):
@@ -281,6 +285,15 @@ OBSERVER = {  # what takes over the observer, and answers of many faces
     "the module of the course's own answer": "from fromscratch.batchnorm import channel_stats",
     "the answers of the manifest": "from lessonkit import course\nprint(course.solved('06_batchnorm').exercises[0])",
 }
+LIES = {  # for an answer that is a value
+    "an object that equals everything": "class E:\n    __eq__ = lambda self, other: True\nages_on_paper = E()",
+    "a dictionary that has everything": (
+        "class D(dict):\n    __getitem__ = lambda self, key: 1\n    __contains__ = lambda self, key: True\n"
+        "    __iter__ = lambda self: iter(())\nages_on_paper = D()"
+    ),
+    "a function": "ages_on_paper = lambda *a: True",
+    "three dots": "ages_on_paper = ...",
+}
 ALL = {
     **{name: WRONG + attack for name, attack in {**BENT, **ENDS}.items()},
     **{name: WRONG + textwrap.dedent(attack) for name, attack in {**SIX, **OBSERVER}.items()},
@@ -288,9 +301,9 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [*ALL, *LIES])
 def test_an_attack_gets_no_points(mark, name):
-    attacked = mark(ALL[name])
+    attacked = mark(ALL[name]) if name in ALL else mark(LIES[name], "6.2")
     assert attacked.points == 0 and attacked.verdict in ("not yet", "raised", "stopped", "waits"), attacked
     assert attacked.said or attacked.verdict == "waits", attacked
 
@@ -307,22 +320,6 @@ def test_a_blank_notebook_gets_nothing_whatever_stands_in_its_other_cells(marker
         notebook["cells"].insert(0, {"cell_type": "code", "id": f"a{number}", "metadata": {}, "source": text})
     result = marker.mark(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
     assert {mark.verdict for mark in result.marks} == {"waits"} and result.points() + result.points(True) == 0
-
-
-LIES = {  # for an answer that is a value
-    "an object that equals everything": "class E:\n    __eq__ = lambda self, other: True\nages_on_paper = E()",
-    "a dictionary that has everything": (
-        "class D(dict):\n    __getitem__ = lambda self, key: 1\n    __contains__ = lambda self, key: True\n"
-        "    __iter__ = lambda self: iter(())\nages_on_paper = D()"
-    ),
-    "a function": "ages_on_paper = lambda *a: True",
-    "three dots": "ages_on_paper = ...",
-}
-
-
-@pytest.mark.parametrize("name", LIES)
-def test_a_value_that_lies_gets_no_points(mark, name):
-    assert mark(LIES[name], "6.2").points == 0
 
 
 CRAWLS = """
@@ -367,8 +364,7 @@ def test_what_is_right_cannot_be_read_off_the_question(name, tmp_path):
     notebook = with_answers(False, stem, **{f"ex_{number.replace('.', '_')}": CRAWLS + text})
     asked = lesson.read(stem)
     with Bench(Jail(ROOT, PYTHON, Limits(seconds=SECONDS), asked)) as bench:
-        result = Marker(asked, bench).mark(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
-    read = next(mark for mark in result.marks if mark.number == number)
+        read = mark_of(Marker(asked, bench), notebook, number, tmp_path)
     assert read.points == 0 and read.verdict == "not yet", read
 
 

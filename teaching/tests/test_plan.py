@@ -69,48 +69,34 @@ def vocabulary(text):
     return set(re.findall(r"[^\W\d_]{4,}|\d[\d.,]*\d|\d", text.lower())) - COMMON
 
 
-def answers(stem, wanted, text):
-    """Return {label: the words of text that answer a question of the section of that key}.
+def answers(part, text):
+    """Return {label: the words of text that answer a question of a Section}.
 
     Those are words of the right option and of the reasons, unless the question, a wrong option, or what the section
     says before the question has them.
     """
-    told, current, answered = set(), sections.START, {}
-    for section in sections.lesson(stem).sections:
-        if section.key in sections.of(stem):
-            told, current = set(), section.key
-        told |= vocabulary(section.heading)
-        for item in section.items:
-            if isinstance(item, Text):
-                told |= vocabulary(item.text)
-            elif isinstance(item, Question) and current == wanted:
-                told |= vocabulary(item.text)
-                wrong = vocabulary(" ".join(option["text"] for option in item.options if not option["right"]))
-                right = " ".join(option["text"] for option in item.options if option["right"])
-                reasons = " ".join(option["reason"] for option in item.options)
-                answer = vocabulary(f"{right} {reasons}") - wrong - told
-                answered[item.name] = answer & vocabulary(text)
-                told |= vocabulary(f"{right} {reasons}") | wrong
+    told, answered = vocabulary(part.heading), {}
+    for item in part.items:
+        if isinstance(item, Text | Question):
+            told |= vocabulary(item.text)
+        if isinstance(item, Question):
+            told |= vocabulary(" ".join(option["text"] for option in item.options if not option["right"]))
+            right = [option["text"] for option in item.options if option["right"]]
+            answer = vocabulary(" ".join([*right, *(option["reason"] for option in item.options)]))
+            answered[item.name] = answer - told & vocabulary(text)
+            told |= answer
     return {name: shared for name, shared in answered.items() if shared}
 
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_what_opens_a_section_answers_none_of_its_questions(stem):
     opens = words(stem).open
-    answered = {part.key: answers(stem, part.key, " ".join(opens.get(part.key, []))) for part in core(stem)}
-    assert {key: names for key, names in answered.items() if names} == {}
+    answered = [answers(part, " ".join(opens.get(part.key, []))) for part in core(stem)]
+    assert not list(filter(None, answered))
 
 
-@pytest.mark.parametrize(
-    ("stem", "key", "text"),
-    [
-        (STEMS[5], "6.5", "The mean of more numbers is off by half as much."),
-        (STEMS[10], "11.6", "The norm divides by little more than 1."),
-        (STEMS[5], "6.7", "Five means, each over all features."),
-    ],
-)
-def test_words_that_give_an_answer_away_are_found(stem, key, text):
-    assert answers(stem, key, text)
+def test_words_that_give_an_answer_away_are_found():
+    assert answers(sections.of(STEMS[5])["6.7"], "Five means, each over all features.")
 
 
 BAD = {
@@ -118,7 +104,6 @@ BAD = {
     "Prepare: x\n## 6.77": "there is no section '6.77'. There are start, 6.1",
     "Prepare: x\n## 6.1\nSay: something": "is not understood here. Write it as 'Open: ...' or 'Close: ...'",
     "Prepare: x\n## 6.2\nAsk Predict 6.2: y": "section 6.2 does not ask Predict 6.2. It asks Predict 6.1",
-    "Prepare: x\n## 6.2\nClose Predict 6.2: y": "section 6.2 does not ask Predict 6.2. It asks Predict 6.1",
     'Prepare: x\n## 6.2\nExpect 6.2 "q": y': "section 6.2 has no exercise 6.2. It has 6.1",
     "Prepare: x\n## Late\n6.7: y": "is not understood here. Write it as '6.7: why. Tell: ...'",
     "Prepare: x\n## Late\n6.77: y Tell: z": "'6.77' is no section that can be named under Late",
@@ -144,8 +129,6 @@ def test_a_plan_says_what_must_stick(stem):
     """The first points of the lesson's own take-away, with links that work from build/plan."""
     points = plans.sticks(lessons()[stem])
     assert 1 <= len(points) <= 3 and all(f"\n{point}\n" in plans.lesson(stem) for point in points)
-    for target in re.findall(r"\]\(([^)#]+)", "\n".join(points)):
-        assert (ROOT / "build/plan" / target).resolve().exists(), target
 
 
 # ------------------------------------------------------------------------------------------------ slides and the board
@@ -238,14 +221,6 @@ def test_a_class_needs_few_minutes_more_than_a_reader(stem):
     assert first + second == sections.core(stem)
 
 
-def test_minutes_and_seconds_are_those_of_the_readme():
-    table = re.findall(r"^\| (\d+) \| .* \| (\d+) \| (\d+) \|$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
-    assert [(int(n), int(m)) for n, m, _ in table if int(n)] == [
-        (int(stem[:2]), lessons()[stem].minutes) for stem in STEMS
-    ]
-    assert sections.seconds() == {int(n): int(s) for n, _, s in table}
-
-
 # ----------------------------------------------------------------------------------------------------------- courses
 def test_courses_have_their_sections_in_order_and_fit_their_time():
     for course in courses.read():
@@ -291,29 +266,19 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
     page = plans.lesson(STEMS[5])
     there = [
         "**Prepare.** The table of 6.2",
-        "**The board.**",
-        "ages        5    7    8    9   11",
         " | 6.2 The other axis | ",
         " | Predict 6.1 **c**, Exercise 6.1 (5 min) |",
         "## Drop this if you are late",
         "- **6.6 Four norms, one formula** (4 min). Two explorables are enough for a day. Tell: “Four",
-        "The index of misconceptions refers to it: LayerNorm has no running statistics",
-        "- **Why does BatchNorm help** (in “Deeper”, 3 min). An experiment",
         "## 0:00 · What breaks",
-        " · 6.2 The other axis · ",
-        "**Predict 6.1** (slide",
         "- a: 0.5 and 1.5 (You have divided the distances 1 and 3",
         "- **c, right:** 1 and 1 (The means are 10 and 8",
         "**Listen for.** Whoever says 0.5 and 1.5",
-        "**Then.** It is the shortest argument",
-        "**Exercise 6.1** (slide",
         " ●●○○○ `channel_stats`, 5 min. Return the mean and the biased variance of each channel",
         "#6.2-The-other-axis)",
         "- If the check says “each sample gets a mean of its own",
         "**Recall 6.1** (",
         "**Open.** In training and in evaluation two different functions run.",
-        "**Predict 6.2** (",
-        " · 6.6 Four norms, one formula · ",
         "**Close.** Before you trust a BatchNorm",
     ]
     assert [text for text in there if text not in page] == []
@@ -335,15 +300,14 @@ def test_all_plans_are_written_and_every_link_leads_somewhere(tmp_path, capsys):
     folder = tmp_path / "build/plan"
     assert main([str(folder)]) == 0
     assert len(list(folder.glob("*.md"))) == len(STEMS) + 6
+    (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
     for path in folder.glob("*.md"):
-        text = path.read_text(encoding="utf-8")
-        for target in re.findall(r"\]\(([\w.]+\.md)\)", text):
+        for target in re.findall(r"\]\(([\w./]+\.(?:md|ipynb))", path.read_text(encoding="utf-8")):
             assert (folder / target).exists(), (path.name, target)
-        for target in re.findall(r"\]\(\.\./\.\./([\w/.]+\.ipynb)", text):
-            assert (ROOT / target).exists(), (path.name, target)
     index = (folder / "index.md").read_text(encoding="utf-8")
     for stem in STEMS:
         reader, whole = lessons()[stem].minutes, round(sum(sections.in_class(part) for part in core(stem)))
         assert re.search(rf"\]\({stem}\.md\) \| {reader} \| {whole} \|", index)
         sheet = (folder / f"{stem}.md").read_text(encoding="utf-8")
         assert f"**Minutes.** {reader} for one reader, {whole} in a class" in sheet
+        assert re.search(r"To run all of it takes about \d+ s", sheet), "no seconds in the README's table"

@@ -52,12 +52,7 @@ def test_github_takes_the_workflows(tmp_path):
     "old, new, why",
     [
         ("${{ matrix.os }}", "${{ matrx.os }}", "Unrecognized named-value: 'matrx'"),
-        ("timeout-minutes: 90", "timeout-minuts: 90", "Unexpected value 'timeout-minuts'"),
-        ("!= 'Windows'", '!= "Windows"', "Unexpected symbol"),
         ("runner.os ==", "matrix.system ==", "Context access might be invalid: system"),
-        ("matrix.os", "secretz.os", "secretz"),
-        ("        run: make test PYTHON=python", "        rum: make", "rum"),
-        ("uses: actions/checkout@v4", "uses: checkout", "checkout"),
     ],
 )
 def test_a_fault_in_a_workflow_is_found(old, new, why, tmp_path):
