@@ -7,7 +7,6 @@
 # Imports, and random rows.
 import math
 import os
-import time
 import timeit
 from pathlib import Path
 
@@ -69,7 +68,7 @@ for cpu, ms in runs.timings().items():
 # %% [markdown]
 # The same numbers by much the same arithmetic, and many times the time. Where does it go? Mostly into carrying numbers to memory and back.
 #
-# *About 58 min, in two sittings of 31 and 27.* **You'll be able to**
+# *About 55 min, in two sittings of 31 and 24.* **You'll be able to**
 # - count what a layer carries, and say what it should cost;
 # - write LayerNorm and its gradient as compiled loops;
 # - keep the digits of a sum, also where threads share the work;
@@ -178,7 +177,7 @@ plot.memory_traffic(
 )
 
 # %% [markdown]
-# By the words, a fused forward pass should take one copy, and the seven lines six. Is it so? Here is a stopwatch that counts in copies, and says how much the copies themselves differ:
+# By the words, a fused forward pass should take one copy, and the seven lines six. Is it so? Here is a stopwatch that counts in copies:
 
 
 # %% tags=["export"]
@@ -189,9 +188,7 @@ def _in_copies(functions, rounds=15):
     times = {name: [] for name in functions}
     for _ in range(rounds):  # in turn, so that a slow moment meets all
         for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            times[name].append(1e3 * (time.perf_counter() - start))
+            times[name].append(1e3 * timeit.timeit(function, number=1))
     low, copy, high = np.quantile(times.pop("a copy"), [0.1, 0.5, 0.9])
     print(f"a copy: {copy:.2f} ms, spread {(high - low) / copy:.0%}")
     if high - low > copy / 3:
@@ -215,7 +212,7 @@ for cpu, ms in runs.timings().items():  # one thread, forward
 #
 # <details><summary>When this holds</summary>
 #
-# The copy is a yardstick, not a law of nature: there are faster ways to move two words ([Deeper](#Stores-past-the-caches)). On 65,536 rows of 64 numbers `F.layer_norm` took 1.8 to 2.9 copies. The x of this lesson takes 17 MB, so that some trips may end in the last cache of the processors that we measured. And where the arithmetic itself is slow, words say too little: see [a layer that they do not explain](#A-layer-that-words-do-not-explain). The spread is the distance from the 10 % to the 90 % quantile, over the median.
+# The copy is a yardstick, not a law of nature: there are faster ways to move two words ([Deeper](#Stores-past-the-caches)). On 65,536 rows of 64 numbers `F.layer_norm` took 1.8 to 2.9 copies. The x of this lesson takes 17 MB, so that some trips may end in the last cache of the processors that we measured. And where the arithmetic itself is slow, words say too little: a layer with `x.var` moves 10 words instead of 12, and took 1.5 to 2.2 times the time of the seven lines for both passes. PyTorch's `var` runs Welford's update ([lesson 3](03_epsilon.ipynb)), where each step divides and waits for the step before; that is probably why. The spread is the distance from the 10 % to the 90 % quantile, over the median.
 #
 # </details>
 #
@@ -247,7 +244,7 @@ for total in (total_in_order, total_in_any_order):
     print(f"{1e3 * min(timeit.repeat(lambda: total(tenths), number=1)):.3f} ms")  # noqa: B023
 
 # %% [markdown]
-# So sums may be reordered. One thing may not. Above $2^{24}$ = 16,777,216, float32 holds only even numbers. Take the row $2^{24}$ + (0, 2, 4, 8). Its mean $2^{24}$ + 3.5 is no float32 number. The nearest is $2^{24}$ + 4: we call it **near**. Then
+# So sums may be reordered. One step may not. Above $2^{24}$ = 16,777,216, float32 holds only even numbers. Take the row $2^{24}$ + (0, 2, 4, 8). Its mean $2^{24}$ + 3.5 is no float32 number. The nearest is $2^{24}$ + 4: we call it **near**. Then
 # - $c = x - \text{near}$ is (−4, −2, 0, 4), without any rounding;
 # - the mean of $c$ is −0.5. That is what near lacks, the **rest**.
 #
@@ -362,7 +359,7 @@ check.forward_rows(forward_rows)
 #
 # </details>
 #
-# (The check notes every access to `x` and `y`, and grades no speed.) Let your loops race:
+# (The check notes every access to `x` and `y`, and grades no speed.) Your loops beside the other two:
 
 
 # %% tags=["timed"]
@@ -375,14 +372,8 @@ def your_forward():
 your_forward()  # compiles
 _in_copies(theirs | {"your loops": your_forward})
 
-# %%
-ordinary = "fused, ordinary stores"  # your loops, called by the course's fused_layer_norm
-for cpu, ms in runs.timings().items():  # one thread, forward
-    quotient = ms["F.layer_norm", 1, 4096, 1024][0] / ms[ordinary, 1, 4096, 1024][0]
-    print(f"{cpu}: your loops are {quotient:.2f} times as fast as F.layer_norm")
-
 # %% [markdown]
-# Your loops are close to a kernel that experts wrote by hand. (The same for a GPU, in Triton, is in [Deeper](#Clinic:-every-test-passed).)
+# ([Section 13.8](#13.8-The-verdict-of-the-stopwatch) has times of ours.)
 #
 # ## What you have now
 #
@@ -392,7 +383,7 @@ for cpu, ms in runs.timings().items():  # one thread, forward
 #
 # **You can stop here:** close the notebook. Write the three loops of the forward pass from memory, and put the row $2^{24}$ + (0, 2, 4, 8) through them.
 #
-# *Sitting two:* the backward pass adds up over rows, and that has two traps. Then your loops become a layer, and race again.
+# *Sitting two:* the backward pass adds up over rows, and that has two traps. Then your loops become a layer, and meet PyTorch's.
 #
 # ## 13.5 The backward pass in two loops
 
@@ -436,13 +427,11 @@ layers = {
 # - [ ] the division: it only centers :: It is the other way round, it only divides.
 # - [ ] the gain :: It keeps the gain. Its bias is usually left out, together with the mean.
 #
-# For one row, and then for all of them:
-#
 # $$dx = r\,\bigl(h - \mathrm{mean}(h) - \hat x\;\mathrm{mean}(h\,\hat x)\bigr), \qquad d\gamma = \sum_{\text{rows}} dy\,\hat x, \qquad d\beta = \sum_{\text{rows}} dy$$
 #
 # The two means need the whole row before the first $dx$ can be written: so two loops. $d\gamma$ and $d\beta$ fit into the first. But these are sums over *rows*, of which there may be many.
 #
-# **Predict 13.2:** twenty million rows, each with $dy = 1$. What is $d\beta$, added up one after the other in one float32? (Above 16,777,216 it holds only even numbers.)
+# **Predict 13.2:** twenty million rows, each with $dy = 1$. What is $d\beta$, added up one after the other in one float32?
 # - [ ] 20,000,000 :: The number itself fits into float32, but the way to it does not: which float32 is 16,777,216 + 1?
 # - [ ] about 20,000,000, a few hundred off :: Below 2**24 each step is exact, so nothing is off by a little.
 # - [x] 16,777,216 :: From there adding 1 gives a number between two float32 numbers, and it is rounded back.
@@ -458,8 +447,7 @@ def add_ones(count):
     return total
 
 
-blocks = 20_000_000 // ROWS_A_BLOCK  # of 64 rows each
-in_blocks = sum(np.float64(add_ones(ROWS_A_BLOCK)) for _ in range(blocks))
+in_blocks = sum(np.float64(add_ones(64)) for _ in range(20_000_000 // 64))
 show("in one float32", float(add_ones(20_000_000)), 0)
 show("in blocks of 64, added up in float64", float(in_blocks), 0)
 
@@ -478,8 +466,8 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     dy, x, dx: (rows, D), all float32 or all float64; mean: (rows,), float64; rstd: (rows,).
     weight: (D,); dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what
         they hold in number r // ROWS_A_BLOCK, here called block, wherever start is.
-    One number at a time: x[r, i], read at most three times; dx[r, i], written once. Each row is
-    finished before the next is begun, in one thread. The inputs stay as they are.
+    As in 13.2: one number at a time, x[r, i] read at most three times, dx[r, i] written once,
+    row after row, in one thread. The inputs stay as they are.
     """
     D = x.shape[1]
     number = x.dtype.type
@@ -521,20 +509,7 @@ check.backward_rows(backward_rows)
 # - [ ] 13 or 14 :: These happen, if both read the 10. But one may also come after the other.
 # - [x] 13, 14 or 17 :: If both read the 10, then whoever writes last wins. If one waits for the other, nothing is lost.
 #
-# In each order below, the first A means that A reads, and the second that it writes.
-
-# %%
-for order in ("AABB", "ABAB", "ABBA"):
-    total, has_read = 10, {}
-    for thread in order:
-        if thread in has_read:
-            total = has_read[thread] + {"A": 3, "B": 4}[thread]
-        else:
-            has_read[thread] = total
-    print(order, total)
-
-# %% [markdown]
-# This is a **race**. With real threads: Numba's `prange` shares the rows among them, and all add to the same 16 sums. (On one core, or on busy ones, they may take turns, and nothing is lost.)
+# This is a **race**. Below, Numba's `prange` shares the rows among real threads, and all add to the same 16 sums. (On one core, or on busy ones, they may take turns, and nothing is lost.)
 
 
 # %% tags=["timed"]
@@ -551,11 +526,11 @@ def careless(dy, dbias):
 sums = np.zeros((100, 16), np.float32)
 for dbias in sums:
     careless(np.ones((65_536, 16), np.float32), dbias)
-wrong = sums[(sums != 65_536).any(1)]
-print(f"{len(wrong)} of 100 runs are wrong, the smallest sum is {sums.min():,.0f} of 65,536")
+wrong = (sums != 65_536).any(1)
+print(f"{wrong.sum()} of 100 runs are wrong, the smallest sum is {sums.min():,.0f} of 65,536")
 
 # %% [markdown]
-# No error, and sums that may differ from run to run. **No two threads may add to the same sum.** The blocks are the way out again: each thread gets whole blocks, by its `start` and `stop`, and so its own sums. (For this reason the check refuses `prange`.)
+# No error, and sums that may differ from run to run. **No two threads may add to the same sum.** The blocks are the way out again: each thread gets whole blocks, and so its own sums. (For this reason the check refuses `prange`.)
 #
 # <details><summary>When this holds</summary>
 #
@@ -565,16 +540,15 @@ print(f"{len(wrong)} of 100 runs are wrong, the smallest sum is {sums.min():,.0f
 #
 # ## 13.7 Your loops as a layer
 #
-# As in [lesson 7](07_backward.ipynb), an `autograd.Function` makes a layer of them. Autograd does not see into compiled loops; `once_differentiable` turns a second derivative, which could be wrong, into an error.
+# As in [lesson 7](07_backward.ipynb), an `autograd.Function` makes a layer of them, in the folded cell. Autograd does not see into compiled loops; `once_differentiable` turns a second derivative, which could be wrong, into an error.
 
 
 # %% tags=["hide-input"]
-# Imports for the layer.
+# Makes a layer of your loops.
 from torch.autograd import gradcheck
 from torch.autograd.function import once_differentiable
 
 
-# %%
 class YourLoops(torch.autograd.Function):
     """YourLoops.apply(x, weight, bias, eps): x (rows, D), contiguous; weight, bias (D,)."""
 
@@ -606,11 +580,22 @@ layers["your loops"] = lambda x, w, b: YourLoops.apply(x, w, b, 1e-5)
 print("gradcheck:", gradcheck(layers["your loops"], leaves))
 
 # %% [markdown]
-# Was the mean in two numbers worth the trouble? PyTorch's kernel keeps it in one float32, which has steps of 0.008 around 100,000.
+# Was the mean in two numbers worth the trouble? One float32 has steps of 0.008 around 100,000. Below are your loops, the same with the mean rounded to one float32, and PyTorch's kernel.
 
 
 # %% tags=["hide-input"]
 # Draws the error of dx far from zero.
+class OneNumber(YourLoops):
+    """The same loops, but the backward pass gets the mean as one float32."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        y = YourLoops.forward(ctx, *inputs)
+        x, mean, *others = ctx.to_save  # what save_for_backward got
+        ctx.save_for_backward(x, mean.float().double(), *others)
+        return y
+
+
 def dx_error(layer, offset, seed):
     """Relative error of dx in float32 for rows with standard deviation 1 around offset."""
     g = torch.Generator().manual_seed(seed)
@@ -626,33 +611,37 @@ def dx_error(layer, offset, seed):
 
 offsets = [1, 10, 100, 1e3, 1e4, 1e5]
 error = {
-    name: torch.tensor(
-        [[dx_error(layers[name], o, seed) for o in offsets] for seed in range(4)]
-    )
-    for name in ("F.layer_norm", "your loops")
+    name: torch.tensor([[dx_error(layer, o, seed) for o in offsets] for seed in range(4)])
+    for name, layer in {
+        "F.layer_norm": layers["F.layer_norm"],
+        "mean in one number": lambda x, w, b: OneNumber.apply(x, w, b, 1e-5),
+        "your loops": layers["your loops"],
+    }.items()
 }
-# float32 resolves 6e-8. From offset 10 on PyTorch is worse; at 1 both are at the resolution.
+# float32 resolves 6e-8, which all three reach at offset 1
 assert error["your loops"].max() < 3e-7
-assert (error["F.layer_norm"] / error["your loops"])[:, 1:].min() > 1.2
+assert (error["mean in one number"] / error["your loops"])[:, 2:].min() > 1.5
+assert (error["F.layer_norm"] / error["mean in one number"])[:, 1:].min() > 1.2
 plot.lines(
     offsets,
     error,
     xlog=True,
     ylog=True,
-    colors={"F.layer_norm": "none", "your loops": "LayerNorm"},
+    colors={"F.layer_norm": "none", "mean in one number": "DyT", "your loops": "LayerNorm"},
     title="Two numbers for the mean keep the gradient's digits",
     x="offset of a row with σ = 1",
     y="relative error of dx",
     caption="float32, 256 rows of 768 features, random gain and upstream gradient; four seeds; "
     "the truth in float64 from the same numbers. torch 2.13, CPU.",
-    alt="Two curves over the offset on logarithmic axes. The error of F.layer_norm rises from "
-    "1e-7 at offset 1 to about 1e-3 at 100,000; that of your loops stays below 3e-7.",
+    alt="Three curves over the offset on logarithmic axes. All begin below 1e-7 at offset 1. "
+    "At 100,000 F.layer_norm is at about 1e-3, your loops with the mean in one number at 1e-4; "
+    "your loops stay below 3e-7.",
 )
 
 # %% [markdown]
-# On these rows of 768 numbers your gradient is the more accurate one. (In much longer rows it need not be: sums of a million numbers lose digits of their own.)
+# On these rows of 768 numbers your gradient is the most accurate. With one number most of its digits are lost. PyTorch's kernel loses more, probably because it adds up two large numbers that nearly cancel, a multiple of $x$ and a constant.
 #
-# ## 13.8 The race, and its verdict
+# ## 13.8 The verdict of the stopwatch
 
 # %% tags=["timed"]
 both = {n: lambda layer=layer: _both_passes(layer, dy, *inputs) for n, layer in layers.items()}
@@ -672,7 +661,7 @@ for cpu, ms in runs.timings().items():
     print(f"{cpu:37}", *(f"{quotient:10.2f}" for quotient in quotients))
 
 # %% [markdown]
-# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** The seven lines took five to eight times as long as your loops. (Stores that go past the caches save still more time: see [Deeper](#Stores-past-the-caches).)
+# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** The seven lines took five to eight times as long as your loops.
 #
 # <details><summary>If your own numbers disagree</summary>
 #
@@ -684,12 +673,12 @@ for cpu, ms in runs.timings().items():
 #
 # - A fused LayerNorm carries 2 words an entry forward and 3 backward. A copy carries 2, so by the words both passes should cost 2.5 copies. We measured three to six.
 # - Forward: three loops over a row. Backward: two, with $d\gamma$ and $d\beta$ in the first.
-# - Sums may be reordered; $x - \text{near} - \text{rest}$ may not. One float32 stops counting at 16,777,216, so sums over rows are made in blocks. No two threads may add to the same sum.
-# - A timing is a median beside a yardstick, on one processor. If the yardstick wavers by more than a third, there is no verdict.
+# - Sums may be reordered; $x - \text{near} - \text{rest}$ may not. Sums over rows are made in blocks, and no two threads may add to the same one.
+# - A timing is a median beside a yardstick, on one processor.
 #
-# ## Deeper (optional, 20 min)
+# ## Deeper (optional, 12 min)
 #
-# A kernel with a fault to mend, and how `fused_layer_norm` of `fromscratch` became faster than plain loops. Most cells are folded; open those that you want to read.
+# A kernel with a fault to mend, and how `fused_layer_norm` of `fromscratch` became faster than plain loops. Its code is folded.
 #
 # ### Clinic: every test passed
 #
@@ -779,43 +768,19 @@ check.mended_statistics(mended_statistics)
 #
 # </details>
 #
-# ### A layer that words do not explain
-#
-# With `x.var` a layer writes no squares: forward it moves 10 words an entry instead of 12.
-
-
-# %% tags=["export"]
-def with_var(x, weight, bias, eps=1e-5):
-    """LayerNorm over the last axis of x (..., D), with x.var."""
-    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)  # (..., 1) each
-    return (x - mean) / torch.sqrt(var + eps) * weight + bias  # (..., D)
-
-
-# %%
-SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]  # (rows, D)
-
-
-def quotients(ms, slow, fast, threads=1):
-    """How many times the time of fast slow takes in both passes, for each of SHAPES."""
-    both = lambda what, shape: ms[what, threads, *shape][1]
-    return [both(slow, shape) / both(fast, shape) for shape in SHAPES]
-
-
-for cpu, ms in runs.timings().items():
-    times = quotients(ms, "x.var", "centered squares")
-    print(f"{cpu}: {min(times):.1f} to {max(times):.1f} times the time of the seven lines")
-
-# %% [markdown]
-# It takes more time. PyTorch's `var` runs Welford's update ([lesson 3](03_epsilon.ipynb)), where each step divides and waits for the step before; that is probably why.
-#
 # ### Stores past the caches
 #
-# **A store fetches first.** Memory comes in pieces of 64 bytes on most processors, each a **cache line**. To store one number of $y$, the processor first fetches the line that holds it (if no cache has it), since the rest of the line must stay as it is. A loop that then overwrites the whole line has fetched it in vain. (Not everywhere: some processors notice such a loop and leave the fetch out.) Our count of words leaves these fetches out, for the copy and for the kernels alike.
-# For whole lines there is a different kind, the **non-temporal store**: it sends them to memory past the caches, and nothing is fetched before. (So it is on x86 processors; elsewhere it may be no more than a hint; see "Bypassing the Cache" in U. Drepper, *What Every Programmer Should Know About Memory*, 2007.) That is why 2.5 copies are a yardstick and no floor: a kernel that stores in this way may take less.
+# **A store fetches first.** Memory comes in pieces of 64 bytes on most processors, each a **cache line**. To store one number of $y$, the processor first fetches the line that holds it, since the rest of the line must stay as it is. A loop that then overwrites the whole line has fetched it in vain. Our count of words leaves these fetches out.
 #
-# It is no gift. What was written past the caches is not in them when the next layer reads it. So this is for large tensors, and the size from which it pays depends on the processor.
+# A **non-temporal store** sends whole lines to memory past the caches, and nothing is fetched before. So 2.5 copies are a yardstick and no floor. But what was stored in this way is not in the caches when the next layer reads it. So this is for large tensors.
 #
-# Numba has no such store, and no prefetch, so the next cells write the instructions themselves. `_write_past(room, …)` stores a piece of 64 numbers past the caches, `_fetch_piece(size, address)` asks for one.
+# <details><summary>When this holds</summary>
+#
+# On x86 processors; elsewhere such a store may be no more than a hint. Some processors notice a loop that overwrites whole lines, and leave the fetch out by themselves. See "Bypassing the Cache" in U. Drepper, *What Every Programmer Should Know About Memory*, 2007.
+#
+# </details>
+#
+# Numba has no such store, and no prefetch, so the next cells write the instructions themselves. First, a copy. How many times its time does the ordinary copy take, at the five shapes of [section 13.8](#13.8-The-verdict-of-the-stopwatch)?
 
 # %% tags=["hide-input"]
 # Imports for the compiled code.
@@ -939,20 +904,21 @@ def copy_past(x, y):
 
 # %% tags=["hide-input"]
 # Compares the two copies, as recorded.
+def quotients(ms, slow, fast, threads=1):
+    """How many times the time of fast slow takes in both passes, for each of SHAPES."""
+    both = lambda name, shape: ms[name, threads, *shape][1]
+    return [both(slow, shape) / both(fast, shape) for shape in SHAPES]
+
+
 y = torch.empty_like(x)  # (rows, D)
 copy_past(x.numpy(), y.numpy())
 print("the same numbers:", torch.equal(x, y))
 for cpu, ms in runs.timings().items():
     times = quotients(ms, "copy", "copy past the caches")
-    print(f"{cpu}: copy / copy past the caches:", *(f"{time:.2f}" for time in times))
+    print(f"{cpu}:", *(f"{time:.2f}" for time in times))
 
 # %% [markdown]
-# Here are both passes for large tensors. They compute what your loops compute. Compared with yours:
-#
-# 1. what you write to `y[r, i]` or `dx[r, i]` goes to a piece of 64 numbers, which then is stored past the caches;
-# 2. with each piece they ask for the piece that comes 8 kB, or at least a row, later;
-# 3. $1/D$ is computed once, and multiplied with;
-# 4. rows of 64 features have a loop of constant length, which the compiler can unroll.
+# And both passes for large tensors. They compute what your loops compute; each piece of 64 numbers is stored past the caches, and with it they ask for the piece that comes 8 kB, or at least a row, later.
 
 
 # %% tags=["export", "hide-input"]
@@ -1040,26 +1006,15 @@ def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, s
 
 
 # %% [markdown]
-# What does asking ahead bring? In your own loops it was one line, first in the loop over rows: *ask for row r + 1*. Geometric means over the five shapes, both passes, one thread:
-
-# %%
-for cpu, ms in runs.timings().items():
-    if ("fused, no prefetch", 1, *SHAPES[0]) in ms:
-        yours = quotients(ms, "fused, ordinary stores", "ordinary stores, prefetch")
-        past = quotients(ms, "fused, no prefetch", "fused")
-        print(f"{cpu}, time without / with asking ahead:", end=" ")
-        means = [math.prod(item) ** (1 / len(item)) for item in (yours, past)]
-        print("your loops {:.2f}, past the caches {:.2f}".format(*means))
-
-# %% [markdown]
-# It did your loops no good on either processor, and saved some 6 to 7 % in the loops past the caches. Many processors notice a loop that reads in a straight line, and ask ahead by themselves; why it still pays here and not there, we have not found out.
-#
 # ### Threads and what lies around the loops
 #
-# At these sizes a good part of a call lies outside the loops, because Python and autograd find nothing of theirs in the caches after 50 MB have passed through. So the way to the loops is short: one C function that gets the addresses in one array, zeroes the block sums itself, and a second one that adds them up.
+# At these sizes a good part of a call lies outside the loops. So the way to them is short: one C function, which gets the addresses in one array, and a second one, which adds up the sums of the blocks. They run in the threads that PyTorch brings along, each on whole blocks of rows: a second set of threads would have to share the cores with these.
 #
-# And which threads? PyTorch's threads, when they have finished an operation, "wait actively for a short time" for the next one (GNU's OpenMP manual, under `OMP_WAIT_POLICY`), so that a second set of threads would have to share the cores with them. Therefore `GOMP_parallel` starts the C function in the threads of the OpenMP library that PyTorch brings along, each on whole blocks of rows.
-# All this was tried on Linux only. Where the library has no `GOMP_parallel` (so we expect on Windows, and have not tried macOS), one thread does all rows: the same numbers, without the gain of a second core.
+# <details><summary>Where this was tried</summary>
+#
+# On Linux only. Where PyTorch's OpenMP library has no `GOMP_parallel` (so we expect on Windows, and have not tried macOS), one thread does all rows: the same numbers, without the gain of a second core. That finished threads "wait actively for a short time" stands in GNU's OpenMP manual, under `OMP_WAIT_POLICY`.
+#
+# </details>
 
 
 # %% tags=["export", "hide-input"]
@@ -1232,7 +1187,7 @@ def on_rows(kernel, rows, *arguments):
 
 
 # %% [markdown]
-# Around that, the `autograd.Function` of [section 13.7](#13.7-Your-loops-as-a-layer) with two differences: large tensors are stored past the caches, and a second derivative is computed in the way of [lesson 7](07_backward.ipynb), on plain operations, with its `layer_norm_backward` and the `mean_and_var` of lesson 2 (yours, if they passed).
+# Around that, the `autograd.Function` of [section 13.7](#13.7-Your-loops-as-a-layer) with two differences: large tensors are stored past the caches, and a second derivative is computed on plain operations, by `layer_norm_backward` of [lesson 7](07_backward.ipynb).
 
 # %% tags=["hide-input"]
 # Imports what you built in lessons 7 and 2.
@@ -1347,51 +1302,49 @@ agree = [  # 24 bits, sums in a different order
 print("y, dx, dweight and dbias agree with your loops:", *agree)
 
 # %% [markdown]
-# How fast is it? The time of `F.layer_norm` over that of `fused_layer_norm`, both passes, at the five shapes; then the geometric mean; then the largest and smallest time of `fused_layer_norm` over 2.5 copies:
+# How many times the time of `fused_layer_norm` does `F.layer_norm` take, both passes, at the five shapes, and in the geometric mean?
 
-# %%
+# %% tags=["hide-input"]
+# Prints the recorded quotients.
 for cpu, ms in runs.timings().items():
     for threads in (1, 2):
         ahead = quotients(ms, "F.layer_norm", "fused", threads)
-        copies = quotients(ms, "fused", "copy", threads)
         print(f"{cpu}, {threads} thread(s):", *(f"{item:.2f}" for item in ahead), end="; mean ")
-        print(f"{math.prod(ahead) ** (1 / 5):.2f}; ", end="")
-        print(f"{min(copies) / 2.5:.2f} to {max(copies) / 2.5:.2f} of 2.5 copies")
+        print(f"{math.prod(ahead) ** (1 / 5):.2f}")
 
 # %% [markdown]
-# (The rows of 21 November are of a first edition of these loops, without asking ahead and without the short way. All rows are older than the sums over blocks in float64, which touch two numbers for every 64 of $x$.) A time below 2.5 copies is no contradiction: the copy stores in the ordinary way.
+# <details><summary>Which edition was timed</summary>
 #
-# And whoever reads the result, what does it cost them that it is not in the caches? Here $y$ and $dx$ of more and more rows of 768 are read at once (by a sum). How many times the time of stores past the caches do ordinary stores take?
-
-# %%
-for cpu, ms in runs.timings().items():
-    shapes = [shape for name, threads, *shape in ms if name == "past the caches, read"]
-    for rows, D in sorted(set(map(tuple, shapes))):
-        past, ordinary = (
-            ms[f"{how}, read", 1, rows, D][1] for how in ("past the caches", "ordinary stores")
-        )
-        print(f"{cpu}, {4e-6 * rows * D:5.1f} MB: {ordinary / past:.2f}")
-
-# %% [markdown]
-# Where the number is above 1, stores past the caches took less time. `fused_layer_norm` uses them from $2^{21}$ numbers (8.4 MB) on; on a processor with other caches a different limit may be better.
+# The rows of 21 November are of a first edition of these loops, which did not ask ahead. All rows are older than the sums over blocks in float64, which touch two numbers for every 64 of $x$. What asking ahead brings, `make bench` times as well.
+#
+# </details>
+#
+# `fused_layer_norm` stores past the caches from $2^{21}$ numbers (8.4 MB) on: from there it took less time where we measured it, also when the result was read at once. On a processor with other caches a different limit may be better.
 #
 # ### Three traps of a timing
 #
-# **The first call** compiles. `fromscratch` keeps the compiled loops on disk, if it can write there, so that they are compiled once for a machine, and again when their source, Numba or the processor changes. The loops of a notebook are compiled in every process anew.
-#
-# **Fresh memory.** On Linux the C library (glibc) gives tensors of 32 MB and more back to the system when they are freed. Each new one then consists of pages that the system must first find and clear when they are touched: **page faults**. Whoever allocates such a tensor in a timed loop measures that as well. `make bench` keeps it out, for all candidates alike: it tells glibc to keep what is freed.
-#
-# **Threads on small tensors.** To hand work to a second thread and to wait for it takes time, however small the work is, and far more if other programs use the second core.
-#
+# - **The first call** compiles. The loops of a notebook are compiled in every process anew; `fromscratch` keeps its own on disk.
+# - **Fresh memory.** When a new page of memory is first touched, the system must find and clear it: a **page fault**. Whoever allocates a large tensor in a timed loop measures that as well. (`make bench` tells the C library to keep what is freed.)
+# - **Threads on small tensors.** To hand work to a second thread and to wait for it takes time, however small the work is.
+
+
+# %% tags=["export", "hide-input"]
+# A layer with x.var, which make bench times.
+def with_var(x, weight, bias, eps=1e-5):
+    """LayerNorm over the last axis of x (..., D), with x.var."""
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)  # (..., 1) each
+    return (x - mean) / torch.sqrt(var + eps) * weight + bias  # (..., D)
+
+
+# %% [markdown]
 # ## On your own
 #
 # 1. RMSNorm needs no mean. Which loops disappear, and how many words does it still move? Write `rms_rows`, and time it: what do you gain?
-# 2. `torch.compile(line_by_line)` writes a fused loop in C++ and has it compiled (it needs a C++ compiler, and may take a minute). How many copies does it take?
+# 2. `torch.compile(line_by_line)` writes a fused loop in C++ and has it compiled. How many copies does it take?
 # 3. Keep $y$ instead of $x$ for the backward pass. Is anything won in words?
 #
 # ## Further reading
 #
 # - P. Tillet and others, the Triton tutorial [*Layer Normalization*](https://triton-lang.org/main/getting-started/tutorials/05-layer-norm.html): the same kernel on a GPU, with block sums for $d\gamma$ and $d\beta$ that are protected by locks.
-# - A. Karpathy, [*llm.c*](https://github.com/karpathy/llm.c/blob/master/dev/cuda/layernorm_forward.cu), `layernorm_forward.cu`: several kernels for one task. Compare their variances: the fourth uses the one-pass formula.
+# - A. Karpathy, [*llm.c*](https://github.com/karpathy/llm.c/blob/master/dev/cuda/layernorm_forward.cu), `layernorm_forward.cu`: several kernels for one task. The fourth has the one-pass variance.
 # - S. Williams, A. Waterman & D. Patterson (2009), *Roofline: An Insightful Visual Performance Model for Multicore Architectures*: what a copy shows for LayerNorm, for any program.
-# - Numba's documentation, "Performance Tips": what `fastmath` allows, and how to see whether a loop was vectorized.

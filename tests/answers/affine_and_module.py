@@ -75,7 +75,6 @@ ANY_WRONG = {  # of both functions
     "axes looked up by size": (axes_by_size, "(4, 3, 4)"),
     "x_hat in float32": (lambda x, n, w, b, eps=1e-5: layer_norm(x, n, eps=eps).float().to(x.dtype) * w + b, "In: x"),
     "in place": (instead(centered_once, "x = x.mul_(2).contiguous()"), "changed its input"),
-    "a module": (nn.LayerNorm, "not a class"),
 }
 
 
@@ -126,13 +125,6 @@ class Around(nn.Module):
         return self.norm(x)
 
 
-class SmallGain(Plain):
-    def __init__(self, *args, **options):
-        super().__init__(*args, **options)
-        if self.weight is not None:
-            nn.init.constant_(self.weight, 0.02)
-
-
 class KeptByShape(Plain):
     """The first output of a shape serves for all that follow."""
 
@@ -170,7 +162,6 @@ ANSWERS = {
         "wrong": {
             "dots": (dict.fromkeys(FOLDED, ...), "three dots"),
             "W alone": ({"W": [[2, 12], [4, -3]], "b": [2, 4]}, "The keys are"),
-            "a list": (list(FOLDED.values()), "takes a dictionary"),
             "a wrong b": (FOLDED | {"b": [7, 7]}, "Right so far: o_1, o_2"),
         },
     },
@@ -199,7 +190,13 @@ ANSWERS = {
             ),
             "no super().__init__()": (NoSuper, "Module.__init__()"),
             "PyTorch's layer inside": (Around, "norm.weight"),
-            "gain starts at 0.02": (SmallGain, "expected [1, 1, 1, 1]"),
+            "gain starts at 0.02": (
+                instead(
+                    Plain,
+                    "self.weight = nn.Parameter(torch.full(self.normalized_shape, 0.02, device=device, dtype=dtype))",
+                ),
+                "expected [1, 1, 1, 1]",
+            ),
             "no gain to learn in eval()": (
                 instead(
                     Plain,
@@ -209,9 +206,8 @@ ANSWERS = {
                 ),
                 "the gradients of its parameters in eval()",
             ),
-            "an output kept by shape": (KeptByShape, "the output on the second"),
+            "an output kept by shape": (KeptByShape, "kept from an earlier call"),
             "the function instead": (layer_norm, "takes your class itself"),
-            "an instance": (Plain(4), "takes your class itself"),
         },
     },
     "translated": {
@@ -223,7 +219,6 @@ ANSWERS = {
                 lambda state: {n: t + 1 if t.dtype == torch.int64 else t for n, t in by_rpartition(state).items()},
                 "block.steps",
             ),
-            "a layer": (nn.LayerNorm(4), "On the checkpoint of a small net"),
         },
     },
 }

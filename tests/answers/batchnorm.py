@@ -55,7 +55,8 @@ ANSWERS["running_statistics"] = {
         "changes its input": (
             instead(_Running, "self.running_mean.copy_((1 - m) * self.running_mean + mean.mul_(m))"),
             "its input mean",
-        )
+        ),
+        "nothing in eval()": (instead(_Running, "m = self.momentum * self.training"), "in eval()"),
     },
 }
 

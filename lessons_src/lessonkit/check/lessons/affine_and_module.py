@@ -52,22 +52,11 @@ _FORMULA = misconceptions(
     # eps is added to the deviation. It belongs to the variance, under the root. | torch.sqrt(var + eps).
     deviation = torch.sqrt(var) + eps
 
-    # two at once: the variance divides by D - 1, and eps is added to the deviation instead of the variance.
-    deviation = c.std(axes, keepdim=True) + eps
-
-    # eps is fixed. It is an argument, and its default is 1e-5. | Use the name eps.
-    deviation = torch.sqrt(var + 1e-8)
-    # or
-    deviation = torch.sqrt(var + 1e-6)
-
     # `eps or 1e-5` is 1e-5 where eps is 0. | Use eps as it comes.
     deviation = torch.sqrt(var + (eps or 1e-5))
 
     # there is no eps under the root.
     deviation = torch.sqrt(var)
-
-    # eps is a floor under the variance. It is added to every variance. | torch.sqrt(var + eps).
-    deviation = torch.sqrt(var.clamp(min=eps))
 
     # the squares are summed. The variance is their mean.
     var = (c * c).sum(axes, keepdim=True)
@@ -87,20 +76,11 @@ _FORMULA = misconceptions(
     # range(-k, -1) ends before the last axis. | Write range(-k, 0).
     axes = tuple(range(-len(sizes), -1))
 
-    # the axes in front are normalized. | The last len(normalized_shape) axes are: tuple(range(-k, 0)).
-    axes = tuple(range(x.dim() - len(sizes)))
-
     # only the last axis is normalized. | The last len(normalized_shape) axes are: tuple(range(-k, 0)).
     axes = -1
 
     # the axes come from x (all but the first) instead of normalized_shape. | Count len(normalized_shape) from the end.
     axes = tuple(range(1, x.dim()))
-
-    # axis 1 is normalized, whatever normalized_shape is. LayerNorm takes the last axes.
-    axes = 1
-
-    # the batch axis is normalized. LayerNorm takes the last axes of each sample and never mixes samples.
-    axes = 0
 
     # every axis is normalized at once, the batch included. | mean() needs its axes and keepdim=True.
     axes = tuple(range(x.dim()))
@@ -112,9 +92,6 @@ _FORMULA = misconceptions(
     mean, c = z.mean(axes), z - z.mean(axes)
     var = (c * c).mean(axes)
 
-    # the mean is not subtracted from x before dividing.
-    x_hat = z / deviation
-
     # the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.
     c = z
 
@@ -122,17 +99,8 @@ _FORMULA = misconceptions(
     y = x_hat if weight is None else (x_hat + bias) * weight
     y = y if bias is None else y
 
-    # the gain is used as 1 + weight. PyTorch multiplies by weight itself.
-    y = x_hat if weight is None else x_hat * (1 + weight)
-
     # mean and variance are cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through both, too.
     c = z - mean.detach()
-    deviation = torch.sqrt(var.detach() + eps)
-
-    # the mean is cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through it, too.
-    c = z - mean.detach()
-
-    # the deviation is cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through it, too.
     deviation = torch.sqrt(var.detach() + eps)
 
     # eps is fixed at 1e-5. | Use the argument eps.
@@ -141,10 +109,6 @@ _FORMULA = misconceptions(
     # weight and bias are swapped.
     y = x_hat if weight is None else x_hat * bias
     y = y if bias is None else y + weight
-
-    # two brackets are missing: weight + bias is a sum, by which you multiply. | x_hat * weight, and then + bias.
-    y = x_hat if weight is None else x_hat * (weight + bias)
-    y = y if bias is None else y
 
     # weight and bias are not used.
     y = x_hat
@@ -167,9 +131,6 @@ def _rows(label, shape, size, seed, eps=(), params=None, tolerance=5e-6, gradien
     return call(label, x, size, weight, bias, *eps, tolerance=tolerance, gradient=gradient, names=NAMES)
 
 
-_OUTLIER = "rows of 256 with an entry of 30", draw(61, 2, 256).index_fill(1, torch.tensor([100]), 30)  # x_hat is 14
-
-
 # Tolerance: 5e-6 of the largest value, 40 units of float32, so that an answer which computes all in float32 is told
 # so by _EXACT; any other formula is further off. Rows of small spread come first: there every misplaced eps is far off.
 _FORMULA_PROBES = [
@@ -184,9 +145,6 @@ _FORMULA_PROBES = [
     _rows("eps=0.1", (3, 6), (6,), 16, eps=(0.1,)),  # the shape of the first probe: what is kept by shape shows
     _rows("eps=0 and rows of spread 0.01", (3, 6), (6,), 19, eps=(0.0,), scale=1e-2),
     _rows("a constant row", (2, 4), (4,), 18, scale=0, mean=2.5),
-    _rows("rows of one feature", (3, 1), (1,), 66, mean=1),
-    call(_OUTLIER[0], _OUTLIER[1], (256,), draw(62, 256), draw(63, 256), tolerance=5e-6, names=NAMES),
-    _rows("float32 rows", (4, 7), (7,), 60, dtype=torch.float32, gradient=False),
 ]
 
 _DIGITS = misconceptions(
@@ -194,8 +152,6 @@ _DIGITS = misconceptions(
     """
     # the variance is computed as E[x²] - E[x]², which cancels when the mean is large. | Subtract the mean first.
     var = (z * z).mean(axes, keepdim=True) - mean * mean
-    # or
-    var = ((z * z).mean(axes, keepdim=True) - mean * mean).clamp(min=0)
 
     # float64 is narrowed to float32, by x.float() perhaps. | Only half precision is widened: torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.
     z = x.float()
@@ -232,10 +188,6 @@ _ARGUMENTS = misconceptions(
     # weight=None or bias=None is not handled. | Multiply and add only what is not None.
     y = x_hat * weight
     y = y + bias
-    # or
-    y = x_hat * weight
-    # or
-    y = y + bias
     """,
 )
 
@@ -251,12 +203,6 @@ _NUMBERS = misconceptions(
     z = x.float() if x.dtype == torch.float16 else x
     # or
     x_hat = (c / deviation).to(x.dtype)
-    # or
-    z = x
-    return y
-    # or
-    z = x
-    c = (z - mean).to(torch.promote_types(x.dtype, torch.float32))
 
     # gain and bias are rounded to x's half precision before they are used. | Use them as they come, beside the float32 rows.
     y = x_hat if weight is None else x_hat * weight.to(x.dtype)
@@ -287,7 +233,7 @@ def _in_plain_order(answer):
     return {"result.is_contiguous()": answer(_TRANSPOSED[0].clone(), *_TRANSPOSED[1:]).is_contiguous()}
 
 
-_MEMORY_PROBES = [call("a transposed tensor", *_TRANSPOSED, names=NAMES), _rows("an empty batch", (0, 4), (4,), 34)]
+_MEMORY_PROBES = [call("a transposed tensor", *_TRANSPOSED, names=NAMES)]
 
 _16, _B16 = {"dtype": torch.float16}, {"dtype": torch.bfloat16}
 _HALF, _BFLOAT = _16 | {"tolerance": 2**-10, "gradient": False}, _B16 | {"tolerance": 2**-7, "gradient": False}
@@ -350,11 +296,7 @@ def _refusal(label, *args):
 
 _REFUSAL_PROBES = [
     _refusal("x of shape (2, 3, 4) with normalized_shape=(5,)", draw(1, 2, 3, 4), (5,)),
-    _refusal("x of shape (2, 4) with normalized_shape=(1,)", draw(1, 2, 4), (1,)),
-    _refusal("x of shape (2, 4) with normalized_shape=()", draw(1, 2, 4), ()),
-    _refusal("normalized_shape=(4,) with a weight of shape (1,)", draw(1, 2, 4), (4,), draw(2, 1)),
     _refusal("normalized_shape=(4,) with a bias of shape (1,)", draw(1, 2, 4), (4,), None, draw(2, 1)),
-    _refusal("whole numbers (int64)", torch.arange(8).view(2, 4), (4,)),
     _refusal("a float64 x and a float32 weight", draw(1, 2, 4), (4,), draw(2, 4).float()),
 ]
 
@@ -366,7 +308,7 @@ def layer_norm(answer):
         *(([probe], "float64") for probe in _EXACT),
         (_SHAPE_PROBES, "ints and lists"),
         (_NONE_PROBES, "weight=None and bias=None"),
-        *(([probe], "transposed and empty tensors") for probe in _MEMORY_PROBES),
+        *(([probe], "transposed tensors") for probe in _MEMORY_PROBES),
         *(([probe], "the other number types") for probe in _NUMBER_PROBES),
         *(([probe], "second derivative and vmap") for probe in _TRANSFORM_PROBES),
         *(([probe], "") for probe in _REFUSAL_PROBES),
@@ -437,15 +379,6 @@ def _separate(cls):
     return {f"{name} {after}": p.detach().clone() for name, p in other.named_parameters()}
 
 
-def _several_batches(cls):
-    """One layer on two batches of one shape, and on a third in both modes."""
-    layer = filled(cls((5,)).double(), 71)
-    first, second, third = draw(76, 8, 5, mean=3), draw(77, 8, 5, mean=-3), draw(78, 8, 5)
-    layer.train()(first)
-    seen = {"the output on the second": layer(second).detach(), "x after the call": second}
-    return seen | {"whether eval() gives what train() gives": torch.equal(layer.eval()(third), layer.train()(third))}
-
-
 def _slot(cls):
     layer = cls((4,), elementwise_affine=False)
     try:
@@ -493,14 +426,6 @@ def _rounded_once(cls):
 _BOOKS = misconceptions(
     _Module,
     """
-    # forward multiplies and adds although weight or bias is None. | Hand both on to layer_norm, which leaves out what is None.
-    def forward(self, x):
-        return _layer_norm(x, self.normalized_shape, eps=self.eps) * self.weight + self.bias
-
-    # without parameters self.weight is None and has no shape. | Use self.normalized_shape.
-    def forward(self, x):
-        return _layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
-
     # __call__ is overridden, so hooks, profilers and tracing are skipped. | Define forward, and nn.Module's __call__ calls it.
     def __call__(self, x):
         return _layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -520,12 +445,6 @@ _BOOKS = misconceptions(
         return f"{self.normalized_shape}, eps={self.eps}"
 
     # the parameters have other names. PyTorch calls them weight and bias; with other names no checkpoint can be exchanged.
-    parts = [("gain", 1.0, elementwise_affine), ("shift", 0.0, elementwise_affine and bias)]
-    def forward(self, x):
-        return _layer_norm(x, self.normalized_shape, self.gain, self.shift, self.eps)
-    def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}"
-    # or
     parts = [("gamma", 1.0, elementwise_affine), ("beta", 0.0, elementwise_affine and bias)]
     def forward(self, x):
         return _layer_norm(x, self.normalized_shape, self.gamma, self.beta, self.eps)
@@ -544,31 +463,15 @@ _BOOKS = misconceptions(
     def register(self, name, value, wanted):
         return setattr(self, "name", nn.Parameter(value) if wanted else None)
 
-    # weight and bias are buffers, which no optimizer trains. | Wrap each in nn.Parameter.
-    def register(self, name, value, wanted):
-        return self.register_buffer(name, value if wanted else None)
-
     # the parameters have the last size only. Their shape is the whole normalized_shape.
     value = torch.full(self.normalized_shape[-1:], start, device=device, dtype=dtype)
 
     # device and dtype are ignored. | Hand both on where the parameters are made.
     value = torch.full(self.normalized_shape, start)
 
-    # dtype is ignored. | Hand it on where the parameters are made.
-    value = torch.full(self.normalized_shape, start, device=device)
-
-    # device is ignored. | Hand it on where the parameters are made.
-    value = torch.full(self.normalized_shape, start, dtype=dtype)
-
     # the sizes are read off x, so that the layer does not know what it normalizes, and without parameters takes any x. | Hand on self.normalized_shape.
     def forward(self, x):
-        return _layer_norm(x, x.shape[-len(self.normalized_shape) :], self.weight, self.bias, self.eps)
-    # or
-    def forward(self, x):
         return _layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
-    # or
-    def forward(self, x):
-        return _layer_norm(x, x.shape, self.weight, self.bias, self.eps)
 
     # eps is not handed on in forward. | Write self.eps there.
     def forward(self, x):
@@ -578,24 +481,13 @@ _BOOKS = misconceptions(
     def forward(self, x):
         return _layer_norm(x, self.normalized_shape, None, None, self.eps)
 
-    # weight, bias and eps are not used in forward. | Hand all three on, self.weight, self.bias, self.eps.
-    def forward(self, x):
-        return _layer_norm(x, self.normalized_shape)
-
-    # the bias is not used in forward. | Hand self.bias on.
-    def forward(self, x):
-        return _layer_norm(x, self.normalized_shape, self.weight, None, self.eps)
-
     # weight and bias are swapped where they are handed on.
     def forward(self, x):
         return _layer_norm(x, self.normalized_shape, self.bias, self.weight, self.eps)
 
-    # forward hands the wrong things on, or calls your class in place of your function. | layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps), all five in this order.
+    # forward hands the wrong things on. | layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps), all five in this order.
     def forward(self, x):
         return _layer_norm(x, self.normalized_shape, self.eps, self.weight, self.bias)
-    # or
-    def forward(self, x):
-        return _Module(x, self.normalized_shape, self.weight, self.bias, self.eps)
     """,
 )
 
@@ -614,9 +506,6 @@ _VALUE_PROBES = [  # the tolerance is that of _FORMULA_PROBES
     _layer("a (2, 3, 4) tensor, the sizes (4,) and eps=0.1", (2, 3, 4), (4,), eps=0.1),
     _layer("a (2, 3, 4) tensor of spread 0.01 and eps=0", (2, 3, 4), (4,), {"scale": 1e-2, "mean": 0}, eps=0.0),
     _layer("a square (4, 4) tensor", (4, 4), (4,)),
-    _layer("rows of one feature", (3, 1), (1,)),
-    call_layer(_OUTLIER[0], lambda cls: cls((256,)), _OUTLIER[1], {}, 5e-6),
-    Probe("several batches of one shape", _several_batches, tolerance=5e-6),
 ]
 _NONE_IN_MODULE = [
     _layer("a (2, 3, 4) tensor, elementwise_affine=False", (2, 3, 4), (3, 4), elementwise_affine=False),
@@ -727,11 +616,8 @@ _FOLDING_SLIPS = [
     ("b", (1, -1), "These are the biases of z_1 and z_2. Each goes through the linear layer first."),
     ("b", (10, 4), "z_2 is 3 x_hat_2 - 1: its bias is -1. Look at the sign."),
     ("o_1", (2, 8), f"Here both factors are multiplied by 2. {_COLUMNS}"),
-    ("o_1", (3, 8), f"The gains have changed places. {_COLUMNS}"),
-    ("o_1", (2, 4), "4 is the factor of x_hat_1 in o_2. Type what belongs to one output together."),
     ("o_2", (2, -1), "These are the factors of z_1 and z_2. Put 2 x_hat_1 + 1 and 3 x_hat_2 - 1 in their place."),
     ("o_2", (6, -3), f"Here both factors are multiplied by 3. {_COLUMNS}"),
-    ("o_2", (6, -2), f"The gains have changed places. {_COLUMNS}"),
     ("o_2", (4, 3), "Look at the sign: z_2 is subtracted in the second output."),
     (
         "b",
@@ -740,10 +626,7 @@ _FOLDING_SLIPS = [
     ),
     ("b", (-3, 3), "This is what the biases of z_1 and z_2 become. The linear layer adds 5 and 1 as before."),
     ("b", (6, 0), "The biases 1 and -1 are not added to the outputs as they are: z_1 and z_2 are multiplied first."),
-    ("b", (10, 2), "z_2 is 3 x_hat_2 - 1: its bias is -1. Look at the sign."),
     ("b", (2, 2), "z_2 is subtracted in the second output, so its bias -1 adds 1 there."),
-    ("b", (-5, 8), "The biases are added after the gain has multiplied, so no gain multiplies them."),
-    ("b", (4, 6), "Each output has its own two factors, 1 and 4 in the first one: a row of W, not a column."),
 ]
 
 
@@ -777,9 +660,6 @@ _TRANSLATIONS = misconceptions(
     # the gains are read as the logarithm of the factor. At a gain of 3 the old layer's output is 4 times x_hat: its factor is 1 + gain.
     new_gain = tensor.exp()
 
-    # 1 is subtracted from the gains. OldNorm multiplies by 1 + gain, so the weight is 1 + gain.
-    new_gain = tensor - 1
-
     # an entry changes its dtype. | Leave it as it is: 1 + tensor keeps it, also in half precision.
     new_gain = 1 + tensor.float()
 
@@ -803,14 +683,9 @@ _TRANSLATIONS = misconceptions(
 
     # a name is changed that only contains the words. | Look at the last part of a name, after its last dot.
     return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if "gain" in k else t for k, t in state.items()}
-    # or
-    return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if k.endswith("gain") else t for k, t in state.items()}
 
     # a name is changed that only ends in the word: "regain" ends in gain, and its last part is not "gain". | Look at what is behind the last dot.
     place, dot, last = next(((key[: -len(name)], "", name) for name in names if key.endswith(name)), ("", "", key))
-
-    # a list of names comes back. | Fill a dictionary, new_state[name] = tensor, and return it.
-    return list(new_state)
 
     # the layer of its own has names without a dot, gain and offset. They are parts of OldNorm as well.
     place, dot, last = key.rpartition(".") if "." in key else ("", key, "")

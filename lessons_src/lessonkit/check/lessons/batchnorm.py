@@ -154,9 +154,9 @@ def _run_new(cls):
     return _stored(layer) | {"the devices for device='meta'": devices, "the dtypes after .float()": dtypes}
 
 
-def _updates(label, momentum):
+def _updates(label, momentum, training=True):
     def run(cls):
-        layer, kept = cls(3, momentum=momentum, dtype=torch.float64), {}
+        layer, kept = cls(3, momentum=momentum, dtype=torch.float64).train(training), {}
         for seed, n in ((11, 4), (12, 9), (13, 2)):
             mean, var = 5 + draw(seed, 3), 2 + draw(seed + 20, 3).abs()
             layer.update(mean, var, n)
@@ -222,7 +222,9 @@ _RUNNING_STAGES = [
     (
         [
             _updates("three updates from batches of 4, 9 and 2", 0.1),
-            _updates("three with another momentum", 0.4),
+            _updates(
+                "three with another momentum, in eval() (whoever calls update asks for the mode)", 0.4, training=False
+            ),
             _updates("three with momentum 0", 0.0),
         ],
         "update",
