@@ -228,11 +228,15 @@ _LSTM_MISTAKES = misconceptions(
     # the input's norm is on the state. The state has its own: norm_hh.
     summed = part + self.norm_ih(products)
 
+    # g has a sigmoid. It is no gate. | tanh.
+    new = forget * c + write * torch.sigmoid(g)
+
     # g has no tanh.
     new = forget * c + write * g
 
     # the gates have no sigmoid.
     forget, write = f, i
+    h_new = o * way_out
 
     # 1 is added to f in every step. The forget gate's 1 is in the bias already, where it is learned.
     forget, write = torch.sigmoid(f + 1), torch.sigmoid(i)
