@@ -79,9 +79,8 @@ class LayerNormLSTMCell(nn.Module):
     """An LSTM cell with LayerNorm as in Ba et al. (2016), eqs. 20 to 22.
 
     weight_ih (4H, I), weight_hh (4H, H): the rows of i, f, g, o, as in nn.LSTMCell;
-    I input_size, H hidden_size. norm_ih, norm_hh: LayerNorm(4H), on the two projections.
-    norm_c: LayerNorm(H), before the last tanh only.
-    Their biases are the cell's biases; the forget gate's starts at 1.
+    I input_size, H hidden_size. norm_ih, norm_hh: LayerNorm(4H), on the two projections;
+    their biases are the cell's. norm_c: LayerNorm(H), before the last tanh only.
     """
 
     def __init__(self, input_size, hidden_size):
@@ -100,10 +99,7 @@ class LayerNormLSTMCell(nn.Module):
         return self.norm_ih(F.linear(x, self.weight_ih))  # (..., 4H)
 
     def step(self, part, state):
-        """part: (..., 4H), from from_input. state: (h, c), each (..., H).
-
-        Returns the new (h, c).
-        """
+        """part: (..., 4H). state: (h, c), each (..., H). Returns the new (h, c)."""
         h, c = state
         rows = part + self.norm_hh(F.linear(h, self.weight_hh))  # (..., 4H)
         i, f, g, o = rows.chunk(4, -1)  # (..., H) each

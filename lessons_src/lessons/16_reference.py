@@ -48,7 +48,6 @@
 # | statistics over all tokens, in a net that writes | [14.5](14_clinic.ipynb#14.5-Is-the-new-norm-better?) | change the last token, look at the early outputs |
 # | the stream overwritten by its normalized self | [14, Deeper](14_clinic.ipynb#Pre-LN-by-name) | silent branches |
 # | a mean over the wrong axis, in a net that was ported | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) | one changed number |
-# | the weights of two norms exchanged | [15.6](15_in_the_wild.ipynb#15.6-All-keys-matched,-once-more) | part by part, each on the original's input |
 
 # %% [markdown]
 # ## Ten tests for a LayerNorm
@@ -136,7 +135,6 @@
 # | one pass | the variance as E[x²] − E[x]², from two sums of one run over the row, which loses its digits far from 0 | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | ONNX | a file format for trained models: a list of operations, and constants | [15.1](15_in_the_wild.ipynb#15.1-A-model-is-a-list-of-operations) |
 # | orthogonal projection | a matrix with PP = P and Pᵀ = P: it drops vectors straight down onto a flat set | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
-# | packed | a batch of sequences without its padding | [10, Deeper](10_rnn.ipynb#Sequences-of-different-lengths) |
 # | page fault | a stop in which the system finds and clears fresh memory | [13, Deeper](13_speed.ipynb#Three-traps-of-a-timing) |
 # | patches | the squares into which an image is cut, one token each | [11, Deeper](11_transformer.ipynb#Patches-are-tokens) |
 # | Peri-LN | norms at both ends of each branch | [12, Deeper](12_family.ipynb#Where-the-norm-goes) |

@@ -26,18 +26,8 @@ ANSWERS = {
         "wrong": {
             "always LayerNorm": (lambda layer, shape: (2,), "expected (1,)"),
             "a word": (lambda layer, shape: "features", "expected"),
-            "no copy": (instead(_ask, "moved = x"), "y = x is none"),
-            "a step of 1e-9": (instead(_ask, "moved[0, 0, 0] += 1e-9"), "float32 loses"),
-            "a step of .01": (
-                instead(_ask, "moved[0, 0, 0] += .01\nplaces = (layer(moved) - layer(x) > 1).nonzero()"),
-                "too small",
-            ),
-            "by means": (
-                lambda layer, shape: tuple(
-                    axis for axis in range(3) if layer(torch.ones(shape).cumsum(2)).mean(axis).abs().max() < 1e-3
-                ),
-                "expected",
-            ),
+            "no copy": (instead(_ask, "moved = x"), "x.clone() is"),
+            "a step of 1e-9": (instead(_ask, "moved[0, 0, 0] += 1e-9"), "loses a small step"),
             "deaf to small gains": (
                 instead(_ask, "places = ((layer(moved) - layer(x)).abs() > 2e-4).nonzero()"),
                 "gains around 0.0001",
@@ -84,7 +74,6 @@ ANSWERS = {
         },
         "wrong": {
             "LayerNorm": (lambda x, gain, bias: F.layer_norm(x, x.shape[-1:], gain, bias), "expected"),
-            "InstanceNorm": (lambda x, gain, bias: F.instance_norm(x.mT, eps=1e-4).mT * (1 + gain) + bias, "expected"),
             "nothing": (lambda x, gain, bias: None, "expected"),
             "in float32": (instead(_port, "return (scaled + bias).float()"), "float64"),
             "without a graph": (instead(_port, "x_hat = ((x - mean) / deviation).detach()"), "gradient"),

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
-from lessonkit.check.lessons.rnn import _GRU, _step, _Tagger
+from lessonkit.check.lessons.rnn import _GRU, _LSTM, _step, _Tagger
 from lessonkit.check.misconceptions import instead
 
 
@@ -22,15 +22,6 @@ def step_one_product(x, h, W, U, weight, bias):
 
 
 # ---- the cells
-class GRUSlices(LayerNormGRUCell):
-    def step(self, part, h):
-        H, from_h = self.hidden_size, h @ self.weight_hh.T
-        gates = torch.sigmoid(part[..., : 2 * H] + self.gates_hh(from_h[..., : 2 * H]))
-        r, z = gates[..., :H], gates[..., H:]
-        n = torch.tanh(part[..., 2 * H :] + r * self.new_hh(from_h[..., 2 * H :]))
-        return n + z * (h - n)
-
-
 class GRUTwoProducts(LayerNormGRUCell):
     def from_input(self, x):
         H = self.hidden_size
@@ -53,15 +44,6 @@ class GRUOtherNames(LayerNormGRUCell):
         del self.gates_ih
 
 
-class LSTMSlices(LayerNormLSTMCell):
-    def step(self, part, state):
-        H, (h, c) = self.hidden_size, state
-        rows = part + self.norm_hh(h @ self.weight_hh.T)
-        i, f, o = (rows[..., k * H : (k + 1) * H].sigmoid() for k in (0, 1, 3))
-        new = f * c + i * rows[..., 2 * H : 3 * H].tanh()
-        return o * self.norm_c(new).tanh(), new
-
-
 class LSTMList(LayerNormLSTMCell):
     def from_input(self, x):
         return self.norm_ih(x @ self.weight_ih.mT)
@@ -77,12 +59,6 @@ class LSTMWithoutForgetBias(LayerNormLSTMCell):
     def __init__(self, input_size, hidden_size):
         super().__init__(input_size, hidden_size)
         nn.init.zeros_(self.norm_ih.bias)
-
-
-class LSTMWithTwoBiases(LayerNormLSTMCell):
-    def __init__(self, input_size, hidden_size):
-        super().__init__(input_size, hidden_size)
-        nn.init.ones_(self.norm_hh.bias[hidden_size : 2 * hidden_size].data)
 
 
 # ---- the clinic
@@ -127,7 +103,11 @@ ANSWERS = {
         },
     },
     "gru_cell": {
-        "right": {"the lesson's": LayerNormGRUCell, "slices": GRUSlices, "two products": GRUTwoProducts},
+        "right": {
+            "the lesson's": LayerNormGRUCell,
+            "two products": GRUTwoProducts,
+            "in one": instead(_GRU, "return n + z * (h - n)"),
+        },
         "wrong": {
             "in place": (instead(_GRU, "products = F.linear(h.mul_(0.5), self.weight_hh)"), "changed its input"),
             "detached": (instead(_GRU, "products = F.linear(h.detach(), self.weight_hh)"), "gradient"),
@@ -136,11 +116,12 @@ ANSWERS = {
         },
     },
     "lstm_cell": {
-        "right": {"the lesson's": LayerNormLSTMCell, "slices": LSTMSlices, "a list": LSTMList},
-        "wrong": {
-            "the forget gate's bias twice": (LSTMWithTwoBiases, "norm_hh.bias at the start[1]"),
-            "the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias at the start[1]"),
+        "right": {
+            "the lesson's": LayerNormLSTMCell,
+            "a list": LSTMList,
+            "in place": instead(_LSTM, "new = (forget * c).add_(write * torch.tanh(g))"),
         },
+        "wrong": {"the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias at the start[1]")},
     },
     "back_one_step": {
         "right": {
