@@ -851,7 +851,7 @@ plot.blocks(
 )
 
 # %% [markdown]
-# **Peri-LN** (Kim et al., 2025) is Gemma 2's place with any norm. **DeepNorm** (Wang et al., 2022) is $\operatorname{LN}(\alpha x + f(x))$, and some weights in $f$ start smaller. It is a Post-LN with a smaller branch. **ScaleNorm** (Nguyen & Salazar, 2019) divides a row by its length and multiplies it by one learned number.
+# **Peri-LN** (Kim et al., 2025) is Gemma 2's place with any norm. **DeepNorm** (Wang et al., 2022) is $\operatorname{LN}(\alpha x + f(x))$ with $\alpha > 1$, and some weights in $f$ start smaller. It is a Post-LN with a smaller branch. **ScaleNorm** (Nguyen & Salazar, 2019) divides a row by its length and multiplies it by one learned number.
 #
 # ## On your own
 #

@@ -67,7 +67,6 @@ _SLIPS = [  # question, what a slip gives, why
     ("dcentered", (-1, -0.5, 0, 1.5), "This comes from var alone. A second arrow leaves centered: the one to x_hat."),
     ("dcentered", (-2, 2.5, 2, 1.5), "The arrow to var says centered · 2/4. You have multiplied by centered alone."),
     ("dcentered", (-1, 6.5, 4, -1.5), "The arrow to x_hat says rstd, which is ½. That factor is missing."),
-    ("dcentered", (-1, 3, 1, 3), "dy stands at y. What arrives at x_hat is dx_hat, with the gain in it."),
     ("dmean", 4, "The sign: the mean is subtracted, so its arrow says -1."),
     ("dmean", -1, "This is a mean. Four arrows leave the box of the mean, so what comes back is added."),
     (
@@ -145,8 +144,6 @@ _GRADIENTS = misconceptions(
     dx = rstd * (h + mean_h + x_hat * along)
     # or
     dx = rstd * (h - mean_h + x_hat * along)
-    # or
-    dx = rstd * (h + mean_h - x_hat * along)
 
     # the means run over the rows (axis 0), as in BatchNorm. | LayerNorm's run over the features, axis -1.
     mean_h, along = h.mean(0, keepdim=True), (h * x_hat).mean(0, keepdim=True)
