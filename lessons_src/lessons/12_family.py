@@ -592,6 +592,8 @@ for size in (1, 3):
 # | QK-norm | on each head, or over all heads at once | [Gemma 3](https://arxiv.org/abs/2503.19786); [OLMo 2](https://arxiv.org/abs/2501.00656) |
 # | soft-capping | $c\tanh(z/c)$ bounds a score $z$ by $c$, without statistics | [Gemma 2](https://arxiv.org/abs/2408.00118) |
 # | gain of 1 + w | a plain RMSNorm that loads such weights multiplies by $w$ instead | Qwen3-Next; [Gemma 3](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gemma3/modeling_gemma3.py) |
+# | hyper-connections | no norm: several streams in place of one, mixed by small learned matrices | [Zhu et al.](https://arxiv.org/abs/2409.19606); [mHC](https://arxiv.org/abs/2512.24880) |
+# | attention residuals | no norm: a weighted mean of all earlier outputs in place of the sum | [Kimi](https://arxiv.org/abs/2603.15031) |
 #
 # And which should you take?
 #
