@@ -262,7 +262,7 @@ check.centered_layer(centered_layer)
 # RMSNorm after your layer does what LayerNorm did after the old one, for any $h$:
 
 # %%
-W2, b2 = (torch.tensor(numbers).float() for numbers in centered_layer.values())
+W2, b2 = (torch.tensor(centered_layer[name]).float() for name in ("weight", "bias"))
 for h in (torch.tensor([1.0, 2.0]), torch.tensor([-3.0, 0.5])):  # (2,)
     show("LayerNorm after the old layer", norm(W @ h + b, -1), digits=2)
     show("RMSNorm after your layer     ", norm(W2 @ h + b2, -1, center=False), digits=2)
@@ -314,7 +314,7 @@ print("LayerNorms left:", left, "  the same logits to 12 digits:", bool(gap < 1e
 #
 # <details><summary>When this holds, and where the bias goes</summary>
 #
-# Every reader of the stream is a linear layer after a norm (so there is a final norm), $\epsilon$ stays, and dropout is off. If the output layer shares its weights with the embedding, make two copies first. LayerNorm's bias $\beta$, which RMSNorm has not, moves into the bias of the linear layer after it (which gets one if it has none): $W(\gamma\odot\hat x + \beta) + c = W(\gamma\odot\hat x) + (W\beta + c)$. The theorem is that of Jiang et al. (2023).
+# Every reader of the stream is a linear layer after a norm (so there is a final norm), every writer is linear, $\epsilon$ stays, and dropout is off. If the output layer shares its weights with the embedding, make two copies first. LayerNorm's bias $\beta$ moves into the bias of the linear layer after it (which gets one if it has none): $W(\gamma\odot\hat x + \beta) + c = W(\gamma\odot\hat x) + (W\beta + c)$. The theorem is that of Jiang et al. (2023).
 #
 # </details>
 #
@@ -588,7 +588,7 @@ for size in (1, 3):
 # | name | in one line | for example |
 # |---|---|---|
 # | gated RMSNorm | `norm(x) * silu(gate)`, the gate computed from the input | [Qwen3-Next](https://github.com/huggingface/transformers/blob/main/src/transformers/models/qwen3_next/modeling_qwen3_next.py) |
-# | AdaLN | gain and bias are functions of a condition, as the class of a picture | [DiT](https://arxiv.org/abs/2212.09748) |
+# | AdaLN | gain and bias are functions of a condition, such as the class of a picture | [DiT](https://arxiv.org/abs/2212.09748) |
 # | QK-norm | on each head, or over all heads at once | [Gemma 3](https://arxiv.org/abs/2503.19786); [OLMo 2](https://arxiv.org/abs/2501.00656) |
 # | soft-capping | $c\tanh(z/c)$ bounds a score $z$ by $c$, without statistics | [Gemma 2](https://arxiv.org/abs/2408.00118) |
 # | gain of 1 + w | a plain RMSNorm that loads such weights multiplies by $w$ instead | Qwen3-Next; [Gemma 3](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gemma3/modeling_gemma3.py) |

@@ -61,6 +61,11 @@ class WithRMSNorm(Made):
         self.norm_q, self.norm_k = nn.RMSNorm(d), nn.RMSNorm(d)
 
 
+class SoftmaxOfRMSNorm(WithRMSNorm):
+    def forward(self, q, k):
+        return super().forward(q, k).softmax(-1)
+
+
 class SharedGain(Made):
     def make(self, d):
         self.norm_q = self.norm_k = nn.RMSNorm(d, eps=1e-6)
@@ -154,6 +159,7 @@ ANSWERS = {
         },
         "wrong": {
             "a plain list": (PlainList, "plain list"),
+            "softmax of RMSNorm": (SoftmaxOfRMSNorm, "the softmax is applied already"),
             "one of two used": (
                 scored(lambda self, q, k: self.norm_q(q) @ self.norm_q(k).mT / q.shape[-1] ** 0.5),
                 "one of the two norms is not used",

@@ -303,7 +303,7 @@ def revealing(answer):
         gap, least = (wrong(*call_of)[0] - right).norm(), 1e-6 * (call_of[3] * dy * weight).norm()
         if gap < _OFF * right.norm() or gap <= least:  # `least`: rounding alone, where the right dx is 0 as well
             missed.append(what)
-            hidden = gap > 1e-3 * right.norm() and x.shape[1] > 50
+            hidden = gap > 1e-3 * right.norm() and 1 / x.shape[1] < _OFF**2
             why = why or f"Probable cause: {_NARROW if hidden else cause}"
         least_off = min(least_off, (gap / right.norm()).item())
     if missed:
@@ -362,6 +362,8 @@ _FUNCTION = misconceptions(
 
     # layer_norm_backward takes rstd, 1 / sqrt(var + eps), and got something else: a root, a variance, or eps outside the root.
     rstd = torch.sqrt(var + ctx.eps)
+    # or
+    rstd = var
     # or
     rstd = var + ctx.eps
     # or

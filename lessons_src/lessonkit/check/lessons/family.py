@@ -397,6 +397,10 @@ _LOGIT_MISTAKES = misconceptions(
     k_hat = k
     # or
     q_hat = q
+    # or
+    q_hat, k_hat = F.rms_norm(q, q.shape[-1:]) * self.norm_q.weight, k
+    # or
+    q_hat, k_hat = q, F.rms_norm(k, k.shape[-1:]) * self.norm_k.weight
 
     # without the division by sqrt(d) the bound is d.
     return q_hat @ k_hat.mT
@@ -414,6 +418,9 @@ _LOGIT_MISTAKES = misconceptions(
     return q_hat @ k_hat / q.shape[-1] ** 0.5
 
     # the softmax is applied already. | Return the scores.
+    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)
+    # or
+    q_hat, k_hat = F.rms_norm(q, q.shape[-1:]) * self.norm_q.weight, F.rms_norm(k, k.shape[-1:]) * self.norm_k.weight
     return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)
     """,
 )
