@@ -46,7 +46,6 @@ CALLS = {
     "blocks": (plot.blocks, ({"Pre-LN": pre_ln},), WORDS),
     "cell": (plot.cell, ("GRU",), WORDS),
     "memory_traffic": (plot.memory_traffic, ({"fused": [("loop 1", ["x"], []), ("loop 2", [], ["y"])]},), WORDS),
-    "scatter3d": (plot.scatter3d, ({"p": [[1, 2, 3.0]]},), {**WORDS, "x": "a", "y": "b", "z": "c"}),
     "figure": (plot.figure, (lambda ax: ax.plot([0, 1]),), WORDS),
 }
 
@@ -79,11 +78,10 @@ def texts(fig):
             ax._left_title,
             *(item for a in (ax.xaxis, ax.yaxis) for item in (a.label, a.get_offset_text())),
         ]
-        if ax.name != "3d":
-            for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-                low, high = sorted(limits)
-                ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
-                drawn_texts += [label for place, label in ticks if low <= place <= high]
+        for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+            low, high = sorted(limits)
+            ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
+            drawn_texts += [label for place, label in ticks if low <= place <= high]
     return [(text.get_text(), Text.get_window_extent(text)) for text in drawn_texts if text.get_text()]
 
 
@@ -111,7 +109,6 @@ LONG = [f"{name} with a long explanation behind it" for name in TEN]
 x30 = np.arange(1, 30)
 SHAPES = {"bottom": 5 / x30 + 1, "top": 5 - 4 / x30, "middle": 3 + 0 * x30}
 BARS = {**WORDS, "x": "value"}
-SPACE = {**WORDS, "x": "first entry", "y": "second entry", "z": "third entry"}
 
 
 def curves(shape, gap):
@@ -174,19 +171,6 @@ def test_a_curve_that_ends_early_says_why(drawn):
     assert [labels(fig) for fig in drawn] == [[end] for end in ends]
     crosses = [[list(line.get_xdata()) for line in fig.axes[0].lines if line.get_marker() == "x"] for fig in drawn]
     assert crosses == [[[1]], [[1]], [[1]], []]
-
-
-@pytest.mark.parametrize("view", [(22, 35), (60, 10), (12, 98), (20, -60)])
-def test_scatter3d_shows_every_label_from_every_side(view, drawn):
-    points = {"softmax": torch.eye(3), LN: -1.5 * torch.eye(3)}
-    plot.scatter3d(points, plane=(1, 1, 1), view=view, **SPACE, show=False)
-    fig = drawn[0]
-    (ax,) = fig.axes
-    boxes = [axis.get_tightbbox(fig.canvas.get_renderer()) for axis in (ax.xaxis, ax.yaxis, ax.zaxis)]
-    names = [Text.get_window_extent(text) for text in ax.texts]
-    top = fig.texts[0].get_window_extent().y0  # of the room below the title
-    assert all(0 < box.x0 and box.x1 < fig.bbox.x1 and 0 < box.y0 and box.y1 < top for box in boxes)
-    assert max(box.x1 for box in boxes) < min(box.x0 for box in names), "no name stands on an axis"
 
 
 # ------------------------------------------------------------------------------------------------- what a figure shows
@@ -322,7 +306,7 @@ def test_words_are_required(name):
 
 
 def test_bytes_do_not_depend_on_the_run_or_on_anybodys_settings():
-    calls = [CALLS[name] for name in ("lines", "cubes", "scatter3d")]
+    calls = [CALLS[name] for name in ("lines", "cubes")]
     first = [function(*data, **words, show=False).png for function, data, words in calls]
     with matplotlib.rc_context({"font.size": 31, "axes.grid": False, "lines.linewidth": 9}):
         before = dict(matplotlib.rcParams)
@@ -419,7 +403,6 @@ BEHIND = {  # the first two rows behind each of CALLS that has numbers
     "hist": ['values,"value, from",to,how many', "a,0,0.025,2"],
     "heat": ['"from (down), to (across)",c,d', "r,1,0"],
     "images": ["image,lowest pixel,mean,highest", "0,0,5.5,11"],
-    "scatter3d": ["points,a,b,c", "p,1,2,3"],
     "cubes": ["tensor,shape,shape of the mean,means,entries in each", '"(B, C)","B = 2, C = 5","(2, 1)",2,5'],
 }
 
@@ -476,7 +459,6 @@ NONSENSE = {  # data that a function cannot draw
     "bars": ({LN: math.nan},),
     "hist": ({LN: [1, math.inf]},),
     "images": (torch.zeros(2, 1, 3, 4), "ab"),
-    "scatter3d": ({"a": torch.ones(4)},),
 }
 
 

@@ -55,7 +55,7 @@ for norm in (nn.LayerNorm(64, elementwise_affine=False), Copy()):
 #
 # </details>
 #
-# *About 57 min, in two sittings of 30 and 26.* **You'll be able to**
+# *About 56 min, in two sittings of 30 and 25.* **You'll be able to**
 # - carry a gradient back through LayerNorm on paper, in numbers;
 # - write $dx$ in one line, and say what it leaves alone;
 # - choose inputs that show a wrong gradient;
@@ -101,9 +101,9 @@ print(f"{mean=}\n{centered=}\n{var=}\n{rstd=}\n{x_hat=}\n{y=}")
 BOXES = {
     "x": (0, 1, "0   1   2   5"),
     "mean": (1.5, 0, "2"),
-    "centered": (3.3, 1, "−2   −1   0   3"),
-    "var": (4.6, 0, "3.5"),
-    "rstd": (6.8, 0, "½"),
+    "centered": (3.6, 1, "−2   −1   0   3"),
+    "var": (4.5, 0, "3.5"),
+    "rstd": (7.0, 0, "½"),
     "x_hat": (8.0, 1, "−1   −½   0   1½"),
     "y": (11.8, 1, "−3   −½   0   −1½"),
 }
@@ -156,15 +156,9 @@ graph(
 )
 
 # %% [markdown]
-# In the figure, $d$ before a name means how fast the loss grows with that box. The layers after the norm have sent `dy`. One rule finds the others, from right to left:
+# In the figure, $d$ before a name means how fast the loss grows with that box. The layers after the norm have sent `dy`. The chain rule finds the others, from right to left:
 #
 # **Multiply along an arrow. Add where several arrows leave.**
-#
-# <details><summary>When this holds</summary>
-#
-# It is the chain rule, so it holds for any graph of differentiable steps.
-#
-# </details>
 #
 # **Predict 7.1:** the loss does not use the first output, so the first entry of `dy` is 0. What about the first entry of `dx`?
 # - [ ] It is 0, because 0 times any derivative is 0. :: That is true of the straight path. Which other arrows leave x?
@@ -331,7 +325,7 @@ print((rstd * dx_hat).sum())
 #
 # <details><summary>How far do they move?</summary>
 #
-# In twelve nets of each kind (two splits) the typical size of a row's mean, where it enters a norm, began at about 0.05. It ended there with LayerNorm, and between 1.3 and 1.8 with the copy. With the path through the mean cut alone the rows drifted too (0.4 to 2.1), with the path through the variance cut alone they did not.
+# In twelve nets of each kind (two splits, rate 0.05) the typical size of a row's mean, where it enters a norm, began at about 0.05. It ended there with LayerNorm, and between 1.3 and 1.8 with the copy. With the path through the mean cut alone they drifted too (0.4 to 2.1), with the other cut alone they did not.
 #
 # </details>
 
@@ -357,7 +351,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.nn import functional as F
 
 from fromscratch.backward import _trained
-from lessonkit import check, explore, plot
+from lessonkit import check, explore
 from lessonkit.mine import layer_norm, layer_norm_backward, mean_and_var
 
 # %% [markdown]
@@ -390,48 +384,14 @@ explore.backward(marks=True)
 #
 # <details><summary>When this holds</summary>
 #
-# For each row that is not constant. For $\epsilon > 0$ a little gets through, since the output does change a little: the mean of $dx\,\hat x$ is $\frac{\epsilon}{\sigma^2+\epsilon}\,r\,\mathrm{mean}(h\,\hat x)$. On our row, with its large $\epsilon$, this is ⅛ · ½ · (−2) = −⅛.
+# For each row that is not constant. For $\epsilon > 0$ a little gets through: the mean of $dx\,\hat x$ is $\frac{\epsilon}{\sigma^2+\epsilon}\,r\,\mathrm{mean}(h\,\hat x)$.
 #
 # </details>
-#
-# A row of three numbers has three directions. Two are lost, so one is left.
-
-# %% tags=["hide-input"]
-# Draws 40 gradients before and after
-row3 = torch.tensor([0.0, 1.0, 4.0], dtype=torch.float64)  # (D,) = (3,)
-x_hat3 = F.layer_norm(row3, (3,), eps=0.0)  # (3,)
-J3 = torch.func.jacrev(lambda v: F.layer_norm(v, (3,), eps=0.0))(row3)  # (3, 3)
-g = torch.Generator().manual_seed(74)
-arriving = torch.randn(40, 3, dtype=torch.float64, generator=g)  # (N, 3)
-leaving = arriving @ J3 * row3.std(correction=0)  # (N, 3) over rstd: directions, not sizes
-one3 = torch.ones(3, dtype=torch.float64)
-tangent = torch.linalg.cross(x_hat3, one3) / 3**0.5  # (3,) at right angles to both
-angle = torch.linspace(0, 6.2832, 100, dtype=torch.float64)[:, None]  # (100, 1)
-circle = torch.cos(angle) * x_hat3 + torch.sin(angle) * tangent  # (100, 3) normalized rows
-plot.scatter3d(
-    {"what arrives": x_hat3 + 0.6 * arriving, "what leaves": x_hat3 + 0.6 * leaving},
-    curves={"normalized rows": circle},
-    plane=(1, 1, 1),
-    view=(22, 60),
-    limit=2.6,
-    size=(6.4, 4.4),
-    colors={"what arrives": "none", "what leaves": "LayerNorm", "normalized rows": "#2B2F33"},
-    title="Whatever arrives, it leaves along one line",
-    x="feature 1",
-    y="feature 2",
-    z="feature 3",
-    caption="Three features, eps = 0, no gain and bias. The circle holds all normalized rows. "
-    "Drawn from one of them: 40 random gradients h, and what the backward pass makes of each, "
-    "dx / rstd. Both are shortened by the factor 0.6.",
-    alt="A circle in the plane of zero sum. Forty gray points scatter in all directions "
-    "around one point of the circle. The forty blue points, the gradients that leave, lie on "
-    "one straight line through that point, the tangent of the circle.",
-)
 
 # %% [markdown]
 # ## 7.7 A test that cannot fail
 #
-# This is the gradient in a published Transformer, [numpy-transformer](https://github.com/AkiRusProd/numpy-transformer/blob/0477575feaa0f0d40d50207034d96d794b8a5997/transformer/layers/base/layer_norm.py), in PyTorch's words (first of three variants).
+# This is the gradient in a published Transformer, [numpy-transformer](https://github.com/AkiRusProd/numpy-transformer/blob/0477575feaa0f0d40d50207034d96d794b8a5997/transformer/layers/base/layer_norm.py), in PyTorch's words.
 
 
 # %%

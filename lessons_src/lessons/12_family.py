@@ -40,7 +40,7 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 # %% [markdown]
 # There is no error, but what one user gets depends on what a different user wrote, and a model that should predict the next word already sees it. [Section 12.7](#12.7-Clinic:-a-norm-for-the-whole-tensor) heals the function. First you learn to read any normalization layer (a norm, for short).
 #
-# *About 56 min, in two sittings of 26 and 30.* **You'll be able to**
+# *About 55 min, in two sittings of 26 and 29.* **You'll be able to**
 # - say of any norm what it sees and what it forgets;
 # - take LayerNorm out of a trained Transformer without changing what it computes;
 # - read the equations of a new paper, and build them;
@@ -262,7 +262,7 @@ check.centered_layer(centered_layer)
 # RMSNorm after your layer does what LayerNorm did after the old one, for any $h$:
 
 # %%
-W2, b2 = (torch.tensor(numbers).float() for numbers in centered_layer.values())
+W2, b2 = (torch.tensor(centered_layer[name]).float() for name in ("weight", "bias"))
 for h in (torch.tensor([1.0, 2.0]), torch.tensor([-3.0, 0.5])):  # (2,)
     show("LayerNorm after the old layer", norm(W @ h + b, -1), digits=2)
     show("RMSNorm after your layer     ", norm(W2 @ h + b2, -1, center=False), digits=2)
@@ -314,7 +314,7 @@ print("LayerNorms left:", left, "  the same logits to 12 digits:", bool(gap < 1e
 #
 # <details><summary>When this holds, and where the bias goes</summary>
 #
-# Every reader of the stream is a linear layer after a norm (so there is a final norm), $\epsilon$ stays, and dropout is off. If the output layer shares its weights with the embedding, make two copies first. LayerNorm's bias $\beta$, which RMSNorm has not, moves into the bias of the linear layer after it (which gets one if it has none): $W(\gamma\odot\hat x + \beta) + c = W(\gamma\odot\hat x) + (W\beta + c)$. The theorem is that of Jiang et al. (2023).
+# Every reader of the stream is a linear layer after a norm (so there is a final norm), every writer is linear, $\epsilon$ stays, and dropout is off. If the output layer shares its weights with the embedding, make two copies first. LayerNorm's bias $\beta$ moves into the bias of the linear layer after it (which gets one if it has none): $W(\gamma\odot\hat x + \beta) + c = W(\gamma\odot\hat x) + (W\beta + c)$. The theorem is that of Jiang et al. (2023).
 #
 # </details>
 #
@@ -439,7 +439,7 @@ check.derf(Derf)
 #
 # </details>
 #
-# Does it train? Here is lesson 11's GPT, which learns to spell. The norm and Adam's rate are left to you.
+# Does it train? Here is lesson 11's GPT, which learns to spell.
 
 
 # %% tags=["record", "hide-input"]
@@ -465,19 +465,11 @@ def train_gpt(norm, rate, run=0, steps=200):
 
 
 # %% tags=["nbval-ignore-output"]
-rate = 0.003
 for layer in (nn.LayerNorm, Derf):
-    print(f"{layer.__name__:9} at {rate}: loss {train_gpt(layer, rate, steps=100):.3f}")
+    print(f"{layer.__name__:9} loss {train_gpt(layer, 0.003, steps=100):.3f}")
 
 # %% [markdown]
-# It does, a little behind LayerNorm. **Find out:** set the rate in the cell above to 0.01, and run it again.
-#
-# <details><summary>What there is to find</summary>
-#
-# In our run the gap is gone. A single run says little (in two of seven more the gap grew), so the figure has eight of each, twice as long.
-#
-# </details>
-
+# It does, a little behind LayerNorm. A single run says little, so the figure has eight of each, twice as long, at three rates.
 
 # %% tags=["record", "hide-input"]
 # Eight runs of four norms at three rates, recorded.
@@ -552,7 +544,7 @@ for i, name in enumerate(NORMS):
 #
 # <details><summary>What these runs showed</summary>
 #
-# Of eight pairs, DyT was behind LayerNorm in 8 at 0.003, in 7 at 0.006 and in 1 at 0.01; Derf in 8, 8 and 4. LayerNorm is best at 0.006, so at 0.01 part of the lag is gone because LayerNorm got worse. That is one small net, 200 steps and one start of $\alpha$. The Derf paper reports a GPT-2 that is level with LayerNorm (a loss of 2.94 for both, 2.97 with DyT), and nets for images and DNA that are better. In a preprint of 2026 ([2604.23434](https://arxiv.org/abs/2604.23434)) DyT's loss is 27 % below LayerNorm's for a GPT-2 of 64 million parameters on 1 million tokens, and 19 % above it on 118 million.
+# Of eight pairs, DyT was behind LayerNorm in 8 at 0.003, in 7 at 0.006 and in 1 at 0.01; Derf in 8, 8 and 4. LayerNorm is best at 0.006, so at 0.01 part of the lag is gone because LayerNorm got worse. That is one small net, 200 steps and one start of $\alpha$. In a preprint of 2026 ([2604.23434](https://arxiv.org/abs/2604.23434)) DyT's loss is 27 % below LayerNorm's for a GPT-2 of 64 million parameters on 1 million tokens, and 19 % above it on 118 million.
 #
 # </details>
 #
@@ -596,14 +588,12 @@ for size in (1, 3):
 # | name | in one line | for example |
 # |---|---|---|
 # | gated RMSNorm | `norm(x) * silu(gate)`, the gate computed from the input | [Qwen3-Next](https://github.com/huggingface/transformers/blob/main/src/transformers/models/qwen3_next/modeling_qwen3_next.py) |
-# | AdaLN | gain and bias are functions of a condition, as the class of a picture | [DiT](https://arxiv.org/abs/2212.09748) |
-# | QK-norm | on each head, or over all heads at once; QKV-norm: on the values, too | [Gemma 3](https://arxiv.org/abs/2503.19786); [OLMo 2](https://arxiv.org/abs/2501.00656); [HybridNorm](https://arxiv.org/abs/2503.04598) |
+# | AdaLN | gain and bias are functions of a condition, such as the class of a picture | [DiT](https://arxiv.org/abs/2212.09748) |
+# | QK-norm | on each head, or over all heads at once | [Gemma 3](https://arxiv.org/abs/2503.19786); [OLMo 2](https://arxiv.org/abs/2501.00656) |
 # | soft-capping | $c\tanh(z/c)$ bounds a score $z$ by $c$, without statistics | [Gemma 2](https://arxiv.org/abs/2408.00118) |
-# | QK-clip | after a step, shrinks $W_q$ and $W_k$ of a head whose scores were too large | [Kimi K2](https://arxiv.org/abs/2507.20534) |
-# | Post-LN again | with a Highway-style connection in place of the plain sum | [Keel](https://arxiv.org/abs/2601.19895) |
-# | hyper-connections | several streams, mixed by small learned matrices | [Zhu et al.](https://arxiv.org/abs/2409.19606); [mHC](https://arxiv.org/abs/2512.24880) |
-# | attention residuals | a softmax over the outputs of earlier layers in place of the sum | [Kimi](https://arxiv.org/abs/2603.15031) |
 # | gain of 1 + w | a plain RMSNorm that loads such weights multiplies by $w$ instead | Qwen3-Next; [Gemma 3](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gemma3/modeling_gemma3.py) |
+# | hyper-connections | no norm: several streams in place of one, mixed by small learned matrices | [Zhu et al.](https://arxiv.org/abs/2409.19606); [mHC](https://arxiv.org/abs/2512.24880) |
+# | attention residuals | no norm: a weighted mean of all earlier outputs in place of the sum | [Kimi](https://arxiv.org/abs/2603.15031) |
 #
 # And which should you take?
 #
@@ -686,7 +676,7 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 # - QK-norm without gains bounds a score by $\sqrt d$. A norm over all axes of $q$ leaks.
 
 # %% [markdown]
-# ## Deeper (optional, 20 min)
+# ## Deeper (optional, 12 min)
 #
 # ### GroupNorm, and who is whose twin
 #
@@ -814,25 +804,19 @@ print("1 group is LayerNorm of each pixel:", same(one_group, pixels))
 # ```
 
 # %% tags=["exercise", "optional"] id="ex-12-5"
-# Exercise 12.5 · ●●●○○ · 6 min
-# Read the excerpt and fill in a dictionary with eight keys, nanochat = {"kind": ..., ...}
+# Exercise 12.5 · ●●●○○ · 3 min
+# Read the excerpt and fill in a dictionary with five keys, nanochat = {"calls": ..., ...}
 # Example: for a model without any norm "calls" would be 0.
-# "kind"       "LayerNorm", "RMSNorm", "ScaleNorm" or "BatchNorm"
-# "place"      of the norms in a block: "Pre-LN", "Post-LN", "Peri-LN" or "DeepNorm"
 # "calls"      how often is norm called in one forward pass?
 # "learned"    how many numbers do all these norms learn together?
 # "sees shift" does norm(x) change if 1 is added to all 768 numbers of a token? True or False
-# "stream"     how many numbers share one root mean square in the norms of the stream?
-# "query"      and in the norms of the queries?
+# "query"      how many numbers share one root mean square in the norms of the queries?
 # "attention"  the largest size that an attention score can have; two decimals
 ### BEGIN SOLUTION
 nanochat = {
-    "kind": "RMSNorm",
-    "place": "Pre-LN",
     "calls": 1 + 12 * (2 + 2) + 1,
     "learned": 0,
     "sees shift": True,
-    "stream": 768,
     "query": 128,
     "attention": 128**0.5,
 }
@@ -848,11 +832,9 @@ check.nanochat(nanochat)
 #
 # </details>
 #
-# These norms have no gain, no bias, no mean and no $\epsilon$ of their own, so it is the machine epsilon. A gain before a linear layer could be multiplied into its weights ([lesson 4](04_affine_and_module.ipynb)), so there nothing is lost that could be computed.
-#
 # ### Where the norm goes
 #
-# Published language models differ in where on the branch their RMSNorm is:
+# Models differ in where on the branch their RMSNorm is:
 
 # %% tags=["hide-input"]
 # Draws three places for a norm.
@@ -871,30 +853,7 @@ plot.blocks(
 )
 
 # %% [markdown]
-# **Peri-LN** (Kim et al., 2025) is Gemma 2's place with any norm. Each sublayer then adds a row of fixed size, times the gain. And backward? Let the first weights $W_1$ of a branch become 100 times as large.
-
-
-# %%
-def gradients(c, peri):
-    """Sizes of the gradients of W1 and W2 in one sublayer whose W1 is c times as large."""
-    g = torch.Generator().manual_seed(130)
-    draw = lambda *shape: torch.randn(shape, dtype=torch.float64, generator=g)
-    ln = lambda x: F.layer_norm(x, (6,), eps=0.0)
-    x, dy, W1, W2 = draw(5, 6), draw(5, 6), c * draw(6, 8), draw(8, 6)
-    W1.requires_grad_(), W2.requires_grad_()
-    a = F.relu(ln(x) @ W1) @ W2  # (B, D)
-    y = x + (ln(a) if peri else a)
-    return [dW.norm() for dW in torch.autograd.grad((y * dy).sum(), [W1, W2])]
-
-
-for place, peri in (("Pre-LN ", False), ("Peri-LN", True)):
-    ratio = [a / b for a, b in zip(gradients(100.0, peri), gradients(1.0, peri), strict=True)]
-    print(f"{place}: gradient of W1 times {ratio[0]:.2f}, of W2 times {ratio[1]:.2f}")
-
-# %% [markdown]
-# In Pre-LN the gradient of $W_2$ grows with the hidden units. In Peri-LN it stays, and that of $W_1$ shrinks as $1/c$. (This is exact at $\epsilon = 0$, without biases, with ReLU, and for the same gradient from above.)
-#
-# **DeepNorm** (Wang et al., 2022) is $\operatorname{LN}(\alpha x + f(x))$ with $\alpha = (2N)^{1/4}$ for $N$ layers of an encoder or a decoder alone, and some weights in $f$ start smaller by $\beta = (8N)^{-1/4}$. It is a Post-LN with a smaller branch, because LayerNorm forgets a common factor: $\operatorname{LN}(\alpha x + f) = \operatorname{LN}(x + f/\alpha)$ at $\epsilon = 0$. **ScaleNorm** (Nguyen & Salazar, 2019) divides a row by its length and multiplies it by one learned number.
+# **Peri-LN** (Kim et al., 2025) is Gemma 2's place with any norm. **DeepNorm** (Wang et al., 2022) is $\operatorname{LN}(\alpha x + f(x))$ with $\alpha > 1$, and some weights in $f$ start smaller. It is a Post-LN with a smaller branch. **ScaleNorm** (Nguyen & Salazar, 2019) divides a row by its length and multiplies it by one learned number.
 #
 # ## On your own
 #

@@ -25,7 +25,7 @@ from teaching.site.markdown import box, code, fold, prose
 from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
 
 ROOT = material.ROOT
-CHARTS = {"lines", "panels", "bars", "hist", "heat", "images", "scatter3d", "cubes"}  # of lessonkit.plot; not diagrams
+CHARTS = {"lines", "panels", "bars", "hist", "heat", "images", "cubes"}  # of lessonkit.plot; not diagrams
 
 
 @pytest.fixture(scope="module")

@@ -21,24 +21,8 @@ class InOneLine(Derf, forward=lambda s, x: torch.addcmul(s.bias, s.weight, torch
     pass
 
 
-class TheGainFirst(Derf):
-    """The parameters are made in the order of the formula."""
-
-    def __init__(self, width):
-        nn.Module.__init__(self)
-        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
-        self.alpha, self.shift = nn.Parameter(torch.tensor(0.5)), nn.Parameter(torch.tensor(0.0))
-
-
 class ByTheSpecialModule(Derf, forward=lambda s, x: s.weight * torch.special.erf(x * s.alpha + s.shift) + s.bias):
     pass
-
-
-class ByTheBellCurve(Derf):
-    def forward(self, x):
-        """Compute erf(z) as 2 P(Z < z sqrt(2)) - 1, for a standard normal Z."""
-        z = self.alpha * x + self.shift
-        return self.weight * (2 * torch.special.ndtr(z * 2**0.5) - 1) + self.bias
 
 
 class OtherNames(nn.Module):
@@ -75,6 +59,11 @@ class WithBias(Made):
 class WithRMSNorm(Made):
     def make(self, d):
         self.norm_q, self.norm_k = nn.RMSNorm(d), nn.RMSNorm(d)
+
+
+class SoftmaxOfRMSNorm(WithRMSNorm):
+    def forward(self, q, k):
+        return super().forward(q, k).softmax(-1)
 
 
 class SharedGain(Made):
@@ -145,26 +134,16 @@ ANSWERS = {
         },
     },
     "derf": {
-        "right": {
-            "the solution": _Derf,
-            "in one line": InOneLine,
-            "the gain first": TheGainFirst,
-            "the special module": ByTheSpecialModule,
-            "the bell curve": ByTheBellCurve,
-        },
+        "right": {"the solution": _Derf, "in one line": InOneLine, "the special module": ByTheSpecialModule},
         "wrong": {
             "other names": (OtherNames, "its parameters"),
-            "without super": (WithoutSuper, "cannot assign parameters before Module.__init__() call"),
+            "without super": (WithoutSuper, "super().__init__() must come first"),
             "an object": (_Derf(4), "takes your class"),
         },
     },
     "nanochat": {
-        "right": {
-            "the solution": _NANOCHAT,
-            "two decimals, small letters": _NANOCHAT | {"attention": 11.31, "kind": "rmsnorm", "place": "pre-ln"},
-        },
+        "right": {"the solution": _NANOCHAT, "two decimals": _NANOCHAT | {"attention": 11.31}},
         "wrong": {
-            "a word of another kind": (_NANOCHAT | {"place": "before"}, "one of the words"),
             "no bool": (_NANOCHAT | {"sees shift": "yes"}, "True and False"),
             "one missing": ({k: v for k, v in _NANOCHAT.items() if k != "query"}, "missing"),
             "a list": (list(_NANOCHAT.values()), "dictionary"),
@@ -180,25 +159,17 @@ ANSWERS = {
         },
         "wrong": {
             "a plain list": (PlainList, "plain list"),
+            "softmax of RMSNorm": (SoftmaxOfRMSNorm, "the softmax is applied already"),
             "one of two used": (
                 scored(lambda self, q, k: self.norm_q(q) @ self.norm_q(k).mT / q.shape[-1] ** 0.5),
-                "norm_k",
+                "one of the two norms is not used",
             ),
             "normalized and clamped": (
                 scored(lambda self, q, k: _Logits.forward(self, q, k).clamp(-1, 1)),
-                "has not the largest",
+                "has not the largest score",
             ),
             "clamped": (scored(lambda self, q, k: (q @ k.mT / 8**0.5).clamp(-2.8, 2.8)), "30 times as large"),
             "the queries detached": (scored(lambda self, q, k: _Logits.forward(self, q.detach(), k)), "q"),
-            "divided by 1.5 sqrt(d)": (
-                scored(lambda self, q, k: _Logits.forward(self, q, k) / 1.5),
-                "a query's logit with itself",
-            ),
-            # Henry et al. (2020) without their number: bounded by 1, and the weights of two keys by e^2
-            "length 1 and the number 1": (
-                type("LengthOne", (LengthOne,), {"__init__": lambda self, d: LengthOne.__init__(self, 1)}),
-                "a query's logit with itself",
-            ),
             "an object": (_Logits(8), "takes your class"),
             "in place": (InPlace, "changed"),
             "divided by sqrt(8)": (

@@ -11,7 +11,6 @@ from lessonkit.plot._cells import cell
 from lessonkit.plot._charts import bars, heat, hist, images, lines, panels
 from lessonkit.plot._cubes import cubes
 from lessonkit.plot._memory_traffic import memory_traffic
-from lessonkit.plot._space import scatter3d
 from lessonkit.plot._style import COLORS, DANGER, colors_for, figure, ink
 
 __all__ = [
@@ -29,6 +28,5 @@ __all__ = [
     "ink",
     "lines",
     "panels",
-    "scatter3d",
     "memory_traffic",
 ]

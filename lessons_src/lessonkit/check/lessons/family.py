@@ -88,22 +88,12 @@ _CENTERED = [
         ([2, -2, 1, -1], [2, -1, 0, -1]),
         "These are the two new columns. Typed row by row, as W is, they give four rows of two numbers.",
     ),
-    (
-        "weight",
-        ([2, 0], [-2, -3], [1, -2], [-1, -3]),
-        "Both columns have lost 3, the mean of the first. The second has a mean of its own.",
-    ),
-    ("weight", ([2, 3], [-2, 0], [1, 1], [-1, 0]), "The second column still has its mean."),
     ("weight", ([5, 3], [1, 0], [4, 1], [2, 0]), "That is W. Its part of the output has a mean, too."),
     ("weight", ([1, -1], [-3, -4], [0, -3], [-2, -4]), "4 is the mean for this h. W' has to serve every h."),
-    ("weight", ([-2, -2], [2, 1], [-1, 0], [1, 1]), "The mean is taken off the numbers, not the numbers off the mean."),
-    ("weight", ([3, 1], [3, 1], [3, 1], [3, 1]), "These are the means. What is left of W when they are taken away?"),
     ("bias", (-2, 0, -3, 1), "That is b. It is written to the stream as well, so its mean has to go."),
-    ("bias", (0, 0, 0, 0), "Only the mean of b has to go, which is -1."),
     ("bias", (-6, -4, -7, -3), "4 is the mean of the whole row, for this h. What is the mean of b?"),
     ("bias", (5, -3, -1, -1), "That is the whole row without its mean, for this h. Only b itself is wanted."),
     ("bias", (-3, -1, -4, 0), "The mean of b is -1. Taking away -1 adds 1."),
-    ("bias", (-1, -1, -1, -1), "That is the mean of b. What is left of b when it is taken away?"),
 ]
 
 
@@ -149,9 +139,6 @@ _DERF_MISTAKES = misconceptions(
     # the tanh makes it DyT. | Derf takes torch.erf.
     bent = torch.tanh(inner)
 
-    # erfc is 1 - erf. | Derf takes torch.erf.
-    bent = torch.erfc(inner)
-
     # the shift is not used.
     inner = self.alpha * x
 
@@ -162,12 +149,6 @@ _DERF_MISTAKES = misconceptions(
     # the shift is multiplied by alpha. | The formula says alpha x + s, not alpha (x + s).
     inner = self.alpha * (x + self.shift)
 
-    # alpha is not used.
-    inner = x + self.shift
-
-    # gain and bias are not used.
-    return bent
-
     # the bias is not used.
     return self.weight * bent
 
@@ -176,12 +157,6 @@ _DERF_MISTAKES = misconceptions(
 
     # the bias is multiplied by the gain. | Multiply first, then add.
     return self.weight * (bent + self.bias)
-
-    # the gain is inside the erf, which bounds it. | It multiplies what comes out.
-    return torch.erf(self.weight * inner) + self.bias
-
-    # x is normalized first. Derf takes no statistics at all: that is its point.
-    inner = self.alpha * F.layer_norm(x, x.shape[-1:]) + self.shift
 
     # alpha is a number for each feature. It is one number for the layer.
     self.alpha = nn.Parameter(torch.full((width,), 0.5))
@@ -192,7 +167,7 @@ _DERF_MISTAKES = misconceptions(
     # the gain is one number. It is a number for each feature, and so is the bias.
     self.weight = nn.Parameter(torch.tensor(1.0))
 
-    # nn.Parameter takes a tensor, not a plain number. | Write nn.Parameter(torch.tensor(0.5)).
+    # super().__init__() must come first, and nn.Parameter takes a tensor, not a plain number. | Write nn.Parameter(torch.tensor(0.5)).
     self.alpha = nn.Parameter(0.5)
 
     # alpha and the shift have an axis of length 1. They are numbers without axes. | Write torch.tensor(0.5), without inner brackets.
@@ -202,17 +177,9 @@ _DERF_MISTAKES = misconceptions(
     # alpha starts at another number than 0.5.
     self.alpha = nn.Parameter(torch.tensor(1.0))
 
-    # the gain starts at zeros, so that nothing comes out. | It starts at ones.
-    self.weight = nn.Parameter(torch.zeros(width))
-
     # alpha is a plain number, so no optimizer can train it. | Make it an nn.Parameter.
     self.alpha = 0.5
 
-    # the shift is a plain number, so no optimizer can train it. | Make it an nn.Parameter.
-    self.shift = 0.0
-
-    # the values are right, but alpha is cut off from the gradient.
-    inner = self.alpha.detach() * x + self.shift
     """,
 )
 _DERF = Contract({"x": "... D"}, use=lambda cls, sizes: cls(sizes["D"]), sizes={"D": (5, 1, 2, 17, 400)})
@@ -227,45 +194,25 @@ def derf(answer):
 
 # ------------------------------------------------------------------------------------------------------- nanochat
 
-_NANOCHAT = {
-    "kind": "RMSNorm",
-    "place": "Pre-LN",
-    "calls": 50,
-    "learned": 0,
-    "sees shift": True,
-    "stream": 768,
-    "query": 128,
-    "attention": 128**0.5,
-}
+_NANOCHAT = {"calls": 50, "learned": 0, "sees shift": True, "query": 128, "attention": 128**0.5}
 
 _TOO_FEW = "A block calls norm four times: on the stream before the attention and before the MLP, on the queries and on the keys."
 _BOTH_ENDS = "And norm is called once after the embedding and once before the head."
-_GAIN_OF = "F.rms_norm gets no weight here, so there is nothing to learn."
 
 
 def nanochat(answer):
     """Check what a learner has read off an excerpt of a published model, as a dictionary (lesson 12)."""
     causes = [
-        ("kind", "LayerNorm", "norm calls F.rms_norm, which subtracts no mean."),
-        ("kind", "ScaleNorm", "ScaleNorm divides by the length, F.rms_norm by the root mean square."),
-        ("kind", "BatchNorm", "The statistics are taken over the last axis, of one token, not over the batch."),
-        ("place", "Post-LN", "Post-LN normalizes the sum: x = norm(x + f(x)). Here the sum is left alone."),
-        ("place", "Peri-LN", "In Peri-LN what a branch returns is normalized, too: x + norm(f(norm(x)))."),
-        ("place", "DeepNorm", "DeepNorm normalizes the sum, with a factor on x. Here the sum is left alone."),
-        *(("calls", n, f"{_TOO_FEW} {_BOTH_ENDS}") for n in (2, 24, 25, 26, 36, 37, 38)),
+        *(("calls", n, f"{_TOO_FEW} {_BOTH_ENDS}") for n in (24, 26, 38)),
         ("calls", 48, f"These are the calls in the blocks. {_BOTH_ENDS}"),
         ("calls", 49, _BOTH_ENDS),
-        ("calls", 62, "The values are not normalized, only queries and keys."),
-        ("calls", 51, "The soft-cap at the end is no call of norm."),
-        *(("calls", n, f"The loop runs 12 times. {_TOO_FEW}") for n in (4, 5, 6)),
-        *(("learned", n, _GAIN_OF) for n in (1, 50, 768, 26 * 768, 26 * 768 + 24 * 128, 50 * 768)),
+        *(("calls", n, f"The loop runs 12 times. {_TOO_FEW}") for n in (4, 6)),
+        *(("learned", n, "F.rms_norm gets no weight here, so there is nothing to learn.") for n in (768, 50 * 768)),
         (
             "sees shift",
             False,
             "RMSNorm subtracts no mean: a number added to all features changes the direction of the row.",
         ),
-        ("stream", 128, "On the stream x is (B, T, 768), and norm takes its last axis."),
-        ("stream", 12, "That is the number of blocks. norm takes the last axis of x."),
         (
             "query",
             768,
@@ -332,7 +279,7 @@ def _steady(label, change, look):
 
     def reads(seen):
         stay = torch.allclose(seen["after"], seen["before"], rtol=1e-3, atol=1e-3)
-        return {"the logits that should stay": "stay" if stay else "change"}
+        return {"the scores that should stay": "stay" if stay else "change"}
 
     return Probe(label, run, reads=reads)
 
@@ -350,8 +297,8 @@ def _bound(cls):
 def _read_bound(seen):
     logits = seen["logits"].detach()
     return {
-        "the logits": "finite" if logits.isfinite().all() else "nan or inf among them",
-        "a logit beyond sqrt(d) in size": bool(logits.abs().max() > 8**0.5 + 1e-3),
+        "the scores": "finite" if logits.isfinite().all() else "nan or inf among them",
+        "a score beyond sqrt(d) in size": bool(logits.abs().max() > 8**0.5 + 1e-3),
         "queries and keys after the call": "as before" if seen["same"] else "changed",
     }
 
@@ -364,20 +311,18 @@ def _likes_itself(cls):
 
 def _read_itself(seen):
     logits = seen["logits"]
-    best, worst = ((key == torch.arange(5)).all() for key in (logits.argmax(-1), logits.argmin(-1)))
-    own = "has the largest logit" if best else "has the smallest logit" if worst else "has not the largest logit"
+    own = f"has {'' if (logits.argmax(-1) == torch.arange(5)).all() else 'not '}the largest score"
     # eps is 1e-5 or less, beside variances of about 1
     itself = {8: logits.diagonal(dim1=-2, dim2=-1).mean().item(), 16: seen["of 16"]}
-    itself = {f"a query's logit with itself, if d is {d}": logit for d, logit in itself.items()}
+    itself = {f"a query's score with itself, if d is {d}": score for d, score in itself.items()}
     return {"the key that equals the query": own} | itself
 
 
 def _trained(cls):
     layer = cls(8)
     layer(_QUERIES.clone(), _KEYS.clone())
-    count = sum(p.numel() for p in layer.parameters())
-    if not 0 < count <= 200:
-        return {"parameters that an optimizer gets": "more than 200, for heads of 8 numbers" if count else "none"}
+    if not list(layer.parameters()):
+        return {"parameters that an optimizer gets": "none"}
     leaves = dict(layer.named_parameters()) | {
         "q": _QUERIES.clone().requires_grad_(),
         "k": _KEYS.clone().requires_grad_(),
@@ -385,7 +330,8 @@ def _trained(cls):
     loss = (layer(leaves["q"], leaves["k"]) * draw(65, 2, 3, 5, 5, dtype=torch.float32)).sum()
     gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     without = [name for name, gradient in zip(leaves, gradients, strict=True) if gradient is None]
-    without = "all parameters" if without == list(leaves)[:-2] else ", ".join(without) or "none"
+    unused = "all parameters" if without == list(leaves)[:-2] else "some parameters"
+    without = ", ".join({"q", "k"} & {*without}) or (unused if without else "none")
     return {"parameters that an optimizer gets": "some", "those without a gradient": without}
 
 
@@ -400,7 +346,7 @@ def _same_again(cls):
 
 def _read_again(seen):
     same = torch.allclose(*seen["logits"], rtol=1e-4)
-    return {"the logits, once the parameters are others": "the same" if same else "others"}
+    return {"the scores, once the parameters are others": "the same" if same else "others"}
 
 
 _LOGIT_PROBES = [
@@ -432,8 +378,6 @@ _LOGIT_MISTAKES = misconceptions(
     q_hat, k_hat = nn.LayerNorm(q.size())(q), nn.LayerNorm(k.size())(k)
 
     # the statistics are taken over more than the d numbers of one query: normalized_shape is head_size alone.
-    q_hat, k_hat = F.layer_norm(q, q.shape[1:]) * self.norm_q.weight, F.layer_norm(k, k.shape[1:]) * self.norm_k.weight
-    # or
     q_hat, k_hat = F.layer_norm(q, q.shape[2:]) * self.norm_q.weight, F.layer_norm(k, k.shape[2:]) * self.norm_k.weight
 
     # the norm is still made in forward, at each call, or it has no gain (elementwise_affine=False, F.layer_norm), or it is in a plain list: an optimizer gets nothing to train. | Make it in __init__, with a gain, and keep it in self.
@@ -446,47 +390,37 @@ _LOGIT_MISTAKES = misconceptions(
     # forward does not use the norms that __init__ makes, so their gains are never trained.
     q_hat, k_hat = F.layer_norm(q, q.shape[-1:]), F.layer_norm(k, k.shape[-1:])
 
-    # the norms are made but not used.
-    q_hat, k_hat = q, k
+    # one of the two norms is not used, so its gains are never trained.
+    k_hat = self.norm_q(k)
 
-    # only the queries are normalized. Large keys make large logits just as well.
+    # only one of the two is normalized. Large numbers in the other make large scores just as well.
     k_hat = k
-
-    # only the keys are normalized. Large queries make large logits just as well.
+    # or
     q_hat = q
-
-    # the norm acts on the logits. They are bounded then, but each row loses its level and its size: another function. | Normalize q and k.
-    return F.layer_norm(q @ k.mT, q.shape[-2:-1])
-
-    # head_size is not used: the norms take rows of 8 numbers only.
-    self.norm_q, self.norm_k = nn.LayerNorm(8, bias=False), nn.LayerNorm(8, bias=False)
+    # or
+    q_hat, k_hat = F.rms_norm(q, q.shape[-1:]) * self.norm_q.weight, k
+    # or
+    q_hat, k_hat = q, F.rms_norm(k, k.shape[-1:]) * self.norm_k.weight
 
     # without the division by sqrt(d) the bound is d.
     return q_hat @ k_hat.mT
 
     # the product is divided by the root of another size than d. | d is the last size, q.shape[-1].
     return q_hat @ k_hat.mT / q.shape[1] ** 0.5
-    # or
-    return q_hat @ k_hat.mT / q.shape[2] ** 0.5
 
-    # later words are masked here. The leak is in the norms, so a mask does not heal it. | Return all scores.
-    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).masked_fill(q.new_ones(q.shape[2], q.shape[2]).triu(1) > 0, -torch.inf)
-
-    # the logits are too small by sqrt(d). | After a norm, divide by sqrt(d); after a cut to length 1, multiply by it.
+    # the scores are too small by sqrt(d). | After a norm, divide by sqrt(d); after a cut to length 1, multiply by it.
     return q_hat @ k_hat.mT / q.shape[-1]
 
     # queries and keys have changed places: row i belongs to query i. | Write q @ k.mT.
     return k_hat @ q_hat.mT / q.shape[-1] ** 0.5
 
-    # the shapes do not fit: the last two axes of the keys do not change places, or they do before the norm, or the norm acts on the scores (B, H, T, T). | Normalize q and k, then write q @ k.mT.
+    # the shapes do not fit: the last two axes of the keys do not change places, or they do before the norm. | Normalize q and k, then write q @ k.mT.
     return q_hat @ k_hat / q.shape[-1] ** 0.5
+
+    # the softmax is applied already. | Return the scores.
+    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)
     # or
-    return self.norm_q(q @ k.mT / q.shape[-1] ** 0.5)
-
-    # the logits are always float32. | They come in q's dtype: leave .float() away.
-    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).float()
-
-    # the softmax is applied already. | Return the logits.
+    q_hat, k_hat = F.rms_norm(q, q.shape[-1:]) * self.norm_q.weight, F.rms_norm(k, k.shape[-1:]) * self.norm_k.weight
     return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)
     """,
 )
