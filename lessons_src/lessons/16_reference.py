@@ -138,7 +138,6 @@
 # | orthogonal projection | a matrix with PP = P and Pᵀ = P: it drops vectors straight down onto a flat set | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
 # | packed | a batch of sequences without its padding | [10, Deeper](10_rnn.ipynb#Sequences-of-different-lengths) |
 # | page fault | a stop in which the system finds and clears fresh memory | [13, Deeper](13_speed.ipynb#Three-traps-of-a-timing) |
-# | patches | the squares into which an image is cut, one token each | [11, Deeper](11_transformer.ipynb#Patches-are-tokens) |
 # | Peri-LN | norms at both ends of each branch | [12, Deeper](12_family.ipynb#Where-the-norm-goes) |
 # | Post-LN | the norm after the sum, on the stream itself: LN(x + f(x)) | [11.2](11_transformer.ipynb#11.2-Two-places-for-a-norm) |
 # | Pre-LN | the norm inside the branch, before its function: x + f(LN(x)) | [11.2](11_transformer.ipynb#11.2-Two-places-for-a-norm) |
