@@ -341,10 +341,9 @@ def training(gpt, rate=3e-3, steps=100, seed=0):
 
 
 # %% tags=["nbval-ignore-output"]
-trained = {}
 for place in ("pre", "post"):
     torch.manual_seed(0)
-    gpt = trained[place] = CharGPT(place=place)
+    gpt = CharGPT(place=place)
     for step in training(gpt):
         if step in (25, 50, 100):
             print(f"{place:4} step {step:3}: loss {validation(gpt):.2f}")
