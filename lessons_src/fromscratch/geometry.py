@@ -11,6 +11,7 @@ from torch.nn import functional as F
 import torch
 
 
+# Trains a reader of tokens, and tests it.
 def _digits_read(tokens):
     """Train a gain, a bias and a linear layer on tokens(x, weight, bias): what does it read?"""
     torch.manual_seed(0)
@@ -42,8 +43,8 @@ class _Shell(nn.Module):
         self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None
     ):
         super().__init__()
-        one = isinstance(normalized_shape, Integral)
-        sizes = (normalized_shape,) if one else tuple(normalized_shape)
+        single = isinstance(normalized_shape, Integral)
+        sizes = (normalized_shape,) if single else tuple(normalized_shape)
         if not sizes or min(sizes) < 0:
             raise RuntimeError(
                 f"normalized_shape is {normalized_shape!r}, expected sizes, like x.shape[-1]."
@@ -83,7 +84,8 @@ class RMSNorm(_Shell):
     """Root mean square normalization with a learned gain: takes the place of torch.nn.RMSNorm.
 
     Example: RMSNorm(2, eps=0.0) makes [1.4, 0.2] of [7, 1].
-    x: (..., *normalized_shape). Returns x's shape and dtype, computed in float32 at least.
+    x: (..., *normalized_shape). Returns x's shape and dtype, computed in float32 at least;
+    it may be rounded to x's dtype before the gain multiplies, as in many published models.
     self.axes(x): the axes that are normalized together, a tuple.
     self.weight: the gain, of shape normalized_shape; None without elementwise_affine.
     self.eps: added to the mean square, under the root; 0 is an eps, too. None: the machine

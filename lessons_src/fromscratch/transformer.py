@@ -13,6 +13,7 @@ from torch.nn import functional as F
 import torch
 
 
+# Attention, and attention with several heads.
 def attention(q, k, v, causal=True):
     """Every token gets a mean of the values that it may see, weighted by q · k.
 
@@ -26,7 +27,6 @@ def attention(q, k, v, causal=True):
     return scores.softmax(-1) @ v  # (..., T, d)
 
 
-# Attention with several heads.
 class Attention(nn.Module):
     """Attention with several heads: each attends with its own share of the features.
 
@@ -99,7 +99,7 @@ class CharGPT(nn.Module):
         return self.head(self.final(x))  # (B, T, symbols)
 
 
-# Makes rows of numbers of words.
+# Makes rows of numbers of words, and the loss.
 def encode(words, T=16):
     """Words as numbers: a to z are 1 to 26; 0 is the start, the end and the rest of the row.
 
@@ -112,7 +112,6 @@ def encode(words, T=16):
     return torch.tensor(x), torch.tensor(y)
 
 
-# Reads the words: to train on, and 300 others.
 @functools.cache  # read the words once
 def corpus():
     """(x, y) of 61,240 words to train on, and (x, y) of 300 others to validate with."""
@@ -129,7 +128,6 @@ def batch(generator, size=32):
     return x[rows], y[rows]  # (B, T) each
 
 
-# Measures the loss.
 def nats(logits, y):
     """Mean cross-entropy of logits (B, T, symbols) and y (B, T), in nats a character."""
     return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 11 · Transformers: where the norm goes
 #
-# A small language model reads words letter by letter and says which letter comes next. It has twelve layers, and it exists twice, with the same batches and the same optimizer. In one, each normalization layer (*norm* for short) stands *after* a sum, in the other *before* a function.
+# A language model of twelve layers reads words letter by letter and says which letter comes next. It exists twice, with the same batches and the same optimizer. In one, each normalization layer (*norm* for short) stands *after* a sum, in the other *before* a function.
 
 # %% tags=["record", "hide-input"]
 # Imports.
@@ -25,17 +25,17 @@ show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=
 # %% [markdown]
 # Somebody who knows only how often each letter occurs has a loss of 2.94. In three of these four runs the first model has learned no more than that, and no error was raised. What holds it back?
 #
-# *About 57 min, in two sittings of 30 and 27.* **You'll be able to**
+# *About 54 min, in two sittings of 29 and 25.* **You'll be able to**
 # - build a Transformer block, as Pre-LN and as Post-LN;
 # - say why a deep Post-LN stack can stall, with numbers;
-# - name what helps, and the factor with which GPT-2 starts its branches;
-# - say which stack needs a final norm, and count the norms of well-known models.
+# - name what helps, and GPT-2's factor on its branches;
+# - say which stack needs a final norm, and count the norms of known models.
 #
 # **You need** lessons [4](04_affine_and_module.ipynb) (the module), [5](05_softmax.ipynb) (softmax) and [8](08_geometry.ipynb) (RMSNorm).
 #
 # ## 11.1 Play
 #
-# A Transformer is a stack of **blocks**, which are also called layers. A block does not replace its input $x$, it adds something to it: $x + f(x)$. $f$ is on a **branch**, and the way around it is called a **skip**. What runs along all skips, from block to block, is the **residual stream**. A norm can stand in two places:
+# A Transformer is a stack of **blocks**, also called layers. A block does not replace its input $x$, it adds something to it: $x + f(x)$. $f$ is on a **branch**, and the way around it is a **skip**. What runs along all skips is the **residual stream**. A norm can stand in two places:
 #
 # - **Post-LN:** $\mathrm{LN}(x + f(x))$. The norm comes after the sum, on the stream itself.
 # - **Pre-LN:** $x + f(\mathrm{LN}(x))$. The norm is on the branch, before $f$.
@@ -80,7 +80,7 @@ plot.blocks(
 # - [x] (1, −1, 1, −1) :: The sum is (28, 4, 28, 4), with mean 16 and deviation 12.
 # - [ ] (4, −4, 4, −4) :: You have added x and f(x) after the norm. In Post-LN the norm comes after the sum.
 #
-# **In Pre-LN a block only adds to the stream. In Post-LN every norm rescales all of it.** ([Section 11.8](#11.8-Who-puts-it-where) says who uses which.)
+# **In Pre-LN a block only adds to the stream. In Post-LN every norm rescales all of it.**
 
 
 # %% tags=["exercise"] id="ex-11-1"
@@ -112,14 +112,14 @@ check.pre_ln(pre_ln)
 #
 # ## 11.3 What becomes of a difference
 #
-# Each letter enters the stream as a row of numbers, called a **token**. A net that knows only how often each letter occurs answers every token alike. What the tokens had of their own has been lost on the way. Where?
+# Each letter enters the stream as a row of numbers, a **token**. A net that knows only how often each letter occurs answers every token alike, so what tokens had of their own was lost on the way. Where?
 #
-# Take numbers again. The rows have mean 0 and mean square 1. A branch adds a row of mean square 3, **the same row to every token**. If it has nothing to do with the rows that are there, mean squares add: 1 + 3 = 4.
+# Say that the rows have mean 0 and mean square 1, and that a branch adds a row of mean square 3, **the same row to every token**. If it has nothing to do with the rows that are there, mean squares add: 1 + 3 = 4.
 #
 # - **Post-LN:** the norm divides by $\sqrt 4 = 2$. What was added is the same for all, but what *distinguishes* two tokens has been halved. Every norm does it again: after 8 branches a 256th is left.
-# - **Pre-LN:** nobody divides on the way. After 8 such branches, which have nothing to do with each other, the stream has mean square $1 + 8 \cdot 3 = 25$. One final norm divides, by 5: a fifth is left.
+# - **Pre-LN:** nobody divides on the way. After 8 such branches, independent of each other, the stream has mean square $1 + 8 \cdot 3 = 25$. One final norm divides, by 5: a fifth is left.
 #
-# Now take a pencil.
+# Now you.
 
 # %% tags=["exercise"] id="ex-11-2"
 # Exercise 11.2 · ●●○○○ · 4 min
@@ -157,10 +157,11 @@ check.divided_by(divided_by)
 #
 # ## 11.4 Build a GPT, and train it
 #
-# Norms and MLPs treat every token alone. Only **attention** lets a token look at others: it sends a query $q$, and shows a key $k$ and a value $v$, rows of $d$ numbers. A softmax of all $q \cdot k/\sqrt d$ gives the weights, and the answer is the weighted mean of the values. In a **causal** model a token sees itself and the tokens before it.
+# Norms and MLPs treat every token alone. Only **attention** lets a token look at others: it sends a query $q$, and shows a key $k$ and a value $v$, rows of $d$ numbers. A softmax of all $q \cdot k/\sqrt d$ gives the weights of a mean of the values. In a **causal** model a token sees itself and the tokens before it. The folded cell has all this, in several **heads**, each with its share of the features. With it, a block takes one page:
 
 
-# %% tags=["export", "record"]
+# %% tags=["export", "record", "hide-input"]
+# Attention, and attention with several heads.
 def attention(q, k, v, causal=True):
     """Every token gets a mean of the values that it may see, weighted by q · k.
 
@@ -174,12 +175,6 @@ def attention(q, k, v, causal=True):
     return scores.softmax(-1) @ v  # (..., T, d)
 
 
-# %% [markdown]
-# The folded `Attention` divides the features among several **heads**, each with its own softmax. With it, a block takes one page:
-
-
-# %% tags=["export", "record", "hide-input"]
-# Attention with several heads.
 class Attention(nn.Module):
     """Attention with several heads: each attends with its own share of the features.
 
@@ -226,7 +221,7 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT is a stack of blocks, between an **embedding** (a row of numbers for each letter and each position, learned) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs).
+# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT stacks blocks between an **embedding** (a learned row of numbers for each letter and each position) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs).
 
 
 # %% tags=["export", "record"]
@@ -259,11 +254,11 @@ class CharGPT(nn.Module):
 
 
 # %% [markdown]
-# The text is 63,240 English words. `encode` makes rows of numbers of them: a to z are 1 to 26, and 0 is the start and the end. `y` says what comes next, −100 where nothing is asked.
+# It reads 63,240 English words: a to z are 1 to 26, and 0 is the start and the end. `y` says what comes next, −100 where nothing is asked.
 
 
 # %% tags=["export", "record", "hide-input"]
-# Makes rows of numbers of words.
+# Makes rows of numbers of words, and the loss.
 def encode(words, T=16):
     """Words as numbers: a to z are 1 to 26; 0 is the start, the end and the rest of the row.
 
@@ -276,13 +271,6 @@ def encode(words, T=16):
     return torch.tensor(x), torch.tensor(y)
 
 
-# %%
-for name, numbers in zip("xy", encode(["norm"], T=6), strict=True):
-    show(name, numbers)
-
-
-# %% tags=["export", "record", "hide-input"]
-# Reads the words: to train on, and 300 others.
 @functools.cache  # read the words once
 def corpus():
     """(x, y) of 61,240 words to train on, and (x, y) of 300 others to validate with."""
@@ -299,8 +287,26 @@ def batch(generator, size=32):
     return x[rows], y[rows]  # (B, T) each
 
 
+def nats(logits, y):
+    """Mean cross-entropy of logits (B, T, symbols) and y (B, T), in nats a character."""
+    return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
+
+
+@torch.no_grad()
+def validation(model):
+    """Nats a character on 300 words that no model trains on."""
+    *_, x, y = corpus()
+    # (N, T, symbols), a hundred words at a time: faster
+    logits = torch.cat([model(some) for some in x.split(100)])
+    return nats(logits, y).item()
+
+
+# %%
+for name, numbers in zip("xy", encode(["norm"], T=6), strict=True):
+    show(name, numbers)
+
 # %% [markdown]
-# The loss is the mean of $-\log p$ in **nats** (natural logarithms), where $p$ is what a net gives to the letter that comes. How good is a loss? Two tables say it: how often each letter occurs, and how often each follows each other one (a *bigram* table).
+# The loss is the mean of $-\log p$ in **nats** (natural logarithms), where $p$ is what a net gives to the letter that comes. How good is a loss? Two tables say it: how often each letter occurs, and how often it follows each other one (a *bigram* table).
 
 # %% tags=["hide-input"]
 # Counts letters, and pairs of letters.
@@ -318,23 +324,7 @@ show(
 )
 
 # %% [markdown]
-# So at 2.94 a net does no better than one that looks at no letter, and below 2.47 it knows more than pairs. Now train both places.
-
-
-# %% tags=["export", "record", "hide-input"]
-# Measures the loss.
-def nats(logits, y):
-    """Mean cross-entropy of logits (B, T, symbols) and y (B, T), in nats a character."""
-    return F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100)
-
-
-@torch.no_grad()
-def validation(model):
-    """Nats a character on 300 words that no model trains on."""
-    *_, x, y = corpus()
-    # (N, T, symbols), a hundred words at a time: faster
-    logits = torch.cat([model(some) for some in x.split(100)])
-    return nats(logits, y).item()
+# So at 2.94 a net may as well look at no letter, and below 2.47 it knows more than pairs. Now train both places.
 
 
 # %% tags=["export"]
@@ -351,16 +341,15 @@ def training(gpt, rate=3e-3, steps=100, seed=0):
 
 
 # %% tags=["nbval-ignore-output"]
-trained = {}
 for place in ("pre", "post"):
     torch.manual_seed(0)
-    gpt = trained[place] = CharGPT(place=place)
+    gpt = CharGPT(place=place)
     for step in training(gpt):
         if step in (25, 50, 100):
             print(f"{place:4} step {step:3}: loss {validation(gpt):.2f}")
 
 # %% [markdown]
-# As in the recorded runs, Pre-LN comes down to the bigram table, and Post-LN stays at the letter frequencies.
+# Pre-LN comes down to the bigram table, and Post-LN stays at the letter frequencies.
 #
 # <details><summary>How sure is that?</summary>
 #
@@ -376,7 +365,7 @@ for place in ("pre", "post"):
 #
 # **You can stop here:** close the notebook. Draw half a block twice, with its norm in both places, and take (7, 1, 7, 1) with $f(z) = 3z$ through each.
 #
-# *Sitting two:* is that why Post-LN stalls? You will look into the net while it stalls, take the cause away, and heal it by one factor. Then you will see what Pre-LN pays.
+# *Sitting two:* is that why Post-LN stalls? You will take the cause away, and then heal the net by a factor.
 #
 # ## 11.5 Why Post-LN stalls
 
@@ -388,9 +377,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch.transformer import Block, CharGPT, batch, corpus, nats, training, validation
-from lessonkit import check, data, plot, runs, show, train
-from lessonkit.mine import LayerNorm  # lesson 4
+from fromscratch.transformer import CharGPT, batch, corpus, nats, training, validation
+from lessonkit import check, plot, runs, show, train
 
 losses = runs.recorded("transformer_gpt")["validation"].view(20, 4, 6)
 
@@ -405,14 +393,14 @@ losses = runs.recorded("transformer_gpt")["validation"].view(20, 4, 6)
 # - [ ] rows with variance 1 :: With a mean of 5 their mean square is 26, so RMSNorm divides by 5.1 and leaves the mean in.
 # - [ ] none :: There is one kind of row for which centering changes nothing.
 #
-# On paper, norms can make all tokens alike. Does that happen in our net? And what happens to the gradient, which takes the same path back?
+# On paper, norms can make all tokens alike. The gradient takes the same path back.
 #
 # **Predict 11.2:** say that the gradient comes back along the skips alone, and that each norm divides it by 2. Which block of a Post-LN stack gets the smallest gradient?
 # - [ ] the last one :: Its gradient has come through its own two norms only.
 # - [ ] all blocks alike :: Then each would have the same number of norms between itself and the loss.
 # - [x] the first one :: Its gradient has come through the norms of all blocks after it.
 #
-# Look at the first 40 steps. `unlike` measures, after each block, what differs between tokens: 1 would be everything, 0 nothing. And we keep the **updates**: what each step of Adam adds to a weight.
+# Does it happen in our net? `unlike` measures, after each block, what differs between tokens: 1 would be everything, 0 nothing. And `updates` is what each step of Adam adds to a weight.
 
 
 # %%
@@ -480,7 +468,7 @@ plot.panels(
 )
 
 # %% [markdown]
-# Left you see your powers: every block divides once more what differs. After 40 steps next to nothing of it arrives, so the output layer sees one row for all tokens. The best that it can say then is how often each letter occurs. In Pre-LN the tokens stay apart.
+# Left you see your powers: every block divides once more what differs. After 40 steps next to nothing of it arrives, and of one row for all tokens the output layer can make no more than how often each letter occurs. In Pre-LN the tokens stay apart.
 #
 # The norms also divide the gradients on their way back. Adam would make up for a small gradient, but it still remembers the first, large ones. So the early blocks, which could change something, hardly move.
 #
@@ -516,13 +504,13 @@ print(f"Post-LN without the common part, after 100 steps: {validation(gpt):.2f}"
 #
 # Eight seeds, 12 layers, Xavier's weights, rate 0.003, 100 steps. Post-LN: 2.86 to 2.96. Without the common part: 2.46 to 2.50. This makes the branches smaller, too; stretched to their old size, they still learn, but slower: 2.50 to 2.74. The mean is taken over the whole batch, so a token learns a little of later ones: in Pre-LN, where nothing stalls, that brings 0.03. At a rate of 0.01 it is not the whole story: without the common part four runs stayed above 2.8.
 #
-# Before the first step nothing warns: there the gradient of the first block was 0.5 to 1.6 times that of the last one.
+# With Adam's memory cleared after step 40, the first block's next update was 50 to 70 times as large as the last one (three seeds). Before the first step nothing warns: there, in 20 seeds, the gradient of the first block was 0.3 to 2.6 times that of the last one.
 #
 # </details>
 #
 # ## 11.6 What helps
 #
-# Now the sliders of [section 11.1](#11.1-Play) have something in common: each makes the divisions fewer, or smaller. Fewer blocks bring fewer norms, smaller weights bring smaller branches, and smaller first steps keep them small.
+# Now the sliders of [section 11.1](#11.1-Play) have something in common: fewer blocks bring fewer divisions, smaller weights bring smaller ones, and smaller first steps keep them small.
 #
 # **Predict 11.3:** recorded are four starts of the twelve-layer Post-LN: Xavier's, which is ours; small embeddings (standard deviation 0.02); small linear layers (0.02); and GPT-2's, with both. Which come below the bigram table, 2.47, in 150 steps?
 # - [ ] small embeddings, and GPT-2's :: Small embeddings make the stream small, until the first norm makes its mean square 1 again.
@@ -535,7 +523,7 @@ for start, row in starts.items():
     show(f"Post-LN, {start:16}", losses[row, :, -1], digits=2)  # (seeds,)
 
 # %% [markdown]
-# GPT-2 does one thing more: it shrinks the *last* linear layer of each branch. If each of $n$ branches adds a row of mean square $v$, and the rows have nothing to do with each other, then all together add $n\,v$. By which factor must each row be multiplied, so that all together add $v$?
+# GPT-2 also shrinks the *last* linear layer of each branch. If $n$ branches add rows of mean square $v$ that have nothing to do with each other, all together add $n\,v$. By which factor must each row be multiplied, so that all together add $v$?
 
 
 # %% tags=["exercise"] id="ex-11-3"
@@ -567,7 +555,7 @@ check.scale_branches(scale_branches)
 #
 # </details>
 #
-# Does your factor heal the patient of the opening? Nothing else is changed.
+# Does your factor heal the patient of the opening?
 
 # %% tags=["nbval-ignore-output"]
 layers, rate, start = 12, 3e-3, scale_branches  # knobs; start can also be None
@@ -580,11 +568,11 @@ for _ in training(gpt, rate):
 print(f"{layers} layers, rate {rate}: loss {validation(gpt):.2f}, unlike {unlike(gpt)[-1]:.1g}")
 
 # %% [markdown]
-# It does: after 100 steps Post-LN is where Pre-LN was. Now turn the knobs. With `start` at None, find two other ways to help it, and then a rate at which six layers stall, too.
+# It does: after 100 steps Post-LN is where Pre-LN was. Now set `start` to None, and find two other ways to help, and a rate at which six layers stall, too.
 #
 # <details><summary>What there is to find</summary>
 #
-# Without your factor, six layers learn at 0.003, and twelve learn slowly at 0.001. At 0.01 six layers stall as well (2.95 to 2.97 in eight seeds).
+# Without your factor, six layers learn at 0.003, and twelve learn slowly at 0.001. At 0.01 six layers stall as well (2.95 to 2.97 in ten of eleven seeds).
 #
 # </details>
 #
@@ -592,7 +580,7 @@ print(f"{layers} layers, rate {rate}: loss {validation(gpt):.2f}, unlike {unlike
 #
 # <details><summary>When this holds</summary>
 #
-# In this small net. With `scale_branches`, at 0.003, eight seeds were between 2.40 and 2.44 after 100 steps, as Pre-LN. At 0.01 it saves six layers (seven of eight seeds) and not twelve. GPT-2's whole start saves twelve layers at 0.01, too, and there Post-LN even ends lower than Pre-LN. With Xavier's start Pre-LN learned at every rate that we tried, from 0.001 to 0.01. [Deeper](#The-rate,-and-warm-up) has the runs.
+# In this small net. With `scale_branches`, at 0.003, eight seeds were between 2.40 and 2.44 after 100 steps, as Pre-LN. At 0.01 it saves six layers (seven of eight seeds) and not twelve; GPT-2's whole start saves twelve there, too. [Deeper](#The-rate,-and-warm-up) has more rates.
 #
 # </details>
 #
@@ -621,7 +609,7 @@ for layers in (4, 16, 64):
     print(f"{layers:2} layers: stream {grown:4.0f}, with scaled branches {held:3.1f}")
 
 # %% [markdown]
-# So what reaches the output layer would depend on the depth. GPT-2 does two things about it: it starts with scaled branches, and it has one more norm after the last block.
+# So what reaches the output layer would depend on the depth. GPT-2 starts with scaled branches, and has one more norm after the last block.
 #
 # **A Pre-LN stack ends in the bare stream, so give it a final norm.**
 #
@@ -631,13 +619,13 @@ for layers in (4, 16, 64):
 #
 # </details>
 #
-# PyTorch's `nn.TransformerEncoder` leaves that to you, also under `norm_first=True`: its `norm` is `None` unless you fill it ([Deeper](#A-final-norm-where-it-is-due)).
+# PyTorch's `nn.TransformerEncoder` leaves that to you, also under `norm_first=True` ([Deeper](#A-final-norm-where-it-is-due)).
 #
 # ## 11.8 Who puts it where
 #
 # | model | place | norm | norms |
 # |---|---|---|---|
-# | Transformer (2017) | Post-LN | LayerNorm | 2 in each of 6 encoder layers, 3 in each of 6 decoder layers: 30 |
+# | Transformer (2017) | Post-LN | LayerNorm | encoder 6 · 2, decoder 6 · 3: 30 |
 # | BERT base, 12 layers | Post-LN | LayerNorm | 2 a layer, and one on the embeddings: 25 without the head |
 # | GPT-2 small, 12 blocks | Pre-LN | LayerNorm | 2 a block, and one after the last block: 25 |
 # | Llama 7B, 32 blocks | Pre-LN | RMSNorm | 2 a block, and one after the last block |
@@ -650,16 +638,15 @@ for layers in (4, 16, 64):
 # ## Take-away
 #
 # - Pre-LN: `x = x + f(norm(x))`, a block only adds to the stream. Post-LN: `x = norm(x + f(x))`, every norm rescales all of it.
-# - A deep Post-LN stack can stall: where branches add much that is the same for all tokens, each norm divides the rest, and the net answers all tokens alike.
-# - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each branch by $\sqrt n$, where $n$ is the number of branches.
-# - Pre-LN's stream grows, so a final norm comes before the output layer. `nn.TransformerEncoder` adds none by itself.
-# - GPT-2 and Llama have 2 norms a block and 1 after the last.
+# - A deep Post-LN stack can stall: where branches add the same to all tokens, each norm divides the rest.
+# - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each of $n$ branches by $\sqrt n$.
+# - Pre-LN's stream grows, so a final norm comes before the output layer: GPT-2 and Llama have 2 norms a block and 1 after the last. `nn.TransformerEncoder` adds none by itself.
 #
-# ## Deeper (optional, 23 min)
+# ## Deeper (optional, 13 min)
 #
 # ### The rate, and warm-up
 #
-# The opening's runs are two of twenty settings with four seeds each. The folded cells hold the table and its function; `rerun=True` makes it again. **Warm-up** means that the rate rises from 0, here over the first 75 of 150 steps.
+# The opening's runs are two of twenty settings with four seeds each, which the folded cell holds. **Warm-up** means that the rate rises from 0, here over the first 75 of 150 steps.
 
 # %% tags=["record", "hide-input"]
 # The twenty settings, and how one is trained.
@@ -751,58 +738,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# At 0.001 Post-LN learns, warm-up or not, and ends about 0.1 above Pre-LN. At 0.003 warm-up decides, in three of four runs. At 0.01 warm-up hardly helps.
-#
-# ### Before the first step
-#
-# Xiong et al. (2020) look at the gradient of the *last* MLP weight before training. For Pre-LN their bound on it shrinks as $1/\sqrt{L}$ with the number of layers L, for Post-LN it does not depend on L (Theorem 1). And Pre-LN's stream has a mean square between $1 + L/2$ and $1 + 3L/2$ (Lemma 2). Here is their net, in which attention averages over all tokens.
-
-
-# %% tags=["hide-input"]
-# Measures and draws the theorem's net.
-def toy(place, L, seed, d=128, T=16, symbols=64):
-    """Return the gradient norm of the last weight, and |x|²/d after the last block."""
-    g = torch.Generator().manual_seed(seed)
-    norm = LayerNorm(d)
-    weights = torch.randn(L, 4, d, d, generator=g) / d**0.5  # Xavier's variance, 2 / (d + d)
-    x = torch.randn(T, d, generator=g)
-    head = torch.randn(d, symbols, generator=g) * (2 / (d + symbols)) ** 0.5
-    last = weights[-1, 3].clone().requires_grad_()
-    for i, (V, O, W1, W2) in enumerate(weights):
-        W2 = last if i == L - 1 else W2
-        for f in (
-            lambda z, V=V, O=O: (z @ V @ O).mean(0, keepdim=True),  # (1, d) all tokens alike
-            lambda z, W1=W1, W2=W2: (z @ W1).relu() @ W2,  # (T, d)
-        ):
-            x = x + f(norm(x)) if place == "pre" else norm(x + f(x))  # (T, d)
-    out = norm(x) if place == "pre" else x  # (T, d)
-    F.cross_entropy(out[:1] @ head, torch.zeros(1, dtype=torch.long)).backward()
-    return last.grad.norm().item(), x.detach().square().sum(-1).mean().item() / d
-
-
-depths = [2, 4, 8, 16, 32, 64]
-toys = {
-    name: torch.tensor([[toy(place, L, seed) for L in depths] for seed in range(8)])
-    for name, place in {"Pre-LN": "pre", "Post-LN": "post"}.items()
-}  # (seeds, depths, 2) each
-plot.panels(
-    {
-        title: (depths, {name: values[..., at] for name, values in toys.items()})
-        for at, title in enumerate(("gradient of the last weight", "mean square of the stream"))
-    },
-    xlog=True,
-    ylog=True,
-    x="layers L",
-    y="before training",
-    title="In Pre-LN the stream grows with depth, and the last gradient shrinks",
-    caption="Before training, in the setting of the theorem: width 128, 8 draws.",
-    alt="Two panels with logarithmic axes over 2 to 64 layers. Gradient: Post-LN is flat near "
-    "7.5, Pre-LN falls along a straight line from 6 to 1. Stream: Pre-LN grows from 2 to 90, "
-    "Post-LN stays at 1.",
-)
-
-# %% [markdown]
-# Both directions show. In our GPT the gradient shrinks, too, and less: at 32 layers it was about half of that at 2, in the mean of eight nets. And a large *last* gradient is not what stalls Post-LN: there, after a few steps, the *first* ones are missing.
+# At 0.001 Post-LN learns, warm-up or not. At 0.003 warm-up decides, in three of four runs.
 #
 # ### A final norm where it is due
 #
@@ -810,21 +746,20 @@ plot.panels(
 
 
 # %% tags=["exercise", "optional"] id="ex-11-4"
-# Exercise 11.4 · ●●○○○ · 3 min
+# Exercise 11.4 · ●●○○○ · 2 min
 def encoder(width, heads, layers, norm_first):
     """An nn.TransformerEncoder, with a final norm only if its blocks need one after them.
 
     Example: encoder(8, 2, 3, norm_first=True) has 7 norms, and with norm_first=False 6.
-    width, heads, layers: whole numbers. norm_first: whether the blocks are Pre-LN. Returns
-    nn.TransformerEncoder(layer, number, norm=module or None, enable_nested_tensor=False).
+    norm_first: whether the blocks are Pre-LN. Your line binds final, a LayerNorm or None.
     """
+    ### BEGIN SOLUTION
+    final = nn.LayerNorm(width) if norm_first else None
+    ### END SOLUTION
     layer = nn.TransformerEncoderLayer(
         width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first
     )
-    ### BEGIN SOLUTION
-    last = nn.LayerNorm(width) if norm_first else None
-    return nn.TransformerEncoder(layer, layers, norm=last, enable_nested_tensor=False)
-    ### END SOLUTION
+    return nn.TransformerEncoder(layer, layers, norm=final, enable_nested_tensor=False)
 
 
 # %% tags=["check", "optional"]
@@ -839,18 +774,18 @@ check.encoder(encoder)
 #
 # ### Clinic: two norms in a row
 #
-# The patient is `nn.Transformer`, PyTorch's model of 2017, with its defaults: Post-LN, six encoder and six decoder layers. By the table it should have 30 norms.
+# The patient is `nn.Transformer`, PyTorch's model of 2017: Post-LN, six encoder and six decoder layers. By the [table](#11.8-Who-puts-it-where) it should have 30 norms.
 
 # %%
 patient = nn.Transformer(8, 2, dim_feedforward=16, dropout=0.0, batch_first=True)
 print("norms:", sum(isinstance(module, nn.LayerNorm) for module in patient.modules()))
 
 # %% [markdown]
-# A norm is superfluous, before training, if what goes *in* is normalized already. Write that test; a folded helper then asks it at every norm of a model.
+# A norm is superfluous, before training, if what goes *in* is normalized already. Write that test; a folded helper asks it at every norm.
 
 
 # %% tags=["exercise", "optional"] id="ex-11-5"
-# Exercise 11.5 · ●●●○○ · 5 min
+# Exercise 11.5 · ●●○○○ · 3 min
 def already_normalized(h, tolerance=0.01):
     """Whether every row of h is as LayerNorm leaves it at gain 1 and bias 0.
 
@@ -883,8 +818,8 @@ def norms_in_a_row(model, *inputs):
     names = []
 
     def ask(name):
-        return lambda module, given: (
-            names.append(name) if already_normalized(given[0]) else None
+        return lambda module, inputs: (
+            names.append(name) if already_normalized(inputs[0]) else None
         )
 
     hooks = [
@@ -900,73 +835,34 @@ def norms_in_a_row(model, *inputs):
     return names
 
 
-# %%
 g = torch.Generator().manual_seed(118)
 source = 3 * torch.randn(2, 5, 8, generator=g)  # (B, T, C)
 target = 3 * torch.randn(2, 4, 8, generator=g)  # (B, T, C)
+
+# %%
 norms_in_a_row(patient, source, target)
 
 # %% [markdown]
-# By default the class hands a final norm to its encoder and to its decoder ([pytorch#24930](https://github.com/pytorch/pytorch/issues/24930)), whatever `norm_first` says. Under Post-LN the last layer ends in a norm already. The cure takes both away:
+# By default the class hands a final norm to its encoder and to its decoder ([pytorch#24930](https://github.com/pytorch/pytorch/issues/24930)), and under Post-LN the last layer ends in a norm already. The cure takes both away:
 
 # %%
 with torch.no_grad():
     with_both = patient(source, target)  # (B, T, C)
     patient.encoder.norm = patient.decoder.norm = None
     without = patient(source, target)  # (B, T, C)
-print("norms:", sum(isinstance(module, nn.LayerNorm) for module in patient.modules()))
 show("largest change of the output", (with_both - without).abs().max().item(), digits=3)
 
 # %% [markdown]
-# Before training next to nothing changes, because a normalized row stays what it is, apart from $\epsilon$. After training the second norm normalizes what the first one's gain and bias have made, so the model is no longer the paper's.
+# Before training next to nothing changes, because a normalized row stays what it is, apart from $\epsilon$. After training the second norm normalizes what the first one's gain and bias have made.
 #
-# ### What the model writes
-#
-# The Post-LN model that you trained last writes words, letter by letter: start with 0, draw the next symbol, and go on until it draws 0.
-
-
-# %% tags=["nbval-ignore-output"]
-@torch.no_grad()
-def sample(model, generator):
-    """Draw one word."""
-    tokens = [0]
-    while len(tokens) < 16 and (len(tokens) == 1 or tokens[-1]):
-        logits = model(torch.tensor([tokens]))[0, -1]  # (symbols,)
-        tokens.append(torch.multinomial(logits.softmax(-1), 1, generator=generator).item())
-    return "".join(chr(96 + token) for token in tokens if token)
-
-
-g = torch.Generator().manual_seed(114)
-print(*[sample(gpt, g) for _ in range(16)])
-
-# %% [markdown]
-# If it has learned, vowels and consonants take turns. A stalled model draws letters without any order.
-#
-# ### Patches are tokens
-#
-# A Vision Transformer cuts an image into **patches**, and each patch becomes a token. From there on it is the same block, without the causal mask, and the same norm over C.
-
-# %%
-images, *_ = data.digits_split(0)
-patches = images[:5].view(5, 4, 2, 4, 2).transpose(2, 3).reshape(5, 16, 4)  # (B, T, pixels)
-torch.manual_seed(115)
-embed, block, last = nn.Linear(4, 32), Block(32, heads=4, causal=False), LayerNorm(32)
-tokens = embed(patches) + torch.randn(16, 32)  # (B, T, C) what a patch shows + where it is
-y = last(block(tokens))  # (B, T, C)
-print("patches", tuple(patches.shape), " tokens", tuple(y.shape))
-print("means in one norm:", tuple(y.mean(-1, keepdim=True).shape))
-
-# %% [markdown]
 # ## On your own
 #
-# 1. Raise the depth from 6 to 12 in steps of 2. At which depth does Post-LN stall, and does the answer change with the rate?
+# 1. Raise the depth from 6 to 12 in steps of 2. Where does Post-LN stall?
 # 2. Give `Block` a third place, norms on both ends of the branch: `x + after(f(before(x)))` (Peri-LN, [lesson 12](12_family.ipynb)). How does the stream grow?
-# 3. Measure `unlike` and the first block's gradient over 150 steps, in a Post-LN run that begins to learn. Which of the two moves first?
 #
 # ## Further reading
 #
 # - Vaswani et al. (2017), *Attention Is All You Need*: 3.1 for Post-LN, 5.3 for warm-up.
-# - Xiong et al. (2020), *On Layer Normalization in the Transformer Architecture*, Theorem 1, Lemma 2.
-# - Noci et al. (2022), *Signal Propagation in Transformers*: tokens that become alike, and what this does to gradients.
-# - Radford et al. (2019), *Language Models are Unsupervised Multitask Learners* (GPT-2), part 2.3: norms before each function, one at the end, residual layers scaled by $1/\sqrt N$.
-# - Dosovitskiy et al. (2021), *An Image is Worth 16x16 Words*, equations 1 to 4: patches.
+# - Xiong et al. (2020), *On Layer Normalization in the Transformer Architecture*: gradients before the first step, Theorem 1.
+# - Noci et al. (2022), *Signal Propagation in Transformers*: tokens that become alike.
+# - Radford et al. (2019), *Language Models are Unsupervised Multitask Learners* (GPT-2), part 2.3.

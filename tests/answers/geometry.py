@@ -1,7 +1,5 @@
 """Answers to the exercises of lesson 8, right and wrong."""
 
-import math
-
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -14,20 +12,6 @@ MOVES = dict(projected=[7, 1, -1, -7], length=10, x_hat=[1.4, 0.2, -0.2, -1.4], 
 
 
 # --- 8.2 rms_norm_module
-class ByBranches(_RMSNorm):
-    def forward(self, x):
-        axes, dtype, eps = self.axes(x), x.dtype, self.eps
-        if dtype in (torch.float16, torch.bfloat16):
-            x = x.float()
-        if eps is None:
-            eps = 2.0**-52 if x.dtype == torch.float64 else 2.0**-23
-        D = math.prod(self.normalized_shape)
-        y = D**0.5 * x / torch.sqrt((x * x).sum(axes, keepdim=True) + D * eps)
-        if self.weight is not None:
-            y = y * self.weight
-        return y.to(dtype)
-
-
 class AllInFloat64(_RMSNorm):
     def forward(self, x):
         eps = torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps if self.eps is None else self.eps
@@ -42,28 +26,20 @@ class InOneCall(_RMSNorm):
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
 
-class AsInLlama(_RMSNorm):
-    """Rounds before the gain multiplies, and has another default."""
-
-    def forward(self, x):
-        wide = x.float()
-        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + (self.eps or 1e-6))
-        return self.weight * wide.to(x.dtype)
-
-
 # the mean square of the first call is kept, as running statistics would be
 Keeping = instead(_RMSNorm, "square = self.__dict__.setdefault('kept', (wide * wide).mean(axes, keepdim=True))")
 
 
-class WithItsOwnAxes(_RMSNorm):
-    """As assistants write it: the axes are counted anew, and nothing is refused."""
+class RoundsBeforeTheGain(_RMSNorm):
+    """As published models do, and with axes of its own."""
 
     def forward(self, x):
         dims = [-1 - i for i in range(len(self.normalized_shape))]
         wide = x if x.dtype == torch.float64 else x.float()
         eps = self.eps if self.eps is not None else torch.finfo(wide.dtype).eps
         wide = wide * torch.rsqrt(wide.pow(2).mean(dims, keepdim=True) + eps)
-        return (wide if self.weight is None else wide * self.weight).to(x.dtype)
+        x_hat = wide.to(x.dtype)
+        return (x_hat if self.weight is None else x_hat * self.weight).to(x.dtype)
 
 
 # --- 8.3 same_run
@@ -113,14 +89,12 @@ ANSWERS = {
     "rms_norm_module": {
         "right": {
             "four lines": _RMSNorm,
-            "by branches, with the length": ByBranches,
             "all in float64": AllInFloat64,
-            "axes of its own": WithItsOwnAxes,
+            "rounded before the gain": RoundsBeforeTheGain,
         },
         "wrong": {
             "the library": (nn.RMSNorm, "PyTorch's own rms_norm"),
             "F.rms_norm": (InOneCall, "PyTorch's own rms_norm"),
-            "as in Llama": (AsInLlama, "On float64 rows"),
             "clipped to 15": (instead(_RMSNorm, "x_hat = (wide / rms).clamp(-15, 15)"), "outlier"),
             "statistics kept": (Keeping, "other rows of the same shape"),
             "nothing returned": (instead(_RMSNorm, "return None"), "return"),

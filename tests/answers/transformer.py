@@ -5,7 +5,6 @@ import math
 import torch
 from torch import nn
 
-from fromscratch import LayerNorm
 from lessonkit.check.lessons.transformer import _block, _encoder, _normalized, _scaled
 
 # 11.1
@@ -18,9 +17,8 @@ def block_loop(x, attend, mlp, norm1, norm2):
     return x
 
 
-def block_of_halves(x, attend, mlp, norm1, norm2):
-    half = lambda stream, function, norm: function(norm(stream)) + stream
-    return half(half(x, attend, norm1), mlp, norm2)
+def block_at_once(x, attend, mlp, norm1, norm2):
+    return x + attend(norm1(x)) + mlp(norm2(x + attend(norm1(x))))
 
 
 def block_in_place_behind(x, attend, mlp, norm1, norm2):
@@ -82,21 +80,12 @@ def scaled_anew(model):
 # 11.4
 
 
-def layer_of(width, heads, norm_first):
-    return nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first)
-
-
-def encoder_set_later(width, heads, layers, norm_first, norm=LayerNorm):
-    """With the course's own LayerNorm."""
-    model = nn.TransformerEncoder(layer_of(width, heads, norm_first), layers, enable_nested_tensor=False)
+def encoder_set_later(width, heads, layers, norm_first, norm=nn.LayerNorm):
+    layer = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first)
+    model = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
     if norm_first:
         model.norm = norm(width)
     return model
-
-
-def encoder_sequential(width, heads, layers, norm_first):
-    model = nn.TransformerEncoder(layer_of(width, heads, norm_first), layers, enable_nested_tensor=False)
-    return nn.Sequential(model, nn.LayerNorm(width)) if norm_first else model
 
 
 # 11.5
@@ -123,7 +112,7 @@ PAPER = {"post_one": 3, "post_all": 729, "pre_stream": 49, "pre_all": 7, "post_s
 
 ANSWERS = {
     "pre_ln": {
-        "right": {"the solution": _block, "a loop": block_loop, "two halves": block_of_halves},
+        "right": {"the solution": _block, "a loop": block_loop, "one expression": block_at_once},
         "wrong": {
             "in place": (block_in_place, "changed its input"),
             "detached": (block_detached, "gradient of x"),
@@ -134,20 +123,8 @@ ANSWERS = {
     "divided_by": {
         "right": {
             "whole numbers": PAPER,
-            "text and floats": {
-                "post_one": "3",
-                "post_all": 729.0,
-                "pre_stream": 49.0,
-                "pre_all": "7",
-                "post_small": 1.1**6,
-            },
-            "powers": {
-                "post_one": 9**0.5,
-                "post_all": 3**6,
-                "pre_stream": 1 + 6 * 8,
-                "pre_all": 49**0.5,
-                "post_small": 1.771,
-            },
+            "text": {key: str(number) for key, number in PAPER.items()},
+            "powers": PAPER | {"post_one": 9**0.5, "post_small": 1.1**6},
         },
         "wrong": {
             "a list": ([3, 729, 49, 7, 1.77], "takes a dictionary"),
@@ -172,18 +149,13 @@ ANSWERS = {
         "right": {
             "the solution": _encoder,
             "set later": encoder_set_later,
-            "a Sequential": encoder_sequential,
             "a class of its own": lambda *a: encoder_set_later(*a, type("Own", (nn.LayerNorm,), {})),
         },
         "wrong": {
             "a frozen norm": (
                 lambda *a: encoder_set_later(*a, norm=lambda width: nn.LayerNorm(width).requires_grad_(False)),
                 "trained parameters",
-            ),
-            "a final norm in a Post-LN Sequential": (
-                lambda *a: nn.Sequential(encoder_set_later(*a[:3], False), nn.LayerNorm(a[0])),
-                "On encoder(8, 2, 3, norm_first=True)",
-            ),
+            )
         },
     },
     "already_normalized": {
