@@ -4,7 +4,6 @@ Made by coursebuild from lessons_src/lessons/04_affine_and_module.py: edit the l
 """
 
 from numbers import Integral
-
 from torch import nn
 from torch.nn import functional as F
 import torch

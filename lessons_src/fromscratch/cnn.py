@@ -3,10 +3,9 @@
 Made by coursebuild from lessons_src/lessons/09_cnn.py: edit the lesson, not this file.
 """
 
-import math
-
 from torch import nn
 from torch.nn import functional as F
+import math
 import torch
 
 

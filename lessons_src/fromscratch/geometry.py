@@ -3,9 +3,8 @@
 Made by coursebuild from lessons_src/lessons/08_geometry.py: edit the lesson, not this file.
 """
 
-from numbers import Integral
-
 from lessonkit import data
+from numbers import Integral
 from torch import nn
 from torch.nn import functional as F
 import torch

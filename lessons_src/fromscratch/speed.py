@@ -3,13 +3,6 @@
 Made by coursebuild from lessons_src/lessons/13_speed.py: edit the lesson, not this file.
 """
 
-from pathlib import Path
-import ctypes
-import functools
-import math
-import os
-import timeit
-
 from fromscratch import layer_norm_backward
 from fromscratch import mean_and_var
 from llvmlite import binding
@@ -20,8 +13,14 @@ from numba import njit
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from pathlib import Path
+import ctypes
+import functools
+import math
 import numba
 import numpy as np
+import os
+import timeit
 import torch
 
 

@@ -3,13 +3,12 @@
 Made by coursebuild from lessons_src/lessons/11_transformer.py: edit the lesson, not this file.
 """
 
-import functools
-import math
-
 from fromscratch import LayerNorm
 from lessonkit import data
 from torch import nn
 from torch.nn import functional as F
+import functools
+import math
 import torch
 
 
