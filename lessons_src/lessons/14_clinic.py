@@ -482,8 +482,8 @@ def again(cls):
     Example: y = layer(x), then layer(10 * x). After both, x and y are what they were, and a new
     layer(x) gives y again, before layer.eval() and after it.
     """
+    layer, x = cls(5).double(), draw(4, 5)  # both float64
     ### BEGIN SOLUTION
-    layer, x = cls(5).double(), draw(4, 5)
     first, used = layer(x.clone()), x.clone()
     kept = first.clone()
     layer(used), layer(10 * x)
@@ -499,7 +499,7 @@ check.again(again)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Build one layer. Keep the first answer *and* a clone of it, and the same of the input. Call the layer on other rows, and compare both pairs before you ask for `x` again; then once more after `layer.eval()`.
+# Keep the first answer *and* a clone of it, and the same of the input. Call the layer on other rows, and compare both pairs before you ask for `x` again; then once more after `layer.eval()`.
 #
 # </details>
 
@@ -614,7 +614,7 @@ from lessonkit.mine import mean_and_var  # lesson 2
 # - [x] 22 :: 49, 16, 1, 1, 16 and 49 are 132, and a sixth of it is 22 = 6 + 16.
 # - [ ] 38 :: 6 + 2 · 16: the distances of both means, added. They are averaged, as the variances are.
 #
-# The 22 is the mean of the variances and the mean squared distance of the means. In letters, for each token,
+# The 22 is the mean of the variances plus the mean squared distance of the means. In letters, for each token,
 #
 # $$\frac1D \sum_d (x_{sd} - \mu_t)^2 = v_s + (m_s - \mu_t)^2,$$
 #
