@@ -247,6 +247,11 @@ _NORMS_MISTAKES = misconceptions(
     # the channels come last. | Call norm(C, H, W).
     new = norm(*size, layer.out_channels)
 
+    # norm gets one tuple. It is called with three numbers. | Call norm(C, H, W).
+    new = norm((layer.out_channels, *size))
+    # or
+    new = norm([layer.out_channels, *size])
+
     # the pooling layer's padding and dilation count as well as its stride. | Hand them to conv_output_shape.
     size = conv_output_shape(size, layer.kernel_size, layer.stride) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
 
