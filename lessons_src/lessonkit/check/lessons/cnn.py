@@ -11,7 +11,7 @@ from fromscratch.cnn import conv_output_shape, digit_cnn, kaiming, learn
 from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
 from lessonkit.check.misconceptions import Misconception, announce, misconceptions
-from lessonkit.check.probing import Probe, draw, raised
+from lessonkit.check.probing import Probe, draw, filled, raised
 from lessonkit.check.quizzes import as_python, values
 from lessonkit.check.verdicts import accept, refuse_dots, reject
 from lessonkit.check.wording import kind_of
@@ -24,12 +24,10 @@ _SLIPS = [
     ("weight", 1 / 144, "that is the square of the bound. The mean square is a third of it."),
     ("weight", 1 / 12, "that is the bound, or the answer for 4 inputs. The mean square is bound * bound / 3."),
     ("weight", 1 / 36, "the bound is not squared. The mean square is bound * bound / 3."),
-    ("weight", 1 / 1728, "the weights lie between -1/12 and 1/12, which is 2/12 wide and not 1/12."),
     *(("weight", about, "that is rounded. Type a fraction, as 1 / 12 above.") for about in (0.002, 0.0023, 0.00231)),
     ("unit", 1 / 72, "that is one product. The unit adds up 144 of them."),
     ("unit", 12.0, "that is 144 times 1/12 times 1. The mean square of a weight is 1/432, and that of an input 6."),
     ("unit", 72.0, "that is 144 times 1/12 times 6. The mean square of a weight is 1/432."),
-    ("unit", 1 / 3, "the inputs have the mean square 6, not 1."),
     ("unit", 1.0, "that is what the ReLU leaves. Before it there is twice as much."),
     ("smaller", 46656.0, "that is the mean square. Its root is asked."),
     ("smaller", 36.0, "six layers divide by 6 six times: 6 to the power of 6, and then the root."),
@@ -38,7 +36,6 @@ _SLIPS = [
     *(("factor", root, "that is for the weights. Their mean square is asked.") for root in (6**0.5, 2.449, 2.45)),
     ("factor", 3.0, "that keeps the mean square up to the ReLU, which takes half of it."),
     ("factor", 2.0, "that makes up for the ReLU. The sum has lost two thirds as well."),
-    ("factor", 1 / 6, "the layer makes the mean square smaller, so the weights must become larger."),
 ]
 
 
@@ -250,8 +247,10 @@ _NORMS_MISTAKES = misconceptions(
     # the channels come last. | Call norm(C, H, W).
     new = norm(*size, layer.out_channels)
 
-    # pooling does not always halve the image. | Let conv_output_shape compute it from the layer's settings.
-    size = tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
+    # norm gets one tuple. It is called with three numbers. | Call norm(C, H, W).
+    new = norm((layer.out_channels, *size))
+    # or
+    new = norm([layer.out_channels, *size])
 
     # the pooling layer's padding and dilation count as well as its stride. | Hand them to conv_output_shape.
     size = conv_output_shape(size, layer.kernel_size, layer.stride) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
@@ -263,14 +262,6 @@ _NORMS_MISTAKES = misconceptions(
     new = norm(layer.out_channels, size)
     # or
     new = norm([layer.out_channels, *size])
-    # or
-    new = norm((layer.out_channels, *size))
-
-    # the layer's stride is not handed to conv_output_shape.
-    settings = {name: getattr(layer, name) for name in ("padding", "dilation")}
-
-    # the layer's padding is not handed to conv_output_shape.
-    settings = {name: getattr(layer, name) for name in ("stride", "dilation")}
 
     # the layer's dilation is not handed to conv_output_shape.
     settings = {name: getattr(layer, name) for name in ("stride", "padding")}
@@ -287,9 +278,6 @@ _NORMS_MISTAKES = misconceptions(
 
     # one norm is used at every place. Each convolution needs its own. | Call norm anew.
     new = next((other for other in layers if isinstance(other, _Norm)), None) or norm(layer.out_channels, *size)
-
-    # convolutions of one shape share a norm. Each needs its own, with gains of its own. | Call norm anew.
-    new = next((o for o in layers if isinstance(o, _Norm) and o.sizes == (layer.out_channels, *size)), None) or norm(layer.out_channels, *size)
     """,
 )
 
@@ -353,21 +341,12 @@ class _Small(nn.Module):
 _NAMES = ("conv1.weight", "norm1.weight", "norm1.bias", "conv2.weight", "norm2.weight", "norm2.bias", "dense.weight")
 
 
-def _filled(net):
-    """net in float64, with fixed random numbers in all its parameters."""
-    net = net.double()
-    with torch.no_grad():
-        for seed, (_, parameter) in enumerate(sorted(net.named_parameters())):
-            parameter.copy_(draw(90 + seed, *parameter.shape, scale=0.5))
-    return net
-
-
 def _small_probe(label, size, classes=None):
     def run(cls):
         net = cls(size, classes) if classes else cls(size)
         state = net.state_dict()
         seen = {f"the shape of {n}": tuple(state[n].shape) if n in state else "missing" for n in _NAMES}
-        net = _filled(net)
+        net = filled(net.double(), 90)
         calls, images = [], draw(80, 2, 3, *size).requires_grad_()
         for module in (net, *(getattr(net, name, net) for name in ("conv1", "norm1", "conv2", "norm2", "dense"))):
             module.register_forward_hook(lambda *_: calls.append(1))
@@ -412,12 +391,6 @@ _SMALL_MISTAKES = misconceptions(
     # softmax comes before the cross-entropy, which has one of its own. | Return what dense gives.
     return logits.softmax(-1)
 
-    # log_softmax comes before the cross-entropy, which has one of its own (twice is once here, but it is not logits). | Return what dense gives.
-    return logits.log_softmax(-1)
-
-    # a ReLU comes after dense. Logits may be negative. | Return what dense gives.
-    return logits.relu()
-
     # no ReLU. Order: convolution, norm, ReLU.
     a, b = self.norm1(self.conv1(images)), self.norm2(self.conv2(self.norm1(self.conv1(images))))
 
@@ -432,23 +405,11 @@ _SMALL_MISTAKES = misconceptions(
     a = F.relu(self.conv1(images))
     b = F.relu(self.conv2(a))
 
-    # one of the norms is not used in forward.
-    a = F.relu(self.conv1(images))
-    # or
-    b = F.relu(self.conv2(a))
-
     # the channels are missing in normalized_shape: that is a mean for each channel. | Write [C, H, W].
     self.norm1, self.norm2 = nn.LayerNorm(first), nn.LayerNorm(second)
 
-    # that is BatchNorm. | Asked is LayerNorm([C, H, W]).
-    self.norm1, self.norm2 = nn.BatchNorm2d(5), nn.BatchNorm2d(10)
-
     # GroupNorm(1, C) has the right statistics, and C gains. | Asked is LayerNorm([C, H, W]).
     self.norm1, self.norm2 = nn.GroupNorm(1, 5), nn.GroupNorm(1, 10)
-
-    # the norms have no gain and bias. | Leave elementwise_affine as it is.
-    self.norm1 = nn.LayerNorm([5, *first], elementwise_affine=False)
-    self.norm2 = nn.LayerNorm([10, *second], elementwise_affine=False)
 
     # the second convolution makes the image smaller again: its size is conv_output_shape of the first one's.
     second = first
@@ -456,18 +417,10 @@ _SMALL_MISTAKES = misconceptions(
     # a convolution without padding makes the image smaller: H and W are those of its output.
     first, second = size, size
 
-    # with padding=1 the sizes stay, but the published net has no padding. | nn.Conv2d(3, 5, 3).
-    first, second = size, size
-    self.conv1 = nn.Conv2d(3, 5, 3, padding=1)
-    self.conv2 = nn.Conv2d(5, 10, 3, padding=1)
-
     # dense takes (B, features): all axes but the batch are flattened first. | flatten(1).
     logits = self.dense(b)
     # or
     logits = self.dense(b.flatten())
-
-    # H and W are swapped.
-    self.norm1, self.norm2 = nn.LayerNorm([5, *first[::-1]]), nn.LayerNorm([10, *second[::-1]])
     """,
 )
 
