@@ -55,7 +55,7 @@ class Writer(cloudpickle.Pickler):
 
     def reducer_override(self, item):
         if isinstance(item, Probe):
-            return Probe, (LABEL, item.run, {}, 0.0, True, "", item.seconds, item.elsewhere)
+            return functools.partial(Probe, LABEL, item.run, seconds=item.seconds), ()
         if type(item) is functools._lru_cache_wrapper:
             return functools.cache, (item.__wrapped__,)
         of_text = isinstance(item, types.CodeType) and not item.co_filename.startswith("/")
