@@ -286,7 +286,7 @@ def _stages(gates, *state):
     def probe(label, use, inputs, returns=new_state):
         with_inputs = call(label, *inputs.values(), names=tuple(inputs), returns=returns)
         run = lambda cls: with_inputs.run(partial(use, filled(cls(4, 6).double(), 21)))
-        return replace(with_inputs, run=run, elsewhere=None)
+        return replace(with_inputs, run=run)
 
     def from_input(*shape):
         use = lambda cell, x: cell.from_input(x)
