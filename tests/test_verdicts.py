@@ -98,6 +98,10 @@ def test_a_number_is_a_number_whoever_holds_it(right):
         assert told(lambda answer: values(answer, "toy", right, tolerance=1e-6), answer)
 
 
+def test_a_number_of_a_billion_digits_is_refused_at_once():
+    assert told(lambda answer: values(answer, "toy", 1), "1e999999999")
+
+
 # --------------------------------------------------------------------------------------------- whose code was judged
 
 

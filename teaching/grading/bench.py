@@ -116,13 +116,15 @@ class Bench:
     def _judged(self, jail, request, patience):
         channel = self.judge.channel
         channel.deadline = time.monotonic() + START + patience + JUDGED
+        ready = self.judged > 0
         try:
+            ready = ready or bool(channel.receive())
             channel.send(json.dumps(request).encode())
             socket.send_fds(channel.socket, [b"."], [jail.channel.socket.fileno()])
             reply = json.loads(channel.receive(1 << 20))
-        except Ended as error:
+        except Ended:
             _, log = self._dismiss()
-            if str(error) != "too late" and not self.judged:
+            if not ready:
                 raise GradingError(f"the judge does not start. It says:\n{log}") from None
             return None
         self.judged += 1

@@ -31,7 +31,9 @@ PAGE = """<!doctype html>
 def name(learner):
     """Return the file name of a learner's page: the learner's, where that makes a plain file name."""
     plain = re.sub(r"[^\w.-]+", "_", learner).strip(".")[:80]
-    if plain == learner:
+    if plain == learner and not re.search(
+        r"-[0-9a-f]{6}$", plain
+    ):  # which is how the page of another one may be called
         return f"{plain}.html"
     return f"{plain}-{hashlib.sha256(learner.encode()).hexdigest()[:6]}.html"
 

@@ -13,6 +13,7 @@ import importlib
 import io
 import json
 import os
+import random
 import socket
 import time
 import types
@@ -55,7 +56,7 @@ class Writer(cloudpickle.Pickler):
 
     def reducer_override(self, item):
         if isinstance(item, Probe):
-            return Probe, (LABEL, item.run, {}, 0.0, True, "", item.seconds, item.elsewhere)
+            return functools.partial(Probe, LABEL, item.run, seconds=item.seconds), ()
         if type(item) is functools._lru_cache_wrapper:
             return functools.cache, (item.__wrapped__,)
         of_text = isinstance(item, types.CodeType) and not item.co_filename.startswith("/")
@@ -76,6 +77,7 @@ class Jailed:
         self.channel = channel
         self.counts = {"printed": 0, "computed": 0.0}  # prints and processor seconds, as the observer says
         self.outside = []  # functions that the answer may call, see Writer
+        self.examined = []  # (probe, what was seen): the answer was given such a function to examine
 
     def ask(self, request, hidden=()):
         """Return the observer's reply; Ended if there is none, Malformed if it is none."""
@@ -118,6 +120,7 @@ class Jailed:
 
     def seen(self, at, probe, hidden):
         """Return what a probe has seen: {what: value}. hidden: see Writer."""
+        before = len(self.outside)
         reply = self.ask({"do": "observe", "answer": at, "probe": probe}, hidden)
         if "rejected" in reply:
             raise NotYet(str(reply["rejected"]).replace(LABEL, probe.label, 1)[:LONGEST])
@@ -126,7 +129,19 @@ class Jailed:
         seen = reply.get("seen")
         if type(seen) is not dict or any(type(what) is not str for what in seen):
             raise Malformed("no observation")
+        if len(self.outside) > before:
+            self.examined.append((probe, seen))
         return seen
+
+    def look_again(self, answer):
+        """Ask an answer again about what it has examined, in an order that nobody knows; NotYet if it counts its calls.
+
+        What it says then is a word or a few numbers: a list of these, in the order of the check, is no answer.
+        """
+        for probe, before in random.SystemRandom().sample(self.examined, len(self.examined)):
+            reads = probe.reads or dict
+            if reads(answer.seen(probe)) != reads(before):
+                raise NotYet(f"Not yet. On {probe.label}: it says something else when it is asked again.")
 
 
 def _gradients(result, args, arriving):
@@ -160,7 +175,8 @@ def grade(request, channel):
         if len(answers) != len(request["checks"]):
             raise Malformed("not as many answers as were asked for")
         for (name, _), answer in zip(request["checks"], answers, strict=True):
-            reply |= judged(name, answer, reply, request["cells"])
+            jailed.examined.clear()
+            reply |= judged(name, answer, reply, request["cells"], jailed)
     except Leak as error:
         return reply | {"verdict": "failed", "said": f"{error} would be in sight of the answer"}
     except Ended as error:
@@ -172,12 +188,13 @@ def grade(request, channel):
     return reply | {"said": message} | jailed.counts
 
 
-def judged(name, answer, reply, cells):
+def judged(name, answer, reply, cells, jailed):
     """Return what becomes of a reply when one more check has been asked."""
     verdict, text, passed = reply["verdict"], "", 0
     try:
         with collecting() as lines:
             check.plain(name)(answer)
+            jailed.look_again(answer)
         text, passed = "\n".join(lines), 1
     except NotYet as error:
         verdict, text = "not yet", str(error)
@@ -202,8 +219,8 @@ def named(cells, by_hand):
                 name = node.attr if isinstance(node, ast.Attribute) else ""
                 if name.replace("_", "").lower().removeprefix("native") in plain:
                     of = getattr(node.value, "id", "") or getattr(node.value, "attr", "…")
-                    names += [f"{of}.{name}"] * (of not in ("self", "cls"))
-    return list(dict.fromkeys(names))
+                    names += [f"{of}.{name}"[:100]] * (of not in ("self", "cls"))
+    return list(dict.fromkeys(names))[:20]
 
 
 def by_value(lesson):
@@ -220,6 +237,7 @@ def main():
     channel = Channel(grader)
     begin = json.loads(channel.receive())
     limits.apply(begin["bounds"])
+    channel.send(b"ready")
     while True:
         request = json.loads(channel.receive())
         _, (descriptor, *_), _, _ = socket.recv_fds(grader, 1, 1)

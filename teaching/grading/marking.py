@@ -82,10 +82,10 @@ def handed_in(folder, lesson):
     for path in sorted(folder.iterdir()):
         if path.name.startswith((".", "__")) or path.is_symlink():
             continue
-        if path.suffix == ".ipynb" and not _has_notebooks(path):
-            handed.append(_from_file(path, lesson))
-        elif path.is_dir():
+        if path.is_dir():
             handed.append(_whatever_is_in(path, lesson))
+        elif path.suffix == ".ipynb":
+            handed.append(_from_file(path, lesson))
     if not handed:
         raise GradingError(f"{folder} holds no notebook and no folder of a learner. Name the one that does: IN=...")
     for at, submitted in enumerate(handed):
@@ -96,11 +96,6 @@ def handed_in(folder, lesson):
             handed[at] = Handed(where, submitted.path, (*submitted.remarks, Remark(sheet, page)))
         taken.add(handed[at].learner)
     return sorted(handed, key=lambda submitted: in_order(submitted.learner))
-
-
-def _has_notebooks(path):
-    """Whether a path that ends in .ipynb is a folder with notebooks in it, a learner's called ann.ipynb."""
-    return path.is_dir() and any(path.rglob("?*.ipynb"))
 
 
 def printable(name):
@@ -174,6 +169,8 @@ class Marker:
             answers = apart(lambda: submission.answers(self.lesson, submission.cells(handed.path)))
         except (submission.Unreadable, Failed) as error:
             result.why = str(error)
+        except Exception as error:
+            result.why = f"it could not be read ({type(error).__name__})"
         for number, answer in answers.items():
             exercise = self.lesson.exercises[number]
             try:

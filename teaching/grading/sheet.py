@@ -13,6 +13,7 @@ from teaching.grading.lesson import GradingError
 FIRST = ["learner", "points", "of", "optional points", "optional of"]
 LAST = ["state", "remarks", "page", "seconds", "file", "sha256", "course", "limits"]
 UNJAILED = ", NO JAIL: counts for nothing"
+LONGEST = 10_000  # characters of a cell: Python's csv reads none of more than 131,072
 LIMITS = re.compile(r"([\d.e+]+) s, ([\d.e+]+) GiB(.*)")
 
 
@@ -109,6 +110,7 @@ def _cell(value):
     """Return what stands in a cell: numbers short, and no text that a spreadsheet would take for a formula."""
     if isinstance(value, (int, float)):
         return f"{round(value, 2):g}"
+    value = value[:LONGEST]
     return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 

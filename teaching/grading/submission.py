@@ -100,7 +100,9 @@ def exercises_in(notebook_cells):
 def answers(lesson, notebook_cells):
     """Return {exercise: Answer} of a lesson's exercises. notebook_cells: what cells() gave."""
     if not any(number in lesson.exercises for number in exercises_in(notebook_cells)):
-        others = sorted({number.partition(".")[0] for number in exercises_in(notebook_cells)}, key=int)
+        others = sorted(
+            {number.partition(".")[0] for number in exercises_in(notebook_cells)}, key=lambda n: (len(n), n)
+        )
         what = f"exercises of lesson {', '.join(others)}" if others else "no exercise"
         if not any(ident == e.id for e in lesson.exercises.values() for _, ident, _ in notebook_cells):
             raise Unreadable(f"the notebook holds {what}, and {lesson.stem} is graded")

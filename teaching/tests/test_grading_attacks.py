@@ -4,6 +4,7 @@ Every attack is an answer to exercise 6.1 that is wrong and wants to be taken fo
 whatever it likes: what is right is not there.
 """
 
+import ctypes
 import os
 import socket
 import textwrap
@@ -354,6 +355,16 @@ READS = {  # where what an answer is asked about could tell it what to say: (les
         "2.4",
         "def is_layer_norm(layer):\n    return any('right' in str(label) for label in crawl('label'))",
     ),
+    "how many layers came before": (
+        "02_statistics",
+        "2.4",
+        "calls = []\ndef is_layer_norm(layer):\n    calls.append(1)\n    return len(calls) <= 3",
+    ),
+    "the number of a layer": (
+        "02_statistics",
+        "2.4",
+        "def is_layer_norm(layer):\n    return layer.__closure__[0].cell_contents < 3",
+    ),
     "the axes of a norm": ("15_in_the_wild", "15.1", "def ask(layer, shape):\n    return crawl('axes')[0]"),
 }
 
@@ -381,6 +392,14 @@ def test_pytorch_s_own_is_a_matter_of_the_exercise(mark):
     hidden = textwrap.dedent(hidden + "            return F.batch_norm(x, None, None, self.weight, self.bias, True)\n")
     mark_ = mark("from torch.nn import functional as F\n" + hidden, "6.4")
     assert not mark_.points or any(remark.sheet.startswith("names ") for remark in mark_.remarks)
+
+
+def test_names_that_fill_a_verdict_stop_nobody(tmp_path):
+    """The judge names what a right answer calls. Its first reply tells that it has started, too."""
+    text = f"{six().exercises['6.4'].solved}\nif False:\n    {'長' * 190_000}.batch_norm\n"
+    with Bench(JAIL) as bench:
+        wide = mark_of(Marker(six(), bench), with_answers(solved=False, ex_6_4=text), "6.4", tmp_path)
+    assert (wide.verdict, wide.points) == ("right", 3) and len(wide.remarks[0].sheet) < 200
 
 
 # ------------------------------------------------------------------------------------ the machine
@@ -482,6 +501,18 @@ def test_there_is_no_network(mark):
             text = f"import socket\nones = socket.socket()\nones.settimeout(2)\nones.connect({address})"
             message = mark(WRONG + text).said
             assert "OSError" in message or "ConnectionRefused" in message
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls the kernel by number")
+def test_no_key_in_the_kernel_goes_from_answer_to_answer(tmp_path):
+    """Whoever logs in gets a keyring, which all processes inherit, those of another user too."""
+    kernel, said = ctypes.CDLL(None), []
+    kernel.syscall(250, 1, None)  # as a login does
+    with Bench(JAIL) as bench:
+        for call in ("248, b'user', b'note', b'6.1', 3, -3", "249, b'user', b'note', None, 0"):  # adds a key, finds it
+            text = f"import ctypes\nraise ValueError(ctypes.CDLL(None).syscall({call}))"
+            said.append(mark_of(Marker(six(), bench), with_answers(False, ex_6_1=text), "6.1", tmp_path).said)
+    assert said[0].startswith("ValueError: ") and said[1].startswith("ValueError: -1")
 
 
 def test_one_answer_leaves_nothing_for_the_next(mark):

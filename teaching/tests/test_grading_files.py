@@ -1,5 +1,6 @@
 """Each learner apart: whatever a file is, its row says what happened, and the next one is graded."""
 
+import hashlib
 import json
 import os
 import socket
@@ -93,6 +94,8 @@ MADE = {  # what lies there as NAME.ipynb: a text, or a function that makes it
     "cells that are a word": '{"cells": "code"}',
     "not a notebook, but NaN": "NaN",
     "UTF-16": notebook(RIGHT).encode("utf-16"),
+    "a card of 5,000 digits": json.dumps({"cells": cells([f"# Exercise {'9' * 5000}.1\nx = 1"])}),
+    "a type of 200,000 letters": notebook(RIGHT).replace('"code"', f'"{"k" * 200_000}"'),
     "a card a thousand times": notebook("# Exercise 6.1 · ●●○○○ · 3 min\n" * 3000),
     "unreadable": lambda path: (path.write_text("{}"), path.chmod(0)),
 }
@@ -125,6 +128,8 @@ NAMES = [
     b"=cmd().ipynb",
     b"x" * 249 + b".ipynb",
     b"9" * 200 + b".ipynb",
+    b"a b.ipynb",
+    b"a_b-" + hashlib.sha256(b"a b").hexdigest()[:6].encode() + b".ipynb",  # as the page of "a b" is called
 ]
 
 
@@ -135,6 +140,7 @@ def test_names_of_any_bytes_have_rows_and_pages(tmp_path):
     table = graded(tmp_path)
     assert len(table) == len(NAMES) + 1
     assert all((tmp_path / row["page"]).is_file() for row in table.values())
+    assert len({row["page"] for row in table.values()}) == len(table)
     assert table["an\\xff"]["points"] == "9" and table["\\xfe\\xfd"]["state"] == "not graded"
     assert graded(tmp_path).keys() == table.keys()
 
@@ -154,7 +160,8 @@ def test_an_error_of_the_grader_s_own_costs_one_exercise_and_is_said(tmp_path, m
 
 
 def test_what_takes_too_long_or_too_much_is_given_up():
-    for act in (lambda: [0] * 10**12, lambda: time.sleep(100), lambda: os._exit(3)):
+    unwritten = lambda: len(bytes(3 << 30))  # memory that costs nothing where nothing bounds it
+    for act in (unwritten, lambda: [0] * 10**12, lambda: time.sleep(100), lambda: os._exit(3)):
         started = time.perf_counter()
         with pytest.raises(Failed):
             apart(act, seconds=1)

@@ -1,5 +1,6 @@
 """Answers that are values: numbers, words and dictionaries of them, and predictions."""
 
+import contextlib
 import math
 from fractions import Fraction
 
@@ -89,10 +90,10 @@ def _as_number(value):
     """The number that given stands for (text like "5/6", a Fraction, one value for each row), or given itself."""
     value = as_python(value)
     if isinstance(value, str):
-        try:
-            return float(Fraction(value.replace(" ", "")))
-        except (ValueError, ZeroDivisionError):
-            return value
+        for read in (float, lambda text: float(Fraction(text))):  # Fraction writes all digits of 1e999999999 out
+            with contextlib.suppress(ValueError, ZeroDivisionError):
+                return read(value.replace(" ", ""))
+        return value
     each = value
     while isinstance(each, list) and each and isinstance(each[0], list):
         each = [item for items in each for item in items]

@@ -56,7 +56,7 @@ _ASK_PROBES = [
     _asked((1,), (8, 1), (3, 8, 5), 152),  # Magika's first
     _asked((1,), (1, 6), (4, 5, 6), 153, (5, 1)),  # InstanceNorm, with a gain for each position
     _asked((1, 2), (4, 6), (3, 4, 6), 154),  # LayerNorm over positions and features
-    _asked((0, 1), (1, 5), (4, 3, 5), 155),  # BatchNorm
+    _asked((0, 1), (1, 7), (3, 5, 7), 155),  # BatchNorm, of the first one's shape: the shape alone tells nothing
     _asked((2,), (1, 1), (5, 4, 6), 156, (1, 6)),  # one bias for all, a gain for each feature
     _asked((1,), (512, 1), (3, 512, 4), 157),  # wide: one number moves the others by a 512th of its step
     _asked((1,), (7, 1), (3, 7, 5), 158, scale=1e-4),
