@@ -639,7 +639,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# On these rows of 768 numbers your gradient is the most accurate. With one number most of its digits are lost. PyTorch's kernel loses more, probably because it adds up two large numbers that nearly cancel, a multiple of $x$ and a constant.
+# On these rows of 768 numbers your gradient is the most accurate. With one number, an offset of 100,000 costs three of its seven digits. PyTorch's kernel loses more, probably because it adds up two large numbers that nearly cancel, a multiple of $x$ and a constant.
 #
 # ## 13.8 The verdict of the stopwatch
 
