@@ -247,7 +247,7 @@ _NORMS_MISTAKES = misconceptions(
     # the channels come last. | Call norm(C, H, W).
     new = norm(*size, layer.out_channels)
 
-    # norm gets one tuple. It is called with three numbers. | Call norm(C, H, W).
+    # norm gets all three in one list or tuple. | Call norm(C, H, W).
     new = norm((layer.out_channels, *size))
     # or
     new = norm([layer.out_channels, *size])
@@ -258,10 +258,8 @@ _NORMS_MISTAKES = misconceptions(
     # norm gets the size only, without the channels. | Call norm(C, H, W).
     new = norm(*size)
 
-    # norm gets one list or tuple. | Call norm(C, H, W), with a star before the size.
+    # norm gets the size as one tuple. | Call norm(C, H, W), with a star before the size.
     new = norm(layer.out_channels, size)
-    # or
-    new = norm([layer.out_channels, *size])
 
     # the layer's dilation is not handed to conv_output_shape.
     settings = {name: getattr(layer, name) for name in ("stride", "padding")}
