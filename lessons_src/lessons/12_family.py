@@ -471,6 +471,7 @@ for layer in (nn.LayerNorm, Derf):
 # %% [markdown]
 # It does, a little behind LayerNorm. A single run says little, so the figure has eight of each, twice as long, at three rates.
 
+
 # %% tags=["record", "hide-input"]
 # Eight runs of four norms at three rates, recorded.
 class PointWise(nn.Module):
