@@ -46,11 +46,23 @@ _CHANNEL_MISTAKES = misconceptions(
     # all axes but the last are reduced. That fits (B, T, C); here the channels are axis 1.
     axes = list(range(x.dim() - 1))
 
+    # the channels themselves are reduced. Axis 1 is the one to keep.
+    axes = [1]
+
+    # a matrix (B, C) has no axis 2. | Reduce it only where there is one.
+    axes = [0, 2]
+
     # axis -1 of a matrix (B, C) is the channels. | Reduce axis 0 and, where there is one, axis 2.
     axes = list({0, x.dim() - 1})
 
     # one mean for everything. Each channel needs its own.
     axes = list(range(x.dim()))
+
+    # the reduced axes are kept. Wanted is the shape (C,). | Drop keepdim, or squeeze.
+    mean, var = x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
+
+    # only T is reduced: after transpose(0, 1), B and T are still two axes. | Join them, with flatten(1).
+    mean, var = x.transpose(0, 1).mean(-1), x.transpose(0, 1).var(-1, correction=0)
 
     # squeeze() without an axis drops the channels too if C = 1. | Say squeeze(-1).
     return mean.squeeze(), var.squeeze()
@@ -211,6 +223,10 @@ _RUNNING_MISTAKES = misconceptions(
     # use m, the line above has made it: with momentum=None it is 1 / num_batches_tracked, and self.momentum is no number.
     m = self.momentum
 
+    # the old value keeps its full weight, so that the sum grows without end. | It gets 1 - momentum.
+    self.running_mean.copy_(self.running_mean + m * mean)
+    self.running_var.copy_(self.running_var + m * unbiased)
+
     # the buffers are part of the graph: every step keeps all earlier ones alive, and memory grows. | Update them under torch.no_grad().
     recording = torch.enable_grad()
     """,
@@ -327,6 +343,12 @@ _LAYER_MISTAKES = misconceptions(
 
     # the buffers never change. In train() each batch updates them.
     tracks = False
+
+    # mean and var do not fit axis 1 of x. | Bind a number for each channel, (C,), as channel_stats gives them.
+    mean, var = x.mean(-1), x.var(-1, correction=0)
+
+    # a single row is refused although each of its channels has several time steps. What must be above 1 is the number of entries per channel, n.
+    refused = own and len(x) == 1
 
     # n / (n - 1) is applied twice: is your var unbiased already, or does update() do it again?
     self.update(mean, var * n / (n - 1), n)

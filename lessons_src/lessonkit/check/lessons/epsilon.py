@@ -63,6 +63,9 @@ _MISTAKES = misconceptions(
     # the root is missing: the row is divided by its variance plus eps.
     deviation = var + eps
 
+    # you multiply by the root of (variance + eps). | Divide by it, or multiply by torch.rsqrt.
+    return (x - mean) * deviation
+
     # eps is used as the smallest value allowed, so that most rows do not feel it. | Add it to the variance, under the root.
     deviation = torch.sqrt(var.clamp(min=eps))
 
@@ -75,14 +78,23 @@ _MISTAKES = misconceptions(
     # you reduce the first axis, across the samples. | LayerNorm reduces the last one, -1.
     mean, var = x.mean(0, keepdim=True), x.var(0, correction=0, keepdim=True)
 
+    # you reduce axis 1. That is the last axis of a matrix only. | -1 is the last axis of every tensor.
+    mean, var = x.mean(1, keepdim=True), x.var(1, correction=0, keepdim=True)
+
     # one mean for the whole tensor. Every row needs its own. | Reduce axis -1.
     mean, var = x.mean(), x.var(correction=0)
 
     # the mean is not subtracted.
     return x / deviation
 
+    # mean and var are swapped. | mean_and_var returns the mean first.
+    var, mean = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
+
     # brackets are missing: without them / comes before -, and only the mean is divided.
     return x - mean / deviation
+
+    # brackets are missing: eps is added to the quotient, not to the variance.
+    return (x - mean) / torch.sqrt(var) + eps
 
     # E[x^2] - E[x]^2 loses all digits when the mean is far larger than sigma (section 3.6). | Subtract the mean, then square.
     var = (x * x).mean(-1, keepdim=True) - mean * mean

@@ -59,6 +59,10 @@ _SOFTMAX_MISTAKES = misconceptions(
     # or
     shifted, total = x, x.exp().sum(-1)
 
+    # maximum and sum have lost their axis and meet the wrong rows. | Say keepdim=True in both.
+    largest, shifted = x.amax(-1), x - x.amax(-1)
+    total = e.sum(-1)
+
     # the maximum has lost its axis and meets the wrong rows. | Say keepdim=True in the maximum.
     largest = x.amax(-1)
 
@@ -77,6 +81,9 @@ _SOFTMAX_MISTAKES = misconceptions(
     # the sum below is over x. It must be over the exponentials.
     total = x.sum(-1, keepdim=True)
 
+    # the largest entry is subtracted above the line only. | Use the same e^(x - max) in the sum.
+    total = x.exp().sum(-1, keepdim=True)
+
     # one sum for the whole tensor. Every row has its own. | Sum over axis -1, keepdim=True.
     total = e.sum()
 
@@ -91,6 +98,9 @@ _SOFTMAX_MISTAKES = misconceptions(
 
     # exp is missing: softmax divides e^x by the sum of e^x.
     e = shifted
+
+    # the exponentials do not sum to 1 yet. | Divide by their sum, over axis -1.
+    return e
 
     # the row is divided by its largest entry: that changes the result. | Subtract it.
     shifted = x / largest
@@ -241,6 +251,12 @@ _POOL_MISTAKES = misconceptions(
 
     # the weights of the tokens are all 1: the scores are (B, T, 1), and their last axis has size 1.
     shares = F.softmax(scores, dim=-1)
+
+    # the weights are normalized across the batch: axis 0 (which F.softmax picks by itself when a tensor has three axes and dim is left out). | The tokens are axis 1.
+    shares = F.softmax(scores, dim=0)
+
+    # the weighted tokens are not summed yet. | Sum over axis 1 gives (B, C).
+    return weights * x
 
     # the scores are divided by sqrt(C): a different temperature than the layer had. | Leave the scores as they are.
     plain = x @ query / x.shape[-1] ** 0.5

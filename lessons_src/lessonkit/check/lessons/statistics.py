@@ -73,6 +73,15 @@ _MISTAKES = misconceptions(
     # mean and var are swapped. | Return mean first.
     return var, mean
 
+    # the distances are averaged without being squared, and they sum to 0. | Square each one, then average.
+    var = centered.mean(-1, keepdim=True)
+
+    # var is the mean distance, not squared. | Square before you average.
+    var = centered.abs().mean(-1, keepdim=True)
+
+    # a small number is added to the variance. That comes in lesson 3; here the variance itself is asked for.
+    var = (centered * centered).mean(-1, keepdim=True) + 1e-5
+
     # E[x^2] - E[x]^2 loses digits when the mean is large compared with the standard deviation. | Subtract the mean first, then square.
     var = (x * x).mean(-1, keepdim=True) - mean * mean
 
@@ -252,6 +261,18 @@ _TEST_MISTAKES = misconceptions(
 
     # your test does not look at every number. | Take the largest difference: .abs().max().
     return bool((y - expected).abs().mean() < 0.1)
+
+    # a difference below zero is a difference, too. | Take .abs() before .max().
+    return bool((y - expected).max() < 1e-3)
+
+    # your answer has a verdict for each number. | Take them together: .all().
+    return (y - expected).abs() < 1e-3
+
+    # your answer is the difference, not a verdict. | Compare it with what you allow: True or False.
+    return (y - expected).abs().max()
+
+    # rows of two features always become -1 and 1, so values that are cut off do not show. | Take three features or more.
+    x = torch.arange(12.0).reshape(2, 3, 2) ** 2
     """,
 )
 

@@ -14,12 +14,15 @@ def two_weights(answer):
     causes = [
         ("input", 25, "That is the sum of 9 and 16. | Divide it by 2."),
         ("input", 3.5, "Square 3 and 4 first, then take the mean."),
+        ("input", math.sqrt(12.5), "That is the rms. The mean square has no root."),
         ("before", 100, "That is the sum of the four squares. | Divide it by 4."),
         ("before", 49, "That is the first case. | Take the mean over all four."),
+        ("before", 5, "That is the rms. The mean square has no root."),
         ("before", 0, "That is the mean of the sums. | Square each one first."),
         ("before", 12.5, "There are four cases: 49, 1, 1, 49. What is their mean?"),
         ("after", 25, "ReLU turns -1 and -7 into 0: two of the four squares are 0 then."),
         ("after", 6.25, "Half of the squares are left, so half of the mean square before ReLU."),
+        ("after", 2, "That is the mean of 7, 0, 1, 0. | Square them first."),
         ("std", 1, "That is for two inputs. With 64 the matrix adds 64 squares. | 64 std^2 / 2 must be 1."),
         ("std", 2 / 64, "That is its square, the variance. | Take the root."),
         ("std", 1 / 8, "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1."),
@@ -30,6 +33,7 @@ def two_weights(answer):
             "A sum of 64 products with random signs grows with the root of 64 only. The mixed products cancel in the mean over the four cases, and the squares do not.",
         ),
         ("std", 0.18, "Give one more digit."),
+        ("std", 8 / math.sqrt(2), "Upside down: more inputs need smaller weights."),
     ]
     values(answer, "two_weights", expected, causes, tolerance=0.002)
 
@@ -91,6 +95,18 @@ _FATES = misconceptions(
     # 1.4 is not close enough to the root of 2 where a thousand layers multiply. | Write 2 ** 0.5.
     factor = scale / 1.4
 
+    # ReLU takes away half of the mean square. | Divide by the root of 2, do not multiply.
+    factor = scale * 2**0.5
+
+    # upside down: divide std by Kaiming's sqrt(2 / width), do not multiply.
+    factor = std * (2 / width) ** 0.5
+
+    # brackets are missing: a / b ** depth divides by b ** depth only. | Write (scale / 2 ** 0.5) ** depth.
+    power_of_ten = math.log10(scale) - depth * math.log10(2) / 2
+
+    # the power is off by one: depth layers give depth factors.
+    power_of_ten = (depth + 1) * math.log10(factor)
+
     # ReLU acts in every layer. | Divide the weight scale by the root of 2 first, in brackets, then take the power.
     power_of_ten = depth * math.log10(scale) - math.log10(2) / 2
 
@@ -100,6 +116,12 @@ _FATES = misconceptions(
     # that is one layer's factor. It acts once in each layer. | Raise it to the power depth, then compare with 0.01 and 100.
     power_of_ten = math.log10(factor)
 
+    # factors multiply. | Raise one layer's factor to the power depth, do not take it times depth.
+    power_of_ten = math.log10(factor * depth)
+
+    # depth is not used: a short net is kinder than one of 50 layers.
+    power_of_ten = 50 * math.log10(factor)
+
     # 0.01 and 100 are compared with a power of ten. As powers of ten they are -2 and 2.
     return "dies" if power_of_ten < 0.01 else "explodes" if power_of_ten > 100 else "lives"
 
@@ -108,6 +130,12 @@ _FATES = misconceptions(
 
     # a number of size 10^308 and more is no float any more, and ** raises OverflowError. | Compare logarithms: depth * math.log10(factor) with -2 and 2.
     power_of_ten = math.log10(factor**depth) if factor**depth else -999
+
+    # is the return missing at the end, or is one of the three cases left out?
+    return "explodes" if power_of_ten > 2 else None
+
+    # the three words to return are "dies", "lives" and "explodes", letter by letter.
+    return "Explodes" if power_of_ten > 2 else "Lives"
     """,
 )
 
@@ -147,6 +175,9 @@ _STANDARDIZED = misconceptions(
     # the mean is still in it. | Subtract it from x before you divide.
     return x / deviation
 
+    # divide by the standard deviation, the root of the variance, and take correction=0: D, not D - 1.
+    deviation = x.var()
+
     # the spread is still what it was. | Divide by the standard deviation.
     return centered
 
@@ -169,6 +200,9 @@ _STANDARDIZED = misconceptions(
 
     # you multiply by the deviation. | Divide by it. (torch.rsqrt is 1 over the root: multiply by that.)
     return centered * deviation
+
+    # .item(), which ends the `rms` of section 1.1, or .detach() makes a constant of the deviation or the mean, and the gradient misses it. | Keep tensors.
+    deviation = x.std(correction=0).detach()
 
     # the mean of the squares less the square of the mean loses its digits where the mean is large. | Subtract the mean first, then square.
     deviation = (x.square().mean() - mean.square()).sqrt()
