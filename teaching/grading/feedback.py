@@ -28,12 +28,13 @@ PAGE = """<!doctype html>
 """
 
 
+ENDS_AS_ANOTHERS = re.compile(r"-[0-9a-f]{6}$")  # the page of a learner whose name makes no plain file name
+
+
 def name(learner):
     """Return the file name of a learner's page: the learner's, where that makes a plain file name."""
     plain = re.sub(r"[^\w.-]+", "_", learner).strip(".")[:80]
-    if plain == learner and not re.search(
-        r"-[0-9a-f]{6}$", plain
-    ):  # which is how the page of another one may be called
+    if plain == learner and not ENDS_AS_ANOTHERS.search(plain):
         return f"{plain}.html"
     return f"{plain}-{hashlib.sha256(learner.encode()).hexdigest()[:6]}.html"
 

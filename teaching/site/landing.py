@@ -77,7 +77,7 @@ def page(lessons, readme, repository="", slides=None, look_up=()):
         "## What you will be able to do",
         abilities,
         "## Where it leads",
-        _proof(next(lesson for lesson in lessons if lesson.stem.endswith("in_the_wild"))),
+        _proof(next(lesson for lesson in lessons if lesson.module == "in_the_wild")),
         f"## One hour, or {len(in_full)} lessons",
     ]
     for n, (part, first) in enumerate(PARTS.items()):

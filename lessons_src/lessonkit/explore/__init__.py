@@ -90,8 +90,7 @@ def depth(scale=1, norm="none", layer=10, seed=0):
     at, 0 to 50. seed: of the weights.
     """
     _among("norm of explore.depth", [norm], ("none", "before", "after"), 'explore.depth(norm="before")')
-    for key, value, low, high, example in (("scale", scale, 0.8, 2.4, 1.4), ("layer", layer, 0, 50, 50)):
-        _numbers(f"{key} of explore.depth", [value], low, high, (1, 1), f"explore.depth({key}={example})")
+    _each("depth", scale=(scale, 0.8, 2.4, 1.4), layer=(layer, 0, 50, 50))
     return Explorable("depth", dict(scale=scale, norm=norm, layer=layer, seed=seed))
 
 
@@ -102,8 +101,7 @@ def batch(sample=(4, -2, 2, 0, 1), neighbors=5, likeness=0.3, draw=1, mode="trai
     come, 1 copies of the sample. draw: which neighbors. mode: "train" or "eval".
     """
     _numbers("sample of explore.batch", sample, -8, 8, (5, 5), "explore.batch(sample=(4, -2, 2, 0, 1))")
-    for key, value, high, example in (("neighbors", neighbors, 15, 5), ("likeness", likeness, 1, 0.5)):
-        _numbers(f"{key} of explore.batch", [value], 0, high, (1, 1), f"explore.batch({key}={example})")
+    _each("batch", neighbors=(neighbors, 0, 15, 5), likeness=(likeness, 0, 1, 0.5))
     _among("mode of explore.batch", [mode], ("train", "eval"), 'explore.batch(mode="eval")')
     running = dict(mean=[0] * len(sample), variance=[1] * len(sample), batches=0)
     state = dict(sample=list(sample), neighbors=neighbors, likeness=likeness, draw=draw, mode=mode, running=running)
@@ -166,14 +164,20 @@ def stream(place="pre", blocks=12, scale=1, rate=0.01, warmUp=0, seed=1):
     weight scale, 0.2 to 2; rate: of Adam, 0.001 to 0.1; warmUp: its steps of warm-up, 0 to 20; seed: of the weights.
     """
     _among("place of explore.stream", [place], ("none", "post", "pre"), 'explore.stream(place="pre")')
-    for key, value, low, high, example in (
-        ("blocks", blocks, 2, 24, 12),
-        ("scale", scale, 0.2, 2, 1),
-        ("rate", rate, 0.001, 0.1, 0.01),
-        ("warmUp", warmUp, 0, 20, 8),
-    ):
-        _numbers(f"{key} of explore.stream", [value], low, high, (1, 1), f"explore.stream({key}={example})")
+    _each(
+        "stream",
+        blocks=(blocks, 2, 24, 12),
+        scale=(scale, 0.2, 2, 1),
+        rate=(rate, 0.001, 0.1, 0.01),
+        warmUp=(warmUp, 0, 20, 8),
+    )
     return Explorable("stream", dict(place=place, blocks=blocks, scale=scale, rate=rate, warmUp=warmUp, seed=seed))
+
+
+def _each(name, **parameters):
+    """ValueError unless each is one number in its range. parameters: {its name: (value, low, high, an example)}."""
+    for key, (value, low, high, example) in parameters.items():
+        _numbers(f"{key} of explore.{name}", [value], low, high, (1, 1), f"explore.{name}({key}={example})")
 
 
 def _numbers(parameter, values, low, high, counts, way_out):

@@ -233,8 +233,6 @@ def _in_plain_order(answer):
     return {"result.is_contiguous()": answer(_TRANSPOSED[0].clone(), *_TRANSPOSED[1:]).is_contiguous()}
 
 
-_MEMORY_PROBES = [call("a transposed tensor", *_TRANSPOSED, names=NAMES)]
-
 _16, _B16 = {"dtype": torch.float16}, {"dtype": torch.bfloat16}
 _HALF, _BFLOAT = _16 | {"tolerance": 2**-10, "gradient": False}, _B16 | {"tolerance": 2**-7, "gradient": False}
 
@@ -308,7 +306,7 @@ def layer_norm(answer):
         *(([probe], "float64") for probe in _EXACT),
         (_SHAPE_PROBES, "ints and lists"),
         (_NONE_PROBES, "weight=None and bias=None"),
-        *(([probe], "transposed tensors") for probe in _MEMORY_PROBES),
+        ([call("a transposed tensor", *_TRANSPOSED, names=NAMES)], "transposed tensors"),
         *(([probe], "the other number types") for probe in _NUMBER_PROBES),
         *(([probe], "second derivative and vmap") for probe in _TRANSFORM_PROBES),
         *(([probe], "") for probe in _REFUSAL_PROBES),
