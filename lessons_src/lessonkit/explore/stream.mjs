@@ -29,20 +29,20 @@ const PLACES = ["none", "post", "pre"];
 // ---- The mathematics: pure functions, compared with torch by the tests. A matrix is a Float64Array, row by row. ----
 
 const drawn = new Map(); // seed: all normal numbers of its deepest net, since drawing takes longer than a pass
+function numbers(seed) {
+  const size = WIDTH * (ROWS + CLASSES + 2 * DEEPEST * WIDTH);
+  if (!drawn.has(seed)) drawn.set(seed, Float64Array.from({ length: size }, normal(seed)));
+  return drawn.get(seed);
+}
 
 /**
  * Draw a net: {x: (ROWS, WIDTH), head: (WIDTH, CLASSES), weights: blocks times [(WIDTH, WIDTH), (WIDTH, WIDTH)]}.
  * In this order, so that a deeper net starts with the same blocks.
  */
 export function drawNet({ seed, blocks, scale }) {
-  if (!drawn.has(seed)) {
-    const size = WIDTH * (ROWS + CLASSES + 2 * DEEPEST * WIDTH);
-    drawn.set(seed, Float64Array.from({ length: size }, normal(seed)));
-  }
   let at = 0;
   const matrix = (n, size) =>
-    drawn
-      .get(seed)
+    numbers(seed)
       .slice(at, (at += n))
       .map((v) => size * v);
   const x = matrix(ROWS * WIDTH, 1);
@@ -453,7 +453,8 @@ function connect({ state, find, all, change, write, tell }) {
     tell(sentence(now, results[now.place]));
     return runs.length > 0;
   }
-  return { draw, acts: { draw: () => change({ seed: state().seed + 1 }) } };
+  const rest = () => numbers(state().seed + 1); // drawn before a button asks for them
+  return { draw, acts: { draw: () => change({ seed: state().seed + 1 }) }, rest };
 }
 
 const whole = { words: String };
