@@ -15,3 +15,8 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def another_port(others):
+    """A free port that is not among the others: a server that was told to listen at one may not do so yet."""
+    return next(port for port in iter(free_port, None) if port not in others)

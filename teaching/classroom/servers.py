@@ -10,7 +10,7 @@ from pathlib import Path
 from jupyterhub.spawner import LocalProcessSpawner
 from traitlets import Dict, Unicode
 
-from teaching.classroom import accounts
+from teaching.classroom import accounts, ports
 
 PROCESSES = 512  # processes and threads of one learner; a server and five kernels have about 150
 ROOM = 1 << 20  # bytes that a server needs for its sockets, and a new account for its home
@@ -27,6 +27,7 @@ class DiskFull(Exception):
 class ClassSpawner(LocalProcessSpawner):
     folder = Unicode(help="the folder of the class", config=True)
     settings = Dict(help="what the class is run with", config=True)
+    port_of = {}  # by name; until the server listens at its port, the system would give it to another one, too
     told = set()  # names that were told that their disk is full: the next time their server starts, to make room
 
     async def start(self):
@@ -43,6 +44,7 @@ class ClassSpawner(LocalProcessSpawner):
         os.chown(self.runtime, self.account.pw_uid, self.account.pw_gid)
         python = str(self.edition / "environment/bin/python")
         await self.prepare_home(python)
+        self.port = self.port_of[name] = ports.another_port(self.port_of.values())
         self.cmd = [python, "-m", "jupyterhub.singleuser"]
         self.args = [f"--config={self.edition / 'learner/server_config.py'}"]
         return await super().start()

@@ -162,6 +162,14 @@ def test_a_port_in_use_is_refused_and_ports_of_its_own_are_changed():
         assert changed["hub_port"] != taken and changed | {"hub_port": 0} == free | {"hub_port": 0}
 
 
+def test_two_servers_that_start_at_once_get_two_ports(monkeypatch):
+    monkeypatch.setattr(ports, "free_port", iter((5, 5, 6)).__next__)
+    port_of = {}
+    for name in ("li", "mara"):
+        port_of[name] = ports.another_port(port_of.values())
+    assert port_of == {"li": 5, "mara": 6}
+
+
 def test_what_to_type_in_a_browser_is_named():
     values = {"host": "127.0.0.1", "port": 8000, "cert": ""}
     assert command.address(values) == "http://127.0.0.1:8000"
