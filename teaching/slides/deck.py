@@ -22,6 +22,8 @@ AFTER = ("On your own", "Deeper", "Further reading")  # sections for those who g
 GOALS = re.compile(r"\*\*You'll be able to\*\*\n((?:- .*\n?)+)")
 KINDS = {"|": "table", "- ": "list", "1. ": "list", "$$": "formula"}  # by the beginning of a block
 FIND_OUT = "**Find out"  # so the text below an explorable begins
+LETTERS = 16  # at least, of an explorable's picture: those of a page are too small for a room
+VIEW = r'viewBox="0 0 (\d+) (\d+)"'  # width and height
 ROWS = 16  # lines of code and output on a slide: as many as are 24 pixels high
 WIDE = 78  # letters in a row of code
 TABLE = 7  # rows of a table on a slide
@@ -201,10 +203,19 @@ def _parts(block):
 
 
 def _frame(explorable):
-    """Return an explorable's first picture as an image: inline, its style would reach the others of a deck."""
+    """Return source and alt text of an explorable's first picture: inline, its style would reach others of the deck."""
     svg = explorable.picture
+    if not _wide(explorable):  # larger letters, and room on the left for them
+        svg = re.sub(r'font-size="([\d.]+)"', lambda size: f'font-size="{max(LETTERS, float(size[1])):g}"', svg)
+        svg = re.sub(VIEW, lambda box: f'viewBox="-{LETTERS} 0 {int(box[1]) + LETTERS} {box[2]}"', svg, count=1)
     alt = html.unescape(re.search("<desc>(.+?)</desc>", svg)[1])
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}", alt
+
+
+def _wide(explorable):
+    """Say whether an explorable has several charts beside each other, which fill a slide's width."""
+    width, height = map(int, re.search(VIEW, explorable.picture).groups())
+    return width > 2 * height
 
 
 def page(lesson, slides, picture):
@@ -230,7 +241,8 @@ def _section(slide, picture):
     image = ""
     if shown:
         source, alt = _frame(shown) if isinstance(shown, Explorable) else (picture(shown.png), shown.alt)
-        image = f'<img src="{source}" alt="{html.escape(alt)}">'
+        wide = ' class="wide"' if isinstance(shown, Explorable) and _wide(shown) else ""
+        image = f'<img{wide} src="{source}" alt="{html.escape(alt)}">'
     heading = slide.section.heading if slide.section else ""
     above = f'<p class="section">{render.inline(heading)}</p>' if heading and slide.kind != "figure" else ""
     notes = f'<aside class="notes">{slide.notes}</aside>' if slide.notes else ""

@@ -5,6 +5,7 @@ import difflib
 import html
 import re
 import textwrap
+from codeop import compile_command
 
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
@@ -14,6 +15,7 @@ from pygments.lexers import PythonLexer
 
 FORMATTER = HtmlFormatter(nowrap=True)
 BLOCKS = ("paragraph_open", "bullet_list_open", "ordered_list_open", "math_block", "fence", "table_open")
+COPY = re.compile(r"Copy th\w+ (three )?lines? and (replace the dots|fill in the quotes)[^:]*:?")
 DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
 
 
@@ -73,21 +75,38 @@ def own(solution, task):
 
 
 def task(exercise):
-    """Return the HTML of an exercise in three points: what is to be written, what it does, an example.
-
-    What is answered on paper is shown as it stands.
-    """
+    """Return the HTML of an exercise in three points: what is to be written, what it does, an example."""
     lines = exercise.task.splitlines()
     nodes = (node for node in ast.walk(ast.parse(exercise.task)) if isinstance(node, ast.FunctionDef | ast.ClassDef))
     node = next((node for node in nodes if ast.get_docstring(node)), None)
     if node is None:
-        return output("\n".join(line.removeprefix("# ") for line in lines if line != "...  # your answer"))
+        return _on_paper(lines)
     what, *rest = ast.get_docstring(node).splitlines()
     ends = next((at for at, line in enumerate(rest, 1) if line.endswith(".")), 0)  # an example comes first
     points = [what, " ".join(rest[:ends]).strip()]
     points = "".join(f"<li>{html.escape(point)}</li>" for point in points if point)
     signature = "\n".join(lines[node.lineno - 1 : node.body[0].lineno - 1])
     return f"{code(signature)}<ul>{points}</ul>"
+
+
+def _on_paper(lines):
+    """Return the HTML of a task without a function: its sentences and rows "name  meaning" as points; what to copy."""
+    points, copied = [""], []
+    for line in lines:
+        line, comment = line.removeprefix("# "), line.startswith("# ")
+        starts = re.match(r"\w+ = ", line) and not points[-1]
+        if line == "...  # your answer":
+            continue
+        elif not comment or starts or copied and compile_command("\n".join(copied)) is None:
+            copied.append(line)
+        elif row := re.fullmatch(r"(\S(?:\S| \S)*) {2,}(\S.*)", line):
+            points += [f"`{row[1]}` {row[2]}", ""]
+        elif words := COPY.sub("", line).strip():
+            at = -2 if line.startswith("    ") and not points[-1] else -1  # the row above goes on
+            points[at] += f" {words}"
+            points += [""] * (at == -1 and words.endswith((".", "?", ":", "}", ")")))
+    shown = "".join(f"<li>{inline(point.strip())}</li>" for point in points if point)
+    return f"<ul>{shown}</ul>" + (code("\n".join(copied)) if copied else "")
 
 
 def spoken(block):

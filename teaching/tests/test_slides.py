@@ -101,8 +101,13 @@ def test_an_explorable_is_a_frame_with_what_to_find_out():
     svg = explorables.still("row")
     (shown,) = toy(Code("c1", "explore.row()", [material.Explorable("row", {}, svg)]), task)
     assert shown.kind == "explorable" and "why?" in shown.body and "To two." in shown.notes
-    drawn = deck.page(toy_lesson(Text("# 6 · Toy")), [shown], None)
-    assert "A row of 6 numbers" in drawn and base64.b64encode(svg.encode()).decode() in drawn
+    for name, wide in (("row", False), ("stream", True)):  # that of stream fills the slide's width as it is
+        shown.picture.picture = svg = explorables.still(name)
+        drawn = deck.page(toy_lesson(Text("# 6 · Toy")), [shown], None)
+        kept = base64.b64decode(re.search('base64,([^"]+)', drawn)[1]).decode()
+        smallest = min(map(float, re.findall('font-size="(.+?)"', kept)))
+        assert html.escape(re.search("<desc>(.+?)</desc>", svg)[1]) in drawn and ('class="wide"' in drawn) is wide
+        assert kept == svg if wide else smallest == deck.LETTERS
 
 
 def test_an_exercise_is_three_points_and_shows_no_solution_and_no_hint():
@@ -113,8 +118,19 @@ def test_an_exercise_is_three_points_and_shows_no_solution_and_no_hint():
     assert 'data-minutes="5"' in slide.body and "●●○○○" in slide.body
     assert "42" not in slide.body and "Add." not in slide.body and "What is it about?" in slide.notes
     assert "Solution:return 42" in words(slide.notes) and "Add." in slide.notes
-    (paper,) = toy(Exercise("6.1", 2, 5, "# The mean of 1, 3?\n# m = ...\n...  # your answer", "m = 2"))
-    assert "The mean of 1, 3?\nm = ..." in words(paper.body) and "m = 2" in words(paper.notes)
+    task = """# The mean of 1, 3?
+# Copy this line and replace the dots:
+# m = dict(
+#     mean=...)
+# mean   in two
+#        words
+# Example: of 2
+# and 4, 3.
+...  # your answer"""
+    (paper,) = toy(Exercise("6.1", 2, 5, task, "m = 2"))
+    points = ["The mean of 1, 3?", "<code>mean</code> in two words", "Example: of 2 and 4, 3."]
+    assert re.findall("<li>(.*?)</li>", paper.body) == points
+    assert words(paper.body).endswith("m = dict(\n    mean=...)\n") and "m = 2" in words(paper.notes)
 
 
 def test_the_tags_correct_the_choice_and_what_is_optional_is_left_out():
