@@ -146,10 +146,10 @@ for name, center in {"LayerNorm": True, "RMSNorm  ": False}.items():
 # e  the other sentences are replaced (look at the sentence that stays)
 # f  the last word of each sentence is replaced (look at the words before it)
 # Which of them leave the output of each norm as it was? Type their letters.
-# Example: a function that returns nothing but zeros would be typed as "abcdef".
+# Example: LayerNorm is done. It sees only d, which differs from feature to feature.
 # Copy these three lines and fill in the quotes:
 # forgets = dict(
-#     LayerNorm="", RMSNorm="", GroupNorm="", InstanceNorm="", BatchNorm=""
+#     LayerNorm="abcef", RMSNorm="", GroupNorm="", InstanceNorm="", BatchNorm=""
 # )
 # GroupNorm has one group, and BatchNorm is in training.
 ### BEGIN SOLUTION

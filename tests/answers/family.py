@@ -90,6 +90,12 @@ class PlainList(Made):
         return self.norms[0](q) @ self.norms[1](k).mT / q.shape[-1] ** 0.5
 
 
+class MadeAnew(WithRMSNorm):
+    def forward(self, q, k):
+        self.make(q.shape[-1])
+        return super().forward(q, k)
+
+
 class InPlace(_Logits):
     def forward(self, q, k):
         q /= 2
@@ -106,10 +112,10 @@ ANSWERS = {
         "right": {
             "the solution": _FORGETS,
             "commas, capital letters, another order": _FORGETS | {"LayerNorm": "F, e, c, b, a", "GroupNorm": "e c"},
-            "lists": {norm: list(letters) for norm, letters in _FORGETS.items()},
+            "lists and a tuple": {norm: list(letters) for norm, letters in _FORGETS.items()} | {"BatchNorm": ("d",)},
         },
         "wrong": {
-            "nothing typed": (dict.fromkeys(_FORGETS, ""), "No letter is typed"),
+            "nothing typed": (dict.fromkeys(_FORGETS, "") | {"LayerNorm": "abcef"}, "No letter is typed"),
             "another letter": (_FORGETS | {"RMSNorm": "bcefg"}, "Right so far: LayerNorm"),
             "one missing": ({"LayerNorm": "abcef"}, "takes a dictionary with the keys"),
             "a string": ("abcef", "takes a dictionary"),
@@ -160,6 +166,8 @@ ANSWERS = {
         "wrong": {
             "a plain list": (PlainList, "plain list"),
             "softmax of RMSNorm": (SoftmaxOfRMSNorm, "the softmax is applied already"),
+            "made anew": (MadeAnew, "makes new ones at each call"),
+            "zeros for later words": (scored(lambda self, q, k: _Logits.forward(self, q, k).tril()), "masked here"),
             "one of two used": (
                 scored(lambda self, q, k: self.norm_q(q) @ self.norm_q(k).mT / q.shape[-1] ** 0.5),
                 "one of the two norms is not used",
