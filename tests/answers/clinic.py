@@ -183,6 +183,7 @@ ANSWERS = {
         "wrong": {
             "stream detached": (block("h = x.detach() + self.mix(self.norm1(x))"), "gradient of x"),
             "in place": (block("return h.add_(self.mlp(self.norm2(h)))"), "inplace operation"),
+            "no return": (block("return None"), "Is the return missing"),
             "other parameter names": (OtherNames, "its parameters: yours is 'ln1.bias (4,)"),
             "the patient in eval()": (PatientInEval, "eval()"),
         },
@@ -201,7 +202,15 @@ ANSWERS = {
                 instead(kit._gradient, "ours = torch.autograd.grad(right, inputs, dy, retain_graph=True)"),
                 "lets this layer pass",
             ),
-            "a sum": (lambda cls: kit._trial(cls, draw(8, 4, 5))[1].sum() == 0, "refuses every layer"),
+            "a sum": (lambda cls: kit._trial(cls, draw(8, 4, 5))[1].sum() == 0, "A right layer has to pass"),
+            "backward adds up": (
+                instead(
+                    kit._gradient,
+                    "ours = y.backward(dy) or [leaf.grad.clone() for leaf in inputs]\n"
+                    "theirs = right.backward(dy) or [leaf.grad for leaf in inputs]",
+                ),
+                "sum of two gradients",
+            ),
             "an error in the test": (lambda cls: torch.zeros(3) @ torch.zeros(4) == 0, "raised RuntimeError"),
             "its result": (True, "function itself"),
         },

@@ -135,6 +135,7 @@ ANSWERS = {
         "right": {"batch_first": _Tagger, "transposed": Transposed, "step by step": StepByStep},
         "wrong": {
             "an instance": (_Tagger(3, 6), "takes your class itself"),
+            "the example's width": (instead(_Tagger, "self.norm = nn.LayerNorm(6)"), "expected {'norm.weight': (7,)"),
             "its last state goes on in eval()": (GoesOn, "the output in eval()"),
         },
     },

@@ -4,6 +4,7 @@ import math
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from lessonkit.check.lessons.transformer import _block, _encoder, _normalized, _scaled
 
@@ -162,6 +163,10 @@ ANSWERS = {
         "right": {"the solution": _normalized, "the largest": by_max, "a tensor": as_a_tensor},
         "wrong": {
             "the first sample only": (lambda h, tolerance=0.01: _normalized(h[0], tolerance), "On four rows"),
+            "compared with its LayerNorm": (
+                lambda h, tolerance=0.01: (h - F.layer_norm(h, h.shape[-1:])).abs().max().item() < tolerance,
+                "The tolerance is for the mean and the variance of each row",
+            ),
             "a row of answers": (lambda h, tolerance=0.01: h.mean(-1).abs() < tolerance, "On rows of 8"),
             "in place": (centers_in_place, "changed its input h"),
         },

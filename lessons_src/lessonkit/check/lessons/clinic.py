@@ -266,6 +266,8 @@ _INIT_MISTAKES = misconceptions(
     drawn = [p for name, p in named.items() if "norm" not in name]
     # or
     drawn = [p for name, p in named.items() if "norm" not in name and p.dim() > 1]
+    # or
+    drawn = [p for name, p in named.items() if "norm" not in name and not name.endswith("bias")]
     """,
 ) + misconceptions(
     _init,
@@ -332,12 +334,13 @@ class _Block(nn.Module):
         return h + self.mlp(self.norm2(h))
 
 
+@torch.no_grad()
 def _silent(cls):
     layer = filled(cls(4).double(), 91)
     for module in layer.modules():
         if isinstance(module, nn.Linear):
-            module.requires_grad_(False).weight.zero_(), module.bias.zero_()
-    return {"the output": layer(_STREAM.clone()).detach()}
+            module.weight.zero_(), module.bias.zero_()
+    return {"the output": layer(_STREAM.clone())}
 
 
 _STREAM = draw(41, 2, 3, 4)
@@ -481,7 +484,7 @@ def _against(refuses, passes, faults):
 
 
 _GRADIENT_PROBES = _against(
-    "Does x.grad hold the sum of two gradients? backward() adds to it, so take torch.autograd.grad. And rounding is larger than 1e-9 in float32, and above 0 in float64.",
+    "Does x.grad hold the sum of two gradients? backward() adds to it, so take torch.autograd.grad. Do both get the same dy? And rounding is larger than 1e-9 in float32, and above 0 in float64.",
     "A comparison of outputs does that, and so does x.grad compared with itself: take the gradients of each output in x, gain and bias, from a random dy, and compare them to 0.1 % at least.",
     """
 # treats the mean as a constant in the backward pass
@@ -497,8 +500,8 @@ return _in_backward(y.to(x.dtype), torch.ones_like)
 # keeps its gain out of training
 scaled = x_hat if self.weight is None else x_hat * self.weight.detach()
 
-# keeps its bias out of training
-y = scaled if self.bias is None else scaled + self.bias.detach()
+# halves the gradient of its bias
+y = scaled if self.bias is None else scaled + (self.bias + self.bias.detach()) / 2
 
 # has a gradient that is off by 0.2 %
 y = 1.002 * (scaled + self.bias) - 0.002 * (scaled + self.bias).detach()
@@ -569,9 +572,6 @@ _GRADIENT_MISTAKES = misconceptions(
     # your test lets every layer pass. Outputs agree in all of these, and a gradient agrees with itself. | Compare the gradients of both outputs that trial returns.
     return torch.allclose(y, right)
 
-    # your test refuses every layer, PyTorch's too.
-    return False
-
     # the gradient from above is all ones, so a layer that forgets it passes. | Draw dy at random.
     dy = torch.ones_like(x)
 
@@ -581,12 +581,14 @@ _GRADIENT_MISTAKES = misconceptions(
     layer = cls(5).double()
     inputs, y, right = [x, *layer.parameters()], layer(x), F.layer_norm(x, (5,), layer.weight, layer.bias)
 
-    # x asks for no gradient, so autograd has none for it. | draw(4, 5).requires_grad_()
+    # autograd needs two things: an x that asks for a gradient, and a dy of y's shape. | draw(4, 5).requires_grad_()
     x = draw(82, 4, 5)
 
-    # only the gradient of x is looked at: a gain that never learns passes. | trial returns all three inputs.
+    # only the gradient of x is looked at: a gain or a bias that learns wrongly passes. | trial returns all three inputs.
     ours = torch.autograd.grad(y, x, dy)
     theirs = torch.autograd.grad(right, x, dy)
+    # or
+    return torch.allclose(ours[0], theirs[0])
 
     # the tolerance is too large: a gradient that is off by 0.2 % passes. In float64 the two agree to 1e-9.
     return all(torch.allclose(a, b, rtol=0, atol=0.01) for a, b in zip(ours, theirs, strict=True))
@@ -620,7 +622,9 @@ _AGAIN_MISTAKES = misconceptions(
     # in training mode the rows are not asked again after other rows.
     later = kept
 
-    # each call has a new layer (trial makes one, too), so nothing can be remembered. | Build one layer, and call it several times.
+    # the layer that has met other rows is not asked for x again, so what it remembers does not show. | Build one layer, and call it several times.
+    later, evaluated = kept, kept
+    # or
     later, evaluated = cls(5).double()(x.clone()), cls(5).double()(x.clone())
 
     # the layer is float32 and the rows are float64: PyTorch's layer raises an error. | Make them one type.

@@ -73,6 +73,9 @@ _STEP_MISTAKES = misconceptions(
     # gain and bias are not used.
     normed = _layer_norm(a)
 
+    # the bias is not used.
+    normed = _layer_norm(a, weight)
+
     # the batch is normalized: each unit over the rows. Each row takes its own statistics, over its H units.
     normed = _layer_norm(a.T).T * weight + bias
 
@@ -81,6 +84,11 @@ _STEP_MISTAKES = misconceptions(
 
     # the variance divides by H - 1. LayerNorm divides by H. | correction=0.
     normed = (a - a.mean(-1, keepdim=True)) / torch.sqrt(a.var(-1, keepdim=True) + 1e-5) * weight + bias
+
+    # eps is not under the root. It is added to the variance. | torch.sqrt(var + 1e-5).
+    normed = (a - a.mean(-1, keepdim=True)) / (a.std(-1, correction=0, keepdim=True) + 1e-5) * weight + bias
+    # or
+    normed = (a - a.mean(-1, keepdim=True)) / a.std(-1, correction=0, keepdim=True) * weight + bias
 
     # W and U are not transposed. They have a row for each unit. | The products are x @ W.T and h @ U.T.
     a = x @ W + h @ U
@@ -189,11 +197,17 @@ _LSTM_MISTAKES = misconceptions(
     # norm_c comes after the tanh. | Before it: tanh(norm_c(c)).
     way_out = self.norm_c(torch.tanh(new))
 
+    # h comes from the old c. | Compute the new c first.
+    way_out = torch.tanh(self.norm_c(c))
+
     # the last tanh is missing: h = sigmoid(o) * tanh(norm_c(c)).
     way_out = self.norm_c(new)
 
     # the output gate o is not used: h = sigmoid(o) * tanh(norm_c(c)).
     h_new = way_out
+
+    # the output gate o has no sigmoid.
+    h_new = o * way_out
 
     # norm_c is on h. It is inside the last tanh. | sigmoid(o) * tanh(norm_c(c)).
     h_new = self.norm_c(torch.sigmoid(o) * torch.tanh(new))
@@ -207,11 +221,17 @@ _LSTM_MISTAKES = misconceptions(
     # c is not returned. The next step needs both. | return h, c.
     return h_new
 
+    # the old c is returned. The next step needs the new one.
+    return h_new, c
+
     # chunk(4, 1) cuts axis 1, which is the gates of a matrix only. | The last axis: .chunk(4, -1).
     i, f, g, o = summed.chunk(4, 1)
 
     # the order of the gates is f, i, o, g, as the paper writes it. PyTorch's is i, f, g, o.
     f, i, o, g = summed.chunk(4, -1)
+
+    # i and f have changed places: f multiplies the old c, i what is written. | The order is i, f, g, o.
+    f, i, g, o = summed.chunk(4, -1)
 
     # g and o have changed places. The order is i, f, g, o.
     i, f, o, g = summed.chunk(4, -1)
@@ -345,12 +365,16 @@ def back_one_step(answer):
         ("on_sum", 5 / 17, squares),
         ("on_sum", 5 / 12, "That divides by the deviation of W x. The norm sees the sum, W x + U h."),
         ("on_sum", 1 / 13, "That is the norm alone. The gradient goes through U as well, which multiplies by s."),
+        ("on_sum", 5 / 169, "That divides by the variance of the sum. The norm divides by its deviation."),
+        ("on_sum", 12 / 13, "The gradient goes back through U h, and not through W x."),
         ("on_sum", 13 / 5, "Upside down: U multiplies by 5, and the norm divides by 13."),
         ("no_input", 5, "The norm still divides, now by the deviation of U h alone."),
         ("no_input", 0, "The gradient does not go through W x. The norm divides by the deviation of U h alone."),
         ("no_input", 1 / 5, "That is the norm alone. The gradient goes through U as well, which multiplies by s."),
+        ("no_input", 5 / 13, "Without W x, the deviation of the sum is that of U h alone."),
         ("each_part", 1, "The norm of U h takes s away. Its gain multiplies afterwards."),
         ("each_part", 10, "The norm of U h divides by its deviation, which is 5. Then the gain multiplies."),
+        ("each_part", 10 / 13, "This norm sees U h alone, whose deviation is 5."),
         ("each_part", 2 / 5, "That forgets U, which multiplies by s."),
     ]
     right = {"no_norm": 5, "on_sum": 5 / 13, "no_input": 1, "each_part": 2}
@@ -371,9 +395,9 @@ class _Tagger(nn.Module):
 
 def _tag_names(cls):
     try:
-        tagger = cls(3, 6)
+        tagger = cls(3, 7)  # not the example's 6, which an answer may have written down
     except TypeError as error:
-        return {"MendedTagger(3, 6)": raised(error)}
+        return {"MendedTagger(3, 7)": raised(error)}
     shapes = {name: tuple(p.shape) for name, p in tagger.named_parameters() if not name.startswith("rnn.")}
     kinds = {name: type(getattr(tagger, name, None)).__name__ for name in ("rnn", "norm")}
     return {"the layers": kinds, "the parameters besides rnn's": shapes, "eps": getattr(tagger.norm, "eps", None)}
@@ -447,7 +471,7 @@ def mended_tagger(answer):
     """Check a class (input_size, hidden_size): a tagger that mixes neither steps nor samples (lesson 10)."""
     x = draw(141, 4, 5, 3)
     layer = [*of_a_layer(_MAKE, x), same_in_eval(_MAKE, x)]
-    names = ([Probe("a new tagger, (3, 6)", _tag_names)], "the layers")
+    names = ([Probe("a new tagger, (3, 7)", _tag_names)], "the layers")
     right = "{answer.__name__} keeps samples and steps apart (values, gradients, several lengths)"
     how = {"kind": "class", "right": right, "contract": _TAG_CONTRACT}
     examine(answer, "mended_tagger", [names, (_TAG_PROBES, "forward"), (layer, "")], _Tagger, _TAG_MISTAKES, **how)

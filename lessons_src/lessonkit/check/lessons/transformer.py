@@ -81,6 +81,9 @@ _BLOCK_MISTAKES = misconceptions(
     # the MLP gets what the attention returns, without the skip. | It starts from the sum after the attention.
     return h + mlp(norm2(attend(norm1(x))))
 
+    # there is one skip around both functions. | Each has its own: first x plus the attention's branch, then that sum plus the MLP's.
+    return x + mlp(norm2(attend(norm1(x))))
+
     # norm1 is used twice, and norm2 never.
     return h + mlp(norm1(h))
 
@@ -131,6 +134,7 @@ def divided_by(answer):
         ("post_all", 531441, "That divides by 9 each time. The norm divides by the root."),
         ("pre_stream", 9, "That is the stream after one branch. Six of them add."),
         ("pre_stream", 48, "That is what the branches add. The stream was there before."),
+        ("pre_stream", 54, "That counts the stream once for each branch. It is there once, and the six branches add."),
         ("pre_stream", 7, "That is its root, by which the final norm divides. Here the mean square is asked."),
         ("pre_all", 48**0.5, "That leaves out what was in the stream before the branches."),
         ("pre_all", 1 / 7, "That is what is left. The question is by what the difference is divided."),
@@ -324,6 +328,11 @@ _ASKED_MISTAKES = misconceptions(
 
     # the variance divides by D - 1. LayerNorm divides by D. | var(-1, correction=0).
     var = h.var(-1)
+    # or
+    var = h.std(-1)
+
+    # h is compared with its LayerNorm, number by number. The tolerance is for the mean and the variance of each row.
+    of_mean = of_var = torch.allclose(h, F.layer_norm(h, h.shape[-1:]), atol=tolerance)
 
     # mean and variance are those of all numbers together. LayerNorm makes each row's 0 and 1. | Take them over the last axis.
     mean, var = h.mean(), h.var(correction=0)
@@ -333,6 +342,9 @@ _ASKED_MISTAKES = misconceptions(
 
     # mean and variance are taken over the first axis. LayerNorm takes them over the last.
     mean, var = h.mean(0), h.var(0, correction=0)
+
+    # mean and variance are taken over the second axis. LayerNorm takes them over the last, whatever the number of axes.
+    mean, var = h.mean(1), h.var(1, correction=0)
 
     # one good row is enough for you. All rows have to be normalized. | .all(), not .any().
     of_mean = (mean.abs() < tolerance).any()
