@@ -211,6 +211,7 @@ ANSWERS = {
                 ),
                 "sum of two gradients",
             ),
+            "== between tensors": (instead(kit._gradient, "return ours == theirs"), "is ambiguous"),
             "an error in the test": (lambda cls: torch.zeros(3) @ torch.zeros(4) == 0, "raised RuntimeError"),
             "its result": (True, "function itself"),
         },

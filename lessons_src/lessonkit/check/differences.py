@@ -27,8 +27,8 @@ def same(a, b, probe):
 
 
 def _tells_itself(value):
-    """Whether an error names its own cause, NumPy on the way: no other RuntimeError shares it."""
-    return isinstance(value, Raised) and "numpy()" in value.text
+    """Whether an error names its own cause, NumPy or a tensor as a truth value: no other RuntimeError shares it."""
+    return isinstance(value, Raised) and any(words in value.text for words in ("numpy()", "is ambiguous"))
 
 
 def _compared(observed):
