@@ -78,13 +78,18 @@ SAME = {
     0.5: HALVES,
     3: [3, 3.0, np.uint8(3), torch.tensor(3), torch.tensor([3])],
     True: [True, np.bool_(True), torch.tensor(True)],
-    (0, 2): [[0, 2], np.array([0, 2]), torch.tensor([0, 2]), torch.Size([0, 2]), (np.int64(0), torch.tensor(2))],
+    (0, 2): [
+        *[[0, 2], np.array([0, 2]), torch.tensor([0, 2]), torch.Size([0, 2]), (np.int64(0), torch.tensor(2))],
+        *[[[0, 2]], [[0], [2]], np.array([[0, 2]]), torch.tensor([[0.0, 2]]), torch.tensor([[0], [2]])],
+    ],
+    (3,): [(3,), [3], torch.tensor([3])],
 }
 OTHERS = {
     0.5: [0.6, True, None, [], [0.5, 0.6], torch.ones(3)],
     3: [4, True, "x"],
     True: [1, "True"],
-    (0, 2): [(0,), 2],
+    (0, 2): [(0,), 2, [[0, 0], [2, 2]], torch.tensor([[2], [0]])],
+    (3,): [(3, 3), (4,)],
 }
 
 

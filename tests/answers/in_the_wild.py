@@ -27,6 +27,12 @@ ANSWERS = {
             "always LayerNorm": (lambda layer, shape: (2,), "expected (1,)"),
             "a word": (lambda layer, shape: "features", "expected"),
             "no copy": (instead(_ask, "moved = x"), "x.clone() is"),
+            "the last number moved, any index": (
+                instead(
+                    _ask, "moved = torch.cat([x.flatten()[:-1], x.flatten()[-1:] + 1]).view(shape)\ndel moved[0, 0, 0]"
+                ),
+                "because its index is not 0",
+            ),
             "a step of 1e-9": (instead(_ask, "moved[0, 0, 0] += 1e-9"), "loses a small step"),
             "deaf to small gains": (
                 instead(_ask, "places = ((layer(moved) - layer(x)).abs() > 2e-4).nonzero()"),
@@ -75,6 +81,7 @@ ANSWERS = {
         "wrong": {
             "LayerNorm": (lambda x, gain, bias: F.layer_norm(x, x.shape[-1:], gain, bias), "expected"),
             "nothing": (lambda x, gain, bias: None, "expected"),
+            "a variance of fewer axes": (instead(_port, "var = x.var(1)"), "or the variance has lost an axis"),
             "in float32": (instead(_port, "return (scaled + bias).float()"), "float64"),
             "without a graph": (instead(_port, "x_hat = ((x - mean) / deviation).detach()"), "gradient"),
         },

@@ -121,6 +121,7 @@ ANSWERS = {
             "not filled in": (WORDS | {"forward": ...}, "three dots"),
             "other keys": (WORDS | {"reads": 7}, "The keys are 'read'"),
             "words in place of copies": (WORDS | {"copies": 5}, "A copy moves two"),
+            "dy and x once for each loop": (WORDS | {"backward": 5}, "fetched once"),
         },
     },
     "forward_rows": {
@@ -142,6 +143,10 @@ ANSWERS = {
             "compiled, without standardize": (
                 njit(fastmath={"reassoc", "contract", "nsz"})(instead(_forward_rows, "sum_cc += c**2")),
                 "the sums of a loop may be reordered",
+            ),
+            "near without rest": (
+                instead(_forward_rows, "mean[r] = np.float64(near) - rest"),
+                "rest is next to nothing",
             ),
             "rounded": (njit(instead(_forward_rows, "mean[r] = near + rest")), "only 24 bits"),
             "threads": (njit(parallel=True)(_forward_rows), "in several threads"),

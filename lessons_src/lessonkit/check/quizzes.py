@@ -1,7 +1,6 @@
 """Answers that are values: numbers, words and dictionaries of them, and predictions."""
 
 import contextlib
-import math
 from fractions import Fraction
 
 from lessonkit.check.misconceptions import Misconception, announce
@@ -12,8 +11,8 @@ from lessonkit.check.wording import kind_of, listed, plain, plain_value
 def values(answer, name, expected, causes=(), tolerance=None):
     """Check a quiz answer: a dict of named values, or one value.
 
-    expected: {question: value} or a value. A tuple of ints matches a list or torch.Size as well; a float is compared
-        within tolerance (absolute; required if a value is a float).
+    expected: {question: value} or a value. A tuple matches a list, torch.Size, a row (1, D) and a column (D, 1) as
+        well; a float is compared within tolerance (absolute; required if a value is a float).
     causes: [(question, wrong value, why)]: what a known wrong value tells; question is None for a single value.
     """
     single = not isinstance(expected, dict)
@@ -63,8 +62,7 @@ def _form(value, key, expected, causes):
 
 def _equal(value, right, tolerance):
     if isinstance(right, tuple):
-        value = value.tolist() if hasattr(value, "tolist") else value
-        return isinstance(value, (tuple, list)) and tuple(map(as_python, value)) == right
+        return as_python(value) == as_python(right)
     value = as_python(value) if isinstance(right, (bool, str)) else _as_number(value)
     if isinstance(right, bool) or isinstance(value, bool):
         return value is right
@@ -76,14 +74,16 @@ def _equal(value, right, tolerance):
 
 
 def as_python(value):
-    """Return a number, or several, as Python's own, whether NumPy, a tensor, a fraction or Python holds them."""
+    """Return a number, or several, as Python's own, whether NumPy, a tensor, a fraction or Python holds them.
+
+    Axes of size 1 go: a row of shape (1, D) and a column of shape (D, 1) are the list of their D numbers.
+    """
     if isinstance(value, Fraction):
         return float(value)
     if isinstance(value, (list, tuple)):
-        return [as_python(item) for item in value]
-    if hasattr(value, "tolist"):
-        return value.item() if math.prod(value.shape) == 1 else value.tolist()
-    return value
+        items = [as_python(item) for item in value]
+        return items[0] if len(items) == 1 else items
+    return value.squeeze().tolist() if hasattr(value, "tolist") else value
 
 
 def _as_number(value):

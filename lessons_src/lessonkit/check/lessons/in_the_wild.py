@@ -64,13 +64,14 @@ _ASK_PROBES = [
 _ASK_MISTAKES = misconceptions(
     _ask,
     """
-    # no axis comes out, as if no output had changed: y = x is no copy (x.clone() is), and float32 or a tolerance loses a small step. | Add 1 to a single number of a copy, and compare by !=.
+    # no axis comes out, as if no output had changed: y = x is no copy (x.clone() is), a norm forgets what is added to all of its numbers, and float32 or a tolerance loses a small step. | Add 1 to a single number of a copy, and compare by !=.
     moved = x
 
-    # every axis comes out: all numbers were moved, which a norm forgets but for rounding, or the places were taken that did NOT change. | Move a single number, and look where the output changes.
+    # every axis comes out: all numbers were moved, which a norm forgets but for rounding, the places were taken that did NOT change, or an axis was counted because its index is not 0. | Move a single number, look where the output changes, and which indices differ from place to place there.
     places = (layer(moved) == layer(x)).nonzero()
     # or
     moved = x + 1
+    del moved[0, 0, 0]
 
     # those are the axes along which the change did not go. The others share the mean.
     return tuple(axis for axis in range(3) if not places[:, axis].any())
@@ -207,6 +208,9 @@ _TYPER_MISTAKES = misconceptions(
     # norm 2 is left out.
     logits = self.head(pooled)
 
+    # norm 1 is called in the place of norm 2, which has a gain and a bias of its own. | Call self.norm2.
+    logits = self.head(self.norm1(pooled))
+
     # a step got a different shape than it takes: both norms take 512 last, conv takes (B, 256, 512). | Print x.shape after each step, and compare with the table.
     normed = self.norm1(rows)
 
@@ -305,11 +309,19 @@ _PORT_MISTAKES = misconceptions(
     # x is multiplied by the gain as it is. Look at the line of g. | 1 is added to the gain.
     scaled = x_hat * gain
 
+    # the gain or the bias is not used.
+    scaled = x_hat
+    # or
+    return scaled
+
     # the last axis is normalized, as LayerNorm would. The file says which axis m is a mean over: count from 0.
     mean = x.mean(-1, keepdim=True)
     var = x.var(-1, keepdim=True)
+    # or
+    mean = x.mean(-1, keepdim=True)
+    var = 0.2 * (x - mean).square().sum(-1, keepdim=True)
 
-    # the mean has lost an axis, so that it meets the wrong numbers of x. | keepdim=True.
+    # the mean or the variance has lost an axis, so that it meets the wrong numbers of x. | keepdim=True.
     mean = x.mean(1)
 
     # the variance is what x is divided by. A Sqrt comes before.
@@ -357,6 +369,12 @@ _FOLD_MISTAKES = misconceptions(
 
     # the sum of each row is subtracted. The mean of x has 1/D in it already. | Subtract the row's mean.
     means = scaled.sum(1, keepdim=True)
+
+    # the gain is left out: it multiplies the columns of the weight.
+    scaled = weight
+
+    # the mean of all numbers is subtracted. Each row has a mean of its own. | .mean(1, keepdim=True)
+    means = scaled.mean()
 
     # the gain multiplies the rows of the weight. It has a number for each feature, which is a column.
     scaled = weight * gain[:, None]

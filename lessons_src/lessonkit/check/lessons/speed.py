@@ -26,11 +26,12 @@ def words_moved(answer):
     five = "each line leaves its result in memory, and five are of x's size: c, squares, x_hat, scaled, y."
     no_words = "the two means write one number for each row, which does not count."
     alone = "that is one of the two passes. Add up the words of both."
+    twice = "a row of x or dy is fetched once, however many loops use it. Or is that forward and backward together?"
     whys = {
-        "read": {6: one_each, 8: small, 12: "that is read and written together."},
-        "written": {7: no_words, 4: five},
+        "read": {5: one_each, 6: one_each, 8: small, 9: small, 12: "that is read and written together."},
+        "written": {7: no_words, 4: five, 1: five},
         "forward": {1: "x must be read and y must be written: two trips, one word each.", 3: once, 4: once},
-        "backward": {2: both, 4: only, 5: "that is forward and backward together."},
+        "backward": {2: both, 4: only, 5: twice},
         "copies": {
             5: "these are words. A copy moves two of them.",
             6: "that is the seven lines. Both passes of the fused kernel are asked for.",
@@ -252,7 +253,8 @@ _FORWARD_PROBES = [
         dtype=torch.float32,
         mean=1e7,
         scale=4.0,  # whole numbers: c and its sums are exact, near is off by one or more
-        why="Far from zero float32 has no digits left for what your loops subtract, or for the mean that they keep.",
+        why="In other rows rest is next to nothing, and here it counts: look at each line that uses it, or should. And far "
+        "from zero float32 has no digits left for what your loops subtract, or for the mean that they keep.",
     ),
     _forward_probe("three more rows of 5", 1324, 3, 5),
     _threads_probe("Several threads do not finish one row before the next. start and stop share the rows among them."),
@@ -283,6 +285,11 @@ _FORWARD = misconceptions(
     # the sum of c * c is not divided by D. | The variance is a mean.
     var = sum_cc - rest * rest
 
+    # rest * rest is subtracted as it is, from sum_cc / D: rest is a mean already, and it is squared.
+    var = (sum_cc - rest * rest) / D
+    # or
+    var = sum_cc / D - rest
+
     # rest is the sum of c. | It is the mean: divide it by D.
     rest = sum_c
 
@@ -293,6 +300,10 @@ _FORWARD = misconceptions(
 
     # the third loop uses the c that the second loop left over, of the last feature. | Compute it anew for each i.
     x_hat = (c - rest) * scale
+    # or
+    x_hat = c * scale
+    # or
+    x_hat = (c - near - rest) * scale
 
     # rest is left out when y is written: x - near alone is off by what near lacks.
     x_hat = (x[r, i] - near) * scale
@@ -310,6 +321,12 @@ _FORWARD = misconceptions(
 
     # rstd[r] is not written: it still holds the 99 that it held before the call.
     del rstd[r]
+    # or
+    del rstd[r]
+    x_hat = (x[r, i] - near - rest) * rstd[r]
+
+    # weight and bias are taken by the row. They have one number for each feature. | Their index is i.
+    y[r, i] = x_hat * weight[r] + bias[r]
 
     # the gain or the bias is missing in y.
     y[r, i] = x_hat
@@ -395,6 +412,10 @@ _BACKWARD = misconceptions(
 
     # the gain is missing in a sum: both means are means of h. | Add h and h * x_hat.
     h = dy[r, i]
+    # or
+    sum_h += dy[r, i]
+    # or
+    sum_hx += dy[r, i] * x_hat
 
     # the mean of h is missing in dx.
     dx[r, i] = scale * (dy[r, i] * weight[i] - again * mean_hx)
@@ -411,14 +432,23 @@ _BACKWARD = misconceptions(
     dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - x_hat * mean_hx)
     # or
     dx[r, i] = scale * (h - mean_h - again * mean_hx)
+    # or
+    dx[r, i] = scale * (h - mean_h - x_hat * mean_hx)
 
     # the sums, or one of them, are not divided by D: the formula has means.
     mean_h, mean_hx = sum_h, sum_hx
+    # or
+    mean_h, mean_hx = sum_h / D, sum_hx
+    # or
+    mean_h, mean_hx = sum_h, sum_hx / D
 
     # rstd is missing in front of dx, or stands before its first term only. | It multiplies the whole bracket.
     dx[r, i] = dy[r, i] * weight[i] - mean_h - again * mean_hx
     # or
     dx[r, i] = scale * dy[r, i] * weight[i] - mean_h - again * mean_hx
+
+    # dx is added to what it held before the call. | Write it: dx[r, i] = ….
+    dx[r, i] += scale * (dy[r, i] * weight[i] - mean_h - again * mean_hx)
 
     # dweight adds up h * x_hat. The gain is not in its own gradient. | It is the sum of dy * x_hat.
     dweight[block, i] += h * x_hat
@@ -513,6 +543,8 @@ _PADDED = misconceptions(
 
     # the condition is off by one. | Positions 0 to D - 1 exist.
     there = torch.arange(width) <= D
+    # or
+    there = torch.arange(width) < D - 1
 
     # the condition is turned round: it keeps what lies beyond the end.
     there = torch.arange(width) >= D
