@@ -651,14 +651,14 @@ _in_copies(both)
 # And ours: how many times as fast as `F.layer_norm` your loops are, both passes, one thread.
 
 # %%
-SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
-print(f"{'rows × D':37}", *(f"{f'{rows}×{D}':>10}" for rows, D in SHAPES))
+SHAPES = [(4096, 768), (16384, 256), (65536, 64), (1024, 4096)]
+print(f"{'rows × D':30}", *(f"{f'{rows}×{D}':>10}" for rows, D in SHAPES))
 for cpu, ms in runs.timings().items():
     quotients = [
         ms["F.layer_norm", 1, *shape][1] / ms["fused, ordinary stores", 1, *shape][1]
         for shape in SHAPES
     ]
-    print(f"{cpu:37}", *(f"{quotient:10.2f}" for quotient in quotients))
+    print(f"{cpu:30}", *(f"{quotient:10.2f}" for quotient in quotients))
 
 # %% [markdown]
 # **With one thread, where we measured, your loops keep up with PyTorch's kernel.** The seven lines took five to eight times as long as your loops.
