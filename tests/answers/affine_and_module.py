@@ -154,6 +154,16 @@ def by_popping(state):
     return new
 
 
+def by_replace(state):
+    new = {}
+    for name, tensor in state.items():
+        if name.endswith("gain"):
+            new[name.replace("gain", "weight")] = tensor + 1
+        else:
+            new[name.replace("offset", "bias") if name.endswith("offset") else name] = tensor
+    return new
+
+
 FOLDED = {"o_1": [2, 12], "o_2": [4, -3], "b": [2, 4]}
 
 ANSWERS = {
@@ -213,6 +223,11 @@ ANSWERS = {
     "translated": {
         "right": {"by rpartition": by_rpartition, "a regular expression": by_expression, "popping": by_popping},
         "wrong": {
+            "replace at an end": (by_replace, "replace changes the word wherever it stands"),
+            "OldNorm's entries alone": (
+                lambda state: {n: t for n, t in by_rpartition(state).items() if n not in state},
+                "the other entries are lost",
+            ),
             "state emptied": (lambda state: by_rpartition({n: state.pop(n) for n in list(state)}), "after the call"),
             "pairs": (lambda state: list(by_rpartition(state).items()), "it returned a list"),
             "whole numbers get the 1": (

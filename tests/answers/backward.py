@@ -139,6 +139,19 @@ def returns(change):
     return backward_is(lambda ctx, dy: change(*_Function.backward(ctx, dy)))
 
 
+class SavesStatistics(OldStyle):
+    """As in the lesson: passes gradcheck, and no gradgradcheck."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, eps):
+        ctx.save_for_backward(x, *_stats(x, eps), weight)
+        return plain_forward(x, weight, bias, eps)
+
+    @staticmethod
+    def backward(ctx, dy):
+        return (*_backward(dy, *ctx.saved_tensors), None)
+
+
 def scales_dy(ctx, dy):
     right = _Function.backward(ctx, dy.clone())
     dy *= 2
@@ -207,6 +220,7 @@ ANSWERS = {
             "a None too many, which PyTorch allows": returns(lambda dx, dw, db, e: (dx, dw, db, None, None)),
         },
         "wrong": {
+            "saves the statistics": (SavesStatistics, "they were saved in the forward pass"),
             "hides x_hat on ctx": (HidesXHat, "kept besides x"),
             "a name that is not there": (backward_is(lambda ctx, dy: no_such_name), "NameError"),  # noqa: F821
             "dy changed in place": (backward_is(scales_dy), "changed its input dy"),

@@ -96,6 +96,10 @@ ANSWERS = {
                 lambda net, norm, size: nn.Sequential(*list(_with_norms(net, norm, size))[:2], *list(net)[1:]),
                 "the number of norms",
             ),
+            "a norm of its own choice": (
+                lambda net, norm, size: right_two_branches(net, lambda *sizes: nn.LayerNorm(sizes), size),
+                "nn.LayerNorm is written into your function",
+            ),
             "a dry run of net itself": (dry_run_of_net, "running statistics of a BatchNorm"),
         },
     },

@@ -126,6 +126,7 @@ ANSWERS = {
             "no norm": (lambda x, w, b: x.unsqueeze(-1) * w + b, "not normalized"),
             "divided by the size": (lambda x, w, b: _tokens(x / x.abs(), w, b), "Only the sign"),
             "noise": (lambda x, w, b: _tokens(0 * x + torch.randn_like(x), w, b), "alone"),
+            "weight and bias of the norm": (lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), "after the norm"),
             "nothing": (lambda x, w, b: None, "return"),
         },
     },

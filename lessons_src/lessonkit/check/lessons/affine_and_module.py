@@ -52,6 +52,12 @@ _FORMULA = misconceptions(
     # eps is added to the deviation. It belongs to the variance, under the root. | torch.sqrt(var + eps).
     deviation = torch.sqrt(var) + eps
 
+    # two slips in one line: std divides by D - 1, and eps belongs under the root. | torch.sqrt(var + eps), where var divides by D.
+    deviation = c.std(axes, keepdim=True) + eps
+
+    # brackets are missing: eps is added to the quotient, not to the variance.
+    x_hat = c / torch.sqrt(var) + eps
+
     # `eps or 1e-5` is 1e-5 where eps is 0. | Use eps as it comes.
     deviation = torch.sqrt(var + (eps or 1e-5))
 
@@ -91,6 +97,16 @@ _FORMULA = misconceptions(
     # the reduced axes are gone and the rows no longer fit. | keepdim=True is missing: say it in both means.
     mean, c = z.mean(axes), z - z.mean(axes)
     var = (c * c).mean(axes)
+    # or
+    mean, c = z.mean(axes), z - z.mean(axes)
+    # or
+    var = (c * c).mean(axes)
+
+    # what is divided is x, with its mean still in it. | Subtract the mean first: (x - mean) / deviation.
+    x_hat = z / deviation
+
+    # brackets are missing: without them / comes before -, and only the mean is divided.
+    x_hat = z - mean / deviation
 
     # the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.
     c = z
@@ -203,6 +219,9 @@ _NUMBERS = misconceptions(
     z = x.float() if x.dtype == torch.float16 else x
     # or
     x_hat = (c / deviation).to(x.dtype)
+    # or
+    z = x
+    return y
 
     # gain and bias are rounded to x's half precision before they are used. | Use them as they come, beside the float32 rows.
     y = x_hat if weight is None else x_hat * weight.to(x.dtype)
@@ -461,6 +480,9 @@ _BOOKS = misconceptions(
     def register(self, name, value, wanted):
         return setattr(self, "name", nn.Parameter(value) if wanted else None)
 
+    # nn.Parameter wraps a tensor, and got something else, the sizes perhaps. | nn.Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype)).
+    value = self.normalized_shape
+
     # the parameters have the last size only. Their shape is the whole normalized_shape.
     value = torch.full(self.normalized_shape[-1:], start, device=device, dtype=dtype)
 
@@ -470,6 +492,9 @@ _BOOKS = misconceptions(
     # the sizes are read off x, so that the layer does not know what it normalizes, and without parameters takes any x. | Hand on self.normalized_shape.
     def forward(self, x):
         return _layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
+    # or
+    def forward(self, x):
+        return _layer_norm(x, x.shape, self.weight, self.bias, self.eps)
 
     # eps is not handed on in forward. | Write self.eps there.
     def forward(self, x):
@@ -479,11 +504,15 @@ _BOOKS = misconceptions(
     def forward(self, x):
         return _layer_norm(x, self.normalized_shape, None, None, self.eps)
 
+    # weight, bias and eps are not used in forward. | Hand all three on: self.weight, self.bias, self.eps.
+    def forward(self, x):
+        return _layer_norm(x, self.normalized_shape)
+
     # weight and bias are swapped where they are handed on.
     def forward(self, x):
         return _layer_norm(x, self.normalized_shape, self.bias, self.weight, self.eps)
 
-    # forward hands the wrong things on. | layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps), all five in this order.
+    # forward hands the wrong things on, or calls your class in place of your function. | layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps), all five in this order.
     def forward(self, x):
         return _layer_norm(x, self.normalized_shape, self.eps, self.weight, self.bias)
     """,
@@ -623,6 +652,10 @@ _FOLDING_SLIPS = [
         "This is what the linear layer added before. The biases of z_1 and z_2 come through the factors, too.",
     ),
     ("b", (-3, 3), "This is what the biases of z_1 and z_2 become. The linear layer adds 5 and 1 as before."),
+    *(
+        ("b", b, "A factor multiplies the whole z, the number at its end as well. | Put z_1 and z_2 in brackets.")
+        for b in ((5, 4), (5, 3), (2, 3))
+    ),
     ("b", (6, 0), "The biases 1 and -1 are not added to the outputs as they are: z_1 and z_2 are multiplied first."),
     ("b", (2, 2), "z_2 is subtracted in the second output, so its bias -1 adds 1 there."),
 ]
@@ -643,7 +676,8 @@ def _translated(state):
         new_offset = tensor
         changed = {"gain": new_gain, "offset": new_offset}
         if last in names:
-            new_state[place + dot + names[last]] = changed[last]
+            new_key = place + dot + names[last]
+            new_state[new_key] = changed[last]
         else:
             new_state[key] = tensor
     return new_state
@@ -657,6 +691,11 @@ _TRANSLATIONS = misconceptions(
 
     # the gains are read as the logarithm of the factor. At a gain of 3 the old layer's output is 4 times x_hat: its factor is 1 + gain.
     new_gain = tensor.exp()
+
+    # OldNorm multiplies by 1 + gain, so the weight is 1 + gain, neither gain - 1 nor 1 - gain.
+    new_gain = tensor - 1
+    # or
+    new_gain = 1 - tensor
 
     # an entry changes its dtype. | Leave it as it is: 1 + tensor keeps it, also in half precision.
     new_gain = 1 + tensor.float()
@@ -677,10 +716,18 @@ _TRANSLATIONS = misconceptions(
     place, dot, last = key.rpartition(".")[0], ".", key.rpartition(".")[2]
 
     # the other entries are lost. The linear layers need theirs: hand them on.
-    new_state.pop(key, None)
+    del new_state[key]
 
     # a name is changed that only contains the words. | Look at the last part of a name, after its last dot.
     return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if "gain" in k else t for k, t in state.items()}
+    # or
+    return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if k.endswith("gain") else t for k, t in state.items()}
+
+    # replace changes the word wherever it stands in a name, as in "again.gain", and not only at its end. | place + dot + "weight".
+    new_key = key.replace(last, names[last])
+    # or
+    place, dot, last = "", "", next((name for name in names if key.endswith(name)), "")
+    new_key = key.replace(last, names[last])
 
     # a name is changed that only ends in the word: "regain" ends in gain, and its last part is not "gain". | Look at what is behind the last dot.
     place, dot, last = next(((key[: -len(name)], "", name) for name in names if key.endswith(name)), ("", "", key))

@@ -66,6 +66,7 @@ _SLIPS = [  # question, what a slip gives, why
     ("dcentered", (0, 3.5, 2, -1.5), "This comes from x_hat alone. A second arrow leaves centered: the one to var."),
     ("dcentered", (-1, -0.5, 0, 1.5), "This comes from var alone. A second arrow leaves centered: the one to x_hat."),
     ("dcentered", (-2, 2.5, 2, 1.5), "The arrow to var says centered · 2/4. You have multiplied by centered alone."),
+    ("dcentered", (-4, 1.5, 2, 4.5), "The arrow to var says centered · 2/4. The fourth is missing: var is a mean."),
     ("dcentered", (-1, 6.5, 4, -1.5), "The arrow to x_hat says rstd, which is ½. That factor is missing."),
     ("dmean", 4, "The sign: the mean is subtracted, so its arrow says -1."),
     ("dmean", -1, "This is a mean. Four arrows leave the box of the mean, so what comes back is added."),
@@ -109,7 +110,7 @@ _GRADIENTS = misconceptions(
     # the mean term is missing: a part that all entries of h share must be taken off. Look: your dx does not sum to 0 in a row.
     dx = rstd * (h - x_hat * along)
 
-    # the variance term is missing: the part of h along x_hat must be taken off. | x_hat * mean(h * x_hat).
+    # the variance term is missing, or is 0 because mean(x_hat) is a factor of it: the part of h along x_hat must be taken off. | x_hat * mean(h * x_hat).
     dx = rstd * (h - mean_h)
 
     # the gain is missing in dx. | h = dy * weight takes the place of dy, in all three terms.
@@ -127,6 +128,8 @@ _GRADIENTS = misconceptions(
 
     # sums stand where means belong. | Divide each term by D.
     mean_h, along = h.sum(-1, keepdim=True), (h * x_hat).sum(-1, keepdim=True)
+    # or
+    along = (h * x_hat).sum(-1, keepdim=True)
 
     # x_hat is missing inside the mean of the variance term. | mean(h * x_hat), not mean(h).
     along = h.mean(-1, keepdim=True)
@@ -165,7 +168,7 @@ _GRADIENTS = misconceptions(
     h = dy
     dx = weight * rstd * (h - mean_h - x_hat * along)
 
-    # the variance term holds x - mean where x_hat belongs: a factor rstd is missing (at rstd = 1 nobody sees it).
+    # the variance term lacks a factor rstd (at rstd = 1 nobody sees it): x - mean stands where x_hat belongs, or a bracket ends before the term.
     along = (h * (x - mean)).mean(-1, keepdim=True)
 
     # x stands where x_hat or x - mean belongs.
@@ -181,7 +184,7 @@ _GRADIENTS = misconceptions(
     dweight = dy * x_hat
 
     # dweight is a mean over the rows. Every row adds its part to the loss. | Sum.
-    dweight = (dy * x_hat).flatten(0, -2).mean(0)
+    dweight = (dy * x_hat).mean(0)
 
     # dweight is summed over the first axis only. | Sum over all axes but the last.
     dweight = (dy * x_hat).sum(0)
@@ -341,10 +344,8 @@ _FUNCTION = misconceptions(
     # mean and rstd are constants for the second derivative: they were saved in the forward pass, or detached. | Compute them anew from the saved x, in backward.
     dx, dweight, dbias = _backward(dy, x, mean, rstd.detach(), weight)
     # or
-    def backward(ctx, dy):
-        x, weight = ctx.saved_tensors
-        x = x - x.mean(-1, keepdim=True).detach()
-        dx, dweight, dbias = _backward(dy, x, mean.detach(), rstd.detach(), weight)
+    x = x - x.mean(-1, keepdim=True).detach()
+    dx, dweight, dbias = _backward(dy, x, mean.detach(), rstd.detach(), weight)
 
     # backward runs without a tape (no_grad or detach), so there is no second derivative.
     dx, dweight, dbias = torch.no_grad()(_backward)(dy, x, mean, rstd, weight)
@@ -371,6 +372,8 @@ _FUNCTION = misconceptions(
     # or
     rstd = 1 / (var.sqrt() + ctx.eps)
     # or
+    rstd = torch.rsqrt(var) + ctx.eps
+    # or
     rstd = var + ctx.eps**-0.5
 
     # the variance is unbiased (D - 1). | The forward pass divides by D, and so must backward, as mean_and_var does.
@@ -378,6 +381,9 @@ _FUNCTION = misconceptions(
 
     # mean and rstd are swapped. | layer_norm_backward(dy, x, mean, rstd, weight).
     dx, dweight, dbias = _backward(dy, x, rstd, mean, weight)
+
+    # dy and x are swapped. | layer_norm_backward(dy, x, mean, rstd, weight).
+    dx, dweight, dbias = _backward(x, dy, mean, rstd, weight)
 
     # backward uses eps = 1e-5 instead of ctx.eps.
     rstd = torch.rsqrt(var + 1e-5)

@@ -28,13 +28,19 @@ _SLIPS = [
     ("unit", 1 / 72, "that is one product. The unit adds up 144 of them."),
     ("unit", 12.0, "that is 144 times 1/12 times 1. The mean square of a weight is 1/432, and that of an input 6."),
     ("unit", 72.0, "that is 144 times 1/12 times 6. The mean square of a weight is 1/432."),
+    ("unit", 1 / 3, "the inputs have the mean square 6, not 1."),
     ("unit", 1.0, "that is what the ReLU leaves. Before it there is twice as much."),
     ("smaller", 46656.0, "that is the mean square. Its root is asked."),
     ("smaller", 36.0, "six layers divide by 6 six times: 6 to the power of 6, and then the root."),
     ("smaller", 6.0, "that is the mean square in one layer. Six layers divide by 6 six times; then take the root."),
+    *(
+        ("smaller", root, "that is one layer. The factors of six layers are multiplied.")
+        for root in (6**0.5, 2.449, 2.45)
+    ),
     ("smaller", 1 / 216, "how many times smaller: a number above 1."),
     *(("factor", root, "that is for the weights. Their mean square is asked.") for root in (6**0.5, 2.449, 2.45)),
     ("factor", 3.0, "that keeps the mean square up to the ReLU, which takes half of it."),
+    ("factor", 1 / 6, "the layer makes the mean square smaller, so the weights must become larger."),
     ("factor", 2.0, "that makes up for the ReLU. The sum has lost two thirds as well."),
 ]
 
@@ -252,6 +258,15 @@ _NORMS_MISTAKES = misconceptions(
     # or
     new = norm([layer.out_channels, *size])
 
+    # nn.LayerNorm is written into your function. | Call norm(C, H, W): whoever calls with_norms chooses the norm.
+    new = nn.LayerNorm([layer.out_channels, *size])
+
+    # pooling does not always halve the image. | Let conv_output_shape compute it from the layer's settings.
+    size = tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
+
+    # the pooling layer's stride is not handed to conv_output_shape: there it is 1 if nothing is said.
+    settings = {name: getattr(layer, name) for name in ("stride", "padding", "dilation") if isinstance(layer, nn.Conv2d)}
+
     # the pooling layer's padding and dilation count as well as its stride. | Hand them to conv_output_shape.
     size = conv_output_shape(size, layer.kernel_size, layer.stride) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
 
@@ -264,8 +279,12 @@ _NORMS_MISTAKES = misconceptions(
     # the layer's dilation is not handed to conv_output_shape.
     settings = {name: getattr(layer, name) for name in ("stride", "padding")}
 
-    # only kernel_size is handed to conv_output_shape: stride, padding and dilation count as well.
+    # only kernel_size, or one more setting, is handed to conv_output_shape: stride, padding and dilation count as well.
     settings = {}
+    # or
+    settings = {"stride": layer.stride}
+    # or
+    settings = {"padding": layer.padding}
 
     # pooling layers get a norm, too. Only convolutions do.
     due = follows

@@ -29,10 +29,9 @@ _SLIPS = [  # question, what a slip gives, why
     ("with_eps", 2, "That is the length at eps = 0. What does a larger number below the fraction line do?"),
     ("with_eps", 1.51, "eps is added to σ², so D · eps = 300 is added to the squared length."),
     ("with_eps", 0.5, "At eps = 0 the row has the length 2. With eps it is divided by 10, not by 5."),
-    (
-        "twin",
-        (30.0, 18.0, 14.0, 2.0),
-        "Twice the row has twice the sigma and twice the mean. Which shift makes the mean 3?",
+    *(
+        ("twin", row, "Twice the row has twice the sigma and twice the mean. Which shift makes the mean 3?")
+        for row in ((30.0, 18.0, 14.0, 2.0), (33.0, 21.0, 17.0, 5.0))
     ),
     ("twin", (14.0, 2.0, -2.0, -14.0), "Its sigma is 10, but its mean is 0."),
     ("twin", (10.0, 4.0, 2.0, -4.0), "Its mean is 3, but its sigma is still 5."),
@@ -149,8 +148,19 @@ _FORMULA = misconceptions(
     # the root is missing. | Divide by sqrt(mean square + eps).
     rms = square + eps
 
+    # that is the square of the mean. | Square first, then take the mean.
+    square = wide.mean(axes, keepdim=True) ** 2
+
+    # you multiply by the root of (mean square + eps). | Divide by torch.sqrt, or multiply by torch.rsqrt.
+    x_hat = wide * rms
+
+    # brackets are missing: eps is added to the quotient, not to the mean square.
+    x_hat = wide / torch.sqrt(square) + eps
+
     # a number is written into the formula. | Use self.eps, and the machine epsilon where that is None.
     eps = 1e-6
+    # or
+    eps = 1e-5
 
     # eps is not used. | Add it to the mean square, under the root.
     rms = torch.sqrt(square)
@@ -170,11 +180,16 @@ _FORMULA = misconceptions(
     # self.weight is None without elementwise_affine. | Multiply only if there is a gain.
     y = x_hat * self.weight
 
+    # is there an `if self.weight:`? A tensor of several numbers is neither true nor false. | Ask `self.weight is None`.
+    y = x_hat if not self.weight else x_hat * self.weight
+
     # self.eps is None unless somebody gave one. | Take torch.finfo(wide.dtype).eps then.
     eps = self.eps
 
     # with eps=None you use a number of your own. PyTorch's default is the machine epsilon of the type that is computed in. | torch.finfo(wide.dtype).eps.
     eps = 1e-6 if self.eps is None else self.eps
+    # or
+    eps = 1e-5 if self.eps is None else self.eps
 
     # with eps=None you always use float32's machine epsilon. For float64 it is float64's. | torch.finfo(wide.dtype).eps.
     eps = torch.finfo(torch.float32).eps if self.eps is None else self.eps
@@ -360,9 +375,12 @@ _MIXED = "The token of a feature depends on other features: something is reduced
 _BATCH = "The tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance."
 _BARE = "The tokens are not normalized to mean 0 and mean square 1. | Normalize last, over the E numbers of each token, without a gain after it."
 
+_AFTER = "F.layer_norm multiplies by a weight and adds a bias after the norm. Here both make the row that goes in."
+
 _CAUSES = {  # words of a refusal: the cause. What was observed says enough, whatever the code is.
     "must match the size": _SHAPE,
     "cannot be multiplied": _SHAPE,
+    "Expected weight to be of same shape": _AFTER,
     "different tokens: yours is 1,": _NOTHING,
     "different tokens: yours is 2,": _SIGN,
     "different tokens: yours is 12,": _LOST,
@@ -383,6 +401,9 @@ _TOKENS = misconceptions(
     column = x
     # or
     return x @ weight + bias
+
+    # {_AFTER}
+    return F.layer_norm(row, weight.shape[-1:], weight, bias)
 
     # {_NOTHING}
     column = F.layer_norm(x.unsqueeze(-1), (1,))
