@@ -80,8 +80,8 @@ class _Deck:
 
     def add(self, kind, body, notes="", picture=None, item=None):
         """Add a slide. What was said since the last one comes first in its notes."""
-        said = "".join(map(render.spoken, self.says))
-        self.slides.append(Slide(kind, self.section, body, said + notes, picture, item))
+        before = "".join(map(render.spoken, self.says))
+        self.slides.append(Slide(kind, self.section, body, before + notes, picture, item))
         self.says = []
 
     def leave(self):

@@ -25,11 +25,11 @@ def _formula(text, options):
 
 
 def _parser():
-    made = MarkdownIt("commonmark", {"html": True}).enable("table")
-    made.use(dollarmath_plugin, double_inline=True, renderer=_formula)
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    parser.use(dollarmath_plugin, double_inline=True, renderer=_formula)
     for name in ("link_open", "link_close"):  # a slide is not clicked through, and a deck stands alone
-        made.add_render_rule(name, lambda *_: "")
-    return made
+        parser.add_render_rule(name, lambda *_: "")
+    return parser
 
 
 PARSER = _parser()
@@ -53,7 +53,7 @@ def code(source):
 def output(text):
     """Return the HTML of what a cell prints; matrices, each below a line that ends in "=", stand side by side."""
     groups = re.split(r"\n(?=\S.* =\n)", text.rstrip())
-    shown = (f'<span class="group">{_lines(html.escape(one), one)}</span>' for one in groups)
+    shown = (f'<span class="group">{_lines(html.escape(group), group)}</span>' for group in groups)
     return f'<pre class="output">{"".join(shown)}</pre>'
 
 
@@ -119,13 +119,13 @@ def blocks(text):
 
     A paragraph that holds a displayed formula is two or three.
     """
-    found = []
+    parts = []
     for part in re.split(f"({DETAILS.pattern})", text, flags=re.DOTALL):
         if part.startswith("<details>"):
-            found.append(PARSER.render(part).strip())
+            parts.append(PARSER.render(part).strip())
             continue
         lines = part.split("\n")
         for token in PARSER.parse(part):
             if token.level == 0 and token.map and token.type in BLOCKS:
-                found += re.split(r"\s*(\$\$.*?\$\$)\s*", "\n".join(lines[slice(*token.map)]).strip(), flags=re.DOTALL)
-    return [block for block in found if block]
+                parts += re.split(r"\s*(\$\$.*?\$\$)\s*", "\n".join(lines[slice(*token.map)]).strip(), flags=re.DOTALL)
+    return [block for block in parts if block]

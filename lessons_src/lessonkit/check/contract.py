@@ -344,46 +344,46 @@ def of_a_layer(make, *inputs, other=None):
     def fresh(cls, seed=21):
         return filled(make(cls).double(), seed)
 
-    def given(scale=1.0):
+    def clones(scale=1.0):
         other = [scale * item.flip(-1) if item.is_floating_point() else item.clone() for item in inputs]
         return [item.clone() for item in inputs] if scale == 1 else other
 
     def alone(cls, seed=21):
-        return fresh(cls, seed)(*given())
+        return fresh(cls, seed)(*clones())
 
     def after_another(cls):
         layer = fresh(cls)
-        filled((other or make)(cls).double(), 31)(*given(3.0))
-        seen = {"the output": (layer(*given()), alone(cls))}
+        filled((other or make)(cls).double(), 31)(*clones(3.0))
+        seen = {"the output": (layer(*clones()), alone(cls))}
         own = not list(layer.parameters()) or _like(alone(cls, 31), alone(cls)) != _GOOD
         return seen | {"the parameters that it uses": "its own" if own else "those of all layers"}
 
     def after_other_batches(cls):
         layer = fresh(cls)
-        layer(*given(3.0)), layer(*(item[:1] for item in given()))
-        return {"the output": (layer(*given()), alone(cls))}
+        layer(*clones(3.0)), layer(*(item[:1] for item in clones()))
+        return {"the output": (layer(*clones()), alone(cls))}
 
     def copied(cls):
         layer = fresh(cls)
-        layer(*given(3.0))
+        layer(*clones(3.0))
         twin = filled(copy.deepcopy(layer), 41)
-        seen = {"the output of the copy": (twin(*given()), alone(cls, 41))}
-        return seen | {"the output of the layer": (layer(*given()), alone(cls))}
+        seen = {"the output of the copy": (twin(*clones()), alone(cls, 41))}
+        return seen | {"the output of the layer": (layer(*clones()), alone(cls))}
 
     def loaded(cls):
         layer = fresh(cls, 31)
         layer.load_state_dict(fresh(cls).state_dict())
         other = fresh(cls, 31)
         other.load_state_dict(fresh(cls).state_dict(), assign=True)
-        seen = {"the output with assign=True": (other(*given()), alone(cls))}
-        return {"the output": (layer(*given()), alone(cls))} | seen
+        seen = {"the output with assign=True": (other(*clones()), alone(cls))}
+        return {"the output": (layer(*clones()), alone(cls))} | seen
 
     def frozen(cls):
-        return {"the output": (fresh(cls).requires_grad_(False)(*given()), alone(cls))}
+        return {"the output": (fresh(cls).requires_grad_(False)(*clones()), alone(cls))}
 
     def first(cls):
         seen = []
-        for item in (given(), [t.requires_grad_(t.is_floating_point()) for t in given()]):
+        for item in (clones(), [t.requires_grad_(t.is_floating_point()) for t in clones()]):
             layer = fresh(cls)
             seen.append(_slopes(layer, layer(*item)))
         wrong = [what for what, value in seen[1].items() if _like(seen[0].get(what), value) != _GOOD]
