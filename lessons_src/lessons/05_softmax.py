@@ -198,7 +198,7 @@ check.shift_and_scale(shift_and_scale)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# For softmax take our row: what becomes of 1, 2, 5 when every exponential is squared? For LN take the row 1, 2, 6: what become of its mean, of the distances from it, and of $\sigma$?
+# For softmax take our row: what becomes of 1, 2, 5 when every exponential is squared? For LN take the row 1, 2, 6: what becomes of its mean, of the distances from it, and of $\sigma$?
 #
 # </details>
 #

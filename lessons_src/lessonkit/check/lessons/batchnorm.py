@@ -79,6 +79,8 @@ _CHANNEL_MISTAKES = misconceptions(
     # reshape cuts the numbers into pieces as they lie in memory; it does not move axis 1. | Write transpose(0, 1), then flatten(1).
     rows = x.reshape(x.shape[1], -1)
     mean, var = x.reshape(x.shape[1], -1).mean(1), x.reshape(x.shape[1], -1).var(1, correction=0)
+    # or
+    mean, var = x.reshape(-1, x.shape[1]).mean(0), x.reshape(-1, x.shape[1]).var(0, correction=0)
 
     # E[x^2] - E[x]^2 loses digits when the mean is far larger than the deviation. | Subtract the mean first.
     var = (x * x).mean(axes) - x.mean(axes) ** 2
@@ -122,6 +124,7 @@ def ages_on_paper(answer):
         ("running_var", 5, "That is the newest variance alone. A new layer begins at 1, and a quarter of that stays."),
         ("alone", 0, "That is what train() makes of 8 among the five. In eval() the running mean is subtracted."),
         ("alone", 2, "8 less the running mean is right. Divide it by the root of the running variance."),
+        ("alone", 1 / 2, "You have divided by the running variance. Divide by its root."),
     ]
     values(answer, "ages_on_paper", {"running_mean": 6, "running_var": 4, "alone": 1}, rows, tolerance=1e-9)
 
@@ -215,6 +218,9 @@ _RUNNING_MISTAKES = misconceptions(
 
     # n / (n - 1) is upside down: the unbiased variance is the larger one.
     unbiased = var * (n - 1) / n
+
+    # the sum of squares is var * n, not var. | Divide that by n - 1.
+    unbiased = var / (n - 1)
 
     # the buffers do not change. | Assign to self.running_mean and self.running_var, or use copy_.
     self.running_mean.copy_(self.running_mean)
@@ -370,6 +376,10 @@ _LAYER_MISTAKES = misconceptions(
 
     # without running statistics (self.running_mean is None) the batch's own are used in both modes, and there is nothing to update.
     own = self.training
+    # or
+    own, tracks = self.training, self.training
+    # or
+    tracks = own
     """,
 )
 

@@ -120,6 +120,7 @@ _SLIPS = [
         1 / 2,
         "Each number is 2/4 of what it is at eps = 0. That is the share of the deviation, the variance is its square.",
     ),
+    ("variance", 1, "That is what comes out at eps = 0. At eps = 12 the same numbers are divided by 4, not by 2."),
     ("variance", 3 / 4, "12/16 is what eps takes away. What is left?"),
     ("variance", 1 / 3, "That is v/eps. Under the root stands v + eps, 4 + 12."),
     ("eps", 6, "By 6 the row is divided: that is the root of 4 + eps."),
@@ -261,6 +262,8 @@ _HALF_MISTAKES = misconceptions(
     # or
     wide = x
     var = (wide - mean).square().mean(-1, keepdim=True)
+    # or
+    deviation = torch.sqrt(var.to(x.dtype) + eps)
 
     # a larger eps stops the nan and changes the function: eps belongs to the weights. | Keep it, and compute in float32, where 1e-8 is not 0.
     wide = x
@@ -271,6 +274,8 @@ _HALF_MISTAKES = misconceptions(
 
     # the arithmetic is right, but eps is replaced by 1e-5: it belongs to the weights. | Pass the argument eps on.
     deviation = torch.sqrt(var + 1e-5)
+    # or
+    deviation = torch.sqrt(var + max(eps, 1e-5))
 
     # the number 1e-8 is written into the formula. | Use the argument eps.
     deviation = torch.sqrt(var + 1e-8)
@@ -279,6 +284,9 @@ _HALF_MISTAKES = misconceptions(
     wide = x
     centered = x.float() - mean.float()
     deviation = torch.sqrt(var.float() + eps)
+    # or
+    wide = x
+    deviation = torch.sqrt(var.float() + eps)
 
     # nan_to_num hides the nan; rows of small or of large numbers are still wrong. | Compute in float32.
     wide = x
@@ -286,6 +294,11 @@ _HALF_MISTAKES = misconceptions(
 
     # the mean is still rounded in x's dtype: around 50 bfloat16 moves in steps of 0.25. | Convert x first.
     centered = x - x.mean(-1, keepdim=True)
+    # or
+    mean = x.mean(-1, keepdim=True)
+    # or
+    mean = x.mean(-1, keepdim=True)
+    var = (wide - mean).square().mean(-1, keepdim=True)
 
     # the result stays float32: convert back with .to(dtype) of what came in. | Behind x = x.float(), x.dtype is float32: give the wide row another name.
     return centered / deviation

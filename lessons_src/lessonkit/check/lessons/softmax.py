@@ -233,6 +233,9 @@ _POOL_MISTAKES = misconceptions(
 
     # a score of 0 at the padding is a score like any other, e^0 = 1, so the padding still takes its share. | Fill in -inf before the softmax.
     scores = plain.masked_fill(hidden, 0.0)
+    # or
+    scores = plain.masked_fill(hidden, 0.0)
+    weights = shares
 
     # the number that you fill in at the padding is not far enough below the scores, which may be large, so the padding takes its share. | Fill in -inf before the softmax.
     scores = plain.masked_fill(hidden, -100.0)
@@ -244,10 +247,16 @@ _POOL_MISTAKES = misconceptions(
 
     # the mask is the wrong way round: keep is True at tokens, so the padding is ~keep.
     hidden = keep[..., None]
+    # or
+    scores = plain.masked_fill(~hidden, -INF)
+    # or
+    weights = shares.masked_fill(~hidden, 0.0)
 
     # the output is healed and the gradient is not: 0 · nan is nan. | Overwrite the weights of the padding with 0 after the softmax, and the scores with masked_fill before it.
     weights = shares
     return (weights * x).sum(1).nan_to_num(0.0)
+    # or
+    scores = plain + torch.zeros_like(plain).masked_fill(hidden, -INF)
 
     # the weights of the tokens are all 1: the scores are (B, T, 1), and their last axis has size 1.
     shares = F.softmax(scores, dim=-1)
