@@ -871,7 +871,7 @@ for norm in (nn.Identity, LayerNorm):  # yours
 #
 # Seventeen seeds, tested on 1,000 fresh rows: with LayerNorm 95 to 100 % of the digits are right, without it 9 to 17 %.
 #
-# It depends on the first weights. With those that PyTorch draws, which are smaller, the same net without any norm gets 83 to 100 % right (median 99 %, twelve seeds), and with LayerNorm 99 to 100 %. So a norm is not always needed. It spares you a choice that can go wrong.
+# It depends on the first weights. With those that PyTorch draws, which are smaller, the same net without any norm gets 70 to 100 % right (median 99.5 %, 26 seeds), and with LayerNorm 99 to 100 % (twelve seeds). So a norm is not always needed. It spares you a choice that can go wrong.
 #
 # </details>
 
