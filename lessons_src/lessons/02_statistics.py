@@ -126,8 +126,8 @@ def mean_and_var(x):
 
     Example: the row 5, 1, -1, 4, 1, 2 gives the mean [2.] and the variance [4.].
     x: (..., D) float32 or float64 tensor. Returns (mean, var), both (..., 1) and of x's dtype.
-    x is not changed. Gradients flow through both. The variance stays accurate where the mean is
-    far larger than the standard deviation.
+    x is not changed. Both can be differentiated twice, also where var is 0. The variance stays
+    accurate where the mean is far larger than the standard deviation.
     """
     ### BEGIN SOLUTION
     mean = x.mean(-1, keepdim=True)  # (..., 1)

@@ -109,6 +109,7 @@ def divisor(answer):
         ("percent", kept, "So much is left, as a share. Asked is how many percent are missing."),
         ("percent", 1 - kept, "That is a share, not percent."),
         ("percent", 25, "The variances differ by that. A row is divided by the root of its variance."),
+        ("percent", 100 * (1 - math.sqrt(5 / 6)), "That is for six numbers. Asked is a row of four."),
         *(("percent", value, "Nearly: give one decimal.") for value in (13, 14)),
         (
             "percent",
@@ -134,6 +135,7 @@ def how_many(answer):
         ("d", 2352, reduced),
         ("d", 24, "Only the batch is left over, not the channels: all of (3, 28, 28) share one mean."),
         ("e", 3, reduced),
+        ("e", 784, "That is for one image. There are 8."),
         ("e", 8, "Each pixel has a mean of its own here, not each image."),
         ("e", 24, "That is for reducing the pixels. Here the channels are reduced, and the pixels are left."),
         ("f", 784, reduced),
@@ -258,6 +260,8 @@ _TEST_MISTAKES = misconceptions(
 
     # your test compares with something other than LayerNorm over the last axis. | F.layer_norm(x, x.shape[-1:]).
     y, expected = layer(x), F.layer_norm(x, x.shape[1:])
+    # or
+    y, expected = layer(x), F.layer_norm(x, x.shape)
 
     # your test does not look at every number. | Take the largest difference: .abs().max().
     return bool((y - expected).abs().mean() < 0.1)

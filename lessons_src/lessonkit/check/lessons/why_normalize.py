@@ -14,7 +14,7 @@ def two_weights(answer):
     causes = [
         ("input", 25, "That is the sum of 9 and 16. | Divide it by 2."),
         ("input", 3.5, "Square 3 and 4 first, then take the mean."),
-        ("input", math.sqrt(12.5), "That is the rms. The mean square has no root."),
+        *(("input", r, "That is the rms. The mean square has no root.") for r in (3.54, math.sqrt(12.5))),
         ("before", 100, "That is the sum of the four squares. | Divide it by 4."),
         ("before", 49, "That is the first case. | Take the mean over all four."),
         ("before", 5, "That is the rms. The mean square has no root."),
@@ -26,6 +26,11 @@ def two_weights(answer):
         ("std", 1, "That is for two inputs. With 64 the matrix adds 64 squares. | 64 std^2 / 2 must be 1."),
         ("std", 2 / 64, "That is its square, the variance. | Take the root."),
         ("std", 1 / 8, "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1."),
+        (
+            "std",
+            1 / 128**0.5,
+            "ReLU takes half of the mean square away, so the weights are larger than 1/8, not smaller.",
+        ),
         *(("std", s, "That is the weight scale, std times the root of 64.") for s in (1.4, 1.41, math.sqrt(2), 1.42)),
         (
             "std",
