@@ -149,7 +149,9 @@ def _not_finite(value, right):
     if value.dim() == 0 or value.isfinite().all() or not right.isfinite().all():
         return None
     if value.isnan().any():
-        return "nan comes from 0/0, from inf - inf, from the root of a negative number, or from the slope of a root at 0."
+        return (
+            "nan comes from 0/0, from inf - inf, from the root of a negative number, or from the slope of a root at 0."
+        )
     return "inf comes from a division by 0, or from a number that is too large for its dtype."
 
 
