@@ -465,12 +465,15 @@ def test_the_summary_counts_what_an_earlier_kernel_kept(kernel):
 
 
 def test_it_is_checked_once_more_when_it_is_kept_in_silence_and_never_again(kernel, monkeypatch, capfd):
-    noisy = MEAN.replace("    mean =", "    print('noise')\n    import warnings; warnings.warn('noise')\n    mean =")
+    noisy = "    print('noise', START)\n    import warnings; warnings.warn('noise')\n    mean ="
+    noisy = "START = print('noise') or torch.rand(1)\n" + MEAN.replace("    mean =", noisy)
     checked, noted = [], []
     plain = check.plain("mean_and_var")
     monkeypatch.setattr(check, "plain", lambda name: lambda answer: (checked.append(name), plain(answer)))
     monkeypatch.setattr(attempts, "note", lambda *a, **k: noted.append(a))
-    kernel.run(noisy, CHECK)
+    kernel.run(noisy)
+    state = torch.get_rng_state()
+    assert "noise" not in kernel.run(CHECK) and torch.equal(torch.get_rng_state(), state)
     for _ in range(3):
         assert kernel.run(ASK).startswith("mean_and_var: yours, ")
     assert len(checked) == 2
