@@ -451,9 +451,9 @@ def test_links():
 # ------------------------------------------------------------------------------------------------------------- outputs
 
 
-def built(path, edition="solutions"):
+def built(path):
     """Return pairs (cell of the source, cell of the stored notebook)."""
-    target = editions.target(read(path), edition)
+    target = editions.target(read(path), "solutions")
     assert target.exists(), f"run `make notebooks`: {target.relative_to(ROOT)} is missing"
     stored = json.loads(target.read_text(encoding="utf-8"))["cells"]
     assert [cell["id"] for cell in stored] == [cell.id for cell in read(path).cells], "run `make notebooks`"

@@ -43,8 +43,8 @@ def cells(texts):
     return [{"cell_type": "code", "id": f"c{at}", "metadata": {}, "source": text} for at, text in enumerate(texts)]
 
 
-def with_cells(texts, answer="def channel_stats(x):\n    return f0(x)"):
-    whole = with_answers(solved=False, ex_6_1=answer)
+def with_cells(texts):
+    whole = with_answers(solved=False, ex_6_1="def channel_stats(x):\n    return f0(x)")
     whole["cells"] += cells(texts)
     return json.dumps(whole)
 
