@@ -119,8 +119,9 @@ OWN_LAYER = """class Normed(Base):
 FORWARD = """def forward(self, x):
     return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 """
+# What one learner writes for exercise 4.3, in cells of their own.
+IN_OWN_WORDS = ["class Base(nn.Module):\n" + textwrap.indent(FORWARD, "    "), OWN_LAYER, "LayerNorm = Normed"]
 ANSWERS = {  # what is special about it: the cells; the last one calls the check
-    "one cell": [IMPORTS_OF_ALL, MEAN, CHECK],
     "a helper above, with plots and prints between": [
         IMPORTS_OF_ALL,
         "from lessonkit import plot\nx = torch.arange(4.0)\ndef center(x):\n    return x - middle(x)\n"
@@ -151,9 +152,7 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
         *GIVEN,
         LAYER_NORM,
         "check.layer_norm(layer_norm)",
-        "class Base(nn.Module):\n" + textwrap.indent(FORWARD, "    "),
-        OWN_LAYER,
-        "LayerNorm = Normed",
+        *IN_OWN_WORDS,
         "check.layer_norm_module(LayerNorm)",
     ],
     "the course's own function by lessonkit.mine, of another lesson and of this one": [
@@ -610,8 +609,6 @@ def test_what_a_cell_has_bound_is_not_brought_back_and_another_lesson_s_is_not_e
         assert space == before and capsys.readouterr().out == ""
 
 
-# What one learner writes for exercise 4.3, in cells of their own. The others are answered as in the solutions.
-IN_OWN_WORDS = ["class Base(nn.Module):\n" + textwrap.indent(FORWARD, "    "), OWN_LAYER, "LayerNorm = Normed"]
 STEP = """
 net = digit_cnn(lambda C, H, W: LayerNorm([C, H, W]))
 learn(net, digits, epochs=1)
@@ -620,6 +617,7 @@ print(sorted({type(m).__module__ + "." + type(m).__name__ for m in net if isinst
 
 @pytest.mark.trains
 def test_a_learner_takes_a_layer_in_own_words_from_lesson_4_to_lesson_9(tmp_path):
+    """The other exercises are answered as in the solutions."""
     work = tmp_path / "work"
     work.mkdir()
     cells = {cell.id: [cell.source] for cell in editions.notebook(lesson_4(), "solutions").cells if "outputs" in cell}
