@@ -66,7 +66,8 @@ def read(stem):
         lesson = manifest.lesson(source.read(ROOT / f"lessons_src/lessons/{stem}.py"))
         for exercise in lesson.exercises:  # it defines YourTurn itself
             exercise.source = exercise.source.replace("raise YourTurn(", "raise check.YourTurn(")
-    outputs = {cell["id"]: _outputs(cell) for cell in _notebook(stem)["cells"] if cell["cell_type"] == "code"}
+    stored = json.loads((ROOT / f"notebooks/solutions/{stem}.ipynb").read_text(encoding="utf-8"))
+    outputs = {cell["id"]: _outputs(cell) for cell in stored["cells"] if cell["cell_type"] == "code"}
     checks = [check for exercise in lesson.exercises for check in exercise.checks]
     for cell in [*lesson.code, *checks]:
         if cell.id not in outputs:
@@ -88,10 +89,6 @@ def keeper(folder, stem):
         return f"{folder.name}/{path.name}"
 
     return keep
-
-
-def _notebook(stem):
-    return json.loads((ROOT / f"notebooks/solutions/{stem}.ipynb").read_text(encoding="utf-8"))
 
 
 def _outputs(cell):

@@ -306,7 +306,7 @@ def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(half, tiny, tmp_p
     ]
     assert "&lt;b&gt;Eve &amp; Co: 03_tiny_3.ipynb is left out" in text
     assert 'http-equiv="refresh" content="30"' in text and "color-scheme: light dark" in text
-    assert set(page.CLASSES) == set(STATES), "each state has its mark, so that nothing is told by colour alone"
+    assert set(page.MARKS) == set(STATES), "each state has its mark, so that nothing is told by colour alone"
 
 
 # ---------------------------------------------------------------------------------------------------------- make lab
