@@ -12,7 +12,7 @@ import pytest
 
 from coursebuild import budgets, command, digest, editions, execution, export, generated, source, sources, stale
 from coursebuild.outputs import clean, compared
-from tests.helpers import ROOT
+from tests.helpers import ROOT, python
 from tests.toy import EXPORT, TITLE, edit, lesson, project, refused, whole
 
 BEGIN, END = "    ### BEGIN SOLUTION\n", "    ### END SOLUTION\n"
@@ -536,10 +536,8 @@ def test_fromscratch_loads_lazily_and_names_what_there_is(built):
         "try: fromscratch._half\n"
         "except AttributeError as error: print(error)\n"
     )
-    env = execution.environment(built[0])
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "fromscratch has no '_half'; the lessons export: LIMIT, Scale, dumps, fourth, quarter\n"
+    output = python("-c", script, env=execution.environment(built[0]))
+    assert output == "fromscratch has no '_half'; the lessons export: LIMIT, Scale, dumps, fourth, quarter\n"
 
 
 def test_an_import_wins_over_a_builtin_of_its_name(tmp_path):

@@ -6,13 +6,12 @@ What the files hold is fixed by their sums, and seen in every lesson that reads 
 import hashlib
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
 
 from lessonkit import data
+from tests.helpers import python
 
 FILES = {  # what loads them, and what it calls them
     "digits.npz": (data.digits, "1,797 images"),
@@ -131,9 +130,9 @@ VERSIONED = {"layer_norm.pyc", "waves.png", "letter.gz", "letters.zip", "reading
 
 def test_the_corpus_made_again_is_the_one_shipped(tmp_path):
     old = json.loads((SOURCE_FOLDER / "file_corpus.json").read_text("utf-8"))
-    command, texts = [sys.executable, SOURCE_FOLDER / "make_corpus.py", "--out", tmp_path], []
+    texts = []
     for _ in range(2):
-        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        output = python(SOURCE_FOLDER / "make_corpus.py", "--out", tmp_path)
         texts.append((tmp_path / "file_corpus.json").read_bytes())
     assert texts[0] == texts[1]
     new = json.loads(texts[0])

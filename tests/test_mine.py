@@ -10,7 +10,6 @@ import os
 import pickle
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -24,7 +23,7 @@ import fromscratch
 from coursebuild import digest, editions, export, generated
 from coursebuild.source import blank
 from lessonkit import _saved_answers, _saving, _work, attempts, check, course, mine
-from tests.helpers import ROOT, SOURCES, executed, read, shell
+from tests.helpers import ROOT, SOURCES, executed, python, read, shell
 from tests.toy import EXPORT, TITLE, project, refused, whole
 
 # ------------------------------------------------------------------------------------------------------- the builder
@@ -227,9 +226,7 @@ def kept(tmp_path_factory):
         with learner(tmp_path_factory.mktemp("learner") / "work") as kernel:
             outputs[special] = kernel.run(*cells), str(kernel.folder)
     folders = [folder for _, folder in outputs.values()]
-    done = subprocess.run([sys.executable, "-c", NEW_PROCESS, *folders], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    imported = json.loads(done.stdout.splitlines()[-1])
+    imported = json.loads(python("-c", NEW_PROCESS, *folders).splitlines()[-1])
     return {special: (words, imported[folder], folder) for special, (words, folder) in outputs.items()}
 
 
@@ -563,10 +560,8 @@ def test_a_learner_is_who_started_a_kernel_in_work_and_nobody_else(tmp_path):
         environment = os.environ | {"PYTHONPATH": str(tmp_path / "lessons_src"), "LESSON_WORK": ""}
         if named:
             environment["LESSON_WORK"] = named if named == "off" else str(tmp_path / named)
-        done = subprocess.run(
-            [sys.executable, "-c", ask], cwd=tmp_path / start, env=environment, capture_output=True, text=True
-        )
-        assert done.stdout == f"{tmp_path / wanted if wanted else None}\n", (start, named, done.stderr)
+        output = python("-c", ask, cwd=tmp_path / start, env=environment)
+        assert output == f"{tmp_path / wanted if wanted else None}\n", (start, named)
 
 
 # ------------------------------------------------------------------------------------------- real kernels and builds

@@ -2,13 +2,11 @@
 
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from coursebuild import new
-from tests.helpers import ROOT
+from tests.helpers import ROOT, python
 
 LAST = max((ROOT / "lessons_src/lessons").glob("[0-9]*.py")).stem
 NUMBER = f"{int(LAST[:2]) + 1:02}"
@@ -26,10 +24,7 @@ def copy(tmp_path):
 
 def run(root, *arguments):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "lessons_src"), str(root)])}
-    command = [sys.executable, "-m", *arguments]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return python("-m", *arguments, cwd=root, env=environment)
 
 
 @pytest.mark.trains

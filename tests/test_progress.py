@@ -4,8 +4,6 @@ import html
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -13,7 +11,7 @@ from lessonkit.course import Check, DamagedCourse, Exercise, Lesson, Question, S
 from lessonkit.progress import __main__ as command
 from lessonkit.progress import learner, page, summary
 from lessonkit.progress.saved import NOT_RUN, RIGHT, STATES, TRIED, WAITS, Unreadable, read, states_in
-from tests.helpers import ROOT
+from tests.helpers import ROOT, python
 from tests.test_setup import lab
 
 GREEN = "\x1b[32mRight:\x1b[0m all 3 answers.\n"
@@ -401,10 +399,7 @@ def test_it_reads_the_learners_folder_without_being_told_and_needs_no_torch(tmp_
     """So it starts at once, and runs in the instructors' environment too."""
     written(tmp_path / "02_statistics.ipynb", [check("how_many", RIGHT_NOW)])
     program = "import sys; sys.modules['torch'] = None; from lessonkit.progress import __main__ as it; it.main([])"
-    ran = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | {"LESSON_WORK": str(tmp_path)}, capture_output=True, text=True
-    )
-    assert "··●·" in ran.stdout and ran.returncode == 0, ran.stderr
+    assert "··●·" in python("-c", program, env=os.environ | {"LESSON_WORK": str(tmp_path)})
 
 
 def test_every_module_that_computes_sets_torchs_threads():
