@@ -127,15 +127,6 @@ BOTH = IMPORT + '# %% tags=["record"]\ndef f(seed, steps):\n    return steps\n'
 REFUSED = {  # what is wrong: (source after the title's two lines, line, words, way out)
     "an untagged call": (IMPORT + "# %%\n1\nruns.load_or_run('x', len)\n", 7, "does not execute", 'tags=["record"]'),
     "a constant in an untagged cell": ("# %%\nSTEPS = 3\n" + BOTH + CALL, 11, "reads 'STEPS'", "Tag the cell"),
-    "a function in an untagged cell": (
-        BOTH.replace("steps\n", "scale(seed)\n")
-        + '# %% tags=["record"]\nSTEPS = 3\n'
-        + CALL
-        + "# %%\ndef scale(x):\n    return x\n",
-        7,
-        "reads 'scale'",
-        "Tag the cell",
-    ),
     "a tag and no record": ('# %% tags=["record"]\n1\n', 3, "calls no runs.load_or_run", "Remove the tag"),
 }
 

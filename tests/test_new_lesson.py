@@ -48,7 +48,6 @@ def test_a_new_lesson_passes_the_rules(copy):
         (f"{NUMBER}_statistics", "A title", "there is a lesson 'statistics' already"),
         ("02_mean", "A title", "the next one is"),
         (f"{NUMBER}_mean", " ", f'Write make lesson NEW={NUMBER}_name TITLE="A title".'),
-        (f"{NUMBER}_mean", "two\nlines", 'TITLE="A title".'),
         (f"{NUMBER}_mean", "a | b", 'TITLE="A title".'),
     ],
 )
