@@ -2,7 +2,7 @@
 
 The texts stand in file_corpus.json itself, line by line; `python data/make_corpus.py FILE...` puts the UTF-8 text FILE
 into it under its name, or replaces the one of that name. The binary files are made here, each by its function, with the
-standard library, numpy and onnx; run without FILE, the script makes them anew and keeps the texts.
+standard library, numpy, onnx and Pillow; run without FILE, the script makes them anew and keeps the texts.
 """
 
 import argparse
@@ -27,6 +27,7 @@ import numpy as np
 import onnx
 from make_data import write_sums
 from onnx import TensorProto, helper
+from PIL import Image
 
 HOME = Path(__file__).parent
 NAME = "file_corpus.json"
@@ -79,10 +80,9 @@ def gif():
 
 
 def bmp():
-    size = 3 * SIDE * SIDE
-    header = b"BM" + struct.pack("<IHHI", 54 + size, 0, 0, 54)
-    info = struct.pack("<IiiHHIIiiII", 40, SIDE, SIDE, 1, 24, 0, size, 2835, 2835, 0, 0)
-    return header + info + np.repeat(pixels()[::-1], 3).tobytes()  # blue, green, red of each pixel, from below
+    file = io.BytesIO()
+    Image.fromarray(pixels()).convert("RGB").save(file, "BMP", dpi=(72, 72))
+    return file.getvalue()
 
 
 def wav():
