@@ -8,7 +8,6 @@ standard library, numpy, onnx and Pillow; run without FILE, the script makes the
 import argparse
 import base64
 import contextlib
-import gzip
 import io
 import json
 import math
@@ -25,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from make_data import write_sums
+from make_data import gzipped, write_sums
 from onnx import TensorProto, helper
 from PIL import Image
 
@@ -126,13 +125,6 @@ def tar(files):
             out.addfile(info, io.BytesIO(content))
             end = out.offset + 1024  # two empty blocks; Python adds more, up to 10,240 bytes
     return archive.getvalue()[:end]
-
-
-def gzipped(content):
-    file = io.BytesIO()
-    with gzip.GzipFile("", "wb", 9, file, mtime=0) as out:
-        out.write(content)
-    return file.getvalue()
 
 
 # ---- data and programs ----
