@@ -82,16 +82,6 @@ def test_a_malformed_question_stops_the_build(text, line, what, way_out, tmp_pat
     refused(lambda: lesson(tmp_path, TITLE + "# %% [markdown]\n" + text), line, what, way_out)
 
 
-def test_a_question_asked_in_two_cells_is_refused(tmp_path):
-    text = "# %% [markdown]\n# **Predict 2.1:** x\n" + GOOD
-    refused(
-        lambda: lesson(tmp_path, TITLE + text + text.replace("x\n", "y\n")),
-        8,
-        "Predict 2.1 is asked twice",
-        "another number",
-    )
-
-
 # ------------------------------------------------------------------------------------------------ what a letter gets
 
 
