@@ -546,12 +546,6 @@ def test_an_import_wins_over_a_builtin_of_its_name(tmp_path):
     assert "from math import pow\nimport os.path\n" in text and public == {"f": 6}
 
 
-def test_an_export_may_read_what_the_course_ships(tmp_path):
-    source = '# %%\nfrom lessonkit import data\n# %% tags=["export"]\ndef weights():\n    return data.words()\n'
-    text, public = export.exported(lesson(tmp_path, TITLE + source))
-    assert "\nfrom lessonkit import data\n" in text and list(public) == ["weights"]
-
-
 # ------------------------------------------------------------------------------------------------- staleness, editing
 
 
@@ -650,7 +644,8 @@ def test_what_a_lesson_does_not_use_leaves_it_alone(tiny):
     (tiny / "data/README.md").write_text("json quarter")
     (tiny / "lessons_src/lessonkit/train.py").write_text("")
     (tiny / "lessons_src/lessonkit/check/lessons/light.py").write_text("def other(answer): pass\n")
-    edit(tiny / "lessons_src/coursebuild/command.py", "import sys", "import re, sys")
+    for name in ("command", "records"):
+        edit(tiny / f"lessons_src/coursebuild/{name}.py", "import sys", "import re, sys")
     edit(tiny / "lessons_src/lessons/03_light.py", "# # 3 · Light\n", "# # 3 · Light\n#\n# More text.\n")
     assert not stale.changed(whole(tiny).lessons[0])
 

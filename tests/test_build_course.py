@@ -11,7 +11,7 @@ import pytest
 
 from coursebuild import command, digest, editions
 from lessonkit import data
-from tests.helpers import ROOT, SOURCES, read
+from tests.helpers import ROOT
 from tests.toy import EXPORT, TITLE, edit, lesson, project
 
 # ------------------------------------------------------------------------------------------------------ broken lessons
@@ -219,11 +219,3 @@ def test_what_is_reached_from_name_to_name():
     asks = set().union(*(part.asks for part in module.parts))
     assert {("lessonkit.plot", "bars"), ("kit", "a"), ("lessonkit.train", "*"), ("lessonkit.data", "*")} <= asks
     assert ("lessonkit.plot", "*") not in asks and "Text." not in module.parts[6].text
-
-
-def test_a_lesson_depends_on_the_part_of_the_builder_that_makes_notebooks():
-    second = read(SOURCES[1])
-    used = {path.name for path in digest.depends(second) if path.parent.name == "coursebuild"}
-    assert {"editions.py", "execution.py", "outputs.py", "source.py", "digest.py"} <= used
-    assert not {"command.py", "stale.py", "records.py", "sources.py", "manifest.py"} & used
-    assert ROOT / f"lessons_src/lessonkit/check/lessons/{second.module}.py" in digest.depends(second)

@@ -24,7 +24,7 @@ from coursebuild import digest, editions, export, generated
 from coursebuild.source import blank
 from lessonkit import _saved_answers, _saving, _work, attempts, check, course, mine
 from tests.helpers import ROOT, SOURCES, executed, python, read, shell
-from tests.toy import EXPORT, TITLE, project, refused, whole
+from tests.toy import TITLE, project, refused, whole
 
 # ------------------------------------------------------------------------------------------------------- the builder
 
@@ -58,15 +58,6 @@ given = 2
 def test_a_lesson_imports_from_mine_what_exercises_of_earlier_lessons_make(text, what, way_out, tmp_path):
     project(tmp_path, {"01_one.py": ONE, "02_tiny.py": TITLE + "# %%\n" + text})
     refused(lambda: whole(tmp_path), 4, what, way_out)
-
-
-def test_an_export_takes_from_the_course_what_its_lesson_takes_from_mine(tmp_path):
-    body = "\n# %%\nfrom {} import early as first\n" + EXPORT + "def f(x):\n    return first(x)\n"
-    texts = []
-    for package in ("fromscratch", "lessonkit.mine"):
-        root = project(tmp_path, {"01_one.py": ONE, "02_tiny.py": TITLE + body.format(package)})
-        texts.append(whole(root).package["tiny.py"])
-    assert texts[0] == texts[1] and "from fromscratch import early as first" in texts[0]
 
 
 def test_a_lesson_depends_on_the_course_s_own_of_what_it_takes_from_mine(tmp_path):
