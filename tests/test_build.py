@@ -517,12 +517,6 @@ def test_fromscratch_has_the_solution_and_only_the_imports_it_needs(built):
     assert text.startswith('"""What lesson 2 builds: LIMIT, Scale, quarter.\n')
     assert [line for line in text.splitlines() if "import" in line] == ["from abc import ABC", "import math"]
     assert "secret_local" in text and "Exercise" not in text and "SOLUTION" not in text and "def _half" in text
-    light = (built[0] / "lessons_src/fromscratch/light.py").read_text()
-    assert [line for line in light.splitlines() if "import" in line] == [
-        "from collections import OrderedDict",
-        "from fromscratch import quarter",
-        "import json as js",
-    ]
 
 
 def test_fromscratch_loads_lazily_and_names_what_there_is(built):
