@@ -35,6 +35,11 @@ def with_answers(solved=True, stem=SIX, **answers):
     return notebook
 
 
+def code(text, ident="mine", kind="code"):
+    """Return a cell of a notebook."""
+    return {"cell_type": kind, "id": ident, "metadata": {}, "source": text, "outputs": [], "execution_count": None}
+
+
 def write(notebook, path):
     """Write a notebook; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)

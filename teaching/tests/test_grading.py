@@ -17,15 +17,11 @@ from teaching.grading.__main__ import main
 from teaching.grading.jail import Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.sheet import Sheet
-from teaching.tests.grading_toys import SIX, graded, rows, six, stored, with_answers, write
+from teaching.tests.grading_toys import SIX, code, graded, rows, six, stored, with_answers, write
 
 PYTHON = ROOT / ".venv/bin/python"
 STEMS = material.stems()
 runs = pytest.mark.skipif(not PYTHON.exists(), reason="answers run in the learners' environment: make .venv/ready")
-
-
-def code(text, ident="mine", kind="code"):
-    return {"cell_type": kind, "id": ident, "metadata": {}, "source": text, "outputs": [], "execution_count": None}
 
 
 def answers_in(notebook, tmp_path):

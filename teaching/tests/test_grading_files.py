@@ -12,7 +12,7 @@ import pytest
 
 from coursebuild.source import ROOT
 from teaching.grading.apart import Failed, apart
-from teaching.tests.grading_toys import graded, six, stored, with_answers, write
+from teaching.tests.grading_toys import code, graded, six, stored, with_answers, write
 
 RIGHT = six().exercises["6.1"].solved
 
@@ -40,7 +40,7 @@ def notebook(text):
 
 
 def cells(texts):
-    return [{"cell_type": "code", "id": f"c{at}", "metadata": {}, "source": text} for at, text in enumerate(texts)]
+    return [code(text, f"c{at}") for at, text in enumerate(texts)]
 
 
 def with_cells(texts):
