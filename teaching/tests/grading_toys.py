@@ -4,7 +4,7 @@ import csv
 import json
 from functools import cache
 
-from coursebuild.source import ROOT
+from teaching import material
 from teaching.grading import lesson
 from teaching.grading.__main__ import main
 
@@ -19,8 +19,7 @@ def six():
 
 def stored(solved=True, stem=SIX):
     """Return a lesson's notebook as a dictionary: solved by the course, or untouched."""
-    folder = "notebooks/solutions" if solved else "notebooks"
-    return json.loads((ROOT / folder / f"{stem}.ipynb").read_text(encoding="utf-8"))
+    return material.stored(stem, solved)
 
 
 def with_answers(solved=True, stem=SIX, **answers):
