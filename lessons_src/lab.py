@@ -82,12 +82,11 @@ def _copy(path, title=""):
     """Return the text of a notebook as work/ gets it: with the kernel's language, and with title behind its heading."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     notebook["metadata"]["language_info"] = LANGUAGE
-    notebook["metadata"].setdefault("lesson", {})["copied"] = _fingerprint(notebook)
     if title:
         first = notebook["cells"][0]
         heading, *rest = _text(first).split("\n")
         first["source"] = "\n".join([heading + title, *rest])
-        notebook["metadata"]["lesson"]["copied"] = _fingerprint(notebook)
+    notebook["metadata"].setdefault("lesson", {})["copied"] = _fingerprint(notebook)
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
