@@ -399,7 +399,6 @@ YOURS = "mean_and_var: yours, kept on {}. The course's instead: from fromscratch
 POISON = "open('{marker}', 'w')"
 DAMAGED = {  # what happened to the text of the file: (how, why it is not used)
     "it no longer passes": (lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"), "does not pass its check: "),
-    "it opens a file": (lambda t: t + f"\nfile = {POISON}\n", "it opens a file, by open"),
     "it runs something": (lambda t: t + f"\n{POISON}\n", "something comes from a line of another kind"),
 }
 
