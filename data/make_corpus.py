@@ -2,13 +2,12 @@
 
 The texts stand in file_corpus.json itself, line by line; `python data/make_corpus.py FILE...` puts the UTF-8 text FILE
 into it under its name, or replaces the one of that name. The binary files are made here, each by its function, with the
-standard library, numpy and onnx; run without FILE, the script makes them anew and keeps the texts.
+standard library, numpy, onnx and Pillow; run without FILE, the script makes them anew and keeps the texts.
 """
 
 import argparse
 import base64
 import contextlib
-import gzip
 import io
 import json
 import math
@@ -25,8 +24,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from make_data import write_sums
+from make_data import gzipped, write_sums
 from onnx import TensorProto, helper
+from PIL import Image
 
 HOME = Path(__file__).parent
 NAME = "file_corpus.json"
@@ -79,10 +79,9 @@ def gif():
 
 
 def bmp():
-    size = 3 * SIDE * SIDE
-    header = b"BM" + struct.pack("<IHHI", 54 + size, 0, 0, 54)
-    info = struct.pack("<IiiHHIIiiII", 40, SIDE, SIDE, 1, 24, 0, size, 2835, 2835, 0, 0)
-    return header + info + np.repeat(pixels()[::-1], 3).tobytes()  # blue, green, red of each pixel, from below
+    file = io.BytesIO()
+    Image.fromarray(pixels()).convert("RGB").save(file, "BMP", dpi=(72, 72))
+    return file.getvalue()
 
 
 def wav():
@@ -126,13 +125,6 @@ def tar(files):
             out.addfile(info, io.BytesIO(content))
             end = out.offset + 1024  # two empty blocks; Python adds more, up to 10,240 bytes
     return archive.getvalue()[:end]
-
-
-def gzipped(content):
-    file = io.BytesIO()
-    with gzip.GzipFile("", "wb", 9, file, mtime=0) as out:
-        out.write(content)
-    return file.getvalue()
 
 
 # ---- data and programs ----

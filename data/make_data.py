@@ -7,6 +7,7 @@ the commands. The sources are checked before anything is written, and nothing is
 import argparse
 import gzip
 import hashlib
+import io
 import re
 from pathlib import Path
 
@@ -52,16 +53,13 @@ def read_words(package):
     return [word for word in text.decode("utf-8").splitlines() if re.fullmatch("[a-z]{2,14}", word)]
 
 
-def write_digits(path, images, labels):
-    """Write an .npz; numpy dates its members 1980-01-01, so the same arrays give the same bytes."""
-    np.savez_compressed(path, images=images, labels=labels)
-
-
-def write_words(path, words):
-    """Write one word a line, gzip. No name and no date in the header, so the same words give the same bytes."""
+def gzipped(content):
+    """Return bytes as gzip, without name and date in its header: the same content gives the same bytes."""
+    file = io.BytesIO()
     # GzipFile rather than gzip.compress: the latter's header byte for the system changed with Python 3.13.
-    with open(path, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as file:
-        file.write(("\n".join(words) + "\n").encode("ascii"))
+    with gzip.GzipFile("", "wb", 9, file, mtime=0) as out:
+        out.write(content)
+    return file.getvalue()
 
 
 def write_sums(folder, *names):
@@ -83,8 +81,8 @@ def main():
     words = read_words(args.package)
 
     args.out.mkdir(parents=True, exist_ok=True)
-    write_digits(args.out / "digits.npz", images, labels)
-    write_words(args.out / "words.txt.gz", words)
+    np.savez_compressed(args.out / "digits.npz", images=images, labels=labels)  # it dates its members 1980-01-01
+    (args.out / "words.txt.gz").write_bytes(gzipped("".join(f"{word}\n" for word in words).encode("ascii")))
     write_sums(args.out, "digits.npz", "words.txt.gz")
 
 

@@ -82,12 +82,11 @@ def _copy(path, title=""):
     """Return the text of a notebook as work/ gets it: with the kernel's language, and with title behind its heading."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     notebook["metadata"]["language_info"] = LANGUAGE
-    notebook["metadata"].setdefault("lesson", {})["copied"] = _fingerprint(notebook)
     if title:
         first = notebook["cells"][0]
         heading, *rest = _text(first).split("\n")
         first["source"] = "\n".join([heading + title, *rest])
-        notebook["metadata"]["lesson"]["copied"] = _fingerprint(notebook)
+    notebook["metadata"].setdefault("lesson", {})["copied"] = _fingerprint(notebook)
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -147,25 +146,25 @@ def opens_on(root=ROOT):
     return learner.files[lesson.stem] if lesson else FIRST, lines
 
 
-def running(root=ROOT):
+def running():
     """Return the address of a JupyterLab that serves this course already, None if there is none."""
     from jupyter_server.serverapp import list_running_servers
 
     for server in list_running_servers():
-        if Path(server["root_dir"]).resolve() == root.resolve():
+        if Path(server["root_dir"]).resolve() == ROOT.resolve():
             return f"{server['url']}lab?token={server['token']}"
     return None
 
 
-def command(arguments, root=ROOT, open_on=FIRST):
+def command(arguments, open_on=FIRST):
     """Return the command that starts the server, with the repository as its root so that links to data/ work."""
     fixed = [
-        f"--ServerApp.root_dir={root}",
+        f"--ServerApp.root_dir={ROOT}",
         f"--LabApp.default_url=/lab/tree/work/{open_on}",
         # Holds overrides.json: no pop-ups about news and updates, saves every 15 s, long lines wrap, Markdown files
         # open as pages. Its page_config.json keeps jupytext's menu away, and the next line its server part: it would
         # open a lesson's source, solutions and all, as a notebook.
-        f"--LabApp.app_settings_dir={root / 'lessons_src' / 'lab_settings'}",
+        f"--LabApp.app_settings_dir={ROOT / 'lessons_src' / 'lab_settings'}",
         "--ServerApp.jpserver_extensions={'jupyterlab_jupytext': False}",
         "--LabApp.news_url=",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",

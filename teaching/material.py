@@ -58,6 +58,12 @@ def references():
     return [stem for stem in course.pages() if stem not in stems()]
 
 
+def stored(stem, solved=True):
+    """Return a built notebook as a dictionary: of the solutions edition, or of the learners'."""
+    folder = "notebooks/solutions" if solved else "notebooks"
+    return json.loads((ROOT / folder / f"{stem}.ipynb").read_text(encoding="utf-8"))
+
+
 def read(stem):
     """Return the Lesson of a stem with solutions and outputs; ValueError where the notebook is of an older build."""
     if stem in course.pages():
@@ -66,7 +72,7 @@ def read(stem):
         lesson = manifest.lesson(source.read(ROOT / f"lessons_src/lessons/{stem}.py"))
         for exercise in lesson.exercises:  # it defines YourTurn itself
             exercise.source = exercise.source.replace("raise YourTurn(", "raise check.YourTurn(")
-    outputs = {cell["id"]: _outputs(cell) for cell in _notebook(stem)["cells"] if cell["cell_type"] == "code"}
+    outputs = {cell["id"]: _outputs(cell) for cell in stored(stem)["cells"] if cell["cell_type"] == "code"}
     checks = [check for exercise in lesson.exercises for check in exercise.checks]
     for cell in [*lesson.code, *checks]:
         if cell.id not in outputs:
@@ -88,10 +94,6 @@ def keeper(folder, stem):
         return f"{folder.name}/{path.name}"
 
     return keep
-
-
-def _notebook(stem):
-    return json.loads((ROOT / f"notebooks/solutions/{stem}.ipynb").read_text(encoding="utf-8"))
 
 
 def _outputs(cell):

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import io
 import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -73,6 +74,14 @@ def executed(sources, folder, **environment):
     client = NotebookClient(notebook, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}})
     client.execute(env={name: os.environ[name] for name in os.environ if "LESSON_" not in name} | environment)
     return notebook.cells
+
+
+def python(*arguments, **options):
+    """Run a Python of its own, which has to end well; return what it printed."""
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @contextlib.contextmanager

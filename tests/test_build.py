@@ -1,6 +1,5 @@
 """coursebuild on a tiny course: what it makes, what it refuses in outputs, what it calls stale."""
 
-import ast
 import copy
 import json
 import re
@@ -13,7 +12,7 @@ import pytest
 
 from coursebuild import budgets, command, digest, editions, execution, export, generated, source, sources, stale
 from coursebuild.outputs import clean, compared
-from tests.helpers import ROOT
+from tests.helpers import ROOT, python
 from tests.toy import EXPORT, TITLE, edit, lesson, project, refused, whole
 
 BEGIN, END = "    ### BEGIN SOLUTION\n", "    ### END SOLUTION\n"
@@ -429,8 +428,6 @@ class Scale(ABC):
     def extra_repr(self):
         return "twice"'''
     )
-    inner = next(node for node in ast.walk(ast.parse(source)) if getattr(node, "name", "") == "twice")
-    assert [type(node) for node in inner.body] == [ast.Raise]
     quiz = next(other for other in notebooks["learner"].cells if other.source.startswith("# Exercise 2.2"))
     assert quiz.source.splitlines()[1] == (  # with the name that the check below takes
         'raise check.YourTurn("2.2: replace this line by your answer: secret_answer = ...")'
@@ -471,10 +468,7 @@ def test_the_solutions_edition_was_run(notebooks):
     solutions = notebooks["solutions"]
     code = [c for c in solutions.cells if c.cell_type == "code"]
     assert [c.execution_count for c in code] == list(range(1, len(code) + 1))
-    right = cell(solutions, "check.scale").outputs[0].data
-    assert right["text/plain"].split("\n")[0] == "Right: scale." and "<b>Right:</b> scale." in right["text/html"]
-    assert cell(solutions, 'show("doubled"').outputs[0].text == "doubled = [2.0, 2.0, 2.0]\n"
-    assert cell(solutions, "sum(doubled)").outputs[0].data == {"text/plain": "6.0"}
+    assert {"text/plain", "text/html"} <= cell(solutions, "check.scale").outputs[0].data.keys()
     error = cell(solutions, "raise ValueError").outputs[0]
     assert (error.ename, error.evalue, error.traceback) == (
         "ValueError",
@@ -520,12 +514,6 @@ def test_fromscratch_has_the_solution_and_only_the_imports_it_needs(built):
     assert text.startswith('"""What lesson 2 builds: LIMIT, Scale, quarter.\n')
     assert [line for line in text.splitlines() if "import" in line] == ["from abc import ABC", "import math"]
     assert "secret_local" in text and "Exercise" not in text and "SOLUTION" not in text and "def _half" in text
-    light = (built[0] / "lessons_src/fromscratch/light.py").read_text()
-    assert [line for line in light.splitlines() if "import" in line] == [
-        "from collections import OrderedDict",
-        "from fromscratch import quarter",
-        "import json as js",
-    ]
 
 
 def test_fromscratch_loads_lazily_and_names_what_there_is(built):
@@ -539,22 +527,14 @@ def test_fromscratch_loads_lazily_and_names_what_there_is(built):
         "try: fromscratch._half\n"
         "except AttributeError as error: print(error)\n"
     )
-    env = execution.environment(built[0])
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "fromscratch has no '_half'; the lessons export: LIMIT, Scale, dumps, fourth, quarter\n"
+    output = python("-c", script, env=execution.environment(built[0]))
+    assert output == "fromscratch has no '_half'; the lessons export: LIMIT, Scale, dumps, fourth, quarter\n"
 
 
 def test_an_import_wins_over_a_builtin_of_its_name(tmp_path):
     source = "# %%\nfrom math import pow\nimport os.path\n" + EXPORT + "def f(x):\n    return pow(len(x), 2), os.sep\n"
     text, public = export.exported(lesson(tmp_path, TITLE + source))
     assert "from math import pow\nimport os.path\n" in text and public == {"f": 6}
-
-
-def test_an_export_may_read_what_the_course_ships(tmp_path):
-    source = '# %%\nfrom lessonkit import data\n# %% tags=["export"]\ndef weights():\n    return data.words()\n'
-    text, public = export.exported(lesson(tmp_path, TITLE + source))
-    assert "\nfrom lessonkit import data\n" in text and list(public) == ["weights"]
 
 
 # ------------------------------------------------------------------------------------------------- staleness, editing
@@ -615,7 +595,6 @@ CHANGES = {  # what was changed: (how, files that are stale, why)
     "the builder": (edited("lessons_src/coursebuild/outputs.py", 'if "timed" in tags', "if tags"), BOTH, DEPENDS),
     "a module": (edited(OTHER, "dumps(x)", "dumps(y)"), [OTHER], DIFFERS),
     "no JSON": (edited(LEARNER[0], "{", "<"), LEARNER, "was not made by coursebuild"),
-    "a cell more": (in_notebook(SOLUTIONS, lambda n: n["cells"].append(n["cells"][1])), SOLUTIONS, CELLS_DIFFER),
     "an id": (in_notebook(LEARNER, lambda n: n["cells"][1].update(id="a")), LEARNER, CELLS_DIFFER),
     "a tag": (
         in_notebook(SOLUTIONS, lambda n: n["cells"][1].update(metadata={"tags": ["nbval-skip"]})),
@@ -656,7 +635,8 @@ def test_what_a_lesson_does_not_use_leaves_it_alone(tiny):
     (tiny / "data/README.md").write_text("json quarter")
     (tiny / "lessons_src/lessonkit/train.py").write_text("")
     (tiny / "lessons_src/lessonkit/check/lessons/light.py").write_text("def other(answer): pass\n")
-    edit(tiny / "lessons_src/coursebuild/command.py", "import sys", "import re, sys")
+    for name in ("command", "records"):
+        edit(tiny / f"lessons_src/coursebuild/{name}.py", "import sys", "import re, sys")
     edit(tiny / "lessons_src/lessons/03_light.py", "# # 3 · Light\n", "# # 3 · Light\n#\n# More text.\n")
     assert not stale.changed(whole(tiny).lessons[0])
 
@@ -702,12 +682,7 @@ def by_hand(notebook):
     notebook["cells"][1]["source"] = ["import os\n", "mine = 1"]
 
 
-EDITED = {
-    "a cell": by_hand,
-    "a cell more": lambda n: n["cells"].append({"cell_type": "markdown", "id": "x", "metadata": {}, "source": "mine"}),
-    "a cell less": lambda n: n["cells"].pop(),
-    "a foreign notebook": lambda n: n["metadata"].pop("lesson"),
-}
+EDITED = {"a cell": by_hand, "a foreign notebook": lambda n: n["metadata"].pop("lesson")}
 
 
 @pytest.mark.parametrize("how", EDITED)

@@ -12,7 +12,6 @@ FORM = "is not how a cell begins"
 CELLS = [  # (source after the title's two lines, line, words, way out)
     ('# %% tags=["exersice"]\n1\n', 3, "unknown tag 'exersice'", "expected one of check, exercise"),
     ('# %% [markdown] tags=["check"]\n# a\n', 3, "belong to code cells", "Remove them"),
-    ('# %% slideshow="x"\n1\n', 3, FORM, "Write '# %%'"),
     ('# %% tags="check"\n1\n', 3, FORM, 'tags=["check"]'),
     ("#%%\n1\n", 3, "'#%%' is not how a cell begins", "Write '# %%'"),
     ("# %%\n\n# %%\n1\n", 3, "an empty cell", "Fill it or remove it"),
@@ -25,8 +24,7 @@ CELLS = [  # (source after the title's two lines, line, words, way out)
     (BLANK + "    return 1\n" + END, 7, "without a BEGIN SOLUTION", "Add it, or remove"),
     (BLANK + BEGIN + "    return 1\n", 6, "is never closed", "Add END SOLUTION"),
     (BLANK + BEGIN + "    1\n" + END[4:], 8, "is indented unlike BEGIN SOLUTION at line 6", "Align it"),
-    (BLANK + BEGIN.lower() + END.lower(), 6, "a malformed mark", "Write it alone"),
-    (BLANK + BEGIN.replace("TION", "TON") + END.replace("TION", "TON"), 6, "a malformed mark", "Write it"),
+    (BLANK + BEGIN.lower().replace("tion", "ton"), 6, "a malformed mark", "Write it alone"),
     (BLANK + BEGIN.replace("    ", "\t"), 6, "a malformed mark", "Write it alone"),
     ("# %% [markdown]\n# ### BEGIN SOLUTION\n", 4, "a malformed mark", "'<!-- BEGIN"),
     (BLANK + "    # <!-- BEGIN SOLUTION -->\n", 6, "a malformed mark", "'### BEGIN SOLUTION'"),
@@ -57,9 +55,6 @@ SHOW = "# %%\nfrom lessonkit import show\n" + EXPORT
 EXPORTS = [  # (source of lesson 2 after the title's two lines, line, words, way out)
     (EXPORT + "def f(x):\n    return x + d\n", 3, "reads 'd', which no import", "Import it"),
     ("# %%\nD = 4\n" + EXPORT + "def f(x):\n    return x * D\n", 5, "reads 'D'", "or export"),
-    (EXPORT + "f = [g(i) for i in range(3)]\n", 3, "reads 'g'", "Import it"),
-    (EXPORT + "@jit\ndef f(x):\n    return x\n", 3, "reads 'jit'", "Import it"),
-    (EXPORT + "class A:\n    def f(self):\n        return F.relu\n", 3, "reads 'F'", "Import it"),
     (EXPORT + "def f():\n    from lessonkit import show\n", 3, "imports lessonkit", "Do without"),
     (SHOW + "def f():\n    show('a', 1)\n", 5, "'from lessonkit import show'", "Do without"),
     ("# %%\nx = 1\nx = = 2\n", 5, "cannot read this line", "Mend it"),

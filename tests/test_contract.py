@@ -11,7 +11,6 @@ from lessonkit.check.comparing import examine
 from lessonkit.check.contract import Contract, of_a_layer, same_in_eval, sweep
 from lessonkit.check.core import NotYet, Probe, call
 from lessonkit.check.misconceptions import instead, misconceptions
-from lessonkit.check.probing import Observed, observe
 from tests.helpers import draw
 
 ROWS = Contract({"x": "... D", "weight": "D"}, options=({}, {"eps": 0.1}), half=True, empty=True)
@@ -128,15 +127,6 @@ def test_no_probe_hands_out_what_it_keeps():
     assert told(lambda x: x + 0, None, [probe], lambda x: x) == "", (
         "and the next answer is judged as if nothing had been"
     )
-
-
-def test_observing_and_comparing_are_two_halves():
-    """What was observed of an answer elsewhere gets the same verdict as the answer itself."""
-    for answer in (right, off("x.dim() == 1"), off("True")):
-        seen = {}
-        for probe in [*FIRST, *sweep(ROWS)]:
-            seen[probe] = observe(probe, answer)
-        assert bool(told(Observed(lambda probe, seen=seen: seen.get(probe, {})))) == bool(told(answer))
 
 
 class Layer(nn.Module):

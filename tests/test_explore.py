@@ -102,20 +102,6 @@ def test_a_module_asks_for_nothing_beyond_itself(name):
     assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", text)
 
 
-@every_explorable
-def test_what_a_notebook_stores_is_the_same_each_time_and_holds_a_picture(name):
-    def stored():
-        bundle, about = getattr(explore, name)()._repr_mimebundle_()
-        del bundle["application/vnd.jupyter.widget-view+json"]  # the builder drops it, too: its id is random
-        return bundle, about
-
-    bundle, about = stored()
-    assert (bundle, about) == stored()
-    assert bundle["text/plain"].startswith(f"explore.{name}: ") and bundle["image/svg+xml"].startswith("<svg")
-    page = about["image/svg+xml"]
-    assert page["explore"] == name and json.loads(json.dumps(page["state"])) == page["state"]
-
-
 @pytest.mark.parametrize(
     "name, wrong",
     [

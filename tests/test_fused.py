@@ -4,8 +4,6 @@ import importlib.util
 import os
 import platform
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from torch.nn import functional as F
 
 from fromscratch import fused_layer_norm
 from fromscratch import speed as lesson
-from tests.helpers import draws
+from tests.helpers import draws, python
 
 
 def everything(layer, x, dy, weight=None, bias=None, shape=None, eps=1e-5):
@@ -233,10 +231,8 @@ print(fromscratch.forward_rows.stats.cache_path)
 
 def test_numba_is_imported_late_and_its_cache_lies_outside_the_repository(tmp_path):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    command = [sys.executable, "-c", SCRIPT]
-    done = subprocess.run(command, env=clean | {"HOME": str(tmp_path)}, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert Path(done.stdout.strip()).is_relative_to(tmp_path / ".cache/layernorm-from-scratch")
+    place = python("-c", SCRIPT, env=clean | {"HOME": str(tmp_path)}).strip()
+    assert Path(place).is_relative_to(tmp_path / ".cache/layernorm-from-scratch")
     assert not [path for path in Path(lesson.__file__).parent.rglob("*") if path.suffix in (".nbi", ".nbc")]
 
 
@@ -284,8 +280,5 @@ def test_tritons_lines_of_the_lesson_are_right_in_its_interpreter(tmp_path):
     kernel, _, rest = text.partition("```")
     (launch,) = re.findall(r"`(forward_kernel\[.*?)`", rest)
     (tmp_path / "kernel.py").write_text(TRITON.format(kernel=kernel, launch=launch), encoding="utf-8")
-    command = [sys.executable, str(tmp_path / "kernel.py")]
-    interpret = os.environ | {"TRITON_INTERPRET": "1"}
-    done = subprocess.run(command, env=interpret, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 1e-5  # |y| < 20, a few of 24 bits
+    output = python(tmp_path / "kernel.py", env=os.environ | {"TRITON_INTERPRET": "1"})
+    assert float(output) < 1e-5  # |y| < 20, a few of 24 bits

@@ -14,20 +14,21 @@ import pytest
 
 from coursebuild import budgets, editions, minutes, syntax
 from coursebuild.source import BEGIN, END, blank
-from tests.helpers import EVERY, REFERENCE, ROOT, SOURCES, known, read, within_budget
+from tests.helpers import EVERY, REFERENCE, ROOT, SITTING, SOURCES, known, read, within_budget
 
-IDS = [path.stem for path in SOURCES]
 TEACHING, DEFINITION, EXPORT, TO_WRITE = 12, 30, 30, 10  # lines of code
 ENDING = ["Take-away", "On your own", "Further reading"]
 PAUSE = "What you have now"  # ends the first sitting
 
 
-def every_lesson(test):
-    return pytest.mark.parametrize("path", SOURCES, ids=IDS)(test)
+def of_each(paths):
+    return pytest.mark.parametrize("path", paths, ids=lambda path: path.stem)
 
 
-def every_page(test):
-    return pytest.mark.parametrize("path", [*SOURCES, REFERENCE], ids=[*IDS, REFERENCE.stem])(test)
+# Lesson 0 has no frame, figures and checks of the kit, its questions are folds, and it is the first, so that it recalls
+# nothing. All other rules for lessons hold there as well.
+every_lesson, lesson_0_too = of_each(SOURCES), of_each([SITTING, *SOURCES])
+every_page, page_of_lesson_0_too = of_each([*SOURCES, REFERENCE]), of_each(EVERY)
 
 
 def none(path, problems):
@@ -73,7 +74,7 @@ def logical_lines(source):
     return sum(token.type == tokenize.NEWLINE for token in tokens) - len(docstrings(source))
 
 
-@every_lesson
+@lesson_0_too
 def test_cells_are_short(path):
     """A cell that teaches fits a screen with its output; in an export or a definition a wrapped line counts once."""
     problems = []
@@ -99,7 +100,7 @@ def test_cells_are_short(path):
 WIDTH = 96
 
 
-@every_lesson
+@lesson_0_too
 def test_code_lines_end_at_96_characters(path):
     problems = []
     for cell in read(path).code():
@@ -109,7 +110,7 @@ def test_code_lines_end_at_96_characters(path):
     none(path, problems)
 
 
-@every_lesson
+@lesson_0_too
 def test_learners_write_at_most_ten_lines(path):
     problems = []
     for cell in read(path).code("exercise"):
@@ -151,7 +152,7 @@ def test_the_frame(path):
     assert not clinics, f"{clinics} stands too early: a clinic is the last section before the take-away. Move it."
 
 
-@every_lesson
+@lesson_0_too
 def test_a_lesson_opens_with_what_breaks(path):
     first = [cell for cell in read(path).cells[:4] if cell.type == "code"]
     assert first, "something fails in one of the first cells, before anything is defined"
@@ -208,7 +209,7 @@ def test_one_cell_leads_back_into_the_second_sitting(path):
     none(path, problems)
 
 
-@every_lesson
+@lesson_0_too
 def test_proof_is_folded_and_what_is_seen_shows_something(path):
     problems = []
     for cell, stored in built(path):
@@ -225,7 +226,7 @@ def test_proof_is_folded_and_what_is_seen_shows_something(path):
     none(path, problems)
 
 
-@every_page
+@page_of_lesson_0_too
 def test_headings_are_in_plain_letters(path):
     """JupyterLab's anchors keep every character: a minus sign or a formula in a heading cannot be linked to."""
     lines = [line for cell in prose(path) for line in outside_fences(cell.source) if re.match(r"##+ ", line)]
@@ -241,7 +242,7 @@ def test_a_section_that_is_named_is_linked_with_its_anchor(path):
     none_of(re.findall(r"[Ss]ections? \d+\.\d+", text), "No link: write [section 2.6](02_statistics.ipynb#2.6-...):")
 
 
-@every_page
+@page_of_lesson_0_too
 def test_no_contractions(path):
     text = " ".join(cell.source for cell in read(path).cells if cell.type == "markdown")
     contractions = re.findall(
@@ -275,7 +276,7 @@ def test_sections_are_numbered_in_order(path):
 # ----------------------------------------------------------------------------------------------------------- exercises
 
 
-@every_lesson
+@lesson_0_too
 def test_exercises_and_their_cards(path):
     lesson = known(path)
     count = len(lesson.exercises)
@@ -307,7 +308,7 @@ def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
         assert len(tagged) == 1, f"{exercise.name}: the check of an optional exercise is optional too"
 
 
-@every_lesson
+@lesson_0_too
 def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
     """Then every cell that depends on a blank can be told from an unbound name (see lessonkit's hook)."""
     problems, bound = [], set()
@@ -331,7 +332,7 @@ def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
 # ------------------------------------------------------------------------------------------------------ what is banned
 
 
-@every_lesson
+@lesson_0_too
 def test_no_catch_all_no_threads_no_matplotlib_no_semicolons(path):
     problems = []
     for cell in read(path).code():
@@ -425,7 +426,7 @@ def broken(text, folder, exists):
     return dead
 
 
-@every_page
+@page_of_lesson_0_too
 @pytest.mark.parametrize("edition", ["learner", "solutions", "the learner's copy"])
 def test_links_lead_somewhere(path, edition):
     folder = ROOT / {"learner": "notebooks", "solutions": "notebooks/solutions", "the learner's copy": "work"}[edition]
@@ -451,9 +452,9 @@ def test_links():
 # ------------------------------------------------------------------------------------------------------------- outputs
 
 
-def built(path, edition="solutions"):
+def built(path):
     """Return pairs (cell of the source, cell of the stored notebook)."""
-    target = editions.target(read(path), edition)
+    target = editions.target(read(path), "solutions")
     assert target.exists(), f"run `make notebooks`: {target.relative_to(ROOT)} is missing"
     stored = json.loads(target.read_text(encoding="utf-8"))["cells"]
     assert [cell["id"] for cell in stored] == [cell.id for cell in read(path).cells], "run `make notebooks`"
@@ -472,7 +473,7 @@ PYTHONS = re.compile(
 )
 
 
-@every_lesson
+@lesson_0_too
 def test_stored_outputs(path):
     """What the builder stores without a word: texts that change with Python, and a nan that nobody speaks of."""
     problems, cells = [], [pair for pair in built(path) if pair[0].type == "code" or "nan" in pair[0].source]
@@ -492,7 +493,7 @@ def test_stored_outputs(path):
 # ----------------------------------------------------------------------------------------------- README and coverage
 
 
-@every_lesson
+@lesson_0_too
 def test_the_readme_names_every_lesson(path):
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line.startswith("|") and f"{path.stem}.ipynb" in line]

@@ -2,13 +2,11 @@
 
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from coursebuild import new
-from tests.helpers import ROOT
+from tests.helpers import ROOT, python
 
 LAST = max((ROOT / "lessons_src/lessons").glob("[0-9]*.py")).stem
 NUMBER = f"{int(LAST[:2]) + 1:02}"
@@ -26,10 +24,7 @@ def copy(tmp_path):
 
 def run(root, *arguments):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "lessons_src"), str(root)])}
-    command = [sys.executable, "-m", *arguments]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return python("-m", *arguments, cwd=root, env=environment)
 
 
 @pytest.mark.trains
@@ -53,7 +48,6 @@ def test_a_new_lesson_passes_the_rules(copy):
         (f"{NUMBER}_statistics", "A title", "there is a lesson 'statistics' already"),
         ("02_mean", "A title", "the next one is"),
         (f"{NUMBER}_mean", " ", f'Write make lesson NEW={NUMBER}_name TITLE="A title".'),
-        (f"{NUMBER}_mean", "two\nlines", 'TITLE="A title".'),
         (f"{NUMBER}_mean", "a | b", 'TITLE="A title".'),
     ],
 )

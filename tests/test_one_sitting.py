@@ -50,34 +50,6 @@ def test_what_is_open_or_wrong_is_one_line():
         assert lesson()[kind]("0.1: do it")._render_traceback_() == [f"{kind}: 0.1: do it"]
 
 
-# It has no frame, figures and checks of the kit, its questions are folds, and it is the first, so it recalls nothing.
-# All other rules for lessons hold here as well.
-RULES = (
-    rules.test_cells_are_short,
-    rules.test_code_lines_end_at_96_characters,
-    rules.test_learners_write_at_most_ten_lines,
-    rules.test_a_lesson_opens_with_what_breaks,
-    rules.test_proof_is_folded_and_what_is_seen_shows_something,
-    rules.test_headings_are_in_plain_letters,
-    rules.test_no_contractions,
-    rules.test_exercises_and_their_cards,
-    rules.test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names,
-    rules.test_no_catch_all_no_threads_no_matplotlib_no_semicolons,
-    rules.test_stored_outputs,
-    rules.test_the_readme_names_every_lesson,
-)
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__[5:])
-def test_it_keeps_the_rules_for_lessons(rule):
-    rule(SITTING)
-
-
-@pytest.mark.parametrize("edition", ["learner", "solutions", "the learner's copy"])
-def test_links_lead_somewhere(edition):
-    rules.test_links_lead_somewhere(SITTING, edition)
-
-
 def test_its_questions_are_folds_and_the_right_option_has_no_place_of_its_own():
     questions = known(SITTING).questions
     places = [[option["right"] for option in question.options].index(True) for question in questions]

@@ -4,12 +4,13 @@ import json
 import re
 import subprocess
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests import test_lessons as rules
+from tests.helpers import ROOT
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PAGES = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
     "\n"
@@ -68,8 +69,7 @@ def anchors(path):
     """Return the anchors of a Markdown file, as GitHub makes them, or of a notebook, as JupyterLab does."""
     if path.suffix == ".ipynb":
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        lines = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-        return {heading.strip().replace(" ", "-") for heading in re.findall(r"^#+ (.+)", lines, re.MULTILINE)}
+        return rules.anchors("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"))
     headings = re.findall(r"^#+ (.+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
@@ -77,9 +77,8 @@ def anchors(path):
 @pytest.mark.parametrize("page", PAGES)
 def test_every_link_of_a_page_leads_somewhere(page):
     page = ROOT / page
-    written = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     lost = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", written):
+    for target in rules.links(page.read_text(encoding="utf-8")):
         if re.match(r"\w+:", target):
             continue
         name, _, anchor = target.partition("#")

@@ -38,9 +38,9 @@ def sweep(seed, lr=0.1, sizes=(2, 3)):
     return {"accuracy": 90.0 + seed, "loss": [seed * lr, 1 / 3], "table": [[1, 2, 3], [4, 5, len(sizes)]]}
 
 
-def record(monkeypatch, function=sweep, name="toy", seeds=range(3), tolerance=0.01, **arguments):
+def record(monkeypatch, function=sweep, seeds=range(3), **arguments):
     with mode(monkeypatch, "record"):
-        return runs.load_or_run(name, function, seeds=seeds, tolerance=tolerance, **arguments)
+        return runs.load_or_run("toy", function, seeds=seeds, tolerance=0.01, **arguments)
 
 
 def test_a_record_is_written_and_loaded_without_a_run(folder, monkeypatch, capfd):

@@ -71,6 +71,8 @@ def test_two_runs_give_identical_histories_and_calls_may_be_split():
     for name in models:
         for key, numbers in whole[name].items():
             assert torch.equal(numbers, again[name][key]) and torch.equal(numbers, split[name][key]), (name, key)
+    first, second = (batches_seen(linear, [seed], epochs=1)[0] for seed in (0, 1))
+    assert not torch.equal(first, second), "a seed draws its own batches"
 
 
 def test_the_global_random_numbers_are_left_alone():

@@ -24,8 +24,8 @@ def whole(root):
     return course
 
 
-def lesson(tmp_path, text, name="02_tiny.py"):
-    return source.read(project(tmp_path, {name: text}) / "lessons_src/lessons" / name)
+def lesson(tmp_path, text):
+    return source.read(project(tmp_path, {"02_tiny.py": text}) / "lessons_src/lessons/02_tiny.py")
 
 
 def refused(action, line, what, way_out, file="lessons_src/lessons/02_tiny.py"):

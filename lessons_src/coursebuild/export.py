@@ -17,7 +17,10 @@ MINE = "from lessonkit.mine import "  # the learner's own layer in a lesson; fro
 
 def exported(lesson):
     """Return (module text, {public name: line of its cell}) of a lesson's export cells; ("", {}) if it has none."""
-    known = {name: (_of_the_course(statement), line) for name, (statement, line) in imports(lesson).items()}
+    known = {
+        name: (statement.replace(MINE, "from fromscratch import ", 1), line)
+        for name, (statement, line) in imports(lesson).items()
+    }
     home, wanted, body = {}, {}, []
     for cell in lesson.code("export"):
         for node in ast.walk(ast.Module(parse(lesson, cell), [])):
@@ -55,11 +58,6 @@ def exported(lesson):
     )
     top = "\n\n".join(filter(None, [head, "\n".join(sorted(needed))]))
     return "\n\n\n".join([top, *body]) + "\n", public
-
-
-def _of_the_course(statement):
-    """Return an import statement with fromscratch in the place of lessonkit.mine, which is not for export cells."""
-    return statement.replace(MINE, "from fromscratch import ", 1)
 
 
 def package(course):

@@ -40,7 +40,7 @@ ABOUT = {
 
 
 def read(root):
-    """Return the questions of inventory.md, a dict each, with a form, a number, a theme, a belief and options.
+    """Return the questions of inventory.md, a dict each, with a name, a theme, a belief and options.
 
     What would make a wrong form stops the build, with its line and the way out.
     """
@@ -61,7 +61,7 @@ def read(root):
             if int(asked[2]) != number:
                 _fail(at, f"{asked[1]}{asked[2]} is below misconception {number}. Call it {asked[1]}{number}.")
             questions.append(
-                {"form": asked[1], "number": number, "theme": theme, "belief": belief, "question": asked[3]}
+                {"name": f"{asked[1]}{number}", "theme": theme, "belief": belief, "question": asked[3]}
                 | {"line": at, "options": []}
             )
         elif option and questions:
@@ -87,14 +87,14 @@ def _fail(line, message):
 
 def _refuse_bad(questions, last):
     for question in questions:
-        name = f"{question['form']}{question['number']}"
+        name = question["name"]
         if not 2 <= len(question["options"]) <= len(LETTERS):
             _fail(question["line"], f"{name} has {len(question['options'])} options. Give it two to four.")
         if sum(option["right"] for option in question["options"]) != 1:
             _fail(question["line"], f"{name} needs exactly one right option: mark it '- [x]'.")
-    there = [(question["form"], question["number"]) for question in questions]
+    there = [question["name"] for question in questions]
     for number in range(1, last + 1):
-        if there.count(("A", number)) != 1 or there.count(("B", number)) != 1:
+        if there.count(f"A{number}") != 1 or there.count(f"B{number}") != 1:
             _fail(1, f"misconception {number} needs one question for form A and one for form B. Write what is missing.")
 
 
@@ -110,7 +110,7 @@ def _sections(root):
 def shown(question):
     """Return the Markdown of a question, without what is right."""
     options = "\n".join(f"- **{letter}.** {o['text']}" for letter, o in zip(LETTERS, question["options"], strict=False))
-    return f"## {question['form']}{question['number']}\n\n{question['question']}\n\n{options}"
+    return f"## {question['name']}\n\n{question['question']}\n\n{options}"
 
 
 def notebook(questions, form):
@@ -121,8 +121,8 @@ def notebook(questions, form):
         nbformat.v4.new_code_cell("from lessonkit import inventory", id="start"),
     ]
     for question in questions:
-        if question["form"] == form:
-            name = f"{form}{question['number']}"
+        name = question["name"]
+        if name[0] == form:
             cells.append(nbformat.v4.new_markdown_cell(shown(question), id=f"{name.lower()}-asked"))
             answer = f'inventory.answer("{name}", "")'
             cells.append(nbformat.v4.new_code_cell(answer, id=name.lower(), metadata={"tags": ["predict"]}))
@@ -153,11 +153,9 @@ def _minutes(form):
 def table(questions):
     """Return what lessonkit.inventory reads: {"A1": theme, belief, question, options and the edition's digest}."""
     return {
-        f"{question['form']}{question['number']}": {
-            key: question[key] for key in ("theme", "belief", "question", "options")
-        }
+        question["name"]: {key: question[key] for key in ("theme", "belief", "question", "options")}
         | {"edition": digest(shown(question))}
-        for question in sorted(questions, key=lambda question: question["form"])
+        for question in sorted(questions, key=lambda question: question["name"][0])
     }
 
 

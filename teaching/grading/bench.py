@@ -45,9 +45,9 @@ class Process:
 
     def end(self):
         """End it with all that it has started; return (its exit status or signal, what it wrote while it started)."""
+        with contextlib.suppress(subprocess.TimeoutExpired):  # one that ended just now has the time to say how
+            self.process.wait(0.05)
         with contextlib.suppress(ProcessLookupError):
-            if self.process.poll() is None:
-                self._settle()
             os.killpg(self.process.pid, signal.SIGKILL)
         status = self.process.wait()
         self.channel.socket.close()
@@ -56,11 +56,6 @@ class Process:
         self.log.close()
         shutil.rmtree(self.box, ignore_errors=True)
         return status, text
-
-    def _settle(self):
-        """Give a process that ended just now the time to say how."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(0.05)
 
 
 class Bench:

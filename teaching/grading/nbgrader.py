@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from coursebuild.source import ROOT
+from teaching import material
 from teaching.grading import lesson
 from teaching.grading.lesson import GradingError
 
@@ -28,7 +29,7 @@ def assignment(stem):
     An exercise becomes a cell to solve, its check a locked test worth the exercise's ●, shared out if it has several.
     Optional exercises are worth nothing: nbgrader knows no points beside the sum.
     """
-    notebook = json.loads((ROOT / f"notebooks/{stem}.ipynb").read_text(encoding="utf-8"))
+    notebook = material.stored(stem, solved=False)
     cells, total = {cell["id"]: cell["metadata"] for cell in notebook["cells"]}, 0
     for exercise in lesson.read(stem).exercises.values():
         dashed = exercise.number.replace(".", "-")

@@ -17,7 +17,7 @@ from teaching.grading import lesson
 from teaching.grading.bench import Bench
 from teaching.grading.jail import Jail, Limits
 from teaching.grading.marking import Handed, Marker
-from teaching.tests.grading_toys import six, stored, with_answers, write
+from teaching.tests.grading_toys import code, six, stored, with_answers, write
 
 SECONDS = 4
 WRONG = "def channel_stats(x):\n    return x, x\n"
@@ -317,8 +317,7 @@ def test_a_blank_notebook_gets_nothing_whatever_stands_in_its_other_cells(marker
     """Also for answers that are values: a helper cell that takes over the observer helps none."""
     notebook = stored(solved=False)
     for number, attack in enumerate([*BENT.values(), *SIX.values(), *OBSERVER.values()]):
-        text = textwrap.dedent(attack)
-        notebook["cells"].insert(0, {"cell_type": "code", "id": f"a{number}", "metadata": {}, "source": text})
+        notebook["cells"].insert(0, code(textwrap.dedent(attack), f"a{number}"))
     result = marker.mark(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
     assert {mark.verdict for mark in result.marks} == {"waits"} and result.points() + result.points(True) == 0
 

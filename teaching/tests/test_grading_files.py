@@ -12,7 +12,7 @@ import pytest
 
 from coursebuild.source import ROOT
 from teaching.grading.apart import Failed, apart
-from teaching.tests.grading_toys import graded, six, stored, with_answers, write
+from teaching.tests.grading_toys import code, graded, six, stored, with_answers, write
 
 RIGHT = six().exercises["6.1"].solved
 
@@ -40,11 +40,11 @@ def notebook(text):
 
 
 def cells(texts):
-    return [{"cell_type": "code", "id": f"c{at}", "metadata": {}, "source": text} for at, text in enumerate(texts)]
+    return [code(text, f"c{at}") for at, text in enumerate(texts)]
 
 
-def with_cells(texts, answer="def channel_stats(x):\n    return f0(x)"):
-    whole = with_answers(solved=False, ex_6_1=answer)
+def with_cells(texts):
+    whole = with_answers(solved=False, ex_6_1="def channel_stats(x):\n    return f0(x)")
     whole["cells"] += cells(texts)
     return json.dumps(whole)
 

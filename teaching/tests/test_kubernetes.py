@@ -33,12 +33,9 @@ def test_the_chart_takes_the_values():
 
 
 def test_the_chart_refuses_a_wrong_value():
-    for part, wrong in (
-        ({"uid": "1000"}, "not of type 'integer'"),
-        ({"memory": {"limt": "4G"}}, "'limt' was unexpected"),
-    ):
-        with pytest.raises(jsonschema.ValidationError, match=wrong):
-            jsonschema.validate(VALUES | {"singleuser": VALUES["singleuser"] | part}, chart_schema())
+    wrong = VALUES | {"singleuser": VALUES["singleuser"] | {"memory": {"limt": "4G"}}}
+    with pytest.raises(jsonschema.ValidationError, match="'limt' was unexpected"):
+        jsonschema.validate(wrong, chart_schema())
 
 
 def test_names_are_those_of_a_class_on_one_machine():

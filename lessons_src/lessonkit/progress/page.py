@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from html import escape
 
-from lessonkit.progress.saved import MARKS, NOT_RUN, RIGHT, TRIED, WAITS
+from lessonkit.progress.saved import MARKS, RIGHT
 
 RELOAD = 30  # seconds after which the page loads itself again
 STYLE = """
@@ -22,7 +22,6 @@ thead { position: sticky; top: 0; z-index: 2; }
 .tried { background: light-dark(#fbe0a6, #6b4a00); }
 """
 NO_ACCENT = str.maketrans("łøđħıæœ", "lodhiao")  # letters that Unicode does not take apart
-CLASSES = {RIGHT: "right", TRIED: "tried", WAITS: "waits", NOT_RUN: "not-run"}
 
 
 def html(learners, course):
@@ -79,7 +78,7 @@ def html(learners, course):
 
 def _cells(columns, row):
     return "".join(
-        f'<td class="{CLASSES[state]}{_edge(lesson, exercise)}" title="{exercise.number}: {state}">'
+        f'<td class="{state.replace(" ", "-")}{_edge(lesson, exercise)}" title="{exercise.number}: {state}">'
         f'<span role="img" aria-label="{state}">{MARKS[state]}</span></td>'
         for (lesson, exercise), state in zip(columns, row, strict=True)
     )

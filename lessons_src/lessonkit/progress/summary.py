@@ -49,16 +49,11 @@ def line(learner, course):
     """Return progress in one line: how many exercises are right, and which is the next one to do."""
     core = [learner.states[stem][exercise.number] for stem, lesson in course.items() for exercise in lesson.core]
     sentence = f"{core.count(RIGHT)} of {len(core)} exercises of the core are right."
-    lesson = first_unfinished(learner, course)
+    lesson = next((lesson for lesson in course.values() if not learner.finished(lesson)), None)
     if lesson is None:
         return f"{sentence} You have finished the course."
     where = f" in {learner.files[lesson.stem]}" if lesson.stem in learner.files else ""
     return f"{sentence} Next: exercise {learner.next_in(lesson)}{where}."
-
-
-def first_unfinished(learner, course):
-    """Return the first Lesson whose core is not all right yet, None if there is none."""
-    return next((lesson for lesson in course.values() if not learner.finished(lesson)), None)
 
 
 def _marks(states, lesson):
