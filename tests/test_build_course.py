@@ -86,7 +86,7 @@ TIMES = {  # what takes too long: (seconds of the cells in the solutions edition
 def timed(tmp_path, monkeypatch):
     """Return a function (seconds of both editions) -> root of a lesson whose second cell shows something after them."""
 
-    def made(*editions_seconds):
+    def root_of(*editions_seconds):
         answers = iter(editions_seconds)
 
         def execute(read, notebook, folder, **settings):
@@ -96,7 +96,7 @@ def timed(tmp_path, monkeypatch):
         monkeypatch.setattr(editions, "execute", execute)
         return project(tmp_path, {"02_tiny.py": TITLE + "# %%\n1\n# %%\n2\n"})
 
-    return made
+    return root_of
 
 
 @pytest.mark.parametrize("what", TIMES)

@@ -152,13 +152,13 @@ def test_training_in_train_and_evaluation_in_eval_without_gradients():
 class Exploding(nn.Module):
     """Gives nan from its fifth training step on, with the second seed only."""
 
-    count = 0
+    built = 0
 
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(CLASSES, D))
-        self.bad, self.steps = Exploding.made % 2 == 1, 0
-        Exploding.made += 1
+        self.bad, self.steps = Exploding.built % 2 == 1, 0
+        Exploding.built += 1
 
     def forward(self, x):
         self.steps += self.training
@@ -166,7 +166,7 @@ class Exploding(nn.Module):
 
 
 def test_a_diverging_run_is_recorded_and_stops_no_other():
-    Exploding.made = 0
+    Exploding.built = 0
     evaluate = {"weight": lambda model: next(model.parameters())[0, 0]}
     history = in_steps(8, models={"bad": Exploding, "good": linear}, seeds=range(4), every=2, evaluate=evaluate)
     assert history["bad"]["diverged"].tolist() == [0, 5, 0, 5]

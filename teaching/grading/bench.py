@@ -93,14 +93,14 @@ class Bench:
             finally:
                 status, log = jail.end()
             if reply is None:
-                return {"verdict": "stopped", "passed": 0, "said": "what came out of the answer could not be compared"}
+                return {"verdict": "stopped", "passed": 0, "message": "what the answer gave could not be compared"}
             if reply["verdict"] != "failed":
                 break
         else:
-            why = f"{reply['said']}\n{log}".strip()
+            why = f"{reply['message']}\n{log}".strip()
             raise GradingError(f"the lessons' Python, {self.jail.python}, does not start in its jail. {why}")
         if reply["verdict"] == "gone":
-            reply |= {"verdict": "stopped", "said": _why(reply["said"], status, request["seconds"])}
+            reply |= {"verdict": "stopped", "message": _why(reply["message"], status, request["seconds"])}
         return reply
 
     def _warm(self):

@@ -56,9 +56,9 @@ def page(result, lesson):
 def _part(mark, title):
     points = f"{_number(mark.points)} of {mark.of}" + (", optional" if mark.optional else "")
     lines = [f"<h2>{mark.number} · {escape(title)} · {SAYS[mark.verdict]} · {points}</h2>"]
-    if mark.said:
-        message = mark.said if mark.verdict != "stopped" else f"{mark.said[:1].upper()}{mark.said[1:]}."
-        lines.append(f'<p class="said">{escape(message)}</p>')
+    if mark.message:
+        message = mark.message if mark.verdict != "stopped" else f"{mark.message[:1].upper()}{mark.message[1:]}."
+        lines.append(f'<p class="message">{escape(message)}</p>')
     lines += [f"<p>{escape(remark.page)}</p>" for remark in mark.remarks]
     if mark.cells and mark.verdict != "waits":
         code = escape("\n\n".join(mark.cells))

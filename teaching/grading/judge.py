@@ -152,24 +152,24 @@ def _gradients(result, args, arriving):
 
 
 def grade(request, channel):
-    """Return the verdict on the answers of one exercise: {"verdict", "said", "passed", ...}."""
+    """Return the verdict on the answers of one exercise: {"verdict", "message", "passed", ...}."""
     channel.deadline = time.monotonic() + request["wait"]
     by_value(request["lesson"])
     jailed = Jailed(channel)
     try:
         decode(channel.receive(MOST))  # it is ready
     except (Ended, Malformed):
-        return {"verdict": "failed", "said": ""}
+        return {"verdict": "failed", "message": ""}
     channel.deadline = time.monotonic() + request["patience"]
     asked = {key: request[key] for key in ("number", "context", "cells", "seconds")}
     asked["expressions"] = [expression for _, expression in request["checks"]]
-    reply = {"verdict": "right", "said": "", "texts": [], "passed": 0, "changes": [], "theirs": [], "printed": 0}
+    reply = {"verdict": "right", "message": "", "texts": [], "passed": 0, "changes": [], "theirs": [], "printed": 0}
     try:
         report = jailed.ask({"do": "run"} | asked)
         if report.get("verdict") != "ran":
             verdict = "waits" if report.get("verdict") == "waits" else "raised"
-            message = report.get("said") or ("the answer's process does not say why" if verdict == "raised" else "")
-            return reply | {"verdict": verdict, "said": str(message)[:LONGEST]}
+            message = report.get("message") or ("the answer's process does not say why" if verdict == "raised" else "")
+            return reply | {"verdict": verdict, "message": str(message)[:LONGEST]}
         reply["changes"] = [change for change in WORLD if change in report["changes"]]
         answers = [jailed.answer(at, about) for at, about in enumerate(report["answers"])]
         if len(answers) != len(request["checks"]):
@@ -178,14 +178,14 @@ def grade(request, channel):
             jailed.examined.clear()
             reply |= judged(name, answer, reply, request["cells"], jailed)
     except Leak as error:
-        return reply | {"verdict": "failed", "said": f"{error} would be in sight of the answer"}
+        return reply | {"verdict": "failed", "message": f"{error} would be in sight of the answer"}
     except Ended as error:
-        return reply | {"verdict": "gone", "passed": 0, "said": str(error)}
+        return reply | {"verdict": "gone", "passed": 0, "message": str(error)}
     except Exception as error:  # Malformed, or something else than was asked for
         message = f"what came out of the process of the answer cannot be read ({str(error)[:200]})"
-        return reply | {"verdict": "stopped", "passed": 0, "said": message}
+        return reply | {"verdict": "stopped", "passed": 0, "message": message}
     message = "\n\n".join(filter(None, reply.pop("texts")))[:LONGEST]
-    return reply | {"said": message} | jailed.counts
+    return reply | {"message": message} | jailed.counts
 
 
 def judged(name, answer, reply, cells, jailed):

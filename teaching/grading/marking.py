@@ -38,7 +38,7 @@ class Mark:
     optional: bool
     verdict: str = "missing"
     points: float = 0
-    said: str = ""
+    message: str = ""
     remarks: list = field(default_factory=list)
     cells: list = field(default_factory=list)
 
@@ -179,7 +179,8 @@ class Marker:
                 raise
             except Exception as error:
                 mark = self._blank(exercise, answer)
-                mark.verdict, mark.said = "stopped", f"it could not be graded ({type(error).__name__}: {error})"[:500]
+                mark.verdict = "stopped"
+                mark.message = f"it could not be graded ({type(error).__name__}: {error})"[:500]
                 result.marks.append(mark)
         result.seconds = time.perf_counter() - started
         return result
@@ -197,7 +198,7 @@ class Marker:
         reply = self._run(exercise, answer)
         if reply["verdict"] in ("stopped", "not yet", "raised"):
             reply = self._fairly(exercise, answer, reply)
-        mark.verdict, mark.said = reply["verdict"], reply["said"]
+        mark.verdict, mark.message = reply["verdict"], reply["message"]
         mark.remarks = [*mark.remarks, *_remarks(reply)]
         mark.points = exercise.difficulty * reply["passed"] / len(exercise.checks)
         if 0 < reply["passed"] < len(exercise.checks):
@@ -220,11 +221,11 @@ class Marker:
                 if own["verdict"] == "right":
                     break
             else:
-                why = f"{own['verdict']}: {own['said']}"
+                why = f"{own['verdict']}: {own['message']}"
                 raise GradingError(f"the course's own answer to {exercise.number} gets no points here ({why}).")
             self.own[exercise.number] = own["computed"]
         longer = SLOWER * self.own[exercise.number]
-        if reply["verdict"] == "stopped" and reply["said"].startswith("not done") and longer > 2 * self.seconds:
+        if reply["verdict"] == "stopped" and reply["message"].startswith("not done") and longer > 2 * self.seconds:
             return self._run(exercise, answer, longer)
         return reply
 

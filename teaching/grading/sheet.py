@@ -102,7 +102,7 @@ def states(result):
 
 
 def _state(mark):
-    after = re.search(r"after \d+ s", mark.said) if mark.verdict == "stopped" else None
+    after = re.search(r"after \d+ s", mark.message) if mark.verdict == "stopped" else None
     return f"stopped {after[0]}" if after else feedback.SAYS[mark.verdict].lower()
 
 

@@ -258,7 +258,7 @@ def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_
     }
     for name, verdict in verdicts.items():
         marked = result(name)
-        marked.marks[0].verdict, marked.marks[0].said = verdict
+        marked.marks[0].verdict, marked.marks[0].message = verdict
         sheet.add(marked)
     states = ["6.1 raised an error", "6.1 stopped after 20 s", "", "6.1 not yet"]
     assert [row["state"] for row in rows(path).values()] == states
@@ -275,7 +275,7 @@ def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_
 def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
     bad = "<script>alert(1)</script>"
     graded = result(bad, remarks=[submission.Remark("", bad)])
-    graded.marks[0].said, graded.marks[0].cells, graded.marks[1].points = bad, [bad], 0
+    graded.marks[0].message, graded.marks[0].cells, graded.marks[1].points = bad, [bad], 0
     page = feedback.page(graded, six())
     assert bad not in page and page.count("&lt;script&gt;") >= 4
     assert "7 of 9 points" in page and "<h2>6.1 · channel_stats · Right · 2 of 2</h2>" in page
@@ -338,7 +338,7 @@ class Answering:
         return self.replies.pop(0)
 
 
-RIGHT = {"verdict": "right", "said": "Right.", "passed": 1, "computed": 0.1}
+RIGHT = {"verdict": "right", "message": "Right.", "passed": 1, "computed": 0.1}
 
 
 def one_mark(bench, tmp_path, also=()):
@@ -351,19 +351,19 @@ def one_mark(bench, tmp_path, also=()):
 
 
 def test_points_are_shared_out_among_several_checks(tmp_path):
-    reply = {"verdict": "not yet", "said": "Not yet.", "passed": 2}
+    reply = {"verdict": "not yet", "message": "Not yet.", "passed": 2}
     mark = one_mark(Answering(reply, RIGHT), tmp_path, also=("6.2", "6.3"))
     assert (mark.verdict, mark.of, round(mark.points, 2)) == ("partly", 2, 1.33)
 
 
 def test_a_machine_on_which_the_course_s_own_answer_fails_grades_nobody(tmp_path):
-    wrong = {"verdict": "not yet", "said": "Not yet.", "passed": 0, "computed": 0.1}
+    wrong = {"verdict": "not yet", "message": "Not yet.", "passed": 0, "computed": 0.1}
     with pytest.raises(GradingError, match="the course's own answer to 6.1 gets no points here"):
         one_mark(Answering(wrong, wrong, wrong), tmp_path)
 
 
 def test_an_answer_that_is_slow_where_the_course_s_own_is_gets_more_time(tmp_path):
-    late = {"verdict": "stopped", "said": "not done after 20 s: an endless loop, or far too slow", "passed": 0}
+    late = {"verdict": "stopped", "message": "not done after 20 s: an endless loop, or far too slow", "passed": 0}
     slow = RIGHT | {"computed": 30}
     assert one_mark(Answering(late, slow, RIGHT), tmp_path).points == 2
     assert one_mark(Answering(late, RIGHT), tmp_path).verdict == "stopped"

@@ -181,7 +181,7 @@ def numbers(name, shape, raw):
     return ["tensor", name, shape, "cpu"], raw
 """
 PROTOCOL = {  # written after reading inside/, judge and bench: replies of an answer's own making
-    "a verdict of its own": "frame(reply(verdict='right', passed=1, said='Right.', points=2))\nos._exit(0)",
+    "a verdict of its own": "frame(reply(verdict='right', passed=1, message='Right.', points=2))\nos._exit(0)",
     "right, and as many passed": "frame(reply(verdict='ran', passed=9, answers=['list', []], changes=['list', []]))",
     "nothing was seen": "on(2000, lambda: [seen({})])",
     "nothing but hidden values": "on(2000, lambda: [seen({'_mean': 1, '_var': 1})])",
@@ -306,7 +306,7 @@ ALL = {
 def test_an_attack_gets_no_points(mark, name):
     attacked = mark(ALL[name]) if name in ALL else mark(LIES[name], "6.2")
     assert attacked.points == 0 and attacked.verdict in ("not yet", "raised", "stopped", "waits"), attacked
-    assert attacked.said or attacked.verdict == "waits", attacked
+    assert attacked.message or attacked.verdict == "waits", attacked
 
 
 def test_after_all_of_them_the_next_answer_is_judged_as_ever(mark):
@@ -386,7 +386,7 @@ def test_pytorch_s_own_is_a_matter_of_the_exercise(mark):
             super().__init__(num_features, eps, momentum, affine, track_running_stats, **kwargs)
     """
     mark_ = mark(text, "6.4")
-    assert mark_.points == 0 and "PyTorch's own" in mark_.said
+    assert mark_.points == 0 and "PyTorch's own" in mark_.message
     hidden = text + "    def forward(self, x):\n        with torch._C.DisableTorchFunction():\n"
     hidden = textwrap.dedent(hidden + "            return F.batch_norm(x, None, None, self.weight, self.bias, True)\n")
     mark_ = mark("from torch.nn import functional as F\n" + hidden, "6.4")
@@ -405,17 +405,16 @@ def test_names_that_fill_a_verdict_stop_nobody(tmp_path):
 
 
 def test_a_text_that_is_no_python_is_told_its_line(mark):
-    assert (
-        mark("def channel_stats(x):\n    return (x").said == "SyntaxError: '(' was never closed. In line 3: return (x"
-    )
+    broken = mark("def channel_stats(x):\n    return (x")
+    assert broken.message == "SyntaxError: '(' was never closed. In line 3: return (x"
 
 
 def test_an_endless_loop_is_stopped_in_time(mark):
     for text in ("while True:\n    pass", "import time\ntime.sleep(1000)", "while True:\n    print(1)"):
         stopped = mark(WRONG + text)
-        assert stopped.verdict == "stopped" and f"{SECONDS} s" in stopped.said
+        assert stopped.verdict == "stopped" and f"{SECONDS} s" in stopped.message
     inside = mark("def channel_stats(x):\n    while True:\n        pass")
-    assert inside.points == 0 and ("on and on" in inside.said or "endless" in inside.said)
+    assert inside.points == 0 and ("on and on" in inside.message or "endless" in inside.message)
 
 
 def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
@@ -438,7 +437,7 @@ def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
 def test_a_memory_bomb_gets_an_error_of_its_own(mark, text):
     bomb = mark(WRONG + text)
     assert (bomb.verdict, bomb.points) == ("raised", 0)
-    assert "MemoryError" in bomb.said or "memory" in bomb.said
+    assert "MemoryError" in bomb.message or "memory" in bomb.message
 
 
 def test_a_fork_bomb_is_bounded_and_gone(mark):
@@ -446,7 +445,7 @@ def test_a_fork_bomb_is_bounded_and_gone(mark):
     left = "import os, time\nif not os.fork():\n    os.setsid()\n    if not os.fork():\n        time.sleep(60)\n"
     assert mark(WRONG + left + "    os._exit(0)").points == 0
     alive = mark(WRONG + "import os\nraise ValueError([p for p in os.listdir('/proc') if p.isdigit()])")
-    assert alive.said.startswith("ValueError: ['1', '2']")  # bubblewrap and the observer
+    assert alive.message.startswith("ValueError: ['1', '2']")  # bubblewrap and the observer
     assert still_fair(mark)
 
 
@@ -454,7 +453,7 @@ def test_a_large_file_cannot_be_written(mark):
     large = mark(
         WRONG + "with open('large', 'wb') as file:\n    for _ in range(100):\n        file.write(bytes(10**6))"
     )
-    assert large.verdict == "raised" and "OSError" in large.said
+    assert large.verdict == "raised" and "OSError" in large.message
 
 
 def test_nothing_that_judges_is_in_sight(mark):
@@ -469,7 +468,7 @@ def test_nothing_that_judges_is_in_sight(mark):
     names = [1 for item in gc.get_objects() if type(item) is dict and "_CHANNEL_MISTAKES" in item]
     raise ValueError(len(files) > 50, knows, names)
     """
-    assert mark(WRONG + textwrap.dedent(walk)).said.startswith("ValueError: (True, [], [])")
+    assert mark(WRONG + textwrap.dedent(walk)).message.startswith("ValueError: (True, [], [])")
 
 
 def test_nothing_of_the_machine_can_be_changed(mark, tmp_path):
@@ -489,7 +488,7 @@ def test_nothing_of_the_machine_can_be_changed(mark, tmp_path):
                 pass
     raise ValueError(done)
     """
-    assert mark(WRONG + textwrap.dedent(text)).said.startswith("ValueError: []")
+    assert mark(WRONG + textwrap.dedent(text)).message.startswith("ValueError: []")
     assert private.read_text() == "mine"
 
 
@@ -498,23 +497,23 @@ def test_there_is_no_network(mark):
         port = server.getsockname()[1]
         for address in (("127.0.0.1", port), ("192.0.2.1", 80)):  # this machine, and one far away (RFC 5737)
             text = f"import socket\nones = socket.socket()\nones.settimeout(2)\nones.connect({address})"
-            message = mark(WRONG + text).said
+            message = mark(WRONG + text).message
             assert "OSError" in message or "ConnectionRefused" in message
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls the kernel by number")
 def test_no_key_in_the_kernel_goes_from_answer_to_answer(tmp_path):
     """Whoever logs in gets a keyring, which all processes inherit, those of another user too."""
-    kernel, said = ctypes.CDLL(None), []
+    kernel, messages = ctypes.CDLL(None), []
     kernel.syscall(250, 1, None)  # as a login does
     with Bench(JAIL) as bench:
         for call in ("248, b'user', b'note', b'6.1', 3, -3", "249, b'user', b'note', None, 0"):  # adds a key, finds it
             text = f"import ctypes\nraise ValueError(ctypes.CDLL(None).syscall({call}))"
-            said.append(mark_of(Marker(six(), bench), with_answers(False, ex_6_1=text), "6.1", tmp_path).said)
-    assert said[0].startswith("ValueError: ") and said[1].startswith("ValueError: -1")
+            messages.append(mark_of(Marker(six(), bench), with_answers(False, ex_6_1=text), "6.1", tmp_path).message)
+    assert messages[0].startswith("ValueError: ") and messages[1].startswith("ValueError: -1")
 
 
 def test_one_answer_leaves_nothing_for_the_next(mark):
     mark(WRONG + "import os\nos.makedirs('here')\nopen('note', 'w').write('6.1')\nos.environ['note'] = '6.1'")
     alone = mark(WRONG + "import os\nraise ValueError(os.listdir('.'), os.environ.get('note'), os.getuid() != 0)")
-    assert alone.said.startswith("ValueError: ([], None, True)") or os.getuid()
+    assert alone.message.startswith("ValueError: ([], None, True)") or os.getuid()

@@ -27,7 +27,7 @@ class Quick:
     __exit__ = lambda self, *_: None
 
     def ask(self, **request):
-        return {"verdict": "right", "said": "Right.", "passed": len(request["checks"]), "computed": 0.1}
+        return {"verdict": "right", "message": "Right.", "passed": len(request["checks"]), "computed": 0.1}
 
 
 @pytest.fixture(autouse=True)

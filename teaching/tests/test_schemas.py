@@ -26,7 +26,7 @@ def test_it_is_valid(name, tmp_path):
     assert check(FILES[name], worse).returncode != 0, "the schema refuses nothing"
 
 
-def said(*paths):
+def messages_of(*paths):
     """Return {path: messages} of what GitHub's language service for workflows says of these files."""
     packages = ROOT / "teaching" / "node_modules"
     if not (packages / ".bin" / "esbuild").exists():
@@ -40,7 +40,7 @@ def said(*paths):
 
 def test_github_takes_the_workflows(tmp_path):
     ours = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-    assert ours and said(*ours) == {str(path): [] for path in ours}
+    assert ours and messages_of(*ours) == {str(path): [] for path in ours}
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_a_fault_in_a_workflow_is_found(old, new, why, tmp_path):
     text = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
     worse = tmp_path / "worse.yml"
     worse.write_text(text.replace(old, new, 1), encoding="utf-8")
-    (messages,) = said(worse).values()
+    (messages,) = messages_of(worse).values()
     assert any(why in message for message in messages), messages

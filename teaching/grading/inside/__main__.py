@@ -82,7 +82,7 @@ class Observer:
         except YourTurn:
             return {"verdict": "waits"}
         except BaseException as error:
-            return {"verdict": "raised", "said": told(error)[:LONGEST]}
+            return {"verdict": "raised", "message": told(error)[:LONGEST]}
         return {"verdict": "ran", "changes": changes, "answers": [_about(answer) for answer in self.answers]}
 
     def computed(self):
