@@ -31,7 +31,7 @@ VIEW = r'viewBox="0 0 (\d+) (\d+)"'  # width and height
 ROWS = 16  # lines of code and output on a slide: as many as are 24 pixels high
 WIDE = 78  # letters in a row of code
 TABLE = 7  # rows of a table on a slide
-CONTEXT = 220  # letters of a paragraph that are shown above a question
+CONTEXT = 320  # letters of a paragraph that are shown above a question
 
 
 @dataclass
@@ -121,6 +121,8 @@ class _Deck:
             elif block.startswith("<details>"):
                 (self.slides[-1] if self.slides[-1].section is self.section else self.slides[0]).notes += block
             elif kind := _kind(block):
+                if kind == "rule":  # it concludes from the answer
+                    self.answer()
                 before = self.says.pop() if self.says and self.says[-1].endswith((":", "**")) else ""
                 for part in _parts(block):
                     self.add(kind, render.markdown(f"{before}\n\n{part}"))

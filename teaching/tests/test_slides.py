@@ -67,6 +67,12 @@ def test_a_question_that_nothing_answers_is_answered_before_the_next_thing(betwe
     assert kinds == ["predict", "answer", "exercise", "outcome"]
     recall = Question("Recall", "6.1", "how many?", OPTIONS)
     assert [slide.kind for slide in toy(recall, FIRST)] == ["recall", "answer", "outcome"]
+    assert [slide.kind for slide in toy(PREDICT, Text("**So two.**"), FIRST)] == [
+        "predict",
+        "answer",
+        "rule",
+        "outcome",
+    ]
 
 
 def test_the_code_that_a_question_is_about_is_shown_though_it_prints_nothing():
