@@ -278,7 +278,7 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
         " | 6.2 The other axis | ",
         " | Predict 6.1 **c**, Exercise 6.1 (5 min) |",
         "## Drop this if you are late",
-        "- **6.6 Four norms, one formula** (4 min). The arrows on the board say the most of it. Tell: “Four",
+        "- **6.6 Four norms, one formula** (4 min). The arrows on the board say most of it. Tell: “Four",
         "## 0:00 · What breaks",
         "- a: 0.5 and 1.5 (You have divided the distances 1 and 3",
         "- **c, right:** 1 and 1 (The means are 10 and 8",
