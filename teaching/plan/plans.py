@@ -29,7 +29,7 @@ def sheet(stem):
     words = notes.read(stem, there)
     known = sections.lesson(stem)
     asking = f"a question takes {sections.CLASS_QUESTION:g} min, what is tried {sections.CLASS_TRY} min more"
-    asking += f", and an exercise {MINUTES['exercises']} times the minutes on its slide"
+    asking += f", and an exercise {MINUTES['exercises']} times the minutes of its card, which its slide counts down"
     lines = [
         f"# {known.number} · {known.title}",
         f"**Minutes.** {known.minutes} for one reader, {_sum(_core(stem))} in a class, where {asking}. "
@@ -38,23 +38,33 @@ def sheet(stem):
         f"**Prepare.** {words.prepare}",
         "**What must stick.**",
         *sticks(known),
-        "**The board.** Draw a block when its section comes (at the right), and leave it there.",
+        "**The board.** Draw a block when its section comes (at the right), and leave it there. Some of its lines are "
+        "answers: write a line when the class has found it, not before.",
         f"```\n{words.board}\n```",
         "| from | slides | section | min | asked |\n|---|---|---|---|---|",
     ]
     for clock, section in _clocked(stem):
-        asked = ", ".join(filter(None, map(_brief, section.items)))
-        cells = _clock(clock), _slides(stem, section.key), _title(section), round(sections.in_class(section)), asked
+        minutes = round(sections.in_class(section))
+        cells = _clock(clock), _slides(stem, section.key), _title(section), minutes, _asked(section)
         lines[-1] += f"\n| {' | '.join(map(str, cells))} |"
     lines.append("## Drop this if you are late")
     for key, (why, tell) in words.late.items():
         takes = _minutes(sections.in_class(there[key]))
         lines.append(f"- **{_title(there[key])}** ({takes}). {why} Tell: “{tell}”")
-    lines.append("## And if you are early")
+    lines.append("## And if you are early: in the notebook, not on the slides")
     for key, text in words.early.items():
         under = f"in “{there[key].under}”, " if there[key].under else ""
         lines.append(f"- **{_title(there[key])}** ({under}{_minutes(sections.in_class(there[key]))}). {text}")
     return _joined(lines)
+
+
+def lesson_0():
+    """Return the run sheet of lesson 0, which is written by hand, with the numbers of its slides."""
+    stem = sections.LESSON_0.stem
+    keys = {section.heading: key for key, section in sections.of(stem).items()}
+    text = sections.LESSON_0.read_text(encoding="utf-8")
+    text = text.replace("| from | section |", "| from | slides | section |").replace("\n|---", "\n|---|---", 1)
+    return sections.ROW.sub(lambda row: row[0].replace(" | ", f" | {_slides(stem, keys[row[1]])} | ", 1), text)
 
 
 def sticks(lesson):
@@ -71,18 +81,34 @@ def _linked(text):
 
 def course(outline):
     """Return the plan of a course: its sessions as lists of sections, with their minutes in a class."""
-    lines = [f"# {outline.name}", outline.words, "Minutes are those of a class."]
+    lines = [
+        f"# {outline.name}",
+        outline.words,
+        "Minutes are those of a class, without breaks. The number of a lesson leads to its page: what to prepare, "
+        "the board, what to say, and which wrong answers to expect.",
+    ]
     for session in outline.sessions:
         lines.append(f"## {session.name} · {round(session.minutes)} of {session.has} min")
-        lines.append("| from | section | min |\n|---|---|---|")
+        lines.append("| from | slides | section | min | asked |\n|---|---|---|---|---|")
         clock = 0.0
         for stem, part in session.parts:
             link = f"[{int(stem[:2])}]({stem}.md)"
             name = _title(part) if part.key[0].isdigit() else f"{int(stem[:2])} · {part.title}"
             minutes = sections.in_class(part)
-            lines[-1] += f"\n| {_clock(clock)} | {link} · {name} | {round(minutes)} |"
+            cells = _clock(clock), _slides(stem, part.key), f"{link} · {name}", round(minutes), _asked(part)
+            lines[-1] += f"\n| {' | '.join(map(str, cells))} |"
             clock += minutes
+        lines += _late(session)
     return _joined(lines)
+
+
+def _late(session):
+    """Return what a session can drop, of what its lessons can drop."""
+    stems = {stem for stem, _ in session.parts} - {sections.LESSON_0.stem}  # whose sheet says it
+    late = {stem: notes.read(stem, sections.of(stem)).late for stem in stems}
+    parts = [(part, late[stem][part.key][1]) for stem, part in session.parts if part.key in late.get(stem, {})]
+    takes = lambda part: _minutes(sections.in_class(part))
+    return [f"**Late?** Drop {_title(part)} ({takes(part)}), and tell: “{tell}”" for part, tell in parts]
 
 
 def index(outlines):
@@ -150,6 +176,10 @@ def _slides(stem, name):
 
 def _on(numbers):
     return f"slides {numbers}" if "–" in numbers else f"slide {numbers}"
+
+
+def _asked(section):
+    return ", ".join(filter(None, map(_brief, section.items)))
 
 
 def _brief(item):

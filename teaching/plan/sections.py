@@ -17,7 +17,7 @@ from teaching.slides import deck
 LESSON_0 = Path(__file__).with_name("00_in_one_sitting.md")  # its run sheet, written by hand: it is in no manifest
 ROW = re.compile(r"^\| \d:\d\d \| (.+?) \| (\d+) \|", re.MULTILINE)  # of that sheet: a section and its minutes
 START = "start"  # the key of what comes before the first section
-OPENING = "What breaks, and what comes back from earlier lessons"
+OPENING = "What breaks"
 AFTER = ("On your own", "Further reading")  # of no use in a session, but for homework
 
 # A reader answers a question in a minute (coursebuild/minutes.py). A class votes, two people say why, and the cell is
@@ -59,7 +59,7 @@ def of(stem):
 def slides(stem):
     """Return {key of a section, name of a question or exercise: [numbers of its slides]}, from the lesson's deck."""
     numbers = deck.numbers(material.read(stem))
-    return numbers | {key: numbers[section.heading] for key, section in of(stem).items()} | {START: numbers[""]}
+    return numbers | {key: numbers.get(section.heading, numbers[""]) for key, section in of(stem).items()}
 
 
 def asked(section):

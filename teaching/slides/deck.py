@@ -9,10 +9,12 @@ puts nothing out.
 
 import base64
 import html
+import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass
 
+from coursebuild.minutes import MINUTES
 from lessonkit.course import Exercise, Question, Section, Text
 from teaching.material import Explorable, Figure
 from teaching.slides import render
@@ -23,11 +25,13 @@ GOALS = re.compile(r"\*\*You'll be able to\*\*\n((?:- .*\n?)+)")
 KINDS = {"|": "table", "- ": "list", "1. ": "list", "$$": "formula"}  # by the beginning of a block
 FIND_OUT = "**Find out"  # so the text below an explorable begins
 LETTERS = 16  # at least, of an explorable's picture: those of a page are too small for a room
+SEEN = 18  # pixels of a slide that such letters have at least
+WIDTH, HEIGHT = 690, 600  # pixels of a slide that such a picture can fill (theme/deck.css)
 VIEW = r'viewBox="0 0 (\d+) (\d+)"'  # width and height
 ROWS = 16  # lines of code and output on a slide: as many as are 24 pixels high
 WIDE = 78  # letters in a row of code
 TABLE = 7  # rows of a table on a slide
-CONTEXT = 220  # letters of a paragraph that are shown above a question
+CONTEXT = 320  # letters of a paragraph that are shown above a question
 
 
 @dataclass
@@ -117,6 +121,8 @@ class _Deck:
             elif block.startswith("<details>"):
                 (self.slides[-1] if self.slides[-1].section is self.section else self.slides[0]).notes += block
             elif kind := _kind(block):
+                if kind == "rule":  # it concludes from the answer
+                    self.answer()
                 before = self.says.pop() if self.says and self.says[-1].endswith((":", "**")) else ""
                 for part in _parts(block):
                     self.add(kind, render.markdown(f"{before}\n\n{part}"))
@@ -158,7 +164,8 @@ class _Deck:
         """An exercise in three points; its task, hint and solution are for the speaker."""
         self.answer()
         dots = f'<span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">{item.dots}</span>'
-        timer = f'<button class="timer" data-minutes="{item.minutes}">{item.minutes} min</button>'
+        minutes = round(MINUTES["exercises"] * item.minutes)  # a class's, as on the run sheet
+        timer = f'<button class="timer" data-minutes="{minutes}">{minutes} min</button>'
         notes = f"{render.code(item.task)}<p>Solution:</p>{render.code(render.own(item.solution, item.task))}"
         notes += f"<p>Hint:</p>{render.markdown(item.hint)}" if item.hint else ""
         self.add("exercise", f"<h2>{item.name} {dots}{timer}</h2>{render.task(item)}", notes, item=item)
@@ -206,7 +213,9 @@ def _frame(explorable):
     """Return source and alt text of an explorable's first picture: inline, its style would reach others of the deck."""
     svg = explorable.picture
     if not _wide(explorable):  # larger letters, and room on the left for them
-        svg = re.sub(r'font-size="([\d.]+)"', lambda size: f'font-size="{max(LETTERS, float(size[1])):g}"', svg)
+        width, height = map(int, re.search(VIEW, svg).groups())
+        least = max(LETTERS, math.ceil(SEEN * max((width + LETTERS) / WIDTH, height / HEIGHT)))
+        svg = re.sub(r'font-size="([\d.]+)"', lambda size: f'font-size="{max(least, float(size[1])):g}"', svg)
         svg = re.sub(VIEW, lambda box: f'viewBox="-{LETTERS} 0 {int(box[1]) + LETTERS} {box[2]}"', svg, count=1)
     alt = html.unescape(re.search("<desc>(.+?)</desc>", svg)[1])
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}", alt

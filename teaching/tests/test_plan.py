@@ -231,6 +231,12 @@ def test_courses_have_their_sections_in_order_and_fit_their_time():
         assert page.count("| [") == sum(len(session.parts) for session in course.sessions)
         for session in course.sessions:
             assert f"## {session.name} · {round(session.minutes)} of {session.has} min" in page
+    page = plans.course(next(course for course in courses.read() if course.name == "Two evenings"))
+    assert "| 1:16 | 18–27 | [14](14_clinic.md) · 14.3 Ten tests, in the order to run them | 17 | Predict 14.3 " in page
+    assert (
+        page.count("**Late?**") == 1
+        and "\n**Late?** Drop 14.2 Clean until it has learned (4 min), and tell: “A" in page
+    )
 
 
 def test_lesson_0_has_the_sections_of_its_notebook_and_fits_its_session():
@@ -245,6 +251,9 @@ def test_lesson_0_has_the_sections_of_its_notebook_and_fits_its_session():
         assert f"\n| {hours}:{rest:02} | {part.heading} | {part.minutes:.0f} |" in sheet
         clock += sections.in_class(part)
     assert clock == 90
+    shown = plans.lesson_0()
+    assert shown.count("\n| 0:") + shown.count("\n| 1:") == len(parts) + 1
+    assert "\n| 0:00 | 1–4 | What breaks | 8 |" in shown and "\n| 1:10 | 42 | 0.6 Your layer" in shown
     options = re.findall(r"(Predict 0\.\d):\*\*|<b>(\w)\.</b>|^(Right):", source, re.MULTILINE)
     names = [name for name, _, _ in options if name]
     right = [letter for (_, letter, _), (_, _, mark) in itertools.pairwise(options) if mark]
@@ -268,7 +277,7 @@ def test_a_page_has_its_items_in_the_notebook_s_order_with_all_that_one_needs():
         " | 6.2 The other axis | ",
         " | Predict 6.1 **c**, Exercise 6.1 (5 min) |",
         "## Drop this if you are late",
-        "- **6.6 Four norms, one formula** (4 min). Two explorables are enough for a day. Tell: “Four",
+        "- **6.6 Four norms, one formula** (4 min). The arrows on the board say most of it. Tell: “Four",
         "## 0:00 · What breaks",
         "- a: 0.5 and 1.5 (You have divided the distances 1 and 3",
         "- **c, right:** 1 and 1 (The means are 10 and 8",

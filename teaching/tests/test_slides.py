@@ -67,6 +67,12 @@ def test_a_question_that_nothing_answers_is_answered_before_the_next_thing(betwe
     assert kinds == ["predict", "answer", "exercise", "outcome"]
     recall = Question("Recall", "6.1", "how many?", OPTIONS)
     assert [slide.kind for slide in toy(recall, FIRST)] == ["recall", "answer", "outcome"]
+    assert [slide.kind for slide in toy(PREDICT, Text("**So two.**"), FIRST)] == [
+        "predict",
+        "answer",
+        "rule",
+        "outcome",
+    ]
 
 
 def test_the_code_that_a_question_is_about_is_shown_though_it_prints_nothing():
@@ -108,6 +114,10 @@ def test_an_explorable_is_a_frame_with_what_to_find_out():
         smallest = min(map(float, re.findall('font-size="(.+?)"', kept)))
         assert html.escape(re.search("<desc>(.+?)</desc>", svg)[1]) in drawn and ('class="wide"' in drawn) is wide
         assert kept == svg if wide else smallest == deck.LETTERS
+    shown.picture.picture = svg = explorables.still("batch")  # a high one, which a slide makes smaller
+    kept = base64.b64decode(deck._frame(shown.picture)[0].partition("base64,")[2]).decode()
+    height = int(re.search(deck.VIEW, svg)[2])
+    assert min(map(float, re.findall('font-size="(.+?)"', kept))) * deck.HEIGHT / height >= deck.SEEN
 
 
 def test_an_exercise_is_three_points_and_shows_no_solution_and_no_hint():
@@ -115,7 +125,7 @@ def test_an_exercise_is_three_points_and_shows_no_solution_and_no_hint():
     (slide,) = toy(Exercise("6.1", 2, 5, task, task.replace("...  # your answer", "return 42"), "Add."))
     assert re.findall("<li>(.*?)</li>", slide.body) == ["Count.", "Example: f(2) is 3."]
     assert "def f(x):" in words(slide.body) and "x: a number." in words(slide.notes)
-    assert 'data-minutes="5"' in slide.body and "●●○○○" in slide.body
+    assert 'data-minutes="8">8 min<' in slide.body and "●●○○○" in slide.body  # 5 on the card
     assert "42" not in slide.body and "Add." not in slide.body and "What is it about?" in slide.notes
     assert "Solution:return 42" in words(slide.notes) and "Add." in slide.notes
     task = """# The mean of 1, 3?
@@ -208,16 +218,16 @@ def test_the_countdown_starts_and_stops_by_a_click(decks):
         at = page.evaluate("[...document.querySelectorAll('.slides section')].findIndex(s => s.matches('.exercise'))")
         page.evaluate(f"Reveal.slide({at})")
         button = page.locator(".timer").first
-        assert button.inner_text() == "3 min"
+        assert button.inner_text() == "5 min"  # 3 on its card, 5 in a class
         page.clock.run_for(5000)
-        assert button.inner_text() == "3 min"  # it waits for the click
+        assert button.inner_text() == "5 min"  # it waits for the click
         button.click()
         page.clock.run_for(61_000)
-        assert button.inner_text() == "1:59"
-        page.clock.run_for(180_000)
+        assert button.inner_text() == "3:59"
+        page.clock.run_for(300_000)
         assert button.inner_text() == "time"
         button.click()
-        assert button.inner_text() == "3 min"
+        assert button.inner_text() == "5 min"
 
 
 @needs_chromium
