@@ -538,10 +538,10 @@ plot.figure(
 #
 # Two more norms use the same formula over other axes. **InstanceNorm** takes a mean of each channel of each sample. **GroupNorm** cuts the channels into groups and takes a mean of each group of each sample.
 #
-# Run the cell and choose the images, (B, C, H, W). Point at a number: what lights up shares its mean.
+# Run the cell: two images, (B, C, H, W). Point at a number: what lights up shares its mean.
 
 # %%
-explore.block()
+explore.block("BCHW", over=("C", "H", "W"))
 
 # %% [markdown]
 # **Find out:** which norms let a number of one image share its mean with a number of the other? And how many means does GroupNorm with 2 groups take of these two images?

@@ -60,6 +60,9 @@ _CHANNEL_MISTAKES = misconceptions(
 
     # the reduced axes are kept. Wanted is the shape (C,). | Drop keepdim, or squeeze.
     mean, var = x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
+    # or
+    rows = x.transpose(0, 1).flatten(1)
+    mean, var = rows.mean(1, keepdim=True), rows.var(1, correction=0, keepdim=True)
 
     # only T is reduced: after transpose(0, 1), B and T are still two axes. | Join them, with flatten(1).
     mean, var = x.transpose(0, 1).mean(-1), x.transpose(0, 1).var(-1, correction=0)
@@ -367,6 +370,12 @@ _LAYER_MISTAKES = misconceptions(
 
     # the buffers are updated in eval(): test data leak into the layer. | Update them only in train().
     tracks = self.running_mean is not None
+    # or
+    own = self.running_mean is None or self.update(*_channel_stats(x), n) or self.training
+    tracks = False
+    # or
+    tracks = self.running_mean is not None
+    self.update(*_channel_stats(x), n)
 
     # a single sample is refused in eval() as well. It needs no neighbors there. | Refuse it only where the batch's own statistics are used.
     refused = n == 1

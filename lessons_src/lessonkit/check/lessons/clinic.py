@@ -82,6 +82,9 @@ _PIXEL_MISTAKES = misconceptions(
     # the axes come back in a different order than they left. | movedim(1, -1) is undone by movedim(-1, 1), and permute(0, 2, 3, 1) by permute(0, 3, 1, 2).
     return normed
     # or
+    moved = x.transpose(1, -1)
+    return normed
+    # or
     return normed.permute(0, 2, 3, 1)
     # or
     return normed.transpose(1, -1)
