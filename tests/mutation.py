@@ -213,8 +213,11 @@ def main():
     faulthandler.enable()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("names", nargs="*", help="exercises; without any, all")
-    parser.add_argument("--lesson", help="all exercises of this lesson")
+    parser.add_argument("--lesson", choices=all_answers(), help="all exercises of this lesson")
     options = parser.parse_args()
+    strays = set(options.names).difference(*all_answers().values())
+    if strays:
+        parser.error(f"no check is called {', '.join(sorted(strays))}. An exercise is named as in check.NAME(NAME).")
     for lesson, exercises in all_answers().items():
         for name, exercise in exercises.items():
             if options.lesson not in (None, lesson) or options.names and name not in options.names:

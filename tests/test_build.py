@@ -571,7 +571,7 @@ SOURCE, HOUSE, OTHER = "lessons_src/lessons/02_tiny.py", "lessons_src/lessonkit"
 OLD = ["notebooks/01_old.ipynb", "lessons_src/fromscratch/old.py"]
 KNOWN, ANSWERS = f"{HOUSE}/course/02_tiny.json", f"{HOUSE}/course/solutions/02_tiny.json"
 CELLS_DIFFER, DEPENDS = "its cells are not those of 02_tiny.py", "something that 02_tiny.py depends on has changed"
-ORPHAN, DIFFERS = "no lesson makes it, delete it", "is not what the sources say"
+ORPHAN, DIFFERS = "no lesson makes it, delete it", "is not what the sources say. A build overwrites it: edit its source"
 
 
 def edited(file, old, new):

@@ -77,10 +77,11 @@ def test_each_misconception_is_refused_with_its_own_cause(name, answers):
         text = refusal(name, misconception.answer)
         cause = misconception.cause.partition(" | ")[0]
         if text is None or cause not in text or re.search("NameError|UnboundLocalError", text):
-            wrong.append(f"* {misconception.cause}\n  said: {text}")
+            wrong.append(f"* {misconception.cause}\n  said: {text or 'Right'}")
     assert not wrong, (
-        f"{len(wrong)} misconceptions are not told their own cause, or read a name that the solution does not bind:\n"
-        + "\n".join(wrong)
+        f"{len(wrong)} misconceptions of check.{name} are not told their own cause. 'Right': it is right, or a probe "
+        "is missing. The cause of a different one: they do the same, join them by '# or' or add a probe. A "
+        "NameError: the solution in the check's module does not bind that name.\n" + "\n".join(wrong)
     )
 
 

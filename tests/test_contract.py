@@ -217,8 +217,14 @@ def test_a_block_is_a_cause_a_repair_and_several_ways():
 
 
 @pytest.mark.parametrize(
-    "text", ["mean = x.mean()", "# all rows.\nmean = x.mean()\n# the first axis.\nmean = x.mean(0)"]
+    "text",
+    [
+        "mean = x.mean()",
+        "# all rows.\nmean = x.mean()\n# the first axis.\nmean = x.mean(0)",
+        "# all rows.",
+        "# all rows.\n\nmean = x.mean()",
+    ],
 )
-def test_a_block_without_a_cause_or_with_two_is_refused(text):
-    with pytest.raises(ValueError, match="Begin each with its cause in a comment, and leave an empty line before it"):
+def test_a_block_without_a_cause_with_two_or_without_lines_is_refused(text):
+    with pytest.raises(ValueError, match="Begin each with its cause in a comment, leave an empty line before it"):
         misconceptions(solution, text)

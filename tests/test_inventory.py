@@ -505,7 +505,7 @@ def test_a_build_writes_it_and_check_finds_what_changed(tiny, monkeypatch, capsy
     table = json.loads((tiny / inventory.TABLE).read_text(encoding="utf-8"))
     assert table["A1"]["options"][0]["link"] == "02_tiny.ipynb#2.1-First,-of-two"
     edit(tiny / "lessons_src/lessons/02_tiny.py", "## 2.2 Second", "## 2.2 New\n#\n# ## 2.3 Second")
-    assert stale(tiny) == [f"{inventory.TABLE}: is not what the sources say"], "links follow the numbers"
+    assert [line.partition(":")[0] for line in stale(tiny)] == [inventory.TABLE], "links follow the numbers"
     edit(tiny / inventory.SOURCE, "**B1:** And", "**B1:** But")
     assert len(stale(tiny)) == 2
     assert command.main([], tiny) == 0 and stale(tiny) == []

@@ -167,6 +167,13 @@ def test_predictions_and_recall(path):
     assert len(rights) < 4 or len(set(rights)) > 1, (
         f"The right option of all {len(rights)} questions is number {rights[0] + 1}. Change the order in some of them."
     )
+    for kind in ("Predict", "Recall"):
+        numbers = [question.number for question in questions if question.kind == kind]
+        expected = [f"{known(path).number}.{n + 1}" for n in range(len(numbers))]
+        assert numbers == expected, (
+            f"The questions '{kind}' are numbered {numbers}, expected {expected}. Renumber them, and their lines in "
+            "teaching/plan/words."
+        )
     plain = re.findall(r"^\*\*Predict[^*\d]*\*\*.*", "\n".join(cell.source for cell in prose(path)), re.MULTILINE)
     none_of(
         plain, "These predictions have no number, so nobody can answer them. Write **Predict 4.2:** and its options."
@@ -300,7 +307,10 @@ def test_exercises_and_their_cards(path):
 @every_lesson
 def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
     lesson = known(path)
-    assert [exercise.name for exercise in lesson.exercises if not exercise.checks] == []
+    none_of(
+        [exercise.name for exercise in lesson.exercises if not exercise.checks],
+        "No cell tagged check stands right below these exercises, or below their hint. Add it: check.NAME(NAME)",
+    )
     strays = [code.source for code in lesson.code if "check" in code.tags]
     assert strays == [], "a check cell stands right below its exercise, or below its hint"
     for exercise in lesson.exercises:
@@ -457,7 +467,8 @@ def built(path):
     target = editions.target(read(path), "solutions")
     assert target.exists(), f"run `make notebooks`: {target.relative_to(ROOT)} is missing"
     stored = json.loads(target.read_text(encoding="utf-8"))["cells"]
-    assert [cell["id"] for cell in stored] == [cell.id for cell in read(path).cells], "run `make notebooks`"
+    if [cell["id"] for cell in stored] != [cell.id for cell in read(path).cells]:
+        pytest.fail(f"{path.stem} has changed: run `make notebooks ARGS={path.stem[:2]}`", pytrace=False)
     return list(zip(read(path).cells, stored, strict=True))
 
 

@@ -43,5 +43,5 @@ def stale(sources):
     """Return what is not as a build would leave it, a line each."""
     texts = files(sources)
     wrong = dict.fromkeys(unwanted(sources, texts), "no lesson makes it, delete it")
-    wrong |= dict.fromkeys(differing(texts), "is not what the sources say")
+    wrong |= dict.fromkeys(differing(texts), "is not what the sources say. A build overwrites it: edit its source")
     return [f"{path.relative_to(sources.root).as_posix()}: {why}" for path, why in sorted(wrong.items())]

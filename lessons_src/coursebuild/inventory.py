@@ -91,7 +91,7 @@ def _refuse_bad(questions, last):
         if not 2 <= len(question["options"]) <= len(LETTERS):
             _fail(question["line"], f"{name} has {len(question['options'])} options. Give it two to four.")
         if sum(option["right"] for option in question["options"]) != 1:
-            _fail(question["line"], f"{name} needs exactly one right option: mark it '- [x]'.")
+            _fail(question["line"], f"{name} needs exactly one right option: mark it '- [x]', and the others '- [ ]'.")
     there = [question["name"] for question in questions]
     for number in range(1, last + 1):
         if there.count(f"A{number}") != 1 or there.count(f"B{number}") != 1:

@@ -75,7 +75,11 @@ def shown(lesson, question):
 def _option(lesson, line, text):
     option = OPTION.fullmatch(text.strip())
     if not option:
-        lesson.fail(line, f"{text.strip()!r} is not an option. Write '- [ ] what it says :: why that is not so'.")
+        lesson.fail(
+            line,
+            f"{text.strip()!r} is not an option. Write '- [ ] what it says :: why that is not so', with '[x]' for "
+            "the right one.",
+        )
     return {"text": option[2], "reason": option[3], "right": option[1] == "x"}
 
 
@@ -88,7 +92,8 @@ def _refuse_bad(lesson, line, question):
     if not 2 <= count <= len(LETTERS):
         lesson.fail(
             line,
-            f"{name} has {count} options, expected two to four, right below the question. Each begins with '- [ ] '.",
+            f"{name} has {count} options, expected two to four, right below the question, without an empty line "
+            "between. Each begins with '- [ ] '.",
         )
     if sum(option["right"] for option in question.options) != 1:
-        lesson.fail(line, f"{name} needs exactly one right option: mark it '- [x]'.")
+        lesson.fail(line, f"{name} needs exactly one right option: mark it '- [x]', and the others '- [ ]'.")

@@ -36,7 +36,7 @@ class Misconception:
 def misconceptions(solution, text):
     """Return the misconceptions of a text: blocks, each a cause and the lines that stand in the solution instead.
 
-    ValueError for a block that has no cause or more than one, and for lines that change nothing.
+    ValueError for a block that has no cause, more than one or no lines, and for lines that change nothing.
 
     solution: a function or class at the top level of a module, written as a learner would write it.
     text: blocks with an empty line between them,
@@ -58,10 +58,10 @@ def misconceptions(solution, text):
         comment = [line[2:] for line in itertools.takewhile(lambda line: line.startswith("# "), lines)]
         cause, _, repair = " ".join(comment).partition(" | ")
         ways = "\n".join(lines[len(comment) :]).split("# or\n")
-        if not cause or any(re.search("^# ", way, re.MULTILINE) for way in ways):
+        if not cause or any(not way or re.search("^# ", way, re.MULTILINE) for way in ways):
             raise ValueError(
                 f"{solution.__name__}: {block!r} is not one misconception. Begin each with its cause in a comment, "
-                "and leave an empty line before it."
+                "leave an empty line before it and none before its lines of Python."
             )
         misconceptions += [Misconception(cause, instead(solution, way), repair) for way in ways]
     return misconceptions
@@ -71,7 +71,7 @@ def instead(solution, lines):
     """Return what solution becomes when lines stand in it; ValueError if they change nothing."""
     tree = ast.parse(_text(solution))
     before = ast.unparse(tree)
-    _put(tree.body[0], ast.parse(lines).body)
+    _put(tree.body[0], ast.parse(lines, f"<a misconception of {solution.__name__}>").body)
     text = ast.unparse(ast.fix_missing_locations(tree))
     if text == before:
         raise ValueError(
