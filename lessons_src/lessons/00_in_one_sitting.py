@@ -332,9 +332,11 @@ def check_normalize(normalize):
         }
         for slip, wrong in slips.items():
             assert not near(y, wrong, 1e-4) or near(wrong, right, 1e-4), slip
-        ours = normalize(torch.tensor([[4.0, 0.0, 3.0, 6.0, 2.0]]), 1e-5)[0]  # (D,)
-        slip = f"wrong at the shape {shape}. Our row becomes {ours}; see the example."
-        assert near(y, right, 1e-4), slip
+        row = torch.tensor([[4.0, 0.0, 3.0, 6.0, 2.0]])  # (1, D)
+        assert near(y, right, 1e-4), (
+            f"wrong at the shape {shape}. Our row becomes {normalize(row, 1e-5)[0]}; "
+            "see the example."
+        )
     y = normalize(torch.full((2, 5), 7.0), 1e-5)
     assert not y.isnan().any(), "five sevens still give nan: add eps to the variance."
     small = torch.tensor([[0.004, 0.0, 0.003, 0.006, 0.002]], dtype=torch.float64)  # (1, D)
@@ -787,8 +789,10 @@ def check_layer_norm_dx(layer_norm_dx):
         for slip, wrong in slips.items():
             assert not near(dx, wrong, 1e-6), slip
         row = torch.tensor([[0.5, -1.5, 0, 1.5, -0.5], [0, 4, 5, 4, 4], [3, 2, -1, 1, 2]])
-        ours = layer_norm_dx(row[1], row[0], torch.tensor([0.5]), row[2])  # (D,)
-        assert near(dx, right, 1e-6), f"dx is wrong. Our row gives {ours}; see the example."
+        assert near(dx, right, 1e-6), (
+            f"dx is wrong. Our row gives {layer_norm_dx(row[1], row[0], torch.tensor([0.5]), row[2])};"
+            " see the example."
+        )
 
 
 # %% tags=["exercise"] id="ex-0-5"

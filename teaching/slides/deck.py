@@ -210,21 +210,19 @@ def _parts(block):
 
 
 def _frame(explorable):
-    """Return source and alt text of an explorable's first picture: inline, its style would reach others of the deck."""
+    """Return source and alt text of an explorable's first picture, and whether it fills a slide's width.
+
+    As an image: inline, its style would reach others of the deck.
+    """
     svg = explorable.picture
-    if not _wide(explorable):  # larger letters, and room on the left for them
-        width, height = map(int, re.search(VIEW, svg).groups())
+    width, height = map(int, re.search(VIEW, svg).groups())
+    wide = width > 2 * height  # several charts beside each other
+    if not wide:  # larger letters, and room on the left for them
         least = max(LETTERS, math.ceil(SEEN * max((width + LETTERS) / WIDTH, height / HEIGHT)))
         svg = re.sub(r'font-size="([\d.]+)"', lambda size: f'font-size="{max(least, float(size[1])):g}"', svg)
-        svg = re.sub(VIEW, lambda box: f'viewBox="-{LETTERS} 0 {int(box[1]) + LETTERS} {box[2]}"', svg, count=1)
+        svg = re.sub(VIEW, f'viewBox="-{LETTERS} 0 {width + LETTERS} {height}"', svg, count=1)
     alt = html.unescape(re.search("<desc>(.+?)</desc>", svg)[1])
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}", alt
-
-
-def _wide(explorable):
-    """Say whether an explorable has several charts beside each other, which fill a slide's width."""
-    width, height = map(int, re.search(VIEW, explorable.picture).groups())
-    return width > 2 * height
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}", alt, wide
 
 
 def page(lesson, slides, picture):
@@ -249,9 +247,9 @@ def _section(slide, picture):
     shown = slide.picture
     image = ""
     if shown:
-        source, alt = _frame(shown) if isinstance(shown, Explorable) else (picture(shown.png), shown.alt)
-        wide = ' class="wide"' if isinstance(shown, Explorable) and _wide(shown) else ""
-        image = f'<img{wide} src="{source}" alt="{html.escape(alt)}">'
+        source, alt, wide = _frame(shown) if isinstance(shown, Explorable) else (picture(shown.png), shown.alt, False)
+        look = ' class="wide"' if wide else ""
+        image = f'<img{look} src="{source}" alt="{html.escape(alt)}">'
     heading = slide.section.heading if slide.section else ""
     above = f'<p class="section">{render.inline(heading)}</p>' if heading and slide.kind != "figure" else ""
     notes = f'<aside class="notes">{slide.notes}</aside>' if slide.notes else ""
