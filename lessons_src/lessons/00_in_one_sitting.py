@@ -789,9 +789,9 @@ def check_layer_norm_dx(layer_norm_dx):
         for slip, wrong in slips.items():
             assert not near(dx, wrong, 1e-6), slip
         row = torch.tensor([[0.5, -1.5, 0, 1.5, -0.5], [0, 4, 5, 4, 4], [3, 2, -1, 1, 2]])
+        ours = row[1], row[0], torch.tensor([0.5]), row[2]
         assert near(dx, right, 1e-6), (
-            f"dx is wrong. Our row gives {layer_norm_dx(row[1], row[0], torch.tensor([0.5]), row[2])};"
-            " see the example."
+            f"dx is wrong. Our row gives {layer_norm_dx(*ours)}; see the example."
         )
 
 
