@@ -18,7 +18,6 @@ Run it on a machine that does nothing else: python data/make_bench.py [--rounds 
 import argparse
 import csv
 import datetime
-import functools
 import math
 import os
 import platform
@@ -26,6 +25,7 @@ import statistics
 import sys
 import time
 import types
+from functools import cache, partial
 from pathlib import Path
 
 KEEP = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": str(1 << 28)}
@@ -74,7 +74,7 @@ def asking_ahead():
     return edited((forward + near, ahead(forward, "x") + near), (backward + more, ahead(backward, "x", "dy") + more))
 
 
-@functools.cache
+@cache
 def about_the_prefetch():
     """{name: (module, from how many numbers on it stores past the caches)}"""
     return {
@@ -83,9 +83,13 @@ def about_the_prefetch():
     }
 
 
+def fused(D, module=lesson):
+    return lambda x, weight, bias: module.fused_layer_norm(x, (D,), weight, bias)
+
+
 def layers(D):
     return {
-        "fused": lambda x, w, b: lesson.fused_layer_norm(x, (D,), w, b),
+        "fused": fused(D),
         "F.layer_norm": lambda x, w, b: F.layer_norm(x, (D,), w, b),
         "centered squares": lesson.line_by_line,
         "x.var": lesson.with_var,
@@ -153,17 +157,15 @@ def draw(rows, D):
 
 
 def measure(rows, D, rounds):
-    leaf, dy, weight, bias = draw(rows, D)
-    candidates, ways = copies(leaf.detach(), torch.empty(rows, D)), layers(D)
+    x, *others = draw(rows, D)
+    candidates, ways = copies(x.detach(), torch.empty(rows, D)), layers(D)
     for name, layer in ways.items():
-        candidates[name] = lambda layer=layer: forward_and_backward(layer, leaf, dy, weight, bias)
-    candidates["fused, ordinary stores"] = lambda: forward_and_backward(ways["fused"], leaf, dy, weight, bias, math.inf)
+        candidates[name] = partial(forward_and_backward, layer, x, *others)
+    candidates["fused, ordinary stores"] = partial(forward_and_backward, ways["fused"], x, *others, math.inf)
     if torch.get_num_threads() == 1:
         for name, (module, large) in about_the_prefetch().items():
-            layer = lambda x, w, b, module=module: module.fused_layer_norm(x, (D,), w, b)  # noqa: E731
-            candidates[name] = lambda layer=layer, large=large, module=module: forward_and_backward(
-                layer, leaf, dy, weight, bias, large, module=module
-            )
+            layer = fused(D, module)
+            candidates[name] = partial(forward_and_backward, layer, x, *others, large, module=module)
     return medians(candidates, rounds)
 
 
@@ -174,13 +176,11 @@ def measure_read(rows, D, rounds):
         "ordinary stores": (layer["fused"], math.inf),
         "past the caches": (layer["fused"], 0),
     }
-    return medians(
-        {
-            f"{name}, read": lambda layer=layer, large=large: forward_and_backward(layer, *arguments, large, read=True)
-            for name, (layer, large) in ways.items()
-        },
-        rounds,
-    )
+    candidates = {
+        f"{name}, read": partial(forward_and_backward, layer, *arguments, large, read=True)
+        for name, (layer, large) in ways.items()
+    }
+    return medians(candidates, rounds)
 
 
 def last_cache():

@@ -17,15 +17,15 @@ import sqlite3
 import struct
 import tarfile
 import tempfile
+import textwrap
 import wave
 import zipfile
 import zlib
 from pathlib import Path
 
 import numpy as np
-import onnx
+import onnx.parser
 from make_data import gzipped, write_sums
-from onnx import TensorProto, helper
 from PIL import Image
 
 HOME = Path(__file__).parent
@@ -44,8 +44,7 @@ def text_of(path):
 
 def base64_of(content):
     """Return bytes in base64 in pieces of 96 characters, as JSON holds them."""
-    code = base64.b64encode(content).decode("ascii")
-    return [code[i : i + 96] for i in range(0, len(code), 96)]
+    return textwrap.wrap(base64.b64encode(content).decode("ascii"), 96)
 
 
 # ---- pictures and sound ----
@@ -146,25 +145,25 @@ def npy():
     return file.getvalue()
 
 
+GRAPH = """
+<ir_version: 8, opset_import: ["": 15], producer_name: "make_corpus">
+layer_norm (float[B, 8] x) => (float[B, 8] y) <float eps = {1e-5}> {
+    mean = ReduceMean <axes = [-1]> (x)
+    centered = Sub (x, mean)
+    square = Mul (centered, centered)
+    var = ReduceMean <axes = [-1]> (square)
+    shifted = Add (var, eps)
+    std = Sqrt (shifted)
+    y = Div (centered, std)
+}
+"""
+
+
 def graph():
     """Return LayerNorm without gain and bias as an ONNX graph in single operations, in two passes."""
-    nodes = [
-        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[-1]),
-        helper.make_node("Sub", ["x", "mean"], ["centered"]),
-        helper.make_node("Mul", ["centered", "centered"], ["square"]),
-        helper.make_node("ReduceMean", ["square"], ["var"], axes=[-1]),
-        helper.make_node("Add", ["var", "eps"], ["shifted"]),
-        helper.make_node("Sqrt", ["shifted"], ["std"]),
-        helper.make_node("Div", ["centered", "std"], ["y"]),
-    ]
-    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", 8])] for name in "xy"]
-    eps = helper.make_tensor("eps", TensorProto.FLOAT, [], [1e-5])
-    model = helper.make_model(
-        helper.make_graph(nodes, "layer_norm", *ends, [eps]),
-        producer_name="make_corpus",
-        ir_version=8,
-        opset_imports=[helper.make_opsetid("", 15)],
-    )
+    model = onnx.parser.parse_model(GRAPH)
+    for node in model.graph.node:
+        node.ClearField("domain")  # empty: the usual one
     onnx.checker.check_model(model)
     return model.SerializeToString(deterministic=True)
 
@@ -181,26 +180,17 @@ def bytecode(source):
 
 def wasm():
     """Return a WebAssembly module with two exported functions: mean(a, b) and centered(a, b) = a - mean(a, b)."""
-
-    def sized(content):
-        return bytes([len(content)]) + content
-
-    def section(number, *entries):
-        content = bytes([len(entries)]) + b"".join(entries)
-        return bytes([number]) + sized(content)
-
-    two_f32 = b"\x60\x02\x7d\x7d\x01\x7d"  # (f32, f32) -> f32
-    mean = b"\0\x20\0\x20\1\x92\x43" + struct.pack("<f", 0.5) + b"\x94\x0b"  # a + b, times 0.5
-    centered = b"\0\x20\0\x20\0\x20\1\x10\0\x93\x0b"  # a - call 0 (a, b)
-    exports = [sized(b"mean") + b"\0\0", sized(b"centered") + b"\0\1", sized(b"memory") + b"\2\0"]
-    parts = [
-        section(1, two_f32),
-        section(3, b"\0", b"\0"),
-        section(5, b"\0\1"),
-        section(7, *exports),
-        section(10, sized(mean), sized(centered)),
-    ]
-    return b"\0asm\1\0\0\0" + b"".join(parts)
+    return bytes.fromhex(
+        "00 61 73 6d  01 00 00 00"  # \0asm, version 1
+        "01 07  01 60 02 7d 7d 01 7d"  # one type: (f32, f32) -> f32
+        "03 03  02 00 00"  # two functions of this type
+        "05 03  01 00 01"  # a memory of a page
+        "07 1c  03 04 6d 65 61 6e 00 00"  # three exports: mean, function 0
+        "08 63 65 6e 74 65 72 65 64 00 01"  # centered, function 1
+        "06 6d 65 6d 6f 72 79 02 00"  # memory, memory 0
+        "0a 1b  02 0d 00 20 00 20 01 92 43 00 00 00 3f 94 0b"  # two bodies: a + b, times 0.5
+        "0b 00 20 00 20 00 20 01 10 00 93 0b"  # a - call 0 (a, b)
+    )
 
 
 def pdf():

@@ -7,6 +7,7 @@ exercises are not all right yet. --new 03 puts the present edition of lesson 3 b
 starts a server although one for this course is running.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -175,19 +176,14 @@ def command(arguments, open_on=FIRST):
 
 
 def main(arguments=None):
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    again = "--again" in arguments
-    arguments = [argument for argument in arguments if argument != "--again"]
+    parser = argparse.ArgumentParser(prog="make lab", add_help=False, allow_abbrev=False)  # --help is jupyter lab's
+    parser.add_argument("--new", metavar="03")
+    parser.add_argument("--again", action="store_true")
+    options, others = parser.parse_known_args(arguments)
     try:
-        open_on, new = None, copy_missing()
-        if "--new" in arguments:
-            at = arguments.index("--new")
-            if len(arguments) == at + 1:
-                raise LabError("--new takes the number of a lesson: --new 03.")
-            open_on = put_beside(arguments[at + 1])
-            del arguments[at : at + 2]
+        new = copy_missing()
+        beside = put_beside(options.new) if options.new else None
         started, lines = opens_on()
-        open_on = open_on or started
         if new:
             print(
                 f"work/: {len(new)} new notebook{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
@@ -198,7 +194,7 @@ def main(arguments=None):
                 f'beside it: make lab ARGS="--new {_called(Path(name).stem)}"'
             )
         print("\n".join(lines))
-        address = None if again else running()
+        address = None if options.again else running()
         if address:
             print(f"JupyterLab is already running for this course: {address}")
             print('A second one on the same files could overwrite your work. If you want one: make lab ARGS="--again"')
@@ -208,7 +204,7 @@ def main(arguments=None):
         return 1
     os.environ["PYTHONSTARTUP"] = str(SETTINGS / "startup.py")  # each kernel runs it first
     os.environ.setdefault("LESSON_WORK", str(ROOT / "work"))  # where kernels keep answers, see lessonkit/_work.py
-    done = command(arguments, open_on=open_on)
+    done = command(others, open_on=beside or started)
     os.chdir(ROOT)
     if os.name == "posix":
         os.execv(done[0], done)  # so that Ctrl-C and signals reach the server itself

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coursebuild import manifest, source
+from coursebuild.minutes import MINUTES
 from lessonkit import course
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,6 +54,11 @@ def alone():
     return [path.stem for path in paths if path.stem not in course.pages()]
 
 
+def every():
+    """Return the stems of all lessons, those that run alone first."""
+    return [*alone(), *stems()]
+
+
 def references():
     """Return the stems of what is there to look things up and is no lesson: "16_reference"."""
     return [stem for stem in course.pages() if stem not in stems()]
@@ -79,6 +85,11 @@ def read(stem):
             raise ValueError(f"The solutions edition of {stem} was built from an older source. Run `make notebooks`.")
         cell.outputs = outputs[cell.id]
     return lesson
+
+
+def in_class(exercise):
+    """Return the minutes that an exercise takes in a class: those of its card are for the exercise itself."""
+    return MINUTES["exercises"] * exercise.minutes
 
 
 def keeper(folder, stem):

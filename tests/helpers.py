@@ -171,9 +171,7 @@ OF_RESULTS = {
 
 def changing_results(right, fault):
     """Return a right function or class with fault done to all that it returns."""
-    if not isinstance(right, type):
-        return lambda *args, **kwargs: fault(right(*args, **kwargs))
-    return _with_methods(right, lambda method: lambda *args, **kwargs: fault(method(*args, **kwargs)))
+    return _wrapped(right, lambda function: lambda *args, **kwargs: fault(function(*args, **kwargs)))
 
 
 def changing_input(right):
@@ -182,36 +180,34 @@ def changing_input(right):
     def wrap(function):
         def wrong(*args, **kwargs):
             out = function(*args, **kwargs)
-            tensor = next(
-                (a for a in [*args, *kwargs.values()] if isinstance(a, torch.Tensor) and a.is_floating_point()), None
-            )
-            if tensor is not None:
+            tensors = [a for a in [*args, *kwargs.values()] if isinstance(a, torch.Tensor) and a.is_floating_point()]
+            if tensors:
                 touched.append(True)
                 with torch.no_grad():
-                    tensor.mul_(3).add_(1)
+                    tensors[0].mul_(3).add_(1)
             return out
 
         return wrong
 
     touched = []
-    return (_with_methods(right, wrap) if isinstance(right, type) else wrap(right)), touched
+    return _wrapped(right, wrap), touched
 
 
-def _with_methods(right, wrap):
-    """Return a subclass with wrap done to the public methods that right or its own bases (not PyTorch's) define."""
+def _wrapped(right, wrap):
+    """Return wrap of a function, or a subclass with wrap of the public methods that are not PyTorch's."""
+    if not isinstance(right, type):
+        return wrap(right)
     changed = {}
     for base in reversed(right.__mro__):
         if base is object or (base.__module__ or "").startswith("torch"):
             continue
         for name, item in vars(base).items():
-            static = isinstance(item, staticmethod)
-            if (
-                name.startswith("_")
-                or name in ("extra_repr", "reset_parameters")
-                or not (static or inspect.isfunction(item))
-            ):
+            if name.startswith("_") or name in ("extra_repr", "reset_parameters"):
                 continue
-            changed[name] = staticmethod(wrap(item.__func__)) if static else wrap(item)
+            if isinstance(item, staticmethod):
+                changed[name] = staticmethod(wrap(item.__func__))
+            elif inspect.isfunction(item):
+                changed[name] = wrap(item)
     return type(right.__name__, (right,), changed)
 
 

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,50 +40,39 @@ def course(tmp_path_factory):
     return copy
 
 
-class Lab:
-    """`make lab` in a course, with a home of its own. Attributes: url (with its token)."""
-
-    def __init__(self, course):
-        self.course, token = course, secrets.token_hex(16)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}/lab/tree/work/{LESSON}?token={token}"
-        home = course.parent / "home"
-        home.mkdir(exist_ok=True)
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-        # The environment's own lessonkit is the repository's; this one's is the copy's.
-        self.environment = kept | {"HOME": str(home), "PYTHONPATH": str(course / "lessons_src"), "PYTHONUTF8": "1"}
-        self.arguments = f"--no-browser --port={port} --ServerApp.port_retries=0 --IdentityProvider.token={token}"
-        self.arguments += " --LabApp.expose_app_in_browser=True"
-        self.log = course.parent / "lab.log"
-
-    def make(self, *arguments, **options):
-        command = ["make", "-o", ".venv/ready", "lab", *arguments]  # -o: what is installed is not looked at again
-        return {"args": command, "cwd": self.course, "env": self.environment} | options
-
-    def __enter__(self):
-        with open(self.log, "w") as log:
-            whole = self.make(f"ARGS={self.arguments}", stdout=log, stderr=log, start_new_session=True)
-            self.process = subprocess.Popen(**whole)
-        port = int(re.search(r":(\d+)/", self.url)[1])
-        end = time.monotonic() + 60
-        while time.monotonic() < end and self.process.poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return self
-            time.sleep(0.2)
-        raise RuntimeError(f"make lab did not start:\n{self.log.read_text()}")
-
-    def __exit__(self, *_):
-        os.killpg(self.process.pid, signal.SIGTERM)
-        self.process.wait(30)
+def answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture(scope="module")
 def lab(course):
-    with Lab(course) as running:
-        yield running
+    """`make lab` in the course, with a home of its own: its url (with its token), process, and again() to make it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token, log, home = secrets.token_hex(16), course.parent / "lab.log", course.parent / "home"
+    home.mkdir()
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+    # The environment's own lessonkit is the repository's; this one's is the copy's.
+    kept |= {"HOME": str(home), "PYTHONPATH": str(course / "lessons_src"), "PYTHONUTF8": "1"}
+    command, where = ["make", "-o", ".venv/ready", "lab"], {"cwd": course, "env": kept}  # -o: nothing is installed
+    arguments = f"--no-browser --port={port} --ServerApp.port_retries=0 --IdentityProvider.token={token}"
+    arguments += " --LabApp.expose_app_in_browser=True"
+    with open(log, "w") as output:
+        into = {"stdout": output, "stderr": output, "start_new_session": True}
+        process = subprocess.Popen([*command, f"ARGS={arguments}"], **into, **where)
+    end = time.monotonic() + 60
+    while not answers(port):
+        assert process.poll() is None and time.monotonic() < end, f"make lab did not start:\n{log.read_text()}"
+        time.sleep(0.2)
+    yield SimpleNamespace(
+        url=f"http://127.0.0.1:{port}/lab/tree/work/{LESSON}?token={token}",
+        process=process,
+        again=lambda: subprocess.run(command, capture_output=True, text=True, timeout=60, **where),
+    )
+    os.killpg(process.pid, signal.SIGTERM)
+    process.wait(30)
 
 
 class Page:
@@ -278,7 +268,7 @@ def test_nothing_was_asked_of_another_machine_and_the_console_is_clean(notebook)
 
 
 def test_make_lab_a_second_time_says_where_the_first_one_is(lab):
-    again = subprocess.run(**lab.make(capture_output=True, text=True, timeout=60))
+    again = lab.again()
     assert again.returncode == 0 and "already running for this course" in again.stdout, again.stdout + again.stderr
     port, token = re.search(r":(\d+)/.*token=(\w+)", lab.url).groups()
     assert f":{port}/lab?token={token}" in again.stdout

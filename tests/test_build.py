@@ -24,25 +24,34 @@ CARD = "# Exercise 2.1 · ●○○○○ · 5 min\n"
 TQDM = "from tqdm.auto import tqdm\n"
 ADDRESS, BAR = "holds a memory address", "shows a progress bar"
 UNTOUCHED = "in the untouched learner edition the cell raises"
-RUNS = {  # id of the cell: (tags, code, line within the cell, words, way out)
+
+
+def cells(rows):
+    """Return the source of cells. rows: {id: (tag, code, ...)}."""
+    texts = [f'# %% tags=["{tag}"] id="{name}"\n{code}' for name, (tag, code, *_) in rows.items()]
+    return "".join(texts).replace('tags=[""] ', "")
+
+
+RUNS = {  # id of the cell: (tag, code, line within the cell, words, way out)
     "raises": ("", "x = 1\ny = 2\nx / 0\n", 3, "the cell raises ZeroDivisionError: division by zero", None),
     "raises-between-marks": (
-        '"exercise"',
+        "exercise",
         CARD + "if True:\n" + BEGIN + "    x = 1\n" + END + "1 / 0\n",
         6,
         "the cell raises ZeroDivisionError",
         None,
     ),
+    "raises-folded": ("hide-input", "1\n1 / 0\n", 2, "the cell raises ZeroDivisionError", None),
     "no-python": ("", "x = 1\nreturn x\n", 2, "the cell raises SyntaxError", None),
-    "does-not-raise": ('"raises-exception"', "1 + 1\n", 0, "raises-exception and does not raise", "Remove the tag"),
+    "does-not-raise": ("raises-exception", "1 + 1\n", 0, "raises-exception and does not raise", "Remove the tag"),
     "stderr": ("", "import sys\nprint('help', file=sys.stderr)\n", 0, "writes to stderr: 'help'", "Mend its cause"),
     "address": ("", "object()\n", 0, ADDRESS, "Show something else"),
     "printed-address": ("", "print(lambda: 0)\n", 0, ADDRESS, "Show something else"),
-    "raised-address": ('"raises-exception"', "raise ValueError(object())\n", 0, ADDRESS, "Show something else"),
+    "raised-address": ("raises-exception", "raise ValueError(object())\n", 0, ADDRESS, "Show something else"),
     "bar": ("", TQDM + "for _ in tqdm(range(3)): pass\n", 0, BAR, "nbval-ignore-output"),
     "endless-bar": ("", TQDM + "tqdm(iter([1]), desc='x').close()\n", 0, BAR, "nbval-ignore-output"),
     "container": (
-        '"exercise"',
+        "exercise",
         CARD.replace("2.1", "2.2")
         + "kept = {}\ndef f():\n"
         + BEGIN
@@ -55,7 +64,7 @@ RUNS = {  # id of the cell: (tags, code, line within the cell, words, way out)
     ),
     "reads-container": ("", "kept['f']\n", 0, f"{UNTOUCHED} KeyError", "through a plain name"),
     "learner-syntax": (
-        '"exercise"',
+        "exercise",
         CARD.replace("2.1", "2.3") + "x = [\n" + BEGIN + "1\n" + END + "]\n",
         0,
         f"{UNTOUCHED} SyntaxError",
@@ -67,11 +76,8 @@ RUNS = {  # id of the cell: (tags, code, line within the cell, words, way out)
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
     """Return what a kernel answers to the cells of RUNS: {edition: {id: outputs}}. Two kernels for all of them."""
-    text = TITLE + "# %%\n" + TURN
-    for name, (tags, code, *_) in RUNS.items():
-        text += f'# %% tags=[{tags}] id="{name}"\n{code}'.replace("tags=[] ", "")
     root = tmp_path_factory.mktemp("ran")
-    read = lesson(root, text)
+    read = lesson(root, TITLE + "# %%\n" + TURN + cells(RUNS))
     editions_of = {}
     for edition in ("solutions", "learner"):
         notebook = editions.notebook(read, edition)
@@ -82,8 +88,8 @@ def ran(tmp_path_factory):
 
 @pytest.mark.parametrize("wrong", [name for name in RUNS if RUNS[name][3]])
 def test_a_wrong_output_is_refused_and_nothing_written(wrong, ran, tmp_path, monkeypatch):
-    tags, code, within, what, way_out = RUNS[wrong]
-    read = lesson(tmp_path, TITLE + f'# %%\n1\n# %% tags=[{tags}] id="{wrong}"\n{code}'.replace("tags=[] ", ""))
+    _, _, within, what, way_out = RUNS[wrong]
+    read = lesson(tmp_path, TITLE + "# %%\n1\n" + cells({wrong: RUNS[wrong]}))
     answers = iter([ran["solutions"], ran["learner"]])
 
     def execute(read, notebook, folder, **settings):
@@ -121,18 +127,18 @@ def test_a_number_that_depends_on_the_processor_is_refused_with_both_texts(tmp_p
 
 
 SHOW = "from IPython.display import display\n"
-PAIRS = {  # (tags of a cell, its code, whether nbval compares what it puts out); n differs with other kernels
-    "a-line": ([], "print('a')\nprint(n)\n", True),
-    "a-line-more": ([], "print('a' if n == '1' else 'a\\na')\n", True),
-    "nothing": ([], "if n == '1': print(n)\n", True),
-    "a-value": ([], "int(n)\n", True),
-    "a-caption": ([], SHOW + "display({'text/plain': 'x', 'text/markdown': n}, raw=True)\n", True),
-    "a-table": ([], SHOW + "display({'text/html': n}, raw=True)\n", True),
-    "another-order": ([], "for one in sorted('12', reverse=n == '2'): display(one)\n", True),
-    "an-errors-text": (["raises-exception"], "raise ValueError(n)\n", True),
-    "a-picture": ([], SHOW + "display({'text/plain': 'x', 'image/png': n}, raw=True)\n", False),
-    "ignored": (["nbval-ignore-output"], "print(n)\n", False),
-    "the-same": ([], "print(1)\n", False),
+PAIRS = {  # (tag of a cell, its code, whether nbval compares what it puts out); n differs with other kernels
+    "a-line": ("", "print('a')\nprint(n)\n", True),
+    "a-line-more": ("", "print('a' if n == '1' else 'a\\na')\n", True),
+    "nothing": ("", "if n == '1': print(n)\n", True),
+    "a-value": ("", "int(n)\n", True),
+    "a-caption": ("", SHOW + "display({'text/plain': 'x', 'text/markdown': n}, raw=True)\n", True),
+    "a-table": ("", SHOW + "display({'text/html': n}, raw=True)\n", True),
+    "another-order": ("", "for one in sorted('12', reverse=n == '2'): display(one)\n", True),
+    "an-errors-text": ("raises-exception", "raise ValueError(n)\n", True),
+    "a-picture": ("", SHOW + "display({'text/plain': 'x', 'image/png': n}, raw=True)\n", False),
+    "ignored": ("nbval-ignore-output", "print(n)\n", False),
+    "the-same": ("", "print(1)\n", False),
 }
 
 
@@ -140,10 +146,8 @@ PAIRS = {  # (tags of a cell, its code, whether nbval compares what it puts out)
 def apart(tmp_path_factory):
     """Return ({id: cell} of PAIRS as run here, as run with other kernels, ids of those that nbval then refuses)."""
     root = tmp_path_factory.mktemp("apart")
-    text = TITLE + "# %%\nimport os\nn = '2' if os.environ.get('MKL_CBWR') else '1'\n"
-    for name, (tags, code, _) in PAIRS.items():
-        text += f'# %% tags={json.dumps(tags)} id="{name}"\n{code}'.replace("tags=[] ", "")
-    read, runs = lesson(root, text), []
+    start = "# %%\nimport os\nn = '2' if os.environ.get('MKL_CBWR') else '1'\n"
+    read, runs = lesson(root, TITLE + start + cells(PAIRS)), []
     for settings in ({}, execution.OTHER_PROCESSOR):
         runs.append(editions.notebook(read, "solutions"))
         execution.execute(read, runs[-1], root, **settings)
@@ -265,6 +269,9 @@ class Picture:
     def __repr__(self):
         return "One dot."
 Picture()
+
+# %% [markdown] tags=["slide", "no-slide"]
+# What the slides read.
 
 # %% tags=["hide-input"]
 from lessonkit import data, runs
@@ -501,6 +508,13 @@ def test_metadata_is_fixed(notebooks):
         assert set(notebook.metadata) == {"kernelspec", "language_info", "lesson"}
         assert notebook.metadata.lesson.source == "lessons_src/lessons/02_tiny.py"
         assert all(set(cell.metadata) <= {"tags", "mystnb", "jupyter"} for cell in notebook.cells), edition
+
+
+def test_a_folded_cell_shows_a_line_without_an_answer(notebooks):
+    for notebook in notebooks.values():
+        folded = cell(notebook, "def later")
+        assert folded.metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
+        assert folded.source.startswith(f"{editions.FOLDED}\nfrom lessonkit import data")
 
 
 def test_links_lead_out_of_the_deeper_folder(notebooks):

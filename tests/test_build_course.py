@@ -44,15 +44,22 @@ def test_a_broken_lesson_stops_its_own_build_and_no_other(three, capsys):
     assert {path.name: path.read_text() for path in package.glob("*.py")} == before, "lesson 3 still finds middle"
 
 
-def test_a_name_that_two_lessons_export_stops_both_and_names_both(three, capsys):
+TAKEN = {  # what lesson 3 exports: (the lessons that are built all the same, what is said)
+    "early": (
+        ["02_two"],
+        "'early' is exported by lesson 01 already (lessons_src/lessons/01_one.py:3). Rename one of them.",
+    ),
+    "two": (["01_one", "02_two"], "'two' is what the module fromscratch.two is called. Rename the export."),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_name_that_is_taken_stops_who_shares_it_and_no_other(name, three, capsys):
     root, calls = three
-    edit(root / "lessons_src/lessons/03_three.py", "late = 1", "early = 1")
-    assert command.main([], root) == 1 and calls == ["02_two"]
-    output = capsys.readouterr().err
-    assert output == (
-        "lessons_src/lessons/03_three.py:5: 'early' is exported by lesson 01 already (lessons_src/lessons/01_one.py:3)."
-        " Rename one of them.\n"
-    )
+    edit(root / "lessons_src/lessons/03_three.py", "late = 1", f"{name} = 1")
+    built, message = TAKEN[name]
+    assert command.main([], root) == 1 and calls == built
+    assert capsys.readouterr().err == f"lessons_src/lessons/03_three.py:5: {message}\n"
     assert '"early": "one"' in (root / "lessons_src/fromscratch/__init__.py").read_text(), "as it was"
 
 
@@ -64,13 +71,6 @@ def test_a_number_or_a_name_that_two_lessons_have_stops_both_and_names_both(thre
     first, second = sorted(["02_two.py", name])
     expected = f"lessons_src/lessons/{second}:1: {first} has the {what} already. Rename one of them.\n"
     assert capsys.readouterr().err == expected
-
-
-def test_an_export_that_is_called_like_a_module_is_refused(three, capsys):
-    root, calls = three
-    edit(root / "lessons_src/lessons/03_three.py", "late = 1", "two = 1")
-    assert command.main([], root) == 1 and "03_three" not in calls
-    assert "'two' is what the module fromscratch.two is called. Rename the export." in capsys.readouterr().err
 
 
 # -------------------------------------------------------------------------------------------------------------- budget
@@ -133,30 +133,6 @@ def test_a_cell_that_kills_the_kernel_is_one_line_without_a_traceback(tmp_path):
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == (
         "lessons_src/lessons/02_tiny.py:5: the kernel died in this cell. Look for an exit, or too much memory.\n"
-    )
-
-
-# ---------------------------------------------------------------------------------------------------------------- tags
-
-
-def test_a_hidden_input_is_folded_in_both_editions_and_stays_so(tmp_path):
-    slides = '# %% [markdown] tags=["slide", "no-slide"]\n# a\n'  # tags that the slides read
-    read = lesson(tmp_path, TITLE + '# %% tags=["hide-input"]\n1\n# %%\n2\n' + slides)
-    for edition in ("learner", "solutions"):
-        cells = editions.notebook(read, edition).cells
-        assert cells[1].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
-        assert cells[1].source == f"{editions.FOLDED}\n1", (
-            "JupyterLab shows a folded cell's first line: no answer in it"
-        )
-        assert cells[2].metadata == {}
-
-
-def test_an_error_in_a_folded_cell_is_placed_at_its_line(tmp_path, capsys):
-    text = TITLE + '# %% tags=["hide-input"]\n1\n1 / 0\n'
-    assert command.main([], project(tmp_path, {"02_tiny.py": text})) == 1
-    assert (
-        f"02_tiny.py:{text.splitlines().index('1 / 0') + 1}: the cell raises ZeroDivisionError"
-        in capsys.readouterr().err
     )
 
 

@@ -214,16 +214,23 @@ def test_a_check_remembers_that_an_answer_was_right_once(monkeypatch):
 
 def timed(printed="*About 23 min", optional=3, stop=""):
     """Return a Lesson of known minutes: a core with an optional piece, an optional section with one inside, an end."""
-    exercise = Exercise("2.1", 2, 10, "# Exercise 2.1 · ●●○○○ · 10 min\nx = 1")
-    sections = [Section("2 · Tiny", 1, items=[Text(f"{printed} " + "word " * 95)])]
-    sections += [Section("2.1 Core", 2, items=[Code("c", "x = 1\n\ny = 2\nz = 3", pictures=2)])]
-    sections[-1].items += [Code("d", "x = 1\n" * 50, folded=True), Text("<details>" + "word " * 500 + "</details>")]
-    sections[-1].items += [Code("e", "x = 1\n" * 50, tags=["way-back"])]
-    sections[-1].items += [Question("Predict", "2.1", "", []), exercise, Text("**Aside (optional).** " + "word " * 198)]
-    sections += [Section(f"2.2 Deeper (optional, {optional} min)", 2, True, items=[Text("word " * 195)])]
-    sections += [Section("Inside", 3, True, "Deeper", items=[Text("word " * 99)])]
-    sections += [Section("What you have now", 2, items=[Text(f"word\n\n{stop}")])]
-    sections += [Section("Take-away", 2, items=[Text("word " * 99)])]
+    core = [
+        Code("c", "x = 1\n\ny = 2\nz = 3", pictures=2),
+        Code("d", "x = 1\n" * 50, folded=True),
+        Text("<details>" + "word " * 500 + "</details>"),
+        Code("e", "x = 1\n" * 50, tags=["way-back"]),
+        Question("Predict", "2.1", "", []),
+        Exercise("2.1", 2, 10, "# Exercise 2.1 · ●●○○○ · 10 min\nx = 1"),
+        Text("**Aside (optional).** " + "word " * 198),
+    ]
+    sections = [
+        Section("2 · Tiny", 1, items=[Text(f"{printed} " + "word " * 95)]),
+        Section("2.1 Core", 2, items=core),
+        Section(f"2.2 Deeper (optional, {optional} min)", 2, True, items=[Text("word " * 195)]),
+        Section("Inside", 3, True, "Deeper", items=[Text("word " * 99)]),
+        Section("What you have now", 2, items=[Text(f"word\n\n{stop}")]),
+        Section("Take-away", 2, items=[Text("word " * 99)]),
+    ]
     for section in sections:
         section.minutes, section.aside = map(minutes.of, minutes.counts(section))
     return Lesson("02_tiny", "Tiny", 23, sections)

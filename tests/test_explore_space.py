@@ -7,23 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from tests.helpers import draw
-from tests.test_explore import close, needs_node, node
+from tests.test_explore import close, needs_node, node, rows
 
 pytestmark = needs_node
-
-
-# ------------------------------------------------------------------------------------------------------ rows of numbers
-
-
-def rows(seed, n, D=None):
-    """Return n cases (x, dy, gain, bias, eps): rows of 3 to 16 numbers, of sizes 0.01 to 100, or of D numbers."""
-    cases = []
-    for i in range(n):
-        size = D or 3 + i % 14
-        x, dy, gain, bias = draw(seed + i, 4, size)
-        scale, eps = 10 ** float(draw(seed + n + i, 1).clamp(-2, 2)), [0.0, 1e-5, 0.5][i % 3]
-        cases.append((scale * x, dy, gain, bias, eps))
-    return cases
 
 
 def test_backward_and_its_paths():
@@ -145,23 +131,9 @@ def settings(n):
     return cases
 
 
-def test_sizes_of_stream_and_gradients():
-    cases = settings(36)
-    nets = node("stream", "drawNet", [[net] for net, _ in cases])
-    for (net, place), drawn, result in zip(cases, nets, node("stream", "run", cases), strict=True):
-        x, head, weights = tensors(drawn)
-        assert abs(weights.std() * 4 / net["scale"] - 1) < 0.1 and weights.mean().abs() < 0.05
-        weights.requires_grad_()
-        loss, stream = through(x, head, weights, place)
-        loss.backward()
-        close(result["stream"], torch.stack([row.square().mean().sqrt() for row in stream]))
-        close(result["gradient"], weights.grad[:, 1].flatten(1).norm(dim=1))
-
-
-def steps(drawn, net, place):
+def first_steps(x, head, weights, net, place):
     """The first steps of torch's Adam: losses, and the size (rms) of what each step adds to the weights of a block."""
-    x, head, weights = tensors(drawn)
-    optimizer = torch.optim.Adam([weights.requires_grad_()], lr=net["rate"], betas=(0.9, 0.98), eps=1e-8)
+    optimizer = torch.optim.Adam([weights], lr=net["rate"], betas=(0.9, 0.98), eps=1e-8)
     losses, updates = [], []
     for t in range(1, STEPS + 1):
         optimizer.param_groups[0]["lr"] = net["rate"] * (min(1, t / net["warmUp"]) if net["warmUp"] else 1)
@@ -175,13 +147,19 @@ def steps(drawn, net, place):
     return torch.stack([*losses, through(x, head, weights, place)[0].detach()]), torch.stack(updates)
 
 
-def test_first_steps_of_adam():
+def test_sizes_of_stream_and_gradients_and_the_first_steps_of_adam():
     """All 20 steps agree; without a norm at the rate 0.1 rounding grows from step to step, so only the first five."""
-    cases = settings(18)
+    cases = settings(36)
     nets = node("stream", "drawNet", [[net] for net, _ in cases])
     for (net, place), drawn, result in zip(cases, nets, node("stream", "run", cases), strict=True):
-        loss, update = steps(drawn, net, place)
+        x, head, weights = tensors(drawn)
+        assert abs(weights.std() * 4 / net["scale"] - 1) < 0.1 and weights.mean().abs() < 0.05
+        loss, stream = through(x, head, weights.requires_grad_(), place)
+        [gradient] = torch.autograd.grad(loss, weights)
+        close(result["stream"], torch.stack([row.square().mean().sqrt() for row in stream]))
+        close(result["gradient"], gradient[:, 1].flatten(1).norm(dim=1))
+        losses, updates = first_steps(x, head, weights, net, place)
         end = 5 if place == "none" and net["rate"] == 0.1 else STEPS
         assert len(result["loss"]) == STEPS + 1 and len(result["update"]) == STEPS
-        close(result["loss"][:end], loss[:end])
-        close(result["update"][:end], update[:end])
+        close(result["loss"][:end], losses[:end])
+        close(result["update"][:end], updates[:end])

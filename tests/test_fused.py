@@ -17,17 +17,24 @@ from fromscratch import speed as lesson
 from tests.helpers import draws, python
 
 
-def everything(layer, x, dy, weight=None, bias=None, shape=None, eps=1e-5):
+def everything(layer, x, dy, weight=None, bias=None, shape=None):
     """Return the output and the gradients of x, weight and bias, as far as they are given."""
     leaves = [None if item is None else item.detach().clone().requires_grad_() for item in (x, weight, bias)]
-    y = layer(leaves[0], shape or x.shape[-1:], *leaves[1:], eps)
+    y = layer(leaves[0], shape or x.shape[-1:], *leaves[1:])
     return [y.detach(), *torch.autograd.grad(y, [item for item in leaves if item is not None], dy)]
 
 
-def agree(ours, theirs, tolerance):
-    for mine, right in zip(ours, theirs, strict=True):
-        assert mine.shape == right.shape and mine.dtype == right.dtype
-        torch.testing.assert_close(mine, right, rtol=tolerance, atol=tolerance)
+def sizes(shape):
+    """Return a normalized_shape as a tuple, which F.layer_norm wants."""
+    return (shape,) if isinstance(shape, int) else shape
+
+
+def agree(arguments, tolerance, shape=None):
+    """Assert that fused_layer_norm and PyTorch agree in everything; return ours. arguments: x, dy and what follows."""
+    ours = everything(fused_layer_norm, *arguments, shape=shape)
+    theirs = everything(F.layer_norm, *arguments, shape=sizes(shape))
+    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+    return ours
 
 
 @pytest.fixture
@@ -51,40 +58,33 @@ def kernels(monkeypatch):
     return called
 
 
-def inputs(shape, sizes, dtype=torch.float64):
-    """Return x, dy, weight and bias: x far from 0 and of a spread of 3."""
-    return draws(1, shape, shape, sizes, sizes, scale=3, offset=20, dtype=dtype)
-
-
-CASES = {  # what: (x, dy, weight, bias), normalized_shape
-    "rows": (inputs((600, 7), (7,)), 7),
-    "one row": (inputs((5,), (5,)), torch.Size([5])),
-    "two axes": (inputs((3, 5, 7), (5, 7)), (5, 7)),
-    "neither gain nor bias": (inputs((2, 3, 4), (4,))[:2], 4),
-    "whole pieces": (inputs((65, 128), (128,)), 128),
-    "whole pieces of three axes": (inputs((2, 3, 192), (192,)), 192),
-    "whole pieces, no rows": (inputs((0, 64), (64,)), 64),
+CASES = {  # what: x's shape, normalized_shape
+    "rows": ((600, 7), 7),
+    "one row": ((5,), torch.Size([5])),
+    "two axes": ((3, 5, 7), (5, 7)),
+    "whole pieces": ((65, 128), 128),
+    "whole pieces of three axes": ((2, 3, 192), 192),
+    "whole pieces, no rows": ((0, 64), 64),
 }
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-8), (torch.float32, 4e-4)])  # sums of 600 in 24 bits
-@pytest.mark.parametrize("arguments, shape", CASES.values(), ids=CASES)
-def test_output_and_gradients_are_pytorchs(arguments, shape, dtype, tolerance, kernels, monkeypatch):
-    arguments = [item if item is None else item.to(dtype) for item in arguments]
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    theirs = everything(F.layer_norm, *arguments, shape=sizes)
-    agree(everything(fused_layer_norm, *arguments, shape=shape), theirs, tolerance)
-    assert kernels == ["forward_rows", "backward_rows"]
+@pytest.mark.parametrize("rows, shape", CASES.values(), ids=CASES)
+def test_output_and_gradients_are_pytorchs(rows, shape, dtype, tolerance, kernels, monkeypatch):
+    arguments = draws(1, rows, rows, sizes(shape), sizes(shape), scale=3, offset=20, dtype=dtype)
+    agree(arguments, tolerance, shape)
+    agree(arguments[:2], tolerance, shape)  # neither gain nor bias
+    assert kernels == ["forward_rows", "backward_rows"] * 2
     monkeypatch.setattr(lesson, "LARGE", 0)
-    agree(everything(fused_layer_norm, *arguments, shape=shape), theirs, tolerance)
-    if arguments[0].shape[-1] % 64 == 0:
-        assert kernels[2:] == ["forward_past_caches", "backward_past_caches"]
+    agree(arguments, tolerance, shape)
+    if rows[-1] % 64 == 0:
+        assert kernels[4:] == ["forward_past_caches", "backward_past_caches"]
 
 
 def test_transposed_expanded_and_sliced_tensors():
     x, dy, weight, bias = draws(3, (5, 3, 2), (2, 3, 1), (10,), (10,))
-    x, dy, weight, bias = x.transpose(0, 2), dy.expand(2, 3, 5), weight[::2], bias.flip(0)[:5]  # steps other than 1
-    agree(everything(fused_layer_norm, x, dy, weight, bias), everything(F.layer_norm, x, dy, weight, bias), 1e-9)
+    x = x.transpose(0, 2)
+    agree([x, dy.expand(2, 3, 5), weight[::2], bias.flip(0)[:5]], 1e-9)  # steps other than 1
     assert fused_layer_norm(x, 5).is_contiguous() and fused_layer_norm(torch.empty(2, 0, 4), (0, 4)).shape == (2, 0, 4)
 
 
@@ -180,13 +180,11 @@ def test_no_memory_but_the_results_is_written():
 def test_any_number_of_threads_gives_the_same_bits(rows, D, past, two_threads, monkeypatch):
     monkeypatch.setattr(lesson, "LARGE", 0 if past else lesson.LARGE)
     arguments = draws(10, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=3)
-    results = {}
-    for count in (1, 2, 3, 5):
-        torch.set_num_threads(count)
-        results[count] = everything(fused_layer_norm, *arguments)
-    agree(results[1], everything(F.layer_norm, *arguments), 1e-3)  # sums of 4096 in 24 bits
+    torch.set_num_threads(1)
+    alone = agree(arguments, 1e-3)  # sums of 4096 in 24 bits
     for count in (2, 3, 5):
-        assert all(map(torch.equal, results[1], results[count])), f"{count} threads give other bits"
+        torch.set_num_threads(count)
+        assert all(map(torch.equal, alone, everything(fused_layer_norm, *arguments))), f"{count} threads: other bits"
 
 
 def test_without_pytorchs_threads_one_does_the_work(two_threads, monkeypatch):
@@ -196,7 +194,7 @@ def test_without_pytorchs_threads_one_does_the_work(two_threads, monkeypatch):
         assert lesson._torchs_openmp() is None
     monkeypatch.setattr(lesson, "_parallel", None)
     arguments = draws(12, (2048, 64), (2048, 64), (64,), (64,), dtype=torch.float32)
-    agree(everything(fused_layer_norm, *arguments), everything(F.layer_norm, *arguments), 1e-4)
+    agree(arguments, 1e-4)
 
 
 # ----------------------------------------------------------------------------------------------------------- refusals

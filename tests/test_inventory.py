@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 from itertools import pairwise
 
 import nbformat
@@ -17,7 +18,7 @@ from lessonkit import course, data, train
 from lessonkit.inventory.__main__ import printed
 from lessonkit.inventory.questions import LETTERS, items, questions, right_letter, themes
 from tests.helpers import ROOT, draw, the_course
-from tests.toy import edit, project, whole
+from tests.toy import edit, project, refused, whole
 
 FORMS = pytest.mark.parametrize("form", ["A", "B"])
 
@@ -39,7 +40,7 @@ def one_row_does_not_see_another():
     x = draw(1, 8, 100, 64)
     changed = x.clone()
     changed[2, 90] += 3
-    moved = (nn.LayerNorm(64).double()(x) != nn.LayerNorm(64).double()(changed)).any(-1).nonzero()
+    moved = (norm(x) != norm(changed)).any(-1).nonzero()
     assert moved.tolist() == [[2, 90]]
 
 
@@ -55,7 +56,6 @@ def an_outlier_raises_its_own_divisor():
     row = torch.cat([others, others.new_tensor([30])])
     assert 16.5 < norm(row)[-1] < 17.5 and row.std(correction=0).item() == pytest.approx(1.8, abs=0.05)
     assert row.mean().item() == pytest.approx(30 / 400) and 2 < row.var(correction=0) - 1
-    assert (30 - 0.075) / 1.075 == pytest.approx(28, abs=0.2), "if the deviation grew as the mean does"
     most = norm(F.one_hot(torch.tensor(0), 400).double(), eps=0).max()
     assert most.item() == pytest.approx(20, abs=0.05)
 
@@ -75,16 +75,11 @@ def epsilon_counts_on_rows_of_small_variance():
     assert apart[1.0] < 1.0001 and apart[1e-2] < 1.001 and apart[1e-7] > 10
     assert apart[1e-5] == pytest.approx(math.sqrt(2), rel=1e-6)
     assert torch.equal(norm(torch.ones(8), eps=1e-12), norm(torch.ones(8))), "constant rows are alike"
-    entry = torch.tensor(100.1)  # rounding aside: a mean that is off by one place leaves this much of a constant row
-    off = torch.nextafter(entry, entry + 1) - entry
-    left = [(off / (off**2 + eps).sqrt()).item() for eps in (1e-12, 1e-5)]
-    assert left[0] > 0.9 and left[1] < 0.01
 
 
 def a_small_row_leaves_with_seven_tenths():
     y = norm(0.003 * norm(draw(6, 512), eps=0))
     assert y.std(correction=0).item() == pytest.approx(math.sqrt(9 / 19), rel=1e-6)
-    assert 0.003 / 0.00301 == pytest.approx(0.997, abs=5e-4) and 0.003 / 1e-5 == pytest.approx(300)
 
 
 ROWS = draw(7, 1000, 512, mean=4000.0).float()
@@ -119,7 +114,6 @@ def a_shift_repairs_it():
     assert off(one_pass(kelvin - 300)) < 1e-5
     assert off(one_pass(kelvin / 300) * 300**2) > 0.9 and off(shifted.clamp(min=0)) > 0.9
     assert shifted[shifted > 0].min() > 10 * right.max(), "those that are positive are as wrong"
-    assert off(shifted) > 0.9, "which ε has no part in"
 
 
 def gain_and_bias_come_too_late():
@@ -183,40 +177,36 @@ def an_image_depends_on_itself_alone():
         assert torch.allclose(by_itself, among) is alone and torch.allclose(layer.eval()(images)[0], among) is alone
 
 
-def norm_with_constants(x, constants):
-    """Return x normalized, where autograd treats the statistics that constants names as constants."""
-    mean, deviation = x.mean(), x.std(correction=0)
-    mean = mean.detach() if "mean" in constants else mean
-    return (x - mean) / (deviation.detach() if "deviation" in constants else deviation)
+def gradients(x, upstream):
+    """Return the gradients of a row where autograd treats as constants: nothing, the mean, the deviation, both."""
+    slopes = []
+    for constants in ("", "mean", "deviation", "mean and deviation"):
+        x = x.detach().requires_grad_()
+        mean, deviation = x.mean(), x.std(correction=0)
+        mean = mean.detach() if "mean" in constants else mean
+        deviation = deviation.detach() if "deviation" in constants else deviation
+        slopes += torch.autograd.grad((x - mean) / deviation, x, upstream)
+    return slopes
 
 
 def the_short_gradient_has_two_directions_too_many():
-    x, dy, gain = draw(22, 12), draw(23, 12), draw(24, 12)
-    true = gradient(lambda x: (norm(x, eps=0) * gain * dy).sum(), x)
-    short = gain * dy / x.std(correction=0)
-    without = {
-        constants: gradient(lambda x, c=constants: (norm_with_constants(x, c) * gain * dy).sum(), x)
-        for constants in (("mean", "deviation"), ("mean",), ("deviation",))
-    }
-    torch.testing.assert_close(without["mean", "deviation"], short)
-    shifts = {constants: left.mean().abs() for constants, left in without.items()}
-    assert shifts["deviation",] < 1e-10 < 0.05 < min(shifts["mean",], shifts["mean", "deviation"]), "the mean's part"
+    x, h = draw(22, 12), draw(23, 12) * draw(24, 12)
+    true, mean_fixed, deviation_fixed, short = gradients(x, h)
+    torch.testing.assert_close(short, h / x.std(correction=0))
+    shifts = [slope.mean().abs() for slope in (deviation_fixed, mean_fixed, short)]
+    assert shifts[0] < 1e-10 < 0.05 < min(shifts[1:]), "the mean's part"
     for direction in (torch.ones(12).double(), norm(x, eps=0)):  # a shift of the row, and a stretch
         assert (true @ direction).abs() < 1e-10 < 0.1 < (short @ direction).abs()
-        moved = norm(x + 1e-6 * direction, eps=0) - norm(x, eps=0)
-        assert moved.abs().max() < 1e-10
+        torch.testing.assert_close(norm(x + direction, eps=0), norm(x, eps=0))
     ratio = true / short
     assert ratio.max() - ratio.min() > 0.1, "and not a factor"
 
 
 def equal_gradients_come_to_0():
-    x, c = draw(25, 12, mean=2.0), 1.7
-    straight, nothing = (c / x.std(correction=0)).expand(12), torch.zeros(12).double()
-    left = {(): nothing, ("deviation",): nothing, ("mean",): straight, ("mean", "deviation"): straight}
-    for constants, expected in left.items():
-        function = lambda x, constants=constants: c * norm_with_constants(x, constants).sum()
-        torch.testing.assert_close(gradient(function, x), expected)
-    torch.testing.assert_close(gradient(lambda x: c * norm(x, eps=0).sum(), x), nothing)
+    x, c = draw(25, 12, mean=2.0), torch.full((12,), 1.7).double()
+    straight, nothing = c / x.std(correction=0), torch.zeros(12).double()
+    for slope, expected in zip(gradients(x, c), (nothing, straight, nothing, straight), strict=True):
+        torch.testing.assert_close(slope, expected)
     assert all(norm(draw(seed, 12), eps=0).sum().abs() < 1e-12 for seed in range(5)), "the sum is the same for each x"
 
 
@@ -224,22 +214,19 @@ def loss_of(weight):
     return F.cross_entropy(norm(draw(27, 20, 8) @ weight.T, eps=0), torch.arange(20) % 6)
 
 
-def larger_weights_get_smaller_gradients():
+def larger_weights_get_smaller_gradients(factor=10):
     weight = draw(28, 6, 8)
-    torch.testing.assert_close(loss_of(10 * weight), loss_of(weight))
-    torch.testing.assert_close(gradient(loss_of, 10 * weight), gradient(loss_of, weight) / 10)
+    torch.testing.assert_close(loss_of(factor * weight), loss_of(weight))
+    torch.testing.assert_close(gradient(loss_of, factor * weight), gradient(loss_of, weight) / factor)
 
 
 def shorter_weights_get_larger_gradients():
-    weight, turned = draw(28, 6, 8), {}
-    slope = gradient(loss_of, weight)
-    torch.testing.assert_close(loss_of(weight / 2), loss_of(weight))
-    torch.testing.assert_close(gradient(loss_of, weight / 2), 2 * slope)
-    for scale, times in ((1, 1), (0.5, 1), (0.5, 2)):
-        step = scale * weight - 0.01 * times * slope
-        turned[scale, times] = torch.acos(F.cosine_similarity(step.flatten(), weight.flatten(), 0)).item()
-    assert turned[0.5, 1] == pytest.approx(2 * turned[1, 1], rel=0.01), "an equal step turns them twice as far"
-    assert turned[0.5, 2] == pytest.approx(4 * turned[1, 1], rel=0.01), "the pace goes with 1/‖W‖²"
+    larger_weights_get_smaller_gradients(1 / 2)
+    weight = draw(28, 6, 8)
+    step = 0.01 * gradient(loss_of, weight)
+    turn = lambda weight, step: F.cosine_similarity((weight - step).flatten(), weight.flatten(), 0).acos().item()
+    assert turn(weight / 2, step) == pytest.approx(2 * turn(weight, step), rel=0.01), "an equal step turns them more"
+    assert turn(weight / 2, 2 * step) == pytest.approx(4 * turn(weight, step), rel=0.01), "the pace: 1/‖W‖²"
 
 
 def rates():
@@ -297,35 +284,32 @@ def room_for_larger_rates():
 
 
 def a_norm_after_the_loop():
-    recurrent, x, h = 1.5 * torch.eye(4).double(), draw(29, 4).abs(), torch.zeros(4).double()
-    states = []
-    for _ in range(2000):
-        h = (recurrent @ h + x).relu()
-        states.append(h)
-    assert not norm(torch.stack(states)).isfinite().all() and not h.isfinite().all()
-    inside = torch.zeros(4).double()
-    for _ in range(2000):
-        inside = norm(recurrent @ inside + x).relu()
-    assert inside.isfinite().all()
-    states, last = nn.RNN(4, 3, nonlinearity="relu")(draw(29, 5, 4).float())
-    assert torch.equal(states[-1:], last), "the last state is one of them"
+    recurrent, x = 1.5 * torch.eye(4).double(), draw(29, 4).abs()
+
+    def states(inside):
+        h = [torch.zeros(4).double()]
+        for _ in range(2000):
+            h.append(inside(recurrent @ h[-1] + x).relu())
+        return torch.stack(h)
+
+    plain = states(lambda z: z)
+    assert not plain[-1].isfinite().all() and not norm(plain)[-1].isfinite().all()
+    assert states(norm).isfinite().all()
+    outputs, last = nn.RNN(4, 3, nonlinearity="relu")(draw(29, 5, 4).float())
+    assert torch.equal(outputs[-1:], last), "the last state is one of them"
 
 
 def the_stream_passes_by():
-    generator = torch.Generator().manual_seed(31)
-    outputs, stream = {}, {}
-    for blocks in (2, 32):
-        x = draw(30, 256, 64)
-        for _ in range(blocks):
-            f = torch.randn(64, 64, dtype=torch.float64, generator=generator) / 8
-            added = norm(x) @ f
-            assert norm(x).square().mean().item() == pytest.approx(1, abs=1e-3)
-            assert 0.8 < added.square().mean() < 1.2, "what a block adds does not grow with x"
-            x = x + added
-        stream[blocks] = x.square().mean().item()
-        outputs[blocks] = (x @ draw(32, 64, 10, scale=1 / 8)).square().mean().sqrt().item()
-    assert stream[2] == pytest.approx(3, rel=0.15) and stream[32] == pytest.approx(33, rel=0.15)
-    assert outputs[32] / outputs[2] == pytest.approx(11**0.5, rel=0.15) == pytest.approx(3, rel=0.15)
+    x, head, stream, outputs = draw(30, 256, 64), draw(32, 64, 10, scale=1 / 8), [], []
+    for block in range(32):
+        added = norm(x) @ draw(100 + block, 64, 64, scale=1 / 8)
+        assert norm(x).square().mean().item() == pytest.approx(1, abs=1e-3)
+        assert 0.8 < added.square().mean() < 1.2, "what a block adds does not grow with x"
+        x = x + added
+        stream.append(x.square().mean().item())
+        outputs.append((x @ head).square().mean().sqrt().item())
+    assert (stream[1], stream[31]) == pytest.approx((3, 33), rel=0.15)
+    assert outputs[31] / outputs[1] == pytest.approx(11**0.5, rel=0.15) == pytest.approx(3, rel=0.15)
 
 
 CLAIMS = {
@@ -385,35 +369,35 @@ def shared(text, other):
     return len((set(words(text)) - PLAIN) & set(words(other)))
 
 
-CLUES = {  # what somebody who knows nothing may look at: (option, question, all options) -> a number
-    "length": lambda option, question, options: len(option),
-    "long words": lambda option, question, options: sum(map(len, words(option))) / len(words(option)),
-    "first half": lambda option, question, options: len(option.partition(",")[0]),
-    "options with its verdict": lambda option, question, options: sum(
-        o.partition(",")[0] == option.partition(",")[0] for o in options
-    ),
-    "digits": lambda option, question, options: len(re.findall(r"\d", option)),
-    "words of the question": lambda option, question, options: shared(option, question),
-    "words of the others": lambda option, question, options: sum(shared(option, o) for o in options if o != option),
-    "absolute words": lambda option, question, options: len(ABSOLUTE & set(words(option))),
-    "negation": lambda option, question, options: len(
-        re.findall(r"\b(?:no|not|cannot|nothing|none|never|without)\b", option.lower())
-    ),
-}
+def clues(option, question, options):
+    """Return {what somebody who knows nothing may look at: a number}."""
+    verdict = option.partition(",")[0]
+    return {
+        "length": len(option),
+        "long words": sum(map(len, words(option))) / len(words(option)),
+        "first half": len(verdict),
+        "options with its verdict": sum(other.partition(",")[0] == verdict for other in options),
+        "digits": len(re.findall(r"\d", option)),
+        "words of the question": shared(option, question),
+        "words of the others": sum(shared(option, other) for other in options if other != option),
+        "absolute words": len(ABSOLUTE & set(words(option))),
+        "negation": len(re.findall(r"\b(?:no|not|cannot|nothing|none|never|without)\b", option.lower())),
+    }
 
 
 @FORMS
 @pytest.mark.parametrize("sign", [1, -1], ids=["most", "least"])
-@pytest.mark.parametrize("clue", CLUES)
-def test_no_clue_of_form_finds_the_right_option(clue, sign, form):
+def test_no_clue_of_form_finds_the_right_option(sign, form):
     """Who takes the option with the most (or the least) of it gets at most 6 of 12; 3 are to be expected of a guess."""
-    hits = 0
+    hits = Counter()
     for name in questions(form):
         options, right = of(name)
-        scores = [sign * CLUES[clue](option, items()[name]["question"], options) for option in options]
-        if scores[right] == max(scores):
-            hits += 1 / scores.count(max(scores))
-    assert hits <= 6
+        numbers = [clues(option, items()[name]["question"], options) for option in options]
+        for clue in numbers[0]:
+            scores = [sign * row[clue] for row in numbers]
+            if scores[right] == max(scores):
+                hits[clue] += 1 / scores.count(max(scores))
+    assert max(hits.values()) <= 6, hits
 
 
 def test_places_are_balanced_and_a_pair_does_not_share_its_letter():
@@ -446,7 +430,7 @@ def test_no_two_sections_share_a_title():
     """So inventory.md names a section by its title."""
     sections = [section for lesson in course.lessons().values() for section in lesson.sections]
     titles = [section.title for section in sections if re.fullmatch(r"\d+\.\d+", section.key)]
-    assert len(set(titles)) == len(titles) > 100
+    assert len(set(titles)) == len(titles) > 50
 
 
 @FORMS
@@ -546,11 +530,8 @@ def test_a_source_that_would_make_a_wrong_form_is_refused(what, tiny, monkeypatc
     monkeypatch.setattr("coursebuild.editions.build", lambda lesson: [])
     old, new, line, message = BAD[what]
     edit(tiny / inventory.SOURCE, old, new)
-    with pytest.raises(LessonError) as caught:
-        inventory.read(tiny)
-    place, _, rest = str(caught.value).partition(": ")
-    assert place == f"{inventory.SOURCE}:{line}" and message in rest and rest.endswith(".")
-    assert str(caught.value) in stale(tiny), "and --check says it too"
+    refused(lambda: inventory.read(tiny), line, message, "", inventory.SOURCE)
+    assert any(message in reason for reason in stale(tiny)), "and --check says it too"
     assert command.main([], tiny) == 1 and message in capsys.readouterr().err
 
 

@@ -39,6 +39,18 @@ def work(tmp_path, kernel, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def printed(capsys):
+    """Return a function that calls a function with arguments and returns what that printed."""
+
+    def call(function, *arguments):
+        capsys.readouterr()
+        function(*arguments)
+        return capsys.readouterr().out
+
+    return call
+
+
 def records(work):
     return [json.loads(line) for line in (work / "inventory.jsonl").read_text().splitlines()]
 
@@ -55,13 +67,11 @@ def fill(form, right=lambda name: True):
 # ---------------------------------------------------------------------------------------------------------- answering
 
 
-def test_an_empty_answer_waits_in_one_line_and_keeps_nothing(work, capsys):
-    answer("A3", "")
-    output = capsys.readouterr().out
+def test_an_empty_answer_waits_in_one_line_and_keeps_nothing(work, printed):
+    output = printed(answer, "A3", "")
     assert output == "A3: put a, b, c or d between the quotes, or ? if you do not know, and run this cell.\n"
     for letter in ("e", 2):
-        answer("A3", letter)
-        assert f"A3: {letter!r} is none of its letters. Put a, b, c or d" in capsys.readouterr().out
+        assert f"A3: {letter!r} is none of its letters. Put a, b, c or d" in printed(answer, "A3", letter)
     assert not (work / "inventory.jsonl").exists()
     with pytest.raises(ValueError, match="there is no question 'A13', expected A1 to A12 or B1 to B12"):
         answer("A13", "a")
@@ -69,65 +79,49 @@ def test_an_empty_answer_waits_in_one_line_and_keeps_nothing(work, capsys):
         result("C")
 
 
-def test_a_letter_is_kept_without_a_word_on_whether_it_is_right(work, capsys):
-    outputs = set()
-    for letter in "abcd?":
-        answer("A3", f" {letter.upper()}) ")
-        outputs.add(re.sub(r"\b[abcd](?=[ .])|\?", "X", capsys.readouterr().out))
+def test_a_letter_is_kept_without_a_word_on_whether_it_is_right(work, printed):
+    outputs = {re.sub(r"\b[abcd](?=[ .])|\?", "X", printed(answer, "A3", f" {letter.upper()}) ")) for letter in "abcd?"}
     assert outputs == {"A3: X is kept.\n", "A3: X is kept in place of X.\n"}
     answer("A3", "?")
     assert [record["letter"] for record in records(work)] == [*"abcd?"], "the same letter again adds nothing"
     assert set(records(work)[0]) == {"v", "time", "question", "edition", "letter"}
-    answer("A3", "")
-    assert capsys.readouterr().out.endswith("So far ? is kept.\n")
+    assert printed(answer, "A3", "").endswith("So far ? is kept.\n")
 
 
-def test_first_and_last_are_kept_over_kernels_and_what_comes_after_the_result_does_not_count(work, kernel, capsys):
+def test_first_and_last_are_kept_over_kernels_and_what_comes_after_the_result_does_not_count(work, kernel, printed):
     answer("A1", "d")
     kernel()
-    fill("A", lambda name: name != "A2")
-    assert "A1: c is kept in place of d." in capsys.readouterr().out
+    assert "A1: c is kept in place of d." in printed(fill, "A", lambda name: name != "A2")
     result("A")
-    result("A")
-    assert "Form A: 11 of 12 right." in capsys.readouterr().out
+    assert "Form A: 11 of 12 right." in printed(result, "A")
     assert [record["result"] for record in records(work) if "result" in record] == ["A"]
-    answer("A2", right_letter("A2"))
-    assert (
-        capsys.readouterr().out == f"A2: {wrong_letter('A2')} counts, and {right_letter('A2')} came after the result.\n"
-    )
+    right, wrong = right_letter("A2"), wrong_letter("A2")
+    assert printed(answer, "A2", right) == f"A2: {wrong} counts, and {right} came after the result.\n"
     kernel()
-    answer("A2", wrong_letter("A2"))
-    result("A")
-    assert "Form A: 11 of 12 right." in capsys.readouterr().out
+    answer("A2", wrong)
+    assert "Form A: 11 of 12 right." in printed(result, "A")
     mine = collect(work)
     assert (mine.first["A1"], mine.last["A1"]) == ("d", "c")
 
 
-def test_a_result_waits_until_all_twelve_have_a_letter(work, capsys):
+def test_a_result_waits_until_all_twelve_have_a_letter(work, printed):
     for name in questions("A"):
         if name not in ("A4", "A9"):
             answer(name, "?")
-    capsys.readouterr()
-    result("A")
-    output = capsys.readouterr().out
-    assert (
-        output.startswith("Form A: 10 of 12 questions have a letter. Still open: A4, A9.") and output.count("\n") == 1
-    )
+    output = printed(result, "A")
+    assert output.startswith("Form A: 10 of 12 questions have a letter. Still open: A4, A9.")
+    assert output.count("\n") == 1
     assert not any(option["reason"] in output for item in items().values() for option in item["options"])
     answer("A4", "?")
     answer("A9", "?")
-    capsys.readouterr()
-    result("A")
-    assert "Form A: 0 of 12 right." in capsys.readouterr().out
+    assert "Form A: 0 of 12 right." in printed(result, "A")
 
 
-def test_form_a_says_what_to_read_and_keeps_the_right_options_for_the_course(work, capsys):
+def test_form_a_says_what_to_read_and_keeps_the_right_options_for_the_course(work, printed):
     missed = {"A3": wrong_letter("A3"), "A7": "?"}
     for name in questions("A"):
         answer(name, missed.get(name, right_letter(name)))
-    capsys.readouterr()
-    result("A")
-    output = capsys.readouterr().out
+    output = printed(result, "A")
     table = dict(re.findall(r"^\| ([^|]+) \| (\d of \d) \|$", output, re.MULTILINE))
     assert set(table) == set(themes()) and list(table.values()).count("2 of 2") == 4
     assert table["Epsilon and number types"] == table["Softmax and BatchNorm"] == "1 of 2"
@@ -142,12 +136,10 @@ def test_form_a_says_what_to_read_and_keeps_the_right_options_for_the_course(wor
     assert had.count("\n- **A") == 10 and options["A1"][right_letter("A1")]["reason"] in had
 
 
-def test_form_b_tells_the_right_options_and_compares(work, capsys):
+def test_form_b_tells_the_right_options_and_compares(work, printed):
     fill("A", lambda name: int(name[1:]) % 2)
     fill("B", lambda name: name != "B5")
-    capsys.readouterr()
-    result("B")
-    output = capsys.readouterr().out
+    output = printed(result, "B")
     assert "**Form B: 11 of 12 right.** Form A, before the course: 6 of 12." in output
     assert output.count("| 1 of 2 | 2 of 2 |") == 5 and "| Gain, bias and variants | 1 of 2 | 1 of 2 |" in output
     right = by_letter("B5")[right_letter("B5")]
@@ -163,20 +155,18 @@ def answered(right=lambda name: True):
     return notebook
 
 
-def test_without_a_log_form_b_compares_with_the_saved_notebook(work, monkeypatch, capsys):
+def test_without_a_log_form_b_compares_with_the_saved_notebook(work, monkeypatch, printed):
     monkeypatch.setenv("LESSON_LOG", "off")
     nbformat.write(answered(lambda name: name in ("A1", "A2")), work / "inventory_a.ipynb")
     fill("B")
-    result("B")
-    assert "**Form B: 12 of 12 right.** Form A, before the course: 2 of 12." in capsys.readouterr().out
+    assert "**Form B: 12 of 12 right.** Form A, before the course: 2 of 12." in printed(result, "B")
     assert not (work / "inventory.jsonl").exists()
     other = answered()
     other.cells[2].source += " An older edition of this question."
     nbformat.write(other, work / "inventory_a.ipynb")
     assert "A1" not in collect(work).last and "A2" in collect(work).last
     (work / "inventory_a.ipynb").write_text("{")
-    result("B")
-    assert "Your answers to form A are not all there, so nothing is compared." in capsys.readouterr().out
+    assert "Your answers to form A are not all there, so nothing is compared." in printed(result, "B")
 
 
 # ------------------------------------------------------------------------------------------------- what can go wrong
@@ -198,15 +188,14 @@ def test_damaged_lines_newer_ones_and_other_editions_are_left_out_and_left_where
     assert "1 line is of a newer edition of the course" in other
 
 
-def test_without_a_learner_letters_are_kept_in_the_kernel_alone(kernel, monkeypatch, tmp_path, capsys):
+def test_without_a_learner_letters_are_kept_in_the_kernel_alone(kernel, monkeypatch, tmp_path, printed):
     monkeypatch.setattr(_work, "folder", lambda: None)
     monkeypatch.chdir(tmp_path)
     fill("A")
-    result("A")
-    assert "Form A: 12 of 12 right." in capsys.readouterr().out and not list(tmp_path.iterdir())
+    assert "Form A: 12 of 12 right." in printed(result, "A") and not list(tmp_path.iterdir())
 
 
-def test_a_form_in_a_learners_kernel(work, capsys):
+def test_a_form_in_a_learners_kernel(work, printed):
     """Answered as a learner does, in a copy of the notebook."""
     notebook = answered(lambda name: name != "A6")
     environment = {name: value for name, value in os.environ.items() if name != "LESSON_LOG"}
@@ -216,8 +205,7 @@ def test_a_form_in_a_learners_kernel(work, capsys):
     assert outputs["start"] == [] and outputs["a1"][0].text == f"A1: {right_letter('A1')} is kept.\n"
     (shown,) = outputs["result"]
     assert "**Form A: 11 of 12 right.**" in shown.data["text/markdown"]
-    answer("A1", right_letter("A1"))
-    assert capsys.readouterr().out == f"A1: {right_letter('A1')} counts.\n"
+    assert printed(answer, "A1", right_letter("A1")) == f"A1: {right_letter('A1')} counts.\n"
     assert len(records(work)) == 13, "run again it adds nothing"
 
 

@@ -3,6 +3,7 @@
 import ast
 import builtins
 import csv
+import functools
 import io
 import json
 import re
@@ -31,15 +32,27 @@ every_lesson, lesson_0_too = of_each(SOURCES), of_each([SITTING, *SOURCES])
 every_page, page_of_lesson_0_too = of_each([*SOURCES, REFERENCE]), of_each(EVERY)
 
 
-def none(path, problems):
-    """Fail with the problems, (cell, what) each, as lines "lesson:line: what" that an editor can jump to."""
-    if problems:
-        pytest.fail("\n".join(f"{path.name}:{cell.line}: {what}" for cell, what in problems), pytrace=False)
+def by_line(problems_of):
+    """Make a test of what yields the problems of a page, (cell, what) each: "lesson:line: what", for an editor."""
+
+    @functools.wraps(problems_of)
+    def test(path):
+        problems = [f"{path.name}:{cell.line}: {what}" for cell, what in problems_of(path)]
+        if problems:
+            pytest.fail("\n".join(problems), pytrace=False)
+
+    return test
 
 
 def none_of(odd, expected):
     """Fail with what was found, a line each, below the sentence that says what was expected and the way out."""
     assert not odd, "\n".join([expected, *map(str, odd)])
+
+
+def in_order(what, numbers, path, way_out):
+    """Fail unless the exercises, sections or questions of a lesson are numbered 4.1, 4.2, ..."""
+    expected = [f"{known(path).number}.{n + 1}" for n in range(len(numbers))]
+    assert numbers == expected, f"The {what} are numbered {numbers}, expected {expected}. {way_out}"
 
 
 def test_lessons_are_numbered_without_gaps():
@@ -75,9 +88,9 @@ def logical_lines(source):
 
 
 @lesson_0_too
+@by_line
 def test_cells_are_short(path):
     """A cell that teaches fits a screen with its output; in an export or a definition a wrapped line counts once."""
-    problems = []
     for cell in read(path).code():
         solution = blank(read(path), cell)[1]
         body = ast.parse(solution).body
@@ -93,26 +106,24 @@ def test_cells_are_short(path):
             limit, why = TEACHING, "a teaching cell"
             lines = len(code_lines(solution))
         if lines > limit:
-            problems.append((cell, f"{lines} lines of code, {why} has at most {limit}"))
-    none(path, problems)
+            yield cell, f"{lines} lines of code, {why} has at most {limit}"
 
 
 WIDTH = 96
 
 
 @lesson_0_too
+@by_line
 def test_code_lines_end_at_96_characters(path):
-    problems = []
     for cell in read(path).code():
         for line in cell.source.split("\n"):
             if len(line) > WIDTH:
-                problems.append((cell, f"{len(line)} characters: {line.strip()[:60]}..."))
-    none(path, problems)
+                yield cell, f"{len(line)} characters: {line.strip()[:60]}..."
 
 
 @lesson_0_too
+@by_line
 def test_learners_write_at_most_ten_lines(path):
-    problems = []
     for cell in read(path).code("exercise"):
         lines, inside = 0, False
         code = code_lines(cell.source)
@@ -120,8 +131,7 @@ def test_learners_write_at_most_ten_lines(path):
             inside = bool(BEGIN["code"].fullmatch(line.rstrip())) or inside and not END["code"].fullmatch(line.rstrip())
             lines += inside and number in code
         if not 1 <= lines <= TO_WRITE:
-            problems.append((cell, f"{lines} lines between the marks, expected 1 to {TO_WRITE}"))
-    none(path, problems)
+            yield cell, f"{lines} lines between the marks, expected 1 to {TO_WRITE}"
 
 
 # --------------------------------------------------------------------------------------------------------------- frame
@@ -169,11 +179,7 @@ def test_predictions_and_recall(path):
     )
     for kind in ("Predict", "Recall"):
         numbers = [question.number for question in questions if question.kind == kind]
-        expected = [f"{known(path).number}.{n + 1}" for n in range(len(numbers))]
-        assert numbers == expected, (
-            f"The questions '{kind}' are numbered {numbers}, expected {expected}. Renumber them, and their lines in "
-            "teaching/plan/words."
-        )
+        in_order(f"questions '{kind}'", numbers, path, "Renumber them, and their lines in teaching/plan/words.")
     plain = re.findall(r"^\*\*Predict[^*\d]*\*\*.*", "\n".join(cell.source for cell in prose(path)), re.MULTILINE)
     none_of(
         plain, "These predictions have no number, so nobody can answer them. Write **Predict 4.2:** and its options."
@@ -195,6 +201,7 @@ def test_the_minutes_are_the_models(path):
 
 
 @every_lesson
+@by_line
 def test_one_cell_leads_back_into_the_second_sitting(path):
     """It binds all that the cells after it read, and the answers to the exercises among them.
 
@@ -206,31 +213,28 @@ def test_one_cell_leads_back_into_the_second_sitting(path):
     assert len(backs) == len(parts) - 1, f"{len(backs)} cells are tagged way-back, expected {len(parts) - 1}."
     if not backs:
         return
-    bound, problems = set(dir(builtins)), []
+    bound = set(dir(builtins))
     for cell in cells[backs[0] :]:
         reads, binds = syntax.names(blank(source, cell)[1])
         bound |= binds
-        problems += [
-            (cell, f"{name} is bound before the way-back cell. Import or bind it there.") for name in reads - bound
-        ]
-    none(path, problems)
+        for name in reads - bound:
+            yield cell, f"{name} is bound before the way-back cell. Import or bind it there."
 
 
 @lesson_0_too
+@by_line
 def test_proof_is_folded_and_what_is_seen_shows_something(path):
-    problems = []
     for cell, stored in built(path):
         if cell.type != "code" or {"hide-input", "exercise", "check", "predict", "way-back"} & set(cell.tags):
             continue
         body = ast.parse(cell.source).body
         if any(isinstance(node, ast.Assert) for statement in body for node in ast.walk(statement)):
-            problems.append((cell, "an assert in sight. Fold it (hide-input), and print the number that matters"))
+            yield cell, "an assert in sight. Fold it (hide-input), and print the number that matters"
         silent = "export" in cell.tags or all(isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in body)
         if not stored["outputs"] and not silent and "timed" not in cell.tags:
-            problems.append((cell, "a cell in sight that shows nothing. Fold it, drop it, or show a number"))
+            yield cell, "a cell in sight that shows nothing. Fold it, drop it, or show a number"
         if all(isinstance(node, ast.Expr) and ast.unparse(node).startswith("plot.") for node in body):
-            problems.append((cell, "a cell that only draws is folded (hide-input): its title answers the prediction"))
-    none(path, problems)
+            yield cell, "a cell that only draws is folded (hide-input): its title answers the prediction"
 
 
 @page_of_lesson_0_too
@@ -272,12 +276,9 @@ def test_sections_are_numbered_in_order(path):
     titles = [
         title for title in headings(path) if title not in (*ENDING, PAUSE) and not title.startswith("Deeper (optional")
     ]
-    numbered = [re.match(r"(\d+)\.(\d+) \S", title) for title in titles]
-    lesson = int(path.stem[:2])
-    odd = [title for title, match in zip(titles, numbered, strict=True) if not match]
-    none_of(odd, f"A section is called like '{lesson}.1 Two numbers'. Number these:")
-    numbers, expected = [match[0][:-2] for match in numbered], [f"{lesson}.{n + 1}" for n in range(len(numbered))]
-    assert numbers == expected, f"The sections are numbered {numbers}, expected {expected}. Renumber them."
+    odd = [title for title in titles if not re.match(r"\d+\.\d+ \S", title)]
+    none_of(odd, f"A section is called like '{known(path).number}.1 Two numbers'. Number these:")
+    in_order("sections", [title.split()[0] for title in titles], path, "Renumber them.")
 
 
 # ----------------------------------------------------------------------------------------------------------- exercises
@@ -288,20 +289,23 @@ def test_exercises_and_their_cards(path):
     lesson = known(path)
     count = len(lesson.exercises)
     assert count <= 6, f"{count} exercises, expected at most six. Join two, or leave one out."
-    numbers = [exercise.number for exercise in lesson.exercises]
-    expected = [f"{lesson.number}.{n + 1}" for n in range(count)]
-    assert numbers == expected, f"The exercises are numbered {numbers}, expected {expected}. Renumber their cards."
-    cells = {cell.id: cell for cell in read(path).code("exercise")}
-    problems = [
-        (cells[exercise.id], f"its card says {exercise.dots}, {exercise.minutes} min, expected filled dots first")
-        for exercise in lesson.exercises
-        if not (1 <= exercise.minutes <= 20 and f" {exercise.dots} " in exercise.source)
-    ]
-    none(path, problems)
+    in_order("exercises", [exercise.number for exercise in lesson.exercises], path, "Renumber their cards.")
     writing = sum(exercise.minutes for exercise in lesson.core)
     assert writing <= lesson.minutes, (
         f"The exercises alone take {writing} min, and the lesson says {lesson.minutes}. Correct one of them."
     )
+
+
+@lesson_0_too
+@by_line
+def test_a_card_says_the_minutes_and_its_dots(path):
+    cells = {cell.id: cell for cell in read(path).code("exercise")}
+    for exercise in known(path).exercises:
+        if not (1 <= exercise.minutes <= 20 and f" {exercise.dots} " in exercise.source):
+            yield (
+                cells[exercise.id],
+                f"its card says {exercise.dots}, {exercise.minutes} min, expected filled dots first",
+            )
 
 
 @every_lesson
@@ -319,9 +323,10 @@ def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
 
 
 @lesson_0_too
+@by_line
 def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
     """Then every cell that depends on a blank can be told from an unbound name (see lessonkit's hook)."""
-    problems, bound = [], set()
+    bound = set()
     for cell in read(path).code():
         solution = blank(read(path), cell)[1]
         names = syntax.names(solution)[1]
@@ -329,50 +334,47 @@ def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
             region = re.findall(r"^### BEGIN SOLUTION$(.*?)^### END SOLUTION$", cell.source, re.MULTILINE | re.DOTALL)
             around = syntax.names("\n".join(region))[1]
             if around & bound:
-                problems.append((cell, f"the blank binds {', '.join(sorted(around & bound))}, as an earlier cell does"))
+                yield cell, f"the blank binds {', '.join(sorted(around & bound))}, as an earlier cell does"
             if not around:
-                problems.append((cell, "the blank stands at top level and binds no name"))
+                yield cell, "the blank stands at top level and binds no name"
             wanted = set(re.findall(r"(\w+) = \.\.\.", blank(read(path), cell)[0]))
             if around - wanted:
-                problems.append((cell, f"the learner is not told to bind {', '.join(sorted(around - wanted))}"))
+                yield cell, f"the learner is not told to bind {', '.join(sorted(around - wanted))}"
         bound |= names
-    none(path, problems)
 
 
 # ------------------------------------------------------------------------------------------------------ what is banned
 
 
 @lesson_0_too
+@by_line
 def test_no_catch_all_no_threads_no_matplotlib_no_semicolons(path):
-    problems = []
     for cell in read(path).code():
         for node in ast.walk(ast.parse(cell.source)):
             if isinstance(node, ast.ExceptHandler):
                 kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
                 caught = {ast.unparse(kind) if kind else "BaseException" for kind in kinds}
                 if caught & {"BaseException", "Exception", "NameError", "check.YourTurn"}:
-                    problems.append((cell, "'except' catches what says 'your turn'"))
+                    yield cell, "'except' catches what says 'your turn'"
             for module in syntax.modules(node):
                 if re.match(r"threading|concurrent|_thread|asyncio", module):
-                    problems.append((cell, f"imports {module}: what waits for an answer cannot say so from there"))
+                    yield cell, f"imports {module}: what waits for an answer cannot say so from there"
                 if module.startswith("matplotlib") and path in SOURCES:
-                    problems.append((cell, "imports matplotlib; figures come from lessonkit.plot, in one style"))
+                    yield cell, "imports matplotlib; figures come from lessonkit.plot, in one style"
         tokens = tokenize.generate_tokens(io.StringIO(cell.source).readline)
         if any(a.string == ";" and b.type in (tokenize.NEWLINE, tokenize.COMMENT) for a, b in pairwise(tokens)):
-            problems.append((cell, "a line ends with ';', which nbval does not honour"))
-    none(path, problems)
+            yield cell, "a line ends with ';', which nbval does not honour"
 
 
 @every_lesson
+@by_line
 def test_what_is_recorded_draws_nothing(path):
     """`make runs` executes these cells; a figure belongs into the cell below, which reads the record."""
-    problems = []
     for cell in read(path).code("record"):
         for node in ast.parse(cell.source).body:
             if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ImportFrom)):
                 if any(isinstance(n, ast.Name) and n.id == "plot" for n in ast.walk(node)):
-                    problems.append((cell, "a cell tagged record draws. Split it"))
-    none(path, problems)
+                    yield cell, "a cell tagged record draws. Split it"
 
 
 def files():
@@ -485,20 +487,18 @@ PYTHONS = re.compile(
 
 
 @lesson_0_too
+@by_line
 def test_stored_outputs(path):
     """What the builder stores without a word: texts that change with Python, and a nan that nobody speaks of."""
-    problems, cells = [], [pair for pair in built(path) if pair[0].type == "code" or "nan" in pair[0].source]
+    cells = [pair for pair in built(path) if pair[0].type == "code" or "nan" in pair[0].source]
     for at, (cell, stored) in enumerate(cells):
         outputs = stored.get("outputs", [])
         text = "\n".join([*map(shown, outputs), *(out.get("evalue", "") for out in outputs)])
         if PYTHONS.search(text):
-            problems.append(
-                (cell, "stores an error of Python's own, whose text changes with its version. Show its type")
-            )
+            yield cell, "stores an error of Python's own, whose text changes with its version. Show its type"
         around = "\n".join(c.source for c, _ in cells[max(0, at - 2) : at + 4])
         if re.search(r"\bnan\b", text) and not re.search(r"\bnan\b|not a number|0/0|inf\b|float16", around):
-            problems.append((cell, "shows nan, and nothing around it speaks of nan. Say where it comes from"))
-    none(path, problems)
+            yield cell, "shows nan, and nothing around it speaks of nan. Say where it comes from"
 
 
 # ----------------------------------------------------------------------------------------------- README and coverage

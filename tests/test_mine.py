@@ -5,14 +5,12 @@ import copy
 import datetime
 import errno
 import io
-import json
 import os
 import pickle
 import re
 import shutil
 import sys
 import textwrap
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -24,7 +22,7 @@ from coursebuild import digest, editions, export, generated
 from coursebuild.source import blank
 from lessonkit import _saved_answers, _saving, _work, attempts, check, course, mine
 from tests.helpers import ROOT, SOURCES, executed, python, read, shell
-from tests.toy import TITLE, project, refused, whole
+from tests.toy import TITLE, edit, project, refused, whole
 
 # ------------------------------------------------------------------------------------------------------- the builder
 
@@ -85,7 +83,7 @@ def test_what_no_exercise_makes_is_refused_with_the_package_that_has_it(name):
 
 # --------------------------------------------------------------------------------------- a learner: what can be kept
 
-IMPORTS_OF_ALL = "import torch\nfrom torch import nn\nfrom lessonkit import check, show"
+IMPORTS = "import torch\nfrom numbers import Integral\nfrom torch import nn\nfrom lessonkit import check, show"
 MEAN = """def mean_and_var(x):
     mean = x.mean(-1, keepdim=True)
     return mean, ((x - mean) ** 2).mean(-1, keepdim=True)"""
@@ -113,7 +111,6 @@ FORWARD = """def forward(self, x):
 IN_OWN_WORDS = ["class Base(nn.Module):\n" + textwrap.indent(FORWARD, "    "), OWN_LAYER, "LayerNorm = Normed"]
 ANSWERS = {  # what is special about it: the cells; the last one calls the check
     "a helper above, with plots and prints between": [
-        IMPORTS_OF_ALL,
         "from lessonkit import plot\nx = torch.arange(4.0)\ndef center(x):\n    return x - middle(x)\n"
         "print(x)\nshow('x', x)\nassert plot and len(x) == 4",
         "def middle(x):\n    return x.mean(-1, keepdim=True)",
@@ -121,7 +118,6 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
         CHECK,
     ],
     "a dataclass and a decorator": [
-        IMPORTS_OF_ALL,
         "import functools\nfrom dataclasses import dataclass\n\ndef along(axis):\n    def wrap(function):\n"
         "        @functools.wraps(function)\n        def inner(x):\n            return function(x, axis)\n"
         "        return inner\n    return wrap",
@@ -133,12 +129,10 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
         CHECK,
     ],
     "a lambda, under a name of its own": [
-        IMPORTS_OF_ALL,
         "both = lambda x: (x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True))",
         "check.mean_and_var(both)",
     ],
     "a layer, its function and a base class": [
-        IMPORTS_OF_ALL + "\nfrom numbers import Integral",
         *GIVEN,
         LAYER_NORM,
         "check.layer_norm(layer_norm)",
@@ -146,7 +140,6 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
         "check.layer_norm_module(LayerNorm)",
     ],
     "the course's own function by lessonkit.mine, of another lesson and of this one": [
-        IMPORTS_OF_ALL + "\nfrom numbers import Integral",
         "from lessonkit.mine import mean_and_var as stats, layer_norm as function\nfrom fromscratch import RMSNorm",
         *GIVEN,
         "def layer_norm(x, *others):\n    stats(x)\n    return function(x, *others)",
@@ -155,18 +148,10 @@ ANSWERS = {  # what is special about it: the cells; the last one calls the check
     ],
 }
 KEPT = "Kept as yours in work/mine/{}.py: the cells below and later lessons can use it."
-NEW_PROCESS = """
-import json, sys
-found = {}
-for folder in sys.argv[1:]:
-    sys.path.insert(0, folder)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "mine"]:
-        del sys.modules[name]
-    import mine
-    found[folder] = {name: getattr(mine, name).__module__ for name in mine.__all__}
-    sys.path.remove(folder)
-print("\\n" + json.dumps(found))
-"""
+
+
+def today():
+    return datetime.date.today().isoformat()
 
 
 class Kernel:
@@ -174,6 +159,12 @@ class Kernel:
 
     def __init__(self, folder, shell):
         self.folder, self.shell = folder, shell
+        self.run(IMPORTS)
+
+    def again(self):
+        """Start anew in the same folder, with no cell run but the imports."""
+        self.shell.reset()
+        self.run(IMPORTS)
 
     def run(self, *cells):
         """Run cells; return what the last one printed, its colours left out, or the text of its error."""
@@ -184,50 +175,34 @@ class Kernel:
             assert result.error_before_exec is None, result.error_before_exec
         return str(result.error_in_exec or re.sub(r"\x1b\[\d*m", "", out.getvalue()))
 
+    def kept(self, lesson="statistics"):
+        """Return the path of the file that holds the answers to a lesson."""
+        return self.folder / f"mine/{lesson}.py"
+
     def text(self, lesson="statistics"):
-        return (self.folder / f"mine/{lesson}.py").read_text(encoding="utf-8")
-
-
-@contextlib.contextmanager
-def learner(folder):
-    """A kernel that was started in the folder, which is made."""
-    folder.mkdir(exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch, shell() as running:
-        patch.setattr(_work, "folder", lambda: folder)
-        patch.setattr(check, "in_notebook", lambda: True)
-        try:
-            yield Kernel(folder, running)
-        finally:
-            for name in [name for name in sys.modules if name.partition(".")[0] == "mine"]:
-                del sys.modules[name]
+        return self.kept(lesson).read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def kernel(tmp_path):
-    with learner(tmp_path / "work") as kernel:
-        kernel.run(IMPORTS_OF_ALL)
-        yield kernel
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """Return {what is special: (what its check printed, {kept name: its module in a new process})}."""
-    outputs = {}
-    for special, cells in ANSWERS.items():
-        with learner(tmp_path_factory.mktemp("learner") / "work") as kernel:
-            outputs[special] = kernel.run(*cells), str(kernel.folder)
-    folders = [folder for _, folder in outputs.values()]
-    imported = json.loads(python("-c", NEW_PROCESS, *folders).splitlines()[-1])
-    return {special: (words, imported[folder], folder) for special, (words, folder) in outputs.items()}
+def kernel(tmp_path, monkeypatch):
+    """A kernel that was started in a learner's folder."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.setattr(_work, "folder", lambda: folder)
+    monkeypatch.setattr(check, "in_notebook", lambda: True)
+    with shell() as running:
+        yield Kernel(folder, running)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mine"]:
+        del sys.modules[name]
 
 
 @pytest.mark.parametrize("special", ANSWERS)
-def test_an_answer_in_other_words_is_kept_and_imports_by_itself(kept, special):
-    output, modules, _ = kept[special]
+def test_an_answer_in_other_words_is_kept_and_imports_by_itself(special, kernel):
+    output = kernel.run(*ANSWERS[special])
     right, news = output.splitlines()[0], output.splitlines()[-1]
     lesson, name = ("statistics", "mean_and_var") if "mean_and_var" in right else ("affine_and_module", "LayerNorm")
     assert right.startswith("Right: ") and news == KEPT.format(lesson), output
-    assert name in modules
+    python("-c", f"from mine import {name}", cwd=kernel.folder)
 
 
 BY = MEAN.replace("-1", "{0}")
@@ -261,13 +236,13 @@ def test_an_answer_that_leans_on_what_cannot_be_kept_is_refused_in_one_sentence(
     right, sentence = kernel.run(CHECK).splitlines()
     assert right.startswith("Right: ")
     assert sentence.startswith("It is not kept in work/mine, because ") and words in sentence, sentence
-    assert sentence.endswith(".") and not (kernel.folder / "mine/statistics.py").exists()
+    assert sentence.endswith(".") and not kernel.kept().exists()
     assert kernel.run("from lessonkit.mine import mean_and_var") == "mean_and_var: the course's own, from lesson 2.\n"
 
 
 def test_an_answer_that_was_judged_with_the_course_s_own_is_kept_with_that_until_one_s_own_is_there(kernel):
     unsolved = blank(lesson_4(), lesson_4().code("exercise")[1])[0]
-    kernel.run("from numbers import Integral", *GIVEN, unsolved, LAYER)
+    kernel.run(*GIVEN, unsolved, LAYER)
     assert KEPT.format("affine_and_module") in kernel.run("check.layer_norm_module(LayerNorm)")
     borrowed = "from fromscratch.affine_and_module import layer_norm\n"
     assert borrowed in kernel.text("affine_and_module") and "YourTurn" not in kernel.text("affine_and_module")
@@ -304,9 +279,9 @@ def test_a_file_says_whose_it_is_when_and_how_to_use_it_and_holds_the_answer_alo
         "x = torch.ones(3)\nmean_and_var(x)\nassert len(x) == 3",
         CHECK,
     )
-    text, today = kernel.text(), datetime.date.today().isoformat()
+    text = kernel.text()
     assert text.startswith(
-        f'"""Your own answers to lesson 2: mean_and_var.\n\nExercise 2.1, mean_and_var: kept on {today}\n'
+        f'"""Your own answers to lesson 2: mean_and_var.\n\nExercise 2.1, mean_and_var: kept on {today()}\n'
     )
     assert "\n    from mine.statistics import mean_and_var\n" in text
     assert body(text) == (
@@ -322,10 +297,9 @@ def test_a_pass_again_replaces_the_answer_a_wrong_answer_does_not_and_the_same_a
     kernel.run("import math", MEAN.replace("-1", "-math.floor(1.5)"), CHECK)
     assert "import math\n" in kernel.text()
     kernel.run(MEAN, CHECK)
-    first, path = kernel.text(), kernel.folder / "mine/statistics.py"
+    first, changed = kernel.text(), kernel.kept().stat().st_mtime_ns
     assert "math" not in first
-    changed = path.stat().st_mtime_ns
-    assert "Kept" not in kernel.run(MEAN, CHECK) and path.stat().st_mtime_ns == changed
+    assert "Kept" not in kernel.run(MEAN, CHECK) and kernel.kept().stat().st_mtime_ns == changed
     assert "mean has shape" in kernel.run(BY.format(0), CHECK) and kernel.text() == first
     assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == KEPT.format("statistics")
     assert BY.format("(-1,)") in kernel.text() and kernel.text().count("def mean_and_var") == 1
@@ -340,7 +314,7 @@ CHECK_TEST = "check.is_layer_norm(is_layer_norm)"
 
 
 def lesson_4_in(kernel, layer_norm=LAYER_NORM):
-    kernel.run("from numbers import Integral", *GIVEN, layer_norm, "check.layer_norm(layer_norm)")
+    kernel.run(*GIVEN, layer_norm, "check.layer_norm(layer_norm)")
 
 
 def test_the_second_exercise_uses_the_learner_s_first_and_follows_it(kernel):
@@ -355,86 +329,81 @@ def test_the_second_exercise_uses_the_learner_s_first_and_follows_it(kernel):
     assert "what rounding left" in code and "what rounding left" not in again and "class LayerNorm" in again
 
 
-def test_the_next_day_one_exercise_is_answered_anew_and_the_other_stays(tmp_path):
-    with learner(tmp_path / "work") as kernel:
-        kernel.run(IMPORTS_OF_ALL)
-        lesson_4_in(kernel)
-        path = kernel.folder / "mine/affine_and_module.py"
-        text = path.read_text(encoding="utf-8").replace(datetime.date.today().isoformat(), "2026-01-02")
-        path.write_text(
-            text.replace(_saved_answers.MARK.search(text)[1], _saved_answers._fingerprint(text)), encoding="utf-8"
-        )
-    with learner(tmp_path / "work") as kernel:
-        kernel.run(IMPORTS_OF_ALL, "from lessonkit.mine import layer_norm", GIVEN[0], "from numbers import Integral")
-        output = kernel.run(LAYER, "check.layer_norm_module(LayerNorm)")
-        assert output.splitlines()[1] == KEPT.format("affine_and_module")
-        text, today = kernel.text("affine_and_module"), datetime.date.today().isoformat()
-        assert "4.2, layer_norm: kept on 2026-01-02\n" in text and f"4.3, LayerNorm: kept on {today}\n" in text
-        assert "lessonkit" not in body(text) and body(text).count("def layer_norm(") == 1
-        output = kernel.run("from lessonkit.mine import LayerNorm")
-        assert output == f"LayerNorm: yours, kept on {today}. The course's instead: from fromscratch import LayerNorm\n"
+def test_the_next_day_one_exercise_is_answered_anew_and_the_other_stays(kernel):
+    lesson_4_in(kernel)
+    path = kernel.kept("affine_and_module")
+    edit(path, today(), "2026-01-02")
+    text = kernel.text("affine_and_module")
+    edit(path, _saved_answers.MARK.search(text)[1], _saved_answers._fingerprint(text))
+    kernel.again()
+    output = kernel.run("from lessonkit.mine import layer_norm", GIVEN[0], LAYER, "check.layer_norm_module(LayerNorm)")
+    assert output.splitlines()[1] == KEPT.format("affine_and_module")
+    text = kernel.text("affine_and_module")
+    assert "4.2, layer_norm: kept on 2026-01-02\n" in text and f"4.3, LayerNorm: kept on {today()}\n" in text
+    assert "lessonkit" not in body(text) and body(text).count("def layer_norm(") == 1
+    output = kernel.run("from lessonkit.mine import LayerNorm")
+    assert output == f"LayerNorm: yours, kept on {today()}. The course's instead: from fromscratch import LayerNorm\n"
 
 
-def test_two_answers_that_need_one_name_for_two_things_are_told_so(tmp_path):
-    with learner(tmp_path / "work") as kernel:
-        kernel.run(IMPORTS_OF_ALL, "def stats(x):\n    return x.mean(-1, keepdim=True)")
-        kernel.run("def mean_and_var(x):\n    mean = stats(x)\n    return mean, stats((x - mean) ** 2)", CHECK)
-        first = kernel.text()
-    with learner(tmp_path / "work") as kernel:
-        kernel.run(IMPORTS_OF_ALL, "def stats(x):\n    return torch.nn.functional.layer_norm(x, (4,))")
-        lines = kernel.run(TEST, CHECK_TEST).splitlines()
-        assert lines[0].startswith("Right: ") and kernel.text() == first
-        assert lines[1:] == [
-            "It is not kept in work/mine, because your kept answer to exercise 2.1 would no longer pass its check: "
-            "both bind stats."
-        ]
-        renamed = ["def right(x):\n    return torch.nn.functional.layer_norm(x, (4,))", TEST.replace("stats", "right")]
-        assert "Kept" in kernel.run(*renamed, CHECK_TEST)
+def test_two_answers_that_need_one_name_for_two_things_are_told_so(kernel):
+    kernel.run("def stats(x):\n    return x.mean(-1, keepdim=True)")
+    kernel.run("def mean_and_var(x):\n    mean = stats(x)\n    return mean, stats((x - mean) ** 2)", CHECK)
+    first = kernel.text()
+    kernel.again()
+    kernel.run("def stats(x):\n    return torch.nn.functional.layer_norm(x, (4,))")
+    lines = kernel.run(TEST, CHECK_TEST).splitlines()
+    assert lines[0].startswith("Right: ") and kernel.text() == first
+    assert lines[1:] == [
+        "It is not kept in work/mine, because your kept answer to exercise 2.1 would no longer pass its check: "
+        "both bind stats."
+    ]
+    renamed = ["def right(x):\n    return torch.nn.functional.layer_norm(x, (4,))", TEST.replace("stats", "right")]
+    assert "Kept" in kernel.run(*renamed, CHECK_TEST)
 
 
 # ------------------------------------------------------------------------------------ a file, edited or damaged
 
 ASK = "from lessonkit.mine import mean_and_var"
 YOURS = "mean_and_var: yours, kept on {}. The course's instead: from fromscratch import mean_and_var\n"
-POISON = "open('{marker}', 'w')"
-DAMAGED = {  # what happened to the text of the file: (how, why it is not used)
-    "it no longer passes": (lambda t: t.replace("keepdim=True)\n", "keepdim=False)\n"), "does not pass its check: "),
-    "it runs something": (lambda t: t + f"\n{POISON}\n", "something comes from a line of another kind"),
+DAMAGED = {  # what happened to the file: (old text, new text, why it is not used)
+    "it no longer passes": ("keepdim=True)\n", "keepdim=False)\n", "does not pass its check: "),
+    "it runs something": (
+        "# Exercise",
+        "open('{}/marker', 'w')\n# Exercise",
+        "something comes from a line of another kind",
+    ),
 }
 
 
 @pytest.mark.parametrize("what", DAMAGED)
 def test_a_damaged_file_is_reported_in_one_line_and_not_executed_blindly(what, kernel):
     kernel.run(MEAN, CHECK)
-    path, marker = kernel.folder / "mine/statistics.py", kernel.folder / "marker"
-    change, why = DAMAGED[what]
-    text = change(kernel.text()).replace("{marker}", str(marker))
-    path.write_text(text, encoding="utf-8")
+    old, new, why = DAMAGED[what]
+    edit(kernel.kept(), old, new.replace("{}", str(kernel.folder)))
+    text = kernel.text()
     (message,) = kernel.run(ASK).splitlines()
     start = "mean_and_var: the course's own, from lesson 2. Yours in work/mine/statistics.py is not used, because "
     assert message.startswith(start) and why in message, message
     assert message.endswith(" Run exercise 2.1 and its check again, or delete that file.")
     assert kernel.shell.user_ns["mean_and_var"] is fromscratch.mean_and_var
-    assert not marker.exists() and path.read_text(encoding="utf-8") == text
+    assert not (kernel.folder / "marker").exists() and kernel.text() == text
 
 
 def test_a_file_that_was_edited_and_passes_is_used_and_said_to_be_edited(kernel):
     kernel.run(MEAN, CHECK)
-    path, today = kernel.folder / "mine/statistics.py", datetime.date.today().isoformat()
-    path.write_text(kernel.text().replace("x.mean(-1", "x.mean((-1,)"), encoding="utf-8")
-    assert kernel.run(ASK) == YOURS.format(f"{today}, edited since and checked again")
+    edit(kernel.kept(), "x.mean(-1", "x.mean((-1,)")
+    assert kernel.run(ASK) == YOURS.format(f"{today()}, edited since and checked again")
 
 
 def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(kernel):
     kernel.run(PLAIN, CHECK_TEST, MEAN, CHECK)
-    path = kernel.folder / "mine/statistics.py"
-    edited = kernel.text().replace("10.0 * ", "1e1 * ")
-    path.write_text(edited, encoding="utf-8")
+    edit(kernel.kept(), "10.0 * ", "1e1 * ")
+    edited = kernel.text()
     message = KEPT.format("statistics") + " The edited file that was there is now called statistics.py.edited-"
     assert kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1] == message + "1."
     assert "1e1 * " in kernel.text() and "(-1,)" in kernel.text()
-    assert (path.parent / "statistics.py.edited-1").read_text(encoding="utf-8") == edited
-    path.write_text(kernel.text().replace("1e1 * ", "0.0 * "), encoding="utf-8")
+    assert kernel.kept().with_name("statistics.py.edited-1").read_text(encoding="utf-8") == edited
+    edit(kernel.kept(), "1e1 * ", "0.0 * ")
     assert kernel.run(MEAN, CHECK).splitlines()[1] == message + "2."
     assert "is_layer_norm" not in kernel.text()
 
@@ -442,8 +411,7 @@ def test_a_pass_over_an_edited_file_puts_that_aside_and_keeps_of_it_what_passes(
 def test_the_summary_counts_what_an_earlier_kernel_kept(kernel):
     kernel.run(MEAN, CHECK)
     assert check._kept("statistics") == {"mean_and_var"} and check._kept("softmax") == set()
-    path = kernel.folder / "mine/statistics.py"
-    path.write_text(kernel.text().replace("keepdim=True", "keepdim=False"), encoding="utf-8")
+    edit(kernel.kept(), "keepdim=True", "keepdim=False")
     assert check._kept("statistics") == set(), "what was edited counts when it is checked again"
 
 
@@ -463,26 +431,22 @@ def test_it_is_checked_once_more_when_it_is_kept_in_silence_and_never_again(kern
     for _ in range(3):
         assert kernel.run(ASK).startswith("mean_and_var: yours, ")
     assert len(checked) == 2
-    path = kernel.folder / "mine/statistics.py"
-    path.write_text(kernel.text().replace("x.mean(-1", "x.mean((-1,)"), encoding="utf-8")
+    edit(kernel.kept(), "x.mean(-1", "x.mean((-1,)")
     for _ in range(3):
         assert "edited since" in kernel.run(ASK)
     assert len(checked) == 3 and len(noted) == 1, "what was edited is checked once in a kernel"
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_layer_from_mine_can_be_copied_converted_subclassed_and_pickled(kept):
-    output, modules, folder = kept["a layer, its function and a base class"]
-    with learner(Path(folder)):
-        from lessonkit.mine import LayerNorm, layer_norm
+def test_a_layer_from_mine_can_be_copied_converted_subclassed_and_pickled(kernel):
+    kernel.run(*ANSWERS["a layer, its function and a base class"])
+    from lessonkit.mine import LayerNorm, layer_norm
 
-        assert (LayerNorm.__module__, layer_norm.__module__) == ("mine.affine_and_module",) * 2
-        layer = type("Sub", (LayerNorm,), {})([3, 4], eps=0.1, bias=False).double()
-        assert copy.deepcopy(layer).normalized_shape == (3, 4) and layer.weight.dtype == torch.float64
-        again = pickle.loads(pickle.dumps(LayerNorm(5)))
-        assert type(again) is LayerNorm and (again.eps, again.bias is None) == (1e-5, False)
-    with learner(Path(folder).parent / "another"):
-        assert mine.LayerNorm is fromscratch.LayerNorm, "one line, or another folder, and it is the course's"
+    assert (LayerNorm.__module__, layer_norm.__module__) == ("mine.affine_and_module",) * 2
+    layer = type("Sub", (LayerNorm,), {})([3, 4], eps=0.1, bias=False).double()
+    assert copy.deepcopy(layer).normalized_shape == (3, 4) and layer.weight.dtype == torch.float64
+    again = pickle.loads(pickle.dumps(LayerNorm(5)))
+    assert type(again) is LayerNorm and (again.eps, again.bias is None) == (1e-5, False)
 
 
 # -------------------------------------------------------------------------------------- disks, two kernels, nobody
@@ -537,21 +501,18 @@ def test_a_learner_is_who_started_a_kernel_in_work_and_nobody_else(tmp_path):
     for folder in ("work/solutions", "notebooks", "elsewhere"):
         (tmp_path / folder).mkdir(parents=True)
     ask = "import os; from lessonkit import _work; os.chdir('/'); print(_work.folder())"
-    rows = {  # (where the kernel starts, LESSON_WORK): its learner's folder
-        ("work", None): "work",
-        ("work/solutions", None): None,
-        ("notebooks", None): None,
-        ("work", "off"): None,
-        ("elsewhere", None): None,
-        ("elsewhere", "elsewhere"): "elsewhere",
-        ("work", "elsewhere"): None,
-    }
-    for (start, named), wanted in rows.items():
-        environment = os.environ | {"PYTHONPATH": str(tmp_path / "lessons_src"), "LESSON_WORK": ""}
-        if named:
-            environment["LESSON_WORK"] = named if named == "off" else str(tmp_path / named)
+    elsewhere = str(tmp_path / "elsewhere")
+    for start, named, learns in [  # where the kernel starts, LESSON_WORK, whether that is a learner's folder
+        ("work", "", True),
+        ("work/solutions", "", False),
+        ("notebooks", "", False),
+        ("work", "off", False),
+        ("elsewhere", elsewhere, True),
+        ("work", elsewhere, False),
+    ]:
+        environment = os.environ | {"PYTHONPATH": str(tmp_path / "lessons_src"), "LESSON_WORK": named}
         output = python("-c", ask, cwd=tmp_path / start, env=environment)
-        assert output == f"{tmp_path / wanted if wanted else None}\n", (start, named)
+        assert output == f"{tmp_path / start if learns else None}\n", (start, named)
 
 
 # ------------------------------------------------------------------------------------------- real kernels and builds
@@ -565,9 +526,6 @@ def printed(sources, folder, **environment):
     ]
 
 
-FIRST = "import torch\nfrom lessonkit import check"
-
-
 def test_a_lesson_s_first_cell_brings_back_what_was_kept_from_it(tmp_path):
     work, saved = tmp_path / "work", tmp_path / "work/my lesson.ipynb"
     work.mkdir()
@@ -575,13 +533,13 @@ def test_a_lesson_s_first_cell_brings_back_what_was_kept_from_it(tmp_path):
     lesson_2.metadata["lesson"] = {"source": "lessons_src/lessons/02_statistics.py"}
     nbformat.write(lesson_2, saved)
     where = {"LESSON_WORK": str(work), "JPY_SESSION_NAME": str(saved)}
-    printed([FIRST, MEAN, CHECK, f"print({TEST!r})", PLAIN], work, **where)
+    printed([IMPORTS, MEAN, CHECK, f"print({TEST!r})", PLAIN], work, **where)
     asks = "print([globals().get(name) for name in ('mean_and_var', 'is_layer_norm')])"
     for off, back, names in (
         ({}, "Back from work/mine: mean_and_var (your answers to lesson 2).\n", "[<function mean_and_var"),
         ({"LESSON_WORK": "off"}, "", "[None, None]"),
     ):
-        first, second = printed([FIRST, asks], work, **where | off)
+        first, second = printed([IMPORTS, asks], work, **where | off)
         assert first == back and second.startswith(names)
 
 

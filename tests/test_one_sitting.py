@@ -86,6 +86,7 @@ def population(x):
 def answer(exercise, lines):
     """Run the cell of an exercise as it is solved, with lines of an answer between the solution and its check."""
     solved, _, call = code()[f"ex-0-{exercise}"].rpartition("\n")
+    lines = STARTS.get(exercise, "") + lines
     exec(f"{solved}\n{lines}\n{call}", lesson() | {"average": average, "population": population})
 
 
@@ -94,16 +95,26 @@ INIT = """class LayerNorm(LayerNorm):
         nn.Module.__init__(self)
         self.eps, ones, zeros = eps, torch.ones(D), torch.zeros(D)
         """
+FORWARD = "LayerNorm.forward = lambda self, x: "
+STARTS = {2: "normalize = lambda x, eps: ", 5: "layer_norm_dx = lambda dy, n, r, w: "}  # of an answer
 RIGHT = {  # {exercise: what a right answer may look like as well}
     1: ["", "x_hat = tuple(x_hat)", "mean, var, x_hat = torch.tensor(3.0), torch.tensor(4.0), torch.tensor(x_hat)"],
     2: [
-        "normalize = lambda x, eps: (x - average(x)) / torch.sqrt(population(x) + eps)",
-        "normalize = lambda x, eps: (x - average(x)) / (average(x * x) - average(x) ** 2 + eps) ** 0.5",
+        "(x - average(x)) / torch.sqrt(population(x) + eps)",
+        "(x - average(x)) / (average(x * x) - average(x) ** 2 + eps) ** 0.5",
     ],
     3: [INIT + "self.weight, self.bias = nn.Parameter(ones), nn.Parameter(zeros)"],
     4: ["", "dcentered, dmean, dx = tuple(dcentered), torch.tensor(dmean), torch.tensor(dx)"],
-    5: ["layer_norm_dx = lambda dy, n, r, w: r * (h := dy * w) - r * average(h) - r * n * average(h * n)"],
-    6: ["axis = -2", "probe = torch.randn(2, 3, 4, 16)", "probe = torch.randn(4, 1, 16)"],
+    5: [
+        "r * (h := dy * w) - r * average(h) - r * n * average(h * n)",
+        "r * (dy.mul_(w) - average(dy) - n * average(dy * n))",
+    ],
+    6: [
+        "axis = -2",
+        "probe = torch.randn(2, 3, 4, 16)",
+        "probe = torch.randn(4, 1, 16)",
+        "probe = 1000 + torch.randn(2, 3, 16)",
+    ],
 }
 WRONG = {  # {exercise: {words of what is told: a wrong answer}}
     1: {
@@ -124,24 +135,26 @@ WRONG = {  # {exercise: {words of what is told: a wrong answer}}
         "4 numbers, and 5": "x_hat = [0.5, -1.5, 1.5, -0.5]",
     },
     2: {
-        "correction=0": "normalize = lambda x, eps: (x - average(x)) / (x.var(-1, keepdim=True) + eps) ** 0.5",
-        "all rows share": "normalize = lambda x, eps: (x - x.mean()) / (x.var(correction=0) + eps) ** 0.5",
-        "over axis 0": "normalize = lambda x, eps: (x - x.mean(0)) / (x.var(0, correction=0) + eps) ** 0.5",
-        "not by its root": "normalize = lambda x, eps: (x - average(x)) / (population(x) + eps)",
-        "not divided": "normalize = lambda x, eps: x - average(x)",
-        "not centered": "normalize = lambda x, eps: x / (population(x) + eps) ** 0.5",
-        "still give nan": "normalize = lambda x, eps: (x - average(x)) / population(x) ** 0.5",
-        "eps is added to the root": "normalize = lambda x, eps: (x - average(x)) / (population(x) ** 0.5 + eps)",
-        "not the one": "normalize = lambda x, eps: (x - average(x)) / (population(x) + 1e-5) ** 0.5",
-        "Does the last line return it?": "normalize = lambda x, eps: None",
-        "is what you build": "normalize = lambda x, eps: F.layer_norm(x, x.shape[-1:], eps=eps)",
-        "multiplied by the root": "normalize = lambda x, eps: (x - average(x)) / (population(x) + eps) ** -0.5",
-        "brackets are missing": "normalize = lambda x, eps: x - average(x) / (population(x) + eps) ** 0.5",
-        "those of x": "normalize = lambda x, eps: (x - average(x)) / (average(x * x) + eps) ** 0.5",
-        "is a sum": "normalize = lambda x, eps: (x - average(x)) / (population(x) * x.shape[-1] + eps) ** 0.5",
-        "has changed": "normalize = lambda x, eps: x.sub_(average(x)).div_((population(x) + eps) ** 0.5)",
-        "Our row becomes": "normalize = lambda x, eps: (average(x) - x) / (population(x) + eps) ** 0.5",
-        "from shape (4, 5) came (4, 1)": "normalize = lambda x, eps: average(x)",
+        "correction=0": "(x - average(x)) / (x.var(-1, keepdim=True) + eps) ** 0.5",
+        "all rows share": "(x - x.mean()) / (x.var(correction=0) + eps) ** 0.5",
+        "over axis 0": "(x - x.mean(0)) / (x.var(0, correction=0) + eps) ** 0.5",
+        "not by its root": "(x - average(x)) / (population(x) + eps)",
+        "not divided": "x - average(x)",
+        "not centered": "x / (population(x) + eps) ** 0.5",
+        "still give nan": "(x - average(x)) / population(x) ** 0.5",
+        "eps is added to the root": "(x - average(x)) / (population(x) ** 0.5 + eps)",
+        "not the one": "(x - average(x)) / (population(x) + 1e-5) ** 0.5",
+        "Does the last line return it?": "None",
+        "is what you build": "F.layer_norm(x, x.shape[-1:], eps=eps)",
+        "multiplied by the root": "(x - average(x)) / (population(x) + eps) ** -0.5",
+        "brackets are missing": "x - average(x) / (population(x) + eps) ** 0.5",
+        "those of x": "(x - average(x)) / (average(x * x) + eps) ** 0.5",
+        "is a sum": "(x - average(x)) / (population(x) * x.shape[-1] + eps) ** 0.5",
+        "has changed": "x.sub_(average(x)).div_((population(x) + eps) ** 0.5)",
+        "Our row becomes": "(average(x) - x) / (population(x) + eps) ** 0.5",
+        "alone is right": "(c := x - average(x)) / ((c * c).mean() + eps) ** 0.5",
+        "wrong at the shape (2, 3, 4)": "(x - x.mean(1, True)) / (x.var(1, False, True) + eps) ** 0.5",
+        "from shape (4, 5) came (4, 1)": "average(x)",
     },
     3: {
         "its state_dict is empty": INIT + "self.weight, self.bias = ones, zeros",
@@ -149,18 +162,18 @@ WRONG = {  # {exercise: {words of what is told: a wrong answer}}
         "'gamma'": INIT + "self.gamma, self.beta = nn.Parameter(ones), nn.Parameter(zeros)",
         "(1,)": INIT + "self.weight, self.bias = nn.Parameter(ones[:1]), nn.Parameter(zeros)",
         "the first gains are 1": INIT + "self.weight, self.bias = nn.Parameter(zeros), nn.Parameter(zeros)",
-        "are not used": "LayerNorm.forward = lambda self, x: normalize(x, self.eps)",
-        "the gain is not multiplied": "LayerNorm.forward = lambda self, x: normalize(x, self.eps) + self.bias",
-        "the bias is not added": "LayerNorm.forward = lambda self, x: normalize(x, self.eps) * self.weight",
-        "first the gain": "LayerNorm.forward = lambda self, x: (normalize(x, 1e-5) + self.bias) * self.weight",
-        "the gradient of x is off": "LayerNorm.forward = lambda self, x: (x - average(x).detach()) "
+        "are not used": FORWARD + "normalize(x, self.eps)",
+        "the gain is not multiplied": FORWARD + "normalize(x, self.eps) + self.bias",
+        "the bias is not added": FORWARD + "normalize(x, self.eps) * self.weight",
+        "first the gain": FORWARD + "(normalize(x, 1e-5) + self.bias) * self.weight",
+        "the gradient of x is off": FORWARD + "(x - average(x).detach()) "
         "/ (population(x).detach() + self.eps) ** 0.5 * self.weight + self.bias",
-        "y is off": "LayerNorm.forward = lambda self, x: (x - average(x)) "
+        "y is off": FORWARD + "(x - average(x)) "
         "/ (x.var(-1, keepdim=True) + self.eps) ** 0.5 * self.weight + self.bias",
-        "small numbers differ": "LayerNorm.forward = lambda self, x: (x - average(x)) "
+        "small numbers differ": FORWARD + "(x - average(x)) "
         "/ (population(x) ** 0.5 + self.eps) * self.weight + self.bias",
-        "the eps that": "LayerNorm.forward = lambda self, x: normalize(x, 1e-5) * self.weight + self.bias",
-        "Does its last line return y?": "LayerNorm.forward = lambda self, x: None",
+        "the eps that": FORWARD + "normalize(x, 1e-5) * self.weight + self.bias",
+        "Does its last line return y?": FORWARD + "None",
         "an nn.Module": "LayerNorm = lambda D, eps=1e-5: None",
     },
     4: {
@@ -177,25 +190,27 @@ WRONG = {  # {exercise: {words of what is told: a wrong answer}}
         "dcentered plus dmean / 5": "dx = [-1, 1, 4, 2, 2]",
     },
     5: {
-        "where h belongs": "layer_norm_dx = lambda dy, n, r, w: r * (dy - average(dy) - n * average(dy * n))",
-        "multiplied last": "layer_norm_dx = lambda dy, n, r, w: w * r * (dy - average(dy) - n * average(dy * n))",
-        "sums stand": "layer_norm_dx = lambda dy, n, r, w: "
-        "r * ((h := dy * w) - h.sum(-1, keepdim=True) - n * (h * n).sum(-1, keepdim=True))",
-        "path through the mean": "layer_norm_dx = lambda dy, n, r, w: r * ((h := dy * w) - n * average(h * n))",
-        "nothing comes through rstd": "layer_norm_dx = lambda dy, n, r, w: r * ((h := dy * w) - average(h))",
-        "brackets": "layer_norm_dx = lambda dy, n, r, w: r * (h := dy * w) - average(h) - n * average(h * n)",
-        "factor rstd": "layer_norm_dx = lambda dy, n, r, w: (h := dy * w) - average(h) - n * average(h * n)",
-        "both signs": "layer_norm_dx = lambda dy, n, r, w: r * ((h := dy * w) + average(h) + n * average(h * n))",
-        "last sign": "layer_norm_dx = lambda dy, n, r, w: r * ((h := dy * w) - average(h) + n * average(h * n))",
-        "dy stands first": "layer_norm_dx = lambda dy, n, r, w: r * (dy - average(h := dy * w) - n * average(h * n))",
-        "stands in the means": "layer_norm_dx = lambda dy, n, r, w: r * (dy * w - average(dy) - n * average(dy * n))",
-        "x_hat before": "layer_norm_dx = lambda dy, n, r, w: r * ((h := dy * w) - average(h) - average(h * n))",
-        "over all rows": "layer_norm_dx = lambda dy, n, r, w: r * ((h := dy * w) - h.mean() - n * (h * n).mean())",
-        "Does the last line return it?": "layer_norm_dx = lambda *_: None",
-        "is what you replace": "layer_norm_dx = lambda dy, n, r, w: torch.autograd.grad(n, n, dy)[0]",
-        "Our row gives": "layer_norm_dx = lambda dy, n, r, w: ((h := dy * w) - average(h) - n * average(h * n)) / r",
+        "where h belongs": "r * (dy - average(dy) - n * average(dy * n))",
+        "multiplied last": "w * r * (dy - average(dy) - n * average(dy * n))",
+        "sums stand": "r * ((h := dy * w) - h.sum(-1, keepdim=True) - n * (h * n).sum(-1, keepdim=True))",
+        "path through the mean": "r * ((h := dy * w) - n * average(h * n))",
+        "nothing comes through rstd": "r * ((h := dy * w) - average(h))",
+        "brackets": "r * (h := dy * w) - average(h) - n * average(h * n)",
+        "factor rstd": "(h := dy * w) - average(h) - n * average(h * n)",
+        "both signs": "r * ((h := dy * w) + average(h) + n * average(h * n))",
+        "last sign": "r * ((h := dy * w) - average(h) + n * average(h * n))",
+        "dy stands first": "r * (dy - average(h := dy * w) - n * average(h * n))",
+        "stands in the means": "r * (dy * w - average(dy) - n * average(dy * n))",
+        "x_hat before": "r * ((h := dy * w) - average(h) - average(h * n))",
+        "over all rows": "r * ((h := dy * w) - h.mean() - n * (h * n).mean())",
+        "alone is right": "r * ((h := dy * w) - h.mean() - n * average(h * n))",
+        "(2, 3, 7). Our row alone": "r * ((h := dy * w) - h.mean(1, True) - n * (h * n).mean(1, True))",
+        "Does the last line return it?": "None",
+        "is what you replace": "torch.autograd.grad(n, n, dy)[0]",
+        "Our row gives": "((h := dy * w) - average(h) - n * average(h * n)) / r",
     },
     6: {
+        "Take more positions": "probe, axis = torch.randn(4, 1, 16), 0",
         "what is the shape": "probe = torch.randn(64, 16)",
         "take random numbers": "probe = torch.zeros(2, 3, 16)",
         "takes (..., 16)": "probe = torch.randn(2, 3, 8)",
@@ -226,8 +241,8 @@ def test_wrong_answers_are_told_their_cause(exercise, words):
 
 def test_a_missing_keepdim_stops_at_the_learners_own_line():
     for exercise, lines in (
-        (2, "normalize = lambda x, eps: (x - x.mean(-1)) / (x.var(-1, correction=0) + eps) ** 0.5"),
-        (5, "layer_norm_dx = lambda dy, n, r, w: r * (dy * w - (dy * w).mean(-1))"),
+        (2, "(x - x.mean(-1)) / (x.var(-1, correction=0) + eps) ** 0.5"),
+        (5, "r * (dy * w - (dy * w).mean(-1))"),
     ):
         with pytest.raises(RuntimeError, match="must match the size"):
             answer(exercise, lines)

@@ -26,74 +26,92 @@ from tests.helpers import executed
 
 WORDS = {"title": "A title", "caption": "A caption.", "alt": "In words."}
 LABELS = {"x": "step", "y": "loss (nats)"}
-LINES = {**WORDS, **LABELS, "show": False}
 
 LN = "LayerNorm"
-TABLE = {"texts": [["1", "0"], ["0", "1"]], "limits": (0, 1), "size": (5, 2)}
-x8 = torch.arange(8)
+x3, x8 = torch.tensor([1.0, 2, 3]), torch.arange(8)
+RUNS = {LN: x3 / 3, "none": torch.stack([x3, 3 * x3])}
+PARTS = {"left": (x3, {"none": x3}), "right": (x3, {"none": torch.stack([x3, x3])})}
 pictures = torch.arange(24.0).reshape(2, 3, 4)  # (N, H, W)
 blocks = {"(B, C)": {"shape": {"B": 2, "C": 5}, "over": ("C",)}}
 pre_ln = {"branch": ["LN", "f"], "formula": "x + f(LN(x))"}
-# One right call of every function that shows something: (function, data, the words that it needs).
+MATRIX = {"texts": [["1", "0"], ["0", "1"]], "limits": (0, 1), "size": (5, 2)}
+# One right call of every function: its data, its words besides WORDS, and how the table behind its picture begins.
 CALLS = {
-    "lines": (plot.lines, (x8, {"LayerNorm": x8}), {**WORDS, **LABELS}),
-    "panels": (plot.panels, ({"left": (x8, {"LayerNorm": x8})},), {**WORDS, **LABELS}),
-    "bars": (plot.bars, ({"a": 1.0, "b": 2.5},), {**WORDS, "x": "%"}),
-    "hist": (plot.hist, ({"a": [0.0, 0.01, 1]},), {**WORDS, "x": "value"}),
-    "heat": (plot.heat, (torch.eye(2), ["r", "s"], ["c", "d"]), {**WORDS, "x": "to", "y": "from", **TABLE}),
-    "images": (plot.images, (pictures, ["0", "1"]), WORDS),
-    "cubes": (plot.cubes, (blocks,), WORDS),
-    "blocks": (plot.blocks, ({"Pre-LN": pre_ln},), WORDS),
-    "cell": (plot.cell, ("GRU",), WORDS),
-    "memory_traffic": (plot.memory_traffic, ({"fused": [("loop 1", ["x"], []), ("loop 2", [], ["y"])]},), WORDS),
-    "figure": (plot.figure, (lambda ax: ax.plot([0, 1]),), WORDS),
+    "lines": (
+        (x3, RUNS),
+        LABELS,
+        ["curve,step,loss (nats),standard deviation", "LayerNorm,1,0.333,", "LayerNorm,2,0.667,", "LayerNorm,3,1,"]
+        + ["none,1,2,1.41", "none,2,4,2.83", "none,3,6,4.24"],
+    ),
+    "panels": (
+        (PARTS,),
+        LABELS,
+        ["panel,curve,step,loss (nats),standard deviation", "left,none,1,1,"]
+        + ["left,none,2,2,", "left,none,3,3,", "right,none,1,1,0"],
+    ),
+    "bars": (({"a": 1.0, "b": 2.5},), {"x": "%"}, ["bar,%", "a,1"]),
+    "hist": (({"a": [0.0, 0.01, 1]},), {"x": "value"}, ['values,"value, from",to,how many', "a,0,0.025,2"]),
+    "heat": (
+        (torch.eye(2), ["r", "s"], ["c", "d"]),
+        {"x": "to", "y": "from", **MATRIX},
+        ['"from (down), to (across)",c,d', "r,1,0"],
+    ),
+    "images": ((pictures, ["0", "1"]), {}, ["image,lowest pixel,mean,highest", "0,0,5.5,11"]),
+    "cubes": (
+        (blocks,),
+        {},
+        ["tensor,shape,shape of the mean,means,entries in each", '"(B, C)","B = 2, C = 5","(2, 1)",2,5'],
+    ),
+    "blocks": (({"Pre-LN": pre_ln},), {}, []),
+    "cell": (("GRU",), {}, []),
+    "memory_traffic": (({"fused": [("loop 1", ["x"], []), ("loop 2", [], ["y"])]},), {}, []),
+    "figure": (
+        (lambda ax: ax.plot([0, 1]),),
+        {"numbers": {"rate": [0.1, 1], "accuracy (%)": torch.tensor([96.0, 9])}},
+        ["rate,accuracy (%)", "0.1,96", "1,9"],
+    ),
 }
+
+
+def picture(name, *data, **words):
+    """Call a function of lessonkit.plot with data, or with its own of CALLS; words come in the place of its own."""
+    own, needed, _ = CALLS[name]
+    return getattr(plot, name)(*(data or own), **{**WORDS, "show": False, **needed, **words})
 
 
 @pytest.fixture
 def drawn(monkeypatch):
     """The figures of the test instead of their bytes; none has a text that overlaps another or is clipped."""
-    figures = []
+    figures, texts, draw = [], {}, Text.draw
 
     def keep(canvas):
         figures.append(canvas.figure)
-        check_layout(canvas.figure)
+        check_layout(canvas.figure, texts)
+        texts.clear()
         frame = np.array(canvas.buffer_rgba())
         frame[3:-3, 3:-3] = 255
         assert (frame == 255).all(), "something touches the edge of the picture"
         return b"bytes"
 
     monkeypatch.setattr(_style, "_png", keep)
+    monkeypatch.setattr(Text, "draw", lambda text, renderer: texts.setdefault(text, draw(text, renderer)))
     return figures
 
 
-def texts(fig):
-    """Every text that is drawn, with its box in pixels: [(text, box)]."""
-    drawn_texts = list(fig.texts)
-    for ax in fig.axes:
-        drawn_texts += ax.texts
-        if not ax.axison:
-            continue
-        drawn_texts += [
-            ax._left_title,
-            *(item for a in (ax.xaxis, ax.yaxis) for item in (a.label, a.get_offset_text())),
-        ]
-        for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-            low, high = sorted(limits)
-            ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
-            drawn_texts += [label for place, label in ticks if low <= place <= high]
-    return [(text.get_text(), Text.get_window_extent(text)) for text in drawn_texts if text.get_text()]
-
-
-def check_layout(fig):
-    """No text of the figure overlaps another or leaves the figure."""
-    boxes = texts(fig)
+def check_layout(fig, texts):
+    """No text that the figure has drawn overlaps another or leaves the figure."""
+    boxes = [(text.get_text(), Text.get_window_extent(text)) for text in texts if text.get_text()]
     width, height = fig.bbox.size
     for text, box in boxes:
         assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height, f"{text!r} is clipped"
     for (first, a), (second, b) in itertools.combinations(boxes, 2):
         apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
         assert apart, f"{first!r} overlaps {second!r}"
+
+
+def texts(fig):
+    """What is written in the first axes."""
+    return [text.get_text() for text in fig.axes[0].texts]
 
 
 def labels(fig):
@@ -108,65 +126,64 @@ TEN = ["LayerNorm", "BatchNorm", "GroupNorm", "InstanceNorm", "RMSNorm", "DyT", 
 LONG = [f"{name} with a long explanation behind it" for name in TEN]
 x30 = np.arange(1, 30)
 SHAPES = {"bottom": 5 / x30 + 1, "top": 5 - 4 / x30, "middle": 3 + 0 * x30}
-BARS = {**WORDS, "x": "value"}
 
 
 def curves(shape, gap):
     return {name: SHAPES[shape] + gap * number for number, name in enumerate(TEN[:5])}
 
 
-HARD = {  # figures that no lesson draws, and that an author may
+HARD = {  # figures that no lesson draws, and that an author may: one of CALLS, its data, further words
     **{
-        f"curves that end together at the {shape}, {log}": lambda shape=shape, gap=gap, log=log: plot.lines(
-            x30, curves(shape, gap), **LINES, **log
-        )
+        f"curves that end together at the {shape}, {log}": ("lines", (x30, curves(shape, gap)), log)
         for shape, gap in (("bottom", 0.0), ("top", 1e-6), ("middle", 0.01))
         for log in ({}, {"xlog": True, "ylog": True})
     },
-    "ten long names, a long title and references": lambda: plot.lines(
-        x30,
-        {name: 1 + 0.001 * number + 0 * x30 for number, name in enumerate(LONG)},
-        href={"entropy of single letters": 1.002, "chance": 0.998},
-        **LINES | {"title": "A title that says everything it has to say " * 4},
+    "ten long names, a long title and references": (
+        "lines",
+        (x30, {name: 1 + 0.001 * number + 0 * x30 for number, name in enumerate(LONG)}),
+        {
+            "href": {"entropy of single letters": 1.002, "chance": 0.998},
+            "title": "A title that says everything it has to say " * 4,
+        },
     ),
-    "small panels": lambda: plot.panels(
-        {f"learning rate {rate}": (x30, curves("bottom", 0.01)) for rate in (0.1, 1, 10)}, ylog=True, **LINES
+    "small panels": (
+        "panels",
+        ({f"learning rate {rate}": (x30, curves("bottom", 0.01)) for rate in (0.1, 1, 10)},),
+        {"ylog": True},
     ),
-    "huge numbers": lambda: plot.lines(1e7 * x8.double(), {"none": 10.0 ** (28 * x8.double())}, ylog=True, **LINES),
-    "numbers that hardly differ": lambda: plot.lines(x8, {"none": 1 + 1e-5 * x8.double()}, **LINES),
-    "long categories": lambda: plot.lines([f"({4**n}, {n}00)" for n in range(3, 8)], {"none": range(5)}, **LINES),
-    "long bars": lambda: plot.bars(
-        {f"{name} with a long explanation": number for number, name in enumerate(TEN)}, **BARS, show=False
-    ),
+    "huge numbers": ("lines", (1e7 * x8.double(), {"none": 10.0 ** (28 * x8.double())}), {"ylog": True}),
+    "numbers that hardly differ": ("lines", (x8, {"none": 1 + 1e-5 * x8.double()}), {}),
+    "long categories": ("lines", ([f"({4**n}, {n}00)" for n in range(3, 8)], {"none": range(5)}), {}),
+    "long bars": ("bars", ({f"{name} with a long explanation": number for number, name in enumerate(TEN)},), {}),
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_figure_is_drawn_inside_its_frame(name, drawn):
-    function, data, words = CALLS[name]
-    picture = function(*data, **words, show=False)
-    assert picture.alt == "In words." and len(drawn) == 1
-    assert picture.width == round(drawn[0].get_figwidth() * 110)
+def test_every_figure_is_drawn_inside_its_frame_with_its_table_behind_it(name, drawn):
+    figure, rows = picture(name), CALLS[name][-1]
+    assert figure.alt == "In words." and len(drawn) == 1
+    assert figure.width == round(drawn[0].get_figwidth() * 110)
+    assert figure.numbers.splitlines()[: len(rows)] == rows and ("numbers" in figure._repr_png_()[1]) == bool(rows)
 
 
-@pytest.mark.parametrize("what", HARD)
-def test_no_text_overlaps_another_or_leaves_the_picture(what, drawn):
-    HARD[what]()
+@pytest.mark.parametrize("name, data, words", HARD.values(), ids=HARD)
+def test_no_text_overlaps_another_or_leaves_the_picture(name, data, words, drawn):
+    picture(name, *data, **words)
     assert len(drawn) == 1
 
 
 def test_labels_stand_in_the_order_of_their_curves(drawn):
-    plot.lines(x30, curves("bottom", 0.01), **LINES)
-    plot.lines(x8, {"none": 100 * x8, LN: 0 * x8 + 1}, ylim=(0, 2), **LINES)
+    picture("lines", x30, curves("bottom", 0.01))
+    picture("lines", x8, {"none": 100 * x8, LN: 0 * x8 + 1}, ylim=(0, 2))
     assert [labels(fig) for fig in drawn] == [TEN[4::-1], ["none", LN]]
 
 
 def test_a_curve_that_ends_early_says_why(drawn):
     lost = [1.0, 2.0, math.inf, math.nan]
-    plot.lines(range(4), {"none": lost}, **LINES)
-    plot.lines(range(4), {"none": [lost, [1.0, 1, 1, 1]]}, **LINES)
-    plot.lines(range(4), {"none": [1e-3, 1e-30, 0, 0]}, ylog=True, **LINES)
-    plot.lines(range(4), {"none": [1, math.nan, 3, 4]}, **LINES)
+    picture("lines", range(4), {"none": lost})
+    picture("lines", range(4), {"none": [lost, [1.0, 1, 1, 1]]})
+    picture("lines", range(4), {"none": [1e-3, 1e-30, 0, 0]}, ylog=True)
+    picture("lines", range(4), {"none": [1, math.nan, 3, 4]})
     ends = ["none (diverges)", "none (1 of 2 diverge)", "none (reaches 0)", "none"]
     assert [labels(fig) for fig in drawn] == [[end] for end in ends]
     crosses = [[list(line.get_xdata()) for line in fig.axes[0].lines if line.get_marker() == "x"] for fig in drawn]
@@ -177,27 +194,29 @@ def test_a_curve_that_ends_early_says_why(drawn):
 
 
 def test_a_band_is_drawn_where_the_statistic_says(drawn):
-    plot.lines([0, 1], {LN: [[1.0, 2.0], [2.0, 4.0], [6.0, 0.0]]}, **LINES)
+    lines = picture("lines", [0, 1], {LN: [[1.0, 2.0], [2.0, 4.0], [6.0, 0.0]]}, href={"chance": 2.3})
     corners = drawn[0].axes[0].collections[0].get_paths()[0].vertices
     heights = corners[corners[:, 0] == 0][:, 1]
     assert (heights.min(), heights.max()) == pytest.approx((3 - 7**0.5, 3 + 7**0.5))  # (4 + 1 + 9) / (n - 1)
+    assert lines.numbers.endswith("\nchance,all,2.3,\n")
 
 
 def test_panels_share_range_and_colors(drawn):
     parts = {"left": (x8, {"one": x8 + 1, "two": x8 + 2}), "right": (x8, {"two": 1000 * (x8 + 1)})}
-    plot.panels(parts, ylog=True, **LINES)
-    plot.panels(parts, **LINES | {"y": ["loss", "accuracy"]})
+    picture("panels", parts, ylog=True)
+    apart = picture("panels", parts, y=["loss", "accuracy"])
     left, right = drawn[0].axes
     assert left.get_ylim() == right.get_ylim() and left.get_ylim()[0] < 1 and left.get_ylim()[1] > 8000
     colors = {text.get_text(): text.get_color() for text in left.texts}
     assert right.texts[0].get_color() == colors["two"] and drawn[1].axes[1].get_ylabel() == "accuracy"
+    assert apart.numbers.startswith("panel,curve,step,value\nleft: loss,one,0,1\n")
 
 
 def test_ticks_are_what_was_measured_at_and_dots_have_no_line(drawn):
     shapes = ["(4096, 768)", "(4096, 1024)", "(16384, 256)", "(65536, 64)", "(1024, 4096)"]
-    plot.lines(shapes, {"eager": range(5)}, **LINES)
-    plot.lines([1e-5, 1e-4, 3e-4, 1e-3, 1.1e-3, 1e-2], {"none": range(6)}, xlog=True, **LINES)
-    plot.lines([2, 8, 32, 128], {"none": range(4), "formula": range(4)}, dots=["none"], xlog=True, **LINES)
+    picture("lines", shapes, {"eager": range(5)})
+    picture("lines", [1e-5, 1e-4, 3e-4, 1e-3, 1.1e-3, 1e-2], {"none": range(6)}, xlog=True)
+    picture("lines", [2, 8, 32, 128], {"none": range(4), "formula": range(4)}, dots=["none"], xlog=True)
     ticks = [[text.get_text().replace("\n", " ") for text in fig.axes[0].get_xticklabels()] for fig in drawn]
     assert ticks == [shapes, [r"$10^{-5}$", "0.0001", "0.0003", "0.001", "0.01"], ["2", "8", "32", "128"]]
     dots, line = [curve for curve in drawn[2].axes[0].lines if len(curve.get_xdata()) == 4]
@@ -205,19 +224,18 @@ def test_ticks_are_what_was_measured_at_and_dots_have_no_line(drawn):
 
 
 def test_bars_are_labeled_with_their_means_and_dots_are_the_runs(drawn):
-    plot.bars({"none": [1.0, 2.0, 4.0], LN: 2.5}, **BARS, show=False)
-    assert [text.get_text() for text in drawn[0].axes[0].texts] == ["2.33", "2.5"]
+    picture("bars", {"none": [1.0, 2.0, 4.0], LN: 2.5})
+    assert texts(drawn[0]) == ["2.33", "2.5"]
     assert [1.0, 2.0, 4.0] in [list(line.get_xdata()) for line in drawn[0].axes[0].lines]
 
 
 def test_a_matrix_has_its_numbers_in_an_ink_that_reads(drawn):
-    words = {"x": "column", "y": "a label longer than this matrix is high"}
-    plot.heat(torch.eye(2), "ab", [1, 2], **WORDS, **words, **TABLE, show=False)
-    texts, (image,) = drawn[0].axes[0].texts, drawn[0].axes[0].images
-    assert [text.get_text() for text in texts] == ["1", "0", "0", "1"]
-    assert [text.get_color() for text in texts] == ["white", "#15191C", "#15191C", "white"]
-    assert (image.norm.vmin, image.norm.vmax) == (0, 1)
-    plot.images(torch.rand(13, 8, 8), [f"label {n}" for n in range(13)], ncols=5, **WORDS, show=False)
+    picture("heat", y="a label longer than this matrix is high")
+    ax = drawn[0].axes[0]
+    assert texts(drawn[0]) == ["1", "0", "0", "1"]
+    assert [text.get_color() for text in ax.texts] == ["white", "#15191C", "#15191C", "white"]
+    assert (ax.images[0].norm.vmin, ax.images[0].norm.vmax) == (0, 1)
+    picture("images", torch.rand(13, 8, 8), [f"label {n}" for n in range(13)], ncols=5)
     scales = [(ax.images[0].norm.vmin, ax.images[0].norm.vmax) for ax in drawn[1].axes if ax.images]
     assert len(scales) == 13 and len(set(scales)) == 1
 
@@ -236,8 +254,8 @@ CUBES = [  # shape, over, shape of the mean, blue faces of how many: front + top
 
 
 def test_cubes_shade_one_group_and_count_the_groups(drawn):
-    plot.cubes({f"number {n}": {"shape": row[0], "over": row[1]} for n, row in enumerate(CUBES)}, **WORDS, show=False)
-    written = [text for text, _ in texts(drawn[0])]
+    picture("cubes", {f"number {n}": {"shape": row[0], "over": row[1]} for n, row in enumerate(CUBES)})
+    written = texts(drawn[0])
     blocks = [c for c in drawn[0].axes[0].collections if isinstance(c, PolyCollection)]
     first = np.array(to_rgb(plot.COLORS[LN]))
     for (shape, _, kept, blue, faces), block in zip(CUBES, blocks, strict=True):
@@ -250,9 +268,9 @@ def test_cubes_shade_one_group_and_count_the_groups(drawn):
 
 @pytest.mark.parametrize("kind, cell, state", [("GRU", LayerNormGRUCell, "h"), ("LSTM", LayerNormLSTMCell, "c")])
 def test_a_cell_is_drawn_with_the_norms_it_has_and_none_on_the_state(kind, cell, state, drawn):
-    plot.cell(kind, **WORDS, show=False)
+    picture("cell", kind)
     (ax,) = drawn[0].axes
-    assert {name for name, _ in cell(2, 3).named_children()} == {t.get_text() for t in ax.texts if "_" in t.get_text()}
+    assert {name for name, _ in cell(2, 3).named_children()} == {text for text in texts(drawn[0]) if "_" in text}
     norms = [patch for patch in ax.patches if to_hex(patch.get_facecolor()).upper() == plot.COLORS[LN]]
     assert len(norms) == len(list(cell(2, 3).children()))
     at = {text.get_text(): text.get_position() for text in ax.texts}
@@ -262,15 +280,12 @@ def test_a_cell_is_drawn_with_the_norms_it_has_and_none_on_the_state(kind, cell,
 
 def test_every_trip_to_memory_is_an_arrow_and_is_counted(drawn):
     line = [("mean(x)", ["x"], []), ("x - mean", ["x"], ["c"]), ("c * c", ["c"], ["squares"])]
-    plot.memory_traffic(
-        {"line by line": line, "fused": [("loop 1", ["x"], []), ("loop 2", [], [])]}, **WORDS, show=False
-    )
-    (ax,) = drawn[0].axes
-    texts = [text.get_text() for text in ax.texts]
-    assert "3 read, 2 written" in texts and "1 read, 0 written" in texts
-    arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None) is not None]
+    picture("memory_traffic", {"line by line": line, "fused": [("loop 1", ["x"], []), ("loop 2", [], [])]})
+    written = texts(drawn[0])
+    assert "3 read, 2 written" in written and "1 read, 0 written" in written
+    arrows = [text for text in drawn[0].axes[0].texts if getattr(text, "arrow_patch", None) is not None]
     assert sorted(arrow.xy[0] < arrow.get_position()[0] for arrow in arrows) == [False] * 4 + [True] * 2, "2 go back"
-    assert texts.count("one row, in the cache") == 1, "only where a loop moves nothing"
+    assert written.count("one row, in the cache") == 1, "only where a loop moves nothing"
 
 
 def test_a_block_draws_its_boxes_in_the_order_of_the_signal(drawn):
@@ -279,7 +294,7 @@ def test_a_block_draws_its_boxes_in_the_order_of_the_signal(drawn):
         "again": {"branch": ["f"], "after": ["LN"], "formula": "LN(x + f(x))"},
         "Peri-LN": {"branch": ["RMSNorm", "f", "LN"], "formula": "x + LN(f(RMSNorm(x)))"},
     }
-    plot.blocks(layouts, **WORDS, show=False)
+    picture("blocks", layouts)
     (ax,) = drawn[0].axes
     at = {}
     for text in ax.texts:
@@ -296,21 +311,18 @@ def test_a_block_draws_its_boxes_in_the_order_of_the_signal(drawn):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_words_are_required(name):
-    function, data, words = CALLS[name]
-    for word in WORDS.keys() | LABELS.keys() & words.keys():
-        others = {key: text for key, text in words.items() if key != word}
+    data, needed, _ = CALLS[name]
+    for word in WORDS.keys() | LABELS.keys() & needed.keys():
+        others = {key: text for key, text in (WORDS | needed).items() if key != word}
         with pytest.raises(TypeError, match=f"missing 1 required keyword-only argument: '{word}'"):
-            function(*data, **others)
-    with pytest.raises(ValueError, match="alt='  '. Write them"):
-        function(*data, **words | {"alt": "  "})
+            getattr(plot, name)(*data, **others)
 
 
 def test_bytes_do_not_depend_on_the_run_or_on_anybodys_settings():
-    calls = [CALLS[name] for name in ("lines", "cubes")]
-    first = [function(*data, **words, show=False).png for function, data, words in calls]
+    first = [picture(name).png for name in ("lines", "cubes")]
     with matplotlib.rc_context({"font.size": 31, "axes.grid": False, "lines.linewidth": 9}):
         before = dict(matplotlib.rcParams)
-        again = [function(*data, **words, show=False).png for function, data, words in calls]
+        again = [picture(name).png for name in ("lines", "cubes")]
         assert dict(matplotlib.rcParams) == before
     assert again == first
 
@@ -320,14 +332,14 @@ def test_a_notebook_stores_picture_numbers_text_and_caption(tmp_path):
     source = "import sys\nfrom lessonkit import plot\n"
     source += f"plot.lines(range(8), {{'LayerNorm': range(8)}}, **{ {**WORDS, **LABELS} })\n"
     source += "assert not {'matplotlib.pyplot', 'scipy', 'pandas'} & set(sys.modules), 'the import is light'"
-    picture, caption = executed([source], tmp_path)[0].outputs
-    here = plot.lines(range(8), {LN: range(8)}, **LINES)
+    shown, caption = executed([source], tmp_path)[0].outputs
+    here = picture("lines", range(8), {LN: range(8)})
     assert Image.open(io.BytesIO(here.png)).size[0] == 2 * 770
-    assert base64.b64decode(picture.data["image/png"]) == here.png  # another process, the same bytes
+    assert base64.b64decode(shown.data["image/png"]) == here.png  # another process, the same bytes
     stored = {"alt": "In words.", "width": 770, "numbers": here.numbers}
-    assert picture.metadata["image/png"] == picture.metadata["image/png"] | stored
+    assert shown.metadata["image/png"] == shown.metadata["image/png"] | stored
     assert caption.data == {"text/markdown": "*A caption.*", "text/plain": "A caption."}
-    assert {picture.output_type, caption.output_type} == {"display_data"}
+    assert {shown.output_type, caption.output_type} == {"display_data"}
 
 
 def test_outside_a_notebook_it_prints(capsys):
@@ -371,54 +383,13 @@ def test_unknown_names_get_what_is_left():
     assert colors == plot.colors_for(names) and list(colors) == names
     assert len(set(colors.values())) == 10 and plot.COLORS[LN] not in colors.values()
     assert plot.colors_for(["a", "b"], {"a": LN, "b": "#123456"}) == {"a": plot.COLORS[LN], "b": "#123456"}
+    with pytest.raises(ValueError, match="12 names in one figure"):
+        plot.colors_for([f"curve {number}" for number in range(12)])
+    with pytest.raises(ValueError, match="'Layernrom'"):
+        plot.colors_for(["a"], {"a": "Layernrom"})
 
 
-# --------------------------------------------------------------------------------------- the numbers behind a picture
-
-x3 = torch.tensor([1.0, 2, 3])
-SHOWN = {**WORDS, "show": False}
-PARTS = {"left": (x3, {"none": x3}), "right": (x3, {"none": torch.stack([x3, x3])})}
-RUNS = {LN: x3 / 3, "none": torch.stack([x3, 3 * x3])}
-BY_HAND = {"rate": [0.1, 1], "accuracy (%)": torch.tensor([96.0, 9])}
-TABLES = {  # what: (picture, rows of its table, from which row on)
-    "lines": (
-        lambda: plot.lines(x3, RUNS, **LABELS, href={"chance": 2.3}, **SHOWN),
-        ["curve,step,loss (nats),standard deviation", "LayerNorm,1,0.333,", "LayerNorm,2,0.667,", "LayerNorm,3,1,"]
-        + ["none,1,2,1.41", "none,2,4,2.83", "none,3,6,4.24", "chance,all,2.3,"],
-    ),
-    "panels": (
-        lambda: plot.panels(PARTS, x="step", y=["loss", "rms"], **SHOWN),
-        ["panel,curve,step,value,standard deviation", "left: loss,none,1,1,"]
-        + ["left: loss,none,2,2,", "left: loss,none,3,3,", "right: rms,none,1,1,0"],
-    ),
-    "by hand": (
-        lambda: plot.figure(lambda ax: ax.plot([0, 1]), numbers=BY_HAND, **SHOWN),
-        ["rate,accuracy (%)", "0.1,96", "1,9"],
-    ),
-}
-
-
-BEHIND = {  # the first two rows behind each of CALLS that has numbers
-    "bars": ["bar,%", "a,1"],
-    "hist": ['values,"value, from",to,how many', "a,0,0.025,2"],
-    "heat": ['"from (down), to (across)",c,d', "r,1,0"],
-    "images": ["image,lowest pixel,mean,highest", "0,0,5.5,11"],
-    "cubes": ["tensor,shape,shape of the mean,means,entries in each", '"(B, C)","B = 2, C = 5","(2, 1)",2,5'],
-}
-
-
-@pytest.mark.parametrize("name", [*TABLES, *BEHIND])
-def test_the_table_behind_a_picture(name):
-    if name in TABLES:
-        picture, rows = TABLES[name]
-        assert picture().numbers.splitlines()[: len(rows)] == rows
-    else:
-        function, data, words = CALLS[name]
-        assert function(*data, **words, show=False).numbers.splitlines()[:2] == BEHIND[name]
-
-
-def test_a_diagram_has_no_table_and_a_long_one_is_thinned_evenly():
-    assert "numbers" not in plot.figure(lambda ax: ax.plot([0, 1]), **SHOWN)._repr_png_()[1]
+def test_a_long_table_is_thinned_evenly():
     text, total = _numbers.table(["c", "x"], {("a",): [(k,) for k in range(1001)], ("b",): [(7,)]})
     rows = list(csv.reader(io.StringIO(text)))
     xs = [int(row[1]) for row in rows if row[0] == "a"]
@@ -429,40 +400,26 @@ def test_a_diagram_has_no_table_and_a_long_one_is_thinned_evenly():
 # ------------------------------------------------------------------ errors: the value, what was expected, the way out
 
 
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda: plot.lines(x8, {}, **LINES), r"at least one name.*got \{\}"),
-        (lambda: plot.lines(x8, {LN: x8[:5]}, **LINES), r"'LayerNorm' has shape \(5,\) and x has 8 values"),
-        (lambda: plot.lines(x8, {LN: torch.zeros(4, 7)}, **LINES), r"\(4, 7\).*\(runs, 8\)"),
-        (lambda: plot.lines(x8, {LN: [math.nan] * 8}, **LINES), "'LayerNorm' has no value to draw.*Leave it out"),
-        (lambda: plot.lines(x8, {LN: x8 - 3}, ylog=True, **LINES), "'LayerNorm' holds -3, below zero. Leave ylog out"),
-        (lambda: plot.lines(x8, {LN: x8}, dots=["LN"], **LINES), "names out of LayerNorm"),
-        (lambda: plot.panels({"left": (x8, {LN: x8[:2]})}, **LINES), "plot.panels, 'left': 'LayerNorm' has shape"),
-        (lambda: plot.panels({"left": (x8, {LN: x8})}, **{**LINES, "y": ["a", "b"]}), "2 labels in y= for 1 panels"),
-        (
-            lambda: plot.heat(torch.eye(2), "ab", "abc", x="x", y="y", **WORDS, **TABLE),
-            r"shape \(2, 2\) .*Expected shape \(2, 3\)",
-        ),
-        (lambda: plot.cubes({"a": {"shape": {"B": 2}, "over": "D"}}, **WORDS), "axis 'D' is not one of B"),
-        (lambda: plot.colors_for([f"curve {number}" for number in range(12)]), "12 names in one figure"),
-        (lambda: plot.colors_for(["a"], {"a": "Layernrom"}), "'Layernrom'"),
-        (lambda: plot.figure(lambda ax: None, numbers={"a": [1], "b": [1, 2]}, **WORDS), "longer than"),
-    ],
-)
-def test_bad_input_is_named(call, message):
+BAD = [  # one of CALLS, its data, words that differ, what is said of it
+    ("lines", (), {"alt": "  "}, "alt='  '. Write them"),
+    ("lines", (x8, {}), {}, r"at least one name.*got \{\}"),
+    ("lines", (x8, {LN: x8[:5]}), {}, r"'LayerNorm' has shape \(5,\) and x has 8 values"),
+    ("lines", (x8, {LN: torch.zeros(4, 7)}), {}, r"\(4, 7\).*\(runs, 8\)"),
+    ("lines", (x8, {LN: [math.nan] * 8}), {}, "'LayerNorm' has no value to draw.*Leave it out"),
+    ("lines", (x8, {LN: x8 - 3}), {"ylog": True}, "'LayerNorm' holds -3, below zero. Leave ylog out"),
+    ("lines", (x8, {LN: x8}), {"dots": ["LN"]}, "names out of LayerNorm"),
+    ("panels", ({"left": (x8, {LN: x8[:2]})},), {}, "plot.panels, 'left': 'LayerNorm' has shape"),
+    ("panels", ({"left": (x8, {LN: x8})},), {"y": ["a", "b"]}, "2 labels in y= for 1 panels"),
+    ("bars", ({LN: math.nan},), {}, "^plot.bars: .LayerNorm. is nan"),
+    ("hist", ({LN: [1, math.inf]},), {}, "^plot.hist: .LayerNorm. has 1 of 2 values nan or inf"),
+    ("heat", (torch.eye(2), "ab", "abc"), {}, r"shape \(2, 2\) .*Expected shape \(2, 3\)"),
+    ("images", (torch.zeros(2, 1, 3, 4), "ab"), {}, r"^plot.images: .*Expected \(N, H, W\)"),
+    ("cubes", ({"a": {"shape": {"B": 2}, "over": "D"}},), {}, "axis 'D' is not one of B"),
+    ("figure", (lambda ax: None,), {"numbers": {"a": [1], "b": [1, 2]}}, "longer than"),
+]
+
+
+@pytest.mark.parametrize("name, data, other, message", BAD)
+def test_bad_input_is_named(name, data, other, message):
     with pytest.raises(ValueError, match=message):
-        call()
-
-
-NONSENSE = {  # data that a function cannot draw
-    "bars": ({LN: math.nan},),
-    "hist": ({LN: [1, math.inf]},),
-    "images": (torch.zeros(2, 1, 3, 4), "ab"),
-}
-
-
-@pytest.mark.parametrize("name", NONSENSE)
-def test_data_that_cannot_be_drawn_is_refused_by_the_function_s_name(name):
-    with pytest.raises(ValueError, match=f"^plot.{name}.*(expected|Expected|not|nan)"):
-        CALLS[name][0](*NONSENSE[name], **CALLS[name][2])
+        picture(name, *data, **other)

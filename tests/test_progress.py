@@ -247,12 +247,8 @@ def half(tiny, tmp_path):
     return learner(tmp_path / "anna/work", tiny)
 
 
-def test_minutes_that_are_left_go_by_the_exercises_that_are_not_right(half, tiny):
-    assert half.minutes_left(tiny["02_tiny_2"]) == 60 * 10 / 15
-    assert half.minutes_left(tiny["03_tiny_3"]) == 30, "an optional exercise is not part of the core"
-
-
 def test_the_table_has_a_row_a_lesson_the_sum_and_the_next_one(half, tiny):
+    """Minutes go by the exercises that are left, 10 of 15 min in lesson 2; an optional one is no part of the core."""
     lines = summary.table(half, tiny)
     assert lines[0].split() == "lesson exercises core right min left of next".split()
     assert lines[1].split() == "2 · Tiny ●· +· 1 of 2 40 60 2.2".split()

@@ -1,5 +1,6 @@
-"""What a repository is expected to have, held against what it says of itself: versions, links, pins, licences."""
+"""What a repository is expected to have, held against what it says of itself: versions, links, commands, pins."""
 
+import base64
 import json
 import re
 import subprocess
@@ -63,6 +64,29 @@ def test_every_make_target_that_is_named_exists(name):
     makefile = text("Makefile").replace("$(READY)", ".venv/ready").replace("$(TEACHING)", ".venv-teaching")
     assert named or name == ".github/workflows/test.yml"
     assert not [target for target in named if not re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE)]
+
+
+def test_windows_runs_the_same_tests_as_make():
+    command = re.search(r"-m pytest .*--nbval.*", text("Makefile"))[0].replace(" -q", "").partition(" $(or")[0]
+    command = command.replace("$(WORKERS)", re.search(r"^WORKERS := (.*)$", text("Makefile"), re.MULTILINE)[1])
+    assert "$" not in command and command in text("GUIDE.md").replace("\\", "/")
+
+
+def test_what_make_test_leaves_out_is_run_in_ci():
+    left_out = re.search(r"^LONG := (.*)$", text("Makefile"), re.MULTILINE)[1].split()
+    assert left_out and all((ROOT / path).exists() for path in left_out)
+    whole, other = re.findall(r"^make test\b(?!-).*?(?= #|$)", text(".ci/run"), re.MULTILINE)
+    assert whole == "make test LONG=" and other.startswith('make test ARGS="--other-processor notebooks/solutions ')
+    assert "$(or $(ARGS),$(LONG:%=--ignore=%))" in text("Makefile"), "with LONG empty and no ARGS, nothing is left out"
+
+
+def test_the_readme_s_figure_is_one_of_the_course():
+    (path,) = re.findall(r"!\[[^]]+\]\(([^)]+\.png)\)", text("README.md"))
+    shown = base64.b64encode((ROOT / path).read_bytes()).decode()
+    notebooks = (notebook.read_text(encoding="utf-8") for notebook in (ROOT / "notebooks/solutions").glob("*.ipynb"))
+    assert any(shown in notebook for notebook in notebooks), (
+        f"{path} is in no notebook any more: save the new one there"
+    )
 
 
 def anchors(path):

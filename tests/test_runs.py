@@ -23,10 +23,9 @@ def folder(tmp_path, monkeypatch):
 
 
 @contextlib.contextmanager
-def mode(monkeypatch, value, only=""):
-    with monkeypatch.context() as inner:
-        inner.setenv("LESSON_RUNS", value)
-        inner.setenv("LESSON_RUNS_ONLY", only)
+def mode(value):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LESSON_RUNS", value)
         yield
 
 
@@ -38,13 +37,13 @@ def sweep(seed, lr=0.1, sizes=(2, 3)):
     return {"accuracy": 90.0 + seed, "loss": [seed * lr, 1 / 3], "table": [[1, 2, 3], [4, 5, len(sizes)]]}
 
 
-def record(monkeypatch, function=sweep, seeds=range(3), **arguments):
-    with mode(monkeypatch, "record"):
+def record(function=sweep, seeds=range(3), **arguments):
+    with mode("record"):
         return runs.load_or_run("toy", function, seeds=seeds, tolerance=0.01, **arguments)
 
 
-def test_a_record_is_written_and_loaded_without_a_run(folder, monkeypatch, capfd):
-    written = record(monkeypatch, lr=0.2, sizes=(4, 5))
+def test_a_record_is_written_and_loaded_without_a_run(capfd):
+    written = record(lr=0.2, sizes=(4, 5))
     assert re.fullmatch(r"toy.json: 3 seeds recorded in [\d.]+ s\n", capfd.readouterr().out)
     CALLS.clear()
     loaded = runs.load_or_run("toy", sweep, seeds=[0, 1, 2], tolerance=0.01, lr=0.2, sizes=[4, 5])
@@ -59,8 +58,8 @@ def test_a_record_is_written_and_loaded_without_a_run(folder, monkeypatch, capfd
     assert loaded["loss"][2].tolist() == [0.4, 0.33333333]  # 8 digits
 
 
-def test_a_record_says_where_it_comes_from_and_nothing_private(folder, monkeypatch):
-    record(monkeypatch, lr=0.2)
+def test_a_record_says_where_it_comes_from_and_nothing_private(folder):
+    record(lr=0.2)
     text = (folder / "toy.json").read_text()
     stored = json.loads(text)
     assert list(stored) == ["name", "function", "arguments", "seeds", "tolerance", "date", "machine", "results"]
@@ -72,14 +71,14 @@ def test_a_record_says_where_it_comes_from_and_nothing_private(folder, monkeypat
     assert runs.note("toy", "one seed for each rate") == runs.note("toy").replace("3 seeds", "one seed for each rate")
 
 
-def test_nan_and_infinity_survive(monkeypatch):
+def test_nan_and_infinity_survive():
     def diverges(seed):
         return {"loss": [1.0, math.inf, -math.inf, math.nan], "step": float("nan")}
 
-    record(monkeypatch, diverges)
+    record(diverges)
     loaded = runs.load_or_run("toy", diverges, seeds=range(3), tolerance=0)
     assert loaded["loss"][0].nan_to_num(7, 8, 9).tolist() == [1, 8, 9, 7] and loaded["step"].isnan().all()
-    with mode(monkeypatch, "verify"):
+    with mode("verify"):
         runs.load_or_run("toy", diverges, seeds=range(3), tolerance=0)
 
 
@@ -91,8 +90,8 @@ def test_nan_and_infinity_survive(monkeypatch):
         ({"function": lambda seed, lr: {}}, "recorded with function = sweep, this call has function = <lambda>"),
     ],
 )
-def test_another_call_than_the_recorded_one_is_refused(other, words, monkeypatch):
-    record(monkeypatch, lr=0.2)
+def test_another_call_than_the_recorded_one_is_refused(other, words):
+    record(lr=0.2)
     call = {"function": sweep, "seeds": range(3), "lr": 0.2} | other
     with pytest.raises(runs.RunsError) as caught:
         runs.load_or_run("toy", tolerance=0, **call)
@@ -100,7 +99,7 @@ def test_another_call_than_the_recorded_one_is_refused(other, words, monkeypatch
     assert "make runs ARGS=toy" in str(caught.value) and "rerun=True" in str(caught.value)
 
 
-def test_a_missing_and_a_damaged_record_say_how_to_get_them(folder, monkeypatch):
+def test_a_missing_and_a_damaged_record_say_how_to_get_them(folder):
     with pytest.raises(runs.RunsError, match=r"^data/runs/toy.json is missing. .*`make runs ARGS=toy`.*rerun=True"):
         runs.load_or_run("toy", sweep, seeds=range(3), tolerance=0)
     folder.mkdir(parents=True)
@@ -109,7 +108,7 @@ def test_a_missing_and_a_damaged_record_say_how_to_get_them(folder, monkeypatch)
         runs.load_or_run("toy", sweep, seeds=range(3), tolerance=0)
 
 
-def test_rerun_runs_every_seed_and_writes_nothing(folder, monkeypatch, capfd):
+def test_rerun_runs_every_seed_and_writes_nothing(folder, capfd):
     state = torch.random.get_rng_state()
     CALLS.clear()
     runs_again = runs.load_or_run("toy", sweep, seeds=[5, 7], tolerance=0, rerun=True)
@@ -124,11 +123,11 @@ def changed(change):
     return function
 
 
-def test_verify_runs_the_first_seed_and_compares(monkeypatch, capfd):
-    record(monkeypatch, seeds=[2, 3])
+def test_verify_runs_the_first_seed_and_compares(capfd):
+    record(seeds=[2, 3])
     capfd.readouterr()
     CALLS.clear()
-    with mode(monkeypatch, "verify"):
+    with mode("verify"):
         runs.load_or_run("toy", sweep, seeds=[2, 3], tolerance={"accuracy": 0, "loss": 1e-7, "table": 0})
         assert CALLS == [2]
         assert capfd.readouterr().out == "toy.json: seed 2 agrees\n"
@@ -149,8 +148,8 @@ def test_verify_runs_the_first_seed_and_compares(monkeypatch, capfd):
                 runs.load_or_run("toy", changed(change), seeds=[2, 3], tolerance=1.0)
 
 
-def test_an_unknown_mode_is_refused(monkeypatch):
-    with mode(monkeypatch, "yes"), pytest.raises(ValueError, match="LESSON_RUNS is 'yes', expected"):
+def test_an_unknown_mode_is_refused():
+    with mode("yes"), pytest.raises(ValueError, match="LESSON_RUNS is 'yes', expected"):
         runs.load_or_run("toy", sweep, seeds=[1], tolerance=0)
 
 

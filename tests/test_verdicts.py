@@ -9,6 +9,7 @@ import torch
 
 from coursebuild.source import blank
 from lessonkit import _hook, check, course
+from lessonkit.check.misconceptions import Misconception, announce
 from lessonkit.check.quizzes import values
 from lessonkit.check.verdicts import collecting, reject
 from tests import helpers
@@ -18,6 +19,7 @@ from tests.helpers import SOURCES, read
 
 
 def toy(answer):
+    announce([Misconception("one is missing. | Add one.", 1)])
     if answer == 1:
         reject("On 1: it is 1, expected 2.", "Probable cause: one is missing. | Add one.")
     if answer == 0:
@@ -30,27 +32,19 @@ def told(judge, answer):
     return str(caught.value).split("\n")
 
 
-def test_the_cause_comes_first_and_the_repair_from_the_second_time_on(monkeypatch):
+def test_the_cause_comes_first_and_the_repair_from_the_second_time_on_and_never_in_the_log(monkeypatch):
+    noted, its = [], course.checks()["how_many"]
+    monkeypatch.setattr("lessonkit.attempts.note", lambda *item, **more: noted.append(more["mistake"]))
+    monkeypatch.setattr(course, "checks", lambda: {"toy": its})
     judge = check._judging("toy", toy)
     first = ["Not yet. Probable cause: one is missing.", "On 1: it is 1, expected 2."]
     again = [*first, "To mend it: Add one."]
     assert told(judge, 1) == first
     assert told(judge, 0) == ["Not yet. On 0: it is 0.", "Zero is no number here."]
     assert told(judge, 1) == told(judge, 1) == again
+    assert noted == ["one is missing.", None, "one is missing.", "one is missing."]
     assert told(check._judging("other", toy), 1) == first, "of another exercise it is the first time"
     assert told(toy, 1) == again, "tests and graders are told the whole at once"
-
-
-def test_the_log_names_the_mistake_with_and_without_its_repair(monkeypatch):
-    noted = []
-    monkeypatch.setattr("lessonkit.attempts.note", lambda *item, **more: noted.append(more["mistake"]))
-    its = course.checks()["how_many"]
-    monkeypatch.setattr(course, "checks", lambda: {"rows": its})
-    causes = [(None, 3, "Three rows. | Take four."), (None, 5, "Five rows.")]
-    judge = check._judging("rows", lambda answer: values(answer, "rows", 4, causes))
-    for answer in (3, 3, 5, 6):
-        told(judge, answer)
-    assert noted == ["Three rows.", "Three rows.", "Five rows.", None]
 
 
 def test_a_check_s_help_says_what_it_takes_and_tells_no_solution():
@@ -93,18 +87,23 @@ OTHERS = {
 }
 
 
+def typed(right):
+    """Return a quiz of one question."""
+    return lambda answer: values({"it": answer}, "toy", {"it": right}, {}, tolerance=1e-6)
+
+
 @pytest.mark.parametrize("right", SAME)
 def test_a_number_is_a_number_whoever_holds_it(right):
     for answer in SAME[right]:
         with collecting() as verdicts:
-            values(answer, "toy", right, tolerance=1e-6)
+            typed(right)(answer)
         assert len(verdicts) == 1
     for answer in OTHERS[right]:
-        assert told(lambda answer: values(answer, "toy", right, tolerance=1e-6), answer)
+        assert told(typed(right), answer)
 
 
 def test_a_number_of_a_billion_digits_is_refused_at_once():
-    assert told(lambda answer: values(answer, "toy", 1), "1e999999999")
+    assert told(typed(1), "1e999999999")
 
 
 # --------------------------------------------------------------------------------------------- whose code was judged
@@ -124,12 +123,6 @@ def run(shell, *cells):
     return str(result.error_in_exec).split("\n")
 
 
-def cells(number, **solved):
-    """Return the cells of a lesson that are exported, {id: source}; exercises blank, but for those that are solved."""
-    lesson = read(SOURCES[number - 1])
-    return {cell.id: blank(lesson, cell)[cell.id in solved.values()] for cell in lesson.code("export")}
-
-
 def bases(shell):
     """Return {name: (it, its base classes)} of what a lesson's cells have bound."""
     bound = {name: value for name, value in shell.user_ns.items() if not name.startswith("_")}
@@ -141,10 +134,10 @@ IMPORTS = "import torch\nfrom numbers import Integral\nfrom torch import nn\nfro
 
 def test_an_open_exercise_closes_no_later_one(shell, capsys):
     """Exercise 6.4 needs a class and a function of others."""
-    number, solved, asks = 6, "ex-6-4", "check.batch_norm(BatchNorm1d)"
-    borrowed = "RunningStatistics, since your 6.3"
-    codes = cells(number, solved=solved)
-    run(shell, IMPORTS, *codes.values())
+    lesson = read(SOURCES[5])
+    exported = {cell.id: blank(lesson, cell) for cell in lesson.code("export")}
+    asks, borrowed = "check.batch_norm(BatchNorm1d)", "RunningStatistics, since your 6.3"
+    run(shell, IMPORTS, *(solved if name == "ex-6-4" else unsolved for name, (unsolved, solved) in exported.items()))
     before = bases(shell)
     capsys.readouterr()
     run(shell, asks)
@@ -152,11 +145,10 @@ def test_an_open_exercise_closes_no_later_one(shell, capsys):
     assert first.startswith("Right: ")
     assert f"This was judged with the course's own {borrowed} is still open." in more
     assert bases(shell) == before
-    name = asks.partition("(")[2][:-1]
-    wrong = f"class Wrong({name}):\n    def forward(self, x):\n        return super().forward(x) + 0.5"
-    lines = run(shell, wrong, asks.replace(name, "Wrong"))
+    wrong = "class Wrong(BatchNorm1d):\n    def forward(self, x):\n        return super().forward(x) + 0.5"
+    lines = run(shell, wrong, "check.batch_norm(Wrong)")
     assert lines[0].startswith("Not yet. ") and f"{borrowed} is still open." in "\n".join(lines)
-    assert run(shell, cells(number)[solved], asks)[0].startswith(f"{solved[3:].replace('-', '.')}: replace this line")
+    assert run(shell, exported["ex-6-4"][0], asks)[0].startswith("6.4: replace this line")
 
 
 def test_a_cell_that_python_cannot_read_leaves_the_definition_from_before_and_the_check_says_so(shell, capsys):

@@ -54,7 +54,7 @@ def main(arguments=None, root=ROOT):
 
 def _check(course, options):
     """Say what is stale or broken, of the lessons that were named or of all; return the exit status."""
-    stale_files = stale.stale(course, _named(course, options.names))
+    stale_files = stale.stale(course, course.stems(options.names))
     print(*(stale_files or ["all notebooks are as their sources say"]), sep="\n", flush=True)
     if set(stale_files) - {str(error) for error in course.errors}:  # what is broken has its own way out
         only = f' ARGS="{" ".join(options.names)}"' if options.names else ""
@@ -66,7 +66,7 @@ def _build(course, options):
     """Write what needs no kernel, and build the lessons that were named, or those that changed."""
     with course.stopping():
         generated.write(course)
-    named = _named(course, options.names)
+    named = course.stems(options.names)
     for lesson in list(course.lessons):
         if lesson.stem in named if named else stale.changed(lesson):
             with course.stopping():
@@ -75,14 +75,3 @@ def _build(course, options):
                 if over and os.environ.get("CI"):
                     raise LessonError("\n".join(over), [lesson.stem])
                 print(*over, sep="\n", end="\n" if over else "")
-
-
-def _named(course, names):
-    """Return the stems of the lessons that are named, by 02 or 02_statistics."""
-    known = {name: path.stem for path in course.paths for name in (path.stem, path.stem[:2])}
-    for name in names:
-        if name not in known:
-            raise LessonError(
-                f"no lesson is called {name!r}. There are {', '.join(path.stem for path in course.paths)}."
-            )
-    return [known[name] for name in names]

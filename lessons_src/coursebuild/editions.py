@@ -14,6 +14,10 @@ from coursebuild.execution import OTHER_PROCESSOR, errors, execute
 from coursebuild.outputs import clean, compared, place, refuse_moved
 from coursebuild.source import LessonError, blank
 
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
 INVENTORY = re.compile(r"\]\((?=inventory_[ab]\.ipynb\))")  # has no solutions edition
 UPWARDS = re.compile(r"""(\]\(<?|^ *\[[^]]+\]: *<?|\b(?:href|src)=["'])\.\./""", re.MULTILINE)  # a link in Markdown
 
@@ -42,12 +46,7 @@ def notebook(lesson, edition):
         stored = {"id": cell.id, "cell_type": cell.type, "metadata": metadata, "source": source}
         cells.append(stored | ({"execution_count": None, "outputs": []} if cell.type == "code" else {}))
     stored = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])  # build validates it whole
-    stored.metadata = nbformat.from_dict(
-        {
-            "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-            "language_info": {"name": "python"},
-        }
-    )
+    stored.metadata = nbformat.from_dict(METADATA)
     return stored
 
 

@@ -4,6 +4,7 @@ The notebooks hold questions and options. What is right, and why, is written out
 lessonkit/inventory/questions.json.
 """
 
+import functools
 import json
 import re
 
@@ -11,7 +12,8 @@ import nbformat
 
 from coursebuild import minutes
 from coursebuild.cells import LessonError
-from coursebuild.editions import fingerprint
+from coursebuild.editions import METADATA, fingerprint
+from coursebuild.options import refuse_options
 from lessonkit.course import Code, Section, Text
 from lessonkit.inventory.questions import FORMS, LETTERS, WORDS, digest
 
@@ -87,11 +89,7 @@ def _fail(line, message):
 
 def _refuse_bad(questions, last):
     for question in questions:
-        name = question["name"]
-        if not 2 <= len(question["options"]) <= len(LETTERS):
-            _fail(question["line"], f"{name} has {len(question['options'])} options. Give it two to four.")
-        if sum(option["right"] for option in question["options"]) != 1:
-            _fail(question["line"], f"{name} needs exactly one right option: mark it '- [x]', and the others '- [ ]'.")
+        refuse_options(functools.partial(_fail, question["line"]), question["name"], question["options"])
     there = [question["name"] for question in questions]
     for number in range(1, last + 1):
         if there.count(f"A{number}") != 1 or there.count(f"B{number}") != 1:
@@ -130,13 +128,7 @@ def notebook(questions, form):
     cells.append(nbformat.v4.new_code_cell(f'inventory.result("{form}")', id="result"))
     whole = nbformat.v4.new_notebook(cells=cells)
     cells[0].source = introduction.format(minutes=round(_minutes(whole)))
-    whole.metadata = nbformat.from_dict(
-        {
-            "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-            "language_info": {"name": "python"},
-            "lesson": {"source": SOURCE, "cells": fingerprint(whole)},
-        }
-    )
+    whole.metadata = nbformat.from_dict(METADATA | {"lesson": {"source": SOURCE, "cells": fingerprint(whole)}})
     nbformat.validate(whole)
     return whole
 

@@ -112,16 +112,18 @@ def main(arguments=None):
     from coursebuild import manifest, sources  # here, since the manifest is made with this module
 
     course = sources.load()
-    for lesson in [manifest.lesson(source) for source in course.lessons if not source.reference]:
-        if names and lesson.stem[:2] not in names and lesson.stem not in names:
-            continue
-        core = sum((counts(section)[0] for section in lesson.sections if not section.optional), Counter())
-        parts = " ".join(f"{kind} {core[kind]}" for kind in MINUTES)
-        both = " + ".join(f"{part:.1f}" for part in sittings(lesson))
-        print(f"{lesson.stem:24} core {both} min  optional {total(lesson, True):5.1f}   {parts}")
-        for section in lesson.sections if names else ():
-            mark = "optional" if section.optional else ""
-            print(f"    {section.minutes:5.1f}  {mark:8}  {'  ' * section.level}{section.heading}")
+    with course.stopping():
+        stems = course.stems(names)
+        for lesson in [manifest.lesson(source) for source in course.lessons if not source.reference]:
+            if stems and lesson.stem not in stems:
+                continue
+            core = sum((counts(section)[0] for section in lesson.sections if not section.optional), Counter())
+            parts = " ".join(f"{kind} {core[kind]}" for kind in MINUTES)
+            both = " + ".join(f"{part:.1f}" for part in sittings(lesson))
+            print(f"{lesson.stem:24} core {both} min  optional {total(lesson, True):5.1f}   {parts}")
+            for section in lesson.sections if stems else ():
+                mark = "optional" if section.optional else ""
+                print(f"    {section.minutes:5.1f}  {mark:8}  {'  ' * section.level}{section.heading}")
     print(*course.errors, sep="\n", end="\n" if course.errors else "", file=sys.stderr)
     return int(bool(course.errors))
 

@@ -10,6 +10,7 @@ notebook's sight: check.predict finds them in lessonkit.course.
 In a lesson that runs without the kit (lesson 0) the options become folds that open on their reasons.
 """
 
+import functools
 import re
 
 from coursebuild.cells import Cell
@@ -84,16 +85,20 @@ def _option(lesson, line, text):
 
 
 def _refuse_bad(lesson, line, question):
-    name, count = question.name, len(question.options)
+    name = question.name
     if any(cell.question and cell.question.name == name for cell in lesson.cells):
         lesson.fail(line, f"{name} is asked twice. Give one of them another number.")
     if not question.number.startswith(f"{int(lesson.number)}."):
         lesson.fail(line, f"{name} is a number of a different lesson, expected {int(lesson.number)}.something.")
-    if not 2 <= count <= len(LETTERS):
-        lesson.fail(
-            line,
-            f"{name} has {count} options, expected two to four, right below the question, without an empty line "
-            "between. Each begins with '- [ ] '.",
+    refuse_options(functools.partial(lesson.fail, line), name, question.options)
+
+
+def refuse_options(fail, name, options):
+    """Call fail with what is wrong with the options of a question, if anything is."""
+    if not 2 <= len(options) <= len(LETTERS):
+        fail(
+            f"{name} has {len(options)} options, expected two to four, right below the question, without an empty line "
+            "between. Each begins with '- [ ] '."
         )
-    if sum(option["right"] for option in question.options) != 1:
-        lesson.fail(line, f"{name} needs exactly one right option: mark it '- [x]', and the others '- [ ]'.")
+    if sum(option["right"] for option in options) != 1:
+        fail(f"{name} needs exactly one right option: mark it '- [x]', and the others '- [ ]'.")

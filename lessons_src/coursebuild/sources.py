@@ -37,6 +37,15 @@ class Sources:
             self.errors.append(error)
             self.lessons = [lesson for lesson in self.lessons if lesson.stem not in error.stems]
 
+    def stems(self, names):
+        """Return the stems of the lessons that are named, by 02 or 02_statistics."""
+        known = {name: path.stem for path in self.paths for name in (path.stem, path.stem[:2])}
+        for name in names:
+            if name not in known:
+                stems = ", ".join(path.stem for path in self.paths)
+                raise LessonError(f"no lesson is called {name!r}. There are {stems}.")
+        return [known[name] for name in names]
+
 
 def load(root=ROOT):
     """Return the Sources of a folder: every lesson read, and checked by itself and against the others."""

@@ -9,10 +9,11 @@ import ast
 
 from lessonkit.program import modules, needed
 
-MODULES = {"torch", "numpy", "numba", "onnx", "lessonkit", "fromscratch", "abc", "bisect", "cmath", "collections"}
-MODULES |= {"contextlib", "copy", "dataclasses", "decimal", "enum", "fractions", "functools", "heapq", "inspect"}
-MODULES |= {"itertools", "math", "numbers", "operator", "random", "re", "statistics", "string", "textwrap", "time"}
-MODULES |= {"types", "typing", "warnings", "weakref"}
+MODULES = set(
+    "torch numpy numba onnx lessonkit fromscratch abc bisect cmath collections contextlib copy dataclasses decimal "
+    "enum fractions functools heapq inspect itertools math numbers operator random re statistics string textwrap time "
+    "types typing warnings weakref".split()
+)
 FUNCTIONS = {
     "open": "opens a file",
     "input": "asks for typed input",

@@ -146,11 +146,11 @@ show("means", y.mean(-1), digits=1)
 #
 # Could a net learn gains and biases that undo the normalization? For one row, yes: you have seen $y = x$. But the shifted and the halved row gave the same $\hat x$.
 #
-# **Gain and bias are the same for all rows, so they cannot give each row its own mean and deviation back.**
+# **Rows with the same $\hat x$ get the same $y$: gain and bias cannot give each its own mean and deviation back.**
 #
 # <details><summary>When this holds</summary>
 #
-# Always, for the mean. For the deviation as long as $\epsilon$ is small beside the variance; otherwise $\hat x$ keeps a part of the row's scale ([lesson 3](03_epsilon.ipynb)).
+# Always. A shifted row has the same $\hat x$; a stretched one as long as $\epsilon$ is small beside the variance ([lesson 3](03_epsilon.ipynb)). Two rows that differ in every entry of $\hat x$ could both get theirs back.
 #
 # </details>
 #
@@ -336,7 +336,7 @@ show("float16", layer_norm(torch.tensor([600.0, 300.0, 0.0]).half(), 3))
 # ## What you have now
 #
 # - **Mean and variance belong to a row, gain and bias to a feature.**
-# - **Gain and bias cannot give each row its own mean and deviation back.**
+# - **Rows with the same $\hat x$ get the same $y$,** whatever the gain and the bias.
 # - **Directly before a linear layer with a bias, gain and bias can be folded into it:** $W\,\mathrm{diag}(\gamma)$ and $W\beta + b$.
 #
 # **You can stop here:** close the notebook, and write your eight lines from memory, for the last axis alone. Then fold the gain 5 and the bias 2 into $3z + 1$.
@@ -588,7 +588,7 @@ print("the same outputs:", torch.allclose(new_net(x_test), old_net(x_test)))
 # %% [markdown]
 # ## Take-away
 #
-# - Gain and bias give each feature a scale and a level. They cannot give each row its own back, and directly before a linear layer with a bias they can be folded into it.
+# - Gain and bias give each feature a scale and a level. They cannot tell rows with the same $\hat x$ apart, and directly before a linear layer with a bias they can be folded into it.
 # - LayerNorm over any trailing shape is eight lines.
 # - A module that exchanges checkpoints with PyTorch's has Parameters `weight` and `bias`, made in `__init__`, or `None` registered.
 # - A checkpoint that loads can still be wrong. A gain that is not 0 and a row that is not constant tell what its numbers mean.

@@ -51,7 +51,7 @@ show("gradient of W, first row", W.grad[0])
 # Both layers are said to normalize a row. What does each make of it? Three numbers are a point in space, seen here from above, almost along the direction (1, 1, 1). The blue dot on the circle is LayerNorm of $x$, the black dot in the triangle is softmax of $x$.
 
 # %%
-explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(10, 80))
+explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(120, 80))
 
 # %% [markdown]
 # **Find out:** *shift x* adds the same number to all three entries. *stretch x* multiplies their distances from the mean. Which of the two dots does each button move?
@@ -340,7 +340,7 @@ def draw(ax):
             ax.plot(across_[-1], up[-1], "o", color=color)
     for name, point in zip(("(1, 0, 0)", "(0, 1, 0)", "(0, 0, 1)"), corners, strict=True):
         at = [1.28 * v for v in seen(point)]
-        ax.text(*at, name, ha="center", va="center", fontsize=10.5, color="#550022")
+        ax.text(*at, name, ha="center", va="center", fontsize=12.5, color="#550022")
     for at, name, shape in (
         ((1.35, 1.4), "LayerNorm", "circle"),
         ((-1.4, -0.9), "softmax", "triangle"),
@@ -352,7 +352,7 @@ def draw(ax):
 
 plot.figure(
     draw,
-    size=(6.2, 4.8),
+    size=(6.2, 4.3),
     title="As a row grows, softmax runs to a corner of its triangle, LayerNorm to its circle",
     caption="Seen along (1, 1, 1), as in section 5.1. Six rows of three entries, multiplied by "
     "a factor from 0.0001 to 1000; eps = 1e-5, before gain and bias. All paths start in the "

@@ -103,8 +103,8 @@ BOXES = {
     "mean": (1.5, 0, "2"),
     "centered": (3.6, 1, "−2   −1   0   3"),
     "var": (4.5, 0, "3.5"),
-    "rstd": (7.0, 0, "½"),
-    "x_hat": (8.0, 1, "−1   −½   0   1½"),
+    "rstd": (6.7, 0, "½"),
+    "x_hat": (7.7, 1, "−1   −½   0   1½"),
     "y": (11.8, 1, "−3   −½   0   −1½"),
 }
 ARROWS = {  # (start, end): the derivative of the end by the start
@@ -142,7 +142,7 @@ def graph(gradients, **words):
         ax.set(xlim=(-1.1, 13.0), ylim=(-0.55, 1.55))
         ax.set_axis_off()
 
-    plot.figure(draw, size=(9.8, 3.0), **words)
+    plot.figure(draw, size=(9.0, 3.0), **words)
 
 
 graph(

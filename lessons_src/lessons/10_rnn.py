@@ -245,7 +245,7 @@ def unrolled(ax):
 
 plot.figure(
     unrolled,
-    size=(9.6, 3.1),
+    size=(9.3, 3.1),
     title="Places 2 and 3 lie on the way from state to state, place 1 does not",
     caption="Three steps of a recurrent net, and three places for a norm.",
     alt="A chain from left to right, three times: U h and W x meet in a plus, a tanh follows, "

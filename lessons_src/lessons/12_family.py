@@ -551,7 +551,9 @@ for i, name in enumerate(NORMS):
 #
 # ## 12.5 Norms inside attention
 #
-# What bounds an attention score $q\cdot k/\sqrt d$? Nothing does. With the row 9, 1, 3, 3 as query and as key, $d = 4$, it is $100/2 = 50$, and if both are three times as large, 450. The softmax then puts nearly all weight on one key, and its gradient vanishes ([lesson 5](05_softmax.ipynb)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023). **QK-norm** normalizes each query and each key first.
+# What bounds an attention score $q\cdot k/\sqrt d$? Nothing does. At large scores the softmax puts nearly all weight on one key, and its gradient vanishes ([lesson 5](05_softmax.ipynb)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023).
+#
+# With the row 9, 1, 3, 3 as query and as key, $d = 4$, the score is $100/2 = 50$, and if both are three times as large, 450. **QK-norm** normalizes each query and each key first.
 #
 # **Predict 12.2:** RMSNorm makes of the row 9/5, 1/5, 3/5, 3/5. What is the score of this query with the same key now?
 # - [ ] 1 :: That is the cosine between two equal rows. These rows have the length √4 = 2, not 1.

@@ -780,7 +780,7 @@ check.mended_statistics(mended_statistics)
 #
 # </details>
 #
-# Numba has no such store, and no prefetch, so the next cells write the instructions themselves. First, a copy. How many times its time does the ordinary copy take, at the five shapes of [section 13.8](#13.8-The-verdict-of-the-stopwatch)?
+# Numba has no such store, and no prefetch, so the next cells write the instructions themselves. First, a copy. How many times its time does the ordinary copy take, at the four shapes of [section 13.8](#13.8-The-verdict-of-the-stopwatch)?
 
 # %% tags=["hide-input"]
 # Imports for the compiled code.
@@ -1008,7 +1008,7 @@ def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, s
 # %% [markdown]
 # ### Threads and what lies around the loops
 #
-# At these sizes a good part of a call lies outside the loops. So the way to them is short: one C function, which gets the addresses in one array, and a second one, which adds up the sums of the blocks. They run in the threads that PyTorch brings along, each on whole blocks of rows: a second set of threads would have to share the cores with these.
+# On small tensors most of a call lies outside the loops. So the way to them is short: one C function, which gets the addresses in one array, and a second one, which adds up the sums of the blocks. They run in the threads that PyTorch brings along, each on whole blocks of rows: a second set of threads would have to share the cores with these.
 #
 # <details><summary>Where this was tried</summary>
 #
@@ -1302,7 +1302,7 @@ agree = [  # 24 bits, sums in a different order
 print("y, dx, dweight and dbias agree with your loops:", *agree)
 
 # %% [markdown]
-# How many times the time of `fused_layer_norm` does `F.layer_norm` take, both passes, at the five shapes, and in the geometric mean?
+# How many times the time of `fused_layer_norm` does `F.layer_norm` take, both passes, at the four shapes, and in the geometric mean?
 
 # %% tags=["hide-input"]
 # Prints the recorded quotients.
@@ -1310,7 +1310,7 @@ for cpu, ms in runs.timings().items():
     for threads in (1, 2):
         ahead = quotients(ms, "F.layer_norm", "fused", threads)
         print(f"{cpu}, {threads} thread(s):", *(f"{item:.2f}" for item in ahead), end="; mean ")
-        print(f"{math.prod(ahead) ** (1 / 5):.2f}")
+        print(f"{math.prod(ahead) ** (1 / len(ahead)):.2f}")
 
 # %% [markdown]
 # <details><summary>Which edition was timed</summary>
@@ -1319,7 +1319,7 @@ for cpu, ms in runs.timings().items():
 #
 # </details>
 #
-# `fused_layer_norm` stores past the caches from $2^{21}$ numbers (8.4 MB) on: from there it took less time where we measured it, also when the result was read at once. On a processor with other caches a different limit may be better.
+# `fused_layer_norm` stores past the caches from $2^{21}$ numbers (8.4 MB) on: from there, with one thread, it took less time where we measured it, also when the result was read at once. On a processor with other caches a different limit may be better.
 #
 # ### Three traps of a timing
 #

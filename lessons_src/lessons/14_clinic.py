@@ -647,7 +647,7 @@ class TrailNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(features))  # (D,)
 
     def forward(self, x):
-        """x: (..., T, D) float32 or float64. Returns the same shape and dtype."""
+        """x and y: (..., T, D), both float32 or both float64. A large mean costs no digits."""
         ### BEGIN SOLUTION
         mean, var = mean_and_var(x)  # (..., T, 1) each
         w = trail_weights(x.shape[-2], self.decay, x.dtype)  # (T, T)

@@ -196,12 +196,12 @@ BOXES = {  # name: (x, y, what stands in the box)
     "square": (1.9, 0, "x · x"),
     "of_mean": (4.2, 1, "mean · mean"),
     "of_squares": (4.2, 0, "sum · ¼"),
-    "sub": (6.3, 0, "Sub"),
-    "max": (7.9, 0, "Max with 0"),
-    "add": (9.4, 0, "Add ε"),
-    "root": (10.8, 0, "Sqrt"),
-    "inverse": (12.2, 0, "1 / ·"),
-    "gain": (12.2, 1, "Mul gain"),
+    "sub": (6.1, 0, "Sub"),
+    "max": (7.95, 0, "Max with 0"),
+    "add": (9.75, 0, "Add ε"),
+    "root": (11.1, 0, "Sqrt"),
+    "inverse": (12.4, 0, "1 / ·"),
+    "gain": (12.4, 1, "Mul gain"),
     "centered": (6.9, 2, "Sub"),
     "scaled": (10.3, 2, "Mul"),
     "y": (12.6, 2, "Add bias"),
@@ -215,7 +215,7 @@ ARROWS = (
 
 def norm_graph(values, **words):
     def draw(ax):
-        font = {"ha": "center", "va": "center", "fontsize": 11}
+        font = {"ha": "center", "va": "center", "fontsize": 12.5}
         patches = {}
         for name, (at, high, text) in BOXES.items():
             blank = values[name] == "?"
@@ -238,7 +238,7 @@ def norm_graph(values, **words):
         ax.set(xlim=(-0.6, 13.5), ylim=(-0.5, 2.9))
         ax.set_axis_off()
 
-    plot.figure(draw, size=(9.8, 3.6), **words)
+    plot.figure(draw, size=(8.9, 3.7), **words)
 
 
 row, gain, bias, eps = (0.0, 1.0, 2.0, 5.0), (2.0, 4.0, 2.0, 2.0), (0.0, 0.0, 0.0, 1.0), 0.5
@@ -838,7 +838,7 @@ show("largest difference", gap, digits=6)
 print("one division for all files, the median: labels kept", (same == wanted).sum().item())
 
 # %% [markdown]
-# What remains of norm 2 is one division a file: a **temperature**, as in the softmax of [section 5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see), for the part of the logits that depends on the file. And if every file is divided by the same number, nearly all labels stay. So what counts of norm 2, in this trained net and for these files, is mostly its centering, which is linear. (That says nothing about its use in training.)
+# What remains of norm 2 is one division a file: a **temperature**, as in the softmax of [section 5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see), for the part of the logits that depends on the file. And if every file is divided by the same number, nearly all labels stay. So in this trained net, and for these files, norm 2 is nearly linear. (That says nothing about its use in training.)
 #
 # Norm 1 does not fold so far. Its gain belongs to positions, and a convolution has the same weights at all positions, so that even the gain has no place to go.
 #

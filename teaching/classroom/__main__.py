@@ -64,10 +64,9 @@ def parse(words):
 
 def settings(folder, asked):
     """Return what the class is run with: what was asked, else what the folder remembers, else the defaults."""
-    file = folder / "hub/settings.json"
     values = OF_A_CLASS | {name: ports.free_port() for name in ("hub_port", "proxy_port", "page_port")}
-    if file.exists():  # the ports stay: servers that outlived a killed hub talk to it there
-        values |= json.loads(file.read_text())
+    with contextlib.suppress(FileNotFoundError):  # the ports stay: servers that outlived a killed hub talk to it there
+        values |= collect.settings_of(folder)
     values |= {name: value for name, value in vars(asked).items() if name in OF_A_CLASS and value is not None}
     if asked.learners:
         values["learners"] = accounts.read_names(asked.learners)
@@ -179,7 +178,7 @@ def hand_out(folder, values):
 
 def new_password(folder, name):
     """Give one of the class a new password and print it. The hub may run: nobody is interrupted."""
-    values = json.loads((folder / "hub/settings.json").read_text())
+    values = collect.settings_of(folder)
     if name not in {values["teacher"], *values["learners"], *accounts.members(values["group"])}:
         raise install.ClassError(f"There is no {name} in this class. Its names: {folder / 'hub/passwords.csv'}")
     new, slips = give_passwords(folder, "--again", name)
@@ -188,7 +187,7 @@ def new_password(folder, name):
 
 def remove(folder):
     """Remove a class that does not run, after a question: its accounts with their homes, its group, its folder."""
-    values = json.loads((folder / "hub/settings.json").read_text())
+    values = collect.settings_of(folder)
     users, agreed = accounts.members(values["group"]), False
     with lock(folder):
         print(

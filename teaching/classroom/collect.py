@@ -21,9 +21,14 @@ RECORD = ".collected.json"  # in the target: {name: [files]} that were copied th
 PART = ".part"  # a copy until it is whole
 
 
+def settings_of(folder):
+    """Return what the class in folder is run with."""
+    return json.loads((folder / "hub/settings.json").read_text())
+
+
 def learners_homes(folder):
     """Return {name: home} of the learners of the class in folder, the instructor left out."""
-    settings = json.loads((Path(folder) / "hub/settings.json").read_text())
+    settings = settings_of(folder)
     members = accounts.members(settings["group"])
     return {name: user.pw_dir for name, user in members.items() if name != settings["teacher"]}
 

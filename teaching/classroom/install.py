@@ -138,10 +138,7 @@ def public_python():
 
 def readable(folder):
     """Let everyone read a folder and nobody but its owner change it."""
-    for path in [folder, *folder.rglob("*")]:
-        if not path.is_symlink():
-            mode = path.stat().st_mode
-            path.chmod(0o755 if path.is_dir() or mode & 0o100 else 0o644)
+    subprocess.run(["chmod", "--recursive", "u=rwX,go=rX", folder], check=True)
 
 
 def _for_everyone(path):

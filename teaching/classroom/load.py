@@ -97,10 +97,9 @@ class Kernel:
         begin, first, errors = time.monotonic(), None, []
         texts, session = {}, Session(key=b"")
         for source in cells:
-            content = {"code": source, "silent": False, "store_history": True, "stop_on_error": False}
-            request = session.msg("execute_request", content | {"user_expressions": {}, "allow_stdin": False})
+            request = session.msg("execute_request", {"code": source, "stop_on_error": False})
             texts[request["msg_id"]] = ""
-            await self.socket.write_message(json.dumps(request | {"channel": "shell", "buffers": []}, default=str))
+            await self.socket.write_message(json.dumps(request | {"channel": "shell"}, default=str))
         waiting = set(texts)
         while waiting:
             raw = await asyncio.wait_for(self.socket.read_message(), PATIENCE)

@@ -9,9 +9,9 @@ nothing, not even the copies (class_page.py).
 import asyncio
 import contextlib
 import html
-import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -27,12 +27,12 @@ FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
 
 
 def make_page(lesson):
-    """Bring the copies up to date; return (command that prints the page, whose account runs it, what was not read).
+    """Bring the copies up to date; return the page, HTML. HTTPError if it cannot be made.
 
     The copies are root's: their reader is in the group that may read them, and can put nothing in their place.
     """
-    copies, homes = FOLDER / "progress", collect.learners_homes(FOLDER)
-    reader = accounts.ensure_reader(json.loads((FOLDER / "hub/settings.json").read_text())["group"])
+    copies, homes, settings = FOLDER / "progress", collect.learners_homes(FOLDER), collect.settings_of(FOLDER)
+    reader = accounts.ensure_reader(settings["group"])
     if copies.exists() and copies.stat().st_gid != reader.pw_gid:  # a former version's, which its reader could change
         shutil.rmtree(copies)
     copies.mkdir(mode=0o700, exist_ok=True)
@@ -42,13 +42,18 @@ def make_page(lesson):
     for gone in {path.name for path in copies.iterdir() if path.is_dir()} - set(homes):
         shutil.rmtree(copies / gone)
     program = Path(__file__).with_name("class_page.py").read_text(encoding="utf-8")
-    folders = [str(copies / name) for name in homes]
-    return [sys.executable, "-c", program, lesson, ",".join(not_yet_here(homes)), *folders], reader, left_out
-
-
-def not_yet_here(homes):
-    """Return the names on the class's list that have no home yet, because they never started a server."""
-    return [name for name in json.loads((FOLDER / "hub/settings.json").read_text())["learners"] if name not in homes]
+    missing = [name for name in settings["learners"] if name not in homes]  # they never started a server
+    command = [sys.executable, "-c", program, lesson, ",".join(missing), *(str(copies / name) for name in homes)]
+    environment = {"PATH": os.defpath, "PYTHONPATH": str(FOLDER / "course/lessons_src"), "HOME": "/"}
+    as_reader = {"user": reader.pw_uid, "group": reader.pw_gid, "extra_groups": []}
+    try:
+        done = subprocess.run(command, env=environment, cwd="/", **as_reader, capture_output=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        raise HTTPError(500, "The page took longer than a minute") from None
+    if done.returncode:
+        raise HTTPError(500, f"class_page.py failed: {done.stderr.decode()[-500:]}")
+    notes = "".join(f"<p>{html.escape(f'{name}: {item} was not read: {why}.')}</p>" for name, item, why in left_out)
+    return done.stdout.decode().replace("</body>", f"{notes}</body>", 1)
 
 
 class Page(HubOAuthenticated, RequestHandler):
@@ -67,32 +72,9 @@ class Page(HubOAuthenticated, RequestHandler):
         async with Page.lock:
             when, text = Page.latest.get(lesson, (0.0, ""))
             if time.monotonic() - when > REFRESH or not text:
-                text = await self.fresh(lesson)
+                text = await asyncio.to_thread(make_page, lesson)
                 Page.latest[lesson] = (time.monotonic(), text)
         self.finish(text)
-
-    async def fresh(self, lesson):
-        command, reader, left_out = await asyncio.to_thread(make_page, lesson)
-        environment = {"PATH": os.defpath, "PYTHONPATH": str(FOLDER / "course/lessons_src"), "HOME": "/"}
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            env=environment,
-            cwd="/",
-            user=reader.pw_uid,
-            group=reader.pw_gid,
-            extra_groups=[],
-            stderr=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        try:
-            text, errors = await asyncio.wait_for(process.communicate(), 60)
-        except TimeoutError:
-            process.kill()
-            raise HTTPError(500, "The page took longer than a minute") from None
-        if process.returncode:
-            raise HTTPError(500, f"class_page.py failed: {errors.decode()[-500:]}")
-        notes = "".join(f"<p>{html.escape(f'{name}: {item} was not read: {why}.')}</p>" for name, item, why in left_out)
-        return text.decode().replace("</body>", f"{notes}</body>", 1)
 
 
 def main():

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import json
 import os
-import pwd
 import re
 import secrets
 import shutil
@@ -77,7 +76,10 @@ class Trial:
         return load.Learner(self.address, self.token, name, self.certificate)
 
     def uid(self, name):
-        return pwd.getpwnam(accounts.account(self.group, name)).pw_uid
+        return accounts.members(self.group)[name].pw_uid
+
+    def home(self, name):
+        return Path(accounts.members(self.group)[name].pw_dir)
 
     def kill(self):
         """End the program, and with it the hub, at once, as a crash would; servers of learners and the proxy go on."""

@@ -5,18 +5,16 @@ python -m teaching.grading 06 submitted grades.csv      (make grade LESSON=06 IN
 
 import argparse
 import fcntl
-import os
 import sys
 from datetime import datetime
 from pathlib import Path
 
-from coursebuild.source import ROOT
 from teaching.grading import feedback, lesson
 from teaching.grading.bench import Bench
 from teaching.grading.jail import KINDS, Jail, Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.marking import Marker, handed_in
-from teaching.grading.sheet import Sheet, states
+from teaching.grading.sheet import Sheet, put, states
 from teaching.grading.submission import Remark, digest
 
 NO_JAIL = Remark("", "This was graded without a jail, for practice: it counts for nothing.")
@@ -72,7 +70,7 @@ def grade(options):
         names = ", ".join(submitted.learner for submitted in handed)
         raise GradingError(f"--again: no learner is called {unknown[0]!r}. There are {names[:500]}.")
     limits = Limits(seconds=options.seconds, memory=int(options.memory * 2**30))
-    jail = Jail(ROOT, ROOT / ".venv/bin/python", limits, wanted, options.jail)
+    jail = Jail(limits, wanted, options.jail)
     sheet = Sheet(options.out, wanted, limits, jail.kind == "bubblewrap")
     pages = _folder_of_pages(options.out, options.folder)
     with open(pages / "log.txt", "a", encoding="utf-8", errors="backslashreplace") as log:
@@ -123,7 +121,7 @@ def _grade_all(marker, handed, sheet, folder, pages, say, again):
         result = marker.mark(submitted, folder)
         if not sheet.jailed:
             result.remarks.append(NO_JAIL)
-        _write(pages / feedback.name(submitted.learner), feedback.page(result, marker.lesson))
+        put(pages / feedback.name(submitted.learner), feedback.page(result, marker.lesson))
         sheet.add(result)
         new += 1
         say(_line(result), shown)
@@ -134,12 +132,6 @@ def _grade_all(marker, handed, sheet, folder, pages, say, again):
     if gone:
         say(f"Rows of learners not in {folder}, kept: {', '.join(gone)[:200]}")
     say(f"{new} graded. Points: {sheet.path}; pages and log: {pages}/")
-
-
-def _write(path, text):
-    new = path.with_name(path.name + ".new")
-    new.write_text(text, encoding="utf-8", errors="backslashreplace")
-    os.replace(new, path)
 
 
 def _line(result):

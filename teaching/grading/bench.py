@@ -12,6 +12,7 @@ import tempfile
 import time
 
 from teaching.grading.inside.channel import Channel, Ended
+from teaching.grading.jail import PYTHON
 from teaching.grading.lesson import GradingError
 
 WARM = 2  # jails that stand ready, since Python and torch take seconds to start
@@ -98,7 +99,7 @@ class Bench:
                 break
         else:
             why = f"{reply['message']}\n{log}".strip()
-            raise GradingError(f"the lessons' Python, {self.jail.python}, does not start in its jail. {why}")
+            raise GradingError(f"the lessons' Python, {PYTHON}, does not start in its jail. {why}")
         if reply["verdict"] == "gone":
             reply |= {"verdict": "stopped", "message": _why(reply["message"], status, request["seconds"])}
         return reply

@@ -20,10 +20,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from coursebuild.source import ROOT
 from lessonkit import course
 from teaching.grading.lesson import Assignment, GradingError
 
-HERE = Path(__file__).parent
+HERE, KIT = Path(__file__).parent, ROOT / "lessons_src/lessonkit"
+PYTHON = ROOT / ".venv/bin/python"  # the lessons'
 KEPT = ("CAP_SETUID", "CAP_SETGID")  # to become another user, before an answer is there
 USERS = range(61184, 65520)  # numbers that systems keep for users who are there for one process only
 KINDS = ("bubblewrap", "user")  # the best first
@@ -43,13 +45,8 @@ class Limits:
 
 @dataclass(eq=False)
 class Jail:
-    """How the processes for a lesson are started.
+    """How the processes for a lesson are started. kind: one of KINDS, or "" for the best that works here."""
 
-    root: of the course. python: the lessons'. kind: one of KINDS, or "" for the best that works here.
-    """
-
-    root: Path
-    python: Path
     limits: Limits
     lesson: Assignment
     kind: str = ""
@@ -57,8 +54,8 @@ class Jail:
     def __post_init__(self):
         if not hasattr(os, "fork"):
             raise GradingError("grading needs Linux or macOS: Windows cannot fork. On Windows, use WSL.")
-        if not self.python.exists():
-            raise GradingError(f"there is no {self.python}, in which the lessons run. Make it: make .venv/ready")
+        if not PYTHON.exists():
+            raise GradingError(f"there is no {PYTHON}, in which the lessons run. Make it: make .venv/ready")
         if self.kind == "bubblewrap" and not self._works():
             raise GradingError("bubblewrap does not work here. Leave the choice to the grader.")
         taken = {entry.pw_uid for entry in pwd.getpwall()}
@@ -78,11 +75,14 @@ class Jail:
 
     def observer(self):
         """Return the command line of an observer, whose standard input is a socket."""
-        return [*self._shown(self._in_a_jail, self._hidden()), str(self.python), str(HERE / "inside")]
+        built = [ROOT / f"lessons_src/fromscratch/{module}.py" for module in ("__init__", *self.allowed)]
+        shown = [KIT, ROOT / "data", HERE / "inside", *(path for path in built if path.exists())]
+        return [*self._shown(shown, self._hidden()), str(PYTHON), str(HERE / "inside")]
 
     def judge(self):
         """Return the command line of the judge, whose standard input is a socket."""
-        return [*self._shown(self._of_the_judge), str(self.python), "-m", "teaching.grading.judge"]
+        shown = [ROOT / "lessons_src", ROOT / "data", HERE.parent / "__init__.py", HERE]
+        return [*self._shown(shown), str(PYTHON), "-m", "teaching.grading.judge"]
 
     @property
     def says(self):
@@ -98,15 +98,14 @@ class Jail:
         )
 
     def _shown(self, paths, hidden=()):
-        return self._bubblewrap(paths(), hidden) if self.kind == "bubblewrap" else []
+        return self._bubblewrap(paths, hidden) if self.kind == "bubblewrap" else []
 
     def _hidden(self):
         """What of lessonkit is not in sight of an answer: what judges it, and this lesson and later ones."""
-        kit = self.root / "lessons_src/lessonkit"
-        empty = [kit / folder for folder in ("course", "check/lessons", "check/questions")]
-        earlier = [kit / f"course/{stem}.json" for stem in course.lessons() if stem < self.lesson.stem]
-        command = [part for folder in empty if folder.is_dir() for part in ("--tmpfs", str(folder))]
-        for path in (kit / "course/__init__.py", *earlier):
+        empty = [KIT / folder for folder in ("course", "check/lessons")]
+        earlier = [KIT / f"course/{stem}.json" for stem in course.lessons() if stem < self.lesson.stem]
+        command = [part for folder in empty for part in ("--tmpfs", str(folder))]
+        for path in (KIT / "course/__init__.py", *earlier):
             command += ["--ro-bind", str(path), str(path)]
         return command
 
@@ -114,20 +113,12 @@ class Jail:
     def _works(self):
         if sys.platform != "linux" or shutil.which("bwrap") is None:
             return False
-        trial = [*self._bubblewrap([]), str(self.python), "-c", "import sys"]
+        trial = [*self._bubblewrap([]), str(PYTHON), "-c", "import sys"]
         return subprocess.run(trial, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
-
-    def _in_a_jail(self):
-        kit = self.root / "lessons_src"
-        built = [kit / f"fromscratch/{module}.py" for module in ("__init__", *self.allowed)]
-        return [kit / "lessonkit", self.root / "data", HERE / "inside", *(path for path in built if path.exists())]
-
-    def _of_the_judge(self):
-        return [self.root / "lessons_src", self.root / "data", HERE.parent / "__init__.py", HERE]
 
     def _bubblewrap(self, paths, hidden=()):
         shown = [path for path in SYSTEM if os.path.exists(path)]
-        shown += [str(prefix) for prefix in _prefixes(self.python) if not prefix.is_relative_to("/usr")]
+        shown += [str(prefix) for prefix in _prefixes() if not prefix.is_relative_to("/usr")]
         shown += map(str, paths)
         command = [shutil.which("bwrap"), "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
         command += ["--die-with-parent", "--new-session", "--proc", "/proc", "--dev", "/dev"]
@@ -154,7 +145,7 @@ class Jail:
             "NUMBA_CACHE_DIR": box,
             "USER": "learner",
             "LANG": "C.UTF-8",
-            "PYTHONPATH": f"{self.root / 'lessons_src'}:{self.root}",
+            "PYTHONPATH": f"{ROOT / 'lessons_src'}:{ROOT}",
             "PYTHONDONTWRITEBYTECODE": "1",
             "LESSON_WORK": "off",
             "OMP_NUM_THREADS": "1",
@@ -162,9 +153,9 @@ class Jail:
         }
 
 
-def _prefixes(python):
-    """Return the folders that a virtual environment's Python needs: its own and those of what it was made from."""
-    own = python.parents[1]
+def _prefixes():
+    """Return the folders that the lessons' Python needs: its own and those of what it was made from."""
+    own = PYTHON.parents[1]
     lines = (own / "pyvenv.cfg").read_text().splitlines()
     homes = [Path(line.partition("=")[2].strip()).parent for line in lines if line.startswith("home")]
-    return dict.fromkeys([own, own.resolve(), *homes, python.resolve().parents[1]])
+    return dict.fromkeys([own, own.resolve(), *homes, PYTHON.resolve().parents[1]])

@@ -173,28 +173,25 @@ class Marker:
             result.why = f"it could not be read ({type(error).__name__})"
         for number, answer in answers.items():
             exercise = self.lesson.exercises[number]
+            mark = Mark(number, exercise.difficulty, exercise.optional, remarks=answer.remarks, cells=answer.cells)
+            result.marks.append(mark)
             try:
-                result.marks.append(self._mark(exercise, answer))
+                self._judge(mark, exercise, answer)
             except GradingError:
                 raise
             except Exception as error:
-                mark = self._blank(exercise, answer)
                 mark.verdict = "stopped"
                 mark.message = f"it could not be graded ({type(error).__name__}: {error})"[:500]
-                result.marks.append(mark)
         result.seconds = time.perf_counter() - started
         return result
 
-    def _blank(self, exercise, answer):
-        return Mark(exercise.number, exercise.difficulty, exercise.optional, remarks=answer.remarks, cells=answer.cells)
-
-    def _mark(self, exercise, answer):
-        mark = self._blank(exercise, answer)
+    def _judge(self, mark, exercise, answer):
+        """Fill in a Mark, which is that of a missing answer."""
         if not answer.cells:
-            return mark
+            return
         if bare(answer.cells[-1]) == bare(exercise.source):
             mark.verdict = "waits"
-            return mark
+            return
         reply = self._run(exercise, answer)
         if reply["verdict"] in ("stopped", "not yet", "raised"):
             reply = self._fairly(exercise, answer, reply)
@@ -203,7 +200,6 @@ class Marker:
         mark.points = exercise.difficulty * reply["passed"] / len(exercise.checks)
         if 0 < reply["passed"] < len(exercise.checks):
             mark.verdict = "partly"
-        return mark
 
     def _run(self, exercise, answer, seconds=None):
         """Return the judge's reply on an answer."""

@@ -14,6 +14,7 @@ FIRST = ["learner", "points", "of", "optional points", "optional of"]
 LAST = ["state", "remarks", "page", "seconds", "file", "sha256", "course", "limits"]
 UNJAILED = ", NO JAIL: counts for nothing"
 LONGEST = 10_000  # characters of a cell: Python's csv reads none of more than 131,072
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # so a text begins that a spreadsheet would take for one
 LIMITS = re.compile(r"([\d.e+]+) s, ([\d.e+]+) GiB(.*)")
 
 
@@ -82,14 +83,17 @@ class Sheet:
         writer = csv.DictWriter(text, self.fields, restval="")
         writer.writeheader()
         writer.writerows(self.rows[learner] for learner in sorted(self.rows, key=in_order))
-        new = self.path.with_name(self.path.name + ".new")
-        with open(
-            new, "w", encoding="utf-8-sig", newline="", errors="backslashreplace"
-        ) as file:  # with its mark, or Excel takes it for cp1252
-            file.write(text.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self.path)
+        put(self.path, text.getvalue(), "utf-8-sig")  # with its mark, or Excel takes it for cp1252
+
+
+def put(path, text, encoding="utf-8"):
+    """Write a file in one step: there is the old one or the new one, and never a part."""
+    new = path.with_name(path.name + ".new")
+    with open(new, "w", encoding=encoding, newline="", errors="backslashreplace") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
 
 
 def states(result):
@@ -107,12 +111,12 @@ def _state(mark):
 
 
 def _cell(value):
-    """Return what stands in a cell: numbers short, and no text that a spreadsheet would take for a formula."""
+    """Return what stands in a cell: numbers short, and no formula."""
     if isinstance(value, (int, float)):
         return f"{round(value, 2):g}"
     value = value[:LONGEST]
-    return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    return f"'{value}" if value.startswith(FORMULA) else value
 
 
 def _plain(text):
-    return text[1:] if text[:2] in ("'=", "'+", "'-", "'@", "'\t", "'\r") else text
+    return text.removeprefix("'") if text[1:].startswith(FORMULA) else text

@@ -19,6 +19,7 @@ from teaching.grading.lesson import bare
 LARGEST = 50e6  # bytes of a notebook; one with all its figures has 2e6
 MOST_CELLS = 5000  # of a notebook; the course's have at most 130
 LONGEST = 200_000  # characters of a cell that is looked at; the course's have at most 6,000
+NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # what Python says of a text that it cannot read
 WAITS = re.compile(r"^[ \t]*raise check\.YourTurn\(", re.MULTILINE)
 IPYTHON = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?\??)$", re.MULTILINE)  # %magic, !command, ?help, help?
 
@@ -99,10 +100,9 @@ def exercises_in(notebook_cells):
 
 def answers(lesson, notebook_cells):
     """Return {exercise: Answer} of a lesson's exercises. notebook_cells: what cells() gave."""
-    if not any(number in lesson.exercises for number in exercises_in(notebook_cells)):
-        others = sorted(
-            {number.partition(".")[0] for number in exercises_in(notebook_cells)}, key=lambda n: (len(n), n)
-        )
+    numbers = exercises_in(notebook_cells)
+    if not numbers & lesson.exercises.keys():
+        others = sorted({number.partition(".")[0] for number in numbers}, key=lambda n: (len(n), n))
         what = f"exercises of lesson {', '.join(others)}" if others else "no exercise"
         if not any(ident == e.id for e in lesson.exercises.values() for _, ident, _ in notebook_cells):
             raise Unreadable(f"the notebook holds {what}, and {lesson.stem} is graded")
@@ -187,7 +187,7 @@ def names_of(text):
     """Return (read, bound) of a text; nothing for one that is no Python."""
     try:
         return names(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except NO_PYTHON:
         return set(), set()
 
 
@@ -195,7 +195,7 @@ def statements_of(text):
     """Return the statements of a text; none for one that is no Python."""
     try:
         return statements(text)
-    except (RecursionError, MemoryError, UnicodeError):
+    except NO_PYTHON:
         return ()
 
 
@@ -209,7 +209,7 @@ def _python(text, remarks):
     """Return a cell's text with IPython's own lines (%magic, !command, name?) made comments, if it is no Python."""
     try:
         ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except NO_PYTHON:
         plain, n = IPYTHON.subn(lambda match: f"{match[1]}pass  # left out: {match[2]}", text)
         if n:
             lines = f"{n} line{'s' if n > 1 else ''} of IPython's own (% or ! or ?)"

@@ -56,11 +56,12 @@ def parts(name):
         raise PlanError(f"{FILE.name}: {name!r} begins with the number of no lesson. Write '6', '6 first' or '6.1'.")
     there = sections.of(stem)
     if match[2] in SITTINGS:
-        keys = sections.sittings(stem)[SITTINGS.index(match[2])]
+        chosen = sections.sittings(stem)[SITTINGS.index(match[2])]
     elif name == match[1]:
-        keys = sections.core(stem)
+        chosen = sections.core(stem)
     else:
-        keys = [match[2] or name]
-        if keys[0] not in there:
-            raise PlanError(f"{FILE.name}: {stem} has no section {keys[0]!r}. It has {', '.join(there)}.")
-    return [(stem, there[key]) for key in keys]
+        key = match[2] or name
+        if key not in there:
+            raise PlanError(f"{FILE.name}: {stem} has no section {key!r}. It has {', '.join(there)}.")
+        chosen = [there[key]]
+    return [(stem, section) for section in chosen]

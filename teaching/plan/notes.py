@@ -21,20 +21,27 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from teaching.plan import sections
 from teaching.plan.sections import PlanError
 
 FOLDER = Path(__file__).with_name("words")
-EXPECT = re.compile(r'Expect (\d+\.\d+) "(.+?)": (.+)')
-QUESTION = re.compile(r"(Ask|Close) ((?:Predict|Recall) \d+\.\d+): (.+)")
-SAY = re.compile(r"(Open|Close): (.+)")
-LATE = re.compile(r"([^:]+): (.+?) Tell: (.+)")
+QUESTION = r"((?:Predict|Recall) \d+\.\d+)"
+FORMS = {  # by the first word of an item, or by the heading that it stands under: its pattern, and an example
+    "Prepare": ("()Prepare: (.+)", "Prepare: ..."),
+    "Open": ("()Open: (.+)", "Open: ...' or 'Close: ..."),
+    "Close": (f"Close(?: {QUESTION})?: (.+)", "Close Predict 6.2: ..."),
+    "Ask": (f"Ask {QUESTION}: (.+)", "Ask Predict 6.2: ..."),
+    "Expect": (r'Expect (\d+\.\d+) "(.+?)": (.+)', 'Expect 6.1 "words of the check": what it reveals'),
+    "Late": ("([^:]+): (.+?) Tell: (.+)", "6.7: why. Tell: ..."),
+    "Early": ("([^:]+): (.+)", "6.7: why"),
+}
 
 
 @dataclass
 class Words:
     """prepare: a text.
 
-    open, close: {key of a section, or label of a question for close: [texts]}. ask: {label: text}.
+    open, close: {key of a section, or name of a question for close: [texts]}. ask: {name of a question: [texts]}.
     expect: {number of an exercise: [(words of the check, text)]}. late: {key: (why, tell)}. early: {key: text}.
     board: a text.
     """
@@ -49,65 +56,50 @@ class Words:
     board: str = ""
 
 
-def read(stem, sections, folder=FOLDER):
+def read(stem, folder=FOLDER):
     """Return the Words about a lesson, checked against its sections. PlanError says what does not fit, and where."""
-    path = folder / f"{stem}.md"
+    path, there = folder / f"{stem}.md", sections.of(stem)
     if not path.exists():
         raise PlanError(
             f"{path.name} is missing: every lesson has a plan. teaching/plan/README.md says how it is written."
         )
     text, _, board = path.read_text(encoding="utf-8").partition("\n## Board\n")
     notes, key = Words(board=board.strip("\n")), None
-    for line, block in _lines(text):
-        where = f"{path.name}:{line}"
+    for number, line in enumerate(text.split("\n"), 1):
+        block, where = line.strip(), f"{path.name}:{number}"
         if block.startswith("## "):
             key = block.removeprefix("## ")
-            if key not in sections and key not in ("Late", "Early"):
-                raise PlanError(f"{where}: there is no section {key!r}. There are {', '.join(sections)}, Late, Early.")
-        elif key is None:
-            notes.prepare = _match(re.compile(r"Prepare: (.+)"), block, where, "Prepare: ...")[0]
-        elif key in ("Late", "Early"):
-            form, example = (
-                (LATE, "6.7: why. Tell: ...") if key == "Late" else (re.compile("([^:]+): (.+)"), "6.7: why")
-            )
-            name, *texts = _match(form, block, where, example)
-            full = next((other for other in sections if other == name or other.startswith(f"{name}:")), None)
-            if full is None or (key == "Late" and sections[full].optional):
+            if key not in there and key not in ("Late", "Early"):
+                raise PlanError(f"{where}: there is no section {key!r}. There are {', '.join(there)}, Late, Early.")
+        elif block and key is None:
+            notes.prepare = _match("Prepare", block, where)[1]
+        elif block and key in ("Late", "Early"):
+            name, text = _match(key, block, where)
+            full = next((other for other in there if other == name or other.startswith(f"{name}:")), None)
+            if full is None or (key == "Late" and there[full].optional):
                 raise PlanError(f"{where}: {name!r} is no section that can be named under {key}.")
-            getattr(notes, key.lower())[full] = tuple(texts) if key == "Late" else texts[0]
-        else:
-            _item(notes, key, block, where, sections[key])
+            getattr(notes, key.lower())[full] = text
+        elif block:
+            _item(notes, key, block, where, there[key])
     return notes
 
 
-def _lines(text):
-    """Return [(its number, line)] of the lines that are not empty: each is an item or a heading."""
-    return [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-
-
-def _match(form, block, where, example):
-    match = form.fullmatch(block)
+def _match(kind, block, where):
+    """Return (what an item is about or None, its text; or its texts, if it has two)."""
+    form, example = FORMS[kind]
+    match = re.fullmatch(form, block)
     if not match:
         raise PlanError(f"{where}: {block[:60]!r} is not understood here. Write it as '{example}'.")
-    return match.groups()
+    about, *texts = match.groups()
+    return about, tuple(texts) if len(texts) > 1 else texts[0]
 
 
 def _item(notes, key, block, where, section):
-    if block.startswith(("Ask ", "Close ")):
-        kind, question, text = _match(QUESTION, block, where, f"{block.split()[0]} Predict 6.2: ...")
-        there = [question.name for question in section.questions]
-        if question not in there:
-            raise PlanError(f"{where}: section {key} does not ask {question}. It asks {', '.join(there) or 'nothing'}.")
-        if kind == "Ask":
-            notes.ask[question] = text
-        else:
-            notes.close.setdefault(question, []).append(text)
-    elif block.startswith("Expect "):
-        exercise, words, text = _match(EXPECT, block, where, 'Expect 6.1 "words of the check": what it reveals')
-        there = [item.number for item in section.exercises]
-        if exercise not in there:
-            raise PlanError(f"{where}: section {key} has no exercise {exercise}. It has {', '.join(there) or 'none'}.")
-        notes.expect.setdefault(exercise, []).append((words, text))
-    else:
-        when, text = _match(SAY, block, where, "Open: ...' or 'Close: ...")
-        getattr(notes, when.lower()).setdefault(key, []).append(text)
+    first = re.match(r"\w*", block)[0]
+    kind = first if first in ("Ask", "Close", "Expect") else "Open"
+    about, text = _match(kind, block, where)
+    name = f"Exercise {about}" if kind == "Expect" else about
+    there = [item.name for item in sections.asked(section)]
+    if name and name not in there:
+        raise PlanError(f"{where}: section {key} has no {name}. It has {', '.join(there) or 'nothing to ask or do'}.")
+    getattr(notes, kind.lower()).setdefault(about or key, []).append(text)

@@ -5,6 +5,7 @@ import textwrap
 
 from coursebuild.minutes import MINUTES
 from lessonkit.course import Exercise, Question, Text, lessons
+from teaching.material import in_class
 from teaching.plan import notes, sections
 
 SOLUTIONS = "notebooks/solutions"
@@ -13,7 +14,7 @@ FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
 
 def lesson(stem):
     """Return the plan of a lesson's session: its run sheet, and then each step with all that is asked and said."""
-    words = notes.read(stem, sections.of(stem))
+    words = notes.read(stem)
     lines = [
         f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(sections.lesson(stem).number),
         f"**Slides.** [build/slides/{stem}.html](../slides/{stem}.html), which `make slides` writes.",
@@ -26,13 +27,13 @@ def lesson(stem):
 def sheet(stem):
     """Return the run sheet of a lesson: what an instructor has in hand, short enough for one page of A4."""
     there = sections.of(stem)
-    words = notes.read(stem, there)
+    words = notes.read(stem)
     known = sections.lesson(stem)
     asking = f"a question takes {sections.CLASS_QUESTION:g} min, what is tried {sections.CLASS_TRY} min more"
     asking += f", and an exercise {MINUTES['exercises']} times the minutes of its card, which its slide counts down"
     lines = [
         f"# {known.number} · {known.title}",
-        f"**Minutes.** {known.minutes} for one reader, {_sum(_core(stem))} in a class, where {asking}. "
+        f"**Minutes.** {known.minutes} for one reader, {_sum(sections.core(stem))} in a class, where {asking}. "
         f"{_sum(_optional(there))} more are optional. The clock below is the class's.",
         f"**Two sittings.** {_sittings(stem)}",
         f"**Prepare.** {words.prepare}",
@@ -105,7 +106,7 @@ def course(outline):
 def _late(session):
     """Return what a session can drop, of what its lessons can drop."""
     stems = {stem for stem, _ in session.parts} - {sections.LESSON_0.stem}  # whose sheet says it
-    late = {stem: notes.read(stem, sections.of(stem)).late for stem in stems}
+    late = {stem: notes.read(stem).late for stem in stems}
     parts = [(part, late[stem][part.key][1]) for stem, part in session.parts if part.key in late.get(stem, {})]
     takes = lambda part: _minutes(sections.in_class(part))
     return [f"**Late?** Drop {_title(part)} ({takes(part)}), and tell: “{tell}”" for part, tell in parts]
@@ -119,9 +120,8 @@ def index(outlines):
     ]
     lines.append("| lesson | reader | class | first | second | optional |\n|---|---|---|---|---|---|")
     for stem, known in lessons().items():
-        there = sections.of(stem)
-        core, *both = (_sum([there[key] for key in keys]) for keys in (sections.core(stem), *sections.sittings(stem)))
-        cells = (known.minutes, core, *both, _sum(_optional(there)))
+        parts = sections.core(stem), *sections.sittings(stem), _optional(sections.of(stem))
+        cells = (known.minutes, *map(_sum, parts))
         lines[-1] += f"\n| [{known.label}]({stem}.md) | {' | '.join(map(str, cells))} |"
     lines.append(f"Only one session? [90 minutes with lesson 0]({sections.LESSON_0.name})")
     lines.append("Courses, with the minutes of a class:")
@@ -156,14 +156,10 @@ def _sentences(text, count):
     return " ".join(re.split(r"(?<=[.?!])\s+(?=[A-Z])", " ".join(text.split()))[:count])
 
 
-def _core(stem):
-    return [sections.of(stem)[key] for key in sections.core(stem)]
-
-
 def _clocked(stem):
     """Yield (minutes from the beginning, Section) of a lesson's core."""
     clock = 0.0
-    for section in _core(stem):
+    for section in sections.core(stem):
         yield clock, section
         clock += sections.in_class(section)
 
@@ -188,7 +184,7 @@ def _brief(item):
         case Question():
             return f"{item.name} **{next(letter for letter, option in item.by_letter.items() if option['right'])}**"
         case Exercise():
-            return f"{item.name} ({_minutes(sections.cost(item))})"
+            return f"{item.name} ({_minutes(in_class(item))})"
         case Text() if sections.FIND_OUT.search(item.text):
             return "*Find out*"
 
@@ -215,15 +211,14 @@ def _question(item, stem, words):
     for letter, option in item.by_letter.items():
         which = f"**{letter}, right:**" if option["right"] else f"{letter}:"
         lines.append(f"- {which} {option['text']} ({option['reason']})")
-    if name in words.ask:
-        lines.append(f"**Listen for.** {words.ask[name]}")
+    lines += [f"**Listen for.** {text}" for text in words.ask.get(name, [])]
     return lines + [f"**Then.** {text}" for text in words.close.get(name, [])]
 
 
 def _exercise(item, stem, words, heading):
     names, text = task(item)
     called = ", ".join(f"`{name}`" for name in names)
-    about = f"{item.dots} {called}, {_minutes(sections.cost(item))}. {text}"
+    about = f"{item.dots} {called}, {_minutes(in_class(item))}. {text}"
     lines = [f"{_named(item, stem)} {about} [Solution]({FROM_HERE}/{stem}.ipynb#{heading.replace(' ', '-')})"]
     return lines + [f"- If the check says “{quote}”: {means}" for quote, means in words.expect.get(item.number, [])]
 
@@ -234,7 +229,7 @@ def _named(item, stem):
 
 def _sittings(stem):
     """Say how long each sitting takes a class, and where one stops between them."""
-    first, second = ([sections.of(stem)[key] for key in keys] for keys in sections.sittings(stem))
+    first, second = sections.sittings(stem)
     if not second:
         return f"This lesson names no place to stop. It takes {_sum(first)} min."
     return f"{_sum(first)} min up to “{_title(first[-1])}”, {_sum(second)} min from {_title(second[0])} on."

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coursebuild.minutes import MINUTES, STOP
 from lessonkit import course
-from lessonkit.course import Question, Section
+from lessonkit.course import Section
 from teaching import material
 from teaching.slides import deck
 
@@ -74,20 +74,15 @@ def in_class(section):
 
 
 def core(stem):
-    """Return the keys of a lesson's core, in order: all that a session goes through."""
-    return [key for key, section in of(stem).items() if not section.optional and key not in AFTER]
+    """Return the Sections of a lesson's core, in order: all that a session goes through."""
+    return [section for section in of(stem).values() if not section.optional and section.key not in AFTER]
 
 
 def sittings(stem):
-    """Return [the keys of the first sitting, those of the second]; of a lesson without a place to stop, ([all], [])."""
-    keys = core(stem)
-    ends = [at for at, key in enumerate(keys, 1) if any(STOP in text for text in of(stem)[key].texts)] or [len(keys)]
-    return [keys[: ends[0]], keys[ends[0] :]]
-
-
-def cost(item):
-    """Return the minutes that a question or an exercise takes in a class."""
-    return CLASS_QUESTION if isinstance(item, Question) else MINUTES["exercises"] * item.minutes
+    """Return the Sections of the first sitting and those of the second; none, if the lesson has no place to stop."""
+    parts = core(stem)
+    ends = [at for at, part in enumerate(parts, 1) if any(STOP in text for text in part.texts)] or [len(parts)]
+    return parts[: ends[0]], parts[ends[0] :]
 
 
 def seconds():

@@ -7,6 +7,7 @@ import subprocess
 from teaching import material
 
 MODULES = material.ROOT / "lessons_src/lessonkit/explore"
+NAMES = sorted(path.stem for path in MODULES.glob("*.svg") if "-" not in path.stem)  # a module has a picture
 
 
 def bundle(name, folder):

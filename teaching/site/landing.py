@@ -86,24 +86,17 @@ def page(lessons, readme, repository="", slides=None, look_up=()):
         names = "\n".join(f"{lesson.label} <{lesson.stem}>" for lesson in inside)
         parts += [f"### {part}", '<div class="cards">' + "".join(map(_card, inside)) + "</div>"]
         parts.append(box("toctree", "", names, caption=part, hidden=""))
-    return "\n\n".join(
-        [
-            *parts,
-            "## Who it is for, and how long it takes",
-            f"{needs} The {len(in_full)} lessons take some {hours} hours: each is an hour in two sittings, and after "
-            "every sitting you can stop with something of your own that runs.",
-            "## How to start",
-            _how_to_start(repository),
-            INVENTORY,
-            box(
-                "toctree",
-                "",
-                "\n".join(["glossary", *(f"{page.name} <{page.stem}>" for page in look_up)]),
-                caption="Look up",
-                hidden="",
-            ),
-        ]
-    )
+    look_up = ["glossary", *(f"{page.name} <{page.stem}>" for page in look_up)]
+    parts += [
+        "## Who it is for, and how long it takes",
+        f"{needs} The {len(in_full)} lessons take some {hours} hours: each is an hour in two sittings, and after "
+        "every sitting you can stop with something of your own that runs.",
+        "## How to start",
+        _how_to_start(repository),
+        INVENTORY,
+        box("toctree", "", "\n".join(look_up), caption="Look up", hidden=""),
+    ]
+    return "\n\n".join(parts)
 
 
 def picture(lesson):

@@ -104,7 +104,9 @@ class _Page:
         else:
             self.unfold()
             source = nbformat.v4.new_code_cell(item.source, id=item.id)
-            source.outputs = [] if self.asked else streams(outputs)
+            printed = "".join(out for out in outputs if isinstance(out, str))
+            if printed and not self.asked:
+                source.outputs = [nbformat.v4.new_output("stream", name="stdout", text=printed)]
             self.cells.append(source)
             shown = [self.output(out) for out in outputs if self.asked or not isinstance(out, str)]
         if shown and self.asked:
@@ -119,8 +121,3 @@ class _Page:
         if isinstance(out, Explorable):
             return explorables.place(out.name, out.state, out.picture)
         return figures.figure(out, self.save(out.png))
-
-
-def streams(outputs):
-    texts = "".join(out for out in outputs if isinstance(out, str))
-    return [nbformat.v4.new_output("stream", name="stdout", text=texts)] if texts else []

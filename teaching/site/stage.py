@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 from PIL import Image
 
-from lessonkit.course import REFERENCE, Code
+from lessonkit.course import REFERENCE
 from teaching import material
 from teaching.site import colab, explorables, landing, pages
 from teaching.site.markdown import DATA, box
@@ -33,7 +33,7 @@ def stage(folder, repository="", slides=None):
     """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(Path(__file__).with_name("sphinx"), folder, ignore=shutil.ignore_patterns("__pycache__"))
-    lessons = [material.read(stem) for stem in [*material.alone(), *material.stems()]]
+    lessons = [material.read(stem) for stem in material.every()]
     look_up = [material.read(stem) for stem in material.references()]
     for lesson in [*lessons, *look_up]:
         page = pages.page(lesson, _links(lesson, repository, slides), material.keeper(folder / "figures", lesson.stem))
@@ -42,8 +42,7 @@ def stage(folder, repository="", slides=None):
     first = landing.page(lessons, readme, repository, slides, look_up)
     (folder / "index.md").write_text(first, encoding="utf-8")
     _cards(folder, lessons)
-    outputs = [out for lesson in lessons for item in lesson.items if isinstance(item, Code) for out in item.outputs]
-    for name in {"sphere", *(out.name for out in outputs if isinstance(out, material.Explorable))}:
+    for name in explorables.NAMES:
         explorables.bundle(name, folder / "_static/explore")
     about = {"descriptions": {lesson.stem: landing.line(lesson) for lesson in lessons}, "repository": repository}
     (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")  # for conf.py

@@ -35,7 +35,7 @@ def build(out, names=()):
         shutil.copy(path, out / "theme")
     (out / "theme/code.css").write_text(HtmlFormatter(style="default").get_style_defs(".code"), encoding="utf-8")
     counts = {}
-    for stem in [*material.alone(), *material.stems()]:
+    for stem in material.every():
         if names and stem[:2] not in names:
             continue
         lesson = material.read(stem)
@@ -48,13 +48,10 @@ def build(out, names=()):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m teaching.slides", description=__doc__.partition("\n\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NUMBER", help="of lessons, 06; all if none is given")
+    there = [stem[:2] for stem in material.every()]
+    parser.add_argument("names", nargs="*", choices=there, metavar="NUMBER", help="of lessons; all if none is given")
     parser.add_argument("--pdf", action="store_true", help="print each deck as PDF too (needs a Chromium)")
     options = parser.parse_args(arguments)
-    there = [stem[:2] for stem in [*material.alone(), *material.stems()]]
-    for name in options.names:
-        if name not in there:
-            parser.error(f"there is no lesson {name}. There are {', '.join(there)}.")
     counts = build(OUT, options.names)
     for stem, count in counts.items():
         print(f"{(OUT / stem).relative_to(material.ROOT)}.html: {count} slides")

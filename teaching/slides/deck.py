@@ -8,15 +8,17 @@ puts nothing out.
 """
 
 import base64
+import functools
 import html
-import math
+import json
 import re
+import subprocess
 from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 
-from coursebuild.minutes import MINUTES
 from lessonkit.course import Exercise, Question, Section, Text
-from teaching.material import Explorable, Figure
+from teaching.material import Explorable, Figure, in_class
 from teaching.slides import render
 
 LEFT_OUT = {"no-slide", "optional", "way-back"}  # the last repeats what a kernel of this class has
@@ -24,12 +26,8 @@ AFTER = ("On your own", "Deeper", "Further reading")  # sections for those who g
 GOALS = re.compile(r"\*\*You'll be able to\*\*\n((?:- .*\n?)+)")
 KINDS = {"|": "table", "- ": "list", "1. ": "list", "$$": "formula"}  # by the beginning of a block
 FIND_OUT = "**Find out"  # so the text below an explorable begins
-LETTERS = 16  # at least, of an explorable's picture: those of a page are too small for a room
-SEEN = 18  # pixels of a slide that such letters have at least
-WIDTH, HEIGHT = 690, 600  # pixels of a slide that such a picture can fill (theme/deck.css)
-VIEW = r'viewBox="0 0 (\d+) (\d+)"'  # width and height
+FRAME = Path(__file__).with_name("frame.mjs")
 ROWS = 16  # lines of code and output on a slide: as many as are 24 pixels high
-WIDE = 78  # letters in a row of code
 TABLE = 7  # rows of a table on a slide
 CONTEXT = 320  # letters of a paragraph that are shown above a question
 
@@ -164,7 +162,7 @@ class _Deck:
         """An exercise in three points; its task, hint and solution are for the speaker."""
         self.answer()
         dots = f'<span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">{item.dots}</span>'
-        minutes = round(MINUTES["exercises"] * item.minutes)  # a class's, as on the run sheet
+        minutes = round(in_class(item))  # as on the run sheet
         timer = f'<button class="timer" data-minutes="{minutes}">{minutes} min</button>'
         notes = f"{render.code(item.task)}<p>Solution:</p>{render.code(render.own(item.solution, item.task))}"
         notes += f"<p>Hint:</p>{render.markdown(item.hint)}" if item.hint else ""
@@ -172,7 +170,8 @@ class _Deck:
 
     def code(self, item):
         source = "" if item.folded else render.code(item.source)
-        lines, rows = item.text.rstrip().splitlines(), sum(1 + len(row) // WIDE for row in item.source.splitlines())
+        lines = item.text.rstrip().splitlines()
+        rows = sum(1 + len(row) // render.WIDE for row in item.source.splitlines())
         prepares = item.source.startswith(("import ", "from ")) or item.folded and self.section is None
         if lines and not prepares:
             shown = lines if len(lines) <= ROWS else [*lines[: ROWS - 1], "…"]
@@ -209,20 +208,17 @@ def _parts(block):
     return [block]
 
 
-def _frame(explorable):
-    """Return source and alt text of an explorable's first picture, and whether it fills a slide's width.
+@functools.cache
+def frame(name, state):
+    """Return the first picture of an explorable with letters for a room, as SVG. state: its parameters, as JSON."""
+    return subprocess.run(["node", FRAME, name, state], check=True, capture_output=True).stdout
 
-    As an image: inline, its style would reach others of the deck.
-    """
-    svg = explorable.picture
-    width, height = map(int, re.search(VIEW, svg).groups())
-    wide = width > 2 * height  # several charts beside each other
-    if not wide:  # larger letters, and room on the left for them
-        least = max(LETTERS, math.ceil(SEEN * max((width + LETTERS) / WIDTH, height / HEIGHT)))
-        svg = re.sub(r'font-size="([\d.]+)"', lambda size: f'font-size="{max(least, float(size[1])):g}"', svg)
-        svg = re.sub(VIEW, f'viewBox="-{LETTERS} 0 {width + LETTERS} {height}"', svg, count=1)
-    alt = html.unescape(re.search("<desc>(.+?)</desc>", svg)[1])
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}", alt, wide
+
+def _frame(explorable):
+    """Return source and alt text of an explorable's picture. As an image: inline, its style would reach others."""
+    svg = frame(explorable.name, json.dumps(explorable.state))
+    alt = html.unescape(re.search("<desc>(.+?)</desc>", svg.decode())[1])
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}", alt
 
 
 def page(lesson, slides, picture):
@@ -247,9 +243,8 @@ def _section(slide, picture):
     shown = slide.picture
     image = ""
     if shown:
-        source, alt, wide = _frame(shown) if isinstance(shown, Explorable) else (picture(shown.png), shown.alt, False)
-        look = ' class="wide"' if wide else ""
-        image = f'<img{look} src="{source}" alt="{html.escape(alt)}">'
+        source, alt = _frame(shown) if isinstance(shown, Explorable) else (picture(shown.png), shown.alt)
+        image = f'<img src="{source}" alt="{html.escape(alt)}">'
     heading = slide.section.heading if slide.section else ""
     above = f'<p class="section">{render.inline(heading)}</p>' if heading and slide.kind != "figure" else ""
     notes = f'<aside class="notes">{slide.notes}</aside>' if slide.notes else ""

@@ -16,6 +16,7 @@ from pygments.lexers import PythonLexer
 FORMATTER = HtmlFormatter(nowrap=True)
 BLOCKS = ("paragraph_open", "bullet_list_open", "ordered_list_open", "math_block", "fence", "table_open")
 COPY = re.compile(r"Copy th\w+ (three )?lines? and (replace the dots|fill in the quotes)[^:]*:?")
+WIDE = 78  # letters in a row of code on a slide
 DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
 
 
@@ -46,7 +47,11 @@ def inline(text):
 
 
 def code(source):
-    """Return the HTML of code, each line in a span that knows its indent where it is wrapped."""
+    """Return the HTML of code, each line in a span that knows its indent where it is wrapped.
+
+    The comment at the end of a line that is too long for a slide stands above it.
+    """
+    source = re.sub(rf"^(?=.{{{WIDE + 1}}})( *)(.*\S)  (# .*)$", r"\1\3\n\1\2", source, flags=re.MULTILINE)
     return f'<pre class="code">{_lines(highlight(source, PythonLexer(stripnl=False), FORMATTER), source)}</pre>'
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from coursebuild.manifest import divide
-from lessonkit.course import Code, Exercise, Lesson, Text
+from lessonkit.course import Code, Lesson, Text
 from teaching.slides import pdf
 
 CHROMIUM = pdf.browser_path()
@@ -40,6 +40,12 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=pdf.FLAGS)
         yield browser
         browser.close()
+
+
+def show(page, address):
+    """Open a deck or a sheet, and wait until it is ready to be read."""
+    page.goto(address)
+    page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=180_000)
 
 
 def listen(page):
@@ -72,12 +78,11 @@ def own_lines(lesson):
     """Return {number of an exercise: the longest line that only its solution has, without blanks}, where it has one."""
     shown = "\n".join(item.source for item in lesson.items if isinstance(item, Code))
     longest = {}
-    for item in lesson.items:
-        if isinstance(item, Exercise):
-            lines = [line.strip() for line in item.solution.splitlines()]
-            own = [line for line in lines if line not in item.task and line not in shown]
-            if own:
-                longest[item.number] = squeezed(max(own, key=len))
+    for exercise in lesson.exercises:
+        lines = [line.strip() for line in exercise.solution.splitlines()]
+        own = [line for line in lines if line not in exercise.task and line not in shown]
+        if own:
+            longest[exercise.number] = squeezed(max(own, key=len))
     return longest
 
 

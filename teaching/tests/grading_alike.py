@@ -5,33 +5,26 @@
 prints how many answers were tried, and each that is told something else.
 """
 
-import json
-import socket
-import subprocess
 import sys
 
 from lessonkit import check, course
 from lessonkit.check.probing import quiet
 from lessonkit.check.verdicts import NotYet, collecting
-from teaching.grading import judge
-from teaching.grading.inside.channel import Channel
+from teaching.grading import judge, lesson
+from teaching.grading.bench import Process
 from teaching.grading.inside.plain import decode
-from teaching.grading.judge import HERE, Jailed, by_value, cloudpickle
+from teaching.grading.jail import Jail, Limits
+from teaching.grading.judge import Jailed, by_value, cloudpickle
 from tests.helpers import all_answers
-
-BOUNDS = {"memory": 8 << 30, "file": 10 << 20, "processes": 4000, "user": None, "group": None}
 
 
 def observer(stem):
-    """Return a Jailed whose observer runs here without a jail."""
-    ours, theirs = socket.socketpair()
-    process = subprocess.Popen([sys.executable, HERE / "inside"], stdin=theirs)
-    theirs.close()
-    channel = Channel(ours)
-    allowed = [lesson.module for other, lesson in course.lessons().items() if other < stem]
-    channel.send(json.dumps({"bounds": BOUNDS, "allowed": allowed, "imports": []}).encode())
-    decode(channel.receive())
-    return process, Jailed(channel)
+    """Return a Process, an observer without a jail, and its Jailed."""
+    jail = Jail(Limits(memory=8 << 30, processes=4000), lesson.read(stem), "user")
+    bounds = jail.bounds() | {"user": None, "group": None}
+    process = Process(jail, jail.observer(), {"bounds": bounds, "allowed": jail.allowed, "imports": []})
+    decode(process.channel.receive())
+    return process, Jailed(process.channel)
 
 
 def told(name, answer):
@@ -59,16 +52,15 @@ def elsewhere(jailed, answer):
 
 
 def main(number):
-    stem = next(stem for stem in course.lessons() if stem.startswith(number))
+    stem = lesson.find(number)
     by_value(stem)
     module = course.lessons()[stem].module
-    cloudpickle.register_pickle_by_value(
-        sys.modules["tests.helpers"].importlib.import_module(f"tests.answers.{module}")
-    )
+    answers_to = all_answers()[module]
+    cloudpickle.register_pickle_by_value(sys.modules[f"tests.answers.{module}"])
     process, jailed = observer(stem)
     tried, other = 0, []
-    for name, answers in all_answers()[module].items():
-        wrong = {label: case[0] for label, case in answers["wrong"].items()}
+    for name, answers in answers_to.items():
+        wrong = {label: case[0] for label, case in answers.get("wrong", {}).items()}
         for label, answer in [*answers["right"].items(), *wrong.items()]:
             tried += 1
             try:
@@ -77,8 +69,7 @@ def main(number):
                 texts = "", f"{type(error).__name__}: {error}"
             if texts[0] != texts[1]:
                 other.append((name, label, *texts))
-    process.kill()
-    process.wait()
+    process.end()
     print(f"{stem}: {tried} answers, {len(other)} told otherwise")
     for name, label, here, there in other:
         print(f"  {name}, {label}\n    here:  {here[:300]!r}\n    there: {there[:300]!r}")

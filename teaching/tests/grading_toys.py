@@ -17,6 +17,11 @@ def six():
     return lesson.read(SIX)
 
 
+def solved(number):
+    """Return the cell of an exercise of lesson 6 with the course's answer."""
+    return six().exercises[number].solved
+
+
 def stored(solved=True, stem=SIX):
     """Return a lesson's notebook as a dictionary: solved by the course, or untouched."""
     return material.stored(stem, solved)
@@ -52,7 +57,12 @@ def rows(path):
         return {row["learner"]: row for row in csv.DictReader(file)}
 
 
+def grade(folder, *options, number="6"):
+    """Grade the submissions in folder/in, a lesson's, into folder/grades.csv; return the exit status."""
+    return main([number, str(folder / "in"), str(folder / "grades.csv"), *options])
+
+
 def graded(folder, *options, number="6"):
-    """Grade the submissions in folder/in, a lesson's; return {learner: row} of folder/grades.csv."""
-    assert main([number, str(folder / "in"), str(folder / "grades.csv"), *options]) == 0
+    """Grade the submissions in folder/in; return {learner: row} of folder/grades.csv."""
+    assert grade(folder, *options, number=number) == 0
     return rows(folder / "grades.csv")

@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import functools
 import grp
 import http.client
 import json
@@ -282,6 +283,26 @@ def edited(notebook, text):
     return notebook | {"cells": [*notebook["cells"], cell]}
 
 
+async def write(learner, text):
+    """Save a learner's lesson with a cell of text at its end."""
+    await learner.save(LESSON, edited(await learner.read(LESSON), text))
+
+
+async def written(learner):
+    """Return what stands at the end of a learner's lesson."""
+    return (await learner.read(LESSON))["cells"][-1]["source"]
+
+
+def run(trial, *arguments, **options):
+    """Run make class's program on the folder of a class."""
+    return subprocess.run(**trial.run(*arguments), capture_output=True, text=True, **options)
+
+
+def in_a_loop(test):
+    """Let pytest run a test that is a coroutine."""
+    return functools.wraps(test)(lambda *fixtures, **named: asyncio.run(test(*fixtures, **named)))
+
+
 async def stop(learner):
     """Stop a learner's server, and wait until the hub says that it is gone."""
     await learner.ask(f"/hub/api/users/{learner.name}/server", "DELETE")
@@ -290,10 +311,11 @@ async def stop(learner):
 
 
 @needs_a_machine
-def test_eight_learners_at_once_reach_the_end_of_lesson_2(trial):
+@in_a_loop
+async def test_eight_learners_at_once_reach_the_end_of_lesson_2(trial):
     learners = [trial.learner(f"l{index}") for index in range(8)]
     cells = load.cells_of(ROOT / "notebooks/02_statistics.ipynb")
-    rows = asyncio.run(load.crowd(learners, cells, trial.uid))
+    rows = await load.crowd(learners, cells, trial.uid)
     print(load.table(rows))
     assert not [row for row in rows if row.get("failed") or row["errors"]], load.table(rows)
     assert len({row["last"] for row in rows}) == 1, "the last cell says the same to all"
@@ -302,24 +324,22 @@ def test_eight_learners_at_once_reach_the_end_of_lesson_2(trial):
 
 
 @needs_a_machine
-def test_none_sees_or_changes_what_is_anothers_or_the_class_s(trial):
+@in_a_loop
+async def test_none_sees_or_changes_what_is_anothers_or_the_class_s(trial):
     """Everything is tried from a learner's kernel, first on the learner's own things: there it must work."""
     folder, proxy = str(trial.folder), json.loads((trial.folder / "hub/settings.json").read_text())["proxy_port"]
 
     async def tell(kernel, call):
         return json.loads(await kernel.say(f"import json, os\nprint(json.dumps({call}))"))
 
-    async def attempts():
-        mine, others = await trial.learner("l0").kernel(LESSON), await trial.learner("l1").kernel(LESSON)
-        await mine.say((Path(__file__).parent / "classroom_tries.py").read_text())
-        facts = "[os.environ['HOME'], os.environ['JUPYTERHUB_SERVICE_URL'], os.getppid()]"
-        own = await tell(mine, f"on_a_learner(*{await tell(mine, facts)}, 'l0', {folder!r})")
-        other = await tell(mine, f"on_a_learner(*{await tell(others, facts)}, 'l1', {folder!r})")
-        return own, other, await tell(mine, f"on_the_class({folder!r}, {proxy})")
-
-    own, other, the_class = asyncio.run(attempts())
+    mine, others = await trial.learner("l0").kernel(LESSON), await trial.learner("l1").kernel(LESSON)
+    await mine.say((Path(__file__).parent / "classroom_tries.py").read_text())
+    facts = "[os.environ['HOME'], os.environ['JUPYTERHUB_SERVICE_URL'], os.getppid()]"
+    own = await tell(mine, f"on_a_learner(*{await tell(mine, facts)}, 'l0', {folder!r})")
     assert len(own) == 10 and set(own.values()) == {"done"}, own
+    other = await tell(mine, f"on_a_learner(*{await tell(others, facts)}, 'l1', {folder!r})")
     assert set(other.values()) == {"refused"}, other
+    the_class = await tell(mine, f"on_the_class({folder!r}, {proxy})")
     assert len(the_class) == 14 and set(the_class.values()) == {"refused"}, the_class
 
 
@@ -327,14 +347,14 @@ def test_none_sees_or_changes_what_is_anothers_or_the_class_s(trial):
 def test_a_class_that_runs_is_not_started_again_and_its_port_is_not_shared(trial, tmp_path):
     """The hub goes on, and so does its proxy, which a second hub would end."""
     proxy = (trial.folder / "hub/jupyterhub-proxy.pid").read_text()
-    again = subprocess.run(**trial.run("--port", trial.port), capture_output=True, text=True)
+    again = run(trial, "--port", trial.port)
     assert again.returncode == 1 and re.match(rf"This class is running already \(pid {trial.hub.pid}\)", again.stderr)
     (tmp_path / "names.txt").write_text("mara\n")
     options = ["--folder", tmp_path / "second", "--learners", tmp_path / "names.txt", "--port", trial.port]
-    other = subprocess.run(**trial.run(*options), capture_output=True, text=True)
+    other = run(trial, *options)
     assert other.returncode == 1 and re.match(f"Port {trial.port} is in use", other.stderr), other.stderr
     assert not (tmp_path / "second/hub/settings.json").exists(), "the port that was refused is not remembered"
-    removed = subprocess.run(**trial.run("--remove"), capture_output=True, text=True, input="remove\n")
+    removed = run(trial, "--remove", input="remove\n")
     assert removed.returncode == 1 and "running already" in removed.stderr
     assert Path(f"/proc/{proxy}/cmdline").read_bytes() and trial.hub.poll() is None
     end = time.monotonic() + 10
@@ -408,15 +428,21 @@ def slips(trial):
         return dict(csv.reader(file))
 
 
+def logged_in(trial, name="teacher"):
+    """Return the Browser of somebody who has the password of the list."""
+    browser = Browser(trial)
+    assert browser.log_in(name, slips(trial)[name])
+    return browser
+
+
 @needs_a_machine
 def test_only_who_has_the_password_logs_in_and_only_the_instructor_sees_the_class(trial):
     handed_out = slips(trial)
     assert set(handed_out) == {"teacher", *ON_THE_LIST} and len(set(handed_out.values())) == 32
-    mara, teacher = Browser(trial), Browser(trial)
     for name, password in (("mara", "guessed-password"), ("teacher", "a-new-password"), ("stranger", "long-enough-1")):
         assert not Browser(trial).log_in(name, password), f"{name} came in"
     time.sleep(1)
-    assert mara.log_in("mara", handed_out["mara"]) and teacher.log_in("teacher", handed_out["teacher"])
+    mara, teacher = logged_in(trial, "mara"), logged_in(trial)
     assert mara.open("/services/progress/")[0] == 403 and mara.open("/hub/admin")[0] == 403
     status, page = teacher.open("/services/progress/")
     assert status == 200 and ("l3" in page) == bool(accounts.members(trial.group)), page[:2000]
@@ -466,40 +492,36 @@ def test_wrong_passwords_keep_nobody_waiting(trial):
 @needs_a_machine
 def test_a_forgotten_password_interrupts_nobody(trial):
     old, hub = slips(trial), trial.hub.pid
-    inside = Browser(trial)
-    assert inside.log_in("mara", old["mara"])
-    answer = subprocess.run(**trial.run("--password", "Mara"), capture_output=True, text=True)
+    inside = logged_in(trial, "mara")
+    answer = run(trial, "--password", "Mara")
     new = slips(trial)
     assert answer.returncode == 0 and new["mara"] in answer.stdout and new["mara"] != old["mara"]
     assert (trial.folder / "hub/passwords.csv").stat().st_mode & 0o777 == 0o600 and list(new) == list(old)
     assert new["teacher"] == old["teacher"], "in the old one's place"
     assert not Browser(trial).log_in("mara", old["mara"])
     time.sleep(1)
-    assert Browser(trial).log_in("mara", new["mara"])
-    assert Browser(trial).log_in("teacher", old["teacher"])
+    assert logged_in(trial, "mara") and logged_in(trial)
     assert inside.open("/hub/home")[0] == 200 and trial.hub.pid == hub and trial.hub.poll() is None
-    stranger = subprocess.run(**trial.run("--password", "stranger"), capture_output=True, text=True)
+    stranger = run(trial, "--password", "stranger")
     assert stranger.returncode == 1 and "There is no stranger in this class" in stranger.stderr
 
 
 @needs_a_machine
-def test_a_killed_server_comes_back_with_its_work(trial):
+@in_a_loop
+async def test_a_killed_server_comes_back_with_its_work(trial):
     learner = trial.learner("l2")
-
-    async def scenario():
-        kernel = await learner.kernel(LESSON)
-        await learner.save(LESSON, edited(await learner.read(LESSON), "before the crash"))
-        await kernel.run(["from lessonkit import check", 'check.recall("2.1", "c")'])
-        server = int(await kernel.say("import os; print(os.getppid())"))
-        os.kill(server, signal.SIGKILL)
-        while await learner.running():  # until the hub has noticed
-            await asyncio.sleep(0.5)
-        await learner.start()
-        return (await learner.read(LESSON))["cells"][-1]["source"], await (await learner.kernel(LESSON)).say("print(2)")
-
-    assert asyncio.run(scenario()) == ("before the crash", "2")
-    work = Path(accounts.members(trial.group)["l2"].pw_dir) / "work"
-    assert '"right"' in (work / "attempts.jsonl").read_text(), "the log of attempts is the learner's"
+    kernel = await learner.kernel(LESSON)
+    await write(learner, "before the crash")
+    await kernel.run(["from lessonkit import check", 'check.recall("2.1", "c")'])
+    server = int(await kernel.say("import os; print(os.getppid())"))
+    os.kill(server, signal.SIGKILL)
+    while await learner.running():  # until the hub has noticed
+        await asyncio.sleep(0.5)
+    await learner.start()
+    assert await written(learner) == "before the crash"
+    assert await (await learner.kernel(LESSON)).say("print(2)") == "2"
+    log = (trial.home("l2") / "work/attempts.jsonl").read_text()
+    assert '"right"' in log, "the log of attempts is the learner's"
 
 
 def background(kernel):
@@ -510,8 +532,7 @@ def background(kernel):
 
 @needs_a_machine
 def test_the_page_of_the_class_is_made_by_an_account_that_can_change_nothing(trial):
-    teacher = Browser(trial)
-    assert teacher.log_in("teacher", slips(trial)["teacher"]) and teacher.open("/services/progress/")[0] == 200
+    assert logged_in(trial).open("/services/progress/")[0] == 200
     reader = accounts.ensure_reader(trial.group)
     assert reader.pw_name == f"{trial.group}_progress" and reader.pw_uid
     as_reader = {"user": reader.pw_uid, "group": reader.pw_gid, "extra_groups": []}
@@ -526,22 +547,22 @@ def test_the_page_of_the_class_is_made_by_an_account_that_can_change_nothing(tri
 
 
 @needs_a_machine
-def test_a_kernel_that_asks_for_too_much_is_told_the_limit_and_goes_on(trial):
-    async def scenario():
-        kernel = await trial.learner("l3").kernel(LESSON)
-        await kernel.say("x = 1")
-        threads = "import threading, time\nfor _ in range(600): threading.Thread(target=time.sleep, args=(1,)).start()"
-        cells = ("y = bytearray(3 << 30)", "import torch; z = torch.zeros(1 << 30)", threads, "print(x + 1)")
-        return [await kernel.say(cell) for cell in cells]
-
-    plain, tensor, threads, after = asyncio.run(scenario())
+@in_a_loop
+async def test_a_kernel_that_asks_for_too_much_is_told_the_limit_and_goes_on(trial):
+    kernel = await trial.learner("l3").kernel(LESSON)
+    await kernel.say("x = 1")
+    plain = await kernel.say("y = bytearray(3 << 30)")
     assert "a kernel has 2.5 GB" in plain and "MemoryError" in plain
+    tensor = await kernel.say("import torch; z = torch.zeros(1 << 30)")
     assert "a kernel has 2.5 GB" in tensor and "DefaultCPUAllocator" in tensor
-    assert "can't start new thread" in threads and after == "2"
+    threads = "import threading, time\nfor _ in range(600): threading.Thread(target=time.sleep, args=(1,)).start()"
+    assert "can't start new thread" in await kernel.say(threads)
+    assert await kernel.say("print(x + 1)") == "2"
 
 
 @needs_a_machine
-def test_a_full_disk_loses_nothing(trial):
+@in_a_loop
+async def test_a_full_disk_loses_nothing(trial):
     """The home of this learner is a disk of its own, at first too small for the lessons, then with room for some."""
     home = Path(accounts.ensure(trial.group, "full", trial.homes).pw_dir)
     about = home.stat()
@@ -554,39 +575,36 @@ def test_a_full_disk_loses_nothing(trial):
         await stop(learner)
         await learner.start()
 
-    async def scenario():
-        with pytest.raises(load.Refused, match="disk is full.* Lessons of .* MB are still to come"):
-            await learner.start()
-        await learner.start()  # as the message says: without the lessons, to make room
-        for copy in (home / "work").glob("*"):
-            json.loads(copy.read_text())  # what is there is whole
-        assert len(list((home / "work").glob("*"))) < lessons
-        subprocess.run(["mount", "-o", "remount,size=12m", home], check=True)
+    with pytest.raises(load.Refused, match="disk is full.* Lessons of .* MB are still to come"):
+        await learner.start()
+    await learner.start()  # as the message says: without the lessons, to make room
+    for copy in (home / "work").glob("*"):
+        json.loads(copy.read_text())  # what is there is whole
+    assert len(list((home / "work").glob("*"))) < lessons
+    subprocess.run(["mount", "-o", "remount,size=12m", home], check=True)
+    await restart()
+    assert len(list((home / "work").glob("*.ipynb"))) == lessons
+    await write(learner, "first")
+    on_disk = path.read_bytes()
+    fill = "with open(os.path.expanduser('~/filler'), 'ab') as f:\n    while True: f.write(bytes(1024)); f.flush()"
+    printed = await (await learner.kernel(LESSON)).say(f"import os\n{fill}")
+    assert "No space left" in printed
+    for text in ("second", "third"):  # saved again and again, as JupyterLab does every 15 seconds
+        with pytest.raises(load.Refused, match="Your disk is full") as refused:
+            await write(learner, text)
+        assert refused.value.status == 507 and path.read_bytes() == on_disk
+    with pytest.raises(load.Refused, match="disk is full.* What you saved is there"):
         await restart()
-        assert len(list((home / "work").glob("*.ipynb"))) == lessons
-        first = edited(await learner.read(LESSON), "first")
-        await learner.save(LESSON, first)
-        on_disk = path.read_bytes()
-        fill = "with open(os.path.expanduser('~/filler'), 'ab') as f:\n    while True: f.write(bytes(1024)); f.flush()"
-        printed = await (await learner.kernel(LESSON)).say(f"import os\n{fill}")
-        assert "No space left" in printed
-        for text in ("second", "third"):  # saved again and again, as JupyterLab does every 15 seconds
-            with pytest.raises(load.Refused, match="Your disk is full") as refused:
-                await learner.save(LESSON, edited(first, text))
-            assert refused.value.status == 507 and path.read_bytes() == on_disk
-        with pytest.raises(load.Refused, match="disk is full.* What you saved is there"):
-            await restart()
-        await learner.start()  # on a full disk, to make room
-        assert (await learner.read(LESSON))["cells"][-1]["source"] == "first" and path.read_bytes() == on_disk
-        await learner.ask("/user/full/api/contents/filler", "DELETE")
-        await learner.save(LESSON, edited(first, "fourth"))
-        assert (await learner.read(LESSON))["cells"][-1]["source"] == "fourth"
-
-    asyncio.run(scenario())
+    await learner.start()  # on a full disk, to make room
+    assert await written(learner) == "first" and path.read_bytes() == on_disk
+    await learner.ask("/user/full/api/contents/filler", "DELETE")
+    await write(learner, "fourth")
+    assert await written(learner) == "fourth"
 
 
 @needs_a_machine
-def test_an_upgrade_touches_nobodys_work(trial, tmp_path):
+@in_a_loop
+async def test_an_upgrade_touches_nobodys_work(trial, tmp_path):
     newer = tmp_path / "newer"
     for name, source in install.course_files(ROOT).items():
         (newer / name).parent.mkdir(parents=True, exist_ok=True)
@@ -596,72 +614,56 @@ def test_an_upgrade_touches_nobodys_work(trial, tmp_path):
     (newer / "notebooks/02_statistics.ipynb").write_text(json.dumps(edited(lesson, "of the newer edition")))
     learner = trial.learner("l4")
     edition = (trial.folder / "course").resolve()
-
-    async def scenario():
-        kernel = await learner.kernel(LESSON)
-        home = Path(accounts.members(trial.group)["l4"].pw_dir)
-        await learner.save(LESSON, edited(await learner.read(LESSON), "my own"))
-        before = {path: path.read_bytes() for path in (home / "work").glob("*.ipynb")}
-        code = f"install.install({str(trial.folder)!r}, pathlib.Path({str(newer)!r}))"
-        code = f"import pathlib; from teaching.classroom import install; {code}"
-        subprocess.run([ROOT / ".venv/bin/python", "-c", code], cwd=ROOT, check=True)
-        assert (trial.folder / "course").resolve() != edition
-        where = "import lessonkit.plot; print(lessonkit.__file__)"
-        assert str(edition) in await kernel.say(where), "what runs goes on with its own edition"
-        program = Path("/proc", await background(kernel), "cmdline")
-        assert program.read_bytes()
-        await stop(learner)
-        assert not program.exists() or not program.read_bytes(), "what a learner started ends with the server"
-        await learner.start()
-        assert {path: path.read_bytes() for path in (home / "work").glob("*.ipynb")} == before
-        kernel = await learner.kernel(LESSON)
-        assert str((trial.folder / "course").resolve()) in await kernel.say(where)
-        page = await learner.read("NEWER_LESSONS.md")
-        typed = re.search(r"`work/02_statistics.ipynb`: `(.+)`", page)[1]
-        printed = await kernel.say(f"import subprocess; print(subprocess.check_output({typed.split()!r}, text=True))")
-        (beside,) = set((home / "work").glob("*.ipynb")) - set(before)
-        assert "of the newer edition" in beside.read_text() and beside.name in printed
-
-    asyncio.run(scenario())
+    kernel = await learner.kernel(LESSON)
+    home = trial.home("l4")
+    await write(learner, "my own")
+    before = {path: path.read_bytes() for path in (home / "work").glob("*.ipynb")}
+    code = f"install.install({str(trial.folder)!r}, pathlib.Path({str(newer)!r}))"
+    code = f"import pathlib; from teaching.classroom import install; {code}"
+    subprocess.run([ROOT / ".venv/bin/python", "-c", code], cwd=ROOT, check=True)
+    assert (trial.folder / "course").resolve() != edition
+    where = "import lessonkit.plot; print(lessonkit.__file__)"
+    assert str(edition) in await kernel.say(where), "what runs goes on with its own edition"
+    program = Path("/proc", await background(kernel), "cmdline")
+    assert program.read_bytes()
+    await stop(learner)
+    assert not program.exists() or not program.read_bytes(), "what a learner started ends with the server"
+    await learner.start()
+    assert {path: path.read_bytes() for path in (home / "work").glob("*.ipynb")} == before
+    kernel = await learner.kernel(LESSON)
+    assert str((trial.folder / "course").resolve()) in await kernel.say(where)
+    page = await learner.read("NEWER_LESSONS.md")
+    typed = re.search(r"`work/02_statistics.ipynb`: `(.+)`", page)[1]
+    printed = await kernel.say(f"import subprocess; print(subprocess.check_output({typed.split()!r}, text=True))")
+    (beside,) = set((home / "work").glob("*.ipynb")) - set(before)
+    assert "of the newer edition" in beside.read_text() and beside.name in printed
 
 
 @needs_a_machine
-def test_a_killed_hub_loses_nothing_and_then_stops_what_is_idle(trial):
+@in_a_loop
+async def test_a_killed_hub_loses_nothing_and_then_stops_what_is_idle(trial):
     learner = trial.learner("l5")
-
-    async def begin():
-        kernel = await learner.kernel(LESSON)
-        await kernel.say("kept = 41")
-        await learner.save(LESSON, edited(await learner.read(LESSON), "while the hub was there"))
-        return kernel.name
-
-    async def go_on(kernel):
-        assert await learner.running()
-        return await (await learner.connect(kernel)).say("print(kept + 1)")
-
-    async def idle():
-        end = time.monotonic() + 90
-        while await learner.running() and time.monotonic() < end:
-            await asyncio.sleep(0.5)
-        return not await learner.running()
-
-    kernel = asyncio.run(begin())
+    kernel = await learner.kernel(LESSON)
+    await kernel.say("kept = 41")
+    await write(learner, "while the hub was there")
     trial.kill()
     assert list((trial.folder / "run/l5").glob("kernel-*.json")), "the learner's kernel goes on"
     trial.start()
-    assert asyncio.run(go_on(kernel)) == "42"
-    teacher = Browser(trial)
-    assert teacher.log_in("teacher", slips(trial)["teacher"])
-    assert teacher.open("/services/progress/")[0] == 200, "the page comes back too"
+    assert await learner.running()
+    assert await (await learner.connect(kernel.name)).say("print(kept + 1)") == "42"
+    assert logged_in(trial).open("/services/progress/")[0] == 200, "the page comes back too"
     trial.kill()
     trial.start("--idle", "0.1")
-    assert asyncio.run(idle()), "a server that nobody used for six seconds is still there"
-    home = Path(accounts.members(trial.group)["l5"].pw_dir)
-    assert "while the hub was there" in (home / LESSON).read_text()
+    end = time.monotonic() + 90
+    while await learner.running():
+        assert time.monotonic() < end, "a server that nobody used for six seconds is still there"
+        await asyncio.sleep(0.5)
+    assert "while the hub was there" in (trial.home("l5") / LESSON).read_text()
 
 
 @needs_a_machine
-def test_https_with_a_certificate(trial, tmp_path):
+@in_a_loop
+async def test_https_with_a_certificate(trial, tmp_path):
     certificate, key = tmp_path / "hub.crt", tmp_path / "hub.key"
     sign = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=class"]
     sign += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate, "-keyout", key]
@@ -670,31 +672,21 @@ def test_https_with_a_certificate(trial, tmp_path):
     trial.certificate = str(certificate)
     trial.start("--idle", "60", "--cert", certificate, "--key", key)
     assert trial.address == f"https://127.0.0.1:{trial.port}"
-    teacher = Browser(trial)
-    assert teacher.log_in("teacher", slips(trial)["teacher"])
-    assert {cookie.secure for cookie in teacher.session.cookies if "token" in cookie.name or "hub" in cookie.name} == {
-        True
-    }
-
-    async def lesson():
-        learner = trial.learner("l7")
-        await learner.start()  # the class before stopped what was idle; with --idle 60 as anybody would type it
-        await learner.save(LESSON, edited(await learner.read(LESSON), "over https"))
-        return await (await learner.kernel(LESSON)).say("print(6 * 7)")
-
-    assert asyncio.run(lesson()) == "42"
+    cookies = [cookie for cookie in logged_in(trial).session.cookies if re.search("token|hub", cookie.name)]
+    assert {cookie.secure for cookie in cookies} == {True}
+    learner = trial.learner("l7")
+    await learner.start()  # the class before stopped what was idle; with --idle 60 as anybody would type it
+    await write(learner, "over https")
+    assert await (await learner.kernel(LESSON)).say("print(6 * 7)") == "42"
     with pytest.raises((OSError, http.client.HTTPException)):
         urllib.request.urlopen(f"http://127.0.0.1:{trial.port}/hub/login", timeout=5)
 
 
 @needs_a_machine
-def test_ctrl_c_ends_a_class_in_two_lines(trial):
+@in_a_loop
+async def test_ctrl_c_ends_a_class_in_two_lines(trial):
     """Comes last: the class is over then."""
-
-    async def begin():
-        return await background(await trial.learner("l7").kernel(LESSON))
-
-    program = Path("/proc", asyncio.run(begin()), "cmdline")
+    program = Path("/proc", await background(await trial.learner("l7").kernel(LESSON)), "cmdline")
     trial.hub.send_signal(signal.SIGINT)
     assert trial.hub.wait(150) == 0  # half a minute on a quiet machine; a hub that hangs never ends
     first, second = trial.log().splitlines()[-2:]

@@ -5,20 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from teaching import material
+from teaching.site import explorables
 from teaching.tests.browser import chromium, listen, needs_chromium, served
 
-MODULES = material.ROOT / "lessons_src/lessonkit/explore"
-NAMES = sorted(path.stem for path in MODULES.glob("*.svg") if "-" not in path.stem)
 pytestmark = needs_chromium
-every_explorable = pytest.mark.parametrize("name", NAMES)
+every_explorable = pytest.mark.parametrize("name", explorables.NAMES)
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     """Where the explorables are served, each at its name."""
     folder = tmp_path_factory.mktemp("explore")
-    for module in MODULES.glob("*.mjs"):
+    for module in explorables.MODULES.glob("*.mjs"):
         shutil.copy(module, folder)
     shutil.copy(Path(__file__).with_name("explore.html"), folder)
     with served(folder) as root:
@@ -49,6 +47,13 @@ def opened(address, browser):
     for page, faults in pages:
         page.close()
         assert not faults
+
+
+def drag(page, start, end):
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(*end, steps=4)
+    page.mouse.up()
 
 
 # Every control that Tab should reach gets a number; of a group of radios that is the checked one, or the first.
@@ -99,10 +104,13 @@ def test_a_letter_stays_inside_and_a_shortcut_does_not(name, opened):
 @every_explorable
 def test_no_frame_when_idle_and_nothing_stays_behind(name, opened):
     page = opened(name)
-    page.wait_for_timeout(500)
-    asked = page.evaluate("frames_asked")
-    page.wait_for_timeout(400)
-    assert page.evaluate("frames_asked") == asked
+    for _ in range(20):  # what it learns at first is drawn as it comes, slower on a busy machine
+        asked = page.evaluate("frames_asked")
+        page.wait_for_timeout(400)
+        if page.evaluate("frames_asked") == asked:
+            break
+    else:
+        pytest.fail(f"{name} still asks for frames after 8 s without a hand on it.")
     page.evaluate("remove()")
     assert page.evaluate("document.getElementById('here').childElementCount") == 0
     assert page.evaluate("signals.length > 0 && signals.every((signal) => signal?.aborted)")
@@ -130,10 +138,8 @@ def test_a_second_explorable_on_the_page_leaves_the_look_of_the_first(opened):
 def test_row_is_dragged_by_a_mouse_and_by_a_finger_and_scrolls_elsewhere(opened):
     page = opened("row")
     stage = page.locator(".stage").bounding_box()
-    page.mouse.move(stage["x"] + 100, stage["y"] + 60)  # in the first column
-    page.mouse.down()
-    page.mouse.move(stage["x"] + 100, stage["y"] + 60 - 38, steps=4)  # 190 pixels are 20 units
-    page.mouse.up()
+    x, y = stage["x"] + 100, stage["y"] + 60  # in the first column
+    drag(page, (x, y), (x, y - 38))  # 190 pixels are 20 units
     assert page.evaluate("model.get('x')") == [9, 1, -1, 4, 1, 2]
     page = opened("row", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     finger = page.context.new_cdp_session(page)
@@ -194,11 +200,8 @@ def test_backward_lets_a_hand_put_dy_onto_its_marks(opened):
     for i in range(5):
         tip = page.locator("[data-bar=dy] .grip").nth(i).bounding_box()
         mark = page.locator(".stage line[stroke-dasharray='4 2']").nth(i).bounding_box()
-        middle = tip["x"] + 22, tip["y"] + 22
-        page.mouse.move(*middle)
-        page.mouse.down()
-        page.mouse.move(middle[0], round(mark["y"] + mark["height"] / 2), steps=3)
-        page.mouse.up()
+        x = tip["x"] + 22
+        drag(page, (x, tip["y"] + 22), (x, round(mark["y"] + mark["height"] / 2)))
         page.wait_for_timeout(50)
     page.wait_for_function(f"{LENGTH} === '0.00'")
 
@@ -212,11 +215,8 @@ def test_sphere_is_dragged_and_turned_by_a_mouse_and_by_keys(opened):
         page.wait_for_function(f"model.get('{key}').join() !== '{','.join(f'{v:g}' for v in before)}'")
         before = page.evaluate(f"model.get('{key}').join()")
         box = page.locator(target).bounding_box()
-        at = (box["x"] + 22, box["y"] + 22)
-        page.mouse.move(*at)
-        page.mouse.down()
-        page.mouse.move(at[0] + 30, at[1] + 10, steps=3)
-        page.mouse.up()
+        x, y = box["x"] + 22, box["y"] + 22
+        drag(page, (x, y), (x + 30, y + 10))
         page.wait_for_function(f"model.get('{key}').join() !== '{before}'")
 
 

@@ -14,12 +14,11 @@ from coursebuild.source import ROOT
 from teaching import material
 from teaching.grading import feedback, lesson, marking, submission
 from teaching.grading.__main__ import main
-from teaching.grading.jail import Limits
+from teaching.grading.jail import PYTHON, Limits
 from teaching.grading.lesson import GradingError
 from teaching.grading.sheet import Sheet
-from teaching.tests.grading_toys import SIX, code, graded, rows, six, stored, with_answers, write
+from teaching.tests.grading_toys import SIX, code, grade, graded, rows, six, solved, stored, with_answers, write
 
-PYTHON = ROOT / ".venv/bin/python"
 STEMS = material.stems()
 runs = pytest.mark.skipif(not PYTHON.exists(), reason="answers run in the learners' environment: make .venv/ready")
 
@@ -73,13 +72,13 @@ def test_missing_doubled_and_converted_cells(tmp_path):
     notebook["cells"].remove(cells["ex-6-4"])
     cells["ex-6-2"]["cell_type"] = "markdown"
     notebook["cells"].append(code("# Exercise 6.3 · took me an hour", "note", "markdown"))
-    again = [code(six().exercises["6.1"].solved + f"\n# {n}", f"copy-{n}") for n in (1, 2)]
+    again = [code(solved("6.1") + f"\n# {n}", f"copy-{n}") for n in (1, 2)]
     notebook["cells"] += [*again, code(six().exercises["6.1"].source, "blank")]
     answers = answers_in(notebook, tmp_path)
     assert answers["6.4"].cells == [] and sheets(answers["6.4"]) == ["the exercise's cell is missing"]
     assert answers["6.4"].remarks[0].page.endswith("Copy it from a fresh lesson 6 and hand in again.")
-    assert answers["6.2"].cells == [six().exercises["6.2"].solved] and "markdown" in sheets(answers["6.2"])[0]
-    assert answers["6.3"].cells == [six().exercises["6.3"].solved] and not answers["6.3"].remarks
+    assert answers["6.2"].cells == [solved("6.2")] and "markdown" in sheets(answers["6.2"])[0]
+    assert answers["6.3"].cells == [solved("6.3")] and not answers["6.3"].remarks
     assert answers["6.1"].cells[-1].endswith("# 2") and "4 cells of this exercise" in sheets(answers["6.1"])[0]
 
 
@@ -300,7 +299,7 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     (folder / "broken.ipynb").write_text(json.dumps(stored())[:5000], encoding="utf-8")
     (folder / "none").mkdir()
     effect = "import os, operator\ntorch.set_default_dtype(torch.float64)\n"
-    write(with_answers(ex_6_1=effect + six().exercises["6.1"].solved), folder / "effect.ipynb")
+    write(with_answers(ex_6_1=effect + solved("6.1")), folder / "effect.ipynb")
     table = graded(tmp_path)
     assert {name: row["points"] for name, row in table.items()} == {
         "three": "3",  # 6.4 builds on the course's 6.1 and 6.3
@@ -344,10 +343,11 @@ RIGHT = {"verdict": "right", "message": "Right.", "passed": 1, "computed": 0.1}
 def one_mark(bench, tmp_path, also=()):
     """Return the Mark of the course's answer to 6.1. also: exercises whose checks are given to this one, too."""
     marker = marking.Marker(lesson.read(SIX), bench)
-    exercise = marker.lesson.exercises["6.1"]
+    exercises = marker.lesson.exercises
     for other in also:
-        exercise.checks += marker.lesson.exercises[other].checks
-    return marker._mark(exercise, answers_in(stored(), tmp_path)["6.1"])
+        exercises["6.1"].checks += exercises[other].checks
+    alone = write(with_answers(solved=False, ex_6_1=exercises["6.1"].solved), tmp_path / "ann.ipynb")
+    return marker.mark(marking.Handed("ann", alone), tmp_path).marks[0]
 
 
 def test_points_are_shared_out_among_several_checks(tmp_path):
@@ -391,7 +391,7 @@ def test_ctrl_c_ends_in_one_line_and_loses_nothing(tmp_path):
 def test_answers_that_were_stopped_are_graded_again_where_more_is_allowed(tmp_path, capsys):
     folder = tmp_path / "in"
     slow = "import time\nuntil = time.process_time() + 3\nwhile time.process_time() < until:\n    pass\n"
-    write(with_answers(solved=False, ex_6_1=slow + six().exercises["6.1"].solved), folder / "slow.ipynb")
+    write(with_answers(solved=False, ex_6_1=slow + solved("6.1")), folder / "slow.ipynb")
     write(stored(solved=False), folder / "ann.ipynb")
     assert graded(tmp_path, "--seconds", "2")["slow"]["state"].startswith("6.1 stopped after 2 s; 6.2 not answered")
     capsys.readouterr()
@@ -400,7 +400,7 @@ def test_answers_that_were_stopped_are_graded_again_where_more_is_allowed(tmp_pa
     assert "1 graded" in printed and "\nann  " in printed and "1 in " in printed
     assert graded(tmp_path, "--seconds", "20")["slow"]["ex 6.1"] == "2"
     assert "1 graded" in capsys.readouterr().out
-    assert main(["6", str(folder), str(tmp_path / "grades.csv"), "--again", "eve"]) == 1
+    assert grade(tmp_path, "--again", "eve") == 1
     assert "no learner is called 'eve'. There are ann, slow." in capsys.readouterr().err
 
 
@@ -427,14 +427,14 @@ def test_two_runs_into_one_sheet_are_refused(tmp_path, capsys):
     (tmp_path / "grades").mkdir()
     with open(tmp_path / "grades/log.txt", "w") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
-        assert main(["6", str(tmp_path / "in"), str(tmp_path / "grades.csv")]) == 1
+        assert grade(tmp_path) == 1
     assert "another run is writing" in capsys.readouterr().err
 
 
 @runs
 def test_without_bubblewrap_it_says_that_such_points_count_for_nothing(tmp_path, capsys):
-    write(with_answers(solved=False, ex_6_1=six().exercises["6.1"].solved), tmp_path / "in/ann.ipynb")
-    assert main(["6", str(tmp_path / "in"), str(tmp_path / "grades.csv"), "--jail", "user"]) in (0, 1)
+    write(with_answers(solved=False, ex_6_1=solved("6.1")), tmp_path / "in/ann.ipynb")
+    assert grade(tmp_path, "--jail", "user") in (0, 1)
     printed = capsys.readouterr()
     if "does not start" in printed.err:  # another user may not look into the folder that holds this Python
         return

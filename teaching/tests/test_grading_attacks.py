@@ -15,14 +15,13 @@ import pytest
 from coursebuild.source import ROOT
 from teaching.grading import lesson
 from teaching.grading.bench import Bench
-from teaching.grading.jail import Jail, Limits
+from teaching.grading.jail import PYTHON, Jail, Limits
 from teaching.grading.marking import Handed, Marker
-from teaching.tests.grading_toys import code, six, stored, with_answers, write
+from teaching.tests.grading_toys import code, six, solved, stored, with_answers, write
 
 SECONDS = 4
 WRONG = "def channel_stats(x):\n    return x, x\n"
-PYTHON = ROOT / ".venv/bin/python"
-JAIL = Jail(ROOT, PYTHON, Limits(seconds=SECONDS, memory=1 << 29), six()) if PYTHON.exists() else None
+JAIL = Jail(Limits(seconds=SECONDS, memory=1 << 29), six()) if PYTHON.exists() else None
 pytestmark = pytest.mark.skipif(
     not JAIL or JAIL.kind != "bubblewrap", reason="answers run in the learners' environment and in bubblewrap"
 )
@@ -53,7 +52,7 @@ def mark(marker, tmp_path):
 
 def still_fair(mark):
     """Whether an answer that comes after an attack is judged as ever."""
-    right = mark(six().exercises["6.1"].solved)
+    right = mark(solved("6.1"))
     wrong = mark(WRONG)
     return (right.verdict, right.points, wrong.verdict, wrong.points) == ("right", 2, "not yet", 0)
 
@@ -373,7 +372,7 @@ def test_what_is_right_cannot_be_read_off_the_question(name, tmp_path):
     stem, number, text = READS[name]
     notebook = with_answers(False, stem, **{f"ex_{number.replace('.', '_')}": CRAWLS + text})
     asked = lesson.read(stem)
-    with Bench(Jail(ROOT, PYTHON, Limits(seconds=SECONDS), asked)) as bench:
+    with Bench(Jail(Limits(seconds=SECONDS), asked)) as bench:
         read = mark_of(Marker(asked, bench), notebook, number, tmp_path)
     assert read.points == 0 and read.verdict == "not yet", read
 
@@ -419,7 +418,7 @@ def test_an_endless_loop_is_stopped_in_time(mark):
 
 def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
     """Writing 5,000 tensors out, for each input of the check, takes longer than this answer may."""
-    right = six().exercises["6.1"].solved
+    right = solved("6.1")
     body = "    for i in range(5000):\n        print('x is', x)\n"
     head, quotes, rest = right.rpartition('"""\n')
     noisy = mark(head + quotes + body + rest)

@@ -1,7 +1,6 @@
 """The plans: every lesson has one, what they name is there, and the minutes of a class add up."""
 
 import html
-import itertools
 import re
 
 import pytest
@@ -12,37 +11,29 @@ from teaching import material
 from teaching.material import ROOT
 from teaching.plan import courses, notes, plans, sections
 from teaching.plan.__main__ import main
-from teaching.plan.sections import PlanError
+from teaching.plan.sections import PlanError, core
 from teaching.slides import deck
 
 STEMS = list(lessons())
 CHECKS = ROOT / "lessons_src/lessonkit/check/lessons"
 
 
-def words(stem, folder=notes.FOLDER):
-    return notes.read(stem, sections.of(stem), folder)
-
-
-def core(stem):
-    return [sections.of(stem)[key] for key in sections.core(stem)]
-
-
 # ------------------------------------------------------------------------------------------------------------- words
 @pytest.mark.parametrize("stem", STEMS)
 def test_every_lesson_has_a_plan_that_names_what_is_there(stem):
+    words = notes.read(stem)
     for kind in ("prepare", "close", "late", "early", "board"):
-        assert getattr(words(stem), kind), f"words/{stem}.md has no '{kind.title()}'. teaching/plan/README.md says how."
-    assert sections.START in words(stem).open, (
-        f"words/{stem}.md has no word about what breaks: '## start', then 'Open: ...'"
-    )
+        assert getattr(words, kind), f"words/{stem}.md has no '{kind.title()}'. teaching/plan/README.md says how."
+    without = f"words/{stem}.md has no word about what breaks: '## start', then 'Open: ...'"
+    assert sections.START in words.open, without
 
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_each_prediction_says_what_one_hears(stem):
     """Not what is right: who says which wrong thing, and what that shows."""
-    heard = words(stem).ask
+    heard = notes.read(stem).ask
     asked = [item.name for section in core(stem) for item in section.questions if item.kind == "Predict"]
-    lost = [name for name in asked if not heard.get(name, "").startswith("Whoever ")]
+    lost = [name for name in asked if not heard.get(name, [""])[0].startswith("Whoever ")]
     assert not lost, f"words/{stem}.md does not say what one hears: add 'Ask {lost[0]}: Whoever says ...'. All: {lost}"
 
 
@@ -50,7 +41,7 @@ def test_each_prediction_says_what_one_hears(stem):
 def test_the_words_of_a_check_are_the_check_s(stem):
     """What an instructor expects to read is what the check says today."""
     source = (CHECKS / f"{stem[3:]}.py").read_text(encoding="utf-8")
-    quoted = [quote for expected in words(stem).expect.values() for quote, _ in expected]
+    quoted = [quote for expected in notes.read(stem).expect.values() for quote, _ in expected]
     lost = [quote for quote in quoted if quote not in source]
     assert not lost, f"words/{stem}.md quotes what no check of the lesson says (any more): {lost}"
     assert 3 <= len(quoted) <= 12, f"words/{stem}.md quotes {len(quoted)} messages of checks (Expect), expected 3 to 12"
@@ -89,7 +80,7 @@ def answers(part, text):
 
 @pytest.mark.parametrize("stem", STEMS)
 def test_what_opens_a_section_answers_none_of_its_questions(stem):
-    opens = words(stem).open
+    opens = notes.read(stem).open
     answered = [answers(part, " ".join(opens.get(part.key, []))) for part in core(stem)]
     assert not list(filter(None, answered))
 
@@ -102,8 +93,8 @@ BAD = {
     "Prepare nothing": "is not understood here. Write it as 'Prepare: ...'",
     "Prepare: x\n## 6.77": "there is no section '6.77'. There are start, 6.1",
     "Prepare: x\n## 6.1\nSay: something": "is not understood here. Write it as 'Open: ...' or 'Close: ...'",
-    "Prepare: x\n## 6.2\nAsk Predict 6.2: y": "section 6.2 does not ask Predict 6.2. It asks Predict 6.1",
-    'Prepare: x\n## 6.2\nExpect 6.2 "q": y': "section 6.2 has no exercise 6.2. It has 6.1",
+    "Prepare: x\n## 6.2\nAsk Predict 6.2: y": "section 6.2 has no Predict 6.2. It has Predict 6.1, Exercise 6.1",
+    'Prepare: x\n## 6.2\nExpect 6.2 "q": y': "section 6.2 has no Exercise 6.2. It has Predict 6.1, Exercise 6.1",
     "Prepare: x\n## Late\n6.7: y": "is not understood here. Write it as '6.7: why. Tell: ...'",
     "Prepare: x\n## Late\n6.77: y Tell: z": "'6.77' is no section that can be named under Late",
     "Prepare: x\n## Late\nSeveral devices: y Tell: z": "'Several devices' is no section that can be named under Late",
@@ -114,13 +105,13 @@ BAD = {
 def test_words_that_do_not_fit_say_where_and_what_there_is(tmp_path, text):
     (tmp_path / f"{STEMS[5]}.md").write_text(text, encoding="utf-8")
     with pytest.raises(PlanError, match=re.escape(BAD[text])) as error:
-        words(STEMS[5], tmp_path)
+        notes.read(STEMS[5], tmp_path)
     assert str(error.value).startswith(f"{STEMS[5]}.md:")
 
 
 def test_a_lesson_without_words_says_so(tmp_path):
     with pytest.raises(PlanError, match="is missing: every lesson has a plan"):
-        words(STEMS[0], tmp_path)
+        notes.read(STEMS[0], tmp_path)
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -173,10 +164,8 @@ def strange(board, text):
 @pytest.mark.parametrize("stem", [sections.LESSON_0.stem, *STEMS])
 def test_rows_on_the_board_are_those_of_the_lesson(stem):
     """The board is written by hand: a lesson that changes its numbers must change its board."""
-    zero = stem == sections.LESSON_0.stem
-    board = (
-        re.search("```\n(.*)\n```", sections.LESSON_0.read_text("utf-8"), re.DOTALL)[1] if zero else words(stem).board
-    )
+    zero, sheet = stem == sections.LESSON_0.stem, sections.LESSON_0.read_text("utf-8")
+    board = re.search("```\n(.*)\n```", sheet, re.DOTALL)[1] if zero else notes.read(stem).board
     cells = material.stored(stem)["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     texts = ["".join(cell["source"]) for cell in cells]
@@ -217,7 +206,7 @@ def test_a_class_needs_few_minutes_more_than_a_reader(stem):
     whole = sum(sections.in_class(part) for part in core(stem))
     assert whole <= lessons()[stem].minutes + 8, f"{whole:.0f} min, and teaching/README.md says a few minutes more"
     first, second = sections.sittings(stem)
-    assert first + second == sections.core(stem)
+    assert first + second == core(stem)
 
 
 # ----------------------------------------------------------------------------------------------------------- courses
@@ -240,11 +229,9 @@ def test_courses_have_their_sections_in_order_and_fit_their_time():
 
 
 def test_lesson_0_has_the_sections_of_its_notebook_and_fits_its_session():
-    cells = material.stored(sections.LESSON_0.stem, solved=False)["cells"]
-    source = "\n".join("".join(cell["source"]) for cell in cells)
-    heads = re.findall(r"^## .*", source, re.MULTILINE)
+    lesson = material.read(sections.LESSON_0.stem)
     first, *parts = [part for _, part in courses.parts("0")]
-    assert [f"## {part.heading}" for part in parts] == heads
+    assert [part.heading for part in parts] == [section.heading for section in lesson.sections if section.level == 2]
     sheet, clock = sections.LESSON_0.read_text("utf-8"), 0.0
     for part in (first, *parts):
         hours, rest = divmod(round(clock), 60)
@@ -254,11 +241,10 @@ def test_lesson_0_has_the_sections_of_its_notebook_and_fits_its_session():
     shown = plans.lesson_0()
     assert shown.count("\n| 0:") + shown.count("\n| 1:") == len(parts) + 1
     assert "\n| 0:00 | 1–4 | What breaks | 8 |" in shown and "\n| 1:10 | 42 | 0.6 Your layer" in shown
-    options = re.findall(r"(Predict 0\.\d):\*\*|<b>(\w)\.</b>|^(Right):", source, re.MULTILINE)
-    names = [name for name, _, _ in options if name]
-    right = [letter for (_, letter, _), (_, _, mark) in itertools.pairwise(options) if mark]
-    assert re.findall(r"(Predict 0\.\d) \*\*(\w)\*\*", sheet) == list(zip(names, right, strict=True))
-    assert any(stem == sections.LESSON_0.stem for course in courses.read() for stem, _ in course.sessions[0].parts)
+    options = [(item.name, *option) for item in lesson.questions for option in item.by_letter.items()]
+    right = [(name, letter) for name, letter, option in options if option["right"]]
+    assert re.findall(r"(Predict 0\.\d) \*\*(\w)\*\*", sheet) == right != []
+    assert any(stem == lesson.stem for course in courses.read() for stem, _ in course.sessions[0].parts)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from lessonkit.course import lessons
 from teaching.plan import sections
 from teaching.plan.__main__ import main, write_sheets
 from teaching.slides import pdf
-from teaching.tests.browser import chromium, needs_chromium
+from teaching.tests.browser import chromium, needs_chromium, show
 
 A4 = rb"/MediaBox \[0 0 59\d\.?\d* 84\d\.?\d*\]"  # in points
 
@@ -28,8 +28,7 @@ def test_a_sheet_has_its_formulas_set_and_cuts_nothing_off(tmp_path):
         page = browser.new_page(viewport={"width": 695, "height": 1040})  # what the margins leave of A4, 96 to the inch
         page.emulate_media(media="print")
         for path in write_sheets(tmp_path):
-            page.goto(path.as_uri())
-            page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=120_000)
+            show(page, path.as_uri())
             assert "\\(" not in page.inner_text("body") and page.locator("mjx-merror").count() == 0, path.name
             assert page.evaluate("document.documentElement.scrollWidth") <= 695, path.name
 

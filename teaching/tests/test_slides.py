@@ -1,6 +1,5 @@
 """The decks: which slides a lesson gives, and that in a browser everything is on its slide, in time and offline."""
 
-import base64
 import html
 import re
 
@@ -9,10 +8,9 @@ import pytest
 from lessonkit.course import Code, Exercise, Question, Text
 from teaching import material
 from teaching.material import Figure
-from teaching.site import explorables
-from teaching.slides import deck, pdf
+from teaching.slides import deck, pdf, render
 from teaching.slides.__main__ import build, main
-from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
+from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, show, squeezed, toy_lesson
 
 SMALLEST = 24  # pixels, on a slide of 1280 x 720
 
@@ -23,6 +21,10 @@ def toy(*items):
         "# 6 · Toy: a lesson\n\nIt breaks.\n\n**You'll be able to**\n- do it.\n\n## 6.1 First\n\nWhat is it about?"
     )
     return deck.slides(toy_lesson(first, *items))[2:]
+
+
+def kinds(*items):
+    return [slide.kind for slide in toy(*items)]
 
 
 OPTIONS = [
@@ -39,9 +41,7 @@ def decks(tmp_path_factory):
     """All decks of the course, a folder."""
     folder = tmp_path_factory.mktemp("slides")
     counts = build(folder)
-    assert set(counts) == {*material.alone(), *material.stems()} and all(
-        20 <= count <= 55 for count in counts.values()
-    ), counts
+    assert list(counts) == material.every() and all(20 <= count <= 55 for count in counts.values()), counts
     return folder
 
 
@@ -63,16 +63,11 @@ def test_a_prediction_is_asked_and_answered_after_what_happens():
 
 @pytest.mark.parametrize("between", [[], [Text("## 6.2 Second\n\nMore.")], [Code("c1", "f()", [], True)]])
 def test_a_question_that_nothing_answers_is_answered_before_the_next_thing(between):
-    kinds = [slide.kind for slide in toy(PREDICT, *between, Exercise("6.1", 2, 5, "x = ...", "x = 1"), FIRST)]
-    assert kinds == ["predict", "answer", "exercise", "outcome"]
+    exercise = Exercise("6.1", 2, 5, "x = ...", "x = 1")
+    assert kinds(PREDICT, *between, exercise, FIRST) == ["predict", "answer", "exercise", "outcome"]
     recall = Question("Recall", "6.1", "how many?", OPTIONS)
-    assert [slide.kind for slide in toy(recall, FIRST)] == ["recall", "answer", "outcome"]
-    assert [slide.kind for slide in toy(PREDICT, Text("**So two.**"), FIRST)] == [
-        "predict",
-        "answer",
-        "rule",
-        "outcome",
-    ]
+    assert kinds(recall, FIRST) == ["recall", "answer", "outcome"]
+    assert kinds(PREDICT, Text("**So two.**"), FIRST) == ["predict", "answer", "rule", "outcome"]
 
 
 def test_the_code_that_a_question_is_about_is_shown_though_it_prints_nothing():
@@ -90,7 +85,7 @@ def test_rules_formulas_tables_and_lists_have_a_slide_and_all_else_is_said():
     assert [slide.kind for slide in (ruled, formula, table, listed)] == ["rule", "formula", "table", "list"]
     assert "First." in ruled.notes and "Nearly always." in ruled.notes and "First." not in ruled.body
     assert "A product:" in formula.body and "<td>1</td>" in table.body and "Last." in listed.notes
-    assert [slide.kind for slide in toy(Text("**Card**\n\n- One."))] == ["list"]
+    assert kinds(Text("**Card**\n\n- One.")) == ["list"]
     (wide,) = toy(Text(f"$$a = {'x + ' * 40} 1 \\qquad b = 2$$"))
     assert wide.body.count("\\[") == 2 and "qquad" not in wide.body
     rows = "\n".join(f"| {k} |" for k in range(10))
@@ -104,20 +99,15 @@ def test_a_long_output_is_cut():
 
 def test_an_explorable_is_a_frame_with_what_to_find_out():
     task = Text("**Find out:** why?\n\n<details><summary>What there is to find</summary>\n\nTo two.\n\n</details>")
-    svg = explorables.still("row")
-    (shown,) = toy(Code("c1", "explore.row()", [material.Explorable("row", {}, svg)]), task)
+    (shown,) = toy(Code("c1", "explore.row()", [material.Explorable("row", {"x": [3, 1]})]), task)
     assert shown.kind == "explorable" and "why?" in shown.body and "To two." in shown.notes
-    for name, wide in (("row", False), ("stream", True)):  # that of stream fills the slide's width as it is
-        shown.picture.picture = svg = explorables.still(name)
-        drawn = deck.page(toy_lesson(Text("# 6 · Toy")), [shown], None)
-        kept = base64.b64decode(re.search('base64,([^"]+)', drawn)[1]).decode()
-        smallest = min(map(float, re.findall('font-size="(.+?)"', kept)))
-        assert html.escape(re.search("<desc>(.+?)</desc>", svg)[1]) in drawn and ('class="wide"' in drawn) is wide
-        assert kept == svg if wide else smallest == deck.LETTERS
-    shown.picture.picture = svg = explorables.still("batch")  # a high one, which a slide makes smaller
-    kept = base64.b64decode(deck._frame(shown.picture)[0].partition("base64,")[2]).decode()
-    height = int(re.search(deck.VIEW, svg)[2])
-    assert min(map(float, re.findall('font-size="(.+?)"', kept))) * deck.HEIGHT / height >= deck.SEEN
+    assert 'alt="A row of 2 numbers as bars' in deck.page(toy_lesson(Text("# 6 · Toy")), [shown], None)
+
+
+def test_a_comment_for_which_a_row_of_code_has_no_room_stands_above_it():
+    short, long = "x = 1  # one", f"    y = {'1 + ' * 17}1  # many"
+    rows = words(render.code(f"{short}\n{long}")).split("\n")
+    assert rows[:3] == [short, "    # many", long.removesuffix("  # many")]
 
 
 def test_an_exercise_is_three_points_and_shows_no_solution_and_no_hint():
@@ -145,9 +135,9 @@ def test_an_exercise_is_three_points_and_shows_no_solution_and_no_hint():
 
 def test_the_tags_correct_the_choice_and_what_is_optional_is_left_out():
     silent, shown = Code("c1", "f()", [], True), Code("c2", "g()", [], False, ["slide"])
-    assert [slide.kind for slide in toy(silent, shown)] == ["patient"]
+    assert kinds(silent, shown) == ["patient"]
     draws = Code("c3", "draw()", [FIGURE], True, ["no-slide"])
-    assert [slide.kind for slide in toy(draws)] == ["text"] and [slide.kind for slide in toy(FIRST)] == ["outcome"]
+    assert kinds(draws) == ["text"] and kinds(FIRST) == ["outcome"]
     assert "A word." in toy(FIRST, Text("A word.", ["slide"]))[-1].body
     assert len(toy(FIRST, Text("## Deeper (optional, 9 min)"), Code("c4", "draw()", [FIGURE], True))) == 1
 
@@ -162,10 +152,16 @@ def test_the_title_has_a_picture_and_what_only_prepares_is_not_shown():
 def test_an_unknown_lesson_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["99"])
-    assert "there is no lesson 99. There are 00, 01, 02" in capsys.readouterr().err
+    assert "invalid choice: '99' (choose from " in capsys.readouterr().err
 
 
-LAYOUT = """() => [...document.querySelectorAll(".slides section")].map((section, k) => {
+LAYOUT = """() => {
+const drawn = (image) => {  // the smallest letters of an explorable's picture
+  const sizes = [...atob(image.src.split(",")[1]).matchAll(/font-size="(.+?)"/g)].map((match) => +match[1]);
+  const shares = [image.clientWidth / image.naturalWidth, image.clientHeight / image.naturalHeight];
+  return Math.min(...sizes) * Math[getComputedStyle(image).objectFit === "cover" ? "max" : "min"](...shares);
+};
+return [...document.querySelectorAll(".slides section")].map((section, k) => {
   Reveal.slide(k);
   const frame = section.getBoundingClientRect(), scale = Reveal.getScale(), inside = section.querySelector(".fit");
   const read = (e) => !e.closest("mjx-assistive-mml") && e.getClientRects().length;
@@ -175,14 +171,18 @@ LAYOUT = """() => [...document.querySelectorAll(".slides section")].map((section
   return {
     right: Math.max(...boxes.map((box) => box.right - frame.left)) / scale,
     bottom: Math.max(...boxes.map((box) => box.bottom - frame.top)) / scale,
-    size: Math.min(99, ...set.map((e) => parseFloat(getComputedStyle(e).fontSize))),
+    size: Math.min(
+      ...[...set, document.querySelector(".slide-number")].map((e) => parseFloat(getComputedStyle(e).fontSize)),
+      ...[...inside.querySelectorAll("img[src^='data:']")].map(drawn),
+    ),
     text: inside.textContent,
     notes: section.querySelector("aside.notes")?.getClientRects().length ?? 0,
     twice: section.querySelectorAll("aside.notes mjx-assistive-mml").length,
     cut: [...section.querySelectorAll("aside.notes pre")].filter((e) => e.style.whiteSpace !== "pre-wrap").length,
     arrows: document.querySelector(".reveal .controls")?.getClientRects().length ?? 0,
   };
-})"""
+});
+}"""
 
 
 @needs_chromium
@@ -190,11 +190,10 @@ def test_in_a_browser_everything_is_on_its_slide_and_can_be_read_from_the_last_r
     """Of LAYOUT, notes are notes that show, twice formulas, cut code that is cut off, in notes, arrows are over it."""
     problems = []
     with served(decks) as address, chromium() as browser:
-        for stem in [*material.alone(), *material.stems()]:
+        for stem in material.every():
             page = browser.new_page(viewport={"width": 1280, "height": 720})
             faults = listen(page)
-            page.goto(f"{address}/{stem}.html")
-            page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=180_000)
+            show(page, f"{address}/{stem}.html")
             solutions = own_lines(material.read(stem)).values()
             for number, slide in enumerate(page.evaluate(LAYOUT), 1):
                 seen = squeezed(slide.pop("text"))
@@ -213,8 +212,7 @@ def test_the_countdown_starts_and_stops_by_a_click(decks):
     with served(decks) as address, chromium() as browser:
         page = browser.new_page()
         page.clock.install()
-        page.goto(f"{address}/06_batchnorm.html")
-        page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=180_000)
+        show(page, f"{address}/06_batchnorm.html")
         at = page.evaluate("[...document.querySelectorAll('.slides section')].findIndex(s => s.matches('.exercise'))")
         page.evaluate(f"Reveal.slide({at})")
         button = page.locator(".timer").first

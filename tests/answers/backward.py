@@ -1,11 +1,10 @@
 """Answers to the exercises of lesson 7."""
 
-from fractions import Fraction
-
 import torch
 from torch.nn import functional as F
 
 from lessonkit.check.lessons.backward import _backward, _Function, _stats
+from lessonkit.check.misconceptions import instead
 from tests.helpers import draw
 
 
@@ -24,9 +23,6 @@ def over_rows(t):
 def plain_forward(x, weight, bias, eps):
     mean, rstd = _stats(x, eps)
     return (x - mean) * rstd * weight + bias
-
-
-ON_PAPER = dict(dvar=1, dcentered=[-1, 3, 2, 0], dmean=-4, dx=[-2, 2, 1, -1])
 
 
 # 7.2
@@ -54,25 +50,6 @@ def with_the_right_eps(dy, x, mean, rstd, weight):
     eps = (rstd**-2 - m((x - mean) ** 2)).detach()
     leaves = [t if t.requires_grad else t.detach().requires_grad_() for t in (x, weight, torch.zeros_like(weight))]
     return torch.autograd.grad(plain_forward(*leaves, eps), leaves, dy, create_graph=True)
-
-
-def detached_in_float32(dy, x, mean, rstd, weight):
-    return _backward(dy, x, mean, rstd.detach() if x.dtype == torch.float32 else rstd, weight)
-
-
-def clipped(dy, x, mean, rstd, weight):
-    x_hat = ((x - mean) * rstd).clamp(-3, 3)
-    return _backward(dy, x_hat / rstd + mean, mean, rstd, weight)
-
-
-def remembers_a_shape():
-    kept = {}
-
-    def answer(dy, x, mean, rstd, weight):
-        x_hat = (x - mean) * rstd if x.requires_grad else kept.setdefault(x.shape, (x - mean) * rstd)
-        return _backward(dy, x_hat, 0.0, 1.0, weight)[0] * rstd, over_rows(dy * x_hat), over_rows(dy)
-
-    return answer
 
 
 # 7.3
@@ -123,22 +100,6 @@ class ByAutograd(torch.autograd.Function):
             return *torch.autograd.grad(y, (x, weight, bias), dy, create_graph=again), None
 
 
-class HidesXHat(_Function):
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        _Function.setup_context(ctx, inputs, output)
-        mean, rstd = _stats(inputs[0], inputs[3])
-        ctx.x_hat = (inputs[0] - mean) * rstd
-
-
-def backward_is(backward):
-    return type("LayerNormFunction", (_Function,), {"backward": staticmethod(backward)})
-
-
-def returns(change):
-    return backward_is(lambda ctx, dy: change(*_Function.backward(ctx, dy)))
-
-
 class SavesStatistics(OldStyle):
     """As in the lesson: passes gradcheck, and no gradgradcheck."""
 
@@ -152,38 +113,25 @@ class SavesStatistics(OldStyle):
         return (*_backward(dy, *ctx.saved_tensors), None)
 
 
-def scales_dy(ctx, dy):
-    right = _Function.backward(ctx, dy.clone())
-    dy *= 2
-    return right
-
-
 ANSWERS = {
-    "gradients_on_paper": {
-        "right": {
-            "lists": ON_PAPER,
-            "tuples and fractions": ON_PAPER | {"dvar": Fraction(1), "dcentered": (-1.0, 3, 2, 0)},
-            "tensors": {name: torch.tensor(value) for name, value in ON_PAPER.items()},
-        },
-        "wrong": {
-            "up to dcentered": (
-                ON_PAPER | {"dcentered": ..., "dmean": ..., "dx": ...},
-                "dcentered: put your answer in the place of the three dots. Right so far: dvar.",
-            ),
-            "two wrong": (ON_PAPER | {"dvar": -1, "dx": [0, 0, 0, 0]}, "A larger variance makes rstd smaller"),
-            "of no known cause": (ON_PAPER | {"dmean": 5}, "dmean: 5 is not right. Right so far: dvar, dc"),
-            "no dmean": ({name: ON_PAPER[name] for name in ("dvar", "dcentered", "dx")}, "'dmean': missing"),
-            "dx alone": ([-2, 2, 1, -1], "takes a dictionary"),
-        },
-    },
+    "gradients_on_paper": {"right": {"lists": dict(dvar=1, dcentered=[-1, 3, 2, 0], dmean=-4, dx=[-2, 2, 1, -1])}},
     "layer_norm_backward": {
         "right": {"closed": _backward, "steps, a list": line_by_line, "expanded": expanded},
         "wrong": {
-            "clipped": (clipped, "D = 1100"),
-            "remembers a shape": (remembers_a_shape(), "expected"),
-            "for float64 only": (detached_in_float32, "float32"),
+            "clipped": (instead(_backward, "x_hat = ((x - mean) * rstd).clamp(-3, 3)"), "D = 1100"),
+            "remembers a shape": (
+                instead(
+                    _backward,
+                    "new = (x - mean) * rstd\n"
+                    "x_hat = new if x.requires_grad else vars(_backward).setdefault(str(x.shape), new)",
+                ),
+                "expected",
+            ),
+            "for float64 only": (
+                instead(_backward, "x_hat = (x - mean) * (rstd.detach() if x.dtype == torch.float32 else rstd)"),
+                "float32",
+            ),
             "two of three": (lambda *a: _backward(*a)[:2], "expected dx and dweight and dbias"),
-            "dx alone": (lambda *a: _backward(*a)[0], "expected dx and dweight and dbias"),
             "under no_grad": (torch.no_grad()(_backward), "gradient"),
             "float32 only": (lambda *a: tuple(t.double() for t in _backward(*(t.float() for t in a))), "expected"),
             "by autograd": (with_the_right_eps, "PyTorch's own grad"),
@@ -217,13 +165,26 @@ ANSWERS = {
             "setup_context": _Function,
             "ctx in forward, line by line": OldStyle,
             "the forward pass again": ByAutograd,
-            "a None too many, which PyTorch allows": returns(lambda dx, dw, db, e: (dx, dw, db, None, None)),
+            "a None too many, which PyTorch allows": instead(_Function, "return dx, dweight, dbias, None, None"),
         },
         "wrong": {
             "saves the statistics": (SavesStatistics, "they were saved in the forward pass"),
-            "hides x_hat on ctx": (HidesXHat, "kept besides x"),
-            "a name that is not there": (backward_is(lambda ctx, dy: no_such_name), "NameError"),  # noqa: F821
-            "dy changed in place": (backward_is(scales_dy), "changed its input dy"),
+            "hides x_hat on ctx": (
+                instead(
+                    _Function,
+                    "def setup_context(ctx, inputs, output):\n    ctx.x_hat = (output - inputs[2]) / inputs[1]",
+                ),
+                "kept besides x",
+            ),
+            "a name that is not there": (instead(_Function, "var = no_such_name"), "NameError"),
+            "dy changed in place": (
+                instead(
+                    _Function,
+                    "def backward(ctx, dy):\n    dy.mul_(2)\n"
+                    "    dx, dweight, dbias = _backward(dy / 2, x, mean, rstd, weight)",
+                ),
+                "changed its input dy",
+            ),
             "a module": (torch.nn.LayerNorm, "autograd.Function"),
             "no Function": (type("NoFunction", (), {"apply": staticmethod(plain_forward)}), "autograd.Function"),
         },

@@ -25,8 +25,7 @@ ANSWERS["channel_stats"] = {
         "all axes but 1": _channel_stats,
         "transpose and flatten": transposed,
         "a loop, a list": channel_by_channel,
-    },
-    "wrong": {"stacked": (lambda x: torch.stack(_channel_stats(x)), "expected mean and var")},
+    }
 }
 
 
@@ -141,8 +140,4 @@ ANSWERS["batch_norm"] = {
 }
 
 
-RIGHT = {"running_mean": 6, "running_var": 4, "alone": 1}
-ANSWERS["ages_on_paper"] = {
-    "right": {"fractions": {"running_mean": 3 / 4 * 8, "running_var": 1 / 4 + 3 / 4 * 5, "alone": (8 - 6) / 4**0.5}},
-    "wrong": {"another number": (RIGHT | {"running_var": 4.5}, "running_var: 4.5 is not right")},
-}
+ANSWERS["ages_on_paper"] = {"right": {"numbers": {"running_mean": 6, "running_var": 4, "alone": 1}}}

@@ -50,13 +50,6 @@ def recursive(model):
             nn.init.constant_(model.bias, 0)
 
 
-def laplace(model):
-    kit._init(model)
-    for module in model.modules():
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            module.weight.data = torch.distributions.Laplace(0.0, 0.02 / 2**0.5).sample(module.weight.shape)
-
-
 # ---- 14.6 repaired_block
 class InALoop(kit._Block):
     def forward(self, x):
@@ -65,27 +58,11 @@ class InALoop(kit._Block):
         return x
 
 
-class OnAClone(kit._Block):
-    def forward(self, x):
-        stream = x.clone()
-        stream += self.mix(self.norm1(x))
-        return stream + self.mlp(self.norm2(stream))
-
-
 class OtherNames(kit._Block):
     def __init__(self, D):
         super().__init__(D)
         self.ln1 = self.norm1
         del self.norm1
-
-
-class PatientInEval(kit._Block):
-    def forward(self, x):
-        if self.training:
-            return super().forward(x)
-        h = self.norm1(x)
-        h = self.norm2(h + self.mix(h))
-        return h + self.mlp(h)
 
 
 # ---- 14.3 again and gradient
@@ -145,13 +122,6 @@ class Updating(kit._Trail):
         return torch.stack(rows, -2) * self.weight + self.bias
 
 
-class OtherTrailNames(kit._Trail):
-    def __init__(self, features, decay=0.5, eps=1e-5):
-        super().__init__(features, decay, eps)
-        self.gamma = self.weight
-        del self.weight
-
-
 _FLATTENED = """
 x, shape = x.flatten(0, -2), x.shape
 w = _trail_weights(len(x), self.decay, x.dtype)
@@ -173,19 +143,31 @@ ANSWERS = {
                 init("nn.init.normal_(nn.init.xavier_uniform_(layer.weight)[:0])"),
                 "not Gaussian, mean 0, deviation 0.08",
             ),
-            "Laplace": (laplace, "not Gaussian"),
+            "Laplace": (
+                init(
+                    "law = torch.distributions.Laplace(0.0, 0.02 / 2**0.5)\n"
+                    "nn.init.normal_(layer.weight).data.copy_(law.sample(layer.weight.shape))"
+                ),
+                "not Gaussian",
+            ),
             "in eval()": (init("model.eval()"), "in eval()"),
             "a seed of its own": (init("torch.manual_seed(0)"), "set anew"),
         },
     },
     "repaired_block": {
-        "right": {"two sums": kit._Block, "a loop": InALoop, "on a clone": OnAClone},
+        "right": {
+            "two sums": kit._Block,
+            "a loop": InALoop,
+            "on a clone": block("h = x.clone().add_(self.mix(self.norm1(x)))"),
+        },
         "wrong": {
             "stream detached": (block("h = x.detach() + self.mix(self.norm1(x))"), "gradient of x"),
             "in place": (block("return h.add_(self.mlp(self.norm2(h)))"), "inplace operation"),
-            "no return": (block("return None"), "Is the return missing"),
             "other parameter names": (OtherNames, "its parameters: yours is 'ln1.bias (4,)"),
-            "the patient in eval()": (PatientInEval, "eval()"),
+            "the stream normalized in eval()": (
+                block("return h + self.mlp(self.norm2(h)) if self.training else self.norm2(h + self.mlp(h))"),
+                "eval()",
+            ),
         },
     },
     "gradient": {
@@ -213,18 +195,9 @@ ANSWERS = {
             ),
             "== between tensors": (instead(kit._gradient, "return ours == theirs"), "is ambiguous"),
             "an error in the test": (lambda cls: torch.zeros(3) @ torch.zeros(4) == 0, "raised RuntimeError"),
-            "its result": (True, "function itself"),
         },
     },
-    "again": {
-        "right": {"the lesson's": kit._again, "in steps": again_in_steps, "with numbers": again_with_numbers},
-        "wrong": {
-            "the layer made anew": (
-                instead(kit._again, "later = cls(5).double()(x.clone())"),
-                "asked again after other rows",
-            )
-        },
-    },
+    "again": {"right": {"the lesson's": kit._again, "in steps": again_in_steps, "with numbers": again_with_numbers}},
     "trail_norm": {
         "right": {
             "the solution": kit._Trail,
@@ -239,7 +212,7 @@ ANSWERS = {
             "without the token itself": (trail(f"w = {_W}.tril(-1)"), "decay 0"),
             "the first call's weights": (trail(f"w = vars(self).setdefault('kept', {_W})"), "after a call with four"),
             "the last eight tokens": (trail(f"w = {_W}.triu(-7)"), "T = 20"),
-            "other names": (OtherTrailNames, "gamma (4,) of 1"),
+            "other names": (trail("self.gamma = self.weight = nn.Parameter(torch.ones(features))"), "gamma (4,) of 1"),
             "a learned decay": (trail("self.decay = nn.Parameter(torch.tensor(float(decay)))"), "decay"),
         },
     },

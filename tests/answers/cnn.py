@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fromscratch import conv_output_shape
-from lessonkit.check.lessons.cnn import _ON_PAPER, _SETTINGS, _Small, _with_norms
+from lessonkit.check.lessons.cnn import _SETTINGS, _Small, _with_norms
 from lessonkit.check.misconceptions import instead
 
 
@@ -33,18 +33,14 @@ def dry_run(net, norm, size, measured):
     return out
 
 
-def right_two_branches(net, norm, size):
+def right_pairs(net, norm, size):
     layers = []
     for layer in net:
+        layers += [layer]
+        if hasattr(layer, "dilation"):
+            size = conv_output_shape(size, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
         if isinstance(layer, nn.Conv2d):
-            size = conv_output_shape(size, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
-            H, W = size
-            layers += [layer, norm(layer.out_channels, H, W)]
-        elif isinstance(layer, nn.MaxPool2d):
-            size = conv_output_shape(size, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
-            layers += [layer]
-        else:
-            layers += [layer]
+            layers += [norm(layer.out_channels, *size)]
     return nn.Sequential(*layers)
 
 
@@ -65,21 +61,8 @@ class RightDryRun(nn.Module):
 MINUS_TWO = instead(_Small, "first = [n - 2 for n in size]\nsecond = [n - 4 for n in size]")
 
 
-class ClassesFixed(_Small):
-    def __init__(self, size, classes=10):
-        super().__init__(size)
-
-
-RIGHT = {"run A": "norm over the batch axis", "run B": "sigmoid before cross-entropy", "run C": "eval() forgotten"}
-
 ANSWERS = {
-    "shrinking": {
-        "right": {
-            "fractions": _ON_PAPER,
-            "decimals and text": dict(weight=0.0023148, unit="2", smaller=216, factor=6.0),
-        },
-        "wrong": {"left open": (_ON_PAPER | {"weight": ...}, "three dots"), "a list": ([1, 2], "dictionary")},
-    },
+    "shrinking": {"right": {"decimals and text": dict(weight=0.0023148, unit="2", smaller=216, factor=6.0)}},
     "winning": {
         "right": {"a small rate": _SETTINGS, "a larger rate": _SETTINGS | {"rate": 0.015}},
         "wrong": {
@@ -90,31 +73,32 @@ ANSWERS = {
         },
     },
     "with_norms": {
-        "right": {"isinstance": _with_norms, "a dry run": right_dry_run, "two branches": right_two_branches},
+        "right": {"isinstance": _with_norms, "a dry run": right_dry_run, "in pairs": right_pairs},
         "wrong": {
             "only the first convolution": (
                 lambda net, norm, size: nn.Sequential(*list(_with_norms(net, norm, size))[:2], *list(net)[1:]),
                 "the number of norms",
             ),
             "a norm of its own choice": (
-                lambda net, norm, size: right_two_branches(net, lambda *sizes: nn.LayerNorm(sizes), size),
+                lambda net, norm, size: right_pairs(net, lambda *sizes: nn.LayerNorm(sizes), size),
                 "nn.LayerNorm is written into your function",
             ),
             "a dry run of net itself": (dry_run_of_net, "running statistics of a BatchNorm"),
         },
     },
     "diagnosis": {
-        "right": {"right": RIGHT},
-        "wrong": {
-            "other words": (RIGHT | {"run B": "sigmoid"}, "one of the words 'eval() forgotten'"),
-            "a run missing": ({"run A": "norm over the batch axis"}, "missing"),
-        },
+        "right": {
+            "right": {
+                "run A": "norm over the batch axis",
+                "run B": "sigmoid before cross-entropy",
+                "run C": "eval() forgotten",
+            }
+        }
     },
     "small_cnn": {
         "right": {"conv_output_shape": _Small, "a dry run": RightDryRun, "minus two": MINUS_TWO},
         "wrong": {
-            "classes fixed": (ClassesFixed, "dense.weight"),
-            "an instance": (_Small((9, 7)), "takes your class itself"),
+            "classes fixed": (instead(_Small, "self.dense = nn.Linear(10 * math.prod(second), 10)"), "dense.weight")
         },
     },
 }

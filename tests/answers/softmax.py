@@ -12,17 +12,6 @@ def right_row_by_row(x):
     return torch.stack(rows).reshape(x.shape)
 
 
-SHIFT_AND_SCALE = {
-    "softmax(2 * x)": "changed",
-    "softmax(-x)": "changed",
-    "LN(-x)": "negated",
-    "LN(softmax(2 * x))": "changed",
-}
-
-
-PAPER = {"dp1_dx1": 6 / 25, "dp1_dx2": -6 / 25, "dp2_dx1": -6 / 25, "dp2_dx2": 6 / 25}
-
-
 def right_squeezed(x, query, keep):
     scores = (x @ query).squeeze(-1).masked_fill(~keep, torch.finfo(x.dtype).min)
     return torch.einsum("bt,btc->bc", scores.softmax(-1) * keep, x)
@@ -36,12 +25,6 @@ def right_pytorch(x, query, keep):
 def right_sample_by_sample(x, query, keep):
     # a softmax over no entries is no entries, and a sum over none is 0
     return torch.stack([(F.softmax(s[k] @ query, 0) * s[k]).sum(0) for s, k in zip(x, keep, strict=True)])
-
-
-def right_with_a_branch(x, query, keep):
-    filled = lambda s, k: (F.softmax(s[k] @ query, 0) * s[k]).sum(0)
-    rows = [filled(s, k) if k.any() else 0 * s[0].detach() for s, k in zip(x, keep, strict=True)]
-    return torch.stack(rows)
 
 
 ANSWERS = {
@@ -63,18 +46,16 @@ ANSWERS = {
     },
     "shift_and_scale": {
         "right": {
-            "as given": SHIFT_AND_SCALE,
-            "capitals": {key: value.upper() for key, value in SHIFT_AND_SCALE.items()},
-        },
-        "wrong": {
-            "another word": (SHIFT_AND_SCALE | {"LN(-x)": "equal"}, "one of the words 'changed', 'negated', 'same'")
-        },
+            "as given": {
+                "softmax(2 * x)": "changed",
+                "softmax(-x)": "changed",
+                "LN(-x)": "negated",
+                "LN(softmax(2 * x))": "changed",
+            }
+        }
     },
     "softmax_on_paper": {
-        "right": {"as given": PAPER},
-        "wrong": {
-            "transposed signs": ({key: -value for key, value in PAPER.items()}, "A share grows with its own entry")
-        },
+        "right": {"as given": {"dp1_dx1": 6 / 25, "dp1_dx2": -6 / 25, "dp2_dx1": -6 / 25, "dp2_dx2": 6 / 25}}
     },
     "mended_pool": {
         "right": {
@@ -83,7 +64,6 @@ ANSWERS = {
             "PyTorch's attention": right_pytorch,
             "nan_to_num": instead(_pool, "weights = shares.nan_to_num(0.0)"),
             "sample by sample": right_sample_by_sample,
-            "zeros for an empty sample": right_with_a_branch,
         },
         "wrong": {
             # pytorch#24816: nan is overwritten in the output, and the gradient stays nan

@@ -8,29 +8,18 @@ import torch
 from numba import njit, prange
 from torch.nn import functional as F
 
-import fromscratch
 from lessonkit.check.lessons.speed import _backward_rows, _forward_rows, _mended_statistics
 from lessonkit.check.misconceptions import instead
 
-WORDS = {"read": 7, "written": 5, "forward": 2, "backward": 3, "copies": 2.5}
-
 
 def forward_with_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
-    D = x.shape[1]
     r = start
     while r < stop:
         row, out = x[r], y[r]
-        near = x.dtype.type(sum(row[i] for i in range(D)) / D)
-        first = second = x.dtype.type(0)
-        for value in row:
-            first += value - near
-            second += (value - near) * (value - near)
-        rest = first / D
-        mean[r] = np.float64(near) + np.float64(rest)
-        rstd[r] = (second / D - rest**2 + eps) ** -0.5
-        for i in range(len(row)):
-            x_hat = ((row[i] - near) - rest) * rstd[r]
-            out[i] = bias[i] + weight[i] * x_hat
+        m = sum(row) / len(row)
+        mean[r], rstd[r] = m, (sum((value - m) ** 2 for value in row) / len(row) + eps) ** -0.5
+        for i, value in enumerate(row):
+            out[i] = bias[i] + weight[i] * ((value - m) * rstd[r])
         r += 1
 
 
@@ -48,14 +37,6 @@ def two_passes_from_zero(x, weight, bias, eps, y, mean, rstd, start, stop):
         mean[r], rstd[r] = m, 1 / np.sqrt(v / D + eps)
         for i in range(D):
             y[r, i] = (x[r, i] - m) * rstd[r] * weight[i] + bias[i]
-
-
-KEPT = {}
-
-
-def with_weights_of_before(x, weight, bias, eps, y, mean, rstd, start, stop):
-    weight = KEPT.setdefault(x.shape, weight)
-    _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop)
 
 
 def backward_with_sums(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
@@ -77,15 +58,14 @@ def backward_with_sums(dy, x, mean, rstd, weight, dx, dweight, dbias, start, sto
 def backward_backwards(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     D = x.shape[1]
     for r in range(stop - 1, start - 1, -1):
-        kept = []
-        for i in range(D):
-            kept.append(((x[r, i] - mean[r]) * rstd[r], dy[r, i]))
-        h = [g * weight[i] for i, (_, g) in enumerate(kept)]
-        mean_h, mean_hx = sum(h) / D, sum(a * b for a, (b, _) in zip(h, kept, strict=True)) / D
-        for i, (x_hat, g) in enumerate(kept):
+        x_hat = [(value - mean[r]) * rstd[r] for value in x[r]]
+        grads = list(dy[r])
+        h = [g * w for g, w in zip(grads, weight, strict=True)]
+        mean_h, mean_hx = sum(h) / D, sum(a * b for a, b in zip(h, x_hat, strict=True)) / D
+        for i, g in enumerate(grads):
             dbias[r // 64][i] += g
-            dweight[r // 64][i] += g * x_hat
-            dx[r, i] = (h[i] - (mean_h + x_hat * mean_hx)) * rstd[r]
+            dweight[r // 64][i] += g * x_hat[i]
+            dx[r, i] = (h[i] - (mean_h + x_hat[i] * mean_hx)) * rstd[r]
 
 
 def backward_in_threads(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
@@ -111,23 +91,10 @@ def times_a_mask(x, width):
 
 
 ANSWERS = {
-    "words_moved": {
-        "right": {
-            "numbers": WORDS,
-            "in a different order": dict(reversed(WORDS.items())),
-            "a fraction as text": WORDS | {"copies": "5/2"},
-        },
-        "wrong": {
-            "not filled in": (WORDS | {"forward": ...}, "three dots"),
-            "other keys": (WORDS | {"reads": 7}, "The keys are 'read'"),
-            "words in place of copies": (WORDS | {"copies": 5}, "A copy moves two"),
-            "dy and x once for each loop": (WORDS | {"backward": 5}, "fetched once"),
-        },
-    },
+    "words_moved": {"right": {"numbers": {"read": 7, "written": 5, "forward": 2, "backward": 3, "copies": 2.5}}},
     "forward_rows": {
         "right": {
             "near and rest": _forward_rows,
-            "of the lesson": fromscratch.forward_rows,
             "row by row": forward_with_rows,
             "sums from 0.0": two_passes_from_zero,
             "sums from 0.0, compiled": njit(two_passes_from_zero),
@@ -139,7 +106,10 @@ ANSWERS = {
             "64 weights": (instead(_forward_rows, "y[r, i] = x_hat * weight[i % 64] + bias[i]"), "two rows of 300"),
             "of eps = 0": (instead(_forward_rows, "eps = eps or 1e-5"), "eps = 0"),
             "weight changed": (instead(_forward_rows, "weight *= 2"), "changed its input weight"),
-            "state": (with_weights_of_before, "three more rows of 5"),
+            "state": (
+                instead(_forward_rows, "weight = vars(_forward_rows).setdefault(str(x.shape), weight)"),
+                "three more rows of 5",
+            ),
             "compiled, without standardize": (
                 njit(fastmath={"reassoc", "contract", "nsz"})(instead(_forward_rows, "sum_cc += c**2")),
                 "the sums of a loop may be reordered",
@@ -153,12 +123,7 @@ ANSWERS = {
         },
     },
     "backward_rows": {
-        "right": {
-            "near and rest": _backward_rows,
-            "of the lesson": fromscratch.backward_rows,
-            "with sums": backward_with_sums,
-            "from the end": backward_backwards,
-        },
+        "right": {"near and rest": _backward_rows, "with sums": backward_with_sums, "from the end": backward_backwards},
         "wrong": {
             # without the plain run first, this writes outside dweight
             "compiled, r for block": (njit(instead(_backward_rows, "block = r")), "out of bounds"),

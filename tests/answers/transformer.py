@@ -4,9 +4,9 @@ import math
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from lessonkit.check.lessons.transformer import _block, _encoder, _normalized, _scaled
+from lessonkit.check.misconceptions import instead
 
 # 11.1
 
@@ -31,12 +31,6 @@ def block_in_place_behind(x, attend, mlp, norm1, norm2):
     return y
 
 
-def block_in_place(x, attend, mlp, norm1, norm2):
-    x += attend(norm1(x))
-    x += mlp(norm2(x))
-    return x
-
-
 def block_detached(x, attend, mlp, norm1, norm2):
     x = x + attend(norm1(x).detach())
     return x + mlp(norm2(x).detach())
@@ -45,18 +39,10 @@ def block_detached(x, attend, mlp, norm1, norm2):
 # 11.3
 
 
-def scaled_by_name(model):
-    n = sum(name.endswith(("attend.out.weight", "mlp.2.weight")) for name, _ in model.named_parameters())
+def scaled_by_name(model, ends=("attend.out.weight", "mlp.2.weight")):
     for name, p in model.named_parameters():
-        if name.endswith(("attend.out.weight", "mlp.2.weight")):
-            p.data *= n**-0.5
-
-
-@torch.no_grad()
-def scaled_by_the_end_of_the_name(model):
-    for name, p in model.named_parameters():
-        if name.endswith(("out.weight", "mlp.2.weight")):
-            p *= (2 * len(model.blocks)) ** -0.5
+        if name.endswith(ends):
+            p.data *= (2 * len(model.blocks)) ** -0.5
 
 
 @torch.no_grad()
@@ -72,20 +58,14 @@ def scaled_without_gradients(model):
     model.requires_grad_(False)
 
 
-def scaled_anew(model):
-    for block in model.blocks:
-        for layer in (block.attend.out, block.mlp[2]):
-            layer.weight.data = layer.weight.data / math.sqrt(2 * len(model.blocks))
-
-
 # 11.4
 
 
-def encoder_set_later(width, heads, layers, norm_first, norm=nn.LayerNorm):
+def encoder_set_later(width, heads, layers, norm_first):
     layer = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first)
     model = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
     if norm_first:
-        model.norm = norm(width)
+        model.norm = nn.LayerNorm(width)
     return model
 
 
@@ -103,42 +83,30 @@ def as_a_tensor(h, tolerance=0.01):
     return good.all()
 
 
-def centers_in_place(h, tolerance=0.01):
-    mean = h.mean(-1, keepdim=True)
-    h -= mean
-    return bool((mean.abs() < tolerance).all() and ((h.square().mean(-1) - 1).abs() < tolerance).all())
-
-
-PAPER = {"post_one": 3, "post_all": 729, "pre_stream": 49, "pre_all": 7, "post_small": 1.77}
-
 ANSWERS = {
     "pre_ln": {
         "right": {"the solution": _block, "a loop": block_loop, "one expression": block_at_once},
         "wrong": {
-            "in place": (block_in_place, "changed its input"),
             "detached": (block_detached, "gradient of x"),
             "adds to what a function returned": (block_in_place_behind, "functions that hand on"),
             "returns both halves": (lambda x, a, m, n1, n2: (x + a(n1(x)), x + m(n2(x))), "a tuple of 2"),
         },
     },
     "divided_by": {
-        "right": {
-            "whole numbers": PAPER,
-            "text": {key: str(number) for key, number in PAPER.items()},
-            "powers": PAPER | {"post_one": 9**0.5, "post_small": 1.1**6},
-        },
-        "wrong": {
-            "a list": ([3, 729, 49, 7, 1.77], "takes a dictionary"),
-            "one open": (PAPER | {"pre_all": ...}, "three dots"),
-            "one too many": (PAPER | {"post_two": 9}, "unknown"),
-        },
+        "right": {"whole numbers": {"post_one": 3, "post_all": 729, "pre_stream": 49, "pre_all": 7, "post_small": 1.77}}
     },
     "scale_branches": {
         "right": {"the solution": _scaled, "by name": scaled_by_name, "layers": scaled_layers},
         "wrong": {
             "without gradients": (scaled_without_gradients, "without gradients"),
-            "by the end of the name": (scaled_by_the_end_of_the_name, "the factor on anything outside the blocks"),
-            "new storage": (scaled_anew, "not those handed in"),
+            "by the end of the name": (
+                lambda model: scaled_by_name(model, ("out.weight", "mlp.2.weight")),
+                "the factor on anything outside the blocks",
+            ),
+            "new storage": (
+                instead(_scaled, "attention = setattr(attention, 'data', attention * factor)"),
+                "not those handed in",
+            ),
             "in eval()": (lambda model: _scaled(model.eval()), "yours is 'in eval()'"),
             "gradients off": (
                 lambda model: (torch.set_grad_enabled(False), _scaled(model))[1],
@@ -150,11 +118,13 @@ ANSWERS = {
         "right": {
             "the solution": _encoder,
             "set later": encoder_set_later,
-            "a class of its own": lambda *a: encoder_set_later(*a, type("Own", (nn.LayerNorm,), {})),
+            "a class of its own": instead(
+                _encoder, "final = type('Own', (nn.LayerNorm,), {})(width) if norm_first else None"
+            ),
         },
         "wrong": {
             "a frozen norm": (
-                lambda *a: encoder_set_later(*a, norm=lambda width: nn.LayerNorm(width).requires_grad_(False)),
+                instead(_encoder, "final = nn.LayerNorm(width).requires_grad_(False) if norm_first else None"),
                 "trained parameters",
             )
         },
@@ -163,12 +133,7 @@ ANSWERS = {
         "right": {"the solution": _normalized, "the largest": by_max, "a tensor": as_a_tensor},
         "wrong": {
             "the first sample only": (lambda h, tolerance=0.01: _normalized(h[0], tolerance), "On four rows"),
-            "compared with its LayerNorm": (
-                lambda h, tolerance=0.01: (h - F.layer_norm(h, h.shape[-1:])).abs().max().item() < tolerance,
-                "The tolerance is for the mean and the variance of each row",
-            ),
             "a row of answers": (lambda h, tolerance=0.01: h.mean(-1).abs() < tolerance, "On rows of 8"),
-            "in place": (centers_in_place, "changed its input h"),
         },
     },
 }

@@ -32,17 +32,11 @@ def but(number, value):
     return _UNCHANGED | {list(_UNCHANGED)[number]: value}
 
 
-TWO_WEIGHTS = {"input": 12.5, "before": 25, "after": 12.5, "std": 0.177}
-
 ANSWERS = {
-    "two_weights": {
-        "right": {"decimals": TWO_WEIGHTS},
-        "wrong": {"far too rough": (TWO_WEIGHTS | {"std": 0.2}, "std: 0.2 is not right")},
-    },
+    "two_weights": {"right": {"decimals": {"input": 12.5, "before": 25, "after": 12.5, "std": 0.177}}},
     "fate": {
         "right": {
             "the course's": _fate,
-            "layer by layer": lambda std, width, depth=50: say(math.prod([std * (width / 2) ** 0.5] * depth)),
             "logarithms": fate_in_logarithms,
             "1.4142, in a tensor": lambda std, width, depth=50: say(
                 (torch.tensor(std * width**0.5).double() / 1.4142) ** depth
@@ -57,7 +51,6 @@ ANSWERS = {
     "standardize": {
         "right": {
             "mean and std": _standardize,
-            "mean of squares": lambda x: centered(x) / centered(x).square().mean().sqrt(),
             "deviation first": lambda x: centered(x / x.std(correction=0)),
             "loops": two_loops,
         },
@@ -69,11 +62,5 @@ ANSWERS = {
             "both as numbers": (lambda x: (x - x.mean().item()) / x.std(correction=0).item(), "The values agree"),
         },
     },
-    "unchanged": {
-        "right": {"all six": _UNCHANGED},
-        "wrong": {
-            "words": (but(0, "True"), "Python's two words True and False"),
-            "a key is missing": ({k: v for k, v in _UNCHANGED.items() if "pixels" not in k}, "missing"),
-        },
-    },
+    "unchanged": {"right": {"all six": _UNCHANGED}},
 }

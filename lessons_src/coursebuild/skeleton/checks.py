@@ -2,8 +2,7 @@
 
 import torch
 
-from lessonkit.check.contract import Contract
-from lessonkit.check.core import call, draw, examine, misconceptions
+from lessonkit.check.core import Contract, call, draw, examine, misconceptions
 
 
 def _solution(x):

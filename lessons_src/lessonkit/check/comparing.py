@@ -26,23 +26,11 @@ def _known(probe, answer):
     return observe(probe, answer)
 
 
-def examine(
-    answer,
-    name,
-    probes,
-    reference,
-    misconceptions=(),
-    tried=None,
-    kind="function",
-    *,
-    contract=None,
-    by_hand=(),
-    right=None,
-):
+def examine(answer, name, probes, reference, misconceptions=(), tried=None, *, contract=None, by_hand=(), right=None):
     """Compare answer with reference on all probes; print one line if right, raise NotYet if not.
 
-    name: what the learner calls it. kind: "function" or "class", what the check takes.
-    probes: a list of Probe, or of stages, ([Probe], part) or ([Probe], ""): a misconception is recognized by what it
+    name: what the learner calls it. reference: a right answer, a function or a class as the check takes.
+    probes: a list of Probe, or of stages, [Probe] or ([Probe], part): a misconception is recognized by what it
         does in the first stage that fails, whatever the rest of the answer does, so of two at once each gets its
         cause, one after the other. A rejection then says which parts are right so far.
     tried: what the probes cover, in plain words; without it the probes' labels are listed.
@@ -50,9 +38,10 @@ def examine(
     by_hand: names of PyTorch's functions that would do what the learner is to build ("layer_norm"): see ready_made.
     right: the line for a right answer, where the usual one does not fit; {answer.__name__} and {count} are filled in.
     """
-    stages = probes if probes and isinstance(probes[0], tuple) else [(probes, "")]
+    stages = probes if isinstance(probes[0], (list, tuple)) else [probes]
+    stages = [stage if isinstance(stage, tuple) else (stage, "") for stage in stages]
     announce(misconceptions)
-    _refuse_other_kinds(answer, name, kind, reference)
+    _refuse_other_kinds(answer, name, "class" if isinstance(reference, type) else "function")
     if isinstance(answer, Observed):
         own = [reference, getattr(reference, "plain", None), *(known.answer for known in misconceptions)]
         answer.hidden, answer.by_hand = own, by_hand
@@ -84,7 +73,7 @@ def _with(text, parts):
     return "\n".join(lines)
 
 
-def _refuse_other_kinds(answer, name, kind, reference):
+def _refuse_other_kinds(answer, name, kind):
     """Raise NotYet for what is no function or no class."""
     refuse_dots(answer, name)
     elsewhere = isinstance(answer, Observed)
@@ -92,7 +81,7 @@ def _refuse_other_kinds(answer, name, kind, reference):
     is_class = answer.kind == "class" if elsewhere else isinstance(answer, type)
     if kind == "class" and not is_class:
         reject(f"check.{name} takes your class itself, not {words}: write the name without brackets.")
-    if kind == "function" and is_class and not isinstance(reference, type):
+    if kind == "function" and is_class:
         reject(f"check.{name} takes your function itself, not a class.")
     if not elsewhere and not callable(answer):
         reject(

@@ -252,10 +252,8 @@ def _observed(contract, case, outputs, leaves):
     floats = all(isinstance(out, torch.Tensor) and out.is_floating_point() for out in outputs.values())
     if not wanted or not floats or case["number type"] in (F16, BF16):
         return seen
-    if not any(out.requires_grad for out in outputs.values()):
-        return seen | {f"gradient of {name}": "no gradient" for name in wanted}
     arriving = [draw(90 + i, *out.shape).to(out.dtype).requires_grad_() for i, out in enumerate(outputs.values())]
-    loss = sum((out * a).sum() for out, a in zip(outputs.values(), arriving, strict=True) if out.requires_grad)
+    loss = sum((out * a).sum() for out, a in zip(outputs.values(), arriving, strict=True))
     twice = contract.gradient == 2 and case["number type"] == F64 and case["gradients"] == "all"
     try:
         first = torch.autograd.grad(loss, list(wanted.values()), create_graph=twice, allow_unused=True)
@@ -333,39 +331,38 @@ def _reference(contract, case, reference, dtype, nudge=0.0):
 
 
 # ---- layers
-def of_a_layer(make, *inputs, other=None):
+def of_a_layer(make, *inputs, other=None, moods=False):
     """Return probes of what every layer promises: it shares nothing, can be copied, and has no moods.
 
     Each compares the layer with itself, so that it does not matter how a layer is written.
     make: the class -> a layer. It is tried in float64. inputs: tensors that go in.
-    other: the class -> a layer with other options, where there are any.
+    other: the class -> a layer with other options, where there are any. moods: whether it may differ in eval().
     """
 
     def fresh(cls, seed=21):
         return filled(make(cls).double(), seed)
 
-    def clones(scale=1.0):
-        other = [scale * item.flip(-1) if item.is_floating_point() else item.clone() for item in inputs]
-        return [item.clone() for item in inputs] if scale == 1 else other
+    def clones():
+        return [item.clone() for item in inputs]
 
     def alone(cls, seed=21):
         return fresh(cls, seed)(*clones())
 
     def after_another(cls):
         layer = fresh(cls)
-        filled((other or make)(cls).double(), 31)(*clones(3.0))
+        filled((other or make)(cls).double(), 31)(*_others(inputs))
         seen = {"the output": (layer(*clones()), alone(cls))}
         own = not list(layer.parameters()) or _like(alone(cls, 31), alone(cls)) != _GOOD
         return seen | {"the parameters that it uses": "its own" if own else "those of all layers"}
 
     def after_other_batches(cls):
         layer = fresh(cls)
-        layer(*clones(3.0)), layer(*(item[:1] for item in clones()))
+        layer(*_others(inputs)), layer(*(item[:1] for item in clones()))
         return {"the output": (layer(*clones()), alone(cls))}
 
     def copied(cls):
         layer = fresh(cls)
-        layer(*clones(3.0))
+        layer(*_others(inputs))
         twin = filled(copy.deepcopy(layer), 41)
         seen = {"the output of the copy": (twin(*clones()), alone(cls, 41))}
         return seen | {"the output of the layer": (layer(*clones()), alone(cls))}
@@ -392,7 +389,7 @@ def of_a_layer(make, *inputs, other=None):
     shared = "Two layers share something: in the class, a list or a global name."
     kept = "Something is kept from an earlier call: in self, in the class, in a list or a global name."
     tied = "A lambda or a bound function kept in self is not copied with it; a result kept there cannot be."
-    return [
+    probes = [
         Probe("a layer after another one was made and used", after_another, why=shared, reads=_pairs),
         Probe("a layer after other batches", after_other_batches, why=kept, reads=_pairs),
         Probe("copy.deepcopy(layer), with other parameters then", copied, why=tied, reads=_pairs),
@@ -400,16 +397,17 @@ def of_a_layer(make, *inputs, other=None):
         Probe("a layer with frozen parameters", frozen, reads=_pairs),
         Probe("a layer whose input needs no gradient, as the first of a net", first),
     ]
+    return probes if moods else [*probes, _same_in_eval(make, *inputs)]
 
 
-def same_in_eval(make, *inputs):
+def _same_in_eval(make, *inputs):
     """Return a Probe: whether a layer gives in eval() what it gives in train(), where it should.
 
     In each mode other numbers go in before: what is kept from them shows.
     """
 
     def in_mode(layer, mode):
-        layer.train(mode)(*(3 * item.flip(-1) if item.is_floating_point() else item.clone() for item in inputs))
+        layer.train(mode)(*_others(inputs))
         output = layer(*(item.clone() for item in inputs))
         return output, _slopes(layer, output)
 
@@ -421,6 +419,11 @@ def same_in_eval(make, *inputs):
         return seen | {"the gradients of its parameters in eval()": "different" if wrong else _GOOD}
 
     return Probe("a layer in train() and in eval()", run, why="eval() must give what train() gives.", reads=_pairs)
+
+
+def _others(inputs):
+    """Return other numbers of the same shapes; a mask or whole numbers stay what they are."""
+    return [3 * item.flip(-1) if item.is_floating_point() else item.clone() for item in inputs]
 
 
 def _slopes(layer, output):

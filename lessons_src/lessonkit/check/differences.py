@@ -1,5 +1,7 @@
 """What differs between two observations of one probe, in a sentence, and what that suggests."""
 
+import re
+
 import torch
 
 from lessonkit.check.observations import CHANGED, Raised
@@ -69,7 +71,14 @@ def _raised(what, value, right, probe):
         return f"{what} could not be computed ({value.kind}{text}).", why
     at = f", at `{cut(value.line, 80)}`" if value.line else ""
     instead = f" Expected {kind_of(right)}." if isinstance(right, Raised) else ""
-    return f"it raised {sentence(value.kind + at + text)}{instead} {inputs(probe)}".rstrip(), None
+    why = _ANEW if re.search("(same|mixed) d(ata)?type|scalar type", value.text) else None
+    return f"it raised {sentence(value.kind + at + text)}{instead} {inputs(probe)}".rstrip(), why
+
+
+_ANEW = (
+    "What a call makes is float32, though its inputs may be float64, and a layer that each call makes anew forgets "
+    "its weights."
+)
 
 
 def _outputs_of(right):
@@ -78,7 +87,7 @@ def _outputs_of(right):
 
 _GRADIENT = (
     "Something cuts the way from the output back to the input: .detach(), .data, .item(), torch.no_grad(), "
-    "torch.tensor(...) or NumPy."
+    "torch.tensor(...), nn.Parameter(...) or NumPy."
 )
 
 

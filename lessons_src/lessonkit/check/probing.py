@@ -89,6 +89,11 @@ def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
     return (mean + scale * torch.randn(shape, dtype=torch.float64, generator=generator)).to(dtype)
 
 
+def numbers(*values, dtype=torch.float64):
+    """Return numbers, (n,), or rows of them, (B, n), as a tensor, rounded once."""
+    return torch.tensor(values, dtype=torch.float64).to(dtype)
+
+
 def filled(layer, seed):
     """Give every parameter of a layer random values, in the order of their names; return the layer."""
     with torch.no_grad():
@@ -111,6 +116,31 @@ def refusing(call_answer):
         return {"the outcome": "no error"}
 
     return run
+
+
+def verdict_on(label, layer, right, why=""):
+    """Return a Probe: what an answer, a test of layers, says of one. Of a wrong layer an error says the same as False.
+
+    why: as of a Probe.
+    """
+
+    def run(answer):
+        try:
+            returned = answer(layer)
+        except Exception as error:
+            return {"the verdict": raised(error)}  # lets YourTurn through
+        # of a tensor, an array or a number
+        kind = str(getattr(returned, "dtype", type(returned).__name__)).removeprefix("torch.")
+        if kind.startswith("float"):
+            return {"the verdict": "a number"}
+        if kind == "bool" and getattr(returned, "shape", ()) != ():
+            return {"the verdict": "one for each number"}
+        return {"the verdict": bool(returned) if kind == "bool" else returned}
+
+    def reads(seen):
+        return {"the verdict": False} if not right and isinstance(seen.get("the verdict"), Raised) else seen
+
+    return Probe(label, run, reads=reads, why=why)
 
 
 def call(label, *args, returns=("the result",), gradient=True, tolerance=1e-9, names=("x",), **kwargs):
@@ -173,6 +203,8 @@ def gradients(loss, leaves, arriving=None):
 
     arriving: the gradient that arrives at loss, if that is not a single number.
     """
+    if not loss.requires_grad:
+        return {f"gradient of {name}": "no gradient" for name in leaves}
     computed = torch.autograd.grad(loss, list(leaves.values()), arriving, allow_unused=True)
     return {
         f"gradient of {name}": "no gradient" if value is None else value.detach()
@@ -198,8 +230,6 @@ def call_layer(label, make, x, shown, tolerance=1e-9, parameters=None):
         if not isinstance(y, torch.Tensor) or x.dtype != torch.float64:
             return seen
         leaves = {"x": leaf, **dict(layer.named_parameters())}
-        if not y.requires_grad:
-            return seen | {f"gradient of {name}": "no gradient" for name in leaves}
         return seen | gradients((y * draw(29, *y.shape)).sum(), leaves)
 
     return Probe(label, run, {"x": x, **shown}, tolerance)

@@ -5,53 +5,47 @@ from fractions import Fraction
 
 from lessonkit.check.misconceptions import Misconception, announce
 from lessonkit.check.verdicts import accept, refuse_dots, reject
-from lessonkit.check.wording import kind_of, listed, plain, plain_value
+from lessonkit.check.wording import kind_of, listed, plain_value
 
 
-def values(answer, name, expected, causes=(), tolerance=None):
-    """Check a quiz answer: a dict of named values, or one value.
+def values(answer, name, expected, causes, tolerance=None):
+    """Check a quiz answer, a dict of named values.
 
-    expected: {question: value} or a value. A tuple matches a list, torch.Size, a row (1, D) and a column (D, 1) as
-        well; a float is compared within tolerance (absolute; required if a value is a float).
-    causes: [(question, wrong value, why)]: what a known wrong value tells; question is None for a single value.
+    expected: {question: value}. A tuple matches a list, torch.Size, a row (1, D) and a column (D, 1) as well; a float
+        is compared within tolerance (absolute; required if a value is a float).
+    causes: {question: {wrong value: why}}: what a known wrong value tells.
     """
-    single = not isinstance(expected, dict)
-    announce(Misconception(why, wrong if key is None else {**expected, key: wrong}) for key, wrong, why in causes)
+    for question, slips in causes.items():
+        announce(Misconception(why, expected | {question: wrong}) for wrong, why in slips.items())
     refuse_dots(answer, name)
-    expected = {None: expected} if single else expected
-    entries = {None: answer} if single else answer
-    if not isinstance(entries, dict):
+    if not isinstance(answer, dict):
         reject(f"check.{name} takes a dictionary with a value for each of {len(expected)} keys, not {kind_of(answer)}.")
-    missing = [key for key in expected if key not in entries]
-    unknown = [key for key in entries if key not in expected]
+    missing = [key for key in expected if key not in answer]
+    unknown = [key for key in answer if key not in expected]
     if missing or unknown:
         keys = f" The keys are {', '.join(map(repr, expected))}." if unknown else ""
         reject(f"{listed('missing', missing)} {listed('unknown', unknown)}".strip() + keys)
-    wrong = [
-        key for key, right in expected.items() if entries[key] is ... or not _equal(entries[key], right, tolerance)
-    ]
+    wrong = [key for key, right in expected.items() if answer[key] is ... or not _equal(answer[key], right, tolerance)]
     if wrong:
         key = wrong[0]
-        right_ones = [str(k) for k in expected if k not in wrong]
+        right_ones = [str(key) for key in expected if key not in wrong]
         so_far = f" Right so far: {', '.join(right_ones)}." if right_ones else ""
-        at = f"{key}: " if key is not None else ""
-        if entries[key] is ...:
-            reject(f"{at}put your answer in the place of the three dots.{so_far}")
-        why = next((w for k, other, w in causes if k == key and _equal(entries[key], other, tolerance)), None)
-        reject(
-            f"{at}{plain_value(entries[key])} is not right.{so_far}", why or _form(entries[key], key, expected, causes)
-        )
-    accept(f"Right: {plain(answer) if single else f'all {len(expected)} answers'}.")
+        if answer[key] is ...:
+            reject(f"{key}: put your answer in the place of the three dots.{so_far}")
+        slips = causes.get(key, {})
+        why = next((why for other, why in slips.items() if _equal(answer[key], other, tolerance)), None)
+        message = f"{key}: {plain_value(answer[key])} is not right.{so_far}"
+        reject(message, why or _form(answer[key], expected, key, slips))
+    accept(f"Right: all {len(expected)} answers.")
 
 
-def _form(value, key, expected, causes):
+def _form(value, expected, key, slips):
     """Say what kind of answer is wanted, if value is of another kind; None if it is only wrong."""
     right = expected[key]
     if isinstance(right, bool) and not isinstance(value, bool):
         return "The answer is one of Python's two words True and False."
     if isinstance(right, str):
-        held = [*expected.values(), *(wrong for k, wrong, _ in causes if k == key)]
-        words = sorted({word for word in held if isinstance(word, str)})
+        words = sorted({word for word in (*expected.values(), *slips) if isinstance(word, str)})
         text = value.strip().lower() if isinstance(value, str) else value
         if text not in [word.lower() for word in words]:
             return f"The answer is one of the words {', '.join(map(repr, words))}."

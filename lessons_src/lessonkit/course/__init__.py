@@ -156,8 +156,24 @@ class Exercise:
         return {check.argument: check.name for check in self.checks if check.argument in self.defines}
 
 
+class _Holder:
+    """What holds items."""
+
+    @property
+    def texts(self):
+        return [item.text for item in self.items if isinstance(item, Text)]
+
+    @property
+    def questions(self):
+        return [item for item in self.items if isinstance(item, Question)]
+
+    @property
+    def exercises(self):
+        return [item for item in self.items if isinstance(item, Exercise)]
+
+
 @dataclass
-class Section:
+class Section(_Holder):
     """What stands between two headings. level: of its heading, 1 for the lesson's title. under: the heading above it.
 
     minutes: a reader's, by the model of coursebuild; aside: those of optional pieces in a section of the core.
@@ -183,21 +199,9 @@ class Section:
         numbered = NUMBERED.match(self.heading)
         return "start" if self.level == 1 else numbered[1] if numbered else self.title
 
-    @property
-    def texts(self):
-        return [item.text for item in self.items if isinstance(item, Text)]
-
-    @property
-    def questions(self):
-        return [item for item in self.items if isinstance(item, Question)]
-
-    @property
-    def exercises(self):
-        return [item for item in self.items if isinstance(item, Exercise)]
-
 
 @dataclass
-class Lesson:
+class Lesson(_Holder):
     """A lesson. stem: "06_batchnorm". title: without its number. minutes: of its core, as the lesson prints them."""
 
     stem: str
@@ -239,26 +243,14 @@ class Lesson:
         return [item for section in self.sections for item in section.items]
 
     @property
-    def texts(self):
-        return [item.text for item in self.items if isinstance(item, Text)]
-
-    @property
     def code(self):
         """Its code cells and exercises, in order; not the cells that check or that take a letter."""
         return [item for item in self.items if isinstance(item, (Code, Exercise))]
 
     @property
-    def exercises(self):
-        return [item for item in self.items if isinstance(item, Exercise)]
-
-    @property
     def core(self):
         """The exercises that are not optional."""
         return [exercise for exercise in self.exercises if not exercise.optional]
-
-    @property
-    def questions(self):
-        return [item for item in self.items if isinstance(item, Question)]
 
     @property
     def names(self):

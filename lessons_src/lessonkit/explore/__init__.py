@@ -62,11 +62,10 @@ def row(x=(5, 1, -1, 4, 1, 2), gain=None, bias=None, eps=1e-5, correction=0, par
     x: two to six numbers from -10 to 10; gain, from -1 to 3, and bias, from -3 to 3: as many, or None for 1 and 0.
     correction: 0 divides the squares by D, 1 by D - 1. parts: which of "correction", "eps", "affine" can be changed.
     """
-    x = _numbers("x of explore.row", x, -10, 10, (2, 6), "explore.row(x=(5, 1, -1))")
+    x = _numbers("row", "x", x, -10, 10, (2, 6))
     D = len(x)
-    way_out = "None, the same for each"
-    gain = [1.0] * D if gain is None else _numbers("gain of explore.row", gain, -1, 3, (D, D), way_out)
-    bias = [0.0] * D if bias is None else _numbers("bias of explore.row", bias, -3, 3, (D, D), way_out)
+    gain = [1.0] * D if gain is None else _numbers("row", "gain", gain, -1, 3, (D, D))
+    bias = [0.0] * D if bias is None else _numbers("row", "bias", bias, -3, 3, (D, D))
     return Explorable("row", dict(x=x, gain=gain, bias=bias, eps=eps, correction=correction, parts=list(parts)))
 
 
@@ -76,9 +75,9 @@ def block(tensor="BTC", over=("C",), groups=1, squares=False, cell=None):
     tensor: "BTC" for sentences (2, 3, 4) or "BCHW" for images (2, 4, 3, 5). over: the axes that the mean runs over;
     groups: 1, 2 or 4, into which C is cut first. squares: the mean of the squares, as in RMSNorm. cell: an index.
     """
-    _among("tensor of explore.block", [tensor], ("BTC", "BCHW"), 'explore.block("BTC")')
-    _among("over of explore.block", over, tuple(tensor), f"explore.block({tensor!r}, over={tensor[-1]!r})")
-    _among("groups of explore.block", [groups], (1, 2, 4), "explore.block(groups=2)")
+    _among("block", "tensor", [tensor], ("BTC", "BCHW"))
+    _among("block", "over", over, tuple(tensor))
+    _among("block", "groups", [groups], (1, 2, 4))
     cell = list(cell or ((0, 1, 2) if tensor == "BTC" else (0, 1, 1, 2)))
     return Explorable("block", dict(tensor=tensor, over=list(over), groups=groups, squares=squares, cell=cell))
 
@@ -89,8 +88,9 @@ def depth(scale=1, norm="none", layer=10, seed=0):
     scale: the weight scale, 0.8 to 2.4. norm: LayerNorm "none", "before" or "after" each ReLU. layer: the one looked
     at, 0 to 50. seed: of the weights.
     """
-    _among("norm of explore.depth", [norm], ("none", "before", "after"), 'explore.depth(norm="before")')
-    _each("depth", scale=(scale, 0.8, 2.4, 1.4), layer=(layer, 0, 50, 50))
+    _among("depth", "norm", [norm], ("none", "before", "after"))
+    _numbers("depth", "scale", scale, 0.8, 2.4)
+    _numbers("depth", "layer", layer, 0, 50)
     return Explorable("depth", dict(scale=scale, norm=norm, layer=layer, seed=seed))
 
 
@@ -100,9 +100,10 @@ def batch(sample=(4, -2, 2, 0, 1), neighbors=5, likeness=0.3, draw=1, mode="trai
     sample: its five features, from -8 to 8. neighbors: how many rows are beside it, 0 to 15. likeness: 0 as they
     come, 1 copies of the sample. draw: which neighbors. mode: "train" or "eval".
     """
-    _numbers("sample of explore.batch", sample, -8, 8, (5, 5), "explore.batch(sample=(4, -2, 2, 0, 1))")
-    _each("batch", neighbors=(neighbors, 0, 15, 5), likeness=(likeness, 0, 1, 0.5))
-    _among("mode of explore.batch", [mode], ("train", "eval"), 'explore.batch(mode="eval")')
+    _numbers("batch", "sample", sample, -8, 8, (5, 5))
+    _numbers("batch", "neighbors", neighbors, 0, 15)
+    _numbers("batch", "likeness", likeness, 0, 1)
+    _among("batch", "mode", [mode], ("train", "eval"))
     running = dict(mean=[0] * len(sample), variance=[1] * len(sample), batches=0)
     state = dict(sample=list(sample), neighbors=neighbors, likeness=likeness, draw=draw, mode=mode, running=running)
     return Explorable("batch", state)
@@ -117,14 +118,13 @@ def sphere(
     2 divided, 3 after gain and bias. camera: its turn and its height, -15 to 80, in degrees. show: of "cloud", 60
     other rows, and "softmax", its triangle.
     """
-    x, gain, bias = (
-        _numbers(f"{key} of explore.sphere", values, low, high, (3, 3), f"explore.sphere({key}=(1.3, 0.5, 0.8))")
-        for key, values, low, high in (("x", x, -2.5, 2.5), ("gain", gain, -1, 2), ("bias", bias, -2, 2))
-    )
-    _numbers("eps of explore.sphere", [eps], 0, 10, (1, 1), "explore.sphere(eps=1e-5)")
-    _among("step of explore.sphere", [step], (0, 1, 2, 3), "explore.sphere(step=2)")
-    _among("show of explore.sphere", show, ("cloud", "softmax"), 'explore.sphere(show=["softmax"])')
-    camera = _numbers("camera of explore.sphere", camera, -180, 180, (2, 2), "explore.sphere(camera=(10, 24))")
+    x = _numbers("sphere", "x", x, -2.5, 2.5, (3, 3))
+    gain = _numbers("sphere", "gain", gain, -1, 2, (3, 3))
+    bias = _numbers("sphere", "bias", bias, -2, 2, (3, 3))
+    _numbers("sphere", "eps", eps, 0, 10)
+    _among("sphere", "step", [step], (0, 1, 2, 3))
+    _among("sphere", "show", show, ("cloud", "softmax"))
+    camera = _numbers("sphere", "camera", camera, -180, 180, (2, 2))
     return Explorable("sphere", dict(x=x, gain=gain, bias=bias, eps=eps, step=step, camera=camera, show=list(show)))
 
 
@@ -143,16 +143,13 @@ def backward(
     a gain of 1. paths: those that are on. nudged: the features, counted from 0, whose nudge is shown. marks: whether
     the row of dy shows where x hat is.
     """
-    way_out = "explore.backward(x=(1, 2, 4), dy=(0, 1, 0))"
-    x = _numbers("x of explore.backward", x, -10, 10, (3, 8), way_out)
+    x = _numbers("backward", "x", x, -10, 10, (3, 8))
     D = len(x)
-    dy = _numbers("dy of explore.backward", dy, -10, 10, (D, D), way_out)
-    gain = (
-        None if gain is None else _numbers("gain of explore.backward", gain, -10, 10, (D, D), "gain=None, 1 for each")
-    )
-    _numbers("eps of explore.backward", [eps], 0, 10, (1, 1), "explore.backward(eps=1e-5)")
-    _among("paths of explore.backward", paths, ("straight", "mean", "variance"), 'explore.backward(paths=["straight"])')
-    _among("nudged of explore.backward", nudged, tuple(range(D)), "explore.backward(nudged=[0])")
+    dy = _numbers("backward", "dy", dy, -10, 10, (D, D))
+    gain = None if gain is None else _numbers("backward", "gain", gain, -10, 10, (D, D))
+    _numbers("backward", "eps", eps, 0, 10)
+    _among("backward", "paths", paths, ("straight", "mean", "variance"))
+    _among("backward", "nudged", nudged, tuple(range(D)))
     state = dict(x=x, dy=dy, gain=gain, eps=eps, paths=list(paths), nudged=list(nudged), marks=marks)
     return Explorable("backward", state)
 
@@ -163,42 +160,40 @@ def stream(place="pre", blocks=12, scale=1, rate=0.01, warmUp=0, seed=1):
     place: the one looked at, "none", "post" (after the sum) or "pre" (on the branch). blocks: 2 to 24; scale: the
     weight scale, 0.2 to 2; rate: of Adam, 0.001 to 0.1; warmUp: its steps of warm-up, 0 to 20; seed: of the weights.
     """
-    _among("place of explore.stream", [place], ("none", "post", "pre"), 'explore.stream(place="pre")')
-    _each(
-        "stream",
-        blocks=(blocks, 2, 24, 12),
-        scale=(scale, 0.2, 2, 1),
-        rate=(rate, 0.001, 0.1, 0.01),
-        warmUp=(warmUp, 0, 20, 8),
-    )
+    _among("stream", "place", [place], ("none", "post", "pre"))
+    _numbers("stream", "blocks", blocks, 2, 24)
+    _numbers("stream", "scale", scale, 0.2, 2)
+    _numbers("stream", "rate", rate, 0.001, 0.1)
+    _numbers("stream", "warmUp", warmUp, 0, 20)
     return Explorable("stream", dict(place=place, blocks=blocks, scale=scale, rate=rate, warmUp=warmUp, seed=seed))
 
 
-def _each(name, **parameters):
-    """ValueError unless each is one number in its range. parameters: {its name: (value, low, high, an example)}."""
-    for key, (value, low, high, example) in parameters.items():
-        _numbers(f"{key} of explore.{name}", [value], low, high, (1, 1), f"explore.{name}({key}={example})")
+def _numbers(explorable, parameter, values, low, high, counts=(1, 1)):
+    """Return values, or a single one, as a list of floats in the range. counts: (least, most) of them.
 
-
-def _numbers(parameter, values, low, high, counts, way_out):
-    """Return values as a list of floats. ValueError unless there are as many as counts, (least, most), in the range."""
+    ValueError for what is no number, out of the range, or not as many.
+    """
+    least, most = counts
     try:
-        numbers = [float(value) for value in values]
+        numbers = [float(value) for value in ([values] if most == 1 else values)]
     except (TypeError, ValueError):
         numbers = []
-    least, most = counts
     if not least <= len(numbers) <= most or not all(low <= number <= high for number in numbers):
         count = least if least == most else f"{least} to {most}"
-        expected = f"{count} number{'s' * (most > 1)} from {low} to {high}"
-        shown = values[0] if counts == (1, 1) else values
-        raise ValueError(f"{parameter} is {shown!r}; expected {expected}, for example {way_out}.")
+        _refuse(explorable, parameter, f"is {values!r}", f"{count} number{'s' * (most > 1)} from {low} to {high}")
     return numbers
 
 
-def _among(parameter, values, allowed, way_out):
+def _among(explorable, parameter, values, allowed):
     """ValueError where one of the values is not allowed."""
     for value in values:
         if value not in allowed:
-            raise ValueError(
-                f"{parameter} holds {value!r}; expected {', '.join(map(repr, allowed))}, for example {way_out}."
-            )
+            _refuse(explorable, parameter, f"holds {value!r}", ", ".join(map(repr, allowed)))
+
+
+def _refuse(explorable, parameter, verb_and_value, expected):
+    usual = inspect.signature(globals()[explorable]).parameters[parameter].default
+    example = f"explore.{explorable}({parameter}={usual!r})"
+    raise ValueError(
+        f"{parameter} of explore.{explorable} {verb_and_value}; expected {expected}, for example {example}."
+    )

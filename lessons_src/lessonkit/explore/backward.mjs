@@ -4,7 +4,8 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, box, buttons, clamp, explorable, file, fmt, layerNorm, line, list, mean, range, tag, text, upTo,
+  ACCENT, INK, box, buttons, clamp, explorable, file, fmt, layerNorm, letters, line, list, mean, range, tag, text,
+  upTo,
 } from "./host.mjs";
 
 // ---- What the model holds, and how it starts ----
@@ -133,7 +134,7 @@ function bar(row, center, width, value, limit, look) {
   const shape = tag("rect", { ...size, ...look });
   if (PATHS.includes(row.key)) return shape; // no numbers: the sum has them
   const grip = { x: center - width / 2 - 2, y: tip - 2.5, width: width + 4, height: 5, rx: 2.5, fill: INK };
-  const number = text(center, tip + (value < 0 ? 15 : -6), short(value), centered);
+  const number = text(center, tip + (value < 0 ? letters() + 3 : -6), short(value), centered);
   return shape + (row.key === "dx" ? "" : tag("rect", grip)) + number;
 }
 
@@ -152,7 +153,7 @@ function drawing(shown, width, limits) {
     );
     return [
       line(HEAD, middleOf(row), width, middleOf(row), { opacity: 0.25 }),
-      text(isPath ? 26 : 2, middleOf(row) + 5, row.key, { ...name, fill: row.key === "dx" ? ACCENT : INK }),
+      text(isPath ? 26 - 2 * (letters() - 12) : 2, middleOf(row) + letters() / 3 + 1, row.key, { ...name, fill: row.key === "dx" ? ACCENT : INK }),
       ...bars,
     ].join("");
   });

@@ -3,8 +3,8 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, ORANGE, buttons, clamp, explorable, file, fmt, layerNorm, lerp, line, list, mean, normal, radios,
-  slider, smooth, tag, text, upTo,
+  ACCENT, INK, ORANGE, buttons, clamp, explorable, file, fmt, layerNorm, lerp, letters, line, list, mean, normal,
+  radios, slider, smooth, tag, text, upTo,
 } from "./host.mjs";
 
 /**
@@ -106,7 +106,7 @@ const [ABOVE, BELOW] = [210, 120]; // pixels: the panel of the batch, and that o
 function panel(width, tall, limit, ticks, D) {
   const y = (v) => (tall / 2) * (1 - clamp(v, -limit, limit) / limit);
   const center = (i) => LABELS + ((width - LABELS) / D) * (i + 0.5);
-  const number = (v) => text(LABELS - 8, y(v) + 4, fmt(v, 0), { "text-anchor": "end", opacity: 0.72 });
+  const number = (v) => text(LABELS - 8, y(v) + letters() / 3, fmt(v, 0), { "text-anchor": "end", opacity: 0.72 });
   const grid = ticks.map((v) => line(LABELS, y(v), width, y(v), { opacity: v ? 0.13 : 0.6 }) + number(v));
   return { y, center, grid: grid.join("") };
 }
@@ -157,7 +157,7 @@ export function still(changes = {}) {
   const part = (y, words, space, inside) =>
     text(LABELS, y, words, { "font-size": 14 }) + tag("g", { transform: `translate(0 ${y + space})` }, inside);
   const parts = [
-    part(22, `a sample (large dots) among ${state.neighbors} neighbors`, 18, crowdPanel(state, now, width)),
+    part(22, `a sample (large) among ${state.neighbors} neighbors`, 18, crowdPanel(state, now, width)),
     part(292, "BatchNorm of the sample", 12, resultPanel(now.batch, null, ORANGE, width)),
     part(456, "LayerNorm of the sample", 12, resultPanel(now.layer, null, ACCENT, width)),
   ];

@@ -1,7 +1,7 @@
 // Who shares my mean? Point at a number of a tensor, and all that share its statistics light up.
 // An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
 
-import { ACCENT, INK, choice, explorable, file, points, tag, text, upTo } from "./host.mjs";
+import { ACCENT, INK, choice, explorable, file, letters, points, tag, text, upTo } from "./host.mjs";
 
 /** The model's keys and what they are at first. over: the axes that the mean runs over; groups: of C; cell: an index. */
 export const start = { tensor: "BTC", over: ["C"], groups: 1, squares: false, cell: [0, 1, 2] };
@@ -161,18 +161,20 @@ function drawing(state, width) {
 
   const [last, before, sheet] = Object.keys(shape).reverse();
   const words = [];
+  const edge = -3.5 * (letters() - 12); // words beside the sheets begin here
   for (const {
     index: [row, place],
     x,
     y,
   } of block.sheets) {
-    const name = `${nameOfAxis(sheet, tensor)} ${place + 1}`;
+    const whole = `${nameOfAxis(sheet, tensor)} ${place + 1}`;
+    const name = place && 0.6 * letters() * whole.length > pitch[0] ? place + 1 : whole;
     if (row === 0) words.push(text(x + (wide * dx) / 2, y - 8, name, { "text-anchor": "middle" }));
-    if (place === 0 && rows > 1) words.push(text(0, y + wide * dy + 14, `${nameOfAxis("B", tensor)} ${row + 1}`));
+    if (place === 0 && rows > 1) words.push(text(edge, y + wide * dy + 14, `${nameOfAxis("B", tensor)} ${row + 1}`));
   }
-  const side = 22 + wide * dy + (tall * down) / 2 + (rows > 1 ? 16 : 4);
+  const side = 22 + wide * dy + (tall * down) / 2 + (rows > 1 ? letters() + 4 : 4);
   words.push(text(LEFT - 13, side, `${before} = ${shape[before]}`, { "text-anchor": "end", opacity: 0.72 }));
-  words.push(text(LEFT + (wide * dx) / 2, 36 + wide * dy + tall * down, `${last} = ${shape[last]}`, { opacity: 0.72 }));
+  words.push(text(LEFT + (wide * dx) / 2, 24 + letters() + wide * dy + tall * down, `${last} = ${shape[last]}`, { opacity: 0.72 }));
 
   // The cell that is pointed at: its corner, and a frame around it.
   const [row, place, i, j] = padded(cell, 0);
@@ -201,8 +203,8 @@ function drawing(state, width) {
   const small = { right: [share * dx, share * dy], down: share * down, pitch: [step, share * pitch[1]] };
   const left = LEFT + (step - gap) / 2 - 0.5 * share * dx * kept.at(-1);
   words.push(
-    text(0, top + 12, state.squares ? "the mean" : "the"),
-    text(0, top + 27, state.squares ? "squares" : "means"),
+    text(edge, top + letters(), state.squares ? "the mean" : "the"),
+    text(edge, top + 2 * letters() + 3, state.squares ? "squares" : "means"),
   );
   const means = sheets(kept, { ...small, left, top }, paint);
   return { inside: block.inside + means.inside + words.join(""), height: top + share * rows * pitch[1] + 6 };

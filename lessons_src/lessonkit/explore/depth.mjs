@@ -3,8 +3,8 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, clamp, explorable, file, layerNorm, layerNormBack, line, points, power, radios, slider, tag,
-  text, uniform,
+  ACCENT, INK, buttons, clamp, explorable, file, layerNorm, layerNormBack, letters, line, points, power, radios, slider,
+  tag, text, times, uniform,
 } from "./host.mjs";
 
 /** The model's keys and what they are at first. norm: none, before or after each ReLU; layer: the one looked at. */
@@ -27,29 +27,34 @@ const toUnit = (x) => x.map((v) => v / rms(x));
 export const digit = toUnit(Float64Array.from(PIXELS, (pixel) => parseInt(pixel, 17)));
 
 /**
- * n standard normal numbers (n is even): Box and Muller's formula makes two, cosine first, of two uniform ones.
+ * What draws standard normal numbers, n at a call (n is even): Box and Muller's formula makes two, cosine first, of two
+ * uniform ones.
  */
-export function normals(seed, n) {
+function normals(seed) {
   const next = uniform(seed);
-  const numbers = new Float64Array(n);
-  for (let i = 0; i < n; i += 2) {
-    const [radius, angle] = [Math.sqrt(-2 * Math.log(next())), 2 * Math.PI * next()];
-    numbers[i] = radius * Math.cos(angle);
-    numbers[i + 1] = radius * Math.sin(angle);
-  }
-  return numbers;
+  return (n) => {
+    const numbers = new Float64Array(n);
+    for (let i = 0; i < n; i += 2) {
+      const [radius, angle] = [Math.sqrt(-2 * Math.log(next())), 2 * Math.PI * next()];
+      numbers[i] = radius * Math.cos(angle);
+      numbers[i + 1] = radius * Math.sin(angle);
+    }
+    return numbers;
+  };
 }
 
-const drawn = new Map(); // what net() has drawn, by seed
+const nets = new Map(); // what has been drawn, by seed; all 200,000 numbers of a net take longer than a frame
 
-/** The net of a seed: weights of scale 1, layer by layer (D, D), and the gradient that comes back from its end, of rms 1. */
-export function net(seed) {
-  if (!drawn.has(seed)) {
-    const numbers = normals(seed, LAYERS * D * D + D);
-    const upstream = toUnit(numbers.slice(LAYERS * D * D));
-    drawn.set(seed, { weights: numbers.subarray(0, LAYERS * D * D).map((v) => v / Math.sqrt(D)), upstream });
-  }
-  return drawn.get(seed);
+/**
+ * The net of a seed, as far as it is drawn and up to `more` layers on: {weights: of scale 1, (D, D) for each layer,
+ * upstream: the gradient that comes back from its end, of rms 1, drawn last}.
+ */
+export function net(seed, more = LAYERS) {
+  if (!nets.has(seed)) nets.set(seed, { weights: [], draw: normals(seed) });
+  const { weights, draw } = nets.get(seed);
+  for (let i = 0; i < more && weights.length < LAYERS; i++) weights.push(draw(D * D).map((v) => v / Math.sqrt(D)));
+  if (weights.length === LAYERS) nets.get(seed).upstream ??= toUnit(draw(D));
+  return nets.get(seed);
 }
 
 /**
@@ -58,14 +63,11 @@ export function net(seed) {
  */
 export function run(x, { scale, norm, seed }) {
   const { weights, upstream } = net(seed);
+  const scaled = (row) => row.map((v) => scale * v);
   const signals = [x];
   const layers = []; // what the way back needs
-  for (let layer = 0; layer < LAYERS; layer++) {
-    const z = new Float64Array(D);
-    signals[layer].forEach((v, i) => {
-      const row = layer * D * D + i * D;
-      for (let j = 0; j < D; j++) z[j] += v * scale * weights[row + j];
-    });
+  for (const W of weights) {
+    const z = scaled(times(signals.at(-1), W, D, D));
     const before = norm === "before" ? layerNorm(z) : null;
     const gate = before?.hat ?? z;
     const open = gate.map((v) => Math.max(0, v));
@@ -79,15 +81,26 @@ export function run(x, { scale, norm, seed }) {
     let back = after ? layerNormBack(gradients[0], after) : gradients[0];
     back = back.map((v, j) => (gate[j] > 0 ? v : 0));
     if (before) back = layerNormBack(back, before);
-    const gradient = new Float64Array(D);
-    for (let i = 0; i < D; i++) {
-      const row = layer * D * D + i * D;
-      for (let j = 0; j < D; j++) gradient[i] += back[j] * scale * weights[row + j];
-    }
-    gradients.unshift(gradient);
+    gradients.unshift(scaled(times(weights[layer], back, D, 1)));
   }
   return { signals, gradients };
 }
+
+/**
+ * Draws the net of a seed before a button asks for it, and runs both norms, since what runs for the first time is slow:
+ * in slices of a millisecond or two, between which hands are heard.
+ */
+async function prepare(seed) {
+  if (nets.has(seed)) return;
+  net(seed, 0); // begun, not yet drawn
+  do await pause();
+  while (!net(seed, 5).upstream);
+  for (const norm of ["before", "after"]) {
+    await pause();
+    run(digit, { scale: 1, norm, seed });
+  }
+}
+const pause = () => new Promise((done) => setTimeout(done));
 
 // ---- Words ----
 
@@ -149,7 +162,7 @@ function drawing({ norm, layer }, { signals, sizes }, width) {
   const views = signals.flatMap((signal, at) => (at % 5 ? [] : [[signal, x(at) - side / 2, STRIP - side - 6, side]]));
   const ticks = [-12, -8, -4, 0, 4, 8, 12].map((exponent) => {
     const at = y(10 ** exponent);
-    const number = text(LEFT - 8, at + 4, exponent ? power(10 ** exponent) : "1", {
+    const number = text(LEFT - 8, at + letters() / 3, exponent ? power(10 ** exponent) : "1", {
       "text-anchor": "end",
       opacity: 0.72,
     });
@@ -173,8 +186,8 @@ function drawing({ norm, layer }, { signals, sizes }, width) {
   // A curve's name stands where the other curve is not: above the higher one, below the lower one, inside the chart.
   const beside = (values, others, end) => {
     const near = (curve) => curve.slice(...(end ? [-10] : [0, 10])).map(y);
-    const [high, low] = [Math.min(...near(values)) - 8, Math.max(...near(values)) + 17];
-    const up = Math.min(...near(values)) <= Math.min(...near(others)) ? high > STRIP + 24 : low > STRIP + 12 + TALL;
+    const [high, low] = [Math.min(...near(values)) - 8, Math.max(...near(values)) + letters() + 5];
+    const up = Math.min(...near(values)) <= Math.min(...near(others)) ? high > STRIP + 12 + letters() : low > STRIP + 12 + TALL;
     return up ? high : low;
   };
   const name = (at, top, inside, anchor) =>
@@ -185,7 +198,7 @@ function drawing({ norm, layer }, { signals, sizes }, width) {
     tag("rect", half),
     ...ticks,
     ...[0, 10, 20, 30, 40, 50].map((at) => words(x(at), STRIP + TALL + 34, at)),
-    words(x(25), fading ? y(HALF[1]) + 13 : y(HALF[0]) - 5, "float16 holds these sizes", 11),
+    words(x(25), fading ? y(HALF[1]) + letters(11) + 2 : y(HALF[0]) - 5, "float16 holds these sizes", 11),
     words((LEFT + width) / 2, STRIP + TALL + 50, "layer"),
     line(x(layer), STRIP + 2, x(layer), STRIP + 16 + TALL, { opacity: 0.6 }),
     curve(sizes.signals),
@@ -259,6 +272,7 @@ function connect({ stage, state, find, all, change, write, tell, drag }) {
     const now = state();
     const asked = `${now.scale} ${now.norm} ${now.seed}`;
     if (known.asked !== asked) known = { asked, ...computed(now) };
+    prepare(now.seed + 1);
     const { sizes, signals } = known;
     picture.innerHTML = drawing(now, known, width);
     near.innerHTML = pictures([[signals[now.layer], 2, 2, 96]]);
@@ -282,8 +296,7 @@ function connect({ stage, state, find, all, change, write, tell, drag }) {
     return true;
   }
   drag(stage, choose, choose);
-  const rest = () => net(state().seed + 1); // drawn before a button asks for it: 200,000 numbers take more than a frame
-  return { draw, acts, stop, rest };
+  return { draw, acts, stop };
 }
 
 const ranges = { layer: { words: String } };

@@ -34,6 +34,20 @@ export function layerNormBack(gradient, { hat, rstd }) {
   return gradient.map((v, i) => rstd * (v - all - hat[i] * along));
 }
 
+/** Matrices, row by row: a (n, k) times b (k, m) is (n, m). */
+export function times(a, b, k, m) {
+  const n = a.length / k;
+  const out = new Float64Array(n * m);
+  for (let i = 0; i < n; i++) {
+    for (let l = 0; l < k; l++) {
+      const factor = a[i * k + l];
+      if (factor === 0) continue; // half of what a ReLU leaves
+      for (let j = 0; j < m; j++) out[i * m + j] += factor * b[l * m + j];
+    }
+  }
+  return out;
+}
+
 /** Uniform numbers between 0 and 1, the same for a seed everywhere: mulberry32's 32-bit integers n as (n + 1/2) / 2^32. */
 export function uniform(seed) {
   let state = seed;
@@ -74,19 +88,35 @@ export const ACCENT = "var(--accent)"; // LayerNorm's result and what is chosen,
 export const ORANGE = "var(--orange)"; // BatchNorm's, as in the whole course
 const FILE_COLORS = { [INK]: "#1f2328", [ACCENT]: "#0072b2", [ORANGE]: "#d55e00" };
 
+let least = 0;
+/** Pixels of letters: as many as asked for, or more on a slide. What letters need room for is told in them. */
+export const letters = (size = 12) => Math.max(size, least);
+/** What draw() returns, with no letters smaller than `size`: a slide is read from the last row. */
+export function enlarged(size, draw) {
+  least = size;
+  const picture = draw();
+  least = 0;
+  return picture;
+}
+
 /** An SVG element as text. Numbers are rounded to a hundredth of a pixel. */
 export function tag(name, attributes, inside = "") {
   const text = Object.entries(attributes).map(([key, v]) => `${key}="${typeof v === "number" ? +v.toFixed(2) : v}"`);
   return `<${name} ${text.join(" ")}>${inside}</${name}>`;
 }
 export const line = (x1, y1, x2, y2, more) => tag("line", { x1, y1, x2, y2, stroke: INK, ...more });
-export const text = (x, y, inside, more) => tag("text", { x, y, fill: INK, "font-size": 12, ...more }, inside);
+export function text(x, y, inside, more) {
+  const look = { x, y, fill: INK, "font-size": 12, ...more };
+  return tag("text", { ...look, "font-size": letters(look["font-size"]) }, inside);
+}
 /** Points [x, y] as the text that polygon, polyline and path understand. */
 export const points = (row) => row.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
 
 /** A picture as an SVG file in the course's colors, for viewers that run no script. */
 export function file(title, description, width, height, inside) {
-  const viewBox = `0 0 ${width} ${height}`;
+  const margin = 4 * (letters() - 12); // large letters beside an axis need more room than a page leaves them
+  width += margin;
+  const viewBox = `${-margin} 0 ${width} ${height}`;
   const frame = {
     xmlns: "http://www.w3.org/2000/svg",
     width,

@@ -3,8 +3,8 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, clamp, epsilon, explorable, file, fmt, layerNorm, lerp, line, list, mean, radios, range,
-  smooth, tag, text, upTo,
+  ACCENT, INK, buttons, clamp, epsilon, explorable, file, fmt, layerNorm, lerp, letters, line, list, mean, radios,
+  range, smooth, tag, text, upTo,
 } from "./host.mjs";
 
 /** The model's keys and what they are at first. parts: which of correction, eps and affine may be changed. */
@@ -65,8 +65,8 @@ function bars(values, panel, width, ticks, look, free = Infinity) {
   const grid = ticks.map((v) => {
     const y = height(v, panel);
     const words = fmt(v, 1).replace(".0", "");
-    const number = text(LABELS - 8, y + 4, words, { "text-anchor": "end", opacity: 0.72 });
-    return line(LABELS, y, width, y, { opacity: v ? 0.13 : 0.6 }) + (Math.abs(y - free) < 14 ? "" : number);
+    const number = text(LABELS - 8, y + letters() / 3, words, { "text-anchor": "end", opacity: 0.72 });
+    return line(LABELS, y, width, y, { opacity: v ? 0.13 : 0.6 }) + (Math.abs(y - free) < letters() + 2 ? "" : number);
   });
   const drawn = values.map((v, i) => {
     const [y, zero] = [height(Number.isFinite(v) ? v : 0, panel), panel.tall / 2];
@@ -96,7 +96,7 @@ function rowPanel({ x }, { mu, sigma }, width) {
     bars(x, ABOVE, width, [-LIMIT, -5, 0, 5, LIMIT], { fill: INK, opacity: 0.4 }, y),
     line(LABELS, y, width, y, { "stroke-dasharray": "5 4", "stroke-width": 1.5 }),
     marks(x, ABOVE, width, { "stroke-width": 3, "stroke-linecap": "round" }),
-    text(LABELS - 8, y + 4, `μ ${fmt(mu)}`, { "text-anchor": "end", "font-weight": 650 }),
+    text(LABELS - 8, y + letters() / 3, `μ ${fmt(mu)}`, { "text-anchor": "end", "font-weight": 650 }),
   ].join("");
 }
 

@@ -7,8 +7,8 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, clamp, epsilon, explorable, file, fmt, layerNorm, lerp, list, mean, normal, radios, range,
-  tag, uniform, upTo,
+  ACCENT, INK, buttons, clamp, epsilon, explorable, file, fmt, layerNorm, lerp, letters, list, mean, normal, radios,
+  range, tag, uniform, upTo,
 } from "./host.mjs";
 
 // ---- What the model holds, and how it starts ----
@@ -254,6 +254,7 @@ export function scene(look) {
     [grip, 13],
     [cam.at(finite ? now : x), 9],
     [cam.at(n.centered), 6],
+    [cam.at(softmax(x)), state.show.includes("softmax") ? 5 : 0],
   ];
   const between = (p, q) => Array.from({ length: 30 }, (_, i) => cam.at(lerp(p, q, i / 29)));
   const rods = [[x, n.centered], [ORIGIN, scaled(UP, 2.5)], [n.centered, n.hat], ...tips.map((tip) => [ORIGIN, tip])];
@@ -329,7 +330,8 @@ function labelsOf({ state, n, now, t, cam, tips, finite, eps }) {
   tips.forEach((tip, i) => label(`feature ${i + 1}`, tip, [INKED, 0.75]));
   label("(1, 1, 1)", scaled(UP, 2.5), [INKED, 0.75]);
   if (state.show.includes("softmax")) label("softmax(x)", softmax(state.x), [INKED, 1]);
-  if (t >= 1 && t <= 2 && Math.abs(n.mu) > 0.2)
+  const [top, foot] = [state.x, n.centered].map(cam.at);
+  if (t >= 1 && t <= 2 && Math.hypot(top[0] - foot[0], top[1] - foot[1]) > 24)
     label("mu", lerp(state.x, n.centered, 0.5), [INKED, 0.75], `μ = ${fmt(n.mu)}`);
   if (t === 2 && length(add(n.hat, n.centered, -1)) > 0.4)
     label("sigma", lerp(n.centered, n.hat, 0.5), [TINTED, 1], `÷ ${fmt(Math.sqrt(n.sigma ** 2 + eps))}`);
@@ -347,7 +349,7 @@ function place(shapes, labels, discs, lines, { width, tall, measure, memory, jum
   let settled = true;
   for (const { key, words, at, color, math } of labels) {
     const [x, y] = at;
-    const [w, h] = [measure(words, math) / 2 + 2, math ? 10 : 8]; // half of the word's box
+    const [w, h] = [measure(words, math) / 2 + 2, math ? 10 : letters() - 4]; // half of the word's box
     const last = memory.get(key);
     const near = lines.filter(([a, b]) => Math.abs(a - x) < 2 * w + 40 && Math.abs(b - y) < 2 * h + 40);
     const cost = (to, box) => {
@@ -469,8 +471,9 @@ function svgOf(shapes, width, tall) {
     if (stroke) looks["stroke-width"] = thick;
     if (dash.length) looks["stroke-dasharray"] = dash.join(" ");
     if (words) {
-      const italic = { "font-family": "Georgia, 'Liberation Serif', serif", "font-style": "italic", "font-size": 19 };
-      const place = { x: at[0], y: at[1], "dominant-baseline": "central", ...(math ? italic : { "font-size": 12.5 }) };
+      const italic = { "font-family": "Georgia, 'Liberation Serif', serif", "font-style": "italic", "font-size": letters(19) };
+      const look = math ? italic : { "font-size": letters(12.5) };
+      const place = { x: at[0], y: at[1], "dominant-baseline": "central", ...look };
       holes.push(tag("text", { stroke: "#000", "stroke-width": 2 * rim, ...place }, words));
       above.push(tag("text", { ...looks, ...place }, words));
     } else if (disc) {
@@ -499,7 +502,7 @@ function svgOf(shapes, width, tall) {
 export function still(changes = {}, width = 596) {
   const state = { ...start, ...changes };
   const tall = Math.round(width * 0.86);
-  const measure = (words, math) => words.length * (math ? 9 : 6.6);
+  const measure = (words, math) => words.length * (math ? 9 : (6.6 * letters(12.5)) / 12.5);
   const { shapes } = scene({ state, t: state.step, glow: 0, width, tall, measure, memory: new Map(), jump: true });
   const n = layerNorm(state.x, state);
   const described = `Three axes, a ball, and through its middle the plane at right angles to (1, 1, 1), on which it cuts a circle. ${report(state, n, sentence(state, n))}`;

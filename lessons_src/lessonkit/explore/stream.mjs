@@ -5,8 +5,8 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, explorable, file, layerNorm, layerNormBack, normal, points, power, radios, slider, tag, text,
-  upTo,
+  ACCENT, INK, buttons, explorable, file, layerNorm, layerNormBack, letters, normal, points, power, radios, slider, tag,
+  text, times, upTo,
 } from "./host.mjs";
 
 // ---- What the model holds, and how it starts ----
@@ -49,20 +49,6 @@ export function drawNet({ seed, blocks, scale }) {
   const head = matrix(WIDTH * CLASSES, 1 / Math.sqrt(WIDTH));
   const square = () => matrix(WIDTH * WIDTH, scale / Math.sqrt(WIDTH));
   return { x, head, weights: upTo(blocks).map(() => [square(), square()]) };
-}
-
-/** a (n, k) times b (k, m): (n, m). */
-function times(a, b, k, m) {
-  const n = a.length / k;
-  const out = new Float64Array(n * m);
-  for (let i = 0; i < n; i++) {
-    for (let l = 0; l < k; l++) {
-      const factor = a[i * k + l];
-      if (factor === 0) continue; // half of what a ReLU leaves
-      for (let j = 0; j < m; j++) out[i * m + j] += factor * b[l * m + j];
-    }
-  }
-  return out;
 }
 
 /** a (n, m) turned: (m, n). */
@@ -258,11 +244,12 @@ const DASHES = {
 /** One panel. curves: [{name, values, look}], values over first, first + 1, ...; guide: {at, name}.
  * What is above the ceiling is not drawn. */
 function panel({ left, top, width, title, axis, first, last, curves, guide, ceiling = Infinity }) {
+  const beside = (side) => (INSIDE[side] * letters()) / 12;
   const box = {
-    left: left + INSIDE.left,
-    right: left + width - INSIDE.right,
-    top: top + INSIDE.top,
-    bottom: top + PANEL - INSIDE.bottom,
+    left: left + beside("left"),
+    right: left + width - beside("right"),
+    top: top + beside("top"),
+    bottom: top + PANEL - beside("bottom"),
   };
   const values = [...curves.flatMap((curve) => curve.values), guide?.at].filter(
     (v) => v > 0 && v <= ceiling && v < Infinity,
@@ -276,15 +263,15 @@ function panel({ left, top, width, title, axis, first, last, curves, guide, ceil
   const tick = (at, under, words, anchor = "middle") =>
     text(at, under, words, { "text-anchor": anchor, opacity: 0.75, "font-size": 11.5 });
   const parts = [
-    text(left, top + 13, title, { "font-size": 13.5, "font-weight": 600 }),
+    text(left, top + letters(13), title, { "font-size": 13.5, "font-weight": 600 }),
     across(box.bottom, { opacity: 0.5 }),
-    tick(box.left, box.bottom + 15, first),
-    tick(box.right, box.bottom + 15, last),
-    tick((box.left + box.right) / 2, box.bottom + 15, axis),
+    tick(box.left, box.bottom + letters() + 3, first),
+    tick(box.right, box.bottom + letters() + 3, last),
+    tick((box.left + box.right) / 2, box.bottom + letters() + 3, axis),
   ];
   for (const exponent of decades(low, high)) {
     const at = y(10 ** exponent);
-    parts.push(across(at, { opacity: 0.13 }), tick(box.left - 5, at + 4, powerOfTen(exponent), "end"));
+    parts.push(across(at, { opacity: 0.13 }), tick(box.left - 5, at + letters() / 3, powerOfTen(exponent), "end"));
   }
   const names = [];
   if (guide) {
@@ -298,11 +285,12 @@ function panel({ left, top, width, title, axis, first, last, curves, guide, ceil
     if (values.length && !(values.at(-1) <= ceiling)) names.push({ name: `${name} ↑`, y: box.top, chosen });
     else if (ends.length) names.push({ name, y: ends.at(-1)[1], chosen });
   }
-  names.sort((a, b) => a.y - b.y); // names stand beside the ends of their curves, 13 pixels apart at least
-  names.forEach((name, i) => (name.y = Math.max(name.y, i ? names[i - 1].y + 13 : box.top)));
-  names.reverse().forEach((name, i) => (name.y = Math.min(name.y, i ? names[i - 1].y - 13 : box.bottom)));
+  const apart = letters() + 1; // names stand beside the ends of their curves, a line apart at least
+  names.sort((a, b) => a.y - b.y);
+  names.forEach((name, i) => (name.y = Math.max(name.y, i ? names[i - 1].y + apart : box.top)));
+  names.reverse().forEach((name, i) => (name.y = Math.min(name.y, i ? names[i - 1].y - apart : box.bottom)));
   for (const { name, y, chosen } of names)
-    parts.push(text(box.right + 6, y + 4, name, chosen && { fill: ACCENT, "font-weight": 600 }));
+    parts.push(text(box.right + 6, y + letters() / 3, name, chosen && { fill: ACCENT, "font-weight": 600 }));
   return parts.join("");
 }
 

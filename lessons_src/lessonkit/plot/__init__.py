@@ -1,8 +1,9 @@
 """Figures in one style for all lessons: the title is the conclusion, curves carry their names, nothing needs a legend.
 
-Every function shows a picture with a text alternative and, below it, a caption as real text. With `show=False` it
-shows nothing and returns the Picture instead: a widget takes its `.png`. Data may be torch tensors, NumPy arrays,
-numbers, or nested lists of those; gradients are detached here.
+Every function takes `title`, the conclusion in one sentence, `caption`, what is drawn, under which conditions and over
+how many runs, and `alt`, the picture in words. It shows the picture with that text alternative and, below it, the
+caption as real text. With `show=False` it shows nothing and returns the Picture instead. Data may be torch tensors,
+NumPy arrays, numbers, or nested lists of those; gradients are detached here.
 """
 
 from lessonkit import _threads  # noqa: F401  sets how many torch uses

@@ -11,7 +11,7 @@ _FORMULA = {"fontsize": 14}
 _HIGH, _STEP, _RADIUS = 30, 48, 12  # points: a box, from one box to the next, the circle of the sum
 
 
-def blocks(layouts, /, *, title, caption, alt, show=True):
+def blocks(layouts, /, **words):
     """Draw residual blocks side by side, each from its input x at the bottom to its output y at the top.
 
     layouts: {name: dict(branch=["LN", "f"], after=["LN"], formula="x + f(LN(x))")}, one to five blocks.
@@ -35,7 +35,7 @@ def blocks(layouts, /, *, title, caption, alt, show=True):
         ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
         fig.set_figheight((height + 10) / 72)
 
-    return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, 4), show=show)
+    return publish(build, size=(WIDE, 4), **words)
 
 
 def _block(ax, centre, each, foot, longest, tops, name, *, branch, after=(), formula=""):

@@ -11,18 +11,17 @@ _NAME = {"fontsize": 12.5, "color": ink(COLORS["LayerNorm"])}
 _WIDTHS, _HIGH, _RADIUS = {"LN": 50, "tanh": 66, "sigmoid": 92}, 32, 13  # points; other boxes are 64 wide
 _AREA = (600, 300)
 
-# Places in points, from the lower left corner. boxes: (x, y, text), for a norm also the name it has in the code, and
-# True if that is to be written below it. wires: the corners of each, with an arrow at its end. dots: where one forks.
+# Places in points, from the lower left corner. products: (y, text, the name in the code of the norm behind it). boxes:
+# (x, y, text), for a norm also the name it has in the code, and True if that is to be written below it. wires: the
+# corners of each, with an arrow at its end. dots: where one forks.
 _CELLS = {
     "GRU": {
-        "boxes": [
-            (42, 190, "W x"), (130, 190, "LN", "gates_ih"), (42, 130, "U h"), (130, 130, "LN", "gates_hh"),
-            (298, 160, "sigmoid"), (42, 72, "U h"), (130, 72, "LN", "new_hh"), (42, 14, "W x"),
-            (130, 14, "LN", "new_ih"), (490, 72, "tanh"),
+        "products": [
+            (190, "W x", "gates_ih"), (130, "U h", "gates_hh"), (72, "U h", "new_hh"), (14, "W x", "new_ih"),
         ],
+        "boxes": [(298, 160, "sigmoid"), (490, 72, "tanh")],
         "circles": [(205, 160, "+"), (375, 72, "×"), (425, 72, "+"), (455, 260, "×"), (556, 160, "×"), (556, 260, "+")],
         "wires": [
-            [(74, 190), (105, 190)], [(74, 130), (105, 130)], [(74, 72), (105, 72)], [(74, 14), (105, 14)],
             [(155, 190), (205, 190), (205, 173)], [(155, 130), (205, 130), (205, 147)], [(218, 160), (252, 160)],
             [(344, 160), (543, 160)], [(375, 160), (375, 85)], [(455, 160), (455, 247)], [(155, 72), (362, 72)],
             [(388, 72), (412, 72)], [(155, 14), (425, 14), (425, 59)], [(438, 72), (457, 72)],
@@ -35,14 +34,14 @@ _CELLS = {
         ],
     },
     "LSTM": {
+        "products": [(152, "W x", "norm_ih"), (68, "U h", "norm_hh")],
         "boxes": [
-            (42, 152, "W x"), (130, 152, "LN", "norm_ih"), (42, 68, "U h"), (130, 68, "LN", "norm_hh"),
             (316, 200, "sigmoid"), (316, 146, "sigmoid"), (316, 78, "tanh"), (316, 14, "sigmoid"),
             (540, 178, "LN", "norm_c", True), (540, 96, "tanh"),
         ],
         "circles": [(205, 110, "+"), (408, 260, "×"), (440, 112, "×"), (484, 260, "+"), (540, 14, "×")],
         "wires": [
-            [(74, 152), (105, 152)], [(74, 68), (105, 68)], [(155, 152), (205, 152), (205, 123)],
+            [(155, 152), (205, 152), (205, 123)],
             [(155, 68), (205, 68), (205, 97)], [(218, 110), (242, 110), (242, 200), (270, 200)],
             [(242, 146), (270, 146)], [(242, 110), (242, 78), (283, 78)], [(242, 78), (242, 14), (270, 14)],
             [(362, 200), (440, 200), (440, 125)], [(362, 146), (408, 146), (408, 247)],
@@ -59,7 +58,7 @@ _CELLS = {
 }  # fmt: skip
 
 
-def cell(kind, /, *, title, caption, alt, show=True):
+def cell(kind, /, **words):
     """Draw a recurrent cell with LayerNorm, "GRU" or "LSTM": from its products W x and U h to its new state.
 
     The names at the normalization layers are those of LayerNormGRUCell and LayerNormLSTMCell in lesson 10.
@@ -68,7 +67,8 @@ def cell(kind, /, *, title, caption, alt, show=True):
 
     def build(fig):
         ax = fig.add_subplot()
-        for wire in parts["wires"]:
+        products = [[(42, y, text), (130, y, "LN", norm)] for y, text, norm in parts["products"]]
+        for wire in [*parts["wires"], *([(74, y), (105, y)] for y, *_ in parts["products"])]:
             x, y = zip(*wire, strict=True)
             ax.plot(x, y, color=LINE, lw=2.6, solid_joinstyle="round", solid_capstyle="butt", zorder=1)
             arrow(ax, wire[-1], wire[-2], lw=2.6, head=(0.45, 0.26))
@@ -77,14 +77,14 @@ def cell(kind, /, *, title, caption, alt, show=True):
         for x, y, sign in parts["circles"]:
             ax.add_patch(Circle((x, y), _RADIUS, facecolor="white", edgecolor=LINE, lw=2, zorder=3))
             ax.text(x, y, sign, ha="center", va="center_baseline", zorder=4, fontsize=18, fontweight="bold")
-        for place in parts["boxes"]:
+        for place in sum(products, parts["boxes"]):
             _named_box(ax, *place)
         for x, y, text in parts["words"]:
             ax.text(x, y, text, ha="center", va="center", **_WORD)
         ax.set_axis_off()
         ax.set(xlim=(-4, _AREA[0] + 6), ylim=(-16, _AREA[1] - 16), aspect="equal")
 
-    return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, WIDE * _AREA[1] / _AREA[0]), show=show)
+    return publish(build, size=(WIDE, WIDE * _AREA[1] / _AREA[0]), **words)
 
 
 def _named_box(ax, x, y, text, name="", below=False):

@@ -38,11 +38,8 @@ def lines(
     curves,
     /,
     *,
-    title,
     x,
     y,
-    caption,
-    alt,
     xlog=False,
     ylog=False,
     ylim=None,
@@ -51,7 +48,7 @@ def lines(
     dots=(),
     colors=None,
     size=None,
-    show=True,
+    **words,
 ):
     """Curves over a common x, each with its name at its end.
 
@@ -74,13 +71,12 @@ def lines(
         ax.set(xlabel=x, ylabel=y)
         level_ylabel(ax)
 
-    caption = f"{caption} {estimator(_BAND, part.runs())}"
+    note = estimator(_BAND, part.runs())
     numbers = _numbers.table(["curve", x, y, *_SD * bool(part.runs())], part.numbers())
-    size = size or (WIDTH, 3.1)
-    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
+    return publish(build, size=size or (WIDTH, 3.1), note=note, numbers=numbers, **words)
 
 
-def panels(parts, /, *, title, x, y, caption, alt, xlog=False, ylog=False, colors=None, show=True):
+def panels(parts, /, *, x, y, xlog=False, ylog=False, colors=None, **words):
     """Small multiples of `lines` beside each other, under one title.
 
     parts: {panel title: (x_values, curves)}. y: one label, and the panels share their vertical axis; or a list with
@@ -111,14 +107,13 @@ def panels(parts, /, *, title, x, y, caption, alt, xlog=False, ylog=False, color
     for panel, part in zip(parts, drawn, strict=True):
         for name, n in part.runs().items():
             runs[name if runs.get(name, n) == n else f"{name}, {panel}"] = n
-    caption = f"{caption} {estimator(_BAND, runs)}"
     groups, same = {}, len(labels) == 1
     for at, (panel, part) in enumerate(zip(parts, drawn, strict=True)):
         where = panel if same else f"{panel}: {labels[at]}"
         gap = [math.nan] * (bool(runs) and not part.runs())
         groups |= {(where, *curve): [(*row, *gap) for row in rows] for curve, rows in part.numbers().items()}
     numbers = _numbers.table(["panel", "curve", x, labels[0] if same else "value", *_SD * bool(runs)], groups)
-    return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, 3.3), numbers=numbers, show=show)
+    return publish(build, size=(WIDE, 3.3), note=estimator(_BAND, runs), numbers=numbers, **words)
 
 
 class _Lines:
@@ -236,7 +231,7 @@ class _Lines:
         width = ax.get_subplotspec().get_position(ax.figure).width * ax.figure.get_figwidth()  # inches
         if self.categories:
             room = 0.85 * width / max(1, len(self.x) - 1)  # the labels at the ends may stick out
-            ax.set_xticks(self.x, [wrap(ax.figure, text, room, fontsize=11.5) for text in self.categories])
+            ax.set_xticks(self.x, [wrap(ax.figure, text, room, fontsize=12) for text in self.categories])
         elif self.xlog and len(self.x) <= 10:  # a sweep: ticks where something was measured, as far as they have room
             shown = []
             for value in np.sort(self.x):
@@ -254,7 +249,7 @@ class _Lines:
 # Bars
 
 
-def bars(values, /, *, title, x, caption, alt, fmt=".3g", xlim=None, colors=None, show=True):
+def bars(values, /, *, x, fmt=".3g", xlim=None, colors=None, **words):
     """Horizontal bars with name and value.
 
     values: {name: number}, or {name: (runs,) numbers}, none below 0: mean, whisker of one sample standard deviation
@@ -292,13 +287,12 @@ def bars(values, /, *, title, x, caption, alt, fmt=".3g", xlim=None, colors=None
         ax.set(xlabel=x, xlim=xlim, ylim=(len(data) - 0.45, -0.55))
 
     several = {name: len(runs) for name, runs in data.items() if len(runs) > 1}
-    if several:
-        caption = f"{caption} {estimator('A dot for each run, mean and whisker', several)}"
+    note = estimator("A dot for each run, mean and whisker", several)
     size = (WIDTH, 0.9 + 0.46 * len(data))
     rows = [(name, *mean_and_sd(runs), len(runs)) for name, runs in data.items()]
     most = 4 if several else 2
     numbers = _numbers.table(["bar", x, *_SD, "runs"][:most], {(): [row[:most] for row in rows]})
-    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
+    return publish(build, size=size, note=note, numbers=numbers, **words)
 
 
 def _name_rows(ax, places, colors):
@@ -314,7 +308,7 @@ def _name_rows(ax, places, colors):
 # Histograms
 
 
-def hist(values, /, *, title, x, caption, alt, bins=40, xlim=None, colors=None, show=True):
+def hist(values, /, *, x, bins=40, xlim=None, colors=None, **words):
     """Densities above each other, a row for each name, over one axis and the same bins.
 
     values: {name: numbers of any shape}. Each row is scaled to its own peak, which the caption says by itself.
@@ -341,17 +335,17 @@ def hist(values, /, *, title, x, caption, alt, bins=40, xlim=None, colors=None, 
         ax.xaxis.set_major_locator(MaxNLocator(6))
         ax.set(xlabel=x, xlim=(low, high), ylim=(-len(data) + 0.98, 1.05))
 
-    caption = f"{caption} Each row is scaled to its own peak."
+    note = "Each row is scaled to its own peak."
     size = (WIDTH, 0.8 + 0.75 * len(data))
     groups = {(name,): list(zip(edges, edges[1:], np.histogram(v, edges)[0], strict=False)) for name, v in data.items()}
     numbers = _numbers.table(["values", f"{x}, from", "to", "how many"], groups)
-    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
+    return publish(build, size=size, note=note, numbers=numbers, **words)
 
 
 # Matrices and images
 
 
-def heat(matrix, rows, columns, /, *, title, x, y, caption, alt, texts, limits, size, show=True):
+def heat(matrix, rows, columns, /, *, x, y, texts, limits, size, **words):
     """A small matrix in colours with a word in each cell.
 
     matrix: (R, C) finite numbers. rows, columns: R and C labels. x, y: what columns and rows are. texts: (R, C)
@@ -388,10 +382,10 @@ def heat(matrix, rows, columns, /, *, title, x, y, caption, alt, texts, limits, 
 
     cells = [(str(name), *values) for name, values in zip(rows, matrix, strict=True)]
     numbers = _numbers.table([f"{y} (down), {x} (across)", *map(str, columns)], {(): cells})
-    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
+    return publish(build, size=size, numbers=numbers, **words)
 
 
-def images(pictures, labels, /, *, title, caption, alt, ncols=10, show=True):
+def images(pictures, labels, /, *, ncols=10, **words):
     """Small grey images side by side, large values dark, all on one scale.
 
     pictures: (N, H, W); the smallest value of all is white, the largest black. labels: N texts, one below each.
@@ -422,4 +416,4 @@ def images(pictures, labels, /, *, title, caption, alt, ncols=10, show=True):
     size = (max(width, 3.5), nrows * (height + 0.22 * lines + 0.1))
     cells = [(str(label), np.nanmin(p), np.nanmean(p), np.nanmax(p)) for label, p in zip(labels, pictures, strict=True)]
     numbers = _numbers.table(["image", "lowest pixel", "mean", "highest"], {(): cells})
-    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=numbers, show=show)
+    return publish(build, size=size, numbers=numbers, **words)

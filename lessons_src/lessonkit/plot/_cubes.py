@@ -29,7 +29,7 @@ def reduced(shape, over):
     return kept, math.prod(kept), math.prod(shape.values()) // math.prod(kept)
 
 
-def cubes(layouts, /, *, title, caption, alt, show=True):
+def cubes(layouts, /, **words):
     """Draw tensors as blocks of cells and shade which entries share one statistic.
 
     layouts: {name: dict(shape={"B": 2, "T": 3, "C": 4}, over=("C",))}, one to four axes of 1 to 8 cells. The last axis
@@ -69,7 +69,7 @@ def cubes(layouts, /, *, title, caption, alt, show=True):
         shape = ", ".join(f"{axis} = {n}" for axis, n in layout["shape"].items())
         cells.append((name, shape, str(kept), count, entries))
     numbers = _numbers.table(["tensor", "shape", "shape of the mean", "means", "entries in each"], {(): cells})
-    return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, 3), numbers=numbers, show=show)
+    return publish(build, size=(WIDE, 3), numbers=numbers, **words)
 
 
 def _arrange(blocks, width):
@@ -77,7 +77,7 @@ def _arrange(blocks, width):
     for count in range(1, len(blocks) + 1):
         each = math.ceil(len(blocks) / count)
         rows = [blocks[i : i + each] for i in range(0, len(blocks), each)]
-        for cell in range(24, 14 if each > 1 else 5, -1):
+        for cell in range(24, 12 if each > 1 else 5, -1):
             if all(sum(block.width(cell) + 14 for block in row) <= width for row in rows):
                 return cell, rows
     raise ValueError("plot.cubes: a block is too wide for the figure. Take smaller axes or a shorter name.")

@@ -6,11 +6,11 @@ from lessonkit.plot._diagrams import DARK, PALE, arrow, box
 from lessonkit.plot._style import COLORS, GREY, WIDE, ink, publish
 
 _NAME = {"fontsize": 16, "fontweight": "bold"}
-_TEXT = {"fontsize": 13}
-_STEP, _HIGH, _MEMORY = 44, 30, 26  # points: from row to row, a box, the memory
+_TEXT = {"fontsize": 13.5}
+_STEP, _HIGH, _MEMORY = 36, 26, 26  # points: from row to row, a box, the memory
 
 
-def memory_traffic(layouts, /, *, title, caption, alt, show=True):
+def memory_traffic(layouts, /, **words):
     """Draw one or two lists of operations side by side, each with an arrow for every tensor that it moves.
 
     layouts: {name: [(operation, [tensors read from memory], [tensors written to memory]), ...]}, from top to bottom.
@@ -30,7 +30,7 @@ def memory_traffic(layouts, /, *, title, caption, alt, show=True):
         ax.set(xlim=(0, each * len(layouts)), ylim=(0, top + 36), aspect="equal")
         fig.set_figheight((top + 46) / 72)
 
-    return publish(build, title=title, caption=caption, alt=alt, size=(WIDE, 4), show=show)
+    return publish(build, size=(WIDE, 4), **words)
 
 
 def _column(ax, left, each, top, longest, name, rows):

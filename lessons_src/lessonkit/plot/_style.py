@@ -74,8 +74,8 @@ STYLE = {
     "axes.axisbelow": True,
     "grid.color": "#E4E8EB",
     "grid.linewidth": 0.9,
-    "xtick.labelsize": 11.5,
-    "ytick.labelsize": 11.5,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
     "xtick.color": GREY,
     "ytick.color": GREY,
     "xtick.labelcolor": "#2B2F33",
@@ -227,18 +227,18 @@ class Picture:
         return self.alt
 
 
-def publish(build, *, title, caption, alt, size, numbers=("", 0), show=True):
+def publish(build, *, title, caption, alt, size, note="", numbers=("", 0), show=True):
     """Draw build(fig) in the house style and show it, or return the Picture if show is False.
 
-    size: (width, height) in inches of the drawing; the lines of the title come on top of it. numbers: what is drawn,
-    as `_numbers.table` returns it.
+    size: (width, height) in inches of the drawing; the lines of the title come on top of it. note: what a chart adds
+    to the caption by itself. numbers: what is drawn, as `_numbers.table` returns it.
     title: the conclusion in one sentence. caption: what is drawn, under which conditions, over how many runs; it stands
     below the picture as text. alt: the picture in words for readers who cannot see it. ValueError where one is empty.
     """
     if not (title.strip() and caption.strip() and alt.strip()):
         raise ValueError(f"a figure needs words: title={title!r}, caption={caption!r}, alt={alt!r}. Write them.")
     # Captions and alternative texts may be written over several source lines.
-    alt, caption = " ".join(alt.split()), " ".join(caption.split())
+    alt, caption = " ".join(alt.split()), " ".join([*caption.split(), *note.split()])
     # From matplotlib's own defaults, so that nobody's matplotlibrc changes a figure of the course.
     with matplotlib.style.context(["default", STYLE]):
         fig = Figure(figsize=size, dpi=2 * DPI)
@@ -273,7 +273,7 @@ def _png(canvas):
     return file.getvalue()
 
 
-def figure(draw, *, title, caption, alt, numbers=None, size=(WIDTH, 3.3), ncols=1, sharey=False, show=True):
+def figure(draw, *, numbers=None, size=(WIDTH, 3.3), ncols=1, sharey=False, **words):
     """Draw by hand in the house style.
 
     draw: a function of one matplotlib Axes, or of a list of them if ncols > 1; it sets the axis labels itself and
@@ -289,7 +289,7 @@ def figure(draw, *, title, caption, alt, numbers=None, size=(WIDTH, 3.3), ncols=
         for ax in axes:
             level_ylabel(ax)
 
-    return publish(build, title=title, caption=caption, alt=alt, size=size, numbers=drawn, show=show)
+    return publish(build, size=size, numbers=drawn, **words)
 
 
 # Titles and direct labels

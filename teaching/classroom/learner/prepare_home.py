@@ -17,7 +17,7 @@ sys.path.insert(0, str(COURSE / "lessons_src"))
 import lab  # noqa: E402
 
 
-def prepare(home, course=Path("/"), fonts=None):
+def prepare(home, course):
     """Put into home what is not there yet: links to the course, copies of its lessons, the list of fonts.
 
     course: where the links point, FOLDER/course, so that they lead to the newest edition.
@@ -39,8 +39,8 @@ def prepare(home, course=Path("/"), fonts=None):
         )
     else:
         page.unlink(missing_ok=True)
-    if fonts and not (home / ".cache/matplotlib").exists():
-        shutil.copytree(fonts, home / ".cache/matplotlib")
+    if not (home / ".cache/matplotlib").exists():
+        shutil.copytree(COURSE / "environment/matplotlib", home / ".cache/matplotlib")
 
 
 def missing(home, course):
@@ -65,7 +65,7 @@ def main(arguments):
         )
         code = errno.ENOSPC
     else:
-        prepare(home, course, COURSE / "environment/matplotlib")
+        prepare(home, course)
     print(lab.opens_on(home)[0])
     return code
 

@@ -37,7 +37,9 @@ function count(button) {
   button.running = setInterval(tick, 1000);
 }
 
-const pictures = [...document.images].map((image) => image.decode().catch(() => {}));
+const pictures = [...document.images].map((image) => image.decode().catch(() => {}).then(() => {
+  image.classList.toggle("wide", image.naturalWidth > 1.9 * image.naturalHeight);
+}));
 const only = (selector, change) => document.querySelectorAll(`aside.notes ${selector}`).forEach(change);
 Promise.all([MathJax.startup.promise, ...pictures]).then(() => {
   document.querySelectorAll(".slides section").forEach(fit);

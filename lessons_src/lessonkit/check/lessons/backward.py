@@ -11,14 +11,27 @@ import torch
 from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
 
-from lessonkit.check.comparing import examine
-from lessonkit.check.contract import Contract
-from lessonkit.check.misconceptions import Misconception, announce, instead, misconceptions
-from lessonkit.check.observations import Raised
-from lessonkit.check.probing import Probe, call, derives, draw, gradients, in_float64, raised
-from lessonkit.check.quizzes import values
-from lessonkit.check.verdicts import accept, refuse_dots, reject
-from lessonkit.check.wording import kind_of
+from lessonkit.check.core import (
+    Contract,
+    Misconception,
+    Probe,
+    Raised,
+    accept,
+    announce,
+    call,
+    derives,
+    draw,
+    examine,
+    gradients,
+    in_float64,
+    instead,
+    kind_of,
+    misconceptions,
+    raised,
+    refuse_dots,
+    reject,
+    values,
+)
 
 _AUTOGRAD = ("grad", "backward")  # torch.autograd.grad and tensor.backward, where the formula is to be written
 _EPSILONS = ({"eps": 1e-5}, {"eps": 0.5})
@@ -48,37 +61,37 @@ def _in_turn(probes, names):
         return replace(probe, run=lambda answer: {k: v for k, v in probe.run(answer).items() if k not in later})
 
     stages = [([part(probe, names[i:]) for probe in probes], name) for i, name in enumerate(names, 1)]
-    return [([_complete(probes[0], names)], ""), *stages]
+    return [[_complete(probes[0], names)], *stages]
 
 
 # ---- On paper
 _ON_PAPER = dict(dvar=1, dcentered=(-1, 3, 2, 0), dmean=-4, dx=(-2, 2, 1, -1))
-_SLIPS = [  # question, what a slip gives, why
-    ("dvar", -1, "The sign. A larger variance makes rstd smaller."),
-    (
-        "dvar",
-        2,
-        "Is there a ½ in front, and is the exponent -3/2? It goes down by 1, and 4 to the power of -3/2 is 1/8.",
-    ),
-    ("dvar", 4, "The exponent goes down by 1, from -1/2 to -3/2. You have kept it."),
-    ("dvar", -0.0625, "This is the derivative at the arrow. Multiply it by what arrives at rstd."),
-    ("dvar", 1.22, "eps is missing: v + eps is 4, and v alone is 3.5."),
-    ("dcentered", (0, 3.5, 2, -1.5), "This comes from x_hat alone. A second arrow leaves centered: the one to var."),
-    ("dcentered", (-1, -0.5, 0, 1.5), "This comes from var alone. A second arrow leaves centered: the one to x_hat."),
-    ("dcentered", (-2, 2.5, 2, 1.5), "The arrow to var says centered · 2/4. You have multiplied by centered alone."),
-    ("dcentered", (-4, 1.5, 2, 4.5), "The arrow to var says centered · 2/4. The fourth is missing: var is a mean."),
-    ("dcentered", (-1, 6.5, 4, -1.5), "The arrow to x_hat says rstd, which is ½. That factor is missing."),
-    ("dmean", 4, "The sign: the mean is subtracted, so its arrow says -1."),
-    ("dmean", -1, "This is a mean. Four arrows leave the box of the mean, so what comes back is added."),
-    (
-        "dmean",
-        (1, -3, -2, 0),
-        "These four come back along four arrows. They are added in the box that the arrows left.",
-    ),
-    ("dx", (-1, 3, 2, 0), "This comes from centered alone. A second arrow leaves x: the one to the mean."),
-    ("dx", (-5, -1, -2, -4), "The arrow from x to the mean says ¼: each entry gets a fourth of dmean."),
-    ("dx", (0, 4, 3, 1), "The two arrows are added. The minus stands in dmean already."),
-]
+_SLIPS = {
+    "dvar": {
+        -1: "The sign. A larger variance makes rstd smaller.",
+        2: "Is there a ½ in front, and is the exponent -3/2? It goes down by 1, and 4 to the power of -3/2 is 1/8.",
+        4: "The exponent goes down by 1, from -1/2 to -3/2. You have kept it.",
+        -0.0625: "This is the derivative at the arrow. Multiply it by what arrives at rstd.",
+        1.22: "eps is missing: v + eps is 4, and v alone is 3.5.",
+    },
+    "dcentered": {
+        (0, 3.5, 2, -1.5): "This comes from x_hat alone. A second arrow leaves centered: the one to var.",
+        (-1, -0.5, 0, 1.5): "This comes from var alone. A second arrow leaves centered: the one to x_hat.",
+        (-2, 2.5, 2, 1.5): "The arrow to var says centered · 2/4. You have multiplied by centered alone.",
+        (-4, 1.5, 2, 4.5): "The arrow to var says centered · 2/4. The fourth is missing: var is a mean.",
+        (-1, 6.5, 4, -1.5): "The arrow to x_hat says rstd, which is ½. That factor is missing.",
+    },
+    "dmean": {
+        4: "The sign: the mean is subtracted, so its arrow says -1.",
+        -1: "This is a mean. Four arrows leave the box of the mean, so what comes back is added.",
+        (1, -3, -2, 0): "These four come back along four arrows. They are added in the box that the arrows left.",
+    },
+    "dx": {
+        (-1, 3, 2, 0): "This comes from centered alone. A second arrow leaves x: the one to the mean.",
+        (-5, -1, -2, -4): "The arrow from x to the mean says ¼: each entry gets a fourth of dmean.",
+        (0, 4, 3, 1): "The two arrows are added. The minus stands in dmean already.",
+    },
+}
 
 
 def gradients_on_paper(answer):
@@ -235,12 +248,20 @@ _BACKWARD_CONTRACT = Contract(
 
 def layer_norm_backward(answer):
     """Check a function (dy, x, mean, rstd, weight) -> (dx, dweight, dbias) over the last axis (lesson 7)."""
-    stages = [*_in_turn(_BACKWARD_PROBES, _RETURNS), ([_ONE_ROW], "")]
+    stages = [*_in_turn(_BACKWARD_PROBES, _RETURNS), [_ONE_ROW]]
     tried = "1 to 5 axes, small spread, an outlier, an offset, two eps, constant rows, float32, second derivatives"
     right = f"layer_norm_backward does what it should ({tried})"
     refused = ("layer_norm", "layer_norm_backward", *_AUTOGRAD)
-    how = {"contract": _BACKWARD_CONTRACT, "by_hand": refused, "right": right}
-    examine(answer, "layer_norm_backward", stages, in_float64(_backward), _GRADIENTS, **how)
+    examine(
+        answer,
+        "layer_norm_backward",
+        stages,
+        in_float64(_backward),
+        _GRADIENTS,
+        contract=_BACKWARD_CONTRACT,
+        by_hand=refused,
+        right=right,
+    )
 
 
 # ---- Inputs that tell gradients apart
@@ -495,5 +516,4 @@ def layer_norm_function(answer):
         cure = f"Write class {answer.__name__}(torch.autograd.Function)."
         reject("check.layer_norm_function takes a torch.autograd.Function.", cure)
     tried = "values, gradients, second derivatives, 1 to 5 axes, float32, what is kept"
-    how = {"kind": "class", "contract": _FUNCTION_CONTRACT}
-    examine(answer, "layer_norm_function", _APPLIED, _Function, _FUNCTION, tried, **how)
+    examine(answer, "layer_norm_function", _APPLIED, _Function, _FUNCTION, tried, contract=_FUNCTION_CONTRACT)

@@ -4,11 +4,21 @@ import torch
 from torch import nn
 
 from fromscratch.batchnorm import RunningStatistics, _Given  # both constructors
-from lessonkit.check.comparing import examine
-from lessonkit.check.contract import Contract, of_a_layer
-from lessonkit.check.misconceptions import misconceptions
-from lessonkit.check.probing import Probe, call, call_layer, draw, filled, in_float64, raised
-from lessonkit.check.quizzes import values
+from lessonkit.check.core import (
+    Contract,
+    Probe,
+    call,
+    call_layer,
+    draw,
+    examine,
+    filled,
+    in_float64,
+    misconceptions,
+    numbers,
+    of_a_layer,
+    raised,
+    values,
+)
 
 _STATS = ("mean", "var")
 
@@ -22,9 +32,9 @@ def _channel_stats(x):
 
 
 _CHANNEL_PROBES = [
-    call("a matrix (B, C) = (5, 3)", 2 + draw(1, 5, 3) * torch.tensor([1.0, 3, 10]).double(), returns=_STATS),
-    call("a square matrix", draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double() + 1, returns=_STATS),
-    call("(B, C, T) = (2, 3, 5)", draw(3, 2, 3, 5) * torch.tensor([[1.0], [4], [9]]).double() - 1, returns=_STATS),
+    call("a matrix (B, C) = (5, 3)", 2 + draw(1, 5, 3) * numbers(1, 3, 10), returns=_STATS),
+    call("a square matrix", draw(2, 4, 4) * numbers(1, 2, 5, 9) + 1, returns=_STATS),
+    call("(B, C, T) = (2, 3, 5)", draw(3, 2, 3, 5) * numbers([1], [4], [9]) - 1, returns=_STATS),
     call("(B, C, T) = (4, 4, 4)", draw(4, 4, 4, 4) + torch.arange(4.0).double()[:, None], returns=_STATS),
     call("a single channel, (B, C, T) = (3, 1, 4)", draw(6, 3, 1, 4), returns=_STATS),
     # float32, standard deviation 1 around 100: two passes lose nothing, E[x^2] - E[x]^2 loses 1e4 times 2^-24
@@ -107,29 +117,38 @@ _CHANNELS = Contract(
 def channel_stats(answer):
     """Check a function x, (B, C) or (B, C, T) -> (mean, var), both (C,), var biased (lesson 6)."""
     tried = "(B, C) and (B, C, T), float32 and float64, gradients"
-    how = {"tried": tried, "contract": _CHANNELS}
-    examine(answer, "channel_stats", _CHANNEL_PROBES, in_float64(_channel_stats), _CHANNEL_MISTAKES, **how)
+    examine(
+        answer,
+        "channel_stats",
+        _CHANNEL_PROBES,
+        in_float64(_channel_stats),
+        _CHANNEL_MISTAKES,
+        tried,
+        contract=_CHANNELS,
+    )
 
 
 # 6.2: on paper, the batch 5, 7, 8, 9, 11 at m = 3/4
 def ages_on_paper(answer):
     """Check three numbers: the buffers after one batch, and what a single 8 becomes in eval() (lesson 6)."""
-    rows = [
-        ("running_mean", 8, "That is the batch's own mean. A new layer begins at 0, and a quarter of that stays."),
-        (
-            "running_mean",
-            2,
-            "m is the weight of the newest batch, and the old value keeps 1 - m. You have them swapped.",
-        ),
-        ("running_var", 3.25, "That stores the biased variance 4. The buffer takes in the unbiased one."),
-        ("running_var", 3.75, "A new layer begins at the variance 1, not at 0, and a quarter of that stays."),
-        ("running_var", 3, "A new layer begins at the variance 1, and the buffer takes in the unbiased variance."),
-        ("running_var", 5, "That is the newest variance alone. A new layer begins at 1, and a quarter of that stays."),
-        ("alone", 0, "That is what train() makes of 8 among the five. In eval() the running mean is subtracted."),
-        ("alone", 2, "8 less the running mean is right. Divide it by the root of the running variance."),
-        ("alone", 1 / 2, "You have divided by the running variance. Divide by its root."),
-    ]
-    values(answer, "ages_on_paper", {"running_mean": 6, "running_var": 4, "alone": 1}, rows, tolerance=1e-9)
+    causes = {
+        "running_mean": {
+            8: "That is the batch's own mean. A new layer begins at 0, and a quarter of that stays.",
+            2: "m is the weight of the newest batch, and the old value keeps 1 - m. You have them swapped.",
+        },
+        "running_var": {
+            3.25: "That stores the biased variance 4. The buffer takes in the unbiased one.",
+            3.75: "A new layer begins at the variance 1, not at 0, and a quarter of that stays.",
+            3: "A new layer begins at the variance 1, and the buffer takes in the unbiased variance.",
+            5: "That is the newest variance alone. A new layer begins at 1, and a quarter of that stays.",
+        },
+        "alone": {
+            0: "That is what train() makes of 8 among the five. In eval() the running mean is subtracted.",
+            2: "8 less the running mean is right. Divide it by the root of the running variance.",
+            1 / 2: "You have divided by the running variance. Divide by its root.",
+        },
+    }
+    values(answer, "ages_on_paper", {"running_mean": 6, "running_var": 4, "alone": 1}, causes, tolerance=1e-9)
 
 
 # 6.3: running statistics
@@ -263,7 +282,7 @@ _RUNNING_STAGES = [
 def running_statistics(answer):
     """Check a class that keeps running_mean, running_var and num_batches_tracked as buffers (lesson 6)."""
     right = "{answer.__name__} keeps its buffers as nn.BatchNorm1d does (four momenta, names, dtypes, no graph)"
-    examine(answer, "running_statistics", _RUNNING_STAGES, _Running, _RUNNING_MISTAKES, kind="class", right=right)
+    examine(answer, "running_statistics", _RUNNING_STAGES, _Running, _RUNNING_MISTAKES, right=right)
 
 
 # 6.4: the layer
@@ -301,7 +320,7 @@ def _used(cls):
     return layer
 
 
-_SCALES = torch.tensor([1.0, 0.001, 20, 3], dtype=torch.float64)  # 0.001: where eps sits shows
+_SCALES = numbers(1, 0.001, 20, 3)  # 0.001: where eps sits shows
 _MATRIX = 5 * draw(81, 4) + _SCALES * draw(82, 6, 4)  # (B, C)
 _SECOND = draw(85, 4) + _SCALES * draw(86, 6, 4)  # (B, C): the same shape, other numbers
 _SERIES = draw(83, 4)[:, None] + _SCALES[:, None] * draw(84, 3, 4, 5)  # (B, C, T)
@@ -499,7 +518,7 @@ _LAYER_STAGES = [
     ([Probe("a batch of one", _run_one)], "the rest"),
     ([Probe("track_running_stats=False", _run_untracked)], "the rest"),
     (_OTHER_PROBES, "the rest"),
-    (of_a_layer(lambda cls: cls(4), _MATRIX, other=lambda cls: cls(4, 0.5, 0.9)), "the rest"),
+    (of_a_layer(lambda cls: cls(4), _MATRIX, other=lambda cls: cls(4, 0.5, 0.9), moods=True), "the rest"),
 ]
 _LAYER = Contract(
     {"x": "B C T"},
@@ -514,5 +533,13 @@ def batch_norm(answer):
     """Check a class BatchNorm1d against nn.BatchNorm1d: forward, buffers, evaluation, module (lesson 6)."""
     tried = "training, buffers, evaluation, state_dict, errors"
     right = f"{{answer.__name__}} does what nn.BatchNorm1d does in {{count}} trials ({tried})"
-    how = {"kind": "class", "contract": _LAYER, "by_hand": ("batch_norm",), "right": right}
-    examine(answer, "batch_norm", _LAYER_STAGES, nn.BatchNorm1d, _LAYER_MISTAKES, **how)
+    examine(
+        answer,
+        "batch_norm",
+        _LAYER_STAGES,
+        nn.BatchNorm1d,
+        _LAYER_MISTAKES,
+        contract=_LAYER,
+        by_hand=("batch_norm",),
+        right=right,
+    )

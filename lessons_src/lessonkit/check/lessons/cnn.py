@@ -8,46 +8,62 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch.cnn import conv_output_shape, digit_cnn, kaiming, learn
-from lessonkit.check.comparing import examine
-from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
-from lessonkit.check.misconceptions import Misconception, announce, misconceptions
-from lessonkit.check.probing import Probe, draw, filled, raised
-from lessonkit.check.quizzes import as_python, values
-from lessonkit.check.verdicts import accept, refuse_dots, reject
-from lessonkit.check.wording import kind_of
+from lessonkit.check.core import (
+    Contract,
+    Misconception,
+    Probe,
+    accept,
+    announce,
+    as_python,
+    draw,
+    examine,
+    filled,
+    kind_of,
+    misconceptions,
+    of_a_layer,
+    raised,
+    refuse_dots,
+    reject,
+    values,
+)
 from lessonkit.data import digits_split
 
 # ------------------------------------------------------------------------------------ 9.1: one layer on paper
 
 _ON_PAPER = {"weight": 1 / 432, "unit": 2.0, "smaller": 216.0, "factor": 6.0}
-_SLIPS = [
-    ("weight", 1 / 144, "that is the square of the bound. The mean square is a third of it."),
-    ("weight", 1 / 12, "that is the bound, or the answer for 4 inputs. The mean square is bound * bound / 3."),
-    ("weight", 1 / 36, "the bound is not squared. The mean square is bound * bound / 3."),
-    *(("weight", about, "that is rounded. Type a fraction, as 1 / 12 above.") for about in (0.002, 0.0023, 0.00231)),
-    ("unit", 1 / 72, "that is one product. The unit adds up 144 of them."),
-    ("unit", 12.0, "that is 144 times 1/12 times 1. The mean square of a weight is 1/432, and that of an input 6."),
-    ("unit", 72.0, "that is 144 times 1/12 times 6. The mean square of a weight is 1/432."),
-    ("unit", 1 / 3, "the inputs have the mean square 6, not 1."),
-    ("unit", 1.0, "that is what the ReLU leaves. Before it there is twice as much."),
-    ("smaller", 46656.0, "that is the mean square. Its root is asked."),
-    ("smaller", 36.0, "six layers divide by 6 six times: 6 to the power of 6, and then the root."),
-    ("smaller", 6.0, "that is the mean square in one layer. Six layers divide by 6 six times; then take the root."),
-    *(
-        ("smaller", root, "that is one layer. The factors of six layers are multiplied.")
-        for root in (6**0.5, 2.449, 2.45)
-    ),
-    ("smaller", 1 / 216, "how many times smaller: a number above 1."),
-    *(("factor", root, "that is for the weights. Their mean square is asked.") for root in (6**0.5, 2.449, 2.45)),
-    ("factor", 3.0, "that keeps the mean square up to the ReLU, which takes half of it."),
-    ("factor", 1 / 6, "the layer makes the mean square smaller, so the weights must become larger."),
-    ("factor", 2.0, "that makes up for the ReLU. The sum has lost two thirds as well."),
-]
+_SLIPS = {
+    "weight": {
+        1 / 144: "That is the square of the bound. The mean square is a third of it.",
+        1 / 12: "That is the bound, or the answer for 4 inputs. The mean square is bound * bound / 3.",
+        1 / 36: "The bound is not squared. The mean square is bound * bound / 3.",
+        **dict.fromkeys((0.002, 0.0023, 0.00231), "That is rounded. Type a fraction, as 1 / 12 above."),
+    },
+    "unit": {
+        1 / 72: "That is one product. The unit adds up 144 of them.",
+        12.0: "That is 144 times 1/12 times 1. The mean square of a weight is 1/432, and that of an input 6.",
+        72.0: "That is 144 times 1/12 times 6. The mean square of a weight is 1/432.",
+        1 / 3: "The inputs have the mean square 6, not 1.",
+        1.0: "That is what the ReLU leaves. Before it there is twice as much.",
+    },
+    "smaller": {
+        46656.0: "That is the mean square. Its root is asked.",
+        36.0: "Six layers divide by 6 six times: 6 to the power of 6, and then the root.",
+        6.0: "That is the mean square in one layer. Six layers divide by 6 six times; then take the root.",
+        **dict.fromkeys((6**0.5, 2.449, 2.45), "That is one layer. The factors of six layers are multiplied."),
+        1 / 216: "How many times smaller: a number above 1.",
+    },
+    "factor": {
+        **dict.fromkeys((6**0.5, 2.449, 2.45), "That is for the weights. Their mean square is asked."),
+        3.0: "That keeps the mean square up to the ReLU, which takes half of it.",
+        1 / 6: "The layer makes the mean square smaller, so the weights must become larger.",
+        2.0: "That makes up for the ReLU. The sum has lost two thirds as well.",
+    },
+}
 
 
 def shrinking(answer):
     """Check what a layer of PyTorch's first weights does to the mean square of its inputs, on paper (lesson 9)."""
-    values(answer, "shrinking", _ON_PAPER, [(key, wrong, f"Probable cause: {why}") for key, wrong, why in _SLIPS], 1e-6)
+    values(answer, "shrinking", _ON_PAPER, _SLIPS, tolerance=1e-6)
 
 
 # ------------------------------------------------------------------------------------ 9.2: the other side wins
@@ -317,20 +333,26 @@ def diagnosis(answer):
     together = "Then the test would depend on the batch. Run B's does not; look at its training loss."
     helps = "Then eval() would not help: that norm has nothing else to use. Run C is fine after eval()."
     jumps = "Then the loss would jump, be nan, or stay at chance, 2.30. This one has come down to 1.62, and the test is fine."
-    causes = [
-        ("run A", mode, "Then calling eval() would cure it. Run A is at chance after eval(), too."),
-        ("run A", sigmoid, floor),
-        ("run A", large, f"{lossless} What fails is the test, and how it fails depends on the batch it is done in."),
-        ("run A", healthy, "Image by image it is at chance, after eval()."),
-        ("run B", batch, together),
-        ("run B", mode, "Then calling eval() would change the test. It does not; look at the training loss."),
-        ("run B", large, jumps),
-        ("run B", healthy, "Its training loss gets stuck far above the healthy run's."),
-        ("run C", batch, helps),
-        ("run C", sigmoid, floor),
-        ("run C", large, f"{lossless} And after eval() the test is fine."),
-        ("run C", healthy, "In the script its test accuracy is near chance."),
-    ]
+    causes = {
+        "run A": {
+            mode: "Then calling eval() would cure it. Run A is at chance after eval(), too.",
+            sigmoid: floor,
+            large: f"{lossless} What fails is the test, and how it fails depends on the batch it is done in.",
+            healthy: "Image by image it is at chance, after eval().",
+        },
+        "run B": {
+            batch: together,
+            mode: "Then calling eval() would change the test. It does not; look at the training loss.",
+            large: jumps,
+            healthy: "Its training loss gets stuck far above the healthy run's.",
+        },
+        "run C": {
+            batch: helps,
+            sigmoid: floor,
+            large: f"{lossless} And after eval() the test is fine.",
+            healthy: "In the script its test accuracy is near chance.",
+        },
+    }
     values(answer, "diagnosis", {"run A": batch, "run B": sigmoid, "run C": mode}, causes)
 
 
@@ -382,7 +404,6 @@ _SMALL_PROBES = [
     _small_probe("images of 9 x 7 pixels, 4 classes", (9, 7), 4),
     _small_probe("images of 8 x 12 pixels, the default classes", (8, 12)),
 ]
-_OFFERED = (lambda cls: cls((9, 7), 4), draw(82, 3, 3, 9, 7))
 _SMALL_CONTRACT = Contract(
     {"images": "B 3 9 7"},
     use=lambda cls, sizes: cls((9, 7), 4),
@@ -445,6 +466,5 @@ _SMALL_MISTAKES = misconceptions(
 def small_cnn(answer):
     """Check a class SmallCNN(size, classes): two convolutions with LayerNorm([C, H, W]), logits (lesson 9)."""
     tried = "two image sizes, shapes of all parameters, logits, gradients, hooks, train and eval"
-    stages = [(_SMALL_PROBES, ""), ([*of_a_layer(*_OFFERED), same_in_eval(*_OFFERED)], "")]
-    how = {"kind": "class", "contract": _SMALL_CONTRACT}
-    examine(answer, "small_cnn", stages, _Small, _SMALL_MISTAKES, tried, **how)
+    stages = [_SMALL_PROBES, of_a_layer(lambda cls: cls((9, 7), 4), draw(82, 3, 3, 9, 7))]
+    examine(answer, "small_cnn", stages, _Small, _SMALL_MISTAKES, tried, contract=_SMALL_CONTRACT)

@@ -2,22 +2,27 @@
 
 import torch
 
-from lessonkit.check.comparing import examine
-from lessonkit.check.contract import F32, Contract
-from lessonkit.check.misconceptions import Misconception, announce, misconceptions
-from lessonkit.check.probing import call, draw, in_float64
-from lessonkit.check.quizzes import values
-from lessonkit.check.verdicts import accept, refuse_dots, reject
-from lessonkit.check.wording import row_of
-
-
-def _rows(*rows, dtype=torch.float64):
-    return torch.tensor(rows, dtype=torch.float64).to(dtype)
+from lessonkit.check.core import (
+    Contract,
+    Misconception,
+    accept,
+    announce,
+    call,
+    draw,
+    examine,
+    in_float64,
+    misconceptions,
+    numbers,
+    refuse_dots,
+    reject,
+    row_of,
+    values,
+)
 
 
 def _counting(*offsets):
     """float32 rows of 0, 1, 2, 3 plus an offset: exact, like their means and centered squares, not like E[x^2]."""
-    return _rows(*([k, k + 1, k + 2, k + 3] for k in offsets), dtype=torch.float32)
+    return numbers(*([k, k + 1, k + 2, k + 3] for k in offsets), dtype=torch.float32)
 
 
 # ---- normalize
@@ -34,7 +39,7 @@ _CONTRACT = Contract({"x": "... D"}, options=_EPSILONS)
 _PROBES = [
     call("rows with sigma = 0.001", 1e-3 * draw(32, 2, 3, 5)),  # first: here eps shows in the message
     # exact in binary: x - mean is 0. The last row has sigma = 2e-6, less than the default of eps.
-    call("a constant row", _rows([3.0] * 8, [1, 2, 3, 4, 5, 6, 7, 8], [i * 2**-20 for i in range(8)])),
+    call("a constant row", numbers([3.0] * 8, [1, 2, 3, 4, 5, 6, 7, 8], [i * 2**-20 for i in range(8)])),
     # square: a lost axis raises nothing here, so that not every RuntimeError (NumPy's) looks like one
     call("eps = 0.25", draw(34, 4, 4), 0.25, names=("x", "eps")),
     call("eps = 0 on rows with sigma = 0.001", 1e-3 * draw(37, 2, 3, 5), eps=0.0),
@@ -107,37 +112,39 @@ _MISTAKES = misconceptions(
 
 def normalize(answer):
     """Check a function x (..., D), eps=1e-5 -> (x - mean) / sqrt(var + eps) over the last axis (lesson 3)."""
-    how = {"contract": _CONTRACT, "by_hand": ("layer_norm", "group_norm", "instance_norm", "batch_norm")}
     tried = "standard deviations from 2 to 0, four values of eps, large entries, offsets, one to five axes, gradients"
-    examine(answer, "normalize", _PROBES, in_float64(_normalize), _MISTAKES, tried, **how)
+    examine(
+        answer,
+        "normalize",
+        _PROBES,
+        in_float64(_normalize),
+        _MISTAKES,
+        tried,
+        contract=_CONTRACT,
+        by_hand=("layer_norm", "group_norm", "instance_norm", "batch_norm"),
+    )
 
 
 # ---- eps_on_paper
 _ON_PAPER = {"variance": 1 / 4, "eps": 32, "double": 16 / 25}
-_SLIPS = [
-    (
-        "variance",
-        1 / 2,
-        "Each number is 2/4 of what it is at eps = 0. That is the share of the deviation, the variance is its square.",
-    ),
-    ("variance", 1, "That is what comes out at eps = 0. At eps = 12 the same numbers are divided by 4, not by 2."),
-    ("variance", 3 / 4, "12/16 is what eps takes away. What is left?"),
-    ("variance", 1 / 3, "That is v/eps. Under the root stands v + eps, 4 + 12."),
-    ("eps", 6, "By 6 the row is divided: that is the root of 4 + eps."),
-    ("eps", 36, "The root of 4 + eps is 6, so 36 is 4 + eps."),
-    (
-        "eps",
-        4,
-        "That is the answer for eps added to the deviation, 2 + 4 = 6. It is added to the variance, under the root.",
-    ),
-    (
-        "double",
-        8 / 17,
-        "If all numbers are doubled, their squares become four times as large, and so does the variance.",
-    ),
-    ("double", 4 / 13, "That is the variance for x itself. What is the variance of 2 * x?"),
-    ("double", 4 / 5, "The deviation comes out as 4/5. The variance is its square."),
-]
+_SLIPS = {
+    "variance": {
+        0.5: "Each number is 2/4 of what it is at eps = 0. That is the share of the deviation, the variance is its square.",
+        1: "That is what comes out at eps = 0. At eps = 12 the same numbers are divided by 4, not by 2.",
+        3 / 4: "12/16 is what eps takes away. What is left?",
+        1 / 3: "That is v/eps. Under the root stands v + eps, 4 + 12.",
+    },
+    "eps": {
+        6: "By 6 the row is divided: that is the root of 4 + eps.",
+        36: "The root of 4 + eps is 6, so 36 is 4 + eps.",
+        4: "That is the answer for eps added to the deviation, 2 + 4 = 6. It is added to the variance, under the root.",
+    },
+    "double": {
+        8 / 17: "If all numbers are doubled, their squares become four times as large, and so does the variance.",
+        4 / 13: "That is the variance for x itself. What is the variance of 2 * x?",
+        4 / 5: "The deviation comes out as 4/5. The variance is its square.",
+    },
+}
 
 
 def eps_on_paper(answer):
@@ -229,25 +236,25 @@ _HALF, _BRAIN = torch.float16, torch.bfloat16
 _HALF_CONTRACT = Contract(
     {"x": "... D"},
     options=_EPSILONS[:3],
-    types=(F32,),
+    types=(torch.float32,),
     half=True,
     # F.layer_norm is a right answer, and leaves a rounding times 1 / sqrt(eps) of a row of equal numbers
     sizes={"D": (7, 2, 17, 1100)},
     values=("ordinary", "offset", "small", "outlier", "large"),
 )
 _QUARTERS = [50 + 0.25 * i for i in (0, 1, 2, 3, 4, 5, 6, 8)]  # exact in bfloat16, their mean 50.90625 is not
-_TINY = 2**-15 * _rows([-3, -1, 1, 3], [5, 0, -4, -1], dtype=_HALF)
+_TINY = 2**-15 * numbers([-3, -1, 1, 3], [5, 0, -4, -1], dtype=_HALF)
 
 _HALF_PROBES = [
     # 2e-3 is one step of float16 at 2. Tiny rows first: there a larger eps shows in the values.
     call("float16 rows with sigma = 7e-5", _TINY, tolerance=2e-3),
-    call("a float16 row of zeros", _rows([0.0] * 8, dtype=_HALF), tolerance=2e-3),
-    call("float16 rows with sigma = 600", 256 * _rows([-3, -1, 1, 3], [5, 0, -4, -1], dtype=_HALF), tolerance=2e-3),
+    call("a float16 row of zeros", numbers([0.0] * 8, dtype=_HALF), tolerance=2e-3),
+    call("float16 rows with sigma = 600", 256 * numbers([-3, -1, 1, 3], [5, 0, -4, -1], dtype=_HALF), tolerance=2e-3),
     # x - mean reaches 98,256 here, more than float16 can hold, and the result is 1.73 at most.
-    call("a float16 row of 65504 and three times -65504", _rows(_EDGE, dtype=_HALF), tolerance=2e-3, gradient=False),
+    call("a float16 row of 65504 and three times -65504", numbers(_EDGE, dtype=_HALF), tolerance=2e-3, gradient=False),
     # F.layer_norm is a right answer, but on this row its gradient is off by 3 % (the mean it saves is bfloat16): values only.
     # 1e-2: a step of bfloat16 is 1.6e-2 at 2
-    call("a bfloat16 row around 50", _rows(_QUARTERS, dtype=_BRAIN), tolerance=1e-2, gradient=False),
+    call("a bfloat16 row around 50", numbers(_QUARTERS, dtype=_BRAIN), tolerance=1e-2, gradient=False),
     call("float16 rows with eps = 0.25", draw(52, 3, 8, dtype=_HALF), 0.25, names=("x", "eps"), tolerance=2e-3),
     call("float16 rows with sigma = 7e-5 with eps = 0", _TINY, eps=0.0, tolerance=2e-3, gradient=False),
     call("float32 rows with sigma = 0.001", 1e-3 * draw(53, 3, 8, dtype=torch.float32), tolerance=1e-5),

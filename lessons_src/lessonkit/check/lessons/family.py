@@ -4,11 +4,22 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: F401  misconceptions call it
 
-from lessonkit.check.contract import Contract, of_a_layer
-from lessonkit.check.core import Probe, accept, call_layer, draw, examine, misconceptions, reject, values
-from lessonkit.check.misconceptions import Misconception, announce
-from lessonkit.check.verdicts import refuse_dots
-from lessonkit.check.wording import kind_of
+from lessonkit.check.core import (
+    Contract,
+    Misconception,
+    Probe,
+    accept,
+    announce,
+    call_layer,
+    draw,
+    examine,
+    kind_of,
+    misconceptions,
+    of_a_layer,
+    refuse_dots,
+    reject,
+    values,
+)
 
 # -------------------------------------------------------------------------------------------------------- forgets
 
@@ -73,30 +84,28 @@ def _so_far(right):
 # -------------------------------------------------------------------------------------------------- centered_layer
 
 _LAYER = {"weight": ([2, 2], [-2, -1], [1, 0], [-1, -1]), "bias": (-1, 1, -2, 2)}
-_CENTERED = [
-    (
-        "weight",
-        ([1, -1], [0.5, -0.5], [1.5, -1.5], [1, -1]),
-        "Each row has lost its mean. The mean of W h + b is over the outputs, so it is the columns that count.",
-    ),
-    (
-        "weight",
-        ([3, 1], [-1, -2], [2, -1], [0, -2]),
-        "The whole matrix has lost one number, 2. The second number of h meets the second column alone: each column "
-        "has a mean of its own.",
-    ),
-    (
-        "weight",
-        ([2, -2, 1, -1], [2, -1, 0, -1]),
-        "These are the two new columns. Typed row by row, as W is, they give four rows of two numbers.",
-    ),
-    ("weight", ([5, 3], [1, 0], [4, 1], [2, 0]), "That is W. Its part of the output has a mean, too."),
-    ("weight", ([1, -1], [-3, -4], [0, -3], [-2, -4]), "4 is the mean for this h. W' has to serve every h."),
-    ("bias", (-2, 0, -3, 1), "That is b. It is written to the stream as well, so its mean has to go."),
-    ("bias", (-6, -4, -7, -3), "4 is the mean of the whole row, for this h. What is the mean of b?"),
-    ("bias", (5, -3, -1, -1), "That is the whole row without its mean, for this h. Only b itself is wanted."),
-    ("bias", (-3, -1, -4, 0), "The mean of b is -1. Taking away -1 adds 1."),
-]
+_CENTERED = {
+    "weight": {
+        ((1, -1), (0.5, -0.5), (1.5, -1.5), (1, -1)): (
+            "Each row has lost its mean. The mean of W h + b is over the outputs, so it is the columns that count."
+        ),
+        ((3, 1), (-1, -2), (2, -1), (0, -2)): (
+            "The whole matrix has lost one number, 2. The second number of h meets the second column alone: each "
+            "column has a mean of its own."
+        ),
+        ((2, -2, 1, -1), (2, -1, 0, -1)): (
+            "These are the two new columns. Typed row by row, as W is, they give four rows of two numbers."
+        ),
+        ((5, 3), (1, 0), (4, 1), (2, 0)): "That is W. Its part of the output has a mean, too.",
+        ((1, -1), (-3, -4), (0, -3), (-2, -4)): "4 is the mean for this h. W' has to serve every h.",
+    },
+    "bias": {
+        (-2, 0, -3, 1): "That is b. It is written to the stream as well, so its mean has to go.",
+        (-6, -4, -7, -3): "4 is the mean of the whole row, for this h. What is the mean of b?",
+        (5, -3, -1, -1): "That is the whole row without its mean, for this h. Only b itself is wanted.",
+        (-3, -1, -4, 0): "The mean of b is -1. Taking away -1 adds 1.",
+    },
+}
 
 
 def centered_layer(answer):
@@ -189,9 +198,9 @@ _DERF = Contract({"x": "... D"}, use=lambda cls, sizes: cls(sizes["D"]), sizes={
 
 def derf(answer):
     """Check a class width -> module x (..., D) -> gain * erf(alpha x + shift) + bias (lesson 12)."""
-    stages = [(_DERF_PROBES, ""), (of_a_layer(_MAKE, draw(73, 3, 4)), "")]
+    stages = [_DERF_PROBES, of_a_layer(_MAKE, draw(73, 3, 4))]
     tried = "the parameters and their start, one to four axes, copies, gradients"
-    examine(answer, "derf", stages, _Derf, _DERF_MISTAKES, tried, kind="class", contract=_DERF)
+    examine(answer, "derf", stages, _Derf, _DERF_MISTAKES, tried, contract=_DERF)
 
 
 # ------------------------------------------------------------------------------------------------------- nanochat
@@ -204,39 +213,30 @@ _BOTH_ENDS = "And norm is called once after the embedding and once before the he
 
 def nanochat(answer):
     """Check what a learner has read off an excerpt of a published model, as a dictionary (lesson 12)."""
-    causes = [
-        *(("calls", n, f"{_TOO_FEW} {_BOTH_ENDS}") for n in (24, 26, 38)),
-        ("calls", 48, f"These are the calls in the blocks. {_BOTH_ENDS}"),
-        ("calls", 49, _BOTH_ENDS),
-        *(("calls", n, f"The loop runs 12 times. {_TOO_FEW}") for n in (4, 6)),
-        *(
-            ("learned", n, "F.rms_norm gets no weight here, so there is nothing to learn.")
-            for n in (768, 26 * 768 + 24 * 128, 50 * 768)
+    causes = {
+        "calls": {
+            **dict.fromkeys((24, 26, 38), f"{_TOO_FEW} {_BOTH_ENDS}"),
+            48: f"These are the calls in the blocks. {_BOTH_ENDS}",
+            49: _BOTH_ENDS,
+            **dict.fromkeys((4, 6), f"The loop runs 12 times. {_TOO_FEW}"),
+        },
+        "learned": dict.fromkeys(
+            (768, 26 * 768 + 24 * 128, 50 * 768), "F.rms_norm gets no weight here, so there is nothing to learn."
         ),
-        (
-            "sees shift",
-            False,
-            "RMSNorm subtracts no mean: a number added to all features changes the direction of the row.",
-        ),
-        (
-            "query",
-            768,
-            "The queries have been cut into heads before norm: (B, T, 6, 128), and norm takes the last axis.",
-        ),
-        ("query", 6, "That is the number of heads. norm takes the last axis of (B, T, 6, 128)."),
-        ("attention", 768**0.5, "A query has 128 numbers, so its length is sqrt(128) after the norm."),
-        (
-            "attention",
-            128.0,
-            "That is the product of two rows of length sqrt(128). causal_attention then divides by sqrt(128).",
-        ),
-        (
-            "attention",
-            1.0,
-            "That would bound rows of length 1. RMSNorm gives a row of 128 numbers the length sqrt(128).",
-        ),
-        ("attention", 15, "That bounds the logits at the output. In the attention the lengths of q and k are bounded."),
-    ]
+        "sees shift": {
+            False: "RMSNorm subtracts no mean: a number added to all features changes the direction of the row."
+        },
+        "query": {
+            768: "The queries have been cut into heads before norm: (B, T, 6, 128), and norm takes the last axis.",
+            6: "That is the number of heads. norm takes the last axis of (B, T, 6, 128).",
+        },
+        "attention": {
+            768**0.5: "A query has 128 numbers, so its length is sqrt(128) after the norm.",
+            128.0: "That is the product of two rows of length sqrt(128). causal_attention then divides by sqrt(128).",
+            1.0: "That would bound rows of length 1. RMSNorm gives a row of 128 numbers the length sqrt(128).",
+            15: "That bounds the logits at the output. In the attention the lengths of q and k are bounded.",
+        },
+    }
     # two decimals are asked for, and one is taken: sqrt(128) is 11.3137
     values(answer, "nanochat", _NANOCHAT, causes, tolerance=0.02)
 
@@ -420,6 +420,8 @@ _LOGIT_MISTAKES = misconceptions(
     return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).tril()
     # or
     return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).masked_fill(q.new_ones(q.shape[2], q.shape[2]).triu(1) > 0, -torch.inf)
+    # or
+    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).masked_fill(q.new_ones(q.shape[2], q.shape[2]).triu(1) > 0, -1e9)
 
     # the scores are too small by sqrt(d). | After a norm, divide by sqrt(d); after a cut to length 1, multiply by it.
     return q_hat @ k_hat.mT / q.shape[-1]
@@ -442,5 +444,5 @@ _LOGIT_MISTAKES = misconceptions(
 def qk_logits_module(answer):
     """Check a class head_size -> module (q, k) -> bounded logits, with any norm that does it (lesson 12)."""
     tried = "other samples, later steps, other heads, size, the bound, trained gains"
-    stages = [(_LOGIT_PROBES, ""), (of_a_layer(lambda cls: cls(8), _QUERIES.double(), _KEYS.double()), "")]
-    examine(answer, "qk_logits_module", stages, _Logits, _LOGIT_MISTAKES, tried, kind="class")
+    stages = [_LOGIT_PROBES, of_a_layer(lambda cls: cls(8), _QUERIES.double(), _KEYS.double())]
+    examine(answer, "qk_logits_module", stages, _Logits, _LOGIT_MISTAKES, tried)

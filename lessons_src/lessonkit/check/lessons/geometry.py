@@ -5,10 +5,22 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch.geometry import _Shell  # given to the learner
-from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
-from lessonkit.check.core import NotYet, Probe, call_layer, draw, examine, filled, misconceptions, reject
-from lessonkit.check.misconceptions import announce, instead
-from lessonkit.check.quizzes import as_python, values
+from lessonkit.check.core import (
+    Contract,
+    NotYet,
+    Probe,
+    announce,
+    as_python,
+    call_layer,
+    draw,
+    examine,
+    instead,
+    misconceptions,
+    numbers,
+    of_a_layer,
+    reject,
+    values,
+)
 
 # --- two_moves
 _TWO_MOVES = {
@@ -18,25 +30,36 @@ _TWO_MOVES = {
     "with_eps": 1,
     "twin": (17.0, 5.0, 1.0, -11.0),
 }
-_SLIPS = [  # question, what a slip gives, why
-    ("projected", (8.0, 8.0, 8.0, 8.0), "That is what is taken away. What is left when each number loses its mean?"),
-    ("projected", (-7.0, -1.0, 1.0, 7.0), "The mean is taken off the numbers, not the numbers off the mean."),
-    ("length", 100, "That is the squared length. Take the root."),
-    ("length", 5, "That is the standard deviation, the root of the mean of the squares. A length takes their sum."),
-    ("x_hat", (0.7, 0.1, -0.1, -0.7), "This row has the length 1. The radius is √4 = 2."),
-    ("x_hat", (0.28, 0.04, -0.04, -0.28), "You have divided by the mean square, 25. Divide by its root."),
-    ("x_hat", (1.2124, 0.1732, -0.1732, -1.2124), "This sigma divides the squares by D - 1. LayerNorm divides by D."),
-    ("with_eps", 2, "That is the length at eps = 0. What does a larger number below the fraction line do?"),
-    ("with_eps", 1.51, "eps is added to σ², so D · eps = 300 is added to the squared length."),
-    ("with_eps", 0.5, "At eps = 0 the row has the length 2. With eps it is divided by 10, not by 5."),
-    *(
-        ("twin", row, "Twice the row has twice the sigma and twice the mean. Which shift makes the mean 3?")
-        for row in ((30.0, 18.0, 14.0, 2.0), (33.0, 21.0, 17.0, 5.0))
-    ),
-    ("twin", (14.0, 2.0, -2.0, -14.0), "Its sigma is 10, but its mean is 0."),
-    ("twin", (10.0, 4.0, 2.0, -4.0), "Its mean is 3, but its sigma is still 5."),
-    ("twin", (-11.0, 1.0, 5.0, 17.0), "The stretch is by a factor above 0: the largest number stays the largest."),
-]
+_SLIPS = {
+    "projected": {
+        (8.0, 8.0, 8.0, 8.0): "That is what is taken away. What is left when each number loses its mean?",
+        (-7.0, -1.0, 1.0, 7.0): "The mean is taken off the numbers, not the numbers off the mean.",
+    },
+    "length": {
+        100: "That is the squared length. Take the root.",
+        5: "That is the standard deviation, the root of the mean of the squares. A length takes their sum.",
+    },
+    "x_hat": {
+        (0.7, 0.1, -0.1, -0.7): "This row has the length 1. The radius is √4 = 2.",
+        (0.28, 0.04, -0.04, -0.28): "You have divided by the mean square, 25. Divide by its root.",
+        (1.2124, 0.1732, -0.1732, -1.2124): "This sigma divides the squares by D - 1. LayerNorm divides by D.",
+    },
+    "with_eps": {
+        2: "That is the length at eps = 0. What does a larger number below the fraction line do?",
+        1.51: "eps is added to σ², so D · eps = 300 is added to the squared length.",
+        0.5: "At eps = 0 the row has the length 2. With eps it is divided by 10, not by 5.",
+    },
+    "twin": {
+        **dict.fromkeys(
+            ((30.0, 18.0, 14.0, 2.0), (33.0, 21.0, 17.0, 5.0)),
+            "Twice the row has twice the sigma and twice the mean. Which shift makes the mean 3?",
+        ),
+        (14.0, 2.0, -2.0, -14.0): "Its sigma is 10, but its mean is 0.",
+        (10.0, 4.0, 2.0, -4.0): "Its mean is 3, but its sigma is still 5.",
+        (73.0, 13.0, -7.0, -67.0): "Its sigma is 50, for P x has the sigma 5 already. Stretch x_hat.",
+        (-11.0, 1.0, 5.0, 17.0): "The stretch is by a factor above 0: the largest number stays the largest.",
+    },
+}
 
 
 def two_moves(answer):
@@ -84,16 +107,9 @@ def _parameters(cls):
     }
 
 
-def _again(cls):
-    """One layer, called on rows, then in eval mode on other rows of the same shape: nothing may be left of the first."""
-    layer = filled(cls(5).double(), 33)
-    layer(2 + draw(34, 4, 5))
-    return {"the output": layer.eval()(3 * draw(35, 4, 5)).detach()}
-
-
 def _rms_of_rows(cls):
     """Whether bfloat16 is widened shows in no single number, each of which is rounded at the end, but in a whole row."""
-    x = draw(37, 4, 1024) * torch.tensor([[1.0], [1.2], [1.5], [1.8]]).double()
+    x = draw(37, 4, 1024) * numbers([1], [1.2], [1.5], [1.8])
     y = cls(1024, elementwise_affine=False)(x.bfloat16())
     return {"the rms of each row of the output": y.double().square().mean(-1).sqrt()}
 
@@ -106,7 +122,6 @@ _FLOAT64_PROBES = [
     ),
     _computed("tiny float64 rows (1e-8), eps=None", 1e-8 * draw(25, 3, 6), 6),
     _computed("tiny float64 rows (1e-8), eps = 0", 1e-8 * draw(26, 3, 6), 6, eps=0.0),
-    Probe("other rows of the same shape, in the same layer", _again),
 ]
 _OTHER_TYPES_PROBES = [
     # eps decides at rows of 1e-3: every other default changes the second digit, float32 rounds in the seventh
@@ -121,7 +136,6 @@ _OTHER_TYPES_PROBES = [
     # 1024 roundings of up to 2**-9 leave a tenth of this in the rms; a root in bfloat16 is itself off by up to 2**-9
     Probe("bfloat16 rows of 1024 numbers, without a gain", _rms_of_rows, tolerance=2**-12),
 ]
-_OFFERED = (lambda cls: cls(5), draw(38, 4, 5))
 _RMS_CONTRACT = Contract(
     {"x": "... E D"},
     use=lambda cls, sizes, **options: cls((sizes["E"], sizes["D"]), **options),
@@ -211,15 +225,19 @@ _FORMULA = misconceptions(
 
 def rms_norm_module(answer):
     """Check a class like nn.RMSNorm(normalized_shape, eps=None, elementwise_affine=True, device, dtype) (lesson 8)."""
-    layer = [
-        Probe("a fresh layer", _parameters),
-        *of_a_layer(*_OFFERED, other=lambda cls: cls(5, eps=0.5)),
-        same_in_eval(*_OFFERED),
-    ]
-    stages = [(probes, "") for probes in (_FLOAT64_PROBES, _OTHER_TYPES_PROBES, layer)]
+    layer = of_a_layer(lambda cls: cls(5), draw(38, 4, 5), other=lambda cls: cls(5, eps=0.5))
+    stages = [_FLOAT64_PROBES, _OTHER_TYPES_PROBES, [Probe("a fresh layer", _parameters), *layer]]
     tried = "one and two axes, no gain, eps given, 0 and None, four number types, gradients"
-    how = {"kind": "class", "contract": _RMS_CONTRACT, "by_hand": ("rms_norm", "layer_norm")}
-    examine(answer, "rms_norm_module", stages, _RMS, _FORMULA, tried, **how)
+    examine(
+        answer,
+        "rms_norm_module",
+        stages,
+        _RMS,
+        _FORMULA,
+        tried,
+        contract=_RMS_CONTRACT,
+        by_hand=("rms_norm", "layer_norm"),
+    )
 
 
 class _RMS(_Reference):
@@ -232,16 +250,10 @@ _BOTH = "From 10 W the gradient is a tenth, and the step has to be 10 times as l
 _GROWS = "That is the wrong direction: a longer W needs a longer step."
 _SHARE = "A step takes the share rate * decay off W. Which decay leaves that share as it is, with the new rate?"
 _DIRECTION = "The decay of the longer W has to shrink: its rate has grown, and rate * decay is to stay."
-_SETTINGS = [  # question, what a slip gives, why
-    ("rate", 0.5, _BOTH),
-    ("rate", 5, "That makes up for one factor of 10. " + _BOTH),
-    ("rate", 0.05, _GROWS),
-    ("rate", 0.005, _GROWS),
-    ("decay", 0.02, _SHARE),
-    ("decay", 0.002, "That makes up for one factor of 10. " + _SHARE),
-    ("decay", 0.2, _DIRECTION),
-    ("decay", 2, _DIRECTION),
-]
+_SETTINGS = {
+    "rate": {0.5: _BOTH, 5: "That makes up for one factor of 10. " + _BOTH, 0.05: _GROWS, 0.005: _GROWS},
+    "decay": {0.02: _SHARE, 0.002: "That makes up for one factor of 10. " + _SHARE, 0.2: _DIRECTION, 2: _DIRECTION},
+}
 
 
 def same_run(answer):
@@ -250,8 +262,8 @@ def same_run(answer):
 
 
 # --- clinic
-_GRID = torch.tensor([k / 4 for k in range(-12, 13) if k], dtype=torch.float64)  # 24 values, without 0
-_FAR_OUT = torch.tensor([3.5, 4, 4.5, 5, -3.5, -4, -4.5, -5], dtype=torch.float64)
+_GRID = numbers(*(k / 4 for k in range(-12, 13) if k))  # 24 values, without 0
+_FAR_OUT = numbers(3.5, 4, 4.5, 5, -3.5, -4, -4.5, -5)
 _TOKEN_WEIGHT, _TOKEN_BIAS = draw(51, 3, 5), draw(52, 3, 5)  # (K, E)
 _SAMPLES = draw(53, 4, 3)  # (B, K)
 
@@ -383,6 +395,7 @@ _CAUSES = {  # words of a refusal: the cause. What was observed says enough, wha
     "Expected weight to be of same shape": _AFTER,
     "different tokens: yours is 1,": _NOTHING,
     "different tokens: yours is 2,": _SIGN,
+    "different tokens: yours is 3,": _SIGN,  # with a zero among them
     "different tokens: yours is 12,": _LOST,
     "different tokens: yours": _FLAT,
     "features 0 and 2: yours": _MIXED,
@@ -414,6 +427,8 @@ _TOKENS = misconceptions(
     column = F.rms_norm(x.unsqueeze(-1), (1,))
     # or
     row = column * weight
+    # or
+    row = (column + 1) * weight
 
     # {_LOST}
     column = x.unsqueeze(-1).abs()

@@ -7,9 +7,20 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, gradients, in_float64, misconceptions, outside, raised
-from lessonkit.check.quizzes import values
+from lessonkit.check.core import (
+    Contract,
+    Probe,
+    call,
+    draw,
+    examine,
+    gradients,
+    in_float64,
+    misconceptions,
+    numbers,
+    outside,
+    raised,
+    values,
+)
 
 
 # ---- ask
@@ -156,8 +167,6 @@ def _run(tokens, norm=nn.LayerNorm, gradient=False, dtype=torch.float32):
         seen = built | {"tokens after the call": fed, "the logits": y.detach() if isinstance(y, torch.Tensor) else y}
         if not leaves or not isinstance(y, torch.Tensor):
             return seen
-        if not y.requires_grad:
-            return seen | {f"gradient of {name}": "no gradient" for name in leaves}
         return seen | gradients((y * draw(159, *y.shape, dtype=y.dtype)).sum(), leaves)
 
     return run
@@ -238,8 +247,8 @@ _TYPER_MISTAKES = misconceptions(
 def file_typer(answer):
     """Check a class FileTyper(norm): Magika's net, tokens (B, 2048) -> logits (B, 214) (lesson 15)."""
     right = "{answer.__name__} computes what Magika's net does, with the norms that it is given, on {count} inputs"
-    stages = [(_TYPER_PROBES, ""), (_TYPER_REST, "")]
-    examine(answer, "file_typer", stages, _FileTyper, _TYPER_MISTAKES, kind="class", right=right)
+    stages = [_TYPER_PROBES, _TYPER_REST]
+    examine(answer, "file_typer", stages, _FileTyper, _TYPER_MISTAKES, right=right)
 
 
 # ---- a variance in one pass and in two, on paper
@@ -248,15 +257,19 @@ def three_digits(answer):
     exact = (
         "That has more than three digits. The machine keeps the first three, and puts zeros in the place of the others."
     )
-    causes = [
-        ("mean_of_squares", 10407.5, exact),
-        ("mean_of_squares", 41600, "That is the sum of the squares. Divide by 4."),
-        ("squared_mean", 10404, exact),
-        ("one_pass", 3.5, "That is the variance in exact arithmetic. What is the difference of the two numbers that the machine has kept?"),
-        ("two_passes", 0, "What is left of the row after the subtraction of 102 is small, so no digit of it is lost."),
-        ("two_passes", 14, "That is the sum of the squares of −2, −1, 0, 3. Divide by 4."),
-        ("two_passes", 14 / 3, "That divides by 3. The norm's variance divides by 4."),
-    ]  # fmt: skip
+    exact_variance = (
+        "That is the variance in exact arithmetic. What is the difference of the two numbers that the machine has kept?"
+    )
+    causes = {
+        "mean_of_squares": {10407.5: exact, 41600: "That is the sum of the squares. Divide by 4."},
+        "squared_mean": {10404: exact},
+        "one_pass": {3.5: exact_variance},
+        "two_passes": {
+            0: "What is left of the row after the subtraction of 102 is small, so no digit of it is lost.",
+            14: "That is the sum of the squares of −2, −1, 0, 3. Divide by 4.",
+            14 / 3: "That divides by 3. The norm's variance divides by 4.",
+        },
+    }
     right = {"mean_of_squares": 10400, "squared_mean": 10400, "one_pass": 0, "two_passes": 3.5}
     values(answer, "three_digits", right, causes, tolerance=0.005)
 
@@ -275,8 +288,8 @@ _PORTED = Contract({"x": "... 6 C", "gain": "C", "bias": "C"}, sizes={"C": (4, 1
 
 
 def _port_probe(label, *x, gain=(0.0, 0.0, 0.0)):
-    columns = torch.stack(torch.broadcast_tensors(*(torch.tensor(c, dtype=torch.float64) for c in x)), -1)  # (6, C)
-    gain = torch.tensor(gain[: len(x)], dtype=torch.float64)
+    columns = torch.stack(torch.broadcast_tensors(*(numbers(*column) for column in x)), -1)  # (6, C)
+    gain = numbers(*gain[: len(x)])
     return call(label, columns[None], gain, 0 * gain, names=tuple(_PORTED.takes))
 
 
@@ -332,8 +345,15 @@ _PORT_MISTAKES = misconceptions(
 
 def port(answer):
     """Check a function x, gain, bias -> what the stranger of lesson 15 makes of them (lesson 15)."""
-    how = {"tried": "columns by hand, random gains, small variances, gradients", "contract": _PORTED}
-    examine(answer, "port", _PORT_PROBES, in_float64(_port), _PORT_MISTAKES, **how)
+    examine(
+        answer,
+        "port",
+        _PORT_PROBES,
+        in_float64(_port),
+        _PORT_MISTAKES,
+        "columns by hand, random gains, small variances, gradients",
+        contract=_PORTED,
+    )
 
 
 # ---- fold
@@ -404,5 +424,12 @@ _FOLD_MISTAKES = misconceptions(
 
 def fold(answer):
     """Check a function gain, bias, weight, shift -> (weight, shift) of the linear layer that needs 1/sigma only (lesson 15)."""
-    how = {"tried": "square and other layers, random gains, gradients", "contract": _FOLDED}
-    examine(answer, "fold", _FOLD_PROBES, in_float64(_fold), _FOLD_MISTAKES, **how)
+    examine(
+        answer,
+        "fold",
+        _FOLD_PROBES,
+        in_float64(_fold),
+        _FOLD_MISTAKES,
+        "square and other layers, random gains, gradients",
+        contract=_FOLDED,
+    )

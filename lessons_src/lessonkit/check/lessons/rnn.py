@@ -8,11 +8,21 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
-from lessonkit.check.comparing import examine
-from lessonkit.check.contract import Contract, of_a_layer, same_in_eval
-from lessonkit.check.misconceptions import misconceptions
-from lessonkit.check.probing import Probe, call, call_layer, draw, filled, in_float64, raised, refusing
-from lessonkit.check.quizzes import values
+from lessonkit.check.core import (
+    Contract,
+    Probe,
+    call,
+    call_layer,
+    draw,
+    examine,
+    filled,
+    in_float64,
+    misconceptions,
+    of_a_layer,
+    raised,
+    refusing,
+    values,
+)
 
 
 def _layer_norm(row, weight=None, bias=None):
@@ -104,8 +114,15 @@ _STEP_MISTAKES = misconceptions(
 
 def normed_step(answer):
     """Check a function (x, h, W, U, weight, bias) -> tanh(LN(W x + U h)), (B, H) (lesson 10)."""
-    how = {"tried": "many sizes, small spread, two number types, gradients", "contract": _STEP_CONTRACT}
-    examine(answer, "normed_step", _STEP_PROBES, in_float64(_step), _STEP_MISTAKES, **how)
+    examine(
+        answer,
+        "normed_step",
+        _STEP_PROBES,
+        in_float64(_step),
+        _STEP_MISTAKES,
+        "many sizes, small spread, two number types, gradients",
+        contract=_STEP_CONTRACT,
+    )
 
 
 # ---- cells
@@ -333,10 +350,10 @@ def _stages(gates, *state):
     layer = of_a_layer(lambda cls: _OfThree(cls(4, 6)) if len(state) == 2 else cls(4, 6), *drawn("x", 4, 3).values())
     why = "The names and sizes in __init__ were given: keep them."
     return [
-        ([Probe("a new cell, (4, 6)", _parameters, why=why)], ""),
+        [Probe("a new cell, (4, 6)", _parameters, why=why)],
         ([from_input(3, 4), from_input(2, 5, 4)], "from_input"),
         ([step(3), step(2, 5)], "step"),
-        (calls + layer, ""),
+        calls + layer,
     ]
 
 
@@ -346,37 +363,41 @@ _CELL_RIGHT = "{answer.__name__} does what it should (from_input, step, calls, g
 
 def gru_cell(answer):
     """Check a class (input_size, hidden_size) with from_input, step and forward: a GRU with four norms (lesson 10)."""
-    how = {"kind": "class", "right": _CELL_RIGHT, "contract": _GRU_CONTRACT}
-    examine(answer, "gru_cell", _GRU_STAGES, _GRU, _GRU_MISTAKES, **how)
+    examine(answer, "gru_cell", _GRU_STAGES, _GRU, _GRU_MISTAKES, right=_CELL_RIGHT, contract=_GRU_CONTRACT)
 
 
 def lstm_cell(answer):
     """Check a class (input_size, hidden_size) with from_input, step and forward: an LSTM with three norms (lesson 10)."""
-    how = {"kind": "class", "right": _CELL_RIGHT, "contract": _LSTM_CONTRACT}
-    examine(answer, "lstm_cell", _LSTM_STAGES, _LSTM, _LSTM_MISTAKES, **how)
+    examine(answer, "lstm_cell", _LSTM_STAGES, _LSTM, _LSTM_MISTAKES, right=_CELL_RIGHT, contract=_LSTM_CONTRACT)
 
 
 # ---- the gradient of one step, on paper
 def back_one_step(answer):
     """Check a dict of four factors: without a norm, on the sum, on the sum without input, on each part (lesson 10)."""
     squares = "The deviations do not add, their squares do: 5² + 12² is 13²."
-    causes = [
-        ("no_norm", 1, "Without a norm nothing divides: the gradient goes through U alone, which multiplies by s."),
-        ("on_sum", 5 / 17, squares),
-        ("on_sum", 5 / 12, "That divides by the deviation of W x. The norm sees the sum, W x + U h."),
-        ("on_sum", 1 / 13, "That is the norm alone. The gradient goes through U as well, which multiplies by s."),
-        ("on_sum", 5 / 169, "That divides by the variance of the sum. The norm divides by its deviation."),
-        ("on_sum", 12 / 13, "The gradient goes back through U h, and not through W x."),
-        ("on_sum", 13 / 5, "Upside down: U multiplies by 5, and the norm divides by 13."),
-        ("no_input", 5, "The norm still divides, now by the deviation of U h alone."),
-        ("no_input", 0, "The gradient does not go through W x. The norm divides by the deviation of U h alone."),
-        ("no_input", 1 / 5, "That is the norm alone. The gradient goes through U as well, which multiplies by s."),
-        ("no_input", 5 / 13, "Without W x, the deviation of the sum is that of U h alone."),
-        ("each_part", 1, "The norm of U h takes s away. Its gain multiplies afterwards."),
-        ("each_part", 10, "The norm of U h divides by its deviation, which is 5. Then the gain multiplies."),
-        ("each_part", 10 / 13, "This norm sees U h alone, whose deviation is 5."),
-        ("each_part", 2 / 5, "That forgets U, which multiplies by s."),
-    ]
+    causes = {
+        "no_norm": {1: "Without a norm nothing divides: the gradient goes through U alone, which multiplies by s."},
+        "on_sum": {
+            5 / 17: squares,
+            5 / 12: "That divides by the deviation of W x. The norm sees the sum, W x + U h.",
+            1 / 13: "That is the norm alone. The gradient goes through U as well, which multiplies by s.",
+            5 / 169: "That divides by the variance of the sum. The norm divides by its deviation.",
+            12 / 13: "The gradient goes back through U h, and not through W x.",
+            13 / 5: "Upside down: U multiplies by 5, and the norm divides by 13.",
+        },
+        "no_input": {
+            5: "The norm still divides, now by the deviation of U h alone.",
+            0: "The gradient does not go through W x. The norm divides by the deviation of U h alone.",
+            1 / 5: "That is the norm alone. The gradient goes through U as well, which multiplies by s.",
+            5 / 13: "Without W x, the deviation of the sum is that of U h alone.",
+        },
+        "each_part": {
+            1: "The norm of U h takes s away. Its gain multiplies afterwards.",
+            10: "The norm of U h divides by its deviation, which is 5. Then the gain multiplies.",
+            10 / 13: "This norm sees U h alone, whose deviation is 5.",
+            2 / 5: "That forgets U, which multiplies by s.",
+        },
+    }
     right = {"no_norm": 5, "on_sum": 5 / 13, "no_input": 1, "each_part": 2}
     values(answer, "back_one_step", right, causes, tolerance=0.005)
 
@@ -469,9 +490,15 @@ _TAG_MISTAKES = misconceptions(
 
 def mended_tagger(answer):
     """Check a class (input_size, hidden_size): a tagger that mixes neither steps nor samples (lesson 10)."""
-    x = draw(141, 4, 5, 3)
-    layer = [*of_a_layer(_MAKE, x), same_in_eval(_MAKE, x)]
+    layer = of_a_layer(_MAKE, draw(141, 4, 5, 3))
     names = ([Probe("a new tagger, (3, 7)", _tag_names)], "the layers")
     right = "{answer.__name__} keeps samples and steps apart (values, gradients, several lengths)"
-    how = {"kind": "class", "right": right, "contract": _TAG_CONTRACT}
-    examine(answer, "mended_tagger", [names, (_TAG_PROBES, "forward"), (layer, "")], _Tagger, _TAG_MISTAKES, **how)
+    examine(
+        answer,
+        "mended_tagger",
+        [names, (_TAG_PROBES, "forward"), layer],
+        _Tagger,
+        _TAG_MISTAKES,
+        right=right,
+        contract=_TAG_CONTRACT,
+    )

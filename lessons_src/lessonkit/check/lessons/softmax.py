@@ -5,14 +5,9 @@ import math
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, in_float64, misconceptions, values
+from lessonkit.check.core import Contract, Probe, call, draw, examine, in_float64, misconceptions, numbers, values
 
 INF = math.inf
-
-
-def _rows(*rows, dtype=torch.float64):
-    return torch.tensor(rows, dtype=torch.float64).to(dtype)
 
 
 def _softmax(x):
@@ -27,22 +22,22 @@ _NARROW = torch.float32
 
 
 def _masked(answer):
-    rows = _rows([0, -60, -INF], [-30000, -30001, -INF])
+    rows = numbers([0, -60, -INF], [-30000, -30001, -INF])
     return {"the shares of the masked entries": answer(rows)[:, 2].detach()}
 
 
 _SOFTMAX_PROBES = [
     # 1e-12: float64 rounds at 1e-16, logarithms of rows around 900 cost three digits more
-    call("the row 1, 2, 3", torch.tensor([1.0, 2, 3], dtype=torch.float64), tolerance=1e-12),
+    call("the row 1, 2, 3", numbers(1, 2, 3), tolerance=1e-12),
     call("a square matrix", 2 * draw(2, 4, 4), tolerance=1e-12),
     call("a batch of sequences", 2 * draw(3, 2, 3, 4), tolerance=1e-12),
-    call("two rows far apart", _rows([0, 1, 2], [-900, -899, -897.5]), tolerance=1e-12),
-    call("the float32 row 0, 50, 100", _rows([0, 50, 100], dtype=_NARROW), tolerance=1e-6),
-    call("two float32 rows 200 apart", _rows([0, 1, 2], [-200, -199, -197.5], dtype=_NARROW), tolerance=1e-6),
-    call("a float32 row with one large entry", _rows([0, -1, 0.5, 1, 200], dtype=_NARROW), tolerance=1e-6),
+    call("two rows far apart", numbers([0, 1, 2], [-900, -899, -897.5]), tolerance=1e-12),
+    call("the float32 row 0, 50, 100", numbers([0, 50, 100], dtype=_NARROW), tolerance=1e-6),
+    call("two float32 rows 200 apart", numbers([0, 1, 2], [-200, -199, -197.5], dtype=_NARROW), tolerance=1e-6),
+    call("a float32 row with one large entry", numbers([0, -1, 0.5, 1, 200], dtype=_NARROW), tolerance=1e-6),
     # float32 numbers around 1000 lie 6e-5 apart: so coarse is a logarithm of the sum, and no sum of exponentials
-    call("a float32 row of two numbers 1000", _rows([1000, 1000], dtype=_NARROW), tolerance=1e-6),
-    call("a row with a masked entry, -inf", _rows([0.5, -INF, 1, 2.5]), tolerance=1e-12),
+    call("a float32 row of two numbers 1000", numbers([1000, 1000], dtype=_NARROW), tolerance=1e-6),
+    call("a row with a masked entry, -inf", numbers([0.5, -INF, 1, 2.5]), tolerance=1e-12),
     Probe("a masked entry beside entries of -60 and -30,000", _masked, tolerance=0.0),
     # A share of 1 without rounding, in every way of writing it: here any eps in the sum shows.
     call("rows of one entry", draw(6, 3, 1), tolerance=0.0, gradient=False),
@@ -122,8 +117,16 @@ _SOFTMAX = Contract({"x": "... D"}, values=("ordinary", "offset", "small", "outl
 def softmax(answer):
     """Check a function x (..., D) -> softmax over the last axis that never overflows (lesson 5)."""
     tried = "one to five axes, two number types, entries from -900 to 1000, a mask, gradients"
-    how = {"contract": _SOFTMAX, "by_hand": ("softmax", "log_softmax", "softmin")}
-    examine(answer, "softmax", _SOFTMAX_PROBES, in_float64(_softmax), _SOFTMAX_MISTAKES, tried, **how)
+    examine(
+        answer,
+        "softmax",
+        _SOFTMAX_PROBES,
+        in_float64(_softmax),
+        _SOFTMAX_MISTAKES,
+        tried,
+        contract=_SOFTMAX,
+        by_hand=("softmax", "log_softmax", "softmin"),
+    )
 
 
 def shift_and_scale(answer):
@@ -134,18 +137,22 @@ def shift_and_scale(answer):
         "LN(-x)": "negated",
         "LN(softmax(2 * x))": "changed",
     }
+    positive = "Softmax is never negative."
     power = "Doubling x squares every e^x: the shares e^x / sum are powers of what they were, and the largest grows."
     sign = "x - mean turns its sign; the deviation is never negative, so it stays. The output is -LN(x)."
     later = "softmax has turned the factor into other shares before LN sees it. With three or more entries they are no multiple of the old ones, not even shifted."
-    causes = [
-        ("softmax(2 * x)", "same", power),
-        ("softmax(-x)", "same", "The largest entry of x is the smallest of -x: their shares trade places."),
-        *[(f"softmax({x})", "negated", "Softmax is never negative.") for x in ("2 * x", "-x")],
-        ("LN(-x)", "same", sign),
-        ("LN(-x)", "changed", "That is true, but it can be said better: only the sign of each entry turns."),
-        ("LN(softmax(2 * x))", "same", later),
-        ("LN(softmax(2 * x))", "negated", later),
-    ]
+    causes = {
+        "softmax(2 * x)": {"same": power, "negated": positive},
+        "softmax(-x)": {
+            "same": "The largest entry of x is the smallest of -x: their shares trade places.",
+            "negated": positive,
+        },
+        "LN(-x)": {
+            "same": sign,
+            "changed": "That is true, but it can be said better: only the sign of each entry turns.",
+        },
+        "LN(softmax(2 * x))": {"same": later, "negated": later},
+    }
     values(answer, "shift_and_scale", expected, causes)
 
 
@@ -158,13 +165,11 @@ def softmax_on_paper(answer):
     unmoved = "e^x of this share does not depend on that entry. But S does, and it stands below the line."
     same = "That is {0} · {0}. The rule puts e^x1 · e^x2 over S²."
     sign = "That entry makes S grow, so this share becomes smaller."
-    causes = []
-    for key, share in {"dp1_dx1": 3 / 5, "dp2_dx2": 2 / 5}.items():
-        causes += [(key, share, below), (key, 6 / 5, square)]
-        causes.append((key, -6 / 25, grows))
-    for key in ("dp1_dx2", "dp2_dx1"):
-        causes += [(key, 0, unmoved), (key, -6 / 5, square), (key, 6 / 25, sign)]
-        causes += [(key, -4 / 25, same.format("p2")), (key, -9 / 25, same.format("p1"))]
+    wrong = {0: unmoved, -6 / 5: square, 6 / 25: sign, -4 / 25: same.format("p2"), -9 / 25: same.format("p1")}
+    causes = {
+        key: {share: below, 6 / 5: square, -6 / 25: grows} for key, share in (("dp1_dx1", 3 / 5), ("dp2_dx2", 2 / 5))
+    }
+    causes |= dict.fromkeys(("dp1_dx2", "dp2_dx1"), wrong)
     values(answer, "softmax_on_paper", expected, causes, tolerance=1e-3)
 
 
@@ -191,23 +196,23 @@ def _only_padding(answer):
 
 
 _LOUD = draw(31, 2, 4, 3, mean=-3, dtype=_NARROW)  # the tokens' scores are all below 0, those of some padding far above
-_LOUD[1, :2] = _rows([90, 0, 90], [70, 5, 80], dtype=_NARROW)
-_FAR = _rows([[20]], [[-20]], dtype=_NARROW) + draw(29, 2, 3, 4, dtype=_NARROW)
+_LOUD[1, :2] = numbers([90, 0, 90], [70, 5, 80], dtype=_NARROW)
+_FAR = numbers([[20]], [[-20]], dtype=_NARROW) + draw(29, 2, 3, 4, dtype=_NARROW)
 _EMPTY = [[1, 1, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0]]  # the second sample is all padding
-_LOW = _rows([[-19000, -19001], [-19000, -19000.5], [0.5, 1]])
+_LOW = numbers([[-19000, -19001], [-19000, -19000.5], [0.5, 1]])
 _POOL_PROBES = [
     _pooled("x (2, 3, 4)", draw(21, 2, 3, 4, dtype=_NARROW), draw(22, 4, 1, dtype=_NARROW)),
     _pooled("x (3, 3, 3)", draw(23, 3, 3, 3, dtype=_NARROW), draw(24, 3, 1, dtype=_NARROW)),
     _pooled("a batch of one, (1, 5, 3)", draw(25, 1, 5, 3, dtype=_NARROW), draw(26, 3, 1, dtype=_NARROW)),
     # float32 scores around 200 lie 1.5e-5 apart, and the gradient of query is of order 20
-    _pooled("scores around 200 and around -200", _FAR, _rows([5], [2], [1], [2], dtype=_NARROW), tolerance=2e-3),
-    _pooled("scores from -150 to 150 in one sample", 50 * _rows([[-3], [1], [3]], dtype=_NARROW), torch.ones(1, 1)),
+    _pooled("scores around 200 and around -200", _FAR, numbers([5], [2], [1], [2], dtype=_NARROW), tolerance=2e-3),
+    _pooled("scores from -150 to 150 in one sample", 50 * numbers([[-3], [1], [3]], dtype=_NARROW), torch.ones(1, 1)),
     _pooled("float64 and a long query", draw(27, 2, 4, 3), 6 * draw(28, 3, 1), tolerance=1e-9),
     _pooled("a sample with two places of padding", draw(32, 2, 4, 3), draw(33, 3, 1), [[1] * 4, [1, 1, 0, 0]], 1e-9),
     # 6e-5: the padding's gradient is 0, that of the query a sum of products of order 10
     _pooled("padding first, with scores above 50", _LOUD, torch.ones(3, 1), [[1, 1, 0, 1], [0, 0, 1, 1]], 6e-5),
     # A finite number in the place of -inf has to lie far below every score. float64, because gradients cancel here.
-    _pooled("tokens with scores near -38000, and padding", _LOW, _rows([1], [1]), [[1, 1, 0]], 1e-7),
+    _pooled("tokens with scores near -38000, and padding", _LOW, numbers([1], [1]), [[1, 1, 0]], 1e-7),
     _pooled("three samples, one of them all padding", draw(34, 3, 4, 5), draw(35, 5, 1), _EMPTY, 1e-9),
     Probe("a batch of nothing but padding", _only_padding, tolerance=0.0),
 ]
@@ -287,5 +292,4 @@ _POOL = Contract(
 def mended_pool(answer):
     """Check the clinic's pooling (x (B, T, C), query (C, 1), keep (B, T)) -> (B, C), healed (lesson 5)."""
     tried = "a batch of one, equal sizes, scores from -38000 to 200, padding, empty samples, two dtypes, gradients"
-    how = {"tried": tried, "contract": _POOL}
-    examine(answer, "mended_pool", _POOL_PROBES, in_float64(_pool), _POOL_MISTAKES, **how)
+    examine(answer, "mended_pool", _POOL_PROBES, in_float64(_pool), _POOL_MISTAKES, tried, contract=_POOL)

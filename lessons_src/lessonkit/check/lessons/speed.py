@@ -12,35 +12,33 @@ import torch
 from numba import float32
 from torch.nn import functional as F
 
-from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, in_float64, misconceptions, values
+from lessonkit.check.core import Contract, Probe, call, draw, examine, in_float64, misconceptions, numbers, values
 
 
 def words_moved(answer):
     """Check the words that a line-by-line and a fused LayerNorm move for each entry, and copies (lesson 13)."""
-    once = "in a fused kernel the row is in the cache after the first loop: x comes from memory once."
+    once = "In a fused kernel the row is in the cache after the first loop: x comes from memory once."
     both = "dx depends on x as well as on dy. Both are read, dx is written."
     only = "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?"
-    one_each = "each of the seven lines reads one tensor of x's size, the two means as well. Which one did you skip?"
+    one_each = "Each of the seven lines reads one tensor of x's size, the two means as well. Which one did you skip?"
     small = "c * c reads c once, as both factors are the same number. And weight and bias are one row each: they do not count."
-    five = "each line leaves its result in memory, and five are of x's size: c, squares, x_hat, scaled, y."
-    no_words = "the two means write one number for each row, which does not count."
-    alone = "that is one of the two passes. Add up the words of both."
-    twice = "a row of x or dy is fetched once, however many loops use it. Or is that forward and backward together?"
-    whys = {
-        "read": {5: one_each, 6: one_each, 8: small, 9: small, 12: "that is read and written together."},
+    five = "Each line leaves its result in memory, and five are of x's size: c, squares, x_hat, scaled, y."
+    no_words = "The two means write one number for each row, which does not count."
+    alone = "That is one of the two passes. Add up the words of both."
+    twice = "A row of x or dy is fetched once, however many loops use it. Or is that forward and backward together?"
+    causes = {
+        "read": {5: one_each, 6: one_each, 8: small, 9: small, 12: "That is read and written together."},
         "written": {7: no_words, 4: five, 1: five},
         "forward": {1: "x must be read and y must be written: two trips, one word each.", 3: once, 4: once},
         "backward": {2: both, 4: only, 5: twice},
         "copies": {
-            5: "these are words. A copy moves two of them.",
-            6: "that is the seven lines. Both passes of the fused kernel are asked for.",
+            5: "These are words. A copy moves two of them.",
+            6: "That is the seven lines. Both passes of the fused kernel are asked for.",
             1: alone,
             1.5: alone,
         },
     }
     expected = {"read": 7, "written": 5, "forward": 2, "backward": 3, "copies": 2.5}
-    causes = [(key, wrong, why) for key in whys for wrong, why in whys[key].items()]
     values(answer, "words_moved", expected, causes, tolerance=1e-9)
 
 
@@ -341,7 +339,7 @@ _FORWARD = misconceptions(
 def forward_rows(answer):
     """Check the loops of a fused forward pass, plain or compiled (lesson 13)."""
     tried = "parts of the rows, one to 131 rows of 1 to 300, three eps, float32 far from zero, every access to x and y"
-    stages = [(_FORWARD_PROBES, ""), ([_FORWARD_COMPILED], "")]
+    stages = [_FORWARD_PROBES, [_FORWARD_COMPILED]]
     examine(answer, "forward_rows", stages, _forward_rows, _FORWARD, tried)
 
 
@@ -477,7 +475,7 @@ def backward_rows(answer):
     tried = (
         "parts of the rows, three blocks, sums that are not zero, rows of 1 to 300, float32 far from zero, every access"
     )
-    stages = [(_BACKWARD_PROBES, ""), ([_BACKWARD_COMPILED], "")]
+    stages = [_BACKWARD_PROBES, [_BACKWARD_COMPILED]]
     examine(answer, "backward_rows", stages, _backward_rows, _BACKWARD, tried)
 
 
@@ -506,10 +504,8 @@ def _padded(label, x, width, **more):
 
 _PADDED_PROBES = [
     _padded("rows of 5 around 3, width 8", draw(1360, 3, 5, mean=3.0), 8),
-    _padded("a row with zeros in it, width 8", torch.tensor([[4.0, 0, 2, 0, 9, 3]], dtype=torch.float64), 8),
-    _padded(
-        "a row with nan in it, width 8", torch.tensor([[1.0, 2, 4], [1, torch.nan, 4]]).double(), 8, gradient=False
-    ),
+    _padded("a row with zeros in it, width 8", numbers([4, 0, 2, 0, 9, 3]), 8),
+    _padded("a row with nan in it, width 8", numbers([1, 2, 4], [1, torch.nan, 4]), 8, gradient=False),
     # the mean is rounded to a step of 6e-5, its square enters the variance below 1e-8; the rest is 24 bits
     replace(
         _padded(

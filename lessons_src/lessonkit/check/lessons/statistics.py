@@ -5,8 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, Raised, call, draw, examine, misconceptions, outside, raised, values
+from lessonkit.check.core import Contract, call, draw, examine, misconceptions, numbers, outside, values, verdict_on
 
 
 def _solution(x):
@@ -20,8 +19,8 @@ _RETURNS = ("mean", "var")
 _CONTRACT = Contract({"x": "... D"}, returns=_RETURNS)
 
 _PROBES = [
-    call("the row 5, 1, -1, 4, 1, 2", torch.tensor([5.0, 1, -1, 4, 1, 2], dtype=torch.float64), returns=_RETURNS),
-    call("a square matrix", draw(2, 4, 4) * torch.tensor([1.0, 2, 5, 9]).double(), returns=_RETURNS),
+    call("the row 5, 1, -1, 4, 1, 2", numbers(5, 1, -1, 4, 1, 2), returns=_RETURNS),
+    call("a square matrix", draw(2, 4, 4) * numbers(1, 2, 5, 9), returns=_RETURNS),
     call("a batch of sequences", draw(3, 2, 3, 4) - 1, returns=_RETURNS),
     # float32, a row of standard deviation 1 around 100: two passes lose nothing, Welford's way 3e-6,
     # E[x^2] - E[x]^2 loses 1e4 times 2^-24
@@ -63,6 +62,12 @@ _MISTAKES = misconceptions(
 
     # var is the standard deviation, the root of the variance. | Leave the root away.
     var = x.std(-1, correction=0, keepdim=True)
+    # or
+    var = x.std(-1, keepdim=True)
+
+    # the sums are divided by 6, which is the width of our first word. | Divide by x.shape[-1].
+    mean = x.sum(-1, keepdim=True) / 6
+    var = ((x - mean) ** 2).sum(-1, keepdim=True) / 6
 
     # the variance is the mean of the squares of x. | Subtract the mean before you square.
     var = (x * x).mean(-1, keepdim=True)
@@ -101,22 +106,24 @@ def divisor(answer):
     """Check what dividing by D - 1 makes of a row: its variance, and what it lacks at D = 4, in percent (lesson 2)."""
     kept = math.sqrt(3 / 4)
     expected = {"variance": 24 / 5, "percent": 100 * (1 - kept)}
-    causes = [
-        ("variance", 4, "That is divided by D = 6."),
-        ("variance", 24, "That is the sum of the squared distances. | Divide it by D - 1."),
-        ("variance", math.sqrt(24 / 5), "That is the standard deviation, the root of the variance."),
-        ("percent", 100 * kept, "So much is left. Asked is how much is missing."),
-        ("percent", kept, "So much is left, as a share. Asked is how many percent are missing."),
-        ("percent", 1 - kept, "That is a share, not percent."),
-        ("percent", 25, "The variances differ by that. A row is divided by the root of its variance."),
-        ("percent", 100 * (1 - math.sqrt(5 / 6)), "That is for six numbers. Asked is a row of four."),
-        *(("percent", value, "Nearly: give one decimal.") for value in (13, 14)),
-        (
-            "percent",
-            100 * (1 / kept - 1),
-            "By so much the right row is larger than the wrong one. Measure by the right one.",
-        ),
-    ]
+    causes = {
+        "variance": {
+            4: "That is divided by D = 6.",
+            24: "That is the sum of the squared distances. | Divide it by D - 1.",
+            math.sqrt(24 / 5): "That is the standard deviation, the root of the variance.",
+        },
+        "percent": {
+            100 * kept: "So much is left. Asked is how much is missing.",
+            kept: "So much is left, as a share. Asked is how many percent are missing.",
+            1 - kept: "That is a share, not percent.",
+            **dict.fromkeys(
+                (25, 100 / 3), "The variances differ by that. A row is divided by the root of its variance."
+            ),
+            100 * (1 - math.sqrt(5 / 6)): "That is for six numbers. Asked is a row of four.",
+            **dict.fromkeys((13, 14), "Nearly: give one decimal."),
+            100 * (1 / kept - 1): "By so much the right row is larger than the wrong one. Measure by the right one.",
+        },
+    }
     values(answer, "divisor", expected, causes, tolerance=0.05)
 
 
@@ -125,23 +132,26 @@ def how_many(answer):
     expected = {"a": 32, "b": 640, "c": 32, "d": 8, "e": 6272, "f": 24}
     reduced = "That is how many entries share a mean. Asked is how many means come out: multiply the axes left."
     all_of_them = "That is how many numbers there are, not how many means: cross out the reduced axes."
-    causes = [
-        ("a", 64, reduced),
-        ("b", 64, reduced),
-        ("b", 40960, all_of_them),
-        ("b", 52, "Multiply the axes that are left, do not add them."),
-        ("c", 1280, reduced),
-        ("c", 640, "That is for the last axis alone. Here the 20 positions are averaged together with the features."),
-        ("d", 2352, reduced),
-        ("d", 24, "Only the batch is left over, not the channels: all of (3, 28, 28) share one mean."),
-        ("e", 3, reduced),
-        ("e", 784, "That is for one image. There are 8."),
-        ("e", 8, "Each pixel has a mean of its own here, not each image."),
-        ("e", 24, "That is for reducing the pixels. Here the channels are reduced, and the pixels are left."),
-        ("f", 784, reduced),
-        ("f", 3, "A mean per channel over all images is BatchNorm. Here each image has its own: 8 x 3."),
-        ("f", 6272, "That is for reducing the channels. Here the pixels are reduced, and the channels are left."),
-    ]
+    causes = {
+        "a": {64: reduced},
+        "b": {64: reduced, 40960: all_of_them, 52: "Multiply the axes that are left, do not add them."},
+        "c": {
+            1280: reduced,
+            640: "That is for the last axis alone. Here the 20 positions are averaged together with the features.",
+        },
+        "d": {2352: reduced, 24: "Only the batch is left over, not the channels: all of (3, 28, 28) share one mean."},
+        "e": {
+            3: reduced,
+            784: "That is for one image. There are 8.",
+            8: "Each pixel has a mean of its own here, not each image.",
+            24: "That is for reducing the pixels. Here the channels are reduced, and the pixels are left.",
+        },
+        "f": {
+            784: reduced,
+            3: "A mean per channel over all images is BatchNorm. Here each image has its own: 8 x 3.",
+            6272: "That is for reducing the channels. Here the pixels are reduced, and the channels are left.",
+        },
+    }
     values(answer, "how_many", expected, causes)
 
 
@@ -178,39 +188,13 @@ _WRONG_LAYERS = {
 }
 
 
-def _verdict_on(label, layer, right, why=""):
-    """Return a Probe: what an answer says of a layer. Of a wrong one an error says the same as False.
-
-    why: what it means if the answer refuses this layer, and none before it.
-    """
-    outside(layer)
-
-    def run(answer):
-        try:
-            returned = answer(layer)
-        except Exception as error:
-            return {"the verdict": raised(error)}  # lets YourTurn through
-        kind = str(getattr(returned, "dtype", type(returned).__name__)).removeprefix(
-            "torch."
-        )  # a tensor, array or number
-        if kind.startswith("float"):
-            return {"the verdict": "a number"}
-        if kind == "bool" and getattr(returned, "shape", ()) != ():
-            return {"the verdict": "one for each number"}
-        return {"the verdict": bool(returned) if kind == "bool" else returned}
-
-    def reads(seen):
-        return {"the verdict": False} if not right and isinstance(seen.get("the verdict"), Raised) else seen
-
-    told = lambda seen: why if seen.get("the verdict") is False else ""
-    return Probe(label, run, reads=reads, why=told)
-
-
 _TOO_TIGHT = "Your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose."
+_refused = lambda seen: _TOO_TIGHT if seen.get("the verdict") is False else ""
 _TESTED = [
-    _verdict_on(label, layer, True, _TOO_TIGHT if "off" in label else "") for label, layer in _RIGHT_LAYERS.items()
+    verdict_on(label, outside(layer), True, _refused if "off" in label else "")
+    for label, layer in _RIGHT_LAYERS.items()
 ]
-_TESTED += [_verdict_on(label, layer, False) for label, layer in _WRONG_LAYERS.items()]
+_TESTED += [verdict_on(label, outside(layer), False) for label, layer in _WRONG_LAYERS.items()]
 
 
 def _is_layer_norm(layer):

@@ -8,9 +8,18 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import CharGPT
-from lessonkit.check.contract import Contract
-from lessonkit.check.core import Probe, call, draw, examine, filled, in_float64, misconceptions, raised
-from lessonkit.check.quizzes import values
+from lessonkit.check.core import (
+    Contract,
+    Probe,
+    call,
+    draw,
+    examine,
+    filled,
+    in_float64,
+    misconceptions,
+    raised,
+    values,
+)
 
 # ---- The block -------------------------------------------------------------------------------------------------------
 
@@ -114,8 +123,15 @@ _BLOCK_CONTRACT = Contract(
 
 def pre_ln(answer):
     """Check a function x (B, T, C), attend, mlp, norm1, norm2 -> (B, T, C): a Pre-LN block."""
-    how = {"tried": "many shapes, two dtypes, gradients", "contract": _BLOCK_CONTRACT}
-    examine(answer, "pre_ln", _BLOCKS, in_float64(_block), _BLOCK_MISTAKES, **how)
+    examine(
+        answer,
+        "pre_ln",
+        _BLOCKS,
+        in_float64(_block),
+        _BLOCK_MISTAKES,
+        "many shapes, two dtypes, gradients",
+        contract=_BLOCK_CONTRACT,
+    )
 
 
 # ---- On paper --------------------------------------------------------------------------------------------------------
@@ -123,32 +139,38 @@ def pre_ln(answer):
 
 def divided_by(answer):
     """Check a dict of five numbers: what becomes of the difference between two tokens, in Post-LN and Pre-LN."""
-    causes = [
-        ("post_one", 9, "That is the mean square of the sum. The norm divides by its root."),
-        ("post_one", 8**0.5, "That is the root of what was added. The rows were there before: the sum has 1 + 8."),
-        ("post_one", 1 / 3, "A third is what is left. The question is by what the difference is divided."),
-        ("post_all", 18, "That adds six times 3. Each norm divides what the norm before it has left."),
-        ("post_all", 7, "That would be one norm after all six branches. In Post-LN each branch has its own."),
-        ("post_all", 3, "That is one norm. There are six, one after the other."),
-        ("post_all", 1 / 729, "That is what is left. The question is by what the difference is divided."),
-        ("post_all", 531441, "That divides by 9 each time. The norm divides by the root."),
-        ("pre_stream", 9, "That is the stream after one branch. Six of them add."),
-        ("pre_stream", 48, "That is what the branches add. The stream was there before."),
-        ("pre_stream", 54, "That counts the stream once for each branch. It is there once, and the six branches add."),
-        ("pre_stream", 7, "That is its root, by which the final norm divides. Here the mean square is asked."),
-        ("pre_all", 48**0.5, "That leaves out what was in the stream before the branches."),
-        ("pre_all", 1 / 7, "That is what is left. The question is by what the difference is divided."),
-        ("pre_all", 49, "The norm divides by the root of the mean square."),
-        ("pre_all", 729, "In Pre-LN the norms on the branches do not touch the stream. Only the final one divides."),
-        ("post_small", 1.8, "That is near. Type two decimals."),
-        ("post_small", 1.1, "That is one norm. There are six, one after the other."),
-        ("post_small", 1.21**6, "The norm divides by the root of 1.21, six times."),
-        (
-            "post_small",
-            1.5,
-            "1.5 is near the root of 1 + 6 · 0.21: one norm after all. In Post-LN each branch has its own.",
-        ),
-    ]
+    causes = {
+        "post_one": {
+            9: "That is the mean square of the sum. The norm divides by its root.",
+            8**0.5: "That is the root of what was added. The rows were there before: the sum has 1 + 8.",
+            1 / 3: "A third is what is left. The question is by what the difference is divided.",
+        },
+        "post_all": {
+            18: "That adds six times 3. Each norm divides what the norm before it has left.",
+            7: "That would be one norm after all six branches. In Post-LN each branch has its own.",
+            3: "That is one norm. There are six, one after the other.",
+            1 / 729: "That is what is left. The question is by what the difference is divided.",
+            531441: "That divides by 9 each time. The norm divides by the root.",
+        },
+        "pre_stream": {
+            9: "That is the stream after one branch. Six of them add.",
+            48: "That is what the branches add. The stream was there before.",
+            54: "That counts the stream once for each branch. It is there once, and the six branches add.",
+            7: "That is its root, by which the final norm divides. Here the mean square is asked.",
+        },
+        "pre_all": {
+            48**0.5: "That leaves out what was in the stream before the branches.",
+            1 / 7: "That is what is left. The question is by what the difference is divided.",
+            49: "The norm divides by the root of the mean square.",
+            729: "In Pre-LN the norms on the branches do not touch the stream. Only the final one divides.",
+        },
+        "post_small": {
+            1.8: "That is near. Type two decimals.",
+            1.1: "That is one norm. There are six, one after the other.",
+            1.21**6: "The norm divides by the root of 1.21, six times.",
+            1.5: "1.5 is near the root of 1 + 6 · 0.21: one norm after all. In Post-LN each branch has its own.",
+        },
+    }
     right = {"post_one": 3, "post_all": 729, "pre_stream": 49, "pre_all": 7, "post_small": 1.1**6}
     values(answer, "divided_by", right, causes, tolerance=0.006)
 

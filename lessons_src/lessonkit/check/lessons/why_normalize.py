@@ -4,42 +4,42 @@ import math
 
 import torch
 
-from lessonkit.check.contract import Contract
-from lessonkit.check.core import call, draw, examine, misconceptions, values
+from lessonkit.check.core import Contract, call, draw, examine, misconceptions, numbers, values
 
 
 def two_weights(answer):
     """Check the mean squares of a unit with two weights, +1 or -1, and Kaiming's deviation for 64 inputs (lesson 1)."""
+    grows = "A sum of 64 products with random signs grows with the root of 64 only. The mixed products cancel in the mean over the four cases, and the squares do not."
     expected = {"input": 12.5, "before": 25, "after": 12.5, "std": math.sqrt(2 / 64)}
-    causes = [
-        ("input", 25, "That is the sum of 9 and 16. | Divide it by 2."),
-        ("input", 3.5, "Square 3 and 4 first, then take the mean."),
-        *(("input", r, "That is the rms. The mean square has no root.") for r in (3.54, math.sqrt(12.5))),
-        ("before", 100, "That is the sum of the four squares. | Divide it by 4."),
-        ("before", 49, "That is the first case. | Take the mean over all four."),
-        ("before", 5, "That is the rms. The mean square has no root."),
-        ("before", 0, "That is the mean of the sums. | Square each one first."),
-        ("before", 12.5, "There are four cases: 49, 1, 1, 49. What is their mean?"),
-        ("after", 25, "ReLU turns -1 and -7 into 0: two of the four squares are 0 then."),
-        ("after", 6.25, "Half of the squares are left, so half of the mean square before ReLU."),
-        ("after", 2, "That is the mean of 7, 0, 1, 0. | Square them first."),
-        ("std", 1, "That is for two inputs. With 64 the matrix adds 64 squares. | 64 std^2 / 2 must be 1."),
-        ("std", 2 / 64, "That is its square, the variance. | Take the root."),
-        ("std", 1 / 8, "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1."),
-        (
-            "std",
-            1 / 128**0.5,
-            "ReLU takes half of the mean square away, so the weights are larger than 1/8, not smaller.",
-        ),
-        *(("std", s, "That is the weight scale, std times the root of 64.") for s in (1.4, 1.41, math.sqrt(2), 1.42)),
-        (
-            "std",
-            1 / 64,
-            "A sum of 64 products with random signs grows with the root of 64 only. The mixed products cancel in the mean over the four cases, and the squares do not.",
-        ),
-        ("std", 0.18, "Give one more digit."),
-        ("std", 8 / math.sqrt(2), "Upside down: more inputs need smaller weights."),
-    ]
+    causes = {
+        "input": {
+            25: "That is the sum of 9 and 16. | Divide it by 2.",
+            3.5: "Square 3 and 4 first, then take the mean.",
+            **dict.fromkeys((3.54, math.sqrt(12.5)), "That is the rms. The mean square has no root."),
+        },
+        "before": {
+            100: "That is the sum of the four squares. | Divide it by 4.",
+            49: "That is the first case. | Take the mean over all four.",
+            5: "That is the rms. The mean square has no root.",
+            0: "That is the mean of the sums. | Square each one first.",
+            12.5: "There are four cases: 49, 1, 1, 49. What is their mean?",
+        },
+        "after": {
+            25: "ReLU turns -1 and -7 into 0: two of the four squares are 0 then.",
+            6.25: "Half of the squares are left, so half of the mean square before ReLU.",
+            2: "That is the mean of 7, 0, 1, 0. | Square them first.",
+        },
+        "std": {
+            1: "That is for two inputs. With 64 the matrix adds 64 squares. | 64 std^2 / 2 must be 1.",
+            2 / 64: "That is its square, the variance. | Take the root.",
+            1 / 8: "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1.",
+            1 / 128**0.5: "ReLU takes half of the mean square away, so the weights are larger than 1/8, not smaller.",
+            **dict.fromkeys((1.4, 1.41, math.sqrt(2), 1.42), "That is the weight scale, std times the root of 64."),
+            1 / 64: grows,
+            0.18: "Give one more digit.",
+            8 / math.sqrt(2): "Upside down: more inputs need smaller weights.",
+        },
+    }
     values(answer, "two_weights", expected, causes, tolerance=0.002)
 
 
@@ -159,7 +159,7 @@ def _standardize(x):
 
 _VECTORS = [
     # loose, so that an eps passes here and is shown where it can be seen, on the next vector
-    call("the vector 0, 0, 0, 0, 10", torch.tensor([0.0, 0, 0, 0, 10], dtype=torch.float64), tolerance=1e-4),
+    call("the vector 0, 0, 0, 0, 10", numbers(0, 0, 0, 0, 10), tolerance=1e-4),
     call("a vector of small spread", draw(2, 6, mean=0.5, scale=1e-3)),
     call("seven numbers around -3", draw(1, 7, mean=-3, scale=2)),
     call("256 numbers, one of them 30", torch.cat([draw(5, 255), torch.full((1,), 30.0, dtype=torch.float64)])),
@@ -218,8 +218,16 @@ _STANDARDIZED = misconceptions(
 def standardize(answer):
     """Check a function x (D,) -> (x - mean) / biased standard deviation, without eps (lesson 1)."""
     tried = "small and large vectors, two number types, gradients; constant vectors, 0/0, wait for lesson 3"
-    how = {"contract": _CONTRACT, "by_hand": ("layer_norm", "batch_norm")}
-    examine(answer, "standardize", _VECTORS, _standardize, _STANDARDIZED, tried, **how)
+    examine(
+        answer,
+        "standardize",
+        _VECTORS,
+        _standardize,
+        _STANDARDIZED,
+        tried,
+        contract=_CONTRACT,
+        by_hand=("layer_norm", "batch_norm"),
+    )
 
 
 _UNCHANGED = {
@@ -242,5 +250,5 @@ _REASONS = (
 
 def unchanged(answer):
     """Check which of six changes a net with `standardize` before each ReLU does not see (lesson 1)."""
-    listed = [(key, not same, why) for (key, same), why in zip(_UNCHANGED.items(), _REASONS, strict=True)]
-    values(answer, "unchanged", _UNCHANGED, listed)
+    causes = {key: {not same: why} for (key, same), why in zip(_UNCHANGED.items(), _REASONS, strict=True)}
+    values(answer, "unchanged", _UNCHANGED, causes)
