@@ -239,7 +239,7 @@ def test_an_explorable_moves_by_the_keyboard(notebook):
 
 
 def test_a_link_leads_to_another_lesson_and_to_its_section(notebook, lab):
-    """JupyterLab 4.6 looks for the section before it has drawn the lesson, so the first click ends at its top."""
+    """JupyterLab 4.6 looks for the section before it has drawn the lesson: a first click misses, and one soon after."""
     tables = "16_reference.ipynb"
     notebook.open(lab.url.replace(LESSON, tables))
     linked = r"\]\((\d\d_\w+\.ipynb)#([^)]+)\)"
@@ -250,16 +250,13 @@ def test_a_link_leads_to_another_lesson_and_to_its_section(notebook, lab):
     notebook.go_to(cell).locator(link).first.click()
     at = "path => jupyterapp.shell.currentWidget.context?.path === path"
     notebook.page.wait_for_function(at, arg=f"work/{name}")
-    heading = notebook.page.locator(f"[data-jupyter-id='{section}']")
-    heading.wait_for(state="attached")
+    top_of_heading = f"document.querySelector(`[data-jupyter-id='{section}']`)?.getBoundingClientRect().top"
+    drawn = f"() => {{ const {{at}} = window; window.at = {top_of_heading}; return window.at && window.at === at }}"
+    notebook.page.wait_for_function(drawn, polling=1000)  # the heading stays in its place for a second
     notebook.page.locator(f".lm-TabBar-tabLabel:text-is('{tables}')").first.click()
     notebook.page.wait_for_function(at, arg=f"work/{tables}")
     notebook.go_to(cell).locator(link).first.click()
-    notebook.page.wait_for_function(
-        """section => { const at = document.querySelector(`[data-jupyter-id='${section}']`).getBoundingClientRect();
-                        return at.top > 0 && at.top < innerHeight / 2 }""",
-        arg=section,
-    )
+    notebook.page.wait_for_function(f"{top_of_heading} > 0 && {top_of_heading} < innerHeight / 2")
 
 
 def test_nothing_was_asked_of_another_machine_and_the_console_is_clean(notebook):

@@ -37,7 +37,7 @@ export function layerNormBack(gradient, { hat, rstd }) {
 /** Matrices, row by row: a (n, k) times b (k, m) is (n, m). */
 export function times(a, b, k, m) {
   const n = a.length / k;
-  const out = new Float64Array(n * m);
+  const out = Array(n * m).fill(0);
   for (let i = 0; i < n; i++) {
     for (let l = 0; l < k; l++) {
       const factor = a[i * k + l];

@@ -26,12 +26,12 @@ const [STEPS, DEEPEST] = [20, 24];
 const BETAS = [0.9, 0.98]; // as in lesson 11
 const PLACES = ["none", "post", "pre"];
 
-// ---- The mathematics: pure functions, compared with torch by the tests. A matrix is a Float64Array, row by row. ----
+// ---- The mathematics: pure functions, compared with torch by the tests. A matrix is an array, row by row. ----
 
 const drawn = new Map(); // seed: all normal numbers of its deepest net, since drawing takes longer than a pass
 function numbers(seed) {
   const size = WIDTH * (ROWS + CLASSES + 2 * DEEPEST * WIDTH);
-  if (!drawn.has(seed)) drawn.set(seed, Float64Array.from({ length: size }, normal(seed)));
+  if (!drawn.has(seed)) drawn.set(seed, Array.from({ length: size }, normal(seed)));
   return drawn.get(seed);
 }
 
@@ -54,7 +54,7 @@ export function drawNet({ seed, blocks, scale }) {
 /** a (n, m) turned: (m, n). */
 function turned(a, m) {
   const n = a.length / m;
-  const out = new Float64Array(a.length);
+  const out = Array(a.length).fill(0);
   for (let i = 0; i < n; i++) for (let j = 0; j < m; j++) out[j * n + i] = a[i * m + j];
   return out;
 }
@@ -62,8 +62,8 @@ function turned(a, m) {
 /** LayerNorm of each row of WIDTH numbers, gain 1 and bias 0. Returns {out, back}; back carries a gradient to x. */
 function layerNorms(x) {
   const each = (values, act) => {
-    const out = new Float64Array(values.length);
-    for (let i = 0; i < out.length; i += WIDTH) out.set(act(values.subarray(i, i + WIDTH), i / WIDTH), i);
+    const out = [];
+    for (let i = 0; i < ROWS; i++) out.push(...act(values.slice(i * WIDTH, (i + 1) * WIDTH), i));
     return out;
   };
   const rows = [];
@@ -77,9 +77,9 @@ const identity = (x) => ({ out: x, back: (dy) => dy });
 /** Mean cross-entropy of logits (ROWS, CLASSES), row i of class i. Returns {loss, back: its gradient}. */
 function crossEntropy(logits) {
   let loss = 0;
-  const back = new Float64Array(logits.length);
+  const back = Array(logits.length).fill(0);
   for (let i = 0; i < ROWS; i++) {
-    const row = logits.subarray(i * CLASSES, (i + 1) * CLASSES);
+    const row = logits.slice(i * CLASSES, (i + 1) * CLASSES);
     const largest = Math.max(...row); // subtracted first, so that exp cannot overflow
     const total = row.reduce((a, b) => a + Math.exp(b - largest), 0);
     loss += (largest + Math.log(total) - row[i]) / ROWS;
@@ -137,7 +137,7 @@ export function pass({ x, head, weights }, place) {
 /** Step t of Adam on a matrix W, in place; mean and square hold the running means. Returns what was added. */
 function adam(W, gradient, { mean, square }, rate, t) {
   const [c1, c2] = BETAS.map((beta) => 1 - beta ** t);
-  const added = new Float64Array(W.length);
+  const added = Array(W.length).fill(0);
   for (let i = 0; i < W.length; i++) {
     const g = gradient[i];
     mean[i] = BETAS[0] * mean[i] + (1 - BETAS[0]) * g;
@@ -156,7 +156,7 @@ function adam(W, gradient, { mean, square }, rate, t) {
 function* training(settings, place) {
   const net = drawNet(settings);
   const memory = net.weights.map((pair) =>
-    pair.map((W) => ({ mean: new Float64Array(W.length), square: new Float64Array(W.length) })),
+    pair.map((W) => ({ mean: Array(W.length).fill(0), square: Array(W.length).fill(0) })),
   );
   for (let t = 1; t <= STEPS; t++) {
     const { loss, stream, gradients } = pass(net, place);
@@ -422,7 +422,7 @@ function connect({ state, find, all, change, write, tell }) {
       runs = [place, ...PLACES.filter((other) => other !== place)].map((key) => [key, training(settings, key)]);
       runs.forEach(next);
     } else {
-      const end = performance.now() + 5;
+      const end = performance.now() + 4;
       while (runs.length && performance.now() < end) if (!next(runs[0])) runs.shift();
     }
   }
