@@ -101,7 +101,7 @@ print(f"{mean=}\n{centered=}\n{var=}\n{rstd=}\n{x_hat=}\n{y=}")
 BOXES = {
     "x": (0, 1, "0   1   2   5"),
     "mean": (1.5, 0, "2"),
-    "centered": (3.6, 1, "−2   −1   0   3"),
+    "centered": (3.8, 1, "−2   −1   0   3"),
     "var": (4.5, 0, "3.5"),
     "rstd": (6.7, 0, "½"),
     "x_hat": (7.7, 1, "−1   −½   0   1½"),
@@ -113,7 +113,7 @@ ARROWS = {  # (start, end): the derivative of the end by the start
     ("mean", "centered"): "−1",
     ("centered", "x_hat"): "rstd",
     ("centered", "var"): "centered · 2/4",
-    ("var", "rstd"): "your pencil",
+    ("var", "rstd"): "?",
     ("rstd", "x_hat"): "centered",
     ("x_hat", "y"): "weight",
 }
@@ -394,7 +394,7 @@ explore.backward(marks=True)
 # This is the gradient in a published Transformer, [numpy-transformer](https://github.com/AkiRusProd/numpy-transformer/blob/0477575feaa0f0d40d50207034d96d794b8a5997/transformer/layers/base/layer_norm.py), in PyTorch's words.
 
 
-# %%
+# %% tags=["slide"]
 def published(dy, x_hat, rstd, weight):
     """dx of LayerNorm. dy, x_hat: (..., D); rstd: (..., 1); weight: (D,)."""
     D = dy.shape[-1]
@@ -402,6 +402,7 @@ def published(dy, x_hat, rstd, weight):
     return (weight * rstd / D) * (D * dy - sums)  # (..., D)
 
 
+# %%
 x_hat, dy = torch.tensor([-1, -0.5, 0, 1.5]), torch.tensor([0.0, 7, 2, 3])  # (D,) our row
 for weight in (torch.ones(4), torch.tensor([3.0, 1, 2, -1])):  # (D,) each
     h = dy * weight  # (D,)

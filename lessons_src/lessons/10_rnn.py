@@ -30,7 +30,7 @@ def foreseen(net, as_they_fall):
     return right
 
 
-# %%
+# %% tags=["slide"]
 class Tagger(nn.Module):
     """x: (B, T, I). Returns (B, T, H)."""
 
@@ -337,7 +337,7 @@ from lessonkit.mine import LayerNorm  # lesson 4
 #
 # How strongly does the last state depend on an early one? Each step brings a factor. Let $U$ be a matrix that keeps lengths, times a **weight scale** $s$. Then without a norm each step multiplies a gradient by $s$ on its way back, before the tanh takes something away.
 #
-# What is the factor with a norm? Take numbers. The state has the standard deviation 1, and $s = 4$, so $U h$ has the deviation 4. $W x$ has the deviation 3. If the two have nothing to do with each other, their variances add: $\sigma = \sqrt{9 + 16} = 5$.
+# What is the factor with a norm? Take numbers. The state has the standard deviation 1, and $s = 4$, so $U h$ has the deviation 4. $W x$ has the deviation 3. If the two have nothing to do with each other, their variances add, so $\sigma = \sqrt{9 + 16} = 5$:
 #
 # - **On the sum**, the norm divides by 5. On the way back the gradient goes through the norm and through $U$, so it is multiplied by $4/5$.
 # - **On each part**, $\mathrm{LN}(W x) + \mathrm{LN}(U h)$, the norm of $U h$ divides by 4. The factor is $4/4 = 1$, times the gain of this norm.

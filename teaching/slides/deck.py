@@ -25,6 +25,9 @@ LEFT_OUT = {"no-slide", "optional", "way-back"}  # the last repeats what a kerne
 AFTER = ("On your own", "Deeper", "Further reading")  # sections for those who go on by themselves
 GOALS = re.compile(r"\*\*You'll be able to\*\*\n((?:- .*\n?)+)")
 KINDS = {"|": "table", "- ": "list", "1. ": "list", "$$": "formula"}  # by the beginning of a block
+IMPORTS = re.compile(r"(?:import|from) .*(?:\n+(?:import |from |#).*)*\n*")  # at the head of a cell, no slide
+DEFINES = re.compile(r"(?:def|class) |.*\blambda\b", re.MULTILINE)
+LENT = re.compile(r"\w+: the course's own, from lesson .*\n")  # printed by an import
 FIND_OUT = "**Find out"  # so the text below an explorable begins
 FRAME = Path(__file__).with_name("frame.mjs")
 ROWS = 16  # lines of code and output on a slide: as many as are 24 pixels high
@@ -169,10 +172,12 @@ class _Deck:
         self.add("exercise", f"<h2>{item.name} {dots}{timer}</h2>{render.task(item)}", notes, item=item)
 
     def code(self, item):
-        source = "" if item.folded else render.code(item.source)
-        lines = item.text.rstrip().splitlines()
-        rows = sum(1 + len(row) // render.WIDE for row in item.source.splitlines())
-        prepares = item.source.startswith(("import ", "from ")) or item.folded and self.section is None
+        head = self.section is None and IMPORTS.match(item.source)
+        own = item.source[head.end() :] if head else item.source
+        source = "" if item.folded or not own else render.code(own)
+        lines = LENT.sub("", item.text).rstrip().splitlines()
+        rows = sum(1 + len(row) // render.WIDE for row in own.splitlines())
+        prepares = item.folded and self.section is None or head and not DEFINES.search(own)
         if lines and not prepares:
             shown = lines if len(lines) <= ROWS else [*lines[: ROWS - 1], "…"]
             fits = source if rows + len(shown) <= ROWS else ""

@@ -149,6 +149,13 @@ def test_the_title_has_a_picture_and_what_only_prepares_is_not_shown():
     assert title.picture is FIGURE is figure.picture and "nan" in outcome.body and "It breaks." in outcome.notes
 
 
+def test_what_breaks_is_shown_without_the_imports_above_it():
+    source = "import os\n\n# Not found?\nfrom a import b\n\n\ndef patient():\n    pass\n\n\nprint(patient())"
+    cell = Code("c0", source, ["f: the course's own, from lesson 2.\nnan\n"], False)
+    _, outcome = deck.slides(toy_lesson(Text("# 6 · Toy\n\nIt breaks."), cell))
+    assert words(outcome.body) == "def patient():\n    pass\n\n\nprint(patient())\nnan\n"
+
+
 def test_an_unknown_lesson_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["99"])
