@@ -38,6 +38,11 @@ def test_the_chart_refuses_a_wrong_value():
         jsonschema.validate(wrong, chart_schema())
 
 
+def test_a_new_password_costs_no_home():
+    config = VALUES["hub"]["config"]
+    assert config["FirstUseAuthenticator"]["create_users"] is config["KubeSpawner"]["delete_pvc"] is False
+
+
 def test_names_are_those_of_a_class_on_one_machine():
     assert VALUES["hub"]["config"]["Authenticator"]["username_pattern"] == f"^{accounts.NAME}$"
 
