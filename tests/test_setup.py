@@ -169,12 +169,13 @@ def test_lab_serves_the_repository_and_passes_arguments_on():
 
 
 def test_a_new_kernel_says_how_to_come_back_before_anything_is_imported(tmp_path):
-    sources = ["check.normalize(normalize)", "print(1 + 1)"]
+    sources = ["check.normalize(normalize)", "print(1 + 1)", "torch = None\neps"]
     cells = executed(sources, tmp_path, PYTHONSTARTUP=str(lab.SETTINGS / "startup.py"))
-    (message,), (fine,) = (cell.outputs for cell in cells)
+    (message,), (fine,), (misspelled,) = (cell.outputs for cell in cells)
     assert message.traceback[0].startswith("`check` is not known: this kernel is new")
     assert "Run up to Selected Cell" in message.traceback[1] and len(message.traceback) == 2
     assert fine.text == "2\n"
+    assert "name 'eps' is not defined" in misspelled.traceback[-1] and "this kernel" not in str(misspelled)
 
 
 def test_requirements_are_pinned_and_say_what_needs_them():

@@ -11,6 +11,9 @@ def _first_cells_are_missing():
         return
 
     def handler(shell, kind, error, traceback, tb_offset=None):
+        if "torch" in shell.user_ns:  # lesson 0, which imports no lessonkit, has begun: the name is wrong
+            shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
+            return None
         lines = [
             f"`{error.name}` is not known: this kernel is new, and the cells above have not been run in it.",
             "Choose Kernel ▸ Restart Kernel and Run up to Selected Cell… in the menu; your answers are kept.",

@@ -243,8 +243,8 @@ print(f"the variance is {var:g}, and x.var() says {x.var():g}")
 # **Play:** change the row below and run it again. Find five numbers of which one gets 2.
 
 # %%
-play = torch.tensor([4.0, 0.0, 3.0, 6.0, 2.0])  # (D,)
-print(F.layer_norm(play, (5,)))
+play = torch.tensor([4, 0, 3, 6, 2])  # (D,)
+print(F.layer_norm(play.float(), (5,)))
 
 # %% [markdown]
 # <details><summary>What there is to find</summary>

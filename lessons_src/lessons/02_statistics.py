@@ -37,7 +37,7 @@ show("F.layer_norm, next to a second one", F.layer_norm(both, (6,))[0, 0], 2)
 # LayerNorm makes a new row $\hat x$, "x hat", out of a row $x$. Play with one.
 
 # %%
-explore.row((5, 1, -1, 4, 1, 2), parts=())
+explore.row((5, 1, -1, 4, 1, 2), eps=0, parts=())
 
 # %% [markdown]
 # **Find out:** how large can you make the last number of $\hat x$? Move its bar, then the other five.
