@@ -1001,4 +1001,4 @@ check_suspect(probe, axis)
 # | [12](12_family.ipynb) | What do RMSNorm and the rest of the family leave out? |
 # | [13](13_speed.ipynb) | How do you write a kernel that keeps up with PyTorch's? |
 # | [14](14_clinic.ipynb) | What is wrong with these layers? |
-# | [15](15_in_the_wild.ipynb) | How does your layer run a network that Google ships? |
+# | [15](15_in_the_wild.ipynb) | How does your layer run a net that Google ships? |

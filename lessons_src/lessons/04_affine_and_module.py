@@ -655,7 +655,7 @@ plot.cubes(
 #
 # <details><summary>And on other shapes?</summary>
 #
-# On vectors (N, C) `nn.GroupNorm(1, C)` and `nn.LayerNorm(C)` compute the same. On sequences (N, C, L) the first takes its mean over C and L, and the LayerNorm of a Transformer over C alone.
+# On vectors (B, C) `nn.GroupNorm(1, C)` and `nn.LayerNorm(C)` compute the same. On sequences (B, C, T) the first takes its mean over C and T, and the LayerNorm of a Transformer over C alone.
 #
 # </details>
 

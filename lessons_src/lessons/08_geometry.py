@@ -182,7 +182,7 @@ print("different tokens:", _different(patient))
 #
 # <details><summary>When this holds</summary>
 #
-# Before the bias. Of two features the sign is left where $\epsilon$ is negligible: at $\epsilon = 10^{-5}$ the pair (0, 0.001) gives (−0.16, 0.16). Of one feature nothing is left for every $\epsilon > 0$; where its square overflows (in float32 beyond about $10^{19}$), PyTorch gives `nan`.
+# Before the bias. Of two features the sign is left where $\epsilon$ is negligible: at $\epsilon = 10^{-5}$ the pair (0, 0.001) gives (−0.16, 0.16). Of one feature nothing is left for every $\epsilon > 0$, but in half precision PyTorch leaves rounding errors (in bfloat16 up to an eighth for numbers around $10^4$), and where the square overflows (in float32 beyond about $10^{19}$) `nan`.
 #
 # </details>
 

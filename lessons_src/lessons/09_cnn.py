@@ -703,7 +703,7 @@ ends = {name: values.view(3, 16) for name, values in record.items()}  # (rates, 
 
 
 def draw_ends(axes):
-    """One panel a network: a dot for each run, at its rate."""
+    """One panel a net: a dot for each run, at its rate."""
     for ax, (name, values) in zip(axes, ends.items(), strict=True):
         color = plot.COLORS["none" if name == "no norm" else "LayerNorm"]
         for at, row in enumerate(values.tolist()):
@@ -731,7 +731,7 @@ plot.figure(
     "three in between; all near 9 at 1. With LayerNorm: near 97 at 0.1, 93 to 98 at 0.3, "
     "scattered from 8 to 83 at 1.",
     numbers={
-        "network": [name for name in ends for _ in range(48)],
+        "net": [name for name in ends for _ in range(48)],
         "learning rate": [rate for _ in ends for rate in rates for _ in range(16)],
         "test accuracy (%)": torch.stack([*ends.values()]).flatten().tolist(),
     },
@@ -754,7 +754,7 @@ for name, values in ends.items():
 
 # %% tags=["optional"]
 class Patient(nn.Module):
-    """The published network, after ten repairs."""
+    """The published net, after ten repairs."""
 
     def __init__(self, size, classes=10):
         super().__init__()
@@ -818,7 +818,7 @@ check.small_cnn(SmallCNN)
 #
 # </details>
 #
-# `nn.Module.__call__` runs the hooks and then `forward`. A class that overrides `__call__` loses the hooks and all tools that rely on them. So a network that runs, and even learns, can be wrong without an error.
+# `nn.Module.__call__` runs the hooks and then `forward`. A class that overrides `__call__` loses the hooks and all tools that rely on them. So a net that runs, and even learns, can be wrong without an error.
 #
 # ## On your own
 #

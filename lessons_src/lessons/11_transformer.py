@@ -35,7 +35,7 @@ show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=
 #
 # ## 11.1 Play
 #
-# A Transformer is a stack of **blocks**, also called layers. A block does not replace its input $x$, it adds something to it: $x + f(x)$. $f$ is on a **branch**, and the way around it is a **skip**. What runs along all skips is the **residual stream**. A norm can stand in two places:
+# A Transformer is a stack of **blocks**, also called layers. A block does not replace its input $x$, it adds something to it: $x + f(x)$. $f$ is on a **branch**, and the way around it, a residual connection, is a **skip**. What runs along all skips is the **residual stream**. A norm can stand in two places:
 #
 # - **Post-LN:** $\mathrm{LN}(x + f(x))$. The norm comes after the sum, on the stream itself.
 # - **Pre-LN:** $x + f(\mathrm{LN}(x))$. The norm is on the branch, before $f$.
@@ -580,7 +580,7 @@ print(f"{layers} layers, rate {rate}: loss {validation(gpt):.2f}, unlike {unlike
 #
 # <details><summary>When this holds</summary>
 #
-# In this small net. With `scale_branches`, at 0.003, eight seeds were between 2.40 and 2.44 after 100 steps, as Pre-LN. At 0.01 it saves six layers (seven of eight seeds) and not twelve; GPT-2's whole start saves twelve there, too. [Deeper](#The-rate,-and-warm-up) has more rates.
+# In this small net. With `scale_branches`, at 0.003, eight other seeds were between 2.40 and 2.44 after 100 steps, as Pre-LN. At 0.01 it saves six layers (seven of eight seeds) and not twelve; GPT-2's whole start saves twelve there, too. [Deeper](#The-rate,-and-warm-up) has more rates.
 #
 # </details>
 #

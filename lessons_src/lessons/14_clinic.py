@@ -603,7 +603,7 @@ from lessonkit.mine import mean_and_var  # lesson 2
 #
 # Numbers first: two tokens, $\lambda = 1$, so that both count alike for the second one.
 #
-# | token | numbers | own mean $m_s$ | own variance $v_s$ |
+# | token | numbers | own mean $m_s$ | own variance $u_s$ |
 # |---|---|---|---|
 # | 1 | 0, 3, 6 | 3 | 6 |
 # | 2 | 8, 11, 14 | 11 | 6 |
@@ -616,7 +616,7 @@ from lessonkit.mine import mean_and_var  # lesson 2
 #
 # The 22 is the mean of the variances plus the mean squared distance of the means. In letters, for each token,
 #
-# $$\frac1D \sum_d (x_{sd} - \mu_t)^2 = v_s + (m_s - \mu_t)^2,$$
+# $$\frac1D \sum_d (x_{sd} - \mu_t)^2 = u_s + (m_s - \mu_t)^2,$$
 #
 # so no sum over all numbers is needed for every pair $(t, s)$. The weights are given:
 
@@ -663,7 +663,7 @@ check.trail_norm(TrailNorm)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `mean_and_var` of lesson 2 gives $m$ and $v$ of every token, (..., T, 1) each. A weighted sum over $s$ for every $t$ is one matrix product with `trail_weights(...)`. `mean.mT - mu` is the (T, T) table of $m_s - \mu_t$.
+# `mean_and_var` of lesson 2 gives $m$ and $u$ of every token, (..., T, 1) each. A weighted sum over $s$ for every $t$ is one matrix product with `trail_weights(...)`. `mean.mT - mu` is the (T, T) table of $m_s - \mu_t$.
 #
 # </details>
 #

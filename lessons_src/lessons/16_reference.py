@@ -88,7 +88,7 @@
 # | cache | small, fast memory close to the processor, for what was used last | [13.1](13_speed.ipynb#13.1-A-memory-and-a-cache) |
 # | cache line | the piece of memory, 64 bytes on most processors, that is fetched and written back as one | [13, Deeper](13_speed.ipynb#Stores-past-the-caches) |
 # | causal | seeing no later tokens: an output depends on its own token and on those before it | [11.4](11_transformer.ipynb#11.4-Build-a-GPT,-and-train-it) |
-# | cell | in an LSTM: the second state; gates say how much of it is kept, and how much is written | [10, Deeper](10_rnn.ipynb#An-LSTM-cell) |
+# | cell | one step of a recurrent net, as a module; in an LSTM also its memory, the second state | [10.5](10_rnn.ipynb#10.5-A-GRU-cell), [10, Deeper](10_rnn.ipynb#An-LSTM-cell) |
 # | channels | the features of a pixel or of a step of a sequence | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [9.8](09_cnn.ipynb#9.8-A-dim-picture) |
@@ -137,13 +137,13 @@
 # | orthogonal projection | a matrix with PP = P and Pᵀ = P: it drops vectors straight down onto a flat set | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
 # | page fault | a stop in which the system finds and clears fresh memory | [13, Deeper](13_speed.ipynb#Three-traps-of-a-timing) |
 # | Peri-LN | norms at both ends of each branch | [12, Deeper](12_family.ipynb#Where-the-norm-goes) |
-# | Post-LN | the norm after the sum, on the stream itself: LN(x + f(x)) | [11.2](11_transformer.ipynb#11.2-Two-places-for-a-norm) |
-# | Pre-LN | the norm inside the branch, before its function: x + f(LN(x)) | [11.2](11_transformer.ipynb#11.2-Two-places-for-a-norm) |
+# | Post-LN | the norm after the sum, on the stream itself: LN(x + f(x)) | [11.1](11_transformer.ipynb#11.1-Play) |
+# | Pre-LN | the norm inside the branch, before its function: x + f(LN(x)) | [11.1](11_transformer.ipynb#11.1-Play) |
 # | QK-norm | a norm on queries and keys, inside attention | [12.5](12_family.ipynb#12.5-Norms-inside-attention) |
 # | rank | the number of singular values that are not 0 | [5, Deeper](05_softmax.ipynb#How-many-directions) |
-# | re-centering | adding one vector to all rows of a weight matrix (or one number to data) | [8.5](08_geometry.ipynb#8.5-What-four-norms-do-not-see) |
+# | re-centering | adding one vector to all rows of a weight matrix (or to all data) | [8.5](08_geometry.ipynb#8.5-What-four-norms-do-not-see) |
 # | reduce | to take the mean, sum or variance over an axis, which then has size 1 or is gone | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
-# | residual connection | a way around a layer: its input is added to its output | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
+# | residual connection | a way around a layer, a skip: its input is added to its output | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | residual stream | what runs from block to block; in a Pre-LN net it only gets added to | [11.1](11_transformer.ipynb#11.1-Play) |
 # | rms | root mean square: the root of the mean of the squares | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | RMSNorm | a norm that divides by the rms and subtracts no mean | [8.4](08_geometry.ipynb#8.4-RMSNorm:-the-sphere-alone) |
@@ -190,10 +190,10 @@
 # |---|---|---|
 # | LayerNorm averages across the batch | Statistics across the batch are BatchNorm's | [6.2](06_batchnorm.ipynb#6.2-The-other-axis) |
 # | the normalized axis is axis 1, in every layout | LayerNorm normalizes the last axes, and a square input hides a wrong one | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
-# | nn.LayerNorm(C) works on images (B, C, H, W) | nn.LayerNorm(C) takes the last axis, on NCHW images the width | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | nn.LayerNorm(C) works on images (B, C, H, W) | nn.LayerNorm(C) takes the last axis, on images the width | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
 # | per-pixel LayerNorm, LayerNorm([C, H, W]) and GroupNorm(1, C) are one thing | Per pixel, [C, H, W] and GroupNorm(1, C) are three different things | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
-# | GroupNorm(1, C) is LayerNorm | On (N, C) it is; on images its statistics are LayerNorm([C, H, W])'s, and its gains one a channel | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
-# | x.shape[2:] is everything but the batch | On (N, C, H, W), x.shape[2:] gives Instance Normalization | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
+# | GroupNorm(1, C) is LayerNorm | On (B, C) it is; on images its statistics are LayerNorm([C, H, W])'s, and its gains one a channel | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
+# | x.shape[2:] is everything but the batch | On (B, C, H, W), x.shape[2:] gives Instance Normalization | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | in a sequence all time steps are normalized together | Normalizing over time and features lets the future leak into the past | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | the statistics are taken per training example | nn.LayerNorm(C) takes them per position; LayerNorm([C, H, W]) on images takes them per example | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | normalized_shape is the shape of x | normalized_shape must not hold the batch axis | [9.7](09_cnn.ipynb#9.7-A-short-way-to-write-the-shape) |
@@ -207,7 +207,7 @@
 # | divide by σ + ε | eps added to the deviation changes small rows | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
 # | ε is a detail | eps must travel with the weights | [3.4](03_epsilon.ipynb#3.4-Which-epsilon-travels-with-which-weights) |
 # | the output has variance 1 | The output variance is v/(v+eps), below 1 | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
-# | a small enough ε makes the values as large as one likes | On paper no value is larger than the root of D - 1, whatever eps is; rounding can exceed it | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
+# | a small enough ε makes the values as large as one likes | On paper no value is larger than the root of D - 1, whatever eps is; rounding can exceed it | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
 # | no ε is needed | Without eps a constant row gives nan, or noise where its mean is rounded | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
 # | a norm over one or two features normalizes them | LayerNorm over one feature gives zero before the bias, over two a sign where ε is negligible | [8.3](08_geometry.ipynb#8.3-Two-features,-and-one) |
 # | LayerNorm makes activations Gaussian, or puts them between −1 and 1 | Normalizing makes nothing Gaussian and confines nothing to [-1, 1] | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
@@ -238,7 +238,7 @@
 # | with LayerNorm the rest of the batch does not matter, bit for bit | On a CPU the norm is batch-invariant bit for bit; the matrix product beside it need not be | [6, Deeper](06_batchnorm.ipynb#Bit-for-bit) |
 # | a band in a figure speaks for itself | A few runs show large differences only: say how many, paired or not, and what varies | [9.4](09_cnn.ipynb#9.4-Let-the-other-side-win) |
 # | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2, Deeper](02_statistics.ipynb#A-published-notebook,-read-with-care) |
-# | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
+# | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.3](01_why_normalize.ipynb#1.3-Why-1.4?) |
 # | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [4, Deeper](04_affine_and_module.ipynb#The-source-on-your-disk) |
 # | a layer that is called LayerNorm takes its mean over the features | The name says nothing of the axis: ask with one changed number | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) |
 # | a port whose labels agree is right | Labels of clear cases agree under a wrong eps as well: compare scores | [15.4](15_in_the_wild.ipynb#15.4-What-each-convention-is-worth) |
