@@ -479,14 +479,14 @@ print("eight tests miss:", ", ".join(missed))
 def again(cls):
     """True if a layer leaves nothing behind, neither in its input nor in itself.
 
-    Example: y = layer(x), then layer(10 * x). After both, x and y are what they were, and a new
-    layer(x) gives y again, before layer.eval() and after it.
+    Example: y = layer(x), then layer(-10 * x). After both, x and y are what they were, and a
+    new layer(x) gives y again, before layer.eval() and after it.
     """
     layer, x = cls(5).double(), draw(4, 5)  # both float64
     ### BEGIN SOLUTION
     first, used = layer(x.clone()), x.clone()
     kept = first.clone()
-    layer(used), layer(10 * x)
+    layer(used), layer(-10 * x)
     left_alone = torch.equal(used, x) and torch.equal(first, kept)
     later = [layer(x.clone()), layer.eval()(x.clone())]
     return left_alone and all(torch.equal(y, kept) for y in later)

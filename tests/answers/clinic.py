@@ -103,6 +103,15 @@ def again_with_numbers(cls):
     return stays and evaluated == layer(x.clone()).tolist() == layer.eval()(x).tolist()
 
 
+def again_with_allclose(cls):
+    layer, x = cls(5).double(), draw(147, 4, 5)
+    kept, y = x.clone(), layer(x)
+    first = y.clone()
+    layer(-10 * x)
+    pairs = [(x, kept), (y.clone(), first), (layer(x), first), (layer.eval()(x), first)]
+    return all(torch.allclose(a, b) for a, b in pairs)
+
+
 # ---- 14.4 trail_norm
 class Updating(kit._Trail):
     """Token by token with an update of mean and variance, as Welford does it."""
@@ -197,7 +206,14 @@ ANSWERS = {
             "an error in the test": (lambda cls: torch.zeros(3) @ torch.zeros(4) == 0, "raised RuntimeError"),
         },
     },
-    "again": {"right": {"the lesson's": kit._again, "in steps": again_in_steps, "with numbers": again_with_numbers}},
+    "again": {
+        "right": {
+            "the lesson's": kit._again,
+            "in steps": again_in_steps,
+            "with numbers": again_with_numbers,
+            "with allclose": again_with_allclose,
+        }
+    },
     "trail_norm": {
         "right": {
             "the solution": kit._Trail,

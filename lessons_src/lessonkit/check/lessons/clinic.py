@@ -174,6 +174,7 @@ def _model(*chosen):
     with torch.no_grad():
         model["up"].bias.fill_(0.3)  # what was there before must be gone
         model["rms"].weight.fill_(0.5)  # and what was made so must stay
+        nn.init.constant_(model["last"].weight, 0.5), nn.init.constant_(model["last"].bias, 0.5)
         model["batch"].running_mean.fill_(0.7)
     return nn.ModuleDict({name: layer for name, layer in model.items() if name in chosen or not chosen})
 
@@ -282,6 +283,8 @@ _INIT_MISTAKES = misconceptions(
 
     # the norms are set back to how they are created. What is in them is to stay.
     [layer.reset_parameters() for layer in model.modules() if hasattr(layer, "reset_parameters")]
+    # or
+    [nn.init.ones_(layer.weight) for layer in model.modules() if isinstance(layer, nn.LayerNorm)]
 
     # nothing in the model has changed. | Change its own parameters, in place.
     layers = []
@@ -303,8 +306,10 @@ _INIT_MISTAKES = misconceptions(
     # or
     nn.init.normal_(layer.weight, std=0.02**2)
 
-    # the second argument of normal_ is the mean. | Name the deviation: std=0.02.
+    # the deviation is 1, as normal_ has it unless told otherwise. Its second argument is the mean. | Name the deviation: std=0.02.
     nn.init.normal_(layer.weight, 0.02)
+    # or
+    nn.init.normal_(layer.weight)
 
     # a Linear layer made with bias=False has None for its bias. | Ask before you set it to 0.
     biases = [layer.bias for layer in linear]
@@ -494,14 +499,20 @@ mean = wide.mean(axes, keepdim=True).detach()
 wide = _in_backward(x.double() * 1, lambda dx: dx if self.weight is None else dx * self.weight)
 scaled = x_hat if self.weight is None else x_hat.detach() * self.weight + x_hat - x_hat.detach()
 
-# forgets the gradient from above
-return _in_backward(y.to(x.dtype), torch.ones_like)
+# takes the mean of the gradient from above
+return _in_backward(y.to(x.dtype), lambda dy: dy.mean().expand_as(dy))
 
 # keeps its gain out of training
 scaled = x_hat if self.weight is None else x_hat * self.weight.detach()
 
-# halves the gradient of its bias
-y = scaled if self.bias is None else scaled + (self.bias + self.bias.detach()) / 2
+# mixes up the gradients of its features
+wide = _in_backward(x.double() * 1, lambda dx: dx.flip(-1))
+
+# has too low a gradient for its bias
+y = scaled if self.bias is None else scaled + _in_backward(self.bias * 1, lambda db: db - db.abs() / 2)
+
+# has too high a gradient for its bias
+y = scaled if self.bias is None else scaled + _in_backward(self.bias * 1, lambda db: db + db.abs() / 2)
 
 # has a gradient that is off by 0.2 %
 y = 1.002 * (scaled + self.bias) - 0.002 * (scaled + self.bias).detach()
@@ -511,15 +522,15 @@ _AGAIN_PROBES = _against(
     "Compare the layer with itself, in one type, and clone what you keep.",
     "Four things to look at: the input after the call, the first answer after other calls, the answer after other rows, the answer in eval().",
     """
-# overwrites its input
-x_hat = wide.sub_(mean) / torch.sqrt(var + self.eps)
+# cuts its input off at 0.1, in place
+wide = x.clamp_(max=0.1).to(torch.promote_types(x.dtype, torch.float32))
 
 # keeps a running variance for eval
 x_hat = (wide - mean) / torch.sqrt((var if self.training else self.kept) + self.eps)
 return y.to(x.dtype) if not self.training else self.register_buffer("kept", var.mean().detach()) or y.to(x.dtype)
 
 # enlarges its eps with every call
-return setattr(self, "eps", 1.5 * self.eps) or y.to(x.dtype)
+return setattr(self, "eps", 10 * self.eps) or y.to(x.dtype)
 
 # remembers the rows of the call before
 var = self.next_to_last(self.var(wide, axes))
@@ -558,7 +569,7 @@ def _again(cls):
     kept = first.clone()
     used = x.clone()
     layer(used)
-    other = layer(10 * x)  # noqa: F841  other rows in between
+    other = layer(-10 * x)  # noqa: F841  other rows in between
     stays = torch.equal(first, kept)
     later = layer(x.clone())
     evaluated = layer.eval()(x.clone())
@@ -572,8 +583,10 @@ _GRADIENT_MISTAKES = misconceptions(
     # your test lets every layer pass. Outputs agree in all of these, and a gradient agrees with itself. | Compare the gradients of both outputs that trial returns.
     return torch.allclose(y, right)
 
-    # the gradient from above is all ones, so a layer that forgets it passes. | Draw dy at random.
+    # the gradient from above is the same everywhere, so a layer that takes its mean passes. | Draw dy at random.
     dy = torch.ones_like(x)
+    # or
+    dy = torch.full_like(x, 1 / x.numel())
 
     # the gains are those of a new layer, 1, and hide a gain in the wrong place. | trial gives a layer random ones.
     inputs, y, right = [x], cls(5).double()(x), F.layer_norm(x, (5,))
@@ -592,6 +605,14 @@ _GRADIENT_MISTAKES = misconceptions(
     # or
     return torch.allclose(ours[1], theirs[1]) and torch.allclose(ours[2], theirs[2])
 
+    # the differences are compared without abs(): a gradient that is too low, or too high, passes.
+    return all((a - b).max() < 1e-9 for a, b in zip(ours, theirs, strict=True))
+    # or
+    return all((b - a).max() < 1e-9 for a, b in zip(ours, theirs, strict=True))
+
+    # only the sizes of the gradients are compared: the same numbers in other places pass.
+    return all((a.norm() - b.norm()).abs() < 1e-9 for a, b in zip(ours, theirs, strict=True))
+
     # the tolerance is too large: a gradient that is off by 0.2 % passes. In float64 the two agree to 1e-9.
     return all(torch.allclose(a, b, rtol=0, atol=0.01) for a, b in zip(ours, theirs, strict=True))
     # or
@@ -607,8 +628,11 @@ _AGAIN_MISTAKES = misconceptions(
     # your test refuses every layer, PyTorch's too.
     return False
 
-    # the input is not looked at after the call. | Keep a clone, and compare.
+    # the input is not looked at after the call, or compared with itself. | Keep a clone from before the call, and compare.
     return same and stays
+    # or
+    first = layer(x)
+    used = x
 
     # the first answer is not looked at right after other rows: a layer that writes all answers into one tensor passes. | Keep the answer and a clone of it, and compare the two before you ask for the same rows again.
     return same and torch.equal(used, x)
@@ -637,7 +661,7 @@ _AGAIN_MISTAKES = misconceptions(
 
 def gradient(answer):
     """Check a test (class -> True or False) that looks at the gradients of x, gain and bias (lesson 14)."""
-    right = "gradient passes three sound layers and refuses six whose gradients are wrong"
+    right = "gradient passes three sound layers and refuses eight whose gradients are wrong"
     examine(answer, "gradient", _GRADIENT_PROBES, _gradient, _GRADIENT_MISTAKES, right=right)
 
 

@@ -429,8 +429,10 @@ _LOGIT_MISTAKES = misconceptions(
     # queries and keys have changed places: row i belongs to query i. | Write q @ k.mT.
     return k_hat @ q_hat.mT / q.shape[-1] ** 0.5
 
-    # the shapes do not fit: the last two axes of the keys do not change places, or they do before the norm. | Normalize q and k, then write q @ k.mT.
+    # the shapes do not fit: the last two axes of the keys do not change places, or they do before the norm, or the norm is that of the scores. | Normalize q and k, then write q @ k.mT.
     return q_hat @ k_hat / q.shape[-1] ** 0.5
+    # or
+    return self.norm_q(q @ k.mT / q.shape[-1] ** 0.5)
 
     # the softmax is applied already. | Return the scores.
     return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)

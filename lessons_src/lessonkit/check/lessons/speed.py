@@ -464,8 +464,10 @@ _BACKWARD = misconceptions(
     # dweight and dbias have a row for each block of 64 rows, not for each row of x. | Write dweight[block, i].
     block = r
 
-    # rest is left out: x - near alone is off by what near lacks.
+    # rest is left out, or lost in near + rest: x - near alone is off by what near lacks.
     rest = number(0)
+    # or
+    x_hat = (x[r, i] - (near + rest)) * scale
     """,
 )
 
