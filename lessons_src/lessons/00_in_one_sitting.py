@@ -345,7 +345,7 @@ def check_normalize(normalize):
     y, outside = normalize(small, 1e-5), small.var(-1, correction=0, keepdim=True).sqrt() + 1e-5
     slip = "eps is added to the root. Add it to the variance, under the root: x / 1000 tells."
     assert not near(y, (small - small.mean()) / outside), slip
-    assert near(y, recipe(small, 1e-5)), "tiny rows are wrong: eps belongs under the root."
+    assert near(y, recipe(small, 1e-5)), "tiny rows are wrong: the root is that of var + eps."
     assert near(normalize(small, 1e-3), recipe(small, 1e-3)), (
         "eps is not the one that is given."
     )
@@ -427,14 +427,14 @@ def check_layer_norm(LayerNorm):
             "first the gain, then the bias."
         )
         assert near(y, right), f"y is off by up to {(y - right).abs().max():.2g}."
-        slip = "No gradient arrives. Was something detached, or is it under no_grad?"
-        assert y.requires_grad, slip
+        slip = "Was something detached, or is it under no_grad?"
+        assert y.requires_grad, f"no gradient arrives. {slip}"
         wanted = [x, *theirs.parameters()]
         mine = torch.autograd.grad(y, [x, layer.weight, layer.bias], dy, allow_unused=True)
         for name, a, b in zip(
             ("x", "weight", "bias"), mine, torch.autograd.grad(right, wanted, dy), strict=True
         ):
-            assert a is not None, f"the gradient of {name}: {slip}"
+            assert a is not None, f"no gradient of {name} arrives. {slip}"
             assert near(a, b), (
                 f"the gradient of {name} is off by {(a - b).abs().max():.2g}. {slip}"
             )

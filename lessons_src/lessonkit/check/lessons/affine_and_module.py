@@ -501,9 +501,6 @@ _BOOKS = misconceptions(
     # the sizes are read off x, so that the layer does not know what it normalizes, and without parameters takes any x. | Hand on self.normalized_shape.
     def forward(self, x):
         return _layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
-    # or
-    def forward(self, x):
-        return _layer_norm(x, x.shape, self.weight, self.bias, self.eps)
 
     # eps is not handed on in forward. | Write self.eps there.
     def forward(self, x):

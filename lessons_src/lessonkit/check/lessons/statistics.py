@@ -159,8 +159,8 @@ def _standardized(x, axes=-1, correction=0):
     return (x - x.mean(axes, keepdim=True)) / x.std(axes, correction=correction, keepdim=True)
 
 
-def _but_one(y):
-    return y + (torch.arange(y.numel()) == 0).reshape(y.shape)
+def _but_the_last(y):
+    return y + (torch.arange(y.numel()) == y.numel() - 1).reshape(y.shape)
 
 
 _RIGHT_LAYERS = {
@@ -183,7 +183,7 @@ _WRONG_LAYERS = {
     "a layer that changes nothing": lambda x: x,
     "a layer with a bias of -1": lambda x: F.layer_norm(x, x.shape[-1:]) - 1,
     "a layer with a bias of 0.1": lambda x: F.layer_norm(x, x.shape[-1:]) + 0.1,
-    "a layer that gets a single number wrong": lambda x: _but_one(F.layer_norm(x, x.shape[-1:])),
+    "a layer that gets a single number wrong": lambda x: _but_the_last(F.layer_norm(x, x.shape[-1:])),
     "a layer that cuts its result off at -1 and 1": lambda x: F.layer_norm(x, x.shape[-1:]).clamp(-1, 1),
 }
 
@@ -249,6 +249,8 @@ _TEST_MISTAKES = misconceptions(
 
     # your test does not look at every number. | Take the largest difference: .abs().max().
     return bool((y - expected).abs().mean() < 0.1)
+    # or
+    return torch.allclose(y[0], expected[0], atol=1e-3)
 
     # a difference below zero is a difference, too. | Take .abs() before .max().
     return bool((y - expected).max() < 1e-3)

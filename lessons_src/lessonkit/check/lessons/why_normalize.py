@@ -69,10 +69,11 @@ _NETS = [
     _net("more than a float can hold", 2.0, 5000, 160),
     *(_net(f"weights of std {std:g}", std, 128) for std in (0.1, 12.0)),
     _net("one layer of large weights", 12.0, 128, 1),
-    # at width 200 a layer's factor is ten times std: what is left after 50 layers is half a percent off a limit
+    # at width 200 a layer's factor is ten times std: what is left after 50 layers is half a percent off a limit, or
+    # 8.5, whose natural logarithm exceeds 2 and whose square does not exceed 100
     *(
         _net(f"weights that leave {left} times the rms", left ** (1 / 50) / 10, 200)
-        for left in (100.5, 99.5, 0.01005, 0.00995)
+        for left in (100.5, 99.5, 0.01005, 0.00995, 8.5)
     ),
 ]
 
@@ -129,6 +130,9 @@ _FATES = misconceptions(
 
     # 0.01 and 100 are compared with a power of ten. As powers of ten they are -2 and 2.
     return "dies" if power_of_ten < 0.01 else "explodes" if power_of_ten > 100 else "lives"
+
+    # that is the natural logarithm, and -2 and 2 are powers of ten. | Take log10.
+    power_of_ten = depth * math.log(factor)
 
     # "dies" and "explodes" are swapped.
     power_of_ten = -depth * math.log10(factor)
