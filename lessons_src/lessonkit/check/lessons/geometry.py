@@ -355,7 +355,7 @@ def _reached(answer):
     if tokens.requires_grad:
         gradients = torch.autograd.grad((tokens * draw(54, *tokens.shape)).sum(), leaves, allow_unused=True)
     nudged = [
-        answer(*(leaf.detach() + n * way for leaf, way in zip(leaves, _WAYS, strict=True))) for n in (1e-4, -1e-4)
+        answer(*(leaf.detach() + n * way for leaf, way in zip(leaves, _WAYS, strict=True))) for n in (1e-3, -1e-3)
     ]
     return {"gradients": list(gradients), "nudged": nudged}
 
@@ -368,9 +368,9 @@ def _read_reached(seen):
     # in weight and bias all K rows: each feature has its own
     reached = [f is not None and bool(f.abs().amax(-1).min() > 1e-9) for f in gradients]
     names = [name for name, yes in zip(("x", "weight", "bias"), reached, strict=True) if yes]
-    slope = ((up - down) * draw(54, *up.shape)).sum() / 2e-4
+    slope = ((up - down) * draw(54, *up.shape)).sum() / 2e-3
     told = sum((g * way).sum() for g, way in zip(gradients, _WAYS, strict=True) if g is not None)
-    agrees = len(names) < 3 or abs(told - slope) < 0.01 * (1 + abs(slope))
+    agrees = len(names) < 3 or abs(told - slope) < 2e-3 * (1 + abs(slope))
     return {
         "what the gradient reaches": ", ".join(names) or "nothing",
         "the gradient": "as nudges of the inputs say" if agrees else "off",
