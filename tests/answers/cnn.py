@@ -20,6 +20,11 @@ def dry_run_of_net(net, norm, size):
     return dry_run(net, norm, size, net)
 
 
+def dry_run_in_eval(net, norm, size):
+    """Measures them in net itself, and leaves it in eval()."""
+    return dry_run(net, norm, size, net.eval())
+
+
 def dry_run(net, norm, size, measured):
     channels = next(layer for layer in net if isinstance(layer, nn.Conv2d)).in_channels
     x = torch.zeros(1, channels, *size)
@@ -84,6 +89,7 @@ ANSWERS = {
                 "nn.LayerNorm is written into your function",
             ),
             "a dry run of net itself": (dry_run_of_net, "running statistics of a BatchNorm"),
+            "a dry run in eval()": (dry_run_in_eval, "changed by train() or eval()"),
         },
     },
     "diagnosis": {
@@ -98,7 +104,8 @@ ANSWERS = {
     "small_cnn": {
         "right": {"conv_output_shape": _Small, "a dry run": RightDryRun, "minus two": MINUS_TWO},
         "wrong": {
-            "classes fixed": (instead(_Small, "self.dense = nn.Linear(10 * math.prod(second), 10)"), "dense.weight")
+            "classes fixed": (instead(_Small, "self.dense = nn.Linear(10 * math.prod(second), 10)"), "dense.weight"),
+            "the batch fixed": (instead(_Small, "logits = self.dense(b.reshape(2, -1))"), "the default classes"),
         },
     },
 }

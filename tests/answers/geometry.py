@@ -21,6 +21,13 @@ class InOneCall(_RMSNorm):
 Keeping = instead(_RMSNorm, "square = self.__dict__.setdefault('kept', (wide * wide).mean(axes, keepdim=True))")
 
 
+class KeepingEps(_RMSNorm):
+    def forward(self, x):
+        if self.eps is None:
+            self.eps = torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps
+        return super().forward(x)
+
+
 class RoundsBeforeTheGain(_RMSNorm):
     """As published models do, and with axes of its own."""
 
@@ -42,6 +49,12 @@ def with_rms_norm(x, weight, bias):
 
 def squashed(x, weight, bias):
     return F.layer_norm(torch.tanh(x[..., None] / 3) * weight + bias, bias.shape[-1:])
+
+
+def constant_statistics(x, weight, bias):
+    tokens = x.unsqueeze(-1) * weight + bias
+    var, mean = torch.var_mean(tokens.detach(), -1, correction=0, keepdim=True)
+    return (tokens - mean) * torch.rsqrt(var + 1e-5)
 
 
 ANSWERS = {
@@ -67,12 +80,13 @@ ANSWERS = {
             "F.rms_norm": (InOneCall, "PyTorch's own rms_norm"),
             "clipped to 15": (instead(_RMSNorm, "x_hat = (wide / rms).clamp(-15, 15)"), "outlier"),
             "statistics kept": (Keeping, "kept from an earlier call"),
+            "eps kept": (KeepingEps, "put into self.eps"),
         },
     },
     "same_run": {"right": {"numbers": dict(rate=50, decay=0.0002)}},
     "mended_tokens": {
         # other tokens are right, too, as long as they are normalized and stay apart
-        "generic_exceptions": ("half the digits", "a little too large", "a little too high", "a gradient that is off"),
+        "generic_exceptions": ("half the digits", "a little too large", "a little too high"),
         "right": {
             "normalized once the bias is in": _tokens,
             "centered, then RMSNorm": with_rms_norm,
@@ -82,6 +96,8 @@ ANSWERS = {
             "no norm": (lambda x, w, b: x.unsqueeze(-1) * w + b, "not normalized"),
             "divided by the size": (lambda x, w, b: _tokens(x / x.abs(), w, b), "Only the sign"),
             "noise": (lambda x, w, b: _tokens(0 * x + torch.randn_like(x), w, b), "alone"),
+            "x moved": (lambda x, w, b: _tokens(x.add_(1), w, b), "changed its input"),
+            "constant statistics": (constant_statistics, "constants for the gradient"),
             "weight and bias of the norm": (lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), "after the norm"),
         },
     },

@@ -197,6 +197,7 @@ def _run_norms(make, size):
             torch.manual_seed(0)
             net = make()
         before, held = list(net), [tensor.clone() for tensor in net.state_dict().values()]
+        modes = [layer.training for layer in net.modules()]
         try:
             returned = answer(net, _Norm, size)
         except Exception as error:
@@ -205,9 +206,11 @@ def _run_norms(make, size):
         own = list(net.parameters())
         kept = len(weights) == len(own) and all(mine is its for mine, its in zip(weights, own, strict=True))
         same = list(net) == before and all(map(torch.equal, net.state_dict().values(), held))
+        kept_modes = list(net) != before or [layer.training for layer in net.modules()] == modes
         return _described(returned) | {
             "the layers besides": "those of net" if kept else "others, or copies",
             "the given net is unchanged": same,
+            "the mode of the given net": "as before" if kept_modes else "changed by train() or eval()",
         }
 
     return run
@@ -386,7 +389,7 @@ def _small_probe(label, size, classes=None):
         state = net.state_dict()
         seen = {f"the shape of {n}": tuple(state[n].shape) if n in state else "missing" for n in _NAMES}
         net = filled(net.double(), 90)
-        calls, images = [], draw(80, 2, 3, *size).requires_grad_()
+        calls, images = [], draw(80, 2 if classes else 3, 3, *size).requires_grad_()
         for module in (net, *(getattr(net, name, net) for name in ("conv1", "norm1", "conv2", "norm2", "dense"))):
             module.register_forward_hook(lambda *_: calls.append(1))
         entered = images.clone()

@@ -107,6 +107,12 @@ def _parameters(cls):
     }
 
 
+def _after_float32(cls):
+    layer = cls(6, elementwise_affine=False)
+    layer(draw(39, 3, 6).float())
+    return {"the output": layer(1e-8 * draw(25, 3, 6))}
+
+
 def _rms_of_rows(cls):
     """Whether bfloat16 is widened shows in no single number, each of which is rounded at the end, but in a whole row."""
     x = draw(37, 4, 1024) * numbers([1], [1.2], [1.5], [1.8])
@@ -226,7 +232,12 @@ _FORMULA = misconceptions(
 def rms_norm_module(answer):
     """Check a class like nn.RMSNorm(normalized_shape, eps=None, elementwise_affine=True, device, dtype) (lesson 8)."""
     layer = of_a_layer(lambda cls: cls(5), draw(38, 4, 5), other=lambda cls: cls(5, eps=0.5))
-    stages = [_FLOAT64_PROBES, _OTHER_TYPES_PROBES, [Probe("a fresh layer", _parameters), *layer]]
+    after = Probe(
+        "tiny float64 rows, eps=None, after float32 rows in the same layer",
+        _after_float32,
+        why="Is eps put into self.eps? There it stays for the next type. Keep it in a variable of forward.",
+    )
+    stages = [_FLOAT64_PROBES, _OTHER_TYPES_PROBES, [Probe("a fresh layer", _parameters), *layer, after]]
     tried = "one and two axes, no gain, eps given, 0 and None, four number types, gradients"
     examine(
         answer,
@@ -296,9 +307,10 @@ def _counted(feature, values, label, share=1e-3):
 
 
 def _shaped(answer):
-    tokens = answer(_SAMPLES.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())
+    x = _SAMPLES.clone()
+    tokens = answer(x, _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())
     words = f"{tuple(tokens.shape)}, {tokens.dtype}" if isinstance(tokens, torch.Tensor) else tokens
-    return {"the shape and dtype of the tokens": words}
+    return {"the shape and dtype of the tokens": words, "x after the call": x}
 
 
 def _normalized(answer):
@@ -342,15 +354,27 @@ def _reached(answer):
     gradients = [None] * 3
     if tokens.requires_grad:
         gradients = torch.autograd.grad((tokens * draw(54, *tokens.shape)).sum(), leaves, allow_unused=True)
-    return {"gradients": list(gradients)}
+    nudged = [
+        answer(*(leaf.detach() + n * way for leaf, way in zip(leaves, _WAYS, strict=True))) for n in (1e-3, -1e-3)
+    ]
+    return {"gradients": list(gradients), "nudged": nudged}
+
+
+_WAYS = [draw(55 + i, *t.shape) for i, t in enumerate((_SAMPLES, _TOKEN_WEIGHT, _TOKEN_BIAS))]
 
 
 def _read_reached(seen):
-    gradients = seen["gradients"]
+    gradients, (up, down) = seen["gradients"], seen["nudged"]
     # in weight and bias all K rows: each feature has its own
     reached = [f is not None and bool(f.abs().amax(-1).min() > 1e-9) for f in gradients]
     names = [name for name, yes in zip(("x", "weight", "bias"), reached, strict=True) if yes]
-    return {"what the gradient reaches": ", ".join(names) or "nothing"}
+    slope = ((up - down) * draw(54, *up.shape)).sum() / 2e-3
+    told = sum((g * way).sum() for g, way in zip(gradients, _WAYS, strict=True) if g is not None)
+    agrees = len(names) < 3 or abs(told - slope) < 2e-3 * (1 + abs(slope))
+    return {
+        "what the gradient reaches": ", ".join(names) or "nothing",
+        "the gradient": "as nudges of the inputs say" if agrees else "off",
+    }
 
 
 def _at_zero(answer):
@@ -405,6 +429,7 @@ _CAUSES = {  # words of a refusal: the cause. What was observed says enough, wha
     "the mean square of each token: yours": _BARE,
     "reaches: yours is 'weight, bias'": "x is cut off from the gradient. Take detach() out.",
     "torch.float32', expected": "The tokens are float32 whatever x is. Leave out .float(): they have x's dtype.",
+    "the gradient: yours is 'off'": "Are mean or variance constants for the gradient? Take detach() or no_grad() out.",
     "the shape alone": "squeeze() also takes away a batch of one. Leave the shape (B, K, E).",
 }
 _TOKENS = misconceptions(
