@@ -67,7 +67,7 @@ def test_every_figure_has_its_words():
         for data in [out.get("data", {})]
         if "image/png" in data
     ]
-    assert len(words) == 4
+    assert len(words) == 5
     for plain, alt in words:
         assert "".join(plain) == alt and len(alt) > 100
 

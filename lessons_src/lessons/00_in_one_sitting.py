@@ -92,6 +92,22 @@ class Picture:
 BLUE, ORANGE, RED, INK = "#0072B2", "#D55E00", "#550022", "#2B2F33"
 
 
+# %% tags=["hide-input"]
+# Draws the points.
+def rings(axes):
+    for number, color in enumerate((BLUE, ORANGE)):
+        axes.plot(*points[ring == number].T.tolist(), ".", color=color)
+    axes.set_aspect("equal")
+    axes.axis("off")
+
+
+alt = (
+    "Two rings of 256 points each. The inner one, about 1 from the middle, is blue; "
+    "the outer one, about 2 from it, is orange."
+)
+Picture(rings, (3.6, 3.6), "Blue or orange?", alt)
+
+
 # %%
 def deep_net(norm):
     """Sixteen hidden layers of 64 units, with norm(64) before all ReLUs but the first."""
