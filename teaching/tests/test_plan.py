@@ -240,7 +240,7 @@ def test_lesson_0_has_the_sections_of_its_notebook_and_fits_its_session():
     assert clock == 90
     shown = plans.lesson_0()
     assert shown.count("\n| 0:") + shown.count("\n| 1:") == len(parts) + 1
-    assert "\n| 0:00 | 1–4 | What breaks | 8 |" in shown and "\n| 1:10 | 42 | 0.6 Your layer" in shown
+    assert "\n| 0:00 | 1–5 | What breaks | 8 |" in shown and "\n| 1:10 | 43 | 0.6 Your layer" in shown
     options = [(item.name, *option) for item in lesson.questions for option in item.by_letter.items()]
     right = [(name, letter) for name, letter, option in options if option["right"]]
     assert re.findall(r"(Predict 0\.\d) \*\*(\w)\*\*", sheet) == right != []
