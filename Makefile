@@ -70,11 +70,9 @@ check: $(READY)
 	"$(RUN)" -m pytest -q -m "not trains" $(if $(LESSON),--lesson $(LESSON) $(OF_LESSON),$(WORKERS) $(or $(ARGS),tests)) && \
 	if [ -n "$$stale" ]; then echo "All tests pass, and something is stale: the first lines say what." >&2; exit 1; fi
 
-# A lesson is three files, and these tests are about it.
+# These tests are about one lesson.
 OF_LESSON := tests/test_lessons.py tests/test_checks.py tests/test_one_sitting.py teaching/tests/test_plan.py
-SOURCE = $(wildcard lessons_src/lessons/$(LESSON)_*.py)
-NAME = $(SOURCE:lessons_src/lessons/$(LESSON)_%.py=%)
-LINTED = $(if $(LESSON),$(SOURCE) $(wildcard lessons_src/lessonkit/check/lessons/$(NAME).py tests/answers/$(NAME).py),.)
+LINTED = $(if $(LESSON),$(wildcard lessons_src/lessons/$(LESSON)_*),.)
 
 lesson: $(READY)
 	@"$(RUN)" -m coursebuild.new "$$NEW" "$$TITLE"

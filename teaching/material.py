@@ -50,7 +50,7 @@ def stems():
 
 def alone():
     """Return the stems of lessons that run without the kit and are in no manifest: "00_in_one_sitting"."""
-    paths = sorted((ROOT / "lessons_src/lessons").glob("[0-9][0-9]_*.py"))
+    paths = sorted((ROOT / "lessons_src/lessons").glob("[0-9][0-9]_*"))
     return [path.stem for path in paths if path.stem not in course.pages()]
 
 
@@ -75,7 +75,7 @@ def read(stem):
     if stem in course.pages():
         lesson = course.solved(stem)
     else:
-        lesson = manifest.lesson(source.read(ROOT / f"lessons_src/lessons/{stem}.py"))
+        lesson = manifest.lesson(source.read(ROOT / "lessons_src/lessons" / stem))
         for exercise in lesson.exercises:  # it defines YourTurn itself
             exercise.source = exercise.source.replace("raise YourTurn(", "raise check.YourTurn(")
     outputs = {cell["id"]: _outputs(cell) for cell in stored(stem)["cells"] if cell["cell_type"] == "code"}

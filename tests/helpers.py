@@ -26,7 +26,7 @@ from lessonkit.check.probing import draw  # noqa: F401  Gaussian numbers from a 
 
 ROOT = Path(__file__).resolve().parents[1]
 # Lesson 0 runs where nothing but torch and matplotlib is: no kit, so no checks of the kit, no answers, no exports.
-SITTING, *others = EVERY = sorted((ROOT / "lessons_src/lessons").glob("[0-9]*.py"))
+SITTING, *others = EVERY = sorted((ROOT / "lessons_src/lessons").glob("[0-9]*"))
 SOURCES = [path for path in others if path.stem[3:] != course.REFERENCE]
 REFERENCE = next(path for path in others if path not in SOURCES)  # tables to look things up in, and no lesson
 
@@ -102,7 +102,7 @@ def shell():
 @functools.cache
 def all_answers():
     """Return {lesson: ANSWERS}, in the order of the lessons."""
-    return {path.stem[3:]: importlib.import_module(f"tests.answers.{path.stem[3:]}").ANSWERS for path in SOURCES}
+    return {path.stem[3:]: importlib.import_module(f"lessons.{path.stem}.answers").ANSWERS for path in SOURCES}
 
 
 def first_right(answers):

@@ -13,8 +13,7 @@ from lessonkit.progress import __main__ as command
 from lessonkit.progress import report
 from lessonkit.progress.log import Attempt, read
 from lessonkit.progress.saved import NOT_RUN, RIGHT, TRIED, WAITS, states_in
-from tests.answers import backward, epsilon, statistics
-from tests.helpers import executed, first_right, misconceptions_of
+from tests.helpers import all_answers, executed, first_right, misconceptions_of
 from tests.test_progress import asked
 
 # ------------------------------------------------------------------------------------------------ in a real kernel
@@ -136,7 +135,7 @@ def test_a_learners_kernel_has_a_log_and_no_other_has_one(why, nobody, tmp_path)
 
 def test_every_cause_can_be_read_from_a_log(tmp_path):
     """A log may have been written by anybody, so what is no plain sentence is left out."""
-    exercises = statistics.ANSWERS | epsilon.ANSWERS | backward.ANSWERS
+    exercises = all_answers()["statistics"] | all_answers()["epsilon"] | all_answers()["backward"]
     rights = [(name, first_right(answers)) for name, answers in exercises.items()]
     told = {mistake.cause for name, right in rights for mistake in misconceptions_of(name, right)}
     path = tmp_path / attempts.FILE

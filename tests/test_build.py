@@ -340,7 +340,7 @@ def misconceptions(rows):
     "check/probing.py": "import contextlib\n\nquiet = contextlib.nullcontext\n",
     "data.py": 'FILES = {"numbers": "json.npz", "others": "other.npz"}\n',
     "runs.py": "",
-    "check/lessons/tiny.py": '''"""Checks of the tiny lesson."""
+    "../lessons/02_tiny/checks.py": '''"""Checks of the tiny lesson."""
 from lessonkit.check.core import accept, misconceptions, reject
 
 ROW = "it is tripled"
@@ -361,9 +361,9 @@ def answer(given):
 def built(tmp_path_factory):
     """Return the root of a tiny course whose lesson 2 was built twice, and the bytes of both builds. Four kernels."""
     root = tmp_path_factory.mktemp("built")
-    project(root, {"02_tiny.py": RICH, "03_light.py": LIGHT})
+    project(root, {"02_tiny": RICH, "03_light": LIGHT})
     kit = root / "lessons_src/lessonkit"
-    (kit / "check/lessons").mkdir(parents=True)
+    (kit / "check").mkdir(parents=True)
     (kit / "course").mkdir()
     for path in [
         *(ROOT / "lessons_src/lessonkit").glob("_[a-z]*.py"),
@@ -506,7 +506,7 @@ def test_metadata_is_fixed(notebooks):
     for edition, notebook in notebooks.items():
         assert notebook.metadata.language_info == {"name": "python"}
         assert set(notebook.metadata) == {"kernelspec", "language_info", "lesson"}
-        assert notebook.metadata.lesson.source == "lessons_src/lessons/02_tiny.py"
+        assert notebook.metadata.lesson.source == "lessons_src/lessons/02_tiny"
         assert all(set(cell.metadata) <= {"tags", "mystnb", "jupyter"} for cell in notebook.cells), edition
 
 
@@ -560,7 +560,7 @@ def stale_in(root):
 
 def test_a_built_course_is_not_stale(tiny, capsys):
     assert [line for line in stale_in(tiny) if "03_light" not in line] == []  # lesson 3 was never built
-    (tiny / "lessons_src/lessons/03_light.py").unlink()
+    (tiny / "lessons_src/lessons/03_light/lesson.py").unlink()
     generated.write(whole(tiny))
     (only,) = whole(tiny).lessons
     assert [line.partition(": ")[2] for line in stale_in(tiny)] == ["its cells are not those of 02_tiny.py"] * 2
@@ -581,7 +581,11 @@ def edit_json(path, change):
 
 BOTH = ["notebooks/02_tiny.ipynb", "notebooks/solutions/02_tiny.ipynb"]
 LEARNER, SOLUTIONS, MODULE = BOTH[:1], BOTH[1:], "lessons_src/fromscratch/tiny.py"
-SOURCE, HOUSE, OTHER = "lessons_src/lessons/02_tiny.py", "lessons_src/lessonkit", "lessons_src/fromscratch/light.py"
+SOURCE, HOUSE, OTHER = (
+    "lessons_src/lessons/02_tiny/lesson.py",
+    "lessons_src/lessonkit",
+    "lessons_src/fromscratch/light.py",
+)
 OLD = ["notebooks/01_old.ipynb", "lessons_src/fromscratch/old.py"]
 KNOWN, ANSWERS = f"{HOUSE}/course/02_tiny.json", f"{HOUSE}/course/solutions/02_tiny.json"
 CELLS_DIFFER, DEPENDS = "its cells are not those of 02_tiny.py", "something that 02_tiny.py depends on has changed"
@@ -600,7 +604,7 @@ CHANGES = {  # what was changed: (how, files that are stale, why)
     "source": (edited(SOURCE, "And on.", "And off."), [*BOTH, KNOWN], ""),
     "a comment in a blank": (edited(SOURCE, "y * 2.0", "y * 2.0  # why"), [*BOTH, MODULE, ANSWERS], ""),
     "edited by hand": (edited(KNOWN, "timed", "optional"), [KNOWN], DIFFERS),
-    "check module": (edited(f"{HOUSE}/check/lessons/tiny.py", '"Right: scale."', '"Right: it."'), BOTH, DEPENDS),
+    "check module": (edited("lessons_src/lessons/02_tiny/checks.py", '"Right: scale."', '"Right: it."'), BOTH, DEPENDS),
     "lessonkit": (edited(f"{HOUSE}/numbers.py", "{label} = ", "{label} is "), BOTH, DEPENDS),
     "the hook": (edited(f"{HOUSE}/_hook.py", "waiting = {}", "waiting = dict()"), BOTH, DEPENDS),
     "the machinery": (edited(f"{HOUSE}/check/core.py", "raise NotYet(what)", "raise NotYet(what, 1)"), BOTH, DEPENDS),
@@ -648,10 +652,10 @@ def test_what_a_lesson_does_not_use_leaves_it_alone(tiny):
     (tiny / "data/runs/numbers.json").write_bytes(b"{}")
     (tiny / "data/README.md").write_text("json quarter")
     (tiny / "lessons_src/lessonkit/train.py").write_text("")
-    (tiny / "lessons_src/lessonkit/check/lessons/light.py").write_text("def other(answer): pass\n")
+    (tiny / "lessons_src/lessons/03_light/checks.py").write_text("def other(answer): pass\n")
     for name in ("command", "records"):
         edit(tiny / f"lessons_src/coursebuild/{name}.py", "import sys", "import re, sys")
-    edit(tiny / "lessons_src/lessons/03_light.py", "# # 3 · Light\n", "# # 3 · Light\n#\n# More text.\n")
+    edit(tiny / "lessons_src/lessons/03_light/lesson.py", "# # 3 · Light\n", "# # 3 · Light\n#\n# More text.\n")
     assert not stale.changed(whole(tiny).lessons[0])
 
 
@@ -659,8 +663,8 @@ NEVER_SHOWN = {  # what was changed: (file, old text, new text)
     "a comment": ("lessonkit/numbers.py", "import math", "import math  # why"),
     "a function's docstring": ("lessonkit/numbers.py", "Print it.", "Show it."),
     "what nothing calls": ("lessonkit/numbers.py", "return 1", "return 2"),
-    "what a wrong answer is told": ("lessonkit/check/lessons/tiny.py", '"wrong"', '"not right"'),
-    "a misconception": ("lessonkit/check/lessons/tiny.py", "2.0 -> 3.0", "2.0 -> 4.0"),
+    "what a wrong answer is told": ("lessons/02_tiny/checks.py", '"wrong"', '"not right"'),
+    "a misconception": ("lessons/02_tiny/checks.py", "2.0 -> 3.0", "2.0 -> 4.0"),
     "what the builder says": ("coursebuild/outputs.py", "Show something else.", "Show another thing."),
 }
 
@@ -704,7 +708,7 @@ EDITED = {"a cell": by_hand, "a foreign notebook": lambda n: n["metadata"].pop("
 def test_an_edited_notebook_is_not_overwritten(how, path, tiny, capsys):
     edit_json(tiny / path, EDITED[how])
     before = (tiny / path).read_bytes()
-    (tiny / "lessons_src/lessons/03_light.py").unlink()  # it was never built, and would be now
+    (tiny / "lessons_src/lessons/03_light/lesson.py").unlink()  # it was never built, and would be now
     for arguments in (["02"], []):
         assert command.main(arguments, tiny) == 1
         output = capsys.readouterr().err

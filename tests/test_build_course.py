@@ -20,13 +20,13 @@ ONE = "# %% [markdown]\n# # 1 · One\n" + EXPORT + "early = 1\n"
 TWO = TITLE + EXPORT + "middle = 2\n"
 THREE = "# %% [markdown]\n# # 3 · Three\n# %%\nfrom fromscratch import early, middle\n" + EXPORT + "late = 1\n"
 BROKEN = "# %% tags=['oops']\n1\n"
-FORM = "lessons_src/lessons/02_two.py:5: \"# %% tags=['oops']\" is not how a cell begins."
+FORM = "lessons_src/lessons/02_two/lesson.py:5: \"# %% tags=['oops']\" is not how a cell begins."
 
 
 @pytest.fixture
 def three(tmp_path, monkeypatch):
     """Return a course of three lessons that was exported once, and a list of what is built from now on."""
-    root = project(tmp_path, {"01_one.py": ONE, "02_two.py": TWO, "03_three.py": THREE})
+    root = project(tmp_path, {"01_one": ONE, "02_two": TWO, "03_three": THREE})
     calls = []
     monkeypatch.setattr(editions, "build", lambda lesson: calls.append(lesson.stem) or [])
     assert command.main([], root) == 0 and calls == ["01_one", "02_two", "03_three"]
@@ -38,7 +38,7 @@ def test_a_broken_lesson_stops_its_own_build_and_no_other(three, capsys):
     root, calls = three
     package = root / "lessons_src/fromscratch"
     before = {path.name: path.read_text() for path in package.glob("*.py")}
-    (root / "lessons_src/lessons/02_two.py").write_text(TWO + BROKEN)
+    (root / "lessons_src/lessons/02_two/lesson.py").write_text(TWO + BROKEN)
     assert command.main([], root) == 1 and calls == ["01_one", "03_three"]
     assert capsys.readouterr().err.startswith(FORM)
     assert {path.name: path.read_text() for path in package.glob("*.py")} == before, "lesson 3 still finds middle"
@@ -47,7 +47,7 @@ def test_a_broken_lesson_stops_its_own_build_and_no_other(three, capsys):
 TAKEN = {  # what lesson 3 exports: (the lessons that are built all the same, what is said)
     "early": (
         ["02_two"],
-        "'early' is exported by lesson 01 already (lessons_src/lessons/01_one.py:3). Rename one of them.",
+        "'early' is exported by lesson 01 already (lessons_src/lessons/01_one/lesson.py:3). Rename one of them.",
     ),
     "two": (["01_one", "02_two"], "'two' is what the module fromscratch.two is called. Rename the export."),
 }
@@ -56,10 +56,10 @@ TAKEN = {  # what lesson 3 exports: (the lessons that are built all the same, wh
 @pytest.mark.parametrize("name", TAKEN)
 def test_a_name_that_is_taken_stops_who_shares_it_and_no_other(name, three, capsys):
     root, calls = three
-    edit(root / "lessons_src/lessons/03_three.py", "late = 1", f"{name} = 1")
+    edit(root / "lessons_src/lessons/03_three/lesson.py", "late = 1", f"{name} = 1")
     built, message = TAKEN[name]
     assert command.main([], root) == 1 and calls == built
-    assert capsys.readouterr().err == f"lessons_src/lessons/03_three.py:5: {message}\n"
+    assert capsys.readouterr().err == f"lessons_src/lessons/03_three/lesson.py:5: {message}\n"
     assert '"early": "one"' in (root / "lessons_src/fromscratch/__init__.py").read_text(), "as it was"
 
 
@@ -94,7 +94,7 @@ def timed(tmp_path, monkeypatch):
             return dict(enumerate([0, 0] if settings else next(answers), 1))
 
         monkeypatch.setattr(editions, "execute", execute)
-        return project(tmp_path, {"02_tiny.py": TITLE + "# %%\n1\n# %%\n2\n"})
+        return project(tmp_path, {"02_tiny": TITLE + "# %%\n1\n# %%\n2\n"})
 
     return root_of
 
@@ -107,7 +107,7 @@ def test_what_is_over_the_budget_is_written_and_fails_in_ci_alone(what, timed, c
     assert command.main([], root) == 1
     out, err = capsys.readouterr()
     lines = [text for text in err.splitlines() if words in text]
-    assert len(lines) == 1 and lines[0].startswith(f"lessons_src/lessons/02_tiny.py:{line}: OVER BUDGET: "), err
+    assert len(lines) == 1 and lines[0].startswith(f"lessons_src/lessons/02_tiny/lesson.py:{line}: OVER BUDGET: "), err
     assert "Make it smaller" in lines[0] and "busy machine" in lines[0] and "02_tiny: solutions " in out
     assert len(list((root / "notebooks").rglob("02_tiny.ipynb"))) == 2, "the notebooks are right, only slow"
     monkeypatch.delenv("CI")
@@ -129,10 +129,10 @@ def run(root, *arguments):
 
 def test_a_cell_that_kills_the_kernel_is_one_line_without_a_traceback(tmp_path):
     text = TITLE + "# %%\n1\n# %%\nimport os; os._exit(1)\n# %%\n2\n"
-    done = run(project(tmp_path, {"02_tiny.py": text}))
+    done = run(project(tmp_path, {"02_tiny": text}))
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == (
-        "lessons_src/lessons/02_tiny.py:5: the kernel died in this cell. Look for an exit, or too much memory.\n"
+        "lessons_src/lessons/02_tiny/lesson.py:5: the kernel died in this cell. Look for an exit, or too much memory.\n"
     )
 
 

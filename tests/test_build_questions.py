@@ -144,7 +144,7 @@ def test_an_exercise_has_one_cell(tmp_path):
 
 
 def test_a_lesson_ends_with_the_way_on_and_its_solutions(tmp_path):
-    root = project(tmp_path, {"02_tiny.py": TITLE, "03_more.py": TITLE.replace("2 · Tiny", "3 · More of it")})
+    root = project(tmp_path, {"02_tiny": TITLE, "03_more": TITLE.replace("2 · Tiny", "3 · More of it")})
     first, last = whole(root).lessons
     ends = {
         (lesson_text.stem, edition): notebook(lesson_text, edition).cells[-1].source
@@ -301,7 +301,7 @@ def numbered(number, *tags):
 
 def test_the_manifest_holds_a_lesson_and_its_solutions_lie_apart(tmp_path):
     text = TITLE + ASKED + CHECKED + HINTED + OPTIONAL + numbered(2) + END + numbered(3, "optional")
-    root = project(tmp_path, {"02_tiny.py": text})
+    root = project(tmp_path, {"02_tiny": text})
     sources = whole(root)
     generated.write(sources)
     folder = root / manifest.FOLDER
@@ -317,7 +317,7 @@ def test_the_manifest_holds_a_lesson_and_its_solutions_lie_apart(tmp_path):
     assert "...  # your answer" in stored.exercises[0].task and "Exercise" not in stored.exercises[0].task
     assert "2 * x" not in (folder / "02_tiny.json").read_text()
     assert course.solved("02_tiny", folder) == manifest.lesson(sources.lessons[0])
-    project(root, {"03_tiny.py": TITLE.replace("2", "3")})
-    (root / "lessons_src/lessons/02_tiny.py").unlink()
+    project(root, {"03_tiny": TITLE.replace("2", "3")})
+    (root / "lessons_src/lessons/02_tiny/lesson.py").unlink()
     generated.write(whole(root))
     assert [path.name for path in folder.rglob("*.json")] == ["03_tiny.json"] * 2, "those of a lesson that is gone go"

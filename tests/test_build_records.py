@@ -54,13 +54,13 @@ def load_or_run(name, function, *, seeds, tolerance, **arguments):
     if name == os.environ.get("BREAK"):
         sys.exit(3)
 """
-SOURCE = "lessons_src/lessons/02_tiny.py"
+SOURCE = "lessons_src/lessons/02_tiny/lesson.py"
 
 
 @pytest.fixture
 def toy(tmp_path):
     """Return a course whose lesson 2 records; its lessonkit is a stub, so that no torch is imported."""
-    root = project(tmp_path, {"02_tiny.py": RECORDS, "03_light.py": "# %% [markdown]\n# # 3 · Light\n"})
+    root = project(tmp_path, {"02_tiny": RECORDS, "03_light": "# %% [markdown]\n# # 3 · Light\n"})
     (root / "lessons_src/lessonkit").mkdir()
     (root / "lessons_src/lessonkit/__init__.py").write_text("")
     (root / "lessons_src/lessonkit/runs.py").write_text(STUB)
@@ -99,12 +99,12 @@ def test_a_recorded_run_that_raises_shows_the_lessons_own_line(toy, capfd):
 
 def test_a_lesson_whose_runs_fail_does_not_keep_the_next_one_from_its_turn(toy, capfd, monkeypatch):
     text = RECORDS.replace("# # 2 ·", "# # 3 ·").replace('"one"', '"three"').replace('"two"', '"four"')
-    (toy / "lessons_src/lessons/03_light.py").write_text(text)
+    (toy / "lessons_src/lessons/03_light/lesson.py").write_text(text)
     monkeypatch.setenv("BREAK", "one")
     assert command.main(["--runs"], toy) == 1
     out, err = capfd.readouterr()
     assert [json.loads(line)[2] for line in out.splitlines()] == ["one", "three", "four", "four"]
-    assert "lessons_src/lessons/02_tiny.py: its recorded runs failed" in err and "03_light" not in err
+    assert "lessons_src/lessons/02_tiny/lesson.py: its recorded runs failed" in err and "03_light" not in err
 
 
 def test_unknown_records_and_computed_names_are_refused(toy, capsys):

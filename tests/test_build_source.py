@@ -70,5 +70,5 @@ THREE = "# %% [markdown]\n# # 3 · Three\n" + EXPORT + "late = 1\n"
 
 @pytest.mark.parametrize("text, line, what, way_out", EXPORTS)
 def test_a_wrong_export_is_refused(text, line, what, way_out, tmp_path):
-    project(tmp_path, {"01_one.py": ONE, "02_tiny.py": TITLE + text, "03_three.py": THREE})
+    project(tmp_path, {"01_one": ONE, "02_tiny": TITLE + text, "03_three": THREE})
     refused(lambda: whole(tmp_path), line, what, way_out)

@@ -152,8 +152,8 @@ def test_no_answer_passes_for_another_exercise_of_its_lesson(lesson):
 
 def test_every_check_has_its_answers_and_all_answers_their_check():
     asked = {name: lesson.module for name, (lesson, _) in course.checks().items()}
-    modules = (ROOT / "lessons_src/lessonkit/check/lessons").glob("[a-z]*.py")
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in modules}
+    modules = (ROOT / "lessons_src/lessons").glob("*/checks.py")
+    texts = {path.parent.name[3:]: path.read_text(encoding="utf-8") for path in modules}
     written = {name: module for module in texts for name in re.findall(r"^def ([a-z]\w*)", texts[module], re.MULTILINE)}
     answered = {name: lesson for lesson, exercises in all_answers().items() for name in exercises}
     for name in asked.keys() | written.keys() | answered.keys():

@@ -470,7 +470,7 @@ LESSON = "# %% [markdown]\n# # 2 · Tiny\n#\n# ## 2.1 First, of two\n#\n# ## 2.2
 
 @pytest.fixture
 def tiny(tmp_path):
-    root = project(tmp_path, {"02_tiny.py": LESSON})
+    root = project(tmp_path, {"02_tiny": LESSON})
     (root / inventory.SOURCE).write_text(TINY, encoding="utf-8")
     (root / "lessons_src/lessonkit/inventory").mkdir(parents=True)
     return root
@@ -488,7 +488,7 @@ def test_a_build_writes_it_and_check_finds_what_changed(tiny, monkeypatch, capsy
     assert command.main([], tiny) == 0 and stale(tiny) == []
     table = json.loads((tiny / inventory.TABLE).read_text(encoding="utf-8"))
     assert table["A1"]["options"][0]["link"] == "02_tiny.ipynb#2.1-First,-of-two"
-    edit(tiny / "lessons_src/lessons/02_tiny.py", "## 2.2 Second", "## 2.2 New\n#\n# ## 2.3 Second")
+    edit(tiny / "lessons_src/lessons/02_tiny/lesson.py", "## 2.2 Second", "## 2.2 New\n#\n# ## 2.3 Second")
     assert [line.partition(":")[0] for line in stale(tiny)] == [inventory.TABLE], "links follow the numbers"
     edit(tiny / inventory.SOURCE, "**B1:** And", "**B1:** But")
     assert len(stale(tiny)) == 2

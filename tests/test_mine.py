@@ -54,13 +54,13 @@ given = 2
     ],
 )
 def test_a_lesson_imports_from_mine_what_exercises_of_earlier_lessons_make(text, what, way_out, tmp_path):
-    project(tmp_path, {"01_one.py": ONE, "02_tiny.py": TITLE + "# %%\n" + text})
+    project(tmp_path, {"01_one": ONE, "02_tiny": TITLE + "# %%\n" + text})
     refused(lambda: whole(tmp_path), 4, what, way_out)
 
 
 def test_a_lesson_depends_on_the_course_s_own_of_what_it_takes_from_mine(tmp_path):
     text = TITLE + "# %%\nfrom lessonkit.mine import early\n"
-    root = project(tmp_path, {"01_one.py": ONE, "02_tiny.py": text})
+    root = project(tmp_path, {"01_one": ONE, "02_tiny": text})
     generated.write(whole(root))
     assert root / export.FOLDER / "one.py" in digest.depends(whole(root).lessons[1])
 
@@ -530,7 +530,7 @@ def test_a_lesson_s_first_cell_brings_back_what_was_kept_from_it(tmp_path):
     work, saved = tmp_path / "work", tmp_path / "work/my lesson.ipynb"
     work.mkdir()
     lesson_2 = nbformat.v4.new_notebook()
-    lesson_2.metadata["lesson"] = {"source": "lessons_src/lessons/02_statistics.py"}
+    lesson_2.metadata["lesson"] = {"source": "lessons_src/lessons/02_statistics/lesson.py"}
     nbformat.write(lesson_2, saved)
     where = {"LESSON_WORK": str(work), "JPY_SESSION_NAME": str(saved)}
     printed([IMPORTS, MEAN, CHECK, f"print({TEST!r})", PLAIN], work, **where)

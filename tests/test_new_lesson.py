@@ -8,7 +8,7 @@ import pytest
 from coursebuild import new
 from tests.helpers import ROOT, python
 
-LAST = max((ROOT / "lessons_src/lessons").glob("[0-9]*.py")).stem
+LAST = max((ROOT / "lessons_src/lessons").glob("[0-9]*")).stem
 NUMBER = f"{int(LAST[:2]) + 1:02}"
 
 

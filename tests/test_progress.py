@@ -208,7 +208,7 @@ def test_a_file_that_is_no_notebook_is_named_and_the_others_are_shown(content, m
 
 
 def test_a_file_says_which_lesson_it_is_and_else_its_name_does(tiny, tmp_path):
-    mine = written(tmp_path / "mine.ipynb", [], lesson={"source": "lessons_src/lessons/03_tiny_3.py"})
+    mine = written(tmp_path / "mine.ipynb", [], lesson={"source": "lessons_src/lessons/03_tiny_3/lesson.py"})
     copy = written(tmp_path / "02_tiny_2-Copy1.ipynb", [])
     strange = written(tmp_path / "02_tiny_2.ipynb", [], lesson=["?"])
     notes = written(tmp_path / "notes.ipynb", [])

@@ -143,5 +143,5 @@ def test_both_licences_are_there_in_full():
 
 def test_an_assistant_is_told_of_every_place_that_holds_answers():
     """The folders may not be named alike for ever, and a tutor must not open them."""
-    for name in ("notebooks/solutions/", "lessons_src/lessons/", "lessons_src/fromscratch/", "tests/answers/"):
+    for name in ("notebooks/solutions/", "lessons_src/lessons/", "lessons_src/fromscratch/"):
         assert (ROOT / name).is_dir() and f"`{name}`" in text("AGENTS.md")

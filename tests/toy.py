@@ -9,10 +9,13 @@ EXPORT = '# %% tags=["export"]\n'
 
 
 def project(root, lessons):
-    """Write a course: {"02_tiny.py": text of its source}. Return its root folder."""
+    """Write a course: {"02_tiny": text of its source}. Return its root folder."""
     (root / "lessons_src/lessons").mkdir(parents=True, exist_ok=True)
+    (root / "lessons_src/lessons/__init__.py").touch()
     for name, text in lessons.items():
-        (root / "lessons_src/lessons" / name).write_text(text, encoding="utf-8")
+        room = root / "lessons_src/lessons" / name
+        room.mkdir(exist_ok=True)
+        (room / "lesson.py").write_text(text, encoding="utf-8")
     return root
 
 
@@ -25,10 +28,10 @@ def whole(root):
 
 
 def lesson(tmp_path, text):
-    return source.read(project(tmp_path, {"02_tiny.py": text}) / "lessons_src/lessons/02_tiny.py")
+    return source.read(project(tmp_path, {"02_tiny": text}) / "lessons_src/lessons/02_tiny")
 
 
-def refused(action, line, what, way_out, file="lessons_src/lessons/02_tiny.py"):
+def refused(action, line, what, way_out, file="lessons_src/lessons/02_tiny/lesson.py"):
     """Run action, which must be refused with its place, what is wrong there and a way out in the last sentence."""
     with pytest.raises(source.LessonError) as caught:
         action()

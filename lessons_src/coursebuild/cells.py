@@ -35,10 +35,15 @@ class Cell:
 
 @dataclass
 class Source:
-    """One source file. root: the folder that holds lessons_src, notebooks and data."""
+    """A lesson's room. path: its folder, which holds all of it. root: the folder that holds lessons_src and data."""
 
     path: Path
     cells: list
+
+    @property
+    def file(self):
+        """The text, code and exercises of the lesson, in jupytext's py:percent form."""
+        return self.path / "lesson.py"
 
     @property
     def stem(self):
@@ -68,8 +73,8 @@ class Source:
         return self.path.parents[2]
 
     def place(self, line):
-        """Return "lessons_src/lessons/02_statistics.py:7", where an editor can jump to."""
-        return f"{self.path.relative_to(self.root).as_posix()}:{line}"
+        """Return "lessons_src/lessons/02_statistics/lesson.py:7", where an editor can jump to."""
+        return f"{self.file.relative_to(self.root).as_posix()}:{line}"
 
     def fail(self, line, message, *others):
         """Stop this lesson, and the others that have a part in what is wrong."""

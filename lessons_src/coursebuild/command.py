@@ -7,7 +7,7 @@ import sys
 from coursebuild import editions, generated, records, sources, stale
 from coursebuild.source import ROOT, LessonError
 
-ABOUT = """Build the course: lessons_src/lessons/NN_name.py -> notebooks/, notebooks/solutions/ and the package
+ABOUT = """Build the course: lessons_src/lessons/NN_name/lesson.py -> notebooks/, notebooks/solutions/ and the package
 fromscratch. Without a name, build what changed. A lesson that is broken is named and left out; the others are built,
 and the exit status is 1. One that takes longer than budgets.py allows is built; where the environment variable CI is
 set, the exit status is 1 for it, too."""

@@ -12,8 +12,9 @@ import re
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-# Names of these packages may stand in any module of a folder, which is loaded when a name is first asked for.
-LAZY = {"fromscratch": "fromscratch", "lessonkit.mine": "fromscratch", "lessonkit.check": "lessonkit.check.lessons"}
+# Names of these packages may stand in any of several modules, which is loaded when a name is first asked for.
+LAZY = {"fromscratch": "fromscratch/[a-z]*.py", "lessonkit.mine": "fromscratch/[a-z]*.py"}
+LAZY["lessonkit.check"] = "lessons/*/checks.py"
 # Functions that get words for wrong answers and for broken lessons.
 UNSEEN = {"misconceptions", "Misconception", "reject", "fail"}
 BUILDER, DATA = ("coursebuild.editions", "build"), "lessonkit.data"
@@ -63,8 +64,8 @@ def depends(lesson):
         wanted = {(name.rpartition(".")[0], ""), (name, ""), module.imported.get(what, ("", ""))}
         wanted.add((f"{name}.{what}" if what else "", ""))  # what may be a module
         if name in LAZY and what and what not in module.defines | module.imported.keys():
-            folder = (root / "lessons_src" / LAZY[name].replace(".", "/")).glob("[a-z]*.py")
-            homes = [f"{LAZY[name]}.{home.stem}" for home in folder]
+            paths = [path.relative_to(root / "lessons_src") for path in (root / "lessons_src").glob(LAZY[name])]
+            homes = [".".join(path.with_suffix("").parts) for path in paths]
             wanted |= {(home, what) for home in homes if what in modules(home)[1].defines}
         for at, part in enumerate(module.parts):
             if name != "fromscratch" and (what in part.names or what == ALL or not part.names):
@@ -75,7 +76,7 @@ def depends(lesson):
         waiting |= wanted - asked
     strings |= {PurePosixPath(files[what]).name for name, what in asked if name == DATA and what in files}
     there = sorted(path for path in (root / "data").rglob("*") if path.is_file())
-    whole = [lesson.path, root / "requirements.txt", *(path for path in there if path.name in strings)]
+    whole = [lesson.file, root / "requirements.txt", *(path for path in there if path.name in strings)]
     return {path: path.read_bytes() if path.exists() else b"missing" for path in whole} | {
         path: "\n".join(text for _, text in sorted(parts.items())).encode() for path, parts in counts.items()
     }

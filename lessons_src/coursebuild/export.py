@@ -54,7 +54,7 @@ def exported(lesson):
     public = {name: home[name] for name in sorted(home) if not name.startswith("_")}
     head = (
         f'"""What lesson {int(lesson.number)} builds: {", ".join(public)}.\n\n'
-        f'Made by coursebuild from lessons_src/lessons/{lesson.path.name}: edit the lesson, not this file.\n"""'
+        f'Made by coursebuild from lessons_src/lessons/{lesson.stem}/lesson.py: edit the lesson, not this file.\n"""'
     )
     top = "\n\n".join(filter(None, [head, "\n".join(sorted(needed))]))
     return "\n\n\n".join([top, *body]) + "\n", public

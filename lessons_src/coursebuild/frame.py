@@ -54,11 +54,16 @@ def what_next(lesson):
     """
     if lesson.reference:
         return []
-    later = sorted(path for path in lesson.path.parent.glob("[0-9][0-9]_*.py") if path.stem > lesson.stem)
+    later = sorted(path for path in lesson.path.parent.glob("[0-9][0-9]_*") if path.stem > lesson.stem)
     reference = [path for path in later if path.stem[3:] == REFERENCE]
     after = [path for path in later if path not in reference]
     if after:
-        title = after[0].read_text(encoding="utf-8", errors="replace").partition("# # ")[2].partition("\n")[0]
+        title = (
+            (after[0] / "lesson.py")
+            .read_text(encoding="utf-8", errors="replace")
+            .partition("# # ")[2]
+            .partition("\n")[0]
+        )
         on = f"**Next:** [{title}]({after[0].stem}.ipynb)"
     else:
         on = "**This was the last lesson.**"

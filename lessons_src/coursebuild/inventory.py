@@ -99,8 +99,10 @@ def _refuse_bad(questions, last):
 def _sections(root):
     """Return {"Two numbers for a row": ("2.1 Two numbers for a row", the link to it)} of all lessons."""
     sections = {}
-    for path in sorted((root / "lessons_src/lessons").glob("[0-9][0-9]_*.py")):
-        for heading, title in re.findall(r"^# ## (\d+\.\d+ (.*))$", path.read_text(encoding="utf-8"), re.MULTILINE):
+    for path in sorted((root / "lessons_src/lessons").glob("[0-9][0-9]_*")):
+        for heading, title in re.findall(
+            r"^# ## (\d+\.\d+ (.*))$", (path / "lesson.py").read_text(encoding="utf-8"), re.MULTILINE
+        ):
             sections[title] = (heading, f"{path.stem}.ipynb#{heading.replace(' ', '-')}")
     return sections
 

@@ -3,7 +3,7 @@
     python -m coursebuild.new 17_name "A title"             (make lesson NEW=17_name TITLE="A title")
 
 It is made of the files in the folder skeleton, in which NN stands for the number, new_lesson for the name and TITLE for
-the title: the source, its checks, its answers and the plan of its session. The README's table gets a row.
+the title: one folder with the source, checks, answers and words. The README's table gets a row.
 """
 
 import argparse
@@ -16,12 +16,8 @@ from coursebuild import command
 from coursebuild.source import ROOT
 
 SKELETON = Path(__file__).with_name("skeleton")
-HOMES = {
-    "lesson.py": "lessons_src/lessons/NN_new_lesson.py",
-    "checks.py": "lessons_src/lessonkit/check/lessons/new_lesson.py",
-    "answers.py": "tests/answers/new_lesson.py",
-    "words.md": "teaching/plan/words/NN_new_lesson.md",
-}
+ROOM = "lessons_src/lessons/NN_new_lesson"
+FILES = ("lesson.py", "checks.py", "answers.py", "words.md")
 ROW = (
     "| NN | [TITLE](notebooks/NN_new_lesson.ipynb) · [solutions](notebooks/solutions/NN_new_lesson.ipynb) | "
     "what one builds or sees | 6 | 3 |\n"
@@ -30,7 +26,7 @@ ROW = (
 
 def refusal(stem, title, root):
     """Return why there can be no such lesson, with the way out; None if there can."""
-    stems = [path.stem for path in sorted((root / "lessons_src/lessons").glob("[0-9]*.py"))]
+    stems = [path.stem for path in sorted((root / "lessons_src/lessons").glob("[0-9]*"))]
     number = f"{int(stems[-1][:2]) + 1:02}"
     example = f'make lesson NEW={number}_name TITLE="A title"'
     named = re.fullmatch(r"(\d\d)_([a-z][a-z0-9_]*)", stem)
@@ -53,14 +49,16 @@ def write(stem, title, root):
     def filled(text):
         return text.replace("NN", stem[:2]).replace("new_lesson", stem[3:]).replace("TITLE", title)
 
-    for name, home in HOMES.items():
+    (root / filled(ROOM)).mkdir()
+    homes = [f"{ROOM}/{name}" for name in FILES]
+    for name, home in zip(FILES, homes, strict=True):
         text = (SKELETON / name).read_text(encoding="utf-8")
         (root / filled(home)).write_text(filled(text), encoding="utf-8")
     readme = root / "README.md"
     old = readme.read_text(encoding="utf-8")
     at = list(re.finditer(r"^\| \d+ \| \[.*\n", old, re.MULTILINE))[-1].end()  # the last row of its table
     readme.write_text(old[:at] + filled(ROW) + old[at:], encoding="utf-8")
-    return [filled(home) for home in [*HOMES.values(), readme.name]]
+    return [filled(home) for home in [*homes, readme.name]]
 
 
 def main(arguments=None, root=ROOT):

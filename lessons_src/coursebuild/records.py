@@ -85,8 +85,8 @@ def record(lessons, only, mode="record"):
     for lesson, recorded_names, script in parts:
         if set(recorded_names) & set(only or recorded_names):
             env = environment(lesson.root) | {"LESSON_RUNS": mode, "LESSON_RUNS_ONLY": ",".join(only)}
-            command = [sys.executable, "-c", RUNNER, str(lesson.path)]
+            command = [sys.executable, "-c", RUNNER, str(lesson.file)]
             if subprocess.run(command, cwd=lesson.root, env=env, input=script.encode()).returncode:
-                failed.append(f"{lesson.path.relative_to(lesson.root)}: its recorded runs failed, see above.")
+                failed.append(f"{lesson.file.relative_to(lesson.root)}: its recorded runs failed, see above.")
     if failed:
         raise LessonError("\n".join(failed))

@@ -1,6 +1,6 @@
 """Read one lesson's source and refuse what would build a wrong notebook, with its line and the way out.
 
-A source is a Python file in jupytext's py:percent form, lessons_src/lessons/NN_name.py.
+A source is a Python file in jupytext's py:percent form, lessons_src/lessons/NN_name/lesson.py.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ def read(path):
     """Read one lesson and refuse what would build a wrong notebook: unknown tags, bad marks, duplicate ids."""
     lesson = Source(path, [])
     if not re.fullmatch(r"\d\d_[a-z][a-z0-9_]*", lesson.stem):
-        lesson.fail(1, "a lesson's file is called like 02_statistics.py. Rename it.")
+        lesson.fail(1, "a lesson's folder is called like 02_statistics. Rename it.")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = lesson.file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         lesson.fail(1, f"the file is not UTF-8 (byte {error.start}). Save it as UTF-8.")
     lines = text.split("\n")

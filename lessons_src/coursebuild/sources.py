@@ -49,7 +49,7 @@ class Sources:
 
 def load(root=ROOT):
     """Return the Sources of a folder: every lesson read, and checked by itself and against the others."""
-    course = Sources(root, sorted((root / "lessons_src/lessons").glob("*.py")))
+    course = Sources(root, sorted(path.parent for path in (root / "lessons_src/lessons").glob("*/lesson.py")))
     for path in course.paths:
         with course.stopping():
             course.lessons.append(read(path))

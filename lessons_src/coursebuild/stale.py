@@ -52,10 +52,10 @@ def _reason(lesson, edition, whole):
         return "was not made by coursebuild"
     should = [(c.id, c.cell_type, c.source, *_marks(c.metadata, raises)) for c in notebook(lesson, edition).cells]
     if is_ != should:
-        return f"its cells are not those of {lesson.path.name}"
+        return f"its cells are not those of {lesson.stem}"
     if run and edition == "learner":
         return "has been run, and the learner edition is stored without outputs"
-    return None if mark == whole else f"something that {lesson.path.name} depends on has changed"
+    return None if mark == whole else f"something that {lesson.stem} depends on has changed"
 
 
 def _marks(metadata, raises):

@@ -1,6 +1,6 @@
 """What lesson 4 builds: LayerNorm, OldNorm, layer_norm.
 
-Made by coursebuild from lessons_src/lessons/04_affine_and_module.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/04_affine_and_module/lesson.py: edit the lesson, not this file.
 """
 
 from numbers import Integral

@@ -1,6 +1,6 @@
 """What lesson 7 builds: LayerNormFunction, layer_norm_backward.
 
-Made by coursebuild from lessons_src/lessons/07_backward.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/07_backward/lesson.py: edit the lesson, not this file.
 """
 
 from fromscratch import layer_norm

@@ -1,6 +1,6 @@
 """What lesson 6 builds: BatchNorm1d, RunningStatistics, channel_stats.
 
-Made by coursebuild from lessons_src/lessons/06_batchnorm.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/06_batchnorm/lesson.py: edit the lesson, not this file.
 """
 
 from fromscratch import mean_and_var

@@ -1,6 +1,6 @@
 """What lesson 9 builds: conv_output_shape, digit_cnn, kaiming, learn.
 
-Made by coursebuild from lessons_src/lessons/09_cnn.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/09_cnn/lesson.py: edit the lesson, not this file.
 """
 
 from torch import nn

@@ -1,6 +1,6 @@
 """What lesson 3 builds: normalize.
 
-Made by coursebuild from lessons_src/lessons/03_epsilon.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/03_epsilon/lesson.py: edit the lesson, not this file.
 """
 
 from fromscratch import mean_and_var

@@ -1,6 +1,6 @@
 """What lesson 12 builds: GroupNorm, group_norm.
 
-Made by coursebuild from lessons_src/lessons/12_family.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/12_family/lesson.py: edit the lesson, not this file.
 """
 
 from fromscratch import layer_norm

@@ -1,6 +1,6 @@
 """What lesson 8 builds: RMSNorm.
 
-Made by coursebuild from lessons_src/lessons/08_geometry.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/08_geometry/lesson.py: edit the lesson, not this file.
 """
 
 from lessonkit import data

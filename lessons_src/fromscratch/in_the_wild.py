@@ -1,6 +1,6 @@
 """What lesson 15 builds: FileTyper, file_bytes, load_typer, magika_norm, magika_scores.
 
-Made by coursebuild from lessons_src/lessons/15_in_the_wild.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/15_in_the_wild/lesson.py: edit the lesson, not this file.
 """
 
 from fromscratch import LayerNorm

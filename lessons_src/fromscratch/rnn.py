@@ -1,6 +1,6 @@
 """What lesson 10 builds: LayerNormGRUCell, LayerNormLSTMCell.
 
-Made by coursebuild from lessons_src/lessons/10_rnn.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/10_rnn/lesson.py: edit the lesson, not this file.
 """
 
 from fromscratch import LayerNorm

@@ -1,6 +1,6 @@
 """What lesson 13 builds: AHEAD, FusedLayerNorm, LARGE, LOOPS, PIECE, ROWS_A_BLOCK, backward_past_caches, backward_rows, copy_past, forward_past_caches, forward_rows, fused_layer_norm, line_by_line, on_rows, standardize, with_var.
 
-Made by coursebuild from lessons_src/lessons/13_speed.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/13_speed/lesson.py: edit the lesson, not this file.
 """
 
 from fromscratch import layer_norm_backward

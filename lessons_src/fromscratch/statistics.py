@@ -1,6 +1,6 @@
 """What lesson 2 builds: mean_and_var.
 
-Made by coursebuild from lessons_src/lessons/02_statistics.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/02_statistics/lesson.py: edit the lesson, not this file.
 """
 
 

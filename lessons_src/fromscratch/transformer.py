@@ -1,6 +1,6 @@
 """What lesson 11 builds: Attention, Block, CharGPT, attention, batch, corpus, encode, nats, training, validation.
 
-Made by coursebuild from lessons_src/lessons/11_transformer.py: edit the lesson, not this file.
+Made by coursebuild from lessons_src/lessons/11_transformer/lesson.py: edit the lesson, not this file.
 """
 
 from fromscratch import LayerNorm

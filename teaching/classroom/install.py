@@ -25,8 +25,8 @@ from teaching.classroom import environment
 
 ROOT = environment.ROOT
 HERE = environment.HERE
-# What a learner needs. Not here: notebooks/solutions, lessons_src/lessons (both hold every answer), tests, teaching;
-# and of lessonkit/course not its folder solutions.
+# What a learner needs. Not here: notebooks/solutions, tests, teaching; of a lesson's room all but its checks, and of
+# lessonkit/course its folder solutions.
 PARTS = (
     "README.md",
     "GUIDE.md",
@@ -80,6 +80,9 @@ def course_files(root):
         for path in [whole] if whole.is_file() else sorted(whole.rglob("*")):
             if path.is_file() and not {"__pycache__", "solutions"} & set(path.parts):
                 files[path.relative_to(root).as_posix()] = path
+    for path in sorted((root / "lessons_src/lessons").glob("**/*.py")):
+        if path.name in ("__init__.py", "checks.py"):
+            files[path.relative_to(root).as_posix()] = path
     return files | {f"learner/{path.name}": path for path in sorted((HERE / "learner").glob("*.py"))}
 
 

@@ -102,9 +102,8 @@ class Jail:
 
     def _hidden(self):
         """What of lessonkit is not in sight of an answer: what judges it, and this lesson and later ones."""
-        empty = [KIT / folder for folder in ("course", "check/lessons")]
         earlier = [KIT / f"course/{stem}.json" for stem in course.lessons() if stem < self.lesson.stem]
-        command = [part for folder in empty for part in ("--tmpfs", str(folder))]
+        command = ["--tmpfs", str(KIT / "course")]
         for path in (KIT / "course/__init__.py", *earlier):
             command += ["--ro-bind", str(path), str(path)]
         return command

@@ -226,7 +226,7 @@ def named(cells, by_hand):
 def by_value(lesson):
     """Let the functions of a lesson's checks, and of what it and later ones export, go into jails by value."""
     later = [other for stem, other in course.lessons().items() if stem >= lesson]
-    names = [f"lessonkit.check.lessons.{later[0].module}", *(f"fromscratch.{other.module}" for other in later)]
+    names = [f"lessons.{later[0].stem}.checks", *(f"fromscratch.{other.module}" for other in later)]
     for name in names:
         with contextlib.suppress(ModuleNotFoundError):  # not every lesson exports something
             cloudpickle.register_pickle_by_value(importlib.import_module(name))

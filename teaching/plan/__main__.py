@@ -17,7 +17,7 @@ from teaching.plan.sections import LESSON_0, PlanError
 def write(folder):
     """Write all plans into a folder; return the paths, the index first."""
     outlines = courses.read()
-    pages = {"index.md": plans.index(outlines), LESSON_0.name: plans.lesson_0()}
+    pages = {"index.md": plans.index(outlines), f"{LESSON_0}.md": plans.lesson_0()}
     pages |= {f"{stem}.md": plans.lesson(stem) for stem in lessons()}
     pages |= {plans.file(outline): plans.course(outline) for outline in outlines}
     return _written(folder, pages)
@@ -25,7 +25,7 @@ def write(folder):
 
 def write_sheets(folder):
     """Write the run sheet of each lesson into a folder as HTML to print; return the paths, lesson 0 first."""
-    texts = {LESSON_0.stem: plans.lesson_0()} | {stem: plans.sheet(stem) for stem in lessons()}
+    texts = {LESSON_0: plans.lesson_0()} | {stem: plans.sheet(stem) for stem in lessons()}
     return _written(folder, {f"{stem}.html": sheets.page(text) for stem, text in texts.items()})
 
 

@@ -50,7 +50,7 @@ def _session(table):
 def parts(name):
     """Return [(stem, Section)] of a name: "6" is a lesson's core, "6 first" a sitting, "6.1" or "6 start" a section."""
     match = NAME.fullmatch(name)
-    stems = {int(stem[:2]): stem for stem in (sections.LESSON_0.stem, *course.lessons())}
+    stems = {int(stem[:2]): stem for stem in (sections.LESSON_0, *course.lessons())}
     stem = stems.get(int(match[1])) if match else None
     if stem is None:
         raise PlanError(f"{FILE.name}: {name!r} begins with the number of no lesson. Write '6', '6 first' or '6.1'.")

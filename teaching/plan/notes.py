@@ -1,4 +1,4 @@
-"""What a person has written about a session: words/NN_name.md.
+"""What a person has written about a session: words.md in its lesson's room.
 
 A file has items, each one line that begins with what it is, under the headings of the lesson's sections:
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from teaching.plan import sections
 from teaching.plan.sections import PlanError
 
-FOLDER = Path(__file__).with_name("words")
+FOLDER = Path(__file__).resolve().parents[2] / "lessons_src/lessons"
 QUESTION = r"((?:Predict|Recall) \d+\.\d+)"
 FORMS = {  # by the first word of an item, or by the heading that it stands under: its pattern, and an example
     "Prepare": ("()Prepare: (.+)", "Prepare: ..."),
@@ -58,15 +58,15 @@ class Words:
 
 def read(stem, folder=FOLDER):
     """Return the Words about a lesson, checked against its sections. PlanError says what does not fit, and where."""
-    path, there = folder / f"{stem}.md", sections.of(stem)
+    path, there = folder / stem / "words.md", sections.of(stem)
     if not path.exists():
         raise PlanError(
-            f"{path.name} is missing: every lesson has a plan. teaching/plan/README.md says how it is written."
+            f"{stem}/words.md is missing: every lesson has a plan. teaching/plan/README.md says how it is written."
         )
     text, _, board = path.read_text(encoding="utf-8").partition("\n## Board\n")
     notes, key = Words(board=board.strip("\n")), None
     for number, line in enumerate(text.split("\n"), 1):
-        block, where = line.strip(), f"{path.name}:{number}"
+        block, where = line.strip(), f"{stem}/words.md:{number}"
         if block.startswith("## "):
             key = block.removeprefix("## ")
             if key not in there and key not in ("Late", "Early"):

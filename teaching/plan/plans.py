@@ -61,9 +61,10 @@ def sheet(stem):
 
 def lesson_0():
     """Return the run sheet of lesson 0, which is written by hand, with the numbers of its slides."""
-    stem = sections.LESSON_0.stem
+    stem = sections.LESSON_0
     keys = {section.heading: key for key, section in sections.of(stem).items()}
-    text = sections.LESSON_0.read_text(encoding="utf-8")
+    text = sections.SHEET.read_text(encoding="utf-8")
+    text = text.replace("](../../../", "](../../")  # from build/plan
     text = text.replace("| from | section |", "| from | slides | section |").replace("\n|---", "\n|---|---", 1)
     return sections.ROW.sub(lambda row: row[0].replace(" | ", f" | {_slides(stem, keys[row[1]])} | ", 1), text)
 
@@ -105,7 +106,7 @@ def course(outline):
 
 def _late(session):
     """Return what a session can drop, of what its lessons can drop."""
-    stems = {stem for stem, _ in session.parts} - {sections.LESSON_0.stem}  # whose sheet says it
+    stems = {stem for stem, _ in session.parts} - {sections.LESSON_0}  # whose sheet says it
     late = {stem: notes.read(stem).late for stem in stems}
     parts = [(part, late[stem][part.key][1]) for stem, part in session.parts if part.key in late.get(stem, {})]
     takes = lambda part: _minutes(sections.in_class(part))
@@ -123,7 +124,7 @@ def index(outlines):
         parts = sections.core(stem), *sections.sittings(stem), _optional(sections.of(stem))
         cells = (known.minutes, *map(_sum, parts))
         lines[-1] += f"\n| [{known.label}]({stem}.md) | {' | '.join(map(str, cells))} |"
-    lines.append(f"Only one session? [90 minutes with lesson 0]({sections.LESSON_0.name})")
+    lines.append(f"Only one session? [90 minutes with lesson 0]({sections.LESSON_0}.md)")
     lines.append("Courses, with the minutes of a class:")
     for outline in outlines:
         whole = sum(session.minutes for session in outline.sessions)

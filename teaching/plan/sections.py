@@ -6,7 +6,6 @@ What is below a heading of the core belongs to it; optional parts are sections o
 import re
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 from coursebuild.minutes import MINUTES, STOP
 from lessonkit import course
@@ -14,7 +13,8 @@ from lessonkit.course import Section
 from teaching import material
 from teaching.slides import deck
 
-LESSON_0 = Path(__file__).with_name("00_in_one_sitting.md")  # its run sheet, written by hand: it is in no manifest
+(LESSON_0,) = material.alone()  # it is in no manifest
+SHEET = material.ROOT / "lessons_src/lessons" / LESSON_0 / "words.md"  # its run sheet, written by hand
 ROW = re.compile(r"^\| \d:\d\d \| (.+?) \| (\d+) \|", re.MULTILINE)  # of that sheet: a section and its minutes
 START = "start"  # the key of what comes before the first section
 OPENING = "What breaks"
@@ -42,8 +42,8 @@ def of(stem):
 
     Those of lesson 0 have the minutes of its run sheet, which are a class's, and no items.
     """
-    if stem == LESSON_0.stem:
-        rows = ROW.findall(LESSON_0.read_text(encoding="utf-8"))
+    if stem == LESSON_0:
+        rows = ROW.findall(SHEET.read_text(encoding="utf-8"))
         return {section.key: section for section in (Section(name, 2, minutes=float(took)) for name, took in rows)}
     sections, last = {}, None
     for section in lesson(stem).sections:

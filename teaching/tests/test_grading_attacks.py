@@ -20,6 +20,7 @@ from teaching.grading.marking import Handed, Marker
 from teaching.tests.grading_toys import code, six, solved, stored, with_answers, write
 
 SECONDS = 4
+CHECKS = "import importlib\nb = importlib.import_module('lessons.06_batchnorm.checks')\n"
 WRONG = "def channel_stats(x):\n    return x, x\n"
 JAIL = Jail(Limits(seconds=SECONDS, memory=1 << 29), six()) if PYTHON.exists() else None
 pytestmark = pytest.mark.skipif(
@@ -72,11 +73,9 @@ BENT = {  # a check or its parts, replaced or emptied: what is in the answer's p
     "a built-in": "import builtins\nbuiltins.isinstance = lambda *a: True",
     "all comparisons": "torch.equal = torch.allclose = lambda *a, **k: True\ntorch.Tensor.__eq__ = lambda a, b: True",
     "torch's own functions": "torch.Tensor.__sub__ = lambda a, b: torch.zeros(())",
-    "the lesson's own comparison": "import lessonkit.check.lessons.batchnorm as b\nb.examine = lambda *a, **k: None",
-    "no probes": "import lessonkit.check.lessons.batchnorm as b\nb._CHANNEL_PROBES.clear()",
-    "the code of the reference": (
-        "import lessonkit.check.lessons.batchnorm as b\nb._channel_stats.__code__ = channel_stats.__code__"
-    ),
+    "the lesson's own comparison": CHECKS + "b.examine = lambda *a, **k: None",
+    "no probes": CHECKS + "b._CHANNEL_PROBES.clear()",
+    "the code of the reference": (CHECKS + "b._channel_stats.__code__ = channel_stats.__code__"),
     "the code of the check": "check.plain('channel_stats').__code__ = (lambda answer: None).__code__",
     "a module put in another's place": (
         "import sys, types\nsys.modules['lessonkit.check.comparing'] = types.ModuleType('c')"
@@ -103,14 +102,14 @@ ENDS = {  # ends, shouts and no Python
     "not answered": "raise check.YourTurn('6.1: Right')",
 }
 SIX = {  # what the third review forged with: each got all points, and nothing was held
-    "read off a module": "from lessonkit.check.lessons.batchnorm import _channel_stats as channel_stats",
-    "by getattr of the package": "channel_stats = check.lessons.batchnorm._channel_stats",
+    "read off a module": CHECKS + "channel_stats = b._channel_stats",
+    "by getattr of the package": "import sys\nchannel_stats = sys.modules['lessons.06_batchnorm.checks']._channel_stats",
     "through __wrapped__": """
         class Reach:
             def __call__(self, x):
                 self = check.plain
                 return self.__globals__["importlib"].import_module(
-                    "lessonkit.check.lessons.batchnorm")._channel_stats(x)
+                    "lessons.06_batchnorm.checks")._channel_stats(x)
         channel_stats = Reach()
         """,
     "through a traceback's frames": """
@@ -141,14 +140,14 @@ SIX = {  # what the third review forged with: each got all points, and nothing w
         """,
     "a forward reference": """
         import typing
-        text = "__import__('lessonkit.check.lessons.batchnorm', fromlist=['x'])._channel_stats"
+        text = "__import__('lessons.06_batchnorm.checks', fromlist=['x'])._channel_stats"
         channel_stats = typing.ForwardRef(text)._evaluate({}, {}, frozenset())
         """,
     "code that torch executes": """
         from torch.fx.graph_module import _exec_with_source
         space = {}
-        _exec_with_source("from lessonkit.check.lessons.batchnorm import _channel_stats as f", space)
-        channel_stats = space["f"]
+        _exec_with_source("import importlib; b = importlib.import_module('lessons.06_batchnorm.checks')", space)
+        channel_stats = space["b"]._channel_stats
         """,
 }
 TALKS = """
@@ -463,7 +462,7 @@ def test_nothing_that_judges_is_in_sight(mark):
     files = [name[{len(str(ROOT)) + 1}:] for name in files if "/.venv/" not in name]
     knows = [name for name in files if name.startswith(("notebooks", "tests", "lessons_src/lessons/", ".git/"))]
     knows += [name for name in files if "batchnorm" in name or "13_speed" in name or "solutions" in name]
-    knows += [name for name in files if "check/lessons" in name or name.startswith("teaching/grading/judge")]
+    knows += [name for name in files if name.startswith("teaching/grading/judge")]
     names = [1 for item in gc.get_objects() if type(item) is dict and "_CHANNEL_MISTAKES" in item]
     raise ValueError(len(files) > 50, knows, names)
     """

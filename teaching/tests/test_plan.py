@@ -15,7 +15,7 @@ from teaching.plan.sections import PlanError, core
 from teaching.slides import deck
 
 STEMS = list(lessons())
-CHECKS = ROOT / "lessons_src/lessonkit/check/lessons"
+CHECKS = ROOT / "lessons_src/lessons"
 
 
 # ------------------------------------------------------------------------------------------------------------- words
@@ -40,7 +40,7 @@ def test_each_prediction_says_what_one_hears(stem):
 @pytest.mark.parametrize("stem", STEMS)
 def test_the_words_of_a_check_are_the_check_s(stem):
     """What an instructor expects to read is what the check says today."""
-    source = (CHECKS / f"{stem[3:]}.py").read_text(encoding="utf-8")
+    source = (CHECKS / stem / "checks.py").read_text(encoding="utf-8")
     quoted = [quote for expected in notes.read(stem).expect.values() for quote, _ in expected]
     lost = [quote for quote in quoted if quote not in source]
     assert not lost, f"words/{stem}.md quotes what no check of the lesson says (any more): {lost}"
@@ -161,10 +161,10 @@ def strange(board, text):
     return rows
 
 
-@pytest.mark.parametrize("stem", [sections.LESSON_0.stem, *STEMS])
+@pytest.mark.parametrize("stem", [sections.LESSON_0, *STEMS])
 def test_rows_on_the_board_are_those_of_the_lesson(stem):
     """The board is written by hand: a lesson that changes its numbers must change its board."""
-    zero, sheet = stem == sections.LESSON_0.stem, sections.LESSON_0.read_text("utf-8")
+    zero, sheet = stem == sections.LESSON_0, sections.SHEET.read_text("utf-8")
     board = re.search("```\n(.*)\n```", sheet, re.DOTALL)[1] if zero else notes.read(stem).board
     cells = material.stored(stem)["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
@@ -229,10 +229,10 @@ def test_courses_have_their_sections_in_order_and_fit_their_time():
 
 
 def test_lesson_0_has_the_sections_of_its_notebook_and_fits_its_session():
-    lesson = material.read(sections.LESSON_0.stem)
+    lesson = material.read(sections.LESSON_0)
     first, *parts = [part for _, part in courses.parts("0")]
     assert [part.heading for part in parts] == [section.heading for section in lesson.sections if section.level == 2]
-    sheet, clock = sections.LESSON_0.read_text("utf-8"), 0.0
+    sheet, clock = sections.SHEET.read_text("utf-8"), 0.0
     for part in (first, *parts):
         hours, rest = divmod(round(clock), 60)
         assert f"\n| {hours}:{rest:02} | {part.heading} | {part.minutes:.0f} |" in sheet

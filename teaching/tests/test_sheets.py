@@ -15,7 +15,7 @@ A4 = rb"/MediaBox \[0 0 59\d\.?\d* 84\d\.?\d*\]"  # in points
 def test_each_run_sheet_is_one_page_of_a4(tmp_path):
     assert main([str(tmp_path), "--pdf"]) == 0
     written = {path.stem: path.read_bytes() for path in tmp_path.glob("*.pdf")}
-    assert set(written) == {sections.LESSON_0.stem, *lessons()}
+    assert set(written) == {sections.LESSON_0, *lessons()}
     pages = {
         stem: (len(re.findall(rb"/Type\s*/Page\b", text)), bool(re.search(A4, text))) for stem, text in written.items()
     }

@@ -1,6 +1,6 @@
 """Answers to the exercise of lesson NN."""
 
-from lessonkit.check.lessons.new_lesson import _solution
+from .checks import _solution
 
 ANSWERS = {
     "mean_square_of_new_lesson": {

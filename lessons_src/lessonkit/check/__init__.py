@@ -2,7 +2,7 @@
 
 `check.NAME(answer)` takes the learner's own function, class or value. Right: says what was tried and what can be done
 now. Wrong: raises NotYet. Not written yet: raises YourTurn. Each is a box in a notebook, else text. Each check lives in
-the module that is called as its lesson, in the folder lessons, and is loaded when it is first asked for.
+its lesson's room, lessons/NN_name/checks.py, and is loaded when it is first asked for.
 
 `check.predict("3.1", "b")` and `check.recall("3.1", "b")` answer a question of the lesson with a letter.
 """
@@ -26,7 +26,7 @@ _passed = set()  # the names of the checks that an answer in this kernel has pas
 
 def plain(name):
     """Return a check as its lesson's module defines it: it remembers, keeps and notes nothing, and tells all."""
-    return getattr(importlib.import_module(f"{__name__}.lessons.{course.checks()[name][0].module}"), name)
+    return getattr(importlib.import_module(f"lessons.{course.checks()[name][0].stem}.checks"), name)
 
 
 def __getattr__(name):

@@ -1,1 +1,0 @@
-"""The checks of each lesson, in a module that is called as the lesson."""

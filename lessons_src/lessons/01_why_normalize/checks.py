@@ -1,0 +1,276 @@
+"""Checks of lesson 1: what a layer does to the mean square, a signal's fate in a deep net, a standardized vector."""
+
+import math
+
+import torch
+
+from lessonkit.check.core import Contract, call, draw, examine, misconceptions, numbers, values
+
+
+def two_weights(answer):
+    """Check the mean squares of a unit with two weights, +1 or -1, and Kaiming's deviation for 64 inputs (lesson 1)."""
+    grows = "A sum of 64 products with random signs grows with the root of 64 only. The mixed products cancel in the mean over the four cases, and the squares do not."
+    expected = {"input": 12.5, "before": 25, "after": 12.5, "std": math.sqrt(2 / 64)}
+    causes = {
+        "input": {
+            25: "That is the sum of 9 and 16. | Divide it by 2.",
+            3.5: "Square 3 and 4 first, then take the mean.",
+            **dict.fromkeys(
+                (3.54, math.sqrt(12.5)), "That is the rms. The mean square has no root."
+            ),
+        },
+        "before": {
+            100: "That is the sum of the four squares. | Divide it by 4.",
+            49: "That is the first case. | Take the mean over all four.",
+            5: "That is the rms. The mean square has no root.",
+            0: "That is the mean of the sums. | Square each one first.",
+            12.5: "There are four cases: 49, 1, 1, 49. What is their mean?",
+        },
+        "after": {
+            25: "ReLU turns -1 and -7 into 0: two of the four squares are 0 then.",
+            6.25: "Half of the squares are left, so half of the mean square before ReLU.",
+            2: "That is the mean of 7, 0, 1, 0. | Square them first.",
+        },
+        "std": {
+            1: "That is for two inputs. With 64 the matrix adds 64 squares. | 64 std^2 / 2 must be 1.",
+            2 / 64: "That is its square, the variance. | Take the root.",
+            1
+            / 8: "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1.",
+            1
+            / 128
+            ** 0.5: "ReLU takes half of the mean square away, so the weights are larger than 1/8, not smaller.",
+            **dict.fromkeys(
+                (1.4, 1.41, math.sqrt(2), 1.42),
+                "That is the weight scale, std times the root of 64.",
+            ),
+            1 / 64: grows,
+            0.18: "Give one more digit.",
+            8 / math.sqrt(2): "Upside down: more inputs need smaller weights.",
+        },
+    }
+    values(answer, "two_weights", expected, causes, tolerance=0.002)
+
+
+def _fate(std, width, depth=50):
+    scale = std * width**0.5
+    factor = scale / 2**0.5
+    power_of_ten = depth * math.log10(factor)
+    if power_of_ten < -2:
+        return "dies"
+    return "explodes" if power_of_ten > 2 else "lives"
+
+
+def _net(label, *args):
+    return call(label, *args, names=("std", "width", "depth"), returns=("the fate",))
+
+
+_NETS = [
+    _net("Kaiming's std at width 200", 0.1, 200),
+    _net("the same std at width 50", 0.1, 50),
+    _net("the same std at width 800", 0.1, 800),
+    _net("Xavier's std at width 64", 0.125, 64),
+    _net("a shallow net", 0.1, 50, 5),
+    _net("no layer at all", 0.1, 50, 0),
+    *(_net(f"{depth} layers", 0.1, 800, depth) for depth in (2, 6, 7)),
+    _net("a thousand layers", 0.1, 200, 1000),
+    _net("a net of 3,000 layers that keep 99.8 %", 0.0998, 200, 3000),
+    _net("more than a float can hold", 2.0, 5000, 160),
+    *(_net(f"weights of std {std:g}", std, 128) for std in (0.1, 12.0)),
+    _net("one layer of large weights", 12.0, 128, 1),
+    # at width 200 a layer's factor is ten times std: what is left after 50 layers is half a percent off a limit, or
+    # 8.5, whose natural logarithm exceeds 2 and whose square does not exceed 100
+    *(
+        _net(f"weights that leave {left} times the rms", left ** (1 / 50) / 10, 200)
+        for left in (100.5, 99.5, 0.01005, 0.00995, 8.5)
+    ),
+]
+
+_FATES = misconceptions(
+    _fate,
+    """
+    # ReLU is missing: it halves the mean square. | Divide each layer's factor by the root of 2.
+    factor = scale
+
+    # the weight scale is std times the root of the width, not times the width.
+    scale = std * width
+
+    # a sum over more inputs is larger. | Multiply std by the root of the width, do not divide.
+    scale = std / width**0.5
+
+    # std is not yet the scale, the width is missing. | The weight scale is std times the root of the width.
+    scale = std
+
+    # the limits 0.01 and 100 are for the rms, (scale / sqrt(2)) ** depth, not for the mean square.
+    factor = scale**2 / 2
+
+    # ReLU halves the mean square, so the rms loses the root of 2, not 2.
+    factor = scale / 2
+
+    # 1.4 is not close enough to the root of 2 where a thousand layers multiply. | Write 2 ** 0.5.
+    factor = scale / 1.4
+
+    # ReLU takes away half of the mean square. | Divide by the root of 2, do not multiply.
+    factor = scale * 2**0.5
+
+    # upside down: divide std by Kaiming's sqrt(2 / width), do not multiply.
+    factor = std * (2 / width) ** 0.5
+
+    # brackets are missing: a / b ** depth divides by b ** depth only. | Write (scale / 2 ** 0.5) ** depth.
+    power_of_ten = math.log10(scale) - depth * math.log10(2) / 2
+
+    # the power is off by one: depth layers give depth factors.
+    power_of_ten = (depth + 1) * math.log10(factor)
+
+    # ReLU acts in every layer. | Divide the weight scale by the root of 2 first, in brackets, then take the power.
+    power_of_ten = depth * math.log10(scale) - math.log10(2) / 2
+
+    # within a factor of 100, up or down, a signal lives: it is not compared with 1. | Compare one layer's factor to the power depth with 0.01 and 100.
+    power_of_ten = 1e9 * depth * math.log10(factor)
+
+    # that is one layer's factor. It acts once in each layer. | Raise it to the power depth, then compare with 0.01 and 100.
+    power_of_ten = math.log10(factor)
+
+    # factors multiply. | Raise one layer's factor to the power depth, do not take it times depth.
+    power_of_ten = math.log10(factor * depth)
+
+    # depth is not used: a short net is kinder than one of 50 layers.
+    power_of_ten = 50 * math.log10(factor)
+
+    # 0.01 and 100 are compared with a power of ten. As powers of ten they are -2 and 2.
+    return "dies" if power_of_ten < 0.01 else "explodes" if power_of_ten > 100 else "lives"
+
+    # that is the natural logarithm, and -2 and 2 are powers of ten. | Take log10.
+    power_of_ten = depth * math.log(factor)
+
+    # "dies" and "explodes" are swapped.
+    power_of_ten = -depth * math.log10(factor)
+
+    # a number of size 10^308 and more is no float any more, and ** raises OverflowError. | Compare logarithms: depth * math.log10(factor) with -2 and 2.
+    power_of_ten = math.log10(factor**depth) if factor**depth else -999
+
+    # is the return missing at the end, or is one of the three cases left out?
+    return "explodes" if power_of_ten > 2 else None
+
+    # the three words to return are "dies", "lives" and "explodes", letter by letter.
+    return "Explodes" if power_of_ten > 2 else "Lives"
+    """,
+)
+
+
+def fate(answer):
+    """Check a function (std, width, depth=50) -> "dies", "lives" or "explodes" (lesson 1)."""
+    examine(answer, "fate", _NETS, _fate, _FATES, tried="widths 50 to 5,000, 1 to 3,000 layers")
+
+
+def _standardize(x):
+    mean = x.mean()
+    centered = x - mean
+    deviation = centered.square().mean().sqrt()
+    return centered / deviation
+
+
+_VECTORS = [
+    # loose, so that an eps passes here and is shown where it can be seen, on the next vector
+    call("the vector 0, 0, 0, 0, 10", numbers(0, 0, 0, 0, 10), tolerance=1e-4),
+    call("a vector of small spread", draw(2, 6, mean=0.5, scale=1e-3)),
+    call("seven numbers around -3", draw(1, 7, mean=-3, scale=2)),
+    call(
+        "256 numbers, one of them 30",
+        torch.cat([draw(5, 255), torch.full((1,), 30.0, dtype=torch.float64)]),
+    ),
+    # float32 rounds each of 40 numbers of size 100 by 8e-6: two passes lose no more, E[x^2] - E[x]^2 loses 1e-3
+    call(
+        "float32 numbers around 100", draw(4, 40, mean=100, dtype=torch.float32), tolerance=1e-4
+    ),
+]
+_CONTRACT = Contract(
+    {"x": "D"}, sizes={"D": (7, 3, 17, 1100)}, values=("ordinary", "offset", "small", "outlier")
+)
+
+_STANDARDIZED = misconceptions(
+    _standardize,
+    """
+    # you divide by the deviation that torch.std takes by default: D - 1 under the root. | Say correction=0.
+    deviation = x.std()
+
+    # divide by the standard deviation, the root of the variance.
+    deviation = x.var(correction=0)
+
+    # the mean is still in it. | Subtract it from x before you divide.
+    return x / deviation
+
+    # divide by the standard deviation, the root of the variance, and take correction=0: D, not D - 1.
+    deviation = x.var()
+
+    # the spread is still what it was. | Divide by the standard deviation.
+    return centered
+
+    # the spread is the root of the mean square after the mean is gone, of x - mean, not of x.
+    deviation = x.square().mean().sqrt()
+
+    # brackets are missing: division comes before subtraction. | (x - mean) / deviation.
+    return x - mean / deviation
+
+    # this vector has length 1. Its rms should be 1. | Divide by the root of the mean square, not of the sum.
+    deviation = centered.norm()
+
+    # you map x to the range 0 to 1. Asked is mean 0 and standard deviation 1.
+    return (x - x.min()) / (x.max() - x.min())
+
+    # you add an eps, or F.layer_norm does. It keeps 0/0 away, and moves every value a little. | It comes in lesson 3, with the vectors that need it; here leave it out.
+    deviation = (x.var(correction=0) + 1e-5).sqrt()
+    # or
+    deviation = x.std(correction=0) + 1e-5
+
+    # you multiply by the deviation. | Divide by it. (torch.rsqrt is 1 over the root: multiply by that.)
+    return centered * deviation
+
+    # .item(), which ends the `rms` of section 1.1, or .detach() makes a constant of the deviation or the mean, and the gradient misses it. | Keep tensors.
+    deviation = x.std(correction=0).detach()
+
+    # the mean of the squares less the square of the mean loses its digits where the mean is large. | Subtract the mean first, then square.
+    deviation = (x.square().mean() - mean.square()).sqrt()
+    """,
+)
+
+
+def standardize(answer):
+    """Check a function x (D,) -> (x - mean) / biased standard deviation, without eps (lesson 1)."""
+    tried = "small and large vectors, two number types, gradients; constant vectors, 0/0, wait for lesson 3"
+    examine(
+        answer,
+        "standardize",
+        _VECTORS,
+        _standardize,
+        _STANDARDIZED,
+        tried,
+        contract=_CONTRACT,
+        by_hand=("layer_norm", "batch_norm"),
+    )
+
+
+_UNCHANGED = {
+    "the weights of layer 7 only times 3": True,
+    "the weights of all layers times -1": False,
+    "the weights of one unit in each layer times 3": False,
+    "all pixels of the input plus 1": False,
+    "all 64 numbers of each z plus 5": True,
+    "the first digit times 100: the other digits at layer 50": True,
+}
+_REASONS = (
+    "In layer 7 z, its mean and its deviation are three times as large: the 3 cancels in that layer already.",
+    "A negative factor does not cancel: z / sigma changes its sign, and ReLU then keeps the other numbers.",
+    "Only one of the 64 numbers of z gets the factor, so the mean and the deviation do not get it: it cannot cancel.",
+    "The matrix comes first: the 64 numbers of z get 64 different summands, and the mean takes away only a common one.",
+    "A common summand is a summand of the mean too, and goes with it; the deviation never sees it.",
+    "Each row has a mean and a deviation of its own, so no digit sees another one.",
+)
+
+
+def unchanged(answer):
+    """Check which of six changes a net with `standardize` before each ReLU does not see (lesson 1)."""
+    causes = {
+        key: {not same: why}
+        for (key, same), why in zip(_UNCHANGED.items(), _REASONS, strict=True)
+    }
+    values(answer, "unchanged", _UNCHANGED, causes)

@@ -1,0 +1,317 @@
+"""Checks of lesson 2: mean and variance, their axes, biased or not."""
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from lessonkit.check.core import (
+    Contract,
+    call,
+    draw,
+    examine,
+    misconceptions,
+    numbers,
+    outside,
+    values,
+    verdict_on,
+)
+
+
+def _solution(x):
+    mean = x.mean(-1, keepdim=True)
+    centered = x - mean
+    var = (centered * centered).mean(-1, keepdim=True)
+    return mean, var
+
+
+_RETURNS = ("mean", "var")
+_CONTRACT = Contract({"x": "... D"}, returns=_RETURNS)
+
+_PROBES = [
+    call("the row 5, 1, -1, 4, 1, 2", numbers(5, 1, -1, 4, 1, 2), returns=_RETURNS),
+    call("a square matrix", draw(2, 4, 4) * numbers(1, 2, 5, 9), returns=_RETURNS),
+    call("a batch of sequences", draw(3, 2, 3, 4) - 1, returns=_RETURNS),
+    # float32, a row of standard deviation 1 around 100: two passes lose nothing, Welford's way 3e-6,
+    # E[x^2] - E[x]^2 loses 1e4 times 2^-24
+    call(
+        "float32 rows around 100",
+        (100 + draw(5, 6, 64)).float(),
+        returns=_RETURNS,
+        tolerance=1e-5,
+    ),
+]
+
+_MISTAKES = misconceptions(
+    _solution,
+    """
+    # the variance is divided by D - 1 (torch.var's default). | Say correction=0.
+    var = x.var(-1, keepdim=True)
+
+    # the reduced axis is gone. | Say keepdim=True in both, so that x - mean broadcasts.
+    mean, var = x.mean(-1), x.var(-1, correction=0)
+    # or
+    mean = x.mean(-1)
+    var = ((x - mean) ** 2).mean(-1)
+
+    # keepdim=True is missing in the mean, so its reduced axis is gone. | Say it in both.
+    mean = x.mean(-1)
+
+    # keepdim=True is missing in the variance, so its reduced axis is gone. | Say it in both.
+    var = x.var(-1, correction=0)
+
+    # you reduce the first axis, across the samples of the batch. | LayerNorm reduces the last one, -1.
+    mean, var = x.mean(0, keepdim=True), x.var(0, correction=0, keepdim=True)
+
+    # you reduce axis 1. That is the last axis of a matrix only. | -1 is the last axis of every tensor.
+    mean, var = x.mean(1, keepdim=True), x.var(1, correction=0, keepdim=True)
+
+    # one mean for the whole tensor. Every row needs its own. | Reduce axis -1 only.
+    mean, var = x.mean(), x.var(correction=0)
+    # or
+    mean, var = x.mean(), x.var()
+
+    # all axes but the first are reduced. For (B, T, C) that mixes the tokens of a sentence. | Reduce axis -1 only.
+    axes = tuple(range(1, x.dim())) or -1
+    mean, var = x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
+
+    # var is the standard deviation, the root of the variance. | Leave the root away.
+    var = x.std(-1, correction=0, keepdim=True)
+    # or
+    var = x.std(-1, keepdim=True)
+
+    # the sums are divided by 6, which is the width of our first word. | Divide by x.shape[-1].
+    mean = x.sum(-1, keepdim=True) / 6
+    var = ((x - mean) ** 2).sum(-1, keepdim=True) / 6
+
+    # the variance is the mean of the squares of x. | Subtract the mean before you square.
+    var = (x * x).mean(-1, keepdim=True)
+
+    # var is the sum of the squared distances. | Divide it by D: take their mean.
+    var = (centered * centered).sum(-1, keepdim=True)
+
+    # mean and var are swapped. | Return mean first.
+    return var, mean
+
+    # the distances are averaged without being squared, and they sum to 0. | Square each one, then average.
+    var = centered.mean(-1, keepdim=True)
+
+    # var is the mean distance, not squared. | Square before you average.
+    var = centered.abs().mean(-1, keepdim=True)
+
+    # a small number is added to the variance. That comes in lesson 3; here the variance itself is asked for.
+    var = (centered * centered).mean(-1, keepdim=True) + 1e-5
+
+    # E[x^2] - E[x]^2 loses digits when the mean is large compared with the standard deviation. | Subtract the mean first, then square.
+    var = (x * x).mean(-1, keepdim=True) - mean * mean
+
+    # x.var(-1, True) means unbiased=True, not keepdim. | Name them: keepdim=True, correction=0.
+    var = x.var(-1, True)
+    """,
+)
+
+
+def mean_and_var(answer):
+    """Check a function x (..., D) -> (mean, var), both (..., 1), var biased (lesson 2)."""
+    tried = "one to five axes, two number types, rows around 100, gradients"
+    examine(answer, "mean_and_var", _PROBES, _solution, _MISTAKES, tried, contract=_CONTRACT)
+
+
+def divisor(answer):
+    """Check what dividing by D - 1 makes of a row: its variance, and what it lacks at D = 4, in percent (lesson 2)."""
+    kept = math.sqrt(3 / 4)
+    expected = {"variance": 24 / 5, "percent": 100 * (1 - kept)}
+    causes = {
+        "variance": {
+            4: "That is divided by D = 6.",
+            24: "That is the sum of the squared distances. | Divide it by D - 1.",
+            math.sqrt(24 / 5): "That is the standard deviation, the root of the variance.",
+        },
+        "percent": {
+            100 * kept: "So much is left. Asked is how much is missing.",
+            kept: "So much is left, as a share. Asked is how many percent are missing.",
+            1 - kept: "That is a share, not percent.",
+            **dict.fromkeys(
+                (25, 100 / 3),
+                "The variances differ by that. A row is divided by the root of its variance.",
+            ),
+            100 * (1 - math.sqrt(5 / 6)): "That is for six numbers. Asked is a row of four.",
+            **dict.fromkeys((13, 14), "Nearly: give one decimal."),
+            100
+            * (
+                1 / kept - 1
+            ): "By so much the right row is larger than the wrong one. Measure by the right one.",
+        },
+    }
+    values(answer, "divisor", expected, causes, tolerance=0.05)
+
+
+def how_many(answer):
+    """Check the number of means for six shapes and choices of axes (lesson 2)."""
+    expected = {"a": 32, "b": 640, "c": 32, "d": 8, "e": 6272, "f": 24}
+    reduced = "That is how many entries share a mean. Asked is how many means come out: multiply the axes left."
+    all_of_them = (
+        "That is how many numbers there are, not how many means: cross out the reduced axes."
+    )
+    causes = {
+        "a": {64: reduced},
+        "b": {
+            64: reduced,
+            40960: all_of_them,
+            52: "Multiply the axes that are left, do not add them.",
+        },
+        "c": {
+            1280: reduced,
+            640: "That is for the last axis alone. Here the 20 positions are averaged together with the features.",
+        },
+        "d": {
+            2352: reduced,
+            24: "Only the batch is left over, not the channels: all of (3, 28, 28) share one mean.",
+        },
+        "e": {
+            3: reduced,
+            784: "That is for one image. There are 8.",
+            8: "Each pixel has a mean of its own here, not each image.",
+            24: "That is for reducing the pixels. Here the channels are reduced, and the pixels are left.",
+        },
+        "f": {
+            784: reduced,
+            3: "A mean per channel over all images is BatchNorm. Here each image has its own: 8 x 3.",
+            6272: "That is for reducing the channels. Here the pixels are reduced, and the channels are left.",
+        },
+    }
+    values(answer, "how_many", expected, causes)
+
+
+def _standardized(x, axes=-1, correction=0):
+    return (x - x.mean(axes, keepdim=True)) / x.std(axes, correction=correction, keepdim=True)
+
+
+def _but_the_last(y):
+    return y + (torch.arange(y.numel()) == y.numel() - 1).reshape(y.shape)
+
+
+_RIGHT_LAYERS = {
+    "F.layer_norm over the last axis": lambda x: F.layer_norm(x, x.shape[-1:]),
+    "a right layer without epsilon": lambda x: _standardized(x),
+    "a right layer that is 9e-5 off": lambda x: F.layer_norm(x, x.shape[-1:]) + 9e-5,
+}
+_WRONG_LAYERS = {
+    "the line that opened the lesson": lambda x: (x - x.mean()) / x.std(),
+    "a layer that takes one mean and one variance of the whole tensor": lambda x: (
+        (x - x.mean()) / x.std(correction=0)
+    ),
+    "a layer that reduces the first axis": lambda x: _standardized(x, 0),
+    "a layer that reduces axis 1": lambda x: _standardized(x, 1),
+    "a layer that reduces all axes but the first": lambda x: _standardized(
+        x, tuple(range(1, x.dim())) or -1
+    ),
+    "a layer without keepdim": lambda x: (x - x.mean(-1)) / x.std(-1, correction=0),
+    "a layer that divides by D - 1": lambda x: _standardized(x, correction=1),
+    "a layer that subtracts no mean": lambda x: x / x.std(-1, correction=0, keepdim=True),
+    "a layer that only subtracts the mean": lambda x: x - x.mean(-1, keepdim=True),
+    "a layer that divides by the variance": lambda x: (
+        _standardized(x) / x.std(-1, correction=0, keepdim=True)
+    ),
+    "a layer with the wrong sign": lambda x: -F.layer_norm(x, x.shape[-1:]),
+    "a layer that changes nothing": lambda x: x,
+    "a layer with a bias of -1": lambda x: F.layer_norm(x, x.shape[-1:]) - 1,
+    "a layer with a bias of 0.1": lambda x: F.layer_norm(x, x.shape[-1:]) + 0.1,
+    "a layer that gets a single number wrong": lambda x: _but_the_last(
+        F.layer_norm(x, x.shape[-1:])
+    ),
+    "a layer that cuts its result off at -1 and 1": lambda x: F.layer_norm(
+        x, x.shape[-1:]
+    ).clamp(-1, 1),
+}
+
+
+_TOO_TIGHT = "Your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose."
+_refused = lambda seen: _TOO_TIGHT if seen.get("the verdict") is False else ""
+_TESTED = [
+    verdict_on(label, outside(layer), True, _refused if "off" in label else "")
+    for label, layer in _RIGHT_LAYERS.items()
+]
+_TESTED += [verdict_on(label, outside(layer), False) for label, layer in _WRONG_LAYERS.items()]
+
+
+def _is_layer_norm(layer):
+    g = torch.Generator().manual_seed(2)
+    x = 5 + 2 * torch.randn(2, 3, 4, generator=g)
+    y, expected = layer(x), F.layer_norm(x, x.shape[-1:])
+    return torch.allclose(y, expected, atol=1e-3)
+
+
+_TEST_MISTAKES = misconceptions(
+    _is_layer_norm,
+    """
+    # True and False are swapped: True says that the layer is right.
+    return not torch.allclose(y, expected, atol=1e-3)
+
+    # your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose.
+    return torch.allclose(y, expected)
+
+    # your x has rows that are (nearly) constant, on which epsilon decides. | Take rows whose variance is 1 or more.
+    x = torch.ones(2, 3, 4)
+
+    # your x is a matrix. There axis 1 is the last axis, and so are all axes but the first. | Take three axes.
+    x = 5 + 2 * torch.randn(3, 4, generator=g)
+
+    # your x is a single row, so every choice of axes is the last one. | Take three axes.
+    x = 5 + 2 * torch.randn(4, generator=g)
+
+    # your test allows too large a difference. | 1e-3 is enough: atol=1e-3 in torch.allclose.
+    return torch.allclose(y, expected, atol=0.19)
+
+    # your x holds whole numbers, of which torch takes no mean. | Write 24.0 in place of 24, or x.float().
+    x = torch.arange(24).reshape(2, 3, 4)
+
+    # your test does not look at the values that come out. | Compare them with F.layer_norm's.
+    return y.shape == x.shape
+    # or
+    return True
+
+    # a mean of 0 is half of what LayerNorm sets, and other layers do that as well. | Compare the values with F.layer_norm's.
+    return bool(y.mean(-1).abs().max() < 1e-3)
+
+    # y.var(-1) divides by D - 1, so your test refuses the right layer and accepts the one that divides by D - 1.
+    return bool(y.mean(-1).abs().max() < 1e-3 and (y.var(-1) - 1).abs().max() < 1e-3)
+
+    # a mean of 0 and a variance of 1 are left if all signs change. | Compare the values with F.layer_norm's.
+    return bool(y.mean(-1).abs().max() < 1e-3 and (y.var(-1, correction=0) - 1).abs().max() < 1e-3)
+
+    # your test compares with something other than LayerNorm over the last axis. | F.layer_norm(x, x.shape[-1:]).
+    y, expected = layer(x), F.layer_norm(x, x.shape[1:])
+    # or
+    y, expected = layer(x), F.layer_norm(x, x.shape)
+
+    # your test does not look at every number. | Take the largest difference: .abs().max().
+    return bool((y - expected).abs().mean() < 0.1)
+    # or
+    return torch.allclose(y[0], expected[0], atol=1e-3)
+
+    # a difference below zero is a difference, too. | Take .abs() before .max().
+    return bool((y - expected).max() < 1e-3)
+
+    # your answer has a verdict for each number. | Take them together: .all().
+    return (y - expected).abs() < 1e-3
+
+    # your answer is the difference, not a verdict. | Compare it with what you allow: True or False.
+    return (y - expected).abs().max()
+
+    # rows of two features always become -1 and 1, so values that are cut off do not show. | Take three features or more.
+    x = torch.arange(12.0).reshape(2, 3, 2) ** 2
+    """,
+)
+
+
+def is_layer_norm(answer):
+    """Check a function layer -> whether it is LayerNorm over the last axis (lesson 2)."""
+    examine(
+        answer,
+        "is_layer_norm",
+        _TESTED,
+        _is_layer_norm,
+        _TEST_MISTAKES,
+        tried=f"{len(_RIGHT_LAYERS)} right layers and {len(_WRONG_LAYERS)} wrong ones",
+    )

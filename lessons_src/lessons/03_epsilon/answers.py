@@ -1,0 +1,126 @@
+"""Answers to the exercises of lesson 3."""
+
+import torch
+from torch.nn import functional as F
+
+from lessonkit.check.misconceptions import instead
+
+from .checks import _half, _normalize
+
+
+def row_by_row(x, eps=1e-5):
+    rows = [
+        (row - row.mean()) / (row.var(correction=0) + eps).sqrt()
+        for row in x.reshape(-1, x.shape[-1])
+    ]
+    return torch.stack(rows).reshape(x.shape)
+
+
+def a_cpu_constant(x, eps=1e-5):
+    var, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+    return (x - mean) * (var + torch.full((1,), eps, dtype=x.dtype)) ** -0.5
+
+
+def all_but_the_first(x, eps=1e-8):
+    axes = tuple(range(1, x.dim())) or -1
+    var, mean = torch.var_mean(x.float(), axes, correction=0, keepdim=True)
+    return ((x - mean) / torch.sqrt(var + eps)).to(x.dtype)
+
+
+BREAKING = {"nan": [7, 7, 7, 7], "inf": [1e-5, 2e-5, 3e-5, 4e-5], "zeros": [0, 500, 1000, 1500]}
+
+
+ANSWERS = {
+    "normalize": {
+        "right": {
+            "mean and variance": _normalize,
+            "row by row": row_by_row,
+            "a power, and a tensor on the CPU": a_cpu_constant,
+        },
+        "wrong": {
+            "the library, below its names": (
+                lambda x, eps=1e-5: torch.ops.aten.native_layer_norm.default(
+                    x, x.shape[-1:], None, None, eps
+                )[0],
+                "PyTorch's own layer_norm",
+            ),
+            "no default": (lambda x, eps: _normalize(x, eps), "raised TypeError"),
+            "a clamp at 10": (
+                lambda x, eps=1e-5: _normalize(x, eps).clamp(-10, 10),
+                "values = outlier",
+            ),
+            "statistics kept by shape": (
+                instead(
+                    _normalize,
+                    "mean = vars(_normalize).setdefault(str(x.shape), x.mean(-1, keepdim=True))",
+                ),
+                "expected",
+            ),
+            "gradients on for good": (
+                lambda x, eps=1e-5: (torch.set_grad_enabled(True), _normalize(x, eps))[1],
+                "whether gradients are recorded",
+            ),
+            "flattens by view": (
+                lambda x, eps=1e-5: _normalize(x.view(-1, x.shape[-1]), eps).view(x.shape),
+                "view size",
+            ),
+        },
+    },
+    "eps_on_paper": {"right": {"numbers": {"variance": 0.25, "eps": 32, "double": 0.64}}},
+    "breaking_rows": {
+        "right": {
+            "tensors": {
+                key: torch.tensor(row, dtype=torch.float32) for key, row in BREAKING.items()
+            },
+            "float16, longer": {
+                "nan": torch.zeros(6, dtype=torch.float16),
+                "inf": torch.tensor([0, 0, 0, 0, 1e-4], dtype=torch.float16),
+                "zeros": torch.tensor([[-300, 300, -300, 300]], dtype=torch.float16),
+            },
+        },
+        "wrong": {
+            "too short": (BREAKING | {"nan": [1, 1, 1]}, "at least four numbers"),
+            "no float16 number": (BREAKING | {"zeros": [0, 1e5, 2e5, 3e5]}, "65,504"),
+            "dots": (BREAKING | {"inf": ...}, "three dots"),
+            "nan and inf mixed": (
+                BREAKING | {"nan": [0, 0, 0, 1e-4, -1e-4]},
+                "What if all numbers are equal",
+            ),
+            "equal once they are rounded": (
+                BREAKING | {"inf": [1, 1.0001, 1.0002, 1.0001]},
+                "at least in float16",
+            ),
+            "one nan by inf over inf": (
+                BREAKING | {"nan": [65504, -65504, -65504, -65504]},
+                "x - mean itself is inf",
+            ),
+            "one right so far": (
+                BREAKING | {"nan": [1, 2, 3, 4], "inf": [1, 2, 3, 4]},
+                "Right so far: zeros",
+            ),
+            "a list": (list(BREAKING.values()), "dictionary"),
+        },
+    },
+    "normalize_half": {
+        "right": {
+            "float32 inside": _half,
+            "float64 inside": lambda x, eps=1e-8: a_cpu_constant(x.double(), eps).to(x.dtype),
+            "the library": lambda x, eps=1e-8: F.layer_norm(x, x.shape[-1:], eps=eps),
+        },
+        "wrong": {
+            "a dtype that is asked too late": (
+                instead(_half, "x = x.float()\nwide = x"),
+                "of what came in",
+            ),
+            "all axes but the first": (all_but_the_first, "front axes = 2"),
+            "bfloat16 by way of float16": (
+                lambda x, eps=1e-8: (
+                    _half(x.half(), eps).to(x.dtype)
+                    if x.dtype == torch.bfloat16
+                    else _half(x, eps)
+                ),
+                "large values",
+            ),
+        },
+    },
+}

@@ -1,0 +1,278 @@
+"""Answers to the exercises of lesson 4: what people write, right and wrong."""
+
+import re
+from collections import OrderedDict
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fromscratch import LayerNorm, layer_norm
+from fromscratch.affine_and_module import _check_inputs, _sizes
+from lessonkit.check.misconceptions import instead
+
+from .checks import _layer_norm as centered_once
+from .checks import _translated as by_rpartition
+
+
+# ---- Functions
+def flattened(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Rows of one axis, and ones and zeros in place of None."""
+    sizes = _sizes(normalized_shape)
+    _check_inputs(x, sizes, weight, bias)
+    z = x.contiguous().to(torch.promote_types(x.dtype, torch.float32))
+    rows = z.flatten(-len(sizes))
+    rows = rows - rows.mean(-1, keepdim=True)
+    rows = rows / (rows.square().mean(-1, keepdim=True) + eps) ** 0.5
+    weight = z.new_ones(sizes) if weight is None else weight
+    bias = z.new_zeros(sizes) if bias is None else bias
+    return (rows.reshape(x.shape) * weight + bias).to(x.dtype)
+
+
+def axes_by_size(x, normalized_shape, weight, bias, eps=1e-5):
+    axes = [i for i, size in enumerate(x.shape) if size in normalized_shape]
+    c = x - x.mean(axes, keepdim=True)
+    return c / torch.sqrt((c * c).mean(axes, keepdim=True) + eps) * weight + bias
+
+
+def native(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return torch.native_layer_norm(x, _sizes(normalized_shape), weight, bias, eps)[0]
+
+
+# ---- Classes
+class Plain(nn.Module):
+    def __init__(
+        self,
+        normalized_shape,
+        eps=1e-5,
+        elementwise_affine=True,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        self.normalized_shape, self.eps, self.elementwise_affine = (
+            _sizes(normalized_shape),
+            eps,
+            elementwise_affine,
+        )
+        self.register_parameter("weight", None)
+        self.register_parameter("bias", None)
+        if elementwise_affine:
+            self.weight = nn.Parameter(
+                torch.ones(self.normalized_shape, device=device, dtype=dtype)
+            )
+            if bias:
+                self.bias = nn.Parameter(
+                    torch.zeros(self.normalized_shape, device=device, dtype=dtype)
+                )
+
+    def forward(self, x):
+        return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self):
+        return f"{self.normalized_shape}, eps={self.eps}"
+
+
+class LikePyTorch(Plain):
+    def __init__(
+        self,
+        normalized_shape,
+        eps=1e-5,
+        elementwise_affine=True,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
+        nn.Module.__init__(self)
+        self.normalized_shape, self.eps, self.elementwise_affine = (
+            _sizes(normalized_shape),
+            eps,
+            elementwise_affine,
+        )
+        for name, wanted in (
+            ("weight", elementwise_affine),
+            ("bias", elementwise_affine and bias),
+        ):
+            empty = torch.empty(self.normalized_shape, device=device, dtype=dtype)
+            self.register_parameter(
+                name, nn.Parameter(empty.fill_(name == "weight")) if wanted else None
+            )
+
+    def forward(self, input):
+        return flattened(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
+class Around(nn.Module):
+    """PyTorch's layer inside: its parameters get longer names."""
+
+    def __init__(self, *args, **options):
+        super().__init__()
+        self.norm = nn.LayerNorm(*args, **options)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+class KeptByShape(Plain):
+    """The first output of a shape serves for all that follow."""
+
+    def forward(self, x):
+        self.outputs = getattr(self, "outputs", {})
+        return self.outputs.setdefault(x.shape, super().forward(x))
+
+
+# ---- Checkpoints
+def by_expression(state):
+    new = OrderedDict()
+    for name, tensor in state.items():
+        if re.search(r"(^|\.)gain$", name):
+            tensor = torch.ones_like(tensor) + tensor
+        new_name = {"gain": "weight", "offset": "bias"}
+        new[re.sub(r"(?:(?<=\.)|^)(gain|offset)$", lambda match: new_name[match[1]], name)] = (
+            tensor
+        )
+    return new
+
+
+def by_popping(state):
+    new = dict(state)
+    for name in state:
+        if name == "gain" or name.endswith(".gain"):
+            new[name[: -len("gain")] + "weight"] = new.pop(name) + 1.0
+        elif name == "offset" or name.endswith(".offset"):
+            new[name[: -len("offset")] + "bias"] = new.pop(name)
+    return new
+
+
+def by_replace(state):
+    new = {}
+    for name, tensor in state.items():
+        if name.endswith("gain"):
+            new[name.replace("gain", "weight")] = tensor + 1
+        else:
+            new[name.replace("offset", "bias") if name.endswith("offset") else name] = tensor
+    return new
+
+
+ANSWERS = {
+    "folded": {"right": {"lists": {"o_1": [2, 12], "o_2": [4, -3], "b": [2, 4]}}},
+    "layer_norm": {
+        "right": {
+            "the course's": layer_norm,
+            "centered once": centered_once,
+            "ones and zeros for None": flattened,
+        },
+        "wrong": {
+            "the report: PyTorch's, as printed there": (
+                lambda x, **options: F.layer_norm(x),
+                "it raised TypeError",
+            ),
+            "axes looked up by size": (axes_by_size, "(4, 3, 4)"),
+            "x_hat in float32": (
+                lambda x, n, w, b, eps=1e-5: (
+                    layer_norm(x, n, eps=eps).float().to(x.dtype) * w + b
+                ),
+                "In: x",
+            ),
+            "in place": (
+                instead(centered_once, "x = x.mul_(2).contiguous()"),
+                "changed its input",
+            ),
+            "F.layer_norm": (
+                lambda x, n, *a, **kw: F.layer_norm(x, _sizes(n), *a, **kw),
+                "PyTorch's own layer_norm",
+            ),
+            "native_layer_norm": (native, "PyTorch's own layer_norm"),
+            "a mean kept by shape": (
+                instead(
+                    centered_once,
+                    "mean = vars(_layer_norm).setdefault(str(x.shape), z.mean(axes, keepdim=True))",
+                ),
+                "On a (2, 3, 4, 5) tensor",
+            ),
+            "a bias of any shape": (
+                instead(centered_once, "_check_inputs(x, sizes, weight, None)"),
+                "a bias of shape (1,)",
+            ),
+            "a branch on values": (
+                instead(
+                    centered_once,
+                    "return y.to(x.dtype) if y.numel() == 0 or y.isfinite().all().item() else y.nan_to_num()",
+                ),
+                "vmap",
+            ),
+            "in place onto rows that are not mapped": (
+                instead(centered_once, "y = x_hat if weight is None else x_hat.mul_(weight)"),
+                "two weights mapped",
+            ),
+        },
+    },
+    "layer_norm_module": {
+        "right": {
+            "the course's": LayerNorm,
+            "None, then parameters": Plain,
+            "PyTorch's way": LikePyTorch,
+        },
+        "wrong": {
+            "nn.LayerNorm": (nn.LayerNorm, "derived from it"),
+            "F.layer_norm": (
+                instead(
+                    Plain,
+                    "def forward(self, x): return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)",
+                ),
+                "PyTorch's own layer_norm",
+            ),
+            "x in float32, whose error tells more than a cause": (
+                instead(
+                    Plain,
+                    "def forward(self, x):\n"
+                    "    return layer_norm(x.float(), self.normalized_shape, self.weight, self.bias, self.eps)",
+                ),
+                "Not yet. On rows of spread 0.001: it raised RuntimeError: mixed dtype",
+            ),
+            "no super().__init__()": (instead(Plain, "super()"), "Module.__init__()"),
+            "PyTorch's layer inside": (Around, "norm.weight"),
+            "gain starts at 0.02": (
+                instead(
+                    Plain,
+                    "self.weight = nn.Parameter(torch.full(self.normalized_shape, 0.02, device=device, dtype=dtype))",
+                ),
+                "expected [1, 1, 1, 1]",
+            ),
+            "no gain to learn in eval()": (
+                instead(
+                    Plain,
+                    "def forward(self, x):\n"
+                    "    weight = self.weight if self.training or self.weight is None else self.weight.detach()\n"
+                    "    return layer_norm(x, self.normalized_shape, weight, self.bias, self.eps)",
+                ),
+                "the gradients of its parameters in eval()",
+            ),
+            "an output kept by shape": (KeptByShape, "kept from an earlier call"),
+            "the function instead": (layer_norm, "takes your class itself"),
+        },
+    },
+    "translated": {
+        "right": {
+            "by rpartition": by_rpartition,
+            "a regular expression": by_expression,
+            "popping": by_popping,
+        },
+        "wrong": {
+            "replace at an end": (by_replace, "replace changes the word wherever it stands"),
+            "state emptied": (
+                lambda state: by_rpartition({n: state.pop(n) for n in list(state)}),
+                "after the call",
+            ),
+            "pairs": (lambda state: list(by_rpartition(state).items()), "it returned a list"),
+            "whole numbers get the 1": (
+                lambda state: {
+                    n: t + 1 if t.dtype == torch.int64 else t
+                    for n, t in by_rpartition(state).items()
+                },
+                "block.steps",
+            ),
+        },
+    },
+}

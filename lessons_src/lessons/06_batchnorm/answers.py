@@ -1,0 +1,170 @@
+"""Answers to the exercises of lesson 6."""
+
+import torch
+from torch import nn
+
+from lessonkit.check.misconceptions import instead
+
+from .checks import _channel_stats, _Layer, _Running
+
+ANSWERS = {}
+
+
+def transposed(x):
+    rows = x.transpose(0, 1).flatten(1)
+    mean = rows.mean(-1, keepdim=True)
+    return mean.squeeze(-1), ((rows - mean) ** 2).mean(-1)
+
+
+def channel_by_channel(x):
+    pairs = [torch.var_mean(x[:, c], correction=0) for c in range(x.shape[1])]
+    return [torch.stack([mean for _, mean in pairs]), torch.stack([var for var, _ in pairs])]
+
+
+ANSWERS["channel_stats"] = {
+    "right": {
+        "all axes but 1": _channel_stats,
+        "transpose and flatten": transposed,
+        "a loop, a list": channel_by_channel,
+    }
+}
+
+
+class Rebound(_Running):
+    """New tensors under the old names; a registered name stays registered."""
+
+    def update(self, mean, var, n):
+        self.num_batches_tracked += 1
+        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+        self.running_mean = (self.running_mean + m * (mean - self.running_mean)).detach()
+        self.running_var = (
+            self.running_var + m * (var * n / (n - 1) - self.running_var)
+        ).detach()
+
+
+class InPlace(_Running):
+    @torch.no_grad()
+    def update(self, mean, var, n):
+        self.num_batches_tracked += 1
+        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+        self.running_mean.mul_(1 - m).add_(m * mean)
+        self.running_var.mul_(1 - m).add_(m * (n / (n - 1)) * var)
+
+
+ANSWERS["running_statistics"] = {
+    "right": {
+        "copy_": _Running,
+        "new tensors, detach": Rebound,
+        "in place, decorator": InPlace,
+    },
+    "wrong": {
+        "changes its input": (
+            instead(
+                _Running, "self.running_mean.copy_((1 - m) * self.running_mean + mean.mul_(m))"
+            ),
+            "its input mean",
+        ),
+        "nothing in eval()": (
+            instead(_Running, "m = self.momentum * self.training"),
+            "in eval()",
+        ),
+    },
+}
+
+
+class Rsqrt(_Layer):
+    def forward(self, x):
+        own = self.training or self.running_mean is None
+        if x.dim() not in (2, 3) or own and x[:, 0].numel() < 2:
+            raise ValueError
+        mean, var = transposed(x) if own else (self.running_mean, self.running_var)
+        if self.training and self.running_mean is not None:
+            self.update(mean.detach(), var.detach(), x[:, 0].numel())
+        shape = (1, -1, 1)[: x.dim()]
+        y = (x - mean.reshape(shape)) * (var.reshape(shape) + self.eps).rsqrt()
+        return y if self.weight is None else y * self.weight.view(shape) + self.bias.view(shape)
+
+
+class ChannelsLast(_Layer):
+    """Rows of channels, statistics of its own and no update()."""
+
+    def forward(self, x):
+        if x.dim() == 3:
+            return (
+                self.rows(x.transpose(1, 2).flatten(0, 1))
+                .view(len(x), -1, x.shape[1])
+                .transpose(1, 2)
+            )
+        if x.dim() != 2:
+            raise ValueError(f"2 or 3 axes, not {x.dim()}")
+        return self.rows(x)
+
+    def rows(self, x):
+        if (self.training or self.running_mean is None) and len(x) == 1:
+            raise ValueError("one row")
+        if self.training and self.running_mean is not None:
+            self.num_batches_tracked.add_(1)
+            m = (
+                self.momentum
+                if self.momentum is not None
+                else 1 / float(self.num_batches_tracked)
+            )
+            with torch.no_grad():
+                self.running_mean.lerp_(x.mean(0), m)
+                self.running_var.lerp_(x.var(0), m)
+        if self.training or self.running_mean is None:
+            mean, var = x.mean(0), x.var(0, correction=0)
+        else:
+            mean, var = self.running_mean, self.running_var
+        x_hat = (x - mean) / (var + self.eps) ** 0.5
+        return (
+            torch.addcmul(self.bias, x_hat, self.weight) if self.weight is not None else x_hat
+        )
+
+
+BIASED_IN_GRAPH = instead(
+    _Running,
+    """
+self.num_batches_tracked += 0
+unbiased = var
+recording = torch.enable_grad()
+""",
+)
+# a public textbook's: the switch by gradient mode, biased variance, no counter, buffers in the graph
+TEXTBOOK = type(
+    "BatchNorm1d",
+    (instead(_Layer, "own, tracks = (torch.is_grad_enabled(),) * 2"),),
+    {"update": BIASED_IN_GRAPH.update},
+)
+
+ANSWERS["batch_norm"] = {
+    "right": {"step by step": _Layer, "rsqrt, detach": Rsqrt, "channels last": ChannelsLast},
+    "wrong": {
+        "nn.BatchNorm1d": (nn.BatchNorm1d, "PyTorch's own batch_norm made them"),
+        "everything at once": (TEXTBOOK, "Ask self.training: train() under no_grad()"),
+        "clipped": (
+            instead(_Layer, "centered = x.clamp(max=10020) - mean.view(shape)"),
+            "On 256 rows around 1e4",
+        ),
+        "the refused batch is counted": (
+            instead(
+                _Layer,
+                "refused = own and n == 1 and (self.num_batches_tracked is None or self.num_batches_tracked.add_(1) > 0)",
+            ),
+            "num_batches_tracked after these refusals",
+        ),
+        "evaluation's statistics cached": (
+            instead(
+                _Layer,
+                "mean, var = _channel_stats(x) if own else self.__dict__.setdefault('kept', "
+                "(self.running_mean.clone(), self.running_var.clone()))",
+            ),
+            "eval() again",
+        ),
+    },
+}
+
+
+ANSWERS["ages_on_paper"] = {
+    "right": {"numbers": {"running_mean": 6, "running_var": 4, "alone": 1}}
+}

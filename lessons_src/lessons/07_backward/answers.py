@@ -1,0 +1,233 @@
+"""Answers to the exercises of lesson 7."""
+
+import torch
+from tests.helpers import draw
+from torch.nn import functional as F
+
+from lessonkit.check.misconceptions import instead
+
+from .checks import _backward, _Function, _stats
+
+
+def m(t):
+    return t.mean(-1, keepdim=True)
+
+
+def total(t):
+    return t.sum(-1, keepdim=True)
+
+
+def over_rows(t):
+    return t.reshape(-1, t.shape[-1]).sum(0)
+
+
+def plain_forward(x, weight, bias, eps):
+    mean, rstd = _stats(x, eps)
+    return (x - mean) * rstd * weight + bias
+
+
+# 7.2
+def line_by_line(dy, x, mean, rstd, weight):
+    D = x.shape[-1]
+    h = dy * weight
+    dvar = -0.5 * rstd**3 * total(h * (x - mean))
+    dcentered = h * rstd + 2 / D * (x - mean) * dvar
+    dx = dcentered - m(dcentered)
+    return [
+        dx,
+        (dy * (x - mean) * rstd).sum_to_size(weight.shape),
+        dy.sum_to_size(weight.shape),
+    ]
+
+
+def expanded(dy, x, mean, rstd, weight):
+    """As PyTorch's CPU kernel has it: a * h + b * x + c."""
+    D = x.shape[-1]
+    h = dy * weight
+    ds, db = total(h * x), total(h)
+    b = (db * mean - ds) * rstd**3 / D
+    c = -b * mean - db * rstd / D
+    return rstd * h + b * x + c, over_rows(dy * (x - mean) * rstd), over_rows(dy)
+
+
+def with_the_right_eps(dy, x, mean, rstd, weight):
+    """Autograd, with the eps that the given rstd knows."""
+    eps = (rstd**-2 - m((x - mean) ** 2)).detach()
+    leaves = [
+        t if t.requires_grad else t.detach().requires_grad_()
+        for t in (x, weight, torch.zeros_like(weight))
+    ]
+    return torch.autograd.grad(plain_forward(*leaves, eps), leaves, dy, create_graph=True)
+
+
+# 7.3
+def inputs(rows=3, features=5, scale=3.0, **others):
+    g = torch.Generator().manual_seed(73)
+    x, dy = (torch.randn(rows, features, dtype=torch.float64, generator=g) for _ in range(2))
+    return (
+        dict(x=scale * x, weight=torch.randn(features, dtype=torch.float64, generator=g), dy=dy)
+        | others
+    )
+
+
+BY_HAND = dict(
+    x=torch.tensor([[0.0, 4.0, 1.0, -3.0]]),
+    weight=torch.tensor([1.0, -2.0, 3.0, 0.5]),
+    dy=torch.tensor([[1.0, 2.0, -1.0, 3.0]]),
+)
+
+
+# 7.4
+class OldStyle(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias, eps):
+        ctx.save_for_backward(x, weight, bias)
+        ctx.eps = eps
+        return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, weight, bias = ctx.saved_tensors
+        return (*line_by_line(dy, x, *_stats(x, ctx.eps), weight), None)
+
+
+class ByAutograd(torch.autograd.Function):
+    """Runs the forward pass again, on a tape."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, eps):
+        ctx.save_for_backward(x, weight, bias)
+        ctx.eps = eps
+        return plain_forward(x, weight, bias, eps)
+
+    @staticmethod
+    def backward(ctx, dy):
+        again = torch.is_grad_enabled()
+        with torch.enable_grad():
+            x, weight, bias = (
+                t if again and t.requires_grad else t.detach().requires_grad_()
+                for t in ctx.saved_tensors
+            )
+            y = plain_forward(x, weight, bias, ctx.eps)
+            return *torch.autograd.grad(y, (x, weight, bias), dy, create_graph=again), None
+
+
+class SavesStatistics(OldStyle):
+    """As in the lesson: passes gradcheck, and no gradgradcheck."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, eps):
+        ctx.save_for_backward(x, *_stats(x, eps), weight)
+        return plain_forward(x, weight, bias, eps)
+
+    @staticmethod
+    def backward(ctx, dy):
+        return (*_backward(dy, *ctx.saved_tensors), None)
+
+
+ANSWERS = {
+    "gradients_on_paper": {
+        "right": {"lists": dict(dvar=1, dcentered=[-1, 3, 2, 0], dmean=-4, dx=[-2, 2, 1, -1])}
+    },
+    "layer_norm_backward": {
+        "right": {"closed": _backward, "steps, a list": line_by_line, "expanded": expanded},
+        "wrong": {
+            "clipped": (
+                instead(_backward, "x_hat = ((x - mean) * rstd).clamp(-3, 3)"),
+                "D = 1100",
+            ),
+            "remembers a shape": (
+                instead(
+                    _backward,
+                    "new = (x - mean) * rstd\n"
+                    "x_hat = new if x.requires_grad else vars(_backward).setdefault(str(x.shape), new)",
+                ),
+                "expected",
+            ),
+            "for float64 only": (
+                instead(
+                    _backward,
+                    "x_hat = (x - mean) * (rstd.detach() if x.dtype == torch.float32 else rstd)",
+                ),
+                "float32",
+            ),
+            "two of three": (lambda *a: _backward(*a)[:2], "expected dx and dweight and dbias"),
+            "under no_grad": (torch.no_grad()(_backward), "gradient"),
+            "float32 only": (
+                lambda *a: tuple(t.double() for t in _backward(*(t.float() for t in a))),
+                "expected",
+            ),
+            "by autograd": (with_the_right_eps, "PyTorch's own grad"),
+        },
+    },
+    "revealing": {
+        "right": {
+            "random": inputs(),
+            "float32": {name: item.float() for name, item in inputs().items()},
+            "one row, by hand": BY_HAND,
+            "in another order, recorded by autograd": {
+                name: item.clone().requires_grad_()
+                for name, item in reversed(inputs(8, 12).items())
+            },
+        },
+        "wrong": {
+            "nearly equal gains": (
+                inputs(1, 4, weight=2 + 0.01 * torch.arange(4.0)),
+                "your gains are (nearly) equal",
+            ),
+            "a tuple": (tuple(inputs().values()), "not a tuple of 3"),
+            "gamma": (
+                dict(gamma=BY_HAND["weight"], x=BY_HAND["x"], dy=BY_HAND["dy"]),
+                "not the keys gamma, x, dy",
+            ),
+            "by luck": (
+                {"x": draw(11, 4, 8), "weight": draw(12, 8), "dy": draw(13, 4, 8)},
+                "(nearly) 1",
+            ),
+            "too large for a square": (inputs(scale=1e200), "beyond a million"),
+            "dots": (inputs(dy=...), "dy is three dots"),
+            "all dots": (..., "three dots"),
+            "whole numbers": (
+                inputs(weight=torch.arange(5)),
+                "weight is a tensor of shape (5,), expected a float",
+            ),
+            "two features": (inputs(features=2), "at least three features"),
+            "nan": (inputs(x=torch.full((3, 5), torch.nan)), "x holds nan"),
+            "constant rows": (inputs(x=torch.ones(3, 5)), "mean(h * x_hat) is (nearly) 0"),
+        },
+    },
+    "layer_norm_function": {
+        "right": {
+            "setup_context": _Function,
+            "ctx in forward, line by line": OldStyle,
+            "the forward pass again": ByAutograd,
+            "a None too many, which PyTorch allows": instead(
+                _Function, "return dx, dweight, dbias, None, None"
+            ),
+        },
+        "wrong": {
+            "saves the statistics": (SavesStatistics, "they were saved in the forward pass"),
+            "hides x_hat on ctx": (
+                instead(
+                    _Function,
+                    "def setup_context(ctx, inputs, output):\n    ctx.x_hat = (output - inputs[2]) / inputs[1]",
+                ),
+                "kept besides x",
+            ),
+            "a name that is not there": (instead(_Function, "var = no_such_name"), "NameError"),
+            "dy changed in place": (
+                instead(
+                    _Function,
+                    "def backward(ctx, dy):\n    dy.mul_(2)\n"
+                    "    dx, dweight, dbias = _backward(dy / 2, x, mean, rstd, weight)",
+                ),
+                "changed its input dy",
+            ),
+            "a module": (torch.nn.LayerNorm, "autograd.Function"),
+            "no Function": (
+                type("NoFunction", (), {"apply": staticmethod(plain_forward)}),
+                "autograd.Function",
+            ),
+        },
+    },
+}

@@ -1,0 +1,139 @@
+"""Answers to the exercises of lesson 9: right ones written in several ways, wrong ones with the words they must get."""
+
+import copy
+
+import torch
+from torch import nn
+
+from fromscratch import conv_output_shape
+from lessonkit.check.misconceptions import instead
+
+from .checks import _SETTINGS, _Small, _with_norms
+
+
+def right_dry_run(net, norm, size):
+    """Measures the sizes with an image of zeros, in a copy, instead of computing them."""
+    return dry_run(net, norm, size, copy.deepcopy(net))
+
+
+def dry_run_of_net(net, norm, size):
+    """Measures them in net itself, and moves the running statistics of a BatchNorm."""
+    return dry_run(net, norm, size, net)
+
+
+def dry_run_in_eval(net, norm, size):
+    """Measures them in net itself, and leaves it in eval()."""
+    return dry_run(net, norm, size, net.eval())
+
+
+def dry_run(net, norm, size, measured):
+    channels = next(layer for layer in net if isinstance(layer, nn.Conv2d)).in_channels
+    x = torch.zeros(1, channels, *size)
+    out = nn.Sequential()
+    for layer, twin in zip(net, measured, strict=True):
+        out.append(layer)
+        with torch.no_grad():
+            x = twin(x)
+        if isinstance(layer, nn.Conv2d):
+            out.append(norm(*x.shape[1:]))
+    return out
+
+
+def right_pairs(net, norm, size):
+    layers = []
+    for layer in net:
+        layers += [layer]
+        if hasattr(layer, "dilation"):
+            size = conv_output_shape(
+                size, layer.kernel_size, layer.stride, layer.padding, layer.dilation
+            )
+        if isinstance(layer, nn.Conv2d):
+            layers += [norm(layer.out_channels, *size)]
+    return nn.Sequential(*layers)
+
+
+class RightDryRun(nn.Module):
+    def __init__(self, size, classes=10):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(3, 5, 3), nn.Conv2d(5, 10, 3)
+        x = self.conv1(torch.zeros(1, 3, *size))
+        self.norm1, self.norm2 = (
+            nn.LayerNorm(x.shape[1:]),
+            nn.LayerNorm(self.conv2(x).shape[1:]),
+        )
+        self.dense = nn.Linear(self.conv2(x).numel(), classes)
+
+    def forward(self, images):
+        x = self.norm1(self.conv1(images)).relu()
+        x = self.norm2(self.conv2(x)).relu()
+        return self.dense(torch.flatten(x, start_dim=1))
+
+
+MINUS_TWO = instead(_Small, "first = [n - 2 for n in size]\nsecond = [n - 4 for n in size]")
+
+
+ANSWERS = {
+    "shrinking": {
+        "right": {
+            "decimals and text": dict(weight=0.0023148, unit="2", smaller=216, factor=6.0)
+        }
+    },
+    "winning": {
+        "right": {"a small rate": _SETTINGS, "a larger rate": _SETTINGS | {"rate": 0.015}},
+        "wrong": {
+            "a tuple": ((0.01, "kaiming", 64, 0), "takes dict("),
+            "no seed": (dict(rate=0.01, start="kaiming", batch_size=64), "The keys are"),
+            "a start that there is not": (_SETTINGS | {"start": "xavier"}, "start is one of"),
+            "a rate of 0": (_SETTINGS | {"rate": 0}, "rate"),
+        },
+    },
+    "with_norms": {
+        "right": {
+            "isinstance": _with_norms,
+            "a dry run": right_dry_run,
+            "in pairs": right_pairs,
+        },
+        "wrong": {
+            "only the first convolution": (
+                lambda net, norm, size: nn.Sequential(
+                    *list(_with_norms(net, norm, size))[:2], *list(net)[1:]
+                ),
+                "the number of norms",
+            ),
+            "a norm of its own choice": (
+                lambda net, norm, size: right_pairs(
+                    net, lambda *sizes: nn.LayerNorm(sizes), size
+                ),
+                "nn.LayerNorm is written into your function",
+            ),
+            "a dry run of net itself": (dry_run_of_net, "running statistics of a BatchNorm"),
+            "a dry run in eval()": (dry_run_in_eval, "changed by train() or eval()"),
+        },
+    },
+    "diagnosis": {
+        "right": {
+            "right": {
+                "run A": "norm over the batch axis",
+                "run B": "sigmoid before cross-entropy",
+                "run C": "eval() forgotten",
+            }
+        }
+    },
+    "small_cnn": {
+        "right": {
+            "conv_output_shape": _Small,
+            "a dry run": RightDryRun,
+            "minus two": MINUS_TWO,
+        },
+        "wrong": {
+            "classes fixed": (
+                instead(_Small, "self.dense = nn.Linear(10 * math.prod(second), 10)"),
+                "dense.weight",
+            ),
+            "the batch fixed": (
+                instead(_Small, "logits = self.dense(b.reshape(2, -1))"),
+                "the default classes",
+            ),
+        },
+    },
+}

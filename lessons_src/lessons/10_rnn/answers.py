@@ -1,0 +1,172 @@
+"""Answers that people give to the exercises of lesson 10."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
+from lessonkit.check.misconceptions import instead
+
+from .checks import _GRU, _LSTM, _step, _Tagger
+
+
+# ---- normed_step
+def step_by_hand(x, h, W, U, weight, bias):
+    a = F.linear(x, W) + F.linear(h, U)
+    c = a - a.mean(-1, keepdim=True)
+    return (c / torch.sqrt((c * c).mean(-1, keepdim=True) + 1e-5) * weight + bias).tanh()
+
+
+def step_one_product(x, h, W, U, weight, bias):
+    a = torch.cat([x, h], -1) @ torch.cat([W, U], -1).T
+    return torch.tanh(F.layer_norm(a, a.shape[-1:], weight, bias))
+
+
+# ---- the cells
+class GRUTwoProducts(LayerNormGRUCell):
+    def from_input(self, x):
+        H = self.hidden_size
+        gates, new = (
+            self.gates_ih(x @ self.weight_ih[: 2 * H].T),
+            self.new_ih(x @ self.weight_ih[2 * H :].T),
+        )
+        return torch.cat((gates, new), dim=-1)
+
+    def step(self, part, h):
+        H = self.hidden_size
+        U_gates, U_new = self.weight_hh.split([2 * H, H])
+        x_r, x_z, x_n = part.chunk(3, -1)
+        h_r, h_z = self.gates_hh(h @ U_gates.T).chunk(2, -1)
+        n = ((x_r + h_r).sigmoid() * self.new_hh(h @ U_new.T) + x_n).tanh()
+        return torch.lerp(n, h, (x_z + h_z).sigmoid())
+
+
+class GRUOtherNames(LayerNormGRUCell):
+    def __init__(self, input_size, hidden_size):
+        super().__init__(input_size, hidden_size)
+        self.norm_x = self.gates_ih
+        del self.gates_ih
+
+
+class LSTMList(LayerNormLSTMCell):
+    def from_input(self, x):
+        return self.norm_ih(x @ self.weight_ih.mT)
+
+    def step(self, part, state):
+        gates = (part + self.norm_hh(state[0] @ self.weight_hh.mT)).unflatten(-1, (4, -1))
+        i, f, o = torch.sigmoid(gates[..., [0, 1, 3], :]).unbind(-2)
+        c = f * state[1] + i * torch.tanh(gates[..., 2, :])
+        return [o * torch.tanh(self.norm_c(c)), c]
+
+
+class LSTMWithoutForgetBias(LayerNormLSTMCell):
+    def __init__(self, input_size, hidden_size):
+        super().__init__(input_size, hidden_size)
+        nn.init.zeros_(self.norm_ih.bias)
+
+
+# ---- the clinic
+class StepByStep(_Tagger):
+    def forward(self, x):
+        scores, state = [], None
+        for x_t in x.split(1, dim=1):
+            y, state = self.rnn(x_t, state)
+            scores.append(self.norm(y))
+        return torch.cat(scores, dim=1)
+
+
+class Transposed(nn.Module):
+    def __init__(self, input_size, hidden_size):
+        super().__init__()
+        self.rnn, self.norm = nn.GRU(input_size, hidden_size), nn.LayerNorm(hidden_size)
+
+    def forward(self, x):
+        y, _ = self.rnn(x.transpose(0, 1))
+        return self.norm(y).transpose(0, 1)
+
+
+class GoesOn(_Tagger):
+    """Begins where the batch before ended, in eval(), if that was as large."""
+
+    state = None
+
+    def forward(self, x):
+        fits = self.state is not None and self.state.shape[1] == len(x) and not self.training
+        y, state = self.rnn(x, self.state if fits else None)
+        self.state = state.detach()
+        return self.norm(y)
+
+
+def step_state_first(x, h, W, U, weight, bias):
+    """Rounds differently in each unit, which shows where all rows of W and U are equal."""
+    a = F.linear(torch.hstack((h, x)), torch.hstack((U, W)))
+    return torch.tanh(F.layer_norm(a, a.shape[1:]) * weight + bias)
+
+
+ANSWERS = {
+    "normed_step": {
+        "right": {
+            "the lesson's": _step,
+            "by hand": step_by_hand,
+            "one product": step_one_product,
+            "state first": step_state_first,
+        },
+        "wrong": {
+            "in place": (
+                lambda x, h, *rest: _step(x, h.mul_(1.0), *rest) + 0 * h.zero_().sum(),
+                "changed its input",
+            ),
+            "columns for rows": (
+                lambda x, h, W, U, w, b: _step(x, h, W.T, U.T, w, b),
+                "raised",
+            ),
+            "a layer at each call": (
+                instead(_step, "normed = nn.LayerNorm(a.shape[-1])(a)"),
+                "makes anew",
+            ),
+        },
+    },
+    "gru_cell": {
+        "right": {
+            "the lesson's": LayerNormGRUCell,
+            "two products": GRUTwoProducts,
+            "in one": instead(_GRU, "return n + z * (h - n)"),
+        },
+        "wrong": {
+            "in place": (
+                instead(_GRU, "products = F.linear(h.mul_(0.5), self.weight_hh)"),
+                "changed its input",
+            ),
+            "detached": (
+                instead(_GRU, "products = F.linear(h.detach(), self.weight_hh)"),
+                "gradient",
+            ),
+            "other names": (GRUOtherNames, "new cell, (4, 6)"),
+        },
+    },
+    "lstm_cell": {
+        "right": {
+            "the lesson's": LayerNormLSTMCell,
+            "a list": LSTMList,
+            "in place": instead(_LSTM, "new = (forget * c).add_(write * torch.tanh(g))"),
+        },
+        "wrong": {
+            "the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias at the start[1]")
+        },
+    },
+    "back_one_step": {
+        "right": {
+            "rounded": {"no_norm": 5.0, "on_sum": 0.385, "no_input": 1.0, "each_part": 2.0}
+        }
+    },
+    "mended_tagger": {
+        "right": {"batch_first": _Tagger, "transposed": Transposed, "step by step": StepByStep},
+        "wrong": {
+            "the example's width": (
+                instead(_Tagger, "self.norm = nn.LayerNorm(6)"),
+                "expected {'norm.weight': (7,)",
+            ),
+            "its last state goes on in eval()": (GoesOn, "the output in eval()"),
+        },
+    },
+}

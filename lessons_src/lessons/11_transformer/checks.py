@@ -1,0 +1,532 @@
+"""Checks of lesson 11: a Pre-LN block, numbers on paper, scaled branches, the final norm, norms in a row."""
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fromscratch import CharGPT
+from lessonkit.check.core import (
+    Contract,
+    Probe,
+    call,
+    draw,
+    examine,
+    filled,
+    in_float64,
+    misconceptions,
+    raised,
+    values,
+)
+
+# ---- The block -------------------------------------------------------------------------------------------------------
+
+
+def _attend(x):
+    return x.cumsum(-2).sin()
+
+
+def _mlp(x):
+    return 2 * x.tanh() + 0.3
+
+
+def _norm1(x):
+    return F.layer_norm(x, x.shape[-1:], eps=0.1)
+
+
+def _norm2(x):
+    return 1.7 * F.layer_norm(x, x.shape[-1:]) - 0.4
+
+
+def _block(x, attend, mlp, norm1, norm2):
+    h = x + attend(norm1(x))
+    return h + mlp(norm2(h))
+
+
+_BLOCK_MISTAKES = misconceptions(
+    _block,
+    """
+    # that is Post-LN: the norms come after the sums. In Pre-LN each is on its branch, before the function.
+    h = norm1(x + attend(x))
+    return norm2(h + mlp(h))
+
+    # the skip starts after the norm, so the stream itself is normalized. | In Pre-LN only what goes into the function is: x + attend(norm1(x)).
+    h = norm1(x) + attend(norm1(x))
+    return norm2(h) + mlp(norm2(h))
+    # or
+    h = norm1(x) + attend(norm1(x))
+
+    # both skips are missing. | Add x to what each function returns.
+    h = attend(norm1(x))
+    return mlp(norm2(h))
+
+    # the skip around the attention is missing.
+    h = attend(norm1(x))
+
+    # the skip around the MLP is missing.
+    return mlp(norm2(h))
+
+    # the norm before the attention is missing.
+    h = x + attend(x)
+
+    # the norm before the MLP is missing.
+    return h + mlp(h)
+
+    # the norms are on the outputs of the functions. In Pre-LN they are on the inputs.
+    h = x + norm1(attend(x))
+    return h + norm2(mlp(h))
+
+    # the second half is Post-LN, the first is Pre-LN.
+    return norm2(h + mlp(h))
+
+    # the MLP starts from the block's input: attention and MLP are in parallel. | It starts from the sum after the attention.
+    return h + mlp(norm2(x))
+
+    # the second skip starts at the block's input. It starts at the sum after the attention. | Overwrite x, or give that sum a name and use it twice.
+    return x + mlp(norm2(h))
+
+    # the MLP gets what the attention returns, without the skip. | It starts from the sum after the attention.
+    return h + mlp(norm2(attend(norm1(x))))
+
+    # there is one skip around both functions. | Each has its own: first x plus the attention's branch, then that sum plus the MLP's.
+    return x + mlp(norm2(attend(norm1(x))))
+
+    # norm1 is used twice, and norm2 never.
+    return h + mlp(norm1(h))
+
+    # norm1 and norm2 are swapped: norm1 belongs to the attention.
+    h = x + attend(norm2(x))
+    return h + mlp(norm1(h))
+    """,
+)
+
+
+def _shown(label, x, *more, tolerance=1e-9):
+    """A call on x and functions; of them the message shows x alone."""
+    return replace(call(label, x, *more, tolerance=tolerance), shown={"x": x})
+
+
+_PARTS = (_attend, _mlp, _norm1, _norm2)
+_BLOCKS = [
+    _shown("a (2, 3, 4) tensor", draw(1, 2, 3, 4), *_PARTS),
+    _shown("functions that hand on what they get", draw(2, 2, 3, 4), *[lambda x: x] * 4),
+]
+_BLOCK_CONTRACT = Contract(
+    {"x": "B T C"},
+    use=lambda answer, sizes: lambda x: answer(x, *_PARTS),
+    sizes={"B": (2, 1, 17), "T": (3, 1, 40), "C": (4, 1, 300)},
+    values=("ordinary", "offset", "small", "constant"),
+)
+
+
+def pre_ln(answer):
+    """Check a function x (B, T, C), attend, mlp, norm1, norm2 -> (B, T, C): a Pre-LN block."""
+    examine(
+        answer,
+        "pre_ln",
+        _BLOCKS,
+        in_float64(_block),
+        _BLOCK_MISTAKES,
+        "many shapes, two dtypes, gradients",
+        contract=_BLOCK_CONTRACT,
+    )
+
+
+# ---- On paper --------------------------------------------------------------------------------------------------------
+
+
+def divided_by(answer):
+    """Check a dict of five numbers: what becomes of the difference between two tokens, in Post-LN and Pre-LN."""
+    causes = {
+        "post_one": {
+            9: "That is the mean square of the sum. The norm divides by its root.",
+            8
+            ** 0.5: "That is the root of what was added. The rows were there before: the sum has 1 + 8.",
+            1
+            / 3: "A third is what is left. The question is by what the difference is divided.",
+        },
+        "post_all": {
+            18: "That adds six times 3. Each norm divides what the norm before it has left.",
+            7: "That would be one norm after all six branches. In Post-LN each branch has its own.",
+            3: "That is one norm. There are six, one after the other.",
+            1 / 729: "That is what is left. The question is by what the difference is divided.",
+            531441: "That divides by 9 each time. The norm divides by the root.",
+        },
+        "pre_stream": {
+            9: "That is the stream after one branch. Six of them add.",
+            48: "That is what the branches add. The stream was there before.",
+            54: "That counts the stream once for each branch. It is there once, and the six branches add.",
+            7: "That is its root, by which the final norm divides. Here the mean square is asked.",
+        },
+        "pre_all": {
+            48**0.5: "That leaves out what was in the stream before the branches.",
+            1 / 7: "That is what is left. The question is by what the difference is divided.",
+            49: "The norm divides by the root of the mean square.",
+            729: "In Pre-LN the norms on the branches do not touch the stream. Only the final one divides.",
+        },
+        "post_small": {
+            1.8: "That is near. Type two decimals.",
+            1.1: "That is one norm. There are six, one after the other.",
+            1.21**6: "The norm divides by the root of 1.21, six times.",
+            1.5: "1.5 is near the root of 1 + 6 · 0.21: one norm after all. In Post-LN each branch has its own.",
+        },
+    }
+    right = {
+        "post_one": 3,
+        "post_all": 729,
+        "pre_stream": 49,
+        "pre_all": 7,
+        "post_small": 1.1**6,
+    }
+    values(answer, "divided_by", right, causes, tolerance=0.006)
+
+
+# ---- Scaled branches -------------------------------------------------------------------------------------------------
+
+
+def _scaled(model):
+    n = 2 * len(model.blocks)
+    factor = 1 / math.sqrt(n)
+    with torch.no_grad():
+        for block in model.blocks:
+            attention, mlp = block.attend.out.weight, block.mlp[2].weight
+            attention *= factor
+            mlp *= factor
+
+
+def _model(layers, seed, place):
+    """Return a Probe: the smallest and largest factor by which the answer multiplies numbers of a CharGPT."""
+
+    def run(answer):
+        model = CharGPT(symbols=5, context=4, width=4, heads=2, layers=layers, place=place)
+        model.readout = nn.Linear(4, 4)  # its name ends as that of a last layer does
+        filled(model, seed)
+        held = dict(model.named_parameters())
+        before = {name: p.detach().clone() for name, p in held.items()}
+        places = {name: p.data_ptr() for name, p in held.items()}
+        try:
+            answer(model)
+        except Exception as error:
+            return {"the call": raised(error)}
+        now = dict(model.named_parameters())
+        same = now.keys() == held.keys() and all(
+            p is held[name] and p.data_ptr() == places[name] for name, p in now.items()
+        )
+        trained = (
+            "those handed in"
+            if all(p.requires_grad for p in now.values())
+            else "without gradients"
+        )
+        factors = {}
+        for name, p in before.items():
+            part = (
+                name.split(".", 2)[2]
+                if name.startswith("blocks")
+                else "anything outside the blocks"
+            )
+            factors.setdefault(f"the factor on {part}", []).append(
+                (now.get(name, p).detach() / p).flatten()
+            )
+        seen = {
+            what: torch.stack(torch.cat(values).aminmax()) for what, values in factors.items()
+        }
+        seen["the model"] = "in train(), as before" if model.training else "in eval()"
+        return {"the parameters": trained if same else "not those handed in"} | seen
+
+    return Probe(
+        f"a model of {layers} block{'s' * (layers > 1)}, place={place!r}", run, tolerance=1e-5
+    )
+
+
+_SCALED = [_model(2, 1, "pre"), _model(1, 2, "post"), _model(8, 3, None)]
+
+_SCALED_MISTAKES = misconceptions(
+    _scaled,
+    """
+    # the factor is 1/n. That would be right if the rows were all alike; of independent ones the mean squares add, and a factor c on a row multiplies its mean square by c * c.
+    factor = 1 / n
+
+    # the factor is 1 / number of blocks. | Count the branches, two a block, and remember that a factor c on a row multiplies its mean square by c * c.
+    factor = 1 / len(model.blocks)
+
+    # the factor is that of the number of blocks. A block has two branches. | n = 2 * len(model.blocks).
+    n = len(model.blocks)
+
+    # the weights become larger. | To shrink what a branch adds, divide.
+    factor = math.sqrt(n)
+
+    # the weights are new parameters. An optimizer that holds the old ones does not know them. | Change the old ones in place, with /= or *=.
+    mlp = setattr(block.mlp[2], "weight", nn.Parameter(mlp * factor))
+
+    # only the branch of the attention is scaled. | The MLP's last linear layer, block.mlp[2], is the other branch.
+    mlp *= 1
+
+    # only the branch of the MLP is scaled. | The attention's last linear layer, block.attend.out, is the other branch.
+    attention *= 1
+
+    # the weights are changed while gradients are recorded, which PyTorch refuses. | Put the loop under torch.no_grad().
+    with torch.enable_grad():
+        mlp *= factor
+
+    # nothing changes in the model: a division or a copy makes new tensors. | Change the weights in place, with /= or *=.
+    attention = attention * factor
+    mlp = mlp * factor
+
+    # the biases are scaled, too. Only the weights are.
+    mlp = (block.mlp[2].bias.mul_(factor), block.attend.out.bias.mul_(factor), mlp.mul_(factor))
+    """,
+)
+
+
+def scale_branches(answer):
+    """Check a function CharGPT -> nothing, which scales the last linear layer of every branch by 1/sqrt(branches)."""
+    examine(
+        answer,
+        "scale_branches",
+        _SCALED,
+        _scaled,
+        _SCALED_MISTAKES,
+        "1, 2 and 8 blocks: every weight and bias",
+    )
+
+
+# ---- The final norm --------------------------------------------------------------------------------------------------
+
+
+def _encoder(width, heads, layers, norm_first):
+    final = nn.LayerNorm(width) if norm_first else None
+    layer = nn.TransformerEncoderLayer(
+        width, heads, 4 * width, dropout=0.0, batch_first=True, norm_first=norm_first
+    )
+    return nn.TransformerEncoder(layer, layers, norm=final, enable_nested_tensor=False)
+
+
+def _built(width, heads, layers, norm_first):
+    """Return a Probe: the number of norms, of parameters, and the output with random weights, gains and biases."""
+
+    def run(answer):
+        try:
+            model = answer(width, heads, layers, norm_first)
+        except Exception as error:
+            return {"the model": raised(error)}
+        if not isinstance(model, nn.Module):
+            return {"the model": f"not a module, but {type(model).__name__}"}
+        norms = sum(
+            "Norm" in str(type(module).__mro__) for module in model.modules()
+        )  # whoever wrote it
+        generator = torch.Generator().manual_seed(9)
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, mean=0.2, std=0.4, generator=generator)
+        try:
+            out = model(draw(9, 2, 3, width).float())
+        except Exception as error:
+            out = raised(error)
+        out = out.detach() if isinstance(out, torch.Tensor) else out
+        parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        return {
+            "the number of norms": norms,
+            "the output": out,
+            "the number of trained parameters": parameters,
+        }
+
+    return Probe(
+        f"encoder({width}, {heads}, {layers}, norm_first={norm_first})", run, tolerance=1e-4
+    )
+
+
+_ENCODERS = [_built(8, 2, 3, True), _built(8, 2, 2, False), _built(6, 2, 3, True)]
+
+_ENCODER_MISTAKES = misconceptions(
+    _encoder,
+    """
+    # under norm_first the stack needs a final norm, and nn.TransformerEncoder adds none by itself. | nn.LayerNorm(width).
+    final = None
+
+    # the final norm is always there. A Post-LN block already ends in a norm. | Without norm_first it is None.
+    final = nn.LayerNorm(width)
+
+    # the final norm comes without norm_first, where the last block ends in a norm already, and is missing with it.
+    final = None if norm_first else nn.LayerNorm(width)
+
+    # final is the flag norm_first. It is a module, nn.LayerNorm(width), or None.
+    final = norm_first
+
+    # the final norm's width is not the model's. It normalizes the features of a token. | nn.LayerNorm(width).
+    final = nn.LayerNorm(4 * width) if norm_first else None
+    # or
+    final = nn.LayerNorm(8) if norm_first else None
+
+    # that is the class nn.LayerNorm. A norm is made with a width. | nn.LayerNorm(width).
+    final = nn.LayerNorm if norm_first else None
+    """,
+)
+
+
+def encoder(answer):
+    """Check a function width, heads, layers, norm_first -> nn.TransformerEncoder with a final norm where it is due."""
+    tried = "with and without norm_first, 2 and 3 layers: norms, output, parameters"
+    examine(answer, "encoder", _ENCODERS, _encoder, _ENCODER_MISTAKES, tried)
+
+
+# ---- The clinic ------------------------------------------------------------------------------------------------------
+
+
+def _normalized(h, tolerance=0.01):
+    mean = h.mean(-1)
+    var = h.var(-1, correction=0)
+    of_mean = (mean.abs() < tolerance).all()
+    of_var = ((var - 1).abs() < tolerance).all()
+    return bool(of_mean and of_var)
+
+
+_ASKED_MISTAKES = misconceptions(
+    _normalized,
+    """
+    # the variance is not looked at: rows with mean 0 can have any.
+    return bool(of_mean)
+
+    # the mean is not looked at: after RMSNorm it can be anything.
+    return bool(of_var)
+
+    # the variance divides by D - 1. LayerNorm divides by D. | var(-1, correction=0).
+    var = h.var(-1)
+    # or
+    var = h.std(-1)
+
+    # h is compared with its LayerNorm, number by number. The tolerance is for the mean and the variance of each row.
+    of_mean = of_var = torch.allclose(h, F.layer_norm(h, h.shape[-1:]), atol=tolerance)
+
+    # mean and variance are those of all numbers together. LayerNorm makes each row's 0 and 1. | Take them over the last axis.
+    mean, var = h.mean(), h.var(correction=0)
+
+    # mean and variance are taken over all axes but the first. A row is what lies along the last one.
+    mean, var = h.flatten(1).mean(-1), h.flatten(1).var(-1, correction=0)
+
+    # mean and variance are taken over the first axis. LayerNorm takes them over the last.
+    mean, var = h.mean(0), h.var(0, correction=0)
+
+    # mean and variance are taken over the second axis. LayerNorm takes them over the last, whatever the number of axes.
+    mean, var = h.mean(1), h.var(1, correction=0)
+
+    # one good row is enough for you. All rows have to be normalized. | .all(), not .any().
+    of_mean = (mean.abs() < tolerance).any()
+    of_var = ((var - 1).abs() < tolerance).any()
+
+    # the distances are compared without abs(), so what is too small passes.
+    of_mean = (mean < tolerance).all()
+    of_var = (var - 1 < tolerance).all()
+
+    # the argument tolerance is not used.
+    of_mean = (mean.abs() < 0.01).all()
+    of_var = ((var - 1).abs() < 0.01).all()
+
+    # abs() comes before the mean, and the mean of |h| is not 0. | Take the mean first, then its abs().
+    mean = h.abs().mean(-1)
+
+    # the standard deviation is compared with 1. The tolerance is for the variance, its square.
+    var = h.std(-1, correction=0)
+
+    # the distances of all rows are averaged, so one bad row passes. Each row has to be within the tolerance.
+    of_mean = mean.abs().mean() < tolerance
+    of_var = (var - 1).abs().mean() < tolerance
+
+    # the sum of each row is compared with 0. Its mean is that sum divided by D.
+    mean = h.sum(-1)
+
+    # the mean square is compared with 1. The variance is taken around the mean. | var(-1, correction=0).
+    var = h.square().mean(-1)
+    """,
+)
+
+
+def _standard(scale=1.0, mean=0.0, shape=(5, 8), seed=10):
+    return F.layer_norm(draw(seed, *shape), shape[-1:], eps=0.0) * scale + mean
+
+
+def _each(*numbers):
+    return torch.tensor(numbers, dtype=torch.float64).unsqueeze(-1)
+
+
+def _asked(label, h, **options):
+    def run(answer):
+        mine = h.clone()
+        try:
+            out = answer(mine, **options)
+        except Exception as error:
+            return {"the result": raised(error)}
+        if (
+            hasattr(out, "item") and math.prod(out.shape) == 1
+        ):  # a tensor or a NumPy truth value
+            out = out.item()
+        return {"h after the call": mine, "the result": out}
+
+    return Probe(label, run)
+
+
+_FOUR = _standard(shape=(4, 6))
+_OUTLIER = F.layer_norm(torch.cat([_each(30.0, 30.0), draw(16, 2, 255)], -1), (256,), eps=0.0)
+_SIGNS = draw(17, 3, 8).argsort(-1).remainder(2) * 2.0 - 1  # as many 1 as -1 in each row
+
+_ASKED = [
+    _asked("rows of 8 with mean 0 and variance 1", _standard()),
+    _asked("rows of 4 with mean 0 and biased variance 1", _standard(shape=(2, 3, 4), seed=11)),
+    _asked("rows with mean 0 and variance 4", _standard(2.0)),
+    _asked("rows with mean 0 and variance 0.0025", _standard(0.05)),
+    _asked("rows with mean 0.5 and variance 1", _standard(mean=0.5)),
+    _asked("rows with mean -0.5 and variance 1", _standard(mean=-0.5)),
+    _asked(
+        "rows with means 0.5, -0.5, 0.5, -0.5 and variance 1",
+        _FOUR + _each(0.5, -0.5, 0.5, -0.5),
+    ),
+    _asked(
+        "rows with mean 0 whose variances differ and average 1",
+        _FOUR * _each(1.5, 0.5, 1.5, 0.5).sqrt(),
+    ),
+    _asked("four rows, one of which is off", _FOUR * _each(1, 1, 3, 1) + _each(0, 0, 1, 0)),
+    _asked(
+        "four rows with variance 1, one with mean 0.03, the others 0",
+        _FOUR + _each(0, 0, 0.03, 0),
+    ),
+    _asked(
+        "four rows with mean 0, one with variance 1.03, the others 1",
+        _FOUR * _each(1, 1, 1.03, 1).sqrt(),
+    ),
+    _asked("rows with mean 0 and variance 1.015", _standard(1.015**0.5)),
+    _asked("columns, not rows, with mean 0 and variance 1", _standard(shape=(8, 5)).T),
+    _asked(
+        "two samples, the second with mean 0.5",
+        _standard(shape=(2, 3, 4), seed=11) + _each(0, 0.5)[:, None],
+    ),
+    _asked(
+        "samples that are normalized over both axes together",
+        _standard(shape=(2, 12), seed=12).view(2, 3, 4),
+    ),
+    _asked("rows of nan", _FOUR * math.nan),
+    _asked(
+        "rows with mean 0.1 and variance 1, tolerance=0.95", _standard(mean=0.1), tolerance=0.95
+    ),
+    _asked(
+        "rows with mean 0.1 and variance 1, tolerance=0.2", _standard(mean=0.1), tolerance=0.2
+    ),
+    _asked(
+        "rows with mean 0.19 and variance 1.18, tolerance=0.2",
+        _standard(1.18**0.5, mean=0.19),
+        tolerance=0.2,
+    ),
+    _asked("rows after RMSNorm", F.rms_norm(draw(13, 4, 6, mean=1.0), (6,))),
+    _asked(
+        "rows of variance 0.01 after LayerNorm with eps 1e-5",
+        F.layer_norm(draw(14, 4, 512, scale=0.1), (512,)),
+    ),
+    _asked("float32 rows after LayerNorm", F.layer_norm(draw(15, 4, 6).float(), (6,))),
+    _asked("rows of 256 with an outlier, mean 0 and variance 1.008", _OUTLIER * 1.008**0.5),
+    _asked("rows of 1 and -1, stretched to variance 1.015", _SIGNS * 1.015**0.5),
+]
+
+
+def already_normalized(answer):
+    """Check a function h (..., D), tolerance=0.01 -> whether each row has mean 0 and variance 1."""
+    tried = "rows, columns, one bad row, an outlier, RMSNorm, eps, two dtypes"
+    examine(answer, "already_normalized", _ASKED, _normalized, _ASKED_MISTAKES, tried)

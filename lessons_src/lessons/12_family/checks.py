@@ -1,0 +1,515 @@
+"""Checks of lesson 12: what norms forget, a layer without its mean, Derf, QK-norm healed, a published model's norms."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: F401  misconceptions call it
+
+from lessonkit.check.core import (
+    Contract,
+    Misconception,
+    Probe,
+    accept,
+    announce,
+    call_layer,
+    draw,
+    examine,
+    kind_of,
+    misconceptions,
+    of_a_layer,
+    refuse_dots,
+    reject,
+    values,
+)
+
+# -------------------------------------------------------------------------------------------------------- forgets
+
+_FORGETS = {
+    "LayerNorm": "abcef",
+    "RMSNorm": "bcef",
+    "GroupNorm": "ce",
+    "InstanceNorm": "cde",
+    "BatchNorm": "d",
+}
+
+_MISSING = {  # a letter that belongs there: why
+    "a": "What is added to all features of a word is in the mean that is subtracted from that word.",
+    "b": "Each word is divided by its own size, and that grows by the same factor.",
+    "c": "A factor of a whole sentence is a factor of everything that its sizes are made of.",
+    "d": "A mean over words is subtracted from each feature, and what all words share is in it.",
+    "e": "No mean runs over sentences, so no other sentence has a part in it.",
+    "f": "Its statistics are those of one word, and no other word has a part in them.",
+}
+_TOO_MANY = {  # (norm, letter that does not belong there): why, or by the letter alone
+    (
+        "RMSNorm",
+        "a",
+    ): "It subtracts no mean. With 2 added, the row 9, 1, 3, 3 came out different.",
+    "a": "One mean is subtracted from several words, and what was added differs from word to word.",
+    "b": "Several words are divided by one size, so it shows which of them was loud.",
+    (
+        "BatchNorm",
+        "c",
+    ): "All sentences are divided by one size, so it shows which of them was loud.",
+    ("RMSNorm", "d"): "It subtracts nothing.",
+    "d": "What is added differs from feature to feature, and one mean is subtracted from all features.",
+    "e": "Its means run over all sentences.",
+    "f": "Its means run over all words of a sentence, the later ones as well.",
+}
+
+
+def _why(norm, letter):
+    if letter in _FORGETS[norm]:
+        return _MISSING[letter]
+    return _TOO_MANY.get((norm, letter)) or _TOO_MANY[letter]
+
+
+def forgets(answer):
+    """Check dict(LayerNorm="...", ...): the letters of the changes that each norm does not notice (lesson 12)."""
+    slips = [(norm, letter) for norm in _FORGETS for letter in "abcdef"]
+    toggled = {(n, s): "".join(sorted(set(_FORGETS[n]) ^ {s})) for n, s in slips}
+    announce(Misconception(_why(n, s), _FORGETS | {n: toggled[n, s]}) for n, s in slips)
+    refuse_dots(answer, "forgets")
+    if not isinstance(answer, dict) or set(answer) != set(_FORGETS):
+        other = (
+            kind_of(answer)
+            if not isinstance(answer, dict)
+            else f"the keys {', '.join(map(str, answer))}"
+        )
+        reject(
+            f"check.forgets takes a dictionary with the keys {', '.join(_FORGETS)}, not {other}."
+        )
+    if not any(
+        letters for norm, letters in answer.items() if norm != "LayerNorm"
+    ):  # its letters are the example
+        reject("No letter is typed yet: put them between the quotes.")
+    right = []
+    for norm, expected in _FORGETS.items():
+        typed = set(
+            "".join(map(str, answer[norm])).lower()
+            if isinstance(answer[norm], (str, list, tuple, set))
+            else "?"
+        )
+        if typed - set("abcdef ,"):
+            reject(
+                f"{norm}: {answer[norm]!r} holds more than the letters a to f.{_so_far(right)}"
+            )
+        for letter in "abcdef":
+            if (letter in typed) != (letter in expected):
+                says = "belongs there" if letter in expected else "does not belong there"
+                reject(f"{norm}: {letter} {says}.{_so_far(right)}", _why(norm, letter))
+        right.append(norm)
+    accept("Right: all five norms.")
+
+
+def _so_far(right):
+    return f" Right so far: {', '.join(right)}." if right else ""
+
+
+# -------------------------------------------------------------------------------------------------- centered_layer
+
+_LAYER = {"weight": ([2, 2], [-2, -1], [1, 0], [-1, -1]), "bias": (-1, 1, -2, 2)}
+_CENTERED = {
+    "weight": {
+        ((1, -1), (0.5, -0.5), (1.5, -1.5), (1, -1)): (
+            "Each row has lost its mean. The mean of W h + b is over the outputs, so it is the columns that count."
+        ),
+        ((3, 1), (-1, -2), (2, -1), (0, -2)): (
+            "The whole matrix has lost one number, 2. The second number of h meets the second column alone: each "
+            "column has a mean of its own."
+        ),
+        ((2, -2, 1, -1), (2, -1, 0, -1)): (
+            "These are the two new columns. Typed row by row, as W is, they give four rows of two numbers."
+        ),
+        ((5, 3), (1, 0), (4, 1), (2, 0)): "That is W. Its part of the output has a mean, too.",
+        (
+            (1, -1),
+            (-3, -4),
+            (0, -3),
+            (-2, -4),
+        ): "4 is the mean for this h. W' has to serve every h.",
+    },
+    "bias": {
+        (
+            -2,
+            0,
+            -3,
+            1,
+        ): "That is b. It is written to the stream as well, so its mean has to go.",
+        (-6, -4, -7, -3): "4 is the mean of the whole row, for this h. What is the mean of b?",
+        (
+            5,
+            -3,
+            -1,
+            -1,
+        ): "That is the whole row without its mean, for this h. Only b itself is wanted.",
+        (-3, -1, -4, 0): "The mean of b is -1. Taking away -1 adds 1.",
+    },
+}
+
+
+def centered_layer(answer):
+    """Check dict(weight=[...], bias=[...]), a layer that writes what it wrote minus its mean (lesson 12)."""
+    values(answer, "centered_layer", _LAYER, _CENTERED)
+
+
+# ------------------------------------------------------------------------------------------------------------ derf
+
+
+class _Derf(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.tensor(0.5))
+        self.shift = nn.Parameter(torch.tensor(0.0))
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        inner = self.alpha * x + self.shift
+        bent = torch.erf(inner)
+        return self.weight * bent + self.bias
+
+
+def _at_the_start(cls):
+    layer = cls(4)
+    names = ("alpha", "shift", "weight", "bias")
+    starts = {f"{name} at the start": getattr(layer, name, "missing") for name in names}
+    starts = {
+        name: value.detach() if isinstance(value, torch.Tensor) else value
+        for name, value in starts.items()
+    }
+    return {"the names of its parameters": sorted(dict(layer.named_parameters()))} | starts
+
+
+_MAKE = lambda cls: cls(4)  # noqa: E731
+_DERF_PROBES = [
+    Probe("a new layer of width 4", _at_the_start),
+    call_layer("a (3, 4) matrix", _MAKE, draw(71, 3, 4), {}),
+    call_layer("a (2, 3, 4) tensor of larger numbers", _MAKE, 3 * draw(72, 2, 3, 4), {}),
+]
+_DERF_MISTAKES = misconceptions(
+    _Derf,
+    """
+    # the tanh makes it DyT. | Derf takes torch.erf.
+    bent = torch.tanh(inner)
+
+    # the shift is not used.
+    inner = self.alpha * x
+
+    # the shift is added after the erf: there it does what the bias does. | Add it to alpha * x.
+    inner = self.alpha * x
+    bent = torch.erf(inner) + self.shift
+
+    # the shift is multiplied by alpha. | The formula says alpha x + s, not alpha (x + s).
+    inner = self.alpha * (x + self.shift)
+
+    # the bias is not used.
+    return self.weight * bent
+
+    # the gain is not used.
+    return bent + self.bias
+
+    # the bias is multiplied by the gain. | Multiply first, then add.
+    return self.weight * (bent + self.bias)
+
+    # alpha is a number for each feature. It is one number for the layer.
+    self.alpha = nn.Parameter(torch.full((width,), 0.5))
+
+    # the shift is a number for each feature. It is one number for the layer.
+    self.shift = nn.Parameter(torch.zeros(width))
+
+    # the gain is one number. It is a number for each feature, and so is the bias.
+    self.weight = nn.Parameter(torch.tensor(1.0))
+
+    # super().__init__() must come first, and nn.Parameter takes a tensor, not a plain number. | Write super().__init__(), then nn.Parameter(torch.tensor(0.5)).
+    self.alpha = nn.Parameter(0.5)
+
+    # alpha and the shift have an axis of length 1. They are numbers without axes. | Write torch.tensor(0.5), without inner brackets.
+    self.alpha = nn.Parameter(torch.tensor([0.5]))
+    self.shift = nn.Parameter(torch.tensor([0.0]))
+
+    # alpha starts at another number than 0.5.
+    self.alpha = nn.Parameter(torch.tensor(1.0))
+
+    # alpha is a plain number, so no optimizer can train it. | Make it an nn.Parameter.
+    self.alpha = 0.5
+
+    """,
+)
+_DERF = Contract(
+    {"x": "... D"}, use=lambda cls, sizes: cls(sizes["D"]), sizes={"D": (5, 1, 2, 17, 400)}
+)
+
+
+def derf(answer):
+    """Check a class width -> module x (..., D) -> gain * erf(alpha x + shift) + bias (lesson 12)."""
+    stages = [_DERF_PROBES, of_a_layer(_MAKE, draw(73, 3, 4))]
+    tried = "the parameters and their start, one to four axes, copies, gradients"
+    examine(answer, "derf", stages, _Derf, _DERF_MISTAKES, tried, contract=_DERF)
+
+
+# ------------------------------------------------------------------------------------------------------- nanochat
+
+_NANOCHAT = {"calls": 50, "learned": 0, "sees shift": True, "query": 128, "attention": 128**0.5}
+
+_TOO_FEW = "A block calls norm four times: on the stream before the attention and before the MLP, on the queries and on the keys."
+_BOTH_ENDS = "And norm is called once after the embedding and once before the head."
+
+
+def nanochat(answer):
+    """Check what a learner has read off an excerpt of a published model, as a dictionary (lesson 12)."""
+    causes = {
+        "calls": {
+            **dict.fromkeys((24, 26, 38), f"{_TOO_FEW} {_BOTH_ENDS}"),
+            48: f"These are the calls in the blocks. {_BOTH_ENDS}",
+            49: _BOTH_ENDS,
+            **dict.fromkeys((4, 6), f"The loop runs 12 times. {_TOO_FEW}"),
+        },
+        "learned": dict.fromkeys(
+            (768, 26 * 768 + 24 * 128, 50 * 768),
+            "F.rms_norm gets no weight here, so there is nothing to learn.",
+        ),
+        "sees shift": {
+            False: "RMSNorm subtracts no mean: a number added to all features changes the direction of the row."
+        },
+        "query": {
+            768: "The queries have been cut into heads before norm: (B, T, 6, 128), and norm takes the last axis.",
+            6: "That is the number of heads. norm takes the last axis of (B, T, 6, 128).",
+        },
+        "attention": {
+            768**0.5: "A query has 128 numbers, so its length is sqrt(128) after the norm.",
+            128.0: "That is the product of two rows of length sqrt(128). causal_attention then divides by sqrt(128).",
+            1.0: "That would bound rows of length 1. RMSNorm gives a row of 128 numbers the length sqrt(128).",
+            15: "That bounds the logits at the output. In the attention the lengths of q and k are bounded.",
+        },
+    }
+    # two decimals are asked for, and one is taken: sqrt(128) is 11.3137
+    values(answer, "nanochat", _NANOCHAT, causes, tolerance=0.02)
+
+
+# ----------------------------------------------------------------------------------------------- qk_logits_module
+
+
+class _Logits(nn.Module):
+    def __init__(self, head_size):
+        super().__init__()
+        self.norm_q = nn.LayerNorm(head_size, bias=False)
+        self.norm_k = nn.LayerNorm(head_size, bias=False)
+
+    def forward(self, q, k):
+        q_hat = self.norm_q(q)
+        k_hat = self.norm_k(k)
+        return q_hat @ k_hat.mT / q.shape[-1] ** 0.5
+
+
+_QUERIES = draw(61, 2, 3, 5, 8, dtype=torch.float32) * torch.tensor([1.0, 3.0, 30.0]).view(
+    3, 1, 1
+)  # (B, H, T, d)
+_KEYS = draw(62, 2, 3, 5, 8, dtype=torch.float32) * torch.tensor([30.0, 1.0, 3.0]).view(3, 1, 1)
+
+
+def _shape_of_logits(dtype):
+    def run(cls):
+        seen = {}
+        for B, H, T, d in ((2, 3, 5, 8), (1, 2, 4, 6), (3, 1, 7, 16)):
+            out = cls(d).to(dtype)(
+                draw(63, B, H, T, d, dtype=dtype), draw(64, B, H, T, d, dtype=dtype)
+            )
+            shape = (tuple(out.shape), str(out.dtype)) if isinstance(out, torch.Tensor) else out
+            seen[f"shape and dtype for (B, H, T, d) = ({B}, {H}, {T}, {d})"] = shape
+        return seen
+
+    return run
+
+
+def _steady(label, change, look):
+    """Return a Probe: whether what `look` takes of the logits stays when `change` has been at the queries and keys."""
+
+    def run(cls):
+        layer = cls(8)
+        q, k = _QUERIES.clone(), _KEYS.clone()
+        before = look(layer(q.clone(), k.clone())).detach()
+        change(q, k)
+        return {"before": before, "after": look(layer(q, k)).detach()}
+
+    def reads(seen):
+        stay = torch.allclose(seen["after"], seen["before"], rtol=1e-3, atol=1e-3)
+        return {"the scores that should stay": "stay" if stay else "change"}
+
+    return Probe(label, run, reads=reads)
+
+
+def _both(change):
+    return lambda q, k: (change(q), change(k))
+
+
+def _bound(cls):
+    layer, q, k = cls(8), _QUERIES.clone(), _KEYS.clone()
+    logits = torch.stack([layer(q, k), layer(q, q.clone())])  # each query as a key, too
+    return {"logits": logits, "same": torch.equal(q, _QUERIES) and torch.equal(k, _KEYS)}
+
+
+def _read_bound(seen):
+    logits = seen["logits"].detach()
+    return {
+        "zeros, nan or inf among the scores": not (logits.isfinite() & (logits != 0)).all(),
+        "a score beyond sqrt(d) in size": bool(logits.abs().max() > 8**0.5 + 1e-3),
+        "queries and keys after the call": "as before" if seen["same"] else "changed",
+    }
+
+
+def _likes_itself(cls):
+    q, wide = _QUERIES, torch.cat([_QUERIES, _KEYS], -1)  # heads of 8 and of 16 numbers
+    pairs = [
+        cls(x.shape[-1])(x.clone(), x.clone()).detach() for x in (q, wide)
+    ]  # each query is among the keys
+    return {"logits": pairs[0], "of 16": pairs[1].diagonal(dim1=-2, dim2=-1).mean().item()}
+
+
+def _read_itself(seen):
+    logits = seen["logits"]
+    own = (
+        f"has {'' if (logits.argmax(-1) == torch.arange(5)).all() else 'not '}the largest score"
+    )
+    # eps is 1e-5 or less, beside variances of about 1
+    itself = {8: logits.diagonal(dim1=-2, dim2=-1).mean().item(), 16: seen["of 16"]}
+    itself = {f"a query's score with itself, if d is {d}": score for d, score in itself.items()}
+    return {"the key that equals the query": own} | itself
+
+
+def _trained(cls):
+    layer = cls(8)
+    layer(_QUERIES.clone(), _KEYS.clone())
+    if not list(layer.parameters()):
+        return {"parameters that an optimizer gets": "none"}
+    leaves = dict(layer.named_parameters()) | {
+        "q": _QUERIES.clone().requires_grad_(),
+        "k": _KEYS.clone().requires_grad_(),
+    }
+    loss = (layer(leaves["q"], leaves["k"]) * draw(65, 2, 3, 5, 5, dtype=torch.float32)).sum()
+    gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    without = [
+        name for name, gradient in zip(leaves, gradients, strict=True) if gradient is None
+    ]
+    unused = "all parameters" if without == list(leaves)[:-2] else "some parameters"
+    without = ", ".join({"q", "k"} & {*without}) or (unused if without else "none")
+    return {"parameters that an optimizer gets": "some", "those without a gradient": without}
+
+
+def _same_again(cls):
+    layer, logits = cls(8), []
+    for value in (0.5, 1.5):
+        for parameter in layer.parameters():
+            nn.init.constant_(parameter, value)
+        logits.append(layer(_QUERIES.clone(), _KEYS.clone()).detach())
+    return {"logits": logits}
+
+
+def _read_again(seen):
+    same = torch.allclose(*seen["logits"], rtol=1e-4)
+    return {"the scores, once the parameters are others": "the same" if same else "others"}
+
+
+_LOGIT_PROBES = [
+    Probe("queries and keys of three sizes", _shape_of_logits(torch.float32)),
+    _steady(
+        "another sample 1, looking at sample 0",
+        _both(lambda t: t[1].mul_(-2).add_(5)),
+        lambda y: y[0],
+    ),
+    _steady(
+        "another step 4, looking at steps 0 to 3",
+        _both(lambda t: t[:, :, 4].mul_(-2).add_(5)),
+        lambda y: y[:, :, :4, :4],
+    ),
+    _steady(
+        "head 2 seven times as large, looking at heads 0 and 1",
+        _both(lambda t: t[:, 2].mul_(7)),
+        lambda y: y[:, :2],
+    ),
+    _steady(
+        "another key 4, looking at keys 0 to 3",
+        lambda q, k: k[:, :, 4].mul_(-2).add_(5),
+        lambda y: y[..., :4],
+    ),
+    Probe("a new module", _bound, reads=_read_bound),
+    _steady("queries and keys 30 times as large", _both(lambda t: t.mul_(30)), lambda y: y),
+    Probe("keys that are the queries", _likes_itself, tolerance=1e-3, reads=_read_itself),
+    Probe("a new module after one call", _trained),
+    Probe("a module with other parameters", _same_again, reads=_read_again),
+    Probe("a float64 module", _shape_of_logits(torch.float64)),
+    Probe("a bfloat16 module", _shape_of_logits(torch.bfloat16)),
+]
+
+_LOGIT_MISTAKES = misconceptions(
+    _Logits,
+    """
+    # nothing has changed: one mean for the whole tensor, and a new layer at each call.
+    self.norm_q, self.norm_k = None, None
+    q_hat, k_hat = nn.LayerNorm(q.size())(q), nn.LayerNorm(k.size())(k)
+
+    # the statistics are taken over more than the d numbers of one query: normalized_shape is head_size alone.
+    q_hat, k_hat = F.layer_norm(q, q.shape[2:]) * self.norm_q.weight, F.layer_norm(k, k.shape[2:]) * self.norm_k.weight
+
+    # the norm is still made in forward, at each call, or it has no gain (elementwise_affine=False, F.layer_norm), or it is in a plain list: an optimizer gets nothing to train. | Make it in __init__, with a gain, and keep it in self.
+    self.norm_q, self.norm_k = None, None
+    q_hat, k_hat = nn.LayerNorm(q.shape[-1])(q), nn.LayerNorm(k.shape[-1])(k)
+    # or
+    self.norm_q, self.norm_k = None, None
+    q_hat, k_hat = F.layer_norm(q, q.shape[-1:]), F.layer_norm(k, k.shape[-1:])
+
+    # forward does not use norms that __init__ makes, or makes new ones at each call, so no gain is ever trained.
+    q_hat, k_hat = F.layer_norm(q, q.shape[-1:]), F.layer_norm(k, k.shape[-1:])
+    # or
+    def forward(self, q, k):
+        self.norm_q, self.norm_k = nn.LayerNorm(q.shape[-1]), nn.LayerNorm(k.shape[-1])
+
+    # one of the two norms is not used, so its gains are never trained.
+    k_hat = self.norm_q(k)
+
+    # only one of the two is normalized. Large numbers in the other make large scores just as well.
+    k_hat = k
+    # or
+    q_hat = q
+    # or
+    q_hat, k_hat = F.rms_norm(q, q.shape[-1:]) * self.norm_q.weight, k
+    # or
+    q_hat, k_hat = q, F.rms_norm(k, k.shape[-1:]) * self.norm_k.weight
+
+    # without the division by sqrt(d) the bound is d.
+    return q_hat @ k_hat.mT
+
+    # the product is divided by the root of another size than d. | d is the last size, q.shape[-1].
+    return q_hat @ k_hat.mT / q.shape[1] ** 0.5
+
+    # later words are masked here. The leak is in the norms, so a mask does not heal it. | Return all scores.
+    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).tril()
+    # or
+    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).masked_fill(q.new_ones(q.shape[2], q.shape[2]).triu(1) > 0, -torch.inf)
+    # or
+    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).masked_fill(q.new_ones(q.shape[2], q.shape[2]).triu(1) > 0, -1e9)
+
+    # the scores are too small by sqrt(d). | After a norm, divide by sqrt(d); after a cut to length 1, multiply by it.
+    return q_hat @ k_hat.mT / q.shape[-1]
+
+    # queries and keys have changed places: row i belongs to query i. | Write q @ k.mT.
+    return k_hat @ q_hat.mT / q.shape[-1] ** 0.5
+
+    # the shapes do not fit: the last two axes of the keys do not change places, or they do before the norm, or the norm is that of the scores. | Normalize q and k, then write q @ k.mT.
+    return q_hat @ k_hat / q.shape[-1] ** 0.5
+    # or
+    return self.norm_q(q @ k.mT / q.shape[-1] ** 0.5)
+
+    # the softmax is applied already. | Return the scores.
+    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)
+    # or
+    q_hat, k_hat = F.rms_norm(q, q.shape[-1:]) * self.norm_q.weight, F.rms_norm(k, k.shape[-1:]) * self.norm_k.weight
+    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)
+    """,
+)
+
+
+def qk_logits_module(answer):
+    """Check a class head_size -> module (q, k) -> bounded logits, with any norm that does it (lesson 12)."""
+    tried = "other samples, later steps, other heads, size, the bound, trained gains"
+    stages = [_LOGIT_PROBES, of_a_layer(lambda cls: cls(8), _QUERIES.double(), _KEYS.double())]
+    examine(answer, "qk_logits_module", stages, _Logits, _LOGIT_MISTAKES, tried)

@@ -1,0 +1,641 @@
+"""Checks of lesson 13: words moved, the loops of a fused forward and backward pass, a padded variance.
+
+The two kernels run as plain Python on arrays that count every access, so that a check sees not only what is computed
+but how: in which order rows are visited, how often a number is read and written. A kernel that was compiled runs
+compiled as well, in float32 far from zero, where it must keep its digits. Nothing is timed.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numba import float32
+from torch.nn import functional as F
+
+from lessonkit.check.core import (
+    Contract,
+    Probe,
+    call,
+    draw,
+    examine,
+    in_float64,
+    misconceptions,
+    numbers,
+    values,
+)
+
+
+def words_moved(answer):
+    """Check the words that a line-by-line and a fused LayerNorm move for each entry, and copies (lesson 13)."""
+    once = "In a fused kernel the row is in the cache after the first loop: x comes from memory once."
+    both = "dx depends on x as well as on dy. Both are read, dx is written."
+    only = "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?"
+    one_each = "Each of the seven lines reads one tensor of x's size, the two means as well. Which one did you skip?"
+    small = "c * c reads c once, as both factors are the same number. And weight and bias are one row each: they do not count."
+    five = "Each line leaves its result in memory, and five are of x's size: c, squares, x_hat, scaled, y."
+    no_words = "The two means write one number for each row, which does not count."
+    alone = "That is one of the two passes. Add up the words of both."
+    twice = "A row of x or dy is fetched once, however many loops use it. Or is that forward and backward together?"
+    causes = {
+        "read": {
+            5: one_each,
+            6: one_each,
+            8: small,
+            9: small,
+            12: "That is read and written together.",
+        },
+        "written": {7: no_words, 4: five, 1: five},
+        "forward": {
+            1: "x must be read and y must be written: two trips, one word each.",
+            3: once,
+            4: once,
+        },
+        "backward": {2: both, 4: only, 5: twice},
+        "copies": {
+            5: "These are words. A copy moves two of them.",
+            6: "That is the seven lines. Both passes of the fused kernel are asked for.",
+            1: alone,
+            1.5: alone,
+        },
+    }
+    expected = {"read": 7, "written": 5, "forward": 2, "backward": 3, "copies": 2.5}
+    values(answer, "words_moved", expected, causes, tolerance=1e-9)
+
+
+# ---- kernels, as plain Python
+class _ByNumber(np.lib.mixins.NDArrayOperatorsMixin):
+    """What is used one number at a time: anything done to all of it at once is refused."""
+
+    _at_once = "a whole row at once. Take one number at a time: x[r, i]"
+
+    def _refuse(self, *args, **kwargs):
+        raise TypeError(self._at_once)
+
+    __getattr__ = __array_ufunc__ = __array_function__ = __array__ = __float__ = _refuse
+
+
+class _Row(_ByNumber):
+    """One row of a _Watched matrix."""
+
+    def __init__(self, matrix, r):
+        self.matrix, self.r = matrix, r
+        self.shape, self.dtype = matrix.shape[1:], matrix.dtype
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, i):
+        return self.matrix[self.r, i]
+
+    def __setitem__(self, i, value):
+        self.matrix[self.r, i] = value
+
+
+class _Float32(np.lib.mixins.NDArrayOperatorsMixin):
+    """A float32 number that becomes float64 next to a Python number, as in compiled code; NumPy would keep float32."""
+
+    _numba_type_ = float32  # compiled helpers take it, as standardize does
+
+    def __init__(self, value):
+        self.value = np.float32(value)
+
+    def __float__(self):
+        return float(self.value)
+
+    def __array_ufunc__(self, ufunc, method, *numbers, out=None):  # out comes from +=
+        same = (_Float32, np.float32)
+        result = ufunc(
+            *(
+                np.float32(item) if isinstance(item, same) else np.float64(item)
+                for item in numbers
+            )
+        )
+        return _Float32(result) if isinstance(result, np.float32) else result
+
+
+class _Watched(_ByNumber):
+    """A matrix of which single numbers are read and written; every access is counted, and the rows noted in trail."""
+
+    def __init__(self, name, array, trail):
+        self.name, self.array, self.trail = name, array, trail
+        self.count = {access: np.zeros(array.shape, int) for access in ("read", "written")}
+        self.shape, self.dtype = array.shape, array.dtype
+        self._at_once = f"several numbers of {name} at once. Take one at a time: {name}[r, i]"
+
+    def __len__(self):
+        return len(self.array)
+
+    def _place(self, at, access):
+        if not (
+            isinstance(at, tuple)
+            and len(at) == 2
+            and all(isinstance(k, (int, np.integer)) for k in at)
+        ):
+            self._refuse()
+        r, i = at
+        if not (
+            0 <= r < self.shape[0] and 0 <= i < self.shape[1]
+        ):  # compiled code would not look
+            raise IndexError(f"{self.name}[{r}, {i}] lies outside its shape {self.shape}")
+        self.count[access][at] += 1
+        if self.trail[-1:] != [r]:
+            self.trail.append(r)
+        return at
+
+    def __getitem__(self, at):
+        if isinstance(at, (int, np.integer)) and 0 <= at < len(self):
+            return _Row(self, at)
+        number = self.array[self._place(at, "read")]
+        return _Float32(number) if self.dtype == np.float32 else number
+
+    def __setitem__(self, at, value):
+        self.array[self._place(at, "written")] = value
+
+    def times(self, access, most):
+        """Say how often the number that is accessed most is read or written."""
+        often = self.count[access].max() > most
+        return "more often" if often else ("never", "once", "", "at most three times")[most]
+
+
+def _plain(answer):
+    """The Python function behind a compiled one."""
+    return getattr(answer, "py_func", answer)
+
+
+def _kernel_probe(label, make, part, watched, compiled, **more):
+    """Return a Probe: what a kernel writes, which inputs it changes and, as plain Python, how it gets there.
+
+    make: () -> ({name: input}, {name: array to write into}), all in the order of the arguments.
+    part: start and stop. watched: the names of the matrices whose accesses are counted; the last is written.
+    compiled: whether a compiled kernel runs compiled as well. Plain first: that raises where compiled code would write
+        outside an array.
+    """
+
+    def run(answer):
+        seen = {}
+        for function in (_plain(answer), answer) if compiled else (_plain(answer),):
+            arrays, outputs = make()
+            trail, inputs = [], list(arrays)
+            arrays |= outputs
+            plain = function is _plain(answer)
+            counted = {name: _Watched(name, arrays[name], trail) for name in watched if plain}
+            function(*(arrays | counted).values(), *part)
+            seen |= {f"{name} after the call": _tensor(arrays[name]) for name in inputs}
+            seen |= {name: _tensor(array) for name, array in outputs.items()}
+            if "mean" in outputs and arrays["x"].dtype == np.float32:  # its last digits count
+                seen["mean - x[r, 0]"] = seen.pop("mean") - _tensor(arrays["x"])[:, 0]
+            if plain:
+                seen |= _accesses(trail, *counted.values())
+        return seen
+
+    inputs = make()[0]
+    shown = {name: _tensor(inputs[name]) for name in ("dy", "x", "eps") if name in inputs}
+    # float32: x - near and rest are exact, what follows is rounded to 24 bits a few times
+    tolerance = 1e-5 if inputs["x"].dtype == np.float32 else 1e-9
+    return Probe(label, run, shown, tolerance, **(_COMPILED if compiled else more))
+
+
+def _accesses(trail, *counted):
+    """Say in which order rows were visited, and how often numbers of x and of the matrix that is written."""
+    x, out = counted[-2:]
+    return {
+        "the order of the rows": "one after the other"
+        if len(trail) == len(set(trail))
+        else "again and again",
+        "each number of x is read": x.times("read", 3),
+        f"each number of {out.name} is written": out.times("written", 1),
+        f"each number of {out.name} is read": out.times("read", 0),
+    }
+
+
+def _tensor(array):
+    return torch.from_numpy(np.array(array))
+
+
+def _arrays(*tensors):
+    return [tensor.numpy().copy() for tensor in tensors]
+
+
+_FAR = dict(dtype=torch.float32, mean=1e5)
+_COMPILED = dict(
+    seconds=30.0,  # the first call compiles
+    why="Compiled, the sums of a loop may be reordered, and x - near - rest becomes x - (near + rest), which rounds. "
+    "standardize is compiled without that.",
+)
+
+
+def _threads(answer):
+    """Observe whether a kernel asks for several threads."""
+    asks = (
+        getattr(answer, "targetoptions", {}).get("parallel")
+        or "prange" in _plain(answer).__code__.co_names
+    )
+    return {"the rows run": "in several threads" if asks else "in one thread"}
+
+
+def _threads_probe(why):
+    return Probe("prange or parallel=True", _threads, why=why)
+
+
+# ---- forward
+def _forward_probe(
+    label, seed, rows, D, part=None, eps=1e-5, compiled=False, why="", **numbers
+):
+    def make():
+        x = draw(seed, rows, D, **numbers)
+        x, weight, bias = _arrays(x, *(draw(seed + k, D, dtype=x.dtype) for k in (1, 2)))
+        y, rstd = np.full_like(x, 99.0), np.full(rows, 99.0, x.dtype)
+        return dict(x=x, weight=weight, bias=bias, eps=eps), dict(
+            y=y, mean=np.full(rows, 99.0), rstd=rstd
+        )
+
+    return _kernel_probe(label, make, part or (0, rows), ("x", "y"), compiled, why=why)
+
+
+def _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
+    D, number = x.shape[1], x.dtype.type
+    rows = range(start, stop)
+    for r in rows:
+        total = number(0)
+        for i in range(D):
+            total += x[r, i]
+        near = number(total / D)
+        sum_c = number(0)
+        sum_cc = number(0)
+        for i in range(D):
+            c = x[r, i] - near
+            sum_c += c
+            sum_cc += c * c
+        rest = number(sum_c / D)
+        var = sum_cc / D - rest * rest
+        mean[r] = np.float64(near) + rest
+        scale = 1 / np.sqrt(var + eps)
+        rstd[r] = scale
+        for i in range(D):
+            x_hat = (x[r, i] - near - rest) * scale
+            y[r, i] = x_hat * weight[i] + bias[i]
+
+
+_FORWARD_PROBES = [
+    _forward_probe("three rows of 5", 1300, 3, 5, mean=2.0),
+    _forward_probe("rows 1 and 2 of four rows (start = 1, stop = 3)", 1303, 4, 3, part=(1, 3)),
+    _forward_probe("rows of spread 0.001, eps = 0", 1306, 2, 7, eps=0.0, scale=1e-3),
+    _forward_probe("131 rows of 3", 1309, 131, 3),
+    _forward_probe("two rows of 300", 1321, 2, 300, eps=0.5),
+    _forward_probe("two rows of one number", 1330, 2, 1),
+    _forward_probe(
+        "float32 rows around 10,000,000",
+        1318,
+        3,
+        17,
+        dtype=torch.float32,
+        mean=1e7,
+        scale=4.0,  # whole numbers: c and its sums are exact, near is off by one or more
+        why="In other rows rest is next to nothing, and here it counts: look at each line that uses it, or should. And far "
+        "from zero float32 has no digits left for what your loops subtract, or for the mean that they keep.",
+    ),
+    _forward_probe("three more rows of 5", 1324, 3, 5),
+    _threads_probe(
+        "Several threads do not finish one row before the next. start and stop share the rows among them."
+    ),
+]
+_FORWARD_COMPILED = _forward_probe(
+    "float32 rows around 100,000, compiled", 1315, 3, 7, compiled=True, **_FAR
+)
+
+_FORWARD = misconceptions(
+    _forward_rows,
+    """
+    # the variance is divided by D - 1. LayerNorm divides by D.
+    var = sum_cc / (D - 1) - rest * rest
+
+    # eps is added to the deviation. | It belongs under the root, to the variance.
+    scale = 1 / (np.sqrt(var) + eps)
+
+    # eps is missing under the root. | Add it to the variance.
+    scale = 1 / np.sqrt(var)
+
+    # rstd is the deviation itself. | It is 1 over it.
+    scale = np.sqrt(var + eps)
+
+    # the root is missing: that is 1 over the variance. | Take the root of var + eps.
+    scale = 1 / (var + eps)
+
+    # rest * rest is not subtracted: the mean of c * c is the variance only where the mean of c is 0.
+    var = sum_cc / D
+
+    # the sum of c * c is not divided by D. | The variance is a mean.
+    var = sum_cc - rest * rest
+
+    # rest * rest is subtracted as it is, from sum_cc / D: rest is a mean already, and it is squared.
+    var = (sum_cc - rest * rest) / D
+    # or
+    var = sum_cc / D - rest
+
+    # rest is the sum of c. | It is the mean: divide it by D.
+    rest = sum_c
+
+    # that is the one-pass variance, mean(x * x) minus the squared mean, which loses all digits far from zero. | Add up c = x - near and its squares.
+    c = x[r, i]
+    rest = number(0)
+    var = sum_cc / D - near * near
+
+    # the third loop uses the c that the second loop left over, of the last feature. | Compute it anew for each i.
+    x_hat = (c - rest) * scale
+    # or
+    x_hat = c * scale
+    # or
+    x_hat = (c - near - rest) * scale
+
+    # rest is left out when y is written: x - near alone is off by what near lacks.
+    x_hat = (x[r, i] - near) * scale
+
+    # mean[r] holds only 24 bits: near alone, or near + rest rounded to float32. | Write np.float64(near) + rest.
+    mean[r] = near
+    # or
+    mean[r] = near + rest
+
+    # near + rest is added up first and then subtracted: that rounds the mean. | Subtract one after the other.
+    x_hat = (x[r, i] - (near + rest)) * scale
+
+    # mean[r] is not written: it still holds the 99 that it held before the call.
+    del mean[r]
+
+    # rstd[r] is not written: it still holds the 99 that it held before the call.
+    del rstd[r]
+    # or
+    del rstd[r]
+    x_hat = (x[r, i] - near - rest) * rstd[r]
+
+    # weight and bias are taken by the row. They have one number for each feature. | Their index is i.
+    y[r, i] = x_hat * weight[r] + bias[r]
+
+    # the gain or the bias is missing in y.
+    y[r, i] = x_hat
+    # or
+    y[r, i] = x_hat * weight[i]
+    # or
+    y[r, i] = x_hat + bias[i]
+    """,
+)
+
+
+def forward_rows(answer):
+    """Check the loops of a fused forward pass, plain or compiled (lesson 13)."""
+    tried = "parts of the rows, one to 131 rows of 1 to 300, three eps, float32 far from zero, every access to x and y"
+    stages = [_FORWARD_PROBES, [_FORWARD_COMPILED]]
+    examine(answer, "forward_rows", stages, _forward_rows, _FORWARD, tried)
+
+
+# ---- backward
+ROWS_A_BLOCK = 64  # as in the lesson
+
+
+def _backward_probe(label, seed, rows, D, part=None, before=0.0, compiled=False, **numbers):
+    def make():
+        x = draw(seed, rows, D, **numbers)
+        mean, rstd = (
+            x.double().mean(1),
+            torch.rsqrt(x.double().var(1, correction=0) + 0.1).to(x.dtype),
+        )
+        dy, weight = draw(seed + 1, rows, D, dtype=x.dtype), draw(seed + 2, D, dtype=x.dtype)
+        names = ("dy", "x", "mean", "rstd", "weight")
+        dx, sums = (
+            np.full((rows, D), 99.0, rstd.numpy().dtype),
+            np.full((2, -(-rows // ROWS_A_BLOCK), D), before),
+        )
+        dweight, dbias = sums.astype(dx.dtype)
+        inputs = dict(zip(names, _arrays(dy, x, mean, rstd, weight), strict=True))
+        return inputs, dict(dx=dx, dweight=dweight, dbias=dbias)
+
+    return _kernel_probe(label, make, part or (0, rows), ("dy", "x", "dx"), compiled)
+
+
+def _backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
+    D, number = x.shape[1], x.dtype.type
+    for r in range(start, stop):
+        near, scale = number(mean[r]), rstd[r]
+        rest = number(mean[r] - near)
+        block = r // ROWS_A_BLOCK
+        sum_h = number(0)
+        sum_hx = number(0)
+        for i in range(D):
+            x_hat = (x[r, i] - near - rest) * scale
+            h = dy[r, i] * weight[i]
+            sum_h += h
+            sum_hx += h * x_hat
+            dweight[block, i] += dy[r, i] * x_hat
+            dbias[block, i] += dy[r, i]
+        mean_h, mean_hx = sum_h / D, sum_hx / D
+        for i in range(D):
+            again = (x[r, i] - near - rest) * scale
+            dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - again * mean_hx)
+
+
+_BACKWARD_PROBES = [
+    _backward_probe("three rows of 5", 1330, 3, 5, mean=1.0),
+    _backward_probe(
+        "rows 1 and 2 of four rows (start = 1, stop = 3)", 1334, 4, 3, part=(1, 3), before=2.0
+    ),
+    _backward_probe("three blocks: 131 rows of 3", 1338, 131, 3),
+    _backward_probe(
+        "rows 70 to 140 of 150 (start = 70, stop = 141)",
+        1370,
+        150,
+        3,
+        part=(70, 141),
+        before=2.0,
+    ),
+    _backward_probe("two rows of 300", 1353, 2, 300),
+    _backward_probe("two rows of one number", 1362, 2, 1),
+    _backward_probe("float32 rows around 100,000", 1346, 3, 7, **_FAR),
+    _backward_probe("three more rows of 5", 1356, 3, 5),
+    _threads_probe(
+        "Several threads add to the sums of one block at once, and some of what they add is lost."
+    ),
+]
+_BACKWARD_COMPILED = _backward_probe(
+    "float32 rows around 100,000, compiled", 1350, 3, 7, compiled=True, **_FAR
+)
+
+_BACKWARD = misconceptions(
+    _backward_rows,
+    """
+    # the gain is missing in h. | h is dy times weight.
+    weight = np.ones_like(weight)
+
+    # the gain is outside the means: it multiplies dx at the end. | It belongs into them: they are the means of h.
+    gain, weight = weight, np.ones_like(weight)
+    dx[r, i] = scale * gain[i] * (dy[r, i] - mean_h - again * mean_hx)
+
+    # the gain is missing in dx. | Its bracket begins with h, not with dy.
+    dx[r, i] = scale * (dy[r, i] - mean_h - again * mean_hx)
+
+    # the gain is missing in a sum: both means are means of h. | Add h and h * x_hat.
+    h = dy[r, i]
+    # or
+    sum_h += dy[r, i]
+    # or
+    sum_hx += dy[r, i] * x_hat
+
+    # the mean of h is missing in dx.
+    dx[r, i] = scale * (dy[r, i] * weight[i] - again * mean_hx)
+
+    # the last term of dx is missing, x_hat times the mean of h * x_hat, or its x_hat.
+    dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h)
+    # or
+    dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - mean_hx)
+
+    # a sign: both terms are subtracted in dx.
+    dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h + again * mean_hx)
+
+    # the second loop uses the x_hat or the h that the first loop left over, of the last feature. | Compute it anew for each i.
+    dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - x_hat * mean_hx)
+    # or
+    dx[r, i] = scale * (h - mean_h - again * mean_hx)
+    # or
+    dx[r, i] = scale * (h - mean_h - x_hat * mean_hx)
+
+    # the sums, or one of them, are not divided by D: the formula has means.
+    mean_h, mean_hx = sum_h, sum_hx
+    # or
+    mean_h, mean_hx = sum_h / D, sum_hx
+    # or
+    mean_h, mean_hx = sum_h, sum_hx / D
+
+    # rstd is missing in front of dx, or stands before its first term only. | It multiplies the whole bracket.
+    dx[r, i] = dy[r, i] * weight[i] - mean_h - again * mean_hx
+    # or
+    dx[r, i] = scale * dy[r, i] * weight[i] - mean_h - again * mean_hx
+
+    # dx is added to what it held before the call. | Write it: dx[r, i] = ….
+    dx[r, i] += scale * (dy[r, i] * weight[i] - mean_h - again * mean_hx)
+
+    # dweight adds up h * x_hat. The gain is not in its own gradient. | It is the sum of dy * x_hat.
+    dweight[block, i] += h * x_hat
+
+    # dweight lacks x_hat. | It adds up dy * x_hat.
+    dweight[block, i] += dy[r, i]
+
+    # dbias adds up h. | It is the sum of dy.
+    dbias[block, i] += h
+
+    # the sums of a row overwrite those of the row before. | Add: +=.
+    dweight[block, i] = dy[r, i] * x_hat
+    dbias[block, i] = dy[r, i]
+
+    # dweight and dbias have a row for each block of 64 rows, not for each row of x. | Write dweight[block, i].
+    block = r
+
+    # rest is left out, or lost in near + rest: x - near alone is off by what near lacks.
+    rest = number(0)
+    # or
+    x_hat = (x[r, i] - (near + rest)) * scale
+    """,
+)
+
+
+def backward_rows(answer):
+    """Check the loops of a fused backward pass, plain or compiled (lesson 13)."""
+    tried = "parts of the rows, three blocks, sums that are not zero, rows of 1 to 300, float32 far from zero, every access"
+    stages = [_BACKWARD_PROBES, [_BACKWARD_COMPILED]]
+    examine(answer, "backward_rows", stages, _backward_rows, _BACKWARD, tried)
+
+
+# ---- padded rows
+def _mended_statistics(x, width):
+    D = x.shape[-1]
+    row = F.pad(x, (0, width - D))
+    mean = row.sum(-1, keepdim=True) / D
+    there = torch.arange(width) < D
+    c = torch.where(there, row - mean, 0)
+    var = (c * c).sum(-1, keepdim=True) / D
+    return mean, var
+
+
+_PADDED_CONTRACT = Contract(
+    {"x": "... D"},
+    returns=("mean", "var"),
+    use=lambda answer, sizes, padding: lambda x: answer(x, sizes["D"] + padding),
+    options=({"padding": 3}, {"padding": 0}, {"padding": 300}),
+)
+
+
+def _padded(label, x, width, **more):
+    return call(label, x, width, names=("x", "width"), returns=("mean", "var"), **more)
+
+
+_PADDED_PROBES = [
+    _padded("rows of 5 around 3, width 8", draw(1360, 3, 5, mean=3.0), 8),
+    _padded("a row with zeros in it, width 8", numbers([4, 0, 2, 0, 9, 3]), 8),
+    _padded(
+        "a row with nan in it, width 8",
+        numbers([1, 2, 4], [1, torch.nan, 4]),
+        8,
+        gradient=False,
+    ),
+    # the mean is rounded to a step of 6e-5, its square enters the variance below 1e-8; the rest is 24 bits
+    replace(
+        _padded(
+            "float32 rows around 1000, width 8",
+            draw(1363, 2, 5, mean=1e3).float(),
+            8,
+            tolerance=1e-5,
+            gradient=False,
+        ),
+        why="Right on paper. But in float32, far from zero, a large number is added and subtracted again, and the digits are gone.",
+    ),
+]
+
+_PADDED = misconceptions(
+    _mended_statistics,
+    """
+    # that is the patient: the numbers beyond the end still add their squared distance to the mean.
+    c = row - mean
+
+    # the sums are divided by the width. | Only D numbers exist.
+    mean = row.mean(-1, keepdim=True)
+    var = (c * c).mean(-1, keepdim=True)
+
+    # the variance is divided by the width. | Only D numbers exist.
+    var = (c * c).mean(-1, keepdim=True)
+
+    # the mean is divided by the width. | Only D numbers exist.
+    mean = row.mean(-1, keepdim=True)
+
+    # the variance is divided by D - 1. LayerNorm divides by D.
+    var = (c * c).sum(-1, keepdim=True) / (D - 1)
+
+    # your condition looks at the value: a real 0 in the row is thrown out as well. | Ask for the position.
+    there = row != 0
+
+    # the condition is off by one. | Positions 0 to D - 1 exist.
+    there = torch.arange(width) <= D
+    # or
+    there = torch.arange(width) < D - 1
+
+    # the condition is turned round: it keeps what lies beyond the end.
+    there = torch.arange(width) >= D
+
+    # nan in a row is skipped. It is a number of the row like every other, and must show. | Add up with sum, not nansum or nanmean.
+    row = F.pad(x, (0, width - D), value=torch.nan)
+    mean = row.nanmean(-1, keepdim=True)
+    c = row - mean
+    var = (c * c).nanmean(-1, keepdim=True)
+    """,
+)
+
+
+def mended_statistics(answer):
+    """Check a function x (..., D), width -> (mean, var), both (..., 1), that reads rows with a padded width (lesson 13)."""
+    tried = "offsets, zeros and nan in a row, several widths, one to five axes, float32 far from zero, gradients"
+    reference = in_float64(_mended_statistics)
+    examine(
+        answer,
+        "mended_statistics",
+        _PADDED_PROBES,
+        reference,
+        _PADDED,
+        tried,
+        contract=_PADDED_CONTRACT,
+    )
