@@ -105,6 +105,7 @@ class _Shown(ast.NodeTransformer):
         return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
 
     def visit_Call(self, node):
+        node.keywords = [keyword for keyword in node.keywords if keyword.arg != "wrong"]
         if getattr(node.func, "attr", getattr(node.func, "id", "")) in UNSEEN:
             node.args, node.keywords = [], []
         return self.generic_visit(node)

@@ -103,7 +103,7 @@ ENDS = {  # ends, shouts and no Python
 }
 SIX = {  # what the third review forged with: each got all points, and nothing was held
     "read off a module": CHECKS + "channel_stats = b._channel_stats",
-    "by getattr of the package": "import sys\nchannel_stats = sys.modules['lessons.06_batchnorm.checks']._channel_stats",
+    "by getattr of the package": "import sys;channel_stats = sys.modules['lessons.06_batchnorm.checks']._channel_stats",
     "through __wrapped__": """
         class Reach:
             def __call__(self, x):

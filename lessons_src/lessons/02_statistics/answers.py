@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from .checks import _is_layer_norm, _solution
+from .checks import _is_layer_norm, _mean_and_var
 
 
 def welford(x):
@@ -43,8 +43,10 @@ def same_alone(layer):
 ANSWERS = {
     "mean_and_var": {
         "right": {
-            "mean and var": _solution,
-            "a list, float64 inside": lambda x: [t.to(x.dtype) for t in _solution(x.double())],
+            "mean and var": _mean_and_var,
+            "a list, float64 inside": lambda x: [
+                t.to(x.dtype) for t in _mean_and_var(x.double())
+            ],
             "Welford": welford,
         },
         "wrong": {
@@ -52,7 +54,7 @@ ANSWERS = {
                 shifted_by_one_number,
                 "values = offset",
             ),
-            "stacked": (lambda x: torch.stack(_solution(x)), "expected mean and var"),
+            "stacked": (lambda x: torch.stack(_mean_and_var(x)), "expected mean and var"),
         },
     },
     "divisor": {"right": {"decimals": {"variance": 4.8, "percent": 13.4}}},

@@ -5,46 +5,19 @@ import math
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import (
-    Contract,
-    call,
-    draw,
-    examine,
-    misconceptions,
-    numbers,
-    outside,
-    values,
-    verdict_on,
-)
+from fromscratch.statistics import mean_and_var as _mean_and_var
+from lessonkit.check.declare import draw, exercise, judging, misconceptions, numbers, quiz
 
-
-def _solution(x):
-    mean = x.mean(-1, keepdim=True)
-    centered = x - mean
-    var = (centered * centered).mean(-1, keepdim=True)
-    return mean, var
-
-
-_RETURNS = ("mean", "var")
-_CONTRACT = Contract({"x": "... D"}, returns=_RETURNS)
-
-_PROBES = [
-    call("the row 5, 1, -1, 4, 1, 2", numbers(5, 1, -1, 4, 1, 2), returns=_RETURNS),
-    call("a square matrix", draw(2, 4, 4) * numbers(1, 2, 5, 9), returns=_RETURNS),
-    call("a batch of sequences", draw(3, 2, 3, 4) - 1, returns=_RETURNS),
-    # float32, a row of standard deviation 1 around 100: two passes lose nothing, Welford's way 3e-6,
-    # E[x^2] - E[x]^2 loses 1e4 times 2^-24
-    call(
-        "float32 rows around 100",
-        (100 + draw(5, 6, 64)).float(),
-        returns=_RETURNS,
-        tolerance=1e-5,
-    ),
-]
-
-_MISTAKES = misconceptions(
-    _solution,
-    """
+mean_and_var = exercise(
+    _mean_and_var,
+    ("the row 5, 1, -1, 4, 1, 2", numbers(5, 1, -1, 4, 1, 2)),
+    ("a batch of sequences", draw(3, 2, 3, 4) - 1),
+    # a row of standard deviation 1 around 100: two passes lose nothing, Welford's way 3e-6, one pass 1e4 times 2^-24
+    ("float32 rows around 100", (100 + draw(5, 6, 64)).float(), {"tolerance": 1e-5}),
+    takes={"x": "... D"},
+    returns=("mean", "var"),
+    tried="one to five axes, two number types, rows around 100, gradients",
+    wrong="""
     # the variance is divided by D - 1 (torch.var's default). | Say correction=0.
     var = x.var(-1, keepdim=True)
 
@@ -110,27 +83,23 @@ _MISTAKES = misconceptions(
     """,
 )
 
-
-def mean_and_var(answer):
-    """Check a function x (..., D) -> (mean, var), both (..., 1), var biased (lesson 2)."""
-    tried = "one to five axes, two number types, rows around 100, gradients"
-    examine(answer, "mean_and_var", _PROBES, _solution, _MISTAKES, tried, contract=_CONTRACT)
-
-
-def divisor(answer):
-    """Check what dividing by D - 1 makes of a row: its variance, and what it lacks at D = 4, in percent (lesson 2)."""
-    kept = math.sqrt(3 / 4)
-    expected = {"variance": 24 / 5, "percent": 100 * (1 - kept)}
-    causes = {
-        "variance": {
+_KEPT = math.sqrt(3 / 4)
+divisor = quiz(
+    tolerance=0.05,
+    variance=(
+        24 / 5,
+        {
             4: "That is divided by D = 6.",
             24: "That is the sum of the squared distances. | Divide it by D - 1.",
             math.sqrt(24 / 5): "That is the standard deviation, the root of the variance.",
         },
-        "percent": {
-            100 * kept: "So much is left. Asked is how much is missing.",
-            kept: "So much is left, as a share. Asked is how many percent are missing.",
-            1 - kept: "That is a share, not percent.",
+    ),
+    percent=(
+        100 * (1 - _KEPT),
+        {
+            100 * _KEPT: "So much is left. Asked is how much is missing.",
+            _KEPT: "So much is left, as a share. Asked is how many percent are missing.",
+            1 - _KEPT: "That is a share, not percent.",
             **dict.fromkeys(
                 (25, 100 / 3),
                 "The variances differ by that. A row is divided by the root of its variance.",
@@ -139,100 +108,59 @@ def divisor(answer):
             **dict.fromkeys((13, 14), "Nearly: give one decimal."),
             100
             * (
-                1 / kept - 1
+                1 / _KEPT - 1
             ): "By so much the right row is larger than the wrong one. Measure by the right one.",
         },
-    }
-    values(answer, "divisor", expected, causes, tolerance=0.05)
+    ),
+)
 
-
-def how_many(answer):
-    """Check the number of means for six shapes and choices of axes (lesson 2)."""
-    expected = {"a": 32, "b": 640, "c": 32, "d": 8, "e": 6272, "f": 24}
-    reduced = "That is how many entries share a mean. Asked is how many means come out: multiply the axes left."
-    all_of_them = (
-        "That is how many numbers there are, not how many means: cross out the reduced axes."
-    )
-    causes = {
-        "a": {64: reduced},
-        "b": {
-            64: reduced,
-            40960: all_of_them,
-            52: "Multiply the axes that are left, do not add them.",
-        },
-        "c": {
-            1280: reduced,
+_REDUCED = "That is how many entries share a mean. Asked is how many means come out: multiply the axes left."
+_ALL = "That is how many numbers there are, not how many means: cross out the reduced axes."
+how_many = quiz(
+    a=(32, {64: _REDUCED}),
+    b=(
+        640,
+        {64: _REDUCED, 40960: _ALL, 52: "Multiply the axes that are left, do not add them."},
+    ),
+    c=(
+        32,
+        {
+            1280: _REDUCED,
             640: "That is for the last axis alone. Here the 20 positions are averaged together with the features.",
         },
-        "d": {
-            2352: reduced,
+    ),
+    d=(
+        8,
+        {
+            2352: _REDUCED,
             24: "Only the batch is left over, not the channels: all of (3, 28, 28) share one mean.",
         },
-        "e": {
-            3: reduced,
+    ),
+    e=(
+        6272,
+        {
+            3: _REDUCED,
             784: "That is for one image. There are 8.",
             8: "Each pixel has a mean of its own here, not each image.",
             24: "That is for reducing the pixels. Here the channels are reduced, and the pixels are left.",
         },
-        "f": {
-            784: reduced,
+    ),
+    f=(
+        24,
+        {
+            784: _REDUCED,
             3: "A mean per channel over all images is BatchNorm. Here each image has its own: 8 x 3.",
             6272: "That is for reducing the channels. Here the pixels are reduced, and the channels are left.",
         },
-    }
-    values(answer, "how_many", expected, causes)
-
-
-def _standardized(x, axes=-1, correction=0):
-    return (x - x.mean(axes, keepdim=True)) / x.std(axes, correction=correction, keepdim=True)
-
-
-def _but_the_last(y):
-    return y + (torch.arange(y.numel()) == y.numel() - 1).reshape(y.shape)
-
-
-_RIGHT_LAYERS = {
-    "F.layer_norm over the last axis": lambda x: F.layer_norm(x, x.shape[-1:]),
-    "a right layer without epsilon": lambda x: _standardized(x),
-    "a right layer that is 9e-5 off": lambda x: F.layer_norm(x, x.shape[-1:]) + 9e-5,
-}
-_WRONG_LAYERS = {
-    "the line that opened the lesson": lambda x: (x - x.mean()) / x.std(),
-    "a layer that takes one mean and one variance of the whole tensor": lambda x: (
-        (x - x.mean()) / x.std(correction=0)
     ),
-    "a layer that reduces the first axis": lambda x: _standardized(x, 0),
-    "a layer that reduces axis 1": lambda x: _standardized(x, 1),
-    "a layer that reduces all axes but the first": lambda x: _standardized(
-        x, tuple(range(1, x.dim())) or -1
-    ),
-    "a layer without keepdim": lambda x: (x - x.mean(-1)) / x.std(-1, correction=0),
-    "a layer that divides by D - 1": lambda x: _standardized(x, correction=1),
-    "a layer that subtracts no mean": lambda x: x / x.std(-1, correction=0, keepdim=True),
-    "a layer that only subtracts the mean": lambda x: x - x.mean(-1, keepdim=True),
-    "a layer that divides by the variance": lambda x: (
-        _standardized(x) / x.std(-1, correction=0, keepdim=True)
-    ),
-    "a layer with the wrong sign": lambda x: -F.layer_norm(x, x.shape[-1:]),
-    "a layer that changes nothing": lambda x: x,
-    "a layer with a bias of -1": lambda x: F.layer_norm(x, x.shape[-1:]) - 1,
-    "a layer with a bias of 0.1": lambda x: F.layer_norm(x, x.shape[-1:]) + 0.1,
-    "a layer that gets a single number wrong": lambda x: _but_the_last(
-        F.layer_norm(x, x.shape[-1:])
-    ),
-    "a layer that cuts its result off at -1 and 1": lambda x: F.layer_norm(
-        x, x.shape[-1:]
-    ).clamp(-1, 1),
-}
+)
 
 
-_TOO_TIGHT = "Your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose."
-_refused = lambda seen: _TOO_TIGHT if seen.get("the verdict") is False else ""
-_TESTED = [
-    verdict_on(label, outside(layer), True, _refused if "off" in label else "")
-    for label, layer in _RIGHT_LAYERS.items()
-]
-_TESTED += [verdict_on(label, outside(layer), False) for label, layer in _WRONG_LAYERS.items()]
+def _layer(x):
+    mean = x.mean(-1, keepdim=True)
+    deviation = x.std(-1, correction=0, keepdim=True)
+    y = (x - mean) / deviation
+    return y
 
 
 def _is_layer_norm(layer):
@@ -242,9 +170,70 @@ def _is_layer_norm(layer):
     return torch.allclose(y, expected, atol=1e-3)
 
 
-_TEST_MISTAKES = misconceptions(
+_TIGHT = "Your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose."
+_OFF = "a right layer that is 9e-5 off"
+is_layer_norm = judging(
     _is_layer_norm,
-    """
+    accepts={
+        "F.layer_norm over the last axis": lambda x: F.layer_norm(x, x.shape[-1:]),
+        "a right layer without epsilon": _layer,
+        _OFF: lambda x: F.layer_norm(x, x.shape[-1:]) + 9e-5,
+    },
+    why={_OFF: lambda seen: _TIGHT if seen.get("the verdict") is False else ""},
+    refuses=misconceptions(
+        _layer,
+        """
+        # takes one mean and one deviation of the whole tensor, and divides by one number less
+        mean, deviation = x.mean(), x.std()
+
+        # takes one mean and one variance of the whole tensor
+        mean, deviation = x.mean(), x.std(correction=0)
+
+        # reduces the first axis
+        mean, deviation = x.mean(0, keepdim=True), x.std(0, correction=0, keepdim=True)
+
+        # reduces axis 1
+        mean, deviation = x.mean(1, keepdim=True), x.std(1, correction=0, keepdim=True)
+
+        # reduces all axes but the first
+        axes = tuple(range(1, x.dim())) or -1
+        mean, deviation = x.mean(axes, keepdim=True), x.std(axes, correction=0, keepdim=True)
+
+        # lacks keepdim
+        mean, deviation = x.mean(-1), x.std(-1, correction=0)
+
+        # divides by D - 1
+        deviation = x.std(-1, keepdim=True)
+
+        # subtracts no mean
+        mean = 0
+
+        # only subtracts the mean
+        deviation = 1
+
+        # divides by the variance
+        deviation = x.var(-1, correction=0, keepdim=True)
+
+        # has the wrong sign
+        return -y
+
+        # changes nothing
+        return x
+
+        # has a bias of -1
+        return y - 1
+
+        # has a bias of 0.1
+        return y + 0.1
+
+        # gets a single number wrong
+        return y + (torch.arange(y.numel()) == y.numel() - 1).reshape(y.shape)
+
+        # cuts its result off at -1 and 1
+        return y.clamp(-1, 1)
+        """,
+    ),
+    wrong="""
     # True and False are swapped: True says that the layer is right.
     return not torch.allclose(y, expected, atol=1e-3)
 
@@ -303,15 +292,3 @@ _TEST_MISTAKES = misconceptions(
     x = torch.arange(12.0).reshape(2, 3, 2) ** 2
     """,
 )
-
-
-def is_layer_norm(answer):
-    """Check a function layer -> whether it is LayerNorm over the last axis (lesson 2)."""
-    examine(
-        answer,
-        "is_layer_norm",
-        _TESTED,
-        _is_layer_norm,
-        _TEST_MISTAKES,
-        tried=f"{len(_RIGHT_LAYERS)} right layers and {len(_WRONG_LAYERS)} wrong ones",
-    )
