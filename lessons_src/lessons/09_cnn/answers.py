@@ -8,7 +8,7 @@ from torch import nn
 from fromscratch import conv_output_shape
 from lessonkit.check.misconceptions import instead
 
-from .checks import _SETTINGS, _Small, _with_norms
+from .checks import _WINNING, _Small, _with_norms
 
 
 def right_dry_run(net, norm, size):
@@ -79,12 +79,12 @@ ANSWERS = {
         }
     },
     "winning": {
-        "right": {"a small rate": _SETTINGS, "a larger rate": _SETTINGS | {"rate": 0.015}},
+        "right": {"a small rate": _WINNING, "a larger rate": _WINNING | {"rate": 0.015}},
         "wrong": {
             "a tuple": ((0.01, "kaiming", 64, 0), "takes dict("),
             "no seed": (dict(rate=0.01, start="kaiming", batch_size=64), "The keys are"),
-            "a start that there is not": (_SETTINGS | {"start": "xavier"}, "start is one of"),
-            "a rate of 0": (_SETTINGS | {"rate": 0}, "rate"),
+            "a start that there is not": (_WINNING | {"start": "xavier"}, "start is one of"),
+            "a rate of 0": (_WINNING | {"rate": 0}, "rate"),
         },
     },
     "with_norms": {
