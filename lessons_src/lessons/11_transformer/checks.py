@@ -171,42 +171,35 @@ def _model(layers, place):
         model = CharGPT(symbols=5, context=4, width=4, heads=2, layers=layers, place=place)
         model.readout = nn.Linear(4, 4)  # its name ends as that of a last layer does
         filled(model, layers)
-        held = [(p, p.data_ptr(), p.detach().clone()) for p in model.parameters()]
+        held = dict(model.named_parameters())
+        before = {name: (p.data_ptr(), p.detach().clone()) for name, p in held.items()}
         answer(model)
-        parameters = dict(model.named_parameters())
-        same = [(id(p), p.data_ptr()) for p in parameters.values()] == [
-            (id(p), place) for p, place, _ in held
-        ]
-        trained = all(p.requires_grad for p in parameters.values())
+        now = dict(model.named_parameters())
+        same = now.keys() == held.keys() and all(
+            p is held[name] and p.data_ptr() == before[name][0] for name, p in now.items()
+        )
         factors = {}
-        for (name, now), (_, _, before) in zip(parameters.items(), held, strict=True):
-            block, _, part = name.partition(".")[2].partition(".")
-            part = part if name.startswith("blocks") else "anything outside the blocks"
-            factor = (now.detach() / before).flatten()
+        for name, (_, numbers) in before.items():
+            inside = name.startswith("blocks")
+            part = name.split(".", 2)[2] if inside else "anything outside the blocks"
+            factor = (now.get(name, held[name]).detach() / numbers).flatten()
             factors.setdefault(f"the factor on {part}", []).append(factor)
+        trained = all(p.requires_grad for p in now.values())
         return {
-            "the parameters": "not those handed in"
-            if not same
-            else "those handed in"
-            if trained
-            else "without gradients",
-            **{
-                what: torch.stack(torch.cat(values).aminmax())
-                for what, values in factors.items()
-            },
+            "the parameters": "those handed in" if same else "not those handed in",
+            **{what: torch.stack(torch.cat(all_).aminmax()) for what, all_ in factors.items()},
+            "an optimizer finds them": "with gradients" if trained else "without gradients",
             "the model": "in train(), as before" if model.training else "in eval()",
         }
 
-    label = f"a model of {layers} block{'s' * (layers > 1)}, place={place!r}"
-    return Probe(label, run, tolerance=1e-5)
+    return Probe(f"a model of {layers} blocks, place={place!r}", run, tolerance=1e-5)
 
 
 scale_branches = exercise(
     _scaled,
     _model(2, "pre"),
-    _model(1, "post"),
     _model(8, None),
-    tried="1, 2 and 8 blocks: every weight and bias",
+    tried="2 and 8 blocks: every weight and bias",
     wrong="""
     # the factor is 1/n. That would be right if the rows were all alike; of independent ones the mean squares add, and a factor c on a row multiplies its mean square by c * c.
     factor = 1 / n
@@ -280,9 +273,8 @@ def _built(width, heads, layers, norm_first):
 
 encoder = exercise(
     _encoder,
-    _built(8, 2, 3, True),
-    _built(8, 2, 2, False),
     _built(6, 2, 3, True),
+    _built(8, 2, 2, False),
     tried="with and without norm_first, 2 and 3 layers: norms, output, parameters",
     wrong="""
     # under norm_first the stack needs a final norm, and nn.TransformerEncoder adds none by itself. | nn.LayerNorm(width).
@@ -338,7 +330,7 @@ def _each(*numbers):
 
 
 _FOUR = _standard(shape=(4, 6))
-_OUTLIER = F.layer_norm(torch.cat([_each(30.0, 30.0), draw(16, 2, 255)], -1), (256,), eps=0.0)
+_TENTH = _standard(mean=0.1)
 _SIGNS = draw(17, 3, 8).argsort(-1).remainder(2) * 2.0 - 1  # as many 1 as -1 in each row
 
 already_normalized = exercise(
@@ -347,12 +339,8 @@ already_normalized = exercise(
     _asked("rows of 4 with mean 0 and biased variance 1", _standard(shape=(2, 3, 4), seed=11)),
     _asked("rows with mean 0 and variance 4", _standard(2.0)),
     _asked("rows with mean 0 and variance 0.0025", _standard(0.05)),
-    _asked("rows with mean 0.5 and variance 1", _standard(mean=0.5)),
     _asked("rows with mean -0.5 and variance 1", _standard(mean=-0.5)),
-    _asked(
-        "rows with means 0.5, -0.5, 0.5, -0.5 and variance 1",
-        _FOUR + _each(0.5, -0.5, 0.5, -0.5),
-    ),
+    _asked("rows with means 0.5 and -0.5 and variance 1", _FOUR + _each(0.5, -0.5, 0.5, -0.5)),
     _asked(
         "rows with mean 0 whose variances differ and average 1",
         _FOUR * _each(1.5, 0.5, 1.5, 0.5).sqrt(),
@@ -366,37 +354,23 @@ already_normalized = exercise(
         "four rows with mean 0, one with variance 1.03, the others 1",
         _FOUR * _each(1, 1, 1.03, 1).sqrt(),
     ),
-    _asked("rows with mean 0 and variance 1.015", _standard(1.015**0.5)),
     _asked("columns, not rows, with mean 0 and variance 1", _standard(shape=(8, 5)).T),
-    _asked(
-        "two samples, the second with mean 0.5",
-        _standard(shape=(2, 3, 4), seed=11) + _each(0, 0.5)[:, None],
-    ),
     _asked(
         "samples that are normalized over both axes together",
         _standard(shape=(2, 12), seed=12).view(2, 3, 4),
     ),
     _asked("rows of nan", _FOUR * math.nan),
-    _asked(
-        "rows with mean 0.1 and variance 1, tolerance=0.95", _standard(mean=0.1), tolerance=0.95
-    ),
-    _asked(
-        "rows with mean 0.1 and variance 1, tolerance=0.2", _standard(mean=0.1), tolerance=0.2
-    ),
+    _asked("rows with mean 0.1 and variance 1, tolerance=0.95", _TENTH, tolerance=0.95),
+    _asked("rows with mean 0.1 and variance 1, tolerance=0.2", _TENTH, tolerance=0.2),
     _asked(
         "rows with mean 0.19 and variance 1.18, tolerance=0.2",
         _standard(1.18**0.5, mean=0.19),
         tolerance=0.2,
     ),
     _asked("rows after RMSNorm", F.rms_norm(draw(13, 4, 6, mean=1.0), (6,))),
-    _asked(
-        "rows of variance 0.01 after LayerNorm with eps 1e-5",
-        F.layer_norm(draw(14, 4, 512, scale=0.1), (512,)),
-    ),
     _asked("float32 rows after LayerNorm", F.layer_norm(draw(15, 4, 6).float(), (6,))),
-    _asked("rows of 256 with an outlier, mean 0 and variance 1.008", _OUTLIER * 1.008**0.5),
     _asked("rows of 1 and -1, stretched to variance 1.015", _SIGNS * 1.015**0.5),
-    tried="rows, columns, one bad row, an outlier, RMSNorm, eps, two dtypes",
+    tried="rows, columns, one bad row, nan, RMSNorm, two dtypes, tolerances",
     wrong="""
     # the variance is not looked at: rows with mean 0 can have any.
     return bool(of_mean)
