@@ -188,7 +188,7 @@ def _model(layers, place):
         return {
             "the parameters": "those handed in" if same else "not those handed in",
             **{what: torch.stack(torch.cat(all_).aminmax()) for what, all_ in factors.items()},
-            "an optimizer finds them": "with gradients" if trained else "without gradients",
+            "how the parameters are left": "with gradients" if trained else "without gradients",
             "the model": "in train(), as before" if model.training else "in eval()",
         }
 
