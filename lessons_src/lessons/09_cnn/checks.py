@@ -323,15 +323,14 @@ with_norms = exercise(
     # norm gets the size as one tuple. | Call norm(C, H, W), with a star before the size.
     new = norm(layer.out_channels, size)
 
-    # the layer's dilation is not handed to conv_output_shape.
-    settings = {name: getattr(layer, name) for name in ("stride", "padding")}
-
-    # only kernel_size, or one more setting, is handed to conv_output_shape: stride, padding and dilation count as well.
+    # not all settings are handed to conv_output_shape: stride, padding and dilation count as well as kernel_size.
     settings = {}
     # or
     settings = {"stride": layer.stride}
     # or
     settings = {"padding": layer.padding}
+    # or
+    settings = {"stride": layer.stride, "padding": layer.padding}
 
     # pooling layers get a norm, too. Only convolutions do.
     due = follows

@@ -255,10 +255,6 @@ lstm_cell = _cell(
     def step(self, part, state):
         return torch.tanh(self.norm_c(c)), c
 
-    # the output gate o has no sigmoid.
-    def step(self, part, state):
-        return o * torch.tanh(self.norm_c(c)), c
-
     # norm_c is on h. It is inside the last tanh. | sigmoid(o) * tanh(norm_c(c)).
     def step(self, part, state):
         return self.norm_c(torch.sigmoid(o) * torch.tanh(c)), c
@@ -308,7 +304,10 @@ lstm_cell = _cell(
     # g has no tanh.
     c = torch.sigmoid(f) * c + torch.sigmoid(i) * g
 
-    # the gates have no sigmoid.
+    # a gate has no sigmoid. The gates are i, f and o.
+    def step(self, part, state):
+        return o * torch.tanh(self.norm_c(c)), c
+    # or
     def step(self, part, state):
         c = f * c + i * torch.tanh(g)
         return o * torch.tanh(self.norm_c(c)), c

@@ -392,10 +392,9 @@ already_normalized = exercise(
     # mean and variance are taken over all axes but the first. A row is what lies along the last one.
     mean, var = h.flatten(1).mean(-1), h.flatten(1).var(-1, correction=0)
 
-    # mean and variance are taken over the first axis. LayerNorm takes them over the last.
+    # mean and variance are taken over the first or second axis. LayerNorm takes them over the last, whatever the number of axes.
     mean, var = h.mean(0), h.var(0, correction=0)
-
-    # mean and variance are taken over the second axis. LayerNorm takes them over the last, whatever the number of axes.
+    # or
     mean, var = h.mean(1), h.var(1, correction=0)
 
     # one good row is enough for you. All rows have to be normalized. | .all(), not .any().
