@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-# _sizes and _check_inputs are given to the learner: errors are of one kind
 from fromscratch.affine_and_module import LayerNorm as _LayerNorm
 from fromscratch.affine_and_module import _check_inputs, _sizes
 from fromscratch.affine_and_module import layer_norm as _layer_norm
@@ -77,6 +76,7 @@ folded = quiz(
 
 
 def _in_steps(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    # both are given to the learner: errors are of one kind
     sizes = _sizes(normalized_shape)
     _check_inputs(x, sizes, weight, bias)
     axes = tuple(range(-len(sizes), 0))
@@ -110,18 +110,20 @@ def _mapped(label, x, weight, axes):
     """Return a Probe: a call that torch.func.vmap maps over axes of x and of weight; an answer may draw numbers."""
 
     def run(answer):
-        of_one = lambda x, weight: answer(x, (4,), weight, _BIAS)  # noqa: E731
+        of_one = lambda x, weight: answer(x, (4,), weight, _BIAS.clone())  # noqa: E731
         mapped = torch.func.vmap(of_one, axes, randomness="different")
         return {"the result": mapped(x.clone(), weight.clone())}
 
     return Probe(label, run)
 
 
-def _refused(label, x, size, weight=None, bias=None):
+def _refused(label, x, size, **parameters):
     """Return a Probe: whether a call raises an error that is no assert."""
-    tensors = {"x": x, "weight": weight, "bias": bias}
-    shown = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    return Probe(label, refusing(lambda answer: answer(x.clone(), size, weight, bias)), shown)
+
+    def ask(answer):
+        answer(x.clone(), size, **{name: tensor.clone() for name, tensor in parameters.items()})
+
+    return Probe(label, refusing(ask), {"x": x} | parameters)
 
 
 def _in_plain_order(answer):
@@ -207,10 +209,12 @@ layer_norm = exercise(
         "the other number types",
     ),
     (
-        # every variance is over 65,504; the tolerance is that of bfloat16, with 2**-11 in place of 2**-8
+        # every variance is over 65,504; half a unit in the last place of float16 is 2**-11
         [
             _rows(
-                *("float16 rows of spread 1,000", (3, 6), (6,)),
+                "float16 rows of spread 1,000",
+                (3, 6),
+                (6,),
                 scale=1000,
                 dtype=torch.float16,
                 tolerance=2**-10,
@@ -223,7 +227,9 @@ layer_norm = exercise(
         [
             _mapped(
                 "a (2, 3, 4) tensor mapped by torch.func.vmap over its axis 1",
-                *(draw(41, 2, 3, 4), _WEIGHT, (1, None)),
+                draw(41, 2, 3, 4),
+                _WEIGHT,
+                (1, None),
             ),
             _mapped("two weights mapped by torch.func.vmap", _X, draw(42, 2, 4), (None, 0)),
         ],
@@ -231,8 +237,8 @@ layer_norm = exercise(
     ),
     [
         _refused("x of shape (3, 4) with normalized_shape=(5,)", _X, (5,)),
-        _refused("normalized_shape=(4,) with a bias of shape (1,)", _X, (4,), None, draw(2, 1)),
-        _refused("a float64 x and a float32 weight", _X, (4,), _WEIGHT.float()),
+        _refused("normalized_shape=(4,) with a bias of shape (1,)", _X, (4,), bias=draw(2, 1)),
+        _refused("a float64 x and a float32 weight", _X, (4,), weight=_WEIGHT.float()),
         Probe("a transposed tensor", _in_plain_order),
     ],
     takes={"x": "... E D", "weight": "E D", "bias": "E D"},
@@ -245,7 +251,6 @@ layer_norm = exercise(
     by_hand=_BY_HAND,
     wrong={
         _in_steps: """
-
     # the variance divides by D - 1. LayerNorm divides by D. | Write x.var(axes, correction=0), or (c * c).mean(axes).
     var = c.var(axes, keepdim=True)
 
@@ -468,7 +473,11 @@ layer_norm_module = exercise(
             _parameters("LayerNorm(4, elementwise_affine=False)", 4, elementwise_affine=False),
             Probe("LayerNorm((4,), elementwise_affine=False)", _slot),
             _parameters(
-                *("LayerNorm([3, 4], 0.0, True, False)", [3, 4], 0.0, True, False),
+                "LayerNorm([3, 4], 0.0, True, False)",
+                [3, 4],
+                0.0,
+                True,
+                False,
                 also=("eps", "normalized_shape", "elementwise_affine"),
             ),
             Probe("print(LayerNorm((3, 4), eps=0.1))", _printed),
@@ -479,11 +488,15 @@ layer_norm_module = exercise(
         [
             call_layer(
                 "a (2, 3, 4) tensor and the sizes (3, 4)",
-                *(lambda cls: cls((3, 4)), draw(72, 2, 3, 4), {}),
+                lambda cls: cls((3, 4)),
+                draw(72, 2, 3, 4),
+                {},
             ),
             call_layer(
                 "a (2, 3, 4) tensor, the sizes (4,) and eps=0.1",
-                *(lambda cls: cls((4,), eps=0.1), draw(72, 2, 3, 4), {}),
+                lambda cls: cls((4,), eps=0.1),
+                draw(72, 2, 3, 4),
+                {},
             ),
         ],
         "values and gradients",
@@ -501,7 +514,9 @@ layer_norm_module = exercise(
         [
             call_layer(
                 "bfloat16 rows and float32 parameters",
-                *(lambda cls: cls(6), draw(72, 3, 6, mean=20).bfloat16(), {}),
+                lambda cls: cls(6),
+                draw(72, 3, 6, mean=20).bfloat16(),
+                {},
                 tolerance=2**-7,  # see layer_norm
                 parameters=torch.float32,
             )
@@ -514,7 +529,8 @@ layer_norm_module = exercise(
             Probe('a layer moved to another device, LayerNorm(4).to("meta")', _moved),
             # computed in float32, numbers of order 1
             Probe(
-                *("a state_dict of nn.LayerNorm((3, 4)) loaded into your layer", _from_torch),
+                "a state_dict of nn.LayerNorm((3, 4)) loaded into your layer",
+                _from_torch,
                 tolerance=1e-5,
             ),
             Probe("a layer with a forward hook", _hooked),
@@ -537,7 +553,6 @@ layer_norm_module = exercise(
     tried="parameters, options, values, gradients, state_dict, hooks, eval()",
     by_hand=_BY_HAND,
     wrong="""
-
     # __call__ is overridden, so hooks, profilers and tracing are skipped. | Define forward, and nn.Module's __call__ calls it.
     def __call__(self, x):
         return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -684,7 +699,6 @@ translated = exercise(
     ],
     tried="layers in blocks and alone, names that only contain the words, other tensors, dtypes, state left as it is",
     wrong="""
-
     # the gains are as they were stored. OldNorm multiplies by 1 + gain, and nn.LayerNorm by weight: what was stored as 0 must become 1.
     new_gain = tensor
 
