@@ -40,11 +40,9 @@ two_weights = quiz(
         {
             1: "That is for two inputs. With 64 the matrix adds 64 squares. | 64 std^2 / 2 must be 1.",
             2 / 64: "That is its square, the variance. | Take the root.",
-            1
-            / 8: "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1.",
-            1
-            / 128
-            ** 0.5: "ReLU takes half of the mean square away, so the weights are larger than 1/8, not smaller.",
+            0.125: "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1.",
+            128
+            ** -0.5: "ReLU takes half of the mean square away, so the weights are larger than 1/8, not smaller.",
             **dict.fromkeys(
                 (1.4, 1.41, math.sqrt(2), 1.42),
                 "That is the weight scale, std times the root of 64.",
