@@ -80,6 +80,13 @@ ANSWERS = {
             "the library": (nn.RMSNorm, "PyTorch's own rms_norm"),
             "statistics kept": (Keeping, "kept from an earlier call"),
             "eps kept": (KeepingEps, "put into self.eps"),
+            "a rounded root": (
+                instead(
+                    _RMSNorm,
+                    "y = wide * torch.rsqrt((wide * wide).mean(axes, keepdim=True) + eps).to(x.dtype)",
+                ),
+                "the rms of each row",
+            ),
         },
     },
     "same_run": {"right": {"numbers": dict(rate=50, decay=0.0002)}},

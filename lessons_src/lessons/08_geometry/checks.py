@@ -124,6 +124,13 @@ def _after_float32(cls):
     return {"the output": layer(1e-8 * draw(25, 3, 6))}
 
 
+def _rms_of_rows(cls):
+    """A root rounded to bfloat16 shows in no single number, each rounded at the end, but in whole rows."""
+    x = draw(37, 4, 1024) * numbers([1], [1.2], [1.5], [1.8])
+    y = cls(1024, elementwise_affine=False)(x.bfloat16())
+    return {"the rms of each row of the output": y.double().square().mean(-1).sqrt()}
+
+
 rms_norm_module = exercise(
     _RMSNorm,
     [
@@ -154,6 +161,8 @@ rms_norm_module = exercise(
             2**-7,
             parameters=torch.float32,
         ),
+        # 1024 roundings of up to 2**-9 leave a tenth of this in the rms; a rounded root is off by 2**-9 itself
+        Probe("bfloat16 rows of 1024 numbers, without a gain", _rms_of_rows, tolerance=2**-12),
     ],
     [
         *of_a_layer(lambda cls: cls(5), draw(38, 4, 5), other=lambda cls: cls(5, eps=0.5)),
