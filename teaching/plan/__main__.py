@@ -8,25 +8,22 @@ import argparse
 import sys
 from pathlib import Path
 
-from lessonkit.course import lessons
-from teaching.material import ROOT
+from teaching.material import ROOT, every
 from teaching.plan import courses, plans, sheets
-from teaching.plan.sections import LESSON_0, PlanError
+from teaching.plan.sections import PlanError
 
 
 def write(folder):
     """Write all plans into a folder; return the paths, the index first."""
     outlines = courses.read()
-    pages = {"index.md": plans.index(outlines), f"{LESSON_0}.md": plans.lesson_0()}
-    pages |= {f"{stem}.md": plans.lesson(stem) for stem in lessons()}
+    pages = {"index.md": plans.index(outlines)} | {f"{stem}.md": plans.lesson(stem) for stem in every()}
     pages |= {plans.file(outline): plans.course(outline) for outline in outlines}
     return _written(folder, pages)
 
 
 def write_sheets(folder):
-    """Write the run sheet of each lesson into a folder as HTML to print; return the paths, lesson 0 first."""
-    texts = {LESSON_0: plans.lesson_0()} | {stem: plans.sheet(stem) for stem in lessons()}
-    return _written(folder, {f"{stem}.html": sheets.page(text) for stem, text in texts.items()})
+    """Write the run sheet of each lesson into a folder as HTML to print; return the paths."""
+    return _written(folder, {f"{stem}.html": sheets.page(plans.sheet(stem)) for stem in every()})
 
 
 def _written(folder, pages):
