@@ -77,15 +77,15 @@ def line(lesson):
 def faces(lessons):
     """Return {stem: (Figure or Explorable, where its file lies as a page sees it)}, the pictures of the cards.
 
-    A card shows the first picture of its lesson that no card before it shows.
+    A card shows the first picture of its lesson that no card before it shows, and none where the lesson draws nothing.
     """
     drawn = lambda picture: picture.picture if isinstance(picture, Explorable) else picture.png
     shown, before = {}, set()
     for lesson in lessons:
-        first = next(picture for picture in pictures(lesson) if drawn(picture) not in before)
-        before.add(drawn(first))
-        kind = "svg" if isinstance(first, Explorable) else "webp"
-        shown[lesson.stem] = first, f"_static/cards/{lesson.stem}.{kind}"
+        for first in [picture for picture in pictures(lesson) if drawn(picture) not in before][:1]:
+            before.add(drawn(first))
+            kind = "svg" if isinstance(first, Explorable) else "webp"
+            shown[lesson.stem] = first, f"_static/cards/{lesson.stem}.{kind}"
     return shown
 
 
@@ -104,15 +104,16 @@ def _cards(lessons):
     """Return the parts of the course, each with the cards of its lessons and its list in the sidebar."""
     shown, parts = faces(lessons), []
     for part, inside in groupby(lessons, key=lambda lesson: _card(lesson)[0]):
-        inside = list(inside)
-        cards = "".join(
-            f'<a class="card" href="{lesson.stem}.html">'
-            f'<img src="{shown[lesson.stem][1]}" alt="" loading="lazy" width="320" height="200">'
-            f"<strong>{html.escape(lesson.label)}</strong><span>{html.escape(line(lesson))}</span>"
-            f'<span class="minutes">{lesson.minutes} min</span></a>'
-            for lesson in inside
-        )
-        names = [f"{lesson.label} <{lesson.stem}>" for lesson in inside]
+        cards, names = "", []
+        for lesson in inside:
+            _, path = shown.get(lesson.stem, (None, ""))
+            image = f'<img src="{path}" alt="" loading="lazy" width="320" height="200">' if path else ""
+            cards += (
+                f'<a class="card" href="{lesson.stem}.html">{image}'
+                f"<strong>{html.escape(lesson.label)}</strong><span>{html.escape(line(lesson))}</span>"
+                f'<span class="minutes">{lesson.minutes} min</span></a>'
+            )
+            names.append(f"{lesson.label} <{lesson.stem}>")
         parts += [f"### {part}", f'<div class="cards">{cards}</div>', _sidebar(part, names)]
     return parts
 
