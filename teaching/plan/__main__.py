@@ -11,6 +11,7 @@ from pathlib import Path
 from teaching.material import ROOT, every
 from teaching.plan import courses, plans, sheets
 from teaching.plan.sections import PlanError
+from teaching.slides import pdf
 
 
 def write(folder):
@@ -44,8 +45,6 @@ def main(arguments=None):
         paths = write(options.folder)
         print(f"{len(paths)} plans, begin with {paths[0]}")
         if options.pdf:
-            from teaching.slides import pdf  # its playwright is in .venv-teaching only, and plans are checked in .venv
-
             paths = pdf.print_pages(write_sheets(options.folder))
             print(f"{len(paths)} run sheets to print, {paths[0]} and so on")
     except (PlanError, FileNotFoundError) as error:

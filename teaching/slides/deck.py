@@ -66,7 +66,7 @@ def numbers(lesson):
         names = [slide.item.name] if slide.item else []
         for key in [slide.section.heading if slide.section else "", *names]:
             table[key].append(number)
-    return table
+    return dict(table)
 
 
 class _Deck:
