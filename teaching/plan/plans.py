@@ -20,7 +20,7 @@ def lesson(stem):
         f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(sections.lesson(stem).number),
         f"**Slides.** [build/slides/{stem}.html](../slides/{stem}.html), which `make slides` writes.",
     ]
-    for clock, section in _clocked(stem):
+    for clock, section in _clocked(sections.core(stem)):
         lines += _section(section, clock, words, stem)
     return f"{sheet(stem)}\n{_linked(_joined(lines))}"
 
@@ -43,12 +43,8 @@ def sheet(stem):
         "**The board.** Draw a block when its section comes (at the right), and leave it there. Some of its lines are "
         "answers: write a line when the class has found it, not before.",
         f"```\n{words.board}\n```",
-        "| from | slides | section | min | asked |\n|---|---|---|---|---|",
+        _table([(stem, section) for section in sections.core(stem)], lambda stem, section: _title(section)),
     ]
-    for clock, section in _clocked(stem):
-        minutes = round(in_class(section))
-        cells = _clock(clock), _slides(stem, section.key), _title(section), minutes, _asked(section)
-        lines[-1] += f"\n| {' | '.join(map(str, cells))} |"
     lines.append("## Drop this if you are late")
     for key, (why, tell) in words.late.items():
         takes = _minutes(in_class(there[key]))
@@ -81,17 +77,14 @@ def course(outline):
     ]
     for session in outline.sessions:
         lines.append(f"## {session.name} · {round(session.minutes)} of {session.has} min")
-        lines.append("| from | slides | section | min | asked |\n|---|---|---|---|---|")
-        clock = 0.0
-        for stem, part in session.parts:
-            link = f"[{int(stem[:2])}]({stem}.md)"
-            name = _title(part) if part.key[0].isdigit() else f"{int(stem[:2])} · {part.title}"
-            minutes = in_class(part)
-            cells = _clock(clock), _slides(stem, part.key), f"{link} · {name}", round(minutes), _asked(part)
-            lines[-1] += f"\n| {' | '.join(map(str, cells))} |"
-            clock += minutes
-        lines += _late(session)
+        lines += [_table(session.parts, _linked_title), *_late(session)]
     return _joined(lines)
+
+
+def _linked_title(stem, section):
+    number = int(stem[:2])
+    name = _title(section) if section.key[0].isdigit() else f"{number} · {section.title}"
+    return f"[{number}]({stem}.md) · {name}"
 
 
 def _late(session):
@@ -146,12 +139,22 @@ def _sentences(text, count):
     return " ".join(re.split(r"(?<=[.?!])\s+(?=[A-Z])", " ".join(text.split()))[:count])
 
 
-def _clocked(stem):
-    """Yield (minutes from the beginning, Section) of a lesson's core."""
+def _clocked(parts):
+    """Yield (minutes of a class from the beginning, Section)."""
     clock = 0.0
-    for section in sections.core(stem):
+    for section in parts:
         yield clock, section
         clock += in_class(section)
+
+
+def _table(parts, title):
+    """Return a table of [(stem, Section)] with the clock of a class. title: a function of both."""
+    rows = ["| from | slides | section | min | asked |\n|---|---|---|---|---|"]
+    for (stem, _), (clock, section) in zip(parts, _clocked(section for _, section in parts), strict=True):
+        minutes = round(in_class(section))
+        cells = _clock(clock), _slides(stem, section.key), title(stem, section), minutes, _asked(section)
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
 
 
 def _slides(stem, name):
