@@ -16,7 +16,7 @@ from lessonkit.course import Code, Question, Text
 from teaching import material
 from teaching.site import colab, figures, landing, links, pages, stage
 from teaching.site.__main__ import build
-from teaching.site.markdown import box, code, fold, prose
+from teaching.site.markdown import code, fold
 from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
 
 ROOT = material.ROOT
@@ -205,13 +205,6 @@ def test_links_finds_what_is_broken(tmp_path):
         "two.html loads https://example.org/x.png from another server",
         "two.html loads //example.org/y.css from another server",
     ]
-
-
-def test_prose_links_to_the_sites_own_data_and_fences_are_longer_than_those_they_hold():
-    assert prose("[bench](../data/bench.csv)") == "[bench](data/bench.csv)"
-    inner = box("dropdown", "b", code("```\nx\n```"))
-    outer = box("admonition", "a", inner)
-    assert inner.startswith(":::{dropdown}") and outer.startswith("::::{admonition}") and "````python" in outer
 
 
 def test_an_older_build_is_named(tmp_path, monkeypatch):
