@@ -30,12 +30,9 @@ LEFT_OUT = {
 }
 LEAVES = {  # what some of them write
     "make site": "build/site/index.html",
-    "make slides": "build/slides/06_batchnorm.html",
     'make slides ARGS="--pdf 06"': "build/slides/06_batchnorm.pdf",
-    "make plan": "build/plan/index.md",
     "make plan ARGS=--pdf": "build/plan/06_batchnorm.pdf",
     "make grade LESSON=06 IN=submitted OUT=grades.csv": "grades.csv",
-    "make nbgrader LESSON=06 OUT=course": "course/source/06_batchnorm/06_batchnorm.ipynb",
     'make lesson NEW=17_name TITLE="A title"': "notebooks/solutions/17_name.ipynb",
 }
 

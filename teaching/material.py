@@ -17,7 +17,8 @@ from lessonkit import course
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ROOT / "lessons_src/lessons"
 PACKAGES = ROOT / "teaching/node_modules"  # what pages load in a browser, as package.json says
-ANSI = re.compile(r"\x1b\[[\d;]*m")
+# What is printed for the one who sits at a kernel alone: colors, and whose layer it is (lessonkit.mine).
+PRIVATE = re.compile(r"\x1b\[[\d;]*m|^\w+: the course's own, from lesson \d+\.\n", re.MULTILINE)
 
 # A reader answers a question in a minute (coursebuild/minutes.py). A class votes, two people say why, and the cell is
 # run: about 90 s. To play with something in the notebook and to say what was seen takes two minutes more; the model
@@ -132,7 +133,7 @@ def _outputs(cell):
     for out in cell["outputs"]:
         data = out.get("data", {})
         if out["output_type"] == "stream":
-            shown.append(ANSI.sub("", "".join(out["text"])))
+            shown.append(PRIVATE.sub("", "".join(out["text"])))
         elif out["output_type"] == "error":
             shown.append(f"{out['ename']}: {out['evalue']}\n")
         elif "explore" in (about := out["metadata"].get("image/svg+xml", {})):
@@ -146,4 +147,4 @@ def _outputs(cell):
             shown[-1].caption = data["text/markdown"].strip().removeprefix("*").removesuffix("*")
         else:
             shown.append(data.get("text/plain", "") + "\n")
-    return shown
+    return [output for output in shown if output]

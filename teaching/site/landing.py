@@ -6,67 +6,47 @@ What it says of a lesson stands in that lesson's words.md: a card, and for what 
 import html
 import re
 from itertools import groupby
+from pathlib import Path
+from string import Template
 
 from teaching.material import Explorable, pictures
 from teaching.plan import notes
 from teaching.site import colab, explorables
 from teaching.site.markdown import box, code
 
+TEMPLATE = Path(__file__).with_name("sphinx") / "index.md"
 NEEDS = re.compile(r"^## What you will be able to do[^\n]*\n(.*?)^(You need .*?)$", re.DOTALL | re.MULTILINE)
-COMMAND = re.compile(r"^make lab\b", re.MULTILINE)
-
-SENTENCE = (
-    "Build Layer Normalization in PyTorch from a mean and a variance, see what it does to every number, and train real "
-    "networks with a layer of your own."
-)
-PLAY = (
-    "This is LayerNorm of three numbers. Drag the point x: which ways can it go while its image x̂ on the circle stands "
-    "still?"
-)
-INVENTORY = (
-    "## Before and after\n\nWhat do you know already, and what has the course changed? Two forms of an inventory ask "
-    'the same things about LayerNorm in different situations: <a href="notebooks/inventory_a.ipynb" download>form A'
-    '</a> before the course, <a href="notebooks/inventory_b.ipynb" download>form B</a> after it.'
-)
 
 
 def page(lessons, readme, repository="", slides=None, look_up=()):
-    """Return the start page as Markdown.
+    """Return the start page as Markdown: the template, filled in.
 
     readme: the README's text. repository, slides: as teaching.site.stage takes them. look_up: Lessons that are
     no lessons, in the order of the sidebar.
     """
     about = NEEDS.search(readme)
-    if not about or not COMMAND.search(readme):
+    if not about:
         raise ValueError(
-            "README.md has no section '## What you will be able to do' with a paragraph 'You need ...', or no command "
-            "'make lab': from both the site's start page is made."
+            "README.md has no section '## What you will be able to do' with a paragraph 'You need ...': from it the "
+            "site's start page is made."
         )
-    abilities, needs = (part.strip() for part in about.groups())
     in_full = [lesson for lesson in lessons if lesson.number]
-    hours = round(sum(lesson.minutes for lesson in in_full) / 60)
-    parts = [
-        "---\nhtml_theme.sidebar_secondary.remove: true\n---",
-        "# LayerNorm from scratch",
-        f'<p class="lead">{SENTENCE}</p>',
-        _buttons(lessons[0], in_full[0], repository, slides),
-        f'<p class="find-out">{PLAY}</p>',
-        explorables.place("sphere"),
-        "## What you will be able to do",
-        abilities,
-        "## Where it leads",
-        *(text for lesson in lessons for text in leads(lesson)),
-        f"## One hour, or {len(in_full)} lessons",
-        *_cards(lessons),
-        "## Who it is for, and how long it takes",
-        f"{needs} The {len(in_full)} lessons take some {hours} hours: each is an hour in two sittings, and after "
-        "every sitting you can stop with something of your own that runs.",
-        "## How to start",
-        _how_to_start(repository),
-        INVENTORY,
-        _sidebar("Look up", ["glossary", *(f"{page.name} <{page.stem}>" for page in look_up)]),
-    ]
-    return "\n\n".join(parts)
+    on_github, folder = f"https://github.com/{repository}", repository.partition("/")[2]
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        buttons=_buttons(lessons[0], in_full[0], repository, slides),
+        play=explorables.place("sphere"),
+        abilities=about[1].strip(),
+        leads="\n\n".join(text for lesson in lessons for text in leads(lesson)),
+        count=len(in_full),
+        cards="\n\n".join(_cards(lessons)),
+        needs=about[2].strip(),
+        hours=round(sum(lesson.minutes for lesson in in_full) / 60),
+        anywhere="**Nothing to install:** *Open in Colab*, on the page of each lesson.\n\n" if repository else "",
+        where="" if repository else " in the folder of the course",
+        clone=f"git clone {on_github} && cd {folder}\n" if repository else "",
+        guide=f"[GUIDE.md]({on_github}/blob/HEAD/GUIDE.md)" if repository else "GUIDE.md",
+        look_up=_sidebar("Look up", ["glossary", *(f"{page.name} <{page.stem}>" for page in look_up)]),
+    )
 
 
 def line(lesson):
@@ -142,18 +122,4 @@ def _buttons(sitting, first, repository, slides):
         '<p class="buttons">'
         + " ".join(f'<a href="{html.escape(to)}">{name}</a>' for name, to in links.items())
         + "</p>"
-    )
-
-
-def _how_to_start(repository):
-    guide = f"[GUIDE.md](https://github.com/{repository}/blob/HEAD/GUIDE.md)" if repository else "GUIDE.md"
-    anywhere = "**Nothing to install:** *Open in Colab*, on the page of each lesson.\n\n" if repository else ""
-    clone = f"git clone https://github.com/{repository} && cd {repository.partition('/')[2]}\n" if repository else ""
-    where = "" if repository else " in the folder of the course"
-    return (
-        f"{anywhere}On a machine of your own you need Linux or macOS, make, and Python 3.11 to 3.14, no GPU, and after "
-        f"the set-up no network. Run{where}:\n\n"
-        f"```bash\n{clone}make lab\n```\n\n"
-        "It sets up once, then opens JupyterLab on the first lesson that you have not finished. What to do on Windows, "
-        f"or without make, is in {guide}."
     )

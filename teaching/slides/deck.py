@@ -27,7 +27,6 @@ GOALS = re.compile(r"\*\*You'll be able to\*\*\n((?:- .*\n?)+)")
 KINDS = {"|": "table", "- ": "list", "1. ": "list", "$$": "formula"}  # by the beginning of a block
 IMPORTS = re.compile(r"(?:import|from) .*(?:\n+(?:import |from |#).*)*\n*")  # at the head of a cell, no slide
 DEFINES = re.compile(r"^(?:def|class) |\blambda\b", re.MULTILINE)
-LENT = re.compile(r"\w+: the course's own, from lesson .*\n")  # printed by an import
 FIND_OUT = "**Find out"  # so the text below an explorable begins
 FRAME = Path(__file__).with_name("frame.mjs")
 ROWS = 16  # lines of code and output on a slide: as many as are 24 pixels high
@@ -169,7 +168,7 @@ class _Deck:
         head = self.section is None and IMPORTS.match(item.source)
         own = item.source[head.end() :] if head else item.source
         source = "" if item.folded or not own else render.code(own)
-        lines = LENT.sub("", item.text).rstrip().splitlines()
+        lines = item.text.rstrip().splitlines()
         rows = sum(1 + len(row) // render.WIDE for row in own.splitlines())
         prepares = item.folded and self.section is None or head and not DEFINES.search(own)
         if lines and not prepares:

@@ -41,13 +41,12 @@ ON_PAPER = """# The mean of 1, 3?
 # and 4, 3.
 ...  # your answer"""
 LONG = f"x = 1  # stays\n    y = {'1+' * 35}1  # has no room"
-LENT = "f: the course's own, from lesson 2.\n"
 TABLE = "| a |\n|---|\n" + "\n".join(f"| {k} |" for k in range(10))
 
 TOY = [
     Text("# 6 · Toy: a lesson\n\nIt breaks.\n\n**You'll be able to**\n- do it."),
     printed("import os\nload()", "ready\n"),  # prepares only
-    printed("import os\n\n# Not found?\nfrom a import b\n\n\ndef f():\n    pass", f"{LENT}nan\n"),
+    printed("import os\n\n# Not found?\nfrom a import b\n\n\ndef f():\n    pass", "nan\n"),
     text(1),  # a prediction is answered after what happens
     PREDICT,
     printed("show(2)"),
