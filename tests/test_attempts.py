@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lessonkit import _work, attempts
+from lessonkit import attempts, places
 from lessonkit.course import Lesson, Question, Section, lessons
 from lessonkit.progress import __main__ as command
 from lessonkit.progress import report
@@ -106,7 +106,7 @@ def test_progress_reads_what_a_real_kernel_has_shown(ran):
 def nobody(monkeypatch, tmp_path):
     """A learner's kernel that is just starting, with its log in tmp_path."""
     monkeypatch.setattr(attempts, "_log", None)
-    monkeypatch.setattr(_work, "folder", lambda: tmp_path)
+    monkeypatch.setattr(places, "work", lambda: tmp_path)
     monkeypatch.setattr(attempts, "in_notebook", lambda: True)
     monkeypatch.delenv("LESSON_LOG", raising=False)
     events = type("Events", (), {"register": lambda self, name, function: None})
@@ -116,7 +116,7 @@ def nobody(monkeypatch, tmp_path):
 
 NOWHERE = {  # what keeps a kernel from having a log
     "nothing": lambda patch: None,
-    "builds, tests, solutions": lambda patch: patch.setattr(_work, "folder", lambda: None),
+    "builds, tests, solutions": lambda patch: patch.setattr(places, "work", lambda: None),
     "no notebook": lambda patch: patch.setattr(attempts, "in_notebook", lambda: False),
     "switched off": lambda patch: patch.setenv("LESSON_LOG", " OFF "),
 }

@@ -7,10 +7,9 @@ import nbformat
 import pytest
 
 from coursebuild import execution
-from lessonkit import _hook
-from lessonkit._boxes import MARKS, OPACITY, TINTS, box
-from lessonkit._hook import YourTurn, bound_names
+from lessonkit import shown as kit
 from lessonkit.plot._style import luminance
+from lessonkit.shown import MARKS, OPACITY, TINTS, YourTurn, bound_names, box
 from tests.helpers import ROOT, executed
 
 WAITS = "Your turn: exercise 3.1 · "
@@ -26,9 +25,9 @@ def above(name, exercise="3.1"):
 CELLS = [  # code, and what it must show: text on stdout, one line of YourTurn, or (error, words) with a traceback
     (
         """import torch
-from lessonkit import _hook, check, show
+from lessonkit import check, show, shown as its
 from lessonkit.check.core import call, examine
-_hook.install()
+its.install()
 def graded(answer):
     examine(answer, "same", [call("a row", torch.arange(3.0))], lambda x: x * 1.0)""",
         "",
@@ -217,15 +216,15 @@ def test_a_name_whose_cell_was_not_run_says_how_to_come_back(tmp_path, monkeypat
     nbformat.write(notebook, tmp_path / "a.ipynb")
     missing = NameError("name 'x_hat' is not defined", name="x_hat")
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
-    assert _hook.not_run_yet(missing) is None
+    assert kit.not_run_yet(missing) is None
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "a.ipynb"))
-    lines = _hook.not_run_yet(missing)
+    lines = kit.not_run_yet(missing)
     assert lines[0] == "`x_hat` comes from a cell that has not been run in this kernel."
     assert "Run up to Selected Cell" in lines[1]
-    assert _hook.not_run_yet(NameError("name 'typo' is not defined", name="typo")) is None
-    assert _hook.not_run_yet(ValueError("x_hat")) is None
+    assert kit.not_run_yet(NameError("name 'typo' is not defined", name="typo")) is None
+    assert kit.not_run_yet(ValueError("x_hat")) is None
     (tmp_path / "a.ipynb").write_text("{")
-    assert _hook.not_run_yet(missing) is None
+    assert kit.not_run_yet(missing) is None
 
 
 def test_a_cell_that_is_not_plain_python_binds_no_names():

@@ -20,7 +20,8 @@ from filelock import FileLock
 import fromscratch
 from coursebuild import digest, editions, export, generated
 from coursebuild.source import blank
-from lessonkit import _saved_answers, _saving, _work, attempts, check, course, mine
+from lessonkit import attempts, check, course, mine, places
+from lessonkit.kept import files, saving
 from tests.helpers import ROOT, SOURCES, executed, python, read, shell
 from tests.toy import TITLE, edit, project, refused, whole
 
@@ -188,7 +189,7 @@ def kernel(tmp_path, monkeypatch):
     """A kernel that was started in a learner's folder."""
     folder = tmp_path / "work"
     folder.mkdir()
-    monkeypatch.setattr(_work, "folder", lambda: folder)
+    monkeypatch.setattr(places, "work", lambda: folder)
     monkeypatch.setattr(check, "in_notebook", lambda: True)
     with shell() as running:
         yield Kernel(folder, running)
@@ -209,7 +210,7 @@ BY = MEAN.replace("-1", "{0}")
 REFUSED = {  # what it leans on: (the cells before its check, words of the one sentence)
     "a widget": (["import ipywidgets", "w = ipywidgets.IntSlider(-1, -1)", BY.format("w.value")], "imports ipywidgets"),
     "an open file": (["f = open('{}/f', 'w')", "print(-1, file=f)", BY.format("f and -1")], "it opens a file, by open"),
-    "a loop": (["for axis in [1, 0, -1]:\n    pass", BY.format("axis")], "axis comes from a for loop"),
+    "a loop": (["for axis in [1, 0, -1]:\n    pass", BY.format("axis")], "axis comes from a loop, "),
     "training": (
         [
             "net = nn.Linear(1, 1)\ndef train():\n    net(torch.ones(1)).sum().backward()\n    return -1",
@@ -334,7 +335,7 @@ def test_the_next_day_one_exercise_is_answered_anew_and_the_other_stays(kernel):
     path = kernel.kept("affine_and_module")
     edit(path, today(), "2026-01-02")
     text = kernel.text("affine_and_module")
-    edit(path, _saved_answers.MARK.search(text)[1], _saved_answers._fingerprint(text))
+    kernel.kept("affine_and_module").write_text(files.signed(text), encoding="utf-8")
     kernel.again()
     output = kernel.run("from lessonkit.mine import layer_norm", GIVEN[0], LAYER, "check.layer_norm_module(LayerNorm)")
     assert output.splitlines()[1] == KEPT.format("affine_and_module")
@@ -370,7 +371,7 @@ DAMAGED = {  # what happened to the file: (old text, new text, why it is not use
     "it runs something": (
         "# Exercise",
         "open('{}/marker', 'w')\n# Exercise",
-        "something comes from a line of another kind",
+        "something comes from a loop, a with block or a call",
     ),
 }
 
@@ -471,13 +472,13 @@ def test_a_file_in_the_folder_s_place_and_a_fault_of_ours_cost_one_sentence(kern
     assert "cannot be written (File exists)." in kernel.run(MEAN, CHECK).splitlines()[1]
     assert kernel.run(ASK).startswith("mean_and_var: the course's own")
     (kernel.folder / "mine").unlink()
-    monkeypatch.setattr(_saved_answers, "compose", lambda *a: 1 / 0)
+    monkeypatch.setattr(files, "compose", lambda *a: 1 / 0)
     lines = kernel.run(CHECK).splitlines()[1:]
     assert lines == ["It is not kept in work/mine, because keeping it failed (ZeroDivisionError: division by zero)."]
 
 
 def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
-    monkeypatch.setattr(_saving, "PATIENCE", 0.05)
+    monkeypatch.setattr(saving, "PATIENCE", 0.05)
     kernel.run(MEAN, CHECK)
     with FileLock(kernel.folder / "mine/.lock"):
         message = kernel.run(BY.format("(-1,)"), CHECK).splitlines()[1]
@@ -487,7 +488,7 @@ def test_a_kernel_that_keeps_for_ever_holds_nobody_up(kernel, monkeypatch):
     assert "Kept" in kernel.run(CHECK)
 
 
-@pytest.mark.parametrize("module, name", [(_work, "folder"), (check, "in_notebook")])
+@pytest.mark.parametrize("module, name", [(places, "work"), (check, "in_notebook")])
 def test_where_nobody_learns_nothing_is_kept(module, name, kernel, monkeypatch):
     monkeypatch.setattr(module, name, lambda: None)
     assert "kept" not in kernel.run(MEAN, CHECK).lower() and not (kernel.folder / "mine").exists()
@@ -497,10 +498,10 @@ def test_a_learner_is_who_started_a_kernel_in_work_and_nobody_else(tmp_path):
     kit = tmp_path / "lessons_src/lessonkit"
     kit.mkdir(parents=True)
     (kit / "__init__.py").touch()
-    shutil.copy(ROOT / "lessons_src/lessonkit/_work.py", kit)
+    shutil.copy(ROOT / "lessons_src/lessonkit/places.py", kit)
     for folder in ("work/solutions", "notebooks", "elsewhere"):
         (tmp_path / folder).mkdir(parents=True)
-    ask = "import os; from lessonkit import _work; os.chdir('/'); print(_work.folder())"
+    ask = "import os; from lessonkit import places; os.chdir('/'); print(places.work())"
     elsewhere = str(tmp_path / "elsewhere")
     for start, named, learns in [  # where the kernel starts, LESSON_WORK, whether that is a learner's folder
         ("work", "", True),
@@ -530,7 +531,7 @@ def test_a_lesson_s_first_cell_brings_back_what_was_kept_from_it(tmp_path):
     work, saved = tmp_path / "work", tmp_path / "work/my lesson.ipynb"
     work.mkdir()
     lesson_2 = nbformat.v4.new_notebook()
-    lesson_2.metadata["lesson"] = {"source": "lessons_src/lessons/02_statistics/lesson.py"}
+    lesson_2.metadata["lesson"] = {"source": "lessons_src/lessons/02_statistics"}
     nbformat.write(lesson_2, saved)
     where = {"LESSON_WORK": str(work), "JPY_SESSION_NAME": str(saved)}
     printed([IMPORTS, MEAN, CHECK, f"print({TEST!r})", PLAIN], work, **where)
@@ -546,7 +547,7 @@ def test_a_lesson_s_first_cell_brings_back_what_was_kept_from_it(tmp_path):
 def test_what_a_cell_has_bound_is_not_brought_back_and_another_lesson_s_is_not_either(kernel, monkeypatch, capsys):
     kernel.run(MEAN, CHECK)
     for lesson_here, space in (("statistics", {"mean_and_var": 1}), ("epsilon", {}), ("", {})):
-        monkeypatch.setattr(_work, "lesson", lambda here=lesson_here: here)
+        monkeypatch.setattr(places, "lesson", lambda here=lesson_here: here)
         before = dict(space)
         mine.bring_back(space)
         assert space == before and capsys.readouterr().out == ""
@@ -567,9 +568,7 @@ def test_a_learner_takes_a_layer_in_own_words_from_lesson_4_to_lesson_9(tmp_path
     cells["ex-4-3"] = IN_OWN_WORDS
     ran = executed([text for texts in cells.values() for text in texts], work, LESSON_WORK=str(work))
     assert not any(out.output_type == "error" for cell in ran for out in cell.outputs)
-    assert list(_saved_answers.read(work / "mine/affine_and_module.py").entries) == list(
-        course.answers()["affine_and_module"]
-    )
+    assert list(files.read(work / "mine/affine_and_module.py").entries) == list(course.answers()["affine_and_module"])
     cells = [cell.source for cell in editions.notebook(read(SOURCES[8]), "learner").cells if "outputs" in cell]
     stop = next(i for i, source in enumerate(cells) if "RACERS = {" in source)
     *outputs, own = printed([*cells[:stop], STEP], work, LESSON_WORK=str(work))

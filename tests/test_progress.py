@@ -181,7 +181,7 @@ def test_the_editions_of_a_real_lesson_are_read_as_they_were_stored():
         for folder, state in (("notebooks/solutions", RIGHT), ("notebooks", NOT_RUN)):
             _, cells = read(ROOT / folder / f"{stem}.ipynb", lessons())
             assert set(states_in(cells, lessons()[stem]).values()) == {state}
-    hook = (ROOT / "lessons_src/lessonkit/_hook.py").read_text("utf-8")
+    hook = (ROOT / "lessons_src/lessonkit/shown.py").read_text("utf-8")
     startup = (ROOT / "lessons_src/lab_settings/startup.py").read_text("utf-8")
     assert "has not been run in this kernel" in hook and "this kernel is new" in startup
 
@@ -208,7 +208,7 @@ def test_a_file_that_is_no_notebook_is_named_and_the_others_are_shown(content, m
 
 
 def test_a_file_says_which_lesson_it_is_and_else_its_name_does(tiny, tmp_path):
-    mine = written(tmp_path / "mine.ipynb", [], lesson={"source": "lessons_src/lessons/03_tiny_3/lesson.py"})
+    mine = written(tmp_path / "mine.ipynb", [], lesson={"source": "lessons_src/lessons/03_tiny_3"})
     copy = written(tmp_path / "02_tiny_2-Copy1.ipynb", [])
     strange = written(tmp_path / "02_tiny_2.ipynb", [], lesson=["?"])
     notes = written(tmp_path / "notes.ipynb", [])

@@ -1,7 +1,7 @@
 """Predictions and recall questions: a letter goes in, the reason of just that option comes out."""
 
 from lessonkit import attempts, course
-from lessonkit._boxes import tell
+from lessonkit.shown import tell
 
 answered = set()  # the questions that got a letter in this kernel
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from lessonkit import _hook, attempts, course
+from lessonkit import attempts, course, shown
 from lessonkit.check import standing_in
 from lessonkit.check.misconceptions import listening
 from lessonkit.check.probing import quiet
@@ -57,7 +57,7 @@ def _notes(exercise, answer, borrowed):
         f"This was judged with the course's own {', '.join(names)}, since your {number} is still open."
         for number, names in borrowed.items()
     ]
-    if _hook.from_before(exercise, answer):
+    if shown.from_before(exercise, answer):
         lines.append(
             f"Python could not read the cell of exercise {exercise} when it was run last, so this is about the "
             "definition from before."

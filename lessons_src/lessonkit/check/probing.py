@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from lessonkit import _hook
+from lessonkit import shown
 from lessonkit.check import guard
 from lessonkit.check.observations import CHANGED, Raised
 from lessonkit.check.verdicts import YourTurn, reject
@@ -237,7 +237,7 @@ def call_layer(label, make, x, shown, tolerance=1e-9, parameters=None):
 
 def raised(error):
     """Return the Raised for an exception out of learner code; let YourTurn through, also behind a NameError."""
-    mine = _hook.translate(error)
+    mine = shown.translate(error)
     if mine is not None:
         raise mine
     line = ""

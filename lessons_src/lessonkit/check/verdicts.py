@@ -6,8 +6,7 @@ Say correction=0." In a kernel the repair is told when an exercise fails for the
 
 import contextlib
 
-from lessonkit._boxes import Told, tell
-from lessonkit._hook import YourTurn
+from lessonkit.shown import Told, YourTurn, tell
 
 __all__ = ["NotYet", "YourTurn", "accept", "collecting", "refuse_dots", "reject"]
 
