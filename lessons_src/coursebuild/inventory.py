@@ -5,6 +5,7 @@ lessonkit/inventory/questions.json.
 """
 
 import functools
+import hashlib
 import json
 import re
 
@@ -15,7 +16,7 @@ from coursebuild.cells import LessonError
 from coursebuild.editions import METADATA, fingerprint
 from coursebuild.options import refuse_options
 from lessonkit.course import Code, Section, Text
-from lessonkit.inventory.questions import FORMS, LETTERS, WORDS, digest
+from lessonkit.inventory.questions import FORMS, LETTERS, WORDS
 
 SOURCE, TABLE = "lessons_src/inventory.md", "lessons_src/lessonkit/inventory/questions.json"
 NOTEBOOKS = {"A": "notebooks/inventory_a.ipynb", "B": "notebooks/inventory_b.ipynb"}
@@ -131,10 +132,13 @@ def _minutes(form):
 
 
 def table(questions):
-    """Return what lessonkit.inventory reads: {"A1": theme, belief, question, options and the edition's digest}."""
+    """Return what lessonkit.inventory reads: {"A1": theme, belief, question, options and edition}.
+
+    An edition is six digits made from what its cell in the notebook shows.
+    """
     return {
         question["name"]: {key: question[key] for key in ("theme", "belief", "question", "options")}
-        | {"edition": digest(shown(question))}
+        | {"edition": hashlib.sha256(shown(question).encode()).hexdigest()[:6]}
         for question in sorted(questions, key=lambda question: question["name"][0])
     }
 
