@@ -149,7 +149,7 @@ def file_corpus():
     noise: of our own writing and making (data/make_corpus.py).
     Raises DataFileError if data/file_corpus.json is missing or damaged.
     """
-    files = json.loads(_verified(FILES["file_corpus"], "small files of many types"))
+    files = json.loads(_verified(FILES["file_corpus"], "the small files of many types"))
     return {
         name: "".join(file["text"]).encode("utf-8") if "text" in file else base64.b64decode("".join(file["base64"]))
         for name, file in files.items()
