@@ -3,14 +3,12 @@
 import errno
 import json
 import os
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from lessonkit import attempts, places
 from lessonkit.course import Lesson, Question, Section, lessons
-from lessonkit.progress import __main__ as command
 from lessonkit.progress import report
 from lessonkit.progress.log import Attempt, read
 from lessonkit.progress.saved import NOT_RUN, RIGHT, TRIED, WAITS, states_in
@@ -233,16 +231,3 @@ def test_the_report_in_words_and_as_a_table(folders):
     """Right is right in all parts. Kernels add up; what comes after the first right answer does not count."""
     assert "\n".join(report.text(folders, TINY)).startswith(WORDS)
     assert report.table(folders, TINY).splitlines() == TABLE.splitlines()
-
-
-def test_the_command_reports_on_folders_and_files_and_names_what_is_missing(tmp_path, capsys):
-    cause = "Multiply the axes that are left, do not add them."
-    attempt = line("Exercise 2.3", "how_many", False, lesson="statistics", mistake=cause)
-    (tmp_path / "anna.jsonl").write_text(attempt + "\n?\n")
-    (tmp_path / "bo").mkdir()
-    arguments = ["--report", "--csv", str(tmp_path / "all.csv"), str(tmp_path / "anna.jsonl"), str(tmp_path / "bo")]
-    assert command.main(arguments) == 0
-    output = capsys.readouterr().out
-    assert "Learners: 1. Attempts: 1." in output and "Multiply the axes that are left, do not add them." in output
-    assert f"{tmp_path / 'anna.jsonl'}: 1 line is damaged" in output and "bo/attempts.jsonl: no attempts." in output
-    assert "Multiply the axes" in Path(tmp_path / "all.csv").read_text("utf-8")

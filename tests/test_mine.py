@@ -519,29 +519,20 @@ def printed(sources, folder, **environment):
     ]
 
 
-def test_a_lesson_s_first_cell_brings_back_what_was_kept_from_it(tmp_path):
-    work, saved = tmp_path / "work", tmp_path / "work/my lesson.ipynb"
+def test_a_lesson_s_first_cell_brings_back_what_was_kept_from_it_and_what_it_does_not_bind(tmp_path):
+    work = tmp_path / "work"
     work.mkdir()
-    lesson_2 = nbformat.v4.new_notebook(metadata={"lesson": {"source": "lessons_src/lessons/02_statistics"}})
-    nbformat.write(lesson_2, saved)
-    where = {"LESSON_WORK": str(work), "JPY_SESSION_NAME": str(saved)}
-    printed([IMPORTS, MEAN, CHECK, TEST], work, **where)
-    asks = "print([globals().get(name) for name in ('mean_and_var', 'is_layer_norm')])"
-    for off, back, names in (
-        ({}, "Back from work/mine: mean_and_var (your answers to lesson 2).\n", "[<function mean_and_var"),
-        ({"LESSON_WORK": "off"}, "", "[None, None]"),
+    for stem in ("02_statistics", "03_epsilon"):
+        lesson = nbformat.v4.new_notebook(metadata={"lesson": {"source": f"lessons_src/lessons/{stem}"}})
+        nbformat.write(lesson, work / f"my {stem}.ipynb")
+    printed([IMPORTS, STATS, TEST, CHECK_TEST, MEAN, CHECK], work, LESSON_WORK=str(work))
+    start = [f"{IMPORTS}\nis_layer_norm = 1", "print(is_layer_norm, 'mean_and_var' in globals())"]
+    for stem, back, bound in (
+        ("02_statistics", "Back from work/mine: mean_and_var (your answers to lesson 2).\n", "1 True\n"),
+        ("03_epsilon", "", "1 False\n"),
     ):
-        first, second = printed([IMPORTS, asks], work, **where | off)
-        assert first == back and second.startswith(names)
-
-
-def test_what_a_cell_has_bound_is_not_brought_back_and_another_lesson_s_is_not_either(kernel, monkeypatch, capsys):
-    kernel.run(MEAN, CHECK)
-    for lesson_here, space in (("statistics", {"mean_and_var": 1}), ("epsilon", {}), ("", {})):
-        monkeypatch.setattr(places, "lesson", lambda here=lesson_here: here)
-        before = dict(space)
-        mine.bring_back(space)
-        assert space == before and capsys.readouterr().out == ""
+        saved = str(work / f"my {stem}.ipynb")
+        assert printed(start, work, LESSON_WORK=str(work), JPY_SESSION_NAME=saved) == [back, bound]
 
 
 STEP = """

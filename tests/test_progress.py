@@ -335,11 +335,13 @@ def collected(tmp_path):
 
 def test_a_folder_that_holds_the_learners_folders_stands_for_them(collected, tmp_path, capsys):
     note = f"{collected} holds no notebooks itself, so the folders in it that do are read: anna, bo/work.\n"
-    page_of = tmp_path / "class.html"
+    page_of, table = tmp_path / "class.html", tmp_path / "all.csv"
     for arguments, status, out, err in [
         (["--html", page_of, collected], 0, f"{page_of}: 2 learners\n", note),
         (["--html", tmp_path / "no/class.html", collected / "anna"], 1, "", "cannot be written (No such file or dir"),
         (["--report", collected], 0, "Learners: 1. Attempts: 1.", note),
+        (["--report", "--csv", table, collected / "anna/attempts.jsonl"], 0, "Learners: 1. Attempts: 1.", ""),
+        (["--report", collected / "bo/work"], 0, "bo/work/attempts.jsonl: no attempts.", ""),
         ([collected], 0, "anna:\n", note),
         ([collected / "bo/work", collected / "anna"], 0, "bo:\n", ""),
         (["--report", collected / "cy"], 0, "", "holds no notebooks, and no folder that does."),
@@ -348,7 +350,8 @@ def test_a_folder_that_holds_the_learners_folders_stands_for_them(collected, tmp
         output = capsys.readouterr()
         assert out in output.out and err in output.err and (err or not output.err), arguments
     assert [row[0] for row in rows_of(page_of.read_text("utf-8"))[2:4]] == ["anna", "bo"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["class.html", "in"], "whole or not at all"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.csv", "class.html", "in"], "whole or not at all"
+    assert "Exercise 2.3,1,1,0,0,0,1.0," in table.read_text("utf-8")
 
 
 def test_names_are_sorted_as_people_do():
