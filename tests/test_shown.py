@@ -26,7 +26,7 @@ CELLS = [  # code, and what it must show: text on stdout, one line of YourTurn, 
     (
         """import torch
 from lessonkit import check, show, shown as its
-from lessonkit.check.core import call, examine
+from lessonkit.check.declare import call, examine
 its.install()
 def graded(answer):
     examine(answer, "same", [call("a row", torch.arange(3.0))], lambda x: x * 1.0)""",

@@ -11,9 +11,9 @@ import sys
 import types
 
 from lessonkit import check, course, places
-from lessonkit.check import asking
-from lessonkit.check.attempted import again
-from lessonkit.check.probing import quiet
+from lessonkit.check.attempt import again
+from lessonkit.check.observing import quiet
+from lessonkit.check.questions import made_by
 from lessonkit.kept import files
 from lessonkit.kept.files import Refused
 
@@ -30,7 +30,7 @@ def __getattr__(name):
             f"the course builds is in the package fromscratch: write from fromscratch import {name}."
         )
     lesson, why_not = homes[name], ""
-    exercise = asking.made_by(course.answers()[lesson][name])[1]
+    exercise = made_by(course.answers()[lesson][name])[1]
     try:
         own, since = (None, "") if lesson in _running else _own(lesson, name)
         if own is not None:
