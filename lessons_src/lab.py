@@ -203,7 +203,7 @@ def main(arguments=None):
         print(error, file=sys.stderr)
         return 1
     os.environ["PYTHONSTARTUP"] = str(SETTINGS / "startup.py")  # each kernel runs it first
-    os.environ.setdefault("LESSON_WORK", str(ROOT / "work"))  # where kernels keep answers, see lessonkit/_work.py
+    os.environ.setdefault("LESSON_WORK", str(ROOT / "work"))  # where kernels keep answers, see lessonkit/places.py
     done = command(others, open_on=beside or started)
     os.chdir(ROOT)
     if os.name == "posix":

@@ -310,8 +310,9 @@ def fourth(x):
 ON = "And on. It reads no `data.others()`, [other.npz](../data/other.npz)."
 CACHES = shutil.ignore_patterns("__pycache__")
 REAL_CHECK = ("__init__", "asking", "attempted", "misconceptions", "standing_in", "verdicts")
+REAL_KIT = ("shown.py", "places.py", "attempts.py", "program.py", "course/__init__.py", "kept/*.py")
 KIT = {  # a lessonkit without torch, whose import takes a second; the hook, what it imports and check are real
-    "__init__.py": "from lessonkit import _hook\nfrom lessonkit.numbers import show\n\n_hook.install()\n",
+    "__init__.py": "from lessonkit import shown\nfrom lessonkit.numbers import show\n\nshown.install()\n",
     "numbers.py": """import math
 
 LAST = ''
@@ -365,11 +366,9 @@ def built(tmp_path_factory):
     kit = root / "lessons_src/lessonkit"
     (kit / "check").mkdir(parents=True)
     (kit / "course").mkdir()
+    (kit / "kept").mkdir()
     for path in [
-        *(ROOT / "lessons_src/lessonkit").glob("_[a-z]*.py"),
-        ROOT / "lessons_src/lessonkit/attempts.py",
-        ROOT / "lessons_src/lessonkit/course/__init__.py",
-        ROOT / "lessons_src/lessonkit/program.py",
+        *(path for name in REAL_KIT for path in (ROOT / "lessons_src/lessonkit").glob(name)),
         *(ROOT / f"lessons_src/lessonkit/check/{name}.py" for name in REAL_CHECK),
     ]:
         shutil.copy(path, root / path.relative_to(ROOT))
@@ -606,7 +605,7 @@ CHANGES = {  # what was changed: (how, files that are stale, why)
     "edited by hand": (edited(KNOWN, "timed", "optional"), [KNOWN], DIFFERS),
     "check module": (edited("lessons_src/lessons/02_tiny/checks.py", '"Right: scale."', '"Right: it."'), BOTH, DEPENDS),
     "lessonkit": (edited(f"{HOUSE}/numbers.py", "{label} = ", "{label} is "), BOTH, DEPENDS),
-    "the hook": (edited(f"{HOUSE}/_hook.py", "waiting = {}", "waiting = dict()"), BOTH, DEPENDS),
+    "the hook": (edited(f"{HOUSE}/shown.py", "waiting = {}", "waiting = dict()"), BOTH, DEPENDS),
     "the machinery": (edited(f"{HOUSE}/check/core.py", "raise NotYet(what)", "raise NotYet(what, 1)"), BOTH, DEPENDS),
     "data": (edited("data/json.npz", "numbers", "others"), BOTH, DEPENDS),
     "requirements": (edited("requirements.txt", "torch", "torch==2"), BOTH, DEPENDS),
