@@ -1,0 +1,506 @@
+"""How a check judges, on toy exercises: what it accepts, what it says of the rest, and what it leaves in peace.
+
+The course's own exercises are tried in test_checks.py.
+"""
+
+import inspect
+import re
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from coursebuild.source import blank
+from lessonkit import check, course, shown
+from lessonkit.check.cases import Probe, call
+from lessonkit.check.declare import exercise, quiz
+from lessonkit.check.layers import of_a_layer
+from lessonkit.check.misconceptions import instead, misconceptions
+from lessonkit.check.sweep import Contract, sweep
+from lessonkit.check.verdicts import NotYet, YourTurn, accept, collecting, reject
+from tests import helpers
+from tests.helpers import SOURCES, draw, read
+
+
+def told(judge, answer):
+    """Return what a check says of an answer, "" if it accepts it. Holds for every rejection: it is well formed."""
+    judge.name = "toy"
+    try:
+        with collecting() as verdicts:
+            assert judge(answer) is None
+    except NotYet as error:
+        text = str(error)
+        assert text.startswith("Not yet. ") and error.__suppress_context__ and len(text.splitlines()) <= 4, text
+        assert not re.search(r"(?<!\.)\.\.(?!\.)|  | \.( |$)|: None", text), text
+        assert all(len(line) < 400 and line == line.strip() and line[-1] in ".?!…" for line in text.splitlines()), text
+        return text.removeprefix("Not yet. ")
+    assert len(verdicts) == 1 and verdicts[0].startswith("Right: ")
+    return ""
+
+
+# ----------------------------------------------------------------------------------------------- what a message says
+
+
+def center(x):
+    return x - x.mean(-1, keepdim=True)
+
+
+def moments(x):
+    mean = x.mean(-1, keepdim=True)
+    var = x.var(-1, correction=0, keepdim=True)
+    return mean, var
+
+
+ROWS, CUBE = ("3 rows of 5", draw(0, 3, 5)), ("a (2, 3, 4) tensor", draw(0, 2, 3, 4))
+CENTER = exercise(center, ROWS, ("one long row", draw(1, 40)), by_hand=("layer_norm",))
+PAIR = exercise(
+    moments,
+    *(call(*case, returns=("mean", "var")) for case in (ROWS, CUBE)),
+    wrong="""
+    # the variance is divided by D - 1. | Say correction=0.
+    var = x.var(-1, keepdim=True)
+
+    # mean and variance are swapped.
+    return var, mean
+    """,
+)
+
+
+def spoils_the_graph(x):
+    y = center(x).exp()
+    z = (y * y).log() / 2
+    y.data.add_(0)
+    y.mul_(1)
+    return z
+
+
+def assert_false():
+    raise AssertionError
+
+
+WRONG = [  # (check, answer, how the message begins after "On 3 rows of 5: ", the suggestion after a line break)
+    (CENTER, lambda x: None, "it returned nothing (None), expected a tensor of shape (3, 5).\nIs the return missing"),
+    (CENTER, lambda x: x.detach().numpy(), "it returned a NumPy array of shape (3, 5), expected a tensor"),
+    (CENTER, moments, "it returned a tuple of 2, expected a tensor of shape (3, 5)."),
+    (CENTER, lambda x: x.mean(-1), "the result has shape (3,), expected (3, 5). In: x of shape (3, 5)."),
+    (CENTER, lambda x: center(x).float(), "the result has dtype torch.float32, expected torch.float64.\nA conv"),
+    (CENTER, lambda x: x.sub_(x.mean(-1, keepdim=True)), "your code changed its input x.\nAn operation in place"),
+    (CENTER, lambda x: (center(x), x.data.add_(1e-12))[0], "your code changed its input x."),
+    (CENTER, lambda x: center(x).detach(), "there is no gradient of x.\nSomething cuts the way"),
+    (CENTER, lambda x: center(x) + 0.1 * (x - x.detach()), "gradient of x["),
+    (CENTER, spoils_the_graph, "gradient of x could not be computed (RuntimeError: one of the variables"),
+    (CENTER, lambda x: (_ for _ in ()).throw(ValueError("one\n" + "two " * 300)), "it raised ValueError: one"),
+    (CENTER, lambda x: assert_false(), "it raised AssertionError. In: x of shape (3, 5)."),
+    (CENTER, lambda: 3, "it raised TypeError: <lambda>() takes 0 positional arguments but 1 was given."),
+    (CENTER, lambda x: center(x) * float("nan"), "the result[0] is [nan, nan, nan, nan, nan], expected ["),
+    (CENTER, lambda x: F.layer_norm(x, x.shape[-1:]), "the result[0] is"),
+    (CENTER, draw(0, 3, 5), "check.toy takes your function itself, not a tensor of shape (3, 5): write check.toy("),
+    (CENTER, nn.ReLU, "check.toy takes your function itself, not a class."),
+    (PAIR, lambda x: (moments(x)[0], None), "var is nothing (None), expected a tensor of shape (3, 1)."),
+    (PAIR, lambda x: moments(x)[0], "it returned a tensor of shape (3, 1), expected mean and var."),
+    (PAIR, lambda x: moments(x)[::-1], "mean and variance are swapped."),
+    (PAIR, lambda x: x.var_mean(-1, keepdim=True)[::-1], "the variance is divided by D - 1."),
+    (PAIR, lambda x: (x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=x.dim() == 2)), "var[0] is"),
+]
+
+
+@pytest.mark.parametrize("judge, answer, message", WRONG)
+def test_a_wrong_answer_gets_a_message_that_reads_well(judge, answer, message):
+    text = told(judge, answer).removeprefix("Probable cause: ").removeprefix("On 3 rows of 5: ")
+    assert text.startswith(message), f"\n{text}\n{message}"
+
+
+def test_a_right_answer_gets_one_line(capfd):
+    CENTER.name = "toy"
+    CENTER(lambda x: x - x.sum(-1, keepdim=True) / x.shape[-1])
+    assert capfd.readouterr() == ("Right: toy does what it should on 2 inputs (3 rows of 5, one long row).\n", "")
+    assert told(PAIR, lambda x: list(moments(x))) == ""
+
+
+def test_the_ready_made_function_is_refused_where_building_is_the_point():
+    ready = lambda x: F.layer_norm(x, x.shape[-1:])
+    text = told(exercise(ready, ROWS, by_hand=("layer_norm",)), ready)
+    assert text.startswith("Right values, and PyTorch's own layer_norm made them.\nThis exercise is there to build it")
+
+
+def test_an_error_is_expected_where_the_right_answer_raises_one():
+    def picky(x):
+        if x.dim() < 2:
+            raise ValueError("expected two axes")
+        return center(x)
+
+    judge = exercise(picky, ROWS, ("a vector", draw(0, 5)))
+    assert told(judge, picky) == ""
+    assert told(judge, center).startswith("On a vector: it raised no error, expected a ValueError. In: x = [1.541")
+    other = lambda x: center(x) if x.dim() > 1 else {}["axes"]
+    assert told(judge, other).startswith("On a vector: it raised KeyError: 'axes'. Expected a ValueError. In: x = [")
+
+
+def test_your_turn_and_the_keyboard_are_let_through():
+    def blank(x):
+        raise YourTurn("3.1: write it")
+
+    def stop(x):
+        raise KeyboardInterrupt
+
+    for judge, answer, error in (
+        (CENTER, lambda x: center(blank(x)), YourTurn),
+        (PAIR, blank, YourTurn),
+        (CENTER, stop, KeyboardInterrupt),
+    ):
+        with pytest.raises(error):
+            judge(answer)
+
+
+class Whole:
+    first, second = staticmethod(lambda x: x - x.mean()), staticmethod(lambda x: x / 2)
+
+
+class Half(Whole):
+    second = staticmethod(lambda x: x)
+
+
+def test_an_exercise_of_several_parts_says_what_is_right_so_far(capfd):
+    stages = [
+        ([Probe(f"numbers of {part}", lambda cls, part=part: {"the result": getattr(cls, part)(draw(0, 3))})], part)
+        for part in ("first", "second")
+    ]
+    judge = exercise(Whole, *stages, says="{answer.__name__}: {count} inputs")
+    assert told(judge, Half).endswith("\nRight so far: first.")
+    judge(Whole)
+    assert capfd.readouterr().out == "Right: Whole: 2 inputs.\n"
+
+
+# ---------------------------------------------------------------------------------------------------------- the sweep
+
+
+def right(x, weight, eps=1e-5):
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    centered = wide - wide.mean(-1, keepdim=True)
+    var = centered.square().mean(-1, keepdim=True)
+    return (centered / torch.sqrt(var + eps) * weight).to(x.dtype)
+
+
+FIRST = call("3 rows of 5", draw(0, 3, 5), draw(1, 5), names=("x", "weight"))
+PROMISE = Contract({"x": "... D", "weight": "D"}, options=({}, {"eps": 0.1}), half=True, empty=True)
+LAYER_NORM = exercise(right, FIRST, contract=PROMISE)
+
+
+def keeping():
+    sizes = {}
+
+    def answer(x, weight, eps=1e-5):
+        size = sizes.setdefault((x.shape, x.dtype, eps), x.detach().abs().sum())
+        return right(x, weight, eps) * (1 + (size - x.abs().sum()).detach())
+
+    return answer
+
+
+RESULT = "return (centered / torch.sqrt(var + eps) * weight).to(x.dtype)"
+WIDE = "wide = x.to(torch.promote_types(x.dtype, torch.float32))"
+
+
+def off(condition):
+    """Return an answer that is right but where a condition on x holds."""
+    return instead(right, f"{RESULT} + 1e-3 * ({condition})")
+
+
+BROKEN = {  # words of what is told: the answer, or a line that stands in the right one
+    "D = 1100": off("x.shape[-1] > 300"),
+    "rows = 1": off("x.dim() == 2 and len(x) == 1"),
+    "rows = 70": off("x.dim() == 2 and len(x) > 16"),
+    "front axes = 0": off("x.dim() == 1"),
+    "front axes = 4": off("x.dim() == 5"),
+    "memory": off("not x.is_contiguous()"),
+    "gradient of x": WIDE.replace("x.to", "(x.detach() if x.dtype == torch.float32 else x).to"),
+    "float16": f"{WIDE} if x.dtype != torch.float16 else x",
+    "gradient": f"{RESULT} + (x - x.detach()) * x.detach() * 0.1",
+    "eps=0.1": "var = centered.square().mean(-1, keepdim=True) + 1e-5 - eps",
+    "On x": keeping(),
+    "large": f"{WIDE}.clamp(-3e4, 3e4)",
+    "outlier": f"{RESULT}.clamp(-30, 30)",
+    "ZeroDivisionError": "x.numel() or 1 / 0",
+    "changed its input": "x.data.sub_(0.25)",
+    "random generator": "torch.manual_seed(3)",
+    "default dtype": "torch.set_default_dtype(torch.float64)",
+    "gradients are recorded": "torch.set_grad_enabled(False)",
+}
+
+
+@pytest.mark.parametrize("words", BROKEN)
+def test_a_broken_promise_is_found_and_the_world_is_put_back(words):
+    answer = instead(right, BROKEN[words]) if isinstance(BROKEN[words], str) else BROKEN[words]
+    before = torch.get_default_dtype(), torch.is_grad_enabled(), torch.random.get_rng_state()
+    text = told(LAYER_NORM, answer)
+    assert words in text, text
+    assert before[:2] == (torch.get_default_dtype(), torch.is_grad_enabled())
+    assert torch.equal(before[2], torch.random.get_rng_state())
+
+
+def test_right_answers_pass_and_may_draw():
+    assert told(LAYER_NORM, instead(right, "import random\ntorch.rand(random.randrange(9))")) == ""
+
+
+def test_what_is_told_is_the_plainest_case_and_all_pairs_of_choices_come_together():
+    text = told(LAYER_NORM, off("x.shape[-1] == 1100"))
+    assert text.startswith("On x (2, 1100), weight (1100,) (float64): the result")
+    assert text.endswith("It is right without: D = 1100.")
+    factors, cases = PROMISE.factors(), [probe.run.args[1] for probe in sweep(PROMISE)]
+    for a in factors:
+        for b in list(factors)[list(factors).index(a) + 1 :]:
+            pairs = {(case[a], case[b]) for case in cases}
+            assert {(x, y) for x in factors[a] for y in factors[b]} <= pairs, (a, b)
+
+
+def test_an_endless_loop_stops_with_a_sentence():
+    def endless(x, weight, eps=1e-5):
+        while True:
+            try:
+                x = x + 0
+            except Exception:
+                pass
+
+    text = told(exercise(right, replace(FIRST, seconds=0.3)), endless)
+    assert "it runs on and on. It was stopped after 0.3 seconds" in text
+
+
+def test_no_probe_hands_out_what_it_keeps():
+    held = draw(5, 4)
+    judge = exercise(lambda x: x, Probe("a tensor of its own", lambda answer: {"the result": answer(held).sum()}))
+    assert "changed its input" in told(judge, lambda x: x.data.mul_(0))
+    assert told(judge, lambda x: x + 0) == "", "and the next answer is judged as if nothing had been"
+
+
+class Layer(nn.Module):
+    shared = None
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return right(x, self.weight)
+
+
+class Tied(Layer):
+    def __init__(self, width):
+        super().__init__(width)
+        self.work = lambda x: right(x, self.weight)
+
+    def forward(self, x):
+        return self.work(x)
+
+
+class Shared(Layer):
+    def forward(self, x):
+        type(self).shared = self.weight if type(self).shared is None else type(self).shared
+        return right(x, type(self).shared)
+
+
+LAWS = {
+    "deepcopy": Tied,
+    "share": Shared,
+    "eval()": instead(Layer, "return right(x, self.weight if self.training else self.weight + 1)"),
+    "first of a net": instead(Layer, "return right(x, self.weight if x.requires_grad else self.weight.detach())"),
+}
+
+
+@pytest.mark.parametrize("words", LAWS)
+def test_what_every_layer_promises(words):
+    judge = exercise(Layer, *of_a_layer(lambda layer: layer(5), draw(6, 3, 5)))
+    assert words in told(judge, LAWS[words]) and not told(judge, Layer)
+
+
+# ------------------------------------------------------------------------------------------- misconceptions, as lines
+
+
+def solution(x):
+    mean = x.mean(-1, keepdim=True)
+    total = 0
+    for row in x:
+        part = row.sum()
+        total = total + part
+    return x - mean, total
+
+
+LINES = {
+    "mean = x.mean()": lambda x: (x - x.mean(), x.sum()),
+    "mean, total = x.amax(), 1.0": lambda x: (x - x.amax(), 1.0),
+    "y = x * 2\nreturn y, total": lambda x: (2 * x, x.sum()),
+    "def solution(x, more=1): ...": lambda x: (x - x.mean(-1, keepdim=True), x.sum()),
+}
+
+
+@pytest.mark.parametrize("lines", LINES)
+def test_lines_of_a_mistake_find_their_place(lines):
+    x = draw(7, 2, 3)
+    torch.testing.assert_close(instead(solution, lines)(x), LINES[lines](x))
+
+
+BLOCK = "# the mean is that of all rows. | Say -1.\nmean = x.mean()\n# or\nmean = x.mean(0)"
+
+
+def test_a_block_is_a_cause_a_repair_and_several_ways():
+    first, second = misconceptions(solution, BLOCK)
+    assert (first.cause, first.repair, second.cause) == ("the mean is that of all rows.", "Say -1.", first.cause)
+    for text in (
+        "mean = x.mean()",
+        "# all.\nmean = x.mean()\n# the first.\nmean = x.mean(0)",
+        "# all.",
+        "# all.\n\nmean = 1",
+    ):
+        with pytest.raises(ValueError, match="Begin each with its cause in a comment, leave an empty line before it"):
+            misconceptions(solution, text)
+    with pytest.raises(ValueError, match="changes nothing"):
+        instead(solution, "mean = x.mean(-1, keepdim=True)")
+
+
+# ------------------------------------------------------------------------------------------------- answers in values
+
+SAME = {  # right: others that are right, and some that are not
+    0.5: (
+        [np.float16(0.5), torch.tensor([0.5]), Fraction(1, 2), "1/2", [0.5, 0.5], np.full((2, 1), 0.5)],
+        [0.6, True, None, [], [0.5, 0.6], torch.ones(3)],
+    ),
+    3: ([3.0, "3", np.uint8(3), torch.tensor(3), torch.tensor([3])], [4, True, "x", "1e999999999"]),
+    True: ([np.bool_(True), torch.tensor(True)], [1, "True"]),
+    "rows": ([" Rows "], ["row", 1]),
+    (0, 2): (
+        [[0, 2], np.array([0, 2]), torch.Size([0, 2]), [[0, 2]], [[0], [2]], torch.tensor([[0], [2]])],
+        [(0,), 2, [[0, 0], [2, 2]], torch.tensor([[2], [0]])],
+    ),
+    (3,): ([[3], torch.tensor([3])], [(3, 3), (4,)]),
+}
+
+
+@pytest.mark.parametrize("value", SAME)
+def test_a_number_is_a_number_whoever_holds_it(value):
+    judge = quiz(it=(value, {}), tolerance=1e-6)
+    assert [told(judge, {"it": answer}) for answer in (value, *SAME[value][0])] == [""] * (len(SAME[value][0]) + 1)
+    assert all(told(judge, {"it": answer}) for answer in SAME[value][1])
+
+
+SIZES = {"means": 6, "shape": (2, 1), "biased": True, "factor": 0.75, "which": "rows"}
+QUIZ = quiz(
+    means=(6, {12: "That is every entry."}),
+    shape=((2, 1), {(2,): "Say keepdim."}),
+    biased=(True, {}),
+    factor=(0.75, {0.5: "Half is for D = 2."}),
+    which=("rows", {"columns": "These are the other way round."}),
+    tolerance=1e-3,
+)
+VALUES = [  # an answer, or what is changed of a right one, and how the message begins
+    ({"means": 12}, "means: 12 is not right. Right so far: shape, biased, factor, which.\nThat is every entry."),
+    ({"means": 12, "shape": 0}, "means: 12 is not right. Right so far: biased, factor, which.\nThat is every entry."),
+    (
+        {"means": "six"},
+        "means: 'six' is not right. Right so far: shape, biased, factor, which.\nThe answer is a number",
+    ),
+    ({"means": ...}, "means: put your answer in the place of the three dots. Right so far: shape,"),
+    ({"means": draw(0, 2)}, "means: a tensor of shape (2,) is not right"),
+    ({"shape": (2,)}, "shape: (2,) is not right. Right so far: means, biased, factor, which.\nSay keepdim."),
+    (
+        {"biased": 1},
+        "biased: 1 is not right. Right so far: means, shape, factor, which.\nThe answer is one of Python's",
+    ),
+    (
+        {"which": "row"},
+        "which: 'row' is not right. Right so far: means, shape, biased, factor.\nThe answer is one of the",
+    ),
+    ({"mean": 6}, "'mean': unknown. The keys are 'means', 'shape', 'biased', 'factor', 'which'."),
+    ([6, 12], "check.toy takes a dictionary with a value for each of 5 keys, not a list of 2."),
+    (..., "check.toy got three dots: put your answer in their place."),
+]
+
+
+@pytest.mark.parametrize("change, message", VALUES)
+def test_a_wrong_value_is_named_with_its_cause(change, message):
+    assert told(QUIZ, SIZES | change if isinstance(change, dict) else change).startswith(message)
+    assert told(QUIZ, {}) == "'means', 'shape' and 3 more: missing."
+
+
+# ---------------------------------------------------------------------------------------- what a learner's check adds
+
+
+def test_the_cause_comes_first_and_the_repair_from_the_second_time_on_and_never_in_the_log(monkeypatch):
+    def toy(answer):
+        if answer == 1:
+            reject("On 1: it is 1, expected 2.", "Probable cause: one is missing. | Add one.")
+        reject("On 0: it is 0.", "Zero is no number here.") if answer == 0 else accept("Right: two.")
+
+    noted, its = [], course.checks()["how_many"]
+    monkeypatch.setattr("lessonkit.attempts.note", lambda *item, **more: noted.append(more["mistake"]))
+    monkeypatch.setattr(course, "checks", lambda: {"toy": its})
+    judge = check._judging("toy", toy)
+    first = "Probable cause: one is missing.\nOn 1: it is 1, expected 2."
+    assert told(judge, 1) == first and told(judge, 0) == "On 0: it is 0.\nZero is no number here."
+    assert told(judge, 1) == f"{first}\nTo mend it: Add one."
+    assert told(check._judging("other", toy), 1) == first, "of another exercise it is the first time"
+    assert told(toy, 1) == f"{first}\nTo mend it: Add one.", "tests and graders are told the whole at once"
+    assert len(noted) == 3 and "Add one" not in str(noted)
+
+
+def test_a_check_s_help_says_what_it_takes_and_tells_no_solution():
+    assert not vars(check).keys() & course.checks().keys(), "no check hides behind a name of the machinery"
+    for name in course.checks():
+        judge = getattr(check, name)
+        assert "solution" not in judge.__doc__ and not hasattr(judge, "__wrapped__")
+        assert f"def {name}(" not in inspect.getsource(judge), "nor does check.NAME??"
+    assert check.layer_norm.__doc__.startswith(
+        "Judge your answer to exercise 4.2. It takes your layer_norm itself, so write check.layer_norm(layer_norm)"
+    )
+    assert "exercise 6.2. It takes the value or values" in check.ages_on_paper.__doc__
+
+
+@pytest.fixture
+def shell():
+    with helpers.shell() as running:
+        shown.install()
+        yield running
+
+
+def run(shell, *cells):
+    """Run cells; return the lines that the last one printed, or those of its error."""
+    for cell in cells:
+        result = shell.run_cell(cell, store_history=True)
+    return str(result.error_in_exec).split("\n")
+
+
+IMPORTS = "import torch\nfrom numbers import Integral\nfrom torch import nn\nfrom lessonkit import check"
+
+
+def test_an_open_exercise_closes_no_later_one(shell, capsys):
+    """Exercise 6.4 needs a class and a function of others."""
+    lesson = read(SOURCES[5])
+    exported = {cell.id: blank(lesson, cell) for cell in lesson.code("export")}
+    asks, borrowed = "check.batch_norm(BatchNorm1d)", "RunningStatistics, since your 6.3"
+    run(shell, IMPORTS, *(solved if name == "ex-6-4" else unsolved for name, (unsolved, solved) in exported.items()))
+    before = {name: getattr(value, "__bases__", None) for name, value in shell.user_ns.items()}
+    capsys.readouterr()
+    run(shell, asks)
+    first, *more = capsys.readouterr().out.splitlines()
+    assert first.startswith("Right: ")
+    assert f"This was judged with the course's own {borrowed} is still open." in more
+    assert {name: getattr(shell.user_ns[name], "__bases__", None) for name in before} == before
+    wrong = "class Wrong(BatchNorm1d):\n    def forward(self, x):\n        return super().forward(x) + 0.5"
+    lines = run(shell, wrong, "check.batch_norm(Wrong)")
+    assert lines[0].startswith("Not yet. ") and f"{borrowed} is still open." in "\n".join(lines)
+    assert run(shell, exported["ex-6-4"][0], asks)[0].startswith("6.4: replace this line")
+
+
+def test_a_cell_that_python_cannot_read_leaves_the_definition_from_before_and_the_check_says_so(shell, capsys):
+    card, asks = "# Exercise 2.1 · ●●○○○ · 4 min\n", "check.mean_and_var(mean_and_var)"
+    good = f"{card}def mean_and_var(x):\n    return x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)"
+    output = (
+        "Python could not read the cell of exercise 2.1 when it was run last, so this is about the definition from "
+        "before."
+    )
+    assert output not in run(shell, "from lessonkit import check", good.replace("correction=0", "correction=1"), asks)
+    assert output in run(shell, good.replace("return x", "return (( * x"), asks)
+    capsys.readouterr()
+    run(shell, good.removeprefix(card), asks)
+    assert output not in capsys.readouterr().out, "written anew in a cell without the card"
