@@ -32,7 +32,7 @@ def test_a_new_lesson_passes_the_rules(copy):
     told = run(copy, "coursebuild.new", f"{NUMBER}_a_long_name_for_a_new_lesson", "How large is a row?")
     assert f"make check LESSON={NUMBER}" in told
     assert run(copy, "coursebuild", "--check", NUMBER) == "all notebooks are as their sources say\n"
-    written = [path for path in copy.rglob("*a_long_name_for_a_new_lesson*") if path.suffix == ".py"]
+    written = [*(copy / f"lessons_src/lessons/{NUMBER}_a_long_name_for_a_new_lesson").glob("*.py")]
     assert len(written) == 3
     run(copy, "ruff", "check", *map(str, written))
     run(copy, "ruff", "format", "--check", *map(str, written))

@@ -1,25 +1,19 @@
 """Checks of lesson NN: the mean square."""
 
-import torch
-
-from lessonkit.check.declare import Contract, call, draw, examine, misconceptions
+from lessonkit.check.declare import exercise, numbers
 
 
-def _solution(x):
+def _mean_square(x):
     squares = x * x
     return squares.mean(-1, keepdim=True)
 
 
-_CONTRACT = Contract({"x": "... D"})
-
-_PROBES = [
-    call("the row -3, -1, 1, 3", torch.tensor([[-3.0, -1, 1, 3]], dtype=torch.float64)),
-    call("a batch of sequences", draw(1, 2, 3, 4)),
-]
-
-_MISTAKES = misconceptions(
-    _solution,
-    """
+mean_square_of_new_lesson = exercise(
+    _mean_square,
+    ("the row -3, -1, 1, 3", numbers([-3, -1, 1, 3])),
+    takes={"x": "... D"},
+    tried="one to five axes, two number types, gradients",
+    wrong="""
     # the squares are summed. | Take their mean.
     return squares.sum(-1, keepdim=True)
 
@@ -36,9 +30,3 @@ _MISTAKES = misconceptions(
     return squares.mean(-1, keepdim=True).sqrt()
     """,
 )
-
-
-def mean_square_of_new_lesson(answer):
-    """Check a function x (..., D) -> the mean square of each row, (..., 1) (lesson NN)."""
-    name, tried = "mean_square_of_new_lesson", "one to five axes, two number types, gradients"
-    examine(answer, name, _PROBES, _solution, _MISTAKES, tried, contract=_CONTRACT)

@@ -5,61 +5,66 @@ but how: in which order rows are visited, how often a number is read and written
 compiled as well, in float32 far from zero, where it must keep its digits. Nothing is timed.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from numba import float32
 from torch.nn import functional as F
 
-from lessonkit.check.declare import (
-    Contract,
-    Probe,
-    call,
-    draw,
-    examine,
-    in_float64,
-    misconceptions,
-    numbers,
-    values,
+from lessonkit.check.declare import Probe, draw, exercise, in_float64, numbers, quiz
+
+_ONE_EACH = "Each of the seven lines reads one tensor of x's size, the two means as well. Which one did you skip?"
+_SMALL = "c * c reads c once, as both factors are the same number. And weight and bias are one row each: they do not count."
+_FIVE = "Each line leaves its result in memory, and five are of x's size: c, squares, x_hat, scaled, y."
+_ONCE = (
+    "In a fused kernel the row is in the cache after the first loop: x comes from memory once."
 )
-
-
-def words_moved(answer):
-    """Check the words that a line-by-line and a fused LayerNorm move for each entry, and copies (lesson 13)."""
-    once = "In a fused kernel the row is in the cache after the first loop: x comes from memory once."
-    both = "dx depends on x as well as on dy. Both are read, dx is written."
-    only = "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?"
-    one_each = "Each of the seven lines reads one tensor of x's size, the two means as well. Which one did you skip?"
-    small = "c * c reads c once, as both factors are the same number. And weight and bias are one row each: they do not count."
-    five = "Each line leaves its result in memory, and five are of x's size: c, squares, x_hat, scaled, y."
-    no_words = "The two means write one number for each row, which does not count."
-    alone = "That is one of the two passes. Add up the words of both."
-    twice = "A row of x or dy is fetched once, however many loops use it. Or is that forward and backward together?"
-    causes = {
-        "read": {
-            5: one_each,
-            6: one_each,
-            8: small,
-            9: small,
+_ALONE = "That is one of the two passes. Add up the words of both."
+words_moved = quiz(
+    tolerance=1e-9,
+    read=(
+        7,
+        {
+            5: _ONE_EACH,
+            6: _ONE_EACH,
+            8: _SMALL,
+            9: _SMALL,
             12: "That is read and written together.",
         },
-        "written": {7: no_words, 4: five, 1: five},
-        "forward": {
-            1: "x must be read and y must be written: two trips, one word each.",
-            3: once,
-            4: once,
+    ),
+    written=(
+        5,
+        {
+            7: "The two means write one number for each row, which does not count.",
+            4: _FIVE,
+            1: _FIVE,
         },
-        "backward": {2: both, 4: only, 5: twice},
-        "copies": {
+    ),
+    forward=(
+        2,
+        {
+            1: "x must be read and y must be written: two trips, one word each.",
+            3: _ONCE,
+            4: _ONCE,
+        },
+    ),
+    backward=(
+        3,
+        {
+            2: "dx depends on x as well as on dy. Both are read, dx is written.",
+            4: "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?",
+            5: "A row of x or dy is fetched once, however many loops use it. Or is that forward and backward together?",
+        },
+    ),
+    copies=(
+        2.5,
+        {
             5: "These are words. A copy moves two of them.",
             6: "That is the seven lines. Both passes of the fused kernel are asked for.",
-            1: alone,
-            1.5: alone,
+            1: _ALONE,
+            1.5: _ALONE,
         },
-    }
-    expected = {"read": 7, "written": 5, "forward": 2, "backward": 3, "copies": 2.5}
-    values(answer, "words_moved", expected, causes, tolerance=1e-9)
+    ),
+)
 
 
 # ---- kernels, as plain Python
@@ -126,20 +131,17 @@ class _Watched(_ByNumber):
         return len(self.array)
 
     def _place(self, at, access):
-        if not (
-            isinstance(at, tuple)
-            and len(at) == 2
-            and all(isinstance(k, (int, np.integer)) for k in at)
-        ):
+        single = isinstance(at, tuple) and [isinstance(k, (int, np.integer)) for k in at]
+        if single != [True, True]:
             self._refuse()
-        r, i = at
-        if not (
-            0 <= r < self.shape[0] and 0 <= i < self.shape[1]
-        ):  # compiled code would not look
-            raise IndexError(f"{self.name}[{r}, {i}] lies outside its shape {self.shape}")
+        if not all(0 <= k < size for k, size in zip(at, self.shape, strict=True)):
+            # compiled code would not look
+            raise IndexError(
+                f"{self.name}[{at[0]}, {at[1]}] lies outside its shape {self.shape}"
+            )
         self.count[access][at] += 1
-        if self.trail[-1:] != [r]:
-            self.trail.append(r)
+        if self.trail[-1:] != [at[0]]:
+            self.trail.append(at[0])
         return at
 
     def __getitem__(self, at):
@@ -162,37 +164,39 @@ def _plain(answer):
     return getattr(answer, "py_func", answer)
 
 
-def _kernel_probe(label, make, part, watched, compiled, **more):
+def _kernel_probe(label, given, part, watched, compiled=False, why=""):
     """Return a Probe: what a kernel writes, which inputs it changes and, as plain Python, how it gets there.
 
-    make: () -> ({name: input}, {name: array to write into}), all in the order of the arguments.
+    given: {name: tensor or number}, in the order of the arguments; the last three are written into.
     part: start and stop. watched: the names of the matrices whose accesses are counted; the last is written.
     compiled: whether a compiled kernel runs compiled as well. Plain first: that raises where compiled code would write
         outside an array.
     """
+    tensors = [name for name, item in given.items() if isinstance(item, torch.Tensor)]
+    outputs = tensors[-3:]
 
     def run(answer):
         seen = {}
         for function in (_plain(answer), answer) if compiled else (_plain(answer),):
-            arrays, outputs = make()
-            trail, inputs = [], list(arrays)
-            arrays |= outputs
-            plain = function is _plain(answer)
+            fresh = given | {name: given[name].clone() for name in tensors}
+            arrays = fresh | {name: fresh[name].numpy() for name in tensors}
+            trail, plain = [], function is _plain(answer)
             counted = {name: _Watched(name, arrays[name], trail) for name in watched if plain}
             function(*(arrays | counted).values(), *part)
-            seen |= {f"{name} after the call": _tensor(arrays[name]) for name in inputs}
-            seen |= {name: _tensor(array) for name, array in outputs.items()}
-            if "mean" in outputs and arrays["x"].dtype == np.float32:  # its last digits count
-                seen["mean - x[r, 0]"] = seen.pop("mean") - _tensor(arrays["x"])[:, 0]
+            seen |= {f"{name} after the call": fresh[name] for name in tensors[:-3]}
+            seen |= {name: fresh[name] for name in outputs}
+            if "mean" in outputs and fresh["x"].dtype == torch.float32:  # its last digits count
+                seen["mean - x[r, 0]"] = seen.pop("mean") - fresh["x"][:, 0]
             if plain:
                 seen |= _accesses(trail, *counted.values())
         return seen
 
-    inputs = make()[0]
-    shown = {name: _tensor(inputs[name]) for name in ("dy", "x", "eps") if name in inputs}
+    shown = {name: given[name] for name in ("dy", "x", "eps") if name in given}
     # float32: x - near and rest are exact, what follows is rounded to 24 bits a few times
-    tolerance = 1e-5 if inputs["x"].dtype == np.float32 else 1e-9
-    return Probe(label, run, shown, tolerance, **(_COMPILED if compiled else more))
+    tolerance = 1e-5 if given["x"].dtype == torch.float32 else 1e-9
+    if compiled:  # the first call compiles
+        return Probe(label, run, shown, tolerance, why=_REORDERED, seconds=30.0)
+    return Probe(label, run, shown, tolerance, why=why)
 
 
 def _accesses(trail, *counted):
@@ -208,22 +212,6 @@ def _accesses(trail, *counted):
     }
 
 
-def _tensor(array):
-    return torch.from_numpy(np.array(array))
-
-
-def _arrays(*tensors):
-    return [tensor.numpy().copy() for tensor in tensors]
-
-
-_FAR = dict(dtype=torch.float32, mean=1e5)
-_COMPILED = dict(
-    seconds=30.0,  # the first call compiles
-    why="Compiled, the sums of a loop may be reordered, and x - near - rest becomes x - (near + rest), which rounds. "
-    "standardize is compiled without that.",
-)
-
-
 def _threads(answer):
     """Observe whether a kernel asks for several threads."""
     asks = (
@@ -233,23 +221,26 @@ def _threads(answer):
     return {"the rows run": "in several threads" if asks else "in one thread"}
 
 
-def _threads_probe(why):
-    return Probe("prange or parallel=True", _threads, why=why)
+_FAR = dict(dtype=torch.float32, mean=1e5)
+_REORDERED = (
+    "Compiled, the sums of a loop may be reordered, and x - near - rest becomes x - (near + rest), which rounds. "
+    "standardize is compiled without that."
+)
+_IN_ONE_THREAD = Probe(
+    "prange or parallel=True",
+    _threads,
+    why="Several threads add to one sum at once, and some of what they add is lost. start and stop share the rows among them.",
+)
 
 
 # ---- forward
-def _forward_probe(
-    label, seed, rows, D, part=None, eps=1e-5, compiled=False, why="", **numbers
-):
-    def make():
-        x = draw(seed, rows, D, **numbers)
-        x, weight, bias = _arrays(x, *(draw(seed + k, D, dtype=x.dtype) for k in (1, 2)))
-        y, rstd = np.full_like(x, 99.0), np.full(rows, 99.0, x.dtype)
-        return dict(x=x, weight=weight, bias=bias, eps=eps), dict(
-            y=y, mean=np.full(rows, 99.0), rstd=rstd
-        )
-
-    return _kernel_probe(label, make, part or (0, rows), ("x", "y"), compiled, why=why)
+def _forward(label, rows, D, part=None, eps=1e-5, seed=1300, compiled=False, why="", **of_x):
+    x = draw(seed, rows, D, **of_x)
+    weight, bias = (draw(seed + k, D, dtype=x.dtype) for k in (1, 2))
+    before = torch.full((rows,), 99.0, dtype=torch.float64)
+    given = dict(x=x, weight=weight, bias=bias, eps=eps)
+    given |= dict(y=torch.full_like(x, 99.0), mean=before, rstd=before.to(x.dtype))
+    return _kernel_probe(label, given, part or (0, rows), ("x", "y"), compiled, why)
 
 
 def _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
@@ -276,36 +267,30 @@ def _forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
             y[r, i] = x_hat * weight[i] + bias[i]
 
 
-_FORWARD_PROBES = [
-    _forward_probe("three rows of 5", 1300, 3, 5, mean=2.0),
-    _forward_probe("rows 1 and 2 of four rows (start = 1, stop = 3)", 1303, 4, 3, part=(1, 3)),
-    _forward_probe("rows of spread 0.001, eps = 0", 1306, 2, 7, eps=0.0, scale=1e-3),
-    _forward_probe("131 rows of 3", 1309, 131, 3),
-    _forward_probe("two rows of 300", 1321, 2, 300, eps=0.5),
-    _forward_probe("two rows of one number", 1330, 2, 1),
-    _forward_probe(
-        "float32 rows around 10,000,000",
-        1318,
-        3,
-        17,
-        dtype=torch.float32,
-        mean=1e7,
-        scale=4.0,  # whole numbers: c and its sums are exact, near is off by one or more
-        why="In other rows rest is next to nothing, and here it counts: look at each line that uses it, or should. And far "
-        "from zero float32 has no digits left for what your loops subtract, or for the mean that they keep.",
-    ),
-    _forward_probe("three more rows of 5", 1324, 3, 5),
-    _threads_probe(
-        "Several threads do not finish one row before the next. start and stop share the rows among them."
-    ),
-]
-_FORWARD_COMPILED = _forward_probe(
-    "float32 rows around 100,000, compiled", 1315, 3, 7, compiled=True, **_FAR
-)
-
-_FORWARD = misconceptions(
+forward_rows = exercise(
     _forward_rows,
-    """
+    [
+        _forward("three rows of 5", 3, 5, mean=2.0),
+        _forward("rows 1 and 2 of four rows (start = 1, stop = 3)", 4, 3, part=(1, 3)),
+        _forward("rows of spread 0.001, eps = 0", 2, 7, eps=0.0, scale=1e-3),
+        _forward("two rows of 300", 2, 300, eps=0.5),
+        _forward(
+            "float32 rows around 10,000,000",
+            3,
+            17,
+            seed=1318,
+            dtype=torch.float32,
+            mean=1e7,
+            scale=4.0,  # whole numbers: c and its sums are exact, near is off by one or more
+            why="In other rows rest is next to nothing, and here it counts: look at each line that uses it, or should. And far "
+            "from zero float32 has no digits left for what your loops subtract, or for the mean that they keep.",
+        ),
+        _forward("three more rows of 5", 3, 5, seed=1324),
+        _IN_ONE_THREAD,
+    ],
+    [_forward("float32 rows around 100,000, compiled", 3, 7, compiled=True, **_FAR)],
+    tried="parts of the rows, one to 300 numbers a row, three eps, float32 far from zero, every access to x and y",
+    wrong="""
     # the variance is divided by D - 1. LayerNorm divides by D.
     var = sum_cc / (D - 1) - rest * rest
 
@@ -380,40 +365,26 @@ _FORWARD = misconceptions(
 )
 
 
-def forward_rows(answer):
-    """Check the loops of a fused forward pass, plain or compiled (lesson 13)."""
-    tried = "parts of the rows, one to 131 rows of 1 to 300, three eps, float32 far from zero, every access to x and y"
-    stages = [_FORWARD_PROBES, [_FORWARD_COMPILED]]
-    examine(answer, "forward_rows", stages, _forward_rows, _FORWARD, tried)
-
-
 # ---- backward
-ROWS_A_BLOCK = 64  # as in the lesson
+ROWS_A_BLOCK = (
+    64  # as in the lesson; a compiled answer has to load where nothing of the lesson is built
+)
 
 
-def _backward_probe(label, seed, rows, D, part=None, before=0.0, compiled=False, **numbers):
-    def make():
-        x = draw(seed, rows, D, **numbers)
-        mean, rstd = (
-            x.double().mean(1),
-            torch.rsqrt(x.double().var(1, correction=0) + 0.1).to(x.dtype),
-        )
-        dy, weight = draw(seed + 1, rows, D, dtype=x.dtype), draw(seed + 2, D, dtype=x.dtype)
-        names = ("dy", "x", "mean", "rstd", "weight")
-        dx, sums = (
-            np.full((rows, D), 99.0, rstd.numpy().dtype),
-            np.full((2, -(-rows // ROWS_A_BLOCK), D), before),
-        )
-        dweight, dbias = sums.astype(dx.dtype)
-        inputs = dict(zip(names, _arrays(dy, x, mean, rstd, weight), strict=True))
-        return inputs, dict(dx=dx, dweight=dweight, dbias=dbias)
-
-    return _kernel_probe(label, make, part or (0, rows), ("dy", "x", "dx"), compiled)
+def _backward(label, rows, D, part=None, before=0.0, seed=1330, compiled=False, **of_x):
+    x = draw(seed, rows, D, **of_x)
+    dy, weight = draw(seed + 1, rows, D, dtype=x.dtype), draw(seed + 2, D, dtype=x.dtype)
+    mean, var = x.double().mean(1), x.double().var(1, correction=0)
+    sums = torch.full((-(-rows // ROWS_A_BLOCK), D), before, dtype=x.dtype)
+    given = dict(dy=dy, x=x, mean=mean, rstd=torch.rsqrt(var + 0.1).to(x.dtype), weight=weight)
+    given |= dict(dx=torch.full_like(x, 99.0), dweight=sums, dbias=sums)
+    return _kernel_probe(label, given, part or (0, rows), ("dy", "x", "dx"), compiled)
 
 
 def _backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     D, number = x.shape[1], x.dtype.type
-    for r in range(start, stop):
+    rows = range(start, stop)
+    for r in rows:
         near, scale = number(mean[r]), rstd[r]
         rest = number(mean[r] - near)
         block = r // ROWS_A_BLOCK
@@ -432,35 +403,19 @@ def _backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
             dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - again * mean_hx)
 
 
-_BACKWARD_PROBES = [
-    _backward_probe("three rows of 5", 1330, 3, 5, mean=1.0),
-    _backward_probe(
-        "rows 1 and 2 of four rows (start = 1, stop = 3)", 1334, 4, 3, part=(1, 3), before=2.0
-    ),
-    _backward_probe("three blocks: 131 rows of 3", 1338, 131, 3),
-    _backward_probe(
-        "rows 70 to 140 of 150 (start = 70, stop = 141)",
-        1370,
-        150,
-        3,
-        part=(70, 141),
-        before=2.0,
-    ),
-    _backward_probe("two rows of 300", 1353, 2, 300),
-    _backward_probe("two rows of one number", 1362, 2, 1),
-    _backward_probe("float32 rows around 100,000", 1346, 3, 7, **_FAR),
-    _backward_probe("three more rows of 5", 1356, 3, 5),
-    _threads_probe(
-        "Several threads add to the sums of one block at once, and some of what they add is lost."
-    ),
-]
-_BACKWARD_COMPILED = _backward_probe(
-    "float32 rows around 100,000, compiled", 1350, 3, 7, compiled=True, **_FAR
-)
-
-_BACKWARD = misconceptions(
+backward_rows = exercise(
     _backward_rows,
-    """
+    [
+        _backward("three rows of 5", 3, 5, mean=1.0),
+        _backward("rows 1 and 2 of four rows (start = 1, stop = 3)", 4, 3, (1, 3), before=2.0),
+        _backward("rows 70 to 140 of 150 (start = 70, stop = 141)", 150, 3, (70, 141), 2.0),
+        _backward("float32 rows around 100,000", 3, 7, **_FAR),
+        _backward("three more rows of 5", 3, 5, seed=1356),
+        _IN_ONE_THREAD,
+    ],
+    [_backward("float32 rows around 100,000, compiled", 3, 7, compiled=True, **_FAR)],
+    tried="parts of the rows, three blocks, sums that are not zero, float32 far from zero, every access",
+    wrong="""
     # the gain is missing in h. | h is dy times weight.
     weight = np.ones_like(weight)
 
@@ -535,13 +490,6 @@ _BACKWARD = misconceptions(
 )
 
 
-def backward_rows(answer):
-    """Check the loops of a fused backward pass, plain or compiled (lesson 13)."""
-    tried = "parts of the rows, three blocks, sums that are not zero, rows of 1 to 300, float32 far from zero, every access"
-    stages = [_BACKWARD_PROBES, [_BACKWARD_COMPILED]]
-    examine(answer, "backward_rows", stages, _backward_rows, _BACKWARD, tried)
-
-
 # ---- padded rows
 def _mended_statistics(x, width):
     D = x.shape[-1]
@@ -553,43 +501,30 @@ def _mended_statistics(x, width):
     return mean, var
 
 
-_PADDED_CONTRACT = Contract(
-    {"x": "... D"},
-    returns=("mean", "var"),
-    use=lambda answer, sizes, padding: lambda x: answer(x, sizes["D"] + padding),
-    options=({"padding": 3}, {"padding": 0}, {"padding": 300}),
-)
-
-
-def _padded(label, x, width, **more):
-    return call(label, x, width, names=("x", "width"), returns=("mean", "var"), **more)
-
-
-_PADDED_PROBES = [
-    _padded("rows of 5 around 3, width 8", draw(1360, 3, 5, mean=3.0), 8),
-    _padded("a row with zeros in it, width 8", numbers([4, 0, 2, 0, 9, 3]), 8),
-    _padded(
+mended_statistics = exercise(
+    _mended_statistics,
+    ("rows of 5 around 3, width 8", draw(1360, 3, 5, mean=3.0), 8),
+    ("a row with zeros in it, width 8", numbers([4, 0, 2, 0, 9, 3]), 8),
+    (
         "a row with nan in it, width 8",
         numbers([1, 2, 4], [1, torch.nan, 4]),
         8,
-        gradient=False,
+        {"gradient": False},
     ),
     # the mean is rounded to a step of 6e-5, its square enters the variance below 1e-8; the rest is 24 bits
-    replace(
-        _padded(
-            "float32 rows around 1000, width 8",
-            draw(1363, 2, 5, mean=1e3).float(),
-            8,
-            tolerance=1e-5,
-            gradient=False,
-        ),
-        why="Right on paper. But in float32, far from zero, a large number is added and subtracted again, and the digits are gone.",
+    (
+        "float32 rows around 1000, width 8",
+        draw(1363, 2, 5, mean=1e3).float(),
+        8,
+        {"tolerance": 1e-5, "gradient": False},
     ),
-]
-
-_PADDED = misconceptions(
-    _mended_statistics,
-    """
+    takes={"x": "... D"},
+    returns=("mean", "var"),
+    use=lambda answer, sizes, padding: lambda x: answer(x, sizes["D"] + padding),
+    options=({"padding": 3}, {"padding": 0}, {"padding": 300}),
+    reference=in_float64(_mended_statistics),
+    tried="offsets, zeros and nan in a row, several widths, one to five axes, float32 far from zero, gradients",
+    wrong="""
     # that is the patient: the numbers beyond the end still add their squared distance to the mean.
     c = row - mean
 
@@ -622,20 +557,8 @@ _PADDED = misconceptions(
     mean = row.nanmean(-1, keepdim=True)
     c = row - mean
     var = (c * c).nanmean(-1, keepdim=True)
+
+    # E[x^2] - E[x]^2 is right on paper. Far from zero, float32 subtracts two large numbers, and the digits are gone. | Subtract the mean first, then square.
+    var = (row * row).sum(-1, keepdim=True) / D - mean * mean
     """,
 )
-
-
-def mended_statistics(answer):
-    """Check a function x (..., D), width -> (mean, var), both (..., 1), that reads rows with a padded width (lesson 13)."""
-    tried = "offsets, zeros and nan in a row, several widths, one to five axes, float32 far from zero, gradients"
-    reference = in_float64(_mended_statistics)
-    examine(
-        answer,
-        "mended_statistics",
-        _PADDED_PROBES,
-        reference,
-        _PADDED,
-        tried,
-        contract=_PADDED_CONTRACT,
-    )

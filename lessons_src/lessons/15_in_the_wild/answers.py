@@ -22,7 +22,6 @@ ANSWERS = {
         },
         "wrong": {
             "always LayerNorm": (lambda layer, shape: (2,), "expected (1,)"),
-            "no copy": (instead(_ask, "moved = x"), "x.clone() is"),
             "the last number moved, any index": (
                 instead(
                     _ask,
@@ -45,19 +44,19 @@ ANSWERS = {
             "as in the table": _FileTyper,
             "with other words": instead(
                 _FileTyper,
-                "normed = self.norm1(rows.permute(0, 2, 1))\npooled = active.max(-1).values",
+                "x = self.norm1(x.permute(0, 2, 1))\nx = F.gelu(self.conv(x), approximate='tanh').max(-1).values",
             ),
             "two axes exchanged": instead(
-                _FileTyper, "normed = self.norm1(rows.transpose(2, 1).contiguous())"
+                _FileTyper, "x = self.norm1(x.transpose(2, 1).contiguous())"
             ),
         },
         "wrong": {
             "turned back": (
-                instead(_FileTyper, "normed = self.norm1(rows.mT).mT"),
+                instead(_FileTyper, "x = self.norm1(x.mT).mT"),
                 "a different shape",
             ),
             "cut off from the weights": (
-                instead(_FileTyper, "logits = self.head(self.norm2(pooled.detach()))"),
+                instead(_FileTyper, "return self.head(self.norm2(x.detach()))"),
                 "gradient",
             ),
         },
@@ -82,14 +81,10 @@ ANSWERS = {
             "by std": instead(_port, "deviation = x.std(1, keepdim=True) + 0.01"),
         },
         "wrong": {
-            "a variance of fewer axes": (
-                instead(_port, "var = x.var(1)"),
-                "or the variance has lost an axis",
-            ),
             "without a graph": (
                 instead(_port, "x_hat = ((x - mean) / deviation).detach()"),
                 "gradient",
-            ),
+            )
         },
     },
     "fold": {
@@ -97,7 +92,7 @@ ANSWERS = {
             "rows": _fold,
             "a projection": instead(
                 _fold,
-                "means = scaled @ torch.full_like(scaled.mT @ scaled, 1 / len(gain))\nnew_shift = F.linear(bias, weight, shift)",
+                "means = scaled @ torch.full_like(scaled.mT @ scaled, 1 / len(gain))\nnew_shift = torch.nn.functional.linear(bias, weight, shift)",
             ),
             "by sums": instead(_fold, "means = scaled.sum(1, keepdim=True) / len(gain)"),
         },

@@ -5,22 +5,9 @@ import functools
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from lessonkit.check.declare import (
-    Contract,
-    Probe,
-    call,
-    draw,
-    examine,
-    gradients,
-    in_float64,
-    misconceptions,
-    numbers,
-    outside,
-    raised,
-    values,
-)
+from fromscratch.in_the_wild import FileTyper as _FileTyper
+from lessonkit.check.declare import Probe, draw, exercise, gradients, numbers, outside, quiz
 
 
 # ---- ask
@@ -32,10 +19,10 @@ def _ask(layer, shape):
     return tuple(axis for axis in range(3) if places[:, axis].any())
 
 
-def _layer(axes, bias, seed, of_gain, scale=1):
-    """A norm over these axes, with a bias and a gain of these shapes."""
-    gain = scale + 0.1 * scale * draw(seed, *of_gain, dtype=torch.float32)
-    bias = draw(seed + 1, *bias, dtype=torch.float32)
+def _layer(axes, shape, seed, scale):
+    """A norm over these axes, with a bias and a gain of this shape."""
+    gain = scale + 0.1 * scale * draw(seed, *shape, dtype=torch.float32)
+    bias = draw(seed + 1, *shape, dtype=torch.float32)
 
     def layer(x):
         if x.requires_grad:
@@ -49,8 +36,8 @@ def _layer(axes, bias, seed, of_gain, scale=1):
     return layer
 
 
-def _asked(axes, bias, shape, seed, of_gain=None, scale=1):
-    layer = outside(_layer(axes, bias, seed, of_gain or bias, scale))
+def _asked(axes, bias, shape, seed, scale=1):
+    layer = outside(_layer(axes, bias, seed, scale))
 
     def run(answer):
         answered = answer(layer, shape)
@@ -64,23 +51,17 @@ def _asked(axes, bias, shape, seed, of_gain=None, scale=1):
     return Probe(f"a norm of shape {shape} with mean over {axes}{gains}", run)
 
 
-_ASK_PROBES = [
+ask = exercise(
+    _ask,
     _asked((2,), (1, 7), (3, 5, 7), 151),  # LayerNorm over the features
     _asked((1,), (8, 1), (3, 8, 5), 152),  # Magika's first
-    _asked((1,), (1, 6), (4, 5, 6), 153, (5, 1)),  # InstanceNorm, with a gain for each position
-    _asked((1, 2), (4, 6), (3, 4, 6), 154),  # LayerNorm over positions and features
-    _asked(
-        (0, 1), (1, 7), (3, 5, 7), 155
-    ),  # BatchNorm, of the first one's shape: the shape alone tells nothing
-    _asked((2,), (1, 1), (5, 4, 6), 156, (1, 6)),  # one bias for all, a gain for each feature
-    _asked(
-        (1,), (512, 1), (3, 512, 4), 157
-    ),  # wide: one number moves the others by a 512th of its step
+    # BatchNorm, of the first one's shape: the shape alone tells nothing
+    _asked((0, 1), (1, 7), (3, 5, 7), 155),
+    # wide: one number moves the others by a 512th of its step
+    _asked((1,), (512, 1), (3, 512, 4), 157),
     _asked((1,), (7, 1), (3, 7, 5), 158, scale=1e-4),
-]
-_ASK_MISTAKES = misconceptions(
-    _ask,
-    """
+    says="ask finds the axes of {count} norms, from LayerNorm to BatchNorm",
+    wrong="""
     # no axis comes out, as if no output had changed: y = x is no copy (x.clone() is), a norm forgets what is added to all of its numbers, and float32 or a tolerance loses a small step. | Add 1 to a single number of a copy, and compare by !=.
     moved = x
 
@@ -109,36 +90,10 @@ _ASK_MISTAKES = misconceptions(
 )
 
 
-def ask(answer):
-    """Check a function layer, shape -> the axes that share a mean (lesson 15)."""
-    right = "ask finds the axes of {count} norms, from LayerNorm to BatchNorm"
-    examine(answer, "ask", _ASK_PROBES, _ask, _ASK_MISTAKES, right=right)
-
-
 # ---- file_typer
-class _FileTyper(nn.Module):
-    def __init__(self, norm=nn.LayerNorm):
-        super().__init__()
-        self.embed = nn.Embedding(257, 64)
-        self.norm1 = norm(512, eps=1e-6)
-        self.conv = nn.Conv1d(256, 512, kernel_size=5)
-        self.norm2 = norm(512, eps=1e-6)
-        self.head = nn.Linear(512, 214)
+class _Marked(nn.LayerNorm):
+    """A norm that is not F.layer_norm, nor its forward alone: its last axis is turned round."""
 
-    def forward(self, tokens):
-        embedded = F.gelu(self.embed(tokens), approximate="tanh")
-        rows = embedded.reshape(len(tokens), 512, 256)
-        normed = self.norm1(rows.mT)
-        read = self.conv(normed)
-        active = F.gelu(read, approximate="tanh")
-        pooled = active.amax(-1)
-        logits = self.head(self.norm2(pooled))
-        return logits
-
-
-class _Marked(
-    nn.LayerNorm
-):  # a norm that is not F.layer_norm, nor its forward alone: its last axis is turned round
     def __call__(self, x):
         return super().__call__(x.flip(-1))
 
@@ -164,25 +119,17 @@ def _bytes(files, seed=158):
 
 
 def _run(tokens, norm=nn.LayerNorm, gradient=False, dtype=torch.float32):
+    """Return a Probe's run: tokens afterwards, the logits and, if asked for, two gradients of a net of random weights."""
+
     def run(cls):
         typer, fed = _filled(cls, norm).to(dtype), tokens.clone()
-        built = {"the eps of norm1 and norm2": (typer.norm1.eps, typer.norm2.eps)}
-        leaves = (
-            {"norm1's gain": typer.norm1.weight, "embed.weight": typer.embed.weight}
-            if gradient
-            else {}
-        )
+        leaves = {"norm1's gain": typer.norm1.weight, "embed.weight": typer.embed.weight}
         for leaf in leaves.values():
-            leaf.requires_grad_()
-        try:
-            y = typer(fed)
-        except Exception as error:
-            return built | {"the logits": raised(error)}
-        seen = built | {
-            "tokens after the call": fed,
-            "the logits": y.detach() if isinstance(y, torch.Tensor) else y,
-        }
-        if not leaves or not isinstance(y, torch.Tensor):
+            leaf.requires_grad_(gradient)
+        y = typer(fed)
+        tensor = isinstance(y, torch.Tensor)
+        seen = {"tokens after the call": fed, "the logits": y.detach() if tensor else y}
+        if not tensor or not gradient:
             return seen
         return seen | gradients((y * draw(159, *y.shape, dtype=y.dtype)).sum(), leaves)
 
@@ -205,106 +152,100 @@ def _asked_again(cls):
     }
 
 
-_ends = torch.full(
-    (1, 2048), 256
-)  # a file of padding but for its ends, so that first and last positions count
-_ends[0, :20], _ends[0, -20:] = _bytes(1)[0, :20], _bytes(1)[0, -20:]
-_TYPER_PROBES = [  # float32: sums of 1,280 products are off by some 1e-5
-    Probe(
-        "a file of random bytes, all weights random",
-        _run(_bytes(1), gradient=True),
-        tolerance=1e-4,
-    ),
-    Probe(
-        "three files and a norm that turns its last axis round",
-        _run(_bytes(3), _Marked),
-        tolerance=1e-4,
-    ),
-    Probe("a file that is padding but for its ends", _run(_ends), tolerance=1e-4),
-    Probe("no file at all", _run(_bytes(0))),
-]
-_TYPER_REST = [
-    Probe("a net in float64", _run(_bytes(1), dtype=torch.float64)),
-    Probe(
-        "a file asked again",
-        _asked_again,
-        why="Something is kept from call to call, or differs in eval().",
-    ),
-]
-_TYPER_MISTAKES = misconceptions(
+_ROUNDED = {"tolerance": 1e-4}  # float32: sums of 1,280 products are off by some 1e-5
+file_typer = exercise(
     _FileTyper,
-    """
+    [
+        Probe(
+            "a file of random bytes, all weights random",
+            _run(_bytes(1), gradient=True),
+            **_ROUNDED,
+        ),
+        Probe(
+            "three files and a norm that turns its last axis round",
+            _run(_bytes(3), _Marked),
+            **_ROUNDED,
+        ),
+        Probe("no file at all", _run(_bytes(0))),
+    ],
+    [
+        Probe("a net in float64", _run(_bytes(1), dtype=torch.float64)),
+        Probe(
+            "a file asked again",
+            _asked_again,
+            why="Something is kept from call to call, or differs in eval().",
+        ),
+    ],
+    says="{answer.__name__} computes what Magika's net does, with the norms that it is given, on {count} inputs",
+    wrong="""
     # norm 1 takes its mean over the features. It belongs over the 512 positions. | Exchange the last two axes, then call self.norm1.
-    normed = F.layer_norm(rows, (256,), eps=1e-6).mT * self.norm1.weight + self.norm1.bias
+    x = F.layer_norm(x, (256,), eps=1e-6).mT * self.norm1.weight + self.norm1.bias
 
     # reshape keeps the order of the numbers, so that features and positions are mixed (a patient of lesson 14). | Exchange the axes with x.mT.
-    normed = self.norm1(rows.reshape(len(tokens), 256, 512))
+    x = self.norm1(x.view(x.mT.shape))
 
     # the caller's norm is not called: F.layer_norm stands for it, or its .forward, which leaves out hooks. | Call self.norm1(...).
-    normed = F.layer_norm(rows.mT, (512,), self.norm1.weight, self.norm1.bias, 1e-6)
+    x = F.layer_norm(x.mT, (512,), self.norm1.weight, self.norm1.bias, 1e-6)
     # or
-    normed = self.norm1.forward(rows.mT)
+    x = self.norm1.forward(x.mT)
 
     # norm 1 is left out.
-    normed = rows.mT
+    x = x.mT
 
     # norm 2 is left out.
-    logits = self.head(pooled)
+    return self.head(x)
 
     # norm 1 is called in the place of norm 2, which has a gain and a bias of its own. | Call self.norm2.
-    logits = self.head(self.norm1(pooled))
+    return self.head(self.norm1(x))
 
     # a step got a different shape than it takes: both norms take 512 last, conv takes (B, 256, 512). | Print x.shape after each step, and compare with the table.
-    normed = self.norm1(rows)
+    x = self.norm1(x)
 
     # those are shares. The logits are wanted. | Leave the softmax away.
-    return logits.softmax(-1)
+    return self.head(self.norm2(x)).softmax(-1)
 
     # the second GELU is the exact form. The original uses the other one. | approximate="tanh".
-    active = F.gelu(read)
+    x = F.gelu(self.conv(x)).amax(-1)
 
     # the GELU after the convolution is missing.
-    active = read
+    x = torch.amax(self.conv(x), -1)
 
     # the largest value is taken before the GELU. GELU falls before it rises, so the order counts: GELU first.
-    pooled = F.gelu(read.amax(-1), approximate="tanh")
+    x = F.gelu(self.conv(x).amax(-1), approximate="tanh")
 
     # if you wrote -1 for the 512 positions: with no file, -1 could be any number. | Write 512.
-    rows = embedded.reshape(len(tokens), -1, 256)
+    x = x.reshape(len(tokens), -1, 256)
 
     # max(-1) returns the largest values and their places. | Take its .values, or call amax(-1).
-    pooled = active.max(-1)
+    x = F.gelu(self.conv(x), approximate="tanh").max(-1)
     """,
 )
 
 
-def file_typer(answer):
-    """Check a class FileTyper(norm): Magika's net, tokens (B, 2048) -> logits (B, 214) (lesson 15)."""
-    right = "{answer.__name__} computes what Magika's net does, with the norms that it is given, on {count} inputs"
-    stages = [_TYPER_PROBES, _TYPER_REST]
-    examine(answer, "file_typer", stages, _FileTyper, _TYPER_MISTAKES, right=right)
-
-
 # ---- a variance in one pass and in two, on paper
-def three_digits(answer):
-    """Check a dict of four numbers: a variance in one pass and in two, with three digits of each result (lesson 15)."""
-    exact = "That has more than three digits. The machine keeps the first three, and puts zeros in the place of the others."
-    exact_variance = "That is the variance in exact arithmetic. What is the difference of the two numbers that the machine has kept?"
-    causes = {
-        "mean_of_squares": {
-            10407.5: exact,
-            41600: "That is the sum of the squares. Divide by 4.",
+_EXACT = "That has more than three digits. The machine keeps the first three, and puts zeros in the place of the others."
+three_digits = quiz(
+    tolerance=0.005,
+    mean_of_squares=(
+        10400,
+        {10407.5: _EXACT, 41600: "That is the sum of the squares. Divide by 4."},
+    ),
+    squared_mean=(10400, {10404: _EXACT}),
+    one_pass=(
+        0,
+        {
+            3.5: "That is the variance in exact arithmetic. What is the difference of the two numbers that the machine has kept?"
         },
-        "squared_mean": {10404: exact},
-        "one_pass": {3.5: exact_variance},
-        "two_passes": {
+    ),
+    two_passes=(
+        3.5,
+        {
             0: "What is left of the row after the subtraction of 102 is small, so no digit of it is lost.",
             14: "That is the sum of the squares of −2, −1, 0, 3. Divide by 4.",
             14 / 3: "That divides by 3. The norm's variance divides by 4.",
         },
-    }
-    right = {"mean_of_squares": 10400, "squared_mean": 10400, "one_pass": 0, "two_passes": 3.5}
-    values(answer, "three_digits", right, causes, tolerance=0.005)
+    ),
+)
 
 
 # ---- port
@@ -317,39 +258,16 @@ def _port(x, gain, bias):
     return scaled + bias
 
 
-_PORTED = Contract(
-    {"x": "... 6 C", "gain": "C", "bias": "C"},
+port = exercise(
+    _port,
+    ("one column 0 to 5, gain 0", numbers(*range(6))[None, :, None], numbers(0), numbers(0)),
+    ("random numbers, three columns", draw(180, 2, 6, 3), draw(181, 3), draw(182, 3)),
+    takes={"x": "... 6 C", "gain": "C", "bias": "C"},
     sizes={"C": (4, 1, 6, 320)},
     ranks=(1,),
     gradient=1,
-)
-
-
-def _port_probe(label, *x, gain=(0.0, 0.0, 0.0)):
-    columns = torch.stack(
-        torch.broadcast_tensors(*(numbers(*column) for column in x)), -1
-    )  # (6, C)
-    gain = numbers(*gain[: len(x)])
-    return call(label, columns[None], gain, 0 * gain, names=tuple(_PORTED.takes))
-
-
-_COUNT = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
-_PORT_PROBES = [
-    _port_probe("one column 0 to 5, gain 0", _COUNT),
-    call(
-        "random numbers, three columns",
-        *(draw(180 + i, *size) for i, size in enumerate([(2, 6, 3), (3,), (3,)])),
-    ),
-    _port_probe(
-        "columns with small variances",
-        [0.02 * n for n in _COUNT],
-        [1 + 0.004 * n for n in _COUNT],
-        [-0.001 * n for n in _COUNT],
-    ),
-]
-_PORT_MISTAKES = misconceptions(
-    _port,
-    """
+    tried="a column by hand, random gains, small variances, gradients",
+    wrong="""
     # the squares are divided by 6. The line of v multiplies their sum by 0.2, which is 1/5. | x.var and x.std divide by 5 unless told otherwise.
     var = x.var(1, correction=0, keepdim=True)
 
@@ -386,19 +304,6 @@ _PORT_MISTAKES = misconceptions(
 )
 
 
-def port(answer):
-    """Check a function x, gain, bias -> what the stranger of lesson 15 makes of them (lesson 15)."""
-    examine(
-        answer,
-        "port",
-        _PORT_PROBES,
-        in_float64(_port),
-        _PORT_MISTAKES,
-        "columns by hand, random gains, small variances, gradients",
-        contract=_PORTED,
-    )
-
-
 # ---- fold
 def _fold(gain, bias, weight, shift):
     scaled = weight * gain
@@ -408,25 +313,15 @@ def _fold(gain, bias, weight, shift):
     return new_weight, new_shift
 
 
-_FOLDED = Contract(
-    {"gain": "D", "bias": "D", "weight": "K D", "shift": "K"},
+fold = exercise(
+    _fold,
+    ("a layer from 5 features to 3", draw(170, 5), draw(171, 5), draw(172, 3, 5), draw(173, 3)),
+    ("a layer from 4 features to 4", draw(170, 4), draw(171, 4), draw(172, 4, 4), draw(173, 4)),
+    takes={"gain": "D", "bias": "D", "weight": "K D", "shift": "K"},
     returns=("the weight", "the shift"),
     sizes={"D": (5, 1, 2, 320), "K": (3, 1, 17)},
-)
-
-
-def _fold_probe(label, K, D):
-    inputs = [draw(170 + i, *size) for i, size in enumerate([(D,), (D,), (K, D), (K,)])]
-    return call(label, *inputs, names=tuple(_FOLDED.takes), returns=_FOLDED.returns)
-
-
-_FOLD_PROBES = [
-    _fold_probe("a layer from 5 features to 3", 3, 5),
-    _fold_probe("a layer from 4 features to 4", 4, 4),
-]
-_FOLD_MISTAKES = misconceptions(
-    _fold,
-    """
+    tried="square and other layers, random gains, gradients",
+    wrong="""
     # the mean of each column is subtracted. The mean of x meets the sum of a row of the weight. | Subtract the mean of each row.
     means = scaled.mean(0)
 
@@ -466,16 +361,3 @@ _FOLD_MISTAKES = misconceptions(
     new_shift = weight @ bias
     """,
 )
-
-
-def fold(answer):
-    """Check a function gain, bias, weight, shift -> (weight, shift) of the linear layer that needs 1/sigma only (lesson 15)."""
-    examine(
-        answer,
-        "fold",
-        _FOLD_PROBES,
-        in_float64(_fold),
-        _FOLD_MISTAKES,
-        "square and other layers, random gains, gradients",
-        contract=_FOLDED,
-    )
