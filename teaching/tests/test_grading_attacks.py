@@ -6,6 +6,7 @@ whatever it likes: what is right is not there.
 
 import ctypes
 import os
+import re
 import socket
 import subprocess
 import textwrap
@@ -410,17 +411,58 @@ def test_names_that_fill_a_verdict_stop_nobody(tmp_path):
 # ------------------------------------------------------------------------------------ the machine
 
 
-def test_a_text_that_is_no_python_is_told_its_line(mark):
-    broken = mark("def channel_stats(x):\n    return (x")
-    assert broken.message == "SyntaxError: '(' was never closed. In line 3: return (x"
+LISTENS = socket.create_server(("127.0.0.1", 0))  # on this machine, while the tests run
+CONNECTS = "import socket\nones = socket.socket()\nones.settimeout(2)\nones.connect("
+SEES = f"""
+import gc, os, sys
+files = [os.path.join(folder, name) for folder, _, names in os.walk({str(ROOT)!r}) for name in names]
+files = [name[{len(str(ROOT)) + 1}:] for name in files if "/.venv/" not in name]
+knows = [name for name in files if name.startswith(("notebooks", "tests", "lessons_src/lessons/", ".git/"))]
+knows += [name for name in files if "batchnorm" in name or "13_speed" in name or "solutions" in name]
+knows += [name for name in files if name.startswith("teaching/grading/") and "/in_jail/" not in name]
+modules = [name for name in sys.modules if name.startswith("lessons") and not name.startswith("lessonkit")]
+names = [1 for item in gc.get_objects() if type(item) is dict and "channel_stats" in item and item is not globals()]
+raise ValueError(len(files) > 50, knows, modules, names)
+"""
+KIT_FILE = ROOT / "lessons_src/lessonkit/__init__.py"
+CHANGES = f"""
+import os
+done = []
+for path in {[str(KIT_FILE), "/usr/new", "/new", gettempdir() + "/new"]!r}:
+    for act in (lambda p: open(p, "a").close(), os.unlink, lambda p: os.chmod(p, 0o777)):
+        try:
+            act(path)
+            done.append(path)
+        except OSError:
+            pass
+raise ValueError(done)
+"""
+LARGE = "with open('large', 'wb') as file:\n    for _ in range(100):\n        file.write(bytes(10**6))"
+RAISED, STOPPED = ("raised",), ("stopped",)
+MACHINE = {  # what an answer does to the machine: (text, possible verdicts, what is said of it)
+    "an open bracket": ("def f(x):\n    return (x", RAISED, r"'\(' was never closed. In line 5: return \(x$"),
+    "an endless loop": ("while True:\n    pass", STOPPED, f"{SECONDS} s"),
+    "a long sleep": ("import time\ntime.sleep(1000)", STOPPED, f"{SECONDS} s"),
+    "endless prints": ("while True:\n    print(1)", STOPPED, f"{SECONDS} s"),
+    "a loop inside": (
+        "def channel_stats(x):\n    while True:\n        pass", ("not yet", "stopped"), "on and on|endless",
+    ),
+    "a large tensor": ("torch.ones(10**11)", RAISED, "memory"),
+    "many bytes": ("x = bytearray(10**11)", RAISED, "MemoryError"),
+    "more and more bytes": ("x = []\nwhile True:\n    x.append(bytearray(10**8))", RAISED, "MemoryError"),
+    "a large file": (LARGE, RAISED, "OSError"),
+    "this machine's network": (f"{CONNECTS}{LISTENS.getsockname()!r})", RAISED, "OSError|ConnectionRefused"),
+    "the network": (f"{CONNECTS}('192.0.2.1', 80))", RAISED, "OSError|ConnectionRefused"),  # RFC 5737
+    "what is in sight": (SEES, RAISED, r"ValueError: \(True, \[\], \[\], \[\]\)"),
+    "what can be changed": (CHANGES, RAISED, r"ValueError: \[\]"),
+}  # fmt: skip
 
 
-def test_an_endless_loop_is_stopped_in_time(mark):
-    for text in ("while True:\n    pass", "import time\ntime.sleep(1000)", "while True:\n    print(1)"):
-        stopped = mark(WRONG + text)
-        assert stopped.verdict == "stopped" and f"{SECONDS} s" in stopped.message
-    inside = mark("def channel_stats(x):\n    while True:\n        pass")
-    assert inside.points == 0 and ("on and on" in inside.message or "endless" in inside.message)
+@pytest.mark.parametrize("name", MACHINE)
+def test_the_machine_is_held_and_the_learner_is_told(mark, name):
+    text, verdicts, told = MACHINE[name]
+    held = mark(WRONG + text)
+    assert held.points == 0 and held.verdict in verdicts and re.search(told, held.message), held
 
 
 def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
@@ -435,17 +477,6 @@ def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
     assert mark("print('here')\n" + right).remarks == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["torch.ones(10**11)", "x = bytearray(10**11)", "x = []\nwhile True:\n    x.append(bytearray(10**8))"],
-    ids=["a tensor", "bytes", "bit by bit"],
-)
-def test_a_memory_bomb_gets_an_error_of_its_own(mark, text):
-    bomb = mark(WRONG + text)
-    assert (bomb.verdict, bomb.points) == ("raised", 0)
-    assert "MemoryError" in bomb.message or "memory" in bomb.message
-
-
 def test_a_fork_bomb_is_bounded_and_gone(mark):
     assert mark(WRONG + "import os\nwhile True:\n    os.fork()").points == 0
     left = "import os, time\nif not os.fork():\n    os.setsid()\n    if not os.fork():\n        time.sleep(60)\n"
@@ -453,60 +484,6 @@ def test_a_fork_bomb_is_bounded_and_gone(mark):
     alive = mark(WRONG + "import os\nraise ValueError([p for p in os.listdir('/proc') if p.isdigit()])")
     assert alive.message.startswith("ValueError: ['1', '2']")  # bubblewrap and the observer
     assert still_fair(mark)
-
-
-def test_a_large_file_cannot_be_written(mark):
-    large = mark(
-        WRONG + "with open('large', 'wb') as file:\n    for _ in range(100):\n        file.write(bytes(10**6))"
-    )
-    assert large.verdict == "raised" and "OSError" in large.message
-
-
-def test_nothing_that_judges_is_in_sight(mark):
-    """Neither files that know what is right, nor names of it in the memory of the observer."""
-    walk = f"""
-    import gc, os
-    files = [os.path.join(folder, name) for folder, _, names in os.walk({str(ROOT)!r}) for name in names]
-    files = [name[{len(str(ROOT)) + 1}:] for name in files if "/.venv/" not in name]
-    knows = [name for name in files if name.startswith(("notebooks", "tests", "lessons_src/lessons/", ".git/"))]
-    knows += [name for name in files if "batchnorm" in name or "13_speed" in name or "solutions" in name]
-    knows += [name for name in files if name.startswith("teaching/grading/") and "/in_jail/" not in name]
-    modules = [name for name in sys.modules if name.startswith("lessons") and not name.startswith("lessonkit")]
-    names = [1 for item in gc.get_objects() if type(item) is dict and "channel_stats" in item and item is not globals()]
-    raise ValueError(len(files) > 50, knows, modules, names)
-    """
-    told = mark(WRONG + "import sys\n" + textwrap.dedent(walk)).message
-    assert told.startswith("ValueError: (True, [], [], [])"), told
-
-
-def test_nothing_of_the_machine_can_be_changed(mark, tmp_path):
-    private = tmp_path / "private.txt"
-    private.write_text("mine")
-    kit = str(ROOT / "lessons_src/lessonkit/__init__.py")
-    text = f"""
-    import os
-    paths = {[str(private), kit, "/usr/new", "/new", gettempdir() + "/new"]!r}
-    done = []
-    for path in paths:
-        for act in (lambda p: open(p, "a").close(), os.unlink, lambda p: os.chmod(p, 0o777)):
-            try:
-                act(path)
-                done.append(path)
-            except OSError:
-                pass
-    raise ValueError(done)
-    """
-    assert mark(WRONG + textwrap.dedent(text)).message.startswith("ValueError: []")
-    assert private.read_text() == "mine"
-
-
-def test_there_is_no_network(mark):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        for address in (("127.0.0.1", port), ("192.0.2.1", 80)):  # this machine, and one far away (RFC 5737)
-            text = f"import socket\nones = socket.socket()\nones.settimeout(2)\nones.connect({address})"
-            message = mark(WRONG + text).message
-            assert "OSError" in message or "ConnectionRefused" in message
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls the kernel by number")
