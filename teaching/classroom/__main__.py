@@ -204,13 +204,27 @@ def remove(folder):
     return 0
 
 
-def run_hub(folder, values, lock_file):
-    """Run the hub until Ctrl-C; say where it is when it answers. What it has to say itself is in hub/hub.log."""
+def start_hub(folder, log, lock_file):
+    """Start the hub, which writes into log and keeps the lock; return its process."""
     run, where, environment = command(folder)
-    log = where / "hub.log"
     if log.exists():
         log.replace(where / "hub.log.old")
-    hub, ends = None, False
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+        return subprocess.Popen(  # of a session of its own, so that Ctrl-C reaches it through end() alone
+            ["setpriv", "--pdeathsig", "KILL", *run],
+            cwd=where,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            pass_fds=[lock_file.fileno()],
+        )
+
+
+def run_hub(folder, values, lock_file):
+    """Run the hub until Ctrl-C; say where it is when it answers. What it has to say itself is in hub/hub.log."""
+    log, hub, ends = folder / "hub/hub.log", None, False
 
     def end(*_):
         nonlocal ends
@@ -224,17 +238,7 @@ def run_hub(folder, values, lock_file):
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if sign != signal.SIGHUP or signal.getsignal(sign) != signal.SIG_IGN:  # nohup lets a class outlive its terminal
             signal.signal(sign, end)
-    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
-        hub = subprocess.Popen(  # of a session of its own, so that Ctrl-C reaches it through end() alone
-            ["setpriv", "--pdeathsig", "KILL", *run],
-            cwd=where,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-            pass_fds=[lock_file.fileno()],
-        )
+    hub = start_hub(folder, log, lock_file)
     if ends:
         hub.terminate()
     while hub.poll() is None and not answers(values):
@@ -243,7 +247,7 @@ def run_hub(folder, values, lock_file):
         print(
             f"The class is at {address(values)} until you press Ctrl-C here. The hub's log: {log}\n"
             f"Your page: {address(values)}/hub/home (log in as {values['teacher']})\n"
-            f"Passwords, yours too: {where / 'passwords.csv'}",
+            f"Passwords, yours too: {folder / 'hub/passwords.csv'}",
             flush=True,
         )
     hub.wait()
@@ -286,6 +290,7 @@ def address(values):
 
 
 def main(words=None):
+    """Do what the command line says; return the exit status."""
     asked = parse(words)
     if asked.trial:
         from teaching.classroom import trial
@@ -294,36 +299,8 @@ def main(words=None):
     if os.name != "posix" or os.geteuid() != 0:
         print("A class needs Linux and root, because each learner gets an account: sudo make class", file=sys.stderr)
         return 1
-    folder = asked.folder.resolve()
-    only = asked.collect or asked.upgrade or asked.password or asked.remove
     try:
-        if only and not (folder / "hub/settings.json").exists():
-            raise install.ClassError(f"There is no class in {folder}. Name the folder of one: --folder.")
-        if asked.collect:
-            homes = collect.learners_homes(folder)
-            for name, item, why in collect.collect(homes, asked.collect):
-                print(f"{name}: {item} was not copied: {why}.")
-            print(f"{asked.collect}: the work of {len(homes)} learner{'s' * (len(homes) != 1)}.")
-            return 0
-        if asked.upgrade:
-            print(f"{install.install(folder)}: the next server that a learner starts runs on it.")
-            return 0
-        if asked.password:
-            new_password(folder, asked.password.lower())
-            return 0
-        if asked.remove:
-            return remove(folder)
-        values = settings(folder, asked)
-        with lock(folder) as held:
-            end_old_proxy(folder)
-            values = with_free_ports(values)
-            if not (folder / "course").exists():
-                print(f"Setting up the class in {folder} (once)", flush=True)
-            install.install(folder)
-            accounts.ensure_reader(values["group"])
-            write_settings(folder, values)
-            hand_out(folder, values)
-            return run_hub(folder, values, held)
+        return act(asked, asked.folder.resolve())
     except (install.ClassError, accounts.NamesError, OSError) as error:
         print(error, file=sys.stderr)
     except subprocess.CalledProcessError as error:
@@ -332,6 +309,37 @@ def main(words=None):
         print("\nStopped. The same command goes on.", file=sys.stderr)
         return 130
     return 1
+
+
+def act(asked, folder):
+    """Do the one thing that was asked for, or run the class; return the exit status."""
+    only = asked.collect or asked.upgrade or asked.password or asked.remove
+    if only and not (folder / "hub/settings.json").exists():
+        raise install.ClassError(f"There is no class in {folder}. Name the folder of one: --folder.")
+    if asked.remove:
+        return remove(folder)
+    if asked.collect:
+        homes = collect.learners_homes(folder)
+        for name, item, why in collect.collect(homes, asked.collect):
+            print(f"{name}: {item} was not copied: {why}.")
+        print(f"{asked.collect}: the work of {len(homes)} learner{'s' * (len(homes) != 1)}.")
+    elif asked.upgrade:
+        print(f"{install.install(folder)}: the next server that a learner starts runs on it.")
+    elif asked.password:
+        new_password(folder, asked.password.lower())
+    if only:
+        return 0
+    values = settings(folder, asked)
+    with lock(folder) as held:
+        end_old_proxy(folder)
+        values = with_free_ports(values)
+        if not (folder / "course").exists():
+            print(f"Setting up the class in {folder} (once)", flush=True)
+        install.install(folder)
+        accounts.ensure_reader(values["group"])
+        write_settings(folder, values)
+        hand_out(folder, values)
+        return run_hub(folder, values, held)
 
 
 if __name__ == "__main__":

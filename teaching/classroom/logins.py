@@ -23,7 +23,7 @@ class ClassAuthenticator(firstuseauthenticator.FirstUseAuthenticator):
     def __init__(self, **options):
         super().__init__(**options)
         self.pauses = passwords.Pauses()
-        self.turns = asyncio.Semaphore(max(1, os.cpu_count() - 1))  # one processor is for the hub's pages
+        self.turns = passwords.Turns(max(1, os.cpu_count() - 1))  # one processor is for the hub's pages
         self.locks = weakref.WeakValueDictionary()  # of one name at one address, one password at a time is looked at
 
     async def authenticate(self, handler, data):
@@ -33,7 +33,8 @@ class ClassAuthenticator(firstuseauthenticator.FirstUseAuthenticator):
         address = handler.request.headers.get("X-Forwarded-For", handler.request.remote_ip).split(",")[-1].strip()
         wait = 0
         if self.validate_username(name) and (self.create_users or self._user_exists(name)):
-            async with self.locks.setdefault((name, address), asyncio.Lock()), self.turns:
+            tries = self.pauses.wrong.get((name, address), (0,))[0]
+            async with self.locks.setdefault((name, address), asyncio.Lock()), self.turns.turn(tries):
                 wait = self.pauses.left(name, address)
                 if not wait and await self.is_right(name, password, address):
                     return name

@@ -1,9 +1,12 @@
-"""Passwords: made and handed out as a list, kept as hashes, and how long to wait after wrong ones."""
+"""Passwords: made and handed out as a list, kept as hashes, how long to wait after wrong ones, and whose turn it is."""
 
+import asyncio
 import contextlib
 import csv
 import dbm
 import fcntl
+import heapq
+import itertools
 import os
 import secrets
 import sys
@@ -48,6 +51,33 @@ class Pauses:
             return
         for key in ((name, address), (name, "")):
             self.wrong[key] = self.wrong.get(key, (0, now))[0] + 1, now
+
+
+class Turns:
+    """Some go on at a time. Of who waits, the fewest wrong passwords go first; of equals, who came last.
+
+    So whoever sends many passwords at once, for many names, keeps nobody waiting who comes after them.
+    """
+
+    def __init__(self, places):
+        self.places, self.waiting, self.arrivals = places, [], itertools.count(0, -1)
+
+    @contextlib.asynccontextmanager
+    async def turn(self, wrong):
+        """Wait for a turn; wrong: how many wrong passwords came before."""
+        if self.places:
+            self.places -= 1
+        else:
+            turn = asyncio.get_running_loop().create_future()
+            heapq.heappush(self.waiting, (wrong, next(self.arrivals), turn))
+            await turn
+        try:
+            yield
+        finally:
+            if self.waiting:
+                heapq.heappop(self.waiting)[-1].set_result(None)
+            else:
+                self.places += 1
 
 
 @contextlib.contextmanager
