@@ -19,22 +19,20 @@ import requests
 
 from teaching.classroom import accounts, collect, install, ports
 
-OF_A_CLASS = {  # what a folder remembers, and its default
-    "learners": [],
-    "open": False,
-    "teacher": "teacher",
-    "host": "127.0.0.1",
-    "port": 8000,
-    "cert": "",
-    "key": "",
-    "memory": 2.5,
-    "idle": 60,
-    "homes": "/home",
-    "group": "class",
-    "load_token": "",
+OPTIONS = {  # what a folder remembers: (what holds until somebody says otherwise, how it is read, what it is)
+    "learners": ([], Path, "who may log in: a text file, a name a line"),
+    "open": (False, None, "anyone may, with a new name and password"),
+    "teacher": ("teacher", str, "the instructor's name to log in with (teacher)"),
+    "host": ("127.0.0.1", str, "127.0.0.1, or 0.0.0.0 for other machines to reach it"),
+    "port": (8000, int, "8000"),
+    "cert": ("", str, "the certificate for https, with --key"),
+    "key": ("", str, "its key"),
+    "memory": (2.5, float, "GB that one process of a learner may hold (2.5)"),
+    "idle": (60, float, "minutes after which an unused server is stopped (60)"),
+    "homes": ("/home", str, "where new learners' homes are made (/home)"),
+    "group": ("class", str, "the group of their accounts, and how these begin (class)"),
 }
-
-
+OF_A_CLASS = {name: default for name, (default, *_) in OPTIONS.items()} | {"trial_token": ""}
 PARTS = ("course", "editions", "environments", "run", "hub", "progress")  # in the folder of a class, by a class
 
 
@@ -42,23 +40,16 @@ def parse(words):
     parser = argparse.ArgumentParser(
         prog="make class", description="JupyterHub for one class. What is not given keeps the folder's last value."
     )
-    parser.add_argument("--folder", type=Path, default=Path("/srv/layernorm-class"), help="where the class lives")
-    parser.add_argument("--learners", metavar="FILE", type=Path, help="who may log in: a text file, a name a line")
-    parser.add_argument("--open", action="store_true", default=None, help="anyone may, with a new name and password")
-    parser.add_argument("--teacher", help="the instructor's name to log in with (teacher)")
-    parser.add_argument("--host", help="127.0.0.1, or 0.0.0.0 for other machines to reach it")
-    parser.add_argument("--port", type=int, help="8000")
-    parser.add_argument("--cert", help="the certificate for https, with --key")
-    parser.add_argument("--key", help="its key")
-    parser.add_argument("--memory", type=float, help="GB that one process of a learner may hold (2.5)")
-    parser.add_argument("--idle", type=float, help="minutes after which an unused server is stopped (60)")
-    parser.add_argument("--homes", help="where new learners' homes are made (/home)")
-    parser.add_argument("--group", help="the group of their accounts, and how these begin (class)")
-    parser.add_argument("--upgrade", action="store_true", help="only install the present edition of the course")
-    parser.add_argument("--collect", metavar="OUT", type=Path, help="only copy the learners' notebooks to OUT/NAME/")
-    parser.add_argument("--password", metavar="NAME", help="only give NAME a new password, also while the class runs")
-    parser.add_argument("--remove", action="store_true", help="only remove the class with all its work; asks first")
-    parser.add_argument("--trial", metavar="N", type=int, help="only let N learners come at once to a class of its own")
+    add = parser.add_argument
+    add("--folder", type=Path, default=Path("/srv/layernorm-class"), help="where the class lives")
+    for name, (_, read, what) in OPTIONS.items():
+        add(f"--{name}", help=what, **({"type": read} if read else {"action": "store_true", "default": None}))
+    add("--upgrade", action="store_true", help="only install the present edition of the course")
+    add("--collect", metavar="OUT", type=Path, help="only copy the learners' notebooks to OUT/NAME/")
+    add("--password", metavar="NAME", help="only give NAME a new password, also while the class runs")
+    add("--remove", action="store_true", help="only remove the class with all its work; asks first")
+    add("--trial", metavar="N", type=int, help="only let N learners come at once to a class of its own")
+    add("--lesson", metavar="N", type=int, default=1, help="which lesson these learners run (1)")
     return parser.parse_args(words)
 
 
@@ -213,13 +204,27 @@ def remove(folder):
     return 0
 
 
-def run_hub(folder, values, lock_file):
-    """Run the hub until Ctrl-C; say where it is when it answers. What it has to say itself is in hub/hub.log."""
+def start_hub(folder, log, lock_file):
+    """Start the hub, which writes into log and keeps the lock; return its process."""
     run, where, environment = command(folder)
-    log = where / "hub.log"
     if log.exists():
         log.replace(where / "hub.log.old")
-    hub, ends = None, False
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+        return subprocess.Popen(  # of a session of its own, so that Ctrl-C reaches it through end() alone
+            ["setpriv", "--pdeathsig", "KILL", *run],
+            cwd=where,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            pass_fds=[lock_file.fileno()],
+        )
+
+
+def run_hub(folder, values, lock_file):
+    """Run the hub until Ctrl-C; say where it is when it answers. What it has to say itself is in hub/hub.log."""
+    log, hub, ends = folder / "hub/hub.log", None, False
 
     def end(*_):
         nonlocal ends
@@ -233,17 +238,7 @@ def run_hub(folder, values, lock_file):
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if sign != signal.SIGHUP or signal.getsignal(sign) != signal.SIG_IGN:  # nohup lets a class outlive its terminal
             signal.signal(sign, end)
-    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
-        hub = subprocess.Popen(  # of a session of its own, so that Ctrl-C reaches it through end() alone
-            ["setpriv", "--pdeathsig", "KILL", *run],
-            cwd=where,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-            pass_fds=[lock_file.fileno()],
-        )
+    hub = start_hub(folder, log, lock_file)
     if ends:
         hub.terminate()
     while hub.poll() is None and not answers(values):
@@ -252,7 +247,7 @@ def run_hub(folder, values, lock_file):
         print(
             f"The class is at {address(values)} until you press Ctrl-C here. The hub's log: {log}\n"
             f"Your page: {address(values)}/hub/home (log in as {values['teacher']})\n"
-            f"Passwords, yours too: {where / 'passwords.csv'}",
+            f"Passwords, yours too: {folder / 'hub/passwords.csv'}",
             flush=True,
         )
     hub.wait()
@@ -287,9 +282,7 @@ def address(values):
     if host in ("0.0.0.0", "::"):
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                probe.connect(
-                    ("192.0.2.1", 9)
-                )  # an address that nobody has; nothing is sent, only the way is looked up
+                probe.connect(("192.0.2.1", 9))  # nobody's address: nothing is sent, only the way is looked up
                 host = probe.getsockname()[0]
         except OSError:
             host = socket.gethostname()
@@ -297,44 +290,17 @@ def address(values):
 
 
 def main(words=None):
+    """Do what the command line says; return the exit status."""
     asked = parse(words)
     if asked.trial:
         from teaching.classroom import trial
 
-        return trial.main(asked.trial)
+        return trial.main(asked.trial, asked.lesson)
     if os.name != "posix" or os.geteuid() != 0:
         print("A class needs Linux and root, because each learner gets an account: sudo make class", file=sys.stderr)
         return 1
-    folder = asked.folder.resolve()
-    only = asked.collect or asked.upgrade or asked.password or asked.remove
     try:
-        if only and not (folder / "hub/settings.json").exists():
-            raise install.ClassError(f"There is no class in {folder}. Name the folder of one: --folder.")
-        if asked.collect:
-            homes = collect.learners_homes(folder)
-            for name, item, why in collect.collect(homes, asked.collect):
-                print(f"{name}: {item} was not copied: {why}.")
-            print(f"{asked.collect}: the work of {len(homes)} learner{'s' * (len(homes) != 1)}.")
-            return 0
-        if asked.upgrade:
-            print(f"{install.install(folder)}: the next server that a learner starts runs on it.")
-            return 0
-        if asked.password:
-            new_password(folder, asked.password.lower())
-            return 0
-        if asked.remove:
-            return remove(folder)
-        values = settings(folder, asked)
-        with lock(folder) as held:
-            end_old_proxy(folder)
-            values = with_free_ports(values)
-            if not (folder / "course").exists():
-                print(f"Setting up the class in {folder} (once)", flush=True)
-            install.install(folder)
-            accounts.ensure_reader(values["group"])
-            write_settings(folder, values)
-            hand_out(folder, values)
-            return run_hub(folder, values, held)
+        return act(asked, asked.folder.resolve())
     except (install.ClassError, accounts.NamesError, OSError) as error:
         print(error, file=sys.stderr)
     except subprocess.CalledProcessError as error:
@@ -343,6 +309,37 @@ def main(words=None):
         print("\nStopped. The same command goes on.", file=sys.stderr)
         return 130
     return 1
+
+
+def act(asked, folder):
+    """Do the one thing that was asked for, or run the class; return the exit status."""
+    only = asked.collect or asked.upgrade or asked.password or asked.remove
+    if only and not (folder / "hub/settings.json").exists():
+        raise install.ClassError(f"There is no class in {folder}. Name the folder of one: --folder.")
+    if asked.remove:
+        return remove(folder)
+    if asked.collect:
+        homes = collect.learners_homes(folder)
+        for name, item, why in collect.collect(homes, asked.collect):
+            print(f"{name}: {item} was not copied: {why}.")
+        print(f"{asked.collect}: the work of {len(homes)} learner{'s' * (len(homes) != 1)}.")
+    elif asked.upgrade:
+        print(f"{install.install(folder)}: the next server that a learner starts runs on it.")
+    elif asked.password:
+        new_password(folder, asked.password.lower())
+    if only:
+        return 0
+    values = settings(folder, asked)
+    with lock(folder) as held:
+        end_old_proxy(folder)
+        values = with_free_ports(values)
+        if not (folder / "course").exists():
+            print(f"Setting up the class in {folder} (once)", flush=True)
+        install.install(folder)
+        accounts.ensure_reader(values["group"])
+        write_settings(folder, values)
+        hand_out(folder, values)
+        return run_hub(folder, values, held)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ c.Authenticator.admin_users = {SETTINGS["teacher"]}
 c.JupyterHub.spawner_class = servers.ClassSpawner
 c.ClassSpawner.folder, c.ClassSpawner.settings = str(FOLDER), SETTINGS
 c.Spawner.notebook_dir = "~"
-c.Spawner.default_url = "/lab/tree/work/01_why_normalize.ipynb"
+c.Spawner.default_url = "/lab"  # servers.py names the lesson to open
 c.Spawner.env_keep = ["LANG", "LC_ALL"]  # nothing else of root's
 c.Spawner.start_timeout = 120
 c.Spawner.http_timeout = 120
@@ -79,8 +79,8 @@ c.JupyterHub.load_roles = [
         "scopes": ["list:users", "read:users:activity", "read:servers", "delete:servers"],
     }
 ]
-if SETTINGS["load_token"]:  # only in a class that load.py starts for a test
-    c.JupyterHub.services.append({"name": "load", "api_token": SETTINGS["load_token"]})
+if SETTINGS["trial_token"]:  # only in a class that trial.py starts
+    c.JupyterHub.services.append({"name": "trial", "api_token": SETTINGS["trial_token"]})
     c.JupyterHub.load_roles.append(
-        {"name": "load", "services": ["load"], "scopes": ["admin:users", "admin:servers", "access:servers", "tokens"]}
+        {"name": "trial", "services": ["trial"], "scopes": ["admin:users", "admin:servers", "access:servers", "tokens"]}
     )

@@ -3,7 +3,7 @@
 Whoever may administer the hub sees it at /services/progress/, one lesson of it at /services/progress/?lesson=2. It is
 made anew when it is asked for and older than REFRESH seconds. It must read homes that only their owners read, so it
 runs as root and copies (collect.py); what interprets the copies runs as an account of its own, which can change
-nothing, not even the copies (class_page.py).
+nothing, not even the copies (progress_reader.py).
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def make_page(lesson):
     left_out = collect.collect(homes, copies)
     for gone in {path.name for path in copies.iterdir() if path.is_dir()} - set(homes):
         shutil.rmtree(copies / gone)
-    program = Path(__file__).with_name("class_page.py").read_text(encoding="utf-8")
+    program = Path(__file__).with_name("progress_reader.py").read_text(encoding="utf-8")
     missing = [name for name in settings["learners"] if name not in homes]  # they never started a server
     command = [sys.executable, "-c", program, lesson, ",".join(missing), *(str(copies / name) for name in homes)]
     environment = {"PATH": os.defpath, "PYTHONPATH": str(FOLDER / "course/lessons_src"), "HOME": "/"}
@@ -51,7 +51,7 @@ def make_page(lesson):
     except subprocess.TimeoutExpired:
         raise HTTPError(500, "The page took longer than a minute") from None
     if done.returncode:
-        raise HTTPError(500, f"class_page.py failed: {done.stderr.decode()[-500:]}")
+        raise HTTPError(500, f"progress_reader.py failed: {done.stderr.decode()[-500:]}")
     notes = "".join(f"<p>{html.escape(f'{name}: {item} was not read: {why}.')}</p>" for name, item, why in left_out)
     return done.stdout.decode().replace("</body>", f"{notes}</body>", 1)
 

@@ -1,6 +1,6 @@
 """A class that is thrown away: the real command on a folder, accounts and homes of its own, for tests and for load.
 
-make class ARGS="--trial 30"      thirty learners at once run lesson 2; prints how long they waited
+make class ARGS="--trial 30"      thirty learners at once run a lesson; prints how long they waited
 """
 
 import asyncio
@@ -12,11 +12,14 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-from teaching.classroom import accounts, load
+import psutil
+
+from teaching.classroom import accounts, client
 from teaching.classroom.install import ROOT
 from teaching.classroom.ports import free_port
 
@@ -37,7 +40,7 @@ class Trial:
         self.token = secrets.token_hex(32)
         (self.folder / "hub").mkdir(mode=0o700)
         self.port = free_port()
-        (self.folder / "hub/settings.json").write_text(json.dumps({"load_token": self.token, "learners": ["mara"]}))
+        (self.folder / "hub/settings.json").write_text(json.dumps({"trial_token": self.token, "learners": ["mara"]}))
         self.hub = self.address = self.certificate = None
 
     def __enter__(self):
@@ -73,7 +76,7 @@ class Trial:
         return (self.folder / "hub.log").read_text()
 
     def learner(self, name):
-        return load.Learner(self.address, self.token, name, self.certificate)
+        return client.Learner(self.address, self.token, name, self.certificate)
 
     def uid(self, name):
         return accounts.members(self.group)[name].pw_uid
@@ -105,13 +108,66 @@ class Trial:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def main(number):
-    """Let number learners come at once; print the table; return 1 if one of them failed."""
+def usage(uid):
+    """Return what a user's processes hold and have used: (MB, a shared page counted in parts; seconds of one core)."""
+    megabytes = seconds = 0
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended just now
+            if process.uids().real == uid:
+                megabytes += process.memory_full_info().pss / 2**20
+                seconds += sum(process.cpu_times()[:2])  # in its own code, and in the system's
+    return megabytes, seconds
+
+
+async def crowd(learners, notebook, uid_of):
+    """Let all learners come at the same moment and run a lesson; return a row of measurements for each.
+
+    notebook: the lesson as the course has it. A row: server, output, done (seconds), memory (MB), cpu (seconds), errors
+    other than "your turn"; or failed: why.
+    """
+
+    stored = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    cells = ["".join(cell["source"]) for cell in stored if cell["cell_type"] == "code"]
+
+    async def visit(learner):
+        begin = time.monotonic()
+        await learner.start()
+        ready = time.monotonic() - begin
+        kernel = await learner.kernel(f"work/{notebook.name}")
+        texts, errors, (output, done) = await kernel.run(cells)
+        errors = [error for error in errors if error[0] != "YourTurn"]
+        megabytes, cpu = usage(uid_of(learner.name))
+        row = {"server": ready, "output": output, "done": done, "memory": megabytes, "cpu": cpu}
+        return row | {"errors": errors, "last": texts[-1]}
+
+    rows = await asyncio.gather(*map(visit, learners), return_exceptions=True)
+    return [{"failed": repr(row)} if isinstance(row, BaseException) else row for row in rows]
+
+
+def table(rows):
+    """Return the measurements of a crowd as lines of text: median, 95th percentile, largest."""
+    units = {"server": "s to a server", "output": "s more to the first output", "done": "s to the lesson's end"}
+    units |= {"memory": "MB a learner", "cpu": "s of one core a learner"}
+    lines = []
+    for key, unit in units.items():
+        values = sorted(row[key] for row in rows if key in row)
+        if values:
+            high = values[min(len(values) - 1, int(0.95 * len(values)))]
+            lines.append(f"{unit:30} median {values[len(values) // 2]:6.1f}  p95 {high:6.1f}  max {values[-1]:6.1f}")
+    bad = [row.get("failed") or row["errors"] for row in rows if "failed" in row or row["errors"]]
+    return "\n".join([*lines, f"{len(rows)} learners, {len(bad)} failed or met an error", *map(str, bad)])
+
+
+def main(number, lesson):
+    """Let number learners come at once and run a lesson; print the table; return 1 if one of them failed."""
     begin = time.monotonic()
+    notebook = next((ROOT / "notebooks").glob(f"{lesson:02}_*.ipynb"), None)
+    if notebook is None:
+        print(f"There is no lesson {lesson}.", file=sys.stderr)
+        return 1
     with Trial() as trial:
-        cells = load.cells_of(ROOT / "notebooks/02_statistics.ipynb")
         learners = [trial.learner(f"l{index}") for index in range(number)]
-        rows = asyncio.run(load.crowd(learners, cells, trial.uid))
-    print(load.table(rows))
+        rows = asyncio.run(crowd(learners, notebook, trial.uid))
+    print(table(rows))
     print(f"{time.monotonic() - begin:.0f} s in all, {os.cpu_count()} cores")
     return int(any("failed" in row or row["errors"] for row in rows))

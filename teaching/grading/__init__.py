@@ -1,16 +1,20 @@
 """Grading: submitted copies of a lesson -> a CSV file with points, and a page of feedback for each learner.
 
-    lesson      what a lesson asks, and which of its statements an exercise needs
-    submission  the answers in a learner's notebook, in whatever state it is
-    apart       what is done with a learner's file, in a process that is given up in time
-    jail        how processes are started, and what holds them
-    inside/     what is in a jail with an answer: an observer, which knows nothing that is right
-    judge       a process outside that compares what was observed
-    bench       a judge, and a jail for each answer
-    marking     a submission's answers, observed and given points
-    sheet       the CSV file: never torn, and taken up again where a run was stopped
-    feedback    the pages
-    nbgrader    an export for those who use nbgrader
+The way of a submission, and the file in which each step stands:
 
-README.md says how to use it, and what it cannot promise.
+    __main__       the command: a folder of submissions, one after the other
+    assignment     what the lesson asks, and which of its statements an exercise needs
+    learners       whose is what: a notebook for each learner
+    notebook       the answers in a notebook, in whatever state it is
+    bounded        what is done with a learner's file is done in a process that is given up in time
+    points         each answer is sent on, and gets points for what comes back
+    processes      one judge for all answers, and a jail for each
+    jail           how these processes are started, and what holds them
+    in_jail/       with the answer in its jail: the observer, which runs it, and knows nothing that is right
+    judge_outside  outside the jails: the judge, which runs no answer, and compares what was observed with what is right
+    table          the CSV file: never torn, and taken up again where a run was stopped
+    pages          the pages of feedback
+
+nbgrader, an export for those who use it, goes no part of this way. README.md says how to use all this, and what it
+cannot promise.
 """

@@ -20,9 +20,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from coursebuild.source import ROOT
 from lessonkit import course
-from teaching.grading.lesson import Assignment, GradingError
+from teaching.grading.assignment import ROOT, Assignment, GradingError
 
 HERE, KIT = Path(__file__).parent, ROOT / "lessons_src/lessonkit"
 PYTHON = ROOT / ".venv/bin/python"  # the lessons'
@@ -63,7 +62,7 @@ class Jail:
         self.kind = self.kind or ("bubblewrap" if self._works() else "user")
 
     def bounds(self):
-        """Return what inside/limits.py needs; as root with another Unix user for each process, whom nobody else is."""
+        """Return what in_jail/limits.py needs; as root with another Unix user for each process, whom nobody else is."""
         bounds = {"memory": self.limits.memory, "file": self.limits.file, "processes": self.limits.processes}
         user = next(self._users) if os.getuid() == 0 else None
         return bounds | {"user": user, "group": user}
@@ -76,13 +75,13 @@ class Jail:
     def observer(self):
         """Return the command line of an observer, whose standard input is a socket."""
         built = [ROOT / f"lessons_src/fromscratch/{module}.py" for module in ("__init__", *self.allowed)]
-        shown = [KIT, ROOT / "data", HERE / "inside", *(path for path in built if path.exists())]
-        return [*self._shown(shown, self._hidden()), str(PYTHON), str(HERE / "inside")]
+        shown = [KIT, ROOT / "data", HERE / "in_jail", *(path for path in built if path.exists())]
+        return self._command(shown, self._hidden(), HERE / "in_jail")
 
     def judge(self):
         """Return the command line of the judge, whose standard input is a socket."""
         shown = [ROOT / "lessons_src", ROOT / "data", HERE.parent / "__init__.py", HERE]
-        return [*self._shown(shown), str(PYTHON), "-m", "teaching.grading.judge"]
+        return self._command(shown, (), "-m", "teaching.grading.judge_outside")
 
     @property
     def says(self):
@@ -97,8 +96,10 @@ class Jail:
             f"Use these points for nothing that counts, or install bubblewrap. {bounds}."
         )
 
-    def _shown(self, paths, hidden=()):
-        return self._bubblewrap(paths, hidden) if self.kind == "bubblewrap" else []
+    def _command(self, shown, hidden, *arguments):
+        """Return the command line of the lessons' Python, with only the files shown in sight where there is a jail."""
+        jail = self._bubblewrap(shown, hidden) if self.kind == "bubblewrap" else []
+        return [*jail, *map(str, (PYTHON, *arguments))]
 
     def _hidden(self):
         """What of lessonkit is not in sight of an answer: what judges it, and this lesson and later ones."""

@@ -1,9 +1,9 @@
 """A lesson as an nbgrader assignment, for those who grade with nbgrader.
 
-    python -m teaching.grading.nbgrader 06 course      (make nbgrader LESSON=06 OUT=course)
+    python -m teaching.grading.nbgrader LESSON OUT      (make nbgrader LESSON=06 OUT=course)
 
-writes into the folder course what nbgrader wants: source/06_batchnorm/06_batchnorm.ipynb, nbgrader_config.py, and the
-kernel that runs the lessons. README.md says how to go on, and what nbgrader does not do that `make grade` does.
+writes into the folder OUT what nbgrader wants: the lesson below source/, nbgrader_config.py, and the kernel that runs
+the lessons. README.md says how to go on, and what nbgrader does not do that `make grade` does.
 """
 
 import argparse
@@ -11,10 +11,8 @@ import json
 import sys
 from pathlib import Path
 
-from coursebuild.source import ROOT
 from teaching import material
-from teaching.grading import lesson
-from teaching.grading.lesson import GradingError
+from teaching.grading.assignment import ROOT, GradingError, find, read
 
 NO_PROOF = (
     "These marks prove nothing: in nbgrader an answer and its check share a process, and an answer that replaces "
@@ -23,7 +21,7 @@ NO_PROOF = (
 CONFIG = Path(__file__).with_name("nbgrader_config.txt")  # of nbgrader_config.py, what is filled in stands in braces
 
 
-def assignment(stem):
+def with_metadata(stem):
     """Return (a lesson's notebook with nbgrader's metadata, the sum of its points).
 
     An exercise becomes a cell to solve, its check a locked test worth the exercise's ●, shared out if it has several.
@@ -31,7 +29,7 @@ def assignment(stem):
     """
     notebook = material.stored(stem, solved=False)
     cells, total = {cell["id"]: cell["metadata"] for cell in notebook["cells"]}, 0
-    for exercise in lesson.read(stem).exercises.values():
+    for exercise in read(stem).exercises.values():
         dashed = exercise.number.replace(".", "-")
         cells[exercise.id]["nbgrader"] = _metadata(f"answer-{dashed}", solution=True)
         points = 0 if exercise.optional else exercise.difficulty / len(exercise.checks)
@@ -51,7 +49,7 @@ def _metadata(name, solution=False, locked=False, grade=False):
 def export(stem, folder):
     """Write a lesson, the settings and the kernel into an nbgrader course's folder; return the sum of the points."""
     folder = folder.resolve()
-    notebook, total = assignment(stem)
+    notebook, total = with_metadata(stem)
     kernel = {
         "argv": [str(ROOT / ".venv/bin/python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         "display_name": "Python 3 (ipykernel)",
@@ -77,11 +75,11 @@ def export(stem, folder):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Write a lesson as an nbgrader assignment.")
-    parser.add_argument("lesson", help="06 or 06_batchnorm")
+    parser.add_argument("lesson", help="its number, or the name of its notebook")
     parser.add_argument("folder", type=Path, metavar="OUT", help="of the nbgrader course; it need not be there")
     options = parser.parse_args(arguments)
     try:
-        stem = lesson.find(options.lesson)
+        stem = find(options.lesson)
         total = export(stem, options.folder)
     except GradingError as error:
         print(error, file=sys.stderr)

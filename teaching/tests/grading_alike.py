@@ -8,19 +8,20 @@ prints how many answers were tried, and each that is told something else.
 import sys
 
 from lessonkit import check, course
+from lessonkit.check import NotYet
 from lessonkit.check.observing import quiet
-from lessonkit.check.verdicts import NotYet, collecting
-from teaching.grading import judge, lesson
-from teaching.grading.bench import Process
-from teaching.grading.inside.plain import decode
+from lessonkit.check.verdicts import collecting
+from teaching.grading import assignment
+from teaching.grading.in_jail.plain_data import decode
 from teaching.grading.jail import Jail, Limits
-from teaching.grading.judge import Jailed, by_value, cloudpickle
+from teaching.grading.judge_outside import Jailed, by_value, cloudpickle
+from teaching.grading.processes import Process
 from tests.helpers import all_answers
 
 
 def observer(stem):
     """Return a Process, an observer without a jail, and its Jailed."""
-    jail = Jail(Limits(memory=8 << 30, processes=4000), lesson.read(stem), "user")
+    jail = Jail(Limits(memory=8 << 30, processes=4000), assignment.read(stem), "user")
     bounds = jail.bounds() | {"user": None, "group": None}
     process = Process(jail, jail.observer(), {"bounds": bounds, "allowed": jail.allowed, "imports": []})
     decode(process.channel.receive())
@@ -35,8 +36,6 @@ def told(name, answer):
         return "\n".join(texts)
     except NotYet as error:
         return str(error)
-    except judge.Leak as error:
-        return f"leak: {error}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
@@ -45,17 +44,16 @@ def elsewhere(jailed, answer):
     """Return what stands for an answer that was sent to an observer."""
     text = f"import pickle\nanswer = pickle.loads(bytes.fromhex({cloudpickle.dumps(answer).hex()!r}))"
     asked = {"number": "1", "context": [], "cells": [text], "seconds": 100_000, "expressions": ["answer"]}
-    report = jailed.ask({"do": "run"} | asked)
-    if report["verdict"] != "ran":
-        raise RuntimeError(report)
-    return jailed.answer(0, report["answers"][0])
+    answers, why = jailed.run(asked)
+    if why:
+        raise RuntimeError(why)
+    return answers[0]
 
 
 def main(number):
-    stem = lesson.find(number)
+    stem = assignment.find(number)
     by_value(stem)
-    module = course.lessons()[stem].module
-    answers_to = all_answers()[module]
+    answers_to = all_answers()[course.lessons()[stem].module]
     cloudpickle.register_pickle_by_value(sys.modules[f"lessons.{stem}.answers"])
     process, jailed = observer(stem)
     tried, other = 0, []

@@ -23,7 +23,8 @@ import pytest
 import requests
 
 from teaching.classroom import __main__ as command
-from teaching.classroom import accounts, collect, environment, install, load, passwords, ports
+from teaching.classroom import accounts, client, collect, environment, install, passwords, ports
+from teaching.classroom.trial import Trial, crowd, table
 
 ROOT = install.ROOT
 
@@ -108,22 +109,42 @@ def test_no_folder_is_deleted_but_the_accounts_own_home(tmp_path, monkeypatch):
     assert re.findall(r"\[\"userdel\".*\]", source) == ['["userdel", "--force", user.pw_name]']
 
 
-def test_a_folder_with_other_things_is_no_class(tmp_path):
-    (tmp_path / "run").mkdir()
-    with pytest.raises(install.ClassError, match="not a class's.* --folder"), command.lock(tmp_path):
+def with_ports(**values):
+    free = {name: ports.free_port() for name in ("port", "hub_port", "proxy_port", "page_port")}
+    return command.with_free_ports(free | {"host": "127.0.0.1"} | values)
+
+
+def holding_something_else(folder):
+    (folder / "run").mkdir()
+    with command.lock(folder):
         pass
 
 
-def test_a_course_without_lessons_is_not_installed(tmp_path):
-    with pytest.raises(install.ClassError, match="make notebooks"):
-        install.course_files(tmp_path)
+REFUSED = {  # what is said: what is tried, in an empty folder
+    "not a class's.* --folder": holding_something_else,
+    "make notebooks": install.course_files,
+    "--learners names.txt .*--open": lambda folder: command.settings(folder, command.parse([])),
+    "--cert and --key": lambda folder: command.settings(folder, command.parse(["--open", "--cert", "a.pem"])),
+    "cannot be reached at 192.0.2.1, port": lambda _: with_ports(host="192.0.2.1"),
+    "--port 70000: expected a number from 1 to 65535": lambda _: with_ports(port=70000),
+}
 
 
-def test_a_class_that_nobody_could_enter_is_refused(tmp_path):
-    with pytest.raises(install.ClassError, match="--learners names.txt .*--open"):
-        command.settings(tmp_path, command.parse([]))
-    with pytest.raises(install.ClassError, match="--cert and --key"):
-        command.settings(tmp_path, command.parse(["--open", "--cert", "a.pem"]))
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_a_class_is_refused_with_the_way_out(message, tmp_path):
+    with pytest.raises(install.ClassError, match=message):
+        REFUSED[message](tmp_path)
+
+
+def test_a_class_gets_every_check_and_no_solution():
+    """On one machine and on a cluster: both copy these files."""
+    files = install.course_files(ROOT)
+    rooms = {file for file in files if file.startswith("lessons_src/lessons/")}
+    checks = {f"lessons_src/lessons/{path.stem}/checks.py" for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")}
+    checks = {path for path in checks if (ROOT / path).exists()}  # the first lesson's stand in its notebook
+    assert checks and rooms == checks | {"lessons_src/lessons/__init__.py"}
+    for file, path in files.items():
+        assert "solutions" not in Path(file).parts and b"BEGIN SOLUTION" not in path.read_bytes(), file
 
 
 def test_a_folder_remembers_what_it_was_told_and_its_ports(tmp_path):
@@ -149,18 +170,13 @@ def test_a_class_runs_once(tmp_path):
 
 
 def test_a_port_in_use_is_refused_and_ports_of_its_own_are_changed():
-    free = {name: ports.free_port() for name in ("port", "hub_port", "proxy_port", "page_port")}
-    free["host"] = "127.0.0.1"
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
-        wrong = {f"Port {taken} is in use.* --port {taken + 1}": {"host": "0.0.0.0", "port": taken}}
-        wrong["cannot be reached at 192.0.2.1, port"] = {"host": "192.0.2.1"}
-        wrong["--port 70000: expected a number from 1 to 65535"] = {"port": 70000}
-        for message, values in wrong.items():
-            with pytest.raises(install.ClassError, match=message):
-                command.with_free_ports(free | values)
-        changed = command.with_free_ports(free | {"hub_port": taken})
-        assert changed["hub_port"] != taken and changed | {"hub_port": 0} == free | {"hub_port": 0}
+        with pytest.raises(install.ClassError, match=f"Port {taken} is in use.* --port {taken + 1}"):
+            with_ports(host="0.0.0.0", port=taken)
+        changed = with_ports(hub_port=taken)
+        assert changed["hub_port"] != taken
+        assert with_ports(**changed) == changed
 
 
 def test_two_servers_that_start_at_once_get_two_ports(monkeypatch):
@@ -236,13 +252,6 @@ def test_work_is_collected_without_following_anything(tmp_path):
     assert collect.collect({"mara": home}, out)[0][:2] == ("mara", "work"), "nor is a linked folder"
 
 
-def test_its_pins_say_what_needs_them_and_its_lock_names_no_address():
-    for line in (environment.HERE / "requirements.txt").read_text().splitlines():
-        assert line.startswith("#") or re.fullmatch(r"[\w-]+==[\d.]+ +# .+", line), line
-    packages = json.loads((environment.HERE / "package-lock.json").read_text())["packages"]
-    assert all("integrity" in packages[name] and "resolved" not in packages[name] for name in packages.keys() - {""})
-
-
 # ------------------------------------------------------------------------------------------------ a class that is run
 
 
@@ -269,8 +278,6 @@ ON_THE_LIST = ["mara", *(f"p{index}" for index in range(30))]
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory):
-    from teaching.classroom.trial import Trial
-
     names = tmp_path_factory.mktemp("class") / "names.txt"
     names.write_text("\n".join(ON_THE_LIST))
     with Trial("--learners", str(names)) as running:
@@ -314,10 +321,9 @@ async def stop(learner):
 @in_a_loop
 async def test_eight_learners_at_once_reach_the_end_of_lesson_2(trial):
     learners = [trial.learner(f"l{index}") for index in range(8)]
-    cells = load.cells_of(ROOT / "notebooks/02_statistics.ipynb")
-    rows = await load.crowd(learners, cells, trial.uid)
-    print(load.table(rows))
-    assert not [row for row in rows if row.get("failed") or row["errors"]], load.table(rows)
+    rows = await crowd(learners, ROOT / f"notebooks/{Path(LESSON).name}", trial.uid)
+    print(table(rows))
+    assert not [row for row in rows if row.get("failed") or row["errors"]], table(rows)
     assert len({row["last"] for row in rows}) == 1, "the last cell says the same to all"
     homes = [Path(user.pw_dir) for user in accounts.members(trial.group).values()]
     assert len(homes) == 8 and all(home.stat().st_mode & 0o777 == 0o700 for home in homes)
@@ -575,7 +581,7 @@ async def test_a_full_disk_loses_nothing(trial):
         await stop(learner)
         await learner.start()
 
-    with pytest.raises(load.Refused, match="disk is full.* Lessons of .* MB are still to come"):
+    with pytest.raises(client.Refused, match="disk is full.* Lessons of .* MB are still to come"):
         await learner.start()
     await learner.start()  # as the message says: without the lessons, to make room
     for copy in (home / "work").glob("*"):
@@ -590,10 +596,10 @@ async def test_a_full_disk_loses_nothing(trial):
     printed = await (await learner.kernel(LESSON)).say(f"import os\n{fill}")
     assert "No space left" in printed
     for text in ("second", "third"):  # saved again and again, as JupyterLab does every 15 seconds
-        with pytest.raises(load.Refused, match="Your disk is full") as refused:
+        with pytest.raises(client.Refused, match="Your disk is full") as refused:
             await write(learner, text)
         assert refused.value.status == 507 and path.read_bytes() == on_disk
-    with pytest.raises(load.Refused, match="disk is full.* What you saved is there"):
+    with pytest.raises(client.Refused, match="disk is full.* What you saved is there"):
         await restart()
     await learner.start()  # on a full disk, to make room
     assert await written(learner) == "first" and path.read_bytes() == on_disk

@@ -1,7 +1,7 @@
 """Grading: what a notebook is taken for, what it gets, and that no row is ever lost."""
 
+import fcntl
 import functools
-import json
 import os
 import signal
 import subprocess
@@ -10,160 +10,146 @@ import types
 
 import pytest
 
-from coursebuild.source import ROOT
 from teaching import material
-from teaching.grading import feedback, lesson, marking, submission
+from teaching.grading import assignment, learners, notebook, pages, points
 from teaching.grading.__main__ import main
+from teaching.grading.assignment import ROOT, GradingError
 from teaching.grading.jail import PYTHON, Limits
-from teaching.grading.lesson import GradingError
-from teaching.grading.sheet import Sheet
-from teaching.tests.grading_toys import SIX, code, grade, graded, rows, six, solved, stored, with_answers, write
+from teaching.grading.table import Table
+from teaching.tests.submissions import SIX, code, grade, graded, rows, six, solved, with_answers, write
 
-STEMS = material.stems()
 runs = pytest.mark.skipif(not PYTHON.exists(), reason="answers run in the learners' environment: make .venv/ready")
 
 
-def answers_in(notebook, tmp_path):
-    return submission.answers(six(), submission.cells(write(notebook, tmp_path / "ann.ipynb")))
-
-
-def sheets(result):
-    return [remark.sheet for remark in result.remarks]
-
-
-# --------------------------------------------------------------------------------------- what a lesson asks
-
-
-def test_a_lesson_is_found_by_its_number_or_its_name():
-    assert lesson.find("6") == lesson.find("06") == lesson.find(SIX) == SIX
+def test_a_lesson_is_found_by_its_number_or_its_name_and_its_checks_are_part_of_its_digest():
+    assert assignment.find("6") == assignment.find("06") == assignment.find(SIX) == SIX
     with pytest.raises(GradingError, match=r"no lesson is called '99'.*LESSON="):
-        lesson.find("99")
+        assignment.find("99")
+    assert ROOT / f"lessons_src/lessons/{SIX}/checks.py" in assignment.files_that_judge(SIX)
 
 
 # --------------------------------------------------------------------------------------- what was handed in
 
 
-def test_answers_are_found_in_copies_with_other_ids_and_other_cells(tmp_path):
-    notebook = stored()
-    for at, cell in enumerate(notebook["cells"]):
-        cell["id"], cell["source"] = f"other-{at}", "".join(cell["source"]).splitlines(True)
-    notebook["cells"] = [cell for cell in notebook["cells"] if "Exercise" in "".join(cell["source"])]
-    answers = answers_in(notebook, tmp_path)
-    assert [answer.cells for answer in answers.values()] == [[e.solved] for e in six().exercises.values()]
-    assert not any(answer.remarks for answer in answers.values())
+def without_card(cell):
+    cell["source"] = "".join(cell["source"]).partition("\n")[2]
 
 
-def test_a_cell_that_lost_its_card_is_found_by_its_id_or_its_names(tmp_path):
-    notebook = stored()
-    cells = {cell["id"]: cell for cell in notebook["cells"]}
-    for name in ("ex-6-1", "ex-6-3"):
-        cells[name]["source"] = "".join(cells[name]["source"]).partition("\n")[2]
-    cells["ex-6-3"]["id"] = "lost"
-    answers = answers_in(notebook, tmp_path)
-    assert sheets(answers["6.1"]) == ["the cell has lost its card; it was found by its id"]
-    assert sheets(answers["6.3"]) == ["the cell has lost its card; it was found by its names"]
-    assert "its first line, # Exercise 6.3" in answers["6.3"].remarks[0].page
-    assert answers["6.3"].cells[0].startswith("class RunningStatistics")
+def above(text, what):
+    """Return what puts a text into the first cell that says something else, above it."""
+
+    def put(cells):
+        cell = next(cell for cell in cells.values() if what in "".join(cell["source"]))
+        cell["source"] = text + "".join(cell["source"])
+
+    return put
 
 
-def test_missing_doubled_and_converted_cells(tmp_path):
-    notebook = stored()
-    cells = {cell["id"]: cell for cell in notebook["cells"]}
-    notebook["cells"].remove(cells["ex-6-4"])
-    cells["ex-6-2"]["cell_type"] = "markdown"
-    notebook["cells"].append(code("# Exercise 6.3 · took me an hour", "note", "markdown"))
-    again = [code(solved("6.1") + f"\n# {n}", f"copy-{n}") for n in (1, 2)]
-    notebook["cells"] += [*again, code(six().exercises["6.1"].source, "blank")]
-    answers = answers_in(notebook, tmp_path)
-    assert answers["6.4"].cells == [] and sheets(answers["6.4"]) == ["the exercise's cell is missing"]
-    assert answers["6.4"].remarks[0].page.endswith("Copy it from a fresh lesson 6 and hand in again.")
-    assert answers["6.2"].cells == [solved("6.2")] and "markdown" in sheets(answers["6.2"])[0]
-    assert answers["6.3"].cells == [solved("6.3")] and not answers["6.3"].remarks
-    assert answers["6.1"].cells[-1].endswith("# 2") and "4 cells of this exercise" in sheets(answers["6.1"])[0]
-
-
-def test_own_cells_that_an_answer_reads_come_with_it(tmp_path):
-    notebook = with_answers(ex_6_1="def channel_stats(x):\n    return stats_of(x.transpose(0, 1).flatten(1))")
-    notebook["cells"] += [
-        code("import math as maths\nHALF = maths.sqrt(0.25)"),
-        code("def stats_of(rows):\n    return HALF * rows.mean(1), rows.var(1, correction=0)"),
-        code("print('not read by any answer')\nlonely = 1"),
-        code("channel_stats = None  # what the lesson binds itself is the course's"),
-    ]
-    answer = answers_in(notebook, tmp_path)["6.1"]
-    assert [text.split("\n")[0] for text in answer.cells] == [
-        "import math as maths",
-        "HALF = maths.sqrt(0.25)",
-        "def stats_of(rows):",
-        "# Exercise 6.1 · ●●○○○ · 3 min",
-    ]
-    assert sheets(answer) == ["own definitions used too: HALF, maths, stats_of"]
-    assert answer.remarks[0].page == "Your own HALF, maths and stats_of were used too."
-
-
-def test_a_helper_in_the_cell_of_a_check_or_among_the_course_s_imports_comes_without_the_rest(tmp_path):
-    notebook = with_answers(ex_6_1="def channel_stats(x):\n    return stats_of(x, list(itertools.chain([0])))")
-    for cell in notebook["cells"]:
+def exercises_alone(cells):
+    """Leave the exercises alone, with other ids and a source of lines."""
+    for ident, cell in list(cells.items()):
         text = "".join(cell["source"])
-        if text.startswith("import copy\n"):
-            cell["source"] = "import itertools\n" + text
-        if "check.channel_stats" in text:
-            cell["source"] = "def stats_of(x, axes):\n    return x.mean(axes), x.var(axes)\n\n" + text
-    answer = answers_in(notebook, tmp_path)["6.1"]
-    assert [text.split("\n")[0] for text in answer.cells[:-1]] == ["import itertools", "def stats_of(x, axes):"]
+        cell |= {"id": f"other-{ident}", "source": text.splitlines(True)}
+        if "Exercise" not in text:
+            del cells[ident]
 
 
-def test_a_helper_in_another_exercise_s_cell_comes_too_and_the_answer_there_is_the_course_s(tmp_path):
-    first = "HALF = 0.5\n\ndef channel_stats(x):\n    return HALF"
-    notebook = with_answers(ex_6_1=first, ex_6_3="RunningStatistics = (HALF, channel_stats)")
-    answer = answers_in(notebook, tmp_path)["6.3"]
-    assert answer.cells[:-1] == ["HALF = 0.5"] and answer.reads == {"HALF", "channel_stats"}
+def adding(*texts, kind="code"):
+    return lambda cells: cells.update({str(at): code(text, f"own-{at}", kind) for at, text in enumerate(texts)})
 
 
-def test_lines_of_ipython_s_own_are_left_out(tmp_path):
-    text = "%load_ext autoreload\n!ls\ndef channel_stats(x):\n    return x\nchannel_stats?"
-    answer = answers_in(with_answers(ex_6_1=text), tmp_path)["6.1"]
-    compile(answer.cells[0], "answer", "exec")
-    assert sheets(answer) == ["3 lines of IPython's own (% or ! or ?) left out"]
+COPY = solved("6.1") + "\n# a second try"
+USES = "def channel_stats(x):\n    return "
+DONE = {  # to a notebook: (exercise, its answer, what is done to {id: cell}, what is used of other cells, the remark)
+    "exercises alone": ("6.1", None, exercises_alone, [], ""),
+    "the cell is gone": ("6.4", None, lambda cells: cells.pop("ex-6-4"), None, "copy it from a fresh lesson 6 and"),
+    "the card is gone": ("6.1", None, lambda cells: without_card(cells["ex-6-1"]), [], "6.1; it was found by its id"),
+    "card and id are gone": (
+        "6.3",
+        None,
+        lambda cells: (without_card(cells["ex-6-3"]), cells["ex-6-3"].update(id="lost")),
+        [],
+        "it was found by its names",
+    ),
+    "text": ("6.2", None, lambda cells: cells["ex-6-2"].update(cell_type="markdown"), [], "a markdown cell, which a"),
+    "a note quotes the card": ("6.3", None, adding("# Exercise 6.3 · took me an hour", kind="markdown"), [], ""),
+    "tried again": ("6.1", None, adding(COPY, six().exercises["6.1"].source), [], "there are 3 cells of this exercise"),
+    "own helpers": (
+        "6.1",
+        USES + "stats_of(x)",
+        adding(
+            "import math as maths\nHALF = maths.sqrt(0.25)",
+            "def stats_of(rows):\n    return HALF * rows",
+            "print('not read by any answer')\nlonely = 1",
+            "channel_stats = None  # what the lesson binds itself is the course's",
+        ),
+        ["import math as maths", "HALF = maths.sqrt(0.25)", "def stats_of(rows):"],
+        "own definitions used too: HALF, maths, stats_of",
+    ),
+    "a helper in a check's cell": (
+        "6.1", USES + "stats_of(x)", above("def stats_of(x):\n    return x\n\n", "check.channel_stats"),
+        ["def stats_of(x):"], "stats_of",
+    ),
+    "a module of its own": (
+        "6.1", USES + "itertools.chain(x)", above("import itertools\n", "import copy\n"),
+        ["import itertools"], "itertools",
+    ),
+    "a helper in another answer": (  # and the answer there is the course's
+        "6.3",
+        "RunningStatistics = (HALF, channel_stats)",
+        lambda cells: cells["ex-6-1"].update(source=f"# Exercise 6.1\nHALF = 0.5\n{USES}HALF"),
+        ["HALF = 0.5"],
+        "HALF",
+    ),
+    "lines of IPython's": (
+        "6.1",
+        f"%load_ext autoreload\n!ls\n{USES}x\nchannel_stats?",
+        adding(),
+        [],
+        "left out: 3 lines of IPython's own (% or ! or ?)",
+    ),
+}  # fmt: skip
 
 
-BAD_FILES = {
-    "half a file": (json.dumps(stored())[: 10**5], "this is no notebook: JSONDecodeError"),
-    "old": ('{"worksheets": []}', "old format 3"),
-    "an empty notebook": ('{"cells": []}', "holds no exercise"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_FILES)
-def test_a_file_that_is_no_notebook_says_so(tmp_path, name):
-    text, why = BAD_FILES[name]
-    path = tmp_path / "ann.ipynb"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(submission.Unreadable, match=why):
-        submission.answers(six(), submission.cells(path))
+@pytest.mark.parametrize("name", DONE)
+def test_an_answer_is_found_whatever_was_done_to_its_notebook(name, tmp_path):
+    number, text, do, others, remark = DONE[name]
+    submitted = with_answers(answers={number: text} if text else {})
+    cells = {cell["id"]: cell for cell in submitted["cells"]}
+    do(cells)
+    path = write(submitted | {"cells": list(cells.values())}, tmp_path / "ann.ipynb")
+    answer = notebook.answers(six(), notebook.cells(path))[number]
+    assert len(answer.remarks) == bool(remark) and remark in "".join(answer.remarks)
+    if others is None:
+        assert not answer.cells
+        return
+    assert [cell.split("\n")[0] for cell in answer.cells[:-1]] == others
+    compile(answer.cells[-1], "answer", "exec")
+    wanted = COPY if name == "tried again" else text or solved(number)
+    assert wanted.splitlines()[-1].removesuffix("?") in answer.cells[-1]
 
 
 def test_learners_are_files_or_folders_in_any_layout(tmp_path):
-    six_, five = stored(), stored(stem=lesson.find("5"))
+    mine, other = with_answers(), with_answers(stem=assignment.find("5"))
     handed = {
-        "ann_06_batchnorm.ipynb": six_,  # a second ann
-        "ann/06_batchnorm.ipynb": six_,
-        "bob/06_batchnorm/06_batchnorm.ipynb": six_,
-        "bob/05_softmax/05_softmax.ipynb": five,
-        "cem/homework.ipynb": six_,
-        "cem/another.ipynb": five,
-        "cem/.ipynb_checkpoints/homework-checkpoint.ipynb": six_,
-        "fay/06_batchnorm.ipynb": six_,
-        "fay/06_batchnorm (1).ipynb": six_,
+        "ann_06_batchnorm.ipynb": mine,  # a second ann
+        "ann/06_batchnorm.ipynb": mine,
+        "bob/06_batchnorm/06_batchnorm.ipynb": mine,
+        "bob/05_softmax/05_softmax.ipynb": other,
+        "cem/homework.ipynb": mine,
+        "cem/another.ipynb": other,
+        "cem/.ipynb_checkpoints/homework-checkpoint.ipynb": mine,
+        "fay/06_batchnorm.ipynb": mine,
+        "fay/06_batchnorm (1).ipynb": mine,
     }
-    for name, notebook in handed.items():
-        write(notebook, tmp_path / name)
+    for name, submitted in handed.items():
+        write(submitted, tmp_path / name)
     os.utime(tmp_path / "fay/06_batchnorm (1).ipynb", (0, 0))
     for name in ("dee", "empty/empty"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "eve.ipynb").symlink_to(tmp_path / "ann_06_batchnorm.ipynb")
-    learners = marking.handed_in(tmp_path, six())
-    assert {each.learner: each.path and str(each.path.relative_to(tmp_path)) for each in learners} == {
+    found = learners.handed_in(tmp_path, six())
+    assert {each.learner: each.path and str(each.path.relative_to(tmp_path)) for each in found} == {
         "ann": "ann/06_batchnorm.ipynb",
         "ann_06_batchnorm.ipynb": "ann_06_batchnorm.ipynb",
         "bob": "bob/06_batchnorm/06_batchnorm.ipynb",
@@ -172,83 +158,75 @@ def test_learners_are_files_or_folders_in_any_layout(tmp_path):
         "empty": None,
         "fay": "fay/06_batchnorm.ipynb",
     }
-    assert learners[1].remarks[0].sheet == "a second submission called ann; each has a row"
+    assert "second submission called ann" in found[1].remarks[0]
+    assert found[-1].remarks == ("2 notebooks would do; the newest was graded: 06_batchnorm.ipynb",)
     for name, message in (("nowhere", "is no folder"), ("empty/empty", "holds no notebook")):
         with pytest.raises(GradingError, match=message):
-            marking.handed_in(tmp_path / name, six())
+            learners.handed_in(tmp_path / name, six())
 
 
-NAMES = {  # of a file: (the learner, whether that is doubtful)
+NAMES = {  # of a file: (the learner, whether that is doubtful), in the order of the table
+    "6.ipynb": ("6", True),
+    "06_batchnorm.ipynb": ("06_batchnorm", True),
     "ann_06_batchnorm.ipynb": ("ann", False),
     "ben_06_batchnorm (1).ipynb": ("ben", False),  # what a browser calls a second download
     "cem-06_batchnorm-Copy1.ipynb": ("cem", False),
-    "Zoe\u0308 Çelik.ipynb": ("Zoë Çelik", False),
-    "s1234567.ipynb": ("s1234567", False),
     "Copycat, Finalia.ipynb": ("Copycat, Finalia", False),
-    "06_batchnorm.ipynb": ("06_batchnorm", True),
-    "Übung 6 (final) (2).ipynb": ("Übung 6 (final) (2)", True),
     "lesson_06.ipynb": ("lesson_06", True),
+    "s1234567.ipynb": ("s1234567", False),
+    "Übung 6 (final) (2).ipynb": ("Übung 6 (final) (2)", True),
     "Untitled1.ipynb": ("Untitled1", True),
-    "6.ipynb": ("6", True),
+    "Zoe\u0308 Çelik.ipynb": ("Zoë Çelik", False),
 }
 
 
 def test_a_file_that_does_not_look_like_a_learner_s_name_gets_a_remark(tmp_path):
     for file in NAMES:
         write({"cells": []}, tmp_path / file)
-    learners = {
-        submitted.path.name: (submitted.learner, bool(submitted.remarks))
-        for submitted in marking.handed_in(tmp_path, six())
-    }
-    assert learners == NAMES
-    learners = [submitted.learner for submitted in marking.handed_in(tmp_path, six())]
-    assert learners[-3:] == ["Übung 6 (final) (2)", "Untitled1", "Zoë Çelik"] and learners[:2] == ["6", "06_batchnorm"]
+    found = [(each.learner, bool(each.remarks)) for each in learners.handed_in(tmp_path, six())]
+    assert found == list(NAMES.values())
 
 
-# --------------------------------------------------------------------------------------- the sheet and the pages
+# --------------------------------------------------------------------------------------- the table and the pages
 
 
-def result(learner="ann", **changed):
-    marks = [marking.Mark(e.number, e.difficulty, e.optional, "right", e.difficulty) for e in six().exercises.values()]
-    return marking.Result(**{"learner": learner, "file": "a.ipynb", "sha256": "1", "marks": marks} | changed)
+def result(learner="ann", first=("right", ""), **changed):
+    marks = [points.Mark(e.number, e.difficulty, e.optional, "right", e.difficulty) for e in six().exercises.values()]
+    marks[0].verdict, marks[0].message = first
+    return points.Result(**{"learner": learner, "file": "a.ipynb", "sha256": "1", "marks": marks} | changed)
 
 
-def test_the_sheet_is_whole_after_each_row_and_is_taken_up_again(tmp_path):
-    sheet = Sheet(tmp_path / "grades.csv", six(), Limits())
+def test_the_table_is_whole_after_each_row_and_is_taken_up_again(tmp_path):
+    table = Table(tmp_path / "grades.csv", six(), Limits())
     for name in ("zoe", "Ünal", "ann", "=1+1", 'Bob "the 2nd", Jr.', "seat 10", "seat 9", "Łukasz"):
-        sheet.add(result(name))
-        assert len(rows(sheet.path)) == len(sheet.rows)
-    again = Sheet(sheet.path, six(), Limits())
+        table.add(result(name))
+        assert len(rows(table.path)) == len(table.rows)
+    again = Table(table.path, six(), Limits())
     assert list(again.rows) == ["=1+1", "ann", 'Bob "the 2nd", Jr.', "Łukasz", "seat 9", "seat 10", "Ünal", "zoe"]
-    assert sheet.path.read_bytes().startswith(b"\xef\xbb\xbflearner,") and "ex 6.1" in rows(sheet.path)["ann"]
-    assert rows(sheet.path)["Ünal"]["page"] == f"grades/{feedback.name('Ünal')}"
+    assert table.path.read_bytes().startswith(b"\xef\xbb\xbflearner,") and "ex 6.1" in rows(table.path)["ann"]
+    assert rows(table.path)["Ünal"]["page"] == f"grades/{pages.name('Ünal')}"
     assert again.has("ann", "1") and again.has("=1+1", "1")
     assert not again.has("ann", "2") and not again.has("eve", "1") and not again.has("ann", "")
-    assert "'=1+1" in rows(sheet.path)  # for a spreadsheet no formula
-    assert rows(sheet.path)["ann"]["points"] == rows(sheet.path)["ann"]["of"] == "9"
+    assert "'=1+1" in rows(table.path)  # for a spreadsheet no formula
+    assert rows(table.path)["ann"]["points"] == rows(table.path)["ann"]["of"] == "9"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grades.csv"]
 
 
-def test_a_sheet_of_something_else_is_left_alone(tmp_path):
-    path = tmp_path / "grades.csv"
-    path.write_text("name,points\nann,3\n", encoding="utf-8")
-    wrong = {
-        r"is no sheet of 06_batchnorm.*OUT=": (path, six()),
-        r"is no sheet of 07_backward.*OUT=grades_07.csv": (path, lesson.read(lesson.find("7"))),
-        r"is a folder; name a file, OUT=.*/grades.csv": (tmp_path, six()),
-    }
-    for message, arguments in wrong.items():
+def test_a_table_of_something_else_is_left_alone(tmp_path):
+    path, data = tmp_path / "grades.csv", b"name,points\nann,3\n"
+    for lesson, stored, message in (
+        (SIX, data, r"is no table of 06_batchnorm.*OUT="),
+        ("07_backward", data, r"is no table of 07_backward.*OUT=grades_07.csv"),
+        (SIX, b"\xff\xfe\x00", "cannot be read"),
+    ):
+        path.write_bytes(stored)
         with pytest.raises(GradingError, match=message):
-            Sheet(*arguments, Limits())
-    assert path.read_text(encoding="utf-8") == "name,points\nann,3\n"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(GradingError, match="cannot be read"):
-        Sheet(path, six(), Limits())
+            Table(path, assignment.read(lesson), Limits())
+        assert path.read_bytes() == stored
 
 
 def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_path):
-    path = tmp_path / "grades.csv"
-    sheet = Sheet(path, six(), Limits())
+    table = Table(tmp_path / "grades.csv", six(), Limits())
     verdicts = {
         "loop": ("stopped", "not done after 20 s: an endless loop, or far too slow"),
         "error": ("raised", "MemoryError"),
@@ -256,14 +234,12 @@ def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_
         "right": ("right", "Right."),
     }
     for name, verdict in verdicts.items():
-        marked = result(name)
-        marked.marks[0].verdict, marked.marks[0].message = verdict
-        sheet.add(marked)
+        table.add(result(name, verdict))
     states = ["6.1 raised an error", "6.1 stopped after 20 s", "", "6.1 not yet"]
-    assert [row["state"] for row in rows(path).values()] == states
+    assert [row["state"] for row in rows(table.path).values()] == states
 
     def anew(**limits):
-        again = Sheet(path, six(), Limits(**limits))
+        again = Table(table.path, six(), Limits(**limits))
         return {name for name in verdicts if not again.has(name, "1")}
 
     assert anew() == anew(seconds=10) == anew(seconds=20, memory=2 << 30) == set()
@@ -273,12 +249,12 @@ def test_a_row_is_worth_another_run_where_more_is_allowed_and_that_may_help(tmp_
 
 def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
     bad = "<script>alert(1)</script>"
-    graded = result(bad, remarks=[submission.Remark("", bad)])
-    graded.marks[0].message, graded.marks[0].cells, graded.marks[1].points = bad, [bad], 0
-    page = feedback.page(graded, six())
+    shown = result(bad, remarks=[bad])
+    shown.marks[0].message, shown.marks[0].cells, shown.marks[1].points = bad, [bad], 0
+    page = pages.page(shown, six())
     assert bad not in page and page.count("&lt;script&gt;") >= 4
     assert "7 of 9 points" in page and "<h2>6.1 · channel_stats · Right · 2 of 2</h2>" in page
-    names = [feedback.name(learner) for learner in ("ann", "../ann", "a/b", "Ünal", "a" * 300, ".", "A n n")]
+    names = [pages.name(learner) for learner in ("ann", "../ann", "a/b", "Ünal", "a" * 300, ".", "A n n")]
     assert len(set(names)) == len(names) and not any("/" in name or name.startswith(".") for name in names)
 
 
@@ -287,93 +263,85 @@ def test_a_page_says_what_happened_and_is_no_html_of_the_learner_s():
 
 @runs
 def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
-    """Three wrong of four, untouched, another lesson's, damaged, no notebook, right with a side effect."""
+    """Three wrong of four, untouched, another lesson's, no notebook, right with a side effect."""
     folder = tmp_path / "in"
-    wrong = "def channel_stats(x):\n    return x.mean(0), x.var(0)"
-    wrong = with_answers(
-        ex_6_1=wrong, ex_6_3="class RunningStatistics(nn.Module):\n    pass", ex_6_2="ages_on_paper = 1 / 0"
-    )
-    write(wrong, folder / "three.ipynb")
-    write(stored(solved=False), folder / "untouched.ipynb")
-    write(stored(stem=lesson.find("5")), folder / "other.ipynb")
-    (folder / "broken.ipynb").write_text(json.dumps(stored())[:5000], encoding="utf-8")
+    wrong = {
+        "6.1": USES + "x.mean(0), x.var(0)",
+        "6.2": "ages_on_paper = 1 / 0",
+        "6.3": "class RunningStatistics(nn.Module):\n    pass",
+    }
+    effect = "import os, operator\ntorch.set_default_dtype(torch.float64)\n" + solved("6.1")
+    write(with_answers(answers=wrong), folder / "three.ipynb")
+    write(with_answers(False), folder / "untouched.ipynb")
+    write(with_answers(stem=assignment.find("5")), folder / "other.ipynb")
     (folder / "none").mkdir()
-    effect = "import os, operator\ntorch.set_default_dtype(torch.float64)\n"
-    write(with_answers(ex_6_1=effect + solved("6.1")), folder / "effect.ipynb")
+    write(with_answers(answers={"6.1": effect}), folder / "effect.ipynb")
     table = graded(tmp_path)
     assert {name: row["points"] for name, row in table.items()} == {
         "three": "3",  # 6.4 builds on the course's 6.1 and 6.3
         "untouched": "0",
         "other": "0",
-        "broken": "0",
         "none": "0",
         "effect": "9",
     }
-    assert "exercises of lesson 5" in table["other"]["remarks"] and "no notebook" in table["broken"]["remarks"]
-    assert table["effect"]["remarks"] == "6.1: changes the default dtype (torch.set_default_dtype)"
+    assert "exercises of lesson 5" in table["other"]["remarks"]
+    assert table["effect"]["remarks"].startswith("6.1: changes the default dtype (torch.set_default_dtype) for")
     assert {path.name for path in (tmp_path / "grades").iterdir()} == {"log.txt"} | {f"{n}.html" for n in table}
     page = (tmp_path / "grades/three.html").read_text(encoding="utf-8")
     assert "Not yet. " in page and "ZeroDivisionError: division by zero. In the line: ages_on_paper = 1 / 0" in page
     log = (tmp_path / "grades/log.txt").read_text(encoding="utf-8")
-    assert "Each answer runs in a jail" in log and "6 graded" in log and "\nuntouched  " in log
+    assert "Each answer runs in a jail" in log and "5 graded" in log and "\nuntouched  " in log
     assert table["three"]["state"] == "6.1 not yet; 6.2 raised an error; 6.3 not yet"
 
-    write(stored(), folder / "untouched.ipynb")  # handed in anew
+    write(with_answers(), folder / "untouched.ipynb")  # handed in anew
     (folder / "none").rmdir()
     capsys.readouterr()
     again = graded(tmp_path)
     printed = capsys.readouterr().out
-    assert "4 in " in printed and "1 graded" in printed and "kept: none" in printed
+    assert "3 in " in printed and "1 graded" in printed and "kept: none" in printed
     assert again == table | {"untouched": again["untouched"]} and again["untouched"]["points"] == "9"
+    graded(tmp_path, "--again", "other")
+    assert "1 graded" in (printed := capsys.readouterr().out) and "\nother  " in printed
 
 
-class Answering:
-    """A bench that says what it was told to say."""
-
-    def __init__(self, *replies):
-        self.replies, self.jail = list(replies), types.SimpleNamespace(limits=Limits())
-
-    def ask(self, **request):
-        return self.replies.pop(0)
-
-
-RIGHT = {"verdict": "right", "message": "Right.", "passed": 1, "computed": 0.1}
-
-
-def one_mark(bench, tmp_path, also=()):
-    """Return the Mark of the course's answer to 6.1. also: exercises whose checks are given to this one, too."""
-    marker = marking.Marker(lesson.read(SIX), bench)
-    exercises = marker.lesson.exercises
-    for other in also:
-        exercises["6.1"].checks += exercises[other].checks
-    alone = write(with_answers(solved=False, ex_6_1=exercises["6.1"].solved), tmp_path / "ann.ipynb")
-    return marker.mark(marking.Handed("ann", alone), tmp_path).marks[0]
+RIGHT = {"verdict": "right", "message": "Right.", "passed": 1, "computed": 0.1, "remarks": []}
+WRONG = RIGHT | {"verdict": "not yet", "message": "Not yet.", "passed": 0}
+LATE = WRONG | {"verdict": "stopped", "message": "not done after 20 s: an endless loop, or far too slow"}
+SLOW = RIGHT | {"computed": 30}
+TWO_OF_THREE = WRONG | {"passed": 2}
+REPLIES = {  # what the judge says of an answer, then of the course's own, then of the answer again: (verdict, points)
+    "points are shared out among several checks": ([TWO_OF_THREE, RIGHT], ("partly", 1.33)),
+    "where the course's own answer is slow, there is more time": ([LATE, SLOW, RIGHT], ("partly", 0.67)),
+    "where it is not, there is none": ([LATE, RIGHT], ("stopped", 0)),
+    "where the course's own answer fails, nobody is graded": ([WRONG, WRONG, WRONG], None),
+}  # fmt: skip
 
 
-def test_points_are_shared_out_among_several_checks(tmp_path):
-    reply = {"verdict": "not yet", "message": "Not yet.", "passed": 2}
-    mark = one_mark(Answering(reply, RIGHT), tmp_path, also=("6.2", "6.3"))
-    assert (mark.verdict, mark.of, round(mark.points, 2)) == ("partly", 2, 1.33)
-
-
-def test_a_machine_on_which_the_course_s_own_answer_fails_grades_nobody(tmp_path):
-    wrong = {"verdict": "not yet", "message": "Not yet.", "passed": 0, "computed": 0.1}
-    with pytest.raises(GradingError, match="the course's own answer to 6.1 gets no points here"):
-        one_mark(Answering(wrong, wrong, wrong), tmp_path)
-
-
-def test_an_answer_that_is_slow_where_the_course_s_own_is_gets_more_time(tmp_path):
-    late = {"verdict": "stopped", "message": "not done after 20 s: an endless loop, or far too slow", "passed": 0}
-    slow = RIGHT | {"computed": 30}
-    assert one_mark(Answering(late, slow, RIGHT), tmp_path).points == 2
-    assert one_mark(Answering(late, RIGHT), tmp_path).verdict == "stopped"
+@pytest.mark.parametrize("name", REPLIES)
+def test_what_the_judge_says_becomes_points(name, tmp_path):
+    replies, expected = REPLIES[name]
+    left = list(replies)
+    processes = types.SimpleNamespace(
+        ask=lambda **request: left.pop(0), jail=types.SimpleNamespace(limits=Limits(seconds=20))
+    )
+    grader = points.Grader(assignment.read(SIX), processes)
+    exercises = grader.lesson.exercises
+    exercises["6.1"].checks += exercises["6.2"].checks + exercises["6.3"].checks
+    alone = write(with_answers(False, answers={"6.1": solved("6.1")}), tmp_path / "ann.ipynb")
+    handed = learners.Handed("ann", alone)
+    if expected is None:
+        with pytest.raises(GradingError, match="the course's own answer to 6.1 gets no points here"):
+            grader.grade(handed, tmp_path)
+    else:
+        mark = grader.grade(handed, tmp_path).marks[0]
+        assert (mark.verdict, mark.points) == expected and not left
 
 
 @runs
 def test_ctrl_c_ends_in_one_line_and_loses_nothing(tmp_path):
     folder, out = tmp_path / "in", tmp_path / "grades.csv"
-    write(stored(), folder / "ann.ipynb")
-    write(with_answers(ex_6_1="while True:\n    pass"), folder / "bo.ipynb")
+    write(with_answers(), folder / "ann.ipynb")
+    write(with_answers(answers={"6.1": "while True:\n    pass"}), folder / "bo.ipynb")
     command = [sys.executable, "-m", "teaching.grading", "6", str(folder), str(out)]
     streams = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     normal = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a test in the background ignores it
@@ -387,25 +355,8 @@ def test_ctrl_c_ends_in_one_line_and_loses_nothing(tmp_path):
     assert list(rows(out)) == ["ann"]
 
 
-@runs
-def test_answers_that_were_stopped_are_graded_again_where_more_is_allowed(tmp_path, capsys):
-    folder = tmp_path / "in"
-    slow = "import time\nuntil = time.process_time() + 3\nwhile time.process_time() < until:\n    pass\n"
-    write(with_answers(solved=False, ex_6_1=slow + solved("6.1")), folder / "slow.ipynb")
-    write(stored(solved=False), folder / "ann.ipynb")
-    assert graded(tmp_path, "--seconds", "2")["slow"]["state"].startswith("6.1 stopped after 2 s; 6.2 not answered")
-    capsys.readouterr()
-    graded(tmp_path, "--seconds", "2", "--again", "ann")
-    printed = capsys.readouterr().out
-    assert "1 graded" in printed and "\nann  " in printed and "1 in " in printed
-    assert graded(tmp_path, "--seconds", "20")["slow"]["ex 6.1"] == "2"
-    assert "1 graded" in capsys.readouterr().out
-    assert grade(tmp_path, "--again", "eve") == 1
-    assert "no learner is called 'eve'. There are ann, slow." in capsys.readouterr().err
-
-
-def test_a_wrong_out_is_refused_before_anything_is_written(tmp_path, capsys):
-    write(stored(), tmp_path / "in/ann.ipynb")
+def test_what_cannot_be_graded_is_refused_before_anything_is_written(tmp_path, capsys):
+    write(with_answers(), tmp_path / "in/ann.ipynb")
     (tmp_path / "file").write_text("")
     wrong = {
         "in": "is a folder; name a file, OUT=",
@@ -416,14 +367,14 @@ def test_a_wrong_out_is_refused_before_anything_is_written(tmp_path, capsys):
     for out, why in wrong.items():
         assert main(["6", str(tmp_path / "in"), str(tmp_path / out)]) == 1
         assert why in capsys.readouterr().err
+    assert grade(tmp_path, "--again", "eve") == 1
+    assert "no learner is called 'eve'. There are ann." in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["ann.ipynb", "file", "in"]
 
 
 @runs
-def test_two_runs_into_one_sheet_are_refused(tmp_path, capsys):
-    import fcntl
-
-    write(stored(), tmp_path / "in/ann.ipynb")
+def test_two_runs_into_one_table_are_refused(tmp_path, capsys):
+    write(with_answers(), tmp_path / "in/ann.ipynb")
     (tmp_path / "grades").mkdir()
     with open(tmp_path / "grades/log.txt", "w") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
@@ -433,7 +384,7 @@ def test_two_runs_into_one_sheet_are_refused(tmp_path, capsys):
 
 @runs
 def test_without_bubblewrap_it_says_that_such_points_count_for_nothing(tmp_path, capsys):
-    write(with_answers(solved=False, ex_6_1=solved("6.1")), tmp_path / "in/ann.ipynb")
+    write(with_answers(False, answers={"6.1": solved("6.1")}), tmp_path / "in/ann.ipynb")
     assert grade(tmp_path, "--jail", "user") in (0, 1)
     printed = capsys.readouterr()
     if "does not start" in printed.err:  # another user may not look into the folder that holds this Python
@@ -445,9 +396,9 @@ def test_without_bubblewrap_it_says_that_such_points_count_for_nothing(tmp_path,
 
 
 @runs
-@pytest.mark.parametrize("stem", STEMS)
+@pytest.mark.parametrize("stem", material.stems())
 def test_the_course_s_own_answers_get_all_points(stem, tmp_path):
-    write(stored(stem=stem), tmp_path / "in/ann.ipynb")
+    write(with_answers(stem=stem), tmp_path / "in/ann.ipynb")
     row = graded(tmp_path, number=stem)["ann"]
     assert (row["points"], row["optional points"]) == (row["of"], row["optional of"]) and not row["remarks"]
 

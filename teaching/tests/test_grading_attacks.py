@@ -6,21 +6,23 @@ whatever it likes: what is right is not there.
 
 import ctypes
 import os
+import re
 import socket
+import subprocess
 import textwrap
 from tempfile import gettempdir
 
 import pytest
 
-from coursebuild.source import ROOT
-from teaching.grading import lesson
-from teaching.grading.bench import Bench
+from teaching.grading import assignment
+from teaching.grading.assignment import ROOT
 from teaching.grading.jail import PYTHON, Jail, Limits
-from teaching.grading.marking import Handed, Marker
-from teaching.tests.grading_toys import code, six, solved, stored, with_answers, write
+from teaching.grading.learners import Handed
+from teaching.grading.points import Grader
+from teaching.grading.processes import Processes
+from teaching.tests.submissions import code, six, solved, with_answers, write
 
 SECONDS = 4
-CHECKS = "import importlib\nb = importlib.import_module('lessons.06_batchnorm.checks')\n"
 WRONG = "def channel_stats(x):\n    return x, x\n"
 JAIL = Jail(Limits(seconds=SECONDS, memory=1 << 29), six()) if PYTHON.exists() else None
 pytestmark = pytest.mark.skipif(
@@ -29,26 +31,23 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def marker():
-    with Bench(JAIL) as bench:
-        yield Marker(six(), bench)
+def grader():
+    with Processes(JAIL) as processes:
+        yield Grader(six(), processes)
 
 
-def mark_of(marker, notebook, number, tmp_path):
-    """Return the Mark that a notebook gets for an exercise."""
-    result = marker.mark(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
+def mark_of(grader, answers, number, tmp_path, also=()):
+    """Return the Mark of an exercise in a blank notebook with some answers. also: texts of cells that come before."""
+    notebook = with_answers(False, grader.lesson.stem, answers)
+    notebook["cells"][:0] = [code(text, f"own-{at}") for at, text in enumerate(also)]
+    result = grader.grade(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
     return next(mark for mark in result.marks if mark.number == number)
 
 
 @pytest.fixture
-def mark(marker, tmp_path):
+def mark(grader, tmp_path):
     """Return a function: text of an answer to 6.1 (or to another exercise) -> its Mark. All others stay blank."""
-
-    def marked(text, number="6.1"):
-        notebook = with_answers(solved=False, **{f"ex_{number.replace('.', '_')}": textwrap.dedent(text)})
-        return mark_of(marker, notebook, number, tmp_path)
-
-    return marked
+    return lambda text, number="6.1": mark_of(grader, {number: textwrap.dedent(text)}, number, tmp_path)
 
 
 def still_fair(mark):
@@ -58,29 +57,45 @@ def still_fair(mark):
     return (right.verdict, right.points, wrong.verdict, wrong.points) == ("right", 2, "not yet", 0)
 
 
+KIT = """
+import gc, sys, types
+kit = [module for name, module in list(sys.modules.items()) if name.startswith("lessonkit")]
+functions = [item for item in gc.get_objects() if isinstance(item, types.FunctionType) and item.__module__
+             and item.__module__.startswith(("lessonkit", "lessons"))]
+def replace(code):
+    for function in functions:
+        try:
+            function.__code__ = code
+        except ValueError:
+            pass  # it has names of an outer function
+"""
 BENT = {  # a check or its parts, replaced or emptied: what is in the answer's process judges nothing
     "its own check": "check.channel_stats = lambda answer: print('Right: all of it.')",
     "its own name check": "class check:\n    channel_stats = print",
-    "the function that compares": "import lessonkit.check.declare as c\nc.examine = lambda *a, **k: None",
-    "the kit's comparison": "import lessonkit.check.declare as c\nc.problem = lambda *a, **k: None",
-    "what is the same": "import lessonkit.check.differences as d\nd._close = d._agree = lambda *a, **k: True",
-    "no sweep": "import lessonkit.check.declare as c\nc.sweep = lambda contract: []",
-    "known references": "import lessonkit.check.declare as c\nc._known = lambda probe, answer: {}",
-    "a check that never says no": (
-        "import lessonkit.check.verdicts as v\nv.reject.__code__ = (lambda what, cause=None: None).__code__"
+    "the lesson's checks": (
+        "import importlib\nimportlib.import_module('lessons.06_batchnorm.checks').channel_stats = print"
     ),
-    "a verdict": "import lessonkit.check.verdicts as v\nv.NotYet.__init__ = lambda *a: None",
+    "all functions of the kit say nothing": KIT + "replace((lambda *a, **k: None).__code__)",
+    "all functions of the kit say yes": KIT + "replace((lambda *a, **k: True).__code__)",
+    "all names of the kit say nothing": KIT + (
+        "for module in kit:\n    vars(module).update({name: print for name in vars(module) if name[0] != '_'})"
+    ),
+    "all lists of the kit are empty": KIT + (
+        "for module in kit:\n    for item in vars(module).values():\n"
+        "        if isinstance(item, (list, set, dict)) and item is not vars(module):\n            item.clear()"
+    ),
+    "other modules in the kit's place": KIT + (
+        "for module in kit:\n    sys.modules[module.__name__] = types.ModuleType('x')"
+    ),
+    "a verdict": "check.NotYet.__init__ = lambda *a: None",
     "a built-in": "import builtins\nbuiltins.isinstance = lambda *a: True",
     "all comparisons": "torch.equal = torch.allclose = lambda *a, **k: True\ntorch.Tensor.__eq__ = lambda a, b: True",
     "torch's own functions": "torch.Tensor.__sub__ = lambda a, b: torch.zeros(())",
-    "the lesson's own comparison": CHECKS + "b.examine = lambda *a, **k: None",
-    "no probes": CHECKS + "b._CHANNEL_PROBES.clear()",
-    "the code of the reference": (CHECKS + "b._channel_stats.__code__ = channel_stats.__code__"),
-    "the code of the check": "check.plain('channel_stats').__code__ = (lambda answer: None).__code__",
-    "a module put in another's place": (
-        "import sys, types\nsys.modules['lessonkit.check.declare'] = types.ModuleType('c')"
+    "the code of the reference": (
+        "import fromscratch.batchnorm as b\nb.channel_stats.__code__ = channel_stats.__code__"
     ),
-}
+    "the code of the check": "check.plain('channel_stats').__code__ = (lambda answer: None).__code__",
+}  # fmt: skip
 ENDS = {  # ends, shouts and no Python
     "sys.exit": "import sys\nsys.exit(0)",
     "os._exit": "import os\nos._exit(0)",
@@ -101,55 +116,54 @@ ENDS = {  # ends, shouts and no Python
     "brackets without end": "(" * 5000,
     "not answered": "raise check.YourTurn('6.1: Right')",
 }
-SIX = {  # what the third review forged with: each got all points, and nothing was held
-    "read off a module": CHECKS + "channel_stats = b._channel_stats",
-    "by getattr of the package": "import sys;channel_stats = sys.modules['lessons.06_batchnorm.checks']._channel_stats",
-    "through __wrapped__": """
-        class Reach:
-            def __call__(self, x):
-                self = check.plain
-                return self.__globals__["importlib"].import_module(
-                    "lessons.06_batchnorm.checks")._channel_stats(x)
-        channel_stats = Reach()
-        """,
-    "through a traceback's frames": """
-        def channel_stats(x):
-            try:
-                raise ValueError
-            except ValueError as self:
-                frame = self.__traceback__.tb_frame
-            while frame:
-                for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
-                    if callable(getattr(value, "expect", None)):
-                        return value.expect
-                    if getattr(value, "__name__", "") == "_channel_stats":
-                        return value(x)
-                frame = frame.f_back
-            return x, x
-        """,
-    "collections' own sys": """
-        import collections
-        modules = collections._sys.modules
-        names = [name for name in modules if name.endswith("lessons.batchnorm")]
-        channel_stats = modules[names[0]]._channel_stats
-        """,
-    "a formatter": """
-        import string
-        get = string.Formatter().get_field
-        channel_stats = get("0.lessons.batchnorm._channel_stats", [check], {})[0]
-        """,
-    "a forward reference": """
-        import typing
-        text = "__import__('lessons.06_batchnorm.checks', fromlist=['x'])._channel_stats"
-        channel_stats = typing.ForwardRef(text)._evaluate({}, {}, frozenset())
-        """,
-    "code that torch executes": """
-        from torch.fx.graph_module import _exec_with_source
-        space = {}
-        _exec_with_source("import importlib; b = importlib.import_module('lessons.06_batchnorm.checks')", space)
-        channel_stats = space["b"]._channel_stats
-        """,
+FINDS = """
+import collections, contextlib, gc, importlib, string, sys, types, typing
+from torch.fx.graph_module import _exec_with_source
+def is_right(function):
+    with contextlib.suppress(Exception):
+        return function(torch.arange(6.0).reshape(3, 2))[0].tolist() == [2, 3]
+def right_in(place):
+    waiting, seen = [place], set()
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, types.FunctionType) and "stats" in item.__name__ and is_right(item):
+            return item
+        parts = list(item) if isinstance(item, (list, tuple)) else []
+        for names in ("__dict__", "__globals__"):
+            with contextlib.suppress(Exception):
+                parts += getattr(item, names).values()
+        waiting += [part for part in parts if id(part) not in seen]
+        seen.update(map(id, parts))
+    raise LookupError("nothing is right here")
+"""
+NAME = "lessons.06_batchnorm.checks"
+WAYS = {  # to the lesson's checks, where what is right can be read off: each once got all points
+    "a module": f"importlib.import_module({NAME!r})",
+    "the list of modules": f"sys.modules[{NAME!r}]",
+    "what a function of the kit knows": f"check.plain.__globals__['importlib'].import_module({NAME!r})",
+    "collections' own sys": f"collections._sys.modules[{NAME!r}]",
+    "a formatter": f"string.Formatter().get_field('0.importlib.sys.modules[{NAME}]', [check], {{}})[0]",
+    "a forward reference": (
+        f'typing.ForwardRef("importlib.import_module({NAME!r})")._evaluate(globals(), {{}}, frozenset())'
+    ),
+    "code that torch executes": (
+        f'_exec_with_source("import importlib; b = importlib.import_module({NAME!r})", space := {{}}) or space["b"]'
+    ),
+    "the check itself": "check.plain('channel_stats')",
+    "all that is in memory": "gc.get_objects()",
 }
+FRAMES = """
+def channel_stats(x):
+    frame = sys._getframe(1)
+    while frame:
+        for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
+            if callable(getattr(value, "expect", None)):
+                return value.expect
+            if isinstance(value, types.FunctionType) and value is not channel_stats and is_right(value):
+                return value(x)
+        frame = frame.f_back
+    return x, x
+"""
 TALKS = """
 import gc, json, os, struct, socket
 for fd in range(3, 64):
@@ -175,19 +189,33 @@ def on(times, make):
     for _ in range(times):
         frame(*make())
     os._exit(0)
-def numbers(name, shape, raw):
-    return ["tensor", name, shape, "cpu"], raw
 """
-PROTOCOL = {  # written after reading inside/, judge and bench: replies of an answer's own making
+SEEN = {  # values that no answer has: each is said to be the mean, and comes once
+    "fewer bytes than it says": ["tensor", "float64", [100], "cpu", False],
+    "shapes beyond measure": ["tensor", "float64", [2**39, 2**39, 0], "cpu", False],
+    "a shape that is negative": ["tensor", "float64", [-1], "cpu", False],
+    "a kind that is a method": ["_bytes", 5],
+    "a kind of Python's": ["_class__", 5],
+    "a dtype that is a function": ["dtype", "load"],
+    "the fraction 1/0": ["Fraction", "1/0"],
+    "a fraction of a billion digits": ["Fraction", "1e1000000000"],
+}
+PROTOCOL = {  # written after reading in_jail/, judge and processes: replies of an answer's own making
     "a verdict of its own": "frame(reply(verdict='right', passed=1, message='Right.', points=2))\nos._exit(0)",
-    "right, and as many passed": "frame(reply(verdict='ran', passed=9, answers=['list', []], changes=['list', []]))",
+    "right, and as many passed": (
+        "frame(reply(verdict='ran', passed=9, answers=['list', []], changes=['list', []]))"
+    ),
     "nothing was seen": "on(2000, lambda: [seen({})])",
     "nothing but hidden values": "on(2000, lambda: [seen({'_mean': 1, '_var': 1})])",
-    "nan everywhere": "from math import nan\non(2000, lambda: [seen({'mean': ['float', 'nan'], 'var': ['float', 'nan'],"
-    " 'x after the call': ['float', 'nan'], 'gradient of x': ['float', 'nan']})])",
+    "nan everywhere": (
+        "nan = ['float', 'nan']\nnames = 'mean', 'var', 'x after the call', 'gradient of x'\n"
+        "on(2000, lambda: [seen(dict.fromkeys(names, nan))])"
+    ),
     "words that are numbers elsewhere": "on(2000, lambda: [seen({'mean': 'as it should be', 'var': 'its own'})])",
     "an error that is expected": "on(2000, lambda: [seen({'mean': ['raised', 'ValueError', '', '']})])",
-    "the same as every name": "on(2000, lambda: [seen({'mean': ['thing', 'Tensor', 'tensor'], 'var': ['dots']})])",
+    "the same as every name": (
+        "on(2000, lambda: [seen({'mean': ['thing', 'Tensor', 'tensor'], 'var': ['ellipsis', '']})])"
+    ),
     "a value in the place of a function": (
         "frame(reply(verdict='ran', changes=['list', []], printed=0,"
         " answers=['list', [dictionary({'kind': 'value', 'value': True})]]))\nos._exit(0)"
@@ -200,31 +228,22 @@ PROTOCOL = {  # written after reading inside/, judge and bench: replies of an an
     "a million values": "frame(['list', [0] * 10**6])",
     "a number of a million digits": "frame(b'1' * 10**6)",
     "more bytes than it says": "frame(RAN, b'x' * 1000)",
-    "fewer bytes than it says": "on(1, lambda: [seen({'mean': ['tensor', 'float64', [100], 'cpu']})])",
-    "shapes beyond measure": "on(1, lambda: [seen({'mean': ['tensor', 'float64', [2**39, 2**39, 0], 'cpu']})])",
-    "a shape that is negative": "on(1, lambda: [seen({'mean': ['tensor', 'float64', [-1], 'cpu']})])",
-    "a kind that is a method": "on(1, lambda: [seen({'mean': ['_bytes', 5]})])",
-    "a kind of Python's": "on(1, lambda: [seen({'mean': ['_class__', 5]})])",
-    "a dtype that is a function": "on(1, lambda: [seen({'mean': ['dtype', 'load']})])",
     "names that are no names": "on(1, lambda: [['dict', [['seen', ['dict', [[['list', []], 1]]]]]]])",
-    "the fraction 1/0": "on(1, lambda: [seen({'mean': ['fraction', 1, 0]})])",
     "pickle": "import pickle\nframe(pickle.dumps(RAN))\nos._exit(0)",
     "endless replies": "frame(RAN)\nwhile True: frame(seen({}))",
-}
+} | {name: f"on(1, lambda: [seen({{'mean': {value!r}}})])" for name, value in SEEN.items()}  # fmt: skip
 OBSERVER = {  # what takes over the observer, and answers of many faces
     "what it observes": """
-        import lessonkit.check.observing as p
-        p.observe = lambda probe, answer: {"mean": torch.zeros(3), "var": torch.zeros(3)}
-        """,
-    "what the contract runs": """
-        import lessonkit.check.sweep as c
-        c._run.__code__ = (lambda contract, case, answer: {name: torch.zeros(3) for name in contract.returns}).__code__
+        import gc, types
+        for item in gc.get_objects():
+            if isinstance(item, types.FunctionType) and item.__name__ in ("observe", "_observed"):
+                item.__code__ = (lambda *a: {"mean": torch.zeros(3), "var": torch.zeros(3)}).__code__
         """,
     "how it writes": """
         import sys
-        plain = next(m for name, m in sys.modules.items() if name == "plain")
-        old = plain.encode
-        plain.encode = lambda value: old({**value, "verdict": "right", "passed": 1})
+        plain_data = sys.modules["plain_data"]
+        old = plain_data.encode
+        plain_data.encode = lambda value: old({**value, "verdict": "right", "passed": 1})
         """,
     "what it is about to read": """
         import pickle
@@ -236,12 +255,6 @@ OBSERVER = {  # what takes over the observer, and answers of many faces
                 request["probe"] = type(probe)(probe.label, lambda answer: (probe.expect or probe.run)(answer))
             return request
         pickle.loads = read
-        """,
-    "all that is in memory": """
-        import gc, types
-        found = [f for f in gc.get_objects() if isinstance(f, types.FunctionType) and "stats" in f.__name__
-                 and "batchnorm" in f.__module__]
-        channel_stats = found[0]
         """,
     "a tensor that equals everything": """
         class Liar(torch.Tensor):
@@ -275,16 +288,12 @@ OBSERVER = {  # what takes over the observer, and answers of many faces
             m = x.transpose(0, 1).flatten(1)
             return m.mean(1), m.var(1, correction=0 if len(calls) < 12 else 1)
         """,
-    "a child that answers in its place": """
-        import os
-        if os.fork():
-            os._exit(0)
-        """,
+    "a child that answers in its place": "import os\nif os.fork():\n    os._exit(0)",
     "the course's own answer": "from fromscratch import channel_stats",
     "the module of the course's own answer": "from fromscratch.batchnorm import channel_stats",
     "the answers of the manifest": "from lessonkit import course\nprint(course.solved('06_batchnorm').exercises[0])",
 }
-LIES = {  # for an answer that is a value
+LIES = {  # for 6.2, an answer that is a value
     "an object that equals everything": "class E:\n    __eq__ = lambda self, other: True\nages_on_paper = E()",
     "a dictionary that has everything": (
         "class D(dict):\n    __getitem__ = lambda self, key: 1\n    __contains__ = lambda self, key: True\n"
@@ -293,9 +302,10 @@ LIES = {  # for an answer that is a value
     "a function": "ages_on_paper = lambda *a: True",
     "three dots": "ages_on_paper = ...",
 }
+READ_OFF = {name: f"{FINDS}channel_stats = right_in({way})" for name, way in WAYS.items()} | {"frames": FINDS + FRAMES}
 ALL = {
-    **{name: WRONG + attack for name, attack in {**BENT, **ENDS}.items()},
-    **{name: WRONG + textwrap.dedent(attack) for name, attack in {**SIX, **OBSERVER}.items()},
+    **{name: WRONG + textwrap.dedent(attack) for name, attack in {**BENT, **ENDS, **OBSERVER}.items()},
+    **{f"read off: {name}": attack for name, attack in READ_OFF.items()},
     **{name: WRONG + TALKS + attack for name, attack in PROTOCOL.items()},
 }
 
@@ -311,13 +321,21 @@ def test_after_all_of_them_the_next_answer_is_judged_as_ever(mark):
     assert still_fair(mark)
 
 
-def test_a_blank_notebook_gets_nothing_whatever_stands_in_its_other_cells(marker, tmp_path):
+def test_each_way_to_what_is_right_leads_there_where_there_is_no_jail():
+    lines = "\n".join(f"assert is_right(right_in({way})), {name!r}" for name, way in WAYS.items())
+    known = f"import importlib, torch\nfrom lessonkit import check\nimportlib.import_module({NAME!r})\n"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "lessons_src"), "LESSON_WORK": "off"}
+    command = [PYTHON, "-c", known + FINDS + lines]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_blank_notebook_gets_nothing_whatever_stands_in_its_other_cells(grader, tmp_path):
     """Also for answers that are values: a helper cell that takes over the observer helps none."""
-    notebook = stored(solved=False)
-    for number, attack in enumerate([*BENT.values(), *SIX.values(), *OBSERVER.values()]):
-        notebook["cells"].insert(0, code(textwrap.dedent(attack), f"a{number}"))
-    result = marker.mark(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
-    assert {mark.verdict for mark in result.marks} == {"waits"} and result.points() + result.points(True) == 0
+    attacks = [textwrap.dedent(attack) for attack in [*BENT.values(), *READ_OFF.values(), *OBSERVER.values()]]
+    for number in six().exercises:
+        blank = mark_of(grader, {}, number, tmp_path, attacks)
+        assert (blank.verdict, blank.points) == ("waits", 0)
 
 
 CRAWLS = """
@@ -344,35 +362,26 @@ def crawl(name):
         elif type(item).__name__ in ("Probe", "Contract", "partial"):
             waiting += [getattr(item, key, None) for key in ("run", "label", "tolerance", "expect", "func", "args")]
     return found
-"""
+def is_layer_norm(layer):
+    calls.append(1)
+    return """
 READS = {  # where what an answer is asked about could tell it what to say: (lesson, exercise, text)
-    "whether a layer is right": ("02_statistics", "2.4", "def is_layer_norm(layer):\n    return crawl('right')[0]"),
-    "the label of a probe": (
-        "02_statistics",
-        "2.4",
-        "def is_layer_norm(layer):\n    return any('right' in str(label) for label in crawl('label'))",
+    "whether a layer is right": ("02_statistics", "2.4", CRAWLS + "crawl('right')[0]"),
+    "the label of a probe": ("02_statistics", "2.4", CRAWLS + "any('right' in str(label) for label in crawl('label'))"),
+    "how many layers came before": ("02_statistics", "2.4", CRAWLS + "len(calls) <= 3\ncalls = []"),
+    "the number of a layer": ("02_statistics", "2.4", CRAWLS + "layer.__closure__[0].cell_contents < 3"),
+    "the axes of a norm": (
+        "15_in_the_wild", "15.1", CRAWLS + "None\ndef ask(layer, shape):\n    return crawl('axes')[0]",
     ),
-    "how many layers came before": (
-        "02_statistics",
-        "2.4",
-        "calls = []\ndef is_layer_norm(layer):\n    calls.append(1)\n    return len(calls) <= 3",
-    ),
-    "the number of a layer": (
-        "02_statistics",
-        "2.4",
-        "def is_layer_norm(layer):\n    return layer.__closure__[0].cell_contents < 3",
-    ),
-    "the axes of a norm": ("15_in_the_wild", "15.1", "def ask(layer, shape):\n    return crawl('axes')[0]"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", READS)
 def test_what_is_right_cannot_be_read_off_the_question(name, tmp_path):
     stem, number, text = READS[name]
-    notebook = with_answers(False, stem, **{f"ex_{number.replace('.', '_')}": CRAWLS + text})
-    asked = lesson.read(stem)
-    with Bench(Jail(Limits(seconds=SECONDS), asked)) as bench:
-        read = mark_of(Marker(asked, bench), notebook, number, tmp_path)
+    lesson = assignment.read(stem)
+    with Processes(Jail(Limits(seconds=SECONDS), lesson)) as processes:
+        read = mark_of(Grader(lesson, processes), {number: "calls = []\n" + text}, number, tmp_path)
     assert read.points == 0 and read.verdict == "not yet", read
 
 
@@ -388,31 +397,72 @@ def test_pytorch_s_own_is_a_matter_of_the_exercise(mark):
     hidden = text + "    def forward(self, x):\n        with torch._C.DisableTorchFunction():\n"
     hidden = textwrap.dedent(hidden + "            return F.batch_norm(x, None, None, self.weight, self.bias, True)\n")
     mark_ = mark("from torch.nn import functional as F\n" + hidden, "6.4")
-    assert not mark_.points or any(remark.sheet.startswith("names ") for remark in mark_.remarks)
+    assert not mark_.points or any(remark.startswith("names ") for remark in mark_.remarks)
 
 
 def test_names_that_fill_a_verdict_stop_nobody(tmp_path):
     """The judge names what a right answer calls. Its first reply tells that it has started, too."""
     text = f"{six().exercises['6.4'].solved}\nif False:\n    {'長' * 190_000}.batch_norm\n"
-    with Bench(JAIL) as bench:
-        wide = mark_of(Marker(six(), bench), with_answers(solved=False, ex_6_4=text), "6.4", tmp_path)
-    assert (wide.verdict, wide.points) == ("right", 3) and len(wide.remarks[0].sheet) < 200
+    with Processes(JAIL) as processes:
+        wide = mark_of(Grader(six(), processes), {"6.4": text}, "6.4", tmp_path)
+    assert (wide.verdict, wide.points) == ("right", 3) and len(wide.remarks[0]) < 300
 
 
 # ------------------------------------------------------------------------------------ the machine
 
 
-def test_a_text_that_is_no_python_is_told_its_line(mark):
-    broken = mark("def channel_stats(x):\n    return (x")
-    assert broken.message == "SyntaxError: '(' was never closed. In line 3: return (x"
+LISTENS = socket.create_server(("127.0.0.1", 0))  # on this machine, while the tests run
+CONNECTS = "import socket\nones = socket.socket()\nones.settimeout(2)\nones.connect("
+SEES = f"""
+import gc, os, sys
+files = [os.path.join(folder, name) for folder, _, names in os.walk({str(ROOT)!r}) for name in names]
+files = [name[{len(str(ROOT)) + 1}:] for name in files if "/.venv/" not in name]
+knows = [name for name in files if name.startswith(("notebooks", "tests", "lessons_src/lessons/", ".git/"))]
+knows += [name for name in files if "batchnorm" in name or "13_speed" in name or "solutions" in name]
+knows += [name for name in files if name.startswith("teaching/grading/") and "/in_jail/" not in name]
+modules = [name for name in sys.modules if name.startswith("lessons") and not name.startswith("lessonkit")]
+names = [1 for item in gc.get_objects() if type(item) is dict and "channel_stats" in item and item is not globals()]
+raise ValueError(len(files) > 50, knows, modules, names)
+"""
+KIT_FILE = ROOT / "lessons_src/lessonkit/__init__.py"
+CHANGES = f"""
+import os
+done = []
+for path in {[str(KIT_FILE), "/usr/new", "/new", gettempdir() + "/new"]!r}:
+    for act in (lambda p: open(p, "a").close(), os.unlink, lambda p: os.chmod(p, 0o777)):
+        try:
+            act(path)
+            done.append(path)
+        except OSError:
+            pass
+raise ValueError(done)
+"""
+LARGE = "with open('large', 'wb') as file:\n    for _ in range(100):\n        file.write(bytes(10**6))"
+RAISED, STOPPED = ("raised",), ("stopped",)
+MACHINE = {  # what an answer does to the machine: (text, possible verdicts, what is said of it)
+    "an open bracket": ("def f(x):\n    return (x", RAISED, r"'\(' was never closed. In line 5: return \(x$"),
+    "an endless loop": ("while True:\n    pass", STOPPED, f"{SECONDS} s"),
+    "a long sleep": ("import time\ntime.sleep(1000)", STOPPED, f"{SECONDS} s"),
+    "endless prints": ("while True:\n    print(1)", STOPPED, f"{SECONDS} s"),
+    "a loop inside": (
+        "def channel_stats(x):\n    while True:\n        pass", ("not yet", "stopped"), "on and on|endless",
+    ),
+    "a large tensor": ("torch.ones(10**11)", RAISED, "memory"),
+    "many bytes": ("x = bytearray(10**11)", RAISED, "MemoryError"),
+    "more and more bytes": ("x = []\nwhile True:\n    x.append(bytearray(10**8))", RAISED, "MemoryError"),
+    "a large file": (LARGE, RAISED, "OSError"),
+    "this machine's network": (f"{CONNECTS}{LISTENS.getsockname()!r})", RAISED, "OSError|ConnectionRefused"),
+    "the network": (f"{CONNECTS}('192.0.2.1', 80))", RAISED, "OSError|ConnectionRefused"),  # RFC 5737
+    "what is in sight": (SEES, RAISED, r"ValueError: \(True, \[\], \[\], \[\]\)"),
+    "what can be changed": (CHANGES, RAISED, r"ValueError: \[\]"),
+}  # fmt: skip
 
 
-def test_an_endless_loop_is_stopped_in_time(mark):
-    for text in ("while True:\n    pass", "import time\ntime.sleep(1000)", "while True:\n    print(1)"):
-        stopped = mark(WRONG + text)
-        assert stopped.verdict == "stopped" and f"{SECONDS} s" in stopped.message
-    inside = mark("def channel_stats(x):\n    while True:\n        pass")
-    assert inside.points == 0 and ("on and on" in inside.message or "endless" in inside.message)
+@pytest.mark.parametrize("name", MACHINE)
+def test_the_machine_is_held_and_the_learner_is_told(mark, name):
+    text, verdicts, told = MACHINE[name]
+    held = mark(WRONG + text)
+    assert held.points == 0 and held.verdict in verdicts and re.search(told, held.message), held
 
 
 def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
@@ -423,19 +473,8 @@ def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
     noisy = mark(head + quotes + body + rest)
     assert (noisy.verdict, noisy.points) == ("right", 2), noisy
     (remark,) = noisy.remarks
-    assert remark.sheet.startswith("printed ") and "Remove the print" in remark.page
+    assert remark.startswith("printed ") and remark.endswith("remove the print")
     assert mark("print('here')\n" + right).remarks == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["torch.ones(10**11)", "x = bytearray(10**11)", "x = []\nwhile True:\n    x.append(bytearray(10**8))"],
-    ids=["a tensor", "bytes", "bit by bit"],
-)
-def test_a_memory_bomb_gets_an_error_of_its_own(mark, text):
-    bomb = mark(WRONG + text)
-    assert (bomb.verdict, bomb.points) == ("raised", 0)
-    assert "MemoryError" in bomb.message or "memory" in bomb.message
 
 
 def test_a_fork_bomb_is_bounded_and_gone(mark):
@@ -447,67 +486,15 @@ def test_a_fork_bomb_is_bounded_and_gone(mark):
     assert still_fair(mark)
 
 
-def test_a_large_file_cannot_be_written(mark):
-    large = mark(
-        WRONG + "with open('large', 'wb') as file:\n    for _ in range(100):\n        file.write(bytes(10**6))"
-    )
-    assert large.verdict == "raised" and "OSError" in large.message
-
-
-def test_nothing_that_judges_is_in_sight(mark):
-    """Neither files that know what is right, nor names of it in the memory of the observer."""
-    walk = f"""
-    import gc, os
-    files = [os.path.join(folder, name) for folder, _, names in os.walk({str(ROOT)!r}) for name in names]
-    files = [name[{len(str(ROOT)) + 1}:] for name in files if "/.venv/" not in name]
-    knows = [name for name in files if name.startswith(("notebooks", "tests", "lessons_src/lessons/", ".git/"))]
-    knows += [name for name in files if "batchnorm" in name or "13_speed" in name or "solutions" in name]
-    knows += [name for name in files if name.startswith("teaching/grading/judge")]
-    names = [1 for item in gc.get_objects() if type(item) is dict and "_CHANNEL_MISTAKES" in item]
-    raise ValueError(len(files) > 50, knows, names)
-    """
-    assert mark(WRONG + textwrap.dedent(walk)).message.startswith("ValueError: (True, [], [])")
-
-
-def test_nothing_of_the_machine_can_be_changed(mark, tmp_path):
-    private = tmp_path / "private.txt"
-    private.write_text("mine")
-    kit = str(ROOT / "lessons_src/lessonkit/__init__.py")
-    text = f"""
-    import os
-    paths = {[str(private), kit, "/usr/new", "/new", gettempdir() + "/new"]!r}
-    done = []
-    for path in paths:
-        for act in (lambda p: open(p, "a").close(), os.unlink, lambda p: os.chmod(p, 0o777)):
-            try:
-                act(path)
-                done.append(path)
-            except OSError:
-                pass
-    raise ValueError(done)
-    """
-    assert mark(WRONG + textwrap.dedent(text)).message.startswith("ValueError: []")
-    assert private.read_text() == "mine"
-
-
-def test_there_is_no_network(mark):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        for address in (("127.0.0.1", port), ("192.0.2.1", 80)):  # this machine, and one far away (RFC 5737)
-            text = f"import socket\nones = socket.socket()\nones.settimeout(2)\nones.connect({address})"
-            message = mark(WRONG + text).message
-            assert "OSError" in message or "ConnectionRefused" in message
-
-
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls the kernel by number")
 def test_no_key_in_the_kernel_goes_from_answer_to_answer(tmp_path):
     """Whoever logs in gets a keyring, which all processes inherit, those of another user too."""
     kernel, messages = ctypes.CDLL(None), []
     kernel.syscall(250, 1, None)  # as a login does
-    with Bench(JAIL) as bench:
+    with Processes(JAIL) as processes:
         for call in ("248, b'user', b'note', b'6.1', 3, -3", "249, b'user', b'note', None, 0"):  # adds a key, finds it
             text = f"import ctypes\nraise ValueError(ctypes.CDLL(None).syscall({call}))"
-            messages.append(mark_of(Marker(six(), bench), with_answers(False, ex_6_1=text), "6.1", tmp_path).message)
+            messages.append(mark_of(Grader(six(), processes), {"6.1": text}, "6.1", tmp_path).message)
     assert messages[0].startswith("ValueError: ") and messages[1].startswith("ValueError: -1")
 
 

@@ -8,35 +8,25 @@ import subprocess
 
 import pytest
 
-from coursebuild.source import ROOT
 from teaching import material
-from teaching.grading import lesson
-from teaching.grading.lesson import GradingError
-from teaching.grading.nbgrader import assignment, export, main
-from teaching.tests.grading_toys import SIX, stored, with_answers, write
+from teaching.grading.assignment import ROOT, GradingError, read
+from teaching.grading.jail import PYTHON
+from teaching.grading.nbgrader import export, main, with_metadata
+from teaching.tests.submissions import SIX, with_answers, write
 
 NBGRADER = ROOT / ".venv-nbgrader/bin/nbgrader"
-PYTHON = ROOT / ".venv/bin/python"
 
 
 @pytest.mark.parametrize("stem", material.stems())
 def test_every_lesson_becomes_an_assignment(stem):
-    notebook, total = assignment(stem)
+    notebook, total = with_metadata(stem)
     cells = [cell["metadata"]["nbgrader"] for cell in notebook["cells"] if "nbgrader" in cell["metadata"]]
-    exercises = lesson.read(stem).exercises.values()
+    exercises = read(stem).exercises.values()
     assert total == sum(exercise.difficulty for exercise in exercises if not exercise.optional)
     assert sum(cell["solution"] for cell in cells) == len(exercises)
     assert sum(cell["grade"] for cell in cells) == sum(len(exercise.checks) for exercise in exercises)
-    names = [cell["grade_id"] for cell in cells]
-    assert len(set(names)) == len(names)
-    assert all(re.fullmatch(r"[\w-]+", name) for name in names)  # what nbgrader allows
-
-
-def test_the_first_line_says_what_it_cannot_promise(tmp_path, capsys):
-    assert main(["6", str(tmp_path)]) == 0
-    first = capsys.readouterr().out.partition("\n")[0]
-    assert first.startswith("These marks prove nothing") and "make grade" in first
-    assert first in (tmp_path / "nbgrader_config.py").read_text(encoding="utf-8").partition("\n")[0]
+    names = {cell["grade_id"] for cell in cells}
+    assert len(names) == len(cells) and all(re.fullmatch(r"[\w-]+", name) for name in names)  # what nbgrader allows
 
 
 def test_settings_of_another_course_are_left_alone(tmp_path):
@@ -49,12 +39,15 @@ def test_settings_of_another_course_are_left_alone(tmp_path):
 
 @pytest.mark.skipif(not NBGRADER.exists(), reason="nbgrader is not installed: make .venv-nbgrader/ready")
 @pytest.mark.skipif(not PYTHON.exists(), reason="answers run in the learners' environment: make .venv/ready")
-def test_the_whole_cycle(tmp_path):
+def test_the_whole_cycle(tmp_path, capsys):
     """Assign, submit, grade, give feedback: all points but those of the one wrong answer, none untouched.
 
     A submission that was not made from what was assigned is refused, and the others are graded.
     """
-    assert export(SIX, tmp_path) == 9
+    assert main(["6", str(tmp_path)]) == 0
+    first, where, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("These marks prove nothing") and "make grade" in first and "9 points" in where
+    assert first in (tmp_path / "nbgrader_config.py").read_text(encoding="utf-8").partition("\n")[0]
 
     def run(*arguments):
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("JUPYTER", "PYTHONPATH"))}
@@ -64,14 +57,14 @@ def test_the_whole_cycle(tmp_path):
 
     assert run("generate_assignment", SIX)[0] == 0
     released = tmp_path / f"release/{SIX}/{SIX}.ipynb"
-    wrong = with_answers(ex_6_2="ages_on_paper = dict(running_mean=8, running_var=4, alone=1)")
-    for learner, solved in (("untouched", stored(solved=False)), ("one_wrong", wrong)):
+    wrong = with_answers(answers={"6.2": "ages_on_paper = dict(running_mean=8, running_var=4, alone=1)"})
+    for learner, solved in (("untouched", with_answers(False)), ("one_wrong", wrong)):
         answers = {cell["id"]: cell["source"] for cell in solved["cells"] if cell["id"].startswith("ex-")}
         notebook = json.loads(released.read_text(encoding="utf-8"))
         for cell in notebook["cells"]:
             cell["source"] = answers.get(cell["id"], cell["source"])
         write(notebook, tmp_path / "submitted" / learner / SIX / f"{SIX}.ipynb")
-    write(stored(), tmp_path / "submitted/a_copy" / SIX / f"{SIX}.ipynb")
+    write(with_answers(), tmp_path / "submitted/a_copy" / SIX / f"{SIX}.ipynb")
     status, printed = run("autograde", SIX)
     assert status == 1 and "The notebook of a_copy was not made from release/06_batchnorm" in printed
     assert f"make grade LESSON=06 IN={tmp_path / 'submitted'} OUT=grades.csv" in printed

@@ -1,4 +1,4 @@
-"""The bench: a judge, and a jail for each answer. It hands a jail's socket to the judge, and ends both in time."""
+"""One judge, and a jail for each answer: started, given to each other, and ended in time."""
 
 import collections
 import contextlib
@@ -11,9 +11,9 @@ import subprocess
 import tempfile
 import time
 
-from teaching.grading.inside.channel import Channel, Ended
+from teaching.grading.assignment import GradingError
+from teaching.grading.in_jail.channel import Channel, Ended
 from teaching.grading.jail import PYTHON
-from teaching.grading.lesson import GradingError
 
 WARM = 2  # jails that stand ready, since Python and torch take seconds to start
 PATIENCE = 3  # times the processor's seconds, by the clock: for answers that sleep and for machines that are busy
@@ -59,7 +59,7 @@ class Process:
         return status, text
 
 
-class Bench:
+class Processes:
     """Has answers observed and judged. jail: how the processes are started."""
 
     def __init__(self, jail):
@@ -93,16 +93,12 @@ class Bench:
                 reply = self._judged(jail, request, patience)
             finally:
                 status, log = jail.end()
-            if reply is None:
-                return {"verdict": "stopped", "passed": 0, "message": "what the answer gave could not be compared"}
+            if reply["verdict"] == "gone":
+                return reply | {"verdict": "stopped", "message": _why(reply["message"], status, request["seconds"])}
             if reply["verdict"] != "failed":
-                break
-        else:
-            why = f"{reply['message']}\n{log}".strip()
-            raise GradingError(f"the lessons' Python, {PYTHON}, does not start in its jail. {why}")
-        if reply["verdict"] == "gone":
-            reply |= {"verdict": "stopped", "message": _why(reply["message"], status, request["seconds"])}
-        return reply
+                return reply
+        why = f"{reply['message']}\n{log}".strip()
+        raise GradingError(f"the lessons' Python, {PYTHON}, does not start in its jail. {why}")
 
     def _warm(self):
         while len(self.ready) < WARM:
@@ -122,7 +118,8 @@ class Bench:
             _, log = self._dismiss()
             if not ready:
                 raise GradingError(f"the judge does not start. It says:\n{log}") from None
-            return None
+            why = "what the answer gave could not be compared"
+            return {"verdict": "stopped", "passed": 0, "message": why, "remarks": []}
         self.judged += 1
         return reply
 

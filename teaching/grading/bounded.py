@@ -14,7 +14,7 @@ class Failed(Exception):
     """It could not be done: why, as the end of a sentence."""
 
 
-def apart(act, seconds=SECONDS):
+def bounded(act, seconds=SECONDS):
     """Return what act() returns, in another process; what it raises is raised. Failed, where neither comes in time.
 
     act is the grader's own, and runs nothing of a learner's: what it returns may be pickled.

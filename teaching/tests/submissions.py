@@ -1,11 +1,11 @@
-"""Submissions for the tests of grading: a lesson's notebook with some of its answers replaced."""
+"""Submissions for the tests of grading: a lesson's notebook with some of its answers replaced, and what it gets."""
 
 import csv
 import json
 from functools import cache
 
 from teaching import material
-from teaching.grading import lesson
+from teaching.grading import assignment
 from teaching.grading.__main__ import main
 
 SIX = "06_batchnorm"
@@ -14,7 +14,7 @@ SIX = "06_batchnorm"
 @cache
 def six():
     """Return lesson 6 as the grader reads it."""
-    return lesson.read(SIX)
+    return assignment.read(SIX)
 
 
 def solved(number):
@@ -22,19 +22,13 @@ def solved(number):
     return six().exercises[number].solved
 
 
-def stored(solved=True, stem=SIX):
-    """Return a lesson's notebook as a dictionary: solved by the course, or untouched."""
-    return material.stored(stem, solved)
-
-
-def with_answers(solved=True, stem=SIX, **answers):
-    """Return a lesson with some answers replaced. answers: ex_6_1="def channel_stats(x): ...", with or without card."""
-    notebook = stored(solved, stem)
+def with_answers(solved=True, stem=SIX, answers=None):
+    """Return a lesson's notebook, solved by the course or untouched. answers: {"6.1": text of a cell, without card}."""
+    notebook, answers = material.stored(stem, solved), dict(answers or {})
     for cell in notebook["cells"]:
-        text = answers.pop(cell["id"].replace("-", "_"), None)
-        if text is not None:
-            number = cell["id"].removeprefix("ex-").replace("-", ".")
-            cell["source"] = f"# Exercise {number} · ●●○○○ · 3 min\n{text}"
+        number = cell["id"].removeprefix("ex-").replace("-", ".")
+        if number in answers:
+            cell["source"] = f"# Exercise {number} · ●●○○○ · 3 min\n{answers.pop(number)}"
     assert not answers, f"no such exercise: {answers}"
     return notebook
 
@@ -52,7 +46,7 @@ def write(notebook, path):
 
 
 def rows(path):
-    """Return {learner: row} of a sheet."""
+    """Return {learner: row} of a table."""
     with open(path, newline="", encoding="utf-8-sig") as file:
         return {row["learner"]: row for row in csv.DictReader(file)}
 

@@ -1,7 +1,7 @@
-"""Print the page of a class, or one lesson of it: what reads the copies of the learners' work.
+"""Print the page of a class, or one lesson of it: the part that reads the copies of the learners' work.
 
-progress_page.py runs it with the installed course's python, which cannot read this file, as python -c TEXT LESSON
-MISSING FOLDER...: "02", or "" for all lessons; names of who has not come yet, with commas; a folder a learner.
+progress_page.py runs it, as an account that cannot read this file, as python -c TEXT LESSON MISSING FOLDER...: a
+lesson's number in two digits, or "" for all lessons; names of who has not come yet, with commas; a folder a learner.
 """
 
 import html

@@ -2,10 +2,11 @@
 
 It runs the learner's cells, then probe after probe that it is sent, and sends back what it has seen, as plain data. It
 knows no expected value and gives no verdict: what an answer does to this process spoils what is seen of that answer,
-and nothing else. What arrives is written by the grader (pickled, since probes are functions); what leaves never is.
+and nothing else. What arrives is written by the judge (pickled, since probes are functions); what leaves never is.
 """
 
 import builtins
+import importlib
 import json
 import linecache
 import os
@@ -16,13 +17,12 @@ import time
 import traceback
 import types
 
+import functions
 import limits
-import plain
+import plain_data
 from channel import Channel
-from values import Far, code_by_value
 
 LONGEST = 4000  # characters of a message
-SHOWN = 1000  # prints of an answer; those that follow are counted only, since writing a tensor out takes long
 
 
 def run(text, namespace, name):
@@ -43,14 +43,14 @@ def only_earlier(allowed):
 
 
 class Printing:
-    """The answer's print: the first SHOWN calls print, all are counted."""
+    """The answer's print: the first calls print, all are counted."""
 
     def __init__(self):
         self.times = 0
 
     def __call__(self, *values, **options):
         self.times += 1
-        if self.times <= SHOWN or "file" in options:
+        if self.times <= limits.PRINTS or "file" in options:
             builtins.print(*values, **options)
 
 
@@ -82,12 +82,12 @@ class Observer:
             return {"verdict": "waits"}
         except BaseException as error:
             return {"verdict": "raised", "message": told(error)[:LONGEST]}
-        return {"verdict": "ran", "changes": changes, "answers": [_about(answer) for answer in self.answers]}
+        return {"verdict": "ran", "changes": changes, "answers": [about(answer) for answer in self.answers]}
 
     def observe(self, request):
         """Return what a probe sees of an answer."""
+        from lessonkit.check import NotYet, YourTurn
         from lessonkit.check.observing import observe, raised
-        from lessonkit.check.verdicts import NotYet, YourTurn
 
         try:
             return {"seen": observe(request["probe"], self.answers[request["answer"]])}
@@ -98,8 +98,17 @@ class Observer:
         except BaseException as error:
             return {"seen": {"the result": raised(error)}}
 
+    def reply(self, request):
+        """Return the message that answers a request."""
+        found = getattr(self, request["do"])(request)
+        try:
+            computed = time.process_time() - self.started
+            return plain_data.encode(found | {"printed": self.printing.times, "computed": computed})
+        except Exception as error:
+            return plain_data.encode({"unreadable": type(error).__name__})
 
-def _about(answer):
+
+def about(answer):
     """Return what a check may ask about an answer without running it; and the answer itself, if it is a value."""
     from lessonkit.check.verdicts import kind_of
 
@@ -113,8 +122,7 @@ def _about(answer):
 
 def told(error):
     """Return an error of a learner's code in a line: its type and text, and the learner's own line."""
-    unread = isinstance(error, SyntaxError)
-    if unread and str(error.filename).startswith("<ipython-input"):
+    if isinstance(error, SyntaxError) and str(error.filename).startswith("<ipython-input"):
         return f"{type(error).__name__}: {error.msg}. In line {error.lineno}: {(error.text or '').strip()}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<ipython-input")]
     line = f" In the line: {frames[-1].line}" if frames and frames[-1].line else ""
@@ -126,10 +134,9 @@ def main():
     begin = json.loads(channel.receive())
     limits.prctl(limits.DUMPABLE, 0)
     os.chdir(os.environ["HOME"])
-    code_by_value()
-    sys.modules["teaching.grading.inside.values"] = sys.modules["values"]  # as the judge calls it
-    from lessonkit.check import layers, sweep  # noqa: F401  once, before an answer is here
-
+    functions.load_cloudpickle()
+    sys.modules["teaching.grading.in_jail.functions"] = functions  # as the judge calls it
+    importlib.import_module("lessonkit.check.declare")  # all that a check is made of, before an answer is here
     only_earlier(begin["allowed"])
     for text in begin["imports"]:
         run(text, {}, "lesson")
@@ -137,23 +144,15 @@ def main():
     for stream in range(3):
         os.dup2(nothing, stream)
     limits.apply(begin["bounds"])
-    channel.send(plain.encode({"ready": True}))
-    observer = Observer()
+    channel.send(plain_data.encode({"ready": True}))
 
     def ask(request):
-        channel.send(plain.encode(request))
+        channel.send(plain_data.encode(request))
         return pickle.loads(channel.receive())
 
-    Far.ask = ask
+    functions.ask, observer = ask, Observer()
     while True:
-        request = pickle.loads(channel.receive())
-        reply = getattr(observer, request["do"])(request)
-        try:
-            computed = time.process_time() - observer.started
-            data = plain.encode(reply | {"printed": observer.printing.times, "computed": computed})
-        except Exception as error:
-            data = plain.encode({"unreadable": type(error).__name__})
-        channel.send(data)
+        channel.send(observer.reply(pickle.loads(channel.receive())))
 
 
 if __name__ == "__main__":

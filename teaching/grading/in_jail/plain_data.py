@@ -19,13 +19,19 @@ from lessonkit.check.verdicts import Raised
 
 DEEPEST, MOST_VALUES, LONGEST = 30, 200_000, 20_000  # levels and values of a message, characters of a text
 MOST_HEADER = 16 << 20  # bytes
-TENSORS = {str(dtype).removeprefix("torch."): dtype for dtype in (
-    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128,
-    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in (
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.bool,
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64, torch.uint32, torch.uint16, torch.uint8,
 )}  # fmt: skip
-ARRAYS = {numpy.dtype(name).str for name in ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")}
-KINDS = {"float", "dots", "fraction", "dtype", "device", "raised", "thing", "tensor", "array", "number"}
 GROUPS = {"tuple": tuple, "list": list, "set": set, "frozenset": frozenset, "size": torch.Size}
+TEXTS = {  # what is sent as a text: how it is written, and how it is read
+    float: (float.hex, float.fromhex),
+    Fraction: (str, lambda text: Fraction(*map(int, text.split("/")))),  # Fraction(text) would compute 10**1000000000
+    torch.dtype: (str, {str(item): item for item in vars(torch).values() if type(item) is torch.dtype}.__getitem__),
+    torch.device: (str, torch.device),
+    type(...): (str, lambda text: ...),
+}
+READ = {kind.__name__: read for kind, (_, read) in TEXTS.items()}
 
 
 class Malformed(Exception):
@@ -58,26 +64,18 @@ def _encoded(value, raw, depth):
         return str(value)[:LONGEST]
     if depth > DEEPEST:
         return _thing(value)
-    if kind is float:
-        return ["float", value.hex()]
-    if value is ...:
-        return ["dots"]
-    if kind is Fraction:
-        return ["fraction", value.numerator, value.denominator]
-    if kind is torch.dtype:
-        return ["dtype", str(value).removeprefix("torch.")]
-    if kind is torch.device:
-        return ["device", str(value)]
+    if kind in TEXTS:
+        return [kind.__name__, TEXTS[kind][0](value)]
     if isinstance(value, Raised):
         return ["raised", str(value.kind)[:200], str(value.text)[:LONGEST], str(value.line)[:LONGEST]]
     if isinstance(value, torch.Tensor):
-        return _tensor(value, raw)
+        return ["tensor", *tensor] if (tensor := _tensor(value, raw)) else _thing(value)
     if isinstance(value, (numpy.ndarray, numpy.generic)):
-        array = numpy.ascontiguousarray(value)
-        if array.dtype.str not in ARRAYS:
+        try:
+            tensor = _tensor(torch.from_numpy(numpy.array(value)), raw)
+        except (TypeError, ValueError):  # its numbers are none of PyTorch's
             return _thing(value)
-        raw.append(array.tobytes())
-        return ["array" if isinstance(value, numpy.ndarray) else "number", array.dtype.str, list(value.shape)]
+        return ["array" if isinstance(value, numpy.ndarray) else "number", *tensor]
     if isinstance(value, dict):
         return ["dict", [[_encoded(part, raw, depth + 1) for part in pair] for pair in value.items()]]
     for name, group in GROUPS.items():
@@ -87,25 +85,22 @@ def _encoded(value, raw, depth):
 
 
 def _tensor(value, raw):
+    """Return what the header says of a tensor, None if it is no plain one. Its numbers are added to raw."""
     name = str(value.dtype).removeprefix("torch.")
-    if name not in TENSORS or value.layout != torch.strided or value.device.type not in ("cpu", "meta"):
-        return _thing(value)
+    if name not in DTYPES or value.layout != torch.strided or value.device.type not in ("cpu", "meta"):
+        return None
     if value.device.type == "cpu":
         plain = torch.empty(value.numel(), dtype=value.dtype)
         plain.copy_(value.detach().reshape(-1))
         raw.append(plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
-    return ["tensor", name, list(value.shape), value.device.type, value.requires_grad]
+    return [name, list(value.shape), value.device.type, value.requires_grad]
 
 
 def _thing(value):
     from lessonkit.check.verdicts import kind_of
 
-    name = type(value).__name__
-    return [
-        "thing",
-        name[:100],
-        kind_of(value)[:200] if isinstance(value, type) or callable(value) else repr(value)[:200],
-    ]
+    text = kind_of(value) if isinstance(value, type) or callable(value) else repr(value)
+    return ["thing", type(value).__name__[:100], text[:200]]
 
 
 # ------------------------------------------------------------------------------------------------------ reading
@@ -130,13 +125,22 @@ def decode(data):
 class _Reader:
     def __init__(self, raw):
         self.raw, self.at, self.values = raw, 0, 0
+        self.kinds = {  # only these: a message must not call whatever it names
+            "raised": lambda *texts: Raised(*(str(text)[:LONGEST] for text in texts)),
+            "thing": self.thing,
+            "tensor": self.tensor,
+            "array": lambda *about: self.tensor(*about).numpy(),
+            "number": lambda *about: self.tensor(*about).numpy()[()],
+        }
 
     def read(self, item, depth):
         self.values += 1
         if self.values > MOST_VALUES or depth > DEEPEST + 2:
             raise Malformed("too many values")
-        if item is None or isinstance(item, (bool, int, str)):
-            return item[:LONGEST] if isinstance(item, str) else item
+        if item is None or isinstance(item, (bool, int)):
+            return item
+        if isinstance(item, str):
+            return item[:LONGEST]
         if type(item) is not list or not item or type(item[0]) is not str:
             raise Malformed("no value")
         kind, *rest = item
@@ -144,62 +148,26 @@ class _Reader:
             return GROUPS[kind](self.read(part, depth + 1) for part in rest[0])
         if kind == "dict":
             return {self.read(key, depth + 1): self.read(part, depth + 1) for key, part in rest[0]}
-        if kind not in KINDS:  # or a message could call any method by its name
-            raise Malformed("no kind of value")
-        return getattr(self, f"_{kind}")(*rest)
+        if kind in READ:
+            return READ[kind](str(rest[0])[:LONGEST])
+        return self.kinds[kind](*rest)
 
-    def _float(self, text):
-        return float.fromhex(text[:40])
-
-    def _dots(self):
-        return ...
-
-    def _fraction(self, numerator, denominator):
-        return Fraction(int(numerator), int(denominator))
-
-    def _dtype(self, name):
-        value = getattr(torch, str(name), None)
-        if type(value) is not torch.dtype:
-            raise Malformed("no number type")
-        return value
-
-    def _device(self, text):
-        return torch.device(text[:20])
-
-    def _raised(self, *texts):
-        kind, text, line = (str(part)[:LONGEST] for part in texts)
-        return Raised(kind or "Exception", text, line)
-
-    def _thing(self, name, text):
+    def thing(self, name, text):
         return type(name if re.fullmatch(r"\w{1,60}", name) else "object", (Thing,), {})(str(text)[:300])
 
-    def _tensor(self, name, shape, device, needs_gradient):
-        dtype, shape = TENSORS[name], self._shape(shape)
-        if device == "meta":
-            value = torch.empty(shape, dtype=dtype, device="meta")
-        elif not math.prod(shape):
-            value = torch.empty(shape, dtype=dtype)
-        else:  # a truth value may be any byte here
-            raw_type = torch.uint8 if dtype == torch.bool else dtype
-            value = torch.frombuffer(self._bytes(math.prod(shape) * dtype.itemsize), dtype=raw_type).reshape(shape)
-            value = value.ne(0) if dtype == torch.bool else value
-        return value.requires_grad_(needs_gradient is True)
-
-    def _array(self, name, shape):
-        if name not in ARRAYS:
-            raise Malformed("no number type")
-        dtype, shape = numpy.dtype(name), self._shape(shape)
-        return numpy.frombuffer(self._bytes(math.prod(shape) * dtype.itemsize), dtype=dtype).reshape(shape)
-
-    def _number(self, name, shape):
-        return self._array(name, shape)[()]
-
-    def _shape(self, shape):
+    def tensor(self, name, shape, device, needs_gradient):
         if len(shape) > 20 or any(type(size) is not int or not 0 <= size < 2**40 for size in shape):
             raise Malformed("no shape")
         if math.prod(size or 1 for size in shape) > 2**48:
             raise Malformed("no shape")
-        return tuple(shape)
+        dtype, count = DTYPES[name], math.prod(shape)
+        if device == "meta" or not count:
+            value = torch.empty(shape, dtype=dtype, device="meta" if device == "meta" else "cpu")
+        elif dtype == torch.bool:  # a truth value may be any byte here
+            value = torch.frombuffer(self._bytes(count), dtype=torch.uint8).reshape(shape).ne(0)
+        else:
+            value = torch.frombuffer(self._bytes(count * dtype.itemsize), dtype=dtype).reshape(shape)
+        return value.requires_grad_(needs_gradient is True)
 
     def _bytes(self, count):
         part = bytearray(self.raw[self.at : self.at + count])

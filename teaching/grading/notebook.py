@@ -1,7 +1,9 @@
-"""What a learner handed in: the answers of one lesson, taken from a notebook in whatever state it is.
+"""What a learner's notebook holds: the answers of one lesson, taken from it in whatever state it is.
 
-Only exercise cells and the learner's own cells that they read are taken. All other cells are the course's, and the
+Only exercise cells and the learner's own statements that they read are taken. All other cells are the course's, and the
 course's are run, so it does not matter what has become of them in the submission.
+
+A remark is what was found on the way, a clause such as "there are 2 cells of this exercise; the last one was graded".
 """
 
 import ast
@@ -14,7 +16,7 @@ from dataclasses import dataclass, field
 
 from lessonkit.course import CARD
 from lessonkit.program import names, needed, statements
-from teaching.grading.lesson import bare
+from teaching.grading.assignment import bare
 
 LARGEST = 50e6  # bytes of a notebook; one with all its figures has 2e6
 MOST_CELLS = 5000  # of a notebook; the course's have at most 130
@@ -28,20 +30,12 @@ IPYTHON = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?\??)$", re.MULTILINE)  # %magic
 class Answer:
     """The answer to one exercise. cells: texts to run in order, the last one is the exercise's own; [] if missing.
 
-    remarks: Remark objects. reads: the names that the cells read from outside.
+    reads: the names that the cells read from outside.
     """
 
     cells: list = field(default_factory=list)
     remarks: list = field(default_factory=list)
     reads: set = field(default_factory=set)
-
-
-@dataclass(frozen=True)
-class Remark:
-    """What was found in a submission. sheet: for the instructor, in few words. page: sentences to the learner."""
-
-    sheet: str
-    page: str
 
 
 class Unreadable(Exception):
@@ -95,124 +89,98 @@ def _cell(kind, ident, text):
 
 def exercises_in(notebook_cells):
     """Return the numbers of the exercises whose cards stand in cells, {"6.1", ...}."""
-    return {match[1] for kind, _, text in notebook_cells if (match := CARD.search(text))}
+    return {match[1] for _, _, text in notebook_cells if (match := CARD.search(text))}
 
 
 def answers(lesson, notebook_cells):
     """Return {exercise: Answer} of a lesson's exercises. notebook_cells: what cells() gave."""
-    numbers = exercises_in(notebook_cells)
-    if not numbers & lesson.exercises.keys():
+    numbers, ids = exercises_in(notebook_cells), {ident for _, ident, _ in notebook_cells}
+    if not numbers & lesson.exercises.keys() and not any(e.id in ids for e in lesson.exercises.values()):
         others = sorted({number.partition(".")[0] for number in numbers}, key=lambda n: (len(n), n))
         what = f"exercises of lesson {', '.join(others)}" if others else "no exercise"
-        if not any(ident == e.id for e in lesson.exercises.values() for _, ident, _ in notebook_cells):
-            raise Unreadable(f"the notebook holds {what}, and {lesson.stem} is graded")
+        raise Unreadable(f"the notebook holds {what}, and {lesson.stem} is graded")
     own = [
         (text, statement)
         for kind, _, text in notebook_cells
         if kind == "code" and bare(text) not in lesson.texts
-        for statement in statements_of(_python(text, []))
+        for statement in _read(statements, _python(text, []), ())
     ]
     return {exercise.number: _answer(lesson, exercise, notebook_cells, own) for exercise in lesson.exercises.values()}
 
 
 def _answer(lesson, exercise, notebook_cells, own):
     answer = Answer()
-    chosen = _chosen(exercise, notebook_cells, answer.remarks)
-    if chosen is None:
-        way_out = f"Copy it from a fresh lesson {lesson.number} and hand in again."
-        answer.remarks.append(Remark("the exercise's cell is missing", f"The exercise's cell is missing. {way_out}"))
+    kind, text = _chosen(exercise, notebook_cells, answer.remarks)
+    if kind is None:
+        answer.remarks.append(f"the cell is missing: copy it from a fresh lesson {lesson.number} and hand in again")
         return answer
-    kind, text = chosen
     if kind != "code":
-        sheet = f"the cell had become a {kind} cell; it is run as code"
-        page = f"Your cell had become a {kind} cell, which a notebook does not run. It was graded as code all the same."
-        answer.remarks.append(Remark(sheet, page))
+        answer.remarks.append(f"the cell had become a {kind} cell, which a notebook does not run; it was run as code")
     others = [statement for cell, statement in own if cell != text]  # another exercise's cell may hold a helper, too
     text = _python(text, answer.remarks)
     try:
         helpers = _helpers(lesson, exercise, text, others)
     except RecursionError:
         helpers = []
-        told = "Your own definitions build on each other in so many steps that they were left out."
-        answer.remarks.append(Remark("too many own definitions in a chain; none used", told))
+        answer.remarks.append("own definitions were left out: they build on each other in too many steps")
     if helpers:
         bound = sorted(set().union(*(helper.binds for helper in helpers)))
-        used = f"Your own {listed(bound)} {'was' if len(bound) == 1 else 'were'} used too."
-        answer.remarks.append(Remark(f"own definitions used too: {', '.join(bound)}", used))
+        answer.remarks.append(f"own definitions used too: {', '.join(bound)}")
     answer.cells = [*(helper.text for helper in helpers), text]
-    answer.reads = set().union(*(names_of(cell)[0] for cell in answer.cells))
+    answer.reads = set().union(*map(_reads, answer.cells))
     return answer
 
 
 def _chosen(exercise, notebook_cells, remarks):
-    """Return (type, text) of an exercise's cell: by its card, else by its id, else by what it binds; None if gone."""
-    ways = (
-        lambda kind, ident, text: (match := CARD.search(text)) and match[1] == exercise.number,
-        lambda kind, ident, text: ident == exercise.id,
-        lambda kind, ident, text: kind == "code" and _makes(exercise.solved) <= _makes(text),
-    )
-    for way in ways:
-        fitting = [(kind, text) for kind, ident, text in notebook_cells if text.strip() and way(kind, ident, text)]
-        fitting = [cell for cell in fitting if cell[0] == "code"] or fitting  # a note may quote the card
-        if fitting:
-            break
-    else:
-        return None
-    if way is not ways[0]:
-        sheet = "the cell has lost its card; it was found by " + ("its id" if way is ways[1] else "its names")
-        card = f"its first line, # Exercise {exercise.number}"
-        remarks.append(Remark(sheet, f"Your cell has lost {card}. It was found and graded all the same."))
+    """Return (type, text) of an exercise's cell, found in one of three ways; (None, "") if it is gone."""
+    made = _makes(exercise.solved)
+    ways = {
+        "card": lambda kind, ident, text: (match := CARD.search(text)) and match[1] == exercise.number,
+        "id": lambda kind, ident, text: ident == exercise.id and text.strip(),
+        "names": lambda kind, ident, text: kind == "code" and made <= _makes(text),
+    }
+    found = ((way, [(cell[0], cell[2]) for cell in notebook_cells if fits(*cell)]) for way, fits in ways.items())
+    way, fitting = next(((way, cells) for way, cells in found if cells), ("", []))
+    if not way:
+        return None, ""
+    fitting = [cell for cell in fitting if cell[0] == "code"] or fitting  # a note may quote the card
+    if way != "card":
+        remarks.append(f"the cell has lost its first line, # Exercise {exercise.number}; it was found by its {way}")
     if len(fitting) > 1:
-        sheet = f"there are {len(fitting)} cells of this exercise; the last one that is no blank counts"
-        page = f"Your notebook has {len(fitting)} cells of this exercise. The last one with an answer was graded."
-        remarks.append(Remark(sheet, page))
-    done = [cell for cell in fitting if not WAITS.search(cell[1])] or fitting
-    return done[-1]
+        remarks.append(f"there are {len(fitting)} cells of this exercise; the last one with an answer was graded")
+    return ([cell for cell in fitting if not WAITS.search(cell[1])] or fitting)[-1]
 
 
 def _helpers(lesson, exercise, text, own):
     """Return the learner's own statements that an answer reads, in order: those that bind what the lesson does not."""
     bound_before = {name for statement in lesson.before(exercise) for name in statement.binds}
     program = [statement for statement in own if not statement.binds & bound_before]
-    order = set(needed(program, *(names_of(text)[0] - bound_before))[0])
+    order = set(needed(program, *(_reads(text) - bound_before))[0])
     return [statement for statement in program if statement in order]
 
 
 def _makes(text):
     """Return the names that a text binds otherwise than by an import, which brings back what another cell has made."""
-    return {name for statement in statements_of(text) if not statement.imports for name in statement.binds}
+    return {name for s in _read(statements, text, ()) if not s.imports for name in s.binds}
 
 
-def names_of(text):
-    """Return (read, bound) of a text; nothing for one that is no Python."""
+def _reads(text):
+    return _read(names, text, (set(),))[0]
+
+
+def _read(reader, text, otherwise):
+    """Return what reader finds in a text, or otherwise, if that is no Python."""
     try:
-        return names(text)
+        return reader(text)
     except NO_PYTHON:
-        return set(), set()
-
-
-def statements_of(text):
-    """Return the statements of a text; none for one that is no Python."""
-    try:
-        return statements(text)
-    except NO_PYTHON:
-        return ()
-
-
-def listed(words):
-    """Return words as a person lists them: a, b and c."""
-    *before, last = words
-    return f"{', '.join(before)} and {last}" if before else last
+        return otherwise
 
 
 def _python(text, remarks):
     """Return a cell's text with IPython's own lines (%magic, !command, name?) made comments, if it is no Python."""
-    try:
-        ast.parse(text)
-    except NO_PYTHON:
-        plain, n = IPYTHON.subn(lambda match: f"{match[1]}pass  # left out: {match[2]}", text)
-        if n:
-            lines = f"{n} line{'s' if n > 1 else ''} of IPython's own (% or ! or ?)"
-            remarks.append(Remark(f"{lines} left out", f"{lines} {'were' if n > 1 else 'was'} left out."))
-        return plain
-    return text
+    if _read(ast.parse, text, None):
+        return text
+    plain, count = IPYTHON.subn(lambda match: f"{match[1]}pass  # left out: {match[2]}", text)
+    if count:
+        remarks.append(f"left out: {count} line{'s' * (count > 1)} of IPython's own (% or ! or ?)")
+    return plain

@@ -1,14 +1,9 @@
-"""What a learner's browser does, without the browser: the hub's REST API and the websocket of a kernel.
-
-Many learners at once, and how long they wait (crowd); one learner, for the tests (Learner).
-"""
+"""What a learner's browser does, without the browser: the hub's REST API and the websocket of a kernel."""
 
 import asyncio
-import contextlib
 import json
 import time
 
-import psutil
 from jupyter_client.session import Session
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import websocket_connect
@@ -129,55 +124,3 @@ def _message(raw):
         raw = raw[int.from_bytes(raw[4:8], "big") : int.from_bytes(raw[8:12], "big")]
     message = json.loads(raw)
     return message["header"]["msg_type"], message["parent_header"].get("msg_id"), message["content"]
-
-
-def usage(uid):
-    """Return what a user's processes hold and have used: (MB, a shared page counted in parts; seconds of one core)."""
-    megabytes = seconds = 0
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.NoSuchProcess):  # it ended just now
-            if process.uids().real == uid:
-                megabytes += process.memory_full_info().pss / 2**20
-                seconds += sum(process.cpu_times()[:2])  # in its own code, and in the system's
-    return megabytes, seconds
-
-
-def cells_of(notebook):
-    """Return the sources of a notebook's code cells."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-
-
-async def crowd(learners, cells, uid_of):
-    """Let all learners come at the same moment and run cells in lesson 2; return a row of measurements for each.
-
-    A row: server, output, done (seconds), memory (MB), cpu (seconds), errors other than "your turn"; or failed: why.
-    """
-
-    async def visit(learner):
-        begin = time.monotonic()
-        await learner.start()
-        ready = time.monotonic() - begin
-        kernel = await learner.kernel("work/02_statistics.ipynb")
-        texts, errors, (output, done) = await kernel.run(cells)
-        errors = [error for error in errors if error[0] != "YourTurn"]
-        megabytes, cpu = usage(uid_of(learner.name))
-        row = {"server": ready, "output": output, "done": done, "memory": megabytes, "cpu": cpu}
-        return row | {"errors": errors, "last": texts[-1]}
-
-    rows = await asyncio.gather(*map(visit, learners), return_exceptions=True)
-    return [{"failed": repr(row)} if isinstance(row, BaseException) else row for row in rows]
-
-
-def table(rows):
-    """Return the measurements of a crowd as lines of text: median, 95th percentile, largest."""
-    units = {"server": "s to a server", "output": "s more to the first output", "done": "s to the lesson's end"}
-    units |= {"memory": "MB a learner", "cpu": "s of one core a learner"}
-    lines = []
-    for key, unit in units.items():
-        values = sorted(row[key] for row in rows if key in row)
-        if values:
-            high = values[min(len(values) - 1, int(0.95 * len(values)))]
-            lines.append(f"{unit:30} median {values[len(values) // 2]:6.1f}  p95 {high:6.1f}  max {values[-1]:6.1f}")
-    bad = [row.get("failed") or row["errors"] for row in rows if "failed" in row or row["errors"]]
-    return "\n".join([*lines, f"{len(rows)} learners, {len(bad)} failed or met an error", *map(str, bad)])

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from lessonkit.progress.page import in_order
-from teaching.grading import feedback
-from teaching.grading.lesson import GradingError
+from teaching.grading import pages
+from teaching.grading.assignment import GradingError
 
 FIRST = ["learner", "points", "of", "optional points", "optional of"]
 LAST = ["state", "remarks", "page", "seconds", "file", "sha256", "course", "limits"]
@@ -18,7 +18,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # so a text begins that a spreadshee
 LIMITS = re.compile(r"([\d.e+]+) s, ([\d.e+]+) GiB(.*)")
 
 
-class Sheet:
+class Table:
     """The rows of a CSV file. path: it need not be there. lesson: its exercises get a column each.
 
     limits: what the answers of this run may take, see jail. jailed: whether they run in a jail.
@@ -29,24 +29,26 @@ class Sheet:
         self.limits = limits.seconds, limits.memory / 2**30
         self.columns = {number: f"ex {number}" for number in lesson.exercises}  # 6.1 alone is a date to a spreadsheet
         self.fields = [*FIRST, *self.columns.values(), *LAST]
-        self.rows = {}
+        self.rows = self._read() if self.path.exists() else {}
+
+    def _read(self):
+        """Return {learner: row} of the file; GradingError if it is anything but such a table."""
         if self.path.is_dir():
-            raise GradingError(f"{path} is a folder; name a file, OUT={self.path / 'grades.csv'}.")
-        if not self.path.exists():
-            return
+            raise GradingError(f"{self.path} is a folder; name a file, OUT={self.path / 'grades.csv'}.")
         try:
             with open(self.path, newline="", encoding="utf-8-sig") as file:
                 reader = csv.DictReader(file)
                 columns, rows = list(reader.fieldnames or []), list(reader)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise GradingError(f"{path} cannot be read ({error}). {self._other()}") from None
+            raise self._refusal(f"cannot be read ({error})") from None
         if columns != self.fields:
             has = f"its columns are {', '.join(columns)}" if columns else "it is empty"
-            raise GradingError(f"{path} is no sheet of {lesson.stem} by this edition: {has}. {self._other()}")
-        self.rows = {_plain(row["learner"]): row for row in rows}
+            raise self._refusal(f"is no table of {self.lesson.stem} by this edition: {has}")
+        return {_plain(row["learner"]): row for row in rows}
 
-    def _other(self):
-        return f"Nothing was written. Name another file: OUT=grades_{self.lesson.number:02}.csv."
+    def _refusal(self, why):
+        other = f"OUT=grades_{self.lesson.number:02}.csv"
+        return GradingError(f"{self.path} {why}. Nothing was written. Name another file: {other}.")
 
     def has(self, learner, sha256):
         """Whether a learner's row says what this very file gets from this very course, and more would not help."""
@@ -66,19 +68,24 @@ class Sheet:
 
     def add(self, result):
         """Put a learner's row into the file, in place of an older one."""
-        remarks = [remark.sheet for remark in result.remarks]
-        remarks += [f"{m.number}: {remark.sheet}" for m in result.marks for remark in m.remarks]
-        row = dict(learner=result.learner, points=result.points(), of=result.of(), file=result.file)
-        row |= {"optional points": result.points(True), "optional of": result.of(True)}
-        row |= {self.columns[mark.number]: mark.points for mark in result.marks}
-        row |= dict(state="; ".join(states(result)), remarks="; ".join(filter(None, [result.why, *remarks])))
-        row |= dict(page=f"{self.path.stem}/{feedback.name(result.learner)}", seconds=round(result.seconds, 1))
-        row |= dict(sha256=result.sha256, course=self.lesson.digest)
-        row["limits"] = "{:g} s, {:g} GiB".format(*self.limits) + ("" if self.jailed else UNJAILED)
+        remarks = [result.why, *result.remarks]
+        remarks += [f"{mark.number}: {remark}" for mark in result.marks for remark in mark.remarks]
+        row = {self.columns[mark.number]: mark.points for mark in result.marks} | {
+            "learner": result.learner,
+            "points": result.points(),
+            "of": result.of(),
+            "optional points": result.points(True),
+            "optional of": result.of(True),
+            "state": "; ".join(states(result)),
+            "remarks": "; ".join(filter(None, remarks)),
+            "page": f"{self.path.stem}/{pages.name(result.learner)}",
+            "seconds": round(result.seconds, 1),
+            "file": result.file,
+            "sha256": result.sha256,
+            "course": self.lesson.digest,
+            "limits": "{:g} s, {:g} GiB".format(*self.limits) + ("" if self.jailed else UNJAILED),
+        }
         self.rows[result.learner] = {key: _cell(value) for key, value in row.items()}
-        self._write()
-
-    def _write(self):
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, self.fields, restval="")
         writer.writeheader()
@@ -97,7 +104,7 @@ def put(path, text, encoding="utf-8"):
 
 
 def states(result):
-    """Return what became of the answers that are not right: ["6.1 not yet", "6.3 stopped after 20 s"]."""
+    """Return what became of the answers that are not right, as "not yet" or "stopped after 20 s", with its exercise."""
     if result.why:
         return ["not graded"]
     if {mark.verdict for mark in result.marks} == {"waits"}:
@@ -106,14 +113,14 @@ def states(result):
 
 
 def _state(mark):
-    after = re.search(r"after \d+ s", mark.message) if mark.verdict == "stopped" else None
-    return f"stopped {after[0]}" if after else feedback.SAYS[mark.verdict].lower()
+    after = re.search(r" after \d+ s", mark.message) if mark.verdict == "stopped" else None
+    return pages.SAYS[mark.verdict].lower() + (after[0] if after else "")
 
 
 def _cell(value):
     """Return what stands in a cell: numbers short, and no formula."""
     if isinstance(value, (int, float)):
-        return f"{round(value, 2):g}"
+        return f"{value:g}"
     value = value[:LONGEST]
     return f"'{value}" if value.startswith(FORMULA) else value
 

@@ -1,9 +1,10 @@
-"""The judge: compares what was observed of an answer with what is right. It runs in the lessons' Python, and no answer.
+"""The judge, outside the jails: it runs no answer, and compares what was observed of one with what is right.
 
-    python -m teaching.grading.judge        stdin: a socket to the grader
+    python -m teaching.grading.judge_outside        stdin: a socket to the grader
 
-For each answer it gets a socket to a jail, in which an observer waits (inside/). The checks are the lessons' own; an
-answer in a jail stands before them as an Observed, which sends each probe into the jail and gets plain data back.
+It runs in the lessons' Python. For each answer it gets a socket to a jail, in which an observer waits (in_jail/). The
+checks are the lessons' own; an answer in a jail stands before them as an Observed, which sends each probe into the jail
+and gets plain data back.
 """
 
 import ast
@@ -17,25 +18,23 @@ import random
 import socket
 import time
 import types
-from pathlib import Path
 
 import torch
 
 from lessonkit import check, course
+from lessonkit.check import NotYet, YourTurn
 from lessonkit.check.cases import Probe
 from lessonkit.check.observing import WORLD, Observed, quiet
-from lessonkit.check.verdicts import NotYet, YourTurn, collecting
-from teaching.grading.inside import limits
-from teaching.grading.inside.channel import Channel, Ended
-from teaching.grading.inside.plain import Malformed, decode
-from teaching.grading.inside.values import Far, code_by_value
+from lessonkit.check.verdicts import collecting
+from teaching.grading.in_jail import functions, limits
+from teaching.grading.in_jail.channel import Channel, Ended
+from teaching.grading.in_jail.plain_data import Malformed, decode
 
-HERE = Path(__file__).parent
 MOST, MOST_IN_ALL = 64 << 20, 1 << 30  # bytes that come out of a jail: in a message, and for an answer
 LONGEST = 4000  # characters of a message
 ERRORS = {TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError, ZeroDivisionError}
 LABEL = "this input"  # a probe's own label may tell what is right
-cloudpickle = code_by_value()
+cloudpickle = functions.load_cloudpickle()
 
 
 class Leak(Exception):
@@ -66,7 +65,7 @@ class Writer(cloudpickle.Pickler):
             raise Leak(item.__qualname__)
         if isinstance(item, types.FunctionType) and getattr(item, "stays_outside", False):
             self.outside.append(item)
-            return Far.function, (len(self.outside) - 1, item.__name__)
+            return functions.outside, (len(self.outside) - 1, item.__name__)
         return super().reducer_override(item)
 
 
@@ -107,6 +106,20 @@ class Jailed:
             return (result.detach() if isinstance(result, torch.Tensor) else result), None
         except Exception as error:
             return None, (type(error) if type(error) in ERRORS else RuntimeError)(str(error))
+
+    def run(self, asked):
+        """Have the learner's cells run; return (the answers as checks take them, None) or (None, what became of it)."""
+        report = self.ask({"do": "run"} | asked)
+        if report.get("verdict") == "ran":
+            answers = [self.answer(at, about) for at, about in enumerate(report["answers"])]
+            if len(answers) != len(asked["expressions"]):
+                raise Malformed("not as many answers as were asked for")
+            self.changes = [change for change in WORLD if change in report["changes"]]
+            return answers, None
+        if report.get("verdict") == "waits":
+            return None, {"verdict": "waits"}
+        message = report.get("message") or "the answer's process does not say why"
+        return None, {"verdict": "raised", "message": str(message)[:LONGEST]}
 
     def answer(self, at, about):
         """Return what a check gets for the answer number at: its value, or an Observed."""
@@ -151,82 +164,92 @@ def _gradients(result, args, arriving):
     return [next(gradients) if any(item is leaf for leaf in leaves) else None for item in args]
 
 
-def grade(request, channel):
-    """Return the verdict on the answers of one exercise: {"verdict", "message", "passed", ...}."""
+def judge(request, channel):
+    """Return what becomes of the answers of one exercise: {"verdict", "message", "passed", "remarks", "computed"}."""
     channel.deadline = time.monotonic() + request["wait"]
     by_value(request["lesson"])
     jailed = Jailed(channel)
+    nothing = {"verdict": "stopped", "message": "", "passed": 0, "remarks": []}
     try:
         decode(channel.receive(MOST))  # it is ready
     except (Ended, Malformed):
-        return {"verdict": "failed", "message": ""}
+        return nothing | {"verdict": "failed"}
     channel.deadline = time.monotonic() + request["patience"]
     asked = {key: request[key] for key in ("number", "context", "cells", "seconds")}
-    asked["expressions"] = [expression for _, expression in request["checks"]]
-    reply = {"verdict": "right", "message": "", "texts": [], "passed": 0, "changes": [], "theirs": [], "printed": 0}
+    checks, expressions = zip(*request["checks"], strict=True)
     try:
-        report = jailed.ask({"do": "run"} | asked)
-        if report.get("verdict") != "ran":
-            verdict = "waits" if report.get("verdict") == "waits" else "raised"
-            message = report.get("message") or ("the answer's process does not say why" if verdict == "raised" else "")
-            return reply | {"verdict": verdict, "message": str(message)[:LONGEST]}
-        reply["changes"] = [change for change in WORLD if change in report["changes"]]
-        answers = [jailed.answer(at, about) for at, about in enumerate(report["answers"])]
-        if len(answers) != len(request["checks"]):
-            raise Malformed("not as many answers as were asked for")
-        for (name, _), answer in zip(request["checks"], answers, strict=True):
-            jailed.examined.clear()
-            reply |= judged(name, answer, reply, request["cells"], jailed)
+        answers, why = jailed.run(asked | {"expressions": expressions})
+        if why:
+            return nothing | why
+        judged = [_judged(name, answer, jailed) for name, answer in zip(checks, answers, strict=True)]
     except Leak as error:
-        return reply | {"verdict": "failed", "message": f"{error} would be in sight of the answer"}
+        return nothing | {"verdict": "failed", "message": f"{error} would be in sight of the answer"}
     except Ended as error:
-        return reply | {"verdict": "gone", "passed": 0, "message": str(error)}
+        return nothing | {"verdict": "gone", "message": str(error)}
     except Exception as error:  # Malformed, or something else than was asked for
-        message = f"what came out of the process of the answer cannot be read ({str(error)[:200]})"
-        return reply | {"verdict": "stopped", "passed": 0, "message": message}
-    message = "\n\n".join(filter(None, reply.pop("texts")))[:LONGEST]
-    return reply | {"message": message} | jailed.counts
+        return nothing | {"message": f"what came out of the process of the answer cannot be read ({str(error)[:200]})"}
+    verdicts = [verdict for verdict, _ in judged]
+    by_hand = {
+        name
+        for verdict, answer in zip(verdicts, answers, strict=True)
+        if verdict == "right"
+        for name in getattr(answer, "by_hand", ())
+    }
+    return {
+        "verdict": next(verdict for verdict in ("not yet", "waits", "right") if verdict in verdicts),
+        "message": "\n\n".join(text for _, text in judged if text)[:LONGEST],
+        "passed": verdicts.count("right"),
+        "remarks": [*_remarks(jailed), *named(request["cells"], by_hand)],
+        "computed": jailed.counts["computed"],
+    }
 
 
-def judged(name, answer, reply, cells, jailed):
-    """Return what becomes of a reply when one more check has been asked."""
-    verdict, text, passed = reply["verdict"], "", 0
+def _judged(name, answer, jailed):
+    """Return (verdict, what is said of it) of one check on one answer."""
+    jailed.examined.clear()
     try:
         with collecting() as lines:
             check.plain(name)(answer)
-            jailed.look_again(answer)
-        text, passed = "\n".join(lines), 1
+        jailed.look_again(answer)
     except NotYet as error:
-        verdict, text = "not yet", str(error)
+        return "not yet", str(error)
     except YourTurn:
-        verdict = "waits" if verdict == "right" else verdict
+        return "waits", ""
     except (Ended, Malformed, Leak):
         raise
     except Exception as error:
-        verdict, text = "not yet", f"What came out could not be compared: {type(error).__name__}: {error}"
-    theirs = named(cells, getattr(answer, "by_hand", ())) if passed else []
-    texts = [*reply["texts"], text]
-    return {"verdict": verdict, "texts": texts, "passed": reply["passed"] + passed, "theirs": reply["theirs"] + theirs}
+        return "not yet", f"What came out could not be compared: {type(error).__name__}: {error}"
+    return "right", "\n".join(lines)
+
+
+def _remarks(jailed):
+    """Yield what else was seen of an answer."""
+    printed = jailed.counts["printed"]
+    if printed > limits.PRINTS:
+        yield f"printed {printed:,} times while it was checked, which takes long and nobody reads: remove the print"
+    for change in jailed.changes:
+        yield f"changes {change} for the whole notebook; that was put back, and cost no points"
 
 
 def named(cells, by_hand):
-    """Return the functions of PyTorch's that cells name and that the exercise is there to build: ["F.softmax"]."""
+    """Return a remark in a list if cells name functions of PyTorch's that the exercise is there to build, else []."""
     plain = {name.replace("_", "").lower() for name in by_hand}
-    names = []
+    names = {}
     for text in cells:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             for node in ast.walk(ast.parse(text)):
                 name = node.attr if isinstance(node, ast.Attribute) else ""
                 if name.replace("_", "").lower().removeprefix("native") in plain:
                     of = getattr(node.value, "id", "") or getattr(node.value, "attr", "…")
-                    names += [f"{of}.{name}"[:100]] * (of not in ("self", "cls"))
-    return list(dict.fromkeys(names))[:20]
+                    names |= {f"{of}.{name}"[:100]: None} if of not in ("self", "cls") else {}
+    what = ", ".join([*names][:20])
+    return [f"names {what}, which this exercise is there to build; no check has seen it called"] if names else []
 
 
 def by_value(lesson):
     """Let the functions of a lesson's checks, and of what it and later ones export, go into jails by value."""
     later = [other for stem, other in course.lessons().items() if stem >= lesson]
-    names = [f"lessons.{later[0].stem}.checks", *(f"fromscratch.{other.module}" for other in later)]
+    names = [f"lessons.{lesson}.checks", *(f"fromscratch.{other.module}" for other in later)]
     for name in names:
         with contextlib.suppress(ModuleNotFoundError):  # not every lesson exports something
             cloudpickle.register_pickle_by_value(importlib.import_module(name))
@@ -242,7 +265,7 @@ def main():
         request = json.loads(channel.receive())
         _, (descriptor, *_), _, _ = socket.recv_fds(grader, 1, 1)
         with socket.socket(fileno=descriptor) as jail:
-            reply = grade(request, Channel(jail, MOST_IN_ALL))
+            reply = judge(request, Channel(jail, MOST_IN_ALL))
         channel.send(json.dumps(reply).encode())
 
 

@@ -2,11 +2,13 @@
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
 from coursebuild.editions import FOLDED
-from coursebuild.source import ROOT
 from lessonkit import course
 from lessonkit.program import names, needed, statements
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class GradingError(Exception):
@@ -15,26 +17,21 @@ class GradingError(Exception):
 
 @dataclass(frozen=True)
 class Assignment:
-    """A lesson as the grader needs it. exercises: {number: Exercise}. digest: of all that a verdict depends on in it.
+    """A lesson as the grader needs it. stem, number, module: as of the course's Lesson.
 
-    statements: of all cells, with the course's answers. starts: {id of a cell: how many statements stand before it}.
-    texts: of the cells that are the course's, in both editions.
+    exercises: {number: Exercise}. statements: of all cells, with the course's answers. starts: {id of a cell: how many
+    statements stand before it}. texts: of the cells that are the course's, in both editions. digest: of all that a
+    verdict depends on.
     """
 
-    lesson: course.Lesson
+    stem: str
+    number: int
+    module: str
     exercises: dict
     statements: list
     starts: dict
     texts: set
     digest: str
-
-    @property
-    def stem(self):
-        return self.lesson.stem
-
-    @property
-    def number(self):
-        return self.lesson.number
 
     @property
     def imports(self):
@@ -58,17 +55,12 @@ class Assignment:
         return [statement.text for statement in before if statement in order]
 
 
-def title(exercise):
-    """Return what the checks of an Exercise are given: "channel_stats", or several names with commas."""
-    return ", ".join(check.argument for check in exercise.checks)
-
-
 def find(name):
-    """Return the stem of a lesson that is named "6", "06" or "06_batchnorm"."""
+    """Return the stem of a lesson that is named by its number, with or without a zero before it, or by its stem."""
     stems = list(course.lessons())
     fitting = [s for s in stems if name == s or name.isdigit() and int(name) == int(s[:2])]
     if not fitting:
-        raise GradingError(f"no lesson is called {name!r}. There are {', '.join(stems)}. Say LESSON=06.")
+        raise GradingError(f"no lesson is called {name!r}. There are {', '.join(stems)}. Say LESSON={stems[0][:2]}.")
     return fitting[0]
 
 
@@ -93,9 +85,14 @@ def read(stem):
     texts = {bare(text) for cell in [*lesson.code, *checks] for text in (cell.source, cell.solved)}
     texts |= {bare(f"{FOLDED}\n{cell.source}") for cell in folded}
     digest = hashlib.sha256("\0".join(statement.text for statement in program).encode())
-    for path in sorted((ROOT / "lessons_src/lessonkit").rglob("*.py")):  # the checks
+    for path in files_that_judge(stem):
         digest.update(path.read_bytes())
-    return Assignment(lesson, exercises, program, starts, texts, digest.hexdigest()[:16])
+    return Assignment(stem, lesson.number, lesson.module, exercises, program, starts, texts, digest.hexdigest()[:16])
+
+
+def files_that_judge(stem):
+    """Return the files that a verdict on a lesson's answers depends on: the kit and the lesson's own checks."""
+    return [*sorted((ROOT / "lessons_src/lessonkit").rglob("*.py")), ROOT / f"lessons_src/lessons/{stem}/checks.py"]
 
 
 def bare(text):

@@ -1,0 +1,107 @@
+"""Whose is what in a folder of submissions: a notebook for each learner."""
+
+import os
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+from lessonkit.progress.page import in_order
+from teaching.grading import notebook
+from teaching.grading.assignment import GradingError
+from teaching.grading.bounded import Failed, bounded
+
+MOST_NOTEBOOKS = 50  # of a learner's folder that are read, to find the one of the lesson
+COPY = re.compile(r"( ?\(\d+\)|-Copy\d+)+$")  # what browsers and JupyterLab put after the name of a second copy
+OF_A_TASK = (  # words in the name of a file that says which exercise it is, and not whose
+    "lessons? exercises? assignment homework notebook submission solutions? answers? final copy version draft untitled "
+    "layer.?norm übung uebung lösung abgabe aufgabe"
+)
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a learner handed in. path: None if there is no notebook. remarks: how it was chosen."""
+
+    learner: str
+    path: Path | None
+    remarks: tuple = ()
+
+
+def handed_in(folder, lesson):
+    """Return a Handed for each learner in a folder, in the order of their names.
+
+    A learner is a file (NAME.ipynb, NAME_ and the lesson's stem) or a folder with notebooks anywhere in it.
+    """
+    if not folder.is_dir():
+        raise GradingError(f"{folder} is no folder. Name the one that holds the submissions: IN=submitted.")
+    handed, taken = [], set()
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith((".", "__")) or path.is_symlink():
+            continue
+        if path.is_dir():
+            handed.append(_whatever_is_in(path, lesson))
+        elif path.suffix == ".ipynb":
+            handed.append(_from_file(path, lesson))
+    if not handed:
+        raise GradingError(f"{folder} holds no notebook and no folder of a learner. Name the one that does: IN=...")
+    for at, submitted in enumerate(handed):
+        if submitted.learner in taken:
+            where = printable(str((submitted.path or folder / submitted.learner).relative_to(folder)))
+            remark = f"this is a second submission called {submitted.learner}; each has a row and a page"
+            handed[at] = Handed(where, submitted.path, (*submitted.remarks, remark))
+        taken.add(handed[at].learner)
+    return sorted(handed, key=lambda submitted: in_order(submitted.learner))
+
+
+def printable(name):
+    """Return a name as it can be printed: bytes that are no text and signs that command a screen become \\xff."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def _from_file(path, lesson):
+    """Return the Handed of a notebook that lies among others: its name without the lesson's is the learner's."""
+    plain = COPY.sub("", path.stem)
+    name = _composed(plain.removesuffix(lesson.stem).rstrip("_- "))
+    words = "|".join([*OF_A_TASK.split(), lesson.module.replace("_", ".?")])
+    no_name = rf"[()]|^\W*\d{{0,2}}\W*$|(?<![^\W\d_])({words})(?![^\W\d_])"
+    if name and not re.search(no_name, name, re.IGNORECASE):
+        return Handed(name, path)
+    remark = f"the file's name does not look like a learner's: call it YOUR_NAME_{lesson.stem}.ipynb"
+    return Handed(_composed(path.stem), path, (remark,))
+
+
+def _composed(name):
+    """Return a name as most systems write it: macOS stores Ü as two characters."""
+    return unicodedata.normalize("NFC", printable(name))
+
+
+def _whatever_is_in(folder, lesson):
+    try:
+        path, remarks = bounded(lambda: _notebook_in(folder, lesson))
+    except (Failed, OSError) as error:
+        path, remarks = None, (f"the folder: {error}",)
+    return Handed(_composed(folder.name), path, remarks)
+
+
+def _notebook_in(folder, lesson):
+    """Return (the notebook called as the lesson, else one with its exercises, else any, else None; remarks)."""
+    paths = [
+        path
+        for path in sorted(folder.rglob("*.ipynb"))
+        if ".ipynb_checkpoints" not in path.parts and path.is_file() and not path.is_symlink()
+    ]
+    fitting = [path for path in paths if lesson.stem in path.stem]
+    fitting = fitting or [path for path in paths[:MOST_NOTEBOOKS] if _holds(path, lesson)]
+    fitting = fitting or paths  # to say what they hold instead
+    chosen = max(fitting, key=lambda path: path.lstat().st_mtime, default=None)
+    several = f"{len(fitting)} notebooks would do; the newest was graded: {chosen and printable(chosen.name)}"
+    return chosen, (several,) * (len(fitting) > 1)
+
+
+def _holds(path, lesson):
+    try:
+        return bounded(lambda: bool(notebook.exercises_in(notebook.cells(path)) & lesson.exercises.keys()))
+    except (notebook.Unreadable, Failed):
+        return False
