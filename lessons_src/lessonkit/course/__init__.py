@@ -19,7 +19,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 LETTERS = "abcd"  # of a question's options
-REFERENCE = "reference"  # the notebook of that name is there to look things up
+REFERENCE = "reference"  # the tag on the first cell of what is there to look things up, and is no lesson
 
 # An exercise's card, the first line of its cell: "# Exercise 3.1 · ●●○○○ · 5 min". In a source it is whole; a learner
 # may have changed what follows the number.
@@ -194,6 +194,11 @@ class Section(_Holder):
         return numbered[2] if numbered else OPTIONAL.sub("", self.heading)
 
     @property
+    def core(self):
+        """Its items without those that are tagged optional; [] where it is optional as a whole."""
+        return [item for item in self.items if not self.optional and "optional" not in item.tags]
+
+    @property
     def key(self):
         """Its number, "6.1", or its title where it has none; "start" for what comes before the first section."""
         numbered = NUMBERED.match(self.heading)
@@ -217,6 +222,11 @@ class Lesson(_Holder):
     def module(self):
         """What its modules are called, of fromscratch and of the checks: "batchnorm"."""
         return self.stem[3:]
+
+    @property
+    def reference(self):
+        """Whether it is there to look things up: no lesson, so it has no exercises and no minutes."""
+        return any(REFERENCE in item.tags for item in self.sections[0].items)
 
     @property
     def name(self):
@@ -321,7 +331,7 @@ def pages(folder=FOLDER):
 @functools.cache
 def lessons(folder=FOLDER):
     """Return {stem: Lesson}, in order, without solutions."""
-    return {stem: lesson for stem, lesson in pages(folder).items() if lesson.module != REFERENCE}
+    return {stem: lesson for stem, lesson in pages(folder).items() if not lesson.reference}
 
 
 @functools.cache
