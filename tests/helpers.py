@@ -20,9 +20,9 @@ from traitlets.config import Config
 
 from coursebuild import manifest, sources
 from lessonkit import check, course
-from lessonkit.check.core import NotYet
+from lessonkit.check.cases import draw  # noqa: F401  Gaussian numbers from a generator of their own
+from lessonkit.check.declare import NotYet
 from lessonkit.check.misconceptions import listening
-from lessonkit.check.probing import draw  # noqa: F401  Gaussian numbers from a generator of their own
 
 ROOT = Path(__file__).resolve().parents[1]
 # Lesson 0 runs where nothing but torch and matplotlib is: no kit, so no checks of the kit, no answers, no exports.

@@ -19,7 +19,7 @@ import signal
 import textwrap
 
 from lessonkit import check
-from lessonkit.check.core import NotYet, YourTurn
+from lessonkit.check.declare import NotYet, YourTurn
 from tests.helpers import all_answers
 
 ALIKE = [  # operators as ast calls them, and functions: each may stand in the place of another one of its line

@@ -341,7 +341,7 @@ def misconceptions(rows):
     "data.py": 'FILES = {"numbers": "json.npz", "others": "other.npz"}\n',
     "runs.py": "",
     "../lessons/02_tiny/checks.py": '''"""Checks of the tiny lesson."""
-from lessonkit.check.core import accept, misconceptions, reject
+from lessonkit.check.declare import accept, misconceptions, reject
 
 ROW = "it is tripled"
 MISTAKES = misconceptions({"2.0 -> 3.0": ROW})

@@ -7,7 +7,7 @@ import pytest
 from coursebuild import generated, manifest, minutes
 from coursebuild.editions import notebook
 from lessonkit import check, course
-from lessonkit.check import asking
+from lessonkit.check import questions
 from lessonkit.course import Code, Exercise, Lesson, Question, Section, Text
 from tests.toy import TITLE, lesson, project, refused, whole
 
@@ -90,7 +90,7 @@ def kit(read, monkeypatch):
     """A kit that knows that lesson and no other."""
     known = manifest.lesson(read)
     monkeypatch.setattr(course, "lessons", lambda: {known.stem: known})
-    monkeypatch.setattr(asking, "answered", set())
+    monkeypatch.setattr(questions, "answered", set())
     return known
 
 
@@ -177,19 +177,19 @@ TWO = CHECKED + '# %% tags=["check"]\ncheck.shift(scale)\n' + CHECKED.replace("2
 def test_the_summary(tmp_path, monkeypatch, capfd):
     known = manifest.lesson(lesson(tmp_path, TITLE + TWO + ASKED))
     monkeypatch.setattr(course, "lessons", lambda: {known.stem: known})
-    monkeypatch.setattr(asking, "answered", set())
+    monkeypatch.setattr(questions, "answered", set())
     assert [check.name for check in known.exercises[0].checks] == ["scale", "shift"]
     head = "1 of 2 exercises are right, in this kernel or kept."
     still = f"{head} Not yet right here: 2.1. Questions answered: 0 of 2."
-    assert asking.summary("tiny", {"scale"}) == still
+    assert questions.summary("tiny", {"scale"}) == still
     check.predict("2.1", "")
     check.predict("2.1", "x")
     check.recall("2.1", "b")
     head = "2 of 2 exercises are right, in this kernel or kept."
-    assert asking.summary("tiny", {"scale", "shift"}) == f"{head} Questions answered: 1 of 2."
+    assert questions.summary("tiny", {"scale", "shift"}) == f"{head} Questions answered: 1 of 2."
     known.exercises[0].optional = True
     head = "1 of 1 exercises are right, in this kernel or kept."
-    assert asking.summary("tiny", {"scale"}) == f"{head} Optional: 2.1. Questions answered: 1 of 2."
+    assert questions.summary("tiny", {"scale"}) == f"{head} Optional: 2.1. Questions answered: 1 of 2."
 
 
 def test_a_check_remembers_that_an_answer_was_right_once(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lessonkit import check, course
-from lessonkit.check.core import NotYet, YourTurn
+from lessonkit.check.declare import Exercise, NotYet, Quiz, YourTurn
 from tests.helpers import (
     OF_RESULTS,
     ROOT,
@@ -155,7 +155,7 @@ def test_every_check_has_its_answers_and_all_answers_their_check():
     asked = {name: lesson.module for name, (lesson, _) in course.checks().items()}
     rooms = [path.parent.name for path in (ROOT / "lessons_src/lessons").glob("*/checks.py")]
     found = {room[3:]: vars(importlib.import_module(f"lessons.{room}.checks")) for room in rooms}
-    own = lambda item, room: hasattr(item, "judge") or getattr(item, "__module__", "") == room["__name__"]
+    own = lambda item, room: isinstance(item, (Exercise, Quiz)) or getattr(item, "__module__", "") == room["__name__"]
     written = {
         name: module for module, room in found.items() for name in room if name[0] != "_" and own(room[name], room)
     }

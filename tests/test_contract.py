@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.comparing import examine
-from lessonkit.check.contract import Contract, of_a_layer, sweep
-from lessonkit.check.core import NotYet, Probe, call
+from lessonkit.check.declare import NotYet, Probe, call, examine
+from lessonkit.check.layers import of_a_layer
 from lessonkit.check.misconceptions import instead, misconceptions
+from lessonkit.check.sweep import Contract, sweep
 from tests.helpers import draw
 
 ROWS = Contract({"x": "... D", "weight": "D"}, options=({}, {"eps": 0.1}), half=True, empty=True)

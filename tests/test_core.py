@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import Misconception, NotYet, Probe, YourTurn, call, examine, values
+from lessonkit.check.declare import Misconception, NotYet, Probe, YourTurn, call, examine, values
 from tests.helpers import draw
 
 

@@ -27,7 +27,7 @@ CELLS = [  # code, and what it must show: text on stdout, one line of YourTurn, 
     (
         """import torch
 from lessonkit import _hook, check, show
-from lessonkit.check.core import call, examine
+from lessonkit.check.declare import call, examine
 _hook.install()
 def graded(answer):
     examine(answer, "same", [call("a row", torch.arange(3.0))], lambda x: x * 1.0)""",

@@ -10,7 +10,7 @@ import torch
 from coursebuild.source import blank
 from lessonkit import _hook, check, course
 from lessonkit.check.misconceptions import Misconception, announce
-from lessonkit.check.quizzes import values
+from lessonkit.check.questions import values
 from lessonkit.check.verdicts import collecting, reject
 from tests import helpers
 from tests.helpers import SOURCES, read

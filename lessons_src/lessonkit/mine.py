@@ -12,9 +12,9 @@ import types
 
 from lessonkit import _saved_answers, _work, check, course
 from lessonkit._saved_answers import Refused
-from lessonkit.check import asking
-from lessonkit.check.attempted import again
-from lessonkit.check.probing import quiet
+from lessonkit.check.attempt import again
+from lessonkit.check.observing import quiet
+from lessonkit.check.questions import made_by
 
 _running = set()  # the lessons whose files are run just now: a file that asks for itself gets the course's
 
@@ -29,7 +29,7 @@ def __getattr__(name):
             f"the course builds is in the package fromscratch: write from fromscratch import {name}."
         )
     lesson = homes[name]
-    exercise = asking.made_by(course.answers()[lesson][name])[1]
+    exercise = made_by(course.answers()[lesson][name])[1]
     folder, why_not = _work.folder(), ""
     if folder and lesson not in _running:
         try:
@@ -66,7 +66,7 @@ def bring_back(space):
         except Refused:  # the exercise above says more, and lessons that use it do
             continue
     space.update(back)
-    number = {name: asking.made_by(check)[1] for name, check in checks.items()}
+    number = {name: made_by(check)[1] for name, check in checks.items()}
     names = sorted(back, key=lambda name: [int(part) for part in number[name].split(".")])
     if names:
         lesson_s = number[names[0]].partition(".")[0]

@@ -22,8 +22,8 @@ from pathlib import Path
 import torch
 
 from lessonkit import check, course
-from lessonkit.check.guard import WORLD
-from lessonkit.check.probing import Observed, Probe, quiet
+from lessonkit.check.cases import Probe
+from lessonkit.check.observing import WORLD, Observed, quiet
 from lessonkit.check.verdicts import NotYet, YourTurn, collecting
 from teaching.grading.inside import limits
 from teaching.grading.inside.channel import Channel, Ended

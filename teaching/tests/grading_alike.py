@@ -8,7 +8,7 @@ prints how many answers were tried, and each that is told something else.
 import sys
 
 from lessonkit import check, course
-from lessonkit.check.probing import quiet
+from lessonkit.check.observing import quiet
 from lessonkit.check.verdicts import NotYet, collecting
 from teaching.grading import judge, lesson
 from teaching.grading.bench import Process

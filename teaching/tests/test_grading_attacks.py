@@ -61,11 +61,11 @@ def still_fair(mark):
 BENT = {  # a check or its parts, replaced or emptied: what is in the answer's process judges nothing
     "its own check": "check.channel_stats = lambda answer: print('Right: all of it.')",
     "its own name check": "class check:\n    channel_stats = print",
-    "the function that compares": "import lessonkit.check.comparing as c\nc.examine = lambda *a, **k: None",
-    "the kit's comparison": "import lessonkit.check.comparing as c\nc.problem = lambda *a, **k: None",
+    "the function that compares": "import lessonkit.check.declare as c\nc.examine = lambda *a, **k: None",
+    "the kit's comparison": "import lessonkit.check.declare as c\nc.problem = lambda *a, **k: None",
     "what is the same": "import lessonkit.check.differences as d\nd._close = d._agree = lambda *a, **k: True",
-    "no sweep": "import lessonkit.check.comparing as c\nc.sweep = lambda contract: []",
-    "known references": "import lessonkit.check.comparing as c\nc._known = lambda probe, answer: {}",
+    "no sweep": "import lessonkit.check.declare as c\nc.sweep = lambda contract: []",
+    "known references": "import lessonkit.check.declare as c\nc._known = lambda probe, answer: {}",
     "a check that never says no": (
         "import lessonkit.check.verdicts as v\nv.reject.__code__ = (lambda what, cause=None: None).__code__"
     ),
@@ -78,7 +78,7 @@ BENT = {  # a check or its parts, replaced or emptied: what is in the answer's p
     "the code of the reference": (CHECKS + "b._channel_stats.__code__ = channel_stats.__code__"),
     "the code of the check": "check.plain('channel_stats').__code__ = (lambda answer: None).__code__",
     "a module put in another's place": (
-        "import sys, types\nsys.modules['lessonkit.check.comparing'] = types.ModuleType('c')"
+        "import sys, types\nsys.modules['lessonkit.check.declare'] = types.ModuleType('c')"
     ),
 }
 ENDS = {  # ends, shouts and no Python
@@ -213,11 +213,11 @@ PROTOCOL = {  # written after reading inside/, judge and bench: replies of an an
 }
 OBSERVER = {  # what takes over the observer, and answers of many faces
     "what it observes": """
-        import lessonkit.check.probing as p
+        import lessonkit.check.observing as p
         p.observe = lambda probe, answer: {"mean": torch.zeros(3), "var": torch.zeros(3)}
         """,
     "what the contract runs": """
-        import lessonkit.check.contract as c
+        import lessonkit.check.sweep as c
         c._run.__code__ = (lambda contract, case, answer: {name: torch.zeros(3) for name in contract.returns}).__code__
         """,
     "how it writes": """

@@ -2,7 +2,7 @@
 
 import torch
 
-from lessonkit.check.core import Contract, call, draw, examine, misconceptions
+from lessonkit.check.declare import Contract, call, draw, examine, misconceptions
 
 
 def _solution(x):

@@ -12,12 +12,10 @@ import importlib
 from lessonkit import _saved_answers, _saving, _threads, _work, course  # noqa: F401  _threads sets how many torch uses
 from lessonkit._boxes import in_notebook, tell
 from lessonkit._hook import YourTurn
-from lessonkit.check import asking, standing_in
-from lessonkit.check.asking import predict, recall
-from lessonkit.check.attempted import again as _again
-from lessonkit.check.attempted import attempted as _attempted
-from lessonkit.check.core import NotYet
-from lessonkit.check.probing import quiet
+from lessonkit.check import attempt, questions
+from lessonkit.check.observing import quiet
+from lessonkit.check.questions import predict, recall
+from lessonkit.check.verdicts import NotYet
 
 __all__ = ["NotYet", "YourTurn", "predict", "recall", "summary"]
 
@@ -27,7 +25,7 @@ _passed = set()  # the names of the checks that an answer in this kernel has pas
 def plain(name):
     """Return a check as its lesson's module defines it: it remembers, keeps and notes nothing, and tells all."""
     check = getattr(importlib.import_module(f"lessons.{course.checks()[name][0].stem}.checks"), name)
-    if hasattr(check, "judge"):  # declared, and called as it is bound
+    if hasattr(check, "name"):  # declared, and called as it is bound
         check.name = name
     return check
 
@@ -42,7 +40,7 @@ def _judging(name, check):
     """Return what a learner calls: it runs a check, remembers whether the answer was right, and keeps a right one."""
 
     def judge(answer):
-        lines, borrowed = _attempted(name, check, answer)
+        lines, borrowed = attempt.attempted(name, check, answer)
         _passed.add(name)
         if in_notebook():
             lines += _from_now_on(name, answer, borrowed)
@@ -55,23 +53,23 @@ def _judging(name, check):
 
 def _from_now_on(name, answer, borrowed):
     """Keep an answer that is right, where a learner works; return lines that say so, and what can be used now."""
-    lesson, exercise, answer_name = asking.made_by(name)
+    lesson, exercise, answer_name = questions.made_by(name)
     if not answer_name:  # a quiz
         return []
     with quiet():
         kept = _saving.save(
             answer,
             (lesson, exercise, answer_name, name),
-            lambda other, kept: _again(plain(course.answers()[lesson][other]), kept),
+            lambda other, kept: attempt.again(plain(course.answers()[lesson][other]), kept),
             {other for names in borrowed.values() for other in names},
-            standing_in.exported(lesson) - course.answers()[lesson].keys(),
+            attempt.exported(lesson) - course.answers()[lesson].keys(),
         )
     return [kept or f"The cells below can use {answer_name} now."]
 
 
 def _what_it_takes(name):
     """Return what check.NAME? shows. It is not the check's own docstring, which may tell the solution."""
-    lesson, exercise, answer_name = asking.made_by(name)
+    lesson, exercise, answer_name = questions.made_by(name)
     if answer_name:
         takes = f"your {answer_name} itself, so write check.{name}({answer_name}), without calling it first"
     else:
@@ -84,7 +82,7 @@ def _what_it_takes(name):
 
 def summary(lesson):
     """Say how many of a lesson's exercises are right, in this kernel or kept: the last line of Restart and Run All."""
-    print(asking.summary(lesson, _passed | _kept(lesson)))
+    print(questions.summary(lesson, _passed | _kept(lesson)))
 
 
 def _kept(lesson):

@@ -1,44 +1,186 @@
-"""What a lesson's checks are written with: exercise, judging and quiz, and the names that go into them.
+"""What a lesson's checks are declared with, exercise, judging and quiz, and how an answer goes through one.
 
 A check is one declaration in checks.py of its lesson, and is called as it is bound: `channel_stats = exercise(...)` is
 check.channel_stats. Where none of the three fits, a check is a function of the answer that ends in accept or reject.
+
+An answer to an exercise is observed and compared, in this order:
+1. the cases by hand, stage by stage. Where one fails, a misconception that is observed to do exactly the same, on all
+   cases of the stage, is the probable cause; without one the input on which the answer fails is told.
+2. whether PyTorch's own function has made a result that is to be built.
+3. the sweep of the contract, which tells the plainest case that fails.
 """
 
-from lessonkit.check.comparing import examine
-from lessonkit.check.contract import Contract, of_a_layer
-from lessonkit.check.misconceptions import Misconception, announce, instead, misconceptions
-from lessonkit.check.observations import Raised
-from lessonkit.check.probing import (
+import functools
+
+import torch
+
+from lessonkit.check.cases import (  # some are here for those who write checks
     Probe,
     call,
     call_layer,
-    derives,
     draw,
     filled,
     gradients,
     in_float64,
     numbers,
-    outside,
-    raised,
     refusing,
     verdict_on,
 )
-from lessonkit.check.quizzes import as_python, values
-from lessonkit.check.verdicts import NotYet, YourTurn, accept, refuse_dots, reject
-from lessonkit.check.wording import kind_of, row_of
+from lessonkit.check.differences import problem, same
+from lessonkit.check.layers import device_after_moving, of_a_layer
+from lessonkit.check.misconceptions import Misconception, announce, instead, misconceptions
+from lessonkit.check.observing import Observed, derives, observe, outside, raised, ready_made
+from lessonkit.check.questions import as_python, values
+from lessonkit.check.sweep import Contract, sweep
+from lessonkit.check.verdicts import (
+    CAUSE,
+    REPAIR,
+    NotYet,
+    Raised,
+    YourTurn,
+    accept,
+    kind_of,
+    refuse_dots,
+    reject,
+    row_of,
+)
 
 
-class Check:
-    """A declared check. name: what it is bound to, which lessonkit.check fills in when it loads the lesson's room."""
+class Exercise:
+    """The check of a function or class; exercise says how it is declared.
+
+    name: what it is bound to, which lessonkit.check fills in when it loads the lesson's room. stages: [(its Probes,
+    what of the answer they are about or "")].
+    """
 
     name = ""
 
-    def __init__(self, judge, *arguments, **options):
-        self.judge, self.arguments, self.options = judge, arguments, options
+    def __init__(self, right, stages, wrong=(), *, contract=None, tried=None, by_hand=(), says=None):
+        self.right, self.stages, self.wrong, self.contract = right, stages, list(wrong), contract
+        self.tried, self.by_hand, self.says = tried, by_hand, says
 
     def __call__(self, answer):
         """Judge an answer: accept it, or raise NotYet or YourTurn."""
-        self.judge(answer, self.name, *self.arguments, **self.options)
+        announce(self.wrong)
+        _refuse_other_kinds(answer, self.name, "class" if isinstance(self.right, type) else "function")
+        if isinstance(answer, Observed):
+            own = [self.right, getattr(self.right, "plain", None), *(known.answer for known in self.wrong)]
+            answer.hidden, answer.by_hand = own, self.by_hand
+        passed, parts = [], []
+        for at, (probes, part) in enumerate(self.stages):
+            try:
+                self._compare(answer, probes, passed)
+            except (NotYet, YourTurn) as error:
+                raise type(error)(_with(str(error), parts)) from None
+            passed += probes
+            if part and all(part != later for _, later in self.stages[at + 1 :]):
+                parts.append(part)
+        cases = sweep(self.contract) if self.contract else []
+        for theirs, told in self._ready_made(answer, [*passed, *cases[:1]]):  # a case has inputs with gradients
+            reject(f"Right values, and PyTorch's own {theirs} made them.", told)
+        for case in cases:
+            self._keep(answer, case)
+        accept(f"Right: {self._praise(answer, passed)}.")
+
+    def _praise(self, answer, probes):
+        if self.says:
+            return self.says.format(answer=answer, count=len(probes))
+        count = f"{len(probes)} input{'s' if len(probes) > 1 else ''}"
+        tried = self.tried or ", ".join(probe.label for probe in probes)
+        return f"{self.name} does what it should on {count} ({tried})"
+
+    def _compare(self, answer, probes, passed):
+        """Raise NotYet if answer does not do what is right on all probes. passed: those on which it does already."""
+        seen = []
+        for probe in probes:
+            seen.append(mine := observe(probe, answer))
+            trouble = problem(mine, _known(probe, self.right), probe)
+            if trouble:
+                seen += [observe(later, answer) for later in probes[len(seen) :]]
+                known = self._matching(seen, probes, passed)
+                why = probe.why(mine) if callable(probe.why) else probe.why
+                told = CAUSE + known.told if known else trouble[1] or why or None
+                if not known:  # an answer that PyTorch's own function makes may fail for reasons that nobody wrote
+                    for theirs, instead_of_it in self._ready_made(answer, [probe]):
+                        told = f"PyTorch's own {theirs} made the result. {instead_of_it}"
+                reject(f"On {probe.label}: {trouble[0]}", told)
+
+    def _matching(self, seen, probes, passed):
+        """Return the misconception that does what was seen; if none, one that does it but for the gradients, or None.
+
+        It also has to pass what the answer has passed.
+        """
+        right = [_known(probe, self.right) for probe in probes]
+        everything, values_only = (lambda observed: observed), _values
+        wrong_values = any(not same(_values(a), _values(b), p) for a, b, p in zip(seen, right, probes, strict=True))
+        for part in (everything, values_only) if wrong_values else (everything,):
+            for wrong in self.wrong:
+                theirs = (_known(probe, wrong.answer) for probe in probes)
+                if all(same(part(a), part(b), p) for a, b, p in zip(seen, theirs, probes, strict=True)):
+                    if all(same(_known(p, wrong.answer), _known(p, self.right), p) for p in passed):
+                        return wrong
+        return None
+
+    def _ready_made(self, answer, probes):
+        """Return [(name, what to do)] of the first of PyTorch's functions by_hand that answer calls, [] if none."""
+        for probe in ready_made(probes, self.by_hand):
+            called = observe(probe, answer)
+            for name in called.keys() & set(self.by_hand):
+                return [(name, called[name])]
+        return []
+
+    def _keep(self, answer, case):
+        """Raise NotYet if answer does not keep its promise in a case of the contract, in the case's plainest form."""
+
+        def trouble(case):
+            right, room = case.expect(self.right)
+            seen = observe(case, answer)
+            for what, value in seen.items():  # a second derivative that is 0 may be none
+                none = value == "no gradient" if isinstance(value, str) else False
+                if none and what.startswith("gradient of the gradient") and torch.is_tensor(right.get(what)):
+                    seen[what] = torch.zeros_like(right[what])
+            # What is too large for its number type was taken out of right.
+            return problem({what: seen[what] for what in seen if what in right or what not in room}, right, case, room)
+
+        if trouble(case):
+            plain, needed = case.plainer(trouble)
+            what, cause = trouble(plain)
+            only = f"It is right without: {', '.join(needed)}." if needed else None
+            reject(f"On {plain.label}: {what}", cause or only)
+
+
+@functools.lru_cache(10_000)
+def _known(probe, answer):
+    """Observe the right answer or a misconception, once: they do the same every time."""
+    return observe(probe, answer)
+
+
+def _values(observed):
+    return {what: value for what, value in observed.items() if not what.startswith("gradient of")}
+
+
+def _with(text, parts):
+    """Return the text of an error with a line that says which parts are right so far; what mends it stays the last."""
+    lines = text.split("\n")
+    if parts:
+        lines.insert(len(lines) - lines[-1].startswith(REPAIR), f"Right so far: {', '.join(parts)}.")
+    return "\n".join(lines)
+
+
+def _refuse_other_kinds(answer, name, kind):
+    """Raise NotYet for what is no function or no class."""
+    refuse_dots(answer, name)
+    elsewhere = isinstance(answer, Observed)
+    words = answer.words if elsewhere else kind_of(answer)
+    is_class = answer.kind == "class" if elsewhere else isinstance(answer, type)
+    if kind == "class" and not is_class:
+        reject(f"check.{name} takes your class itself, not {words}: write the name without brackets.")
+    if kind == "function" and is_class:
+        reject(f"check.{name} takes your function itself, not a class.")
+    if not elsewhere and not callable(answer):
+        reject(
+            f"check.{name} takes your {kind} itself, not {words}: write check.{name}({name}), without calling it first."
+        )
 
 
 def exercise(right, *cases, wrong="", takes=None, returns=("the result",), reference=None, contract=None, **how):
@@ -55,7 +197,7 @@ def exercise(right, *cases, wrong="", takes=None, returns=("the result",), refer
     contract: a Contract, where the inputs of the cases are not those of the sweep.
     how: of the answer, what examine knows: tried, says, by_hand; the rest is the contract's.
     """
-    told = {key: how.pop(key) for key in ("tried", "by_hand") if key in how} | {"right": how.pop("says", None)}
+    told = {key: how.pop(key) for key in ("tried", "says", "by_hand") if key in how}
     if takes:
         contract = Contract(takes, returns=returns, **how)
     elif how:
@@ -70,14 +212,17 @@ def exercise(right, *cases, wrong="", takes=None, returns=("the result",), refer
 
     def stage(case):
         if isinstance(case, list):
-            return [probe(each) for each in case]
-        return ([probe(each) for each in case[0]], case[1]) if isinstance(case[0], list) else [probe(case)]
+            return [probe(each) for each in case], ""
+        return ([probe(each) for each in case[0]], case[1]) if _is_stage(case) else ([probe(case)], "")
 
-    staged = any(isinstance(case, list) or isinstance(case, tuple) and isinstance(case[0], list) for case in cases)
-    probes = [stage(case) for case in cases] if staged else [probe(case) for case in cases]
+    stages = [stage(case) for case in cases] if any(map(_is_stage, cases)) else [([probe(case) for case in cases], "")]
     texts = wrong if isinstance(wrong, dict) else {right: wrong} if wrong else {}
     mistakes = [mistake for design, text in texts.items() for mistake in misconceptions(design, text)]
-    return Check(examine, probes, reference or right, mistakes, contract=contract, **told)
+    return Exercise(reference or right, stages, mistakes, contract=contract, **told)
+
+
+def _is_stage(case):
+    return isinstance(case, list) or isinstance(case, tuple) and isinstance(case[0], list)
 
 
 def judging(right, *, accepts, refuses, wrong="", why=None, **how):
@@ -98,6 +243,18 @@ def judging(right, *, accepts, refuses, wrong="", why=None, **how):
     return exercise(right, *cases, wrong=wrong, **how)
 
 
+class Quiz:
+    """The check of a dictionary of values; quiz says how it is declared. name: as of an Exercise."""
+
+    name = ""
+
+    def __init__(self, right, causes, tolerance):
+        self.right, self.causes, self.tolerance = right, causes, tolerance
+
+    def __call__(self, answer):
+        values(answer, self.name, self.right, self.causes, self.tolerance)
+
+
 def quiz(rows=None, tolerance=None, **more):
     """Return the check of a dictionary of values.
 
@@ -108,4 +265,13 @@ def quiz(rows=None, tolerance=None, **more):
         for key, row in ((rows or {}) | more).items()
     }
     right, causes = ({key: row[at] for key, row in rows.items()} for at in (0, 1))
-    return Check(values, right, causes, tolerance=tolerance)
+    return Quiz(right, causes, tolerance)
+
+
+def examine(answer, name, probes, reference, misconceptions=(), tried=None, *, contract=None, by_hand=(), right=None):
+    """Judge an answer by an Exercise that is made here and now."""
+    stages = probes if isinstance(probes[0], (list, tuple)) else [probes]
+    stages = [stage if isinstance(stage, tuple) else (stage, "") for stage in stages]
+    made = Exercise(reference, stages, misconceptions, contract=contract, tried=tried, by_hand=by_hand, says=right)
+    made.name = name
+    made(answer)

@@ -4,8 +4,7 @@ import re
 
 import torch
 
-from lessonkit.check.observations import CHANGED, Raised
-from lessonkit.check.wording import cut, digits_of, inputs, kind_of, plain, row_of, sentence, two
+from lessonkit.check.verdicts import CHANGED, Raised, cut, digits_of, inputs, kind_of, plain, row_of, sentence, two
 
 
 def _changed(what):

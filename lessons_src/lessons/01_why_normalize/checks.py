@@ -4,7 +4,15 @@ import math
 
 import torch
 
-from lessonkit.check.core import Contract, call, draw, examine, misconceptions, numbers, values
+from lessonkit.check.declare import (
+    Contract,
+    call,
+    draw,
+    examine,
+    misconceptions,
+    numbers,
+    values,
+)
 
 
 def two_weights(answer):

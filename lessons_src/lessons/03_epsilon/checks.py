@@ -2,7 +2,7 @@
 
 import torch
 
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     Misconception,
     accept,

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from fromscratch import LayerNorm, layer_norm
 from fromscratch.affine_and_module import _check_inputs, _sizes
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from .checks import _layer_norm as centered_once
 from .checks import _translated as by_rpartition

@@ -11,11 +11,12 @@ from fromscratch.affine_and_module import (
     _check_inputs,
     _sizes,
 )  # given to the learner: errors are of one kind
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     Probe,
     call,
     call_layer,
+    device_after_moving,
     draw,
     examine,
     filled,
@@ -26,7 +27,6 @@ from lessonkit.check.core import (
     refusing,
     values,
 )
-from lessonkit.check.devices import device_after_moving
 
 NAMES = ("x", "normalized_shape", "weight", "bias", "eps")
 BY_HAND = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm")

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from .checks import _pool, _softmax
 

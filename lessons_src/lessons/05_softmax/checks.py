@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     Probe,
     call,

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from .checks import _channel_stats, _Layer, _Running
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from fromscratch.batchnorm import RunningStatistics, _Given  # both constructors
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     Probe,
     call,

@@ -4,7 +4,7 @@ import torch
 from tests.helpers import draw
 from torch.nn import functional as F
 
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from .checks import _backward, _Function, _stats
 

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
 
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     Misconception,
     Probe,

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch.geometry import _Shell  # given to the learner
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     NotYet,
     Probe,

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fromscratch import conv_output_shape
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from .checks import _SETTINGS, _Small, _with_norms
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch.cnn import conv_output_shape, digit_cnn, kaiming, learn
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     Misconception,
     Probe,

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from .checks import _GRU, _LSTM, _step, _Tagger
 

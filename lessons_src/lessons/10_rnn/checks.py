@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     Probe,
     call,

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from .checks import _block, _encoder, _normalized, _scaled
 

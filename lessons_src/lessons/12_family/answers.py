@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from .checks import _FORGETS, _LAYER, _NANOCHAT, _Derf, _Logits
 

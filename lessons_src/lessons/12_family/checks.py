@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: F401  misconceptions call it
 
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     Misconception,
     Probe,

@@ -8,7 +8,7 @@ import torch
 from numba import njit, prange
 from torch.nn import functional as F
 
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from .checks import _backward_rows, _forward_rows, _mended_statistics
 

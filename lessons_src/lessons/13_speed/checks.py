@@ -12,7 +12,7 @@ import torch
 from numba import float32
 from torch.nn import functional as F
 
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     Probe,
     call,

@@ -7,7 +7,7 @@ from tests.helpers import draw
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from . import checks as kit
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from lessonkit.check.misconceptions import instead
+from lessonkit.check.declare import instead
 
 from .checks import _ask, _FileTyper, _fold, _port
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit.check.core import (
+from lessonkit.check.declare import (
     Contract,
     Probe,
     call,

@@ -63,7 +63,7 @@ class Observer:
     def run(self, request):
         """Run the lesson's statements and the learner's cells; say what became of them and what the answers are."""
         from lessonkit.check import YourTurn
-        from lessonkit.check.guard import watched
+        from lessonkit.check.observing import watched
 
         main = sys.modules["__main__"] = types.ModuleType("__main__")
         namespace = vars(main)
@@ -86,7 +86,7 @@ class Observer:
 
     def observe(self, request):
         """Return what a probe sees of an answer."""
-        from lessonkit.check.probing import observe, raised
+        from lessonkit.check.observing import observe, raised
         from lessonkit.check.verdicts import NotYet, YourTurn
 
         try:
@@ -101,7 +101,7 @@ class Observer:
 
 def _about(answer):
     """Return what a check may ask about an answer without running it; and the answer itself, if it is a value."""
-    from lessonkit.check.wording import kind_of
+    from lessonkit.check.verdicts import kind_of
 
     if not callable(answer):
         return {"kind": "value", "value": answer}
@@ -128,7 +128,7 @@ def main():
     os.chdir(os.environ["HOME"])
     code_by_value()
     sys.modules["teaching.grading.inside.values"] = sys.modules["values"]  # as the judge calls it
-    from lessonkit.check import contract, probing  # noqa: F401  once, before an answer is here
+    from lessonkit.check import layers, sweep  # noqa: F401  once, before an answer is here
 
     only_earlier(begin["allowed"])
     for text in begin["imports"]:

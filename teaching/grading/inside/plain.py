@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy
 import torch
 
-from lessonkit.check.observations import Raised
+from lessonkit.check.verdicts import Raised
 
 DEEPEST, MOST_VALUES, LONGEST = 30, 200_000, 20_000  # levels and values of a message, characters of a text
 MOST_HEADER = 16 << 20  # bytes
@@ -98,7 +98,7 @@ def _tensor(value, raw):
 
 
 def _thing(value):
-    from lessonkit.check.wording import kind_of
+    from lessonkit.check.verdicts import kind_of
 
     name = type(value).__name__
     return [

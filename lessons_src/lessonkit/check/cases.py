@@ -1,25 +1,17 @@
-"""Probes: one experiment each on an answer, and what can be observed of it.
+"""Cases: one experiment each on an answer, what goes in and what is looked at.
 
-A probe runs an answer once and returns what is seen: outputs, gradients, whether the input changed, what was raised.
-The same probe runs on the learner's answer, on the reference and on each misconception.
+A Probe is run on the learner's answer, on the right one and on each misconception, and says the same of all three: it
+does not know what is right.
 """
 
-import contextlib
 import functools
-import io
-import linecache
-import traceback
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 
-from lessonkit import _hook
-from lessonkit.check import guard
-from lessonkit.check.observations import CHANGED, Raised
-from lessonkit.check.verdicts import YourTurn, reject
-from lessonkit.check.wording import kind_of
+from lessonkit.check.observing import raised
+from lessonkit.check.verdicts import Raised, kind_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +36,24 @@ class Probe:
     reads: Callable | None = None  # what run has seen -> what is compared; a judgment that is made outside a jail
 
 
-@contextlib.contextmanager
-def quiet():
-    """Keep what an answer prints, warns or draws at random out of the way, and let gradients be recorded."""
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-        warnings.catch_warnings(),
-        torch.random.fork_rng(devices=[]),
-        torch.enable_grad(),
-    ):
-        warnings.simplefilter("ignore")
-        yield
+# ---- what goes in
+def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
+    """Return Gaussian numbers of a shape from a generator of their own, drawn in float64, then cast to dtype."""
+    generator = torch.Generator().manual_seed(seed)
+    return (mean + scale * torch.randn(shape, dtype=torch.float64, generator=generator)).to(dtype)
+
+
+def numbers(*values, dtype=torch.float64):
+    """Return numbers, (n,), or rows of them, (B, n), as a tensor, rounded once."""
+    return torch.tensor(values, dtype=torch.float64).to(dtype)
+
+
+def filled(layer, seed):
+    """Give every parameter of a layer random values, in the order of their names; return the layer."""
+    with torch.no_grad():
+        for i, (_, parameter) in enumerate(sorted(layer.named_parameters())):
+            parameter.copy_(draw(seed + i, *parameter.shape))
+    return layer
 
 
 @functools.lru_cache(64)  # one wrapper a function, so that _known finds its results again
@@ -77,72 +75,7 @@ def in_float64(function):
     return precise
 
 
-def outside(function):
-    """Return a function that an answer is given to ask, marked: a jail gets a way to call it, and not the function."""
-    function.stays_outside = True
-    return function
-
-
-def draw(seed, *shape, scale=1.0, mean=0.0, dtype=torch.float64):
-    """Return Gaussian numbers of a shape from a generator of their own, drawn in float64, then cast to dtype."""
-    generator = torch.Generator().manual_seed(seed)
-    return (mean + scale * torch.randn(shape, dtype=torch.float64, generator=generator)).to(dtype)
-
-
-def numbers(*values, dtype=torch.float64):
-    """Return numbers, (n,), or rows of them, (B, n), as a tensor, rounded once."""
-    return torch.tensor(values, dtype=torch.float64).to(dtype)
-
-
-def filled(layer, seed):
-    """Give every parameter of a layer random values, in the order of their names; return the layer."""
-    with torch.no_grad():
-        for i, (_, parameter) in enumerate(sorted(layer.named_parameters())):
-            parameter.copy_(draw(seed + i, *parameter.shape))
-    return layer
-
-
-def refusing(call_answer):
-    """Return a Probe's run: whether call_answer(answer) raises an error, and none by assert, which python -O skips."""
-
-    def run(answer):
-        try:
-            call_answer(answer)
-        except AssertionError:
-            return {"the outcome": "an assert"}
-        except Exception as error:
-            raised(error)  # lets YourTurn through
-            return {"the outcome": "an error"}
-        return {"the outcome": "no error"}
-
-    return run
-
-
-def verdict_on(label, layer, right, why=""):
-    """Return a Probe: what an answer, a test of layers, says of one. Of a wrong layer an error says the same as False.
-
-    why: as of a Probe.
-    """
-
-    def run(answer):
-        try:
-            returned = answer(layer)
-        except Exception as error:
-            return {"the verdict": raised(error)}  # lets YourTurn through
-        # of a tensor, an array or a number
-        kind = str(getattr(returned, "dtype", type(returned).__name__)).removeprefix("torch.")
-        if kind.startswith("float"):
-            return {"the verdict": "a number"}
-        if kind == "bool" and getattr(returned, "shape", ()) != ():
-            return {"the verdict": "one for each number"}
-        return {"the verdict": bool(returned) if kind == "bool" else returned}
-
-    def reads(seen):
-        return {"the verdict": False} if not right and isinstance(seen.get("the verdict"), Raised) else seen
-
-    return Probe(label, run, reads=reads, why=why)
-
-
+# ---- what is looked at
 def call(label, *args, returns=("the result",), gradient=True, tolerance=1e-9, names=("x",), **kwargs):
     """Return a Probe that calls a function answer once.
 
@@ -235,71 +168,42 @@ def call_layer(label, make, x, shown, tolerance=1e-9, parameters=None):
     return Probe(label, run, {"x": x, **shown}, tolerance)
 
 
-def raised(error):
-    """Return the Raised for an exception out of learner code; let YourTurn through, also behind a NameError."""
-    mine = _hook.translate(error)
-    if mine is not None:
-        raise mine
-    line = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):  # the learner's own line, not one inside torch
-        if "ipykernel" in frame.filename or frame.filename.startswith("<ipython"):
-            line = (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
-            break
-    text = str(error).strip().partition("\n")[0] if error.args != (None,) else ""  # exit() gives None
-    return Raised(type(error).__name__, text, line)
+def refusing(call_answer):
+    """Return a Probe's run: whether call_answer(answer) raises an error, and none by assert, which python -O skips."""
+
+    def run(answer):
+        try:
+            call_answer(answer)
+        except AssertionError:
+            return {"the outcome": "an assert"}
+        except Exception as error:
+            raised(error)  # lets YourTurn through
+            return {"the outcome": "an error"}
+        return {"the outcome": "no error"}
+
+    return run
 
 
-def observe(probe, answer):
-    """Run probe on answer quietly, and return what was seen; an exception that run itself lets out is seen, too.
+def verdict_on(label, layer, right, why=""):
+    """Return a Probe: what an answer, a test of layers, says of one. Of a wrong layer an error says the same as False.
 
-    The one place where a check touches an answer. It is stopped after probe.seconds, what it sets for all of PyTorch
-    or changes in the probe's own tensors is put back and seen.
-    """
-    seen = answer.seen(probe) if isinstance(answer, Observed) else _observed(probe, answer)
-    if not probe.reads:
-        return seen
-    changed = {CHANGED: seen[CHANGED]} if CHANGED in seen else {}
-    try:
-        return changed | probe.reads({what: value for what, value in seen.items() if what != CHANGED})
-    except Exception as error:  # it reads what it was not made for
-        errors = any(isinstance(value, Raised) for value in seen.values())
-        return seen if errors else {"the result": raised(error)}
-
-
-def _observed(probe, answer):
-    guard.keepsakes(probe)  # before an answer can change them
-    changes, trouble = [], None
-    try:
-        with quiet(), guard.watched(changes), guard.limit(probe.seconds):
-            try:
-                seen = probe.run(answer)
-            except YourTurn:
-                raise
-            except (Exception, SystemExit) as error:
-                seen = {"the result": raised(error)}
-    except guard.TooLong:
-        trouble = f"On {probe.label}: it runs on and on. It was stopped after {probe.seconds:g} seconds of computing."
-    if guard.restored(probe):
-        changes.append("its input")
-    if trouble:
-        reject(trouble, "Does a loop never end? Look at what its condition waits for.")
-    return {CHANGED: changes[0]} | seen if changes and CHANGED not in seen else seen
-
-
-class Observed:
-    """Stands for an answer that is observed elsewhere. seen: probe -> {what: value}.
-
-    kind: "function", "class" or "value". words: what it is. bases: the names of a class's bases, and its own.
+    why: as of a Probe.
     """
 
-    def __init__(self, seen, kind="function", words="a function", name="answer", bases=()):
-        self.seen, self.kind, self.words, self.bases = seen, kind, words, bases
-        self.__name__ = name
-        self.hidden, self.by_hand = (), ()  # what examine compares it with, and what is to be built by hand
+    def run(answer):
+        try:
+            returned = answer(layer)
+        except Exception as error:
+            return {"the verdict": raised(error)}  # lets YourTurn through
+        # of a tensor, an array or a number
+        kind = str(getattr(returned, "dtype", type(returned).__name__)).removeprefix("torch.")
+        if kind.startswith("float"):
+            return {"the verdict": "a number"}
+        if kind == "bool" and getattr(returned, "shape", ()) != ():
+            return {"the verdict": "one for each number"}
+        return {"the verdict": bool(returned) if kind == "bool" else returned}
 
+    def reads(seen):
+        return {"the verdict": False} if not right and isinstance(seen.get("the verdict"), Raised) else seen
 
-def derives(answer, base):
-    """Return whether an answer is a class that derives from a class base; None if it is no class."""
-    if isinstance(answer, Observed):
-        return base.__name__ in answer.bases if answer.kind == "class" else None
-    return issubclass(answer, base) if isinstance(answer, type) else None
+    return Probe(label, run, reads=reads, why=why)
