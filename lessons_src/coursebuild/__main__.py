@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   python -m coursebuild 02 03_epsilon   build these lessons, changed or not             (make notebooks ARGS="02 03")
   python -m coursebuild --check         say what is stale or broken; starts no kernel   (part of make check)
   python -m coursebuild --check 02      the same of one lesson                          (make check LESSON=02)
+  python -m coursebuild --no-kernel     write only fromscratch and what lessonkit knows   (part of make check)
   python -m coursebuild --runs          record all longer training runs anew            (make runs)
   python -m coursebuild --runs NAME     record only data/runs/NAME.json                 (make runs ARGS=NAME)
 """
@@ -33,6 +34,7 @@ def parser():
     )
     what = arguments.add_mutually_exclusive_group()
     what.add_argument("--check", action="store_true", help="only say what is stale or broken; exit status 1 if any is")
+    what.add_argument("--no-kernel", action="store_true", help="write all that no kernel is needed for, of all lessons")
     what.add_argument("--runs", action="store_true", help="execute the cells tagged record, and write data/runs")
     return arguments
 
@@ -47,7 +49,11 @@ def main(arguments=None, root=ROOT):
         if options.runs:
             records.record(course.lessons, options.names)
         else:
-            _build(course, course.stems(options.names))
+            named = course.stems(options.names)
+            with course.stopping():
+                generated.write(course)
+            if not options.no_kernel:
+                _build(course, named)
     print(*course.errors, sep="\n", end="\n" if course.errors else "", file=sys.stderr)
     return int(bool(course.errors))
 
@@ -70,9 +76,7 @@ def _check(course, names):
 
 
 def _build(course, named):
-    """Write what needs no kernel, and build the lessons that were named, or those that changed."""
-    with course.stopping():
-        generated.write(course)
+    """Build the lessons that were named, or those that changed."""
     for lesson in list(course.lessons):
         if lesson.stem in named if named else generated.wrong_notebooks(lesson):
             with course.stopping():

@@ -155,13 +155,13 @@ def _package(course):
 
     A stopped lesson keeps the module that it has, and the names in it: the other lessons build on them.
     """
-    parts, first = {}, {}  # {stem: (module text, {name: line})}, {name: (lesson, line)}
+    parts, first, answers = {}, {}, set()  # {stem: (module text, {name: line})}, {name: (lesson, line)}, (name, stem)
     for lesson in list(course.lessons):
         with course.stopping():
+            answers |= {(name, lesson.stem) for name in manifest.lesson(lesson).answers}
             parts[lesson.stem] = exported(lesson)
             for name, line in parts[lesson.stem][1].items():
                 _refuse_taken(course, lesson, name, line, first.setdefault(name, (lesson, line)))
-    answers = {(name, source.stem) for source in course.lessons for name in manifest.lesson(source).answers}
     kept = {stem: _kept(course, stem) for stem in course.stopped}
     answers |= {(name, stem) for stem in kept for name in kept[stem]}
     home = {name: stem for stem in parts for name in parts[stem][1]}
