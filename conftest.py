@@ -23,7 +23,9 @@ os.environ["LESSON_WORK"] = "off"  # no kernel of a test uses, keeps or logs any
 def pytest_addoption(parser):
     text = "compute with other kernels of the math libraries, as another processor would (coursebuild/notebooks.py)"
     parser.addoption("--other-processor", action="store_true", help=text)
-    text = "leave out, of the lessons that train, what only repeats their build: learner editions, another processor's run"
+    text = (
+        "leave out, of the lessons that train, what only repeats their build: learner editions, another processor's run"
+    )
     parser.addoption("--quick", action="store_true", help=text)
     parser.addoption("--lesson", help="only the tests of this lesson and of its checks: its number, as 06")
 

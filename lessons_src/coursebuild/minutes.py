@@ -14,7 +14,7 @@ from collections import Counter
 from coursebuild import manifest, sources
 from coursebuild.manifest import MINUTES, PRINTED
 
-__all__ = ["BUDGET", "MINUTES", "STOP", "sittings", "total", "wrong"]
+__all__ = ["BUDGET", "MINUTES", "STOP", "sittings", "split", "total", "wrong"]
 
 BUDGET = {"lesson": 60, "sitting": 35}  # minutes of a lesson's core, at most
 STOP = "**You can stop here"
@@ -27,11 +27,15 @@ def total(lesson, optional=False):
     return whole + optional * sum(section.aside for section in lesson.sections)
 
 
+def split(sections):
+    """Return Sections as a list a sitting: the first ends with the one that says so; one list if none of them does."""
+    ends = [at for at, section in enumerate(sections[:-1], 1) if any(STOP in text for text in section.texts)]
+    return [sections[: ends[0]], sections[ends[0] :]] if ends else [sections]
+
+
 def sittings(lesson):
     """Return the minutes of the two sittings of a Lesson's core; of one, where it names no place to stop."""
-    ends = [at for at, section in enumerate(lesson.sections, 1) if any(STOP in text for text in section.texts)]
-    parts = [lesson.sections[: ends[0]], lesson.sections[ends[0] :]] if ends else [lesson.sections]
-    return [sum(section.minutes for section in part if not section.optional) for part in parts]
+    return [sum(section.minutes for section in part if not section.optional) for part in split(lesson.sections)]
 
 
 def wrong(lesson):

@@ -194,11 +194,6 @@ class Section(_Holder):
         return numbered[2] if numbered else OPTIONAL.sub("", self.heading)
 
     @property
-    def core(self):
-        """Its items without those that are tagged optional; [] where it is optional as a whole."""
-        return [item for item in self.items if not self.optional and "optional" not in item.tags]
-
-    @property
     def key(self):
         """Its number, "6.1", or its title where it has none; "start" for what comes before the first section."""
         numbered = NUMBERED.match(self.heading)
