@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coursebuild import manifest, source
+from coursebuild import frame, manifest
 from coursebuild.minutes import MINUTES
 from lessonkit import course
 
@@ -75,7 +75,7 @@ def read(stem):
     if stem in course.pages():
         lesson = course.solved(stem)
     else:
-        lesson = manifest.lesson(source.read(ROOT / "lessons_src/lessons" / stem))
+        lesson = manifest.lesson(frame.read(ROOT / "lessons_src/lessons" / stem))
         for exercise in lesson.exercises:  # it defines YourTurn itself
             exercise.source = exercise.source.replace("raise YourTurn(", "raise check.YourTurn(")
     outputs = {cell["id"]: _outputs(cell) for cell in stored(stem)["cells"] if cell["cell_type"] == "code"}

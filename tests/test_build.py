@@ -2,6 +2,7 @@
 
 import copy
 import difflib
+import hashlib
 import json
 import re
 import shutil
@@ -361,6 +362,21 @@ def test_a_lesson_depends_on_what_it_imports_from_fromscratch(tiny):
     assert digest.digest(three) == before[1], "it imports another name"
     edit(tiny / MODULE, "return x / 2", "return 0.5 * x")
     assert digest.digest(two) == before[0] and digest.digest(three) != before[1], "which quarter needs"
+
+
+EVERY_KIND = """
+import math as m
+def f(x, *, width: int = 3) -> str:
+    return f"{x:>{width}} {x!r}" + "a" f"b{x=}"
+class C(object, metaclass=type):
+    x: int = -1e-5
+    y = lambda a, /, *b, **c: (a, *b)
+"""
+
+
+def test_the_digest_of_a_definition_is_the_same_with_every_python():
+    text = "".join(part.text for part in digest._module("kit", EVERY_KIND).parts)
+    assert hashlib.sha256(text.encode()).hexdigest()[:8] == "12bde02b"
 
 
 def test_only_what_changed_is_built(tiny, monkeypatch, capsys):

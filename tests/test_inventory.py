@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursebuild import command, generated, inventory
+from coursebuild import __main__ as command
+from coursebuild import generated, inventory
 from coursebuild.source import LessonError
 from lessonkit import course, data, train
 from lessonkit.inventory.__main__ import printed
@@ -477,9 +478,11 @@ def tiny(tmp_path):
 
 
 def stale(root):
-    from coursebuild.stale import stale
-
-    return [line for line in stale(whole(root)) if "inventory" in line]
+    """Return what is stale of the inventory, a line each, and what is wrong with it."""
+    course = whole(root)
+    found = {path.relative_to(root).as_posix(): why for path, why in generated.wrong(course).items()}
+    lines = [f"{path}: {why}" for path, why in found.items() if "inventory" in path]
+    return lines + [str(error) for error in course.errors]
 
 
 def test_a_build_writes_it_and_check_finds_what_changed(tiny, monkeypatch, capsys):
@@ -537,4 +540,5 @@ def test_a_source_that_would_make_a_wrong_form_is_refused(what, tiny, monkeypatc
 
 def test_the_course_stores_what_its_sources_say():
     """The inventory, and all else that is made without a kernel: fromscratch and what the kit knows of each lesson."""
-    assert generated.stale(the_course()) == [], "run `make notebooks`"
+    course = the_course()
+    assert generated.wrong_files(course, generated.files(course)) == {}, "run `make notebooks`"

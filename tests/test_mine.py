@@ -18,7 +18,7 @@ import torch
 from filelock import FileLock
 
 import fromscratch
-from coursebuild import digest, editions, export, generated
+from coursebuild import digest, editions, generated, sources
 from coursebuild.source import blank
 from lessonkit import _saved_answers, _saving, _work, attempts, check, course, mine
 from tests.helpers import ROOT, SOURCES, executed, python, read, shell
@@ -62,7 +62,7 @@ def test_a_lesson_depends_on_the_course_s_own_of_what_it_takes_from_mine(tmp_pat
     text = TITLE + "# %%\nfrom lessonkit.mine import early\n"
     root = project(tmp_path, {"01_one": ONE, "02_tiny": text})
     generated.write(whole(root))
-    assert root / export.FOLDER / "one.py" in digest.depends(whole(root).lessons[1])
+    assert root / sources.FOLDER / "one.py" in digest.depends(whole(root).lessons[1])
 
 
 # ------------------------------------------------------------------------------------------------- without a learner
