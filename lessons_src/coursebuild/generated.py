@@ -46,9 +46,8 @@ def wrong_files(course, texts):
     for path, text in texts.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             wrong[path] = "is not what the sources say. A build overwrites it: edit its source"
-    stopped = {name for stem in course.stopped for name in (stem, stem[3:])}  # theirs stay
     there = [path for home, pattern in HOMES.items() for path in (course.root / home).glob(pattern)]
-    return wrong | {path: ORPHAN for path in there if path not in texts and path.stem not in stopped}
+    return wrong | {path: ORPHAN for path in there if path not in texts and not course.stopped}
 
 
 def wrong_notebooks(lesson):

@@ -18,7 +18,6 @@ from lessonkit.program import modules, names
 FOLDER = "lessons_src/fromscratch"
 FORBIDDEN = re.compile(r"(matplotlib|lessonkit)\b")  # in export cells
 DATA = "from lessonkit import data"  # allowed: a model's shipped weights are found from there
-BUILDS = re.compile(r'"""What lesson (\d+) builds: (.+)\.\n')  # begins a module
 PACKAGE = '''"""What the course has built so far: its own solutions, not what a learner typed.
 
 Made by coursebuild from the lessons' export cells; a name is loaded when it is first asked for.
@@ -151,37 +150,27 @@ def _imported(lesson, wanted):
 
 
 def _package(course):
-    """Return {file name: text} of the package fromscratch. A lesson that cannot be exported is stopped.
+    """Return {file name: text} of the package fromscratch; {} while a lesson is broken.
 
-    A stopped lesson keeps the module that it has, and the names in it: the other lessons build on them.
+    Then the package stays as it is, and the other lessons build on that.
     """
-    parts, first, answers = {}, {}, set()  # {stem: (module text, {name: line})}, {name: (lesson, line)}, (name, stem)
+    first, texts, answers = {}, {}, set()  # first: {name: (the lesson that exports it, its line)}
     for lesson in list(course.lessons):
         with course.stopping():
             answers |= {(name, lesson.stem) for name in manifest.lesson(lesson).answers}
-            parts[lesson.stem] = exported(lesson)
-            for name, line in parts[lesson.stem][1].items():
+            texts[f"{lesson.module}.py"], public = exported(lesson)
+            for name, line in public.items():
                 _refuse_taken(course, lesson, name, line, first.setdefault(name, (lesson, line)))
-    kept = {stem: _kept(course, stem) for stem in course.stopped}
-    answers |= {(name, stem) for stem in kept for name in kept[stem]}
-    home = {name: stem for stem in parts for name in parts[stem][1]}
-    home |= {name: stem for stem in reversed(kept) for name in kept[stem] if name not in home}
+    home = {name: lesson.stem for name, (lesson, _) in first.items()}
+    whole = not course.stopped
     for lesson in list(course.lessons):
         with course.stopping():
-            _refuse_imports(lesson, home, answers)
-    good = [lesson.stem for lesson in course.lessons]
-    home = {name: stem for stem in reversed(course.stopped) for name in _kept(course, stem)}
-    home |= {name: stem for stem in good for name in parts[stem][1]}
+            _refuse_imports(lesson, home, answers, whole)
+    if course.stopped:
+        return {}
     rows = sorted((stem, name) for name, stem in home.items())
     table = "".join(f'    "{name}": "{stem[3:]}",\n' for stem, name in rows)
-    return {f"{stem[3:]}.py": parts[stem][0] for stem in good if parts[stem][0]} | {"__init__.py": PACKAGE % table}
-
-
-def _kept(course, stem):
-    """Return the names that the module of a stopped lesson has, from when the lesson was last whole."""
-    path = course.root / FOLDER / f"{stem[3:]}.py"
-    found = BUILDS.match(path.read_text(encoding="utf-8")) if path.exists() else None
-    return found[2].split(", ") if found else []
+    return {name: text for name, text in texts.items() if text} | {"__init__.py": PACKAGE % table}
 
 
 def _refuse_taken(course, lesson, name, line, first):
@@ -194,10 +183,11 @@ def _refuse_taken(course, lesson, name, line, first):
         lesson.fail(line, f"{taken} Rename one of them.", other)
 
 
-def _refuse_imports(lesson, home, answers):
+def _refuse_imports(lesson, home, answers, whole):
     """Refuse what a lesson imports from fromscratch or lessonkit.mine in another form, or not from an earlier lesson.
 
     home: {name: stem of the lesson that exports it}. answers: those of its items that an exercise makes, as pairs.
+    whole: whether all lessons are; a broken one may export what is in none.
     """
     for statement, line in imports(lesson).values():
         imported = re.match(r"(?:import|from) (fromscratch|lessonkit\.mine)\b|from lessonkit import mine\b", statement)
@@ -208,7 +198,9 @@ def _refuse_imports(lesson, home, answers):
             lesson.fail(line, f"'{statement}' hides what it uses. Write 'from {package} import' and the names.")
         name = statement.split()[3]
         if name not in home:
-            lesson.fail(line, f"no lesson exports {name!r}. Correct the name, or export it in an earlier lesson.")
+            if whole:
+                lesson.fail(line, f"no lesson exports {name!r}. Correct the name, or export it in an earlier lesson.")
+            continue
         if home[name][:2] >= lesson.number:
             lesson.fail(
                 line,
